@@ -1,0 +1,84 @@
+//! The effective policy: what remains after all layers were read, merged and held under the ceiling.
+//!
+//! Built by [`crate::config::resolve`]; every value carries the place it came from, so that `why` can point to it.
+
+use crate::words::{Allowance, Floor, NetMode, ProjectGuard, Ruled, TrustClass};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What is allowed, for one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// The profile that was chosen, if any.
+    pub profile: Option<String>,
+    pub trust: Ruled<TrustClass>,
+    pub floor: Ruled<Floor>,
+    pub project: Ruled<ProjectGuard>,
+    /// Parts of the kernel surface that were opened again.
+    pub allow: Vec<Ruled<Allowance>>,
+    /// Names of credentials the child receives from the caller's environment.
+    pub inherit_credentials: Vec<Ruled<String>>,
+    pub env: EnvPolicy,
+    pub files: FilesPolicy,
+    pub net: Ruled<NetMode>,
+    pub limits: Limits,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EnvPolicy {
+    /// Further names that pass, as long as neither name nor value looks like a credential.
+    pub pass: Vec<Ruled<String>>,
+    /// Variables we set ourselves: name and value.
+    pub set: Vec<Ruled<(String, String)>>,
+    /// False hits of the credential shapes, cleared by name.
+    pub not_secret: Vec<Ruled<String>>,
+    /// Loader and interpreter variables that pass all the same.
+    pub dangerous_loader_env: Vec<Ruled<String>>,
+}
+
+/// Paths as written: absolute or beginning with `~/`. The plan expands them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FilesPolicy {
+    pub read: Vec<Ruled<PathBuf>>,
+    pub write: Vec<Ruled<PathBuf>>,
+    /// Also relative to the project root.
+    pub hide: Vec<Ruled<PathBuf>>,
+}
+
+/// `None` means no limit of ours.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Wall clock of the command.
+    pub wall: Option<Ruled<Duration>>,
+    /// Processor time of each process.
+    pub cpu: Option<Ruled<Duration>>,
+    /// Bytes of memory.
+    pub memory: Option<Ruled<u64>>,
+    /// Processes and threads at a time.
+    pub pids: Option<Ruled<u64>>,
+    /// Open descriptors of each process.
+    pub open_files: Option<Ruled<u64>>,
+    /// Bytes the command may print.
+    pub output: Option<Ruled<u64>>,
+}
+
+impl Default for Policy {
+    /// The built-in policy: what holds when there is no file and no flag.
+    fn default() -> Self {
+        Policy {
+            profile: None,
+            // Whoever says nothing about the child gets the class that receives nothing.
+            trust: Ruled::builtin(TrustClass::Unknown),
+            // Every promise, or a refusal that says which one cannot be kept.
+            floor: Ruled::builtin(Floor::Full),
+            project: Ruled::builtin(ProjectGuard::Protected),
+            allow: Vec::new(),
+            inherit_credentials: Vec::new(),
+            env: EnvPolicy::default(),
+            files: FilesPolicy::default(),
+            // The cage's own loopback is enough for tests and local servers; the rest is asked for by name.
+            net: Ruled::builtin(NetMode::None),
+            limits: Limits::default(),
+        }
+    }
+}

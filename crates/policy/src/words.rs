@@ -1,0 +1,139 @@
+//! The small words of the house: closed choices that every stage uses.
+//!
+//! Each choice is ordered, and the greater value is always the stricter one, so that "the strictest wins" is `max`.
+
+use serde::Serialize;
+use std::fmt;
+
+/// Declares a closed choice with one spelling that the policy file, the flags, `explain` and JSON all use.
+macro_rules! choice {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[$vdoc])* $variant),+ }
+
+        impl $name {
+            /// Every value, weakest first.
+            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+
+            /// The one spelling of this value.
+            pub const fn as_str(self) -> &'static str {
+                match self { $($name::$variant => $text),+ }
+            }
+
+            /// The value with this spelling.
+            pub fn parse(text: &str) -> Option<Self> {
+                match text { $($text => Some($name::$variant),)+ _ => None }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+    };
+}
+
+choice! {
+    /// Who the child is to us.
+    TrustClass {
+        /// The embedding agent's own workers.
+        Internal = "internal",
+        /// A program that itself needs a named credential.
+        Executor = "executor",
+        /// A third-party tool, skill, MCP server or analyser.
+        Tool = "tool",
+        /// Eval-style commands and generated code. The default: whoever says nothing gets the least.
+        Unknown = "unknown",
+    }
+}
+
+impl TrustClass {
+    /// Whether `inherit_credentials` may hand a child of this class a credential by name.
+    pub const fn may_inherit_credentials(self) -> bool {
+        matches!(self, TrustClass::Internal | TrustClass::Executor)
+    }
+}
+
+choice! {
+    /// The set of promises the policy insists on.
+    Floor {
+        /// Accepts the fixed list of promises that fall away where namespaces are refused.
+        Landlock = "landlock",
+        /// Every promise, or no run. The default.
+        Full = "full",
+    }
+}
+
+choice! {
+    /// What the child may reach.
+    NetMode {
+        /// The host's network, unfiltered. Loud.
+        Open = "open",
+        /// Only the cage's own loopback.
+        None = "none",
+    }
+}
+
+choice! {
+    /// How the project may be used where mounts cannot protect it (floor `landlock`).
+    ProjectGuard {
+        /// Writable without protection of what is inside. By name only.
+        Unprotected = "unprotected",
+        /// Writable behind mounts; where there are none, read-only. The default.
+        Protected = "protected",
+    }
+}
+
+choice! {
+    /// A part of the kernel surface that a policy may open again.
+    Allowance {
+        /// Debuggers and LeakSanitizer, for the cage's own processes.
+        Ptrace = "ptrace",
+    }
+}
+
+/// Where a value comes from: the layer, and for files the line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "layer")]
+pub enum Origin {
+    /// Compiled in.
+    Builtin,
+    /// A flag of the command line, such as `--read`.
+    Flag { flag: &'static str },
+    /// A line of a policy file.
+    File { file: String, line: usize },
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Builtin => f.write_str("built in"),
+            Origin::Flag { flag } => f.write_str(flag),
+            Origin::File { file, line } => write!(f, "{file}:{line}"),
+        }
+    }
+}
+
+/// A value and the place that decided it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Ruled<T> {
+    pub value: T,
+    pub origin: Origin,
+}
+
+impl<T> Ruled<T> {
+    pub const fn builtin(value: T) -> Self {
+        Ruled {
+            value,
+            origin: Origin::Builtin,
+        }
+    }
+}
