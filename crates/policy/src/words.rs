@@ -131,9 +131,6 @@ pub struct Ruled<T> {
 
 impl<T> Ruled<T> {
     pub const fn builtin(value: T) -> Self {
-        Ruled {
-            value,
-            origin: Origin::Builtin,
-        }
+        Ruled { value, origin: Origin::Builtin }
     }
 }
