@@ -1,1 +1,45 @@
-fn main() {}
+//! `keyward`: reads the arguments, and hands each command to its own file. `run.rs` holds the main story.
+#![forbid(unsafe_code)]
+
+mod args;
+mod doctor;
+mod explain;
+mod files;
+mod here;
+mod policy_command;
+mod run;
+mod say;
+mod shell_help;
+mod why;
+
+use args::{Cli, Command};
+use clap::Parser;
+use keyward_policy::outcome::code;
+use keyward_sys::environ::Block;
+
+fn main() {
+    // Before anything else: nobody of the same user reads our memory, and the caller's environment stays where it is, uncopied.
+    let _ = keyward_sys::confine::become_opaque();
+    let mut block = Block::take();
+    let exit = match Cli::try_parse() {
+        Ok(cli) => dispatch(cli.command, &mut block),
+        Err(error) => {
+            let _ = error.print();
+            if error.use_stderr() { code::USAGE } else { 0 }
+        }
+    };
+    block.wipe();
+    std::process::exit(exit);
+}
+
+fn dispatch(command: Command, block: &mut Block) -> i32 {
+    match command {
+        Command::Run(args) => run::run(args, block),
+        Command::Explain(args) => explain::explain(args, block),
+        Command::Why(args) => why::why(args, block),
+        Command::Doctor(args) => doctor::doctor(args, block),
+        Command::Policy(args) => policy_command::policy(args, block),
+        Command::Completions(args) => shell_help::completions(args),
+        Command::Man(args) => shell_help::man(args),
+    }
+}

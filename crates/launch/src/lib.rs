@@ -1,1 +1,204 @@
-#![allow(dead_code)]
+//! Looks at the host, builds the cage, runs the command, tells how it ended.
+//!
+//! Single-threaded, synchronous and small, because it forks. The launcher's own side is here and in [`supervise`]; what runs inside a
+//! cage is in `cage` and `init`.
+#![forbid(unsafe_code)]
+
+mod cage;
+pub mod fault;
+mod init;
+pub mod look;
+pub mod prepare;
+pub mod probe;
+mod relay;
+pub mod supervise;
+mod wire;
+
+use fault::Fault;
+use keyward_policy::plan::{Identity, LimitKind, Plan, Step};
+use keyward_sys::fork::{self, Forked, Process};
+use keyward_sys::signal::{self, Inbox};
+use keyward_sys::{Errno, mount, terminal};
+use prepare::{Act, Prepared, TerminalSetup};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags};
+use std::time::Duration;
+use supervise::{Finished, Screen, Watch};
+use wire::Order;
+
+/// Runs a prepared plan. Returns when nothing of the cage is left.
+///
+/// `caller_secrets` is called once the child has its own copy of the environment, so that nobody else keeps one.
+pub fn run(plan: &Plan, mut prepared: Prepared, mut forget: impl FnMut()) -> Result<Finished, Fault> {
+    let wanted = supervise::signals();
+    let caller_mask = signal::block(&wanted);
+    let fault = |step: Step| move |errno: Errno| Fault::new(step, "", errno);
+    let (ours, theirs) = keyward_sys::channel::pair().map_err(fault(Step::Session))?;
+    let inbox = Inbox::new(&wanted).map_err(fault(Step::Session))?;
+    let counted = count_output(plan, &mut prepared).map_err(fault(Step::Descriptors))?;
+    let cage = match fork::fork_into(prepared.namespaces) {
+        Ok(Forked::Child) => cage::inhabit(prepared, theirs, ours, &caller_mask),
+        Ok(Forked::Parent(cage)) => cage,
+        Err(errno) => {
+            signal::set_mask(&caller_mask);
+            return Err(Fault::new(Step::Namespaces, "", errno));
+        }
+    };
+    drop(theirs);
+    prepared.envp.wipe();
+    prepared.counted = [None, None];
+    forget();
+    let screen = prepared.terminal.take().map(screen);
+    let foreground = screen.as_ref().is_some_and(|(_, foreground)| *foreground);
+    if let Identity::MappedRoot { .. } = prepared.identity {
+        if let Err(fault) = map_for(&cage, &prepared, &ours) {
+            cage.signal(signal::KILL);
+            let _ = cage.wait();
+            signal::set_mask(&caller_mask);
+            return Err(fault);
+        }
+    }
+    let describe = |step: Step, index: u16| object(plan, &prepared, step, index);
+    let finished = supervise::watch(Watch {
+        cage: &cage,
+        control: ours,
+        inbox: &inbox,
+        screen: screen.map(|(screen, _)| screen),
+        wall: wall(plan),
+        output: output(plan),
+        counted,
+        foreground,
+        describe: &describe,
+    });
+    signal::set_mask(&caller_mask);
+    finished
+}
+
+fn wall(plan: &Plan) -> Option<Duration> {
+    plan.limits.iter().find_map(|limit| match limit.what {
+        LimitKind::Wall(time) => Some(time),
+        _ => None,
+    })
+}
+
+fn output(plan: &Plan) -> Option<u64> {
+    plan.limits.iter().find_map(|limit| match limit.what {
+        LimitKind::Output(bytes) => Some(bytes),
+        _ => None,
+    })
+}
+
+/// Where output is limited, it runs through the launcher; otherwise the command has the caller's own descriptors.
+fn count_output(plan: &Plan, prepared: &mut Prepared) -> Result<Vec<(OwnedFd, BorrowedFd<'static>)>, Errno> {
+    let mut reading = Vec::new();
+    if output(plan).is_some() {
+        for (place, number) in [(0, 1), (1, 2)] {
+            if !plan.terminal[number] {
+                let (from, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+                prepared.counted[place] = Some(to);
+                reading.push((from, supervise::standard(number)));
+            }
+        }
+    }
+    Ok(reading)
+}
+
+/// The user's terminal, if one of descriptors 0 to 2 is one.
+pub fn terminal_setup(which: [bool; 3]) -> Option<TerminalSetup> {
+    let number = which.iter().position(|&is| is)?;
+    let keyboard = supervise::standard(number);
+    let settings = terminal::settings(keyboard).ok()?;
+    // In a pipeline another program may want the keyboard: then the command shows first that it reads.
+    let foreground = which[0] && which[1] && terminal::are_we_in_foreground(keyboard);
+    Some(TerminalSetup { replaces: which, settings, size: terminal::window_size(keyboard), foreground })
+}
+
+fn screen(setup: TerminalSetup) -> (Screen, bool) {
+    let first = |order: [usize; 3]| order.into_iter().find(|&number| setup.replaces[number]).unwrap_or(2);
+    let screen = Screen {
+        keyboard: supervise::standard(first([0, 1, 2])),
+        display: supervise::standard(first([1, 2, 0])),
+        settings: setup.settings,
+        raw: false,
+    };
+    (screen, setup.foreground)
+}
+
+/// For a caller who is root: maps the cage's user and passes on the trees that only root can open, shown under that user.
+fn map_for(cage: &Process, prepared: &Prepared, control: &OwnedFd) -> Result<(), Fault> {
+    let pid = cage.pid.as_raw_nonzero();
+    let identity = |errno: Errno| Fault::new(Step::Identity, "", errno);
+    for (file, line) in [("uid_map", &prepared.maps[0]), ("gid_map", &prepared.maps[1])] {
+        let path = format!("/proc/{pid}/{file}");
+        let file = rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).map_err(identity)?;
+        rustix::io::write(&file, line).map_err(identity)?;
+    }
+    let namespace = rustix::fs::open(format!("/proc/{pid}/ns/user"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(identity)?;
+    let mut trees = Vec::with_capacity(prepared.passed.len());
+    for passed in &prepared.passed {
+        let about = |errno: Errno| Fault::new(Step::Identity, passed.path.to_string_lossy(), errno);
+        let tree = mount::open_tree(&passed.path).map_err(about)?;
+        if let Some(expect) = passed.expect {
+            let found = rustix::fs::statat(&tree, c"", rustix::fs::AtFlags::EMPTY_PATH).map_err(about)?;
+            if (found.st_dev, found.st_ino) != expect {
+                return Err(about(Errno::STALE));
+            }
+        }
+        mount::map_owners(&tree, &namespace).map_err(about)?;
+        trees.push(tree);
+    }
+    // At least one message goes even without a tree: it says that the mapping is there.
+    let mut rest = trees.as_slice();
+    loop {
+        let (now, later) = rest.split_at(rest.len().min(keyward_sys::channel::MOST_DESCRIPTORS));
+        let borrowed: Vec<BorrowedFd<'_>> = now.iter().map(AsFd::as_fd).collect();
+        wire::order(control, Order::Mapped, &borrowed).map_err(identity)?;
+        rest = later;
+        if rest.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+/// What a failed step was about, for the reader.
+fn object(plan: &Plan, prepared: &Prepared, step: Step, index: u16) -> String {
+    match step {
+        Step::View => {
+            let at = match prepared.acts.get(usize::from(index)) {
+                Some(
+                    Act::Directory { at, .. }
+                    | Act::File { at }
+                    | Act::Link { at, .. }
+                    | Act::Bind { at, .. }
+                    | Act::Own { at }
+                    | Act::FreshProc { at }
+                    | Act::Terminals { at }
+                    | Act::Overlay { at, .. }
+                    | Act::Mask { at, .. },
+                ) => at.to_string_lossy(),
+                None => "the view".into(),
+            };
+            format!("/{}", keyward_policy::text::visible(at.as_ref().as_ref()))
+        }
+        Step::Exec => keyward_policy::text::visible(&plan.argv[0]),
+        _ => String::new(),
+    }
+}
+
+/// Which of descriptors 0 to 2 are terminals.
+pub fn terminals() -> [bool; 3] {
+    [0, 1, 2].map(|number| terminal::is_terminal(supervise::standard(number)))
+}
+
+/// The version of Landlock here; the one kernel fact that costs nothing to ask.
+pub fn landlock_abi() -> i32 {
+    keyward_sys::landlock::abi()
+}
+
+/// Whether a path is a directory that can be entered.
+pub fn is_directory(path: &std::path::Path) -> bool {
+    rustix::fs::statat(CWD, path, rustix::fs::AtFlags::empty()).is_ok_and(|stat| {
+        rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory
+    })
+}

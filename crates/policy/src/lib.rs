@@ -4,5 +4,20 @@
 //! its result. This crate is pure: no files, no processes, no clock, no environment. What it needs arrives as an argument.
 #![forbid(unsafe_code)]
 
+pub mod config;
+pub mod env;
+pub mod registry;
+pub mod event;
+pub mod facts;
+pub mod plan;
+pub mod promise;
+pub mod request;
+pub mod surface;
+pub mod text;
+pub mod toolchains;
+pub mod view;
+pub mod explain;
+pub mod outcome;
+pub mod why;
 pub mod settings;
 pub mod words;

@@ -1,0 +1,227 @@
+//! The arguments, turned into their final types at the door.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use keyward_policy::config::{Flags, parse_duration, parse_size};
+use keyward_policy::words::{Floor, NetMode, TrustClass};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Runs whatever an AI agent spawns without handing over your keys.
+#[derive(Parser)]
+#[command(name = "keyward", version, disable_help_subcommand = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run one command in a cage
+    Run(RunArgs),
+    /// Show what a run would do, promise by promise; runs nothing
+    Explain(ExplainArgs),
+    /// Say which rule decides about a variable or a path
+    Why(WhyArgs),
+    /// Show what this host can do, found by doing it, and how to mend what is missing
+    Doctor(DoctorArgs),
+    /// Check, show or describe policy files
+    Policy(PolicyArgs),
+    /// Print the completions for a shell
+    Completions(CompletionsArgs),
+    /// Write the man pages into a folder
+    Man(ManArgs),
+}
+
+/// What a policy file can say, said for one run.
+#[derive(Args, Default)]
+pub struct PolicyFlags {
+    /// Use a profile of your policy file
+    #[arg(short, long, value_name = "PROFILE")]
+    pub profile: Option<String>,
+    /// Who the child is to you: internal, executor, tool or unknown
+    #[arg(long, value_name = "CLASS", value_parser = trust)]
+    pub trust: Option<TrustClass>,
+    /// The promises you insist on: full or landlock
+    #[arg(long, value_name = "FLOOR", value_parser = floor)]
+    pub floor: Option<Floor>,
+    /// Pass a variable on, unless it looks like a credential
+    #[arg(long, value_name = "NAME")]
+    pub pass: Vec<String>,
+    /// Hand over credentials by name (classes internal and executor only)
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub inherit_credentials: Vec<String>,
+    /// Show a file or folder, read-only
+    #[arg(long, value_name = "PATH")]
+    pub read: Vec<PathBuf>,
+    /// Show a file or folder, writable
+    #[arg(long, value_name = "PATH")]
+    pub write: Vec<PathBuf>,
+    /// Hide a file or folder of what is shown
+    #[arg(long, value_name = "PATH")]
+    pub hide: Vec<PathBuf>,
+    /// The network: none or open
+    #[arg(long, value_name = "MODE", value_parser = net)]
+    pub net: Option<NetMode>,
+    /// Run in this directory
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// End the command after this time, such as 30s or 10m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub timeout: Option<Duration>,
+    /// Limit memory, such as 512M or 2G
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub memory: Option<u64>,
+    /// Limit processes and threads
+    #[arg(long, value_name = "COUNT")]
+    pub pids: Option<u64>,
+}
+
+#[derive(Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub policy: PolicyFlags,
+    /// Write the outcome as one line of JSON, the last of stderr
+    #[arg(long, conflicts_with = "outcome_fd")]
+    pub json: bool,
+    /// Write the outcome as JSON to this descriptor
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(3..))]
+    pub outcome_fd: Option<i32>,
+    /// Say what was kept back and what held
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Args)]
+pub struct ExplainArgs {
+    #[command(flatten)]
+    pub policy: PolicyFlags,
+    /// Print the plan as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Also name every variable and every place
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Subject {
+    Env,
+    Read,
+    Write,
+    Exec,
+}
+
+#[derive(Args)]
+pub struct WhyArgs {
+    /// What is asked about
+    pub subject: Subject,
+    /// The variable's name, or the path
+    pub object: OsString,
+    #[command(flatten)]
+    pub policy: PolicyFlags,
+    /// Print the decision as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The command this is about
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Args)]
+pub struct DoctorArgs {
+    /// Print the findings as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Show the fix for this host; with --apply, do it
+    #[arg(long)]
+    pub fix: bool,
+    /// Do what --fix shows
+    #[arg(long, requires = "fix")]
+    pub apply: bool,
+}
+
+#[derive(Args)]
+pub struct PolicyArgs {
+    #[command(subcommand)]
+    pub command: PolicyCommand,
+}
+
+#[derive(Subcommand)]
+pub enum PolicyCommand {
+    /// Check a policy file
+    Check {
+        file: PathBuf,
+        /// Print the mistakes as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the effective policy, and where each value comes from
+    Show {
+        #[command(flatten)]
+        policy: Box<PolicyFlags>,
+    },
+    /// Print the JSON Schema of policy files
+    Schema,
+}
+
+#[derive(Args)]
+pub struct CompletionsArgs {
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(Args)]
+pub struct ManArgs {
+    /// The folder to write to
+    pub folder: PathBuf,
+}
+
+fn choice<T>(parsed: Option<T>, all: &[&str]) -> Result<T, String> {
+    parsed.ok_or_else(|| format!("expected one of: {}", all.join(", ")))
+}
+
+fn trust(text: &str) -> Result<TrustClass, String> {
+    choice(TrustClass::parse(text), &["internal", "executor", "tool", "unknown"])
+}
+
+fn floor(text: &str) -> Result<Floor, String> {
+    choice(Floor::parse(text), &["full", "landlock"])
+}
+
+fn net(text: &str) -> Result<NetMode, String> {
+    choice(NetMode::parse(text), &["none", "open"])
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text)
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    parse_size(text)
+}
+
+impl PolicyFlags {
+    /// As a layer of policy. Paths are made absolute against the directory the user typed them in.
+    pub fn layer(&self, typed_in: &std::path::Path) -> Flags {
+        let absolute = |paths: &[PathBuf]| paths.iter().map(|path| crate::here::absolute(typed_in, path)).collect();
+        Flags {
+            trust: self.trust,
+            floor: self.floor,
+            pass: self.pass.clone(),
+            inherit_credentials: self.inherit_credentials.clone(),
+            read: absolute(&self.read),
+            write: absolute(&self.write),
+            hide: absolute(&self.hide),
+            net: self.net,
+            wall: self.timeout,
+            memory: self.memory,
+            pids: self.pids,
+        }
+    }
+}

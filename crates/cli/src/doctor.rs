@@ -1,0 +1,237 @@
+//! `keyward doctor`: what this host can do, found by doing it, which promises hold, and the exact fix.
+
+use crate::args::DoctorArgs;
+use crate::explain::NoPlan;
+use crate::{here, run, say};
+use keyward_launch::probe;
+use keyward_policy::facts::{Fact, KernelFacts};
+use keyward_policy::outcome::code;
+use keyward_policy::plan::{Plan, Refusal};
+use keyward_policy::promise::Held;
+use keyward_policy::settings::Policy;
+use keyward_policy::words::{Floor, Ruled};
+use keyward_sys::environ::Block;
+use serde::Serialize;
+use std::path::Path;
+use std::process::Command;
+
+#[derive(Serialize)]
+struct Findings<'a> {
+    v: u32,
+    kernel: String,
+    facts: &'a KernelFacts,
+    floors: Vec<FloorFinding>,
+    fixes: &'a [Fix],
+}
+
+#[derive(Serialize)]
+struct FloorFinding {
+    floor: Floor,
+    available: bool,
+    /// Why not, or what falls away.
+    notes: Vec<String>,
+}
+
+/// Something a person can do about a fact.
+#[derive(Serialize)]
+struct Fix {
+    problem: &'static str,
+    /// Commands, or a line of prose.
+    steps: Vec<String>,
+    #[serde(skip)]
+    apply: Option<Apply>,
+}
+
+/// A fix that we can carry out ourselves.
+enum Apply {
+    AppArmor { profile: String },
+}
+
+/// Shows the findings; the exit code says whether the floor `full` is available.
+pub fn doctor(args: DoctorArgs, block: &Block) -> i32 {
+    let environment = block.entries();
+    let here = match here::look(&environment, None) {
+        Ok(here) => here,
+        Err(refusal) => return NoPlan::Refused(refusal).tell(args.json),
+    };
+    let facts = probe::probe(&here.project);
+    let request = run::request(vec!["true".into()], &here, &environment);
+    let at = |floor: Floor| {
+        let policy = Policy { floor: Ruled::builtin(floor), ..Policy::default() };
+        run::decide(&policy, &request, facts.clone())
+    };
+    let floors = vec![finding(Floor::Full, at(Floor::Full)), finding(Floor::Landlock, at(Floor::Landlock))];
+    let full = floors[0].available;
+    let fixes = fixes(&facts);
+    if args.json {
+        say::answer_json(&Findings { v: 1, kernel: kernel(), facts: &facts, floors, fixes: &fixes });
+    } else {
+        say::answer(&report(&facts, &floors, &fixes, args.fix));
+    }
+    if args.apply {
+        return fixes.iter().filter_map(|fix| fix.apply.as_ref()).map(apply).max().unwrap_or(0);
+    }
+    if full { 0 } else { code::FLOOR }
+}
+
+fn kernel() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
+fn finding(floor: Floor, decided: Result<Plan, Refusal>) -> FloorFinding {
+    match decided {
+        Ok(plan) => FloorFinding {
+            floor,
+            available: true,
+            notes: plan
+                .promises
+                .iter()
+                .filter_map(|kept| match &kept.held {
+                    Held::Gone { because } => Some(format!("falls away: {} ({because})", kept.promise.text())),
+                    _ => None,
+                })
+                .collect(),
+        },
+        Err(refusal) => FloorFinding { floor, available: false, notes: vec![refusal.fact] },
+    }
+}
+
+fn report(facts: &KernelFacts, floors: &[FloorFinding], fixes: &[Fix], details: bool) -> String {
+    let mut lines = vec![format!("kernel {}", kernel())];
+    let landlock = match facts.landlock_abi {
+        0 => Fact::Refused { why: "this kernel has none".into() },
+        _ => Fact::Holds,
+    };
+    let rows = [
+        ("user namespace", &facts.user_namespace),
+        ("mounts", &facts.mounts),
+        ("fresh /proc", &facts.fresh_proc),
+        ("network namespace", &facts.network_namespace),
+        ("landlock", &landlock),
+        ("seccomp", &facts.seccomp),
+        ("overlay", &facts.overlay),
+        ("mapped owners", &facts.mapped_owners),
+    ];
+    for (name, fact) in rows {
+        let found = match fact {
+            Fact::Holds if name == "landlock" => format!("yes   ABI {}", facts.landlock_abi),
+            Fact::Holds => "yes".into(),
+            Fact::Refused { why } => format!("no    {why}"),
+        };
+        lines.push(format!("  {name:<18} {found}"));
+    }
+    let cgroup = facts.cgroup.as_ref().map_or_else(
+        || "no    none with memory and pids is delegated to you; limits are kept by rlimits".into(),
+        |path| format!("yes   {}", path.display()),
+    );
+    lines.push(format!("  {:<18} {cgroup}", "cgroup v2"));
+    for floor in floors {
+        let word = if floor.available { "available" } else { "not available" };
+        lines.push(format!("floor {}: {word}", floor.floor));
+        lines.extend(floor.notes.iter().map(|note| format!("  {note}")));
+    }
+    for fix in fixes {
+        lines.push(format!("fix: {}", fix.problem));
+        lines.extend(fix.steps.iter().map(|step| format!("  {step}")));
+        match (&fix.apply, details) {
+            (Some(Apply::AppArmor { profile }), true) => {
+                lines.push(format!("  {APPARMOR_PROFILE}:"));
+                lines.extend(profile.lines().map(|line| format!("    {line}")));
+            }
+            (Some(_), false) => lines.push("  `keyward doctor --fix` shows it, `--fix --apply` does it".into()),
+            (None, _) => {}
+        }
+    }
+    lines.join("\n")
+}
+
+const APPARMOR_PROFILE: &str = "/etc/apparmor.d/keyward";
+
+fn setting(path: &str) -> Option<String> {
+    std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+fn fixes(facts: &KernelFacts) -> Vec<Fix> {
+    let mut fixes = Vec::new();
+    let plain = |problem: &'static str, steps: &[&str]| Fix {
+        problem,
+        steps: steps.iter().map(|&step| step.to_owned()).collect(),
+        apply: None,
+    };
+    if !facts.user_namespace.holds() || !facts.mounts.holds() {
+        if setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").as_deref() == Some("1") {
+            fixes.push(apparmor());
+        } else if setting("/proc/sys/kernel/unprivileged_userns_clone").as_deref() == Some("0") {
+            fixes.push(plain(
+                "this kernel lets only root make user namespaces",
+                &["sudo sysctl -w kernel.unprivileged_userns_clone=1"],
+            ));
+        } else if setting("/proc/sys/user/max_user_namespaces").as_deref() == Some("0") {
+            fixes.push(plain(
+                "the number of user namespaces is limited to 0",
+                &["sudo sysctl -w user.max_user_namespaces=10000"],
+            ));
+        } else {
+            fixes.push(plain(
+                "something around us (a container, a seccomp filter, SELinux) refuses user namespaces",
+                &["run keyward outside of it, or allow `unshare` and `mount` there; or accept `--floor landlock`"],
+            ));
+        }
+    } else if !facts.fresh_proc.holds() {
+        fixes.push(plain(
+            "the container covers parts of /proc, so the kernel refuses a fresh one",
+            &[
+                "docker run --security-opt systempaths=unconfined …",
+                "podman run --security-opt unmask=ALL …",
+                "in Kubernetes: securityContext.procMount: Unmasked, with hostUsers: false",
+            ],
+        ));
+    }
+    if facts.landlock_abi == 0 {
+        fixes.push(plain(
+            "Landlock is not active",
+            &["add `landlock` to the `lsm=` list of the kernel command line, or use Linux 5.13 or newer built with it"],
+        ));
+    }
+    fixes
+}
+
+/// Ubuntu's restriction is lifted for this one program, and not for the machine.
+fn apparmor() -> Fix {
+    let program = std::env::current_exe().unwrap_or_else(|_| "/usr/local/bin/keyward".into());
+    let profile = format!(
+        "abi <abi/4.0>,\ninclude <tunables/global>\n\nprofile keyward \"{}\" flags=(unconfined) {{\n  userns,\n}}\n",
+        program.display()
+    );
+    Fix {
+        problem: "AppArmor lets only programs with a profile make user namespaces",
+        steps: vec![format!("a profile for keyward alone, then: sudo apparmor_parser -r {APPARMOR_PROFILE}")],
+        apply: Some(Apply::AppArmor { profile }),
+    }
+}
+
+fn apply(fix: &Apply) -> i32 {
+    let Apply::AppArmor { profile } = fix;
+    let folder = Path::new(APPARMOR_PROFILE).parent().unwrap_or(Path::new("/"));
+    if !folder.is_dir() {
+        say::trouble(&format!("cannot write {APPARMOR_PROFILE}: there is no AppArmor here"), "nothing has to be applied");
+        return code::FAULT;
+    }
+    if let Err(error) = std::fs::write(APPARMOR_PROFILE, profile) {
+        say::trouble(
+            &format!("cannot write {APPARMOR_PROFILE}: {}", say::cause(&error)),
+            "run it as root: `sudo keyward doctor --fix --apply`",
+        );
+        return code::FAULT;
+    }
+    match Command::new("apparmor_parser").arg("-r").arg(APPARMOR_PROFILE).status() {
+        Ok(status) if status.success() => {
+            say::note(&format!("wrote and loaded {APPARMOR_PROFILE}"));
+            0
+        }
+        _ => {
+            say::trouble("apparmor_parser did not take the profile", "look at its message above; the profile stays in place");
+            code::FAULT
+        }
+    }
+}

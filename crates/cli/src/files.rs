@@ -1,0 +1,89 @@
+//! Reads the policy files and resolves them with the flags.
+
+use crate::args::PolicyFlags;
+use crate::here::Here;
+use crate::say;
+use keyward_policy::config::{self, Document, Layers, PolicyError};
+use keyward_policy::outcome::code;
+use keyward_policy::settings::Policy;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The administrator's ceiling.
+pub const CEILING: &str = "/etc/keyward/policy.toml";
+
+/// A bit more than a policy may have, so that one that is too long is seen to be so.
+const MOST: u64 = (1 << 20) + 1;
+
+/// A policy file that could not be read.
+pub struct Unreadable {
+    pub path: PathBuf,
+    pub cause: io::Error,
+}
+
+/// The text of a file; `None` when there is none.
+pub fn read(path: &Path) -> Result<Option<Vec<u8>>, Unreadable> {
+    let unreadable = |cause| Unreadable { path: path.into(), cause };
+    // Not waiting for anybody: a pipe in the place of a policy must not hang us.
+    let opened = std::fs::OpenOptions::new().read(true).custom_flags(0o4000).open(path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
+        Err(error) => return Err(unreadable(error)),
+    };
+    if !file.metadata().map_err(unreadable)?.is_file() {
+        return Err(unreadable(io::Error::other("not a regular file")));
+    }
+    let mut text = Vec::new();
+    file.take(MOST).read_to_end(&mut text).map_err(unreadable)?;
+    Ok(Some(text))
+}
+
+/// Why there is no policy: words already chosen, and the exit code.
+pub struct NoPolicy {
+    pub exit: i32,
+    pub fact: String,
+    pub remedy: String,
+}
+
+impl From<Unreadable> for NoPolicy {
+    fn from(unreadable: Unreadable) -> Self {
+        let path = keyward_policy::text::visible(unreadable.path.as_os_str());
+        NoPolicy {
+            exit: code::USAGE,
+            fact: format!("cannot read {path}: {}", say::cause(&unreadable.cause)),
+            remedy: "mend the file or its permissions, or move it away; without it the built-in policy holds".into(),
+        }
+    }
+}
+
+impl From<PolicyError> for NoPolicy {
+    fn from(error: PolicyError) -> Self {
+        let text = error.to_string();
+        let (fact, remedy) = text.split_once('\n').unwrap_or((&text, ""));
+        let exit = if matches!(error, PolicyError::Beyond(_)) { code::REFUSED } else { code::USAGE };
+        NoPolicy { exit, fact: fact.into(), remedy: remedy.into() }
+    }
+}
+
+/// The effective policy for these flags here.
+pub fn policy(flags: &PolicyFlags, here: &Here) -> Result<Policy, NoPolicy> {
+    let user_file = here.config.join("policy.toml");
+    let project_file = here.project.join(".keyward.toml");
+    let ceiling = read(Path::new(CEILING))?;
+    let user = read(&user_file)?;
+    let project = read(&project_file)?;
+    let (user_name, project_name) = (user_file.to_string_lossy(), project_file.to_string_lossy());
+    fn document<'a>(name: &'a str, text: &'a Option<Vec<u8>>) -> Option<Document<'a>> {
+        text.as_deref().map(|text| Document { name, text })
+    }
+    let layers = Layers {
+        ceiling: document(CEILING, &ceiling),
+        user: document(&user_name, &user),
+        project: document(&project_name, &project),
+        profile: flags.profile.as_deref(),
+        flags: flags.layer(&std::env::current_dir().unwrap_or_else(|_| here.cwd.clone())),
+    };
+    Ok(config::resolve(&layers)?)
+}

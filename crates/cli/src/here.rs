@@ -1,0 +1,126 @@
+//! Where we are: the caller, the directory, the project, Keyward's own folders.
+
+use keyward_policy::plan::{Refusal, RefusalKind};
+use keyward_policy::request::Caller;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Everything about the caller that does not come from a flag.
+pub struct Here {
+    pub cwd: PathBuf,
+    pub project: PathBuf,
+    pub caller: Caller,
+    pub config: PathBuf,
+    pub state: PathBuf,
+    /// The caller's PATH, to say where a command was found that the cage does not show.
+    pub search: OsString,
+}
+
+/// What marks the root of a project.
+const MARKS: &[&str] = &[".git", ".keyward.toml", ".hg", ".jj"];
+
+fn variable<'a>(entries: &[&'a [u8]], name: &str) -> Option<&'a OsStr> {
+    let value = entries.iter().find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+    (!value.is_empty()).then(|| OsStr::from_bytes(value))
+}
+
+/// An absolute path from a variable; the XDG rules say that relative ones are ignored.
+fn folder(entries: &[&[u8]], name: &str) -> Option<PathBuf> {
+    variable(entries, name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// Joins a path that a person typed; `~` stays for the plan, and `.` disappears.
+pub fn absolute(typed_in: &Path, path: &Path) -> PathBuf {
+    if path.starts_with("~") { path.into() } else { typed_in.join(path).components().collect() }
+}
+
+/// Looks around. `cwd` is what `--cwd` says.
+pub fn look(entries: &[&[u8]], cwd: Option<&Path>) -> Result<Here, Refusal> {
+    let cwd = directory(cwd)?;
+    let uid = rustix::process::geteuid().as_raw();
+    let home = folder(entries, "HOME").or_else(|| home_from_passwd(uid)).unwrap_or_else(|| PathBuf::from("/"));
+    let below = |name: &str, default: &str| folder(entries, name).unwrap_or_else(|| home.join(default)).join("keyward");
+    let (config, state) = (below("XDG_CONFIG_HOME", ".config"), below("XDG_STATE_HOME", ".local/state"));
+    let cache = below("XDG_CACHE_HOME", ".cache");
+    let runtime = folder(entries, "XDG_RUNTIME_DIR").map_or_else(|| state.join("run"), |path| path.join("keyward"));
+    let scratch = runtime.join(format!("cage-{}", std::process::id()));
+    Ok(Here {
+        project: project_of(&cwd, &home),
+        cwd,
+        caller: Caller {
+            uid,
+            gid: rustix::process::getegid().as_raw(),
+            own: vec![config.clone(), state.clone(), cache.clone()],
+            home,
+            cache,
+            scratch,
+            terminals: keyward_launch::terminals(),
+        },
+        config,
+        state,
+        search: variable(entries, "PATH").unwrap_or_default().into(),
+    })
+}
+
+fn directory(wanted: Option<&Path>) -> Result<PathBuf, Refusal> {
+    let refuse = |fact: String, remedy: &str| Refusal {
+        kind: RefusalKind::Usage,
+        rule: "cwd".into(),
+        fact,
+        remedy: remedy.into(),
+    };
+    let path = wanted.unwrap_or(Path::new("."));
+    let cwd = std::fs::canonicalize(path).map_err(|error| {
+        let reason = keyward_launch::fault::reason(rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO));
+        match wanted {
+            Some(path) => refuse(
+                format!("cannot use the directory {}: {reason}", keyward_policy::text::visible(path.as_os_str())),
+                "name a directory that exists and that you may enter",
+            ),
+            None => refuse(
+                format!("cannot find the current directory: {reason}"),
+                "it was deleted or is closed to you; go to another, or name one with `--cwd`",
+            ),
+        }
+    })?;
+    if !keyward_launch::is_directory(&cwd) {
+        return Err(refuse(
+            format!("{} is not a directory", keyward_policy::text::visible(cwd.as_os_str())),
+            "name a directory with `--cwd`",
+        ));
+    }
+    Ok(cwd)
+}
+
+/// The nearest marked folder at or above `cwd`, never HOME or what lies above it.
+fn project_of(cwd: &Path, home: &Path) -> PathBuf {
+    let real_home = std::fs::canonicalize(home).unwrap_or_else(|_| home.into());
+    let mut name = OsString::new();
+    for folder in cwd.ancestors() {
+        if real_home.starts_with(folder) {
+            break;
+        }
+        for mark in MARKS {
+            name.clear();
+            name.push(folder);
+            name.push("/");
+            name.push(mark);
+            if rustix::fs::lstat(name.as_os_str()).is_ok() {
+                return folder.into();
+            }
+        }
+    }
+    cwd.into()
+}
+
+/// HOME where the variable is missing (cron, systemd).
+fn home_from_passwd(uid: u32) -> Option<PathBuf> {
+    let passwd = std::fs::read("/etc/passwd").ok()?;
+    passwd.split(|&byte| byte == b'\n').find_map(|line| {
+        let fields: Vec<&[u8]> = line.split(|&byte| byte == b':').collect();
+        let number = std::str::from_utf8(fields.get(2)?).ok()?.parse::<u32>().ok()?;
+        let home = PathBuf::from(OsStr::from_bytes(fields.get(5)?));
+        (number == uid && home.is_absolute()).then_some(home)
+    })
+}

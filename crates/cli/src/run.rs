@@ -1,0 +1,295 @@
+//! `keyward run`: the whole story. Parse, look, decide, act, tell.
+
+use crate::args::RunArgs;
+use crate::files::{self, NoPolicy};
+use crate::here::{self, Here};
+use crate::say;
+use keyward_launch::fault::Fault;
+use keyward_launch::supervise::{CutShort, Finished};
+use keyward_launch::{look, prepare, probe};
+use keyward_ledger::{Ledger, Unrecorded};
+use keyward_policy::env::Value;
+use keyward_policy::event::{self, Event, Spawn, What};
+use keyward_policy::facts::{HostFacts, KernelFacts};
+use keyward_policy::outcome::{Conclusion, Outcome, code};
+use keyward_policy::plan::{Plan, Refusal, Step, plan};
+use keyward_policy::request::Request;
+use keyward_policy::settings::Policy;
+use keyward_policy::view;
+use keyward_sys::environ::Block;
+use keyward_sys::fork::End;
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::time::Instant;
+
+/// Runs a command and gives the exit code.
+pub fn run(args: RunArgs, block: &mut Block) -> i32 {
+    let here = match here::look(&block.entries(), args.policy.cwd.as_deref()) {
+        Ok(here) => here,
+        Err(refusal) => return tell_refusal(&args, None, &refusal),
+    };
+    let policy = match files::policy(&args.policy, &here) {
+        Ok(policy) => policy,
+        Err(no_policy) => return tell_no_policy(&args, &no_policy),
+    };
+    // The run itself is the proof of what this host grants; only if it is refused do we look closer, and decide again.
+    let hopeful = KernelFacts::hopeful(keyward_launch::landlock_abi());
+    match attempt(&args, &policy, &here, hopeful, block) {
+        Attempt::Over(exit) => exit,
+        Attempt::HostRefused(fault) => match attempt(&args, &policy, &here, probe::probe(&here.project), block) {
+            Attempt::Over(exit) => exit,
+            // The host grants it, as the probe shows, so the fault is another one.
+            Attempt::HostRefused(_) => tell_fault(&args, &here, &fault),
+        },
+    }
+}
+
+/// What became of one attempt.
+enum Attempt {
+    Over(i32),
+    /// A step failed that a weaker plan may do without.
+    HostRefused(Fault),
+}
+
+fn attempt(args: &RunArgs, policy: &Policy, here: &Here, kernel: KernelFacts, block: &mut Block) -> Attempt {
+    let environment = block.entries();
+    let request = request(args.command.clone(), here, &environment);
+    let plan = match decide(policy, &request, kernel) {
+        Ok(plan) => plan,
+        Err(refusal) => return Attempt::Over(tell_refusal(args, Some(here), &refusal)),
+    };
+    let setup = keyward_launch::terminal_setup(plan.terminal);
+    let prepared = match prepare::prepare(&plan, &environment, setup) {
+        Ok(prepared) => prepared,
+        Err(fault) => return Attempt::Over(tell_fault(args, here, &fault)),
+    };
+    // What the child does not get is gone from our memory before anything copies it.
+    let passing: Vec<usize> = plan
+        .environment
+        .vars
+        .iter()
+        .filter_map(|variable| match variable.value {
+            Value::Caller(place) => Some(place),
+            Value::Ours(_) => None,
+        })
+        .collect();
+    drop(environment);
+    block.wipe_values(&passing);
+
+    let started = Instant::now();
+    let mut record = match Record::open(here) {
+        Ok(record) => record,
+        Err(unrecorded) => return Attempt::Over(tell_unrecorded(args, &unrecorded)),
+    };
+    if let Err(unrecorded) = record.write(What::Spawn(Box::new(Spawn::of(&plan)))) {
+        return Attempt::Over(tell_unrecorded(args, &unrecorded));
+    }
+    announce(args, here, &plan);
+    match keyward_launch::run(&plan, prepared, || ()) {
+        Ok(finished) => {
+            let exit = exit_code(&finished);
+            let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let (signal, limit) = (signal(&finished), limit(&finished));
+            // The command has run; a record that fails now is told, and changes nothing.
+            if let Err(unrecorded) = record.write(What::End(event::End { exit, signal, limit, milliseconds })) {
+                say::trouble(&unrecorded_fact(&unrecorded), UNRECORDED_REMEDY);
+            }
+            Attempt::Over(tell_end(args, &plan, &finished, exit))
+        }
+        Err(fault) if may_be_the_host(&fault) => Attempt::HostRefused(fault),
+        Err(fault) => Attempt::Over(tell_fault(args, here, &fault)),
+    }
+}
+
+/// The request for this command, here.
+pub fn request<'a>(argv: Vec<OsString>, here: &Here, environment: &'a [&'a [u8]]) -> Request<'a> {
+    Request {
+        argv,
+        cwd: here.cwd.clone(),
+        project: here.project.clone(),
+        environment,
+        caller: here.caller.clone(),
+    }
+}
+
+/// Looks at the paths the request is about, and decides.
+pub fn decide(policy: &Policy, request: &Request<'_>, kernel: KernelFacts) -> Result<Plan, Refusal> {
+    let paths = look::look(view::questions(policy, request));
+    plan(policy, request, &HostFacts { kernel, paths })
+}
+
+/// Steps that fail where a host refuses namespaces, mounts or mappings.
+fn may_be_the_host(fault: &Fault) -> bool {
+    matches!(
+        fault.step,
+        Step::Namespaces | Step::Identity | Step::Loopback | Step::Root | Step::View | Step::Pivot | Step::Landlock | Step::Seccomp
+    ) && fault.errno != Errno::STALE
+}
+
+/// One line on a terminal about what was kept back; more with `-v`.
+fn announce(args: &RunArgs, here: &Here, plan: &Plan) {
+    if !(args.verbose || here.caller.terminals[2]) || args.json {
+        return;
+    }
+    let kept_back = event::kept_back(&plan.environment);
+    if !kept_back.is_empty() {
+        let shown = if args.verbose { kept_back.len() } else { kept_back.len().min(6) };
+        let more = kept_back.len() - shown;
+        let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+        say::note(&format!("kept back {}{tail}", kept_back[..shown].join(", ")));
+    }
+    for note in &plan.view.notes {
+        if args.verbose || plan.view.project.is_none() {
+            say::note(note);
+        }
+    }
+    if args.verbose {
+        for line in keyward_policy::explain::promise_lines(plan) {
+            say::note(&line);
+        }
+    }
+}
+
+struct Record {
+    ledger: Ledger,
+    run: String,
+}
+
+impl Record {
+    fn open(here: &Here) -> Result<Self, Unrecorded> {
+        let ledger = Ledger::open(&here.state)?;
+        Ok(Record { ledger, run: keyward_ledger::run_name() })
+    }
+
+    fn write(&mut self, what: What) -> Result<(), Unrecorded> {
+        self.ledger.append(&Event::new(keyward_ledger::now(), self.run.clone(), what))
+    }
+}
+
+fn exit_code(finished: &Finished) -> i32 {
+    match (finished.cut_short, finished.end) {
+        (Some(CutShort::Wall), _) => code::TIMEOUT,
+        (_, End::Exited(code)) => code,
+        (_, End::Signalled(signal)) => 128 + signal,
+    }
+}
+
+fn signal(finished: &Finished) -> Option<i32> {
+    match finished.end {
+        End::Signalled(signal) => Some(signal),
+        End::Exited(_) => None,
+    }
+}
+
+fn limit(finished: &Finished) -> Option<&'static str> {
+    const SIGXCPU: i32 = 24;
+    match (finished.cut_short, finished.end) {
+        (Some(CutShort::Wall), _) => Some("wall"),
+        (Some(CutShort::Output), _) => Some("output"),
+        (None, End::Signalled(SIGXCPU)) => Some("cpu"),
+        _ => None,
+    }
+}
+
+fn tell_end(args: &RunArgs, plan: &Plan, finished: &Finished, exit: i32) -> i32 {
+    let told = limit(finished).map(|limit| (limit, limit_fact(plan, limit)));
+    if let (Some((_, fact)), false) = (&told, args.json) {
+        say::trouble(fact, LIMIT_REMEDY);
+    }
+    let result = match (told, finished.end) {
+        (Some((limit, fact)), _) => Conclusion::Limit { limit, fact, remedy: LIMIT_REMEDY },
+        (None, End::Exited(_)) => Conclusion::Exited,
+        (None, End::Signalled(signal)) => Conclusion::Signalled { signal },
+    };
+    tell_json(args, &Outcome::of_run(plan, exit, result));
+    exit
+}
+
+const LIMIT_REMEDY: &str = "raise the limit if the command needs more";
+
+fn limit_fact(plan: &Plan, name: &str) -> String {
+    let lines = keyward_policy::explain::limit_lines(plan);
+    let line = lines.iter().find(|line| line.name == name);
+    match line {
+        Some(line) => format!("the command was ended: it reached the limit {} = {} ({})", line.name, line.value, line.origin),
+        None => format!("the command was ended: it reached the limit on {name}"),
+    }
+}
+
+fn tell_refusal(args: &RunArgs, here: Option<&Here>, refusal: &Refusal) -> i32 {
+    if let Some(Ok(mut record)) = here.map(Record::open) {
+        let _ = record.write(event::refused(&args.command, refusal));
+    }
+    if !args.json {
+        say::trouble(&refusal.fact, &refusal.remedy);
+    }
+    tell_json(args, &Outcome::of_refusal(refusal));
+    refusal.kind.exit_code()
+}
+
+fn tell_no_policy(args: &RunArgs, no_policy: &NoPolicy) -> i32 {
+    tell_trouble(args, no_policy.exit, &no_policy.fact, &no_policy.remedy)
+}
+
+fn tell_unrecorded(args: &RunArgs, unrecorded: &Unrecorded) -> i32 {
+    tell_trouble(args, code::FAULT, &unrecorded_fact(unrecorded), UNRECORDED_REMEDY)
+}
+
+const UNRECORDED_REMEDY: &str =
+    "nothing runs unrecorded: make room or mend the permissions there, or set XDG_STATE_HOME to another place";
+
+fn unrecorded_fact(unrecorded: &Unrecorded) -> String {
+    let path = keyward_policy::text::visible(unrecorded.path.as_os_str());
+    format!("cannot record this run in {path}: {}", say::cause(&unrecorded.cause))
+}
+
+fn tell_fault(args: &RunArgs, here: &Here, fault: &Fault) -> i32 {
+    let (exit, remedy) = match (fault.step, fault.errno) {
+        (Step::Exec, Errno::NOENT) => (code::NOT_FOUND, not_found_remedy(args, here)),
+        (Step::Exec, Errno::ACCESS | Errno::NOEXEC | Errno::ISDIR) => (
+            code::NOT_EXECUTABLE,
+            "it is there, but cannot be executed in the cage; check its mode and its `#!` line".into(),
+        ),
+        (Step::View, Errno::STALE) => (code::FAULT, "it changed while the cage was being built; try again".into()),
+        _ => (code::FAULT, "`keyward doctor` shows what this host can do".into()),
+    };
+    tell_trouble(args, exit, &fault.to_string(), &remedy)
+}
+
+/// A command that exists outside but not in the view is the most common surprise.
+fn not_found_remedy(args: &RunArgs, here: &Here) -> String {
+    let program = args.command.first().map(std::path::PathBuf::from).unwrap_or_default();
+    if program.components().count() > 1 {
+        return "check the spelling; `keyward why exec PATH` says whether the cage shows it".into();
+    }
+    let found = std::env::split_paths(&here.search).map(|folder| folder.join(&program)).find(|path| path.is_file());
+    match found {
+        Some(path) => format!("it is at {}, which the cage does not show; add `--read` with its folder", path.display()),
+        None => format!("no folder of PATH has it; the cage starts in {}", here.cwd.display()),
+    }
+}
+
+fn tell_trouble(args: &RunArgs, exit: i32, fact: &str, remedy: &str) -> i32 {
+    if !args.json {
+        say::trouble(fact, remedy);
+    }
+    let result = Conclusion::Fault { fact: fact.into(), remedy: remedy.into(), retry: false };
+    tell_json(args, &Outcome::without_run(exit, result));
+    exit
+}
+
+/// The outcome goes to the last line of stderr, or to a descriptor of the caller's choice.
+fn tell_json(args: &RunArgs, outcome: &Outcome<'_>) {
+    let Ok(mut line) = serde_json::to_vec(outcome) else { return };
+    line.push(b'\n');
+    if args.json {
+        say::raw_stderr(&line);
+    } else if let Some(number) = args.outcome_fd {
+        if keyward_sys::write_to_number(number, &line).is_err() {
+            say::trouble(
+                &format!("cannot write the outcome to descriptor {number}"),
+                "open it for writing in the caller, as in `keyward run --outcome-fd 3 … 3>outcome.json`",
+            );
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Inside the cage: what init does between clone and the start of the command, in this order. Runs as PID 1 of the cage.
+//!
+//! Everything used here was prepared by the launcher before the fork. A failing step goes home through the channel with its name, and
+//! the command is not started.
+
+use crate::init;
+use crate::prepare::{Act, MASK_FILE, MASK_FOLDER, Prepared, SHELL, Tree};
+use crate::wire::{self, Order, Report};
+use keyward_policy::plan::{Identity, Step};
+use keyward_sys::landlock::{self, Domain};
+use keyward_sys::mount::{self, Attributes};
+use keyward_sys::signal::Set;
+use keyward_sys::{Errno, channel, confine, environ, exec, fork, network, signal, terminal};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags};
+use std::ffi::CStr;
+
+/// A step that did not work, and where in its list.
+pub(crate) type Failure = (Step, u16, Errno);
+
+fn at(step: Step) -> impl Fn(Errno) -> Failure {
+    move |errno| (step, 0, errno)
+}
+
+/// The new root is built on top of this folder, which every Linux has and from which nothing is bound afterwards.
+const BUILDING_SITE: &CStr = c"/proc";
+
+/// The life of init. `launcher` is the other side of the channel, to be closed before anything is asked of it.
+pub(crate) fn inhabit(mut prepared: Prepared, control: OwnedFd, launcher: OwnedFd, caller_mask: &Set) -> ! {
+    // First of all: if the launcher dies from here on, so do we.
+    let tied = confine::die_with_parent();
+    drop(launcher);
+    // It may have died before that; then its side of the channel is closed.
+    if channel::peer_is_gone(&control) {
+        fork::exit_now(125);
+    }
+    environ::set_title(c"keyward:init");
+    // What the launcher had open is not for the cage.
+    let Ok(control) = confine::keep_only(control) else { fork::exit_now(125) };
+    let ready = tied.map_err(at(Step::Namespaces)).and_then(|()| build(&prepared, &control));
+    let started = ready.and_then(|(domain, pty)| start(&mut prepared, &control, domain, pty, caller_mask));
+    match started {
+        Ok(command) => init::live(command, &control),
+        Err((step, index, errno)) => {
+            wire::report(&control, Report::Failed { step, index, errno }, &[]);
+            fork::exit_now(125)
+        }
+    }
+}
+
+/// The cage's terminal: the side the launcher relays, and the side of the command.
+type Pty = Option<(OwnedFd, OwnedFd)>;
+
+fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Domain, Pty), Failure> {
+    let trees = take_identity(prepared, control).map_err(at(Step::Identity))?;
+    confine::new_session().map_err(at(Step::Session))?;
+    if prepared.loopback {
+        network::loopback_up().map_err(at(Step::Loopback))?;
+    }
+    build_view(prepared, &trees)?;
+    drop(trees);
+    // Listing and following what is forbidden to the child is init's own right, so it stays outside the domain it prepares.
+    let rules = prepared.landlock_rules.iter().map(|(path, below)| (path.as_path(), *below));
+    let domain = landlock::prepare(prepared.landlock_abi, rules, prepared.scopes)
+        .map_err(|_| (Step::Landlock, 0, Errno::OPNOTSUPP))?;
+    let pty = match &prepared.terminal {
+        Some(setup) => Some(open_terminal(setup).map_err(at(Step::Terminal))?),
+        None => None,
+    };
+    confine::new_session_keyring().map_err(at(Step::Keyring))?;
+    confine::drop_capabilities().map_err(at(Step::Capabilities))?;
+    confine::no_new_privileges().map_err(at(Step::Capabilities))?;
+    Ok((domain, pty))
+}
+
+/// Becomes the user the plan names. A caller maps itself; for root the launcher does it and passes the trees on that only it can open.
+fn take_identity(prepared: &Prepared, control: &OwnedFd) -> Result<Vec<OwnedFd>, Errno> {
+    let mut trees = Vec::new();
+    match prepared.identity {
+        Identity::Caller | Identity::BareRoot => {
+            // The files below /proc/self belong to root as long as we are opaque.
+            confine::become_transparent()?;
+            write_file(c"/proc/self/setgroups", b"deny")?;
+            write_file(c"/proc/self/uid_map", &prepared.maps[0])?;
+            write_file(c"/proc/self/gid_map", &prepared.maps[1])?;
+        }
+        Identity::MappedRoot { .. } => {
+            while trees.len() < prepared.passed.len() || prepared.passed.is_empty() {
+                match wire::next_order(control) {
+                    Some((Order::Mapped, more)) => trees.extend(more),
+                    _ => return Err(Errno::PIPE),
+                }
+                if prepared.passed.is_empty() {
+                    break;
+                }
+            }
+            confine::become_namespace_root()?;
+        }
+    }
+    confine::become_opaque()?;
+    Ok(trees)
+}
+
+fn write_file(path: &CStr, content: &[u8]) -> Result<(), Errno> {
+    let file = rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::io::write(&file, content).map(drop)
+}
+
+fn build_view(prepared: &Prepared, trees: &[OwnedFd]) -> Result<(), Failure> {
+    mount::make_all_private().map_err(at(Step::Root))?;
+    // The building site hides /proc; where the host's own is shown, it is taken out first.
+    let shared_proc = match prepared.acts.iter().any(binds_proc) {
+        true => Some(mount::open_tree(BUILDING_SITE).map_err(at(Step::View))?),
+        false => None,
+    };
+    mount::tmpfs(BUILDING_SITE, &prepared.root_options).map_err(at(Step::Root))?;
+    rustix::process::chdir(BUILDING_SITE).map_err(at(Step::Root))?;
+    // Modes of the folders we make are as written.
+    rustix::process::umask(Mode::empty());
+    for (index, act) in prepared.acts.iter().enumerate() {
+        let index = u16::try_from(index).unwrap_or(u16::MAX);
+        perform(act, trees, shared_proc.as_ref()).map_err(|errno| (Step::View, index, errno))?;
+    }
+    if prepared.acts.iter().any(|act| matches!(act, Act::Mask { .. })) {
+        // What lies under the masks needs no name.
+        rustix::fs::unlink(MASK_FILE).map_err(at(Step::View))?;
+        rustix::fs::rmdir(MASK_FOLDER).map_err(at(Step::View))?;
+    }
+    mount::read_only_here(c".").map_err(at(Step::Root))?;
+    mount::pivot_here().map_err(at(Step::Pivot))
+}
+
+fn binds_proc(act: &Act) -> bool {
+    matches!(act, Act::Bind { tree: Tree::Path(path), .. } if path.as_c_str() == BUILDING_SITE)
+}
+
+fn perform(act: &Act, trees: &[OwnedFd], shared_proc: Option<&OwnedFd>) -> Result<(), Errno> {
+    match act {
+        Act::Directory { at, mode } => rustix::fs::mkdir(at.as_c_str(), Mode::from_raw_mode(*mode)),
+        Act::File { at } => {
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            rustix::fs::open(at.as_c_str(), flags, Mode::empty()).map(drop)
+        }
+        Act::Link { at, to } => rustix::fs::symlink(to.as_c_str(), at.as_c_str()),
+        Act::Bind { tree, at, attributes, expect } => {
+            match (tree, shared_proc) {
+                (Tree::Path(path), Some(proc)) if path.as_c_str() == BUILDING_SITE => mount::attach(proc, at)?,
+                (Tree::Path(path), _) => mount::bind(path, at)?,
+                (Tree::Passed(place), _) => mount::attach(trees.get(*place).ok_or(Errno::BADF)?, at)?,
+            }
+            if let Some(attributes) = attributes {
+                mount::restrict(at, *attributes)?;
+            }
+            match expect {
+                Some(expect) => is_what_was_looked_at(at, *expect),
+                None => Ok(()),
+            }
+        }
+        Act::Own { at } => mount::bind(at, at),
+        Act::FreshProc { at } => mount::proc(at),
+        Act::Terminals { at } => mount::devpts(at),
+        Act::Overlay { at, options, layers } => {
+            for (place, at) in layers.iter().flatten().filter(|(place, _)| *place != usize::MAX) {
+                mount::attach(trees.get(*place).ok_or(Errno::BADF)?, at)?;
+            }
+            mount::overlay(at, options)?;
+            for (_, at) in layers.iter().flatten().filter(|(place, _)| *place != usize::MAX) {
+                mount::detach(at)?;
+            }
+            Ok(())
+        }
+        Act::Mask { at, directory } => {
+            mount::bind(if *directory { MASK_FOLDER } else { MASK_FILE }, at)?;
+            mount::restrict(at, Attributes { read_only: true, no_dev: true, no_exec: true })
+        }
+    }
+}
+
+/// Compares device and inode with what the plan was made for.
+fn is_what_was_looked_at(at: &CStr, expect: (u64, u64)) -> Result<(), Errno> {
+    let found = rustix::fs::statat(CWD, at, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
+    if (found.st_dev, found.st_ino) == expect { Ok(()) } else { Err(Errno::STALE) }
+}
+
+fn open_terminal(setup: &crate::prepare::TerminalSetup) -> Result<(OwnedFd, OwnedFd), Errno> {
+    let (main, peer) = terminal::open_pty(c"/dev/pts/ptmx")?;
+    terminal::apply(&peer, &setup.settings);
+    if let Some(size) = setup.size {
+        terminal::set_window_size(&peer, size);
+    }
+    terminal::make_controlling(&peer)?;
+    Ok((main, peer))
+}
+
+/// Starts the command and gives up everything that only it needs.
+fn start(
+    prepared: &mut Prepared,
+    control: &OwnedFd,
+    domain: Domain,
+    pty: Pty,
+    caller_mask: &Set,
+) -> Result<init::Command, Failure> {
+    let forked = fork::fork().map_err(at(Step::Exec))?;
+    let fork::Forked::Parent(process) = forked else {
+        let (step, index, errno) = become_command(prepared, domain, pty.as_ref(), caller_mask);
+        wire::report(control, Report::Failed { step, index, errno }, &[]);
+        fork::exit_now(if errno == Errno::NOENT { 127 } else { 126 });
+    };
+    prepared.envp.wipe();
+    // Both sides do it, so that it is done whoever runs first.
+    let _ = rustix::process::setpgid(Some(process.pid), Some(process.pid));
+    let peer = match pty {
+        Some((main, peer)) => {
+            wire::report(control, Report::Terminal, &[main.as_fd()]);
+            Some(peer)
+        }
+        None => None,
+    };
+    Ok(init::Command { process, terminal: peer })
+}
+
+/// In the command's own process: the last things given up, then exec. Returns only what went wrong.
+fn become_command(prepared: &Prepared, domain: Domain, pty: Option<&(OwnedFd, OwnedFd)>, caller_mask: &Set) -> Failure {
+    match give_up_the_rest(prepared, domain, pty, caller_mask) {
+        Ok(()) => execute(prepared),
+        Err(failure) => failure,
+    }
+}
+
+fn give_up_the_rest(
+    prepared: &Prepared,
+    domain: Domain,
+    pty: Option<&(OwnedFd, OwnedFd)>,
+    caller_mask: &Set,
+) -> Result<(), Failure> {
+    let _ = rustix::process::setpgid(None, None);
+    if let (Some((_, peer)), Some(setup)) = (pty, &prepared.terminal) {
+        if setup.foreground {
+            // Init ignores nothing, but the terminal would stop us for this; all signals are still blocked here.
+            terminal::set_foreground(peer, rustix::process::getpid()).map_err(at(Step::Terminal))?;
+        }
+        let [stdin, stdout, stderr] = setup.replaces;
+        if stdin {
+            rustix::stdio::dup2_stdin(peer).map_err(at(Step::Terminal))?;
+        }
+        if stdout {
+            rustix::stdio::dup2_stdout(peer).map_err(at(Step::Terminal))?;
+        }
+        if stderr {
+            rustix::stdio::dup2_stderr(peer).map_err(at(Step::Terminal))?;
+        }
+    }
+    if let [Some(stdout), _] = &prepared.counted {
+        rustix::stdio::dup2_stdout(stdout).map_err(at(Step::Descriptors))?;
+    }
+    if let [_, Some(stderr)] = &prepared.counted {
+        rustix::stdio::dup2_stderr(stderr).map_err(at(Step::Descriptors))?;
+    }
+    for limit in &prepared.limits {
+        limit.set().map_err(at(Step::Limits))?;
+    }
+    // A directory that is not there any more must not leave the command somewhere else.
+    rustix::process::chdir(prepared.cwd.as_c_str()).map_err(at(Step::Exec))?;
+    domain.enter().map_err(|_| (Step::Landlock, 0, Errno::OPNOTSUPP))?;
+    // Everything but 0, 1 and 2 is closed by exec itself, so that a failing exec can still be told.
+    confine::close_on_exec_from(3).map_err(at(Step::Descriptors))?;
+    rustix::process::umask(prepared.umask);
+    signal::restore_sigpipe();
+    signal::set_mask(caller_mask);
+    prepared.filter.install().map_err(at(Step::Seccomp))
+}
+
+/// Tries the candidates as the shell would: the first that can be executed wins; one that exists but cannot be is what we tell.
+fn execute(prepared: &Prepared) -> Failure {
+    let mut told = (Step::Exec, 0, Errno::NOENT);
+    for (index, program) in prepared.programs.iter().enumerate() {
+        let errno = exec::execve(program, &prepared.argv, &prepared.envp);
+        let index16 = u16::try_from(index).unwrap_or(u16::MAX);
+        match errno {
+            Errno::NOENT | Errno::NOTDIR => {}
+            Errno::ACCESS => told = (Step::Exec, index16, errno),
+            Errno::NOEXEC => {
+                // A script without `#!` is for the shell.
+                if let Some(argv) = prepared.shell_argv.get(index) {
+                    exec::execve(SHELL, argv, &prepared.envp);
+                }
+                return (Step::Exec, index16, errno);
+            }
+            _ => return (Step::Exec, index16, errno),
+        }
+    }
+    told
+}

@@ -1,0 +1,69 @@
+//! PID 1 of a cage: reaps, passes signals on, and ends everything with itself. Holds nothing.
+
+use crate::wire::{self, Order, Report};
+use keyward_sys::fork::{self, Change, End, Process};
+use keyward_sys::signal::{self, Inbox, Set};
+use keyward_sys::terminal;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::OwnedFd;
+
+/// The command, as init sees it.
+pub(crate) struct Command {
+    pub(crate) process: Process,
+    pub(crate) terminal: Option<OwnedFd>,
+}
+
+/// Lives until the command ends; then ends, and with it everything in the cage.
+pub(crate) fn live(command: Command, control: &OwnedFd) -> ! {
+    // The caller's pipes belong to the command alone: when it closes them, their other ends must see it.
+    keyward_sys::confine::close_standard_streams();
+    let Ok(inbox) = Inbox::new(&Set::of(&[libc_signal::CHLD])) else { fork::exit_now(125) };
+    loop {
+        while let Some((pid, change)) = fork::next_change() {
+            if pid != command.process.pid {
+                continue;
+            }
+            match change {
+                Change::Ended(End::Exited(code)) => fork::exit_now(code),
+                Change::Ended(End::Signalled(signal)) => {
+                    wire::report(control, Report::Killed { signal }, &[]);
+                    fork::exit_now(128 + signal);
+                }
+                Change::Stopped(signal) => wire::report(control, Report::Stopped { signal }, &[]),
+            }
+        }
+        let mut polled = [PollFd::new(&inbox, PollFlags::IN), PollFd::new(control, PollFlags::IN)];
+        if poll(&mut polled, None).is_err() {
+            continue;
+        }
+        let told = !polled[1].revents().is_empty();
+        while inbox.next().is_some() {}
+        if told {
+            match wire::next_order(control) {
+                Some((order, _)) => obey(order, &command),
+                // The launcher is gone.
+                None => fork::exit_now(125),
+            }
+        }
+    }
+}
+
+fn obey(order: Order, command: &Command) {
+    match order {
+        Order::Signal { signal } => signal::signal_group(command.process.pid, signal),
+        Order::Foreground => {
+            if let Some(terminal) = &command.terminal {
+                let _ = terminal::set_foreground(terminal, command.process.pid);
+            }
+            signal::signal_group(command.process.pid, libc_signal::CONT);
+        }
+        Order::Mapped => {}
+    }
+}
+
+/// Signal numbers by name.
+pub(crate) mod libc_signal {
+    use rustix::process::Signal;
+    pub(crate) const CHLD: i32 = Signal::CHILD.as_raw();
+    pub(crate) const CONT: i32 = Signal::CONT.as_raw();
+}

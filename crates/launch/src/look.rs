@@ -1,0 +1,71 @@
+//! Looks at the paths that a plan asks about, each once. Runs in the launcher, touches nothing.
+
+use keyward_policy::facts::{Kind, PathFact, Paths};
+use keyward_policy::view::Question;
+use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// Answers the questions.
+pub fn look(questions: Vec<Question>) -> Paths {
+    let mut paths = Paths::default();
+    let mut folders = HashMap::new();
+    for question in questions {
+        if question.secret && !is_readable(&question.path) {
+            continue;
+        }
+        let fact = look_at(&question.path, &mut folders);
+        paths.insert(question.path, fact);
+    }
+    paths
+}
+
+fn is_readable(path: &Path) -> bool {
+    // A folder that can only be entered still gives away what is in it by name.
+    rustix::fs::accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS).is_ok()
+        || rustix::fs::accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
+}
+
+fn nothing(path: &Path, kind: Kind) -> PathFact {
+    PathFact { kind, link: None, real: path.into(), device: 0, inode: 0, owner: 0 }
+}
+
+fn fact(stat: &Stat, real: PathBuf, link: Option<PathBuf>) -> PathFact {
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => Kind::Directory,
+        FileType::RegularFile => Kind::File,
+        _ => Kind::Special,
+    };
+    PathFact { kind, link, real, device: stat.st_dev, inode: stat.st_ino, owner: stat.st_uid }
+}
+
+/// One path. `folders` remembers parents whose links have been followed already.
+fn look_at(path: &Path, folders: &mut HashMap<PathBuf, Option<PathBuf>>) -> PathFact {
+    let stat = match rustix::fs::lstat(path) {
+        Ok(stat) => stat,
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => return nothing(path, Kind::Missing),
+        Err(_) => return nothing(path, Kind::Closed),
+    };
+    if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
+        let link = std::fs::read_link(path).ok();
+        return match (std::fs::canonicalize(path), rustix::fs::stat(path)) {
+            (Ok(real), Ok(stat)) => fact(&stat, real, link),
+            _ => PathFact { link, ..nothing(path, Kind::Missing) },
+        };
+    }
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return fact(&stat, path.into(), None);
+    };
+    let folder = match folders.get(parent) {
+        Some(folder) => folder.clone(),
+        None => {
+            let real = std::fs::canonicalize(parent).ok();
+            folders.insert(parent.into(), real.clone());
+            real
+        }
+    };
+    match folder {
+        Some(folder) => fact(&stat, folder.join(name), None),
+        None => nothing(path, Kind::Closed),
+    }
+}

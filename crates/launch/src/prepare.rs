@@ -1,0 +1,437 @@
+//! Turns a plan into what init needs between clone and exec: strings, lists and programs, all made beforehand.
+
+use crate::fault::Fault;
+use keyward_policy::env::Value;
+use keyward_policy::plan::{Cage, Identity, LimitKind, Keeper, Plan, Step};
+use keyward_policy::surface::{self, Answer, Test};
+use keyward_policy::view::{Entry, Shown, Source};
+use keyward_sys::confine::Limit;
+use keyward_sys::exec::Strings;
+use keyward_sys::fork::Namespaces;
+use keyward_sys::landlock::{Below, Scopes};
+use keyward_sys::mount::Attributes;
+use keyward_sys::{Errno, seccomp, terminal};
+use rustix::fd::OwnedFd;
+use std::collections::HashSet;
+use std::ffi::{CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Where a tree of the host comes from.
+pub enum Tree {
+    /// Init finds it by path.
+    Path(CString),
+    /// The launcher opens it and passes it on: the place in the list of trees.
+    Passed(usize),
+}
+
+/// One act while the view is built. Targets are relative to the new root, in which init stands.
+pub enum Act {
+    Directory { at: CString, mode: u32 },
+    File { at: CString },
+    Link { at: CString, to: CString },
+    Bind { tree: Tree, at: CString, attributes: Option<Attributes>, expect: Option<(u64, u64)> },
+    /// Makes a folder of the root a mount of its own, so that it stays writable when the root no longer is.
+    Own { at: CString },
+    FreshProc { at: CString },
+    Terminals { at: CString },
+    /// Layers are attached first where they come as trees, and let go once the overlay holds them.
+    Overlay { at: CString, options: CString, layers: Option<[(usize, CString); 2]> },
+    Mask { at: CString, directory: bool },
+}
+
+/// A tree that the launcher opens itself, because init may not find the way to it.
+pub struct Passed {
+    pub path: CString,
+    pub expect: Option<(u64, u64)>,
+}
+
+/// The cage's terminal, as the user's was when we started.
+pub struct TerminalSetup {
+    pub replaces: [bool; 3],
+    pub settings: terminal::Settings,
+    pub size: Option<terminal::Winsize>,
+    /// Whether the command may read the keyboard from the start, or has to show first that it wants to.
+    pub foreground: bool,
+}
+
+/// Everything init needs.
+pub struct Prepared {
+    pub namespaces: Namespaces,
+    pub identity: Identity,
+    /// Lines for `uid_map` and `gid_map`.
+    pub maps: [Vec<u8>; 2],
+    pub loopback: bool,
+    pub root_options: CString,
+    pub acts: Vec<Act>,
+    pub passed: Vec<Passed>,
+    pub cwd: CString,
+    pub programs: Vec<CString>,
+    pub argv: Strings,
+    /// What the shell is given when a program turns out to be a script without `#!`.
+    pub shell_argv: Vec<Strings>,
+    pub envp: Strings,
+    pub landlock_abi: i32,
+    pub landlock_rules: Vec<(PathBuf, Below)>,
+    pub scopes: Scopes,
+    pub filter: seccomp::Filter,
+    pub limits: Vec<Limit>,
+    pub terminal: Option<TerminalSetup>,
+    /// Where output goes that has to be counted: the writing ends for descriptors 1 and 2.
+    pub counted: [Option<OwnedFd>; 2],
+    pub umask: rustix::fs::Mode,
+    /// Locks on caches, held as long as this value lives.
+    pub locks: Vec<OwnedFd>,
+}
+
+pub(crate) const SHELL: &std::ffi::CStr = c"/bin/sh";
+pub(crate) const MASK_FILE: &std::ffi::CStr = c".masked-file";
+pub(crate) const MASK_FOLDER: &std::ffi::CStr = c".masked-folder";
+
+pub(crate) fn c_string(step: Step, text: &OsStr) -> Result<CString, Fault> {
+    CString::new(text.as_bytes())
+        .map_err(|_| Fault::new(step, keyward_policy::text::visible(text), Errno::INVAL))
+}
+
+/// Relative to the root.
+fn below_root(path: &Path) -> Result<CString, Fault> {
+    let relative = path.strip_prefix("/").unwrap_or(path);
+    c_string(Step::View, if relative.as_os_str().is_empty() { OsStr::new(".") } else { relative.as_os_str() })
+}
+
+/// Prepares a plan. `environment` are the caller's raw entries, from which the plan's variables are copied.
+pub fn prepare(plan: &Plan, environment: &[&[u8]], setup: Option<TerminalSetup>) -> Result<Prepared, Fault> {
+    let programs = plan
+        .candidates
+        .iter()
+        .map(|path| c_string(Step::Exec, path.as_os_str()))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut argv = Vec::with_capacity(plan.argv.len());
+    for argument in &plan.argv {
+        argv.push(c_string(Step::Exec, argument)?);
+    }
+    let mut shell_argv = Vec::with_capacity(programs.len());
+    for program in &programs {
+        let mut arguments = vec![SHELL.to_owned(), program.clone()];
+        arguments.extend(argv.iter().skip(1).cloned());
+        shell_argv.push(Strings::new(arguments));
+    }
+    let mut builder = Acts::new(plan);
+    let mut locks = Vec::new();
+    if plan.cage != Cage::Landlock {
+        for entry in &plan.view.entries {
+            builder.entry(entry, &mut locks)?;
+        }
+    }
+    let spaces = plan.cage != Cage::Landlock;
+    Ok(Prepared {
+        namespaces: Namespaces {
+            user: spaces,
+            pid: spaces,
+            mount: spaces,
+            ipc: spaces,
+            uts: spaces,
+            net: plan.own_network,
+            cgroup: spaces,
+        },
+        identity: plan.identity,
+        maps: maps(plan.identity),
+        loopback: plan.own_network,
+        root_options: root_options(plan)?,
+        acts: builder.acts,
+        passed: builder.passed,
+        cwd: c_string(Step::Exec, plan.view.cwd.as_os_str())?,
+        programs,
+        argv: Strings::new(argv),
+        shell_argv,
+        envp: Strings::new(variables(plan, environment)?),
+        landlock_abi: plan.landlock.abi,
+        landlock_rules: landlock_rules(plan),
+        scopes: Scopes {
+            signals: plan.landlock.scope_signals,
+            abstract_sockets: plan.landlock.scope_abstract_sockets,
+        },
+        filter: filter(plan)?,
+        limits: limits(plan),
+        terminal: setup,
+        counted: [None, None],
+        umask: current_umask(),
+        locks,
+    })
+}
+
+/// There is no way to ask for it but to set it.
+fn current_umask() -> rustix::fs::Mode {
+    let mask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    rustix::process::umask(mask);
+    mask
+}
+
+fn maps(identity: Identity) -> [Vec<u8>; 2] {
+    let line = |inside: u32, outside: u32| format!("{inside} {outside} 1\n").into_bytes();
+    match identity {
+        Identity::Caller | Identity::BareRoot => {
+            let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+            [line(uid, uid), line(gid, gid)]
+        }
+        Identity::MappedRoot { outside } => [line(0, outside), line(0, outside)],
+    }
+}
+
+fn root_options(plan: &Plan) -> Result<CString, Fault> {
+    // What the cage keeps in /tmp is memory, so the memory limit holds for it as well.
+    let memory = plan.limits.iter().find_map(|limit| match limit.what {
+        LimitKind::Memory(bytes) => Some(bytes),
+        _ => None,
+    });
+    let text = match memory {
+        Some(bytes) => format!("mode=0755,size={bytes}"),
+        None => "mode=0755".into(),
+    };
+    c_string(Step::Root, OsStr::new(&text))
+}
+
+fn variables(plan: &Plan, environment: &[&[u8]]) -> Result<Vec<CString>, Fault> {
+    let mut all = Vec::with_capacity(plan.environment.vars.len());
+    for variable in &plan.environment.vars {
+        let entry = match &variable.value {
+            Value::Caller(place) => environment.get(*place).map(|entry| entry.to_vec()),
+            Value::Ours(value) => Some([variable.name.as_bytes(), b"=", value.as_bytes()].concat()),
+        };
+        let bad = || Fault::new(Step::Exec, format!("with the variable {}", variable.name), Errno::INVAL);
+        all.push(CString::new(entry.ok_or_else(bad)?).map_err(|_| bad())?);
+    }
+    Ok(all)
+}
+
+fn limits(plan: &Plan) -> Vec<Limit> {
+    let mut limits = vec![Limit::CoreBytes(0)];
+    for limit in &plan.limits {
+        match (limit.what, limit.keeper) {
+            (LimitKind::Cpu(time), _) => limits.push(Limit::CpuSeconds(time.as_secs().max(1))),
+            (LimitKind::Memory(bytes), Keeper::RlimitPerProcess) => limits.push(Limit::DataBytes(bytes)),
+            // Init is one of them.
+            (LimitKind::Pids(count), Keeper::RlimitOfCage) => limits.push(Limit::Processes(count.saturating_add(1))),
+            (LimitKind::Pids(count), Keeper::RlimitPerProcess) => limits.push(Limit::Processes(count)),
+            (LimitKind::OpenFiles(count), _) => limits.push(Limit::OpenFiles(count)),
+            _ => {}
+        }
+    }
+    limits
+}
+
+fn landlock_rules(plan: &Plan) -> Vec<(PathBuf, Below)> {
+    // The root holds nothing but what was put there, so that reading is allowed from it downwards: whatever is reached by another
+    // way, such as a descriptor that leads out, does not lie below it.
+    let mut rules = vec![(PathBuf::from("/"), Below::Read), (PathBuf::from("/dev"), Below::Use)];
+    rules.extend(plan.writable().map(|path| (path.to_path_buf(), Below::Write)));
+    rules
+}
+
+fn filter(plan: &Plan) -> Result<seccomp::Filter, Fault> {
+    let mut refusals = Vec::with_capacity(128);
+    for rule in surface::rules(&plan.surface) {
+        let errno = match rule.answer {
+            Answer::NoSys => Errno::NOSYS,
+            Answer::Perm => Errno::PERM,
+            Answer::Family => Errno::AFNOSUPPORT,
+        };
+        for name in rule.syscalls {
+            let Some(number) = seccomp::number(name) else { continue };
+            let when = rule.when.iter().map(|test| match *test {
+                Test::Has { arg, bits } => seccomp::Test::Has { arg, bits },
+                Test::Is { arg, value } => seccomp::Test::Is { arg, value },
+                Test::IsNone { arg, values } => seccomp::Test::IsNone { arg, values },
+            });
+            let errno = u16::try_from(errno.raw_os_error()).unwrap_or(1);
+            refusals.push(seccomp::Refusal { number, when: when.collect(), errno });
+        }
+    }
+    seccomp::Filter::compile(&refusals).map_err(|errno| Fault::new(Step::Seccomp, "", errno))
+}
+
+/// Collects the acts that build the view.
+struct Acts<'a> {
+    plan: &'a Plan,
+    shown: &'a [Entry],
+    acts: Vec<Act>,
+    passed: Vec<Passed>,
+    /// Folders that are there already.
+    made: HashSet<PathBuf>,
+    masks_made: bool,
+}
+
+impl<'a> Acts<'a> {
+    fn new(plan: &'a Plan) -> Self {
+        Acts { plan, shown: plan.view.shown(), acts: Vec::with_capacity(128), passed: Vec::new(), made: HashSet::new(), masks_made: false }
+    }
+
+    /// Makes the folders above a target, as far as they are on our own root.
+    fn parents(&mut self, target: &Path) -> Result<(), Fault> {
+        let Some(parent) = target.parent() else { return Ok(()) };
+        self.folder(parent, 0o755)
+    }
+
+    fn folder(&mut self, path: &Path, mode: u32) -> Result<(), Fault> {
+        if path == Path::new("/") || self.made.contains(path) || self.is_shown(path) {
+            return Ok(());
+        }
+        self.parents(path)?;
+        self.made.insert(path.to_path_buf());
+        self.acts.push(Act::Directory { at: below_root(path)?, mode });
+        Ok(())
+    }
+
+    /// Whether the host's files are shown at this path, so that nothing has to be made.
+    fn is_shown(&self, path: &Path) -> bool {
+        // Strictly above or at the path, not the entry that is being made there.
+        path.parent().is_some_and(|above| {
+            keyward_policy::view::covering(self.shown, above).is_some_and(Entry::shows_host)
+        })
+    }
+
+    fn tree(&mut self, source: &Source) -> Result<Tree, Fault> {
+        let path = c_string(Step::View, source.path.as_os_str())?;
+        Ok(match self.plan.identity {
+            Identity::MappedRoot { .. } if source.callers_own => {
+                self.passed.push(Passed { path, expect: source.expect });
+                Tree::Passed(self.passed.len() - 1)
+            }
+            _ => Tree::Path(path),
+        })
+    }
+
+    fn bind(&mut self, target: &Path, source: &Source, read_only: bool) -> Result<(), Fault> {
+        if source.make {
+            make_folder(&source.path)?;
+        }
+        if source.directory {
+            self.folder(target, 0o755)?;
+        } else if !self.is_shown(target) {
+            self.parents(target)?;
+            self.acts.push(Act::File { at: below_root(target)? });
+        }
+        let attributes = Some(Attributes { read_only, no_dev: true, no_exec: false });
+        let (tree, at) = (self.tree(source)?, below_root(target)?);
+        self.acts.push(Act::Bind { tree, at, attributes, expect: source.expect });
+        Ok(())
+    }
+
+    fn entry(&mut self, entry: &Entry, locks: &mut Vec<OwnedFd>) -> Result<(), Fault> {
+        let target = entry.target.as_path();
+        match &entry.shown {
+            Shown::ReadOnly(source) => self.bind(target, source, true)?,
+            Shown::Writable(source) => self.bind(target, source, false)?,
+            Shown::Private { mode } => {
+                self.folder(target, *mode)?;
+                self.acts.push(Act::Own { at: below_root(target)? });
+            }
+            Shown::Link { to } => {
+                self.parents(target)?;
+                self.acts.push(Act::Link { at: below_root(target)?, to: c_string(Step::View, to.as_os_str())? });
+            }
+            Shown::Device => {
+                self.parents(target)?;
+                self.acts.push(Act::File { at: below_root(target)? });
+                let tree = Tree::Path(c_string(Step::View, target.as_os_str())?);
+                self.acts.push(Act::Bind { tree, at: below_root(target)?, attributes: None, expect: None });
+            }
+            Shown::FreshProc => {
+                self.folder(target, 0o555)?;
+                self.acts.push(Act::FreshProc { at: below_root(target)? });
+            }
+            Shown::SharedProc => {
+                self.folder(target, 0o555)?;
+                let attributes = Some(Attributes { read_only: true, no_dev: true, no_exec: true });
+                let tree = Tree::Path(c_string(Step::View, target.as_os_str())?);
+                self.acts.push(Act::Bind { tree, at: below_root(target)?, attributes, expect: None });
+            }
+            Shown::Terminals => {
+                self.folder(target, 0o755)?;
+                self.acts.push(Act::Terminals { at: below_root(target)? });
+            }
+            Shown::Cache { store, below } => self.cache(target, store, below, locks)?,
+            Shown::Hidden { directory } => {
+                if !self.masks_made {
+                    self.acts.push(Act::File { at: MASK_FILE.to_owned() });
+                    self.acts.push(Act::Directory { at: MASK_FOLDER.to_owned(), mode: 0 });
+                    self.masks_made = true;
+                }
+                self.acts.push(Act::Mask { at: below_root(target)?, directory: *directory });
+            }
+        }
+        Ok(())
+    }
+
+    /// A cache is an overlay: ours above, the user's below. Only one cage at a time may use a kept layer; any other gets one that
+    /// is gone with the cage.
+    fn cache(&mut self, target: &Path, store: &Source, below: &Source, locks: &mut Vec<OwnedFd>) -> Result<(), Fault> {
+        make_folder(&store.path)?;
+        self.folder(target, 0o755)?;
+        let at = below_root(target)?;
+        let number = self.acts.len();
+        let private = format!(".layer-{number}");
+        let lock = lock_folder(&store.path);
+        let passes_trees = matches!(self.plan.identity, Identity::MappedRoot { .. });
+        let awkward = |path: &Path| path.as_os_str().as_bytes().iter().any(|byte| b":,\\\"".contains(byte));
+        if !passes_trees && (awkward(&store.path) || awkward(&below.path)) {
+            return self.bind(target, below, true);
+        }
+        let mut layers = None;
+        let lower: PathBuf = if passes_trees { format!(".below-{number}").into() } else { below.path.clone() };
+        let upper: PathBuf = match &lock {
+            Some(_) => {
+                make_folder(&store.path.join("upper"))?;
+                make_folder(&store.path.join("work"))?;
+                if passes_trees { format!(".store-{number}").into() } else { store.path.clone() }
+            }
+            None => {
+                for name in [&private, &format!("{private}/upper"), &format!("{private}/work")] {
+                    self.acts.push(Act::Directory { at: c_string(Step::View, OsStr::new(name))?, mode: 0o700 });
+                }
+                private.into()
+            }
+        };
+        if passes_trees {
+            let mut layer = |source: &Source, at: &Path| -> Result<(usize, CString), Fault> {
+                let at = c_string(Step::View, at.as_os_str())?;
+                self.acts.push(Act::Directory { at: at.clone(), mode: 0o700 });
+                let path = c_string(Step::View, source.path.as_os_str())?;
+                self.passed.push(Passed { path, expect: source.expect });
+                Ok((self.passed.len() - 1, at))
+            };
+            let below = layer(below, &lower)?;
+            // A layer that is gone with the cage lies on the root already and needs no tree.
+            let above = if lock.is_some() { layer(store, &upper)? } else { (usize::MAX, CString::default()) };
+            layers = Some([below, above]);
+        }
+        let options = [
+            b"userxattr,lowerdir=".as_slice(),
+            lower.as_os_str().as_bytes(),
+            b",upperdir=",
+            upper.join("upper").as_os_str().as_bytes(),
+            b",workdir=",
+            upper.join("work").as_os_str().as_bytes(),
+        ]
+        .concat();
+        locks.extend(lock);
+        self.acts.push(Act::Overlay { at, options: c_string(Step::View, OsStr::from_bytes(&options))?, layers });
+        Ok(())
+    }
+}
+
+fn make_folder(path: &Path) -> Result<(), Fault> {
+    use std::os::unix::fs::DirBuilderExt;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|error| {
+        let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        Fault::new(Step::View, keyward_policy::text::visible(path.as_os_str()), errno)
+    })
+}
+
+fn lock_folder(path: &Path) -> Option<OwnedFd> {
+    use rustix::fs::{FlockOperation, Mode, OFlags};
+    let folder = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).ok()?;
+    Some(folder)
+}

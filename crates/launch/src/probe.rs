@@ -1,0 +1,149 @@
+//! What this host can do, found by doing each thing once in a throw-away process. For `explain`, `doctor`, and a run that was refused.
+
+use keyward_policy::facts::{Fact, KernelFacts};
+use keyward_policy::plan::UNPRIVILEGED;
+use keyward_sys::fork::{self, End, Forked, Namespaces, Process};
+use keyward_sys::{Errno, channel, confine, mount, network, seccomp};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+use std::ffi::CStr;
+use std::path::Path;
+
+const USER: Namespaces =
+    Namespaces { user: true, pid: false, mount: false, ipc: false, uts: false, net: false, cgroup: false };
+const MOUNT: Namespaces = Namespaces { mount: true, ..USER };
+
+/// Tries everything. `project` is where owners would have to be mapped.
+pub fn probe(project: &Path) -> KernelFacts {
+    let ids = Ids { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
+    KernelFacts {
+        user_namespace: attempt(USER, || map_self(ids)),
+        mounts: attempt(MOUNT, || map_self(ids).and_then(|()| mounts())),
+        fresh_proc: attempt(Namespaces { pid: true, ..MOUNT }, || map_self(ids).and_then(|()| fresh_proc())),
+        network_namespace: attempt(Namespaces { net: true, ..USER }, || map_self(ids).and_then(|()| network::loopback_up())),
+        landlock_abi: keyward_sys::landlock::abi(),
+        seccomp: attempt(Namespaces::default(), || {
+            confine::no_new_privileges()?;
+            seccomp::Filter::compile(&[])?.install()
+        }),
+        mapped_owners: mapped_owners(project),
+        overlay: attempt(MOUNT, || map_self(ids).and_then(|()| overlay())),
+        cgroup: None,
+    }
+}
+
+/// Does something in a process of its own; its errno comes home as the exit code.
+fn attempt(namespaces: Namespaces, act: impl FnOnce() -> Result<(), Errno>) -> Fact {
+    match fork::fork_into(namespaces) {
+        Ok(Forked::Child) => {
+            let _ = confine::die_with_parent();
+            let errno = act().err().map_or(0, Errno::raw_os_error);
+            fork::exit_now(errno)
+        }
+        Ok(Forked::Parent(process)) => told(&process),
+        Err(errno) => refused(errno),
+    }
+}
+
+fn told(process: &Process) -> Fact {
+    match process.wait() {
+        Ok(End::Exited(0)) => Fact::Holds,
+        Ok(End::Exited(number)) => refused(Errno::from_raw_os_error(number)),
+        Ok(End::Signalled(_)) | Err(_) => Fact::Refused { why: "the attempt was killed".into() },
+    }
+}
+
+fn refused(errno: Errno) -> Fact {
+    Fact::Refused { why: crate::fault::reason(errno) }
+}
+
+fn write_file(path: &CStr, content: &[u8]) -> Result<(), Errno> {
+    let file = rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::io::write(&file, content).map(drop)
+}
+
+/// Maps the caller onto itself; `ids` are the ids outside, which a process in a new namespace no longer sees.
+fn map_self(ids: Ids) -> Result<(), Errno> {
+    let Ids { uid, gid } = ids;
+    confine::become_transparent()?;
+    write_file(c"/proc/self/setgroups", b"deny")?;
+    write_file(c"/proc/self/uid_map", format!("{uid} {uid} 1\n").as_bytes())?;
+    write_file(c"/proc/self/gid_map", format!("{gid} {gid} 1\n").as_bytes())
+}
+
+#[derive(Clone, Copy)]
+struct Ids {
+    uid: u32,
+    gid: u32,
+}
+
+fn mounts() -> Result<(), Errno> {
+    mount::make_all_private()?;
+    mount::tmpfs(c"/proc", c"mode=0755")?;
+    rustix::process::chdir(c"/proc")?;
+    rustix::fs::mkdir(c"usr", Mode::from_raw_mode(0o755))?;
+    mount::bind(c"/usr", c"usr")?;
+    mount::restrict(c"usr", mount::Attributes { read_only: true, no_dev: true, no_exec: false })?;
+    mount::read_only_here(c".")?;
+    mount::pivot_here()
+}
+
+/// The namespace's first process is the one that mounts; here that is this very process.
+fn fresh_proc() -> Result<(), Errno> {
+    mount::make_all_private()?;
+    mount::proc(c"/proc")
+}
+
+fn overlay() -> Result<(), Errno> {
+    mount::make_all_private()?;
+    mount::tmpfs(c"/proc", c"mode=0755")?;
+    rustix::process::chdir(c"/proc")?;
+    for folder in [c"lower", c"upper", c"work", c"merged"] {
+        rustix::fs::mkdir(folder, Mode::from_raw_mode(0o755))?;
+    }
+    mount::overlay(c"merged", c"userxattr,lowerdir=lower,upperdir=upper,workdir=work")
+}
+
+/// Maps the owners of a tree for a process that waits in a user namespace of its own. Only root may.
+fn mapped_owners(project: &Path) -> Fact {
+    if !rustix::process::geteuid().is_root() {
+        return Fact::Refused { why: "only root can map owners".into() };
+    }
+    match waiting_process() {
+        Ok((process, lifeline)) => {
+            let tried = map_project(&process, project);
+            drop(lifeline);
+            let _ = process.wait();
+            tried.map_or_else(refused, |()| Fact::Holds)
+        }
+        Err(errno) => refused(errno),
+    }
+}
+
+/// A process that sits in a new user namespace until its lifeline is dropped.
+fn waiting_process() -> Result<(Process, OwnedFd), Errno> {
+    let (ours, theirs) = channel::pair()?;
+    match fork::fork_into(USER)? {
+        Forked::Child => {
+            let _ = confine::die_with_parent();
+            drop(ours);
+            let _ = channel::receive(&theirs, &mut [0; 8]);
+            fork::exit_now(0)
+        }
+        Forked::Parent(process) => Ok((process, ours)),
+    }
+}
+
+fn map_project(process: &Process, project: &Path) -> Result<(), Errno> {
+    let pid = process.pid.as_raw_nonzero();
+    for file in ["uid_map", "gid_map"] {
+        let file = rustix::fs::open(format!("/proc/{pid}/{file}"), OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+        rustix::io::write(&file, format!("0 {UNPRIVILEGED} 1\n").as_bytes())?;
+    }
+    let namespace =
+        rustix::fs::open(format!("/proc/{pid}/ns/user"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let path = std::ffi::CString::new(std::os::unix::ffi::OsStrExt::as_bytes(project.as_os_str()))
+        .map_err(|_| Errno::INVAL)?;
+    let tree = mount::open_tree(&path)?;
+    mount::map_owners(&tree, &namespace)
+}

@@ -1,0 +1,179 @@
+//! Moves bytes between the user's terminal and the cage's, and counts output where a limit is set.
+
+use crate::supervise::Screen;
+use rustix::event::{PollFd, PollFlags};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+
+const CHUNK: usize = 16 * 1024;
+
+/// Counts what the command prints.
+pub(crate) struct Counter {
+    left: Option<u64>,
+    exceeded: bool,
+}
+
+impl Counter {
+    pub(crate) fn new(limit: Option<u64>) -> Self {
+        Counter { left: limit, exceeded: false }
+    }
+
+    /// How many of these bytes may still be shown.
+    fn take(&mut self, bytes: usize) -> usize {
+        let Some(left) = &mut self.left else { return bytes };
+        let shown = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes);
+        *left -= shown as u64;
+        self.exceeded |= shown < bytes;
+        shown
+    }
+}
+
+/// All streams that run through the launcher.
+pub(crate) struct Relay {
+    counter: Counter,
+    /// The cage's terminal, our side.
+    main: Option<OwnedFd>,
+    /// Keys that the cage's terminal has not taken yet.
+    pending: Vec<u8>,
+    keyboard_open: bool,
+    counted: Vec<(Option<OwnedFd>, BorrowedFd<'static>)>,
+}
+
+impl Relay {
+    pub(crate) fn new(counter: Counter, counted: Vec<(OwnedFd, BorrowedFd<'static>)>) -> Self {
+        let counted = counted.into_iter().map(|(from, to)| (Some(from), to)).collect();
+        Relay { counter, main: None, pending: Vec::new(), keyboard_open: true, counted }
+    }
+
+    pub(crate) fn set_terminal(&mut self, main: OwnedFd) {
+        // Only our own side: a full terminal must not block the launcher.
+        let _ = rustix::fs::fcntl_setfl(&main, rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::RDWR);
+        self.main = Some(main);
+    }
+
+    pub(crate) fn terminal(&self) -> Option<BorrowedFd<'_>> {
+        self.main.as_ref().map(AsFd::as_fd)
+    }
+
+    pub(crate) fn exceeded(&self) -> bool {
+        self.counter.exceeded
+    }
+
+    /// Adds what this relay waits for: keyboard, terminal, then the counted streams.
+    pub(crate) fn ask<'a>(&'a self, polled: &mut Vec<PollFd<'a>>, screen: Option<&'a Screen>) {
+        if let (Some(main), Some(screen)) = (&self.main, screen) {
+            let reads = screen.raw && self.keyboard_open && self.pending.is_empty();
+            polled.push(PollFd::new(&screen.keyboard, if reads { PollFlags::IN } else { PollFlags::empty() }));
+            let writes = if self.pending.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+            polled.push(PollFd::new(main, PollFlags::IN | writes));
+        }
+        for (from, _) in &self.counted {
+            if let Some(from) = from {
+                polled.push(PollFd::new(from, PollFlags::IN));
+            }
+        }
+    }
+
+    /// Does what `ask` waited for.
+    pub(crate) fn work(&mut self, ready: &[PollFlags], screen: Option<&Screen>) {
+        let mut ready = ready.iter();
+        // The list was made before a terminal may have arrived in this very round; then it is shorter by two.
+        let expected = self.counted.iter().filter(|(from, _)| from.is_some()).count();
+        if let (Some(screen), true) = (screen, self.main.is_some() && ready.len() >= expected + 2) {
+            let keyboard = ready.next().copied().unwrap_or(PollFlags::empty());
+            let terminal = ready.next().copied().unwrap_or(PollFlags::empty());
+            if !keyboard.is_empty() && screen.raw {
+                self.read_keyboard(screen);
+            }
+            if terminal.contains(PollFlags::OUT) || !self.pending.is_empty() {
+                self.write_pending();
+            }
+            if terminal.intersects(PollFlags::IN | PollFlags::HUP) {
+                self.show(screen);
+            }
+        }
+        for place in 0..self.counted.len() {
+            if self.counted[place].0.is_some() && ready.next().is_some_and(|flags| !flags.is_empty()) {
+                self.count(place);
+            }
+        }
+    }
+
+    fn read_keyboard(&mut self, screen: &Screen) {
+        let mut buffer = [0; 4096];
+        match rustix::io::read(screen.keyboard, &mut buffer) {
+            Ok(0) | Err(Errno::IO) => self.keyboard_open = false,
+            Ok(length) => self.pending.extend_from_slice(&buffer[..length]),
+            Err(_) => {}
+        }
+        self.write_pending();
+    }
+
+    fn write_pending(&mut self) {
+        let Some(main) = &self.main else { return };
+        if let Ok(written) = rustix::io::write(main, &self.pending) {
+            self.pending.drain(..written);
+        }
+    }
+
+    /// Shows what the cage's terminal has; false when there is no more.
+    fn show(&mut self, screen: &Screen) -> bool {
+        let Some(main) = &self.main else { return false };
+        let mut buffer = [0; CHUNK];
+        match rustix::io::read(main, &mut buffer) {
+            Ok(length) if length > 0 => {
+                let shown = self.counter.take(length);
+                write_all(screen.display, &buffer[..shown]);
+                true
+            }
+            Err(Errno::INTR) => true,
+            _ => false,
+        }
+    }
+
+    fn count(&mut self, place: usize) -> bool {
+        let (Some(from), to) = &self.counted[place] else { return false };
+        let mut buffer = [0; CHUNK];
+        match rustix::io::read(from, &mut buffer) {
+            Ok(0) => {
+                self.counted[place].0 = None;
+                false
+            }
+            Ok(length) => {
+                let shown = self.counter.take(length);
+                if !write_all(*to, &buffer[..shown]) {
+                    // The reader of our output is gone; the command learns it by its own closed pipe.
+                    self.counted[place].0 = None;
+                }
+                true
+            }
+            Err(Errno::INTR) => true,
+            Err(_) => false,
+        }
+    }
+
+    /// After the cage has ended: what is still on its way.
+    pub(crate) fn finish(&mut self, screen: Option<&Screen>) {
+        if let Some(screen) = screen {
+            while self.show(screen) {}
+        }
+        for place in 0..self.counted.len() {
+            while self.counted[place].0.is_some() && self.count(place) {}
+        }
+    }
+}
+
+fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> bool {
+    while !bytes.is_empty() {
+        match rustix::io::write(to, bytes) {
+            Ok(written) => bytes = &bytes[written..],
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                let mut polled = [PollFd::new(&to, PollFlags::OUT)];
+                let _ = rustix::event::poll(&mut polled, None);
+            }
+            Err(_) => return false,
+        }
+    }
+    true
+}

@@ -1,0 +1,282 @@
+//! The launcher while the command runs: passes signals on, relays the terminal, watches the clock. Holds no secret.
+
+use crate::fault::Fault;
+use crate::relay::{Counter, Relay};
+use crate::wire::{self, Order, Report};
+use keyward_policy::plan::Step;
+use keyward_sys::fork::{End, Process};
+use keyward_sys::signal::{self, Inbox, Set};
+use keyward_sys::terminal;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
+
+/// Signals that are passed on to the command, as if it had been started without us.
+pub(crate) const PASSED_ON: &[i32] = &[
+    Signal::INT.as_raw(),
+    Signal::TERM.as_raw(),
+    Signal::HUP.as_raw(),
+    Signal::QUIT.as_raw(),
+    Signal::USR1.as_raw(),
+    Signal::USR2.as_raw(),
+    Signal::ALARM.as_raw(),
+    Signal::TSTP.as_raw(),
+    Signal::CONT.as_raw(),
+    Signal::WINCH.as_raw(),
+];
+
+/// How the command ended, and whether we ended it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finished {
+    pub end: End,
+    pub cut_short: Option<CutShort>,
+}
+
+/// Why the launcher ended the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CutShort {
+    Wall,
+    Output,
+}
+
+/// Between asking and insisting.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// The clock: asks the command to end, then tells it, then ends it.
+struct Clock {
+    next: Option<Instant>,
+    rung: u8,
+}
+
+impl Clock {
+    fn new(wall: Option<Duration>) -> Self {
+        Clock { next: wall.and_then(|wall| Instant::now().checked_add(wall)), rung: 0 }
+    }
+
+    fn timeout(&self) -> Option<Timespec> {
+        let left = self.next?.saturating_duration_since(Instant::now());
+        Timespec::try_from(left).ok()
+    }
+
+    /// What is due now, if anything.
+    fn due(&mut self) -> Option<Option<Signal>> {
+        if Instant::now() < self.next? {
+            return None;
+        }
+        self.rung += 1;
+        self.next = Instant::now().checked_add(GRACE);
+        match self.rung {
+            1 => Some(Some(Signal::INT)),
+            2 => Some(Some(Signal::TERM)),
+            _ => {
+                self.next = None;
+                Some(None)
+            }
+        }
+    }
+}
+
+/// The user's terminal, while we relay it.
+pub(crate) struct Screen {
+    /// The descriptor of ours that is the terminal, and the one we write to.
+    pub(crate) keyboard: BorrowedFd<'static>,
+    pub(crate) display: BorrowedFd<'static>,
+    pub(crate) settings: terminal::Settings,
+    pub(crate) raw: bool,
+}
+
+impl Screen {
+    fn enter_raw(&mut self) {
+        if !self.raw {
+            terminal::apply(self.keyboard, &terminal::raw(&self.settings));
+            self.raw = true;
+        }
+    }
+
+    fn leave_raw(&mut self) {
+        if self.raw {
+            terminal::apply(self.keyboard, &self.settings);
+            self.raw = false;
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.leave_raw();
+    }
+}
+
+/// Everything the loop works on.
+pub(crate) struct Watch<'a> {
+    pub(crate) cage: &'a Process,
+    pub(crate) control: OwnedFd,
+    pub(crate) inbox: &'a Inbox,
+    pub(crate) screen: Option<Screen>,
+    pub(crate) wall: Option<Duration>,
+    pub(crate) output: Option<u64>,
+    /// The reading ends of counted streams, and where their bytes go.
+    pub(crate) counted: Vec<(OwnedFd, BorrowedFd<'static>)>,
+    /// Whether the command is in the foreground of its terminal from the start.
+    pub(crate) foreground: bool,
+    /// Says what a failed step was about.
+    pub(crate) describe: &'a dyn Fn(Step, u16) -> String,
+}
+
+/// Watches until the cage has ended, and nothing of it is left.
+pub(crate) fn watch(mut watch: Watch<'_>) -> Result<Finished, Fault> {
+    let mut clock = Clock::new(watch.wall);
+    let mut relay = Relay::new(Counter::new(watch.output), std::mem::take(&mut watch.counted));
+    let mut failed = None;
+    let mut killed_by = None;
+    let mut cut_short = None;
+    if watch.foreground {
+        if let Some(screen) = &mut watch.screen {
+            screen.enter_raw();
+        }
+    }
+    let mut channel_open = true;
+    loop {
+        let timeout = clock.timeout();
+        let mut polled = Vec::with_capacity(8);
+        polled.push(PollFd::new(&watch.cage.pidfd, PollFlags::IN));
+        polled.push(PollFd::new(watch.inbox, PollFlags::IN));
+        let control = if channel_open { PollFlags::IN } else { PollFlags::empty() };
+        polled.push(PollFd::new(&watch.control, control));
+        relay.ask(&mut polled, watch.screen.as_ref());
+        match poll(&mut polled, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(Fault::new(Step::Session, "", errno)),
+        }
+        let ready: Vec<PollFlags> = polled.iter().map(PollFd::revents).collect();
+        drop(polled);
+
+        if channel_open && !ready[2].is_empty() {
+            match wire::next_report(&watch.control) {
+                Some((Report::Failed { step, index, errno }, _)) => {
+                    failed = Some(Fault::new(step, (watch.describe)(step, index), errno));
+                }
+                Some((Report::Killed { signal }, _)) => killed_by = Some(signal),
+                Some((Report::Terminal, descriptors)) => {
+                    if let Some(main) = descriptors.into_iter().next() {
+                        relay.set_terminal(main);
+                    }
+                }
+                Some((Report::Stopped { signal }, _)) => stopped(&mut watch, signal),
+                None => channel_open = false,
+            }
+        }
+        if !ready[1].is_empty() {
+            while let Some(received) = watch.inbox.next() {
+                pass_on(&mut watch, &relay, received.signal);
+            }
+        }
+        relay.work(&ready[3..], watch.screen.as_ref());
+        if relay.exceeded() && cut_short.is_none() {
+            cut_short = Some(CutShort::Output);
+            watch.cage.signal(signal::KILL);
+        }
+        if let Some(due) = clock.due() {
+            cut_short = Some(CutShort::Wall);
+            match due {
+                Some(signal) => tell(&watch, Order::Signal { signal: signal.as_raw() }),
+                None => watch.cage.signal(signal::KILL),
+            }
+        }
+        if !ready[0].is_empty() && !channel_open {
+            break;
+        }
+        // Reports are read to the end before the end itself counts.
+        if !ready[0].is_empty() && ready[2].is_empty() {
+            channel_open = false;
+        }
+    }
+    let end = watch.cage.wait().map_err(|errno| Fault::new(Step::Session, "", errno))?;
+    relay.finish(watch.screen.as_ref());
+    if let Some(fault) = failed {
+        return Err(fault);
+    }
+    if relay.exceeded() {
+        cut_short = Some(CutShort::Output);
+    }
+    let end = killed_by.map_or(end, End::Signalled);
+    Ok(Finished { end, cut_short })
+}
+
+fn tell(watch: &Watch<'_>, order: Order) {
+    // If init is gone there is nobody to tell, and the loop is about to end.
+    let _ = wire::order(&watch.control, order, &[]);
+}
+
+fn pass_on(watch: &mut Watch<'_>, relay: &Relay, number: i32) {
+    if number == Signal::WINCH.as_raw() {
+        if let (Some(screen), Some(main)) = (&watch.screen, relay.terminal()) {
+            if let Some(size) = terminal::window_size(screen.keyboard) {
+                terminal::set_window_size(main, size);
+            }
+        }
+        return;
+    }
+    tell(watch, Order::Signal { signal: number });
+    if number == Signal::TSTP.as_raw() {
+        // The command stops, and so do we, as any job of the shell.
+        rest(watch, Signal::STOP.as_raw());
+    }
+}
+
+/// The command was stopped.
+fn stopped(watch: &mut Watch<'_>, signal: i32) {
+    let wants_terminal = signal == Signal::TTIN.as_raw() || signal == Signal::TTOU.as_raw();
+    let in_front = watch.screen.as_ref().is_some_and(|screen| terminal::are_we_in_foreground(screen.keyboard));
+    if wants_terminal && in_front {
+        come_to_front(watch);
+        return;
+    }
+    if watch.screen.is_some() {
+        rest(watch, if wants_terminal { signal } else { Signal::TSTP.as_raw() });
+        come_to_front(watch);
+    }
+}
+
+/// Gives the user's terminal back and stops, until somebody lets us go on.
+fn rest(watch: &mut Watch<'_>, signal: i32) {
+    let was_raw = watch.screen.as_ref().is_some_and(|screen| screen.raw);
+    if let Some(screen) = &mut watch.screen {
+        screen.leave_raw();
+    }
+    signal::stop_own_group(signal);
+    if let (true, Some(screen)) = (was_raw, &mut watch.screen) {
+        if terminal::are_we_in_foreground(screen.keyboard) {
+            screen.enter_raw();
+        }
+    }
+}
+
+/// The command reads the keyboard from here on, if we may.
+fn come_to_front(watch: &mut Watch<'_>) {
+    if let Some(screen) = &mut watch.screen {
+        if terminal::are_we_in_foreground(screen.keyboard) {
+            screen.enter_raw();
+            tell(watch, Order::Foreground);
+        } else {
+            tell(watch, Order::Signal { signal: Signal::CONT.as_raw() });
+        }
+    }
+}
+
+/// The set of signals that the launcher reads instead of being interrupted.
+pub(crate) fn signals() -> Set {
+    Set::of(PASSED_ON)
+}
+
+/// A borrowed standard stream; the launcher never closes those it relays.
+pub(crate) fn standard(number: usize) -> BorrowedFd<'static> {
+    match number {
+        0 => rustix::stdio::stdin(),
+        1 => rustix::stdio::stdout(),
+        _ => rustix::stdio::stderr(),
+    }
+}
+

@@ -1,0 +1,153 @@
+//! Messages between the launcher and init of a cage: eight bytes each, one per packet, a closed set.
+
+use keyward_policy::plan::Step;
+use keyward_sys::channel;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+
+/// What init and the child tell the launcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// A step failed before the command started; `index` is the place in the list the step works through.
+    Failed { step: Step, index: u16, errno: Errno },
+    /// The cage's terminal travels along.
+    Terminal,
+    /// The command was stopped by this signal.
+    Stopped { signal: i32 },
+    /// The command was ended by this signal.
+    Killed { signal: i32 },
+}
+
+/// What the launcher tells init.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The user mapping is written, and the caller's trees travel along.
+    Mapped,
+    /// Pass this signal on to the command's process group.
+    Signal { signal: i32 },
+    /// Put the command into the foreground of the cage's terminal and let it go on.
+    Foreground,
+}
+
+const FAILED: u8 = 1;
+const TERMINAL: u8 = 2;
+const STOPPED: u8 = 3;
+const KILLED: u8 = 4;
+const MAPPED: u8 = 17;
+const SIGNAL: u8 = 18;
+const FOREGROUND: u8 = 19;
+
+/// Every step, so that a number can stand for it.
+const STEPS: &[Step] = &[
+    Step::Namespaces,
+    Step::Identity,
+    Step::Session,
+    Step::Loopback,
+    Step::Root,
+    Step::View,
+    Step::Pivot,
+    Step::Terminal,
+    Step::Guardian,
+    Step::Keyring,
+    Step::Limits,
+    Step::Capabilities,
+    Step::Landlock,
+    Step::Seccomp,
+    Step::Descriptors,
+    Step::Exec,
+];
+
+fn pack(kind: u8, step: u8, index: u16, value: i32) -> [u8; 8] {
+    let ([a, b], [c, d, e, f]) = (index.to_le_bytes(), value.to_le_bytes());
+    [kind, step, a, b, c, d, e, f]
+}
+
+impl Report {
+    fn encode(self) -> [u8; 8] {
+        match self {
+            Report::Failed { step, index, errno } => {
+                let number = STEPS.iter().position(|&other| other == step).and_then(|place| u8::try_from(place).ok());
+                pack(FAILED, number.unwrap_or(u8::MAX), index, errno.raw_os_error())
+            }
+            Report::Terminal => pack(TERMINAL, 0, 0, 0),
+            Report::Stopped { signal } => pack(STOPPED, 0, 0, signal),
+            Report::Killed { signal } => pack(KILLED, 0, 0, signal),
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let &[kind, step, a, b, c, d, e, f] = bytes else { return None };
+        let (index, value) = (u16::from_le_bytes([a, b]), i32::from_le_bytes([c, d, e, f]));
+        Some(match kind {
+            FAILED => Report::Failed {
+                step: *STEPS.get(usize::from(step))?,
+                index,
+                errno: Errno::from_raw_os_error(value),
+            },
+            TERMINAL => Report::Terminal,
+            STOPPED => Report::Stopped { signal: value },
+            KILLED => Report::Killed { signal: value },
+            _ => return None,
+        })
+    }
+}
+
+/// Tells the launcher something; if it is gone, so are we in a moment.
+pub fn report(socket: impl AsFd, report: Report, descriptors: &[BorrowedFd<'_>]) {
+    let _ = channel::send(socket, &report.encode(), descriptors);
+}
+
+/// The next report; `None` when init has closed its side.
+pub fn next_report(socket: impl AsFd) -> Option<(Report, Vec<OwnedFd>)> {
+    let mut bytes = [0; 8];
+    let message = channel::receive(socket, &mut bytes).ok()?;
+    Report::decode(&bytes[..message.length]).map(|report| (report, message.descriptors))
+}
+
+/// Tells init something.
+pub fn order(socket: impl AsFd, order: Order, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    let bytes = match order {
+        Order::Mapped => pack(MAPPED, 0, 0, 0),
+        Order::Signal { signal } => pack(SIGNAL, 0, 0, signal),
+        Order::Foreground => pack(FOREGROUND, 0, 0, 0),
+    };
+    channel::send(socket, &bytes, descriptors)
+}
+
+/// The next order; `None` when the launcher is gone.
+pub fn next_order(socket: impl AsFd) -> Option<(Order, Vec<OwnedFd>)> {
+    let mut bytes = [0; 8];
+    let message = channel::receive(socket, &mut bytes).ok()?;
+    let &[kind, _, _, _, c, d, e, f] = &bytes[..message.length] else { return None };
+    let order = match kind {
+        MAPPED => Order::Mapped,
+        SIGNAL => Order::Signal { signal: i32::from_le_bytes([c, d, e, f]) },
+        FOREGROUND => Order::Foreground,
+        _ => return None,
+    };
+    Some((order, message.descriptors))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_report_survives_the_way() {
+        for &step in STEPS {
+            let report = Report::Failed { step, index: 513, errno: Errno::PERM };
+            assert_eq!(Report::decode(&report.encode()), Some(report));
+        }
+        for report in [Report::Terminal, Report::Stopped { signal: 20 }, Report::Killed { signal: 9 }] {
+            assert_eq!(Report::decode(&report.encode()), Some(report));
+        }
+    }
+
+    #[test]
+    fn anything_else_is_no_report() {
+        assert_eq!(Report::decode(&[]), None);
+        assert_eq!(Report::decode(&[FAILED, 99, 0, 0, 0, 0, 0, 0]), None);
+        assert_eq!(Report::decode(&[99, 0, 0, 0, 0, 0, 0, 0]), None);
+        assert_eq!(Report::decode(&[TERMINAL, 0, 0]), None);
+    }
+}

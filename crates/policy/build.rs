@@ -1,0 +1,266 @@
+//! Turns `data/credentials.toml` into the sorted tables that `registry` searches, so that nothing is parsed at run time.
+//!
+//! A malformed entry stops the build with the entry's name: a registry that silently lost a line would leak a key.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+use toml_edit::{DocumentMut, Item, TableLike, Value};
+
+const DATA: &str = "data/credentials.toml";
+/// What must follow a prefix that is given as a plain string.
+const THEN: i64 = 10;
+
+fn main() -> ExitCode {
+    let outcome = std::fs::read_to_string(DATA).map_err(|e| e.to_string()).and_then(|text| {
+        let tables = generate(&text)?;
+        let out = std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?;
+        std::fs::write(Path::new(&out).join("credentials.rs"), tables).map_err(|e| e.to_string())
+    });
+    let told = writeln!(
+        std::io::stdout(),
+        "cargo::rerun-if-changed={DATA}\ncargo::rerun-if-changed=build.rs\ncargo::rerun-if-changed=src/registry/spread.rs"
+    );
+    match (outcome, told) {
+        (Ok(()), Ok(())) => ExitCode::SUCCESS,
+        (Err(mistake), _) => {
+            // When standard error is gone as well, the exit code still stops the build.
+            let _ = writeln!(std::io::stderr(), "{DATA}: {mistake}");
+            ExitCode::FAILURE
+        }
+        (_, Err(_)) => ExitCode::FAILURE,
+    }
+}
+
+fn generate(text: &str) -> Result<String, String> {
+    let doc: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| e.to_string())?;
+    let known_sections = ["providers", "authority", "shapes", "values", "operational", "loader"];
+    if let Some((odd, _)) = doc.iter().find(|(section, _)| !known_sections.contains(section)) {
+        return Err(format!("[{odd}] is not a section of the registry"));
+    }
+    let mut out = String::new();
+    let mut prefixes = Vec::new();
+    let mut names = BTreeMap::new();
+    for (section, kind) in [("providers", "Credential"), ("authority", "Authority")] {
+        for (provider, item) in table(&doc, section)?.iter() {
+            let at = format!("[{section}] {provider}");
+            check(provider, &at, |c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')?;
+            let entry = item.as_table_like().ok_or(format!("{at}: expected {{ names = [...] }}"))?;
+            only(entry, &at, &["names", "prefixes"])?;
+            let row = format!("Entry {{ provider: {provider:?}, kind: Kind::{kind} }}");
+            for name in strings(entry, &at, "names")? {
+                add_name(&mut names, &name.to_ascii_uppercase(), &row, &at)?;
+            }
+            for value in entry.get("prefixes").and_then(Item::as_array).into_iter().flatten() {
+                prefixes.push(Pattern::read(value, &at, Some(format!("{provider} token")))?);
+            }
+        }
+    }
+    emit_names(&mut out, "KNOWN", "Entry", &names);
+
+    let loader = table(&doc, "loader")?;
+    only(loader, "[loader]", &["names", "except"])?;
+    let except = name_set(loader, "[loader]", "except", str::to_ascii_uppercase)?;
+    let loader = name_set(loader, "[loader]", "names", str::to_ascii_uppercase)?;
+    let operational = table(&doc, "operational")?;
+    only(operational, "[operational]", &["names"])?;
+    let operational = name_set(operational, "[operational]", "names", str::to_owned)?;
+    for (section, set) in [("[loader]", &loader), ("[operational]", &operational)] {
+        if let Some(twice) = set.keys().find(|name| names.contains_key(*name)) {
+            return Err(format!("{section}: {twice} is already a credential or an authority"));
+        }
+    }
+    if let Some(twice) = operational.keys().find(|name| loader.contains_key(*name)) {
+        return Err(format!("[operational]: {twice} is already in [loader]"));
+    }
+    emit_names(&mut out, "LOADER", "&str", &loader);
+    emit_names(&mut out, "LOADER_EXCEPT", "&str", &except);
+    emit_names(&mut out, "OPERATIONAL", "&str", &operational);
+
+    let shapes = table(&doc, "shapes")?;
+    only(shapes, "[shapes]", &["substrings", "words"])?;
+    for (list, table) in [("substrings", "SHAPES"), ("words", "SHAPE_WORDS")] {
+        let mut rows = BTreeMap::new();
+        for text in strings(shapes, "[shapes]", list)? {
+            add_name(&mut rows, &text, "", "[shapes]")?;
+        }
+        emit_pairs(&mut out, table, rows.keys().map(String::as_str))?;
+        let rows: Vec<(u8, String)> = rows.keys().map(|text| (first(text), format!("{text:?}"))).collect();
+        emit(&mut out, table, "&str", rows);
+    }
+
+    let values = table(&doc, "values")?;
+    only(values, "[values]", &["prefixes", "literals", "assignments"])?;
+    for value in values.get("prefixes").and_then(Item::as_array).into_iter().flatten() {
+        prefixes.push(Pattern::read(value, "[values] prefixes", None)?);
+    }
+    let mut literals = Vec::new();
+    for value in values.get("literals").and_then(Item::as_array).into_iter().flatten() {
+        let pattern = Pattern::read(value, "[values] literals", None)?;
+        if pattern.text.chars().any(|c| c.is_ascii_uppercase()) {
+            return Err(format!("[values] literals: {:?} must be lower case", pattern.text));
+        }
+        literals.push(pattern);
+    }
+    emit_patterns(&mut out, "PREFIXES", prefixes)?;
+    emit_patterns(&mut out, "LITERALS", literals)?;
+    let mut assignments = Vec::new();
+    for word in strings(values, "[values]", "assignments")? {
+        check(&word, "[values] assignments", |c| c.is_ascii_lowercase() || "_-".contains(c))?;
+        // Found from their end, as the `=` behind them is.
+        assignments.push((word.bytes().last().unwrap_or(0), format!("{word:?}")));
+    }
+    emit(&mut out, "ASSIGNMENTS", "&str", assignments);
+    Ok(out)
+}
+
+/// How a value begins that is a credential.
+struct Pattern {
+    label: String,
+    text: String,
+    then: i64,
+    weak: bool,
+}
+
+impl Pattern {
+    fn read(value: &Value, at: &str, label: Option<String>) -> Result<Pattern, String> {
+        let (label, text, then, weak) = match (value, value.as_inline_table()) {
+            (Value::String(text), _) => (label, Some(text.value().as_str()), Some(THEN), Some(false)),
+            (_, Some(entry)) => {
+                only(entry, at, &["label", "text", "then", "weak"])?;
+                (
+                    label.or_else(|| entry.get("label").and_then(Value::as_str).map(str::to_owned)),
+                    entry.get("text").and_then(Value::as_str),
+                    entry.get("then").map_or(Some(THEN), Value::as_integer),
+                    entry.get("weak").map_or(Some(false), Value::as_bool),
+                )
+            }
+            _ => return Err(format!("{at}: a prefix is a string or a table, not {value:?}")),
+        };
+        let text = text.ok_or(format!("{at}: a prefix lacks its text"))?;
+        check(text, at, |c| c.is_ascii_graphic() || c == ' ')?;
+        match (label, then, weak) {
+            (Some(label), Some(then @ 0..=255), Some(weak)) if !label.is_empty() => {
+                Ok(Pattern { label, text: text.to_owned(), then, weak })
+            }
+            _ => Err(format!("{at}: {text:?} needs a label, a `then` of 0 to 255 and a boolean `weak`")),
+        }
+    }
+}
+
+/// Rows are grouped by first byte, the longest first, so that `sk-ant-` is tried before `sk-`.
+fn emit_patterns(out: &mut String, table: &str, mut patterns: Vec<Pattern>) -> Result<(), String> {
+    patterns.sort_by(|a, b| b.text.len().cmp(&a.text.len()).then_with(|| a.text.cmp(&b.text)));
+    if let Some(twice) = patterns.windows(2).find(|pair| pair[0].text == pair[1].text) {
+        return Err(format!("the prefix {:?} of {} is already there", twice[0].text, twice[0].label));
+    }
+    let row = |p: &Pattern| {
+        let Pattern { label, text, then, weak } = p;
+        (first(text), format!("Pattern {{ label: {label:?}, text: {text:?}, then: {then}, weak: {weak} }}"))
+    };
+    emit_pairs(out, table, patterns.iter().map(|pattern| pattern.text.as_str()))?;
+    emit(out, table, "Pattern", patterns.iter().map(row).collect());
+    Ok(())
+}
+
+/// Splits names into exact ones, grouped by [`spread`], and patterns with a star, grouped by first byte; a leading star is group 0.
+fn emit_names(out: &mut String, table: &str, kind: &str, names: &BTreeMap<String, String>) {
+    let mut exact = Vec::new();
+    let mut starred = Vec::new();
+    for (name, row) in names {
+        let row = if kind == "Entry" { row.clone() } else { format!("{name:?}") };
+        match name.split_once('*') {
+            Some((head, tail)) => starred.push((first(head), format!("({head:?}, {tail:?}, {row})"))),
+            None => exact.push((spread(name.as_bytes()), format!("({name:?}, {row})"))),
+        }
+    }
+    emit(out, table, &format!("(&str, {kind})"), exact);
+    emit(out, &format!("{table}_STARRED"), &format!("(&str, &str, {kind})"), starred);
+}
+
+fn emit(out: &mut String, table: &str, kind: &str, mut rows: Vec<(u8, String)>) {
+    rows.sort_by_key(|(byte, _)| *byte); // stable: the order within a group is the caller's
+    let start: Vec<usize> =
+        (0..=256).map(|byte| rows.partition_point(|(b, _)| usize::from(*b) < byte)).collect();
+    let rows: String = rows.iter().fold(String::new(), |text, (_, row)| text + "    " + row + ",\n");
+    let kind = kind.replace('&', "&'static ");
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        out,
+        "pub(super) static {table}: Grouped<{kind}> = Grouped {{ start: &{start:?}, rows: &[\n{rows}] }};\n"
+    );
+}
+
+/// With which pairs of bytes the texts begin: a quick no for almost every place in a name or value.
+fn emit_pairs<'a>(out: &mut String, table: &str, texts: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    let mut pairs = [0_u32; 32];
+    for text in texts {
+        let [one, two, ..] = text.as_bytes() else {
+            return Err(format!("{text:?} is too short to tell anything"));
+        };
+        pairs[usize::from(one & 31)] |= 1 << (two & 31);
+    }
+    let _ = writeln!(out, "pub(super) static {table}_PAIRS: Pairs = Pairs({pairs:?});\n");
+    Ok(())
+}
+
+include!("src/registry/spread.rs");
+
+fn first(text: &str) -> u8 {
+    text.bytes().next().unwrap_or(0)
+}
+
+fn table<'a>(doc: &'a DocumentMut, section: &str) -> Result<&'a dyn TableLike, String> {
+    doc.get(section).and_then(Item::as_table_like).ok_or(format!("[{section}] is missing"))
+}
+
+fn only(entry: &dyn TableLike, at: &str, keys: &[&str]) -> Result<(), String> {
+    match entry.iter().find(|(key, _)| !keys.contains(key)) {
+        Some((odd, _)) => Err(format!("{at}: unknown key `{odd}`; known are {}", keys.join(", "))),
+        None => Ok(()),
+    }
+}
+
+fn strings(entry: &dyn TableLike, at: &str, key: &str) -> Result<Vec<String>, String> {
+    let array = entry.get(key).and_then(Item::as_array).ok_or(format!("{at}: `{key}` must be a list"))?;
+    if array.is_empty() {
+        return Err(format!("{at}: `{key}` is empty"));
+    }
+    let text =
+        |value: &Value| value.as_str().map(str::to_owned).ok_or(format!("{at}: {value:?} is not a string"));
+    array.iter().map(text).collect()
+}
+
+fn name_set(
+    entry: &dyn TableLike,
+    at: &str,
+    key: &str,
+    case: fn(&str) -> String,
+) -> Result<BTreeMap<String, String>, String> {
+    let mut names = BTreeMap::new();
+    for name in strings(entry, at, key)? {
+        add_name(&mut names, &case(&name), "", at)?;
+    }
+    Ok(names)
+}
+
+fn add_name(names: &mut BTreeMap<String, String>, name: &str, row: &str, at: &str) -> Result<(), String> {
+    check(name, at, |c| c.is_ascii_alphanumeric() || c == '_' || c == '*')?;
+    if name.matches('*').count() > 1 || name == "*" {
+        return Err(format!("{at}: {name} may hold one `*`, and something besides it"));
+    }
+    match names.insert(name.to_owned(), row.to_owned()) {
+        Some(_) => Err(format!("{at}: {name} is already there")),
+        None => Ok(()),
+    }
+}
+
+fn check(text: &str, at: &str, allowed: impl Fn(char) -> bool) -> Result<(), String> {
+    match text.chars().find(|c| !allowed(*c)) {
+        _ if text.is_empty() => Err(format!("{at}: an entry is empty")),
+        Some(odd) => Err(format!("{at}: {text:?} holds {odd:?}, which may not stand here")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,135 @@
+//! What a single name, path, text or number must look like, wherever it was written.
+//!
+//! Nothing here repeats a variable's value or a text that should have been a name: either may be a secret.
+
+use super::keys::PathUse;
+use super::mistake::{Unfit, quoted};
+use super::units;
+use crate::registry;
+use std::path::{Component, Path};
+
+/// The longest `NAME=value` with its end that the kernel hands to a program.
+const LONGEST_VARIABLE: usize = 128 << 10;
+
+/// A name such as `RUST_LOG`.
+pub fn env_name(key: &str, name: &str) -> Result<(), Unfit> {
+    if let Some(label) = registry::value_shape(name.as_bytes()) {
+        return Err(Unfit::new(
+            format!("{key} holds a credential where a name belongs ({label})"),
+            "write the variable's name; the credential itself never stands in a policy",
+        ));
+    }
+    let mut bytes = name.bytes();
+    let starts = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+    if starts && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        return Ok(());
+    }
+    Err(Unfit::new(
+        format!("{key} holds something that is not the name of a variable"),
+        "a name has letters, digits and underscores and begins with no digit; for lists, write names without values",
+    ))
+}
+
+/// A variable that we set.
+pub fn env_value(key: &str, name: &str, value: &str) -> Result<(), Unfit> {
+    if value.chars().any(char::is_control) {
+        let fact = format!("the value of {key}.{name} holds a control character");
+        return Err(Unfit::new(fact, "write it without"));
+    }
+    if name.len() + "=".len() + value.len() + "\0".len() > LONGEST_VARIABLE {
+        let fact = format!("the value of {key}.{name} is too long");
+        return Err(Unfit::new(fact, "name and value together may have 128 KiB; put it into a file"));
+    }
+    Ok(())
+}
+
+/// A text without control characters.
+fn plain(key: &str, text: &str) -> Result<(), Unfit> {
+    if text.chars().any(char::is_control) {
+        return Err(Unfit::new(
+            format!("{key} holds a control character: {}", quoted(text)),
+            "write it without",
+        ));
+    }
+    Ok(())
+}
+
+/// Who wrote a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// A ceiling grants nothing: `/` and `~` only say how far a grant may go.
+    Ceiling,
+    /// A person, who may have meant a pattern.
+    File,
+    /// A shell, which expands patterns itself: what is left are characters of a name.
+    Flag,
+}
+
+/// A path as the policy takes it.
+pub fn path(key: &str, path: &Path, purpose: PathUse, writer: Writer) -> Result<(), Unfit> {
+    let shown = path.to_string_lossy();
+    plain(key, &shown)?;
+    let shown = quoted(&shown);
+    if path.as_os_str().is_empty() {
+        return Err(Unfit::new(format!("{key} holds an empty path"), "write a path, or remove the entry"));
+    }
+    if writer != Writer::Flag && path.to_string_lossy().contains(['*', '?', '[']) {
+        let fact = format!("{key} takes paths; patterns are not supported: {shown}");
+        return Err(Unfit::new(fact, "name the directory above, or each path"));
+    }
+    if path.components().any(|component| component == Component::ParentDir) {
+        return Err(Unfit::new(format!("{key} takes no `..`: {shown}"), "write the path that is meant"));
+    }
+    let first = path.components().next();
+    let tilde = matches!(first, Some(Component::Normal(name)) if name.to_string_lossy().starts_with('~'));
+    let home = matches!(first, Some(Component::Normal(name)) if name == "~");
+    if tilde && !home {
+        let remedy = "only your own home has a short form, `~/`; write others from the root";
+        return Err(Unfit::new(format!("{key} does not know {shown}"), remedy));
+    }
+    if !path.is_absolute() && !home && purpose != PathUse::Hide {
+        let remedy = "begin it with `/` or `~/`";
+        return Err(Unfit::new(format!("{key} takes no relative path: {shown}"), remedy));
+    }
+    let everything = (path.is_absolute() || home) && path.components().nth(1).is_none();
+    if everything && purpose == PathUse::Write && writer != Writer::Ceiling {
+        let remedy = "name the directories that need it, such as `~/scratch`";
+        return Err(Unfit::new(format!("{key} does not take all of {shown}"), remedy));
+    }
+    Ok(())
+}
+
+/// A limit in bytes.
+pub fn size(key: &str, bytes: u64, least: u64) -> Result<u64, Unfit> {
+    if bytes >= least {
+        return Ok(bytes);
+    }
+    Err(match least {
+        1 => Unfit::new(format!("{key} cannot be 0"), "leave the key out for no limit"),
+        _ => Unfit::new(
+            format!("{key} cannot be {}, which lets no program start", units::spell_size(bytes)),
+            format!("write \"{}\" or more; a number without a unit counts bytes", units::spell_size(least)),
+        ),
+    })
+}
+
+/// A limit that counts things.
+pub fn count(key: &str, number: u64) -> Result<u64, Unfit> {
+    match number {
+        0 => Err(Unfit::new(format!("{key} cannot be 0"), "leave the key out for no limit")),
+        _ => Ok(number),
+    }
+}
+
+/// A profile's name, which also names a directory.
+pub fn profile_name(name: &str) -> Result<(), Unfit> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let starts = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+    if starts && name.len() <= 64 && name.bytes().all(fits) {
+        return Ok(());
+    }
+    Err(Unfit::new(
+        format!("{} cannot name a profile", quoted(name)),
+        "use up to 64 letters, digits, `-`, `_` and `.`, beginning with a letter or digit",
+    ))
+}

@@ -1,0 +1,141 @@
+//! The flags of the command line, as one more layer.
+
+use super::checks::{self, Writer};
+use super::keys::{Id, Kind};
+use super::mistake::{Mistake, Unfit};
+use super::value::{At, Value, Values};
+use crate::words::{Floor, NetMode, Origin, TrustClass};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What the command line says about the policy. Paths are absolute or begin with `~/`; only `hide` may be relative.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    pub trust: Option<TrustClass>,
+    pub floor: Option<Floor>,
+    pub pass: Vec<String>,
+    pub inherit_credentials: Vec<String>,
+    pub read: Vec<PathBuf>,
+    pub write: Vec<PathBuf>,
+    pub hide: Vec<PathBuf>,
+    pub net: Option<NetMode>,
+    pub wall: Option<Duration>,
+    pub memory: Option<u64>,
+    pub pids: Option<u64>,
+}
+
+/// The flags as a layer, held to the same rules as a file.
+pub fn layer(flags: &Flags) -> Result<Values, Vec<Mistake>> {
+    let mut layer = Layer { values: Values::default(), mistakes: Vec::new() };
+    layer.choose(Id::Trust, flags.trust.map(|word| word as usize));
+    layer.choose(Id::Floor, flags.floor.map(|word| word as usize));
+    layer.choose(Id::NetMode, flags.net.map(|word| word as usize));
+    layer.names(Id::EnvPass, &flags.pass);
+    layer.names(Id::InheritCredentials, &flags.inherit_credentials);
+    layer.paths(Id::FilesRead, &flags.read);
+    layer.paths(Id::FilesWrite, &flags.write);
+    layer.paths(Id::FilesHide, &flags.hide);
+    layer.limit(Id::LimitsWall, flags.wall.map(nanoseconds));
+    layer.limit(Id::LimitsMemory, flags.memory);
+    layer.limit(Id::LimitsPids, flags.pids);
+    if layer.mistakes.is_empty() { Ok(layer.values) } else { Err(layer.mistakes) }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+struct Layer {
+    values: Values,
+    mistakes: Vec<Mistake>,
+}
+
+impl Layer {
+    fn choose(&mut self, id: Id, rank: Option<usize>) {
+        if let Some(rank) = rank {
+            self.values.put(id, Value::Choice(At::outside(rank, origin(id))));
+        }
+    }
+
+    fn names(&mut self, id: Id, names: &[String]) {
+        if let Some(list) = self.list(id, names, |flag, name| checks::env_name(flag, name)) {
+            self.values.put(id, Value::Names(list));
+        }
+    }
+
+    fn paths(&mut self, id: Id, paths: &[PathBuf]) {
+        let Kind::Paths(purpose) = id.key().kind else { return };
+        let fit = |flag: &str, path: &PathBuf| checks::path(flag, path, purpose, Writer::Flag);
+        if let Some(list) = self.list(id, paths, fit) {
+            self.values.put(id, Value::Paths(list));
+        }
+    }
+
+    fn list<T: Clone>(
+        &mut self,
+        id: Id,
+        entries: &[T],
+        fit: impl Fn(&str, &T) -> Result<(), Unfit>,
+    ) -> Option<At<Vec<At<T>>>> {
+        if entries.is_empty() {
+            return None;
+        }
+        let flag = flag(id);
+        let mut out = Vec::with_capacity(entries.len());
+        for entry in entries {
+            match fit(id.key().path, entry) {
+                Ok(()) => out.push(At::outside(entry.clone(), origin(id))),
+                Err(unfit) => self.mistakes.push(unfit.in_flag(flag)),
+            }
+        }
+        Some(At::outside(out, origin(id)))
+    }
+
+    fn limit(&mut self, id: Id, number: Option<u64>) {
+        let Some(number) = number else { return };
+        let key = id.key();
+        let outcome = match key.kind {
+            Kind::Size { least } => checks::size(key.path, number, least),
+            _ => checks::count(key.path, number),
+        };
+        match outcome {
+            Ok(number) => self.values.put(id, Value::Number(At::outside(number, origin(id)))),
+            Err(unfit) => self.mistakes.push(unfit.in_flag(flag(id))),
+        }
+    }
+}
+
+fn flag(id: Id) -> &'static str {
+    id.key().flag.unwrap_or("the command line")
+}
+
+fn origin(id: Id) -> Origin {
+    Origin::Flag { flag: flag(id) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keys::KEYS;
+    use super::*;
+
+    #[test]
+    fn every_flag_of_the_key_table_reaches_its_layer() {
+        let flags = Flags {
+            trust: Some(TrustClass::Tool),
+            floor: Some(Floor::Landlock),
+            pass: vec!["CI".into()],
+            inherit_credentials: vec!["GH_TOKEN".into()],
+            read: vec!["/srv".into()],
+            write: vec!["/tmp/w".into()],
+            hide: vec!["notes".into()],
+            net: Some(NetMode::Open),
+            wall: Some(Duration::from_secs(1)),
+            memory: Some(1 << 30),
+            pids: Some(7),
+        };
+        let values = layer(&flags).expect("these flags are fine");
+        for key in KEYS {
+            assert_eq!(values.get(key.id).is_some(), key.flag.is_some(), "{}", key.path);
+        }
+    }
+}

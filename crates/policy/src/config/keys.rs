@@ -1,0 +1,230 @@
+//! The one table of keys: what may stand in a policy file, of which type, and in which direction layers move it.
+//!
+//! Reading, merging, the ceiling, the project's narrowing and the schema all walk this table. A key that is not here does not
+//! exist; a key that is added here is merged by its direction without further code.
+
+use crate::words::{Allowance, Floor, NetMode, ProjectGuard, TrustClass};
+
+/// A key's name inside the program. The order is the order of [`KEYS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Id {
+    Version,
+    Trust,
+    Floor,
+    Project,
+    Allow,
+    InheritCredentials,
+    EnvPass,
+    EnvSet,
+    EnvNotSecret,
+    EnvDangerousLoaderEnv,
+    FilesRead,
+    FilesWrite,
+    FilesHide,
+    NetMode,
+    LimitsWall,
+    LimitsCpu,
+    LimitsMemory,
+    LimitsPids,
+    LimitsOpenFiles,
+    LimitsOutput,
+    Profiles,
+}
+
+/// What a path is named for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathUse {
+    Read,
+    Write,
+    Hide,
+}
+
+/// The type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The number 1.
+    Version,
+    /// One of these words, weakest first.
+    Choice(&'static [&'static str]),
+    /// A list of these words.
+    Words(&'static [&'static str]),
+    /// A list of names of environment variables.
+    Names,
+    /// A list of paths.
+    Paths(PathUse),
+    /// A table from names of environment variables to their values.
+    Map,
+    /// A text such as `10m`.
+    Duration,
+    /// A text such as `4G`, or a number of bytes.
+    Size { least: u64 },
+    /// A number from 1.
+    Count,
+    /// A table of named policies.
+    Profiles,
+}
+
+/// How a value moves through the layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Says something about the file itself and is not merged.
+    Header,
+    /// The later layer decides; never weaker than the ceiling; the project may choose the stricter.
+    Choice,
+    /// The union of what was granted, all of it within the ceiling; nothing for the project.
+    Grant,
+    /// As a grant, and only the user's own file may say it.
+    OwnGrant,
+    /// The later layer decides for each name, the ceiling over all; nothing for the project.
+    Set,
+    /// The union of all layers: more of it is stricter.
+    Hide,
+    /// The later layer decides; never above the ceiling; the project may lower it.
+    Limit,
+}
+
+/// One line of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    pub id: Id,
+    /// As written in the file, with dots.
+    pub path: &'static str,
+    pub kind: Kind,
+    pub direction: Direction,
+    /// The flag of the command line that says the same.
+    pub flag: Option<&'static str>,
+    /// One sentence for the reader of the schema.
+    pub doc: &'static str,
+}
+
+/// The spellings of a choice, weakest first.
+macro_rules! spellings {
+    ($choice:ty) => {{
+        const COUNT: usize = <$choice>::ALL.len();
+        const SPELLINGS: [&str; COUNT] = {
+            let mut out = [""; COUNT];
+            let mut at = 0;
+            while at < COUNT {
+                out[at] = <$choice>::ALL[at].as_str();
+                at += 1;
+            }
+            out
+        };
+        &SPELLINGS
+    }};
+}
+
+/// Less than this and hardly any program starts; a missing unit (`512` for `512M`) is the usual reason.
+pub const LEAST_MEMORY: u64 = 16 << 20;
+
+/// Every key there is.
+#[rustfmt::skip]
+pub const KEYS: &[Key] = {
+    use Direction::{Choice, Grant, Header, Hide, Limit, OwnGrant, Set};
+    &[
+    Key { id: Id::Version, path: "version", kind: Kind::Version, direction: Header, flag: None,
+        doc: "The version of this file's language, always 1." },
+    Key { id: Id::Trust, path: "trust", kind: Kind::Choice(spellings!(TrustClass)), direction: Choice, flag: Some("--trust"),
+        doc: "Who the child is to us; `unknown` and `tool` never receive a credential." },
+    Key { id: Id::Floor, path: "floor", kind: Kind::Choice(spellings!(Floor)), direction: Choice, flag: Some("--floor"),
+        doc: "The promises without which nothing runs." },
+    Key { id: Id::Project, path: "project", kind: Kind::Choice(spellings!(ProjectGuard)), direction: Choice, flag: None,
+        doc: "Whether the project may be writable where mounts cannot protect what is inside." },
+    Key { id: Id::Allow, path: "allow", kind: Kind::Words(spellings!(Allowance)), direction: Grant, flag: None,
+        doc: "Parts of the kernel surface that are opened again." },
+    Key { id: Id::InheritCredentials, path: "inherit_credentials", kind: Kind::Names, direction: Grant,
+        flag: Some("--inherit-credentials"),
+        doc: "Names of credentials that the child receives from the caller's environment." },
+    Key { id: Id::EnvPass, path: "env.pass", kind: Kind::Names, direction: Grant, flag: Some("--pass"),
+        doc: "Further variables that pass, as long as neither name nor value looks like a credential." },
+    Key { id: Id::EnvSet, path: "env.set", kind: Kind::Map, direction: Set, flag: None,
+        doc: "Variables that are set for the child, never credentials." },
+    Key { id: Id::EnvNotSecret, path: "env.not_secret", kind: Kind::Names, direction: OwnGrant, flag: None,
+        doc: "Names that look like a credential and are none." },
+    Key { id: Id::EnvDangerousLoaderEnv, path: "env.dangerous_loader_env", kind: Kind::Names, direction: Grant, flag: None,
+        doc: "Loader and interpreter variables that pass all the same." },
+    Key { id: Id::FilesRead, path: "files.read", kind: Kind::Paths(PathUse::Read), direction: Grant, flag: Some("--read"),
+        doc: "Paths the child may read." },
+    Key { id: Id::FilesWrite, path: "files.write", kind: Kind::Paths(PathUse::Write), direction: Grant, flag: Some("--write"),
+        doc: "Paths the child may read and change." },
+    Key { id: Id::FilesHide, path: "files.hide", kind: Kind::Paths(PathUse::Hide), direction: Hide, flag: Some("--hide"),
+        doc: "Paths that do not exist for the child, also relative to the project." },
+    Key { id: Id::NetMode, path: "net.mode", kind: Kind::Choice(spellings!(NetMode)), direction: Choice, flag: Some("--net"),
+        doc: "What the child may reach." },
+    Key { id: Id::LimitsWall, path: "limits.wall", kind: Kind::Duration, direction: Limit, flag: Some("--timeout"),
+        doc: "How long the command may take." },
+    Key { id: Id::LimitsCpu, path: "limits.cpu", kind: Kind::Duration, direction: Limit, flag: None,
+        doc: "How much processor time each process may use." },
+    Key { id: Id::LimitsMemory, path: "limits.memory", kind: Kind::Size { least: LEAST_MEMORY }, direction: Limit,
+        flag: Some("--memory"),
+        doc: "How much memory the child may use." },
+    Key { id: Id::LimitsPids, path: "limits.pids", kind: Kind::Count, direction: Limit, flag: Some("--pids"),
+        doc: "How many processes and threads may exist at a time." },
+    Key { id: Id::LimitsOpenFiles, path: "limits.open_files", kind: Kind::Count, direction: Limit, flag: None,
+        doc: "How many descriptors each process may hold open." },
+    Key { id: Id::LimitsOutput, path: "limits.output", kind: Kind::Size { least: 1 }, direction: Limit, flag: None,
+        doc: "How much the command may print." },
+    Key { id: Id::Profiles, path: "profiles", kind: Kind::Profiles, direction: Header, flag: None,
+        doc: "Named policies that are laid over this one when they are chosen." },
+    ]
+};
+
+impl Key {
+    /// Whether the key belongs to the file and not to the policy in it.
+    pub const fn is_header(&self) -> bool {
+        matches!(self.direction, Direction::Header)
+    }
+
+    /// The part after the last dot.
+    pub fn leaf(&self) -> &'static str {
+        self.path.rsplit('.').next().unwrap_or(self.path)
+    }
+
+    /// The part before the dot, if there is one.
+    pub fn group(&self) -> Option<&'static str> {
+        self.path.split_once('.').map(|(group, _)| group)
+    }
+}
+
+impl Id {
+    /// The line of the table.
+    pub fn key(self) -> &'static Key {
+        &KEYS[self as usize]
+    }
+}
+
+/// What stands at a path.
+pub enum Found {
+    Key(&'static Key),
+    /// A table that holds keys, such as `env`.
+    Group,
+    Nothing,
+}
+
+/// Looks a path up.
+pub fn find(path: &str) -> Found {
+    if let Some(key) = KEYS.iter().find(|key| key.path == path) {
+        return Found::Key(key);
+    }
+    if KEYS.iter().any(|key| key.group() == Some(path)) { Found::Group } else { Found::Nothing }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_stands_in_the_order_of_its_ids() {
+        for (at, key) in KEYS.iter().enumerate() {
+            assert_eq!(key.id as usize, at, "{}", key.path);
+        }
+        assert_eq!(Id::Profiles as usize + 1, KEYS.len());
+    }
+
+    #[test]
+    fn every_key_is_documented_in_one_sentence() {
+        for key in KEYS {
+            assert!(key.doc.ends_with('.') && !key.doc.trim_end_matches('.').contains(". "), "{}", key.path);
+        }
+    }
+}

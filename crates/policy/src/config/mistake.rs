@@ -1,0 +1,150 @@
+//! What can be wrong with a policy, in two lines each: the fact, then what to do.
+
+use crate::registry;
+use crate::words::Origin;
+use serde::Serialize;
+use std::fmt;
+
+/// A policy that could not be resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PolicyError {
+    /// What is written cannot be read as a policy. A usage error.
+    Mistakes(Vec<Mistake>),
+    /// What is asked for is more than the administrator allows. A refusal.
+    Beyond(Box<BeyondCeiling>),
+    /// The chosen profile does not exist. A usage error.
+    UnknownProfile {
+        name: String,
+        nearest: Option<String>,
+        known: Vec<String>,
+        /// The user's policy file, if there is one.
+        file: Option<String>,
+    },
+}
+
+/// One mistake at one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Mistake {
+    /// The file, or the flag.
+    pub file: String,
+    /// From 1; 0 where `file` is a flag.
+    pub line: usize,
+    /// In characters, from 1; 0 where `file` is a flag.
+    pub column: usize,
+    pub fact: String,
+    pub remedy: String,
+}
+
+/// A value that the ceiling does not allow, and both places.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BeyondCeiling {
+    pub key: &'static str,
+    /// The value asked for, as it would be written.
+    pub asked: String,
+    pub origin: Origin,
+    /// What the ceiling says of this key, as it would be written.
+    pub allowed: String,
+    pub ceiling: Origin,
+}
+
+/// Why a value does not fit, before its place is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfit {
+    pub fact: String,
+    pub remedy: String,
+}
+
+impl Unfit {
+    pub fn new(fact: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Unfit { fact: fact.into(), remedy: remedy.into() }
+    }
+
+    /// As a mistake in a flag of the command line.
+    pub fn in_flag(self, flag: &str) -> Mistake {
+        Mistake { file: flag.to_owned(), line: 0, column: 0, fact: self.fact, remedy: self.remedy }
+    }
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Mistake { file, line, column, fact, remedy } = self;
+        match line {
+            0 => write!(f, "{file}: {fact}\n{remedy}"),
+            _ => write!(f, "{file}:{line}:{column}: {fact}\n{remedy}"),
+        }
+    }
+}
+
+impl fmt::Display for BeyondCeiling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BeyondCeiling { key, asked, origin, allowed, ceiling } = self;
+        writeln!(f, "{key} = {asked} ({origin}) is beyond the ceiling: {key} = {allowed} ({ceiling})")?;
+        f.write_str("ask for no more than the ceiling allows; only the administrator can lift it")
+    }
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PolicyError::Mistakes(mistakes) => {
+                for (at, mistake) in mistakes.iter().enumerate() {
+                    let gap = if at == 0 { "" } else { "\n" };
+                    write!(f, "{gap}{mistake}")?;
+                }
+                Ok(())
+            }
+            PolicyError::Beyond(beyond) => beyond.fmt(f),
+            PolicyError::UnknownProfile { name, nearest, known, file } => {
+                let name = quoted(name);
+                match (file, nearest, known.as_slice()) {
+                    (None, ..) => {
+                        writeln!(f, "there is no profile {name}: there is no policy file of yours")?;
+                        f.write_str("create one; `keyward policy schema` describes it")
+                    }
+                    (Some(file), Some(nearest), _) => {
+                        write!(f, "{file} has no profile {name}\ndid you mean {}", quoted(nearest))
+                    }
+                    (Some(file), None, []) => {
+                        write!(f, "{file} has no profile {name}\nadd one under `[profiles.NAME]`")
+                    }
+                    (Some(file), None, known) => {
+                        write!(f, "{file} has no profile {name}\nchoose one of {}", listed(known))
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl std::error::Error for PolicyError {}
+
+/// Text from outside, made safe for a terminal and short enough for a line. What looks like a credential is not shown.
+pub fn quoted(text: &str) -> String {
+    const SHOWN: usize = 60;
+    if let Some(label) = registry::value_shape(text.as_bytes()) {
+        return format!("(not shown: {label})");
+    }
+    let mut out = String::from("\"");
+    for (at, character) in text.chars().enumerate() {
+        if at == SHOWN {
+            out.push('…');
+            break;
+        }
+        match character {
+            '\'' => out.push('\''),
+            other => out.extend(other.escape_debug()),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Several of them in a row.
+pub fn listed<T: AsRef<str>>(texts: &[T]) -> String {
+    const SHOWN: usize = 12;
+    let mut out: Vec<String> = texts.iter().take(SHOWN).map(|text| quoted(text.as_ref())).collect();
+    if texts.len() > SHOWN {
+        out.push("…".to_owned());
+    }
+    out.join(", ")
+}

@@ -1,0 +1,119 @@
+//! The policy files: from their text to the effective policy.
+//!
+//! Pure, as the whole crate: whoever calls has already read the files. The way through is [`resolve`]: read each file in its
+//! role, lay the layers over each other, hold the result under the ceiling, narrow it by the project.
+
+mod checks;
+mod flags;
+mod keys;
+mod merge;
+mod mistake;
+mod nearest;
+mod read;
+mod schema;
+mod show;
+mod source;
+mod typed;
+mod units;
+mod value;
+
+pub use flags::Flags;
+pub use keys::{Direction, Id, KEYS, Key, Kind, PathUse};
+pub use mistake::{BeyondCeiling, Mistake, PolicyError};
+pub use schema::schema;
+pub use show::show;
+pub use units::{parse_duration, parse_size};
+
+use crate::settings::Policy;
+use read::File;
+use value::Values;
+
+/// A file's text under the name that messages show.
+#[derive(Clone, Copy, Debug)]
+pub struct Document<'a> {
+    pub name: &'a str,
+    pub text: &'a [u8],
+}
+
+/// What a file may say depends on whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The administrator's: nothing below can lift it, and it grants nothing.
+    Ceiling,
+    /// The user's own, with profiles.
+    User,
+    /// The project's: whoever wrote it may be a stranger, so it may only narrow.
+    Project,
+}
+
+/// Everything that is said about one run.
+#[derive(Clone, Debug, Default)]
+pub struct Layers<'a> {
+    pub ceiling: Option<Document<'a>>,
+    pub user: Option<Document<'a>>,
+    pub project: Option<Document<'a>>,
+    /// The chosen profile of the user's file.
+    pub profile: Option<&'a str>,
+    pub flags: Flags,
+}
+
+/// The effective policy: built in < user < profile < flags, held under the ceiling, narrowed by the project.
+pub fn resolve(layers: &Layers<'_>) -> Result<Policy, PolicyError> {
+    let mut mistakes = Vec::new();
+    let ceiling = gather(read(layers.ceiling.as_ref(), Role::Ceiling), &mut mistakes);
+    let user = gather(read(layers.user.as_ref(), Role::User), &mut mistakes);
+    let project = gather(read(layers.project.as_ref(), Role::Project), &mut mistakes);
+    let flags = gather(flags::layer(&layers.flags).map(Some), &mut mistakes);
+    if !mistakes.is_empty() {
+        return Err(PolicyError::Mistakes(mistakes));
+    }
+    let profile = layers.profile.map(|name| chosen(name, user.as_ref(), layers)).transpose()?;
+
+    let mut effective = Values::builtin();
+    for layer in [user.map(|file| file.values), profile, flags].into_iter().flatten() {
+        merge::overlay(&mut effective, layer);
+    }
+    // The ceiling comes before the project, so that a project cannot be blamed for what the user asked.
+    if let Some(ceiling) = ceiling {
+        merge::hold(&mut effective, ceiling.values).map_err(PolicyError::Beyond)?;
+    }
+    if let Some(File { source, values, .. }) = project {
+        let mistakes = merge::narrow(&mut effective, values, &source);
+        if !mistakes.is_empty() {
+            return Err(PolicyError::Mistakes(mistakes));
+        }
+    }
+    Ok(effective.into_policy(layers.profile))
+}
+
+/// Whether a file is fine in its role, as far as it alone can show.
+pub fn check(document: &Document<'_>, role: Role) -> Result<(), Vec<Mistake>> {
+    File::read(document, role).map(|_| ())
+}
+
+fn read<'a>(document: Option<&Document<'a>>, role: Role) -> Result<Option<File<'a>>, Vec<Mistake>> {
+    document.map(|document| File::read(document, role)).transpose()
+}
+
+/// What was read, or nothing and its mistakes.
+fn gather<T>(outcome: Result<Option<T>, Vec<Mistake>>, mistakes: &mut Vec<Mistake>) -> Option<T> {
+    outcome.unwrap_or_else(|found| {
+        mistakes.extend(found);
+        None
+    })
+}
+
+/// The values of the chosen profile.
+fn chosen(name: &str, user: Option<&File<'_>>, layers: &Layers<'_>) -> Result<Values, PolicyError> {
+    let profiles = user.map(|file| file.profiles.as_slice()).unwrap_or_default();
+    if let Some((_, values)) = profiles.iter().find(|(known, _)| known == name) {
+        return Ok(values.clone());
+    }
+    let known: Vec<String> = profiles.iter().map(|(known, _)| known.clone()).collect();
+    Err(PolicyError::UnknownProfile {
+        name: name.to_owned(),
+        nearest: nearest::nearest(name, known.iter().map(String::as_str)).map(str::to_owned),
+        known,
+        file: layers.user.map(|document| document.name.to_owned()),
+    })
+}

@@ -1,0 +1,157 @@
+//! The values of one layer, each with its place, and the step from merged values to the effective policy.
+
+use super::keys::{Direction, Id, KEYS, Key};
+use crate::settings::Policy;
+use crate::words::{Allowance, Floor, NetMode, Origin, ProjectGuard, Ruled, TrustClass};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Something, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct At<T> {
+    pub value: T,
+    pub origin: Origin,
+    /// In its file; 0 for what comes from no file.
+    pub offset: usize,
+}
+
+impl<T> At<T> {
+    /// Something that comes from no file.
+    pub fn outside(value: T, origin: Origin) -> Self {
+        At { value, origin, offset: 0 }
+    }
+
+    fn into_ruled(self) -> Ruled<T> {
+        Ruled { value: self.value, origin: self.origin }
+    }
+}
+
+/// A value of the type that its key wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// The rank among the key's words: the greater, the stricter.
+    Choice(At<usize>),
+    Names(At<Vec<At<String>>>),
+    Paths(At<Vec<At<PathBuf>>>),
+    Map(At<Vec<At<(String, String)>>>),
+    /// Nanoseconds, bytes or a count: the smaller, the stricter.
+    Number(At<u64>),
+}
+
+/// What a layer says of each key, in the order of the table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Values([Option<Value>; KEYS.len()]);
+
+impl Values {
+    /// The choices of the built-in policy. All its lists are empty, and it has no limits.
+    pub fn builtin() -> Self {
+        let policy = Policy::default();
+        let mut values = Values::default();
+        let mut choose = |id, rank, origin| values.put(id, Value::Choice(At::outside(rank, origin)));
+        choose(Id::Trust, policy.trust.value as usize, policy.trust.origin);
+        choose(Id::Floor, policy.floor.value as usize, policy.floor.origin);
+        choose(Id::Project, policy.project.value as usize, policy.project.origin);
+        choose(Id::NetMode, policy.net.value as usize, policy.net.origin);
+        values
+    }
+
+    pub fn get(&self, id: Id) -> Option<&Value> {
+        self.0.get(id as usize).and_then(Option::as_ref)
+    }
+
+    pub fn take(&mut self, id: Id) -> Option<Value> {
+        self.0.get_mut(id as usize).and_then(Option::take)
+    }
+
+    pub fn put(&mut self, id: Id, value: Value) {
+        if let Some(slot) = self.0.get_mut(id as usize) {
+            *slot = Some(value);
+        }
+    }
+
+    /// The names in the list at this key.
+    pub fn names(&self, id: Id) -> &[At<String>] {
+        match self.get(id) {
+            Some(Value::Names(list)) => &list.value,
+            _ => &[],
+        }
+    }
+
+    /// Every value with its key.
+    pub fn into_pairs(self) -> impl Iterator<Item = (&'static Key, Value)> {
+        KEYS.iter().zip(self.0).filter_map(|(key, value)| Some((key, value?)))
+    }
+
+    /// The effective policy.
+    pub fn into_policy(self, profile: Option<&str>) -> Policy {
+        let mut policy = Policy { profile: profile.map(str::to_owned), ..Policy::default() };
+        for (key, value) in self.into_pairs() {
+            match key.id {
+                Id::Version | Id::Profiles => debug_assert_eq!(key.direction, Direction::Header),
+                Id::Trust => choose(&mut policy.trust, value, TrustClass::ALL),
+                Id::Floor => choose(&mut policy.floor, value, Floor::ALL),
+                Id::Project => choose(&mut policy.project, value, ProjectGuard::ALL),
+                Id::NetMode => choose(&mut policy.net, value, NetMode::ALL),
+                Id::Allow => policy.allow = allowances(value),
+                Id::InheritCredentials => policy.inherit_credentials = names(value),
+                Id::EnvPass => policy.env.pass = names(value),
+                Id::EnvSet => policy.env.set = pairs(value),
+                Id::EnvNotSecret => policy.env.not_secret = names(value),
+                Id::EnvDangerousLoaderEnv => policy.env.dangerous_loader_env = names(value),
+                Id::FilesRead => policy.files.read = paths(value),
+                Id::FilesWrite => policy.files.write = paths(value),
+                Id::FilesHide => policy.files.hide = paths(value),
+                Id::LimitsWall => policy.limits.wall = number(value, Duration::from_nanos),
+                Id::LimitsCpu => policy.limits.cpu = number(value, Duration::from_nanos),
+                Id::LimitsMemory => policy.limits.memory = number(value, u64::from),
+                Id::LimitsPids => policy.limits.pids = number(value, u64::from),
+                Id::LimitsOpenFiles => policy.limits.open_files = number(value, u64::from),
+                Id::LimitsOutput => policy.limits.output = number(value, u64::from),
+            }
+        }
+        policy
+    }
+}
+
+fn choose<T: Copy>(field: &mut Ruled<T>, value: Value, all: &[T]) {
+    if let Value::Choice(rank) = value
+        && let Some(&word) = all.get(rank.value)
+    {
+        *field = Ruled { value: word, origin: rank.origin };
+    }
+}
+
+fn names(value: Value) -> Vec<Ruled<String>> {
+    match value {
+        Value::Names(list) => list.value.into_iter().map(At::into_ruled).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn allowances(value: Value) -> Vec<Ruled<Allowance>> {
+    let words = names(value).into_iter();
+    words
+        .filter_map(|word| Some(Ruled { value: Allowance::parse(&word.value)?, origin: word.origin }))
+        .collect()
+}
+
+fn paths(value: Value) -> Vec<Ruled<PathBuf>> {
+    match value {
+        Value::Paths(list) => list.value.into_iter().map(At::into_ruled).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn pairs(value: Value) -> Vec<Ruled<(String, String)>> {
+    match value {
+        Value::Map(map) => map.value.into_iter().map(At::into_ruled).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn number<T>(value: Value, convert: fn(u64) -> T) -> Option<Ruled<T>> {
+    match value {
+        Value::Number(at) => Some(Ruled { value: convert(at.value), origin: at.origin }),
+        _ => None,
+    }
+}

@@ -1,0 +1,121 @@
+//! The rules by which a variable passes or not, each with the sentence that `explain` and `why` print.
+
+use serde::Serialize;
+use std::fmt;
+
+/// The rule that decided about a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "rule", content = "detail")]
+pub enum Rule {
+    /// On the built-in list of what programs need.
+    Operational,
+    /// Named in `env.pass`.
+    Passed,
+    /// Given by `env.set`.
+    Set,
+    /// Given by Keyward.
+    Ours,
+    /// Given by Keyward so that text is UTF-8.
+    MadeUtf8,
+    /// Named in `inherit_credentials`.
+    Inherited,
+    /// Looks like a credential, and `env.not_secret` says that it is none.
+    NotSecretCleared,
+    /// A loader variable that `env.dangerous_loader_env` names.
+    LoaderAllowed,
+
+    /// The name of a known credential.
+    Registry { provider: &'static str },
+    /// A way to someone who acts for the user.
+    Authority { provider: &'static str },
+    /// Part of the name.
+    NameShape(&'static str),
+    /// Something in the value, by its label.
+    ValueShape(&'static str),
+    /// Makes the next program load or run something, by the pattern that says so.
+    Loader(&'static str),
+    /// Nobody asked for it.
+    NotListed,
+    /// Not the first of its name.
+    Duplicate,
+    /// Not a variable that every program reads alike.
+    Malformed(&'static str),
+    /// Named in `inherit_credentials`, for a class that gets no credential.
+    ClassMayNotInherit,
+    /// Longer than the kernel takes.
+    TooLong,
+    /// A locale that would turn text into something else than UTF-8.
+    NotUtf8,
+}
+
+impl Rule {
+    /// Whether the child gets the variable.
+    pub const fn passes(self) -> bool {
+        match self {
+            Rule::Operational
+            | Rule::Passed
+            | Rule::Set
+            | Rule::Ours
+            | Rule::MadeUtf8
+            | Rule::Inherited
+            | Rule::NotSecretCleared
+            | Rule::LoaderAllowed => true,
+            Rule::Registry { .. }
+            | Rule::Authority { .. }
+            | Rule::NameShape(_)
+            | Rule::ValueShape(_)
+            | Rule::Loader(_)
+            | Rule::NotListed
+            | Rule::Duplicate
+            | Rule::Malformed(_)
+            | Rule::ClassMayNotInherit
+            | Rule::TooLong
+            | Rule::NotUtf8 => false,
+        }
+    }
+
+    /// Whether the variable was held back because it looks like a credential or leads to someone's authority.
+    pub const fn is_credential(self) -> bool {
+        matches!(
+            self,
+            Rule::Registry { .. }
+                | Rule::Authority { .. }
+                | Rule::NameShape(_)
+                | Rule::ValueShape(_)
+                | Rule::ClassMayNotInherit
+        )
+    }
+
+    /// Whether a person would want to hear that the variable was held back: it could have done harm.
+    pub const fn is_telling(self) -> bool {
+        self.is_credential() || matches!(self, Rule::Loader(_))
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rule::Operational => f.write_str("on the built-in list"),
+            Rule::Passed => f.write_str("named in env.pass"),
+            Rule::Set => f.write_str("given by env.set"),
+            Rule::Ours => f.write_str("given by keyward"),
+            Rule::MadeUtf8 => f.write_str("given by keyward, so that text is UTF-8"),
+            Rule::Inherited => f.write_str("named in inherit_credentials"),
+            Rule::NotSecretCleared => f.write_str("cleared by env.not_secret"),
+            Rule::LoaderAllowed => f.write_str("named in env.dangerous_loader_env"),
+            Rule::Registry { provider } => write!(f, "a known credential ({provider})"),
+            Rule::Authority { provider } => write!(f, "leads to someone else's authority ({provider})"),
+            Rule::NameShape(shape) => write!(f, "the name looks like a credential ({shape})"),
+            Rule::ValueShape(label) => write!(f, "the value looks like a credential ({label})"),
+            Rule::Loader(pattern) => write!(f, "makes the next program load or run something ({pattern})"),
+            Rule::NotListed => f.write_str("not listed"),
+            Rule::Duplicate => f.write_str("a duplicate; the first one counts"),
+            Rule::Malformed(what) => write!(f, "malformed: {what}"),
+            Rule::ClassMayNotInherit => {
+                f.write_str("named in inherit_credentials, but this class gets no credential")
+            }
+            Rule::TooLong => f.write_str("longer than the kernel takes"),
+            Rule::NotUtf8 => f.write_str("a locale without UTF-8"),
+        }
+    }
+}

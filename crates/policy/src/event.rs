@@ -1,0 +1,117 @@
+//! Events: what the ledger records. No value of any environment variable, and nothing in an argument that looks like a credential.
+
+use crate::env::{Environment, Rule};
+use crate::plan::{Cage, Plan, Refusal, VERSION};
+use crate::promise::{Held, Kept};
+use crate::registry;
+use crate::text::visible;
+use crate::words::{Floor, NetMode, TrustClass};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+/// One line of the ledger.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Event {
+    pub v: u32,
+    /// RFC 3339, UTC.
+    pub time: String,
+    /// The same for all events of one run.
+    pub run: String,
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "event")]
+pub enum What {
+    Spawn(Box<Spawn>),
+    End(End),
+    Refused { argv: Vec<String>, rule: String, fact: String },
+}
+
+/// A command is about to start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Spawn {
+    pub argv: Vec<String>,
+    pub cwd: String,
+    pub profile: Option<String>,
+    pub trust: TrustClass,
+    pub floor: Floor,
+    pub cage: Cage,
+    pub net: NetMode,
+    /// Names of what the child's environment holds.
+    pub env: Vec<String>,
+    /// Names of credentials it was given on purpose.
+    pub inherited: Vec<String>,
+    /// Names of what was kept back because it looks like a credential.
+    pub kept_back: Vec<String>,
+    /// Promises that do not hold, or were waived.
+    pub not_held: Vec<&'static str>,
+}
+
+/// A command has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct End {
+    pub exit: i32,
+    pub signal: Option<i32>,
+    /// The limit that ended it.
+    pub limit: Option<&'static str>,
+    pub milliseconds: u64,
+}
+
+impl Event {
+    pub fn new(time: String, run: String, what: What) -> Self {
+        Event { v: VERSION, time, run, what }
+    }
+}
+
+impl Spawn {
+    pub fn of(plan: &Plan) -> Self {
+        Spawn {
+            argv: arguments(&plan.argv),
+            cwd: visible(plan.view.cwd.as_os_str()),
+            profile: plan.profile.clone(),
+            trust: plan.trust.value,
+            floor: plan.floor.value,
+            cage: plan.cage,
+            net: plan.net.value,
+            env: plan.environment.vars.iter().map(|variable| variable.name.clone()).collect(),
+            inherited: inherited(&plan.environment),
+            kept_back: kept_back(&plan.environment),
+            not_held: not_held(&plan.promises),
+        }
+    }
+}
+
+/// A refusal, as an event.
+pub fn refused(argv: &[OsString], refusal: &Refusal) -> What {
+    What::Refused { argv: arguments(argv), rule: refusal.rule.clone(), fact: refusal.fact.clone() }
+}
+
+/// The command line for the record. An argument that looks like a credential is left out.
+fn arguments(argv: &[OsString]) -> Vec<String> {
+    argv.iter()
+        .map(|argument| match registry::value_shape(argument.as_bytes()) {
+            Some(shape) => format!("(left out: {shape})"),
+            None => visible(argument),
+        })
+        .collect()
+}
+
+fn inherited(environment: &Environment) -> Vec<String> {
+    let granted = environment.vars.iter().filter(|variable| variable.rule == Rule::Inherited);
+    granted.map(|variable| variable.name.clone()).collect()
+}
+
+/// Names of dropped variables that a person would want to hear of: credentials, and ways to someone else's authority.
+pub fn kept_back(environment: &Environment) -> Vec<String> {
+    let told = environment.dropped.iter().filter(|dropped| dropped.rule.is_credential());
+    told.map(|dropped| dropped.name.clone()).collect()
+}
+
+fn not_held(promises: &[Kept]) -> Vec<&'static str> {
+    let gone = promises.iter().filter(|kept| !matches!(kept.held, Held::Wall { .. }));
+    gone.map(|kept| kept.promise.name()).collect()
+}

@@ -1,0 +1,179 @@
+//! `keyward explain`: the plan as a table that a person can read. It prints the very value that a run consumes.
+
+use crate::env::Var;
+use crate::plan::{Cage, Identity, LimitKind, Plan};
+use crate::promise::Held;
+use crate::text::visible;
+use crate::view::{Entry, Shown};
+use crate::words::Origin;
+use std::fmt::Write;
+
+/// The whole plan. With `everything`, also each place of the view and each variable that was not asked for.
+pub fn explain(plan: &Plan, everything: bool) -> String {
+    let mut text = String::new();
+    head(&mut text, plan);
+    promises(&mut text, plan);
+    environment(&mut text, plan, everything);
+    files(&mut text, plan, everything);
+    limits(&mut text, plan);
+    for note in &plan.view.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    text
+}
+
+fn head(text: &mut String, plan: &Plan) {
+    let command: Vec<String> = plan.argv.iter().map(|argument| visible(argument)).collect();
+    let cage = match plan.cage {
+        Cage::Full => "namespaces, mounts, Landlock, seccomp",
+        Cage::SharedProc => "namespaces and mounts with the host's /proc, Landlock, seccomp",
+        Cage::Landlock => "Landlock, seccomp and a guardian; no namespaces",
+    };
+    let identity = match plan.identity {
+        Identity::Caller => "you, without capabilities".into(),
+        Identity::MappedRoot { outside } => format!("root inside, unprivileged user {outside} outside"),
+        Identity::BareRoot => "uid 0 without capabilities (owners cannot be mapped here)".into(),
+    };
+    let profile = plan.profile.as_deref().unwrap_or("none");
+    let rows = [
+        ("command", command.join(" ")),
+        ("directory", visible(plan.view.cwd.as_os_str())),
+        ("trust", format!("{} ({})", plan.trust.value, plan.trust.origin)),
+        ("profile", profile.into()),
+        ("floor", format!("{} ({})", plan.floor.value, plan.floor.origin)),
+        ("cage", cage.into()),
+        ("runs as", identity),
+    ];
+    for (name, value) in rows {
+        let _ = writeln!(text, "{name:<10} {value}");
+    }
+}
+
+fn promises(text: &mut String, plan: &Plan) {
+    let _ = writeln!(text, "\npromises");
+    for kept in &plan.promises {
+        let (mark, how) = mark(&kept.held);
+        let _ = writeln!(text, "  {mark}  {:<15} {}", kept.promise.name(), kept.promise.text());
+        let _ = writeln!(text, "        {:<15} {how}", "");
+    }
+}
+
+fn mark(held: &Held) -> (&'static str, &str) {
+    match held {
+        Held::Wall { by } => ("wall", by),
+        Held::Waived { by } => ("OPEN", by),
+        Held::Gone { because } => ("gone", because),
+    }
+}
+
+/// What held, one short line per promise, for `keyward run -v`.
+pub fn promise_lines(plan: &Plan) -> impl Iterator<Item = String> {
+    plan.promises.iter().map(|kept| {
+        let (mark, how) = mark(&kept.held);
+        format!("{mark}  {:<15} {how}", kept.promise.name())
+    })
+}
+
+fn environment(text: &mut String, plan: &Plan, everything: bool) {
+    let _ = writeln!(text, "\nenvironment: {} variables", plan.environment.vars.len());
+    let from = |variable: &Var| match &variable.origin {
+        Origin::Builtin => String::new(),
+        origin => format!(" ({origin})"),
+    };
+    for variable in &plan.environment.vars {
+        let _ = writeln!(text, "  pass  {:<22} {}{}", variable.name, variable.rule, from(variable));
+    }
+    let mut unlisted = 0;
+    for dropped in &plan.environment.dropped {
+        if everything || dropped.rule != crate::env::Rule::NotListed {
+            let _ = writeln!(text, "  drop  {:<22} {}", dropped.name, dropped.rule);
+        } else {
+            unlisted += 1;
+        }
+    }
+    if unlisted > 0 {
+        let _ = writeln!(text, "  drop  {unlisted} more that nobody asked for (-v names them)");
+    }
+    for missing in &plan.environment.missing {
+        let _ = writeln!(text, "  none  {:<22} not in your environment ({})", missing.value, missing.origin);
+    }
+}
+
+fn files(text: &mut String, plan: &Plan, everything: bool) {
+    let _ = writeln!(text, "\nfiles: nothing but this");
+    for entry in &plan.view.entries {
+        let detail = matches!(entry.shown, Shown::Link { .. } | Shown::Device | Shown::Terminals);
+        if everything || !detail {
+            let _ = writeln!(text, "  {:<8} {:<32} {}", access(entry), visible(entry.target.as_os_str()), reason(entry));
+        }
+    }
+}
+
+fn access(entry: &Entry) -> &'static str {
+    match entry.shown {
+        Shown::ReadOnly(_) | Shown::FreshProc | Shown::SharedProc => "read",
+        Shown::Writable(_) => "write",
+        Shown::Private { .. } => "private",
+        Shown::Cache { .. } => "cache",
+        Shown::Link { .. } => "link",
+        Shown::Device => "device",
+        Shown::Terminals => "own",
+        Shown::Hidden { .. } => "hidden",
+    }
+}
+
+fn reason(entry: &Entry) -> String {
+    match (&entry.shown, &entry.origin) {
+        (Shown::Link { to }, _) => format!("-> {}", visible(to.as_os_str())),
+        (_, Origin::Builtin) => entry.rule.into(),
+        (_, origin) => format!("{} ({origin})", entry.rule),
+    }
+}
+
+fn limits(text: &mut String, plan: &Plan) {
+    if plan.limits.is_empty() {
+        let _ = writeln!(text, "\nlimits: none");
+        return;
+    }
+    let _ = writeln!(text, "\nlimits");
+    for line in limit_lines(plan) {
+        let _ = writeln!(text, "  {:<11} {:<10} {} ({})", line.name, line.value, line.keeper, line.origin);
+    }
+}
+
+/// A limit in words.
+pub struct LimitLine<'a> {
+    pub name: &'static str,
+    pub value: String,
+    pub keeper: &'static str,
+    pub origin: &'a Origin,
+}
+
+/// The limits in words.
+pub fn limit_lines(plan: &Plan) -> Vec<LimitLine<'_>> {
+    let line = |limit: &'_ crate::plan::Limit| {
+        let (name, value) = match limit.what {
+            LimitKind::Wall(time) => ("wall", format!("{time:?}")),
+            LimitKind::Cpu(time) => ("cpu", format!("{time:?}")),
+            LimitKind::Memory(bytes) => ("memory", size(bytes)),
+            LimitKind::Pids(count) => ("pids", count.to_string()),
+            LimitKind::OpenFiles(count) => ("open_files", count.to_string()),
+            LimitKind::Output(bytes) => ("output", size(bytes)),
+        };
+        (name, value)
+    };
+    let worded = plan.limits.iter().map(|limit| (limit, line(limit)));
+    worded
+        .map(|(limit, (name, value))| LimitLine { name, value, keeper: limit.keeper.text(), origin: &limit.origin })
+        .collect()
+}
+
+/// Bytes for people: the largest unit that divides them.
+pub fn size(bytes: u64) -> String {
+    for (unit, name) in [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
+        if bytes >= unit && bytes % unit == 0 {
+            return format!("{} {name}", bytes / unit);
+        }
+    }
+    format!("{bytes} bytes")
+}

@@ -1,0 +1,115 @@
+//! What is so on this host: facts that `launch::probe` found by doing, and what lies at the paths a plan asks about.
+
+use serde::Serialize;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// Something the kernel grants or refuses here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "is")]
+pub enum Fact {
+    Holds,
+    /// It was tried and refused; `why` is the kernel's word for it.
+    Refused { why: String },
+}
+
+impl Fact {
+    pub const fn holds(&self) -> bool {
+        matches!(self, Fact::Holds)
+    }
+}
+
+/// The kernel, as seen by this user on this machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct KernelFacts {
+    pub user_namespace: Fact,
+    /// tmpfs, binds and pivot inside a mount namespace.
+    pub mounts: Fact,
+    /// A procfs of one's own in a new PID namespace.
+    pub fresh_proc: Fact,
+    pub network_namespace: Fact,
+    /// The version of Landlock; 0 means none.
+    pub landlock_abi: i32,
+    pub seccomp: Fact,
+    /// Mounts that show files under other owners. Only root can make them.
+    pub mapped_owners: Fact,
+    /// An unprivileged overlay.
+    pub overlay: Fact,
+    /// A cgroup v2 folder that we may make children in, with the controllers `memory` and `pids`.
+    pub cgroup: Option<PathBuf>,
+}
+
+impl KernelFacts {
+    /// A kernel that grants everything: what a run assumes at first, because the run itself is the proof. Each step is done for
+    /// real before the child starts; if one is refused, the launcher probes and plans again.
+    pub fn hopeful(landlock_abi: i32) -> Self {
+        KernelFacts {
+            user_namespace: Fact::Holds,
+            mounts: Fact::Holds,
+            fresh_proc: Fact::Holds,
+            network_namespace: Fact::Holds,
+            landlock_abi,
+            seccomp: Fact::Holds,
+            mapped_owners: Fact::Holds,
+            overlay: Fact::Holds,
+            cgroup: None,
+        }
+    }
+}
+
+/// What a path is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    Directory,
+    File,
+    /// Device, socket, pipe.
+    Special,
+    Missing,
+    /// It may be there, but the way to it is closed to us.
+    Closed,
+}
+
+/// One path, looked at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PathFact {
+    /// After following links.
+    pub kind: Kind,
+    /// The target of the link that the path itself is, as written.
+    pub link: Option<PathBuf>,
+    /// The path with all links followed.
+    pub real: PathBuf,
+    pub device: u64,
+    pub inode: u64,
+    pub owner: u32,
+}
+
+/// All facts for one plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostFacts {
+    pub kernel: KernelFacts,
+    pub paths: Paths,
+}
+
+/// What lies where, for the paths that were asked about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Paths(HashMap<PathBuf, PathFact>);
+
+impl Paths {
+    pub fn insert(&mut self, path: PathBuf, fact: PathFact) {
+        self.0.insert(path, fact);
+    }
+
+    /// The fact, if there is something at this path.
+    pub fn existing(&self, path: &Path) -> Option<&PathFact> {
+        self.0.get(path).filter(|fact| !matches!(fact.kind, Kind::Missing | Kind::Closed))
+    }
+
+    pub fn get(&self, path: &Path) -> Option<&PathFact> {
+        self.0.get(path)
+    }
+
+    pub fn is_directory(&self, path: &Path) -> bool {
+        self.existing(path).is_some_and(|fact| fact.kind == Kind::Directory)
+    }
+}

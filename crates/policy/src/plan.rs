@@ -1,0 +1,487 @@
+//! The decision: request × policy × host facts → a plan, or a refusal that says what to do.
+//!
+//! What `explain` prints is the value that `launch::run` consumes. A plan names credentials; it cannot hold one.
+
+use crate::env::{self, Environment};
+use crate::facts::{Fact, HostFacts};
+use crate::promise::{Held, Kept, Promise};
+use crate::request::Request;
+use crate::settings::Policy;
+use crate::surface::Surroundings;
+use crate::view::{self, Shown, View};
+use crate::words::{Allowance, Floor, NetMode, Origin, ProjectGuard, Ruled, TrustClass};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Version of everything we print as JSON.
+pub const VERSION: u32 = 1;
+
+/// Which kind of cage this host allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cage {
+    /// Namespaces, mounts, a fresh procfs.
+    Full,
+    /// The same, but the host refuses a fresh procfs; the shared one is closed by Landlock.
+    SharedProc,
+    /// No namespaces: Landlock, seccomp and a guardian.
+    Landlock,
+}
+
+/// Who the child is to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "is")]
+pub enum Identity {
+    /// The caller's own user.
+    Caller,
+    /// Started as root: 0 inside, an unprivileged user outside; root's files are shown as the child's own.
+    MappedRoot { outside: u32 },
+    /// Started as root where owners cannot be mapped: uid 0 without a single capability.
+    BareRoot,
+}
+
+/// The unprivileged user that a root caller's child is to the kernel: in the range that no one hands out.
+pub const UNPRIVILEGED: u32 = 1_900_000_000;
+
+/// The result of deciding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Plan {
+    pub v: u32,
+    #[serde(serialize_with = "crate::text::strings")]
+    pub argv: Vec<OsString>,
+    /// The files that are tried, in order, as the shell would.
+    #[serde(skip)]
+    pub candidates: Vec<PathBuf>,
+    pub profile: Option<String>,
+    pub trust: Ruled<TrustClass>,
+    pub floor: Ruled<Floor>,
+    pub cage: Cage,
+    pub identity: Identity,
+    pub promises: Vec<Kept>,
+    pub environment: Environment,
+    pub view: View,
+    pub net: Ruled<NetMode>,
+    /// Whether the cage has a network namespace of its own.
+    pub own_network: bool,
+    pub landlock: Landlock,
+    #[serde(skip)]
+    pub surface: Surroundings,
+    pub limits: Vec<Limit>,
+    /// Which of descriptors 0 to 2 lead to the cage's own terminal.
+    pub terminal: [bool; 3],
+    /// Steps in the order in which they are done.
+    pub steps: Vec<Step>,
+}
+
+/// The second wall.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Landlock {
+    pub abi: i32,
+    pub scope_signals: bool,
+    pub scope_abstract_sockets: bool,
+}
+
+/// One thing that is done, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step {
+    Namespaces,
+    Identity,
+    Session,
+    Loopback,
+    Root,
+    View,
+    Pivot,
+    Terminal,
+    Guardian,
+    Keyring,
+    Limits,
+    Capabilities,
+    Landlock,
+    Seccomp,
+    Descriptors,
+    Exec,
+}
+
+/// A limit and who keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Limit {
+    pub what: LimitKind,
+    pub origin: Origin,
+    pub keeper: Keeper,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LimitKind {
+    Wall(Duration),
+    Cpu(Duration),
+    Memory(u64),
+    Pids(u64),
+    OpenFiles(u64),
+    Output(u64),
+}
+
+/// How a limit is enforced here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Keeper {
+    /// The launcher's clock or relay: for the whole cage.
+    Launcher,
+    /// A cgroup: for the whole cage.
+    Cgroup,
+    /// An rlimit counted in the cage's own user namespace: for the whole cage.
+    RlimitOfCage,
+    /// An rlimit: for each process on its own.
+    RlimitPerProcess,
+    /// The kernel does not count it here.
+    Nobody,
+}
+
+impl Keeper {
+    pub const fn text(self) -> &'static str {
+        match self {
+            Keeper::Launcher => "for the whole cage, by the launcher",
+            Keeper::Cgroup => "for the whole cage, by a cgroup",
+            Keeper::RlimitOfCage => "for the whole cage, by an rlimit of its user namespace",
+            Keeper::RlimitPerProcess => "for each process, by an rlimit (no cgroup is delegated to you here)",
+            Keeper::Nobody => "not enforced: the kernel exempts root here",
+        }
+    }
+}
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Refusal {
+    pub kind: RefusalKind,
+    /// The rule that decided, in the words of the policy file.
+    pub rule: String,
+    pub fact: String,
+    pub remedy: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RefusalKind {
+    /// The request itself makes no sense: exit 120.
+    Usage,
+    /// Refused by policy: exit 121.
+    Policy,
+    /// The floor is not available here: exit 122.
+    Floor,
+}
+
+impl Refusal {
+    pub(crate) fn usage(fact: String, remedy: &str) -> Self {
+        Refusal { kind: RefusalKind::Usage, rule: "request".into(), fact, remedy: remedy.into() }
+    }
+
+    pub(crate) fn policy(rule: &str, fact: String, remedy: &str) -> Self {
+        Refusal { kind: RefusalKind::Policy, rule: rule.into(), fact, remedy: remedy.into() }
+    }
+}
+
+/// Decides.
+pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result<Plan, Refusal> {
+    if request.argv.first().is_none_or(|program| program.is_empty()) {
+        return Err(Refusal::usage("no command was given".into(), "put it behind `--`, as in `keyward run -- make test`"));
+    }
+    credentials_are_for_this_class(policy)?;
+    let cage = cage(facts);
+    let own_network = policy.net.value == NetMode::None && cage != Cage::Landlock && facts.kernel.network_namespace.holds();
+    let identity = identity(request, facts, cage);
+    let landlock = landlock(facts, own_network, cage);
+
+    let promises = promises(policy, facts, cage, own_network, identity, landlock);
+    floor_holds(policy, &promises)?;
+
+    let view = view::view(policy, request, facts, cage)?;
+    let (search, left_out) = view::child_path(&view, request);
+    let ours = ours(request, &view, &search, cage);
+    let environment = env::decide(policy, policy.trust.value, request.environment, &ours);
+    let mut view = view;
+    if left_out > 0 {
+        view.notes.push(format!("{left_out} entries of PATH were left out: relative, or not in the view"));
+    }
+    let surface = Surroundings {
+        root: request.is_root(),
+        no_inet: policy.net.value == NetMode::None && !own_network,
+        no_unix: cage == Cage::Landlock && landlock.abi < ABI_WITH_SOCKET_PATHS,
+        allow: policy.allow.iter().map(|allowance| allowance.value).collect::<Vec<Allowance>>(),
+    };
+    Ok(Plan {
+        v: VERSION,
+        candidates: candidates(&request.argv[0], &search),
+        argv: request.argv.clone(),
+        profile: policy.profile.clone(),
+        trust: policy.trust.clone(),
+        floor: policy.floor.clone(),
+        limits: limits(policy, facts, identity, cage),
+        steps: steps(cage, own_network, request.caller.terminals),
+        terminal: request.caller.terminals,
+        net: policy.net.clone(),
+        cage,
+        identity,
+        promises,
+        environment,
+        view,
+        own_network,
+        landlock,
+        surface,
+    })
+}
+
+/// The Landlock ABI that closes sockets with a path.
+const ABI_WITH_SOCKET_PATHS: i32 = 9;
+/// The Landlock ABI that has scopes for signals and abstract sockets.
+const ABI_WITH_SCOPES: i32 = 6;
+
+fn credentials_are_for_this_class(policy: &Policy) -> Result<(), Refusal> {
+    let class = policy.trust.value;
+    match policy.inherit_credentials.first() {
+        Some(name) if !class.may_inherit_credentials() => Err(Refusal::policy(
+            "inherit_credentials",
+            format!("{} ({}) is not handed to a child of class `{class}`", name.value, name.origin),
+            "credentials are for programs you trust with them: add `--trust executor`, or take the name out",
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn cage(facts: &HostFacts) -> Cage {
+    let kernel = &facts.kernel;
+    match (kernel.user_namespace.holds() && kernel.mounts.holds(), kernel.fresh_proc.holds()) {
+        (true, true) => Cage::Full,
+        (true, false) => Cage::SharedProc,
+        (false, _) => Cage::Landlock,
+    }
+}
+
+fn identity(request: &Request<'_>, facts: &HostFacts, cage: Cage) -> Identity {
+    if !request.is_root() {
+        Identity::Caller
+    } else if cage != Cage::Landlock && facts.kernel.mapped_owners.holds() {
+        Identity::MappedRoot { outside: UNPRIVILEGED }
+    } else {
+        Identity::BareRoot
+    }
+}
+
+fn landlock(facts: &HostFacts, own_network: bool, cage: Cage) -> Landlock {
+    let scopes = facts.kernel.landlock_abi >= ABI_WITH_SCOPES;
+    Landlock {
+        abi: facts.kernel.landlock_abi,
+        // With namespaces of one's own there is nobody outside to signal or to connect to.
+        scope_signals: scopes && cage == Cage::Landlock,
+        scope_abstract_sockets: scopes && !own_network,
+    }
+}
+
+fn promises(
+    policy: &Policy,
+    facts: &HostFacts,
+    cage: Cage,
+    own_network: bool,
+    identity: Identity,
+    landlock: Landlock,
+) -> Vec<Kept> {
+    let kernel = &facts.kernel;
+    let wall = |by: &str| Held::Wall { by: by.into() };
+    let gone = |because: String| Held::Gone { because };
+    let refused = |what: &str, fact: &Fact| match fact {
+        Fact::Holds => format!("{what} is not used"),
+        Fact::Refused { why } => format!("{what} is refused here: {why}"),
+    };
+    let no_namespaces = || {
+        let fact = if kernel.user_namespace.holds() { &kernel.mounts } else { &kernel.user_namespace };
+        refused("a user namespace with mounts", fact)
+    };
+    let spaces = cage != Cage::Landlock;
+    let has_landlock = landlock.abi > 0;
+    let no_landlock = || "this kernel has no Landlock".to_owned();
+    let no_scopes = || format!("Landlock ABI {} has no scopes; Linux 6.12 brings them", landlock.abi);
+
+    let held = |promise: Promise| match promise {
+        Promise::Environment => wall("built up from nothing, by an allowlist"),
+        Promise::Memory if cage == Cage::Full => wall("pid namespace with a /proc of its own"),
+        Promise::Memory if has_landlock => wall("Landlock domain"),
+        Promise::Memory => gone(no_landlock()),
+        Promise::CommandLines if cage == Cage::Full => wall("pid namespace with a /proc of its own"),
+        Promise::CommandLines if spaces => gone(refused("a fresh /proc", &kernel.fresh_proc)),
+        Promise::CommandLines => gone(no_namespaces()),
+        Promise::Files if spaces => wall("mount namespace with an allowlisted root"),
+        Promise::Files if has_landlock => wall("Landlock domain"),
+        Promise::Files => gone(no_landlock()),
+        Promise::Home if spaces => wall("mount namespace"),
+        Promise::Home if has_landlock => wall("Landlock domain, and a HOME in a private folder"),
+        Promise::Home => gone(no_landlock()),
+        Promise::Project if spaces => wall("bind mount"),
+        Promise::Project if policy.project.value == ProjectGuard::Unprotected => {
+            gone(format!("writable without protection, as asked for ({})", policy.project.origin))
+        }
+        Promise::Project => gone("read-only: without mounts it cannot be protected".into()),
+        Promise::PrivateTmp if spaces => wall("mount namespace"),
+        Promise::PrivateTmp => gone("/tmp and /dev/shm are closed, not private; TMPDIR leads to a folder of its own".into()),
+        Promise::Network if policy.net.value == NetMode::Open => {
+            Held::Waived { by: format!("net.mode = \"open\" ({})", policy.net.origin) }
+        }
+        Promise::Network if own_network => wall("network namespace with only its own loopback"),
+        Promise::Network => wall("no inet socket at all, by seccomp"),
+        Promise::Sockets if spaces && own_network => wall("mount and network namespace"),
+        Promise::Sockets if landlock.scope_abstract_sockets && spaces => wall("mount namespace, Landlock scope"),
+        Promise::Sockets if landlock.scope_abstract_sockets => wall("Landlock scope, no unix socket by seccomp"),
+        Promise::Sockets => gone(no_scopes()),
+        Promise::Signals if spaces => wall("pid namespace"),
+        Promise::Signals if landlock.scope_signals => wall("Landlock scope"),
+        Promise::Signals => gone(no_scopes()),
+        Promise::Ipc if spaces => wall("ipc namespace"),
+        Promise::Ipc => gone(no_namespaces()),
+        Promise::Descriptors => wall("closed before the start"),
+        Promise::Keyring => wall("new session keyring, keyctl refused"),
+        Promise::Terminal => wall("new session, PTY of the cage's own, TIOCSTI refused"),
+        Promise::KernelSurface => match &kernel.seccomp {
+            Fact::Holds => wall("seccomp filter"),
+            fact => gone(refused("a seccomp filter", fact)),
+        },
+        Promise::Privileges => match identity {
+            Identity::Caller => wall("no capability, no_new_privs"),
+            Identity::MappedRoot { .. } => wall("root inside is an unprivileged user outside; no capability, no_new_privs"),
+            Identity::BareRoot => wall("uid 0 without any capability, no_new_privs; owners cannot be mapped here"),
+        },
+        Promise::Sysctl if spaces => wall("/proc is mounted read-only"),
+        Promise::Sysctl if has_landlock => wall("Landlock domain"),
+        Promise::Sysctl => gone(no_landlock()),
+        Promise::Death if spaces => wall("pid namespace tied to the launcher"),
+        Promise::Death if landlock.scope_signals => wall("a guardian outside the domain"),
+        Promise::Death => gone(no_scopes()),
+        Promise::SecondWall if has_landlock && spaces => wall("Landlock domain"),
+        Promise::SecondWall if has_landlock => gone("Landlock is the first wall here; there is no second".into()),
+        Promise::SecondWall => gone(no_landlock()),
+    };
+    Promise::ALL.iter().map(|&promise| Kept { promise, held: held(promise) }).collect()
+}
+
+fn floor_holds(policy: &Policy, promises: &[Kept]) -> Result<(), Refusal> {
+    let floor = policy.floor.value;
+    let missing = promises.iter().find_map(|kept| match &kept.held {
+        Held::Gone { because } if !kept.promise.may_fall(floor) => Some((kept.promise, because)),
+        _ => None,
+    });
+    let Some((promise, because)) = missing else { return Ok(()) };
+    let weaker_is_enough = floor == Floor::Full
+        && promises.iter().all(|kept| {
+            !matches!(kept.held, Held::Gone { .. }) || kept.promise.may_fall(Floor::Landlock)
+        });
+    Err(Refusal {
+        kind: RefusalKind::Floor,
+        rule: format!("floor = \"{floor}\" ({})", policy.floor.origin),
+        fact: format!("cannot promise that {}: {because}", promise.text()),
+        remedy: if weaker_is_enough {
+            "`keyward doctor` shows the fix for this host; the weaker cage is `--floor landlock`".into()
+        } else {
+            "`keyward doctor` shows the fix for this host".into()
+        },
+    })
+}
+
+/// The names of the variables that we set ourselves.
+pub const OUR_VARIABLES: [&str; 5] = ["PATH", "HOME", "PWD", "TMPDIR", "XDG_RUNTIME_DIR"];
+
+/// The variables that we set ourselves, whatever the caller had.
+fn ours(request: &Request<'_>, view: &View, search: &[PathBuf], cage: Cage) -> Vec<(&'static str, OsString)> {
+    let mut path = OsString::new();
+    for (position, entry) in search.iter().enumerate() {
+        if position > 0 {
+            path.push(":");
+        }
+        path.push(entry);
+    }
+    let (home, tmp, run) = if cage == Cage::Landlock {
+        let scratch = &request.caller.scratch;
+        (scratch.join("home"), scratch.join("tmp"), scratch.join("run"))
+    } else {
+        (request.caller.home.clone(), "/tmp".into(), "/run".into())
+    };
+    let values: [OsString; 5] = [path, home.into(), view.cwd.clone().into(), tmp.into(), run.into()];
+    OUR_VARIABLES.into_iter().zip(values).collect()
+}
+
+fn candidates(program: &OsString, search: &[PathBuf]) -> Vec<PathBuf> {
+    if Path::new(program).components().count() > 1 || program.as_encoded_bytes().contains(&b'/') {
+        vec![program.into()]
+    } else {
+        search.iter().map(|folder| folder.join(program)).collect()
+    }
+}
+
+fn limits(policy: &Policy, facts: &HostFacts, identity: Identity, cage: Cage) -> Vec<Limit> {
+    let limits = &policy.limits;
+    let cgroup = facts.kernel.cgroup.is_some();
+    let mut all = Vec::new();
+    let mut add = |what: LimitKind, origin: &Origin, keeper: Keeper| {
+        all.push(Limit { what, origin: origin.clone(), keeper });
+    };
+    if let Some(limit) = &limits.wall {
+        add(LimitKind::Wall(limit.value), &limit.origin, Keeper::Launcher);
+    }
+    if let Some(limit) = &limits.cpu {
+        add(LimitKind::Cpu(limit.value), &limit.origin, Keeper::RlimitPerProcess);
+    }
+    if let Some(limit) = &limits.memory {
+        let keeper = if cgroup { Keeper::Cgroup } else { Keeper::RlimitPerProcess };
+        add(LimitKind::Memory(limit.value), &limit.origin, keeper);
+    }
+    if let Some(limit) = &limits.pids {
+        let keeper = match identity {
+            _ if cgroup => Keeper::Cgroup,
+            // The kernel never counts processes against the real uid 0.
+            Identity::BareRoot => Keeper::Nobody,
+            // Counted per user over the whole machine where there is no user namespace.
+            _ if cage == Cage::Landlock => Keeper::RlimitPerProcess,
+            _ => Keeper::RlimitOfCage,
+        };
+        add(LimitKind::Pids(limit.value), &limit.origin, keeper);
+    }
+    if let Some(limit) = &limits.open_files {
+        add(LimitKind::OpenFiles(limit.value), &limit.origin, Keeper::RlimitPerProcess);
+    }
+    if let Some(limit) = &limits.output {
+        add(LimitKind::Output(limit.value), &limit.origin, Keeper::Launcher);
+    }
+    all
+}
+
+fn steps(cage: Cage, own_network: bool, terminals: [bool; 3]) -> Vec<Step> {
+    let spaces = cage != Cage::Landlock;
+    let each = [
+        (Step::Namespaces, spaces),
+        (Step::Guardian, !spaces),
+        (Step::Identity, spaces),
+        (Step::Session, true),
+        (Step::Loopback, own_network),
+        (Step::Root, spaces),
+        (Step::View, spaces),
+        (Step::Pivot, spaces),
+        (Step::Terminal, terminals.contains(&true)),
+        (Step::Keyring, true),
+        (Step::Limits, true),
+        (Step::Capabilities, true),
+        (Step::Landlock, true),
+        (Step::Seccomp, true),
+        (Step::Descriptors, true),
+        (Step::Exec, true),
+    ];
+    each.into_iter().filter_map(|(step, wanted)| wanted.then_some(step)).collect()
+}
+
+impl Plan {
+    /// Paths that the child may write to, for the second wall.
+    pub fn writable(&self) -> impl Iterator<Item = &Path> {
+        self.view.entries.iter().filter_map(|entry| match entry.shown {
+            Shown::Writable(_) | Shown::Private { .. } | Shown::Cache { .. } => Some(entry.target.as_path()),
+            _ => None,
+        })
+    }
+}

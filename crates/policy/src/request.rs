@@ -1,0 +1,44 @@
+//! What the caller wants run. A request may hold secrets (the caller's environment); a plan never does.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// One run, as asked for.
+pub struct Request<'a> {
+    pub argv: Vec<OsString>,
+    /// Absolute, all links followed.
+    pub cwd: PathBuf,
+    /// The nearest folder above `cwd` that marks a project (`.git` and the like), or `cwd` itself.
+    pub project: PathBuf,
+    /// Raw `NAME=value` entries, still where the kernel put them.
+    pub environment: &'a [&'a [u8]],
+    pub caller: Caller,
+}
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    pub uid: u32,
+    pub gid: u32,
+    /// The real HOME.
+    pub home: PathBuf,
+    /// Where Keyward keeps caches for cages.
+    pub cache: PathBuf,
+    /// Keyward's own folders (policy, state, caches), which no grant opens.
+    pub own: Vec<PathBuf>,
+    /// A folder that does not exist yet, for HOME and TMPDIR of a cage without mounts; gone with the cage.
+    pub scratch: PathBuf,
+    /// Which of descriptors 0 to 2 are terminals.
+    pub terminals: [bool; 3],
+}
+
+impl Request<'_> {
+    /// The value of one of the caller's variables; for names that are not secret, such as PATH.
+    pub fn variable(&self, name: &str) -> Option<&[u8]> {
+        self.environment.iter().find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+    }
+
+    pub fn is_root(&self) -> bool {
+        self.caller.uid == 0
+    }
+}

@@ -1,0 +1,34 @@
+//! How paths and arguments become text for people and JSON: control characters and bytes that are not UTF-8 are made visible.
+
+use serde::Serializer;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// A string that is safe on a terminal.
+pub fn visible(text: &OsStr) -> String {
+    let text = text.to_string_lossy();
+    if text.chars().all(is_plain) {
+        return text.into_owned();
+    }
+    text.chars().map(|c| if is_plain(c) { c.to_string() } else { c.escape_unicode().to_string() }).collect()
+}
+
+/// Neither control characters nor marks that change the direction of writing.
+fn is_plain(c: char) -> bool {
+    !c.is_control() && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+pub(crate) fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&visible(path.as_os_str()))
+}
+
+pub(crate) fn optional_path<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+    match path {
+        Some(path) => serializer.serialize_some(&visible(path.as_os_str())),
+        None => serializer.serialize_none(),
+    }
+}
+
+pub(crate) fn strings<S: Serializer>(strings: &[OsString], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(strings.iter().map(|string| visible(string)))
+}

@@ -1,0 +1,508 @@
+//! The view: what of the file system exists for the child, entry by entry, each with the rule that put it there.
+//!
+//! The root is an empty tmpfs. Parents come before what lies in them; what is hidden comes last.
+
+use crate::facts::{HostFacts, Kind, PathFact, Paths};
+use crate::plan::{Cage, Refusal};
+use crate::request::Request;
+use crate::settings::Policy;
+use crate::toolchains::{CACHES, TOOLCHAINS};
+use crate::words::{NetMode, Origin, ProjectGuard};
+use serde::Serialize;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// One place in the child's file system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    #[serde(serialize_with = "crate::text::path")]
+    pub target: PathBuf,
+    pub shown: Shown,
+    /// Which rule put it there.
+    pub rule: &'static str,
+    pub origin: Origin,
+}
+
+impl Entry {
+    /// Whether files of the host can be seen through it.
+    pub const fn shows_host(&self) -> bool {
+        matches!(self.shown, Shown::ReadOnly(_) | Shown::Writable(_) | Shown::Cache { .. })
+    }
+}
+
+/// What stands there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "as")]
+pub enum Shown {
+    /// A tree of the host, read-only.
+    ReadOnly(Source),
+    /// A tree of the host, writable.
+    Writable(Source),
+    /// A folder of the cage's own, writable, gone with the cage.
+    Private { mode: u32 },
+    /// A symbolic link.
+    Link {
+        #[serde(serialize_with = "crate::text::path")]
+        to: PathBuf,
+    },
+    /// A device node of the host.
+    Device,
+    /// A procfs of the cage's own, read-only.
+    FreshProc,
+    /// The host's procfs, read-only; Landlock closes what is in it.
+    SharedProc,
+    /// A devpts of the cage's own.
+    Terminals,
+    /// Keyward's own cache, writable, kept; the user's shines through from below.
+    Cache { store: Source, below: Source },
+    /// Nothing can be read or listed here. These come last in a view.
+    Hidden { directory: bool },
+}
+
+/// A tree of the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Source {
+    #[serde(serialize_with = "crate::text::path")]
+    pub path: PathBuf,
+    /// Device and inode that were looked at; another thing found there later is refused.
+    pub expect: Option<(u64, u64)>,
+    /// Whether it belongs to the caller (rather than to the system), so that root's files are shown under the child's own user.
+    pub callers_own: bool,
+    pub directory: bool,
+    /// A folder that the launcher makes when it is missing.
+    pub make: bool,
+}
+
+impl Source {
+    fn system(path: impl Into<PathBuf>) -> Self {
+        Source { path: path.into(), expect: None, callers_own: false, directory: true, make: false }
+    }
+
+    fn callers(fact: &PathFact) -> Self {
+        Source {
+            path: fact.real.clone(),
+            expect: Some((fact.device, fact.inode)),
+            callers_own: true,
+            directory: fact.kind == Kind::Directory,
+            make: false,
+        }
+    }
+
+    fn kept(path: PathBuf) -> Self {
+        Source { path, expect: None, callers_own: true, directory: true, make: true }
+    }
+}
+
+/// The entries, and what a person should know about how they came about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct View {
+    pub entries: Vec<Entry>,
+    /// The project's root, if the current directory is one that can be shown.
+    #[serde(serialize_with = "crate::text::optional_path")]
+    pub project: Option<PathBuf>,
+    #[serde(serialize_with = "crate::text::path")]
+    pub cwd: PathBuf,
+    pub notes: Vec<String>,
+}
+
+/// System directories that appear read-only.
+const SYSTEM: &[&str] = &[
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store", "/gnu/store", "/snap",
+    // What programs count processors by.
+    "/sys/devices/system/cpu",
+];
+
+/// What is secret in there. Hidden when the caller could read it.
+const SYSTEM_SECRETS: &[&str] = &[
+    "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/security/opasswd",
+    "/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ed25519_key", "/etc/ssh/ssh_host_dsa_key",
+    "/etc/ssl/private", "/etc/pki/tls/private", "/etc/letsencrypt", "/etc/krb5.keytab", "/etc/wireguard", "/etc/openvpn",
+    "/etc/ipsec.secrets", "/etc/ppp/chap-secrets", "/etc/NetworkManager/system-connections", "/etc/wpa_supplicant",
+    "/etc/kubernetes", "/etc/rancher", "/etc/docker", "/etc/containerd", "/etc/credstore", "/etc/credstore.encrypted",
+    "/etc/keyward", "/etc/boto.cfg", "/etc/aws", "/etc/vault.d", "/etc/pip.conf", "/etc/npmrc", "/usr/etc/npmrc",
+    "/etc/msmtprc", "/etc/fetchmailrc", "/etc/mysql/debian.cnf", "/etc/apt/auth.conf", "/etc/apt/auth.conf.d",
+];
+
+/// Devices that every program expects.
+const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+
+const DEVICE_LINKS: &[(&str, &str)] = &[
+    ("/dev/fd", "/proc/self/fd"),
+    ("/dev/stdin", "/proc/self/fd/0"),
+    ("/dev/stdout", "/proc/self/fd/1"),
+    ("/dev/stderr", "/proc/self/fd/2"),
+    ("/dev/ptmx", "pts/ptmx"),
+];
+
+/// Folders that many share: standing in one of them does not make it a project.
+const SHARED_PLACES: &[&str] = &[
+    "/", "/tmp", "/var", "/var/tmp", "/dev/shm", "/run", "/home", "/root", "/usr", "/usr/local", "/opt", "/srv", "/mnt", "/media",
+];
+
+/// Below these nothing is ever a project.
+const NEVER_PROJECTS: &[&str] = &["/etc", "/proc", "/sys", "/dev", "/boot", "/bin", "/sbin", "/lib", "/lib64", "/usr/bin", "/usr/lib"];
+
+/// A path the plan wants to know about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    pub path: PathBuf,
+    /// Only matters if the caller could read it.
+    pub secret: bool,
+}
+
+/// `~/x` below the real HOME; everything else as it is.
+pub fn expand(path: &Path, home: &Path) -> PathBuf {
+    match path.strip_prefix("~") {
+        Ok(rest) => home.join(rest),
+        Err(_) => path.to_path_buf(),
+    }
+}
+
+/// Where the caller's PATH leads, absolute entries only.
+fn search_path<'a>(request: &'a Request<'_>) -> impl Iterator<Item = &'a Path> {
+    let value = request.variable("PATH").unwrap_or(b"/usr/local/bin:/usr/bin:/bin");
+    value
+        .split(|&byte| byte == b':')
+        .map(|entry| Path::new(std::ffi::OsStr::from_bytes(entry)))
+        .filter(|path| path.is_absolute())
+}
+
+fn hide_targets<'a>(policy: &'a Policy, request: &'a Request<'_>) -> impl Iterator<Item = (PathBuf, &'a Origin)> {
+    policy
+        .files
+        .hide
+        .iter()
+        .map(|hide| (request.project.join(expand(&hide.value, &request.caller.home)), &hide.origin))
+}
+
+/// Everything that must be looked at before this request can be planned.
+pub fn questions(policy: &Policy, request: &Request<'_>) -> Vec<Question> {
+    let home = &request.caller.home;
+    let mut questions: Vec<Question> = Vec::with_capacity(128);
+    let mut ask = |path: PathBuf, secret: bool| questions.push(Question { path, secret });
+    for path in SYSTEM {
+        ask(path.into(), false);
+    }
+    for path in SYSTEM_SECRETS {
+        ask(path.into(), true);
+    }
+    for path in DEVICES {
+        ask(path.into(), false);
+    }
+    ask(home.clone(), false);
+    ask(request.project.clone(), false);
+    for entry in search_path(request) {
+        if let Some(toolchain) = toolchain_of(entry, home) {
+            for shown in toolchain.shows.iter().chain(toolchain.secrets) {
+                ask(home.join(shown), false);
+            }
+        }
+        if !SYSTEM.iter().any(|system| entry.starts_with(system)) {
+            ask(entry.to_path_buf(), false);
+        }
+    }
+    for cache in CACHES {
+        ask(home.join(cache), false);
+    }
+    for grant in policy.files.read.iter().chain(&policy.files.write) {
+        ask(expand(&grant.value, home), false);
+    }
+    for (path, _) in hide_targets(policy, request) {
+        ask(path, false);
+    }
+    for path in &request.caller.own {
+        ask(path.clone(), false);
+    }
+    if policy.net.value == NetMode::Open {
+        ask("/etc/resolv.conf".into(), false);
+    }
+    questions
+}
+
+fn toolchain_of(entry: &Path, home: &Path) -> Option<&'static crate::toolchains::Toolchain> {
+    let below = entry.strip_prefix(home).ok()?;
+    TOOLCHAINS.iter().find(|toolchain| below.starts_with(toolchain.home))
+}
+
+/// Collects entries; the same target asked for twice stays one entry.
+struct Builder<'a> {
+    paths: &'a Paths,
+    entries: Vec<Entry>,
+    notes: Vec<String>,
+}
+
+impl Builder<'_> {
+    fn put(&mut self, target: impl Into<PathBuf>, shown: Shown, rule: &'static str, origin: &Origin) {
+        let entry = Entry { target: target.into(), shown, rule, origin: origin.clone() };
+        match self.entries.iter_mut().find(|other| other.target == entry.target) {
+            Some(other) => *other = entry,
+            None => self.entries.push(entry),
+        }
+    }
+
+    fn builtin(&mut self, target: impl Into<PathBuf>, shown: Shown, rule: &'static str) {
+        self.put(target, shown, rule, &Origin::Builtin);
+    }
+
+    /// Whether something of the host can be seen at this path so far.
+    fn shows_host(&self, path: &Path) -> bool {
+        covering(&self.entries, path).is_some_and(Entry::shows_host)
+    }
+
+    /// Shows a tree at its real path, and a link where the caller spelled it differently.
+    fn grant(&mut self, path: &Path, fact: &PathFact, writable: bool, rule: &'static str, origin: &Origin) {
+        let source = Source::callers(fact);
+        let shown = if writable { Shown::Writable(source) } else { Shown::ReadOnly(source) };
+        self.put(fact.real.clone(), shown, rule, origin);
+        if fact.real != path && !self.shows_host(path) {
+            self.put(path, Shown::Link { to: fact.real.clone() }, rule, origin);
+        }
+    }
+}
+
+impl View {
+    /// The entries that show something, without the masks behind them.
+    pub fn shown(&self) -> &[Entry] {
+        let masks = self.entries.iter().rev().take_while(|entry| matches!(entry.shown, Shown::Hidden { .. })).count();
+        &self.entries[..self.entries.len() - masks]
+    }
+}
+
+/// The entry that decides about a path.
+pub fn covering<'a>(entries: &'a [Entry], path: &Path) -> Option<&'a Entry> {
+    entries
+        .iter()
+        .filter(|entry| path.starts_with(&entry.target))
+        // Of several at the same depth the last one put wins, as with mounts.
+        .max_by_key(|entry| entry.target.components().count())
+}
+
+/// Builds the view.
+pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cage) -> Result<View, Refusal> {
+    let home = &request.caller.home;
+    let real_home = facts.paths.get(home).map_or_else(|| home.clone(), |fact| fact.real.clone());
+    let mut builder = Builder { paths: &facts.paths, entries: Vec::with_capacity(64), notes: Vec::new() };
+
+    system(&mut builder);
+    private_places(&mut builder, request, cage);
+    if policy.net.value == NetMode::Open {
+        resolver(&mut builder);
+    }
+    toolchains(&mut builder, request);
+    caches(&mut builder, request, cage, facts);
+    let project = project(&mut builder, policy, request, &real_home, cage)?;
+    grants(&mut builder, policy, home, &real_home)?;
+
+    // Parents before what lies in them; a stable order also for the reader.
+    builder.entries.sort_by(|a, b| a.target.components().cmp(b.target.components()));
+    hide(&mut builder, policy, request, facts);
+
+    let cwd = if builder.shows_host(&request.cwd) {
+        request.cwd.clone()
+    } else if let Some(project) = &project {
+        project.clone()
+    } else {
+        home.clone()
+    };
+    Ok(View { entries: builder.entries, project, cwd, notes: builder.notes })
+}
+
+fn system(builder: &mut Builder<'_>) {
+    for path in SYSTEM {
+        let Some(fact) = builder.paths.existing(Path::new(path)) else { continue };
+        match fact.link.clone() {
+            Some(to) => builder.builtin(*path, Shown::Link { to }, "system"),
+            None => builder.builtin(*path, Shown::ReadOnly(Source::system(*path)), "system"),
+        }
+    }
+}
+
+fn private_places(builder: &mut Builder<'_>, request: &Request<'_>, cage: Cage) {
+    builder.builtin("/tmp", Shown::Private { mode: 0o1777 }, "private");
+    // 0700, because it is also the XDG_RUNTIME_DIR.
+    builder.builtin("/run", Shown::Private { mode: 0o700 }, "private");
+    builder.builtin("/dev/shm", Shown::Private { mode: 0o1777 }, "private");
+    builder.builtin("/var/tmp", Shown::Link { to: "/tmp".into() }, "private");
+    builder.builtin("/var/run", Shown::Link { to: "/run".into() }, "private");
+    if request.caller.home != Path::new("/") {
+        builder.builtin(request.caller.home.clone(), Shown::Private { mode: 0o700 }, "home");
+    }
+    for device in DEVICES {
+        if builder.paths.existing(Path::new(device)).is_some() {
+            builder.builtin(*device, Shown::Device, "device");
+        }
+    }
+    for (link, to) in DEVICE_LINKS {
+        builder.builtin(*link, Shown::Link { to: to.into() }, "device");
+    }
+    builder.builtin("/dev/pts", Shown::Terminals, "device");
+    let proc = if cage == Cage::SharedProc { Shown::SharedProc } else { Shown::FreshProc };
+    builder.builtin("/proc", proc, "proc");
+}
+
+/// With an open network, names are resolved as on the host; `/etc/resolv.conf` often leads into `/run`.
+fn resolver(builder: &mut Builder<'_>) {
+    let Some(fact) = builder.paths.existing(Path::new("/etc/resolv.conf")) else { return };
+    let real = fact.real.clone();
+    if let (false, Some(folder)) = (builder.shows_host(&real), real.parent()) {
+        builder.builtin(folder, Shown::ReadOnly(Source::system(folder)), "resolver");
+    }
+}
+
+fn toolchains(builder: &mut Builder<'_>, request: &Request<'_>) {
+    let home = &request.caller.home;
+    for entry in search_path(request) {
+        if builder.shows_host(entry) || entry.starts_with(&request.project) {
+            continue;
+        }
+        if let Some(toolchain) = toolchain_of(entry, home) {
+            for shown in toolchain.shows {
+                let path = home.join(shown);
+                if let Some(fact) = builder.paths.existing(&path).cloned() {
+                    builder.grant(&path, &fact, false, "toolchain", &Origin::Builtin);
+                }
+            }
+        } else if !is_shared_place(entry) && entry != home {
+            // Some other folder of programs; the folder itself, and nothing beside it.
+            if let Some(fact) = builder.paths.existing(entry).cloned() {
+                if fact.kind == Kind::Directory {
+                    builder.grant(entry, &fact, false, "search path", &Origin::Builtin);
+                }
+            }
+        }
+    }
+}
+
+fn caches(builder: &mut Builder<'_>, request: &Request<'_>, cage: Cage, facts: &HostFacts) {
+    if cage == Cage::Landlock {
+        return;
+    }
+    let home = &request.caller.home;
+    let store = &request.caller.cache;
+    builder.builtin(home.join(".cache"), Shown::Writable(Source::kept(store.join("cache"))), "cache");
+    for cache in CACHES {
+        let path = home.join(cache);
+        let Some(fact) = builder.paths.existing(&path) else { continue };
+        let below = Source::callers(fact);
+        let store = Source::kept(store.join("layers").join(cache.replace('/', "-")));
+        if facts.kernel.overlay.holds() {
+            builder.builtin(path, Shown::Cache { store, below }, "cache");
+        } else {
+            builder.builtin(path, Shown::ReadOnly(below), "cache");
+        }
+    }
+}
+
+fn is_shared_place(path: &Path) -> bool {
+    SHARED_PLACES.iter().any(|place| path == Path::new(place))
+}
+
+fn project(
+    builder: &mut Builder<'_>,
+    policy: &Policy,
+    request: &Request<'_>,
+    real_home: &Path,
+    cage: Cage,
+) -> Result<Option<PathBuf>, Refusal> {
+    let project = &request.project;
+    if real_home.starts_with(project) {
+        builder.notes.push("this is your HOME, not a project: the command sees an empty HOME of its own".into());
+        return Ok(None);
+    }
+    if is_shared_place(project) || NEVER_PROJECTS.iter().any(|place| project.starts_with(place)) {
+        builder.notes.push(format!(
+            "{} is shared by many programs and is not a project: the command does not see it",
+            project.display()
+        ));
+        return Ok(None);
+    }
+    let Some(fact) = builder.paths.existing(project).cloned() else {
+        return Err(Refusal::usage(
+            format!("cannot use the current directory {}: it is not there", project.display()),
+            "go to a directory that exists, or name one with `--cwd`",
+        ));
+    };
+    let writable = cage != Cage::Landlock || policy.project.value == ProjectGuard::Unprotected;
+    builder.grant(project, &fact, writable, "project", &policy.project.origin);
+    Ok(Some(fact.real))
+}
+
+fn grants(builder: &mut Builder<'_>, policy: &Policy, home: &Path, real_home: &Path) -> Result<(), Refusal> {
+    let reads = policy.files.read.iter().map(|grant| (grant, false));
+    let writes = policy.files.write.iter().map(|grant| (grant, true));
+    for (grant, writable) in reads.chain(writes) {
+        let path = expand(&grant.value, home);
+        let rule = if writable { "files.write" } else { "files.read" };
+        let Some(fact) = builder.paths.existing(&path).cloned() else {
+            if matches!(grant.origin, Origin::Flag { .. }) {
+                return Err(Refusal::usage(
+                    format!("cannot grant {}: it is not there, or closed to you", path.display()),
+                    "name a file or folder that exists",
+                ));
+            }
+            builder.notes.push(format!("{} ({}) is not there on this host", path.display(), grant.origin));
+            continue;
+        };
+        if real_home.starts_with(&fact.real) {
+            return Err(Refusal::policy(
+                rule,
+                format!("{} ({}) holds your HOME, and with it your keys", path.display(), grant.origin),
+                "name the folder in it that the command needs",
+            ));
+        }
+        if ["/proc", "/sys", "/dev"].iter().any(|place| fact.real == Path::new(place)) {
+            return Err(Refusal::policy(
+                rule,
+                format!("{} ({}) leads past the cage", path.display(), grant.origin),
+                "name the single file in it that the command needs",
+            ));
+        }
+        builder.grant(&path, &fact, writable, rule, &grant.origin);
+    }
+    Ok(())
+}
+
+fn hide(builder: &mut Builder<'_>, policy: &Policy, request: &Request<'_>, facts: &HostFacts) {
+    let system = SYSTEM_SECRETS.iter().map(|path| (PathBuf::from(path), "system secret", &Origin::Builtin));
+    let home = &request.caller.home;
+    let secrets = TOOLCHAINS.iter().flat_map(|toolchain| toolchain.secrets);
+    let toolchains = secrets.map(|path| (home.join(path), "toolchain secret", &Origin::Builtin));
+    let own = request.caller.own.iter().map(|path| (path.clone(), "keyward's own", &Origin::Builtin));
+    let named = hide_targets(policy, request).map(|(path, origin)| (path, "files.hide", origin));
+    // What is not in the view needs no mask; masks themselves show nothing, so they need not be searched.
+    let shown = builder.entries.len();
+    for (path, rule, origin) in system.chain(toolchains).chain(own).chain(named) {
+        let Some(fact) = facts.paths.existing(&path) else { continue };
+        if !covering(&builder.entries[..shown], &fact.real).is_some_and(Entry::shows_host) {
+            continue;
+        }
+        let directory = fact.kind == Kind::Directory;
+        let entry = Entry { target: fact.real.clone(), shown: Shown::Hidden { directory }, rule, origin: origin.clone() };
+        builder.entries.push(entry);
+    }
+}
+
+/// PATH as the child gets it: absolute entries that exist in the view, each once.
+pub fn child_path(view: &View, request: &Request<'_>) -> (Vec<PathBuf>, usize) {
+    let mut kept: Vec<PathBuf> = Vec::new();
+    let mut left_out = 0;
+    let relative = request
+        .variable("PATH")
+        .unwrap_or(b"")
+        .split(|&byte| byte == b':')
+        .filter(|entry| !entry.starts_with(b"/") && !entry.is_empty())
+        .count();
+    for entry in search_path(request) {
+        let seen = covering(&view.entries, entry)
+            .is_some_and(|entry| !matches!(entry.shown, Shown::Private { .. } | Shown::Hidden { .. }));
+        if !seen {
+            left_out += 1;
+        } else if !kept.iter().any(|other| other == entry) {
+            kept.push(entry.to_path_buf());
+        }
+    }
+    if kept.is_empty() {
+        kept.extend(["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from));
+    }
+    (kept, left_out + relative)
+}

@@ -1,0 +1,103 @@
+//! `keyward why read|write|exec PATH`: which entry of the view decides about a path, where it comes from, and what would change it.
+
+use crate::plan::Plan;
+use crate::text::visible;
+use crate::view::{Entry, Shown, covering};
+use crate::words::Origin;
+use serde::Serialize;
+use std::fmt;
+use std::path::Path;
+
+/// What is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Act {
+    Read,
+    Write,
+    Exec,
+}
+
+/// The decision about one path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Decision {
+    pub act: Act,
+    pub path: String,
+    pub allowed: bool,
+    /// What stands at the path in the cage.
+    pub because: String,
+    pub rule: &'static str,
+    pub origin: Origin,
+    /// The flag, and the line of policy, that would change it.
+    pub remedy: Option<String>,
+}
+
+/// Decides about a path whose links have been followed.
+pub fn why(plan: &Plan, act: Act, path: &Path) -> Decision {
+    let entry = decisive(plan, path);
+    let (allowed, because) = match entry.map(|entry| &entry.shown) {
+        None => (false, "it does not exist in the cage"),
+        Some(Shown::Hidden { .. }) => (false, "it is hidden"),
+        Some(Shown::ReadOnly(_)) => (act != Act::Write, "it is there, read-only"),
+        Some(Shown::Writable(_)) => (true, "it is there, writable"),
+        Some(Shown::Cache { .. }) => (true, "it is a cache of keyward's, writable"),
+        Some(Shown::Private { .. }) if entry.is_some_and(|entry| entry.target == path) => {
+            (true, "it is a folder of the cage's own, empty at the start and gone with the cage")
+        }
+        Some(Shown::Private { .. }) => {
+            (act == Act::Write, "the host's file is not there; the place is the cage's own, empty at the start")
+        }
+        Some(Shown::FreshProc | Shown::SharedProc) => (act == Act::Read, "/proc is read-only"),
+        Some(Shown::Device) => (act != Act::Exec, "it is a device"),
+        Some(Shown::Terminals) => (act != Act::Exec, "it holds the cage's own terminals"),
+        Some(Shown::Link { .. }) => (act != Act::Write, "it is a link of the cage's own"),
+    };
+    let remedy = (!allowed).then(|| remedy(entry, act, path)).flatten();
+    Decision {
+        act,
+        path: visible(path.as_os_str()),
+        allowed,
+        because: because.into(),
+        rule: entry.map_or("not granted", |entry| entry.rule),
+        origin: entry.map_or(Origin::Builtin, |entry| entry.origin.clone()),
+        remedy,
+    }
+}
+
+/// The last mask above the path, or else the nearest entry.
+fn decisive<'a>(plan: &'a Plan, path: &Path) -> Option<&'a Entry> {
+    let masked = plan.view.entries.iter().rev().find(|entry| {
+        matches!(entry.shown, Shown::Hidden { .. }) && path.starts_with(&entry.target)
+    });
+    masked.or_else(|| covering(&plan.view.entries, path))
+}
+
+fn remedy(entry: Option<&Entry>, act: Act, path: &Path) -> Option<String> {
+    let path = visible(path.as_os_str());
+    match entry {
+        Some(entry) if matches!(entry.shown, Shown::Hidden { .. }) => match &entry.origin {
+            Origin::Builtin => None,
+            origin => Some(format!("take it out of files.hide ({origin})")),
+        },
+        Some(Entry { shown: Shown::FreshProc | Shown::SharedProc | Shown::Device | Shown::Terminals, .. }) => None,
+        _ if act == Act::Write => Some(format!("`--write {path}`, or `files.write = [\"{path}\"]`")),
+        _ => Some(format!("`--read {path}`, or `files.read = [\"{path}\"]`")),
+    }
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = match self.act {
+            Act::Read => "read",
+            Act::Write => "written",
+            Act::Exec => "executed",
+        };
+        let can = if self.allowed { "can" } else { "cannot" };
+        writeln!(f, "{} {can} be {verb}: {}", self.path, self.because)?;
+        write!(f, "rule: {} ({})", self.rule, self.origin)?;
+        match (&self.remedy, self.allowed) {
+            (Some(remedy), _) => write!(f, "\nto change it: {remedy}"),
+            (None, false) => write!(f, "\nnothing in a policy changes this"),
+            (None, true) => Ok(()),
+        }
+    }
+}

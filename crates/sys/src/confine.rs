@@ -1,0 +1,140 @@
+//! Restricting oneself: everything a process gives up before it runs code it does not trust.
+
+use crate::{Errno, checked, last_errno};
+use rustix::fd::{FromRawFd, IntoRawFd, OwnedFd};
+use rustix::process::{DumpableBehavior, Resource, Rlimit};
+use rustix::thread::CapabilitySet;
+
+/// From now on this process's memory, environment and descriptors are closed to others of the same user, and it leaves no core file.
+pub fn become_opaque() -> Result<(), Errno> {
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+}
+
+/// The opposite, for the moment in which a process writes its own `uid_map`: the files belong to root otherwise.
+pub fn become_transparent() -> Result<(), Errno> {
+    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
+}
+
+/// The kernel kills this process when its parent thread ends.
+pub fn die_with_parent() -> Result<(), Errno> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+}
+
+/// Orphans below this process become its children.
+pub fn become_subreaper() -> Result<(), Errno> {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+}
+
+/// No program started from here gains a privilege by being executed.
+pub fn no_new_privileges() -> Result<(), Errno> {
+    rustix::thread::set_no_new_privs(true)
+}
+
+/// A session keyring of its own; the caller's keys are not in it.
+pub fn new_session_keyring() -> Result<(), Errno> {
+    const KEYCTL_JOIN_SESSION_KEYRING: libc::c_int = 1;
+    // SAFETY: a null name asks for an anonymous keyring; no memory is passed.
+    let result = unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, std::ptr::null::<u8>()) };
+    match checked(result) {
+        // A kernel without keyrings has nothing to leak through them.
+        Ok(_) | Err(Errno::NOSYS) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Gives up every capability, for this process and for whatever it executes.
+pub fn drop_capabilities() -> Result<(), Errno> {
+    let _ = rustix::thread::clear_ambient_capability_set();
+    // Bounding set first: it needs CAP_SETPCAP, which the next step gives up. The loop ends at the kernel's last capability.
+    for number in 0..64u64 {
+        // SAFETY: PR_CAPBSET_DROP takes a number and no pointer.
+        let result = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) };
+        if result == -1 {
+            match last_errno() {
+                Errno::INVAL => break,
+                // Without CAP_SETPCAP the set cannot be cut; no_new_privs keeps it from ever being used.
+                Errno::PERM => break,
+                errno => return Err(errno),
+            }
+        }
+    }
+    let none = CapabilitySet::empty();
+    let sets = rustix::thread::CapabilitySets { effective: none, permitted: none, inheritable: none };
+    rustix::thread::set_capabilities(None, sets)
+}
+
+/// Becomes user and group 0 of the user namespace we are in, without supplementary groups.
+pub fn become_namespace_root() -> Result<(), Errno> {
+    // SAFETY: the raw calls take numbers only; with count 0 the group list pointer is not read. Raw, because the process has one thread
+    // and the C library's versions would signal others.
+    unsafe {
+        checked(libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>()))?;
+        checked(libc::syscall(libc::SYS_setresgid, 0, 0, 0))?;
+        checked(libc::syscall(libc::SYS_setresuid, 0, 0, 0))?;
+    }
+    Ok(())
+}
+
+/// A limit of the kernel on this process and what it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    CpuSeconds(u64),
+    DataBytes(u64),
+    Processes(u64),
+    OpenFiles(u64),
+    CoreBytes(u64),
+}
+
+impl Limit {
+    /// Sets it, soft and hard. A hard limit that is already lower stays.
+    pub fn set(self) -> Result<(), Errno> {
+        let (resource, value, grace) = match self {
+            // One second between SIGXCPU, which a program may catch, and SIGKILL.
+            Limit::CpuSeconds(value) => (Resource::Cpu, value, 1),
+            Limit::DataBytes(value) => (Resource::Data, value, 0),
+            Limit::Processes(value) => (Resource::Nproc, value, 0),
+            Limit::OpenFiles(value) => (Resource::Nofile, value, 0),
+            Limit::CoreBytes(value) => (Resource::Core, value, 0),
+        };
+        let ceiling = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
+        let maximum = value.saturating_add(grace).min(ceiling);
+        let limit = Rlimit { current: Some(value.min(maximum)), maximum: Some(maximum) };
+        rustix::process::setrlimit(resource, limit)
+    }
+}
+
+/// Keeps one descriptor beside 0, 1 and 2, as number 3, and closes all others.
+///
+/// For a freshly forked process only: Rust values that stand for the closed ones must never be dropped in it, and they are not, because
+/// it ends in exec or `_exit`.
+pub fn keep_only(descriptor: OwnedFd) -> Result<OwnedFd, Errno> {
+    const PLACE: libc::c_int = 3;
+    let number = descriptor.into_raw_fd();
+    // SAFETY: numbers only; what stood at place 3 and above belongs to this process, which gives it up (see above).
+    unsafe {
+        if number != PLACE {
+            checked(libc::dup3(number, PLACE, libc::O_CLOEXEC).into())?;
+        }
+        checked(libc::syscall(libc::SYS_close_range, PLACE + 1, u32::MAX, 0))?;
+        Ok(OwnedFd::from_raw_fd(PLACE))
+    }
+}
+
+/// Marks every descriptor from `first` on to be closed by exec.
+pub fn close_on_exec_from(first: u32) -> Result<(), Errno> {
+    // SAFETY: only flags of the descriptors change; nobody loses one.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    checked(result).map(drop)
+}
+
+/// Closes descriptors 0, 1 and 2. Whatever is opened next may get these numbers, so this is for a process that opens little and prints
+/// nothing: init.
+pub fn close_standard_streams() {
+    // SAFETY: init owns its table, and no Rust value stands for these three.
+    unsafe { libc::syscall(libc::SYS_close_range, 0, 2, 0) };
+}
+
+/// A session of its own: no controlling terminal, no process group shared with the caller.
+pub fn new_session() -> Result<(), Errno> {
+    rustix::process::setsid().map(drop)
+}

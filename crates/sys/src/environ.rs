@@ -1,0 +1,117 @@
+//! The process's own argument and environment strings, where the kernel put them.
+//!
+//! `/proc/PID/environ` and `/proc/PID/cmdline` show this memory for as long as the process lives, so credentials are
+//! overwritten here, in place, and not merely unset.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+static ARGC: AtomicUsize = AtomicUsize::new(0);
+static ARGV: AtomicPtr<*mut c_char> = AtomicPtr::new(ptr::null_mut());
+
+/// Remembers where the kernel put `argv`; the C library calls it before `main` with the same arguments as `main`.
+extern "C" fn remember(argc: c_int, argv: *mut *mut c_char, _envp: *mut *mut c_char) {
+    ARGC.store(usize::try_from(argc).unwrap_or(0), Ordering::Relaxed);
+    ARGV.store(argv, Ordering::Relaxed);
+}
+
+// SAFETY: the C library calls every entry of `.init_array` once, single-threaded, with (argc, argv, envp); `remember` has that
+// signature and touches only two atomics.
+#[unsafe(link_section = ".init_array")]
+#[used]
+static REMEMBER: extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char) = remember;
+
+unsafe extern "C" {
+    static mut environ: *mut *mut c_char;
+}
+
+/// The environment block as the caller left it. There is at most one, taken at the start of `main`, before any thread exists.
+pub struct Block {
+    entries: Vec<(*mut u8, usize)>,
+}
+
+impl Block {
+    /// Looks at the block without copying a byte of it.
+    ///
+    /// After this the process must not use `std::env::set_var`; nothing in this workspace does.
+    pub fn take() -> Self {
+        let mut entries = Vec::with_capacity(64);
+        // SAFETY: `environ` is a null-terminated array of NUL-terminated strings that the C library set up; this runs in the only
+        // thread, and nobody frees or moves the strings while the process lives.
+        unsafe {
+            let mut cursor = environ;
+            while !cursor.is_null() && !(*cursor).is_null() {
+                entries.push(((*cursor).cast(), CStr::from_ptr(*cursor).to_bytes().len()));
+                cursor = cursor.add(1);
+            }
+        }
+        Block { entries }
+    }
+
+    /// The raw `NAME=value` entries, in order.
+    pub fn entries(&self) -> Vec<&[u8]> {
+        // SAFETY: pointer and length were measured in `take`; the strings live as long as the process, and writing to them takes
+        // `&mut self`, so no slice that was handed out is alive then.
+        self.entries.iter().map(|&(start, length)| unsafe { std::slice::from_raw_parts(start, length) }).collect()
+    }
+
+    /// Overwrites the values, but for those at the positions in `keep`. The names stay, so that they can still be told.
+    pub fn wipe_values(&mut self, keep: &[usize]) {
+        for (position, &(start, length)) in self.entries.iter().enumerate() {
+            if keep.contains(&position) {
+                continue;
+            }
+            // SAFETY: the strings are writable memory of this process (the kernel puts them on the initial stack), `&mut self` means that
+            // no slice into them is alive, and only the `length` bytes before the NUL are touched.
+            unsafe {
+                let entry = std::slice::from_raw_parts_mut(start, length);
+                let value = entry.iter().position(|&byte| byte == b'=').map_or(length, |equals| equals + 1);
+                wipe_bytes(&mut entry[value..]);
+            }
+        }
+    }
+
+    /// Overwrites every entry and leaves the process with an empty environment.
+    pub fn wipe(&mut self) {
+        for (start, length) in self.entries.drain(..) {
+            // SAFETY: as in `wipe_values`.
+            wipe_bytes(unsafe { std::slice::from_raw_parts_mut(start, length) });
+        }
+        // SAFETY: the array of pointers is ours; an empty one is what a process without an environment has.
+        unsafe {
+            if !environ.is_null() {
+                *environ = ptr::null_mut();
+            }
+        }
+    }
+}
+
+/// Replaces the command line that others see in `/proc/PID/cmdline`, and the name in `/proc/PID/comm`.
+pub fn set_title(title: &'static CStr) {
+    let _ = rustix::thread::set_name(title);
+    let (argc, argv) = (ARGC.load(Ordering::Relaxed), ARGV.load(Ordering::Relaxed));
+    if argv.is_null() || argc == 0 {
+        return;
+    }
+    // SAFETY: `argv` holds `argc` NUL-terminated strings in writable memory of this process, one directly behind the other
+    // (execve lays them out so); std copied what it needs on access, and we keep no reference into them.
+    unsafe {
+        let start = (*argv).cast::<u8>();
+        let last = *argv.add(argc - 1);
+        let end = last.cast::<u8>().add(CStr::from_ptr(last).to_bytes_with_nul().len());
+        let room = usize::try_from(end.offset_from(start)).unwrap_or(0);
+        let text = title.to_bytes();
+        let shown = text.len().min(room.saturating_sub(1));
+        ptr::write_bytes(start, 0, room);
+        ptr::copy_nonoverlapping(text.as_ptr(), start, shown);
+    }
+}
+
+/// Overwrites a buffer of ours so that the optimiser cannot leave it out.
+pub fn wipe_bytes(bytes: &mut [u8]) {
+    bytes.fill(0);
+    // The empty assembly says that the bytes may be read, so that the fill is not dead.
+    std::hint::black_box(bytes.as_ptr());
+    std::sync::atomic::compiler_fence(Ordering::SeqCst);
+}

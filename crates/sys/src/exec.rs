@@ -1,0 +1,35 @@
+//! Becoming another program.
+
+use crate::{Errno, last_errno};
+use std::ffi::{CStr, CString, c_char};
+
+/// A null-terminated array of C strings, made before the fork, so that nothing is allocated after it.
+pub struct Strings {
+    owned: Vec<CString>,
+    pointers: Vec<*const c_char>,
+}
+
+impl Strings {
+    pub fn new(owned: Vec<CString>) -> Self {
+        let mut pointers: Vec<_> = owned.iter().map(|string| string.as_ptr()).collect();
+        pointers.push(std::ptr::null());
+        Strings { owned, pointers }
+    }
+
+    /// Overwrites every string. The array must not be used for exec afterwards; it then holds empty strings.
+    pub fn wipe(&mut self) {
+        self.pointers.clear();
+        self.pointers.push(std::ptr::null());
+        for string in self.owned.drain(..) {
+            let mut bytes = string.into_bytes();
+            crate::environ::wipe_bytes(&mut bytes);
+        }
+    }
+}
+
+/// Replaces this process. Returns only if that failed.
+pub fn execve(program: &CStr, argv: &Strings, envp: &Strings) -> Errno {
+    // SAFETY: `Strings` keeps both arrays null-terminated and their strings alive; `program` is NUL-terminated.
+    unsafe { libc::execve(program.as_ptr(), argv.pointers.as_ptr(), envp.pointers.as_ptr()) };
+    last_errno()
+}

@@ -1,0 +1,159 @@
+//! New processes: a copy of the caller in namespaces of its own, a descriptor that stands for it, and its end.
+
+use crate::{Errno, checked};
+use rustix::fd::{AsFd, FromRawFd, OwnedFd};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
+use std::os::fd::RawFd;
+
+/// Which namespaces the new process gets for itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Namespaces {
+    pub user: bool,
+    pub pid: bool,
+    pub mount: bool,
+    pub ipc: bool,
+    pub uts: bool,
+    pub net: bool,
+    pub cgroup: bool,
+}
+
+impl Namespaces {
+    fn flags(self) -> libc::c_int {
+        let each = [
+            (self.user, libc::CLONE_NEWUSER),
+            (self.pid, libc::CLONE_NEWPID),
+            (self.mount, libc::CLONE_NEWNS),
+            (self.ipc, libc::CLONE_NEWIPC),
+            (self.uts, libc::CLONE_NEWUTS),
+            (self.net, libc::CLONE_NEWNET),
+            (self.cgroup, libc::CLONE_NEWCGROUP),
+        ];
+        each.iter().filter(|(wanted, _)| *wanted).fold(0, |flags, (_, flag)| flags | flag)
+    }
+}
+
+/// The two sides of a fork.
+pub enum Forked {
+    Child,
+    Parent(Process),
+}
+
+/// A child of ours, by number and by descriptor.
+pub struct Process {
+    pub pid: Pid,
+    pub pidfd: OwnedFd,
+}
+
+/// Forks into new namespaces.
+///
+/// Only the main thread of a single-threaded process may call this: the copy has only the calling thread, and the child's
+/// parent-death signal is tied to it. `launch` never starts a thread.
+pub fn fork_into(namespaces: Namespaces) -> Result<Forked, Errno> {
+    let mut pidfd: RawFd = -1;
+    let flags = namespaces.flags() | libc::CLONE_PIDFD | libc::SIGCHLD;
+    // SAFETY: a null stack makes the child continue on a copy of this one, as fork does; with CLONE_PIDFD the third argument is
+    // where the kernel stores the descriptor, and `pidfd` lives until the call returns. The process is single-threaded (see above), so no
+    // lock of the C library can be held by a thread that does not exist in the child.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_clone,
+            flags as libc::c_ulong,
+            std::ptr::null_mut::<libc::c_void>(),
+            &raw mut pidfd,
+            std::ptr::null_mut::<libc::c_void>(),
+            0 as libc::c_ulong,
+        )
+    };
+    match checked(result)? {
+        0 => Ok(Forked::Child),
+        number => {
+            let pid = i32::try_from(number).ok().and_then(Pid::from_raw).ok_or(Errno::INVAL)?;
+            // SAFETY: the kernel has just made this descriptor for us and nobody else owns it.
+            Ok(Forked::Parent(Process { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } }))
+        }
+    }
+}
+
+/// A plain fork, for a process that shares all namespaces with its parent.
+pub fn fork() -> Result<Forked, Errno> {
+    fork_into(Namespaces::default())
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Exited(i32),
+    Signalled(i32),
+}
+
+/// What `waitid` may report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    Ended(End),
+    Stopped(i32),
+}
+
+fn change_of(status: &WaitIdStatus) -> Option<Change> {
+    if let Some(code) = status.exit_status() {
+        return Some(Change::Ended(End::Exited(code)));
+    }
+    if let Some(signal) = status.terminating_signal() {
+        return Some(Change::Ended(End::Signalled(signal)));
+    }
+    status.stopping_signal().map(Change::Stopped)
+}
+
+impl Process {
+    /// Waits for the end of this process and reaps it.
+    pub fn wait(&self) -> Result<End, Errno> {
+        loop {
+            match rustix::process::waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {
+                Ok(Some(status)) => match change_of(&status) {
+                    Some(Change::Ended(end)) => return Ok(end),
+                    _ => continue,
+                },
+                Ok(None) | Err(Errno::INTR) => continue,
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+
+    /// Sends a signal; one that has already ended is fine.
+    pub fn signal(&self, signal: Signal) {
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, signal);
+    }
+}
+
+/// The next change among all children, without waiting. `None` when there is nothing to tell.
+pub fn next_change() -> Option<(Pid, Change)> {
+    let options = rustix::process::WaitOptions::NOHANG | rustix::process::WaitOptions::UNTRACED;
+    loop {
+        match rustix::process::wait(options) {
+            Ok(Some((pid, status))) => {
+                if let Some(code) = status.exit_status() {
+                    return Some((pid, Change::Ended(End::Exited(code))));
+                }
+                if let Some(signal) = status.terminating_signal() {
+                    return Some((pid, Change::Ended(End::Signalled(signal))));
+                }
+                if let Some(signal) = status.stopping_signal() {
+                    return Some((pid, Change::Stopped(signal)));
+                }
+            }
+            Err(Errno::INTR) => {}
+            Ok(None) | Err(_) => return None,
+        }
+    }
+}
+
+/// Whether this process still has a child.
+pub fn has_children() -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    !matches!(rustix::process::waitid(WaitId::All, options), Err(Errno::CHILD))
+}
+
+/// Ends the process at once: no destructors, no flushing of anything copied from the parent.
+pub fn exit_now(code: i32) -> ! {
+    // SAFETY: `_exit` takes no pointer and does not return.
+    unsafe { libc::_exit(code) }
+}

@@ -1,0 +1,134 @@
+//! Mounts. Paths are prepared C strings, because init uses them between clone and exec, where nothing is allocated.
+
+use crate::{Errno, checked};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fs::CWD;
+use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
+use std::ffi::CStr;
+
+/// What a mount keeps the child from doing. Every mount of a cage is nosuid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    pub read_only: bool,
+    pub no_dev: bool,
+    pub no_exec: bool,
+}
+
+#[repr(C)]
+struct MountAttr {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    userns_fd: u64,
+}
+
+const ATTR_RDONLY: u64 = 0x1;
+const ATTR_NOSUID: u64 = 0x2;
+const ATTR_NODEV: u64 = 0x4;
+const ATTR_NOEXEC: u64 = 0x8;
+const ATTR_IDMAP: u64 = 0x0010_0000;
+
+fn setattr(dir: i32, path: &CStr, flags: libc::c_int, attr: &MountAttr) -> Result<(), Errno> {
+    // SAFETY: `path` is NUL-terminated and `attr` is a live struct of the size we pass; the kernel only reads both.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            dir,
+            path.as_ptr(),
+            flags,
+            std::ptr::from_ref(attr),
+            size_of::<MountAttr>(),
+        )
+    };
+    checked(result).map(drop)
+}
+
+/// No mount of the host reaches this namespace any more, and none of ours reaches the host.
+pub fn make_all_private() -> Result<(), Errno> {
+    rustix::mount::mount_change(c"/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
+}
+
+/// A new tmpfs.
+pub fn tmpfs(target: &CStr, options: &CStr) -> Result<(), Errno> {
+    rustix::mount::mount(c"tmpfs", target, c"tmpfs", MountFlags::NOSUID | MountFlags::NODEV, options)
+}
+
+/// A procfs for the PID namespace we are in: read-only as a whole, so that no sysctl, `sysrq-trigger` or the like can be written.
+pub fn proc(target: &CStr) -> Result<(), Errno> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
+    rustix::mount::mount(c"proc", target, c"proc", flags, None::<&CStr>)
+}
+
+/// An instance of devpts that only this mount namespace sees.
+pub fn devpts(target: &CStr) -> Result<(), Errno> {
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    rustix::mount::mount(c"devpts", target, c"devpts", flags, c"newinstance,ptmxmode=0666,mode=620")
+}
+
+/// An overlay with a writable layer; `options` name the layers.
+pub fn overlay(target: &CStr, options: &CStr) -> Result<(), Errno> {
+    rustix::mount::mount(c"overlay", target, c"overlay", MountFlags::NOSUID | MountFlags::NODEV, options)
+}
+
+/// Binds a tree, with everything mounted below it.
+pub fn bind(source: &CStr, target: &CStr) -> Result<(), Errno> {
+    rustix::mount::mount_bind_recursive(source, target)
+}
+
+/// Restricts a mount and all below it. Recursive, because a bind brings submounts along whose flags are locked.
+pub fn restrict(target: &CStr, attributes: Attributes) -> Result<(), Errno> {
+    let mut set = ATTR_NOSUID;
+    for (wanted, flag) in [
+        (attributes.read_only, ATTR_RDONLY),
+        (attributes.no_dev, ATTR_NODEV),
+        (attributes.no_exec, ATTR_NOEXEC),
+    ] {
+        if wanted {
+            set |= flag;
+        }
+    }
+    let attr = MountAttr { set, clear: 0, propagation: 0, userns_fd: 0 };
+    setattr(libc::AT_FDCWD, target, libc::AT_RECURSIVE, &attr)
+}
+
+/// Makes one mount read-only, not what is mounted below it.
+pub fn read_only_here(target: &CStr) -> Result<(), Errno> {
+    let attr = MountAttr { set: ATTR_RDONLY | ATTR_NOSUID, clear: 0, propagation: 0, userns_fd: 0 };
+    setattr(libc::AT_FDCWD, target, 0, &attr)
+}
+
+/// A detached copy of a tree, to be attached elsewhere.
+pub fn open_tree(path: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    rustix::mount::open_tree(CWD, path, flags)
+}
+
+/// Shows a detached tree's files under other owners: the mapping is the one of `user_namespace`.
+pub fn map_owners(tree: impl AsFd, user_namespace: impl AsFd) -> Result<(), Errno> {
+    let userns_fd = user_namespace.as_fd().as_raw_fd();
+    let attr = MountAttr {
+        set: ATTR_IDMAP,
+        clear: 0,
+        propagation: 0,
+        userns_fd: u64::try_from(userns_fd).map_err(|_| Errno::BADF)?,
+    };
+    setattr(tree.as_fd().as_raw_fd(), c"", libc::AT_EMPTY_PATH | libc::AT_RECURSIVE, &attr)
+}
+
+/// Attaches a detached tree.
+pub fn attach(tree: impl AsFd, target: &CStr) -> Result<(), Errno> {
+    rustix::mount::move_mount(tree, c"", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+/// Makes the current directory the root and lets go of the old one.
+pub fn pivot_here() -> Result<(), Errno> {
+    rustix::process::pivot_root(c".", c".")?;
+    // The old root now lies over the new one at "."; detaching it leaves no way back.
+    rustix::mount::unmount(c".", UnmountFlags::DETACH)?;
+    rustix::process::chdir(c"/")
+}
+
+/// Takes a mount away, at once for the eye and for good when nobody uses it any more.
+pub fn detach(target: &CStr) -> Result<(), Errno> {
+    rustix::mount::unmount(target, UnmountFlags::DETACH)
+}

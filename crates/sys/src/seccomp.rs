@@ -1,0 +1,191 @@
+//! The seccomp filter: compiled from a list of rules, installed for good.
+//!
+//! The assembler is our own, because each rule has its own answer and its own argument tests, and because entry through another
+//! architecture (32-bit, x32) must be closed as well; the crates of this field give one answer per filter and leave x32 open.
+
+use crate::{Errno, checked};
+use libc::sock_filter;
+
+/// The errno a refused call gets.
+pub type ErrnoNumber = u16;
+
+/// A test on the lower half of one argument.
+#[derive(Clone, Copy, Debug)]
+pub enum Test<'a> {
+    Has { arg: u8, bits: u32 },
+    Is { arg: u8, value: u32 },
+    IsNone { arg: u8, values: &'a [u32] },
+}
+
+/// One syscall, refused when all tests hold.
+pub struct Refusal<'a> {
+    pub number: u32,
+    pub when: Vec<Test<'a>>,
+    pub errno: ErrnoNumber,
+}
+
+/// A filter that is ready to be installed.
+pub struct Filter(Vec<sock_filter>);
+
+const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
+const JUMP: u16 = 0x05; // BPF_JMP | BPF_JA
+const JUMP_EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
+const JUMP_AT_LEAST: u16 = 0x35; // BPF_JMP | BPF_JGE | BPF_K
+const JUMP_BITS: u16 = 0x45; // BPF_JMP | BPF_JSET | BPF_K
+const RETURN: u16 = 0x06; // BPF_RET | BPF_K
+
+const ALLOW: u32 = 0x7fff_0000;
+const ERRNO: u32 = 0x0005_0000;
+
+const OFFSET_NUMBER: u32 = 0;
+const OFFSET_ARCH: u32 = 4;
+const X32_BIT: u32 = 0x4000_0000;
+
+#[cfg(target_arch = "x86_64")]
+const ARCH: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const ARCH: u32 = 0xc000_00b7;
+
+const fn op(code: u16, yes: u8, no: u8, k: u32) -> sock_filter {
+    sock_filter { code, jt: yes, jf: no, k }
+}
+
+/// Little-endian machines keep the lower half of an argument first.
+fn argument(arg: u8) -> u32 {
+    16 + 8 * u32::from(arg)
+}
+
+impl Filter {
+    /// Compiles a filter; refusals of the same number are tried in order, and what none of them refuses is allowed.
+    pub fn compile(refusals: &[Refusal<'_>]) -> Result<Self, Errno> {
+        let mut program = vec![
+            op(LOAD, 0, 0, OFFSET_ARCH),
+            op(JUMP_EQUAL, 1, 0, ARCH),
+            // Another architecture's table has other numbers: nothing of it is answered.
+            op(RETURN, 0, 0, ERRNO | libc::ENOSYS as u32),
+            op(LOAD, 0, 0, OFFSET_NUMBER),
+            op(JUMP_AT_LEAST, 0, 1, X32_BIT),
+            op(RETURN, 0, 0, ERRNO | libc::ENOSYS as u32),
+        ];
+        let mut done: Vec<u32> = Vec::with_capacity(refusals.len());
+        for first in refusals {
+            if done.contains(&first.number) {
+                continue;
+            }
+            done.push(first.number);
+            let mut block = Vec::new();
+            for refusal in refusals.iter().filter(|refusal| refusal.number == first.number) {
+                append_refusal(&mut block, refusal)?;
+            }
+            block.push(op(RETURN, 0, 0, ALLOW));
+            // The block is skipped when the number differs; it may be longer than a conditional jump reaches.
+            program.push(op(JUMP_EQUAL, 1, 0, first.number));
+            program.push(op(JUMP, 0, 0, u32::try_from(block.len()).map_err(|_| Errno::INVAL)?));
+            program.append(&mut block);
+        }
+        program.push(op(RETURN, 0, 0, ALLOW));
+        if program.len() > 4096 { Err(Errno::INVAL) } else { Ok(Filter(program)) }
+    }
+
+    /// Installs it for this process and all it starts. Needs `no_new_privs`.
+    pub fn install(&self) -> Result<(), Errno> {
+        const SECCOMP_SET_MODE_FILTER: libc::c_uint = 1;
+        let program = libc::sock_fprog {
+            len: u16::try_from(self.0.len()).map_err(|_| Errno::INVAL)?,
+            filter: self.0.as_ptr().cast_mut(),
+        };
+        // SAFETY: `program` points to `len` instructions that live until the call returns; the kernel copies them.
+        let result = unsafe { libc::syscall(libc::SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &raw const program) };
+        checked(result).map(drop)
+    }
+}
+
+/// Appends "if all tests hold, answer errno"; otherwise falls through to what follows.
+fn append_refusal(block: &mut Vec<sock_filter>, refusal: &Refusal<'_>) -> Result<(), Errno> {
+    // Instructions of the tests behind the current one, plus the return, are what a failing test jumps over.
+    let lengths: Vec<usize> = refusal.when.iter().map(test_length).collect();
+    for (index, test) in refusal.when.iter().enumerate() {
+        let rest: usize = lengths[index + 1..].iter().sum::<usize>() + 1;
+        let over = |own: usize| u8::try_from(rest + own).map_err(|_| Errno::INVAL);
+        match *test {
+            Test::Has { arg, bits } => {
+                block.push(op(LOAD, 0, 0, argument(arg)));
+                block.push(op(JUMP_BITS, 0, over(0)?, bits));
+            }
+            Test::Is { arg, value } => {
+                block.push(op(LOAD, 0, 0, argument(arg)));
+                block.push(op(JUMP_EQUAL, 0, over(0)?, value));
+            }
+            Test::IsNone { arg, values } => {
+                block.push(op(LOAD, 0, 0, argument(arg)));
+                for (position, value) in values.iter().enumerate() {
+                    block.push(op(JUMP_EQUAL, over(values.len() - position - 1)?, 0, *value));
+                }
+            }
+        }
+    }
+    block.push(op(RETURN, 0, 0, ERRNO | u32::from(refusal.errno)));
+    Ok(())
+}
+
+fn test_length(test: &Test<'_>) -> usize {
+    match test {
+        Test::Has { .. } | Test::Is { .. } => 2,
+        Test::IsNone { values, .. } => 1 + values.len(),
+    }
+}
+
+/// Numbers of the syscalls that rules name. A name this architecture does not have gives `None`.
+pub fn number(name: &str) -> Option<u32> {
+    macro_rules! numbers {
+        ($($name:ident = $constant:ident),* $(,)?) => {
+            match name { $(stringify!($name) => Some(libc::$constant), )* _ => legacy(name) }
+        };
+    }
+    let number = numbers! {
+        openat = SYS_openat, ioctl = SYS_ioctl, clone = SYS_clone, clone3 = SYS_clone3, unshare = SYS_unshare, setns = SYS_setns,
+        openat2 = SYS_openat2, socket = SYS_socket, socketpair = SYS_socketpair, fchmod = SYS_fchmod, fchmodat = SYS_fchmodat,
+        fchmodat2 = SYS_fchmodat2, mknodat = SYS_mknodat, ptrace = SYS_ptrace, process_vm_readv = SYS_process_vm_readv,
+        process_vm_writev = SYS_process_vm_writev, kcmp = SYS_kcmp, pidfd_getfd = SYS_pidfd_getfd,
+        process_madvise = SYS_process_madvise, keyctl = SYS_keyctl, add_key = SYS_add_key, request_key = SYS_request_key,
+        io_uring_setup = SYS_io_uring_setup, io_uring_enter = SYS_io_uring_enter, io_uring_register = SYS_io_uring_register,
+        bpf = SYS_bpf, perf_event_open = SYS_perf_event_open, userfaultfd = SYS_userfaultfd, mount = SYS_mount,
+        umount2 = SYS_umount2, pivot_root = SYS_pivot_root, chroot = SYS_chroot, open_tree = SYS_open_tree,
+        move_mount = SYS_move_mount, fsopen = SYS_fsopen, fsconfig = SYS_fsconfig, fsmount = SYS_fsmount, fspick = SYS_fspick,
+        mount_setattr = SYS_mount_setattr, open_by_handle_at = SYS_open_by_handle_at, name_to_handle_at = SYS_name_to_handle_at,
+        init_module = SYS_init_module, finit_module = SYS_finit_module, delete_module = SYS_delete_module,
+        kexec_load = SYS_kexec_load, kexec_file_load = SYS_kexec_file_load, reboot = SYS_reboot, swapon = SYS_swapon,
+        swapoff = SYS_swapoff, acct = SYS_acct, quotactl = SYS_quotactl, quotactl_fd = SYS_quotactl_fd, syslog = SYS_syslog,
+        vhangup = SYS_vhangup, sethostname = SYS_sethostname, setdomainname = SYS_setdomainname,
+        settimeofday = SYS_settimeofday, clock_settime = SYS_clock_settime, clock_adjtime = SYS_clock_adjtime,
+        adjtimex = SYS_adjtimex, fanotify_init = SYS_fanotify_init, memfd_secret = SYS_memfd_secret,
+        personality = SYS_personality,
+    };
+    number.and_then(|number| u32::try_from(number).ok())
+}
+
+/// Calls that only older architectures have.
+#[cfg(target_arch = "x86_64")]
+fn legacy(name: &str) -> Option<libc::c_long> {
+    Some(match name {
+        "open" => libc::SYS_open,
+        "creat" => libc::SYS_creat,
+        "chmod" => libc::SYS_chmod,
+        "mknod" => libc::SYS_mknod,
+        "iopl" => libc::SYS_iopl,
+        "ioperm" => libc::SYS_ioperm,
+        "modify_ldt" => libc::SYS_modify_ldt,
+        "lookup_dcookie" => libc::SYS_lookup_dcookie,
+        "nfsservctl" => libc::SYS_nfsservctl,
+        "uselib" => libc::SYS_uselib,
+        "ustat" => libc::SYS_ustat,
+        "sysfs" => libc::SYS_sysfs,
+        "_sysctl" => libc::SYS__sysctl,
+        _ => return None,
+    })
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn legacy(_name: &str) -> Option<libc::c_long> {
+    None
+}

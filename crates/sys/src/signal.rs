@@ -1,0 +1,123 @@
+//! Signals as things to read, not as interruptions: both the launcher and init block them and read a descriptor.
+
+use crate::{Errno, last_errno};
+use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use rustix::process::{Pid, Signal};
+
+/// A set of signals.
+#[derive(Clone, Copy)]
+pub struct Set(libc::sigset_t);
+
+impl Set {
+    pub fn of(signals: &[i32]) -> Self {
+        // SAFETY: sigemptyset initialises the zeroed set before use; sigaddset only writes to it and rejects bad numbers.
+        unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&raw mut set);
+            for &signal in signals {
+                libc::sigaddset(&raw mut set, signal);
+            }
+            Set(set)
+        }
+    }
+}
+
+fn change_mask(how: libc::c_int, set: &Set) -> Set {
+    let mut before = Set::of(&[]);
+    // SAFETY: both sets are initialised and live until the call returns; the process has one thread.
+    unsafe { libc::sigprocmask(how, &raw const set.0, &raw mut before.0) };
+    before
+}
+
+/// Blocks these signals; gives back the mask there was.
+pub fn block(set: &Set) -> Set {
+    change_mask(libc::SIG_BLOCK, set)
+}
+
+/// Sets the mask.
+pub fn set_mask(set: &Set) {
+    change_mask(libc::SIG_SETMASK, set);
+}
+
+/// Lets these signals through again.
+pub fn unblock(set: &Set) {
+    change_mask(libc::SIG_UNBLOCK, set);
+}
+
+/// What was received.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    pub signal: i32,
+}
+
+/// A descriptor that becomes readable when a blocked signal of the set arrives.
+pub struct Inbox(OwnedFd);
+
+impl Inbox {
+    pub fn new(set: &Set) -> Result<Self, Errno> {
+        // SAFETY: -1 asks for a new descriptor; the set is initialised and only read.
+        let fd = unsafe { libc::signalfd(-1, &raw const set.0, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+        if fd == -1 {
+            return Err(last_errno());
+        }
+        // SAFETY: the kernel has just made this descriptor for us.
+        Ok(Inbox(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// The next signal, without waiting.
+    pub fn next(&self) -> Option<Received> {
+        // SAFETY: an all-zero siginfo is valid, and read writes at most its size into it.
+        let (got, info) = unsafe {
+            let mut info: libc::signalfd_siginfo = std::mem::zeroed();
+            let size = size_of::<libc::signalfd_siginfo>();
+            (libc::read(self.0.as_raw_fd(), (&raw mut info).cast(), size), info)
+        };
+        (got == size_of::<libc::signalfd_siginfo>() as isize)
+            .then(|| Received { signal: info.ssi_signo.cast_signed() })
+    }
+}
+
+impl AsFd for Inbox {
+    fn as_fd(&self) -> rustix::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn set_disposition(signal: i32, handler: libc::sighandler_t) {
+    // SAFETY: SIG_DFL and SIG_IGN are valid handlers for every catchable signal; others are rejected by the call.
+    unsafe { libc::signal(signal, handler) };
+}
+
+/// Puts signals back to what a fresh program expects; what the caller ignored on purpose (as `nohup` does) stays ignored.
+pub fn restore_sigpipe() {
+    set_disposition(libc::SIGPIPE, libc::SIG_DFL);
+}
+
+/// Makes writes to a closed pipe an error instead of an end.
+pub fn ignore_sigpipe() {
+    set_disposition(libc::SIGPIPE, libc::SIG_IGN);
+}
+
+/// Sends a signal to a whole process group of ours.
+pub fn signal_group(group: Pid, signal: i32) {
+    // SAFETY: kill takes numbers only.
+    unsafe { libc::kill(-group.as_raw_nonzero().get(), signal) };
+}
+
+/// Sends a signal to one process.
+pub fn signal_process(pid: Pid, signal: i32) {
+    // SAFETY: kill takes numbers only.
+    unsafe { libc::kill(pid.as_raw_nonzero().get(), signal) };
+}
+
+/// Stops the caller's whole process group with this signal, as a terminal does, and returns when it goes on.
+pub fn stop_own_group(signal: i32) {
+    let only = Set::of(&[signal]);
+    unblock(&only);
+    // SAFETY: kill takes numbers only; group 0 is the caller's own.
+    unsafe { libc::kill(0, signal) };
+    block(&only);
+}
+
+/// The signal that cannot be caught.
+pub const KILL: Signal = Signal::KILL;
