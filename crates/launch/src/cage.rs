@@ -34,6 +34,8 @@ pub(crate) fn inhabit(mut prepared: Prepared, control: OwnedFd, launcher: OwnedF
     if channel::peer_is_gone(&control) {
         fork::exit_now(125);
     }
+    // Init is told of signals through a descriptor; none interrupts it.
+    signal::block(&Set::all());
     environ::set_title(c"keyward:init");
     // What the launcher had open is not for the cage.
     let Ok(control) = confine::keep_only(control) else { fork::exit_now(125) };

@@ -24,6 +24,15 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Whether files of the host can be seen through it at the paths they have outside. Keyward's own store does not stand where it lies.
+    fn shows_in_place(&self) -> bool {
+        match &self.shown {
+            Shown::ReadOnly(source) | Shown::Writable(source) => source.path == self.target,
+            Shown::Cache { below, .. } => below.path == self.target,
+            _ => false,
+        }
+    }
+
     /// Whether files of the host can be seen through it.
     pub const fn shows_host(&self) -> bool {
         matches!(self.shown, Shown::ReadOnly(_) | Shown::Writable(_) | Shown::Cache { .. })
@@ -119,7 +128,7 @@ const SYSTEM_SECRETS: &[&str] = &[
     "/etc/ssl/private", "/etc/pki/tls/private", "/etc/letsencrypt", "/etc/krb5.keytab", "/etc/wireguard", "/etc/openvpn",
     "/etc/ipsec.secrets", "/etc/ppp/chap-secrets", "/etc/NetworkManager/system-connections", "/etc/wpa_supplicant",
     "/etc/kubernetes", "/etc/rancher", "/etc/docker", "/etc/containerd", "/etc/credstore", "/etc/credstore.encrypted",
-    "/etc/keyward", "/etc/boto.cfg", "/etc/aws", "/etc/vault.d", "/etc/pip.conf", "/etc/npmrc", "/usr/etc/npmrc",
+    "/etc/keyward", "/etc/boto.cfg", "/etc/aws", "/etc/vault.d",
     "/etc/msmtprc", "/etc/fetchmailrc", "/etc/mysql/debian.cnf", "/etc/apt/auth.conf", "/etc/apt/auth.conf.d",
 ];
 
@@ -365,7 +374,7 @@ fn toolchains(builder: &mut Builder<'_>, request: &Request<'_>) {
         } else if !is_shared_place(entry) && entry != home {
             // Some other folder of programs; the folder itself, and nothing beside it.
             if let Some(fact) = builder.paths.existing(entry).cloned() {
-                if fact.kind == Kind::Directory {
+                if fact.kind == Kind::Directory && !builder.shows_host(&fact.real) {
                     builder.grant(entry, &fact, false, "search path", &Origin::Builtin);
                 }
             }
@@ -473,7 +482,7 @@ fn hide(builder: &mut Builder<'_>, policy: &Policy, request: &Request<'_>, facts
     let shown = builder.entries.len();
     for (path, rule, origin) in system.chain(toolchains).chain(own).chain(named) {
         let Some(fact) = facts.paths.existing(&path) else { continue };
-        if !covering(&builder.entries[..shown], &fact.real).is_some_and(Entry::shows_host) {
+        if !covering(&builder.entries[..shown], &fact.real).is_some_and(Entry::shows_in_place) {
             continue;
         }
         let directory = fact.kind == Kind::Directory;

@@ -9,6 +9,16 @@ use rustix::process::{Pid, Signal};
 pub struct Set(libc::sigset_t);
 
 impl Set {
+    /// Every signal.
+    pub fn all() -> Self {
+        // SAFETY: sigfillset initialises the zeroed set.
+        unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigfillset(&raw mut set);
+            Set(set)
+        }
+    }
+
     pub fn of(signals: &[i32]) -> Self {
         // SAFETY: sigemptyset initialises the zeroed set before use; sigaddset only writes to it and rejects bad numbers.
         unsafe {

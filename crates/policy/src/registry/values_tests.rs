@@ -47,6 +47,7 @@ fn credentials_of_every_other_kind_are_found() {
         ("https://a.example/c?sv=1&sig=abcdefghijklmnopqrst", "password in a text"),
         ("jdbc:mysql://db/x?user=me&password=pw", "password in a text"),
         (r#"{"user": "me", "password": "pw"}"#, "password in a text"),
+        (r#"{"password":"x"}"#, "password in a text"),
         ("//registry.example/:_authToken=abcdefgh", "password in a text"),
         ("X-Api-Key:abcdefgh", "password in a text"),
         ("Bearer abcDEF123456", "bearer header"),
@@ -105,6 +106,9 @@ fn ordinary_values_are_left_alone() {
         "com.example.application.feature.implementation",
         "12345678:short",
         "SG.UTF-8",
+        "\"token\":",
+        "\"token\":  ",
+        "password:",
         "r8_x",
     ] {
         assert_eq!(shape(value), None, "{value}");
