@@ -209,7 +209,8 @@ fn size(text: &str) -> Result<u64, String> {
 impl PolicyFlags {
     /// As a layer of policy. Paths are made absolute against the directory the user typed them in.
     pub fn layer(&self, typed_in: &std::path::Path) -> Flags {
-        let absolute = |paths: &[PathBuf]| paths.iter().map(|path| crate::here::absolute(typed_in, path)).collect();
+        let absolute =
+            |paths: &[PathBuf]| paths.iter().map(|path| crate::here::absolute(typed_in, path)).collect();
         Flags {
             trust: self.trust,
             floor: self.floor,

@@ -87,7 +87,9 @@ fn finding(floor: Floor, decided: Result<Plan, Refusal>) -> FloorFinding {
                 .promises
                 .iter()
                 .filter_map(|kept| match &kept.held {
-                    Held::Gone { because } => Some(format!("falls away: {} ({because})", kept.promise.text())),
+                    Held::Gone { because } => {
+                        Some(format!("falls away: {} ({because})", kept.promise.text()))
+                    }
                     _ => None,
                 })
                 .collect(),
@@ -138,7 +140,9 @@ fn report(facts: &KernelFacts, floors: &[FloorFinding], fixes: &[Fix], details: 
                 lines.push(format!("  {APPARMOR_PROFILE}:"));
                 lines.extend(profile.lines().map(|line| format!("    {line}")));
             }
-            (Some(_), false) => lines.push("  `keyward doctor --fix` shows it, `--fix --apply` does it".into()),
+            (Some(_), false) => {
+                lines.push("  `keyward doctor --fix` shows it, `--fix --apply` does it".into())
+            }
             (None, _) => {}
         }
     }
@@ -214,7 +218,10 @@ fn apply(fix: &Apply) -> i32 {
     let Apply::AppArmor { profile } = fix;
     let folder = Path::new(APPARMOR_PROFILE).parent().unwrap_or(Path::new("/"));
     if !folder.is_dir() {
-        say::trouble(&format!("cannot write {APPARMOR_PROFILE}: there is no AppArmor here"), "nothing has to be applied");
+        say::trouble(
+            &format!("cannot write {APPARMOR_PROFILE}: there is no AppArmor here"),
+            "nothing has to be applied",
+        );
         return code::FAULT;
     }
     if let Err(error) = std::fs::write(APPARMOR_PROFILE, profile) {
@@ -230,7 +237,10 @@ fn apply(fix: &Apply) -> i32 {
             0
         }
         _ => {
-            say::trouble("apparmor_parser did not take the profile", "look at its message above; the profile stays in place");
+            say::trouble(
+                "apparmor_parser did not take the profile",
+                "look at its message above; the profile stays in place",
+            );
             code::FAULT
         }
     }

@@ -29,7 +29,9 @@ pub fn read(path: &Path) -> Result<Option<Vec<u8>>, Unreadable> {
     let opened = std::fs::OpenOptions::new().read(true).custom_flags(0o4000).open(path);
     let file = match opened {
         Ok(file) => file,
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
         Err(error) => return Err(unreadable(error)),
     };
     if !file.metadata().map_err(unreadable)?.is_file() {
@@ -53,7 +55,8 @@ impl From<Unreadable> for NoPolicy {
         NoPolicy {
             exit: code::USAGE,
             fact: format!("cannot read {path}: {}", say::cause(&unreadable.cause)),
-            remedy: "mend the file or its permissions, or move it away; without it the built-in policy holds".into(),
+            remedy: "mend the file or its permissions, or move it away; without it the built-in policy holds"
+                .into(),
         }
     }
 }

@@ -39,11 +39,15 @@ pub fn absolute(typed_in: &Path, path: &Path) -> PathBuf {
 pub fn look(entries: &[&[u8]], cwd: Option<&Path>) -> Result<Here, Refusal> {
     let cwd = directory(cwd)?;
     let uid = rustix::process::geteuid().as_raw();
-    let home = folder(entries, "HOME").or_else(|| home_from_passwd(uid)).unwrap_or_else(|| PathBuf::from("/"));
-    let below = |name: &str, default: &str| folder(entries, name).unwrap_or_else(|| home.join(default)).join("keyward");
+    let home =
+        folder(entries, "HOME").or_else(|| home_from_passwd(uid)).unwrap_or_else(|| PathBuf::from("/"));
+    let below = |name: &str, default: &str| {
+        folder(entries, name).unwrap_or_else(|| home.join(default)).join("keyward")
+    };
     let (config, state) = (below("XDG_CONFIG_HOME", ".config"), below("XDG_STATE_HOME", ".local/state"));
     let cache = below("XDG_CACHE_HOME", ".cache");
-    let runtime = folder(entries, "XDG_RUNTIME_DIR").map_or_else(|| state.join("run"), |path| path.join("keyward"));
+    let runtime =
+        folder(entries, "XDG_RUNTIME_DIR").map_or_else(|| state.join("run"), |path| path.join("keyward"));
     let scratch = runtime.join(format!("cage-{}", std::process::id()));
     Ok(Here {
         project: project_of(&cwd, &home),
@@ -72,10 +76,15 @@ fn directory(wanted: Option<&Path>) -> Result<PathBuf, Refusal> {
     };
     let path = wanted.unwrap_or(Path::new("."));
     let cwd = std::fs::canonicalize(path).map_err(|error| {
-        let reason = keyward_launch::fault::reason(rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO));
+        let reason = keyward_launch::fault::reason(
+            rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO),
+        );
         match wanted {
             Some(path) => refuse(
-                format!("cannot use the directory {}: {reason}", keyward_policy::text::visible(path.as_os_str())),
+                format!(
+                    "cannot use the directory {}: {reason}",
+                    keyward_policy::text::visible(path.as_os_str())
+                ),
                 "name a directory that exists and that you may enter",
             ),
             None => refuse(

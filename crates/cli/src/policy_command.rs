@@ -35,7 +35,10 @@ fn check(file: &Path, json: bool) -> i32 {
     let text = match files::read(file) {
         Ok(Some(text)) => text,
         Ok(None) => {
-            say::trouble(&format!("cannot read {}: no such file", file.display()), "name a policy file that exists");
+            say::trouble(
+                &format!("cannot read {}: no such file", file.display()),
+                "name a policy file that exists",
+            );
             return code::USAGE;
         }
         Err(unreadable) => {

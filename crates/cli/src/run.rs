@@ -36,11 +36,13 @@ pub fn run(args: RunArgs, block: &mut Block) -> i32 {
     let hopeful = KernelFacts::hopeful(keyward_launch::landlock_abi());
     match attempt(&args, &policy, &here, hopeful, block) {
         Attempt::Over(exit) => exit,
-        Attempt::HostRefused(fault) => match attempt(&args, &policy, &here, probe::probe(&here.project), block) {
-            Attempt::Over(exit) => exit,
-            // The host grants it, as the probe shows, so the fault is another one.
-            Attempt::HostRefused(_) => tell_fault(&args, &here, &fault),
-        },
+        Attempt::HostRefused(fault) => {
+            match attempt(&args, &policy, &here, probe::probe(&here.project), block) {
+                Attempt::Over(exit) => exit,
+                // The host grants it, as the probe shows, so the fault is another one.
+                Attempt::HostRefused(_) => tell_fault(&args, &here, &fault),
+            }
+        }
     }
 }
 
@@ -85,19 +87,26 @@ fn attempt(args: &RunArgs, policy: &Policy, here: &Here, kernel: KernelFacts, bl
         return Attempt::Over(tell_unrecorded(args, &unrecorded));
     }
     announce(args, here, &plan);
-    match keyward_launch::run(&plan, prepared, || ()) {
+    match keyward_launch::run(&plan, prepared) {
         Ok(finished) => {
             let exit = exit_code(&finished);
             let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
             let (signal, limit) = (signal(&finished), limit(&finished));
             // The command has run; a record that fails now is told, and changes nothing.
-            if let Err(unrecorded) = record.write(What::End(event::End { exit, signal, limit, milliseconds })) {
+            if let Err(unrecorded) = record.write(What::End(event::End { exit, signal, limit, milliseconds }))
+            {
                 say::trouble(&unrecorded_fact(&unrecorded), UNRECORDED_REMEDY);
             }
             Attempt::Over(tell_end(args, &plan, &finished, exit))
         }
-        Err(fault) if may_be_the_host(&fault) => Attempt::HostRefused(fault),
-        Err(fault) => Attempt::Over(tell_fault(args, here, &fault)),
+        Err(fault) => {
+            let _ = record.write(What::Fault { fact: fault.to_string() });
+            if may_be_the_host(&fault) {
+                Attempt::HostRefused(fault)
+            } else {
+                Attempt::Over(tell_fault(args, here, &fault))
+            }
+        }
     }
 }
 
@@ -122,7 +131,14 @@ pub fn decide(policy: &Policy, request: &Request<'_>, kernel: KernelFacts) -> Re
 fn may_be_the_host(fault: &Fault) -> bool {
     matches!(
         fault.step,
-        Step::Namespaces | Step::Identity | Step::Loopback | Step::Root | Step::View | Step::Pivot | Step::Landlock | Step::Seccomp
+        Step::Namespaces
+            | Step::Identity
+            | Step::Loopback
+            | Step::Root
+            | Step::View
+            | Step::Pivot
+            | Step::Landlock
+            | Step::Seccomp
     ) && fault.errno != Errno::STALE
 }
 
@@ -211,7 +227,10 @@ fn limit_fact(plan: &Plan, name: &str) -> String {
     let lines = keyward_policy::explain::limit_lines(plan);
     let line = lines.iter().find(|line| line.name == name);
     match line {
-        Some(line) => format!("the command was ended: it reached the limit {} = {} ({})", line.name, line.value, line.origin),
+        Some(line) => format!(
+            "the command was ended: it reached the limit {} = {} ({})",
+            line.name, line.value, line.origin
+        ),
         None => format!("the command was ended: it reached the limit on {name}"),
     }
 }
@@ -235,8 +254,7 @@ fn tell_unrecorded(args: &RunArgs, unrecorded: &Unrecorded) -> i32 {
     tell_trouble(args, code::FAULT, &unrecorded_fact(unrecorded), UNRECORDED_REMEDY)
 }
 
-const UNRECORDED_REMEDY: &str =
-    "nothing runs unrecorded: make room or mend the permissions there, or set XDG_STATE_HOME to another place";
+const UNRECORDED_REMEDY: &str = "nothing runs unrecorded: make room or mend the permissions there, or set XDG_STATE_HOME to another place";
 
 fn unrecorded_fact(unrecorded: &Unrecorded) -> String {
     let path = keyward_policy::text::visible(unrecorded.path.as_os_str());
@@ -250,7 +268,9 @@ fn tell_fault(args: &RunArgs, here: &Here, fault: &Fault) -> i32 {
             code::NOT_EXECUTABLE,
             "it is there, but cannot be executed in the cage; check its mode and its `#!` line".into(),
         ),
-        (Step::View, Errno::STALE) => (code::FAULT, "it changed while the cage was being built; try again".into()),
+        (Step::View, Errno::STALE) => {
+            (code::FAULT, "it changed while the cage was being built; try again".into())
+        }
         _ => (code::FAULT, "`keyward doctor` shows what this host can do".into()),
     };
     tell_trouble(args, exit, &fault.to_string(), &remedy)
@@ -262,9 +282,12 @@ fn not_found_remedy(args: &RunArgs, here: &Here) -> String {
     if program.components().count() > 1 {
         return "check the spelling; `keyward why exec PATH` says whether the cage shows it".into();
     }
-    let found = std::env::split_paths(&here.search).map(|folder| folder.join(&program)).find(|path| path.is_file());
+    let found =
+        std::env::split_paths(&here.search).map(|folder| folder.join(&program)).find(|path| path.is_file());
     match found {
-        Some(path) => format!("it is at {}, which the cage does not show; add `--read` with its folder", path.display()),
+        Some(path) => {
+            format!("it is at {}, which the cage does not show; add `--read` with its folder", path.display())
+        }
         None => format!("no folder of PATH has it; the cage starts in {}", here.cwd.display()),
     }
 }
@@ -284,12 +307,12 @@ fn tell_json(args: &RunArgs, outcome: &Outcome<'_>) {
     line.push(b'\n');
     if args.json {
         say::raw_stderr(&line);
-    } else if let Some(number) = args.outcome_fd {
-        if keyward_sys::write_to_number(number, &line).is_err() {
-            say::trouble(
-                &format!("cannot write the outcome to descriptor {number}"),
-                "open it for writing in the caller, as in `keyward run --outcome-fd 3 … 3>outcome.json`",
-            );
-        }
+    } else if let Some(number) = args.outcome_fd
+        && keyward_sys::write_to_number(number, &line).is_err()
+    {
+        say::trouble(
+            &format!("cannot write the outcome to descriptor {number}"),
+            "open it for writing in the caller, as in `keyward run --outcome-fd 3 … 3>outcome.json`",
+        );
     }
 }

@@ -28,7 +28,9 @@ pub fn answer(text: &str) {
 pub fn answer_json(value: &impl serde::Serialize) {
     match serde_json::to_string_pretty(value) {
         Ok(text) => answer(&text),
-        Err(error) => trouble(&format!("cannot write JSON: {error}"), "this is a fault in keyward; please report it"),
+        Err(error) => {
+            trouble(&format!("cannot write JSON: {error}"), "this is a fault in keyward; please report it")
+        }
     }
 }
 

@@ -13,7 +13,8 @@ pub fn completions(args: CompletionsArgs) -> i32 {
 }
 
 pub fn man(args: ManArgs) -> i32 {
-    let written = std::fs::create_dir_all(&args.folder).and_then(|()| clap_mangen::generate_to(Cli::command(), &args.folder));
+    let written = std::fs::create_dir_all(&args.folder)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), &args.folder));
     match written {
         Ok(()) => 0,
         Err(error) => {

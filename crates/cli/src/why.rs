@@ -29,7 +29,11 @@ fn about_variable(args: &WhyArgs, block: &Block) -> Result<(), NoPlan> {
     let name = args.object.to_string_lossy();
     let ours = keyward_policy::plan::OUR_VARIABLES.map(|name| (name, std::ffi::OsString::new()));
     let decision = env::why(&policy, policy.trust.value, &name, &environment, &ours);
-    if args.json { say::answer_json(&decision) } else { say::answer(&decision.to_string()) }
+    if args.json {
+        say::answer_json(&decision)
+    } else {
+        say::answer(&decision.to_string())
+    }
     Ok(())
 }
 
@@ -43,7 +47,11 @@ fn about_path(args: &WhyArgs, act: Act, block: &Block) -> Result<(), NoPlan> {
     let typed = view::expand(Path::new(&args.object), &home);
     let path = real(&here::absolute(&plan.view.cwd, &typed), act, &plan);
     let decision = why::why(&plan, act, &path);
-    if args.json { say::answer_json(&decision) } else { say::answer(&decision.to_string()) }
+    if args.json {
+        say::answer_json(&decision)
+    } else {
+        say::answer(&decision.to_string())
+    }
     Ok(())
 }
 
@@ -51,10 +59,11 @@ fn about_path(args: &WhyArgs, act: Act, block: &Block) -> Result<(), NoPlan> {
 fn real(path: &Path, act: Act, plan: &keyward_policy::plan::Plan) -> PathBuf {
     if let (Act::Exec, false, Some(name)) = (act, path.exists(), path.file_name()) {
         let folders = plan.environment.vars.iter().find(|variable| variable.name == "PATH");
-        if let Some(env::Value::Ours(folders)) = folders.map(|variable| &variable.value) {
-            if let Some(found) = std::env::split_paths(folders).map(|folder| folder.join(name)).find(|path| path.exists()) {
-                return std::fs::canonicalize(&found).unwrap_or(found);
-            }
+        if let Some(env::Value::Ours(folders)) = folders.map(|variable| &variable.value)
+            && let Some(found) =
+                std::env::split_paths(folders).map(|folder| folder.join(name)).find(|path| path.exists())
+        {
+            return std::fs::canonicalize(&found).unwrap_or(found);
         }
     }
     for above in path.ancestors() {

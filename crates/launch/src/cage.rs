@@ -4,7 +4,7 @@
 //! the command is not started.
 
 use crate::init;
-use crate::prepare::{Act, MASK_FILE, MASK_FOLDER, Prepared, SHELL, Tree};
+use crate::prepare::{Act, MASK_FILE, MASK_FOLDER, Prepared, SHELL, TerminalSetup, Tree};
 use crate::wire::{self, Order, Report};
 use keyward_policy::plan::{Identity, Step};
 use keyward_sys::landlock::{self, Domain};
@@ -18,7 +18,7 @@ use std::ffi::CStr;
 /// A step that did not work, and where in its list.
 pub(crate) type Failure = (Step, u16, Errno);
 
-fn at(step: Step) -> impl Fn(Errno) -> Failure {
+pub(crate) fn at(step: Step) -> impl Fn(Errno) -> Failure {
     move |errno| (step, 0, errno)
 }
 
@@ -42,7 +42,8 @@ pub(crate) fn inhabit(mut prepared: Prepared, control: OwnedFd, launcher: OwnedF
     let ready = tied.map_err(at(Step::Namespaces)).and_then(|()| build(&prepared, &control));
     let started = ready.and_then(|(domain, pty)| start(&mut prepared, &control, domain, pty, caller_mask));
     match started {
-        Ok(command) => init::live(command, &control),
+        // The kernel ends the rest of the cage with us.
+        Ok(command) => init::live(command, &control, || ()),
         Err((step, index, errno)) => {
             wire::report(&control, Report::Failed { step, index, errno }, &[]);
             fork::exit_now(125)
@@ -51,7 +52,7 @@ pub(crate) fn inhabit(mut prepared: Prepared, control: OwnedFd, launcher: OwnedF
 }
 
 /// The cage's terminal: the side the launcher relays, and the side of the command.
-type Pty = Option<(OwnedFd, OwnedFd)>;
+pub(crate) type Pty = Option<(OwnedFd, OwnedFd)>;
 
 fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Domain, Pty), Failure> {
     let trees = take_identity(prepared, control).map_err(at(Step::Identity))?;
@@ -66,7 +67,7 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Domain, Pty), Failur
     let domain = landlock::prepare(prepared.landlock_abi, rules, prepared.scopes)
         .map_err(|_| (Step::Landlock, 0, Errno::OPNOTSUPP))?;
     let pty = match &prepared.terminal {
-        Some(setup) => Some(open_terminal(setup).map_err(at(Step::Terminal))?),
+        Some(setup) => Some(open_terminal(setup, c"/dev/pts/ptmx").map_err(at(Step::Terminal))?),
         None => None,
     };
     confine::new_session_keyring().map_err(at(Step::Keyring))?;
@@ -146,7 +147,9 @@ fn perform(act: &Act, trees: &[OwnedFd], shared_proc: Option<&OwnedFd>) -> Resul
         Act::Link { at, to } => rustix::fs::symlink(to.as_c_str(), at.as_c_str()),
         Act::Bind { tree, at, attributes, expect } => {
             match (tree, shared_proc) {
-                (Tree::Path(path), Some(proc)) if path.as_c_str() == BUILDING_SITE => mount::attach(proc, at)?,
+                (Tree::Path(path), Some(proc)) if path.as_c_str() == BUILDING_SITE => {
+                    mount::attach(proc, at)?
+                }
                 (Tree::Path(path), _) => mount::bind(path, at)?,
                 (Tree::Passed(place), _) => mount::attach(trees.get(*place).ok_or(Errno::BADF)?, at)?,
             }
@@ -184,8 +187,9 @@ fn is_what_was_looked_at(at: &CStr, expect: (u64, u64)) -> Result<(), Errno> {
     if (found.st_dev, found.st_ino) == expect { Ok(()) } else { Err(Errno::STALE) }
 }
 
-fn open_terminal(setup: &crate::prepare::TerminalSetup) -> Result<(OwnedFd, OwnedFd), Errno> {
-    let (main, peer) = terminal::open_pty(c"/dev/pts/ptmx")?;
+/// A PTY from the devpts instance at `ptmx`, set as the user's terminal is, as the controlling terminal of our session.
+pub(crate) fn open_terminal(setup: &TerminalSetup, ptmx: &CStr) -> Result<(OwnedFd, OwnedFd), Errno> {
+    let (main, peer) = terminal::open_pty(ptmx)?;
     terminal::apply(&peer, &setup.settings);
     if let Some(size) = setup.size {
         terminal::set_window_size(&peer, size);
@@ -195,7 +199,7 @@ fn open_terminal(setup: &crate::prepare::TerminalSetup) -> Result<(OwnedFd, Owne
 }
 
 /// Starts the command and gives up everything that only it needs.
-fn start(
+pub(crate) fn start(
     prepared: &mut Prepared,
     control: &OwnedFd,
     domain: Domain,
@@ -222,7 +226,12 @@ fn start(
 }
 
 /// In the command's own process: the last things given up, then exec. Returns only what went wrong.
-fn become_command(prepared: &Prepared, domain: Domain, pty: Option<&(OwnedFd, OwnedFd)>, caller_mask: &Set) -> Failure {
+fn become_command(
+    prepared: &Prepared,
+    domain: Domain,
+    pty: Option<&(OwnedFd, OwnedFd)>,
+    caller_mask: &Set,
+) -> Failure {
     match give_up_the_rest(prepared, domain, pty, caller_mask) {
         Ok(()) => execute(prepared),
         Err(failure) => failure,

@@ -13,21 +13,26 @@ pub(crate) struct Command {
     pub(crate) terminal: Option<OwnedFd>,
 }
 
-/// Lives until the command ends; then ends, and with it everything in the cage.
-pub(crate) fn live(command: Command, control: &OwnedFd) -> ! {
+/// Lives until the command ends or the launcher is gone; then does the `last` things and ends. As PID 1 of a cage, everything in it ends
+/// at the same moment.
+pub(crate) fn live(command: Command, control: &OwnedFd, last: impl Fn()) -> ! {
+    let end = |code: i32| -> ! {
+        last();
+        fork::exit_now(code)
+    };
     // The caller's pipes belong to the command alone: when it closes them, their other ends must see it.
     keyward_sys::confine::close_standard_streams();
-    let Ok(inbox) = Inbox::new(&Set::of(&[libc_signal::CHLD])) else { fork::exit_now(125) };
+    let Ok(inbox) = Inbox::new(&Set::of(&[libc_signal::CHLD])) else { end(125) };
     loop {
         while let Some((pid, change)) = fork::next_change() {
             if pid != command.process.pid {
                 continue;
             }
             match change {
-                Change::Ended(End::Exited(code)) => fork::exit_now(code),
+                Change::Ended(End::Exited(code)) => end(code),
                 Change::Ended(End::Signalled(signal)) => {
                     wire::report(control, Report::Killed { signal }, &[]);
-                    fork::exit_now(128 + signal);
+                    end(128 + signal);
                 }
                 Change::Stopped(signal) => wire::report(control, Report::Stopped { signal }, &[]),
             }
@@ -42,7 +47,7 @@ pub(crate) fn live(command: Command, control: &OwnedFd) -> ! {
             match wire::next_order(control) {
                 Some((order, _)) => obey(order, &command),
                 // The launcher is gone.
-                None => fork::exit_now(125),
+                None => end(125),
             }
         }
     }

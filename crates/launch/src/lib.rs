@@ -6,6 +6,7 @@
 
 mod cage;
 pub mod fault;
+mod guardian;
 mod init;
 pub mod look;
 pub mod prepare;
@@ -27,9 +28,7 @@ use supervise::{Finished, Screen, Watch};
 use wire::Order;
 
 /// Runs a prepared plan. Returns when nothing of the cage is left.
-///
-/// `caller_secrets` is called once the child has its own copy of the environment, so that nobody else keeps one.
-pub fn run(plan: &Plan, mut prepared: Prepared, mut forget: impl FnMut()) -> Result<Finished, Fault> {
+pub fn run(plan: &Plan, mut prepared: Prepared) -> Result<Finished, Fault> {
     let wanted = supervise::signals();
     let caller_mask = signal::block(&wanted);
     let fault = |step: Step| move |errno: Errno| Fault::new(step, "", errno);
@@ -37,6 +36,9 @@ pub fn run(plan: &Plan, mut prepared: Prepared, mut forget: impl FnMut()) -> Res
     let inbox = Inbox::new(&wanted).map_err(fault(Step::Session))?;
     let counted = count_output(plan, &mut prepared).map_err(fault(Step::Descriptors))?;
     let cage = match fork::fork_into(prepared.namespaces) {
+        Ok(Forked::Child) if prepared.scratch.is_some() => {
+            guardian::guard(prepared, theirs, ours, &caller_mask)
+        }
         Ok(Forked::Child) => cage::inhabit(prepared, theirs, ours, &caller_mask),
         Ok(Forked::Parent(cage)) => cage,
         Err(errno) => {
@@ -47,16 +49,15 @@ pub fn run(plan: &Plan, mut prepared: Prepared, mut forget: impl FnMut()) -> Res
     drop(theirs);
     prepared.envp.wipe();
     prepared.counted = [None, None];
-    forget();
     let screen = prepared.terminal.take().map(screen);
     let foreground = screen.as_ref().is_some_and(|(_, foreground)| *foreground);
-    if let Identity::MappedRoot { .. } = prepared.identity {
-        if let Err(fault) = map_for(&cage, &prepared, &ours) {
-            cage.signal(signal::KILL);
-            let _ = cage.wait();
-            signal::set_mask(&caller_mask);
-            return Err(fault);
-        }
+    if let Identity::MappedRoot { .. } = prepared.identity
+        && let Err(fault) = map_for(&cage, &prepared, &ours)
+    {
+        cage.signal(signal::KILL);
+        let _ = cage.wait();
+        signal::set_mask(&caller_mask);
+        return Err(fault);
     }
     let describe = |step: Step, index: u16| object(plan, &prepared, step, index);
     let finished = supervise::watch(Watch {
@@ -130,11 +131,13 @@ fn map_for(cage: &Process, prepared: &Prepared, control: &OwnedFd) -> Result<(),
     let identity = |errno: Errno| Fault::new(Step::Identity, "", errno);
     for (file, line) in [("uid_map", &prepared.maps[0]), ("gid_map", &prepared.maps[1])] {
         let path = format!("/proc/{pid}/{file}");
-        let file = rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).map_err(identity)?;
+        let file =
+            rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).map_err(identity)?;
         rustix::io::write(&file, line).map_err(identity)?;
     }
-    let namespace = rustix::fs::open(format!("/proc/{pid}/ns/user"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(identity)?;
+    let namespace =
+        rustix::fs::open(format!("/proc/{pid}/ns/user"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(identity)?;
     let mut trees = Vec::with_capacity(prepared.passed.len());
     for passed in &prepared.passed {
         let about = |errno: Errno| Fault::new(Step::Identity, passed.path.to_string_lossy(), errno);

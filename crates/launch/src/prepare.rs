@@ -2,7 +2,7 @@
 
 use crate::fault::Fault;
 use keyward_policy::env::Value;
-use keyward_policy::plan::{Cage, Identity, LimitKind, Keeper, Plan, Step};
+use keyward_policy::plan::{Cage, Identity, Keeper, LimitKind, Plan, Step};
 use keyward_policy::surface::{self, Answer, Test};
 use keyward_policy::view::{Entry, Shown, Source};
 use keyward_sys::confine::Limit;
@@ -27,17 +27,43 @@ pub enum Tree {
 
 /// One act while the view is built. Targets are relative to the new root, in which init stands.
 pub enum Act {
-    Directory { at: CString, mode: u32 },
-    File { at: CString },
-    Link { at: CString, to: CString },
-    Bind { tree: Tree, at: CString, attributes: Option<Attributes>, expect: Option<(u64, u64)> },
+    Directory {
+        at: CString,
+        mode: u32,
+    },
+    File {
+        at: CString,
+    },
+    Link {
+        at: CString,
+        to: CString,
+    },
+    Bind {
+        tree: Tree,
+        at: CString,
+        attributes: Option<Attributes>,
+        expect: Option<(u64, u64)>,
+    },
     /// Makes a folder of the root a mount of its own, so that it stays writable when the root no longer is.
-    Own { at: CString },
-    FreshProc { at: CString },
-    Terminals { at: CString },
+    Own {
+        at: CString,
+    },
+    FreshProc {
+        at: CString,
+    },
+    Terminals {
+        at: CString,
+    },
     /// Layers are attached first where they come as trees, and let go once the overlay holds them.
-    Overlay { at: CString, options: CString, layers: Option<[(usize, CString); 2]> },
-    Mask { at: CString, directory: bool },
+    Overlay {
+        at: CString,
+        options: CString,
+        layers: Option<[(usize, CString); 2]>,
+    },
+    Mask {
+        at: CString,
+        directory: bool,
+    },
 }
 
 /// A tree that the launcher opens itself, because init may not find the way to it.
@@ -73,6 +99,8 @@ pub struct Prepared {
     pub envp: Strings,
     pub landlock_abi: i32,
     pub landlock_rules: Vec<(PathBuf, Below)>,
+    /// In a cage without mounts: the folder that holds its HOME and TMPDIR.
+    pub scratch: Option<PathBuf>,
     pub scopes: Scopes,
     pub filter: seccomp::Filter,
     pub limits: Vec<Limit>,
@@ -146,7 +174,8 @@ pub fn prepare(plan: &Plan, environment: &[&[u8]], setup: Option<TerminalSetup>)
         shell_argv,
         envp: Strings::new(variables(plan, environment)?),
         landlock_abi: plan.landlock.abi,
-        landlock_rules: landlock_rules(plan),
+        landlock_rules: if spaces { landlock_rules(plan) } else { crate::guardian::landlock_rules(plan) },
+        scratch: plan.scratch.clone(),
         scopes: Scopes {
             signals: plan.landlock.scope_signals,
             abstract_sockets: plan.landlock.scope_abstract_sockets,
@@ -211,7 +240,9 @@ fn limits(plan: &Plan) -> Vec<Limit> {
             (LimitKind::Cpu(time), _) => limits.push(Limit::CpuSeconds(time.as_secs().max(1))),
             (LimitKind::Memory(bytes), Keeper::RlimitPerProcess) => limits.push(Limit::DataBytes(bytes)),
             // Init is one of them.
-            (LimitKind::Pids(count), Keeper::RlimitOfCage) => limits.push(Limit::Processes(count.saturating_add(1))),
+            (LimitKind::Pids(count), Keeper::RlimitOfCage) => {
+                limits.push(Limit::Processes(count.saturating_add(1)))
+            }
             (LimitKind::Pids(count), Keeper::RlimitPerProcess) => limits.push(Limit::Processes(count)),
             (LimitKind::OpenFiles(count), _) => limits.push(Limit::OpenFiles(count)),
             _ => {}
@@ -263,7 +294,14 @@ struct Acts<'a> {
 
 impl<'a> Acts<'a> {
     fn new(plan: &'a Plan) -> Self {
-        Acts { plan, shown: plan.view.shown(), acts: Vec::with_capacity(128), passed: Vec::new(), made: HashSet::new(), masks_made: false }
+        Acts {
+            plan,
+            shown: plan.view.shown(),
+            acts: Vec::with_capacity(128),
+            passed: Vec::new(),
+            made: HashSet::new(),
+            masks_made: false,
+        }
     }
 
     /// Makes the folders above a target, as far as they are on our own root.
@@ -328,7 +366,8 @@ impl<'a> Acts<'a> {
             }
             Shown::Link { to } => {
                 self.parents(target)?;
-                self.acts.push(Act::Link { at: below_root(target)?, to: c_string(Step::View, to.as_os_str())? });
+                self.acts
+                    .push(Act::Link { at: below_root(target)?, to: c_string(Step::View, to.as_os_str())? });
             }
             Shown::Device => {
                 self.parents(target)?;
@@ -365,7 +404,13 @@ impl<'a> Acts<'a> {
 
     /// A cache is an overlay: ours above, the user's below. Only one cage at a time may use a kept layer; any other gets one that
     /// is gone with the cage.
-    fn cache(&mut self, target: &Path, store: &Source, below: &Source, locks: &mut Vec<OwnedFd>) -> Result<(), Fault> {
+    fn cache(
+        &mut self,
+        target: &Path,
+        store: &Source,
+        below: &Source,
+        locks: &mut Vec<OwnedFd>,
+    ) -> Result<(), Fault> {
         make_folder(&store.path)?;
         self.folder(target, 0o755)?;
         let at = below_root(target)?;
@@ -378,7 +423,8 @@ impl<'a> Acts<'a> {
             return self.bind(target, below, true);
         }
         let mut layers = None;
-        let lower: PathBuf = if passes_trees { format!(".below-{number}").into() } else { below.path.clone() };
+        let lower: PathBuf =
+            if passes_trees { format!(".below-{number}").into() } else { below.path.clone() };
         let upper: PathBuf = match &lock {
             Some(_) => {
                 make_folder(&store.path.join("upper"))?;
@@ -387,7 +433,8 @@ impl<'a> Acts<'a> {
             }
             None => {
                 for name in [&private, &format!("{private}/upper"), &format!("{private}/work")] {
-                    self.acts.push(Act::Directory { at: c_string(Step::View, OsStr::new(name))?, mode: 0o700 });
+                    self.acts
+                        .push(Act::Directory { at: c_string(Step::View, OsStr::new(name))?, mode: 0o700 });
                 }
                 private.into()
             }
@@ -415,7 +462,11 @@ impl<'a> Acts<'a> {
         ]
         .concat();
         locks.extend(lock);
-        self.acts.push(Act::Overlay { at, options: c_string(Step::View, OsStr::from_bytes(&options))?, layers });
+        self.acts.push(Act::Overlay {
+            at,
+            options: c_string(Step::View, OsStr::from_bytes(&options))?,
+            layers,
+        });
         Ok(())
     }
 }
@@ -431,7 +482,8 @@ fn make_folder(path: &Path) -> Result<(), Fault> {
 
 fn lock_folder(path: &Path) -> Option<OwnedFd> {
     use rustix::fs::{FlockOperation, Mode, OFlags};
-    let folder = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let folder =
+        rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).ok()?;
     Some(folder)
 }

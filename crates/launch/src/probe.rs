@@ -20,7 +20,9 @@ pub fn probe(project: &Path) -> KernelFacts {
         user_namespace: attempt(USER, || map_self(ids)),
         mounts: attempt(MOUNT, || map_self(ids).and_then(|()| mounts())),
         fresh_proc: attempt(Namespaces { pid: true, ..MOUNT }, || map_self(ids).and_then(|()| fresh_proc())),
-        network_namespace: attempt(Namespaces { net: true, ..USER }, || map_self(ids).and_then(|()| network::loopback_up())),
+        network_namespace: attempt(Namespaces { net: true, ..USER }, || {
+            map_self(ids).and_then(|()| network::loopback_up())
+        }),
         landlock_abi: keyward_sys::landlock::abi(),
         seccomp: attempt(Namespaces::default(), || {
             confine::no_new_privileges()?;
@@ -137,7 +139,8 @@ fn waiting_process() -> Result<(Process, OwnedFd), Errno> {
 fn map_project(process: &Process, project: &Path) -> Result<(), Errno> {
     let pid = process.pid.as_raw_nonzero();
     for file in ["uid_map", "gid_map"] {
-        let file = rustix::fs::open(format!("/proc/{pid}/{file}"), OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let file =
+            rustix::fs::open(format!("/proc/{pid}/{file}"), OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
         rustix::io::write(&file, format!("0 {UNPRIVILEGED} 1\n").as_bytes())?;
     }
     let namespace =

@@ -63,7 +63,8 @@ impl Relay {
     pub(crate) fn ask<'a>(&'a self, polled: &mut Vec<PollFd<'a>>, screen: Option<&'a Screen>) {
         if let (Some(main), Some(screen)) = (&self.main, screen) {
             let reads = screen.raw && self.keyboard_open && self.pending.is_empty();
-            polled.push(PollFd::new(&screen.keyboard, if reads { PollFlags::IN } else { PollFlags::empty() }));
+            polled
+                .push(PollFd::new(&screen.keyboard, if reads { PollFlags::IN } else { PollFlags::empty() }));
             let writes = if self.pending.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
             polled.push(PollFd::new(main, PollFlags::IN | writes));
         }

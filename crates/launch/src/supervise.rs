@@ -132,10 +132,10 @@ pub(crate) fn watch(mut watch: Watch<'_>) -> Result<Finished, Fault> {
     let mut failed = None;
     let mut killed_by = None;
     let mut cut_short = None;
-    if watch.foreground {
-        if let Some(screen) = &mut watch.screen {
-            screen.enter_raw();
-        }
+    if watch.foreground
+        && let Some(screen) = &mut watch.screen
+    {
+        screen.enter_raw();
     }
     let mut channel_open = true;
     loop {
@@ -212,10 +212,10 @@ fn tell(watch: &Watch<'_>, order: Order) {
 
 fn pass_on(watch: &mut Watch<'_>, relay: &Relay, number: i32) {
     if number == Signal::WINCH.as_raw() {
-        if let (Some(screen), Some(main)) = (&watch.screen, relay.terminal()) {
-            if let Some(size) = terminal::window_size(screen.keyboard) {
-                terminal::set_window_size(main, size);
-            }
+        if let (Some(screen), Some(main)) = (&watch.screen, relay.terminal())
+            && let Some(size) = terminal::window_size(screen.keyboard)
+        {
+            terminal::set_window_size(main, size);
         }
         return;
     }
@@ -229,7 +229,8 @@ fn pass_on(watch: &mut Watch<'_>, relay: &Relay, number: i32) {
 /// The command was stopped.
 fn stopped(watch: &mut Watch<'_>, signal: i32) {
     let wants_terminal = signal == Signal::TTIN.as_raw() || signal == Signal::TTOU.as_raw();
-    let in_front = watch.screen.as_ref().is_some_and(|screen| terminal::are_we_in_foreground(screen.keyboard));
+    let in_front =
+        watch.screen.as_ref().is_some_and(|screen| terminal::are_we_in_foreground(screen.keyboard));
     if wants_terminal && in_front {
         come_to_front(watch);
         return;
@@ -247,10 +248,10 @@ fn rest(watch: &mut Watch<'_>, signal: i32) {
         screen.leave_raw();
     }
     signal::stop_own_group(signal);
-    if let (true, Some(screen)) = (was_raw, &mut watch.screen) {
-        if terminal::are_we_in_foreground(screen.keyboard) {
-            screen.enter_raw();
-        }
+    if let (true, Some(screen)) = (was_raw, &mut watch.screen)
+        && terminal::are_we_in_foreground(screen.keyboard)
+    {
+        screen.enter_raw();
     }
 }
 
@@ -279,4 +280,3 @@ pub(crate) fn standard(number: usize) -> BorrowedFd<'static> {
         _ => rustix::stdio::stderr(),
     }
 }
-

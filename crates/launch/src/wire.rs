@@ -66,7 +66,8 @@ impl Report {
     fn encode(self) -> [u8; 8] {
         match self {
             Report::Failed { step, index, errno } => {
-                let number = STEPS.iter().position(|&other| other == step).and_then(|place| u8::try_from(place).ok());
+                let number =
+                    STEPS.iter().position(|&other| other == step).and_then(|place| u8::try_from(place).ok());
                 pack(FAILED, number.unwrap_or(u8::MAX), index, errno.raw_os_error())
             }
             Report::Terminal => pack(TERMINAL, 0, 0, 0),

@@ -28,7 +28,15 @@ pub struct Event {
 pub enum What {
     Spawn(Box<Spawn>),
     End(End),
-    Refused { argv: Vec<String>, rule: String, fact: String },
+    Refused {
+        argv: Vec<String>,
+        rule: String,
+        fact: String,
+    },
+    /// The command was not started, or the launcher failed.
+    Fault {
+        fact: String,
+    },
 }
 
 /// A command is about to start.

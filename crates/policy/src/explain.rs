@@ -104,7 +104,13 @@ fn files(text: &mut String, plan: &Plan, everything: bool) {
     for entry in &plan.view.entries {
         let detail = matches!(entry.shown, Shown::Link { .. } | Shown::Device | Shown::Terminals);
         if everything || !detail {
-            let _ = writeln!(text, "  {:<8} {:<32} {}", access(entry), visible(entry.target.as_os_str()), reason(entry));
+            let _ = writeln!(
+                text,
+                "  {:<8} {:<32} {}",
+                access(entry),
+                visible(entry.target.as_os_str()),
+                reason(entry)
+            );
         }
     }
 }
@@ -164,14 +170,19 @@ pub fn limit_lines(plan: &Plan) -> Vec<LimitLine<'_>> {
     };
     let worded = plan.limits.iter().map(|limit| (limit, line(limit)));
     worded
-        .map(|(limit, (name, value))| LimitLine { name, value, keeper: limit.keeper.text(), origin: &limit.origin })
+        .map(|(limit, (name, value))| LimitLine {
+            name,
+            value,
+            keeper: limit.keeper.text(),
+            origin: &limit.origin,
+        })
         .collect()
 }
 
 /// Bytes for people: the largest unit that divides them.
 pub fn size(bytes: u64) -> String {
     for (unit, name) in [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
-        if bytes >= unit && bytes % unit == 0 {
+        if bytes >= unit && bytes.is_multiple_of(unit) {
             return format!("{} {name}", bytes / unit);
         }
     }

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 pub enum Fact {
     Holds,
     /// It was tried and refused; `why` is the kernel's word for it.
-    Refused { why: String },
+    Refused {
+        why: String,
+    },
 }
 
 impl Fact {

@@ -6,18 +6,18 @@
 
 pub mod config;
 pub mod env;
-pub mod registry;
 pub mod event;
+pub mod explain;
 pub mod facts;
+pub mod outcome;
 pub mod plan;
 pub mod promise;
+pub mod registry;
 pub mod request;
+pub mod settings;
 pub mod surface;
 pub mod text;
 pub mod toolchains;
 pub mod view;
-pub mod explain;
-pub mod outcome;
 pub mod why;
-pub mod settings;
 pub mod words;

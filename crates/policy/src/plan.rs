@@ -69,6 +69,9 @@ pub struct Plan {
     #[serde(skip)]
     pub surface: Surroundings,
     pub limits: Vec<Limit>,
+    /// The folder with HOME and TMPDIR, in a cage that has no mounts.
+    #[serde(serialize_with = "crate::text::optional_path")]
+    pub scratch: Option<PathBuf>,
     /// Which of descriptors 0 to 2 lead to the cage's own terminal.
     pub terminal: [bool; 3],
     /// Steps in the order in which they are done.
@@ -186,11 +189,15 @@ impl Refusal {
 /// Decides.
 pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result<Plan, Refusal> {
     if request.argv.first().is_none_or(|program| program.is_empty()) {
-        return Err(Refusal::usage("no command was given".into(), "put it behind `--`, as in `keyward run -- make test`"));
+        return Err(Refusal::usage(
+            "no command was given".into(),
+            "put it behind `--`, as in `keyward run -- make test`",
+        ));
     }
     credentials_are_for_this_class(policy)?;
     let cage = cage(facts);
-    let own_network = policy.net.value == NetMode::None && cage != Cage::Landlock && facts.kernel.network_namespace.holds();
+    let own_network =
+        policy.net.value == NetMode::None && cage != Cage::Landlock && facts.kernel.network_namespace.holds();
     let identity = identity(request, facts, cage);
     let landlock = landlock(facts, own_network, cage);
 
@@ -220,6 +227,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         floor: policy.floor.clone(),
         limits: limits(policy, facts, identity, cage),
         steps: steps(cage, own_network, request.caller.terminals),
+        scratch: (cage == Cage::Landlock).then(|| request.caller.scratch.clone()),
         terminal: request.caller.terminals,
         net: policy.net.clone(),
         cage,
@@ -323,15 +331,21 @@ fn promises(
         }
         Promise::Project => gone("read-only: without mounts it cannot be protected".into()),
         Promise::PrivateTmp if spaces => wall("mount namespace"),
-        Promise::PrivateTmp => gone("/tmp and /dev/shm are closed, not private; TMPDIR leads to a folder of its own".into()),
+        Promise::PrivateTmp => {
+            gone("/tmp and /dev/shm are closed, not private; TMPDIR leads to a folder of its own".into())
+        }
         Promise::Network if policy.net.value == NetMode::Open => {
             Held::Waived { by: format!("net.mode = \"open\" ({})", policy.net.origin) }
         }
         Promise::Network if own_network => wall("network namespace with only its own loopback"),
         Promise::Network => wall("no inet socket at all, by seccomp"),
         Promise::Sockets if spaces && own_network => wall("mount and network namespace"),
-        Promise::Sockets if landlock.scope_abstract_sockets && spaces => wall("mount namespace, Landlock scope"),
-        Promise::Sockets if landlock.scope_abstract_sockets => wall("Landlock scope, no unix socket by seccomp"),
+        Promise::Sockets if landlock.scope_abstract_sockets && spaces => {
+            wall("mount namespace, Landlock scope")
+        }
+        Promise::Sockets if landlock.scope_abstract_sockets => {
+            wall("Landlock scope, no unix socket by seccomp")
+        }
         Promise::Sockets => gone(no_scopes()),
         Promise::Signals if spaces => wall("pid namespace"),
         Promise::Signals if landlock.scope_signals => wall("Landlock scope"),
@@ -347,8 +361,12 @@ fn promises(
         },
         Promise::Privileges => match identity {
             Identity::Caller => wall("no capability, no_new_privs"),
-            Identity::MappedRoot { .. } => wall("root inside is an unprivileged user outside; no capability, no_new_privs"),
-            Identity::BareRoot => wall("uid 0 without any capability, no_new_privs; owners cannot be mapped here"),
+            Identity::MappedRoot { .. } => {
+                wall("root inside is an unprivileged user outside; no capability, no_new_privs")
+            }
+            Identity::BareRoot => {
+                wall("uid 0 without any capability, no_new_privs; owners cannot be mapped here")
+            }
         },
         Promise::Sysctl if spaces => wall("/proc is mounted read-only"),
         Promise::Sysctl if has_landlock => wall("Landlock domain"),
@@ -357,7 +375,9 @@ fn promises(
         Promise::Death if landlock.scope_signals => wall("a guardian outside the domain"),
         Promise::Death => gone(no_scopes()),
         Promise::SecondWall if has_landlock && spaces => wall("Landlock domain"),
-        Promise::SecondWall if has_landlock => gone("Landlock is the first wall here; there is no second".into()),
+        Promise::SecondWall if has_landlock => {
+            gone("Landlock is the first wall here; there is no second".into())
+        }
         Promise::SecondWall => gone(no_landlock()),
     };
     Promise::ALL.iter().map(|&promise| Kept { promise, held: held(promise) }).collect()
@@ -371,9 +391,9 @@ fn floor_holds(policy: &Policy, promises: &[Kept]) -> Result<(), Refusal> {
     });
     let Some((promise, because)) = missing else { return Ok(()) };
     let weaker_is_enough = floor == Floor::Full
-        && promises.iter().all(|kept| {
-            !matches!(kept.held, Held::Gone { .. }) || kept.promise.may_fall(Floor::Landlock)
-        });
+        && promises
+            .iter()
+            .all(|kept| !matches!(kept.held, Held::Gone { .. }) || kept.promise.may_fall(Floor::Landlock));
     Err(Refusal {
         kind: RefusalKind::Floor,
         rule: format!("floor = \"{floor}\" ({})", policy.floor.origin),

@@ -108,7 +108,11 @@ impl Promise {
             Floor::Full => false,
             Floor::Landlock => matches!(
                 self,
-                Promise::CommandLines | Promise::Project | Promise::PrivateTmp | Promise::Ipc | Promise::SecondWall
+                Promise::CommandLines
+                    | Promise::Project
+                    | Promise::PrivateTmp
+                    | Promise::Ipc
+                    | Promise::SecondWall
             ),
         }
     }

@@ -105,7 +105,12 @@ pub const RULES: &[Rule] = &[
         Answer::Perm,
         "as for open",
     ),
-    tested(&["ioctl"], &[Test::Is { arg: 1, value: TIOCSTI }], Answer::Perm, "types into the terminal of others"),
+    tested(
+        &["ioctl"],
+        &[Test::Is { arg: 1, value: TIOCSTI }],
+        Answer::Perm,
+        "types into the terminal of others",
+    ),
     tested(&["ioctl"], &[Test::Is { arg: 1, value: TIOCLINUX }], Answer::Perm, "pastes into the console"),
     tested(
         &["clone"],
@@ -113,19 +118,35 @@ pub const RULES: &[Rule] = &[
         Answer::Perm,
         "namespaces inside give capabilities and with them a large part of the kernel",
     ),
-    rule(&["clone3"], Answer::NoSys, "its flags lie in memory where a filter cannot see them; programs fall back to clone"),
+    rule(
+        &["clone3"],
+        Answer::NoSys,
+        "its flags lie in memory where a filter cannot see them; programs fall back to clone",
+    ),
     tested(&["unshare"], &[Test::Has { arg: 0, bits: NEW_NAMESPACES }], Answer::Perm, "as for clone"),
     rule(&["setns"], Answer::Perm, "enters namespaces of others"),
-    rule(&["openat2"], Answer::NoSys, "its mode lies in memory where a filter cannot see a set-uid bit; programs fall back to openat"),
+    rule(
+        &["openat2"],
+        Answer::NoSys,
+        "its mode lies in memory where a filter cannot see a set-uid bit; programs fall back to openat",
+    ),
     Rule {
         only: Some(Only::NoUnix),
-        ..tested(&["socket"], &[Test::Is { arg: 0, value: AF_UNIX }], Answer::Family,
-            "sockets with a path (ssh-agent, docker, D-Bus) stay reachable where no mount hides them; pairs still work")
+        ..tested(
+            &["socket"],
+            &[Test::Is { arg: 0, value: AF_UNIX }],
+            Answer::Family,
+            "sockets with a path (ssh-agent, docker, D-Bus) stay reachable where no mount hides them; pairs still work",
+        )
     },
     Rule {
         only: Some(Only::NoInet),
-        ..tested(&["socket"], &[Test::IsNone { arg: 0, values: &[AF_UNIX, AF_NETLINK] }], Answer::Family,
-            "without a network namespace, no network means no inet socket at all")
+        ..tested(
+            &["socket"],
+            &[Test::IsNone { arg: 0, values: &[AF_UNIX, AF_NETLINK] }],
+            Answer::Family,
+            "without a network namespace, no network means no inet socket at all",
+        )
     },
     tested(
         &["socket"],
@@ -144,10 +165,30 @@ pub const RULES: &[Rule] = &[
     tested(&["fchmodat", "fchmodat2"], &[Test::Has { arg: 2, bits: SET_UID }], Answer::Perm, "as for open"),
     tested(&["creat", "mknod"], &[Test::Has { arg: 1, bits: SET_UID }], Answer::Perm, "as for open"),
     tested(&["mknodat"], &[Test::Has { arg: 2, bits: SET_UID }], Answer::Perm, "as for open"),
-    for_root(tested(&["chmod", "fchmod"], &[Test::Has { arg: 1, bits: SET_GID }], Answer::Perm, "a set-gid file of root's group")),
-    for_root(tested(&["fchmodat", "fchmodat2"], &[Test::Has { arg: 2, bits: SET_GID }], Answer::Perm, "a set-gid file of root's group")),
-    for_root(tested(&["creat", "mknod"], &[Test::Has { arg: 1, bits: SET_GID }], Answer::Perm, "a set-gid file of root's group")),
-    for_root(tested(&["mknodat"], &[Test::Has { arg: 2, bits: SET_GID }], Answer::Perm, "a set-gid file of root's group")),
+    for_root(tested(
+        &["chmod", "fchmod"],
+        &[Test::Has { arg: 1, bits: SET_GID }],
+        Answer::Perm,
+        "a set-gid file of root's group",
+    )),
+    for_root(tested(
+        &["fchmodat", "fchmodat2"],
+        &[Test::Has { arg: 2, bits: SET_GID }],
+        Answer::Perm,
+        "a set-gid file of root's group",
+    )),
+    for_root(tested(
+        &["creat", "mknod"],
+        &[Test::Has { arg: 1, bits: SET_GID }],
+        Answer::Perm,
+        "a set-gid file of root's group",
+    )),
+    for_root(tested(
+        &["mknodat"],
+        &[Test::Has { arg: 2, bits: SET_GID }],
+        Answer::Perm,
+        "a set-gid file of root's group",
+    )),
     for_root(tested(
         &["open"],
         &[Test::Has { arg: 1, bits: CREATES }, Test::Has { arg: 2, bits: SET_GID }],
@@ -162,30 +203,65 @@ pub const RULES: &[Rule] = &[
     )),
     Rule {
         lifted_by: Some(Allowance::Ptrace),
-        ..rule(&["ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd", "process_madvise"], Answer::Perm,
-            "reads and changes other processes; `allow = [\"ptrace\"]` opens it for debuggers and LeakSanitizer")
+        ..rule(
+            &["ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd", "process_madvise"],
+            Answer::Perm,
+            "reads and changes other processes; `allow = [\"ptrace\"]` opens it for debuggers and LeakSanitizer",
+        )
     },
     rule(&["keyctl", "add_key", "request_key"], Answer::Perm, "keys of the user's other sessions"),
-    rule(&["io_uring_setup", "io_uring_enter", "io_uring_register"], Answer::NoSys, "does what it likes behind the filter's back"),
+    rule(
+        &["io_uring_setup", "io_uring_enter", "io_uring_register"],
+        Answer::NoSys,
+        "does what it likes behind the filter's back",
+    ),
     rule(&["bpf", "perf_event_open", "userfaultfd"], Answer::Perm, "a favourite of kernel exploits"),
     rule(
         &[
-            "mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick",
+            "mount",
+            "umount2",
+            "pivot_root",
+            "chroot",
+            "open_tree",
+            "move_mount",
+            "fsopen",
+            "fsconfig",
+            "fsmount",
+            "fspick",
             "mount_setattr",
         ],
         Answer::Perm,
         "the view is made by us and stays as it is",
     ),
     rule(&["open_by_handle_at", "name_to_handle_at"], Answer::Perm, "opens files by number, past every path"),
-    rule(&["init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load"], Answer::Perm, "changes the kernel"),
     rule(
-        &["reboot", "swapon", "swapoff", "acct", "quotactl", "quotactl_fd", "syslog", "vhangup", "sethostname", "setdomainname"],
+        &["init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load"],
+        Answer::Perm,
+        "changes the kernel",
+    ),
+    rule(
+        &[
+            "reboot",
+            "swapon",
+            "swapoff",
+            "acct",
+            "quotactl",
+            "quotactl_fd",
+            "syslog",
+            "vhangup",
+            "sethostname",
+            "setdomainname",
+        ],
         Answer::Perm,
         "administers the machine",
     ),
     rule(&["settimeofday", "clock_settime", "clock_adjtime", "adjtimex"], Answer::Perm, "sets the clock"),
     rule(&["iopl", "ioperm", "modify_ldt"], Answer::Perm, "talks to the hardware"),
-    rule(&["fanotify_init", "lookup_dcookie", "nfsservctl", "uselib", "ustat", "sysfs", "_sysctl"], Answer::Perm, "old or for administrators"),
+    rule(
+        &["fanotify_init", "lookup_dcookie", "nfsservctl", "uselib", "ustat", "sysfs", "_sysctl"],
+        Answer::Perm,
+        "old or for administrators",
+    ),
     rule(&["memfd_secret"], Answer::NoSys, "keeps the whole machine from hibernating"),
     tested(
         &["personality"],

@@ -15,7 +15,8 @@ pub fn visible(text: &OsStr) -> String {
 
 /// Neither control characters nor marks that change the direction of writing.
 fn is_plain(c: char) -> bool {
-    !c.is_control() && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    !c.is_control()
+        && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 pub(crate) fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {

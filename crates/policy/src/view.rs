@@ -116,20 +116,60 @@ pub struct View {
 
 /// System directories that appear read-only.
 const SYSTEM: &[&str] = &[
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store", "/gnu/store", "/snap",
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/etc",
+    "/opt",
+    "/nix/store",
+    "/gnu/store",
+    "/snap",
     // What programs count processors by.
     "/sys/devices/system/cpu",
 ];
 
 /// What is secret in there. Hidden when the caller could read it.
 const SYSTEM_SECRETS: &[&str] = &[
-    "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/security/opasswd",
-    "/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ed25519_key", "/etc/ssh/ssh_host_dsa_key",
-    "/etc/ssl/private", "/etc/pki/tls/private", "/etc/letsencrypt", "/etc/krb5.keytab", "/etc/wireguard", "/etc/openvpn",
-    "/etc/ipsec.secrets", "/etc/ppp/chap-secrets", "/etc/NetworkManager/system-connections", "/etc/wpa_supplicant",
-    "/etc/kubernetes", "/etc/rancher", "/etc/docker", "/etc/containerd", "/etc/credstore", "/etc/credstore.encrypted",
-    "/etc/keyward", "/etc/boto.cfg", "/etc/aws", "/etc/vault.d",
-    "/etc/msmtprc", "/etc/fetchmailrc", "/etc/mysql/debian.cnf", "/etc/apt/auth.conf", "/etc/apt/auth.conf.d",
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/security/opasswd",
+    "/etc/ssh/ssh_host_rsa_key",
+    "/etc/ssh/ssh_host_ecdsa_key",
+    "/etc/ssh/ssh_host_ed25519_key",
+    "/etc/ssh/ssh_host_dsa_key",
+    "/etc/ssl/private",
+    "/etc/pki/tls/private",
+    "/etc/letsencrypt",
+    "/etc/krb5.keytab",
+    "/etc/wireguard",
+    "/etc/openvpn",
+    "/etc/ipsec.secrets",
+    "/etc/ppp/chap-secrets",
+    "/etc/NetworkManager/system-connections",
+    "/etc/wpa_supplicant",
+    "/etc/kubernetes",
+    "/etc/rancher",
+    "/etc/docker",
+    "/etc/containerd",
+    "/etc/credstore",
+    "/etc/credstore.encrypted",
+    "/etc/keyward",
+    "/etc/boto.cfg",
+    "/etc/aws",
+    "/etc/vault.d",
+    "/etc/msmtprc",
+    "/etc/fetchmailrc",
+    "/etc/mysql/debian.cnf",
+    "/etc/apt/auth.conf",
+    "/etc/apt/auth.conf.d",
 ];
 
 /// Devices that every program expects.
@@ -145,11 +185,25 @@ const DEVICE_LINKS: &[(&str, &str)] = &[
 
 /// Folders that many share: standing in one of them does not make it a project.
 const SHARED_PLACES: &[&str] = &[
-    "/", "/tmp", "/var", "/var/tmp", "/dev/shm", "/run", "/home", "/root", "/usr", "/usr/local", "/opt", "/srv", "/mnt", "/media",
+    "/",
+    "/tmp",
+    "/var",
+    "/var/tmp",
+    "/dev/shm",
+    "/run",
+    "/home",
+    "/root",
+    "/usr",
+    "/usr/local",
+    "/opt",
+    "/srv",
+    "/mnt",
+    "/media",
 ];
 
 /// Below these nothing is ever a project.
-const NEVER_PROJECTS: &[&str] = &["/etc", "/proc", "/sys", "/dev", "/boot", "/bin", "/sbin", "/lib", "/lib64", "/usr/bin", "/usr/lib"];
+const NEVER_PROJECTS: &[&str] =
+    &["/etc", "/proc", "/sys", "/dev", "/boot", "/bin", "/sbin", "/lib", "/lib64", "/usr/bin", "/usr/lib"];
 
 /// A path the plan wants to know about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,7 +230,10 @@ fn search_path<'a>(request: &'a Request<'_>) -> impl Iterator<Item = &'a Path> {
         .filter(|path| path.is_absolute())
 }
 
-fn hide_targets<'a>(policy: &'a Policy, request: &'a Request<'_>) -> impl Iterator<Item = (PathBuf, &'a Origin)> {
+fn hide_targets<'a>(
+    policy: &'a Policy,
+    request: &'a Request<'_>,
+) -> impl Iterator<Item = (PathBuf, &'a Origin)> {
     policy
         .files
         .hide
@@ -272,7 +329,8 @@ impl Builder<'_> {
 impl View {
     /// The entries that show something, without the masks behind them.
     pub fn shown(&self) -> &[Entry] {
-        let masks = self.entries.iter().rev().take_while(|entry| matches!(entry.shown, Shown::Hidden { .. })).count();
+        let masks =
+            self.entries.iter().rev().take_while(|entry| matches!(entry.shown, Shown::Hidden { .. })).count();
         &self.entries[..self.entries.len() - masks]
     }
 }
@@ -373,10 +431,11 @@ fn toolchains(builder: &mut Builder<'_>, request: &Request<'_>) {
             }
         } else if !is_shared_place(entry) && entry != home {
             // Some other folder of programs; the folder itself, and nothing beside it.
-            if let Some(fact) = builder.paths.existing(entry).cloned() {
-                if fact.kind == Kind::Directory && !builder.shows_host(&fact.real) {
-                    builder.grant(entry, &fact, false, "search path", &Origin::Builtin);
-                }
+            if let Some(fact) = builder.paths.existing(entry).cloned()
+                && fact.kind == Kind::Directory
+                && !builder.shows_host(&fact.real)
+            {
+                builder.grant(entry, &fact, false, "search path", &Origin::Builtin);
             }
         }
     }
@@ -415,7 +474,9 @@ fn project(
 ) -> Result<Option<PathBuf>, Refusal> {
     let project = &request.project;
     if real_home.starts_with(project) {
-        builder.notes.push("this is your HOME, not a project: the command sees an empty HOME of its own".into());
+        builder
+            .notes
+            .push("this is your HOME, not a project: the command sees an empty HOME of its own".into());
         return Ok(None);
     }
     if is_shared_place(project) || NEVER_PROJECTS.iter().any(|place| project.starts_with(place)) {
@@ -486,7 +547,12 @@ fn hide(builder: &mut Builder<'_>, policy: &Policy, request: &Request<'_>, facts
             continue;
         }
         let directory = fact.kind == Kind::Directory;
-        let entry = Entry { target: fact.real.clone(), shown: Shown::Hidden { directory }, rule, origin: origin.clone() };
+        let entry = Entry {
+            target: fact.real.clone(),
+            shown: Shown::Hidden { directory },
+            rule,
+            origin: origin.clone(),
+        };
         builder.entries.push(entry);
     }
 }

@@ -43,9 +43,10 @@ pub fn why(plan: &Plan, act: Act, path: &Path) -> Decision {
         Some(Shown::Private { .. }) if entry.is_some_and(|entry| entry.target == path) => {
             (true, "it is a folder of the cage's own, empty at the start and gone with the cage")
         }
-        Some(Shown::Private { .. }) => {
-            (act == Act::Write, "the host's file is not there; the place is the cage's own, empty at the start")
-        }
+        Some(Shown::Private { .. }) => (
+            act == Act::Write,
+            "the host's file is not there; the place is the cage's own, empty at the start",
+        ),
         Some(Shown::FreshProc | Shown::SharedProc) => (act == Act::Read, "/proc is read-only"),
         Some(Shown::Device) => (act != Act::Exec, "it is a device"),
         Some(Shown::Terminals) => (act != Act::Exec, "it holds the cage's own terminals"),
@@ -65,9 +66,12 @@ pub fn why(plan: &Plan, act: Act, path: &Path) -> Decision {
 
 /// The last mask above the path, or else the nearest entry.
 fn decisive<'a>(plan: &'a Plan, path: &Path) -> Option<&'a Entry> {
-    let masked = plan.view.entries.iter().rev().find(|entry| {
-        matches!(entry.shown, Shown::Hidden { .. }) && path.starts_with(&entry.target)
-    });
+    let masked = plan
+        .view
+        .entries
+        .iter()
+        .rev()
+        .find(|entry| matches!(entry.shown, Shown::Hidden { .. }) && path.starts_with(&entry.target));
     masked.or_else(|| covering(&plan.view.entries, path))
 }
 
@@ -78,7 +82,10 @@ fn remedy(entry: Option<&Entry>, act: Act, path: &Path) -> Option<String> {
             Origin::Builtin => None,
             origin => Some(format!("take it out of files.hide ({origin})")),
         },
-        Some(Entry { shown: Shown::FreshProc | Shown::SharedProc | Shown::Device | Shown::Terminals, .. }) => None,
+        Some(Entry {
+            shown: Shown::FreshProc | Shown::SharedProc | Shown::Device | Shown::Terminals,
+            ..
+        }) => None,
         _ if act == Act::Write => Some(format!("`--write {path}`, or `files.write = [\"{path}\"]`")),
         _ => Some(format!("`--read {path}`, or `files.read = [\"{path}\"]`")),
     }

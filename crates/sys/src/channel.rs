@@ -4,8 +4,8 @@ use crate::Errno;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{IoSlice, IoSliceMut};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 use std::mem::MaybeUninit;
 

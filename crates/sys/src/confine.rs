@@ -34,7 +34,8 @@ pub fn no_new_privileges() -> Result<(), Errno> {
 pub fn new_session_keyring() -> Result<(), Errno> {
     const KEYCTL_JOIN_SESSION_KEYRING: libc::c_int = 1;
     // SAFETY: a null name asks for an anonymous keyring; no memory is passed.
-    let result = unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, std::ptr::null::<u8>()) };
+    let result =
+        unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, std::ptr::null::<u8>()) };
     match checked(result) {
         // A kernel without keyrings has nothing to leak through them.
         Ok(_) | Err(Errno::NOSYS) => Ok(()),

@@ -53,7 +53,10 @@ impl Block {
     pub fn entries(&self) -> Vec<&[u8]> {
         // SAFETY: pointer and length were measured in `take`; the strings live as long as the process, and writing to them takes
         // `&mut self`, so no slice that was handed out is alive then.
-        self.entries.iter().map(|&(start, length)| unsafe { std::slice::from_raw_parts(start, length) }).collect()
+        self.entries
+            .iter()
+            .map(|&(start, length)| unsafe { std::slice::from_raw_parts(start, length) })
+            .collect()
     }
 
     /// Overwrites the values, but for those at the positions in `keep`. The names stay, so that they can still be told.

@@ -1,8 +1,8 @@
 //! The Landlock domain: a second wall that repeats the file and scope rules of the view.
 
 use landlock::{
-    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
-    RulesetCreatedAttr, RulesetError, Scope,
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
 use std::path::Path;
 
@@ -63,7 +63,8 @@ pub fn prepare<'a>(
     let abi = known(abi);
     let all = AccessFs::from_all(abi);
     let read = AccessFs::from_read(abi);
-    let mut ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(all)?;
+    let mut ruleset =
+        Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(all)?;
     let mut scope: BitFlags<Scope> = BitFlags::EMPTY;
     if scopes.signals {
         scope |= Scope::Signal;

@@ -32,7 +32,8 @@ pub fn write_to_number(number: i32, bytes: &[u8]) -> Result<(), Errno> {
     let mut rest = bytes;
     while !rest.is_empty() {
         // SAFETY: `rest` is a live buffer of the length we pass; a number that is not open gives EBADF.
-        let written = checked(unsafe { libc::write(number, rest.as_ptr().cast(), rest.len()) } as libc::c_long)?;
+        let written =
+            checked(unsafe { libc::write(number, rest.as_ptr().cast(), rest.len()) } as libc::c_long)?;
         rest = rest.get(usize::try_from(written).unwrap_or(0)..).unwrap_or(&[]);
     }
     Ok(())

@@ -99,7 +99,8 @@ pub fn read_only_here(target: &CStr) -> Result<(), Errno> {
 
 /// A detached copy of a tree, to be attached elsewhere.
 pub fn open_tree(path: &CStr) -> Result<OwnedFd, Errno> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    let flags =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     rustix::mount::open_tree(CWD, path, flags)
 }
 

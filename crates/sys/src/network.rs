@@ -6,7 +6,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 /// Brings `lo` up in the network namespace we are in.
 pub fn loopback_up() -> Result<(), Errno> {
-    let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    let socket =
+        rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     // SAFETY: an all-zero ifreq is a valid value of this plain C struct.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (slot, byte) in request.ifr_name.iter_mut().zip(b"lo") {

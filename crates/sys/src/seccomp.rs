@@ -95,7 +95,8 @@ impl Filter {
             filter: self.0.as_ptr().cast_mut(),
         };
         // SAFETY: `program` points to `len` instructions that live until the call returns; the kernel copies them.
-        let result = unsafe { libc::syscall(libc::SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &raw const program) };
+        let result =
+            unsafe { libc::syscall(libc::SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &raw const program) };
         checked(result).map(drop)
     }
 }

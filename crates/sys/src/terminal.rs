@@ -17,9 +17,16 @@ pub fn open_pty(ptmx: &CStr) -> Result<(OwnedFd, OwnedFd), Errno> {
     // SAFETY: TIOCSPTLCK reads one int, which lives until the call returns.
     checked(unsafe { libc::ioctl(main.as_raw_fd(), libc::TIOCSPTLCK as _, &raw const unlocked) }.into())?;
     // SAFETY: TIOCGPTPEER takes open flags by value and returns a new descriptor.
-    let peer = checked(unsafe {
-        libc::ioctl(main.as_raw_fd(), libc::TIOCGPTPEER as _, libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC)
-    }.into())?;
+    let peer = checked(
+        unsafe {
+            libc::ioctl(
+                main.as_raw_fd(),
+                libc::TIOCGPTPEER as _,
+                libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC,
+            )
+        }
+        .into(),
+    )?;
     let number = i32::try_from(peer).map_err(|_| Errno::BADF)?;
     // SAFETY: the kernel has just made this descriptor for us.
     let peer = unsafe { <OwnedFd as rustix::fd::FromRawFd>::from_raw_fd(number) };
@@ -70,4 +77,11 @@ pub fn raw(settings: &Settings) -> Settings {
     let mut copy = settings.0.clone();
     copy.make_raw();
     Settings(copy)
+}
+
+/// The path of the other side of a PTY.
+pub fn name(main: impl AsFd) -> Option<std::path::PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    let name = rustix::pty::ptsname(main, Vec::new()).ok()?;
+    Some(std::ffi::OsStr::from_bytes(name.as_bytes()).into())
 }

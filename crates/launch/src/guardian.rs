@@ -1,0 +1,162 @@
+//! The cage where namespaces are refused: Landlock and seccomp around the command, and a guardian outside the domain.
+//!
+//! The guardian is a process of its own between launcher and command. It outlives the launcher by the moment it needs to kill every
+//! descendant: as their subreaper it becomes the parent of each orphan, and the domain keeps them from signalling it.
+
+use crate::cage::{self, Failure, Pty, at};
+use crate::init;
+use crate::prepare::Prepared;
+use crate::wire::{self, Report};
+use keyward_policy::plan::{Plan, Step};
+use keyward_policy::view::Shown;
+use keyward_sys::landlock::{self, Below, Domain};
+use keyward_sys::signal::Set;
+use keyward_sys::{Errno, channel, confine, environ, fork, signal};
+use rustix::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// The life of the guardian.
+pub(crate) fn guard(mut prepared: Prepared, control: OwnedFd, launcher: OwnedFd, caller_mask: &Set) -> ! {
+    drop(launcher);
+    signal::block(&Set::all());
+    environ::set_title(c"keyward:guard");
+    let Ok(control) = confine::keep_only(control) else { fork::exit_now(125) };
+    if channel::peer_is_gone(&control) {
+        fork::exit_now(125);
+    }
+    let scratch = prepared.scratch.clone().unwrap_or_default();
+    let ready = build(&prepared, &scratch);
+    let started =
+        ready.and_then(|(domain, pty)| cage::start(&mut prepared, &control, domain, pty, caller_mask));
+    match started {
+        Ok(command) => init::live(command, &control, || {
+            kill_descendants();
+            remove(&scratch);
+        }),
+        Err((step, index, errno)) => {
+            remove(&scratch);
+            wire::report(&control, Report::Failed { step, index, errno }, &[]);
+            fork::exit_now(125)
+        }
+    }
+}
+
+fn build(prepared: &Prepared, scratch: &Path) -> Result<(Domain, Pty), Failure> {
+    confine::become_subreaper().map_err(at(Step::Guardian))?;
+    confine::become_opaque().map_err(at(Step::Guardian))?;
+    make_scratch(scratch).map_err(at(Step::Guardian))?;
+    confine::new_session().map_err(at(Step::Session))?;
+    let pty = match &prepared.terminal {
+        Some(setup) => Some(cage::open_terminal(setup, c"/dev/ptmx").map_err(at(Step::Terminal))?),
+        None => None,
+    };
+    // The command's own terminal, and no other one of the user's.
+    let own_terminal = pty.as_ref().and_then(|(main, _)| keyward_sys::terminal::name(main));
+    let rules = prepared.landlock_rules.iter().map(|(path, below)| (path.as_path(), *below));
+    let rules = rules.chain(own_terminal.as_deref().map(|path| (path, Below::Use)));
+    let domain = landlock::prepare(prepared.landlock_abi, rules, prepared.scopes)
+        .map_err(|_| (Step::Landlock, 0, Errno::OPNOTSUPP))?;
+    confine::new_session_keyring().map_err(at(Step::Keyring))?;
+    confine::drop_capabilities().map_err(at(Step::Capabilities))?;
+    confine::no_new_privileges().map_err(at(Step::Capabilities))?;
+    Ok((domain, pty))
+}
+
+fn make_scratch(scratch: &Path) -> Result<(), Errno> {
+    let make = |path: &Path, recursive: bool| {
+        let made = std::fs::DirBuilder::new().recursive(recursive).mode(0o700).create(path);
+        made.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    };
+    make(scratch.parent().unwrap_or(scratch), true)?;
+    // Not recursive: a folder that is already there is not ours.
+    make(scratch, false)?;
+    ["home", "tmp", "run"].iter().try_for_each(|name| make(&scratch.join(name), false))
+}
+
+/// Kills until there is nobody left. Whoever is orphaned by a kill becomes our child, and is next.
+fn kill_descendants() {
+    while fork::has_children() {
+        for child in children() {
+            signal::signal_process(child, signal::KILL.as_raw());
+        }
+        while fork::next_change().is_some() {}
+        std::thread::yield_now();
+    }
+}
+
+/// Our children, as procfs shows them. The kernel's own list first; where it has none, everybody is asked for his parent.
+fn children() -> Vec<rustix::process::Pid> {
+    let number = |text: &str| text.parse().ok().and_then(rustix::process::Pid::from_raw);
+    let own = std::process::id();
+    if let Ok(list) = std::fs::read_to_string(format!("/proc/self/task/{own}/children")) {
+        return list.split_whitespace().filter_map(number).collect();
+    }
+    let everybody = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = everybody.filter_map(|entry| entry.file_name().to_str().map(str::to_owned));
+    numbers
+        .filter(|name| {
+            let status = std::fs::read_to_string(format!("/proc/{name}/status")).unwrap_or_default();
+            let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+            parent.is_some_and(|parent| parent.trim() == own.to_string())
+        })
+        .filter_map(|name| number(&name))
+        .collect()
+}
+
+/// Removes the scratch folder, also what the command closed to itself in there. Links are removed, not followed.
+fn remove(folder: &Path) {
+    if std::fs::remove_dir_all(folder).is_ok() {
+        return;
+    }
+    open_up(folder);
+    let _ = std::fs::remove_dir_all(folder);
+}
+
+fn open_up(folder: &Path) {
+    let _ = std::fs::set_permissions(folder, PermissionsExt::from_mode(0o700));
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path());
+        }
+    }
+}
+
+/// The rules of a domain over the host's own paths.
+pub(crate) fn landlock_rules(plan: &Plan) -> Vec<(PathBuf, Below)> {
+    let hidden: Vec<&Path> = plan
+        .view
+        .entries
+        .iter()
+        .filter(|entry| matches!(entry.shown, Shown::Hidden { .. }))
+        .map(|entry| entry.target.as_path())
+        .collect();
+    let mut rules = vec![(PathBuf::from("/proc"), Below::Read)];
+    rules.extend(plan.scratch.iter().map(|scratch| (scratch.clone(), Below::Write)));
+    for entry in plan.view.shown() {
+        match &entry.shown {
+            Shown::ReadOnly(source) => grant(&mut rules, &source.path, Below::Read, &hidden),
+            Shown::Writable(source) => grant(&mut rules, &source.path, Below::Write, &hidden),
+            Shown::Device => rules.push((entry.target.clone(), Below::Use)),
+            _ => {}
+        }
+    }
+    rules
+}
+
+/// A domain can only allow. Where something below is hidden, its neighbours are allowed one by one.
+fn grant(rules: &mut Vec<(PathBuf, Below)>, path: &Path, below: Below, hidden: &[&Path]) {
+    if hidden.contains(&path) {
+        return;
+    }
+    if !hidden.iter().any(|hidden| hidden.starts_with(path)) {
+        rules.push((path.into(), below));
+        return;
+    }
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        // A rule follows a link to its target, which may be anything; a link itself needs none.
+        if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
+            grant(rules, &entry.path(), below, hidden);
+        }
+    }
+}

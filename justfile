@@ -1,0 +1,25 @@
+# What one does here. CI runs ./test and nothing else.
+
+# Format and lints
+check:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
+
+# Everything that must hold
+test *args:
+    ./test {{args}}
+
+# Ratios of plain spawn, the bare-syscall floor, bubblewrap and us, in one run
+bench *args:
+    bench/run {{args}}
+
+# Fuzz every target for some seconds
+fuzz seconds="60":
+    tools/fuzz {{seconds}}
+
+# Licences and advisories of dependencies
+deny:
+    cargo deny check
+
+ci:
+    .ci/run
