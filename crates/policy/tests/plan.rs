@@ -1,0 +1,439 @@
+//! Plans: policy, request and facts in, the whole plan compared. No privilege, no disk.
+
+use keyward_policy::explain::explain;
+use keyward_policy::facts::{Fact, HostFacts, KernelFacts, Kind, PathFact, Paths};
+use keyward_policy::plan::{Cage, Identity, Plan, Refusal, RefusalKind, plan};
+use keyward_policy::promise::{Held, Promise};
+use keyward_policy::request::{Caller, Request};
+use keyward_policy::settings::Policy;
+use keyward_policy::view::{Shown, questions};
+use keyward_policy::why::{Act, why};
+use keyward_policy::words::{Floor, NetMode, Origin, ProjectGuard, Ruled, TrustClass};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A host, a caller and a policy, each to be changed by a test.
+struct Case {
+    policy: Policy,
+    kernel: KernelFacts,
+    paths: Vec<(PathBuf, PathFact)>,
+    uid: u32,
+    project: PathBuf,
+    environment: Vec<&'static [u8]>,
+}
+
+fn fact(path: &str, kind: Kind) -> PathFact {
+    let inode = path.bytes().map(u64::from).sum();
+    PathFact { kind, link: None, real: path.into(), device: 1, inode, owner: 1000 }
+}
+
+fn flag<T>(value: T, flag: &'static str) -> Ruled<T> {
+    Ruled { value, origin: Origin::Flag { flag } }
+}
+
+fn refused(why: &str) -> Fact {
+    Fact::Refused { why: why.into() }
+}
+
+impl Case {
+    fn new() -> Self {
+        let mut case = Case {
+            policy: Policy::default(),
+            kernel: KernelFacts {
+                mapped_owners: refused("only root can map owners"),
+                ..KernelFacts::hopeful(7)
+            },
+            paths: Vec::new(),
+            uid: 1000,
+            project: "/home/ada/work".into(),
+            environment: vec![
+                b"PATH=/usr/local/bin:/usr/bin:/bin",
+                b"HOME=/home/ada",
+                b"TERM=xterm",
+                b"LANG=de_DE.UTF-8",
+                b"OPENAI_API_KEY=sk-not-a-real-one",
+                b"EDITOR=vi",
+            ],
+        };
+        for folder in ["/usr", "/etc", "/opt", "/home/ada", "/home/ada/work", "/sys/devices/system/cpu"] {
+            case.folder(folder);
+        }
+        for (link, to) in [("/bin", "usr/bin"), ("/lib", "usr/lib")] {
+            let real = format!("/{to}");
+            case.paths.push((
+                link.into(),
+                PathFact { link: Some(to.into()), real: real.into(), ..fact(link, Kind::Directory) },
+            ));
+        }
+        for device in ["/dev/null", "/dev/zero", "/dev/tty"] {
+            case.paths.push((device.into(), fact(device, Kind::Special)));
+        }
+        case
+    }
+
+    fn root() -> Self {
+        let mut case = Case::new();
+        case.uid = 0;
+        case.kernel.mapped_owners = Fact::Holds;
+        case.file("/etc/shadow");
+        case
+    }
+
+    fn folder(&mut self, path: &str) -> &mut Self {
+        self.paths.push((path.into(), fact(path, Kind::Directory)));
+        self
+    }
+
+    fn file(&mut self, path: &str) -> &mut Self {
+        self.paths.push((path.into(), fact(path, Kind::File)));
+        self
+    }
+
+    fn standing_in(mut self, project: &str) -> Self {
+        self.folder(project);
+        self.project = project.into();
+        self
+    }
+
+    fn decide(&self) -> Result<Plan, Refusal> {
+        let request = Request {
+            argv: vec!["make".into(), "test".into()],
+            cwd: self.project.clone(),
+            project: self.project.clone(),
+            environment: &self.environment,
+            caller: Caller {
+                uid: self.uid,
+                gid: self.uid,
+                home: "/home/ada".into(),
+                cache: "/home/ada/.cache/keyward".into(),
+                own: vec!["/home/ada/.config/keyward".into(), "/home/ada/.local/state/keyward".into()],
+                scratch: "/run/user/1000/keyward/cage-1".into(),
+                terminals: [false; 3],
+            },
+        };
+        let mut paths = Paths::default();
+        // Only what was asked for is looked at, as in a real run.
+        for question in questions(&self.policy, &request) {
+            if let Some((path, fact)) = self.paths.iter().find(|(path, _)| *path == question.path) {
+                paths.insert(path.clone(), fact.clone());
+            }
+        }
+        plan(&self.policy, &request, &HostFacts { kernel: self.kernel.clone(), paths })
+    }
+
+    #[track_caller]
+    fn plan(&self) -> Plan {
+        self.decide().unwrap_or_else(|refusal| panic!("{}\n{}", refusal.fact, refusal.remedy))
+    }
+
+    #[track_caller]
+    fn refusal(&self) -> Refusal {
+        self.decide().err().unwrap_or_else(|| panic!("there is a plan"))
+    }
+}
+
+fn gone(plan: &Plan) -> Vec<&'static str> {
+    let gone = plan.promises.iter().filter(|kept| matches!(kept.held, Held::Gone { .. }));
+    gone.map(|kept| kept.promise.name()).collect()
+}
+
+fn shown<'a>(plan: &'a Plan, path: &str) -> Option<&'a Shown> {
+    plan.view.entries.iter().rev().find(|entry| entry.target == Path::new(path)).map(|entry| &entry.shown)
+}
+
+#[test]
+fn the_default_plan_for_a_user() {
+    insta::assert_snapshot!(explain(&Case::new().plan(), true));
+}
+
+#[test]
+fn the_default_plan_as_json_holds_no_value_of_the_callers() {
+    let json = serde_json::to_string_pretty(&Case::new().plan()).unwrap();
+    assert!(!json.contains("sk-not-a-real-one") && !json.contains("de_DE"));
+    insta::assert_snapshot!(json);
+}
+
+#[test]
+fn root_is_an_unprivileged_user_outside_where_owners_can_be_mapped() {
+    let plan = Case::root().plan();
+    assert_eq!(plan.identity, Identity::MappedRoot { outside: 1_900_000_000 });
+    assert!(plan.surface.root);
+}
+
+#[test]
+fn root_stays_uid_0_without_capabilities_where_owners_cannot_be_mapped() {
+    let mut case = Case::root();
+    case.kernel.mapped_owners = refused("operation not permitted");
+    let plan = case.plan();
+    assert_eq!(plan.identity, Identity::BareRoot);
+    assert_eq!(shown(&plan, "/etc/shadow"), Some(&Shown::Hidden { directory: false }));
+    assert!(explain(&plan, false).contains("uid 0 without capabilities (owners cannot be mapped here)"));
+}
+
+#[test]
+fn without_a_fresh_proc_the_floor_full_is_refused_in_two_lines() {
+    let mut case = Case::new();
+    case.kernel.fresh_proc = refused("operation not permitted");
+    let refusal = case.refusal();
+    assert_eq!(refusal.kind, RefusalKind::Floor);
+    insta::assert_snapshot!(format!("{}\n{}", refusal.fact, refusal.remedy));
+}
+
+#[test]
+fn without_a_fresh_proc_the_floor_landlock_keeps_the_mounts_and_loses_only_command_lines() {
+    let mut case = Case::new();
+    case.kernel.fresh_proc = refused("operation not permitted");
+    case.policy.floor = flag(Floor::Landlock, "--floor");
+    let plan = case.plan();
+    assert_eq!(plan.cage, Cage::SharedProc);
+    assert_eq!(gone(&plan), ["command-lines"]);
+    assert_eq!(shown(&plan, "/proc"), Some(&Shown::SharedProc));
+}
+
+#[test]
+fn without_namespaces_the_floor_landlock_has_a_fixed_printed_list_of_what_falls_away() {
+    let mut case = Case::new();
+    case.kernel.user_namespace = refused("operation not permitted");
+    case.policy.floor = flag(Floor::Landlock, "--floor");
+    let plan = case.plan();
+    assert_eq!(plan.cage, Cage::Landlock);
+    assert_eq!(gone(&plan), ["command-lines", "project", "private-tmp", "ipc", "second-wall"]);
+    insta::assert_snapshot!(explain(&plan, false));
+}
+
+#[test]
+fn without_namespaces_the_project_is_read_only_unless_named_unprotected() {
+    let mut case = Case::new();
+    case.kernel.user_namespace = refused("operation not permitted");
+    case.policy.floor = flag(Floor::Landlock, "--floor");
+    assert!(matches!(shown(&case.plan(), "/home/ada/work"), Some(Shown::ReadOnly(_))));
+    case.policy.project = flag(ProjectGuard::Unprotected, "--project");
+    assert!(matches!(shown(&case.plan(), "/home/ada/work"), Some(Shown::Writable(_))));
+}
+
+#[test]
+fn without_namespaces_and_scopes_even_the_weaker_floor_is_refused() {
+    let mut case = Case::new();
+    case.kernel.user_namespace = refused("operation not permitted");
+    case.kernel.landlock_abi = 5;
+    case.policy.floor = flag(Floor::Landlock, "--floor");
+    let refusal = case.refusal();
+    assert_eq!(refusal.kind, RefusalKind::Floor);
+    insta::assert_snapshot!(format!("{}\n{}", refusal.fact, refusal.remedy));
+}
+
+#[test]
+fn without_landlock_nothing_runs_at_floor_full() {
+    let mut case = Case::new();
+    case.kernel.landlock_abi = 0;
+    let refusal = case.refusal();
+    insta::assert_snapshot!(format!("{}\n{}", refusal.fact, refusal.remedy));
+}
+
+#[test]
+fn without_a_network_namespace_no_network_means_no_inet_socket() {
+    let mut case = Case::new();
+    case.kernel.network_namespace = refused("no space left on device");
+    let plan = case.plan();
+    assert!(plan.surface.no_inet && !plan.own_network);
+    assert!(plan.landlock.scope_abstract_sockets);
+}
+
+#[test]
+fn an_open_network_is_loud_and_still_closes_abstract_sockets() {
+    let mut case = Case::new();
+    case.policy.net = flag(NetMode::Open, "--net");
+    let plan = case.plan();
+    assert!(!plan.own_network && !plan.surface.no_inet && plan.landlock.scope_abstract_sockets);
+    assert!(explain(&plan, false).contains("OPEN  network"));
+}
+
+#[test]
+fn an_open_network_without_scopes_is_refused_because_abstract_sockets_would_be_open() {
+    let mut case = Case::new();
+    case.policy.net = flag(NetMode::Open, "--net");
+    case.kernel.landlock_abi = 5;
+    assert_eq!(case.refusal().kind, RefusalKind::Floor);
+}
+
+#[test]
+fn credentials_are_inherited_by_name_and_by_class() {
+    let mut case = Case::new();
+    case.policy.inherit_credentials = vec![flag("OPENAI_API_KEY".into(), "--inherit-credentials")];
+    let refusal = case.refusal();
+    assert_eq!(refusal.kind, RefusalKind::Policy);
+    insta::assert_snapshot!(format!("{}\n{}", refusal.fact, refusal.remedy));
+    for class in [TrustClass::Internal, TrustClass::Executor] {
+        case.policy.trust = flag(class, "--trust");
+        assert!(case.plan().environment.vars.iter().any(|variable| variable.name == "OPENAI_API_KEY"));
+    }
+    case.policy.trust = flag(TrustClass::Tool, "--trust");
+    assert_eq!(case.refusal().kind, RefusalKind::Policy);
+}
+
+#[test]
+fn home_and_shared_places_are_not_projects() {
+    for place in ["/home/ada", "/home", "/", "/tmp", "/etc/cron.d", "/usr"] {
+        let plan = Case::new().standing_in(place).plan();
+        assert_eq!(plan.view.project, None, "{place}");
+        assert_eq!(plan.view.notes.len(), 1, "{place}");
+        let writable: Vec<_> =
+            plan.writable().filter(|path| path.starts_with(place) && *path == Path::new(place)).collect();
+        assert!(
+            writable.iter().all(|path| *path == Path::new("/home/ada") || *path == Path::new("/tmp")),
+            "{place}"
+        );
+    }
+}
+
+#[test]
+fn a_folder_that_holds_home_cannot_be_granted() {
+    for path in ["/home/ada", "/home", "/"] {
+        let mut case = Case::new();
+        case.folder(path);
+        case.policy.files.read = vec![flag(path.into(), "--read")];
+        let refusal = case.refusal();
+        assert_eq!(refusal.kind, RefusalKind::Policy, "{path}");
+        assert!(refusal.fact.contains("holds your HOME"), "{}", refusal.fact);
+    }
+}
+
+#[test]
+fn a_granted_path_that_is_missing_is_an_error_in_a_flag_and_a_note_in_a_file() {
+    let mut case = Case::new();
+    case.policy.files.read = vec![flag("/srv/data".into(), "--read")];
+    assert_eq!(case.refusal().kind, RefusalKind::Usage);
+    let origin = Origin::File { file: "policy.toml".into(), line: 4 };
+    case.policy.files.read = vec![Ruled { value: "/srv/data".into(), origin }];
+    assert_eq!(case.plan().view.notes, ["/srv/data (policy.toml:4) is not there on this host"]);
+}
+
+#[test]
+fn a_grant_through_a_link_shows_the_target_and_the_link() {
+    let mut case = Case::new();
+    let link = PathFact {
+        link: Some("/srv/data".into()),
+        real: "/srv/data".into(),
+        ..fact("/home/ada/data", Kind::Directory)
+    };
+    case.paths.push(("/home/ada/data".into(), link));
+    case.policy.files.read = vec![flag("~/data".into(), "--read")];
+    let plan = case.plan();
+    assert!(matches!(shown(&plan, "/srv/data"), Some(Shown::ReadOnly(_))));
+    assert_eq!(shown(&plan, "/home/ada/data"), Some(&Shown::Link { to: "/srv/data".into() }));
+}
+
+#[test]
+fn toolchains_on_the_path_appear_read_only_and_nothing_else_of_home_does() {
+    let mut case = Case::new();
+    for folder in
+        ["/home/ada/.cargo/bin", "/home/ada/.rustup", "/home/ada/.nvm", "/home/ada/bin", "/home/ada/.ssh"]
+    {
+        case.folder(folder);
+    }
+    case.environment[0] =
+        b"PATH=/home/ada/.cargo/bin:/home/ada/.nvm/versions/node/v20/bin:/home/ada/bin:relative:/usr/bin";
+    let plan = case.plan();
+    for path in ["/home/ada/.cargo/bin", "/home/ada/.rustup", "/home/ada/.nvm", "/home/ada/bin"] {
+        assert!(matches!(shown(&plan, path), Some(Shown::ReadOnly(_))), "{path}");
+    }
+    assert_eq!(shown(&plan, "/home/ada/.ssh"), None);
+    assert_eq!(plan.view.notes, ["1 entries of PATH were left out: relative, or not in the view"]);
+}
+
+#[test]
+fn caches_are_keywards_own_with_the_users_below() {
+    let mut case = Case::new();
+    case.folder("/home/ada/.cargo/registry");
+    let plan = case.plan();
+    let Some(Shown::Cache { store, below }) = shown(&plan, "/home/ada/.cargo/registry") else {
+        panic!("no cache")
+    };
+    assert_eq!(below.path, Path::new("/home/ada/.cargo/registry"));
+    assert_eq!(store.path, Path::new("/home/ada/.cache/keyward/layers/.cargo-registry"));
+    case.kernel.overlay = refused("operation not permitted");
+    assert!(matches!(shown(&case.plan(), "/home/ada/.cargo/registry"), Some(Shown::ReadOnly(_))));
+}
+
+#[test]
+fn keywards_own_folders_are_hidden_even_in_a_project_that_holds_them() {
+    let mut case = Case::new().standing_in("/home/ada/.config");
+    case.folder("/home/ada/.config/keyward");
+    let plan = case.plan();
+    assert_eq!(shown(&plan, "/home/ada/.config/keyward"), Some(&Shown::Hidden { directory: true }));
+}
+
+#[test]
+fn hidden_paths_need_a_mask_only_where_they_can_be_seen() {
+    let mut case = Case::new();
+    case.file("/home/ada/work/.env").file("/home/ada/.netrc");
+    case.policy.files.hide = vec![flag(".env".into(), "--hide"), flag("~/.netrc".into(), "--hide")];
+    let plan = case.plan();
+    assert_eq!(shown(&plan, "/home/ada/work/.env"), Some(&Shown::Hidden { directory: false }));
+    assert_eq!(shown(&plan, "/home/ada/.netrc"), None);
+}
+
+#[test]
+fn limits_say_who_keeps_them() {
+    let mut case = Case::new();
+    case.policy.limits.wall = Some(flag(Duration::from_secs(30), "--timeout"));
+    case.policy.limits.memory = Some(flag(2 << 30, "--memory"));
+    case.policy.limits.pids = Some(flag(200, "--pids"));
+    case.policy.limits.output = Some(flag(1 << 20, "limits.output"));
+    let text = explain(&case.plan(), false);
+    let limits = text.split("\nlimits\n").nth(1).unwrap();
+    insta::assert_snapshot!(limits);
+    let mut root = Case::root();
+    root.kernel.mapped_owners = refused("operation not permitted");
+    root.policy.limits.pids = case.policy.limits.pids.clone();
+    assert!(explain(&root.plan(), false).contains("not enforced: the kernel exempts root here"));
+}
+
+#[test]
+fn why_points_to_the_rule_and_the_line_that_would_change_it() {
+    let mut case = Case::new();
+    case.file("/home/ada/work/.env");
+    case.policy.files.hide = vec![flag(".env".into(), "--hide")];
+    let plan = case.plan();
+    let asked = [
+        (Act::Read, "/home/ada/work/src/main.rs"),
+        (Act::Read, "/home/ada/work/.env"),
+        (Act::Read, "/home/ada/.aws/credentials"),
+        (Act::Write, "/home/ada/.bashrc"),
+        (Act::Write, "/usr/bin/ls"),
+        (Act::Exec, "/usr/bin/ls"),
+        (Act::Write, "/proc/sys/kernel/core_pattern"),
+        (Act::Read, "/var/log/syslog"),
+    ];
+    let answers: Vec<String> =
+        asked.iter().map(|(act, path)| why(&plan, *act, Path::new(path)).to_string()).collect();
+    insta::assert_snapshot!(answers.join("\n\n"));
+}
+
+#[test]
+fn every_promise_holds_by_default_and_is_told() {
+    let plan = Case::new().plan();
+    assert_eq!(plan.promises.len(), Promise::ALL.len());
+    assert!(plan.promises.iter().all(|kept| matches!(kept.held, Held::Wall { .. })), "{:?}", plan.promises);
+}
+
+#[test]
+fn a_command_without_a_name_is_refused() {
+    let case = Case::new();
+    let caller = Caller {
+        uid: 1000,
+        gid: 1000,
+        home: "/home/ada".into(),
+        cache: "/c".into(),
+        own: vec![],
+        scratch: "/s".into(),
+        terminals: [false; 3],
+    };
+    for argv in [vec![], vec!["".into()]] {
+        let project: PathBuf = "/home/ada/work".into();
+        let request =
+            Request { argv, cwd: project.clone(), project, environment: &[], caller: caller.clone() };
+        let facts = HostFacts { kernel: case.kernel.clone(), paths: Paths::default() };
+        assert_eq!(plan(&case.policy, &request, &facts).unwrap_err().kind, RefusalKind::Usage);
+    }
+}
