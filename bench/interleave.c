@@ -1,5 +1,8 @@
-/* Measures commands against each other: spawns each in turn, round after round, so that whatever else the machine does falls on all of
- * them alike. Prints one line per command. Never judges a time.
+/* Measures commands against each other: each round spawns every command once, in another order, so that whatever else the machine does
+ * falls on all of them alike. Prints one line per command. Never judges a time.
+ *
+ * The kernel takes namespaces down after the last process has gone, and whoever makes the next ones waits for it. A pause before each
+ * spawn keeps one command from paying for another; INTERLEAVE_PAUSE sets it in microseconds, 0 measures one right after the other.
  *
  *   interleave ROUNDS LABEL [NAME=VALUE…] PROGRAM [ARGUMENT…] -- LABEL … -- …
  *   interleave ROUNDS @FILE        one command per line, its words separated by tabs; for long lines, and for words that are `--`
@@ -130,6 +133,10 @@ int main(int argc, char **argv) {
     if (argc < 3) give_up("usage", "interleave ROUNDS (@FILE | LABEL PROGRAM [ARGUMENT…] [-- …])");
     int rounds = atoi(argv[1]);
     if (rounds < 1) give_up("not a number of rounds", argv[1]);
+    /* Read before the commands copy the environment. */
+    const char *wish = getenv("INTERLEAVE_PAUSE");
+    useconds_t pause = wish ? (useconds_t)atoi(wish) : 3000;
+    unsetenv("INTERLEAVE_PAUSE");
     if (argv[2][0] == '@') read_file(argv[2] + 1);
     else read_arguments(argv + 2);
 
@@ -140,14 +147,23 @@ int main(int argc, char **argv) {
     posix_spawnattr_init(&attributes);
 
     int warm_up = rounds / 10 + 3;
+    int order[MOST_COMMANDS];
+    srandom(1);
+    for (int i = 0; i < count; i++) order[i] = i;
     for (int i = 0; i < count; i++) {
         commands[i].microseconds = calloc((size_t)rounds, sizeof(double));
         if (!commands[i].microseconds) give_up("memory", strerror(errno));
     }
     for (int round = -warm_up; round < rounds; round++) {
+        for (int i = count - 1; i > 0; i--) {
+            int other = (int)(random() % (i + 1)), kept = order[i];
+            order[i] = order[other];
+            order[other] = kept;
+        }
         for (int i = 0; i < count; i++) {
-            double took = spawn(&commands[i]);
-            if (round >= 0) commands[i].microseconds[round] = took;
+            if (pause) usleep(pause);
+            double took = spawn(&commands[order[i]]);
+            if (round >= 0) commands[order[i]].microseconds[round] = took;
         }
     }
 

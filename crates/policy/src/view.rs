@@ -385,6 +385,18 @@ fn system(builder: &mut Builder<'_>) {
 }
 
 fn private_places(builder: &mut Builder<'_>, request: &Request<'_>, cage: Cage) {
+    for device in DEVICES {
+        if builder.paths.existing(Path::new(device)).is_some() {
+            builder.builtin(*device, Shown::Device, "device");
+        }
+    }
+    let proc = if cage == Cage::Full { Shown::FreshProc } else { Shown::SharedProc };
+    builder.builtin("/proc", proc, "proc");
+    if cage == Cage::Landlock {
+        // Without mounts nothing can stand in another's place: there is one folder for HOME, TMPDIR and the rest.
+        builder.builtin(request.caller.scratch.clone(), Shown::Private { mode: 0o700 }, "private");
+        return;
+    }
     builder.builtin("/tmp", Shown::Private { mode: 0o1777 }, "private");
     // 0700, because it is also the XDG_RUNTIME_DIR.
     builder.builtin("/run", Shown::Private { mode: 0o700 }, "private");
@@ -394,17 +406,10 @@ fn private_places(builder: &mut Builder<'_>, request: &Request<'_>, cage: Cage) 
     if request.caller.home != Path::new("/") {
         builder.builtin(request.caller.home.clone(), Shown::Private { mode: 0o700 }, "home");
     }
-    for device in DEVICES {
-        if builder.paths.existing(Path::new(device)).is_some() {
-            builder.builtin(*device, Shown::Device, "device");
-        }
-    }
     for (link, to) in DEVICE_LINKS {
         builder.builtin(*link, Shown::Link { to: to.into() }, "device");
     }
     builder.builtin("/dev/pts", Shown::Terminals, "device");
-    let proc = if cage == Cage::SharedProc { Shown::SharedProc } else { Shown::FreshProc };
-    builder.builtin("/proc", proc, "proc");
 }
 
 /// With an open network, names are resolved as on the host; `/etc/resolv.conf` often leads into `/run`.

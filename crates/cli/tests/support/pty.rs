@@ -1,6 +1,7 @@
 //! A person at a terminal: a real PTY, a program that leads a new session on it, keys typed, and everything that is shown.
 #![allow(dead_code)]
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::OpenptFlags;
@@ -11,6 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Long enough for a machine that does many other things as well.
@@ -24,6 +26,8 @@ pub const BLINK: Duration = Duration::from_millis(10);
 struct Shown {
     bytes: Vec<u8>,
     over: bool,
+    /// Nobody looks any more.
+    closing: bool,
 }
 
 /// A terminal with a program on it. The program is killed with the value.
@@ -32,6 +36,7 @@ pub struct Terminal {
     pub name: PathBuf,
     pub child: Child,
     shown: Arc<(Mutex<Shown>, Condvar)>,
+    reader: Option<JoinHandle<()>>,
     /// What was waited for already.
     seen: usize,
 }
@@ -46,7 +51,8 @@ fn open(user: u32) -> (OwnedFd, OwnedFd, PathBuf) {
     rustix::pty::grantpt(&main).unwrap();
     rustix::pty::unlockpt(&main).unwrap();
     let name = PathBuf::from(rustix::pty::ptsname(&main, Vec::new()).unwrap().into_string().unwrap());
-    let peer = rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    let peer =
+        rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap();
     // As a login does.
     chown(&name, Some(user), None).unwrap();
     rustix::termios::tcsetwinsize(&main, size(24, 80)).unwrap();
@@ -74,8 +80,8 @@ impl Terminal {
         drop(command);
         let shown = Arc::new((Mutex::new(Shown::default()), Condvar::new()));
         let (reader, copy) = (std::fs::File::from(main.try_clone().unwrap()), shown.clone());
-        std::thread::spawn(move || collect(reader, &copy));
-        Terminal { main, name, child, shown, seen: 0 }
+        let reader = std::thread::spawn(move || collect(reader, &copy));
+        Terminal { main, name, child, shown, reader: Some(reader), seen: 0 }
     }
 
     /// Types. What the terminal does not take at once is taken later: the other side reads all the time.
@@ -140,6 +146,15 @@ impl Terminal {
         status
     }
 
+    /// Closes our side without asking the program to end, as a lost connection does.
+    pub fn hang_up(&mut self) {
+        self.shown.0.lock().unwrap().closing = true;
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        self.main = std::fs::File::open("/dev/null").unwrap().into();
+    }
+
     pub fn resize(&self, rows: u16, columns: u16) {
         rustix::termios::tcsetwinsize(&self.main, size(rows, columns)).unwrap();
     }
@@ -169,6 +184,14 @@ impl Drop for Terminal {
 fn collect(mut main: std::fs::File, shown: &(Mutex<Shown>, Condvar)) {
     let mut buffer = [0; 64 * 1024];
     loop {
+        let moment = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+        let waited = poll(&mut [PollFd::new(&main, PollFlags::IN)], Some(&moment));
+        if shown.0.lock().unwrap().closing {
+            return;
+        }
+        if waited == Ok(0) {
+            continue;
+        }
         let length = match main.read(&mut buffer) {
             Ok(length) => length,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
@@ -183,14 +206,4 @@ fn collect(mut main: std::fs::File, shown: &(Mutex<Shown>, Condvar)) {
             return;
         }
     }
-}
-
-/// The parts of the settings that a person notices.
-pub fn manners(settings: &Termios) -> (u32, u32, u32, u32) {
-    (
-        settings.input_modes.bits(),
-        settings.output_modes.bits(),
-        settings.local_modes.bits(),
-        settings.control_modes.bits(),
-    )
 }
