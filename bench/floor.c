@@ -74,18 +74,33 @@ static const char cwd[] =
 
 static struct sock_filter filter[INSTRUCTIONS];
 
-/* A row of "is it this number? then refuse" as Keyward's, over numbers that no kernel has, so that every program runs. */
-static void write_filter(void) {
-    int at = 0;
-    filter[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
-    filter[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
-    for (unsigned number = 100000; at + 5 <= INSTRUCTIONS; number++) {
-        filter[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 1, 0);
-        filter[at++] = (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 2);
-        filter[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
-        filter[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+static int filled;
+
+static void put(struct sock_filter instruction) { filter[filled++] = instruction; }
+
+/* A search tree over `count` numbers from `first` on, that ends in a return for each. */
+static void put_tree(unsigned first, unsigned count) {
+    if (count == 1) {
+        put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, first, 0, 1));
+        put((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+        put((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+        return;
     }
-    while (at < INSTRUCTIONS) filter[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    unsigned low = count / 2;
+    put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, first + low, 0, 1));
+    int jump = filled++;
+    put_tree(first, low);
+    filter[jump] = (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, (unsigned)(filled - jump - 1));
+    put_tree(first + low, count - low);
+}
+
+/* The kernel walks a filter once for every system call there is when it is installed, so its shape counts as much as its length: a tree
+ * is the cheapest. The numbers are of no kernel, so that every program runs. */
+static void write_filter(void) {
+    put((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)));
+    put((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
+    put_tree(100000, (INSTRUCTIONS - 2 + 2) / 5);
+    while (filled < INSTRUCTIONS) put((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
 }
 
 static void write_file(const char *path, const char *text, size_t length) {

@@ -1,8 +1,9 @@
 //! Looks at the paths that a plan asks about, each once. Runs in the launcher, touches nothing.
 
 use keyward_policy::facts::{Kind, PathFact, Paths};
-use keyward_policy::view::Question;
+use keyward_policy::view::{About, Question};
 use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
+use rustix::io::Errno;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -11,19 +12,24 @@ pub fn look(questions: Vec<Question>) -> Paths {
     let mut paths = Paths::default();
     let mut folders = HashMap::new();
     for question in questions {
-        if question.secret && !is_readable(&question.path) {
-            continue;
-        }
-        let fact = look_at(&question.path, &mut folders);
+        let fact = match question.about {
+            About::Secret if !is_readable(&question.path) => continue,
+            About::Itself => look_at_itself(&question.path),
+            About::Secret | About::All => look_at(&question.path, &mut folders),
+        };
         paths.insert(question.path, fact);
     }
     paths
 }
 
 fn is_readable(path: &Path) -> bool {
-    // A folder that can only be entered still gives away what is in it by name.
-    rustix::fs::accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS).is_ok()
-        || rustix::fs::accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
+    let may = |access| rustix::fs::accessat(CWD, path, access, AtFlags::EACCESS);
+    match may(Access::READ_OK) {
+        Ok(()) => true,
+        // A folder that can only be entered still gives away what is in it by name.
+        Err(Errno::ACCESS) => may(Access::EXEC_OK).is_ok(),
+        Err(_) => false,
+    }
 }
 
 fn nothing(path: &Path, kind: Kind) -> PathFact {
@@ -39,11 +45,23 @@ fn fact(stat: &Stat, real: PathBuf, link: Option<PathBuf>) -> PathFact {
     PathFact { kind, link, real, device: stat.st_dev, inode: stat.st_ino, owner: stat.st_uid }
 }
 
+/// A path that is its own real path, or a link of which only the text counts.
+fn look_at_itself(path: &Path) -> PathFact {
+    match rustix::fs::lstat(path) {
+        Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink => {
+            let link = std::fs::read_link(path).ok();
+            PathFact { link, ..nothing(path, Kind::Special) }
+        }
+        Ok(stat) => fact(&stat, path.into(), None),
+        Err(_) => nothing(path, Kind::Missing),
+    }
+}
+
 /// One path. `folders` remembers parents whose links have been followed already.
 fn look_at(path: &Path, folders: &mut HashMap<PathBuf, Option<PathBuf>>) -> PathFact {
     let stat = match rustix::fs::lstat(path) {
         Ok(stat) => stat,
-        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => return nothing(path, Kind::Missing),
+        Err(Errno::NOENT | Errno::NOTDIR) => return nothing(path, Kind::Missing),
         Err(_) => return nothing(path, Kind::Closed),
     };
     if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {

@@ -8,7 +8,7 @@ use keyward_sys::fork::{End, Process};
 use keyward_sys::signal::{self, Inbox, Set};
 use keyward_sys::terminal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
@@ -143,8 +143,9 @@ pub(crate) fn watch(mut watch: Watch<'_>) -> Result<Finished, Fault> {
         let mut polled = Vec::with_capacity(8);
         polled.push(PollFd::new(&watch.cage.pidfd, PollFlags::IN));
         polled.push(PollFd::new(watch.inbox, PollFlags::IN));
-        let control = if channel_open { PollFlags::IN } else { PollFlags::empty() };
-        polled.push(PollFd::new(&watch.control, control));
+        // A closed channel would report its end for ever; the cage's own end, asked for twice, does no harm.
+        let channel = if channel_open { watch.control.as_fd() } else { watch.cage.pidfd.as_fd() };
+        polled.push(PollFd::from_borrowed_fd(channel, PollFlags::IN));
         relay.ask(&mut polled, watch.screen.as_ref());
         match poll(&mut polled, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}

@@ -209,8 +209,18 @@ const NEVER_PROJECTS: &[&str] =
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     pub path: PathBuf,
-    /// Only matters if the caller could read it.
-    pub secret: bool,
+    pub about: About,
+}
+
+/// What has to be known about a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// Everything.
+    All,
+    /// Only what stands there itself: a system folder, a link, a device.
+    Itself,
+    /// Everything, but only if the caller could read it.
+    Secret,
 }
 
 /// `~/x` below the real HOME; everything else as it is.
@@ -245,42 +255,39 @@ fn hide_targets<'a>(
 pub fn questions(policy: &Policy, request: &Request<'_>) -> Vec<Question> {
     let home = &request.caller.home;
     let mut questions: Vec<Question> = Vec::with_capacity(128);
-    let mut ask = |path: PathBuf, secret: bool| questions.push(Question { path, secret });
-    for path in SYSTEM {
-        ask(path.into(), false);
+    let mut ask = |path: PathBuf, about: About| questions.push(Question { path, about });
+    for path in SYSTEM.iter().chain(DEVICES) {
+        ask(path.into(), About::Itself);
     }
     for path in SYSTEM_SECRETS {
-        ask(path.into(), true);
+        ask(path.into(), About::Secret);
     }
-    for path in DEVICES {
-        ask(path.into(), false);
-    }
-    ask(home.clone(), false);
-    ask(request.project.clone(), false);
+    ask(home.clone(), About::All);
+    ask(request.project.clone(), About::All);
     for entry in search_path(request) {
         if let Some(toolchain) = toolchain_of(entry, home) {
             for shown in toolchain.shows.iter().chain(toolchain.secrets) {
-                ask(home.join(shown), false);
+                ask(home.join(shown), About::All);
             }
         }
         if !SYSTEM.iter().any(|system| entry.starts_with(system)) {
-            ask(entry.to_path_buf(), false);
+            ask(entry.to_path_buf(), About::All);
         }
     }
     for cache in CACHES {
-        ask(home.join(cache), false);
+        ask(home.join(cache), About::All);
     }
     for grant in policy.files.read.iter().chain(&policy.files.write) {
-        ask(expand(&grant.value, home), false);
+        ask(expand(&grant.value, home), About::All);
     }
     for (path, _) in hide_targets(policy, request) {
-        ask(path, false);
+        ask(path, About::All);
     }
     for path in &request.caller.own {
-        ask(path.clone(), false);
+        ask(path.clone(), About::All);
     }
     if policy.net.value == NetMode::Open {
-        ask("/etc/resolv.conf".into(), false);
+        ask("/etc/resolv.conf".into(), About::All);
     }
     questions
 }
@@ -300,7 +307,7 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn put(&mut self, target: impl Into<PathBuf>, shown: Shown, rule: &'static str, origin: &Origin) {
         let entry = Entry { target: target.into(), shown, rule, origin: origin.clone() };
-        match self.entries.iter_mut().find(|other| other.target == entry.target) {
+        match self.entries.iter_mut().find(|other| other.target.as_os_str() == entry.target.as_os_str()) {
             Some(other) => *other = entry,
             None => self.entries.push(entry),
         }
@@ -335,13 +342,19 @@ impl View {
     }
 }
 
+/// Whether `path` is `above` or lies below it. Both are absolute and plain, so that bytes are enough.
+fn at_or_below(path: &Path, above: &Path) -> bool {
+    let (path, above) = (path.as_os_str().as_bytes(), above.as_os_str().as_bytes());
+    above == b"/" || path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+}
+
 /// The entry that decides about a path.
 pub fn covering<'a>(entries: &'a [Entry], path: &Path) -> Option<&'a Entry> {
     entries
         .iter()
-        .filter(|entry| path.starts_with(&entry.target))
-        // Of several at the same depth the last one put wins, as with mounts.
-        .max_by_key(|entry| entry.target.components().count())
+        .filter(|entry| at_or_below(path, &entry.target))
+        // Of several at the same place the last one put wins, as with mounts.
+        .max_by_key(|entry| entry.target.as_os_str().len())
 }
 
 /// Builds the view.
@@ -360,8 +373,8 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     let project = project(&mut builder, policy, request, &real_home, cage)?;
     grants(&mut builder, policy, home, &real_home)?;
 
-    // Parents before what lies in them; a stable order also for the reader.
-    builder.entries.sort_by(|a, b| a.target.components().cmp(b.target.components()));
+    // Parents before what lies in them: a parent is the beginning of its child's path.
+    builder.entries.sort_by(|a, b| a.target.as_os_str().cmp(b.target.as_os_str()));
     hide(&mut builder, policy, request, facts);
 
     let cwd = if builder.shows_host(&request.cwd) {

@@ -37,8 +37,9 @@ pub fn is_root() -> bool {
 impl Stage {
     pub fn new(who: Who) -> Self {
         assert!(who == Who::User || is_root(), "this test needs root; run the tests as root, as CI does");
-        // Below /var/tmp, because /tmp is another one inside the cage and must not help a test to pass.
-        let folder = tempfile::Builder::new().prefix("keyward test ").tempdir_in("/var/tmp").unwrap();
+        // Not below /tmp, because that is another one inside the cage and must not help a test to pass.
+        let place = if is_root() { "/srv" } else { "/var/tmp" };
+        let folder = tempfile::Builder::new().prefix("keyward test ").tempdir_in(place).unwrap();
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
         let stage = Stage { folder, who };
         stage.make_folder(&stage.home());
@@ -132,6 +133,50 @@ impl Stage {
         self.keyward_run(&[], &["sh", "-c", script]).output().unwrap()
     }
 
+    /// A shell script in the cage, with flags.
+    pub fn caged_with(&self, flags: &[&str], script: &str) -> Output {
+        self.keyward_run(flags, &["sh", "-c", script]).output().unwrap()
+    }
+
+    /// A folder of the user's outside HOME and project, such as another program would have.
+    pub fn elsewhere(&self) -> PathBuf {
+        let path = self.folder.path().join("elsewhere");
+        self.make_folder(&path);
+        path
+    }
+
+    /// A C program, compiled into the project; gives the way to call it from there.
+    pub fn program(&self, name: &str, source: &str) -> String {
+        let text = self.project_file(&format!("{name}.c"), source);
+        let made = self.project().join(name);
+        let output = Command::new("gcc").args(["-O1", "-w", "-o"]).arg(&made).arg(&text).output().unwrap();
+        assert!(output.status.success(), "gcc: {}", String::from_utf8_lossy(&output.stderr));
+        self.own(&made);
+        format!("./{name}")
+    }
+
+    /// A Python program in the project; gives the way to call it from there.
+    pub fn python(&self, name: &str, source: &str) -> String {
+        self.project_file(name, source);
+        format!("python3 {name}")
+    }
+
+    /// Something that goes on beside the test and ends with the value.
+    pub fn beside(&self, command: &mut Command) -> Beside {
+        Beside(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    /// The same, once it has printed its first line.
+    pub fn beside_and_ready(&self, command: &mut Command) -> Beside {
+        use std::io::BufRead;
+        let mut beside = self.beside(command);
+        let mut line = String::new();
+        let stdout = beside.0.stdout.take().unwrap();
+        std::io::BufReader::new(stdout).read_line(&mut line).unwrap();
+        assert!(!line.is_empty(), "the program beside the test did not start");
+        beside
+    }
+
     /// The same script without a cage: the control.
     pub fn bare(&self, script: &str) -> Output {
         self.command("sh").args(["-c", script]).output().unwrap()
@@ -156,11 +201,96 @@ pub fn leaks_only_outside(stage: &Stage, script: &str, secret: &str) {
         stdout(&outside),
         stderr(&outside)
     );
-    let inside = stage.caged(script);
+    let inside = ran(stage.caged(&after_a_sign(script)));
     assert!(
         !stdout(&inside).contains(secret) && !stderr(&inside).contains(secret),
         "leaked inside the cage: {script}\n{}{}",
         stdout(&inside),
         stderr(&inside)
     );
+}
+
+/// A process that ends with the value.
+pub struct Beside(pub std::process::Child);
+
+impl Beside {
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+const SIGN: &str = "the script has started";
+
+/// A script that first says that it has started, so that a cage that failed is not taken for one that held.
+pub fn after_a_sign(script: &str) -> String {
+    format!("echo {SIGN}\n{script}")
+}
+
+/// Makes sure that the script was reached at all.
+#[track_caller]
+pub fn ran(output: Output) -> Output {
+    assert!(stdout(&output).contains(SIGN), "the cage did not start: {}", stderr(&output));
+    output
+}
+
+/// The act prints `WORKED` when it succeeds: it does so outside, and not inside.
+#[track_caller]
+pub fn works_only_outside(stage: &Stage, script: &str) {
+    leaks_only_outside(stage, script, "WORKED");
+}
+
+/// The same, inside a cage with these flags.
+#[track_caller]
+pub fn works_only_outside_with(stage: &Stage, flags: &[&str], script: &str) {
+    let outside = stage.bare(script);
+    assert!(
+        stdout(&outside).contains("WORKED"),
+        "the control did not work: {script}\n{}{}",
+        stdout(&outside),
+        stderr(&outside)
+    );
+    let inside = ran(stage.caged_with(flags, &after_a_sign(script)));
+    assert!(
+        !stdout(&inside).contains("WORKED"),
+        "worked inside the cage: {script}\n{}{}",
+        stdout(&inside),
+        stderr(&inside)
+    );
+}
+
+/// Waits until something holds, for as long as a slow machine may need.
+pub fn eventually(what: impl Fn() -> bool) -> bool {
+    for _ in 0..200 {
+        if what() {
+            return true;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(25));
+    }
+    false
+}
+
+/// The processes of this host whose command line holds a text. Those that have ended but were not waited for have none.
+pub fn processes_with(text: &str) -> Vec<u32> {
+    let numbers = std::fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let holds = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(text)
+    };
+    numbers.filter(holds).collect()
+}
+
+/// A number that no other test uses, for `sleep`: it names a process and lets it live long enough.
+pub fn long_time() -> String {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("{}.{:03}7", 100_000 + std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
