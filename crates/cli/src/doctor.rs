@@ -54,7 +54,7 @@ pub fn doctor(args: DoctorArgs, block: &Block) -> i32 {
         Ok(here) => here,
         Err(refusal) => return NoPlan::Refused(refusal).tell(args.json),
     };
-    let facts = probe::probe(&here.project);
+    let facts = probe::probe(&here.project, &here.caller.cache);
     let request = run::request(vec!["true".into()], &here, &environment);
     let at = |floor: Floor| {
         let policy = Policy { floor: Ruled::builtin(floor), ..Policy::default() };

@@ -36,11 +36,10 @@ pub fn run(args: RunArgs, block: &mut Block) -> i32 {
     let hopeful = KernelFacts::hopeful(keyward_launch::landlock_abi());
     match attempt(&args, &policy, &here, hopeful, block) {
         Attempt::Over(exit) => exit,
-        Attempt::HostRefused(fault) => {
-            match attempt(&args, &policy, &here, probe::probe(&here.project), block) {
+        Attempt::HostRefused(_) => {
+            match attempt(&args, &policy, &here, probe::probe(&here.project, &here.caller.cache), block) {
                 Attempt::Over(exit) => exit,
-                // The host grants it, as the probe shows, so the fault is another one.
-                Attempt::HostRefused(_) => tell_fault(&args, &here, &fault),
+                    Attempt::HostRefused(fault) => tell_fault(&args, &here, &fault),
             }
         }
     }

@@ -13,8 +13,8 @@ const USER: Namespaces =
     Namespaces { user: true, pid: false, mount: false, ipc: false, uts: false, net: false, cgroup: false };
 const MOUNT: Namespaces = Namespaces { mount: true, ..USER };
 
-/// Tries everything. `project` is where owners would have to be mapped.
-pub fn probe(project: &Path) -> KernelFacts {
+/// Tries everything. `project` is where owners would have to be mapped, `cache` where the kept layers of caches lie.
+pub fn probe(project: &Path, cache: &Path) -> KernelFacts {
     let ids = Ids { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
     KernelFacts {
         user_namespace: attempt(USER, || map_self(ids)),
@@ -29,7 +29,7 @@ pub fn probe(project: &Path) -> KernelFacts {
             seccomp::Filter::compile(&[])?.install()
         }),
         mapped_owners: mapped_owners(project),
-        overlay: attempt(MOUNT, || map_self(ids).and_then(|()| overlay())),
+        overlay: overlay(ids, cache),
         cgroup: None,
     }
 }
@@ -96,14 +96,26 @@ fn fresh_proc() -> Result<(), Errno> {
     mount::proc(c"/proc")
 }
 
-fn overlay() -> Result<(), Errno> {
-    mount::make_all_private()?;
-    mount::tmpfs(c"/proc", c"mode=0755")?;
-    rustix::process::chdir(c"/proc")?;
-    for folder in [c"lower", c"upper", c"work", c"merged"] {
-        rustix::fs::mkdir(folder, Mode::from_raw_mode(0o755))?;
-    }
-    mount::overlay(c"merged", c"userxattr,lowerdir=lower,upperdir=upper,workdir=work")
+/// An overlay whose kept layer lies where caches are kept: some file systems cannot hold one (another overlay, for example).
+fn overlay(ids: Ids, cache: &Path) -> Fact {
+    let trial = cache.join(format!("probe-{}", std::process::id()));
+    let options = format!("userxattr,lowerdir=lower,upperdir={0}/upper,workdir={0}/work", trial.display());
+    let made = ["upper", "work"].iter().try_for_each(|name| std::fs::create_dir_all(trial.join(name)));
+    let tried = match (made, std::ffi::CString::new(options)) {
+        (Ok(()), Ok(options)) => attempt(MOUNT, || {
+            map_self(ids)?;
+            mount::make_all_private()?;
+            mount::tmpfs(c"/proc", c"mode=0755")?;
+            rustix::process::chdir(c"/proc")?;
+            rustix::fs::mkdir(c"lower", Mode::from_raw_mode(0o755))?;
+            rustix::fs::mkdir(c"merged", Mode::from_raw_mode(0o755))?;
+            mount::overlay(c"merged", &options)
+        }),
+        (Err(error), _) => refused(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+        (Ok(()), Err(_)) => refused(Errno::INVAL),
+    };
+    let _ = std::fs::remove_dir_all(&trial);
+    tried
 }
 
 /// Maps the owners of a tree for a process that waits in a user namespace of its own. Only root may.

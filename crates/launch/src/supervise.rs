@@ -165,7 +165,7 @@ pub(crate) fn watch(mut watch: Watch<'_>) -> Result<Finished, Fault> {
                         relay.set_terminal(main);
                     }
                 }
-                Some((Report::Stopped { signal }, _)) => stopped(&mut watch, signal),
+                Some((Report::Stopped { signal }, _)) => stopped(&mut watch, &relay, signal),
                 None => channel_open = false,
             }
         }
@@ -213,47 +213,48 @@ fn tell(watch: &Watch<'_>, order: Order) {
 
 fn pass_on(watch: &mut Watch<'_>, relay: &Relay, number: i32) {
     if number == Signal::WINCH.as_raw() {
-        if let (Some(screen), Some(main)) = (&watch.screen, relay.terminal())
-            && let Some(size) = terminal::window_size(screen.keyboard)
-        {
-            terminal::set_window_size(main, size);
-        }
+        take_size(watch, relay);
         return;
     }
+    // One that stops the command comes back as a report, and then we stop as well.
     tell(watch, Order::Signal { signal: number });
-    if number == Signal::TSTP.as_raw() {
-        // The command stops, and so do we, as any job of the shell.
-        rest(watch, Signal::STOP.as_raw());
+}
+
+/// The cage's terminal gets the size of the user's.
+fn take_size(watch: &Watch<'_>, relay: &Relay) {
+    if let (Some(screen), Some(main)) = (&watch.screen, relay.terminal()) {
+        if let Some(size) = terminal::window_size(screen.keyboard) {
+            terminal::set_window_size(main, size);
+        }
     }
 }
 
 /// The command was stopped.
-fn stopped(watch: &mut Watch<'_>, signal: i32) {
+fn stopped(watch: &mut Watch<'_>, relay: &Relay, signal: i32) {
     let wants_terminal = signal == Signal::TTIN.as_raw() || signal == Signal::TTOU.as_raw();
-    let in_front =
-        watch.screen.as_ref().is_some_and(|screen| terminal::are_we_in_foreground(screen.keyboard));
+    let in_front = watch.screen.as_ref().is_some_and(|screen| terminal::are_we_in_foreground(screen.keyboard));
     if wants_terminal && in_front {
         come_to_front(watch);
         return;
     }
     if watch.screen.is_some() {
         rest(watch, if wants_terminal { signal } else { Signal::TSTP.as_raw() });
+        // Changes of the size are told to the foreground only.
+        take_size(watch, relay);
         come_to_front(watch);
+    } else {
+        // Without a terminal only the command was meant, and we stand for it.
+        signal::stop_self(signal);
+        tell(watch, Order::Signal { signal: Signal::CONT.as_raw() });
     }
 }
 
 /// Gives the user's terminal back and stops, until somebody lets us go on.
 fn rest(watch: &mut Watch<'_>, signal: i32) {
-    let was_raw = watch.screen.as_ref().is_some_and(|screen| screen.raw);
     if let Some(screen) = &mut watch.screen {
         screen.leave_raw();
     }
     signal::stop_own_group(signal);
-    if let (true, Some(screen)) = (was_raw, &mut watch.screen)
-        && terminal::are_we_in_foreground(screen.keyboard)
-    {
-        screen.enter_raw();
-    }
 }
 
 /// The command reads the keyboard from here on, if we may.

@@ -373,6 +373,7 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     let project = project(&mut builder, policy, request, &real_home, cage)?;
     grants(&mut builder, policy, home, &real_home)?;
 
+    links_with_something_below(&mut builder.entries);
     // Parents before what lies in them: a parent is the beginning of its child's path.
     builder.entries.sort_by(|a, b| a.target.as_os_str().cmp(b.target.as_os_str()));
     hide(&mut builder, policy, request, facts);
@@ -385,6 +386,17 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
         home.clone()
     };
     Ok(View { entries: builder.entries, project, cwd, notes: builder.notes })
+}
+
+/// A link cannot hold anything: where something is granted below `/var/tmp`, it is a folder of the cage's own instead.
+fn links_with_something_below(entries: &mut [Entry]) {
+    for place in 0..entries.len() {
+        let target = entries[place].target.clone();
+        let holds = |entry: &Entry| entry.target != target && at_or_below(&entry.target, &target);
+        if entries[place].rule == "private" && matches!(entries[place].shown, Shown::Link { .. }) && entries.iter().any(holds) {
+            entries[place].shown = Shown::Private { mode: 0o1777 };
+        }
+    }
 }
 
 fn system(builder: &mut Builder<'_>) {

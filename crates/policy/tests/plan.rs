@@ -324,6 +324,13 @@ fn a_grant_through_a_link_shows_the_target_and_the_link() {
 }
 
 #[test]
+fn a_project_below_var_tmp_stands_in_a_folder_of_the_cages_own() {
+    assert_eq!(shown(&Case::new().plan(), "/var/tmp"), Some(&Shown::Link { to: "/tmp".into() }));
+    let plan = Case::new().standing_in("/var/tmp/work").plan();
+    assert_eq!(shown(&plan, "/var/tmp"), Some(&Shown::Private { mode: 0o1777 }));
+}
+
+#[test]
 fn toolchains_on_the_path_appear_read_only_and_nothing_else_of_home_does() {
     let mut case = Case::new();
     for folder in
