@@ -39,7 +39,7 @@ pub fn run(args: RunArgs, block: &mut Block) -> i32 {
         Attempt::HostRefused(_) => {
             match attempt(&args, &policy, &here, probe::probe(&here.project, &here.caller.cache), block) {
                 Attempt::Over(exit) => exit,
-                    Attempt::HostRefused(fault) => tell_fault(&args, &here, &fault),
+                Attempt::HostRefused(fault) => tell_fault(&args, &here, &fault),
             }
         }
     }

@@ -110,7 +110,7 @@ fn a_stream_that_is_no_terminal_stays_what_it_is() {
     let stage = Stage::user();
     let mut terminal = shell(&stage);
     for run in ["", "$K run -- "] {
-        terminal.keys(format!("{run}sh -c 'for n in 0 1 2; do test -t $n && echo $n tty || echo $n not; done >&2' </dev/null | cat\n"));
+        terminal.keys(format!("{run}sh -c 'for n in 0 1 2; do if test -t $n; then echo $n tty >&2; else echo $n not >&2; fi; done' </dev/null | cat\n"));
         terminal.wait_for("0 not\r\n1 not\r\n2 tty\r\n");
     }
 }
@@ -279,6 +279,46 @@ fn ctrl_z_stops_the_job_and_fg_goes_on() {
 }
 
 #[test]
+fn a_job_that_went_on_in_the_background_reads_again_in_front() {
+    let stage = Stage::user();
+    let mut terminal = shell(&stage);
+    for run in ["", "$K run -- "] {
+        terminal.keys(format!("{run}sh -c 'echo started-$((1 + 1)); exec cat'\n"));
+        terminal.wait_for("started-2");
+        terminal.keys(CTRL_Z);
+        terminal.wait_for("Stopped");
+        terminal.wait_for("ready> ");
+        terminal.keys("bg; echo mine-$((5 + 5))\n");
+        terminal.wait_for("mine-10");
+        terminal.wait_for("ready> ");
+        terminal.keys("fg\n");
+        terminal.wait_for("exec cat'");
+        terminal.keys("front\n");
+        terminal.wait_for("front\r\nfront\r\n");
+        terminal.keys(CTRL_D);
+        terminal.wait_for("ready> ");
+    }
+}
+
+#[test]
+fn a_pager_keeps_its_keys_after_the_pipeline_was_stopped() {
+    let stage = Stage::user();
+    let mut terminal = shell(&stage);
+    for run in ["", "$K run -- "] {
+        terminal.keys(format!("{run}sh -c 'echo x; sleep 1000' | sh -c 'read l; echo r-$l-y; read k </dev/tty; echo got-$k; kill 0'\n"));
+        terminal.wait_for("r-x-y");
+        terminal.keys(CTRL_Z);
+        terminal.wait_for("Stopped");
+        terminal.wait_for("ready> ");
+        terminal.keys("fg\n");
+        terminal.wait_for("kill 0'");
+        terminal.keys("hello\n");
+        terminal.wait_for("got-hello");
+        terminal.wait_for("ready> ");
+    }
+}
+
+#[test]
 fn ctrl_z_stops_what_is_inside_as_well() {
     let stage = Stage::user();
     let mut terminal = shell(&stage);
@@ -334,8 +374,12 @@ fn a_shell_inside_has_job_control_of_its_own() {
     terminal.wait_for("up-3");
     terminal.keys(CTRL_Z);
     terminal.wait_for("Stopped");
-    terminal.keys("kill %1; wait; echo job-$((4 + 4)); exit 9\n");
-    terminal.wait_for("job-8");
+    terminal.wait_for("inside> ");
+    terminal.keys("fg\n");
+    terminal.wait_for("exec sleep 1000");
+    terminal.keys(CTRL_C);
+    terminal.wait_for("inside> ");
+    terminal.keys("exit 9\n");
     assert_eq!(terminal.end().code(), Some(9));
 }
 

@@ -7,13 +7,14 @@ use crate::init;
 use crate::prepare::{Act, MASK_FILE, MASK_FOLDER, Prepared, SHELL, TerminalSetup, Tree};
 use crate::wire::{self, Order, Report};
 use keyward_policy::plan::{Identity, Step};
-use keyward_sys::landlock::{self, Domain};
+use keyward_sys::landlock::{self, Below, Domain};
 use keyward_sys::mount::{self, Attributes};
 use keyward_sys::signal::Set;
 use keyward_sys::{Errno, channel, confine, environ, exec, fork, network, signal, terminal};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags};
 use std::ffi::CStr;
+use std::path::Path;
 
 /// A step that did not work, and where in its list.
 pub(crate) type Failure = (Step, u16, Errno);
@@ -54,7 +55,7 @@ pub(crate) fn inhabit(mut prepared: Prepared, control: OwnedFd, launcher: OwnedF
 /// The cage's terminal: the side the launcher relays, and the side of the command.
 pub(crate) type Pty = Option<(OwnedFd, OwnedFd)>;
 
-fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Domain, Pty), Failure> {
+fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty), Failure> {
     let trees = take_identity(prepared, control).map_err(at(Step::Identity))?;
     confine::new_session().map_err(at(Step::Session))?;
     if prepared.loopback {
@@ -64,8 +65,7 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Domain, Pty), Failur
     drop(trees);
     // Listing and following what is forbidden to the child is init's own right, so it stays outside the domain it prepares.
     let rules = prepared.landlock_rules.iter().map(|(path, below)| (path.as_path(), *below));
-    let domain = landlock::prepare(prepared.landlock_abi, rules, prepared.scopes)
-        .map_err(|_| (Step::Landlock, 0, Errno::OPNOTSUPP))?;
+    let domain = prepare_domain(prepared, rules)?;
     let pty = match &prepared.terminal {
         Some(setup) => Some(open_terminal(setup, c"/dev/pts/ptmx").map_err(at(Step::Terminal))?),
         None => None,
@@ -74,6 +74,20 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Domain, Pty), Failur
     confine::drop_capabilities().map_err(at(Step::Capabilities))?;
     confine::no_new_privileges().map_err(at(Step::Capabilities))?;
     Ok((domain, pty))
+}
+
+/// The domain of the plan; none where the policy accepts to do without.
+pub(crate) fn prepare_domain<'a>(
+    prepared: &Prepared,
+    rules: impl Iterator<Item = (&'a Path, Below)>,
+) -> Result<Option<Domain>, Failure> {
+    if prepared.landlock_abi == 0 {
+        return Ok(None);
+    }
+    match landlock::prepare(prepared.landlock_abi, rules, prepared.scopes) {
+        Ok(domain) => Ok(Some(domain)),
+        Err(_) => Err((Step::Landlock, 0, Errno::OPNOTSUPP)),
+    }
 }
 
 /// Becomes the user the plan names. A caller maps itself; for root the launcher does it and passes the trees on that only it can open.
@@ -202,7 +216,7 @@ pub(crate) fn open_terminal(setup: &TerminalSetup, ptmx: &CStr) -> Result<(Owned
 pub(crate) fn start(
     prepared: &mut Prepared,
     control: &OwnedFd,
-    domain: Domain,
+    domain: Option<Domain>,
     pty: Pty,
     caller_mask: &Set,
 ) -> Result<init::Command, Failure> {
@@ -228,7 +242,7 @@ pub(crate) fn start(
 /// In the command's own process: the last things given up, then exec. Returns only what went wrong.
 fn become_command(
     prepared: &Prepared,
-    domain: Domain,
+    domain: Option<Domain>,
     pty: Option<&(OwnedFd, OwnedFd)>,
     caller_mask: &Set,
 ) -> Failure {
@@ -240,7 +254,7 @@ fn become_command(
 
 fn give_up_the_rest(
     prepared: &Prepared,
-    domain: Domain,
+    domain: Option<Domain>,
     pty: Option<&(OwnedFd, OwnedFd)>,
     caller_mask: &Set,
 ) -> Result<(), Failure> {
@@ -272,7 +286,9 @@ fn give_up_the_rest(
     }
     // A directory that is not there any more must not leave the command somewhere else.
     rustix::process::chdir(prepared.cwd.as_c_str()).map_err(at(Step::Exec))?;
-    domain.enter().map_err(|_| (Step::Landlock, 0, Errno::OPNOTSUPP))?;
+    if let Some(domain) = domain {
+        domain.enter().map_err(|_| (Step::Landlock, 0, Errno::OPNOTSUPP))?;
+    }
     // Everything but 0, 1 and 2 is closed by exec itself, so that a failing exec can still be told.
     confine::close_on_exec_from(3).map_err(at(Step::Descriptors))?;
     rustix::process::umask(prepared.umask);

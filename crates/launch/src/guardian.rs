@@ -9,7 +9,7 @@ use crate::prepare::Prepared;
 use crate::wire::{self, Report};
 use keyward_policy::plan::{Plan, Step};
 use keyward_policy::view::Shown;
-use keyward_sys::landlock::{self, Below, Domain};
+use keyward_sys::landlock::{Below, Domain};
 use keyward_sys::signal::Set;
 use keyward_sys::{Errno, channel, confine, environ, fork, signal};
 use rustix::fd::OwnedFd;
@@ -42,7 +42,7 @@ pub(crate) fn guard(mut prepared: Prepared, control: OwnedFd, launcher: OwnedFd,
     }
 }
 
-fn build(prepared: &Prepared, scratch: &Path) -> Result<(Domain, Pty), Failure> {
+fn build(prepared: &Prepared, scratch: &Path) -> Result<(Option<Domain>, Pty), Failure> {
     confine::become_subreaper().map_err(at(Step::Guardian))?;
     confine::become_opaque().map_err(at(Step::Guardian))?;
     make_scratch(scratch).map_err(at(Step::Guardian))?;
@@ -55,8 +55,7 @@ fn build(prepared: &Prepared, scratch: &Path) -> Result<(Domain, Pty), Failure> 
     let own_terminal = pty.as_ref().and_then(|(main, _)| keyward_sys::terminal::name(main));
     let rules = prepared.landlock_rules.iter().map(|(path, below)| (path.as_path(), *below));
     let rules = rules.chain(own_terminal.as_deref().map(|path| (path, Below::Use)));
-    let domain = landlock::prepare(prepared.landlock_abi, rules, prepared.scopes)
-        .map_err(|_| (Step::Landlock, 0, Errno::OPNOTSUPP))?;
+    let domain = cage::prepare_domain(prepared, rules)?;
     confine::new_session_keyring().map_err(at(Step::Keyring))?;
     confine::drop_capabilities().map_err(at(Step::Capabilities))?;
     confine::no_new_privileges().map_err(at(Step::Capabilities))?;

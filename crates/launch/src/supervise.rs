@@ -119,7 +119,7 @@ pub(crate) struct Watch<'a> {
     pub(crate) output: Option<u64>,
     /// The reading ends of counted streams, and where their bytes go.
     pub(crate) counted: Vec<(OwnedFd, BorrowedFd<'static>)>,
-    /// Whether the command is in the foreground of its terminal from the start.
+    /// Whether the command reads the keyboard: from the start, or since it showed that it wants to.
     pub(crate) foreground: bool,
     /// Says what a failed step was about.
     pub(crate) describe: &'a dyn Fn(Step, u16) -> String,
@@ -214,10 +214,12 @@ fn tell(watch: &Watch<'_>, order: Order) {
 fn pass_on(watch: &mut Watch<'_>, relay: &Relay, number: i32) {
     if number == Signal::WINCH.as_raw() {
         take_size(watch, relay);
-        return;
+    } else if number == Signal::CONT.as_raw() {
+        go_on(watch, relay);
+    } else {
+        // One that stops the command comes back as a report, and then we stop as well.
+        tell(watch, Order::Signal { signal: number });
     }
-    // One that stops the command comes back as a report, and then we stop as well.
-    tell(watch, Order::Signal { signal: number });
 }
 
 /// The cage's terminal gets the size of the user's.
@@ -229,43 +231,34 @@ fn take_size(watch: &Watch<'_>, relay: &Relay) {
     }
 }
 
-/// The command was stopped.
+/// The command was stopped, and so are we, as any job of the shell, unless it only waits for the keyboard and we have it to give.
 fn stopped(watch: &mut Watch<'_>, relay: &Relay, signal: i32) {
-    let wants_terminal = signal == Signal::TTIN.as_raw() || signal == Signal::TTOU.as_raw();
-    let in_front = watch.screen.as_ref().is_some_and(|screen| terminal::are_we_in_foreground(screen.keyboard));
-    if wants_terminal && in_front {
-        come_to_front(watch);
-        return;
-    }
-    if watch.screen.is_some() {
-        rest(watch, if wants_terminal { signal } else { Signal::TSTP.as_raw() });
-        // Changes of the size are told to the foreground only.
-        take_size(watch, relay);
-        come_to_front(watch);
-    } else {
+    let Some(screen) = &mut watch.screen else {
         // Without a terminal only the command was meant, and we stand for it.
         signal::stop_self(signal);
-        tell(watch, Order::Signal { signal: Signal::CONT.as_raw() });
-    }
-}
-
-/// Gives the user's terminal back and stops, until somebody lets us go on.
-fn rest(watch: &mut Watch<'_>, signal: i32) {
-    if let Some(screen) = &mut watch.screen {
+        go_on(watch, relay);
+        return;
+    };
+    let wants_keyboard = signal == Signal::TTIN.as_raw() || signal == Signal::TTOU.as_raw();
+    watch.foreground |= wants_keyboard;
+    if !(wants_keyboard && terminal::are_we_in_foreground(screen.keyboard)) {
         screen.leave_raw();
+        signal::stop_own_group(if wants_keyboard { signal } else { Signal::TSTP.as_raw() });
     }
-    signal::stop_own_group(signal);
+    go_on(watch, relay);
 }
 
-/// The command reads the keyboard from here on, if we may.
-fn come_to_front(watch: &mut Watch<'_>) {
-    if let Some(screen) = &mut watch.screen {
-        if terminal::are_we_in_foreground(screen.keyboard) {
+/// The command goes on; it reads the keyboard if it did before and if we have it.
+fn go_on(watch: &mut Watch<'_>, relay: &Relay) {
+    // Changes of the size are told to the foreground only, so one may have been missed.
+    take_size(watch, relay);
+    match &mut watch.screen {
+        // In a pipeline another program may be the one that reads.
+        Some(screen) if watch.foreground && terminal::are_we_in_foreground(screen.keyboard) => {
             screen.enter_raw();
             tell(watch, Order::Foreground);
-        } else {
-            tell(watch, Order::Signal { signal: Signal::CONT.as_raw() });
         }
+        _ => tell(watch, Order::Signal { signal: Signal::CONT.as_raw() }),
     }
 }
 

@@ -226,7 +226,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         trust: policy.trust.clone(),
         floor: policy.floor.clone(),
         limits: limits(policy, facts, identity, cage),
-        steps: steps(cage, own_network, request.caller.terminals),
+        steps: steps(cage, own_network, request.caller.terminals, landlock.abi > 0),
         scratch: (cage == Cage::Landlock).then(|| request.caller.scratch.clone()),
         terminal: request.caller.terminals,
         net: policy.net.clone(),
@@ -473,7 +473,7 @@ fn limits(policy: &Policy, facts: &HostFacts, identity: Identity, cage: Cage) ->
     all
 }
 
-fn steps(cage: Cage, own_network: bool, terminals: [bool; 3]) -> Vec<Step> {
+fn steps(cage: Cage, own_network: bool, terminals: [bool; 3], has_landlock: bool) -> Vec<Step> {
     let spaces = cage != Cage::Landlock;
     let each = [
         (Step::Namespaces, spaces),
@@ -488,7 +488,7 @@ fn steps(cage: Cage, own_network: bool, terminals: [bool; 3]) -> Vec<Step> {
         (Step::Keyring, true),
         (Step::Limits, true),
         (Step::Capabilities, true),
-        (Step::Landlock, true),
+        (Step::Landlock, has_landlock),
         (Step::Seccomp, true),
         (Step::Descriptors, true),
         (Step::Exec, true),

@@ -393,7 +393,10 @@ fn links_with_something_below(entries: &mut [Entry]) {
     for place in 0..entries.len() {
         let target = entries[place].target.clone();
         let holds = |entry: &Entry| entry.target != target && at_or_below(&entry.target, &target);
-        if entries[place].rule == "private" && matches!(entries[place].shown, Shown::Link { .. }) && entries.iter().any(holds) {
+        if entries[place].rule == "private"
+            && matches!(entries[place].shown, Shown::Link { .. })
+            && entries.iter().any(holds)
+        {
             entries[place].shown = Shown::Private { mode: 0o1777 };
         }
     }

@@ -129,5 +129,13 @@ pub fn stop_own_group(signal: i32) {
     block(&only);
 }
 
+/// Stops only this process, and returns when it goes on.
+pub fn stop_self(signal: i32) {
+    let only = Set::of(&[signal]);
+    unblock(&only);
+    signal_process(rustix::process::getpid(), signal);
+    block(&only);
+}
+
 /// The signal that cannot be caught.
 pub const KILL: Signal = Signal::KILL;

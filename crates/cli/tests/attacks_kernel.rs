@@ -1,0 +1,446 @@
+//! The kernel: what a child asks of it, with the same call outside as the control.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use support::{
+    Stage, Who, after_a_sign, eventually, leaks_only_outside, long_time, processes_with, ran, stderr, stdout,
+    works_only_outside,
+};
+
+const PRELUDE: &str = r#"
+import ctypes, errno, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def call(number, *arguments):
+    ctypes.set_errno(0)
+    result = libc.syscall(ctypes.c_long(number), *[ctypes.c_long(a) if isinstance(a, int) else a for a in arguments])
+    return "OK" if result != -1 else errno.errorcode.get(ctypes.get_errno())
+"#;
+
+/// The call gets `answer` inside and another one outside.
+#[track_caller]
+fn answers_only_inside(who: Who, expression: &str, answer: &str) {
+    let stage = Stage::new(who);
+    let attack = stage.python("ask.py", &format!("{PRELUDE}\nprint('answer:' + str({expression}))\n"));
+    let outside = stdout(&stage.bare(&attack));
+    let wanted = format!("answer:{answer}");
+    assert!(
+        outside.contains("answer:") && !outside.contains(&wanted),
+        "the control did not work: {expression} {outside}"
+    );
+    let inside = ran(stage.caged(&after_a_sign(&attack)));
+    assert!(stdout(&inside).contains(&wanted), "{expression}: {}{}", stdout(&inside), stderr(&inside));
+}
+
+macro_rules! refused {
+    ($($name:ident: $who:ident, $expression:expr => $answer:literal,)*) => { $(
+        #[test]
+        fn $name() {
+            answers_only_inside(Who::$who, $expression, $answer);
+        }
+    )* };
+}
+
+refused! {
+    a_user_namespace_cannot_be_unshared: User, "call(272, 0x10000000)" => "EPERM",
+    a_user_namespace_cannot_be_cloned: User, "call(56, 0x10000011, 0, 0, 0, 0) if os.getpid() else 0" => "EPERM",
+    other_namespaces_cannot_be_unshared_by_root: Root, "[call(272, f) for f in (0x20000, 0x4000000, 0x8000000, 0x20000000, 0x40000000, 0x2000000, 0x80)]"
+        => "['EPERM', 'EPERM', 'EPERM', 'EPERM', 'EPERM', 'EPERM', 'EPERM']",
+    a_namespace_cannot_be_entered: Root, "call(308, os.open('/proc/self/ns/net', os.O_RDONLY), 0)" => "EPERM",
+    clone3_is_not_there: User, "call(435, 0, 0)" => "ENOSYS",
+    openat2_is_not_there: User, "call(437, -100, b'/', 0, 0)" => "ENOSYS",
+    io_uring_cannot_be_set_up: User, "call(425, 4, ctypes.create_string_buffer(120))" => "ENOSYS",
+    io_uring_cannot_be_entered: User, "call(426, 99, 0, 0, 0, 0, 0)" => "ENOSYS",
+    io_uring_cannot_be_registered: User, "call(427, 99, 0, 0, 0)" => "ENOSYS",
+    bpf_is_refused: Root, "call(321, 0, ctypes.c_char_p(b'\\1\\0\\0\\0\\4\\0\\0\\0\\4\\0\\0\\0\\1\\0\\0\\0' + bytes(56)), 72)" => "EPERM",
+    perf_events_are_refused: User, "call(298, ctypes.c_char_p(b'\\1\\0\\0\\0\\x70\\0\\0\\0' + bytes(32) + b'\\x60' + bytes(80)), 0, -1, -1, 0)" => "EPERM",
+    userfaultfd_is_refused: User, "call(323, 1)" => "EPERM",
+    keys_cannot_be_added: User, "call(248, b'user', b'keyward-test-add', b'x', 1, -2)" => "EPERM",
+    keys_cannot_be_requested: User, "call(249, b'user', b'nobody has this', 0, -3)" => "EPERM",
+    keyctl_is_refused: User, "call(250, 0, -3, 1)" => "EPERM",
+    tracing_oneself_is_refused: User, "call(101, 0, 0, 0, 0)" => "EPERM",
+    process_vm_readv_is_refused: User, "call(310, os.getpid(), 0, 0, 0, 0, 0)" => "EPERM",
+    process_vm_writev_is_refused: User, "call(311, os.getpid(), 0, 0, 0, 0, 0)" => "EPERM",
+    pidfd_getfd_is_refused: User, "call(438, os.pidfd_open(os.getpid()), 0, 0)" => "EPERM",
+    kcmp_is_refused: User, "call(312, os.getpid(), os.getpid(), 0, 0, 0)" => "EPERM",
+    odd_personalities_are_refused: User, "call(135, 0x0400000)" => "EPERM",
+    a_file_has_no_handle: User, "call(303, -100, b'/etc', ctypes.c_char_p(bytes([128,0,0,0]) + bytes(140)), ctypes.create_string_buffer(8), 0)" => "EPERM",
+    a_file_cannot_be_opened_by_handle: Root, "call(304, -100, ctypes.c_char_p(bytes(140)), 0)" => "EPERM",
+    chroot_is_refused: Root, "call(161, b'/')" => "EPERM",
+    a_mount_cannot_be_opened: Root, "call(428, -100, b'/', 1)" => "EPERM",
+    a_mount_cannot_be_opened_by_its_newest_call: Root, "call(467, -100, b'/', 1, 0, 0)" => "EPERM",
+    a_file_system_cannot_be_opened: Root, "call(430, b'tmpfs', 0)" => "EPERM",
+    a_mounted_file_system_cannot_be_picked: Root, "call(433, -100, b'/', 0)" => "EPERM",
+    mount_attributes_cannot_be_set: Root, "call(442, -100, b'/', 0, ctypes.c_char_p(bytes(32)), 32)" => "EPERM",
+    a_module_cannot_be_loaded: Root, "call(313, -1, b'', 0)" => "EPERM",
+    a_module_cannot_be_removed: Root, "call(176, b'no_such_module', 0)" => "EPERM",
+    reboot_is_refused: Root, "call(169, 0, 0, 0, 0)" => "EPERM",
+    the_kernel_log_is_closed: Root, "call(103, 10, 0, 0)" => "EPERM",
+    the_host_name_cannot_be_set: Root, "call(170, b'x', -1)" => "EPERM",
+    the_clock_cannot_be_set: Root, "call(227, 0, 0)" => "EPERM",
+    swap_is_refused: Root, "call(167, 0, 0)" => "EPERM",
+    accounting_is_refused: Root, "call(163, b'/no/such/file')" => "EPERM",
+    ports_of_the_hardware_are_closed: Root, "call(173, 0, 1, 0)" => "EPERM",
+    the_local_descriptor_table_is_closed: User, "call(154, 0, ctypes.create_string_buffer(16), 16)" => "EPERM",
+    watching_whole_mounts_is_refused: User, "call(300, 0x200, 0)" => "EPERM",
+    vsock_is_not_there: User, "call(41, 40, 1, 0)" => "EAFNOSUPPORT",
+    packet_sockets_are_not_there: Root, "call(41, 17, 3, 0)" => "EAFNOSUPPORT",
+    raw_sockets_are_refused_to_root: Root, "call(41, 2, 3, 1)" => "EPERM",
+    raw_sockets_of_the_newer_protocol_are_refused_to_root: Root, "call(41, 10, 3, 58)" => "EPERM",
+    express_sockets_are_not_there: Root, "call(41, 44, 3, 0)" => "EAFNOSUPPORT",
+    netlink_other_than_routes_is_not_there: User, "[call(41, 16, 3, p) for p in (4, 9, 15)]" => "['EAFNOSUPPORT', 'EAFNOSUPPORT', 'EAFNOSUPPORT']",
+    // The upper half of an argument is not looked at by the kernel, so it must not mislead the filter.
+    the_upper_half_of_an_argument_does_not_mislead: User, "call(41, (7 << 32) | 40, 1, 0)" => "EAFNOSUPPORT",
+}
+
+#[test]
+fn a_child_of_ones_own_cannot_be_traced() {
+    let stage = Stage::user();
+    let attack = stage.program(
+        "trace_child",
+        r#"
+        #include <signal.h>
+        #include <stdio.h>
+        #include <sys/ptrace.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        int main(void) {
+            int pid = fork();
+            if (!pid) { pause(); _exit(0); }
+            puts(ptrace(PTRACE_SEIZE, pid, 0, 0) == 0 ? "WORKED" : "no");
+            kill(pid, SIGKILL);
+        }"#,
+    );
+    works_only_outside(&stage, &attack);
+}
+
+/// The 32-bit table has other numbers: getpid is 20 there, chmod 15, unshare 310.
+const THIRTY_TWO_BITS: &str = r#"
+#include <stdio.h>
+#include <sys/stat.h>
+static int old(int number, const void *a, long b) {
+    int result;
+    __asm__ volatile("int $0x80" : "=a"(result) : "a"(number), "b"(a), "c"(b) : "memory", "r8", "r9", "r10", "r11");
+    return result;
+}
+static char *low;
+#include <sys/mman.h>
+#include <string.h>
+int main(void) {
+    low = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+    strcpy(low, "victim");
+    if (old(20, 0, 0) > 0) puts("WORKED: getpid");
+    if (old(15, low, 04755) == 0) puts("WORKED: chmod");
+    if (old(310, (void *)0x10000000, 0) == 0) puts("WORKED: unshare");
+}"#;
+
+#[test]
+fn the_32_bit_entry_is_closed() {
+    let stage = Stage::user();
+    stage.project_file("victim", "");
+    let attack = stage.program("old", THIRTY_TWO_BITS);
+    works_only_outside(&stage, &attack);
+}
+
+#[test]
+fn the_32_bit_entry_sets_no_set_uid_bit() {
+    let stage = Stage::user();
+    let victim = stage.project_file("victim", "");
+    let attack = stage.program("old", THIRTY_TWO_BITS);
+    let mode = || std::fs::metadata(&victim).unwrap().permissions().mode() & 0o7000;
+    stage.bare(&attack);
+    assert_eq!(mode(), 0o4000, "the control did not work");
+    std::fs::set_permissions(&victim, PermissionsExt::from_mode(0o644)).unwrap();
+    ran(stage.caged(&after_a_sign(&attack)));
+    assert_eq!(mode(), 0);
+}
+
+#[test]
+fn the_x32_entry_is_closed() {
+    // Most kernels have no x32 at all, and answer the same: the control is that the plain number works.
+    let stage = Stage::user();
+    let attack = stage.python(
+        "x32.py",
+        &format!("{PRELUDE}\nprint(call(39), call(0x40000000 + 39), call(0x40000000 + 272, 0x10000000))\n"),
+    );
+    let inside = ran(stage.caged(&after_a_sign(&attack)));
+    assert!(stdout(&inside).contains("OK ENOSYS ENOSYS"), "{}", stdout(&inside));
+}
+
+#[test]
+fn a_child_has_no_capability_and_can_gain_none() {
+    for stage in [Stage::user(), Stage::root()] {
+        let text = stdout(&stage.caged("cat /proc/self/status"));
+        for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+            assert!(text.contains(&format!("{set}:\t0000000000000000")), "{set}: {text}");
+        }
+        assert!(text.contains("NoNewPrivs:\t1"), "{text}");
+        assert!(text.contains("Seccomp:\t2"), "{text}");
+    }
+}
+
+#[test]
+fn init_has_no_capability_either() {
+    for stage in [Stage::user(), Stage::root()] {
+        let text = stdout(&stage.caged("cat /proc/1/status"));
+        for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+            assert!(text.contains(&format!("{set}:\t0000000000000000")), "{set}: {text}");
+        }
+        assert!(text.contains("NoNewPrivs:\t1"), "{text}");
+    }
+}
+
+/// Each way to make a set-uid file, by name.
+const SET_UID: &str = r#"
+way = sys.argv[1]
+def made(): return open("victim", "w").close() or "victim"
+if way == "chmod": call(90, made().encode(), 0o4755)
+if way == "fchmod": call(91, os.open(made(), os.O_RDONLY), 0o4755)
+if way == "fchmodat": call(268, -100, made().encode(), 0o4755)
+if way == "fchmodat2": call(452, -100, made().encode(), 0o4755, 0)
+if way == "open": call(2, b"victim", os.O_CREAT | os.O_WRONLY, 0o4755)
+if way == "openat": call(257, -100, b"victim", os.O_CREAT | os.O_WRONLY, 0o4755)
+if way == "openat2":
+    import struct
+    call(437, -100, b"victim", ctypes.c_char_p(struct.pack("QQQ", os.O_CREAT | os.O_WRONLY, 0o4755, 0)), 24)
+if way == "creat": call(85, b"victim", 0o4755)
+if way == "mknod": call(133, b"victim", 0o104755, 0)
+if way == "mknodat": call(259, -100, b"victim", 0o104755, 0)
+if way == "tmpfile":
+    fd = libc.syscall(257, -100, b".", os.O_TMPFILE | os.O_WRONLY, 0o4755)
+    call(265, -100, f"/proc/self/fd/{fd}".encode(), -100, b"victim", 0x400)
+if way == "upper half": call(90, made().encode(), (1 << 40) | 0o4755)
+if way == "group": call(90, made().encode(), 0o2755)
+"#;
+
+fn sets_only_outside(stage: &Stage, way: &str, bit: u32) {
+    let attack = stage.python("set_uid.py", &format!("{PRELUDE}{SET_UID}"));
+    let victim = stage.project().join("victim");
+    let mode = || std::fs::metadata(&victim).map_or(0, |data| data.permissions().mode() & bit);
+    let script = format!("umask 0; {attack} '{way}'");
+    stage.bare(&script);
+    assert_eq!(mode(), bit, "the control did not work: {way}");
+    std::fs::remove_file(&victim).unwrap();
+    ran(stage.caged(&after_a_sign(&script)));
+    assert_eq!(mode(), 0, "{way}");
+}
+
+macro_rules! no_set_uid {
+    ($($name:ident: $way:literal,)*) => { $(
+        #[test]
+        fn $name() {
+            sets_only_outside(&Stage::user(), $way, 0o4000);
+            sets_only_outside(&Stage::root(), $way, 0o4000);
+        }
+    )* };
+}
+
+no_set_uid! {
+    chmod_makes_no_set_uid_file: "chmod",
+    fchmod_makes_no_set_uid_file: "fchmod",
+    fchmodat_makes_no_set_uid_file: "fchmodat",
+    fchmodat2_makes_no_set_uid_file: "fchmodat2",
+    open_makes_no_set_uid_file: "open",
+    openat_makes_no_set_uid_file: "openat",
+    openat2_makes_no_set_uid_file: "openat2",
+    creat_makes_no_set_uid_file: "creat",
+    mknod_makes_no_set_uid_file: "mknod",
+    mknodat_makes_no_set_uid_file: "mknodat",
+    a_file_without_a_name_gets_no_set_uid_bit: "tmpfile",
+    the_upper_half_of_a_mode_does_not_mislead: "upper half",
+}
+
+#[test]
+fn chmod_makes_no_set_gid_file_of_roots_group() {
+    sets_only_outside(&Stage::root(), "group", 0o2000);
+}
+
+#[test]
+fn file_capabilities_cannot_be_set() {
+    let stage = Stage::root();
+    stage.project_file("victim", "");
+    let attack = stage.python(
+        "capability.py",
+        "import os, struct\nos.setxattr('victim', 'security.capability', struct.pack('<IIIII', 0x02000001, 1 << 21, 0, 0, 0))\nprint('WORKED')\n",
+    );
+    works_only_outside(&stage, &attack);
+}
+
+// Started as root.
+
+#[test]
+fn root_cannot_mount() {
+    let stage = Stage::root();
+    stage.make_folder(&stage.project().join("sub"));
+    works_only_outside(&stage, "mount -t tmpfs none sub && echo WORKED; umount sub");
+}
+
+#[test]
+fn root_cannot_bind() {
+    let stage = Stage::root();
+    stage.make_folder(&stage.project().join("sub"));
+    works_only_outside(&stage, "mount --bind /etc sub && echo WORKED; umount sub");
+}
+
+#[test]
+fn root_cannot_unmount() {
+    let stage = Stage::root();
+    let inside = ran(stage
+        .caged(&after_a_sign("for m in /proc /etc /usr /tmp .; do umount -l \"$m\" && echo WORKED; done")));
+    assert!(!stdout(&inside).contains("WORKED"));
+}
+
+#[test]
+fn root_cannot_make_a_read_only_mount_writable() {
+    let stage = Stage::root();
+    let inside = ran(stage.caged(&after_a_sign(
+        "mount -o remount,rw /usr && echo WORKED; mount -o remount,bind,rw /proc && echo WORKED",
+    )));
+    assert!(!stdout(&inside).contains("WORKED"));
+}
+
+/// Writes back what is there, so that the control changes nothing.
+fn cannot_be_written(path: &str) {
+    let stage = Stage::root();
+    works_only_outside(
+        &stage,
+        &format!("value=$(cat {path}); printf '%s\\n' \"$value\" > {path} && echo WORKED"),
+    );
+}
+
+macro_rules! read_only {
+    ($($name:ident: $path:literal,)*) => { $(
+        #[test]
+        fn $name() {
+            cannot_be_written($path);
+        }
+    )* };
+}
+
+read_only! {
+    root_cannot_set_the_core_pattern: "/proc/sys/kernel/core_pattern",
+    root_cannot_set_how_memory_is_swapped: "/proc/sys/vm/swappiness",
+    root_cannot_set_how_memory_is_given_out: "/proc/sys/vm/overcommit_memory",
+    root_cannot_set_what_can_be_run: "/proc/sys/fs/protected_symlinks",
+    root_cannot_set_the_host_name_by_file: "/proc/sys/kernel/hostname",
+    root_cannot_set_its_own_oom_score: "/proc/self/oom_score_adj",
+    root_cannot_notify_on_release_of_a_cgroup: "/sys/fs/cgroup/memory/notify_on_release",
+    root_cannot_switch_a_processor: "/sys/devices/system/cpu/cpu1/online",
+}
+
+/// Among them `sysrq-trigger`, which not every kernel has.
+#[test]
+fn root_can_write_no_file_below_proc() {
+    let script = "find /proc -maxdepth 4 -type f -writable -not -path '/proc/[0-9]*' 2>/dev/null | sed 's/^/WORKED /' | head -20";
+    works_only_outside(&Stage::root(), script);
+}
+
+#[test]
+fn root_does_not_see_the_cgroup_file_system() {
+    works_only_outside(&Stage::root(), "ls /sys/fs/cgroup/*/release_agent && echo WORKED");
+}
+
+#[test]
+fn root_cannot_make_a_device() {
+    let stage = Stage::root();
+    works_only_outside(&stage, "mknod device c 1 3 && echo WORKED; rm -f device");
+    let inside = ran(stage.caged(&after_a_sign(
+        "for d in /tmp /dev /run ~ . ~/.cache; do mknod $d/device b 7 0 && echo WORKED; done",
+    )));
+    assert!(!stdout(&inside).contains("WORKED"));
+}
+
+#[test]
+fn root_cannot_use_a_device_that_lies_in_the_project() {
+    let stage = Stage::root();
+    let made = stage.bare("mknod zero c 1 5");
+    assert!(made.status.success(), "{}", stderr(&made));
+    works_only_outside(&stage, "head -c 1 zero > /dev/null && echo WORKED");
+}
+
+#[test]
+fn root_cannot_read_a_raw_disk() {
+    let script = "awk 'NR>2 {print $1, $2, $4}' /proc/partitions | while read major minor name; do
+        mknod \"disk-$name\" b $major $minor
+        head -c 512 \"disk-$name\" > /dev/null && echo WORKED; head -c 512 /dev/$name > /dev/null && echo WORKED
+        rm -f \"disk-$name\"
+    done";
+    works_only_outside(&Stage::root(), script);
+}
+
+#[test]
+fn root_cannot_read_memory_devices() {
+    works_only_outside(
+        &Stage::root(),
+        "(exec 3< /dev/mem || exec 3< /dev/kmsg || exec 3< /proc/kcore) && echo WORKED; ls /dev/kmsg && echo WORKED",
+    );
+}
+
+#[test]
+fn root_cannot_read_the_shadow_file() {
+    leaks_only_outside(&Stage::root(), "cat /etc/shadow /etc/gshadow", "root:");
+}
+
+#[test]
+fn root_cannot_read_a_file_of_the_system_that_is_roots_alone() {
+    let file = tempfile::Builder::new().prefix("keyward-test-").tempfile_in("/etc").unwrap();
+    std::fs::write(file.path(), "for root alone").unwrap();
+    leaks_only_outside(&Stage::root(), &format!("cat {}", file.path().display()), "for root alone");
+}
+
+#[test]
+fn root_cannot_change_the_mode_of_a_device() {
+    works_only_outside(&Stage::root(), "chmod 666 /dev/full && echo WORKED");
+}
+
+#[test]
+fn root_cannot_change_the_system() {
+    let file = tempfile::Builder::new().prefix("keyward-test-").tempfile_in("/etc").unwrap();
+    let path = file.path().display().to_string();
+    works_only_outside(&Stage::root(), &format!("echo x > {path} && echo WORKED"));
+    works_only_outside(&Stage::root(), &format!("chmod 600 {path} && echo WORKED"));
+    works_only_outside(&Stage::root(), &format!("chown 0:0 {path} && echo WORKED"));
+}
+
+#[test]
+fn what_root_makes_in_the_project_belongs_to_root() {
+    let stage = Stage::root();
+    let output = stage
+        .caged("echo made > made && mkdir folder && cat made && chown 0:0 made && rm -r folder && id -u");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let data = std::fs::metadata(stage.project().join("made")).unwrap();
+    assert_eq!((data.uid(), data.gid()), (0, 0));
+}
+
+#[test]
+fn roots_child_is_nobody_outside() {
+    let stage = Stage::root();
+    let time = long_time();
+    let _launcher = stage.beside(&mut stage.keyward_run(&[], &["sleep", &time]));
+    let uids = || -> Vec<String> {
+        let pids = processes_with(&time);
+        let line = |pid: u32| {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            let uid = status.lines().find(|line| line.starts_with("Uid:")).unwrap_or_default().to_owned();
+            (name.trim() == "sleep").then_some(uid)
+        };
+        pids.into_iter().filter_map(line).collect()
+    };
+    assert!(eventually(|| !uids().is_empty()), "the command did not start");
+    for line in uids() {
+        let numbers: Vec<u32> =
+            line.split_whitespace().skip(1).map(|number| number.parse().unwrap()).collect();
+        assert!(numbers.len() == 4 && numbers.iter().all(|&uid| uid > 1_000_000), "{line}");
+    }
+}
+
+#[test]
+fn roots_child_cannot_read_what_others_keep_in_the_project() {
+    let stage = Stage::root();
+    let file = stage.project_file("of another", "of another user");
+    std::os::unix::fs::chown(&file, Some(support::USER), Some(support::USER)).unwrap();
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    leaks_only_outside(&stage, "cat 'of another'", "of another user");
+}

@@ -1,0 +1,351 @@
+//! The documents say what is so: their commands run and print what they show, their examples pass, their names exist.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use keyward_policy::config::{self, Document, KEYS, Kind, Role};
+use keyward_policy::outcome::code;
+use keyward_policy::promise::Promise;
+use keyward_policy::words::Floor;
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use support::{Stage, keyward, stdout};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn page(name: &str) -> String {
+    std::fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// A fenced block: its language, its text, its line, and the line of prose right above it.
+struct Block {
+    language: String,
+    text: String,
+    line: usize,
+    above: String,
+}
+
+fn blocks(page: &str) -> Vec<Block> {
+    let mut found = Vec::new();
+    let mut open: Option<Block> = None;
+    let mut above = "";
+    for (number, line) in page.lines().enumerate() {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(language)) => {
+                let (language, above) = (language.trim().to_owned(), above.to_owned());
+                open = Some(Block { language, text: String::new(), line: number + 1, above });
+            }
+            (Some(_), Some(_)) => found.extend(open.take()),
+            (Some(block), None) => block.text += &format!("{line}\n"),
+            (None, None) => above = line,
+        }
+    }
+    assert!(open.is_none(), "a block is not closed");
+    found
+}
+
+fn blocks_in(page: &str, language: &str) -> Vec<Block> {
+    let found: Vec<Block> = blocks(page).into_iter().filter(|block| block.language == language).collect();
+    assert!(!found.is_empty(), "there is no block of {language}");
+    found
+}
+
+/// A command of a transcript and what it prints.
+struct Shown {
+    command: String,
+    prints: String,
+}
+
+/// `$ ` begins a command, `>` continues it, everything else is printed.
+fn transcript(text: &str) -> Vec<Shown> {
+    let mut shown: Vec<Shown> = Vec::new();
+    for line in text.lines() {
+        if let Some(command) = line.strip_prefix("$ ") {
+            shown.push(Shown { command: command.into(), prints: String::new() });
+        } else {
+            let last =
+                shown.last_mut().unwrap_or_else(|| panic!("a transcript begins with a command: {line}"));
+            match line.strip_prefix('>') {
+                Some(more) if last.prints.is_empty() => {
+                    last.command += &format!("\n{}", more.strip_prefix(' ').unwrap_or(more))
+                }
+                _ => last.prints += &format!("{line}\n"),
+            }
+        }
+    }
+    shown
+}
+
+/// The machine of the documents: what its user has in HOME and in the project.
+fn stage() -> Stage {
+    let stage = Stage::user();
+    stage.home_file(".ssh/id_ed25519", "not a key\n");
+    stage.home_file("datasets/a.csv", "1,2,3\n");
+    stage.project_file("Makefile", "test:\n\t@echo 3 tests passed\n");
+    stage.project_file(".env", "TOKEN=example\n");
+    // A stand-in that only works with its credential.
+    let claude = "#!/bin/sh\n[ -n \"$ANTHROPIC_API_KEY\" ] && echo '2.1.197 (Claude Code)'\n";
+    let claude = stage.home_file(".cargo/bin/claude", claude);
+    std::fs::set_permissions(claude, PermissionsExt::from_mode(0o755)).unwrap();
+    // Where `cargo install` puts it. The binary itself may lie where the stage's user has no way to.
+    let installed = stage.home().join(".cargo/bin/keyward");
+    std::fs::copy(keyward(), &installed).unwrap();
+    stage.own(&installed);
+    stage
+}
+
+/// Runs a script on a terminal and gives what is shown. `/home/ann` is the stage's HOME, and the project lies in it.
+fn on_a_terminal(stage: &Stage, script: &str) -> String {
+    let file = stage.home_file("transcript.sh", script);
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", stage.home().join(".cargo/bin").display());
+    // A keyboard at which nobody types: an end of input would be shown as a sign of its own.
+    let (keyboard, _nobody) = std::io::pipe().unwrap();
+    let output = stage
+        .command("script")
+        .stdin(keyboard)
+        .args(["--quiet", "--return", "--command", "bash \"$TRANSCRIPT\"", "/dev/null"])
+        .env("TRANSCRIPT", file)
+        .env("PATH", path)
+        .env("SHELL", "/bin/bash")
+        .env("USER", "ann")
+        .output()
+        .unwrap();
+    let text = stdout(&output).replace('\r', "");
+    text.replace(stage.project().to_str().unwrap(), "/home/ann/my project")
+        .replace(stage.home().to_str().unwrap(), "/home/ann")
+}
+
+const MARK: &str = "\u{1}next\u{1}";
+
+/// Runs the commands of a block in one shell and compares what each prints.
+fn follow(name: &str, block: &Block) {
+    let stage = stage();
+    let shown = transcript(&block.text);
+    let mut script = String::new();
+    for step in &shown {
+        // The code of a command is still there for the next one to ask for.
+        script += &format!("{}\nstatus=$?; printf '{MARK}'; (exit $status)\n", step.command);
+    }
+    let printed = on_a_terminal(&stage, &script);
+    let printed: Vec<&str> = printed.split(MARK).collect();
+    assert_eq!(printed.len(), shown.len() + 1, "{name}:{}: {printed:?}", block.line);
+    for (step, printed) in shown.iter().zip(printed) {
+        assert_eq!(printed, step.prints, "{name}:{}: $ {}", block.line, step.command);
+    }
+}
+
+fn is_not_run(block: &Block) -> bool {
+    block.above.starts_with("<!-- not run by the tests: ")
+}
+
+#[test]
+fn the_readme_shows_what_its_commands_print() {
+    for block in blocks_in(&page("README.md"), "console") {
+        follow("README.md", &block);
+    }
+}
+
+#[test]
+fn the_policy_page_shows_what_its_commands_print() {
+    for block in blocks_in(&page("docs/policy.md"), "console") {
+        follow("docs/policy.md", &block);
+    }
+}
+
+#[test]
+fn every_command_of_the_documents_is_run_or_says_why_not() {
+    for name in ["README.md", "docs/policy.md"] {
+        for block in blocks(&page(name)) {
+            let known = matches!(block.language.as_str(), "console" | "toml" | "text");
+            assert!(
+                known || is_not_run(&block),
+                "{name}:{}: a block of {:?} that nobody runs",
+                block.line,
+                block.language
+            );
+        }
+    }
+}
+
+#[test]
+fn the_two_commands_of_the_setup_exist() {
+    let setup: Vec<Block> = blocks_in(&page("README.md"), "sh");
+    let commands: Vec<&str> = setup.iter().map(|block| block.text.trim()).collect();
+    assert_eq!(commands, ["cargo install --path crates/cli && keyward run -- printenv", "./test"]);
+    assert!(root().join("crates/cli/Cargo.toml").is_file());
+    assert_ne!(std::fs::metadata(root().join("test")).unwrap().permissions().mode() & 0o111, 0);
+}
+
+/// Whose file an example is, by its first line.
+fn role(text: &str) -> Role {
+    match text.lines().next() {
+        Some(first) if first.starts_with("# /etc/keyward/policy.toml") => Role::Ceiling,
+        Some(first) if first.starts_with("# .keyward.toml") => Role::Project,
+        _ => Role::User,
+    }
+}
+
+#[test]
+fn every_policy_example_passes_policy_check() {
+    for name in ["README.md", "docs/policy.md"] {
+        for block in blocks_in(&page(name), "toml") {
+            let role = role(&block.text);
+            let place = format!("{name}:{}", block.line);
+            let checked = config::check(&Document { name: &place, text: block.text.as_bytes() }, role);
+            assert_eq!(checked, Ok(()), "{place}");
+            if role == Role::Ceiling {
+                // The command knows a ceiling by its one path, where a test has no business.
+                continue;
+            }
+            let stage = Stage::user();
+            let file = if role == Role::Project { ".keyward.toml" } else { "policy.toml" };
+            stage.project_file(file, &block.text);
+            let output = stage.command(keyward()).args(["policy", "check", file]).output().unwrap();
+            assert!(output.status.success(), "{place}: {}", support::stderr(&output));
+        }
+    }
+}
+
+/// The section of a page that begins with this heading, up to the next of any level.
+fn section<'a>(page: &'a str, heading: &str) -> Option<&'a str> {
+    let start = page.find(&format!("\n{heading}\n"))? + heading.len() + 2;
+    let rest = &page[start..];
+    Some(rest.find("\n#").map_or(rest, |end| &rest[..end]))
+}
+
+#[test]
+fn every_key_has_its_section_with_its_words_and_its_flag() {
+    let page = page("docs/policy.md");
+    for key in KEYS {
+        let section = section(&page, &format!("### `{}`", key.path));
+        let section = section.unwrap_or_else(|| panic!("docs/policy.md has no section for {}", key.path));
+        for wanted in ["Type:", "Default:", "Layers:"] {
+            assert!(section.contains(wanted), "{}: {wanted} is missing", key.path);
+        }
+        if let Kind::Choice(words) | Kind::Words(words) = key.kind {
+            for word in words {
+                assert!(section.contains(&format!("`{word}`")), "{}: {word} is missing", key.path);
+            }
+        }
+        if let Some(flag) = key.flag {
+            assert!(section.contains(&format!("`{flag}")), "{}: {flag} is missing", key.path);
+        }
+    }
+}
+
+#[test]
+fn the_policy_page_names_no_key_that_does_not_exist() {
+    let page = page("docs/policy.md");
+    let headings = page.lines().filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`'));
+    for heading in headings {
+        assert!(KEYS.iter().any(|key| key.path == heading), "there is no key {heading}");
+    }
+}
+
+/// The cells of each row of the table whose header begins with this.
+fn table(page: &str, header: &str) -> Vec<Vec<String>> {
+    let mut lines = page.lines().skip_while(|line| !line.starts_with(header));
+    assert!(lines.next().is_some(), "there is no table {header}");
+    let rows = lines.skip(1).take_while(|line| line.starts_with('|'));
+    rows.map(|row| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()).collect()
+}
+
+#[test]
+fn the_exit_codes_of_the_readme_are_those_of_the_program() {
+    let told: BTreeSet<i32> = table(&page("README.md"), "| code | meaning |")
+        .iter()
+        .filter_map(|row| row[0].parse().ok())
+        .collect();
+    let ours = [
+        code::USAGE,
+        code::REFUSED,
+        code::FLOOR,
+        code::TIMEOUT,
+        code::FAULT,
+        code::NOT_EXECUTABLE,
+        code::NOT_FOUND,
+    ];
+    assert_eq!(told, BTreeSet::from(ours));
+}
+
+#[test]
+fn the_promises_of_the_security_page_are_those_of_the_program() {
+    let rows = table(&page("SECURITY.md"), "| promise | ");
+    let told: Vec<&str> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
+    let ours: Vec<&str> = Promise::ALL.iter().map(|promise| promise.name()).collect();
+    assert_eq!(told, ours);
+    for (promise, row) in Promise::ALL.iter().zip(&rows) {
+        assert_eq!(row[1], promise.text(), "{}", promise.name());
+        assert!(row[2].starts_with("wall"), "{} at full: {}", promise.name(), row[2]);
+        let falls = row[3].starts_with("falls away");
+        assert!(falls || row[3].starts_with("wall"), "{} at landlock: {}", promise.name(), row[3]);
+        assert_eq!(falls, promise.may_fall(Floor::Landlock), "{} at landlock", promise.name());
+    }
+}
+
+/// Every function below the crates' sources and tests.
+fn functions() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let crates = std::fs::read_dir(root().join("crates")).unwrap();
+    let mut folders: Vec<PathBuf> = crates
+        .flat_map(|entry| ["src", "tests"].map(|name| entry.as_ref().unwrap().path().join(name)))
+        .collect();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(path).unwrap();
+                let lines = text.lines().filter_map(|line| line.trim_start().strip_prefix("fn "));
+                names.extend(lines.filter_map(|line| Some(line.split_once('(')?.0.to_owned())));
+            }
+        }
+    }
+    names
+}
+
+#[test]
+fn every_test_that_the_attacks_page_names_exists() {
+    let functions = functions();
+    let page = page("docs/known-attacks.md");
+    let mut named = 0;
+    for row in page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| attack ")) {
+        let tests = row.trim_matches('|').rsplit('|').next().unwrap();
+        let tests: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
+        assert!(!tests.is_empty(), "no test is named: {row}");
+        for test in tests {
+            assert!(functions.contains(test), "there is no test {test}");
+            named += 1;
+        }
+    }
+    assert!(named > 0);
+}
+
+#[test]
+fn links_between_the_documents_lead_somewhere() {
+    let pages = ["README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/policy.md"];
+    for name in pages.into_iter().chain(["docs/ARCHITECTURE.md", "docs/known-attacks.md"]) {
+        let text = page(name);
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if target.contains("://") || target.starts_with("mailto:") {
+                continue;
+            }
+            let file = target.split('#').next().unwrap();
+            let path = root().join(name).parent().unwrap().join(file);
+            assert!(file.is_empty() || path.exists(), "{name}: dead link {target}");
+        }
+    }
+}
+
+#[test]
+fn a_transcript_that_is_wrong_is_found() {
+    let wrong =
+        Block { language: "console".into(), text: "$ echo a\nb\n".into(), line: 1, above: String::new() };
+    assert!(std::panic::catch_unwind(|| follow("here", &wrong)).is_err());
+    let right = Block { text: "$ echo a\na\n$ false\n$ echo $?\n1\n".into(), ..wrong };
+    follow("here", &right);
+}

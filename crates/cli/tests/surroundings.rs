@@ -1,0 +1,239 @@
+//! Restricted surroundings, each a real one: a container that covers /proc, a place without user namespaces, a kernel without Landlock.
+
+mod support;
+
+use std::process::{Command, Output};
+use support::{Stage, Who, keyward, stderr, stdout};
+
+/// The stage's command, inside a container by podman and runc with its default seccomp profile and the host's root below.
+fn in_container(stage: &Stage, argv: &[&str]) -> Output {
+    assert!(support::is_root(), "this test needs root; run the tests as root, as CI does");
+    let mut command = Command::new("podman");
+    command
+        .args(["--runtime", "runc", "run", "--rm", "--network", "none"])
+        .args(["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"])
+        .arg("--env")
+        .arg(format!("HOME={}", stage.home().display()))
+        .args(["--env", "PARENT_SECRET=canary-9931", "--workdir"])
+        .arg(stage.project())
+        .args(["--rootfs", "/:O"])
+        .args(argv);
+    command.output().unwrap()
+}
+
+/// The stage's command where user namespaces are refused.
+fn without_user_namespaces(stage: &Stage, argv: &[&str]) -> Output {
+    let mut command = stage.command("bwrap");
+    command.args(["--dev-bind", "/", "/", "--unshare-user", "--disable-userns", "--"]).args(argv);
+    command.env("PARENT_SECRET", "canary-9931").output().unwrap()
+}
+
+/// A program that answers ENOSYS to every Landlock call and then becomes its arguments.
+const WITHOUT_LANDLOCK: &str = r#"
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+  struct sock_filter f[] = {
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+    BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 444, 0, 2),
+    BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, 446, 1, 0),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog p = { sizeof f / sizeof *f, f };
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p)) return 99;
+  execvp(argv[1], argv + 1);
+  return 98;
+}
+"#;
+
+fn without_landlock(stage: &Stage, argv: &[&str]) -> Output {
+    let source = stage.file(&stage.home().join("without-landlock.c"), WITHOUT_LANDLOCK);
+    let program = stage.home().join("without-landlock");
+    let built = Command::new("gcc").arg("-o").arg(&program).arg(&source).status().unwrap();
+    assert!(built.success());
+    stage.command(program).args(argv).output().unwrap()
+}
+
+fn run<'a>(flags: &[&'a str], script: &'a str) -> Vec<&'a str> {
+    let mut argv = vec![keyward(), "run"];
+    argv.extend(flags);
+    argv.extend(["--", "sh", "-c", script]);
+    argv
+}
+
+fn quoted(path: &std::path::Path) -> String {
+    format!("'{}'", path.display())
+}
+
+/// The launcher itself: not bubblewrap around it, and not the guardian, which has another name.
+fn is_launcher(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "keyward")
+}
+
+#[track_caller]
+fn refused_with_122(output: &Output, fact: &str) {
+    let words = stderr(output);
+    assert_eq!(output.status.code(), Some(122), "{words}");
+    assert!(words.contains(fact), "{words}");
+    assert_eq!(words.lines().count(), 2, "{words}");
+    assert_eq!(stdout(output), "");
+}
+
+#[test]
+fn a_container_that_covers_proc_is_refused_at_the_full_floor() {
+    let stage = Stage::root();
+    refused_with_122(
+        &in_container(&stage, &run(&[], "echo ran")),
+        "a fresh /proc is refused here: operation not permitted",
+    );
+}
+
+#[test]
+fn a_container_that_covers_proc_still_closes_everything_but_command_lines() {
+    let stage = Stage::root();
+    let secret = stage.home_file(".netrc", "canary-7712");
+    let script = format!(
+        "cat /proc/1/environ {} /etc/shadow; tr '\\0' '\\n' </proc/$PPID/environ; \
+         for e in /proc/[0-9]*/environ; do cat $e; done; \
+         echo x >/proc/sys/kernel/core_pattern; grep CapEff /proc/self/status; echo made >made; cat made; cat /proc/1/cmdline | wc -c",
+        quoted(&secret)
+    );
+    let outside = in_container(&stage, &["sh", "-c", &script]);
+    let inside = in_container(&stage, &run(&["--floor", "landlock"], &script));
+    assert!(
+        stdout(&outside).contains("canary-7712") && stdout(&outside).contains("canary-9931"),
+        "{}",
+        stderr(&outside)
+    );
+    assert_eq!(inside.status.code(), Some(0), "{}", stderr(&inside));
+    assert!(!stdout(&inside).contains("canary"), "{}", stdout(&inside));
+    assert!(!stdout(&inside).contains("root:"), "{}", stdout(&inside));
+    assert!(
+        stdout(&inside).contains("CapEff:\t0000000000000000") && stdout(&inside).contains("made"),
+        "{}",
+        stdout(&inside)
+    );
+    assert!(stderr(&inside).contains("core_pattern: Read-only file system"), "{}", stderr(&inside));
+}
+
+#[test]
+fn a_place_without_user_namespaces_is_refused_at_the_full_floor() {
+    let stage = Stage::user();
+    refused_with_122(
+        &without_user_namespaces(&stage, &run(&[], "echo ran")),
+        "a user namespace with mounts is refused here",
+    );
+}
+
+#[test]
+fn a_place_without_user_namespaces_closes_files_memory_and_signals_at_the_floor_landlock() {
+    let stage = Stage::user();
+    let secret = stage.home_file(".netrc", "canary-7712");
+    let script = format!(
+        "cat {}; for e in /proc/[0-9]*/environ; do cat $e; done; echo planted >planted; kill -0 $PPID && echo signalled-parent; \
+         echo home=$HOME; echo x >$HOME/own && echo x >$TMPDIR/own && echo own-places",
+        quoted(&secret)
+    );
+    let outside = without_user_namespaces(&stage, &["sh", "-c", &script]);
+    let heard = stdout(&outside);
+    assert!(
+        heard.contains("canary-7712") && heard.contains("canary-9931") && heard.contains("signalled-parent"),
+        "{heard}"
+    );
+    assert!(stage.project().join("planted").exists());
+    std::fs::remove_file(stage.project().join("planted")).unwrap();
+
+    let inside = without_user_namespaces(&stage, &run(&["--floor", "landlock"], &script));
+    let heard = stdout(&inside);
+    assert!(
+        !heard.contains("canary") && !heard.contains("signalled-parent") && heard.contains("own-places"),
+        "{heard}{}",
+        stderr(&inside)
+    );
+    assert!(!stage.project().join("planted").exists());
+    let scratch = stage.state().join("run");
+    assert_eq!(std::fs::read_dir(scratch).unwrap().count(), 0, "the scratch folder is left behind");
+}
+
+#[test]
+fn a_place_without_user_namespaces_has_no_network_and_no_sockets_of_others() {
+    let stage = Stage::user();
+    let script = "python3 - <<'E'\nimport socket\nfor f in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX):\n  \
+                  try: socket.socket(f); print('open', f)\n  except OSError as e: print('closed', e.errno)\nsocket.socketpair(); print('pair')\nE";
+    let outside = without_user_namespaces(&stage, &["sh", "-c", script]);
+    assert_eq!(stdout(&outside).matches("open").count(), 3, "{}", stderr(&outside));
+    let inside = without_user_namespaces(&stage, &run(&["--floor", "landlock"], script));
+    assert_eq!(stdout(&inside).matches("closed 97").count(), 3, "{}{}", stdout(&inside), stderr(&inside));
+    assert!(stdout(&inside).contains("pair"));
+}
+
+#[test]
+fn a_guardian_kills_every_daemon_when_the_command_ends() {
+    let stage = Stage::user();
+    let marker = support::long_time();
+    let script =
+        format!("for i in 1 2 3; do (setsid sh -c 'sleep {marker} & sleep {marker}' &); done; sleep 0.2");
+    let output = without_user_namespaces(&stage, &run(&["--floor", "landlock"], &script));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(support::eventually(|| support::processes_with(&marker).is_empty()), "left alive");
+}
+
+#[test]
+fn a_guardian_kills_every_daemon_when_the_launcher_is_killed() {
+    let stage = Stage::user();
+    for _ in 0..20 {
+        let marker = support::long_time();
+        let script = format!("(setsid sh -c 'sleep {marker} & sleep {marker}' &); sleep {marker}");
+        let mut command = stage.command("bwrap");
+        command.args(["--dev-bind", "/", "/", "--unshare-user", "--disable-userns", "--"]);
+        let mut outer = command.args(run(&["--floor", "landlock"], &script)).spawn().unwrap();
+        // Bubblewrap twice, the launcher, two shells, two daemons and the command itself.
+        assert!(
+            support::eventually(|| support::processes_with(&marker).len() >= 7),
+            "{:?}",
+            support::processes_with(&marker)
+        );
+        let launcher = support::processes_with(&marker).into_iter().find(|&pid| is_launcher(pid)).unwrap();
+        rustix::process::kill_process(
+            rustix::process::Pid::from_raw(launcher as i32).unwrap(),
+            rustix::process::Signal::KILL,
+        )
+        .unwrap();
+        outer.wait().unwrap();
+        assert!(support::eventually(|| support::processes_with(&marker).is_empty()), "left alive");
+    }
+}
+
+#[test]
+fn without_landlock_the_full_floor_is_refused_and_the_weaker_one_does_without_the_second_wall() {
+    let stage = Stage::user();
+    for flags in [&[][..], &["--floor", "landlock"]] {
+        let output = without_landlock(&stage, &run(flags, "echo ran"));
+        match flags {
+            [] => refused_with_122(&output, "this kernel has no Landlock"),
+            // With namespaces but no Landlock only the second wall is missing, and the weaker floor says that it does without.
+            _ => assert_eq!(stdout(&output), "ran\n", "{}", stderr(&output)),
+        }
+    }
+}
+
+#[test]
+fn doctor_names_the_fact_the_floor_and_the_fix() {
+    let stage = Stage::new(Who::User);
+    let output = without_user_namespaces(&stage, &[keyward(), "doctor"]);
+    let report = stdout(&output);
+    assert_eq!(output.status.code(), Some(122), "{report}");
+    for words in ["user namespace     no", "floor full: not available", "floor landlock: available", "fix: "]
+    {
+        assert!(report.contains(words), "{report}");
+    }
+    let json = without_user_namespaces(&stage, &[keyward(), "doctor", "--json"]);
+    let value: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!((&value["v"], &value["floors"][0]["available"]), (&1.into(), &false.into()));
+}
