@@ -1,0 +1,11 @@
+//! The words a person sees: one case per message. `TRYCMD=overwrite cargo test --test command_line` writes them anew.
+
+#[test]
+fn every_message_reads_as_written() {
+    trycmd::TestCases::new()
+        .case("tests/cmd/*.trycmd")
+        .env("HOME", "/nonexistent")
+        .env("TERM", "xterm")
+        .env("XDG_STATE_HOME", "/var/tmp/keyward-trycmd")
+        .run();
+}
