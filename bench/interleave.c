@@ -1,8 +1,8 @@
 /* Measures commands against each other: each round spawns every command once, in another order, so that whatever else the machine does
  * falls on all of them alike. Prints one line per command. Never judges a time.
  *
- * The kernel takes namespaces down after the last process has gone, and whoever makes the next ones waits for it. A pause before each
- * spawn keeps one command from paying for another; INTERLEAVE_PAUSE sets it in microseconds, 0 measures one right after the other.
+ * The kernel takes a network namespace down after its last process has gone. A pause before each spawn keeps that work out of the next
+ * measurement; INTERLEAVE_PAUSE sets it in microseconds, 0 measures one right after the other.
  *
  *   interleave ROUNDS LABEL [NAME=VALUE…] PROGRAM [ARGUMENT…] -- LABEL … -- …
  *   interleave ROUNDS @FILE        one command per line, its words separated by tabs; for long lines, and for words that are `--`
