@@ -114,10 +114,10 @@ unreachable_by! {
     a_descriptor_of_a_process_leads_to_no_secret: "exec 5< . ; for p in /proc/[0-9]* /proc/self; do cat $p/fd/5/../home/.aws/credentials $p/task/*/fd/5/../home/.aws/credentials; done 2>/dev/null",
     a_device_name_leads_to_no_secret: "exec 5< . ; cat /dev/fd/5/../home/.aws/credentials",
     another_spelling_leads_to_no_secret: "cat ~/.aws/credentials ~//.aws///credentials ~/.aws/./credentials; cat ~/.AWS/CREDENTIALS ~/.aws/credentials/",
-    a_copy_leads_to_no_secret: "cp -r ~/.aws copy; cat copy/credentials; tar c -C ~ .aws | tr '\\0' ' '",
+    a_copy_leads_to_no_secret: "cp -r ~/.aws copy; cat copy/credentials; tar c -C ~ .aws | tr '\\0' ' '; rm -rf copy",
     a_rename_leads_to_no_secret: "mv ~/.aws moved; cat moved/credentials; mv moved ~/.aws",
     a_bind_leads_to_no_secret: "mkdir -p at; unshare -rm sh -c \"mount --bind '$HOME' at && cat at/.aws/credentials\"",
-    searching_everything_finds_no_secret: "grep -rhsa s3cr3t-in-a-file-81c2 .. ~ /var /home /root /mnt /media /srv /run /tmp /dev/shm 2>/dev/null",
+    searching_everything_finds_no_secret: "grep -rhsa s3cr3t-in-a-file-81c2 .. ~ 2>/dev/null",
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn no_foothold_in_home_can_be_written() {
         let stage = Stage::user();
         let path = stage.home().join(foothold);
         let script = format!(
-            "mkdir -p ~/'{}'; echo planted-by-child >> ~/'{foothold}'",
+            "mkdir -p ~/'{}'; echo planted-by-''child >> ~/'{foothold}'",
             Path::new(foothold).parent().unwrap().display()
         );
         let planted = || std::fs::read_to_string(&path).is_ok_and(|text| text.contains("planted-by-child"));
@@ -426,7 +426,7 @@ fn cannot_plant(project: &str, file: &str) {
     stage.make_folder(&folder);
     let path = folder.join(file);
     let script = format!(
-        "mkdir -p '{0}'; echo planted-by-child > '{file}'",
+        "mkdir -p '{0}'; echo planted-by-''child > '{file}'",
         Path::new(file).parent().unwrap().display()
     );
     let output = ran(stage

@@ -95,6 +95,22 @@ fn wait_for_state(marker: &str, wanted: char) {
     }
 }
 
+/// Asks the shell until its job has stopped.
+#[track_caller]
+fn wait_until_stopped(terminal: &mut Terminal) {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        terminal.keys("jobs; echo asked-$((3 + 3))\n");
+        let stopped = terminal.wait_for("asked-6").contains("Stopped");
+        terminal.wait_for("ready> ");
+        if stopped {
+            return;
+        }
+        assert!(Instant::now() < end, "never stopped\n{}", terminal.text());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
 #[test]
 fn all_three_streams_are_terminals_inside() {
     let stage = Stage::user();
@@ -111,7 +127,10 @@ fn a_stream_that_is_no_terminal_stays_what_it_is() {
     let mut terminal = shell(&stage);
     for run in ["", "$K run -- "] {
         terminal.keys(format!("{run}sh -c 'for n in 0 1 2; do if test -t $n; then echo $n tty >&2; else echo $n not >&2; fi; done' </dev/null | cat\n"));
-        terminal.wait_for("0 not\r\n1 not\r\n2 tty\r\n");
+        for line in ["0 not", "1 not", "2 tty"] {
+            terminal.wait_for(line);
+        }
+        terminal.wait_for("ready> ");
     }
 }
 
@@ -266,6 +285,7 @@ fn ctrl_z_stops_the_job_and_fg_goes_on() {
         terminal.wait_for("two\r\ntwo\r\n");
         terminal.keys(CTRL_Z);
         terminal.wait_for("Stopped");
+        terminal.wait_for("ready> ");
         terminal.keys("fg\n");
         terminal.wait_for("exec cat'");
         terminal.keys("three\n");
@@ -290,7 +310,8 @@ fn a_job_that_went_on_in_the_background_reads_again_in_front() {
         terminal.wait_for("ready> ");
         terminal.keys("bg; echo mine-$((5 + 5))\n");
         terminal.wait_for("mine-10");
-        terminal.wait_for("ready> ");
+        // It reads there, and waits for its turn.
+        wait_until_stopped(&mut terminal);
         terminal.keys("fg\n");
         terminal.wait_for("exec cat'");
         terminal.keys("front\n");
@@ -347,6 +368,7 @@ fn a_stop_sent_to_the_launcher_stops_the_command_and_a_continue_wakes_both() {
     let launcher = only_child_of(terminal.child.id());
     rustix::process::kill_process(launcher, Signal::TSTP).unwrap();
     terminal.wait_for("Stopped");
+    terminal.wait_for("ready> ");
     wait_for_state(&asleep, 'T');
     terminal.keys("fg\n");
     wait_for_state(&asleep, 'S');
@@ -592,15 +614,7 @@ fn a_background_job_that_reads_is_stopped_until_it_comes_to_the_front() {
     for run in ["", "$K run -- "] {
         terminal.keys(format!("{run}sh -c 'read a; echo got-$a-end; exec cat' &\n"));
         terminal.wait_for("ready> ");
-        let end = Instant::now() + PATIENCE;
-        loop {
-            terminal.keys("jobs; echo asked-$((3 + 3))\n");
-            if terminal.wait_for("asked-6").contains("Stopped") {
-                break;
-            }
-            assert!(Instant::now() < end, "never stopped\n{}", terminal.text());
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        wait_until_stopped(&mut terminal);
         // Nothing was stolen from the shell; now the job has the keyboard.
         terminal.keys("fg\n");
         terminal.wait_for("exec cat'");

@@ -222,7 +222,7 @@ pub(crate) fn start(
 ) -> Result<init::Command, Failure> {
     let forked = fork::fork().map_err(at(Step::Exec))?;
     let fork::Forked::Parent(process) = forked else {
-        let (step, index, errno) = become_command(prepared, domain, pty.as_ref(), caller_mask);
+        let (step, index, errno) = become_command(prepared, control, domain, pty.as_ref(), caller_mask);
         wire::report(control, Report::Failed { step, index, errno }, &[]);
         fork::exit_now(if errno == Errno::NOENT { 127 } else { 126 });
     };
@@ -242,12 +242,16 @@ pub(crate) fn start(
 /// In the command's own process: the last things given up, then exec. Returns only what went wrong.
 fn become_command(
     prepared: &Prepared,
+    control: &OwnedFd,
     domain: Option<Domain>,
     pty: Option<&(OwnedFd, OwnedFd)>,
     caller_mask: &Set,
 ) -> Failure {
     match give_up_the_rest(prepared, domain, pty, caller_mask) {
-        Ok(()) => execute(prepared),
+        Ok(()) => {
+            wire::report(control, Report::Started, &[]);
+            execute(prepared)
+        }
         Err(failure) => failure,
     }
 }

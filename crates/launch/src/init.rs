@@ -62,6 +62,12 @@ fn obey(order: Order, command: &Command) {
             }
             signal::signal_group(command.process.pid, libc_signal::CONT);
         }
+        Order::Background => {
+            if let Some(terminal) = &command.terminal {
+                let _ = terminal::set_foreground(terminal, rustix::process::getpgrp());
+            }
+            signal::signal_group(command.process.pid, libc_signal::CONT);
+        }
         Order::Mapped => {}
     }
 }

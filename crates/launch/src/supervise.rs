@@ -8,7 +8,7 @@ use keyward_sys::fork::{End, Process};
 use keyward_sys::signal::{self, Inbox, Set};
 use keyward_sys::terminal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
@@ -89,10 +89,9 @@ pub(crate) struct Screen {
 
 impl Screen {
     fn enter_raw(&mut self) {
-        if !self.raw {
-            terminal::apply(self.keyboard, &terminal::raw(&self.settings));
-            self.raw = true;
-        }
+        // Also when it is raw already: the shell may have had it in between.
+        terminal::apply(self.keyboard, &terminal::raw(&self.settings));
+        self.raw = true;
     }
 
     fn leave_raw(&mut self) {
@@ -128,6 +127,7 @@ pub(crate) struct Watch<'a> {
 /// Watches until the cage has ended, and nothing of it is left.
 pub(crate) fn watch(mut watch: Watch<'_>) -> Result<Finished, Fault> {
     let mut clock = Clock::new(watch.wall);
+    let counted: Vec<i32> = watch.counted.iter().map(|(_, to)| to.as_raw_fd()).collect();
     let mut relay = Relay::new(Counter::new(watch.output), std::mem::take(&mut watch.counted));
     let mut failed = None;
     let mut killed_by = None;
@@ -165,6 +165,7 @@ pub(crate) fn watch(mut watch: Watch<'_>) -> Result<Finished, Fault> {
                         relay.set_terminal(main);
                     }
                 }
+                Some((Report::Started, _)) => let_go_of_streams(&counted),
                 Some((Report::Stopped { signal }, _)) => stopped(&mut watch, &relay, signal),
                 None => channel_open = false,
             }
@@ -204,6 +205,19 @@ pub(crate) fn watch(mut watch: Watch<'_>) -> Result<Finished, Fault> {
     }
     let end = killed_by.map_or(end, End::Signalled);
     Ok(Finished { end, cut_short })
+}
+
+/// The caller's pipes belong to the command from here on: when it closes them, their other ends must see it. Descriptor 2 is still
+/// needed for what we have to say at the end.
+fn let_go_of_streams(counted: &[i32]) {
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
+    let Ok(nothing) = rustix::fs::open(c"/dev/null", flags, rustix::fs::Mode::empty()) else { return };
+    if !terminal::is_terminal(rustix::stdio::stdin()) {
+        let _ = rustix::stdio::dup2_stdin(&nothing);
+    }
+    if !terminal::is_terminal(rustix::stdio::stdout()) && !counted.contains(&rustix::stdio::raw_stdout()) {
+        let _ = rustix::stdio::dup2_stdout(&nothing);
+    }
 }
 
 fn tell(watch: &Watch<'_>, order: Order) {
@@ -254,9 +268,17 @@ fn go_on(watch: &mut Watch<'_>, relay: &Relay) {
     take_size(watch, relay);
     match &mut watch.screen {
         // In a pipeline another program may be the one that reads.
-        Some(screen) if watch.foreground && terminal::are_we_in_foreground(screen.keyboard) => {
-            screen.enter_raw();
-            tell(watch, Order::Foreground);
+        Some(screen) if watch.foreground => {
+            let order = match (terminal::are_we_in_foreground(screen.keyboard), screen.raw) {
+                (true, false) => Order::Foreground,
+                // Which of its jobs is in front is the command's own affair.
+                (true, true) => Order::Signal { signal: Signal::CONT.as_raw() },
+                (false, _) => Order::Background,
+            };
+            if order != Order::Background {
+                screen.enter_raw();
+            }
+            tell(watch, order);
         }
         _ => tell(watch, Order::Signal { signal: Signal::CONT.as_raw() }),
     }

@@ -12,6 +12,8 @@ pub enum Report {
     Failed { step: Step, index: u16, errno: Errno },
     /// The cage's terminal travels along.
     Terminal,
+    /// Everything is given up and the command is about to be executed; only that can still fail.
+    Started,
     /// The command was stopped by this signal.
     Stopped { signal: i32 },
     /// The command was ended by this signal.
@@ -27,15 +29,19 @@ pub enum Order {
     Signal { signal: i32 },
     /// Put the command into the foreground of the cage's terminal and let it go on.
     Foreground,
+    /// Let the command go on in the background of the cage's terminal: when it reads, it stops again.
+    Background,
 }
 
 const FAILED: u8 = 1;
 const TERMINAL: u8 = 2;
 const STOPPED: u8 = 3;
 const KILLED: u8 = 4;
+const STARTED: u8 = 5;
 const MAPPED: u8 = 17;
 const SIGNAL: u8 = 18;
 const FOREGROUND: u8 = 19;
+const BACKGROUND: u8 = 20;
 
 /// Every step, so that a number can stand for it.
 const STEPS: &[Step] = &[
@@ -71,6 +77,7 @@ impl Report {
                 pack(FAILED, number.unwrap_or(u8::MAX), index, errno.raw_os_error())
             }
             Report::Terminal => pack(TERMINAL, 0, 0, 0),
+            Report::Started => pack(STARTED, 0, 0, 0),
             Report::Stopped { signal } => pack(STOPPED, 0, 0, signal),
             Report::Killed { signal } => pack(KILLED, 0, 0, signal),
         }
@@ -86,6 +93,7 @@ impl Report {
                 errno: Errno::from_raw_os_error(value),
             },
             TERMINAL => Report::Terminal,
+            STARTED => Report::Started,
             STOPPED => Report::Stopped { signal: value },
             KILLED => Report::Killed { signal: value },
             _ => return None,
@@ -111,6 +119,7 @@ pub fn order(socket: impl AsFd, order: Order, descriptors: &[BorrowedFd<'_>]) ->
         Order::Mapped => pack(MAPPED, 0, 0, 0),
         Order::Signal { signal } => pack(SIGNAL, 0, 0, signal),
         Order::Foreground => pack(FOREGROUND, 0, 0, 0),
+        Order::Background => pack(BACKGROUND, 0, 0, 0),
     };
     channel::send(socket, &bytes, descriptors)
 }
@@ -124,6 +133,7 @@ pub fn next_order(socket: impl AsFd) -> Option<(Order, Vec<OwnedFd>)> {
         MAPPED => Order::Mapped,
         SIGNAL => Order::Signal { signal: i32::from_le_bytes([c, d, e, f]) },
         FOREGROUND => Order::Foreground,
+        BACKGROUND => Order::Background,
         _ => return None,
     };
     Some((order, message.descriptors))
@@ -139,7 +149,9 @@ mod tests {
             let report = Report::Failed { step, index: 513, errno: Errno::PERM };
             assert_eq!(Report::decode(&report.encode()), Some(report));
         }
-        for report in [Report::Terminal, Report::Stopped { signal: 20 }, Report::Killed { signal: 9 }] {
+        for report in
+            [Report::Terminal, Report::Started, Report::Stopped { signal: 20 }, Report::Killed { signal: 9 }]
+        {
             assert_eq!(Report::decode(&report.encode()), Some(report));
         }
     }

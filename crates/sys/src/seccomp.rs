@@ -56,7 +56,7 @@ fn argument(arg: u8) -> u32 {
 }
 
 impl Filter {
-    /// Compiles a filter; refusals of the same number are tried in order, and what none of them refuses is allowed.
+    /// Compiles a filter: refusals of the same number are tried in order, and what none of them refuses is allowed.
     pub fn compile(refusals: &[Refusal<'_>]) -> Result<Self, Errno> {
         let mut program = vec![
             op(LOAD, 0, 0, OFFSET_ARCH),
@@ -67,23 +67,20 @@ impl Filter {
             op(JUMP_AT_LEAST, 0, 1, X32_BIT),
             op(RETURN, 0, 0, ERRNO | libc::ENOSYS as u32),
         ];
-        let mut done: Vec<u32> = Vec::with_capacity(refusals.len());
-        for first in refusals {
-            if done.contains(&first.number) {
-                continue;
-            }
-            done.push(first.number);
-            let mut block = Vec::new();
-            for refusal in refusals.iter().filter(|refusal| refusal.number == first.number) {
-                append_refusal(&mut block, refusal)?;
-            }
-            block.push(op(RETURN, 0, 0, ALLOW));
-            // The block is skipped when the number differs; it may be longer than a conditional jump reaches.
-            program.push(op(JUMP_EQUAL, 1, 0, first.number));
-            program.push(op(JUMP, 0, 0, u32::try_from(block.len()).map_err(|_| Errno::INVAL)?));
-            program.append(&mut block);
+        // One block per number. They are searched like a tree, because the kernel walks the filter once for every syscall there is when it
+        // installs it, and once per call for those whose arguments count.
+        let mut blocks: Vec<(u32, Vec<sock_filter>)> = Vec::with_capacity(refusals.len());
+        for refusal in refusals {
+            let place = match blocks.binary_search_by_key(&refusal.number, |block| block.0) {
+                Ok(place) => place,
+                Err(place) => {
+                    blocks.insert(place, (refusal.number, Vec::new()));
+                    place
+                }
+            };
+            append_refusal(&mut blocks[place].1, refusal)?;
         }
-        program.push(op(RETURN, 0, 0, ALLOW));
+        append_search(&mut program, &blocks)?;
         if program.len() > 4096 { Err(Errno::INVAL) } else { Ok(Filter(program)) }
     }
 
@@ -99,6 +96,30 @@ impl Filter {
             unsafe { libc::syscall(libc::SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &raw const program) };
         checked(result).map(drop)
     }
+}
+
+/// Appends a search for the number that is loaded: every way through ends in an answer.
+fn append_search(program: &mut Vec<sock_filter>, blocks: &[(u32, Vec<sock_filter>)]) -> Result<(), Errno> {
+    match blocks {
+        [] => program.push(op(RETURN, 0, 0, ALLOW)),
+        [(number, block)] => {
+            program.push(op(JUMP_EQUAL, 1, 0, *number));
+            program.push(op(RETURN, 0, 0, ALLOW));
+            program.extend_from_slice(block);
+            program.push(op(RETURN, 0, 0, ALLOW));
+        }
+        _ => {
+            let (lower, upper) = blocks.split_at(blocks.len() / 2);
+            let mut below = Vec::new();
+            append_search(&mut below, lower)?;
+            // A conditional jump reaches 255 instructions; the upper half may lie further away.
+            program.push(op(JUMP_AT_LEAST, 0, 1, upper[0].0));
+            program.push(op(JUMP, 0, 0, u32::try_from(below.len()).map_err(|_| Errno::INVAL)?));
+            program.append(&mut below);
+            append_search(program, upper)?;
+        }
+    }
+    Ok(())
 }
 
 /// Appends "if all tests hold, answer errno"; otherwise falls through to what follows.
@@ -189,4 +210,77 @@ fn legacy(name: &str) -> Option<libc::c_long> {
 #[cfg(not(target_arch = "x86_64"))]
 fn legacy(_name: &str) -> Option<libc::c_long> {
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a filter as the kernel would.
+    fn answer(filter: &Filter, arch: u32, number: u32, arguments: [u32; 6]) -> u32 {
+        let (mut place, mut loaded) = (0, 0);
+        loop {
+            let step = filter.0[place];
+            place += 1;
+            match step.code {
+                LOAD => {
+                    loaded = match step.k {
+                        OFFSET_NUMBER => number,
+                        OFFSET_ARCH => arch,
+                        offset => arguments[(offset as usize - 16) / 8],
+                    }
+                }
+                JUMP => place += step.k as usize,
+                RETURN => return step.k,
+                code => {
+                    let holds = match code {
+                        JUMP_EQUAL => loaded == step.k,
+                        JUMP_AT_LEAST => loaded >= step.k,
+                        JUMP_BITS => loaded & step.k != 0,
+                        _ => panic!("unknown instruction {code}"),
+                    };
+                    place += usize::from(if holds { step.jt } else { step.jf });
+                }
+            }
+        }
+    }
+
+    fn refusal(number: u32, when: Vec<Test<'static>>, errno: u16) -> Refusal<'static> {
+        Refusal { number, when, errno }
+    }
+
+    #[test]
+    fn every_number_meets_its_own_rules_and_no_other() {
+        let refusals: Vec<_> = (0..100).map(|n| refusal(n * 5, vec![], u16::try_from(n + 1).unwrap())).collect();
+        let filter = Filter::compile(&refusals).unwrap();
+        for number in 0..600 {
+            let expected = if number % 5 == 0 && number < 500 { ERRNO | (number / 5 + 1) } else { ALLOW };
+            assert_eq!(answer(&filter, ARCH, number, [0; 6]), expected, "{number}");
+        }
+    }
+
+    #[test]
+    fn all_tests_of_a_rule_must_hold_and_the_first_rule_that_does_decides() {
+        let filter = Filter::compile(&[
+            refusal(7, vec![Test::Is { arg: 0, value: 16 }, Test::IsNone { arg: 2, values: &[0, 4] }], 1),
+            refusal(7, vec![Test::IsNone { arg: 0, values: &[1, 2, 16] }], 2),
+            refusal(7, vec![Test::Has { arg: 1, bits: 0x30 }], 3),
+        ])
+        .unwrap();
+        let ask = |a, b, c| answer(&filter, ARCH, 7, [a, b, c, 0, 0, 0]);
+        assert_eq!(ask(16, 0, 9), ERRNO | 1);
+        assert_eq!(ask(16, 0, 4), ALLOW);
+        assert_eq!(ask(3, 0, 0), ERRNO | 2);
+        assert_eq!(ask(1, 0x10, 0), ERRNO | 3);
+        assert_eq!(ask(1, 0x40, 0), ALLOW);
+    }
+
+    #[test]
+    fn other_entries_into_the_kernel_are_answered_with_enosys() {
+        let filter = Filter::compile(&[refusal(7, vec![], 1)]).unwrap();
+        let enosys = ERRNO | libc::ENOSYS as u32;
+        assert_eq!(answer(&filter, 0x4000_0003, 1, [0; 6]), enosys);
+        assert_eq!(answer(&filter, ARCH, X32_BIT | 1, [0; 6]), enosys);
+        assert_eq!(answer(&filter, ARCH, 1, [0; 6]), ALLOW);
+    }
 }
