@@ -15,6 +15,25 @@ pub struct Cli {
     pub command: Command,
 }
 
+/// `keyward run` on its own: what is started often does not describe all the other commands to the parser first.
+#[derive(Parser)]
+#[command(name = "run", bin_name = "keyward run", about = "Run one command in a cage")]
+struct RunAlone {
+    #[command(flatten)]
+    args: RunArgs,
+}
+
+/// The command, from the process's own arguments.
+pub fn parse() -> Result<Command, clap::Error> {
+    let mut arguments = std::env::args_os();
+    let program = arguments.next();
+    let mut rest = arguments.peekable();
+    if rest.peek().is_some_and(|first| first == "run") {
+        return RunAlone::try_parse_from(rest).map(|run| Command::Run(run.args));
+    }
+    Cli::try_parse_from(program.into_iter().chain(rest)).map(|cli| cli.command)
+}
+
 #[derive(Subcommand)]
 pub enum Command {
     /// Run one command in a cage

@@ -12,8 +12,7 @@ mod say;
 mod shell_help;
 mod why;
 
-use args::{Cli, Command};
-use clap::Parser;
+use args::Command;
 use keyward_policy::outcome::code;
 use keyward_sys::environ::Block;
 
@@ -21,8 +20,8 @@ fn main() {
     // Before anything else: nobody of the same user reads our memory, and the caller's environment stays where it is, uncopied.
     let _ = keyward_sys::confine::become_opaque();
     let mut block = Block::take();
-    let exit = match Cli::try_parse() {
-        Ok(cli) => dispatch(cli.command, &mut block),
+    let exit = match args::parse() {
+        Ok(command) => dispatch(command, &mut block),
         Err(error) => {
             let _ = error.print();
             if error.use_stderr() { code::USAGE } else { 0 }

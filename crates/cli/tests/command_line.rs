@@ -4,8 +4,8 @@
 fn every_message_reads_as_written() {
     trycmd::TestCases::new()
         .case("tests/cmd/*.trycmd")
-        .env("HOME", "/nonexistent")
+        .env("HOME", "/var/tmp/keyward-trycmd/home")
         .env("TERM", "xterm")
-        .env("XDG_STATE_HOME", "/var/tmp/keyward-trycmd")
+        .env("XDG_STATE_HOME", "/var/tmp/keyward-trycmd/state")
         .run();
 }
