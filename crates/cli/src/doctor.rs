@@ -124,7 +124,7 @@ fn report(facts: &KernelFacts, floors: &[FloorFinding], fixes: &[Fix], details: 
     }
     let cgroup = facts.cgroup.as_ref().map_or_else(
         || "no    none with memory and pids is delegated to you; limits are kept by rlimits".into(),
-        |path| format!("yes   {}", path.display()),
+        |cgroup| format!("yes   {}", cgroup.path.display()),
     );
     lines.push(format!("  {:<18} {cgroup}", "cgroup v2"));
     for floor in floors {

@@ -4,6 +4,7 @@ use crate::args::RunArgs;
 use crate::files::{self, NoPolicy};
 use crate::here::{self, Here};
 use crate::say;
+use keyward_launch::cgroup::{self, Reached};
 use keyward_launch::fault::Fault;
 use keyward_launch::supervise::{CutShort, Finished};
 use keyward_launch::{look, prepare, probe};
@@ -33,7 +34,10 @@ pub fn run(args: RunArgs, block: &mut Block) -> i32 {
         Err(no_policy) => return tell_no_policy(&args, &no_policy),
     };
     // The run itself is the proof of what this host grants; only if it is refused do we look closer, and decide again.
-    let hopeful = KernelFacts::hopeful(keyward_launch::landlock_abi());
+    let mut hopeful = KernelFacts::hopeful(keyward_launch::landlock_abi());
+    if policy.limits.memory.is_some() || policy.limits.pids.is_some() {
+        hopeful.cgroup = cgroup::find();
+    }
     match attempt(&args, &policy, &here, hopeful, block) {
         Attempt::Over(exit) => exit,
         Attempt::HostRefused(_) => {
@@ -202,12 +206,16 @@ fn limit(finished: &Finished) -> Option<&'static str> {
         (Some(CutShort::Wall), _) => Some("wall"),
         (Some(CutShort::Output), _) => Some("output"),
         (None, End::Signalled(SIGXCPU)) => Some("cpu"),
+        (None, _) if finished.reached == Some(Reached::Memory) => Some("memory"),
         _ => None,
     }
 }
 
 fn tell_end(args: &RunArgs, plan: &Plan, finished: &Finished, exit: i32) -> i32 {
-    let told = limit(finished).map(|limit| (limit, limit_fact(plan, limit)));
+    if finished.reached == Some(Reached::Pids) && !args.json {
+        say::trouble(&limit_fact(plan, "pids", "the cage could start no more processes"), LIMIT_REMEDY);
+    }
+    let told = limit(finished).map(|limit| (limit, limit_fact(plan, limit, "the command was ended")));
     if let (Some((_, fact)), false) = (&told, args.json) {
         say::trouble(fact, LIMIT_REMEDY);
     }
@@ -222,15 +230,14 @@ fn tell_end(args: &RunArgs, plan: &Plan, finished: &Finished, exit: i32) -> i32 
 
 const LIMIT_REMEDY: &str = "raise the limit if the command needs more";
 
-fn limit_fact(plan: &Plan, name: &str) -> String {
+fn limit_fact(plan: &Plan, name: &str, what: &str) -> String {
     let lines = keyward_policy::explain::limit_lines(plan);
     let line = lines.iter().find(|line| line.name == name);
     match line {
-        Some(line) => format!(
-            "the command was ended: it reached the limit {} = {} ({})",
-            line.name, line.value, line.origin
-        ),
-        None => format!("the command was ended: it reached the limit on {name}"),
+        Some(line) => {
+            format!("{what}: it reached the limit {} = {} ({})", line.name, line.value, line.origin)
+        }
+        None => format!("{what}: it reached the limit on {name}"),
     }
 }
 

@@ -56,6 +56,7 @@ pub(crate) fn inhabit(mut prepared: Prepared, control: OwnedFd, launcher: OwnedF
 pub(crate) type Pty = Option<(OwnedFd, OwnedFd)>;
 
 fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty), Failure> {
+    wait_for_cgroup(prepared, control)?;
     let trees = take_identity(prepared, control).map_err(at(Step::Identity))?;
     confine::new_session().map_err(at(Step::Session))?;
     if prepared.loopback {
@@ -74,6 +75,14 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty)
     confine::drop_capabilities().map_err(at(Step::Capabilities))?;
     confine::no_new_privileges().map_err(at(Step::Capabilities))?;
     Ok((domain, pty))
+}
+
+/// Nothing is started before it counts.
+pub(crate) fn wait_for_cgroup(prepared: &Prepared, control: &OwnedFd) -> Result<(), Failure> {
+    match prepared.waits_for_cgroup.then(|| wire::next_order(control)) {
+        None | Some(Some((Order::Counted, _))) => Ok(()),
+        Some(_) => Err((Step::Limits, 0, Errno::PIPE)),
+    }
 }
 
 /// The domain of the plan; none where the policy accepts to do without.

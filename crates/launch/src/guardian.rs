@@ -26,7 +26,7 @@ pub(crate) fn guard(mut prepared: Prepared, control: OwnedFd, launcher: OwnedFd,
         fork::exit_now(125);
     }
     let scratch = prepared.scratch.clone().unwrap_or_default();
-    let ready = build(&prepared, &scratch);
+    let ready = cage::wait_for_cgroup(&prepared, &control).and_then(|()| build(&prepared, &scratch));
     let started =
         ready.and_then(|(domain, pty)| cage::start(&mut prepared, &control, domain, pty, caller_mask));
     match started {

@@ -68,7 +68,7 @@ fn obey(order: Order, command: &Command) {
             }
             signal::signal_group(command.process.pid, libc_signal::CONT);
         }
-        Order::Mapped => {}
+        Order::Mapped | Order::Counted => {}
     }
 }
 

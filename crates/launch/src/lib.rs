@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod cage;
+pub mod cgroup;
 pub mod fault;
 mod guardian;
 mod init;
@@ -32,6 +33,10 @@ pub fn run(plan: &Plan, mut prepared: Prepared) -> Result<Finished, Fault> {
     let wanted = supervise::signals();
     let caller_mask = signal::block(&wanted);
     let fault = |step: Step| move |errno: Errno| Fault::new(step, "", errno);
+    let cgroup = cgroup::Own::make(plan).map_err(|(path, errno)| {
+        Fault::new(Step::Limits, format!("by the cgroup {}", path.display()), errno)
+    })?;
+    prepared.waits_for_cgroup = cgroup.is_some();
     let (ours, theirs) = keyward_sys::channel::pair().map_err(fault(Step::Session))?;
     let inbox = Inbox::new(&wanted).map_err(fault(Step::Session))?;
     let counted = count_output(plan, &mut prepared).map_err(fault(Step::Descriptors))?;
@@ -47,6 +52,12 @@ pub fn run(plan: &Plan, mut prepared: Prepared) -> Result<Finished, Fault> {
         }
     };
     drop(theirs);
+    if let Some(own) = &cgroup {
+        let taken = own.take(cage.pid).and_then(|()| wire::order(&ours, Order::Counted, &[]));
+        if let Err(errno) = taken {
+            return Err(give_up(&cage, &caller_mask, Fault::new(Step::Limits, "by a cgroup", errno)));
+        }
+    }
     prepared.envp.wipe();
     prepared.counted = [None, None];
     let screen = prepared.terminal.take().map(screen);
@@ -54,10 +65,7 @@ pub fn run(plan: &Plan, mut prepared: Prepared) -> Result<Finished, Fault> {
     if let Identity::MappedRoot { .. } = prepared.identity
         && let Err(fault) = map_for(&cage, &prepared, &ours)
     {
-        cage.signal(signal::KILL);
-        let _ = cage.wait();
-        signal::set_mask(&caller_mask);
-        return Err(fault);
+        return Err(give_up(&cage, &caller_mask, fault));
     }
     let describe = |step: Step, index: u16| object(plan, &prepared, step, index);
     let finished = supervise::watch(Watch {
@@ -69,10 +77,20 @@ pub fn run(plan: &Plan, mut prepared: Prepared) -> Result<Finished, Fault> {
         output: output(plan),
         counted,
         foreground,
+        asked_to_stop: false,
         describe: &describe,
     });
     signal::set_mask(&caller_mask);
-    finished
+    let reached = cgroup.as_ref().and_then(cgroup::Own::reached);
+    finished.map(|finished| Finished { reached, ..finished })
+}
+
+/// Ends a cage that could not be set up.
+fn give_up(cage: &Process, caller_mask: &signal::Set, fault: Fault) -> Fault {
+    cage.signal(signal::KILL);
+    let _ = cage.wait();
+    signal::set_mask(caller_mask);
+    fault
 }
 
 fn wall(plan: &Plan) -> Option<Duration> {

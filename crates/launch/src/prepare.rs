@@ -108,6 +108,8 @@ pub struct Prepared {
     /// Where output goes that has to be counted: the writing ends for descriptors 1 and 2.
     pub counted: [Option<OwnedFd>; 2],
     pub umask: rustix::fs::Mode,
+    /// Whether init has to wait until it has been moved into its cgroup.
+    pub waits_for_cgroup: bool,
     /// Locks on caches, held as long as this value lives.
     pub locks: Vec<OwnedFd>,
 }
@@ -185,6 +187,7 @@ pub fn prepare(plan: &Plan, environment: &[&[u8]], setup: Option<TerminalSetup>)
         terminal: setup,
         counted: [None, None],
         umask: current_umask(),
+        waits_for_cgroup: false,
         locks,
     })
 }

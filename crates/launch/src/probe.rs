@@ -30,7 +30,7 @@ pub fn probe(project: &Path, cache: &Path) -> KernelFacts {
         }),
         mapped_owners: mapped_owners(project),
         overlay: overlay(ids, cache),
-        cgroup: None,
+        cgroup: crate::cgroup::find(),
     }
 }
 

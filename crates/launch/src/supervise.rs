@@ -32,6 +32,8 @@ pub(crate) const PASSED_ON: &[i32] = &[
 pub struct Finished {
     pub end: End,
     pub cut_short: Option<CutShort>,
+    /// A limit of the cage's cgroup that was reached, whether or not the command ended by it.
+    pub reached: Option<crate::cgroup::Reached>,
 }
 
 /// Why the launcher ended the command.
@@ -120,6 +122,8 @@ pub(crate) struct Watch<'a> {
     pub(crate) counted: Vec<(OwnedFd, BorrowedFd<'static>)>,
     /// Whether the command reads the keyboard: from the start, or since it showed that it wants to.
     pub(crate) foreground: bool,
+    /// Whether the caller has asked us to stop, and the command has not answered yet.
+    pub(crate) asked_to_stop: bool,
     /// Says what a failed step was about.
     pub(crate) describe: &'a dyn Fn(Step, u16) -> String,
 }
@@ -204,7 +208,7 @@ pub(crate) fn watch(mut watch: Watch<'_>) -> Result<Finished, Fault> {
         cut_short = Some(CutShort::Output);
     }
     let end = killed_by.map_or(end, End::Signalled);
-    Ok(Finished { end, cut_short })
+    Ok(Finished { end, cut_short, reached: None })
 }
 
 /// The caller's pipes belong to the command from here on: when it closes them, their other ends must see it. Descriptor 2 is still
@@ -232,6 +236,7 @@ fn pass_on(watch: &mut Watch<'_>, relay: &Relay, number: i32) {
         go_on(watch, relay);
     } else {
         // One that stops the command comes back as a report, and then we stop as well.
+        watch.asked_to_stop |= number == Signal::TSTP.as_raw();
         tell(watch, Order::Signal { signal: number });
     }
 }
@@ -248,9 +253,11 @@ fn take_size(watch: &Watch<'_>, relay: &Relay) {
 /// The command was stopped, and so are we, as any job of the shell, unless it only waits for the keyboard and we have it to give.
 fn stopped(watch: &mut Watch<'_>, relay: &Relay, signal: i32) {
     let Some(screen) = &mut watch.screen else {
-        // Without a terminal only the command was meant, and we stand for it.
-        signal::stop_self(signal);
-        go_on(watch, relay);
+        // A command that stops itself must not stop us: our clock ends it. Only when we were asked to stop do we stand for it.
+        if std::mem::take(&mut watch.asked_to_stop) {
+            signal::stop_self(signal);
+            go_on(watch, relay);
+        }
         return;
     };
     let wants_keyboard = signal == Signal::TTIN.as_raw() || signal == Signal::TTOU.as_raw();

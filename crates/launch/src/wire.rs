@@ -25,6 +25,8 @@ pub enum Report {
 pub enum Order {
     /// The user mapping is written, and the caller's trees travel along.
     Mapped,
+    /// Init is in the cage's cgroup.
+    Counted,
     /// Pass this signal on to the command's process group.
     Signal { signal: i32 },
     /// Put the command into the foreground of the cage's terminal and let it go on.
@@ -41,6 +43,7 @@ const STARTED: u8 = 5;
 const MAPPED: u8 = 17;
 const SIGNAL: u8 = 18;
 const FOREGROUND: u8 = 19;
+const COUNTED: u8 = 21;
 const BACKGROUND: u8 = 20;
 
 /// Every step, so that a number can stand for it.
@@ -119,6 +122,7 @@ pub fn order(socket: impl AsFd, order: Order, descriptors: &[BorrowedFd<'_>]) ->
         Order::Mapped => pack(MAPPED, 0, 0, 0),
         Order::Signal { signal } => pack(SIGNAL, 0, 0, signal),
         Order::Foreground => pack(FOREGROUND, 0, 0, 0),
+        Order::Counted => pack(COUNTED, 0, 0, 0),
         Order::Background => pack(BACKGROUND, 0, 0, 0),
     };
     channel::send(socket, &bytes, descriptors)
@@ -133,6 +137,7 @@ pub fn next_order(socket: impl AsFd) -> Option<(Order, Vec<OwnedFd>)> {
         MAPPED => Order::Mapped,
         SIGNAL => Order::Signal { signal: i32::from_le_bytes([c, d, e, f]) },
         FOREGROUND => Order::Foreground,
+        COUNTED => Order::Counted,
         BACKGROUND => Order::Background,
         _ => return None,
     };

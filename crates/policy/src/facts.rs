@@ -37,8 +37,17 @@ pub struct KernelFacts {
     pub mapped_owners: Fact,
     /// An unprivileged overlay.
     pub overlay: Fact,
-    /// A cgroup v2 folder that we may make children in, with the controllers `memory` and `pids`.
-    pub cgroup: Option<PathBuf>,
+    /// A cgroup v2 folder that we may make children in.
+    pub cgroup: Option<Cgroup>,
+}
+
+/// A cgroup that is delegated to the caller, and the controllers that its children get.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cgroup {
+    #[serde(serialize_with = "crate::text::path")]
+    pub path: PathBuf,
+    pub memory: bool,
+    pub pids: bool,
 }
 
 impl KernelFacts {

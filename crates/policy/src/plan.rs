@@ -69,6 +69,9 @@ pub struct Plan {
     #[serde(skip)]
     pub surface: Surroundings,
     pub limits: Vec<Limit>,
+    /// The folder in which the cage gets a cgroup of its own, if one of its limits is kept by it.
+    #[serde(serialize_with = "crate::text::optional_path")]
+    pub cgroup: Option<PathBuf>,
     /// The folder with HOME and TMPDIR, in a cage that has no mounts.
     #[serde(serialize_with = "crate::text::optional_path")]
     pub scratch: Option<PathBuf>,
@@ -218,14 +221,17 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         no_unix: cage == Cage::Landlock && landlock.abi < ABI_WITH_SOCKET_PATHS,
         allow: policy.allow.iter().map(|allowance| allowance.value).collect::<Vec<Allowance>>(),
     };
+    let limits = limits(policy, facts, identity, cage);
+    let needs_cgroup = limits.iter().any(|limit| limit.keeper == Keeper::Cgroup);
     Ok(Plan {
         v: VERSION,
+        cgroup: facts.kernel.cgroup.as_ref().filter(|_| needs_cgroup).map(|cgroup| cgroup.path.clone()),
         candidates: candidates(&request.argv[0], &search),
         argv: request.argv.clone(),
         profile: policy.profile.clone(),
         trust: policy.trust.clone(),
         floor: policy.floor.clone(),
-        limits: limits(policy, facts, identity, cage),
+        limits,
         steps: steps(cage, own_network, request.caller.terminals, landlock.abi > 0),
         scratch: (cage == Cage::Landlock).then(|| request.caller.scratch.clone()),
         terminal: request.caller.terminals,
@@ -438,7 +444,8 @@ fn candidates(program: &OsString, search: &[PathBuf]) -> Vec<PathBuf> {
 
 fn limits(policy: &Policy, facts: &HostFacts, identity: Identity, cage: Cage) -> Vec<Limit> {
     let limits = &policy.limits;
-    let cgroup = facts.kernel.cgroup.is_some();
+    let cgroup = facts.kernel.cgroup.as_ref();
+    let (counts_memory, counts_pids) = cgroup.map_or((false, false), |cgroup| (cgroup.memory, cgroup.pids));
     let mut all = Vec::new();
     let mut add = |what: LimitKind, origin: &Origin, keeper: Keeper| {
         all.push(Limit { what, origin: origin.clone(), keeper });
@@ -450,12 +457,12 @@ fn limits(policy: &Policy, facts: &HostFacts, identity: Identity, cage: Cage) ->
         add(LimitKind::Cpu(limit.value), &limit.origin, Keeper::RlimitPerProcess);
     }
     if let Some(limit) = &limits.memory {
-        let keeper = if cgroup { Keeper::Cgroup } else { Keeper::RlimitPerProcess };
+        let keeper = if counts_memory { Keeper::Cgroup } else { Keeper::RlimitPerProcess };
         add(LimitKind::Memory(limit.value), &limit.origin, keeper);
     }
     if let Some(limit) = &limits.pids {
         let keeper = match identity {
-            _ if cgroup => Keeper::Cgroup,
+            _ if counts_pids => Keeper::Cgroup,
             // The kernel never counts processes against the real uid 0.
             Identity::BareRoot => Keeper::Nobody,
             // Counted per user over the whole machine where there is no user namespace.
