@@ -40,7 +40,7 @@ fn generate(text: &str) -> Result<String, String> {
     if let Some((odd, _)) = doc.iter().find(|(section, _)| !known_sections.contains(section)) {
         return Err(format!("[{odd}] is not a section of the registry"));
     }
-    let mut out = String::new();
+    let mut out = Out::default();
     let mut prefixes = Vec::new();
     let mut names = BTreeMap::new();
     for (section, kind) in [("providers", "Credential"), ("authority", "Authority")] {
@@ -49,7 +49,7 @@ fn generate(text: &str) -> Result<String, String> {
             check(provider, &at, |c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')?;
             let entry = item.as_table_like().ok_or(format!("{at}: expected {{ names = [...] }}"))?;
             only(entry, &at, &["names", "prefixes"])?;
-            let row = format!("Entry {{ provider: {provider:?}, kind: Kind::{kind} }}");
+            let row = format!("({}, Kind::{kind})", out.text(provider));
             for name in strings(entry, &at, "names")? {
                 add_name(&mut names, &name.to_ascii_uppercase(), &row, &at)?;
             }
@@ -58,7 +58,7 @@ fn generate(text: &str) -> Result<String, String> {
             }
         }
     }
-    emit_names(&mut out, "KNOWN", "Entry", &names);
+    out.names("KNOWN", "(Text, Kind)", &names);
 
     let loader = table(&doc, "loader")?;
     only(loader, "[loader]", &["names", "except"])?;
@@ -75,9 +75,9 @@ fn generate(text: &str) -> Result<String, String> {
     if let Some(twice) = operational.keys().find(|name| loader.contains_key(*name)) {
         return Err(format!("[operational]: {twice} is already in [loader]"));
     }
-    emit_names(&mut out, "LOADER", "&str", &loader);
-    emit_names(&mut out, "LOADER_EXCEPT", "&str", &except);
-    emit_names(&mut out, "OPERATIONAL", "&str", &operational);
+    out.names("LOADER", "Text", &loader);
+    out.names("LOADER_EXCEPT", "Text", &except);
+    out.names("OPERATIONAL", "Text", &operational);
 
     let shapes = table(&doc, "shapes")?;
     only(shapes, "[shapes]", &["substrings", "words"])?;
@@ -86,9 +86,9 @@ fn generate(text: &str) -> Result<String, String> {
         for text in strings(shapes, "[shapes]", list)? {
             add_name(&mut rows, &text, "", "[shapes]")?;
         }
-        emit_pairs(&mut out, table, rows.keys().map(String::as_str))?;
-        let rows: Vec<(u8, String)> = rows.keys().map(|text| (first(text), format!("{text:?}"))).collect();
-        emit(&mut out, table, "&str", rows);
+        out.pairs(table, rows.keys().map(String::as_str))?;
+        let rows = rows.keys().map(|text| (first(text), out.text(text))).collect();
+        out.table(table, "Text", rows);
     }
 
     let values = table(&doc, "values")?;
@@ -104,16 +104,16 @@ fn generate(text: &str) -> Result<String, String> {
         }
         literals.push(pattern);
     }
-    emit_patterns(&mut out, "PREFIXES", prefixes)?;
-    emit_patterns(&mut out, "LITERALS", literals)?;
+    out.patterns("PREFIXES", prefixes)?;
+    out.patterns("LITERALS", literals)?;
     let mut assignments = Vec::new();
     for word in strings(values, "[values]", "assignments")? {
         check(&word, "[values] assignments", |c| c.is_ascii_lowercase() || "_-".contains(c))?;
         // Found from their end, as the `=` behind them is.
-        assignments.push((word.bytes().last().unwrap_or(0), format!("{word:?}")));
+        assignments.push((word.bytes().last().unwrap_or(0), out.text(&word)));
     }
-    emit(&mut out, "ASSIGNMENTS", "&str", assignments);
-    Ok(out)
+    out.table("ASSIGNMENTS", "Text", assignments);
+    Ok(format!("pub(super) const TEXT: &str = {:?};\n\n{}", out.text, out.tables))
 }
 
 /// How a value begins that is a credential.
@@ -150,60 +150,82 @@ impl Pattern {
     }
 }
 
-/// Rows are grouped by first byte, the longest first, so that `sk-ant-` is tried before `sk-`.
-fn emit_patterns(out: &mut String, table: &str, mut patterns: Vec<Pattern>) -> Result<(), String> {
-    patterns.sort_by(|a, b| b.text.len().cmp(&a.text.len()).then_with(|| a.text.cmp(&b.text)));
-    if let Some(twice) = patterns.windows(2).find(|pair| pair[0].text == pair[1].text) {
-        return Err(format!("the prefix {:?} of {} is already there", twice[0].text, twice[0].label));
-    }
-    let row = |p: &Pattern| {
-        let Pattern { label, text, then, weak } = p;
-        (first(text), format!("Pattern {{ label: {label:?}, text: {text:?}, then: {then}, weak: {weak} }}"))
-    };
-    emit_pairs(out, table, patterns.iter().map(|pattern| pattern.text.as_str()))?;
-    emit(out, table, "Pattern", patterns.iter().map(row).collect());
-    Ok(())
+/// What is written: the tables, and one text that holds the texts of all rows. A row says where its own begins instead of pointing to it,
+/// because every pointer in a table would have to be relocated whenever the program starts.
+#[derive(Default)]
+struct Out {
+    text: String,
+    tables: String,
 }
 
-/// Splits names into exact ones, grouped by [`spread`], and patterns with a star, grouped by first byte; a leading star is group 0.
-fn emit_names(out: &mut String, table: &str, kind: &str, names: &BTreeMap<String, String>) {
-    let mut exact = Vec::new();
-    let mut starred = Vec::new();
-    for (name, row) in names {
-        let row = if kind == "Entry" { row.clone() } else { format!("{name:?}") };
-        match name.split_once('*') {
-            Some((head, tail)) => starred.push((first(head), format!("({head:?}, {tail:?}, {row})"))),
-            None => exact.push((spread(name.as_bytes()), format!("({name:?}, {row})"))),
+impl Out {
+    /// The text as a row has it. Where it is too long or too far back for `Text`, the compiler refuses the number.
+    fn text(&mut self, text: &str) -> String {
+        let start = self.text.find(text).unwrap_or(self.text.len());
+        if start == self.text.len() {
+            self.text += text;
         }
+        format!("Text {{ start: {start}, length: {} }}", text.len())
     }
-    emit(out, table, &format!("(&str, {kind})"), exact);
-    emit(out, &format!("{table}_STARRED"), &format!("(&str, &str, {kind})"), starred);
-}
 
-fn emit(out: &mut String, table: &str, kind: &str, mut rows: Vec<(u8, String)>) {
-    rows.sort_by_key(|(byte, _)| *byte); // stable: the order within a group is the caller's
-    let start: Vec<usize> =
-        (0..=256).map(|byte| rows.partition_point(|(b, _)| usize::from(*b) < byte)).collect();
-    let rows: String = rows.iter().fold(String::new(), |text, (_, row)| text + "    " + row + ",\n");
-    let kind = kind.replace('&', "&'static ");
-    // Writing to a string does not fail.
-    let _ = writeln!(
-        out,
-        "pub(super) static {table}: Grouped<{kind}> = Grouped {{ start: &{start:?}, rows: &[\n{rows}] }};\n"
-    );
-}
-
-/// With which pairs of bytes the texts begin: a quick no for almost every place in a name or value.
-fn emit_pairs<'a>(out: &mut String, table: &str, texts: impl Iterator<Item = &'a str>) -> Result<(), String> {
-    let mut pairs = [0_u32; 32];
-    for text in texts {
-        let [one, two, ..] = text.as_bytes() else {
-            return Err(format!("{text:?} is too short to tell anything"));
+    /// Rows are grouped by first byte, the longest first, so that `sk-ant-` is tried before `sk-`.
+    fn patterns(&mut self, table: &str, mut patterns: Vec<Pattern>) -> Result<(), String> {
+        patterns.sort_by(|a, b| b.text.len().cmp(&a.text.len()).then_with(|| a.text.cmp(&b.text)));
+        if let Some(twice) = patterns.windows(2).find(|pair| pair[0].text == pair[1].text) {
+            return Err(format!("the prefix {:?} of {} is already there", twice[0].text, twice[0].label));
+        }
+        self.pairs(table, patterns.iter().map(|pattern| pattern.text.as_str()))?;
+        let row = |Pattern { label, text, then, weak }: &Pattern| {
+            let (group, label, text) = (first(text), self.text(label), self.text(text));
+            (group, format!("Pattern {{ label: {label}, text: {text}, then: {then}, weak: {weak} }}"))
         };
-        pairs[usize::from(one & 31)] |= 1 << (two & 31);
+        let rows = patterns.iter().map(row).collect();
+        self.table(table, "Pattern", rows);
+        Ok(())
     }
-    let _ = writeln!(out, "pub(super) static {table}_PAIRS: Pairs = Pairs({pairs:?});\n");
-    Ok(())
+
+    /// Splits names into exact ones, grouped by [`spread`], and patterns with a star, grouped by first byte; a leading star is group 0.
+    fn names(&mut self, table: &str, kind: &str, names: &BTreeMap<String, String>) {
+        let mut exact = Vec::new();
+        let mut starred = Vec::new();
+        for (name, row) in names {
+            let row = if kind == "Text" { self.text(name) } else { row.clone() };
+            match name.split_once('*') {
+                Some((head, tail)) => {
+                    starred.push((first(head), format!("({}, {}, {row})", self.text(head), self.text(tail))));
+                }
+                None => exact.push((spread(name.as_bytes()), format!("({}, {row})", self.text(name)))),
+            }
+        }
+        self.table(table, &format!("(Text, {kind})"), exact);
+        self.table(&format!("{table}_STARRED"), &format!("(Text, Text, {kind})"), starred);
+    }
+
+    fn table(&mut self, table: &str, kind: &str, mut rows: Vec<(u8, String)>) {
+        rows.sort_by_key(|(byte, _)| *byte); // stable: the order within a group is the caller's
+        let start: Vec<usize> =
+            (0..=256).map(|byte| rows.partition_point(|(b, _)| usize::from(*b) < byte)).collect();
+        let count = rows.len();
+        let rows: String = rows.iter().fold(String::new(), |text, (_, row)| text + "    " + row + ",\n");
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            self.tables,
+            "pub(super) static {table}: Grouped<{kind}, {count}> = Grouped {{ start: {start:?}, rows: [\n{rows}] }};\n"
+        );
+    }
+
+    /// With which pairs of bytes the texts begin: a quick no for almost every place in a name or value.
+    fn pairs<'a>(&mut self, table: &str, texts: impl Iterator<Item = &'a str>) -> Result<(), String> {
+        let mut pairs = [0_u32; 32];
+        for text in texts {
+            let [one, two, ..] = text.as_bytes() else {
+                return Err(format!("{text:?} is too short to tell anything"));
+            };
+            pairs[usize::from(one & 31)] |= 1 << (two & 31);
+        }
+        let _ = writeln!(self.tables, "pub(super) static {table}_PAIRS: Pairs = Pairs({pairs:?});\n");
+        Ok(())
+    }
 }
 
 include!("src/registry/spread.rs");

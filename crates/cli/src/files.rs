@@ -22,11 +22,24 @@ pub struct Unreadable {
     pub cause: io::Error,
 }
 
+/// Whether a link is followed to the file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Links {
+    Followed,
+    /// For a file that a stranger may have put there: its errors must not quote another one.
+    Refused,
+}
+
 /// The text of a file; `None` when there is none.
-pub fn read(path: &Path) -> Result<Option<Vec<u8>>, Unreadable> {
+pub fn read(path: &Path, links: Links) -> Result<Option<Vec<u8>>, Unreadable> {
+    const O_NONBLOCK: i32 = 0o4000;
+    const O_NOFOLLOW: i32 = 0o400_000;
     let unreadable = |cause| Unreadable { path: path.into(), cause };
     // Not waiting for anybody: a pipe in the place of a policy must not hang us.
-    let opened = std::fs::OpenOptions::new().read(true).custom_flags(0o4000).open(path);
+    let opened = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(O_NONBLOCK | if links == Links::Refused { O_NOFOLLOW } else { 0 })
+        .open(path);
     let file = match opened {
         Ok(file) => file,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -73,10 +86,10 @@ impl From<PolicyError> for NoPolicy {
 /// The effective policy for these flags here.
 pub fn policy(flags: &PolicyFlags, here: &Here) -> Result<Policy, NoPolicy> {
     let user_file = here.config.join("policy.toml");
-    let project_file = here.project.join(".keyward.toml");
-    let ceiling = read(Path::new(CEILING))?;
-    let user = read(&user_file)?;
-    let project = read(&project_file)?;
+    let project_file = here.project.join(keyward_policy::view::PROJECT_FILE);
+    let ceiling = read(Path::new(CEILING), Links::Followed)?;
+    let user = read(&user_file, Links::Followed)?;
+    let project = read(&project_file, Links::Refused)?;
     let (user_name, project_name) = (user_file.to_string_lossy(), project_file.to_string_lossy());
     fn document<'a>(name: &'a str, text: &'a Option<Vec<u8>>) -> Option<Document<'a>> {
         text.as_deref().map(|text| Document { name, text })

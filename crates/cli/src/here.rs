@@ -2,6 +2,7 @@
 
 use keyward_policy::plan::{Refusal, RefusalKind};
 use keyward_policy::request::Caller;
+use keyward_policy::view::{PINNED, PROJECT_FILE};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ pub struct Here {
 }
 
 /// What marks the root of a project.
-const MARKS: &[&str] = &[".git", ".keyward.toml", ".hg", ".jj"];
+const MARKS: &[&str] = &[PINNED[0], PROJECT_FILE, PINNED[1], PINNED[2]];
 
 fn variable<'a>(entries: &[&'a [u8]], name: &str) -> Option<&'a OsStr> {
     let value = entries.iter().find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
@@ -30,17 +31,24 @@ fn folder(entries: &[&[u8]], name: &str) -> Option<PathBuf> {
     variable(entries, name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// Joins a path that a person typed; `~` stays for the plan, and `.` disappears.
+/// Joins a path that a person typed; `~` stays for the plan, `.` disappears, and `..` is followed as the shell would.
 pub fn absolute(typed_in: &Path, path: &Path) -> PathBuf {
-    if path.starts_with("~") { path.into() } else { typed_in.join(path).components().collect() }
+    if path.starts_with("~") {
+        return path.into();
+    }
+    let joined: PathBuf = typed_in.join(path).components().collect();
+    if joined.components().any(|part| part == std::path::Component::ParentDir) {
+        return std::fs::canonicalize(&joined).unwrap_or(joined);
+    }
+    joined
 }
 
 /// Looks around. `cwd` is what `--cwd` says.
 pub fn look(entries: &[&[u8]], cwd: Option<&Path>) -> Result<Here, Refusal> {
     let cwd = directory(cwd)?;
     let uid = rustix::process::geteuid().as_raw();
-    let home =
-        folder(entries, "HOME").or_else(|| home_from_passwd(uid)).unwrap_or_else(|| PathBuf::from("/"));
+    let account_home = home_of_account(uid);
+    let home = folder(entries, "HOME").or_else(|| account_home.clone()).unwrap_or_else(|| PathBuf::from("/"));
     let below = |name: &str, default: &str| {
         folder(entries, name).unwrap_or_else(|| home.join(default)).join("keyward")
     };
@@ -50,12 +58,13 @@ pub fn look(entries: &[&[u8]], cwd: Option<&Path>) -> Result<Here, Refusal> {
         folder(entries, "XDG_RUNTIME_DIR").map_or_else(|| state.join("run"), |path| path.join("keyward"));
     let scratch = runtime.join(format!("cage-{}", std::process::id()));
     Ok(Here {
-        project: project_of(&cwd, &home),
+        project: project_of(&cwd, [Some(&home), account_home.as_ref()].into_iter().flatten()),
         cwd,
         caller: Caller {
             uid,
             gid: rustix::process::getegid().as_raw(),
             own: vec![config.clone(), state.clone(), cache.clone()],
+            account_home: account_home.filter(|other| *other != home),
             home,
             cache,
             scratch,
@@ -103,11 +112,12 @@ fn directory(wanted: Option<&Path>) -> Result<PathBuf, Refusal> {
 }
 
 /// The nearest marked folder at or above `cwd`, never HOME or what lies above it.
-fn project_of(cwd: &Path, home: &Path) -> PathBuf {
-    let real_home = std::fs::canonicalize(home).unwrap_or_else(|_| home.into());
+fn project_of<'a>(cwd: &Path, homes: impl Iterator<Item = &'a PathBuf>) -> PathBuf {
+    let real = |home: &PathBuf| std::fs::canonicalize(home).unwrap_or_else(|_| home.into());
+    let homes: Vec<PathBuf> = homes.map(real).collect();
     let mut name = OsString::new();
     for folder in cwd.ancestors() {
-        if real_home.starts_with(folder) {
+        if homes.iter().any(|home| home.starts_with(folder)) {
             break;
         }
         for mark in MARKS {
@@ -123,8 +133,9 @@ fn project_of(cwd: &Path, home: &Path) -> PathBuf {
     cwd.into()
 }
 
-/// HOME where the variable is missing (cron, systemd).
-fn home_from_passwd(uid: u32) -> Option<PathBuf> {
+/// The HOME of the account: where the variable is missing (cron, systemd) it is HOME, and where it says something else it is still no
+/// project.
+fn home_of_account(uid: u32) -> Option<PathBuf> {
     let passwd = std::fs::read("/etc/passwd").ok()?;
     passwd.split(|&byte| byte == b'\n').find_map(|line| {
         let fields: Vec<&[u8]> = line.split(|&byte| byte == b':').collect();

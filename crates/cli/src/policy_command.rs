@@ -32,7 +32,7 @@ fn role(file: &Path) -> Role {
 }
 
 fn check(file: &Path, json: bool) -> i32 {
-    let text = match files::read(file) {
+    let text = match files::read(file, files::Links::Followed) {
         Ok(Some(text)) => text,
         Ok(None) => {
             say::trouble(

@@ -9,7 +9,7 @@ use keyward_launch::fault::Fault;
 use keyward_launch::supervise::{CutShort, Finished};
 use keyward_launch::{look, prepare, probe};
 use keyward_ledger::{Ledger, Unrecorded};
-use keyward_policy::env::Value;
+use keyward_policy::env::{Dropped, Value, Var};
 use keyward_policy::event::{self, Event, Spawn, What};
 use keyward_policy::facts::{HostFacts, KernelFacts};
 use keyward_policy::outcome::{Conclusion, Outcome, code};
@@ -33,19 +33,27 @@ pub fn run(args: RunArgs, block: &mut Block) -> i32 {
         Ok(policy) => policy,
         Err(no_policy) => return tell_no_policy(&args, &no_policy),
     };
+    if let Some(number) = keyward_launch::folder_among_streams() {
+        let fact = format!("descriptor {number} is a folder, and would lead the command out of the cage");
+        return tell_trouble(
+            &args,
+            code::USAGE,
+            &fact,
+            "pass a file or a pipe, and grant folders with `--read` or `--write`",
+        );
+    }
     // The run itself is the proof of what this host grants; only if it is refused do we look closer, and decide again.
     let mut hopeful = KernelFacts::hopeful(keyward_launch::landlock_abi());
     if policy.limits.memory.is_some() || policy.limits.pids.is_some() {
         hopeful.cgroup = cgroup::find();
     }
-    match attempt(&args, &policy, &here, hopeful, block) {
+    let mut run = Run { args: &args, policy: &policy, here: &here, block, dropped: None };
+    match run.attempt(hopeful) {
         Attempt::Over(exit) => exit,
-        Attempt::HostRefused(_) => {
-            match attempt(&args, &policy, &here, probe::probe(&here.project, &here.caller.cache), block) {
-                Attempt::Over(exit) => exit,
-                Attempt::HostRefused(fault) => tell_fault(&args, &here, &fault),
-            }
-        }
+        Attempt::HostRefused(_) => match run.attempt(probe::probe(&here.project, &here.caller.cache)) {
+            Attempt::Over(exit) => exit,
+            Attempt::HostRefused(fault) => tell_fault(&args, &here, &fault),
+        },
     }
 }
 
@@ -56,60 +64,80 @@ enum Attempt {
     HostRefused(Fault),
 }
 
-fn attempt(args: &RunArgs, policy: &Policy, here: &Here, kernel: KernelFacts, block: &mut Block) -> Attempt {
-    let environment = block.entries();
-    let request = request(args.command.clone(), here, &environment);
-    let plan = match decide(policy, &request, kernel) {
-        Ok(plan) => plan,
-        Err(refusal) => return Attempt::Over(tell_refusal(args, Some(here), &refusal)),
-    };
-    let setup = keyward_launch::terminal_setup(plan.terminal);
-    let prepared = match prepare::prepare(&plan, &environment, setup) {
-        Ok(prepared) => prepared,
-        Err(fault) => return Attempt::Over(tell_fault(args, here, &fault)),
-    };
-    // What the child does not get is gone from our memory before anything copies it.
-    let passing: Vec<usize> = plan
-        .environment
-        .vars
-        .iter()
-        .filter_map(|variable| match variable.value {
-            Value::Caller(place) => Some(place),
-            Value::Ours(_) => None,
-        })
-        .collect();
-    drop(environment);
-    block.wipe_values(&passing);
+/// One run, with up to two attempts.
+struct Run<'a> {
+    args: &'a RunArgs,
+    policy: &'a Policy,
+    here: &'a Here,
+    block: &'a mut Block,
+    /// What the first attempt kept back: the values that told so are gone by the second.
+    dropped: Option<Vec<Dropped>>,
+}
 
-    let started = Instant::now();
-    let mut record = match Record::open(here) {
-        Ok(record) => record,
-        Err(unrecorded) => return Attempt::Over(tell_unrecorded(args, &unrecorded)),
-    };
-    if let Err(unrecorded) = record.write(What::Spawn(Box::new(Spawn::of(&plan)))) {
-        return Attempt::Over(tell_unrecorded(args, &unrecorded));
+impl Run<'_> {
+    fn attempt(&mut self, kernel: KernelFacts) -> Attempt {
+        let (args, here) = (self.args, self.here);
+        let environment = self.block.entries();
+        let request = request(args.command.clone(), here, &environment);
+        let mut plan = match decide(self.policy, &request, kernel) {
+            Ok(plan) => plan,
+            Err(refusal) => return Attempt::Over(tell_refusal(args, Some(here), &refusal)),
+        };
+        let first = self.dropped.is_none();
+        match self.dropped.take() {
+            Some(dropped) => plan.environment.dropped = dropped,
+            None => announce(args, here, &plan),
+        }
+        let setup = keyward_launch::terminal_setup(plan.terminal);
+        let prepared = match prepare::prepare(&plan, &environment, setup) {
+            Ok(prepared) => prepared,
+            Err(fault) => return Attempt::Over(tell_fault(args, here, &fault)),
+        };
+        // What the child does not get is gone from our memory before anything copies it. PATH is no secret, and a second plan needs it.
+        let mut keep: Vec<usize> = plan.environment.vars.iter().filter_map(from_caller).collect();
+        keep.extend(environment.iter().position(|entry| entry.starts_with(b"PATH=")));
+        drop(environment);
+        self.block.wipe_values(&keep);
+
+        let mut record = match Record::open(here) {
+            Ok(record) => record,
+            Err(unrecorded) => return Attempt::Over(tell_unrecorded(args, &unrecorded)),
+        };
+        if let Err(unrecorded) = record.write(What::Spawn(Box::new(Spawn::of(&plan)))) {
+            return Attempt::Over(tell_unrecorded(args, &unrecorded));
+        }
+        let started = Instant::now();
+        match keyward_launch::run(&plan, prepared) {
+            Ok(finished) => {
+                let exit = exit_code(&finished);
+                let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+                let (signal, limit) = (signal(&finished), limit(&finished));
+                // The command has run; a record that fails now is told, and changes nothing.
+                if let Err(unrecorded) =
+                    record.write(What::End(event::End { exit, signal, limit, milliseconds }))
+                {
+                    say::trouble(&unrecorded_fact(&unrecorded), UNRECORDED_REMEDY);
+                }
+                Attempt::Over(tell_end(args, &plan, &finished, exit))
+            }
+            Err(fault) => {
+                let _ = record.write(What::Fault { fact: fault.to_string() });
+                if first && may_be_the_host(&fault) {
+                    self.dropped = Some(plan.environment.dropped);
+                    Attempt::HostRefused(fault)
+                } else {
+                    Attempt::Over(tell_fault(args, here, &fault))
+                }
+            }
+        }
     }
-    announce(args, here, &plan);
-    match keyward_launch::run(&plan, prepared) {
-        Ok(finished) => {
-            let exit = exit_code(&finished);
-            let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let (signal, limit) = (signal(&finished), limit(&finished));
-            // The command has run; a record that fails now is told, and changes nothing.
-            if let Err(unrecorded) = record.write(What::End(event::End { exit, signal, limit, milliseconds }))
-            {
-                say::trouble(&unrecorded_fact(&unrecorded), UNRECORDED_REMEDY);
-            }
-            Attempt::Over(tell_end(args, &plan, &finished, exit))
-        }
-        Err(fault) => {
-            let _ = record.write(What::Fault { fact: fault.to_string() });
-            if may_be_the_host(&fault) {
-                Attempt::HostRefused(fault)
-            } else {
-                Attempt::Over(tell_fault(args, here, &fault))
-            }
-        }
+}
+
+/// The place of a variable that comes from the caller.
+fn from_caller(variable: &Var) -> Option<usize> {
+    match variable.value {
+        Value::Caller(place) => Some(place),
+        Value::Ours(_) => None,
     }
 }
 
@@ -145,13 +173,13 @@ fn may_be_the_host(fault: &Fault) -> bool {
     ) && fault.errno != Errno::STALE
 }
 
-/// One line on a terminal about what was kept back; more with `-v`.
+/// One line on a terminal about what was kept back, and always a word when the command does not stand where the caller does.
 fn announce(args: &RunArgs, here: &Here, plan: &Plan) {
-    if !(args.verbose || here.caller.terminals[2]) || args.json {
+    if args.json {
         return;
     }
     let kept_back = event::kept_back(&plan.environment);
-    if !kept_back.is_empty() {
+    if !kept_back.is_empty() && (args.verbose || here.caller.terminals[2]) {
         let shown = if args.verbose { kept_back.len() } else { kept_back.len().min(6) };
         let more = kept_back.len() - shown;
         let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -160,11 +188,6 @@ fn announce(args: &RunArgs, here: &Here, plan: &Plan) {
     for note in &plan.view.notes {
         if args.verbose || plan.view.project.is_none() {
             say::note(note);
-        }
-    }
-    if args.verbose {
-        for line in keyward_policy::explain::promise_lines(plan) {
-            say::note(&line);
         }
     }
 }
@@ -214,6 +237,9 @@ fn limit(finished: &Finished) -> Option<&'static str> {
 fn tell_end(args: &RunArgs, plan: &Plan, finished: &Finished, exit: i32) -> i32 {
     if finished.reached == Some(Reached::Pids) && !args.json {
         say::trouble(&limit_fact(plan, "pids", "the cage could start no more processes"), LIMIT_REMEDY);
+    }
+    if args.verbose && !args.json {
+        keyward_policy::explain::promise_lines(plan).for_each(|line| say::note(&line));
     }
     let told = limit(finished).map(|limit| (limit, limit_fact(plan, limit, "the command was ended")));
     if let (Some((_, fact)), false) = (&told, args.json) {

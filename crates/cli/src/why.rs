@@ -3,6 +3,7 @@
 use crate::args::{Subject, WhyArgs};
 use crate::explain::{NoPlan, plan_for};
 use crate::{files, here, say};
+use keyward_policy::plan::Plan;
 use keyward_policy::why::{self, Act};
 use keyward_policy::{env, view};
 use keyward_sys::environ::Block;
@@ -45,6 +46,13 @@ fn about_path(args: &WhyArgs, act: Act, block: &Block) -> Result<(), NoPlan> {
         _ => PathBuf::from("/"),
     };
     let typed = view::expand(Path::new(&args.object), &home);
+    if act == Act::Exec && typed.components().count() == 1 && found_on_path(&typed, &plan).is_none() {
+        say::answer(&format!(
+            "{} cannot be executed: no folder of the child's PATH has it\n`keyward explain -v` shows that PATH's folders",
+            typed.display()
+        ));
+        return Ok(());
+    }
     let path = real(&here::absolute(&plan.view.cwd, &typed), act, &plan);
     let decision = why::why(&plan, act, &path);
     if args.json {
@@ -55,16 +63,19 @@ fn about_path(args: &WhyArgs, act: Act, block: &Block) -> Result<(), NoPlan> {
     Ok(())
 }
 
-/// Follows links as far as the path exists. A program without a slash is looked up as the run would.
-fn real(path: &Path, act: Act, plan: &keyward_policy::plan::Plan) -> PathBuf {
-    if let (Act::Exec, false, Some(name)) = (act, path.exists(), path.file_name()) {
-        let folders = plan.environment.vars.iter().find(|variable| variable.name == "PATH");
-        if let Some(env::Value::Ours(folders)) = folders.map(|variable| &variable.value)
-            && let Some(found) =
-                std::env::split_paths(folders).map(|folder| folder.join(name)).find(|path| path.exists())
-        {
-            return std::fs::canonicalize(&found).unwrap_or(found);
-        }
+/// A program without a slash, looked up as the run would.
+fn found_on_path(name: &Path, plan: &Plan) -> Option<PathBuf> {
+    let folders = plan.environment.vars.iter().find(|variable| variable.name == "PATH")?;
+    let env::Value::Ours(folders) = &folders.value else { return None };
+    std::env::split_paths(folders).map(|folder| folder.join(name)).find(|path| path.exists())
+}
+
+/// Follows links as far as the path exists.
+fn real(path: &Path, act: Act, plan: &Plan) -> PathBuf {
+    if let (Act::Exec, false, Some(name)) = (act, path.exists(), path.file_name())
+        && let Some(found) = found_on_path(Path::new(name), plan)
+    {
+        return std::fs::canonicalize(&found).unwrap_or(found);
     }
     for above in path.ancestors() {
         if let (Ok(real), Ok(rest)) = (std::fs::canonicalize(above), path.strip_prefix(above)) {

@@ -6,7 +6,8 @@ mod support;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use support::{
-    Stage, after_a_sign, leaks_only_outside, ran, stderr, stdout, works_only_outside, works_only_outside_with,
+    Stage, after_a_sign, leaks_only_outside, ran, refused, stderr, stdout, works_only_outside,
+    works_only_outside_with,
 };
 
 const SECRET: &str = "s3cr3t-in-a-file-81c2";
@@ -270,13 +271,8 @@ fn an_existing_foothold_cannot_be_changed_or_removed() {
 #[test]
 fn jobs_of_cron_cannot_be_planted() {
     let stage = Stage::root();
-    for place in [
-        "/etc/cron.d",
-        "/etc/cron.daily",
-        "/etc/profile.d",
-        "/etc/systemd/system",
-        "/usr/local/bin",
-    ] {
+    for place in ["/etc/cron.d", "/etc/cron.daily", "/etc/profile.d", "/etc/systemd/system", "/usr/local/bin"]
+    {
         let file = format!("{place}/keyward-test-{}", std::process::id());
         works_only_outside(&stage, &format!("touch {file} && echo WORKED; rm -f {file}"));
     }
@@ -417,6 +413,9 @@ fn a_hidden_file_stays_hidden_in_the_next_run() {
 
 // Keyward's own files.
 
+/// What a run says that would open Keyward's own folders.
+const OWN: &str = "holds keyward's own";
+
 /// The project is a folder that holds, or would hold, Keyward's own; it is not there yet.
 fn cannot_plant(project: &str, file: &str) {
     let stage = Stage::user();
@@ -427,11 +426,8 @@ fn cannot_plant(project: &str, file: &str) {
         "mkdir -p '{0}'; echo planted-by-''child > '{file}'",
         Path::new(file).parent().unwrap().display()
     );
-    let output = ran(stage
-        .keyward_run(&[], &["sh", "-c", &after_a_sign(&script)])
-        .current_dir(&folder)
-        .output()
-        .unwrap());
+    let mut command = stage.keyward_run(&[], &["sh", "-c", &after_a_sign(&script)]);
+    let output = refused(command.current_dir(&folder).output().unwrap(), 121, OWN);
     let planted = std::fs::read_to_string(&path).unwrap_or_default().contains("planted-by-child");
     assert!(!planted, "{}", stderr(&output));
 }
@@ -454,8 +450,7 @@ fn our_policy_cannot_be_changed_where_it_is_there() {
         "cat keyward/policy.toml && echo WORKED; echo x > keyward/policy.toml; mv keyward k2; rm -rf keyward; mkdir -p keyward",
     );
     let mut command = stage.keyward_run(&[], &["sh", "-c", &script]);
-    let output = ran(command.current_dir(stage.home().join(".config")).output().unwrap());
-    assert!(!stdout(&output).contains("WORKED"));
+    refused(command.current_dir(stage.home().join(".config")).output().unwrap(), 121, OWN);
     assert_eq!(std::fs::read_to_string(policy).unwrap(), "version = 1\n");
 }
 
@@ -468,7 +463,7 @@ fn our_policy_cannot_be_replaced_by_renaming_the_folder_above_it() {
         "mv dotfiles/config old; mkdir -p dotfiles/config/keyward; echo planted-by-child > dotfiles/config/keyward/policy.toml",
     );
     let mut command = stage.keyward_run(&[], &["sh", "-c", &script]);
-    ran(command.env("XDG_CONFIG_HOME", &settings).output().unwrap());
+    refused(command.env("XDG_CONFIG_HOME", &settings).output().unwrap(), 121, OWN);
     assert_eq!(std::fs::read_to_string(policy).unwrap(), "version = 1\n");
 }
 
@@ -479,7 +474,7 @@ fn a_store_that_was_replaced_by_a_link_is_not_followed() {
     let cache = stage.home().join(".cache");
     stage.make_folder(&cache);
     let script = after_a_sign("mkdir keyward; ln -s ../../.ssh keyward/cache; mkdir -p keyward/layers");
-    ran(stage.keyward_run(&[], &["sh", "-c", &script]).current_dir(&cache).output().unwrap());
+    refused(stage.keyward_run(&[], &["sh", "-c", &script]).current_dir(&cache).output().unwrap(), 121, OWN);
     let next = stage.caged("cat ~/.cache/id_ed25519; echo planted > ~/.cache/authorized_keys");
     assert!(!stdout(&next).contains(SECRET), "the next run showed ~/.ssh as its cache");
     assert!(!stage.home().join(".ssh/authorized_keys").exists(), "the next run wrote to ~/.ssh");

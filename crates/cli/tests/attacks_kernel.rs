@@ -286,7 +286,9 @@ fn root_cannot_bind() {
 /// For attacks on mounts: all of it in a mount namespace of the test's own, so that a cage that does not hold harms nobody.
 fn works_only_outside_in_private_mounts(script: &str) {
     let stage = Stage::root();
-    let run = |argv: &[&str]| stage.command("unshare").args(["-m", "--propagation", "private"]).args(argv).output().unwrap();
+    let run = |argv: &[&str]| {
+        stage.command("unshare").args(["-m", "--propagation", "private"]).args(argv).output().unwrap()
+    };
     let outside = run(&["sh", "-c", script]);
     assert!(stdout(&outside).contains("WORKED"), "the control did not work: {}", stderr(&outside));
     let inside = ran(run(&[support::keyward(), "run", "--", "sh", "-c", &after_a_sign(script)]));
@@ -295,12 +297,16 @@ fn works_only_outside_in_private_mounts(script: &str) {
 
 #[test]
 fn root_cannot_unmount() {
-    works_only_outside_in_private_mounts("for place in /etc /usr /tmp . /proc; do umount -l $place && echo WORKED; done");
+    works_only_outside_in_private_mounts(
+        "for place in /etc /usr /tmp . /proc; do umount -l $place && echo WORKED; done",
+    );
 }
 
 #[test]
 fn root_cannot_change_a_mount() {
-    works_only_outside_in_private_mounts("for place in /usr /etc /proc; do mount -o remount,bind,rw $place && echo WORKED; done");
+    works_only_outside_in_private_mounts(
+        "for place in /usr /etc /proc; do mount -o remount,bind,rw $place && echo WORKED; done",
+    );
 }
 
 /// Writes back what is there, so that the control changes nothing.

@@ -38,9 +38,10 @@ pub(crate) fn inhabit(mut prepared: Prepared, control: OwnedFd, launcher: OwnedF
     // Init is told of signals through a descriptor; none interrupts it.
     signal::block(&Set::all());
     environ::set_title(c"keyward:init");
+    let ready = redirect_counted(&prepared).and(tied.map_err(at(Step::Namespaces)));
     // What the launcher had open is not for the cage.
     let Ok(control) = confine::keep_only(control) else { fork::exit_now(125) };
-    let ready = tied.map_err(at(Step::Namespaces)).and_then(|()| build(&prepared, &control));
+    let ready = ready.and_then(|()| build(&prepared, &control));
     let started = ready.and_then(|(domain, pty)| start(&mut prepared, &control, domain, pty, caller_mask));
     match started {
         // The kernel ends the rest of the cage with us.
@@ -50,6 +51,18 @@ pub(crate) fn inhabit(mut prepared: Prepared, control: OwnedFd, launcher: OwnedF
             fork::exit_now(125)
         }
     }
+}
+
+/// Output that has to be counted goes through the launcher; from here on these are the standard streams.
+pub(crate) fn redirect_counted(prepared: &Prepared) -> Result<(), Failure> {
+    let [stdout, stderr] = &prepared.counted;
+    if let Some(stdout) = stdout {
+        rustix::stdio::dup2_stdout(stdout).map_err(at(Step::Descriptors))?;
+    }
+    if let Some(stderr) = stderr {
+        rustix::stdio::dup2_stderr(stderr).map_err(at(Step::Descriptors))?;
+    }
+    Ok(())
 }
 
 /// The cage's terminal: the side the launcher relays, and the side of the command.
@@ -184,7 +197,7 @@ fn perform(act: &Act, trees: &[OwnedFd], shared_proc: Option<&OwnedFd>) -> Resul
                 None => Ok(()),
             }
         }
-        Act::Own { at } => mount::bind(at, at),
+        Act::Own { from, at } => mount::bind(from, at),
         Act::FreshProc { at } => mount::proc(at),
         Act::Terminals { at } => mount::devpts(at),
         Act::Overlay { at, options, layers } => {
@@ -287,12 +300,6 @@ fn give_up_the_rest(
         if stderr {
             rustix::stdio::dup2_stderr(peer).map_err(at(Step::Terminal))?;
         }
-    }
-    if let [Some(stdout), _] = &prepared.counted {
-        rustix::stdio::dup2_stdout(stdout).map_err(at(Step::Descriptors))?;
-    }
-    if let [_, Some(stderr)] = &prepared.counted {
-        rustix::stdio::dup2_stderr(stderr).map_err(at(Step::Descriptors))?;
     }
     for limit in &prepared.limits {
         limit.set().map_err(at(Step::Limits))?;

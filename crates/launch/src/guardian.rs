@@ -21,12 +21,15 @@ pub(crate) fn guard(mut prepared: Prepared, control: OwnedFd, launcher: OwnedFd,
     drop(launcher);
     signal::block(&Set::all());
     environ::set_title(c"keyward:guard");
+    let redirected = cage::redirect_counted(&prepared);
     let Ok(control) = confine::keep_only(control) else { fork::exit_now(125) };
     if channel::peer_is_gone(&control) {
         fork::exit_now(125);
     }
     let scratch = prepared.scratch.clone().unwrap_or_default();
-    let ready = cage::wait_for_cgroup(&prepared, &control).and_then(|()| build(&prepared, &scratch));
+    let ready = redirected
+        .and_then(|()| cage::wait_for_cgroup(&prepared, &control))
+        .and_then(|()| build(&prepared, &scratch));
     let started =
         ready.and_then(|(domain, pty)| cage::start(&mut prepared, &control, domain, pty, caller_mask));
     match started {

@@ -192,7 +192,7 @@ fn object(plan: &Plan, prepared: &Prepared, step: Step, index: u16) -> String {
                     | Act::File { at }
                     | Act::Link { at, .. }
                     | Act::Bind { at, .. }
-                    | Act::Own { at }
+                    | Act::Own { at, .. }
                     | Act::FreshProc { at }
                     | Act::Terminals { at }
                     | Act::Overlay { at, .. }
@@ -210,6 +210,15 @@ fn object(plan: &Plan, prepared: &Prepared, step: Step, index: u16) -> String {
 /// Which of descriptors 0 to 2 are terminals.
 pub fn terminals() -> [bool; 3] {
     [0, 1, 2].map(|number| terminal::is_terminal(supervise::standard(number)))
+}
+
+/// The first of descriptors 0 to 2 that is a folder: through it a command could reach what lies around it.
+pub fn folder_among_streams() -> Option<usize> {
+    (0..3).find(|&number| {
+        rustix::fs::fstat(supervise::standard(number)).is_ok_and(|stat| {
+            rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory
+        })
+    })
 }
 
 /// The version of Landlock here; the one kernel fact that costs nothing to ask.

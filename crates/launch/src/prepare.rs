@@ -44,8 +44,9 @@ pub enum Act {
         attributes: Option<Attributes>,
         expect: Option<(u64, u64)>,
     },
-    /// Makes a folder of the root a mount of its own, so that it stays writable when the root no longer is.
+    /// Makes a folder a mount of its own: one of the root stays writable when the root no longer is, one of the project cannot be moved.
     Own {
+        from: CString,
         at: CString,
     },
     FreshProc {
@@ -246,7 +247,7 @@ fn limits(plan: &Plan) -> Vec<Limit> {
             (LimitKind::Pids(count), Keeper::RlimitOfCage) => {
                 limits.push(Limit::Processes(count.saturating_add(1)))
             }
-            (LimitKind::Pids(count), Keeper::RlimitPerProcess) => limits.push(Limit::Processes(count)),
+            (LimitKind::Pids(count), Keeper::RlimitOfUser) => limits.push(Limit::Processes(count)),
             (LimitKind::OpenFiles(count), _) => limits.push(Limit::OpenFiles(count)),
             _ => {}
         }
@@ -364,8 +365,14 @@ impl<'a> Acts<'a> {
             Shown::ReadOnly(source) => self.bind(target, source, true)?,
             Shown::Writable(source) => self.bind(target, source, false)?,
             Shown::Private { mode } => {
-                self.folder(target, *mode)?;
-                self.acts.push(Act::Own { at: below_root(target)? });
+                // Where the host is shown already, the cage's own folder stands beside and is put on top.
+                let from = if self.is_shown(target) {
+                    PathBuf::from(format!("/.private-{}", self.acts.len()))
+                } else {
+                    target.to_path_buf()
+                };
+                self.folder(&from, *mode)?;
+                self.acts.push(Act::Own { from: below_root(&from)?, at: below_root(target)? });
             }
             Shown::Link { to } => {
                 self.parents(target)?;
@@ -399,7 +406,22 @@ impl<'a> Acts<'a> {
                     self.acts.push(Act::Directory { at: MASK_FOLDER.to_owned(), mode: 0 });
                     self.masks_made = true;
                 }
+                self.pin_above(target)?;
                 self.acts.push(Act::Mask { at: below_root(target)?, directory: *directory });
+            }
+        }
+        Ok(())
+    }
+
+    /// A mask falls away with its folder: whoever may write there could move the folder and put another in its place for the next run. A
+    /// mount cannot be moved.
+    fn pin_above(&mut self, hidden: &Path) -> Result<(), Fault> {
+        let above = keyward_policy::view::covering(self.shown, hidden);
+        let Some(Entry { target, shown: Shown::Writable(_), .. }) = above else { return Ok(()) };
+        let folders: Vec<&Path> = hidden.ancestors().skip(1).take_while(|folder| folder != target).collect();
+        for folder in folders.into_iter().rev() {
+            if self.made.insert(folder.to_path_buf()) {
+                self.acts.push(Act::Own { from: below_root(folder)?, at: below_root(folder)? });
             }
         }
         Ok(())

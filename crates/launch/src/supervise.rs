@@ -230,7 +230,7 @@ fn tell(watch: &Watch<'_>, order: Order) {
 }
 
 fn pass_on(watch: &mut Watch<'_>, relay: &Relay, number: i32) {
-    if number == Signal::WINCH.as_raw() {
+    if number == Signal::WINCH.as_raw() && watch.screen.is_some() {
         take_size(watch, relay);
     } else if number == Signal::CONT.as_raw() {
         go_on(watch, relay);

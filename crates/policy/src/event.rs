@@ -98,8 +98,8 @@ pub fn refused(argv: &[OsString], refusal: &Refusal) -> What {
     What::Refused { argv: arguments(argv), rule: refusal.rule.clone(), fact: refusal.fact.clone() }
 }
 
-/// The command line for the record. An argument that looks like a credential is left out.
-fn arguments(argv: &[OsString]) -> Vec<String> {
+/// The command line for people and records. An argument that looks like a credential is left out.
+pub fn arguments(argv: &[OsString]) -> Vec<String> {
     argv.iter()
         .map(|argument| match registry::value_shape(argument.as_bytes()) {
             Some(shape) => format!("(left out: {shape})"),

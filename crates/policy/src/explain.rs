@@ -1,6 +1,7 @@
 //! `keyward explain`: the plan as a table that a person can read. It prints the very value that a run consumes.
 
 use crate::env::Var;
+use crate::event::arguments;
 use crate::plan::{Cage, Identity, LimitKind, Plan};
 use crate::promise::Held;
 use crate::text::visible;
@@ -23,7 +24,7 @@ pub fn explain(plan: &Plan, everything: bool) -> String {
 }
 
 fn head(text: &mut String, plan: &Plan) {
-    let command: Vec<String> = plan.argv.iter().map(|argument| visible(argument)).collect();
+    let command = arguments(&plan.argv);
     let cage = match plan.cage {
         Cage::Full => "namespaces, mounts, Landlock, seccomp",
         Cage::SharedProc => "namespaces and mounts with the host's /proc, Landlock, seccomp",

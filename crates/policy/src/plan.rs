@@ -140,6 +140,8 @@ pub enum Keeper {
     Cgroup,
     /// An rlimit counted in the cage's own user namespace: for the whole cage.
     RlimitOfCage,
+    /// An rlimit that counts everything of this user on the machine.
+    RlimitOfUser,
     /// An rlimit: for each process on its own.
     RlimitPerProcess,
     /// The kernel does not count it here.
@@ -152,7 +154,12 @@ impl Keeper {
             Keeper::Launcher => "for the whole cage, by the launcher",
             Keeper::Cgroup => "for the whole cage, by a cgroup",
             Keeper::RlimitOfCage => "for the whole cage, by an rlimit of its user namespace",
-            Keeper::RlimitPerProcess => "for each process, by an rlimit (no cgroup is delegated to you here)",
+            Keeper::RlimitOfUser => {
+                "counted with all other processes of yours, by an rlimit (no cgroup is delegated to you here)"
+            }
+            Keeper::RlimitPerProcess => {
+                "for each process and its private memory, by an rlimit (no cgroup is delegated to you here)"
+            }
             Keeper::Nobody => "not enforced: the kernel exempts root here",
         }
     }
@@ -466,7 +473,7 @@ fn limits(policy: &Policy, facts: &HostFacts, identity: Identity, cage: Cage) ->
             // The kernel never counts processes against the real uid 0.
             Identity::BareRoot => Keeper::Nobody,
             // Counted per user over the whole machine where there is no user namespace.
-            _ if cage == Cage::Landlock => Keeper::RlimitPerProcess,
+            _ if cage == Cage::Landlock => Keeper::RlimitOfUser,
             _ => Keeper::RlimitOfCage,
         };
         add(LimitKind::Pids(limit.value), &limit.origin, keeper);
@@ -493,11 +500,11 @@ fn steps(cage: Cage, own_network: bool, terminals: [bool; 3], has_landlock: bool
         (Step::Pivot, spaces),
         (Step::Terminal, terminals.contains(&true)),
         (Step::Keyring, true),
-        (Step::Limits, true),
         (Step::Capabilities, true),
+        (Step::Limits, true),
         (Step::Landlock, has_landlock),
-        (Step::Seccomp, true),
         (Step::Descriptors, true),
+        (Step::Seccomp, true),
         (Step::Exec, true),
     ];
     each.into_iter().filter_map(|(step, wanted)| wanted.then_some(step)).collect()

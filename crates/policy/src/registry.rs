@@ -26,23 +26,36 @@ pub enum Kind {
 
 /// How a value begins that is a credential.
 struct Pattern {
-    label: &'static str,
-    text: &'static str,
+    label: Text,
+    text: Text,
     /// How many characters of a token must follow.
     then: u8,
     /// The text alone says little: what follows must not look like plain words.
     weak: bool,
 }
 
-/// Rows that are grouped by one byte: the first of the text or, for exact names, the one that [`spread`] makes of it.
-struct Grouped<T: 'static> {
-    /// Where the group of each byte begins in `rows`; one more for the end of the last.
-    start: &'static [u16; 257],
-    rows: &'static [T],
+/// A text of the tables: a place in the one text that holds them all. A pointer would have to be relocated at every start.
+#[derive(Clone, Copy)]
+struct Text {
+    start: u16,
+    length: u8,
 }
 
-impl<T> Grouped<T> {
-    fn group(&self, byte: u8) -> &'static [T] {
+impl Text {
+    fn as_str(self) -> &'static str {
+        &tables::TEXT[usize::from(self.start)..][..usize::from(self.length)]
+    }
+}
+
+/// Rows that are grouped by one byte: the first of the text or, for exact names, the one that [`spread`] makes of it.
+struct Grouped<T, const ROWS: usize> {
+    /// Where the group of each byte begins in `rows`; one more for the end of the last.
+    start: [u16; 257],
+    rows: [T; ROWS],
+}
+
+impl<T, const ROWS: usize> Grouped<T, ROWS> {
+    fn group(&self, byte: u8) -> &[T] {
         let byte = usize::from(byte);
         self.rows.get(usize::from(self.start[byte])..usize::from(self.start[byte + 1])).unwrap_or(&[])
     }
@@ -58,13 +71,14 @@ impl Pairs {
 }
 
 mod tables {
-    use super::{Entry, Grouped, Kind, Pairs, Pattern};
+    use super::{Grouped, Kind, Pairs, Pattern, Text};
     include!(concat!(env!("OUT_DIR"), "/credentials.rs"));
 }
 
 /// The provider or authority that a variable of this name belongs to, in any case.
-pub fn known(name: &[u8]) -> Option<&'static Entry> {
-    exact(&tables::KNOWN, name).or_else(|| starred(&tables::KNOWN_STARRED, name))
+pub fn known(name: &[u8]) -> Option<Entry> {
+    let (provider, kind) = exact(&tables::KNOWN, name).or_else(|| starred(&tables::KNOWN_STARRED, name))?;
+    Some(Entry { provider: provider.as_str(), kind })
 }
 
 /// The part of the name that makes it look like a credential nobody registered.
@@ -73,14 +87,15 @@ pub fn name_shape(name: &[u8]) -> Option<&'static str> {
     for (at, pair) in name.windows(2).enumerate() {
         let (one, two, rest) = (pair[0], pair[1], &name[at..]);
         if tables::SHAPES_PAIRS.may_begin(one, two) {
-            let mut shapes = tables::SHAPES.group(one.to_ascii_uppercase()).iter();
+            let mut shapes = tables::SHAPES.group(one.to_ascii_uppercase()).iter().map(|text| text.as_str());
             if let Some(shape) = shapes.find(|shape| starts_with(rest, shape)) {
                 return Some(shape);
             }
         }
         if at_word && tables::SHAPE_WORDS_PAIRS.may_begin(one, two) {
             let ends = |word: &str| rest.get(word.len()).is_none_or(|next| *next == b'_');
-            let mut words = tables::SHAPE_WORDS.group(one.to_ascii_uppercase()).iter();
+            let mut words =
+                tables::SHAPE_WORDS.group(one.to_ascii_uppercase()).iter().map(|text| text.as_str());
             if let Some(word) = words.find(|word| starts_with(rest, word) && ends(word)) {
                 return Some(word);
             }
@@ -95,22 +110,21 @@ pub fn name_shape(name: &[u8]) -> Option<&'static str> {
 /// A name that is registered as a credential is that first: whether it passes is decided by the rules for credentials.
 pub fn is_loader(name: &[u8]) -> Option<&'static str> {
     if let Some(rule) = exact(&tables::LOADER, name) {
-        return Some(rule);
+        return Some(rule.as_str());
     }
     let rule = starred(&tables::LOADER_STARRED, name)?;
     let excepted =
         exact(&tables::LOADER_EXCEPT, name).or_else(|| starred(&tables::LOADER_EXCEPT_STARRED, name));
-    if excepted.is_some() || known(name).is_some() { None } else { Some(rule) }
+    if excepted.is_some() || known(name).is_some() { None } else { Some(rule.as_str()) }
 }
 
 /// Whether the name is on the built-in list of what programs need in order to work. The case counts.
 pub fn is_operational(name: &[u8]) -> bool {
     let Some(first) = name.first() else { return false };
-    let exactly = |row: &(&str, &str)| row.0.as_bytes() == name;
-    let starred = |row: &(&str, &str, &str)| {
-        name.len() > row.0.len() + row.1.len()
-            && name.starts_with(row.0.as_bytes())
-            && name.ends_with(row.1.as_bytes())
+    let exactly = |row: &(Text, Text)| row.0.as_str().as_bytes() == name;
+    let starred = |row: &(Text, Text, Text)| {
+        let (head, tail) = (row.0.as_str().as_bytes(), row.1.as_str().as_bytes());
+        name.len() > head.len() + tail.len() && name.starts_with(head) && name.ends_with(tail)
     };
     tables::OPERATIONAL.group(spread(name)).iter().any(exactly)
         || tables::OPERATIONAL_STARRED.group(*first).iter().any(starred)
@@ -118,21 +132,23 @@ pub fn is_operational(name: &[u8]) -> bool {
 
 include!("registry/spread.rs");
 
-fn exact<T>(table: &Grouped<(&'static str, T)>, name: &[u8]) -> Option<&'static T> {
-    let same = |row: &&(&str, T)| row.0.len() == name.len() && starts_with(name, row.0);
-    table.group(spread(name)).iter().find(same).map(|(_, row)| row)
+fn exact<T: Copy, const ROWS: usize>(table: &Grouped<(Text, T), ROWS>, name: &[u8]) -> Option<T> {
+    let same =
+        |row: &&(Text, T)| name.len() == usize::from(row.0.length) && starts_with(name, row.0.as_str());
+    table.group(spread(name)).iter().find(same).map(|row| row.1)
 }
 
 /// The star stands for at least one byte.
-fn starred<T>(table: &Grouped<(&'static str, &'static str, T)>, name: &[u8]) -> Option<&'static T> {
+fn starred<T: Copy, const ROWS: usize>(table: &Grouped<(Text, Text, T), ROWS>, name: &[u8]) -> Option<T> {
     let first = name.first()?.to_ascii_uppercase();
-    let fits = |(head, tail, _): &&(&str, &str, T)| {
+    let fits = |row: &&(Text, Text, T)| {
+        let (head, tail) = (row.0.as_str(), row.1.as_str());
         name.len() > head.len() + tail.len()
             && starts_with(name, head)
             && starts_with(&name[name.len() - tail.len()..], tail)
     };
     let row = table.group(first).iter().find(fits).or_else(|| table.group(0).iter().find(fits))?;
-    Some(&row.2)
+    Some(row.2)
 }
 
 /// Whether the bytes begin with the text, whatever their case.
@@ -215,8 +231,8 @@ mod tests {
 
     #[test]
     fn no_operational_name_is_stopped_by_another_table() {
-        for (name, _) in tables::OPERATIONAL.rows {
-            let name = name.as_bytes();
+        for (name, _) in &tables::OPERATIONAL.rows {
+            let name = name.as_str().as_bytes();
             let other = known(name).is_some() || name_shape(name).is_some() || is_loader(name).is_some();
             assert!(!other, "{}", name.escape_ascii());
         }

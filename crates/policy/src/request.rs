@@ -22,6 +22,8 @@ pub struct Caller {
     pub gid: u32,
     /// The real HOME.
     pub home: PathBuf,
+    /// The HOME that the account has, where the variable says something else.
+    pub account_home: Option<PathBuf>,
     /// Where Keyward keeps caches for cages.
     pub cache: PathBuf,
     /// Keyward's own folders (policy, state, caches), which no grant opens.

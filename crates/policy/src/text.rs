@@ -30,6 +30,7 @@ pub(crate) fn optional_path<S: Serializer>(path: &Option<PathBuf>, serializer: S
     }
 }
 
+/// Arguments, without those that look like credentials.
 pub(crate) fn strings<S: Serializer>(strings: &[OsString], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(strings.iter().map(|string| visible(string)))
+    serializer.collect_seq(crate::event::arguments(strings))
 }

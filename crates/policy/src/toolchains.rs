@@ -45,7 +45,14 @@ pub const TOOLCHAINS: &[Toolchain] = &[
     Toolchain {
         name: "local",
         home: ".local/bin",
-        shows: &[".local/bin", ".local/lib", ".local/pipx", ".local/share/pipx", ".local/share/uv"],
+        shows: &[
+            ".local/bin",
+            ".local/lib",
+            ".local/pipx",
+            ".local/share/pipx",
+            ".local/share/uv",
+            ".local/share/claude",
+        ],
         secrets: &[".local/share/uv/credentials"],
     },
 ];

@@ -7,7 +7,7 @@ use crate::plan::{Cage, Refusal};
 use crate::request::Request;
 use crate::settings::Policy;
 use crate::toolchains::{CACHES, TOOLCHAINS};
-use crate::words::{NetMode, Origin, ProjectGuard};
+use crate::words::{NetMode, Origin, ProjectGuard, TrustClass};
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -183,6 +183,15 @@ const DEVICE_LINKS: &[(&str, &str)] = &[
     ("/dev/ptmx", "pts/ptmx"),
 ];
 
+/// What marks a project's root. It is pinned: moving it away would make a larger folder the project of the next run.
+pub const PINNED: &[&str] = &[".git", ".hg", ".jj"];
+
+/// The project's own policy, which may only narrow.
+pub const PROJECT_FILE: &str = ".keyward.toml";
+
+/// What the kernel tells about keys of the caller, by name.
+const KEYS_FILE: &str = "/proc/keys";
+
 /// Folders that many share: standing in one of them does not make it a project.
 const SHARED_PLACES: &[&str] = &[
     "/",
@@ -259,11 +268,16 @@ pub fn questions(policy: &Policy, request: &Request<'_>) -> Vec<Question> {
     for path in SYSTEM.iter().chain(DEVICES) {
         ask(path.into(), About::Itself);
     }
-    for path in SYSTEM_SECRETS {
+    for path in SYSTEM_SECRETS.iter().chain([&KEYS_FILE]) {
         ask(path.into(), About::Secret);
     }
     ask(home.clone(), About::All);
-    ask(request.project.clone(), About::All);
+    for path in request.caller.account_home.iter().chain([&request.project]) {
+        ask(path.clone(), About::All);
+    }
+    for name in PINNED.iter().chain([&PROJECT_FILE]) {
+        ask(request.project.join(name), About::All);
+    }
     for entry in search_path(request) {
         if let Some(toolchain) = toolchain_of(entry, home) {
             for shown in toolchain.shows.iter().chain(toolchain.secrets) {
@@ -360,7 +374,11 @@ pub fn covering<'a>(entries: &'a [Entry], path: &Path) -> Option<&'a Entry> {
 /// Builds the view.
 pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cage) -> Result<View, Refusal> {
     let home = &request.caller.home;
-    let real_home = facts.paths.get(home).map_or_else(|| home.clone(), |fact| fact.real.clone());
+    let homes: Vec<PathBuf> = [Some(home), request.caller.account_home.as_ref()]
+        .into_iter()
+        .flatten()
+        .map(|home| facts.paths.get(home).map_or_else(|| home.clone(), |fact| fact.real.clone()))
+        .collect();
     let mut builder = Builder { paths: &facts.paths, entries: Vec::with_capacity(64), notes: Vec::new() };
 
     system(&mut builder);
@@ -369,9 +387,9 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
         resolver(&mut builder);
     }
     toolchains(&mut builder, request);
-    caches(&mut builder, request, cage, facts);
-    let project = project(&mut builder, policy, request, &real_home, cage)?;
-    grants(&mut builder, policy, home, &real_home)?;
+    caches(&mut builder, request, cage, facts, policy.trust.value);
+    let project = project(&mut builder, policy, request, &homes, cage)?;
+    grants(&mut builder, policy, request, &homes)?;
 
     links_with_something_below(&mut builder.entries);
     // Parents before what lies in them: a parent is the beginning of its child's path.
@@ -440,12 +458,14 @@ fn private_places(builder: &mut Builder<'_>, request: &Request<'_>, cage: Cage) 
     builder.builtin("/dev/pts", Shown::Terminals, "device");
 }
 
-/// With an open network, names are resolved as on the host; `/etc/resolv.conf` often leads into `/run`.
+/// With an open network, names are resolved as on the host; `/etc/resolv.conf` often leads into `/run`. The file alone: what lies beside
+/// it may be a socket.
 fn resolver(builder: &mut Builder<'_>) {
     let Some(fact) = builder.paths.existing(Path::new("/etc/resolv.conf")) else { return };
     let real = fact.real.clone();
-    if let (false, Some(folder)) = (builder.shows_host(&real), real.parent()) {
-        builder.builtin(folder, Shown::ReadOnly(Source::system(folder)), "resolver");
+    if fact.kind == Kind::File && !builder.shows_host(&real) {
+        let source = Source { directory: false, ..Source::system(real.clone()) };
+        builder.builtin(real, Shown::ReadOnly(source), "resolver");
     }
 }
 
@@ -458,7 +478,9 @@ fn toolchains(builder: &mut Builder<'_>, request: &Request<'_>) {
         if let Some(toolchain) = toolchain_of(entry, home) {
             for shown in toolchain.shows {
                 let path = home.join(shown);
-                if let Some(fact) = builder.paths.existing(&path).cloned() {
+                if let Some(fact) =
+                    builder.paths.existing(&path).filter(|fact| leads_nowhere_else(fact, shown)).cloned()
+                {
                     builder.grant(&path, &fact, false, "toolchain", &Origin::Builtin);
                 }
             }
@@ -474,16 +496,32 @@ fn toolchains(builder: &mut Builder<'_>, request: &Request<'_>) {
     }
 }
 
-fn caches(builder: &mut Builder<'_>, request: &Request<'_>, cage: Cage, facts: &HostFacts) {
+/// Whether what lies below HOME at `relative` is really there. A command that worked in `~/go` may have left a link in the place of
+/// `~/go/pkg`; what stands directly in HOME only the user can have put there.
+fn leads_nowhere_else(fact: &PathFact, relative: &str) -> bool {
+    let rest = relative.split_once('/').map_or("", |(_, rest)| rest);
+    rest.is_empty() || (fact.link.is_none() && fact.real.ends_with(rest))
+}
+
+fn caches(
+    builder: &mut Builder<'_>,
+    request: &Request<'_>,
+    cage: Cage,
+    facts: &HostFacts,
+    class: TrustClass,
+) {
     if cage == Cage::Landlock {
         return;
     }
     let home = &request.caller.home;
-    let store = &request.caller.cache;
+    // A class of its own each: what a stranger left in a cache must not be run by a program that holds a credential.
+    let store = &request.caller.cache.join(class.as_str());
     builder.builtin(home.join(".cache"), Shown::Writable(Source::kept(store.join("cache"))), "cache");
     for cache in CACHES {
         let path = home.join(cache);
-        let Some(fact) = builder.paths.existing(&path) else { continue };
+        let Some(fact) = builder.paths.existing(&path).filter(|fact| leads_nowhere_else(fact, cache)) else {
+            continue;
+        };
         let below = Source::callers(fact);
         let store = Source::kept(store.join("layers").join(cache.replace('/', "-")));
         if facts.kernel.overlay.holds() {
@@ -502,11 +540,11 @@ fn project(
     builder: &mut Builder<'_>,
     policy: &Policy,
     request: &Request<'_>,
-    real_home: &Path,
+    homes: &[PathBuf],
     cage: Cage,
 ) -> Result<Option<PathBuf>, Refusal> {
     let project = &request.project;
-    if real_home.starts_with(project) {
+    if homes.iter().any(|home| home.starts_with(project)) {
         builder
             .notes
             .push("this is your HOME, not a project: the command sees an empty HOME of its own".into());
@@ -526,11 +564,54 @@ fn project(
         ));
     };
     let writable = cage != Cage::Landlock || policy.project.value == ProjectGuard::Unprotected;
+    if writable {
+        own_places_stay_closed(request, &fact.real, "project", &policy.project.origin)?;
+    }
     builder.grant(project, &fact, writable, "project", &policy.project.origin);
+    for name in PINNED {
+        let path = project.join(name);
+        if let (true, Some(mark)) =
+            (writable, builder.paths.existing(&path).filter(|mark| mark.link.is_none()))
+        {
+            // A mount of its own cannot be moved or replaced.
+            let source = Source::callers(mark);
+            builder.put(path, Shown::Writable(source), "project mark", &policy.project.origin);
+        }
+    }
+    let narrowing = project.join(PROJECT_FILE);
+    if let Some(file) =
+        builder.paths.existing(&narrowing).filter(|file| file.link.is_none() && file.kind == Kind::File)
+    {
+        let source = Source::callers(file);
+        builder.put(narrowing, Shown::ReadOnly(source), "project policy", &policy.project.origin);
+    }
     Ok(Some(fact.real))
 }
 
-fn grants(builder: &mut Builder<'_>, policy: &Policy, home: &Path, real_home: &Path) -> Result<(), Refusal> {
+/// A command that may write to the folder above our policy, our record or our caches could put others in their place.
+fn own_places_stay_closed(
+    request: &Request<'_>,
+    real: &Path,
+    rule: &str,
+    origin: &Origin,
+) -> Result<(), Refusal> {
+    match request.caller.own.iter().find(|own| own.starts_with(real) || real.starts_with(own)) {
+        None => Ok(()),
+        Some(own) => Err(Refusal::policy(
+            rule,
+            format!("{} ({origin}) holds keyward's own {}", real.display(), own.display()),
+            "a command that can write there could change the rules; work in a folder below it, or beside it",
+        )),
+    }
+}
+
+fn grants(
+    builder: &mut Builder<'_>,
+    policy: &Policy,
+    request: &Request<'_>,
+    homes: &[PathBuf],
+) -> Result<(), Refusal> {
+    let home = &request.caller.home;
     let reads = policy.files.read.iter().map(|grant| (grant, false));
     let writes = policy.files.write.iter().map(|grant| (grant, true));
     for (grant, writable) in reads.chain(writes) {
@@ -546,7 +627,7 @@ fn grants(builder: &mut Builder<'_>, policy: &Policy, home: &Path, real_home: &P
             builder.notes.push(format!("{} ({}) is not there on this host", path.display(), grant.origin));
             continue;
         };
-        if real_home.starts_with(&fact.real) {
+        if homes.iter().any(|home| home.starts_with(&fact.real)) {
             return Err(Refusal::policy(
                 rule,
                 format!("{} ({}) holds your HOME, and with it your keys", path.display(), grant.origin),
@@ -560,6 +641,9 @@ fn grants(builder: &mut Builder<'_>, policy: &Policy, home: &Path, real_home: &P
                 "name the single file in it that the command needs",
             ));
         }
+        if writable {
+            own_places_stay_closed(request, &fact.real, rule, &grant.origin)?;
+        }
         builder.grant(&path, &fact, writable, rule, &grant.origin);
     }
     Ok(())
@@ -567,6 +651,14 @@ fn grants(builder: &mut Builder<'_>, policy: &Policy, home: &Path, real_home: &P
 
 fn hide(builder: &mut Builder<'_>, policy: &Policy, request: &Request<'_>, facts: &HostFacts) {
     let system = SYSTEM_SECRETS.iter().map(|path| (PathBuf::from(path), "system secret", &Origin::Builtin));
+    if facts.paths.existing(Path::new(KEYS_FILE)).is_some() {
+        builder.entries.push(Entry {
+            target: KEYS_FILE.into(),
+            shown: Shown::Hidden { directory: false },
+            rule: "system secret",
+            origin: Origin::Builtin,
+        });
+    }
     let home = &request.caller.home;
     let secrets = TOOLCHAINS.iter().flat_map(|toolchain| toolchain.secrets);
     let toolchains = secrets.map(|path| (home.join(path), "toolchain secret", &Origin::Builtin));

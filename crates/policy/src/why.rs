@@ -75,8 +75,15 @@ fn decisive<'a>(plan: &'a Plan, path: &Path) -> Option<&'a Entry> {
     masked.or_else(|| covering(&plan.view.entries, path))
 }
 
+/// A path as one would type it.
+fn typed(path: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%".contains(c);
+    if path.chars().all(plain) { path.into() } else { format!("'{}'", path.replace('\'', "'\\''")) }
+}
+
 fn remedy(entry: Option<&Entry>, act: Act, path: &Path) -> Option<String> {
     let path = visible(path.as_os_str());
+    let flag = typed(&path);
     match entry {
         Some(entry) if matches!(entry.shown, Shown::Hidden { .. }) => match &entry.origin {
             Origin::Builtin => None,
@@ -86,8 +93,8 @@ fn remedy(entry: Option<&Entry>, act: Act, path: &Path) -> Option<String> {
             shown: Shown::FreshProc | Shown::SharedProc | Shown::Device | Shown::Terminals,
             ..
         }) => None,
-        _ if act == Act::Write => Some(format!("`--write {path}`, or `files.write = [\"{path}\"]`")),
-        _ => Some(format!("`--read {path}`, or `files.read = [\"{path}\"]`")),
+        _ if act == Act::Write => Some(format!("`--write {flag}`, or `files.write = [\"{path}\"]`")),
+        _ => Some(format!("`--read {flag}`, or `files.read = [\"{path}\"]`")),
     }
 }
 

@@ -20,6 +20,8 @@ struct Case {
     uid: u32,
     project: PathBuf,
     environment: Vec<&'static [u8]>,
+    account_home: Option<PathBuf>,
+    argv: Vec<std::ffi::OsString>,
 }
 
 fn fact(path: &str, kind: Kind) -> PathFact {
@@ -46,6 +48,8 @@ impl Case {
             paths: Vec::new(),
             uid: 1000,
             project: "/home/ada/work".into(),
+            account_home: None,
+            argv: vec!["make".into(), "test".into()],
             environment: vec![
                 b"PATH=/usr/local/bin:/usr/bin:/bin",
                 b"HOME=/home/ada",
@@ -97,7 +101,7 @@ impl Case {
 
     fn decide(&self) -> Result<Plan, Refusal> {
         let request = Request {
-            argv: vec!["make".into(), "test".into()],
+            argv: self.argv.clone(),
             cwd: self.project.clone(),
             project: self.project.clone(),
             environment: &self.environment,
@@ -105,6 +109,7 @@ impl Case {
                 uid: self.uid,
                 gid: self.uid,
                 home: "/home/ada".into(),
+                account_home: self.account_home.clone(),
                 cache: "/home/ada/.cache/keyward".into(),
                 own: vec!["/home/ada/.config/keyward".into(), "/home/ada/.local/state/keyward".into()],
                 scratch: "/run/user/1000/keyward/cage-1".into(),
@@ -357,17 +362,71 @@ fn caches_are_keywards_own_with_the_users_below() {
         panic!("no cache")
     };
     assert_eq!(below.path, Path::new("/home/ada/.cargo/registry"));
-    assert_eq!(store.path, Path::new("/home/ada/.cache/keyward/layers/.cargo-registry"));
+    assert_eq!(store.path, Path::new("/home/ada/.cache/keyward/unknown/layers/.cargo-registry"));
     case.kernel.overlay = refused("operation not permitted");
     assert!(matches!(shown(&case.plan(), "/home/ada/.cargo/registry"), Some(Shown::ReadOnly(_))));
 }
 
 #[test]
-fn keywards_own_folders_are_hidden_even_in_a_project_that_holds_them() {
-    let mut case = Case::new().standing_in("/home/ada/.config");
-    case.folder("/home/ada/.config/keyward");
+fn no_project_and_no_grant_holds_keywards_own_folders() {
+    for place in ["/home/ada/.config", "/home/ada/.config/keyward", "/home/ada/.local"] {
+        let refusal = Case::new().standing_in(place).refusal();
+        assert_eq!(refusal.kind, RefusalKind::Policy);
+        assert!(refusal.fact.contains("holds keyward's own"), "{}", refusal.fact);
+        let mut case = Case::new();
+        case.folder(place);
+        case.policy.files.write = vec![flag(place.into(), "--write")];
+        assert_eq!(case.refusal().kind, RefusalKind::Policy);
+    }
+}
+
+#[test]
+fn a_grant_to_read_around_keywards_own_folders_hides_them() {
+    let mut case = Case::new();
+    case.folder("/home/ada/.config").folder("/home/ada/.config/keyward");
+    case.policy.files.read = vec![flag("/home/ada/.config".into(), "--read")];
+    assert_eq!(shown(&case.plan(), "/home/ada/.config/keyward"), Some(&Shown::Hidden { directory: true }));
+}
+
+#[test]
+fn a_cache_or_toolchain_that_leads_elsewhere_is_not_followed() {
+    let mut case = Case::new();
+    case.environment[0] = b"PATH=/home/ada/.cargo/bin:/usr/bin";
+    for (path, real) in
+        [("/home/ada/go/pkg/mod", "/home/ada/.ssh/mod"), ("/home/ada/.cargo/bin", "/home/ada/.aws")]
+    {
+        let link = (path == "/home/ada/.cargo/bin").then(|| "../.aws".into());
+        case.paths.push((path.into(), PathFact { link, real: real.into(), ..fact(path, Kind::Directory) }));
+    }
     let plan = case.plan();
-    assert_eq!(shown(&plan, "/home/ada/.config/keyward"), Some(&Shown::Hidden { directory: true }));
+    for path in ["/home/ada/go/pkg/mod", "/home/ada/.ssh/mod", "/home/ada/.cargo/bin", "/home/ada/.aws"] {
+        assert_eq!(shown(&plan, path), None, "{path}");
+    }
+}
+
+#[test]
+fn the_home_of_the_account_is_no_project_whatever_the_variable_says() {
+    let mut case = Case::new().standing_in("/home/real");
+    case.account_home = Some("/home/real".into());
+    assert_eq!(case.plan().view.project, None);
+}
+
+#[test]
+fn the_projects_mark_is_pinned_and_its_policy_read_only() {
+    let mut case = Case::new();
+    case.folder("/home/ada/work/.git").file("/home/ada/work/.keyward.toml");
+    let plan = case.plan();
+    assert!(matches!(shown(&plan, "/home/ada/work/.git"), Some(Shown::Writable(_))));
+    assert!(matches!(shown(&plan, "/home/ada/work/.keyward.toml"), Some(Shown::ReadOnly(_))));
+}
+
+#[test]
+fn an_argument_that_looks_like_a_credential_is_not_shown() {
+    let mut case = Case::new();
+    case.argv = vec!["curl".into(), "ghp_abcdefghijklmnopqrstuvwxyz0123456789".into()];
+    let plan = case.plan();
+    let texts = [explain(&plan, true), serde_json::to_string(&plan).unwrap()];
+    assert!(texts.iter().all(|text| !text.contains("ghp_abcdef")), "{texts:?}");
 }
 
 #[test]
@@ -431,6 +490,7 @@ fn a_command_without_a_name_is_refused() {
         uid: 1000,
         gid: 1000,
         home: "/home/ada".into(),
+        account_home: None,
         cache: "/c".into(),
         own: vec![],
         scratch: "/s".into(),

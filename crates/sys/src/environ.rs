@@ -61,17 +61,16 @@ impl Block {
 
     /// Overwrites the values, but for those at the positions in `keep`. The names stay, so that they can still be told.
     pub fn wipe_values(&mut self, keep: &[usize]) {
-        for (position, &(start, length)) in self.entries.iter().enumerate() {
+        for (position, (start, length)) in self.entries.iter_mut().enumerate() {
             if keep.contains(&position) {
                 continue;
             }
             // SAFETY: the strings are writable memory of this process (the kernel puts them on the initial stack), `&mut self` means that
             // no slice into them is alive, and only the `length` bytes before the NUL are touched.
-            unsafe {
-                let entry = std::slice::from_raw_parts_mut(start, length);
-                let value = entry.iter().position(|&byte| byte == b'=').map_or(length, |equals| equals + 1);
-                wipe_bytes(&mut entry[value..]);
-            }
+            let entry = unsafe { std::slice::from_raw_parts_mut(*start, *length) };
+            let value = entry.iter().position(|&byte| byte == b'=').map_or(*length, |equals| equals + 1);
+            wipe_bytes(&mut entry[value..]);
+            *length = value;
         }
     }
 
@@ -108,6 +107,11 @@ pub fn set_title(title: &'static CStr) {
         let shown = text.len().min(room.saturating_sub(1));
         ptr::write_bytes(start, 0, room);
         ptr::copy_nonoverlapping(text.as_ptr(), start, shown);
+        // A last byte that is not NUL tells the kernel that this is a title: it shows no more than the text, so that not even the
+        // length of the caller's arguments is left.
+        if room > shown + 1 {
+            ptr::write(start.add(room - 1), 1);
+        }
     }
 }
 

@@ -265,6 +265,14 @@ pub fn works_only_outside_with(stage: &Stage, flags: &[&str], script: &str) {
     );
 }
 
+/// The run was refused before anything started, with this exit code and these words.
+#[track_caller]
+pub fn refused(output: Output, code: i32, words: &str) -> Output {
+    assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+    assert!(stderr(&output).contains(words) && stdout(&output).is_empty(), "{}", stderr(&output));
+    output
+}
+
 /// Waits until something holds, for as long as a slow machine may need.
 pub fn eventually(what: impl Fn() -> bool) -> bool {
     for _ in 0..200 {

@@ -58,9 +58,10 @@ fn prefix(rest: &[u8]) -> Option<&'static str> {
         return None;
     }
     let fits = |pattern: &&Pattern| {
-        rest.starts_with(pattern.text.as_bytes()) && follows(pattern, &rest[pattern.text.len()..], is_token)
+        let text = pattern.text.as_str().as_bytes();
+        rest.strip_prefix(text).is_some_and(|tail| follows(pattern, tail, is_token))
     };
-    PREFIXES.group(*one).iter().find(fits).map(|pattern| pattern.label)
+    PREFIXES.group(*one).iter().find(fits).map(|pattern| pattern.label.as_str())
 }
 
 fn literal(rest: &[u8]) -> Option<&'static str> {
@@ -69,9 +70,10 @@ fn literal(rest: &[u8]) -> Option<&'static str> {
         return None;
     }
     let fits = |pattern: &&Pattern| {
-        starts_with(rest, pattern.text) && follows(pattern, &rest[pattern.text.len()..], is_visible)
+        let text = pattern.text.as_str();
+        starts_with(rest, text) && follows(pattern, &rest[text.len()..], is_visible)
     };
-    LITERALS.group(one.to_ascii_lowercase()).iter().find(fits).map(|pattern| pattern.label)
+    LITERALS.group(one.to_ascii_lowercase()).iter().find(fits).map(|pattern| pattern.label.as_str())
 }
 
 /// Whether enough follows the pattern's text and, where the text alone says little, no plain words.
@@ -91,9 +93,10 @@ fn plain_words(text: &[u8]) -> bool {
 /// `password=…`, `AccountKey=…`, `?sig=…`
 fn assignment(before: &[u8], after: &[u8]) -> Option<&'static str> {
     let last = before.last()?.to_ascii_lowercase();
-    let word = ASSIGNMENTS.group(last).iter().find(|word| ends_with(before, word))?;
+    let mut words = ASSIGNMENTS.group(last).iter().map(|text| text.as_str());
+    let word = words.find(|word| ends_with(before, word))?;
     let earlier = before.len().checked_sub(word.len() + 1).map(|at| before[at]);
-    let (needed, whole_word) = match *word {
+    let (needed, whole_word) = match word {
         "password" | "passwd" | "passphrase" => (1, false),
         // `OLDPWD=` and the shell's `PWD=/…` are directories.
         "pwd" if after.first() == Some(&b'/') => return None,
