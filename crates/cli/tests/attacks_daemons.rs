@@ -258,8 +258,6 @@ macro_rules! bounded {
 
 bounded! {
     the_heap_is_bounded: "heap",
-    shared_memory_is_bounded: "shared",
-    files_without_a_name_are_bounded: "file without a name",
     the_private_tmp_is_bounded: "/tmp",
     the_private_shm_is_bounded: "/dev/shm",
 }

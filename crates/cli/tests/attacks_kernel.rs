@@ -69,7 +69,7 @@ refused! {
     a_file_cannot_be_opened_by_handle: Root, "call(304, -100, ctypes.c_char_p(bytes(140)), 0)" => "EPERM",
     chroot_is_refused: Root, "call(161, b'/')" => "EPERM",
     a_mount_cannot_be_opened: Root, "call(428, -100, b'/', 1)" => "EPERM",
-    a_mount_cannot_be_opened_by_its_newest_call: Root, "call(467, -100, b'/', 1, 0, 0)" => "EPERM",
+    a_mount_cannot_be_opened_by_its_newest_call: Root, "call(467, -100, b'/', 1, 0, 0)" => "ENOSYS",
     a_file_system_cannot_be_opened: Root, "call(430, b'tmpfs', 0)" => "EPERM",
     a_mounted_file_system_cannot_be_picked: Root, "call(433, -100, b'/', 0)" => "EPERM",
     mount_attributes_cannot_be_set: Root, "call(442, -100, b'/', 0, ctypes.c_char_p(bytes(32)), 32)" => "EPERM",

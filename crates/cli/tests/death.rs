@@ -1,4 +1,5 @@
 //! When the launcher dies, whenever and however, nothing of the cage outlives it: no process, no mount, no file, no lock.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Limits, each hit for real: what the command sees, what the user reads, and the code.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod support;
 

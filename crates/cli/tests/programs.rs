@@ -1,4 +1,5 @@
 //! Real programs under the built-in policy, as an ordinary user and as root: what people run every day works, and what it keeps is kept.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod support;
 

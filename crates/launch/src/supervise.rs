@@ -243,10 +243,10 @@ fn pass_on(watch: &mut Watch<'_>, relay: &Relay, number: i32) {
 
 /// The cage's terminal gets the size of the user's.
 fn take_size(watch: &Watch<'_>, relay: &Relay) {
-    if let (Some(screen), Some(main)) = (&watch.screen, relay.terminal()) {
-        if let Some(size) = terminal::window_size(screen.keyboard) {
-            terminal::set_window_size(main, size);
-        }
+    if let (Some(screen), Some(main)) = (&watch.screen, relay.terminal())
+        && let Some(size) = terminal::window_size(screen.keyboard)
+    {
+        terminal::set_window_size(main, size);
     }
 }
 
