@@ -1,4 +1,5 @@
 //! Restricted surroundings, each a real one: a container that covers /proc, a place without user namespaces, a kernel without Landlock.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
 

@@ -1,5 +1,6 @@
 //! A person at a terminal: keys, job control, sizes and settings behave as if the command had been started without us, and nothing of
 //! the user's own terminal is inside.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "support/pty.rs"]
 mod pty;

@@ -1,4 +1,5 @@
 //! The policy files: layers in, whole policy or exact message out.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use insta::{assert_json_snapshot, assert_snapshot};
 use keyward_policy::config::{Document, Flags, Layers, PolicyError, Role, check, resolve, schema, show};

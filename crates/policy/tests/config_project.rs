@@ -1,4 +1,5 @@
 //! The project's file may come from a stranger: it only ever narrows.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use keyward_policy::config::{Document, KEYS, Layers, PolicyError, resolve};
 use keyward_policy::settings::Policy;

@@ -1,4 +1,5 @@
 //! What holds for every environment, every policy and every entry of the registry.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use keyward_policy::env::{self, Rule, Value};
 use keyward_policy::registry;

@@ -1,4 +1,5 @@
 //! What `why` says about a variable, word for word, and what the printed forms never say.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use keyward_policy::env;
 use keyward_policy::settings::Policy;

@@ -1,4 +1,5 @@
 //! Plans: policy, request and facts in, the whole plan compared. No privilege, no disk.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use keyward_policy::explain::explain;
 use keyward_policy::facts::{Fact, HostFacts, KernelFacts, Kind, PathFact, Paths};

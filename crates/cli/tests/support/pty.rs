@@ -1,5 +1,5 @@
 //! A person at a terminal: a real PTY, a program that leads a new session on it, keys typed, and everything that is shown.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
