@@ -13,7 +13,7 @@ use keyward_policy::env::{Dropped, Value, Var};
 use keyward_policy::event::{self, Event, Spawn, What};
 use keyward_policy::facts::{HostFacts, KernelFacts};
 use keyward_policy::outcome::{Conclusion, Outcome, code};
-use keyward_policy::plan::{Plan, Refusal, Step, plan};
+use keyward_policy::plan::{LimitKind, Plan, Refusal, Step, plan};
 use keyward_policy::request::Request;
 use keyward_policy::settings::Policy;
 use keyward_policy::view;
@@ -111,7 +111,7 @@ impl Run<'_> {
             Ok(finished) => {
                 let exit = exit_code(&finished);
                 let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-                let (signal, limit) = (signal(&finished), limit(&finished));
+                let (signal, limit) = (signal(&finished), limit(&plan, &finished));
                 // The command has run; a record that fails now is told, and changes nothing.
                 if let Err(unrecorded) =
                     record.write(What::End(event::End { exit, signal, limit, milliseconds }))
@@ -223,12 +223,13 @@ fn signal(finished: &Finished) -> Option<i32> {
     }
 }
 
-fn limit(finished: &Finished) -> Option<&'static str> {
+fn limit(plan: &Plan, finished: &Finished) -> Option<&'static str> {
+    let limits_cpu = plan.limits.iter().any(|limit| matches!(limit.what, LimitKind::Cpu(_)));
     const SIGXCPU: i32 = 24;
     match (finished.cut_short, finished.end) {
         (Some(CutShort::Wall), _) => Some("wall"),
         (Some(CutShort::Output), _) => Some("output"),
-        (None, End::Signalled(SIGXCPU)) => Some("cpu"),
+        (None, End::Signalled(SIGXCPU)) if limits_cpu => Some("cpu"),
         (None, _) if finished.reached == Some(Reached::Memory) => Some("memory"),
         _ => None,
     }
@@ -241,7 +242,7 @@ fn tell_end(args: &RunArgs, plan: &Plan, finished: &Finished, exit: i32) -> i32 
     if args.verbose && !args.json {
         keyward_policy::explain::promise_lines(plan).for_each(|line| say::note(&line));
     }
-    let told = limit(finished).map(|limit| (limit, limit_fact(plan, limit, "the command was ended")));
+    let told = limit(plan, finished).map(|limit| (limit, limit_fact(plan, limit, "the command was ended")));
     if let (Some((_, fact)), false) = (&told, args.json) {
         say::trouble(fact, LIMIT_REMEDY);
     }

@@ -116,6 +116,8 @@ fn on_a_terminal(stage: &Stage, script: &str) -> String {
     let text = stdout(&output).replace('\r', "");
     text.replace(stage.project().to_str().unwrap(), "/home/ann/my project")
         .replace(stage.home().to_str().unwrap(), "/home/ann")
+        // The stage's path has a space and is quoted where one would type it; `/home/ann` needs no quotes.
+        .replace("`--read '/home/ann/.ssh/id_ed25519'`", "`--read /home/ann/.ssh/id_ed25519`")
 }
 
 const MARK: &str = "\u{1}next\u{1}";

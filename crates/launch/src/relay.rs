@@ -36,13 +36,15 @@ pub(crate) struct Relay {
     /// Keys that the cage's terminal has not taken yet.
     pending: Vec<u8>,
     keyboard_open: bool,
+    /// The user has typed Ctrl-Z (or what stands for it) since the command was last stopped.
+    suspend_typed: bool,
     counted: Vec<(Option<OwnedFd>, BorrowedFd<'static>)>,
 }
 
 impl Relay {
     pub(crate) fn new(counter: Counter, counted: Vec<(OwnedFd, BorrowedFd<'static>)>) -> Self {
         let counted = counted.into_iter().map(|(from, to)| (Some(from), to)).collect();
-        Relay { counter, main: None, pending: Vec::new(), keyboard_open: true, counted }
+        Relay { counter, main: None, pending: Vec::new(), keyboard_open: true, suspend_typed: false, counted }
     }
 
     pub(crate) fn set_terminal(&mut self, main: OwnedFd) {
@@ -53,6 +55,11 @@ impl Relay {
 
     pub(crate) fn terminal(&self) -> Option<BorrowedFd<'_>> {
         self.main.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether a stop of the command was the user's wish.
+    pub(crate) fn take_suspend_typed(&mut self) -> bool {
+        std::mem::take(&mut self.suspend_typed)
     }
 
     pub(crate) fn exceeded(&self) -> bool {
@@ -104,7 +111,10 @@ impl Relay {
         let mut buffer = [0; 4096];
         match rustix::io::read(screen.keyboard, &mut buffer) {
             Ok(0) | Err(Errno::IO) => self.keyboard_open = false,
-            Ok(length) => self.pending.extend_from_slice(&buffer[..length]),
+            Ok(length) => {
+                self.suspend_typed |= buffer[..length].contains(&screen.settings.suspend_key());
+                self.pending.extend_from_slice(&buffer[..length]);
+            }
             Err(_) => {}
         }
         self.write_pending();

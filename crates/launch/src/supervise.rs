@@ -170,7 +170,7 @@ pub(crate) fn watch(mut watch: Watch<'_>) -> Result<Finished, Fault> {
                     }
                 }
                 Some((Report::Started, _)) => let_go_of_streams(&counted),
-                Some((Report::Stopped { signal }, _)) => stopped(&mut watch, &relay, signal),
+                Some((Report::Stopped { signal }, _)) => stopped(&mut watch, &mut relay, signal),
                 None => channel_open = false,
             }
         }
@@ -251,7 +251,7 @@ fn take_size(watch: &Watch<'_>, relay: &Relay) {
 }
 
 /// The command was stopped, and so are we, as any job of the shell, unless it only waits for the keyboard and we have it to give.
-fn stopped(watch: &mut Watch<'_>, relay: &Relay, signal: i32) {
+fn stopped(watch: &mut Watch<'_>, relay: &mut Relay, signal: i32) {
     let Some(screen) = &mut watch.screen else {
         // A command that stops itself must not stop us: our clock ends it. Only when we were asked to stop do we stand for it.
         if std::mem::take(&mut watch.asked_to_stop) {
@@ -263,8 +263,20 @@ fn stopped(watch: &mut Watch<'_>, relay: &Relay, signal: i32) {
     let wants_keyboard = signal == Signal::TTIN.as_raw() || signal == Signal::TTOU.as_raw();
     watch.foreground |= wants_keyboard;
     if !(wants_keyboard && terminal::are_we_in_foreground(screen.keyboard)) {
+        let typed = relay.take_suspend_typed();
+        if !wants_keyboard && !typed && watch.wall.is_some() {
+            // A command that stops itself must not stop our clock, which ends it.
+            return;
+        }
         screen.leave_raw();
-        signal::stop_own_group(if wants_keyboard { signal } else { Signal::TSTP.as_raw() });
+        match (wants_keyboard, typed || watch.asked_to_stop) {
+            (true, _) => signal::stop_own_group(signal),
+            // Ctrl-Z stops the whole job, as it would without us.
+            (false, true) => signal::stop_own_group(Signal::TSTP.as_raw()),
+            // A command that stops itself stops nobody around us; the shell gets its terminal back all the same.
+            (false, false) => signal::stop_self(Signal::STOP.as_raw()),
+        }
+        watch.asked_to_stop = false;
     }
     go_on(watch, relay);
 }

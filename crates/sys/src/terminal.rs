@@ -63,6 +63,13 @@ pub fn set_window_size(terminal: impl AsFd, size: Winsize) {
 /// The settings of a terminal, to be put back.
 pub struct Settings(Termios);
 
+impl Settings {
+    /// The key that stops a job, Ctrl-Z for most.
+    pub fn suspend_key(&self) -> u8 {
+        self.0.special_codes[rustix::termios::SpecialCodeIndex::VSUSP]
+    }
+}
+
 pub fn settings(terminal: impl AsFd) -> Result<Settings, Errno> {
     rustix::termios::tcgetattr(terminal).map(Settings)
 }
