@@ -10,7 +10,6 @@ use pty::{BLINK, PATIENCE, Terminal};
 use rustix::process::{Pid, Signal};
 use rustix::termios::LocalModes;
 use std::os::unix::process::ExitStatusExt;
-use std::time::Duration;
 use std::time::{Duration, Instant};
 use support::{Stage, USER, keyward};
 
