@@ -72,9 +72,10 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty)
     wait_for_cgroup(prepared, control)?;
     let trees = take_identity(prepared, control).map_err(at(Step::Identity))?;
     confine::new_session().map_err(at(Step::Session))?;
-    if prepared.loopback {
-        network::loopback_up().map_err(at(Step::Loopback))?;
-    }
+    let own_network = match prepared.loopback {
+        true => Some(network::begin().map_err(at(Step::Loopback))?),
+        false => None,
+    };
     build_view(prepared, &trees)?;
     drop(trees);
     // Listing and following what is forbidden to the child is init's own right, so it stays outside the domain it prepares.
@@ -85,6 +86,9 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty)
         None => None,
     };
     confine::new_session_keyring().map_err(at(Step::Keyring))?;
+    if let Some(network) = own_network {
+        network.enter().map_err(at(Step::Loopback))?;
+    }
     confine::drop_capabilities().map_err(at(Step::Capabilities))?;
     confine::no_new_privileges().map_err(at(Step::Capabilities))?;
     Ok((domain, pty))
@@ -242,12 +246,13 @@ pub(crate) fn start(
     pty: Pty,
     caller_mask: &Set,
 ) -> Result<init::Command, Failure> {
-    let forked = fork::fork().map_err(at(Step::Exec))?;
-    let fork::Forked::Parent(process) = forked else {
-        let (step, index, errno) = become_command(prepared, control, domain, pty.as_ref(), caller_mask);
+    let mut domain = domain;
+    let mut command = || {
+        let (step, index, errno) = become_command(prepared, control, domain.take(), pty.as_ref(), caller_mask);
         wire::report(control, Report::Failed { step, index, errno }, &[]);
         fork::exit_now(if errno == Errno::NOENT { 127 } else { 126 });
     };
+    let process = fork::borrow_memory(&mut fork::Stack::new(), &mut command).map_err(at(Step::Exec))?;
     prepared.envp.wipe();
     // Both sides do it, so that it is done whoever runs first.
     let _ = rustix::process::setpgid(Some(process.pid), Some(process.pid));

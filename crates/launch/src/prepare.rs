@@ -162,7 +162,8 @@ pub fn prepare(plan: &Plan, environment: &[&[u8]], setup: Option<TerminalSetup>)
             mount: spaces,
             ipc: spaces,
             uts: spaces,
-            net: plan.own_network,
+            // Made beside the view, by a helper of init's.
+            net: false,
             cgroup: spaces,
         },
         identity: plan.identity,

@@ -1,6 +1,6 @@
 //! New processes: a copy of the caller in namespaces of its own, a descriptor that stands for it, and its end.
 
-use crate::{Errno, checked};
+use crate::{Errno, checked, last_errno};
 use rustix::fd::{AsFd, FromRawFd, OwnedFd};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 use std::os::fd::RawFd;
@@ -72,6 +72,90 @@ pub fn fork_into(namespaces: Namespaces) -> Result<Forked, Errno> {
             Ok(Forked::Parent(Process { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } }))
         }
     }
+}
+
+/// A stack for a process that shares our memory.
+pub struct Stack(Vec<u128>);
+
+impl Stack {
+    /// Room for a debug build; pages that are not touched cost nothing.
+    const WORDS: usize = 256 * 1024 / size_of::<u128>();
+
+    pub fn new() -> Self {
+        Stack(Vec::with_capacity(Stack::WORDS))
+    }
+
+    /// Gives the stack to somebody whose end is not waited for.
+    pub fn leak(self) -> *mut libc::c_void {
+        let mut stack = std::mem::ManuallyDrop::new(self.0);
+        // SAFETY: one past the end of an allocation of this many words, 16-byte aligned as the ABI wants it; stacks grow downwards.
+        unsafe { stack.as_mut_ptr().add(Stack::WORDS).cast() }
+    }
+
+    fn top(&mut self) -> *mut libc::c_void {
+        // SAFETY: as in `leak`.
+        unsafe { self.0.as_mut_ptr().add(Stack::WORDS).cast() }
+    }
+}
+
+impl Default for Stack {
+    fn default() -> Self {
+        Stack::new()
+    }
+}
+
+type Entry = extern "C" fn(*mut libc::c_void) -> libc::c_int;
+
+/// Makes a process on a stack of its own that shares our memory, and what else `flags` say.
+///
+/// # Safety
+///
+/// `stack` is the top of a stack that lives as long as the process; `argument` is what `entry` expects, for as long as it uses it. What
+/// both sides touch at the same time is for the caller to keep apart.
+unsafe fn share_memory(
+    flags: libc::c_int,
+    stack: *mut libc::c_void,
+    entry: Entry,
+    argument: *mut libc::c_void,
+) -> Result<Process, Errno> {
+    let mut pidfd: RawFd = -1;
+    let flags = flags | libc::CLONE_VM | libc::CLONE_PIDFD | libc::SIGCHLD;
+    // SAFETY: the caller keeps stack and argument; with CLONE_PIDFD the kernel stores the descriptor in `pidfd`.
+    let number = unsafe { libc::clone(entry, stack, flags, argument, &raw mut pidfd) };
+    if number == -1 {
+        return Err(last_errno());
+    }
+    let pid = Pid::from_raw(number).ok_or(Errno::INVAL)?;
+    // SAFETY: the kernel has just made this descriptor for us and nobody else owns it.
+    Ok(Process { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } })
+}
+
+/// Starts a process that works beside us, in the same memory and with the same descriptors.
+///
+/// # Safety
+///
+/// `stack` was given away by [`Stack::leak`]. `entry` must not touch anything that we may touch at the same time, the state of the C
+/// library included.
+pub(crate) unsafe fn beside(stack: *mut libc::c_void, entry: Entry) -> Result<Process, Errno> {
+    // SAFETY: the caller's own promise.
+    unsafe { share_memory(libc::CLONE_FILES, stack, entry, std::ptr::null_mut()) }
+}
+
+/// Starts a process that borrows our memory until it executes another program or ends; we stand still meanwhile.
+///
+/// Faster than a fork, which copies the tables of all our memory only for them to be thrown away. `act` must not return: it ends in exec
+/// or in `exit_now`. What it changes in memory, we see.
+pub fn borrow_memory(stack: &mut Stack, act: &mut dyn FnMut()) -> Result<Process, Errno> {
+    extern "C" fn enter(argument: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: `argument` is the `act` of the function around us, which stands still until we are done with it.
+        let act = unsafe { &mut *argument.cast::<&mut dyn FnMut()>() };
+        act();
+        exit_now(125)
+    }
+    let mut act = act;
+    // SAFETY: CLONE_VFORK makes us stand still until the process no longer uses our memory, so that stack and argument outlive it and
+    // nothing is touched by both sides at the same time.
+    unsafe { share_memory(libc::CLONE_VFORK, stack.top(), enter, (&raw mut act).cast()) }
 }
 
 /// A plain fork, for a process that shares all namespaces with its parent.
