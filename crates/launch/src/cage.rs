@@ -248,7 +248,8 @@ pub(crate) fn start(
 ) -> Result<init::Command, Failure> {
     let mut domain = domain;
     let mut command = || {
-        let (step, index, errno) = become_command(prepared, control, domain.take(), pty.as_ref(), caller_mask);
+        let (step, index, errno) =
+            become_command(prepared, control, domain.take(), pty.as_ref(), caller_mask);
         wire::report(control, Report::Failed { step, index, errno }, &[]);
         fork::exit_now(if errno == Errno::NOENT { 127 } else { 126 });
     };

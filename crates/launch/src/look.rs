@@ -5,11 +5,12 @@ use keyward_policy::view::{About, Question};
 use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
 use rustix::io::Errno;
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Answers the questions.
 pub fn look(questions: Vec<Question>) -> Paths {
-    let mut paths = Paths::default();
+    let mut paths = Paths::with_capacity(questions.len());
     let mut folders = HashMap::new();
     for question in questions {
         let fact = match question.about {
@@ -58,7 +59,7 @@ fn look_at_itself(path: &Path) -> PathFact {
 }
 
 /// One path. `folders` remembers parents whose links have been followed already.
-fn look_at(path: &Path, folders: &mut HashMap<PathBuf, Option<PathBuf>>) -> PathFact {
+fn look_at(path: &Path, folders: &mut HashMap<OsString, Option<PathBuf>>) -> PathFact {
     let stat = match rustix::fs::lstat(path) {
         Ok(stat) => stat,
         Err(Errno::NOENT | Errno::NOTDIR) => return nothing(path, Kind::Missing),
@@ -74,7 +75,7 @@ fn look_at(path: &Path, folders: &mut HashMap<PathBuf, Option<PathBuf>>) -> Path
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return fact(&stat, path.into(), None);
     };
-    let folder = match folders.get(parent) {
+    let folder = match folders.get(parent.as_os_str()) {
         Some(folder) => folder.clone(),
         None => {
             let real = std::fs::canonicalize(parent).ok();

@@ -13,7 +13,7 @@ use keyward_sys::mount::Attributes;
 use keyward_sys::{Errno, seccomp, terminal};
 use rustix::fd::OwnedFd;
 use std::collections::HashSet;
-use std::ffi::{CString, OsStr};
+use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -293,7 +293,7 @@ struct Acts<'a> {
     acts: Vec<Act>,
     passed: Vec<Passed>,
     /// Folders that are there already.
-    made: HashSet<PathBuf>,
+    made: HashSet<OsString>,
     masks_made: bool,
 }
 
@@ -316,11 +316,11 @@ impl<'a> Acts<'a> {
     }
 
     fn folder(&mut self, path: &Path, mode: u32) -> Result<(), Fault> {
-        if path == Path::new("/") || self.made.contains(path) || self.is_shown(path) {
+        if path == Path::new("/") || self.made.contains(path.as_os_str()) || self.is_shown(path) {
             return Ok(());
         }
         self.parents(path)?;
-        self.made.insert(path.to_path_buf());
+        self.made.insert(path.into());
         self.acts.push(Act::Directory { at: below_root(path)?, mode });
         Ok(())
     }
@@ -421,7 +421,8 @@ impl<'a> Acts<'a> {
         let Some(Entry { target, shown: Shown::Writable(_), .. }) = above else { return Ok(()) };
         let folders: Vec<&Path> = hidden.ancestors().skip(1).take_while(|folder| folder != target).collect();
         for folder in folders.into_iter().rev() {
-            if self.made.insert(folder.to_path_buf()) {
+            if !self.made.contains(folder.as_os_str()) {
+                self.made.insert(folder.into());
                 self.acts.push(Act::Own { from: below_root(folder)?, at: below_root(folder)? });
             }
         }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Something the kernel grants or refuses here.
@@ -104,20 +105,25 @@ pub struct HostFacts {
 
 /// What lies where, for the paths that were asked about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Paths(HashMap<PathBuf, PathFact>);
+pub struct Paths(HashMap<OsString, PathFact>);
 
 impl Paths {
+    pub fn with_capacity(paths: usize) -> Self {
+        Paths(HashMap::with_capacity(paths))
+    }
+
     pub fn insert(&mut self, path: PathBuf, fact: PathFact) {
-        self.0.insert(path, fact);
+        self.0.insert(path.into_os_string(), fact);
     }
 
     /// The fact, if there is something at this path.
     pub fn existing(&self, path: &Path) -> Option<&PathFact> {
-        self.0.get(path).filter(|fact| !matches!(fact.kind, Kind::Missing | Kind::Closed))
+        self.get(path).filter(|fact| !matches!(fact.kind, Kind::Missing | Kind::Closed))
     }
 
     pub fn get(&self, path: &Path) -> Option<&PathFact> {
-        self.0.get(path)
+        // By its bytes: as a path it would be taken apart for every look.
+        self.0.get(path.as_os_str())
     }
 
     pub fn is_directory(&self, path: &Path) -> bool {

@@ -47,7 +47,10 @@ unsafe impl rustix::ioctl::Ioctl for NamespaceOf {
         std::ptr::null_mut()
     }
 
-    unsafe fn output_from_ptr(result: rustix::ioctl::IoctlOutput, _: *mut libc::c_void) -> Result<OwnedFd, Errno> {
+    unsafe fn output_from_ptr(
+        result: rustix::ioctl::IoctlOutput,
+        _: *mut libc::c_void,
+    ) -> Result<OwnedFd, Errno> {
         // SAFETY: the kernel has just made this descriptor for us.
         Ok(unsafe { OwnedFd::from_raw_fd(result) })
     }

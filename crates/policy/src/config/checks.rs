@@ -67,34 +67,35 @@ pub enum Writer {
 
 /// A path as the policy takes it.
 pub fn path(key: &str, path: &Path, purpose: PathUse, writer: Writer) -> Result<(), Unfit> {
-    let shown = path.to_string_lossy();
-    plain(key, &shown)?;
-    let shown = quoted(&shown);
+    let text = path.to_string_lossy();
+    plain(key, &text)?;
+    // Only for a path that does not fit: there may be thousands that do.
+    let shown = || quoted(&text);
     if path.as_os_str().is_empty() {
         return Err(Unfit::new(format!("{key} holds an empty path"), "write a path, or remove the entry"));
     }
-    if writer != Writer::Flag && path.to_string_lossy().contains(['*', '?', '[']) {
-        let fact = format!("{key} takes paths; patterns are not supported: {shown}");
+    if writer != Writer::Flag && text.contains(['*', '?', '[']) {
+        let fact = format!("{key} takes paths; patterns are not supported: {}", shown());
         return Err(Unfit::new(fact, "name the directory above, or each path"));
     }
     if path.components().any(|component| component == Component::ParentDir) {
-        return Err(Unfit::new(format!("{key} takes no `..`: {shown}"), "write the path that is meant"));
+        return Err(Unfit::new(format!("{key} takes no `..`: {}", shown()), "write the path that is meant"));
     }
     let first = path.components().next();
     let tilde = matches!(first, Some(Component::Normal(name)) if name.to_string_lossy().starts_with('~'));
     let home = matches!(first, Some(Component::Normal(name)) if name == "~");
     if tilde && !home {
         let remedy = "only your own home has a short form, `~/`; write others from the root";
-        return Err(Unfit::new(format!("{key} does not know {shown}"), remedy));
+        return Err(Unfit::new(format!("{key} does not know {}", shown()), remedy));
     }
     if !path.is_absolute() && !home && purpose != PathUse::Hide {
         let remedy = "begin it with `/` or `~/`";
-        return Err(Unfit::new(format!("{key} takes no relative path: {shown}"), remedy));
+        return Err(Unfit::new(format!("{key} takes no relative path: {}", shown()), remedy));
     }
     let everything = (path.is_absolute() || home) && path.components().nth(1).is_none();
     if everything && purpose == PathUse::Write && writer != Writer::Ceiling {
         let remedy = "name the directories that need it, such as `~/scratch`";
-        return Err(Unfit::new(format!("{key} does not take all of {shown}"), remedy));
+        return Err(Unfit::new(format!("{key} does not take all of {}", shown()), remedy));
     }
     Ok(())
 }
