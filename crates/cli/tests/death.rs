@@ -190,9 +190,14 @@ fn sigkill_at_random_moments(stage: &Stage, moments: usize) {
     }
 }
 
+/// How often: `./test full` asks for more.
+fn rounds(usual: usize) -> usize {
+    std::env::var("KEYWARD_CHAOS_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(usual)
+}
+
 #[test]
 fn nothing_survives_a_sigkill_of_the_launcher_at_any_moment() {
-    sigkill_at_random_moments(&Stage::user(), 500);
+    sigkill_at_random_moments(&Stage::user(), rounds(500));
 }
 
 #[test]
