@@ -403,7 +403,7 @@ fn words_without_a_line_end_do_not_spoil_the_outcome() {
 #[test]
 fn the_outcome_goes_to_a_descriptor_that_the_command_does_not_have() {
     let stage = Stage::user();
-    let scene = r#""$KEYWARD" run --outcome-fd 3 -- sh -c 'ls /proc/$$/fd | tr "\n" " "; echo evil >&3; exit 6' 3>outcome"#;
+    let scene = r#""$KEYWARD" run --outcome-fd 3 -- sh -c 'for n in 0 1 2 3 4 5 6 7 8 9; do [ -e /proc/$$/fd/$n ] && printf "%s " $n; done; echo evil >&3; exit 6' 3>outcome"#;
     let output = stage.command("bash").args(["-c", scene]).env("KEYWARD", keyward()).output().unwrap();
     assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
     assert!(stdout(&output).starts_with("0 1 2 "), "{}", stdout(&output));
@@ -419,7 +419,11 @@ fn no_descriptor_of_the_caller_is_inherited() {
     let stage = Stage::user();
     stage.project_file("kept", "secret words");
     let scene = r#"exec 5<kept 9<>kept; "$@""#;
-    let [bare, caged] = staged(&stage, scene, "cat <&5 2>/dev/null; ls /proc/$$/fd | tr '\\n' ' '");
+    let [bare, caged] = staged(
+        &stage,
+        scene,
+        "cat <&5 2>/dev/null; for n in 0 1 2 3 4 5 6 7 8 9 10; do [ -e /proc/$$/fd/$n ] && printf '%s ' $n; done",
+    );
     assert!(stdout(&bare).starts_with("secret words") && stdout(&bare).contains('9'), "{}", stdout(&bare));
     assert_eq!(stdout(&caged).trim(), "0 1 2", "{}", stderr(&caged));
 }
