@@ -42,6 +42,8 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Say which rule decides about a variable or a path
     Why(WhyArgs),
+    /// Print a file, unless it holds a credential; for the file tools of an agent
+    Read(ReadArgs),
     /// Show what this host can do, found by doing it, and how to mend what is missing
     Doctor(DoctorArgs),
     /// Check, show or describe policy files
@@ -79,6 +81,9 @@ pub struct PolicyFlags {
     /// Hide a file or folder of what is shown
     #[arg(long, value_name = "PATH")]
     pub hide: Vec<PathBuf>,
+    /// Show a file or folder of the project that looks secret and is not
+    #[arg(long, value_name = "PATH")]
+    pub show: Vec<PathBuf>,
     /// The network: none or open
     #[arg(long, value_name = "MODE", value_parser = net)]
     pub net: Option<NetMode>,
@@ -151,6 +156,18 @@ pub struct WhyArgs {
     /// The command this is about
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,
+}
+
+#[derive(Args)]
+pub struct ReadArgs {
+    /// The file
+    pub path: PathBuf,
+    /// Print no more than this, such as 64K or 10M
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "10M")]
+    pub max: u64,
+    /// Tell how it went as one line of JSON, the last of stderr
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args)]
@@ -238,6 +255,7 @@ impl PolicyFlags {
             read: absolute(&self.read),
             write: absolute(&self.write),
             hide: absolute(&self.hide),
+            show: absolute(&self.show),
             net: self.net,
             wall: self.timeout,
             memory: self.memory,

@@ -58,7 +58,7 @@ pub fn doctor(args: DoctorArgs, block: &Block) -> i32 {
     let request = run::request(vec!["true".into()], &here, &environment);
     let at = |floor: Floor| {
         let policy = Policy { floor: Ruled::builtin(floor), ..Policy::default() };
-        run::decide(&policy, &request, facts.clone())
+        run::decide(&policy, &request, facts.clone(), &here)
     };
     let floors = vec![finding(Floor::Full, at(Floor::Full)), finding(Floor::Landlock, at(Floor::Landlock))];
     let full = floors[0].available;

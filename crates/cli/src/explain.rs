@@ -56,5 +56,6 @@ pub fn plan_for(flags: &PolicyFlags, mut command: Vec<OsString>, block: &Block) 
         command.push("sh".into());
     }
     let request = run::request(command, &here, &environment);
-    run::decide(&policy, &request, probe::probe(&here.project, &here.caller.cache)).map_err(NoPlan::Refused)
+    run::decide(&policy, &request, probe::probe(&here.project, &here.caller.cache), &here)
+        .map_err(NoPlan::Refused)
 }

@@ -7,6 +7,7 @@ mod explain;
 mod files;
 mod here;
 mod policy_command;
+mod read;
 mod run;
 mod say;
 mod shell_help;
@@ -36,6 +37,7 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Run(args) => run::run(args, block),
         Command::Explain(args) => explain::explain(args, block),
         Command::Why(args) => why::why(args, block),
+        Command::Read(args) => read::read(args, block),
         Command::Doctor(args) => doctor::doctor(args, block),
         Command::Policy(args) => policy_command::policy(args, block),
         Command::Completions(args) => shell_help::completions(args),

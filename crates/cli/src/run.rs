@@ -6,12 +6,14 @@ use crate::here::{self, Here};
 use crate::say;
 use keyward_launch::cgroup::{self, Reached};
 use keyward_launch::fault::Fault;
+use keyward_launch::search::{self, Search};
 use keyward_launch::supervise::{CutShort, Finished};
 use keyward_launch::{look, prepare, probe};
 use keyward_ledger::{Ledger, Unrecorded};
 use keyward_policy::env::{Dropped, Value, Var};
 use keyward_policy::event::{self, Event, Spawn, What};
-use keyward_policy::facts::{HostFacts, KernelFacts};
+use keyward_policy::facts::{HostFacts, KernelFacts, Secrets};
+use keyward_policy::guard::secret_name;
 use keyward_policy::outcome::{Conclusion, Outcome, code};
 use keyward_policy::plan::{LimitKind, Plan, Refusal, Step, plan};
 use keyward_policy::request::Request;
@@ -20,7 +22,9 @@ use keyward_policy::view;
 use keyward_sys::environ::Block;
 use keyward_sys::fork::End;
 use rustix::io::Errno;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Instant;
 
 /// Runs a command and gives the exit code.
@@ -79,7 +83,7 @@ impl Run<'_> {
         let (args, here) = (self.args, self.here);
         let environment = self.block.entries();
         let request = request(args.command.clone(), here, &environment);
-        let mut plan = match decide(self.policy, &request, kernel) {
+        let mut plan = match decide(self.policy, &request, kernel, here) {
             Ok(plan) => plan,
             Err(refusal) => return Attempt::Over(tell_refusal(args, Some(here), &refusal)),
         };
@@ -152,10 +156,34 @@ pub fn request<'a>(argv: Vec<OsString>, here: &Here, environment: &'a [&'a [u8]]
     }
 }
 
-/// Looks at the paths the request is about, and decides.
-pub fn decide(policy: &Policy, request: &Request<'_>, kernel: KernelFacts) -> Result<Plan, Refusal> {
+/// Looks at what the request is about, and decides.
+pub fn decide(
+    policy: &Policy,
+    request: &Request<'_>,
+    kernel: KernelFacts,
+    here: &Here,
+) -> Result<Plan, Refusal> {
     let paths = look::look(view::questions(policy, request));
-    plan(policy, request, &HostFacts { kernel, paths })
+    let secrets =
+        if view::can_be_project(request) { search_project(policy, here) } else { Secrets::default() };
+    plan(policy, request, &HostFacts { kernel, paths, secrets })
+}
+
+/// Secret files of the project, by our names and by the user's patterns.
+fn search_project(policy: &Policy, here: &Here) -> Secrets {
+    let hide = policy.files.hide.iter().map(|hide| hide.value.as_path());
+    let patterns: Vec<&OsStr> = hide.filter(|path| view::is_pattern(path)).map(Path::as_os_str).collect();
+    let is_secret = |name: &OsStr| {
+        secret_name(name).is_some()
+            || patterns.iter().any(|pattern| view::fits(name.as_bytes(), pattern.as_bytes()))
+    };
+    search::search(&Search {
+        project: &here.project,
+        home: &here.caller.home,
+        indexes: &here.state.join("search"),
+        patterns: &patterns,
+        is_secret: &is_secret,
+    })
 }
 
 /// Steps that fail where a host refuses namespaces, mounts or mappings.

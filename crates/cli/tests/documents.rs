@@ -86,6 +86,7 @@ fn stage() -> Stage {
     stage.home_file("datasets/a.csv", "1,2,3\n");
     stage.project_file("Makefile", "test:\n\t@echo 3 tests passed\n");
     stage.project_file(".env", "TOKEN=example\n");
+    stage.project_file("notes.txt", "to be kept\n");
     // A stand-in that only works with its credential.
     let claude = "#!/bin/sh\n[ -n \"$ANTHROPIC_API_KEY\" ] && echo '2.1.197 (Claude Code)'\n";
     let claude = stage.home_file(".cargo/bin/claude", claude);

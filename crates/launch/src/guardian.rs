@@ -155,6 +155,8 @@ fn grant(rules: &mut Vec<(PathBuf, Below)>, path: &Path, below: Below, hidden: &
         rules.push((path.into(), below));
         return;
     }
+    // Names may be seen, or the folder could not even be listed.
+    rules.push((path.into(), Below::List));
     for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
         // A rule follows a link to its target, which may be anything; a link itself needs none.
         if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {

@@ -13,6 +13,7 @@ pub mod look;
 pub mod prepare;
 pub mod probe;
 mod relay;
+pub mod search;
 pub mod supervise;
 mod wire;
 

@@ -101,6 +101,24 @@ pub struct PathFact {
 pub struct HostFacts {
     pub kernel: KernelFacts,
     pub paths: Paths,
+    pub secrets: Secrets,
+}
+
+/// Files of the project that look secret, as a bounded search found them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Secrets {
+    pub found: Vec<Secret>,
+    /// Folders that were left out, for the reader.
+    pub not_searched: Vec<String>,
+    /// A secret file of HOME has a second name that could not be searched for.
+    pub twin_not_found: bool,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Secret {
+    pub path: PathBuf,
+    pub directory: bool,
 }
 
 /// What lies where, for the paths that were asked about.

@@ -41,8 +41,10 @@ pub struct EnvPolicy {
 pub struct FilesPolicy {
     pub read: Vec<Ruled<PathBuf>>,
     pub write: Vec<Ruled<PathBuf>>,
-    /// Also relative to the project root.
+    /// Also relative to the project root, and patterns of names in the project.
     pub hide: Vec<Ruled<PathBuf>>,
+    /// What looks secret in the project and is not; also relative to its root.
+    pub show: Vec<Ruled<PathBuf>>,
 }
 
 /// `None` means no limit of ours.

@@ -9,6 +9,8 @@ use crate::settings::Policy;
 use crate::toolchains::{CACHES, TOOLCHAINS};
 use crate::words::{NetMode, Origin, ProjectGuard, TrustClass};
 use serde::Serialize;
+use std::collections::HashSet;
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -189,6 +191,9 @@ pub const PINNED: &[&str] = &[".git", ".hg", ".jj"];
 /// The project's own policy, which may only narrow.
 pub const PROJECT_FILE: &str = ".keyward.toml";
 
+/// The rule by which a file of the project is hidden that looks secret.
+pub const SECRET_FILE: &str = "secret file";
+
 /// What the kernel tells about keys of the caller, by name.
 const KEYS_FILE: &str = "/proc/keys";
 
@@ -232,6 +237,38 @@ pub enum About {
     Secret,
 }
 
+/// Whether an entry of `files.hide` is a pattern of names and not a path.
+pub fn is_pattern(path: &Path) -> bool {
+    let text = path.as_os_str().as_bytes();
+    !text.contains(&b'/') && text.iter().any(|byte| b"*?".contains(byte))
+}
+
+/// Whether a name fits a pattern of `*` (any bytes) and `?` (one byte).
+pub fn fits(name: &[u8], pattern: &[u8]) -> bool {
+    // The last star that was met, and where its text may go on: enough, because a later star never has to give back.
+    let (mut at, mut in_pattern, mut star) = (0, 0, None);
+    while at < name.len() {
+        match pattern.get(in_pattern) {
+            Some(b'*') => {
+                star = Some((in_pattern, at));
+                in_pattern += 1;
+            }
+            Some(&byte) if byte == b'?' || byte.eq_ignore_ascii_case(&name[at]) => {
+                at += 1;
+                in_pattern += 1;
+            }
+            _ => match star {
+                Some((place, taken)) => {
+                    star = Some((place, taken + 1));
+                    (in_pattern, at) = (place + 1, taken + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[in_pattern..].iter().all(|&byte| byte == b'*')
+}
+
 /// `~/x` below the real HOME; everything else as it is.
 pub fn expand(path: &Path, home: &Path) -> PathBuf {
     match path.strip_prefix("~") {
@@ -257,6 +294,7 @@ fn hide_targets<'a>(
         .files
         .hide
         .iter()
+        .filter(|hide| !is_pattern(&hide.value))
         .map(|hide| (request.project.join(expand(&hide.value, &request.caller.home)), &hide.origin))
 }
 
@@ -388,13 +426,19 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     }
     toolchains(&mut builder, request);
     caches(&mut builder, request, cage, facts, policy.trust.value);
-    let project = project(&mut builder, policy, request, &homes, cage)?;
+    let project = project(&mut builder, policy, request, &homes, cage, facts.secrets.twin_not_found)?;
     grants(&mut builder, policy, request, &homes)?;
 
     links_with_something_below(&mut builder.entries);
     // Parents before what lies in them: a parent is the beginning of its child's path.
     builder.entries.sort_by(|a, b| a.target.as_os_str().cmp(b.target.as_os_str()));
     hide(&mut builder, policy, request, facts);
+    if !facts.secrets.not_searched.is_empty() && project.is_some() {
+        let places = &facts.secrets.not_searched;
+        let more = if places.len() > 8 { format!(" and {} more", places.len() - 8) } else { String::new() };
+        let shown = places[..places.len().min(8)].join(", ");
+        builder.notes.push(format!("not searched for secret files: {shown}{more}"));
+    }
 
     let cwd = if builder.shows_host(&request.cwd) {
         request.cwd.clone()
@@ -532,6 +576,15 @@ fn caches(
     }
 }
 
+/// Whether the folder of a request can be a project at all, as far as its path tells.
+pub fn can_be_project(request: &Request<'_>) -> bool {
+    let project = &request.project;
+    let mut homes = request.caller.account_home.iter().chain([&request.caller.home]);
+    !homes.any(|home| at_or_below(home, project))
+        && !is_shared_place(project)
+        && !NEVER_PROJECTS.iter().any(|place| project.starts_with(place))
+}
+
 fn is_shared_place(path: &Path) -> bool {
     SHARED_PLACES.iter().any(|place| path == Path::new(place))
 }
@@ -542,6 +595,7 @@ fn project(
     request: &Request<'_>,
     homes: &[PathBuf],
     cage: Cage,
+    twin_not_found: bool,
 ) -> Result<Option<PathBuf>, Refusal> {
     let project = &request.project;
     if homes.iter().any(|home| home.starts_with(project)) {
@@ -556,6 +610,13 @@ fn project(
             project.display()
         ));
         return Ok(None);
+    }
+    if twin_not_found {
+        return Err(Refusal::policy(
+            SECRET_FILE,
+            "a secret file of your HOME has a second name (a hard link), and the project is too large to search for it".into(),
+            "remove the second name: `find ~ -xdev -type f -links +1` lists such files",
+        ));
     }
     let Some(fact) = builder.paths.existing(project).cloned() else {
         return Err(Refusal::usage(
@@ -650,36 +711,53 @@ fn grants(
 }
 
 fn hide(builder: &mut Builder<'_>, policy: &Policy, request: &Request<'_>, facts: &HostFacts) {
-    let system = SYSTEM_SECRETS.iter().map(|path| (PathBuf::from(path), "system secret", &Origin::Builtin));
-    if facts.paths.existing(Path::new(KEYS_FILE)).is_some() {
-        builder.entries.push(Entry {
-            target: KEYS_FILE.into(),
-            shown: Shown::Hidden { directory: false },
-            rule: "system secret",
-            origin: Origin::Builtin,
-        });
-    }
     let home = &request.caller.home;
+    let system = SYSTEM_SECRETS.iter().map(|path| (PathBuf::from(path), "system secret", &Origin::Builtin));
     let secrets = TOOLCHAINS.iter().flat_map(|toolchain| toolchain.secrets);
     let toolchains = secrets.map(|path| (home.join(path), "toolchain secret", &Origin::Builtin));
     let own = request.caller.own.iter().map(|path| (path.clone(), "keyward's own", &Origin::Builtin));
     let named = hide_targets(policy, request).map(|(path, origin)| (path, "files.hide", origin));
-    // What is not in the view needs no mask; masks themselves show nothing, so they need not be searched.
-    let shown = builder.entries.len();
-    for (path, rule, origin) in system.chain(toolchains).chain(own).chain(named) {
-        let Some(fact) = facts.paths.existing(&path) else { continue };
-        if !covering(&builder.entries[..shown], &fact.real).is_some_and(Entry::shows_in_place) {
-            continue;
-        }
-        let directory = fact.kind == Kind::Directory;
-        let entry = Entry {
-            target: fact.real.clone(),
-            shown: Shown::Hidden { directory },
-            rule,
-            origin: origin.clone(),
-        };
-        builder.entries.push(entry);
+    let mask = |target: PathBuf, directory: bool, rule: &'static str, origin: &Origin| Entry {
+        target,
+        shown: Shown::Hidden { directory },
+        rule,
+        origin: origin.clone(),
+    };
+    // What is not in the view needs no mask.
+    let is_seen = |path: &Path| covering(&builder.entries, path).is_some_and(Entry::shows_in_place);
+
+    let mut masks = Vec::new();
+    if facts.paths.existing(Path::new(KEYS_FILE)).is_some() {
+        masks.push(mask(KEYS_FILE.into(), false, "system secret", &Origin::Builtin));
     }
+    for (path, rule, origin) in system.chain(toolchains).chain(own).chain(named) {
+        if let Some(fact) = facts.paths.existing(&path).filter(|fact| is_seen(&fact.real)) {
+            masks.push(mask(fact.real.clone(), fact.kind == Kind::Directory, rule, origin));
+        }
+    }
+    let shown_all_the_same: Vec<PathBuf> =
+        policy.files.show.iter().map(|path| request.project.join(expand(&path.value, home))).collect();
+    for secret in &facts.secrets.found {
+        if !shown_all_the_same.iter().any(|shown| at_or_below(&secret.path, shown)) && is_seen(&secret.path) {
+            masks.push(mask(secret.path.clone(), secret.directory, SECRET_FILE, &Origin::Builtin));
+        }
+    }
+    builder.entries.extend(without_repeats(masks));
+}
+
+/// Each place once, and nothing below a folder that is hidden already: under a mask there is nothing to mask.
+fn without_repeats(masks: Vec<Entry>) -> Vec<Entry> {
+    let folders: HashSet<OsString> = masks
+        .iter()
+        .filter(|mask| matches!(mask.shown, Shown::Hidden { directory: true }))
+        .map(|mask| mask.target.clone().into_os_string())
+        .collect();
+    let mut seen = HashSet::with_capacity(masks.len());
+    let mut keep = |mask: &Entry| {
+        seen.insert(mask.target.clone().into_os_string())
+            && !mask.target.ancestors().skip(1).any(|above| folders.contains(above.as_os_str()))
+    };
+    masks.into_iter().filter(|mask| keep(mask)).collect()
 }
 
 /// PATH as the child gets it: absolute entries that exist in the view, each once.
@@ -705,4 +783,25 @@ pub fn child_path(view: &View, request: &Request<'_>) -> (Vec<PathBuf>, usize) {
         kept.extend(["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from));
     }
     (kept, left_out + relative)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fits;
+
+    #[test]
+    fn a_pattern_fits_as_a_shell_would() {
+        for (name, pattern, expected) in [
+            ("a.key", "*.key", true),
+            ("A.KEY", "*.key", true),
+            ("key", "*.key", false),
+            ("aXbXc", "a*b*c", true),
+            ("abc", "a?c", true),
+            ("ac", "a?c", false),
+            ("", "*", true),
+            ("aaaaaaaaaaaaaaaaaaaaaaaaaaaab", "*a*a*a*a*c", false),
+        ] {
+            assert_eq!(fits(name.as_bytes(), pattern.as_bytes()), expected, "{name} {pattern}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::plan::Plan;
 use crate::text::visible;
-use crate::view::{Entry, Shown, covering};
+use crate::view::{Entry, SECRET_FILE, Shown, covering};
 use crate::words::Origin;
 use serde::Serialize;
 use std::fmt;
@@ -86,6 +86,9 @@ fn remedy(entry: Option<&Entry>, act: Act, path: &Path) -> Option<String> {
     let flag = typed(&path);
     match entry {
         Some(entry) if matches!(entry.shown, Shown::Hidden { .. }) => match &entry.origin {
+            Origin::Builtin if entry.rule == SECRET_FILE => {
+                Some(format!("if it is no secret, `--show {flag}`, or `files.show = [\"{path}\"]`"))
+            }
             Origin::Builtin => None,
             origin => Some(format!("take it out of files.hide ({origin})")),
         },

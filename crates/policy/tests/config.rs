@@ -94,6 +94,7 @@ fn a_profile_lies_over_the_file_and_flags_over_both() {
         read: vec!["/srv/[id]".into()],
         write: vec!["/tmp/out".into()],
         hide: vec!["keys".into()],
+        show: vec![],
         net: Some(NetMode::None),
         wall: Some(Duration::from_millis(1500)),
         memory: Some(1 << 30),

@@ -36,6 +36,7 @@ const ATTEMPTS: &[(&str, Option<&str>)] = &[
     ("files.read", Some("files.read = ['/etc/shadow']")),
     ("files.write", Some("files.write = ['~/.ssh']")),
     ("files.hide", None),
+    ("files.show", Some("files.show = ['.env']")),
     ("net.mode", Some("net.mode = 'open'")),
     ("limits.wall", Some("limits.wall = '11m'")),
     ("limits.cpu", Some("limits.cpu = '11m'")),
@@ -113,6 +114,7 @@ fn no_weaker(before: &Policy, after: &Policy) -> bool {
         && after.env == before.env
         && after.files.read == before.files.read
         && after.files.write == before.files.write
+        && after.files.show == before.files.show
         && before.files.hide.iter().all(|path| after.files.hide.contains(path))
         && limit(&was.wall, &is.wall)
         && limit(&was.cpu, &is.cpu)

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use keyward_policy::explain::explain;
-use keyward_policy::facts::{Fact, HostFacts, KernelFacts, Kind, PathFact, Paths};
+use keyward_policy::facts::{Fact, HostFacts, KernelFacts, Kind, PathFact, Paths, Secret, Secrets};
 use keyward_policy::plan::{Cage, Identity, Plan, Refusal, RefusalKind, plan};
 use keyward_policy::promise::{Held, Promise};
 use keyward_policy::request::{Caller, Request};
@@ -23,6 +23,7 @@ struct Case {
     environment: Vec<&'static [u8]>,
     account_home: Option<PathBuf>,
     argv: Vec<std::ffi::OsString>,
+    secrets: Secrets,
 }
 
 fn fact(path: &str, kind: Kind) -> PathFact {
@@ -51,6 +52,7 @@ impl Case {
             project: "/home/ada/work".into(),
             account_home: None,
             argv: vec!["make".into(), "test".into()],
+            secrets: Secrets::default(),
             environment: vec![
                 b"PATH=/usr/local/bin:/usr/bin:/bin",
                 b"HOME=/home/ada",
@@ -124,7 +126,11 @@ impl Case {
                 paths.insert(path.clone(), fact.clone());
             }
         }
-        plan(&self.policy, &request, &HostFacts { kernel: self.kernel.clone(), paths })
+        plan(
+            &self.policy,
+            &request,
+            &HostFacts { kernel: self.kernel.clone(), paths, secrets: self.secrets.clone() },
+        )
     }
 
     #[track_caller]
@@ -441,6 +447,58 @@ fn hidden_paths_need_a_mask_only_where_they_can_be_seen() {
 }
 
 #[test]
+fn secret_files_of_the_project_are_hidden_unless_shown_by_name() {
+    let mut case = Case::new();
+    for path in
+        ["/home/ada/work/.env", "/home/ada/work/tests/keys/server.key", "/home/ada/work/tests/client.key"]
+    {
+        case.secrets.found.push(Secret { path: path.into(), directory: false });
+    }
+    case.policy.files.show = vec![flag("tests/keys".into(), "--show")];
+    let plan = case.plan();
+    let hidden = Some(&Shown::Hidden { directory: false });
+    assert_eq!(shown(&plan, "/home/ada/work/.env"), hidden);
+    assert_eq!(shown(&plan, "/home/ada/work/tests/client.key"), hidden);
+    assert_eq!(shown(&plan, "/home/ada/work/tests/keys/server.key"), None);
+    insta::assert_snapshot!(why(&plan, Act::Read, Path::new("/home/ada/work/.env")).to_string());
+}
+
+#[test]
+fn a_place_is_masked_once_and_nothing_below_a_hidden_folder() {
+    let mut case = Case::new();
+    case.folder("/home/ada/work/keys").file("/home/ada/work/.env");
+    case.policy.files.hide = vec![flag(".env".into(), "--hide"), flag("keys".into(), "--hide")];
+    for path in ["/home/ada/work/.env", "/home/ada/work/keys/a.key", "/home/ada/work/keys-b.key"] {
+        case.secrets.found.push(Secret { path: path.into(), directory: false });
+    }
+    let plan = case.plan();
+    let masks = plan.view.entries.iter().filter(|entry| matches!(entry.shown, Shown::Hidden { .. }));
+    let masks: Vec<(&str, &str)> = masks.map(|mask| (mask.target.to_str().unwrap(), mask.rule)).collect();
+    let expected = [
+        ("/home/ada/work/.env", "files.hide"),
+        ("/home/ada/work/keys", "files.hide"),
+        ("/home/ada/work/keys-b.key", "secret file"),
+    ];
+    assert_eq!(masks, expected);
+}
+
+#[test]
+fn what_was_not_searched_for_secrets_is_told() {
+    let mut case = Case::new();
+    case.secrets.not_searched = vec!["node_modules".into(), "web/dist".into()];
+    assert_eq!(case.plan().view.notes, ["not searched for secret files: node_modules, web/dist"]);
+}
+
+#[test]
+fn a_twin_that_cannot_be_searched_for_is_a_refusal() {
+    let mut case = Case::new();
+    case.secrets.twin_not_found = true;
+    let refusal = case.refusal();
+    assert_eq!(refusal.kind, RefusalKind::Policy);
+    insta::assert_snapshot!(format!("{}\n{}", refusal.fact, refusal.remedy));
+}
+
+#[test]
 fn limits_say_who_keeps_them() {
     let mut case = Case::new();
     case.policy.limits.wall = Some(flag(Duration::from_secs(30), "--timeout"));
@@ -501,7 +559,8 @@ fn a_command_without_a_name_is_refused() {
         let project: PathBuf = "/home/ada/work".into();
         let request =
             Request { argv, cwd: project.clone(), project, environment: &[], caller: caller.clone() };
-        let facts = HostFacts { kernel: case.kernel.clone(), paths: Paths::default() };
+        let facts =
+            HostFacts { kernel: case.kernel.clone(), paths: Paths::default(), secrets: Secrets::default() };
         assert_eq!(plan(&case.policy, &request, &facts).unwrap_err().kind, RefusalKind::Usage);
     }
 }

@@ -24,6 +24,8 @@ pub fn abi() -> i32 {
 /// What may be done below a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Below {
+    /// See the names of what is there.
+    List,
     /// Read and execute.
     Read,
     /// Everything.
@@ -80,6 +82,7 @@ pub fn prepare<'a>(
         // A path that is not there needs no rule.
         let Ok(file) = PathFd::new(path) else { continue };
         let access = match below {
+            Below::List => AccessFs::ReadDir.into(),
             Below::Read => read,
             Below::Write => all,
             Below::Use => (read | AccessFs::from_file(abi)) & !BitFlags::from(AccessFs::Execute),

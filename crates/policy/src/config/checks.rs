@@ -65,6 +65,11 @@ pub enum Writer {
     Flag,
 }
 
+/// A pattern of names: `*` and `?`, without a folder.
+pub fn is_name_pattern(text: &str) -> bool {
+    text.contains(['*', '?']) && !text.contains(['/', '['])
+}
+
 /// A path as the policy takes it.
 pub fn path(key: &str, path: &Path, purpose: PathUse, writer: Writer) -> Result<(), Unfit> {
     let text = path.to_string_lossy();
@@ -74,9 +79,16 @@ pub fn path(key: &str, path: &Path, purpose: PathUse, writer: Writer) -> Result<
     if path.as_os_str().is_empty() {
         return Err(Unfit::new(format!("{key} holds an empty path"), "write a path, or remove the entry"));
     }
-    if writer != Writer::Flag && text.contains(['*', '?', '[']) {
+    if writer != Writer::Flag
+        && text.contains(['*', '?', '['])
+        && !(purpose == PathUse::Hide && is_name_pattern(&text))
+    {
         let fact = format!("{key} takes paths; patterns are not supported: {}", shown());
-        return Err(Unfit::new(fact, "name the directory above, or each path"));
+        let remedy = match purpose {
+            PathUse::Hide => "a pattern is one of names, with `*` and `?` and without `/`, such as `*.key`",
+            _ => "name the directory above, or each path",
+        };
+        return Err(Unfit::new(fact, remedy));
     }
     if path.components().any(|component| component == Component::ParentDir) {
         return Err(Unfit::new(format!("{key} takes no `..`: {}", shown()), "write the path that is meant"));
@@ -88,7 +100,7 @@ pub fn path(key: &str, path: &Path, purpose: PathUse, writer: Writer) -> Result<
         let remedy = "only your own home has a short form, `~/`; write others from the root";
         return Err(Unfit::new(format!("{key} does not know {}", shown()), remedy));
     }
-    if !path.is_absolute() && !home && purpose != PathUse::Hide {
+    if !path.is_absolute() && !home && !matches!(purpose, PathUse::Hide | PathUse::Show) {
         let remedy = "begin it with `/` or `~/`";
         return Err(Unfit::new(format!("{key} takes no relative path: {}", shown()), remedy));
     }

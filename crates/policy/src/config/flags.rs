@@ -8,7 +8,7 @@ use crate::words::{Floor, NetMode, Origin, TrustClass};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What the command line says about the policy. Paths are absolute or begin with `~/`; only `hide` may be relative.
+/// What the command line says about the policy. Paths are absolute or begin with `~/`; only `hide` and `show` may be relative.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
     pub trust: Option<TrustClass>,
@@ -18,6 +18,7 @@ pub struct Flags {
     pub read: Vec<PathBuf>,
     pub write: Vec<PathBuf>,
     pub hide: Vec<PathBuf>,
+    pub show: Vec<PathBuf>,
     pub net: Option<NetMode>,
     pub wall: Option<Duration>,
     pub memory: Option<u64>,
@@ -35,6 +36,7 @@ pub fn layer(flags: &Flags) -> Result<Values, Vec<Mistake>> {
     layer.paths(Id::FilesRead, &flags.read);
     layer.paths(Id::FilesWrite, &flags.write);
     layer.paths(Id::FilesHide, &flags.hide);
+    layer.paths(Id::FilesShow, &flags.show);
     layer.limit(Id::LimitsWall, flags.wall.map(nanoseconds));
     layer.limit(Id::LimitsMemory, flags.memory);
     layer.limit(Id::LimitsPids, flags.pids);
@@ -128,6 +130,7 @@ mod tests {
             read: vec!["/srv".into()],
             write: vec!["/tmp/w".into()],
             hide: vec!["notes".into()],
+            show: vec!["tests/keys".into()],
             net: Some(NetMode::Open),
             wall: Some(Duration::from_secs(1)),
             memory: Some(1 << 30),

@@ -21,6 +21,7 @@ pub enum Id {
     FilesRead,
     FilesWrite,
     FilesHide,
+    FilesShow,
     NetMode,
     LimitsWall,
     LimitsCpu,
@@ -37,6 +38,8 @@ pub enum PathUse {
     Read,
     Write,
     Hide,
+    /// Not hidden after all.
+    Show,
 }
 
 /// The type of a value.
@@ -148,7 +151,9 @@ pub const KEYS: &[Key] = {
     Key { id: Id::FilesWrite, path: "files.write", kind: Kind::Paths(PathUse::Write), direction: Grant, flag: Some("--write"),
         doc: "Paths the child may read and change." },
     Key { id: Id::FilesHide, path: "files.hide", kind: Kind::Paths(PathUse::Hide), direction: Hide, flag: Some("--hide"),
-        doc: "Paths that do not exist for the child, also relative to the project." },
+        doc: "Paths that the child cannot read, also relative to the project, and patterns of names in the project such as `*.key`." },
+    Key { id: Id::FilesShow, path: "files.show", kind: Kind::Paths(PathUse::Show), direction: Grant, flag: Some("--show"),
+        doc: "Files and folders of the project that look secret and are not, such as test keys; relative to the project or absolute." },
     Key { id: Id::NetMode, path: "net.mode", kind: Kind::Choice(spellings!(NetMode)), direction: Choice, flag: Some("--net"),
         doc: "What the child may reach." },
     Key { id: Id::LimitsWall, path: "limits.wall", kind: Kind::Duration, direction: Limit, flag: Some("--timeout"),

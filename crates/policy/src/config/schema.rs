@@ -53,7 +53,8 @@ fn property(key: &Key) -> Value {
         Kind::Choice(words) => json!({ "enum": words }),
         Kind::Words(words) => list(json!({ "enum": words })),
         Kind::Names => list(json!({ "type": "string", "pattern": NAME })),
-        Kind::Paths(PathUse::Hide) => list(json!({ "type": "string", "pattern": "^[^*?\\[]+$" })),
+        Kind::Paths(PathUse::Hide) => list(json!({ "type": "string", "pattern": "^([^*?\\[]+|[^/\\[]+)$" })),
+        Kind::Paths(PathUse::Show) => list(json!({ "type": "string", "pattern": "^[^*?\\[]+$" })),
         Kind::Paths(PathUse::Read) => list(json!({ "type": "string", "pattern": "^(~|~?/[^*?\\[]*)$" })),
         Kind::Paths(PathUse::Write) => list(json!({ "type": "string", "pattern": "^~?/[^*?\\[]+$" })),
         Kind::Map => json!({

@@ -47,6 +47,7 @@ fn lines(policy: &Policy, id: Id, leaf: &str) -> String {
         Id::FilesRead => paths(leaf, &policy.files.read),
         Id::FilesWrite => paths(leaf, &policy.files.write),
         Id::FilesHide => paths(leaf, &policy.files.hide),
+        Id::FilesShow => paths(leaf, &policy.files.show),
         Id::LimitsWall => limit(leaf, limits.wall.as_ref(), |wall| text(&units::spell_duration(*wall))),
         Id::LimitsCpu => limit(leaf, limits.cpu.as_ref(), |cpu| text(&units::spell_duration(*cpu))),
         Id::LimitsMemory => limit(leaf, limits.memory.as_ref(), |memory| text(&units::spell_size(*memory))),

@@ -101,6 +101,7 @@ impl Values {
                 Id::FilesRead => policy.files.read = paths(value),
                 Id::FilesWrite => policy.files.write = paths(value),
                 Id::FilesHide => policy.files.hide = paths(value),
+                Id::FilesShow => policy.files.show = paths(value),
                 Id::LimitsWall => policy.limits.wall = number(value, Duration::from_nanos),
                 Id::LimitsCpu => policy.limits.cpu = number(value, Duration::from_nanos),
                 Id::LimitsMemory => policy.limits.memory = number(value, u64::from),

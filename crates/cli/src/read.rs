@@ -1,0 +1,181 @@
+//! `keyward read`: what the file tools of an agent use instead of opening a path that the model chose.
+//!
+//! A guard for tools that cooperate, not a wall against code: code runs in a cage. Nothing is printed before the decision.
+
+use crate::args::ReadArgs;
+use crate::{here, say};
+use keyward_launch::fault::reason;
+use keyward_policy::guard::{self, Kind, Opened};
+use keyward_policy::outcome::code;
+use keyward_policy::plan::{Refusal, VERSION};
+use keyward_sys::environ::Block;
+use keyward_sys::read::{Found, NotOpened, Twin, find_twin, open_guarded};
+use rustix::fs::FileType;
+use serde::Serialize;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Reads, or says why not.
+pub fn read(args: ReadArgs, block: &Block) -> i32 {
+    let opened = homes(block).and_then(|homes| open(&args.path, &homes));
+    let file = match opened {
+        Ok(file) => file,
+        Err(refusal) => return tell_refusal(&args, &refusal),
+    };
+    match copy(file, args.max) {
+        Ok(copied) => tell_copied(&args, &copied),
+        Err((fact, remedy)) => tell_fault(&args, &fact, remedy),
+    }
+}
+
+/// The caller's HOMEs, as typed and as they really lie.
+fn homes(block: &Block) -> Result<Vec<PathBuf>, Refusal> {
+    // From the root: a current directory that is gone does not matter here.
+    let caller = here::look(&block.entries(), Some(Path::new("/")))?.caller;
+    let mut homes = vec![caller.home];
+    homes.extend(caller.account_home);
+    let real: Vec<PathBuf> = homes.iter().filter_map(|home| std::fs::canonicalize(home).ok()).collect();
+    homes.extend(real);
+    homes.sort();
+    homes.dedup();
+    // Without a HOME the root stands for it, and nothing would be gained by looking there.
+    homes.retain(|home| home != Path::new("/"));
+    Ok(homes)
+}
+
+fn open(path: &Path, homes: &[PathBuf]) -> Result<File, Refusal> {
+    let homes: Vec<&Path> = homes.iter().map(PathBuf::as_path).collect();
+    open_guarded(path, |found| judge(path, found, &homes)).map_err(|not| match not {
+        NotOpened::Refused(refusal) => refusal,
+        NotOpened::Changed => guard::changed(path),
+        NotOpened::MagicLink => guard::magic_link(path),
+        NotOpened::NoSafeOpen => guard::no_safe_open(path),
+        NotOpened::Failed(errno) => guard::cannot_open(path, &reason(errno)),
+    })
+}
+
+fn judge(path: &Path, found: &Found, homes: &[&Path]) -> Result<(), Refusal> {
+    guard::judge(path, &opened(found), homes)?;
+    if found.kind != FileType::RegularFile {
+        return Ok(());
+    }
+    let counts = |store: &Path| guard::secret_file(store, homes).is_some();
+    match find_twin(found.identity, guard::stores_of(homes), counts) {
+        Twin::Is(store) => Err(guard::another_name(path, &store, homes)),
+        Twin::TooMany if found.names > 1 => Err(guard::too_many_names(path)),
+        Twin::TooMany | Twin::None => Ok(()),
+    }
+}
+
+fn opened(found: &Found) -> Opened<'_> {
+    let (major, minor) = found.device;
+    let kind = match found.kind {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::CharacterDevice => Kind::Device { block: false, major, minor },
+        FileType::BlockDevice => Kind::Device { block: true, major, minor },
+        FileType::Fifo => Kind::Pipe,
+        FileType::Socket => Kind::Socket,
+        _ => Kind::Other,
+    };
+    Opened { kind, file_system: found.file_system, real: &found.real, names: found.names }
+}
+
+/// How much was printed, and whether there was more.
+struct Copied {
+    bytes: u64,
+    cut: bool,
+}
+
+fn copy(mut file: File, most: u64) -> Result<Copied, (String, &'static str)> {
+    let mut stdout = io::stdout().lock();
+    let mut buffer = vec![0; 64 * 1024];
+    let mut bytes = 0;
+    loop {
+        // One byte more than is printed, to know whether there is one.
+        let room = usize::try_from((most - bytes).saturating_add(1)).unwrap_or(usize::MAX).min(buffer.len());
+        let read = match file.read(&mut buffer[..room]) {
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => {
+                return Err((
+                    format!("cannot read on: {}", say::cause(&error)),
+                    "what was printed is not all of it",
+                ));
+            }
+        };
+        let left = most - bytes;
+        let printed = usize::try_from(left).unwrap_or(usize::MAX).min(read);
+        match stdout.write_all(&buffer[..printed]).and_then(|()| stdout.flush()) {
+            Ok(()) => {}
+            // A reader that has gone away is no trouble.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                return Ok(Copied { bytes, cut: true });
+            }
+            Err(error) => {
+                return Err((
+                    format!("cannot print: {}", say::cause(&error)),
+                    "what was printed is not all of it",
+                ));
+            }
+        }
+        bytes += printed as u64;
+        if read == 0 || printed < read {
+            return Ok(Copied { bytes, cut: printed < read });
+        }
+    }
+}
+
+/// One JSON object, the last line of stderr.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Told<'a> {
+    Read {
+        v: u32,
+        read: bool,
+        bytes: u64,
+        /// Whether there was more.
+        cut: bool,
+    },
+    Not {
+        v: u32,
+        read: bool,
+        rule: &'a str,
+        fact: &'a str,
+        remedy: &'a str,
+    },
+}
+
+fn tell_json(told: &Told<'_>) {
+    let Ok(mut line) = serde_json::to_vec(told) else { return };
+    line.push(b'\n');
+    say::raw_stderr(&line);
+}
+
+fn tell_copied(args: &ReadArgs, copied: &Copied) -> i32 {
+    if args.json {
+        tell_json(&Told::Read { v: VERSION, read: true, bytes: copied.bytes, cut: copied.cut });
+    } else if copied.bytes == args.max && copied.cut {
+        say::note(&format!("only the first {} bytes are shown; `--max` shows more", copied.bytes));
+    }
+    0
+}
+
+fn tell_refusal(args: &ReadArgs, refusal: &Refusal) -> i32 {
+    tell_not(args, &refusal.rule, &refusal.fact, &refusal.remedy);
+    refusal.kind.exit_code()
+}
+
+fn tell_fault(args: &ReadArgs, fact: &str, remedy: &str) -> i32 {
+    tell_not(args, "read", fact, remedy);
+    code::FAULT
+}
+
+fn tell_not(args: &ReadArgs, rule: &str, fact: &str, remedy: &str) {
+    if args.json {
+        tell_json(&Told::Not { v: VERSION, read: false, rule, fact, remedy });
+    } else {
+        say::trouble(fact, remedy);
+    }
+}

@@ -1,0 +1,180 @@
+//! Secret files of the project: hidden from the start, found by a bounded search that is remembered outside the tree.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use std::path::Path;
+use support::{Stage, stderr, stdout};
+
+const SECRET: &str = "canary-5521";
+
+/// What `cat` gives for a file of the project, in a cage.
+fn cat(stage: &Stage, flags: &[&str], path: &str) -> String {
+    let output = stage.keyward_run(flags, &["cat", path]).output().unwrap();
+    format!("{}{}", stdout(&output), stderr(&output))
+}
+
+#[track_caller]
+fn hidden(stage: &Stage, path: &str) {
+    assert!(stdout(&stage.bare(&format!("cat '{path}'"))).contains(SECRET), "the control did not work");
+    let seen = cat(stage, &[], path);
+    assert!(!seen.contains(SECRET) && seen.contains("Permission denied"), "{path}: {seen}");
+}
+
+#[test]
+fn secret_files_are_hidden_in_the_root_and_below() {
+    let stage = Stage::user();
+    for path in [
+        ".env",
+        "deploy/.env.production",
+        "a/b/c/server.key",
+        "keys/id_ed25519",
+        "cloud/service-account-7.json",
+    ] {
+        stage.project_file(path, SECRET);
+        hidden(&stage, path);
+    }
+}
+
+#[test]
+fn examples_public_keys_and_sources_are_not_hidden() {
+    let stage = Stage::user();
+    for path in [".env.example", ".env.sample", "keys/id_ed25519.pub", "src/keyboard.rs", "environment.yml"] {
+        stage.project_file(path, SECRET);
+        assert_eq!(cat(&stage, &[], path), SECRET, "{path}");
+    }
+}
+
+#[test]
+fn what_is_no_secret_can_be_shown_by_name() {
+    let stage = Stage::user();
+    stage.project_file("tests/keys/server.key", SECRET);
+    stage.project_file("prod.key", SECRET);
+    assert_eq!(cat(&stage, &["--show", "tests/keys"], "tests/keys/server.key"), SECRET);
+    assert!(!cat(&stage, &["--show", "tests/keys"], "prod.key").contains(SECRET));
+}
+
+#[test]
+fn the_users_own_patterns_hide_as_well() {
+    let stage = Stage::user();
+    stage.home_file(
+        ".config/keyward/policy.toml",
+        "version = 1\nfiles.hide = [\"*.sekret\", \"draft-?.md\"]\n",
+    );
+    stage.project_file("deep/er/a.sekret", SECRET);
+    stage.project_file("draft-1.md", SECRET);
+    stage.project_file("draft-10.md", SECRET);
+    assert!(!cat(&stage, &[], "deep/er/a.sekret").contains(SECRET));
+    assert!(!cat(&stage, &[], "draft-1.md").contains(SECRET));
+    assert_eq!(cat(&stage, &[], "draft-10.md"), SECRET);
+}
+
+#[test]
+fn a_secret_that_appears_between_runs_is_found_by_the_next_one() {
+    let stage = Stage::user();
+    stage.project_file("src/main.c", "int main;");
+    assert!(stage.caged("true").status.success());
+    stage.project_file("src/.env", SECRET);
+    hidden(&stage, "src/.env");
+    // Once more, from the index.
+    std::thread::sleep(std::time::Duration::from_millis(2_100));
+    assert!(stage.caged("true").status.success());
+    hidden(&stage, "src/.env");
+}
+
+#[test]
+fn setting_the_time_of_a_folder_back_does_not_keep_a_new_secret_from_being_found() {
+    let stage = Stage::user();
+    stage.project_file("src/main.c", "int main;");
+    std::thread::sleep(std::time::Duration::from_millis(2_100));
+    assert!(stage.caged("true").status.success());
+    // The child prepares nothing it could not do later: it sets the time back after the user has put a secret there.
+    stage.project_file("src/.env", SECRET);
+    assert!(stage.caged("touch -d '2001-01-01' src . && touch -r / src").status.success());
+    hidden(&stage, "src/.env");
+}
+
+#[test]
+fn the_index_lies_outside_the_tree_and_is_the_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let stage = Stage::user();
+    stage.project_file("a/.env", SECRET);
+    assert!(stage.caged("true").status.success());
+    let names = |folder: &Path| -> Vec<String> {
+        let entries = std::fs::read_dir(folder).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+    };
+    assert_eq!(names(&stage.project()), ["a"]);
+    let folder = stage.state().join("search");
+    let indexes = names(&folder);
+    assert_eq!(indexes.len(), 1, "{indexes:?}");
+    let mode = std::fs::metadata(folder.join(&indexes[0])).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_broken_index_is_not_trusted() {
+    let stage = Stage::user();
+    stage.project_file("a/.env", SECRET);
+    assert!(stage.caged("true").status.success());
+    let folder = stage.state().join("search");
+    let index = std::fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+    for content in
+        ["", "keyward search 1 \nd1", "\0\0\0", "keyward search 9 \nd0 \n", "keyward search 1 \nsloose\n"]
+    {
+        std::fs::write(&index, content).unwrap();
+        hidden(&stage, "a/.env");
+    }
+}
+
+#[test]
+fn trees_that_tools_fill_are_left_out_and_that_is_told() {
+    let stage = Stage::user();
+    stage.project_file("node_modules/x/test.pem", "a test key");
+    let mut command = stage.command(support::keyward());
+    let output = command.args(["explain", "--", "true"]).output().unwrap();
+    assert!(stdout(&output).contains("not searched for secret files: node_modules"), "{}", stdout(&output));
+}
+
+#[test]
+fn more_folders_than_the_bound_are_told() {
+    let stage = Stage::user();
+    for number in 0..300 {
+        stage.make_folder(&stage.project().join(format!("d{number}")));
+    }
+    let output = stage.command(support::keyward()).args(["explain", "--", "true"]).output().unwrap();
+    assert!(stdout(&output).contains("beyond the first 256"), "{}", stdout(&output));
+}
+
+#[test]
+fn a_hard_link_to_a_secret_of_home_is_found_under_any_name() {
+    let stage = Stage::user();
+    let key = stage.home_file(".ssh/id_ed25519", SECRET);
+    let twin = stage.project().join("harmless.txt");
+    stage.make_folder(&stage.project().join("node_modules/deep"));
+    std::fs::hard_link(&key, &twin).unwrap();
+    std::fs::hard_link(&key, stage.project().join("node_modules/deep/index.js")).unwrap();
+    hidden(&stage, "harmless.txt");
+    hidden(&stage, "node_modules/deep/index.js");
+}
+
+#[test]
+fn why_says_that_it_looks_secret_and_how_to_show_it() {
+    let stage = Stage::user();
+    stage.project_file(".env", SECRET);
+    let output = stage.command(support::keyward()).args(["why", "read", ".env"]).output().unwrap();
+    let answer = stdout(&output);
+    assert!(
+        answer.contains("cannot be read: it is hidden") && answer.contains("rule: secret file"),
+        "{answer}"
+    );
+    assert!(answer.contains("if it is no secret, `--show"), "{answer}");
+}
+
+#[test]
+fn a_link_to_a_secret_file_leads_to_the_mask() {
+    let stage = Stage::user();
+    stage.project_file("conf/.env", SECRET);
+    std::os::unix::fs::symlink("conf/.env", stage.project().join("settings")).unwrap();
+    hidden(&stage, "settings");
+}

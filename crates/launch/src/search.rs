@@ -1,0 +1,271 @@
+//! Searches the project for secret files: bounded, and remembered outside the tree. Runs in the launcher, touches only its own index.
+//!
+//! The index keeps, for each folder, when it last changed and what of it counts. Its change time, not its modification time: that one can
+//! be set back by whoever may write there.
+
+use keyward_policy::facts::{Secret, Secrets};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{DirEntryExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// No more folders than this are looked at in one run; what lies beyond is told.
+const MOST_FOLDERS: usize = 256;
+/// A twin of a hard-linked secret is searched among this many files; a project with more of them is refused.
+const MOST_FILES: usize = 2_000_000;
+/// Trees that tools fill and git ignores.
+const SKIPPED: &[&str] = &[
+    ".git",
+    "node_modules",
+    "target",
+    ".venv",
+    "venv",
+    "__pycache__",
+    ".tox",
+    "dist",
+    "build",
+    ".mypy_cache",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".gradle",
+    ".next",
+    ".cache",
+    ".terraform",
+];
+/// A folder that changed so recently may change again within the same tick of the clock.
+const SETTLED: i64 = 2;
+/// The first line of an index that we understand.
+const HEADER: &str = "keyward search 1";
+/// Secret files of a HOME that may have a second name in the project.
+const KNOWN: &[&str] = &[
+    ".ssh/id_rsa",
+    ".ssh/id_ed25519",
+    ".ssh/id_ecdsa",
+    ".ssh/id_dsa",
+    ".aws/credentials",
+    ".netrc",
+    ".git-credentials",
+    ".docker/config.json",
+    ".npmrc",
+    ".pypirc",
+    ".kube/config",
+    ".config/gh/hosts.yml",
+    ".hermes/.env",
+    ".hermes/auth.json",
+    ".claude/.credentials.json",
+    ".codex/auth.json",
+    ".cargo/credentials.toml",
+    ".config/gcloud/credentials.db",
+    ".pgpass",
+];
+
+/// What to search, and by which rule a name counts: a rule of ours, or the place of a pattern in the policy.
+pub struct Search<'a> {
+    pub project: &'a Path,
+    pub home: &'a Path,
+    /// Where indexes are kept.
+    pub indexes: &'a Path,
+    /// The user's patterns, as written; they belong to the index.
+    pub patterns: &'a [&'a OsStr],
+    pub is_secret: &'a dyn Fn(&OsStr) -> bool,
+}
+
+/// One folder, as the index knows it.
+#[derive(Clone, Default)]
+struct Folder {
+    changed: i128,
+    secrets: Vec<OsString>,
+    folders: Vec<OsString>,
+    skipped: Vec<OsString>,
+}
+
+/// Searches.
+pub fn search(search: &Search<'_>) -> Secrets {
+    let Ok(root) = rustix::fs::lstat(search.project) else { return Secrets::default() };
+    let file = search.indexes.join(format!("{:x}-{:x}", root.st_dev, root.st_ino));
+    let mut known = read_index(&file, search.patterns);
+    let remembered = known.len();
+    let Ok(base) =
+        rustix::fs::open(search.project, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+    else {
+        return Secrets::default();
+    };
+    let mut seen: Vec<(PathBuf, Folder)> = Vec::with_capacity(known.len());
+    let mut waiting = std::collections::VecDeque::from([PathBuf::new()]);
+    let mut secrets = Secrets::default();
+    let mut fresh = false;
+    while let Some(relative) = waiting.pop_front() {
+        if seen.len() == MOST_FOLDERS {
+            let more = waiting.len() + 1;
+            secrets.not_searched.push(format!("{more} folders or more beyond the first {MOST_FOLDERS}"));
+            break;
+        }
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
+        let Ok(stat) = rustix::fs::statat(&base, &relative, flags) else { continue };
+        let folder = match known.remove(relative.as_os_str()) {
+            Some(folder) if folder.changed == changed(&stat) => folder,
+            _ => {
+                fresh = true;
+                read_folder(&search.project.join(&relative), &stat, search.is_secret)
+            }
+        };
+        let found = folder.secrets.iter().map(|name| search.project.join(&relative).join(name));
+        secrets.found.extend(found.map(|path| Secret { path, directory: false }));
+        secrets
+            .not_searched
+            .extend(folder.skipped.iter().map(|name| relative.join(name).display().to_string()));
+        waiting.extend(folder.folders.iter().map(|name| relative.join(name)));
+        seen.push((relative, folder));
+    }
+    if fresh || seen.len() != remembered {
+        write_index(&file, search.patterns, &seen);
+    }
+    twins(search, &root, &mut secrets);
+    secrets
+}
+
+fn changed(stat: &Stat) -> i128 {
+    i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec)
+}
+
+fn read_folder(path: &Path, stat: &Stat, is_secret: &dyn Fn(&OsStr) -> bool) -> Folder {
+    let mut folder = Folder { changed: changed(stat), ..Folder::default() };
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(0));
+    if now - stat.st_ctime < SETTLED {
+        folder.changed = 0;
+    }
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        let Ok(kind) = entry.file_type() else { continue };
+        let name = entry.file_name();
+        if kind.is_dir() {
+            let skipped = SKIPPED.iter().any(|skipped| name == *skipped);
+            match (skipped, name == ".git") {
+                (true, true) => {}
+                (true, false) => folder.skipped.push(name),
+                (false, _) => folder.folders.push(name),
+            }
+        } else if kind.is_file() && is_secret(&name) {
+            folder.secrets.push(name);
+        }
+    }
+    folder
+}
+
+/// Files of HOME that are known to be secret and have a second name: it may stand in the project, under any name.
+fn twins(search: &Search<'_>, root: &Stat, secrets: &mut Secrets) {
+    let linked: Vec<u64> = KNOWN
+        .iter()
+        .filter_map(|name| rustix::fs::lstat(search.home.join(name)).ok())
+        .filter(|stat| {
+            FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+                && stat.st_nlink > 1
+                && stat.st_dev == root.st_dev
+        })
+        .map(|stat| stat.st_ino)
+        .collect();
+    if linked.is_empty() {
+        return;
+    }
+    let mut left = MOST_FILES;
+    let mut waiting = vec![search.project.to_path_buf()];
+    while let Some(folder) = waiting.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            left = match left.checked_sub(1) {
+                Some(left) => left,
+                None => {
+                    secrets.twin_not_found = true;
+                    return;
+                }
+            };
+            if linked.contains(&entry.ino()) {
+                secrets.found.push(Secret { path: entry.path(), directory: false });
+            } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                waiting.push(entry.path());
+            }
+        }
+    }
+}
+
+/// Names with bytes that would break a line are not remembered; their folder is read anew each time.
+fn is_plain(name: &OsStr) -> bool {
+    !name.as_bytes().iter().any(|&byte| byte < b' ')
+}
+
+fn read_index(file: &Path, patterns: &[&OsStr]) -> HashMap<OsString, Folder> {
+    let mut folders = HashMap::new();
+    let Ok(text) = std::fs::read(file) else { return folders };
+    let mut lines = text.split(|&byte| byte == b'\n');
+    if lines.next() != Some(header(patterns).as_bytes()) {
+        return folders;
+    }
+    let mut current: Option<(OsString, Folder)> = None;
+    for line in lines {
+        let Some((&kind, rest)) = line.split_first() else { continue };
+        let name = || OsString::from_vec(rest.to_vec());
+        match (kind, &mut current) {
+            (b'd', _) => {
+                folders.extend(current.take());
+                let mut parts = rest.splitn(2, |&byte| byte == b' ');
+                let changed = parts.next().and_then(|number| std::str::from_utf8(number).ok()?.parse().ok());
+                let path = parts.next().unwrap_or_default();
+                current = changed.map(|changed| {
+                    (OsString::from_vec(path.to_vec()), Folder { changed, ..Folder::default() })
+                });
+            }
+            (b's', Some((_, folder))) => folder.secrets.push(name()),
+            (b'f', Some((_, folder))) => folder.folders.push(name()),
+            (b'k', Some((_, folder))) => folder.skipped.push(name()),
+            _ => return HashMap::new(),
+        }
+    }
+    folders.extend(current);
+    folders
+}
+
+fn header(patterns: &[&OsStr]) -> String {
+    let shown: Vec<String> =
+        patterns.iter().map(|pattern| pattern.to_string_lossy().replace('\n', " ")).collect();
+    format!("{HEADER} {}", shown.join(" "))
+}
+
+/// Written beside and put in its place, so that half an index is never read. It is a cache: if it cannot be written, nothing is lost.
+fn write_index(file: &Path, patterns: &[&OsStr], seen: &[(PathBuf, Folder)]) {
+    let mut text = header(patterns).into_bytes();
+    text.push(b'\n');
+    for (path, folder) in seen {
+        let groups = [(b's', &folder.secrets), (b'f', &folder.folders), (b'k', &folder.skipped)];
+        let plain = is_plain(path.as_os_str())
+            && groups.iter().all(|(_, names)| names.iter().all(|name| is_plain(name)));
+        if !plain {
+            continue;
+        }
+        text.extend_from_slice(format!("d{} ", folder.changed).as_bytes());
+        text.extend_from_slice(path.as_os_str().as_bytes());
+        text.push(b'\n');
+        for (kind, names) in groups {
+            for name in names {
+                text.push(kind);
+                text.extend_from_slice(name.as_bytes());
+                text.push(b'\n');
+            }
+        }
+    }
+    let Some(folder) = file.parent() else { return };
+    let made = std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700)
+        .create(folder);
+    let beside = file.with_extension(format!("{}", std::process::id()));
+    let written = made.and_then(|()| {
+        use std::io::Write;
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600).open(&beside)?.write_all(&text)
+    });
+    match written {
+        Ok(()) => drop(std::fs::rename(&beside, file)),
+        Err(_) => drop(std::fs::remove_file(&beside)),
+    }
+}

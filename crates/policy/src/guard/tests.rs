@@ -1,0 +1,295 @@
+//! What the guard refuses and lets through, by example and by property.
+
+use super::*;
+use crate::plan::RefusalKind;
+use proptest::prelude::*;
+
+const HOME: &str = "/srv/people/ann";
+
+fn secret(path: &str) -> Option<&'static str> {
+    is_secret_file(Path::new(path), Path::new(HOME))
+}
+
+/// Something that the pattern is meant for.
+fn example(secret: &Secret) -> String {
+    let text = secret.pattern.replace("**", "deep/down").replace('*', "x");
+    match secret.place {
+        Place::Name => format!("{HOME}/project/sub/{text}"),
+        Place::Anywhere => format!("/mnt/backup/bob/{text}"),
+        Place::Home => format!("{HOME}/{text}"),
+        Place::System => text,
+    }
+}
+
+#[test]
+fn every_row_of_the_table_fits_its_example_in_any_case() {
+    for row in SECRETS {
+        let path = example(row);
+        assert!(secret(&path).is_some(), "{path}");
+        let (folder, name) = path.rsplit_once('/').unwrap();
+        let loud = format!("{folder}/{}", name.to_uppercase());
+        assert!(secret(&loud).is_some(), "{loud}");
+    }
+}
+
+#[test]
+fn patterns_are_lower_case_and_each_stands_there_once() {
+    for (place, row) in SECRETS.iter().enumerate() {
+        assert_eq!(row.pattern, row.pattern.to_lowercase());
+        assert!(!SECRETS[..place].iter().any(|other| other.pattern == row.pattern), "{}", row.pattern);
+    }
+}
+
+#[test]
+fn known_stores_are_secret() {
+    for below in [
+        ".ssh/id_ed25519",
+        ".ssh/work",
+        ".SSH/Work",
+        ".ssh/keys/known_hosts",
+        ".aws/credentials",
+        ".aws/sso/cache/abc.json",
+        ".config/gcloud/credentials.db",
+        ".config/gcloud/legacy_credentials/a@b/adc.json",
+        ".azure/msal_token_cache.json",
+        ".kube/config",
+        ".docker/config.json",
+        ".config/gh/hosts.yml",
+        ".git-credentials",
+        ".netrc",
+        ".npmrc",
+        ".pypirc",
+        ".cargo/credentials",
+        ".cargo/credentials.toml",
+        ".gnupg/private-keys-v1.d/A.key",
+        ".password-store/web/bank.gpg",
+        ".config/keyward/policy.toml",
+        ".local/share/keyrings/login.keyring",
+        ".config/google-chrome/Default/Cookies",
+        ".config/google-chrome-beta/Default/Login Data",
+        ".mozilla/firefox/x.default/key4.db",
+        "snap/firefox/common/.mozilla/firefox/x/logins.json",
+        ".bash_history",
+        ".zsh_history",
+        ".local/share/fish/fish_history",
+        ".hermes/.env",
+        ".hermes/auth.json",
+        ".claude/.credentials.json",
+        ".codex/auth.json",
+        ".config/op/config",
+        ".vault-token",
+        ".terraform.d/credentials.tfrc.json",
+        ".pgpass",
+        ".my.cnf",
+        ".config/rclone/rclone.conf",
+        ".s3cfg",
+        ".boto",
+    ] {
+        for home in [HOME, "/home/bob", "/root"] {
+            let path = format!("{home}/{below}");
+            assert!(secret(&path).is_some(), "{path}");
+        }
+    }
+}
+
+#[test]
+fn secret_names_are_known_anywhere_and_under_other_spellings() {
+    for name in [
+        ".env",
+        ".ENV",
+        ".env.local",
+        ".env.production",
+        ".env.example.local",
+        ".env~",
+        ".env.",
+        ".env ",
+        ".e\u{200b}nv",
+        "prod.env",
+        ".envrc",
+        "server.pem",
+        "server.KEY",
+        "server.key.bak",
+        "a.p12",
+        "a.pfx",
+        "a.jks",
+        "a.kdbx",
+        "id_rsa",
+        "id_rsa.old",
+        ".id_rsa.swp",
+        "id_dsa",
+        "id_ecdsa",
+        "id_ed25519",
+        "id_ed25519_work",
+        "ID_ED25519",
+        "\u{17f}ervice-account-1.json",
+        "\u{212a}ey4.db",
+        "terraform.tfstate",
+        "terraform.tfstate.backup",
+        ".htpasswd",
+        "credentials.json",
+        "service-account.json",
+    ] {
+        assert!(secret_name(OsStr::new(name)).is_some(), "{name}");
+        assert!(secret(&format!("/work/project/{name}")).is_some(), "{name}");
+    }
+}
+
+#[test]
+fn what_a_project_needs_to_show_is_not_secret() {
+    for path in [
+        "/work/project/src/main.rs",
+        "/work/project/.env.example",
+        "/work/project/.env.sample",
+        "/work/project/.env.template",
+        "/work/project/.env.dist",
+        "/work/project/.env.defaults",
+        "/work/project/.Env.Example",
+        "/work/project/example.env",
+        "/work/project/.npmrc",
+        "/work/project/.yarnrc.yml",
+        "/work/project/environment.yml",
+        "/work/project/monkey",
+        "/work/project/keyboard.c",
+        "/work/project/.env/bin/python",
+        "/work/project/certifi/cacert.pem",
+        "/etc/ssl/certs/ca-certificates.crt",
+        "/etc/ssl/certs/ISRG_Root_X1.pem",
+        "/etc/passwd",
+        "/etc/hosts",
+        "/home/bob/.ssh/id_ed25519.pub",
+        "/home/bob/.ssh/known_hosts",
+        "/home/bob/.ssh/config",
+        "/home/bob/.aws/config",
+        "/home/bob/.bashrc",
+        "/home/bob/.cargo/config.toml",
+        "/",
+    ] {
+        assert_eq!(secret(path), None, "{path}");
+    }
+}
+
+fn opened(real: &str) -> Opened<'_> {
+    Opened { kind: Kind::File, file_system: 0xef53, real: Path::new(real), names: 1 }
+}
+
+fn rule(asked: &str, opened: &Opened<'_>) -> Option<String> {
+    judge(Path::new(asked), opened, &[Path::new(HOME)]).err().map(|refusal| refusal.rule)
+}
+
+#[test]
+fn files_of_processes_are_closed_however_they_are_reached() {
+    for real in [
+        "/proc/1/environ",
+        "/proc/4711/task/4712/environ",
+        "/proc/4711/mounts",
+        "/proc/4711/net/tcp",
+        "/proc/keys",
+        "/proc/kcore",
+        "/proc/kmsg",
+        "/proc/cmdline",
+        "/proc/cpuinfo (deleted)",
+        "/proc/1/cpuinfo",
+        "/mnt/proc/cpuinfo",
+    ] {
+        let in_proc = Opened { file_system: PROC, ..opened(real) };
+        assert_eq!(rule("x", &in_proc).as_deref(), Some("procfs"), "{real}");
+    }
+    for real in OPEN_IN_PROC {
+        assert_eq!(rule(real, &Opened { file_system: PROC, ..opened(real) }), None, "{real}");
+    }
+    // Some containers put files of their own there.
+    assert_eq!(rule("x", &opened("/proc/meminfo")), None);
+    assert_eq!(rule("x", &opened("/proc/1/environ")).as_deref(), Some("procfs"));
+}
+
+#[test]
+fn file_systems_without_files_are_closed_but_for_processors() {
+    for (number, name) in NO_FILES {
+        let there = Opened { file_system: *number, ..opened("/mnt/x/file") };
+        assert_eq!(rule("x", &there).as_deref(), Some(*name));
+    }
+    let processors = "/sys/devices/system/cpu/online";
+    assert_eq!(rule("x", &Opened { file_system: 0x6265_6572, ..opened(processors) }), None);
+    assert_eq!(rule("x", &opened("/sys/devices/system/cpufoo")).as_deref(), Some("sysfs"));
+}
+
+#[test]
+fn only_files_are_read() {
+    let device = |block, major, minor| Kind::Device { block, major, minor };
+    for kind in [Kind::Pipe, Kind::Socket, Kind::Other, device(false, 5, 0), device(true, 1, 3)] {
+        assert_eq!(rule("x", &Opened { kind, ..opened("/dev/x") }).as_deref(), Some("kind"), "{kind:?}");
+    }
+    assert_eq!(rule("x", &Opened { kind: device(false, 1, 3), ..opened("/dev/null") }), None);
+    let folder = Opened { kind: Kind::Directory, ..opened("/tmp") };
+    let refusal = judge(Path::new("/tmp"), &folder, &[]).unwrap_err();
+    assert_eq!(refusal.kind, RefusalKind::Usage);
+}
+
+#[test]
+fn a_file_that_loses_its_name_is_not_read() {
+    for gone in [
+        Opened { names: 0, ..opened("/work/a") },
+        opened("/work/a (deleted)"),
+        opened("(unreachable)/work/a"),
+    ] {
+        assert_eq!(rule("a", &gone).as_deref(), Some("changed"));
+    }
+}
+
+#[test]
+fn the_name_that_was_asked_for_only_makes_it_stricter() {
+    assert_eq!(rule("/work/.env", &opened("/work/shared/settings")).as_deref(), Some(".env"));
+    assert_eq!(rule("/work/notes.txt", &opened("/work/.env")).as_deref(), Some(".env"));
+    assert_eq!(rule("/work/.env.example", &opened("/work/.env")).as_deref(), Some(".env"));
+}
+
+#[test]
+fn a_refusal_says_what_it_is_and_shows_no_control_characters() {
+    let refusal = judge(Path::new("notes\u{1b}[2J"), &opened("/home/bob/.ssh/work"), &[]).unwrap_err();
+    assert_eq!(refusal.fact, "notes\\u{1b}[2J is not read: it is /home/bob/.ssh/work, and holds keys of ssh");
+    assert_eq!(refusal.kind, RefusalKind::Policy);
+}
+
+proptest! {
+    #[test]
+    fn no_path_makes_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        use std::os::unix::ffi::OsStrExt;
+        let path = Path::new(OsStr::from_bytes(&bytes));
+        let _ = secret_name(path.as_os_str());
+        let _ = is_secret_file(path, path);
+        let _ = judge(path, &Opened { kind: Kind::File, file_system: 0, real: path, names: 1 }, &[path]);
+    }
+
+    #[test]
+    fn every_example_is_found_below_any_folder(
+        folders in prop::collection::vec("[a-zA-Z0-9 ._-]{1,12}", 0..5),
+        row in 0..SECRETS.len(),
+        upper in any::<bool>(),
+    ) {
+        let row = &SECRETS[row];
+        let filled = row.pattern.replace("**", "a/b").replace('*', "x");
+        let filled = if upper { filled.to_uppercase() } else { filled };
+        let above = match row.place {
+            Place::Name | Place::Anywhere => format!("/{}/", folders.join("/")),
+            Place::Home => "/home/bob/".into(),
+            Place::System => String::new(),
+        };
+        let path = format!("{above}{filled}");
+        prop_assert!(secret(&path).is_some(), "{}", path);
+    }
+
+    #[test]
+    fn an_example_of_settings_is_never_secret(
+        folders in prop::collection::vec("[a-z0-9]{1,12}", 0..5),
+        example in prop::sample::select(vec!["example", "sample", "template", "dist", "defaults", "EXAMPLE"]),
+        stage in prop::sample::select(vec!["", ".local", ".production", ".test"]),
+    ) {
+        let path = format!("/{}/.env{stage}.{example}", folders.join("/"));
+        prop_assert_eq!(secret(&path), None);
+    }
+
+    #[test]
+    fn a_pattern_fits_what_it_is_filled_with(pieces in prop::collection::vec("[ab]{0,3}", 1..5), fill in "[ab]{0,3}") {
+        prop_assert!(matches(&pieces.join("*"), &pieces.join(&fill)));
+    }
+}
