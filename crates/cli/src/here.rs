@@ -45,7 +45,23 @@ pub fn absolute(typed_in: &Path, path: &Path) -> PathBuf {
 
 /// Looks around. `cwd` is what `--cwd` says.
 pub fn look(entries: &[&[u8]], cwd: Option<&Path>) -> Result<Here, Refusal> {
-    let cwd = directory(cwd)?;
+    let wanted = cwd;
+    let cwd = directory(wanted)?;
+    // As typed, or as the shell says one came here: a link in a project may have been put there by a command that worked in it.
+    let spelled = match wanted {
+        Some(path) => std::env::current_dir().ok().map(|here| absolute(&here, path)),
+        None => {
+            folder(entries, "PWD").filter(|path| std::fs::canonicalize(path).is_ok_and(|real| real == cwd))
+        }
+    };
+    if let Some(project) = spelled.and_then(|spelled| keyward_launch::look::leaves_project(&spelled, &cwd)) {
+        return Err(Refusal {
+            kind: RefusalKind::Policy,
+            rule: "cwd".into(),
+            fact: format!("the way to {} leads out of the project {} by a link", cwd.display(), project.display()),
+            remedy: "a command that worked there may have put it; go there by its own path, if that is what you mean".into(),
+        });
+    }
     let uid = rustix::process::geteuid().as_raw();
     let account_home = home_of_account(uid);
     let home = folder(entries, "HOME").or_else(|| account_home.clone()).unwrap_or_else(|| PathBuf::from("/"));
@@ -56,7 +72,7 @@ pub fn look(entries: &[&[u8]], cwd: Option<&Path>) -> Result<Here, Refusal> {
     let cache = below("XDG_CACHE_HOME", ".cache");
     let runtime =
         folder(entries, "XDG_RUNTIME_DIR").map_or_else(|| state.join("run"), |path| path.join("keyward"));
-    let scratch = runtime.join(format!("cage-{}", std::process::id()));
+    let scratch = runtime.join(format!("cage-{}", keyward_ledger::run_name()));
     Ok(Here {
         project: project_of(&cwd, [Some(&home), account_home.as_ref()].into_iter().flatten()),
         cwd,

@@ -274,3 +274,24 @@ fn the_cages_tmp_is_gone_with_it() {
     }
     assert!(!stage.home().join("keyward-left").exists());
 }
+
+/// As root the cage's init changes its user on the way, and the kernel then forgets whom it should die with.
+#[test]
+fn an_init_of_root_that_is_stopped_dies_with_its_launcher() {
+    let stage = Stage::root();
+    let marker = support::long_time();
+    let mut launcher = stage.keyward_run(&[], &["sleep", &marker]).spawn().unwrap();
+    let sleeps = |pid: &u32| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "sleep")
+    };
+    assert!(support::eventually(|| support::processes_with(&marker).iter().any(sleeps)));
+    let sleep = support::processes_with(&marker).into_iter().find(sleeps).unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{sleep}/status")).unwrap();
+    let init: i32 =
+        status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().parse().unwrap();
+    let init = rustix::process::Pid::from_raw(init).unwrap();
+    rustix::process::kill_process(init, rustix::process::Signal::STOP).unwrap();
+    launcher.kill().unwrap();
+    launcher.wait().unwrap();
+    assert!(support::eventually(|| support::processes_with(&marker).is_empty()), "left alive");
+}

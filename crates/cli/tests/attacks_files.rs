@@ -651,3 +651,64 @@ fn hiding_is_asked_for_and_done() {
     stage.project_file("hidden", "WORKED");
     works_only_outside_with(&stage, &["--hide", "hidden"], "cat hidden");
 }
+
+// Links that a command leaves for the next one.
+
+/// A command turns a folder of its project into a link to the keys.
+fn plant_a_link(stage: &Stage) {
+    stage.home_file(".ssh/id_ed25519", SECRET);
+    stage.make_folder(&stage.project().join(".git"));
+    stage.make_folder(&stage.project().join("docs"));
+    let script = after_a_sign(&format!("rmdir docs; ln -s '{}/.ssh' docs", stage.home().display()));
+    ran(stage.caged(&script));
+    assert!(stage.project().join("docs/id_ed25519").exists(), "the link was not planted");
+}
+
+#[test]
+fn a_planted_link_does_not_become_the_directory_of_the_next_run() {
+    let stage = Stage::user();
+    plant_a_link(&stage);
+    let script = "cat id_ed25519; echo planted > authorized_keys";
+    refused(
+        stage.keyward_run(&["--cwd", "docs"], &["sh", "-c", script]).output().unwrap(),
+        121,
+        "leads out of the project",
+    );
+    // As a shell gets there: the kernel knows only where the link leads.
+    let mut command = stage.keyward_run(&[], &["sh", "-c", script]);
+    let docs = stage.project().join("docs");
+    refused(command.current_dir(&docs).env("PWD", &docs).output().unwrap(), 121, "leads out of the project");
+    // And without a word of the shell's.
+    let mut command = stage.keyward_run(&[], &["sh", "-c", script]);
+    refused(command.current_dir(&docs).output().unwrap(), 121, "holds credentials and is not a project");
+    assert!(!stage.home().join(".ssh/authorized_keys").exists());
+}
+
+#[test]
+fn a_planted_link_does_not_become_a_grant_of_the_next_run() {
+    let stage = Stage::user();
+    plant_a_link(&stage);
+    let other = stage.home().join("other");
+    stage.make_folder(&other);
+    let docs = stage.project().join("docs");
+    for flag in ["--read", "--write"] {
+        let mut command = stage.keyward_run(&[flag, docs.to_str().unwrap()], &["cat", "id_ed25519"]);
+        refused(command.current_dir(&other).output().unwrap(), 121, "leads out of the project");
+    }
+    let policy = format!("version = 1\nfiles.read = [\"{}\"]\n", docs.display());
+    stage.home_file(".config/keyward/policy.toml", &policy);
+    let mut command = stage.keyward_run(&[], &["true"]);
+    refused(command.current_dir(&other).output().unwrap(), 121, "leads out of the project");
+}
+
+#[test]
+fn a_folder_of_credentials_is_no_project() {
+    let stage = Stage::user();
+    stage.home_file(".aws/credentials", SECRET);
+    let mut command = stage.keyward_run(&[], &["cat", "credentials"]);
+    refused(
+        command.current_dir(stage.home().join(".aws")).output().unwrap(),
+        121,
+        "holds credentials and is not a project",
+    );
+}

@@ -48,6 +48,7 @@ refused! {
     other_namespaces_cannot_be_unshared_by_root: Root, "[call(272, f) for f in (0x20000, 0x4000000, 0x8000000, 0x20000000, 0x40000000, 0x2000000, 0x80)]"
         => "['EPERM', 'EPERM', 'EPERM', 'EPERM', 'EPERM', 'EPERM', 'EPERM']",
     a_namespace_cannot_be_entered: Root, "call(308, os.open('/proc/self/ns/net', os.O_RDONLY), 0)" => "EPERM",
+    limits_of_another_process_cannot_be_set: User, "call(302, os.getppid(), 7, 0, 0)" => "EPERM",
     clone3_is_not_there: User, "call(435, 0, 0)" => "ENOSYS",
     openat2_is_not_there: User, "call(437, -100, b'/', 0, 0)" => "ENOSYS",
     io_uring_cannot_be_set_up: User, "call(425, 4, ctypes.create_string_buffer(120))" => "ENOSYS",
@@ -449,4 +450,18 @@ fn roots_child_cannot_read_what_others_keep_in_the_project() {
     std::os::unix::fs::chown(&file, Some(support::USER), Some(support::USER)).unwrap();
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
     leaks_only_outside(&stage, "cat 'of another'", "of another user");
+}
+
+/// The nodes in the cage are the host's: their modes must not be the child's to change, not even where it stays uid 0.
+#[test]
+fn devices_are_mounted_read_only_and_still_written_to() {
+    let stage = Stage::root();
+    let output = stage.caged("echo x > /dev/null && head -c 4 /dev/zero | wc -c; chmod 666 /dev/null; grep ' /dev/null ' /proc/self/mounts");
+    assert!(stdout(&output).starts_with("4\n"), "{}", stderr(&output));
+    let mount = stdout(&output);
+    assert!(
+        mount.contains(" ro,nosuid,") && stderr(&output).contains("Read-only file system"),
+        "{mount}{}",
+        stderr(&output)
+    );
 }

@@ -724,3 +724,52 @@ left_out! {
     a_token_inside_a_script_is_left_out: "curl -H 'X-Key: ghp_c4n4ryValue7Qxabcdefghijklmnopqrstuv' https://x",
     an_assignment_inside_a_script_is_left_out: "API_KEY=c4n4ryValue7Qx make deploy",
 }
+
+/// Everything readable in the memory of a process, as root sees it.
+fn memory_of(pid: u32) -> Vec<u8> {
+    use std::io::{Read, Seek, SeekFrom};
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let mut memory = std::fs::File::open(format!("/proc/{pid}/mem")).unwrap();
+    let mut all = Vec::new();
+    for line in maps.lines().filter(|line| line.contains(" rw")) {
+        let (from, to) = line.split(' ').next().unwrap().split_once('-').unwrap();
+        let (from, to) = (u64::from_str_radix(from, 16).unwrap(), u64::from_str_radix(to, 16).unwrap());
+        let mut part = Vec::new();
+        if memory.seek(SeekFrom::Start(from)).is_ok() {
+            let _ = memory.by_ref().take(to - from).read_to_end(&mut part);
+        }
+        all.extend(part);
+    }
+    all
+}
+
+#[test]
+fn an_inherited_credential_is_in_nobodys_memory_but_the_commands() {
+    let stage = Stage::user();
+    let marker = support::long_time();
+    let secret = "ghp_canaryCanaryCanaryCanaryCanaryCan7";
+    let mut command = stage.keyward_run(
+        &["--trust", "executor", "--inherit-credentials", "GH_TOKEN"],
+        &["sh", "-c", &format!("test \"$GH_TOKEN\" && sleep {marker}")],
+    );
+    let mut launcher = command.env("GH_TOKEN", secret).spawn().unwrap();
+    let sleeps = |pid: &u32| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "sleep")
+    };
+    assert!(support::eventually(|| support::processes_with(&marker).iter().any(sleeps)), "it did not start");
+    let sleep = support::processes_with(&marker).into_iter().find(sleeps).unwrap();
+    let holds = |pid: u32| memory_of(pid).windows(secret.len()).any(|part| part == secret.as_bytes());
+    let parent = |pid: u32| -> u32 {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().parse().unwrap()
+    };
+    let init = parent(parent(sleep));
+    let name = std::fs::read_to_string(format!("/proc/{init}/comm")).unwrap();
+    let (command_has_it, init_has_it, launcher_has_it) = (holds(sleep), holds(init), holds(launcher.id()));
+    launcher.kill().unwrap();
+    launcher.wait().unwrap();
+    assert_eq!(name.trim(), "keyward:init");
+    assert!(command_has_it, "the control did not work");
+    assert!(!init_has_it, "init still holds it");
+    assert!(!launcher_has_it, "the launcher still holds it");
+}

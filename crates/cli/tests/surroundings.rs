@@ -211,6 +211,66 @@ fn a_guardian_kills_every_daemon_when_the_launcher_is_killed() {
     }
 }
 
+/// A command that ignores what can be ignored, with a daemon beside it, is ended by its limit, and nobody is left.
+#[test]
+fn a_guardian_ends_a_command_that_ignores_its_time() {
+    let stage = Stage::user();
+    let marker = support::long_time();
+    let script =
+        format!("trap '' INT TERM; (setsid sleep {marker} &); while :; do sleep {marker} & wait; done");
+    let output =
+        without_user_namespaces(&stage, &run(&["--floor", "landlock", "--timeout", "300ms"], &script));
+    assert_eq!(output.status.code(), Some(124), "{}", stderr(&output));
+    assert!(support::eventually(|| support::processes_with(&marker).is_empty()), "left alive");
+    assert_eq!(
+        std::fs::read_dir(stage.state().join("run")).unwrap().count(),
+        0,
+        "the scratch folder is left behind"
+    );
+}
+
+#[test]
+fn a_guardian_ends_a_command_that_prints_too_much() {
+    let stage = Stage::user();
+    let marker = support::long_time();
+    stage.home_file(".config/keyward/policy.toml", "version = 1\nlimits.output = \"64K\"\n");
+    let script = format!("(setsid sleep {marker} >/dev/null 2>&1 &); yes {marker}");
+    let output = without_user_namespaces(&stage, &run(&["--floor", "landlock"], &script));
+    assert!(stderr(&output).contains("it reached the limit output"), "{}", stderr(&output));
+    assert_eq!(output.stdout.len(), 64 << 10);
+    assert!(support::eventually(|| support::processes_with(&marker).is_empty()), "left alive");
+}
+
+#[test]
+fn without_mounts_modes_and_attributes_of_files_outside_cannot_be_changed() {
+    let stage = Stage::user();
+    let key = stage.home_file(".ssh/id_ed25519", "canary");
+    let script = format!(
+        "chmod 0666 {0} && echo changed; chmod 0755 ~ 2>/dev/null; setfattr -n user.x -v y {0}; true",
+        quoted(&key)
+    );
+    let mode =
+        || std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&key).unwrap().permissions()) & 0o777;
+    let before = mode();
+    let inside = without_user_namespaces(&stage, &run(&["--floor", "landlock"], &script));
+    assert!(!stdout(&inside).contains("changed") && mode() == before, "{}", stdout(&inside));
+    let outside = without_user_namespaces(&stage, &["sh", "-c", &script]);
+    assert!(stdout(&outside).contains("changed") && mode() == 0o666, "{}", stderr(&outside));
+}
+
+#[test]
+fn without_namespaces_limits_of_other_processes_cannot_be_set() {
+    let stage = Stage::user();
+    let script = "python3 -c 'import resource, os; resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (64, 64)); print(\"WORKED\")'";
+    assert!(stdout(&without_user_namespaces(&stage, &["sh", "-c", script])).contains("WORKED"));
+    let script = format!(
+        "{script}; python3 -c 'import resource; resource.prlimit({}, resource.RLIMIT_CPU, (9, 9)); print(\"WORKED\")'",
+        std::process::id()
+    );
+    let inside = without_user_namespaces(&stage, &run(&["--floor", "landlock"], &script));
+    assert!(!stdout(&inside).contains("WORKED"), "{}{}", stdout(&inside), stderr(&inside));
+}
+
 #[test]
 fn without_landlock_the_full_floor_is_refused_and_the_weaker_one_does_without_the_second_wall() {
     let stage = Stage::user();

@@ -38,6 +38,8 @@ pub(crate) fn inhabit(mut prepared: Prepared, control: OwnedFd, launcher: OwnedF
     // Init is told of signals through a descriptor; none interrupts it.
     signal::block(&Set::all());
     environ::set_title(c"keyward:init");
+    // The command gets its own copy; what the launcher kept for it is nobody's here.
+    environ::wipe_own();
     let ready = redirect_counted(&prepared).and(tied.map_err(at(Step::Namespaces)));
     // What the launcher had open is not for the cage.
     let Ok(control) = confine::keep_only(control) else { fork::exit_now(125) };
@@ -138,6 +140,11 @@ fn take_identity(prepared: &Prepared, control: &OwnedFd) -> Result<Vec<OwnedFd>,
                 }
             }
             confine::become_namespace_root()?;
+            // The kernel forgets the tie to the launcher when the user changes, and the launcher may have died meanwhile.
+            confine::die_with_parent()?;
+            if channel::peer_is_gone(control) {
+                return Err(Errno::PIPE);
+            }
         }
     }
     confine::become_opaque()?;

@@ -9,7 +9,7 @@ use crate::prepare::Prepared;
 use crate::wire::{self, Report};
 use keyward_policy::plan::{Plan, Step};
 use keyward_policy::view::Shown;
-use keyward_sys::landlock::{Below, Domain};
+use keyward_sys::landlock::{self, Below, Domain};
 use keyward_sys::signal::Set;
 use keyward_sys::{Errno, channel, confine, environ, fork, signal};
 use rustix::fd::OwnedFd;
@@ -21,6 +21,7 @@ pub(crate) fn guard(mut prepared: Prepared, control: OwnedFd, launcher: OwnedFd,
     drop(launcher);
     signal::block(&Set::all());
     environ::set_title(c"keyward:guard");
+    environ::wipe_own();
     let redirected = cage::redirect_counted(&prepared);
     let Ok(control) = confine::keep_only(control) else { fork::exit_now(125) };
     if channel::peer_is_gone(&control) {
@@ -62,6 +63,8 @@ fn build(prepared: &Prepared, scratch: &Path) -> Result<(Option<Domain>, Pty), F
     confine::new_session_keyring().map_err(at(Step::Keyring))?;
     confine::drop_capabilities().map_err(at(Step::Capabilities))?;
     confine::no_new_privileges().map_err(at(Step::Capabilities))?;
+    // A domain of our own around the command's: from here on our signals reach our descendants and nobody else.
+    landlock::keep_signals_inside().map_err(|_| (Step::Guardian, 0, Errno::OPNOTSUPP))?;
     Ok((domain, pty))
 }
 
@@ -76,34 +79,14 @@ fn make_scratch(scratch: &Path) -> Result<(), Errno> {
     ["home", "tmp", "run"].iter().try_for_each(|name| make(&scratch.join(name), false))
 }
 
-/// Kills until there is nobody left. Whoever is orphaned by a kill becomes our child, and is next.
+/// Kills until there is nobody left. One call reaches everybody in our domain, which are our descendants, and nobody else; whoever is
+/// orphaned by it becomes our child and is reaped here.
 fn kill_descendants() {
     while fork::has_children() {
-        for child in children() {
-            signal::signal_process(child, signal::KILL.as_raw());
-        }
+        signal::signal_everybody(signal::KILL.as_raw());
         while fork::next_change().is_some() {}
         std::thread::yield_now();
     }
-}
-
-/// Our children, as procfs shows them. The kernel's own list first; where it has none, everybody is asked for his parent.
-fn children() -> Vec<rustix::process::Pid> {
-    let number = |text: &str| text.parse().ok().and_then(rustix::process::Pid::from_raw);
-    let own = std::process::id();
-    if let Ok(list) = std::fs::read_to_string(format!("/proc/self/task/{own}/children")) {
-        return list.split_whitespace().filter_map(number).collect();
-    }
-    let everybody = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = everybody.filter_map(|entry| entry.file_name().to_str().map(str::to_owned));
-    numbers
-        .filter(|name| {
-            let status = std::fs::read_to_string(format!("/proc/{name}/status")).unwrap_or_default();
-            let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
-            parent.is_some_and(|parent| parent.trim() == own.to_string())
-        })
-        .filter_map(|name| number(&name))
-        .collect()
 }
 
 /// Removes the scratch folder, also what the command closed to itself in there. Links are removed, not followed.

@@ -6,6 +6,7 @@ use keyward_sys::signal::{self, Inbox, Set};
 use keyward_sys::terminal;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::OwnedFd;
+use rustix::io::Errno;
 
 /// The command, as init sees it.
 pub(crate) struct Command {
@@ -38,13 +39,17 @@ pub(crate) fn live(command: Command, control: &OwnedFd, last: impl Fn()) -> ! {
             }
         }
         let mut polled = [PollFd::new(&inbox, PollFlags::IN), PollFd::new(control, PollFlags::IN)];
-        if poll(&mut polled, None).is_err() {
-            continue;
+        match poll(&mut polled, None) {
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            // Deaf, we would not notice that the launcher is gone.
+            Err(_) => end(125),
         }
         let told = !polled[1].revents().is_empty();
         while inbox.next().is_some() {}
         if told {
             match wire::next_order(control) {
+                Some((Order::End, _)) => end(137),
                 Some((order, _)) => obey(order, &command),
                 // The launcher is gone.
                 None => end(125),
@@ -68,7 +73,7 @@ fn obey(order: Order, command: &Command) {
             }
             signal::signal_group(command.process.pid, libc_signal::CONT);
         }
-        Order::Mapped | Order::Counted => {}
+        Order::Mapped | Order::Counted | Order::End => {}
     }
 }
 

@@ -79,6 +79,7 @@ pub fn run(plan: &Plan, mut prepared: Prepared) -> Result<Finished, Fault> {
         counted,
         foreground,
         asked_to_stop: false,
+        guarded: prepared.scratch.is_some(),
         describe: &describe,
     });
     signal::set_mask(&caller_mask);

@@ -1,7 +1,7 @@
 //! Looks at the paths that a plan asks about, each once. Runs in the launcher, touches nothing.
 
 use keyward_policy::facts::{Kind, PathFact, Paths};
-use keyward_policy::view::{About, Question};
+use keyward_policy::view::{About, PINNED, Question};
 use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -18,9 +18,22 @@ pub fn look(questions: Vec<Question>) -> Paths {
             About::Itself => look_at_itself(&question.path),
             About::Secret | About::All => look_at(&question.path, &mut folders),
         };
+        let leaves_project = leaves_project(&question.path, &fact.real);
+        let fact = PathFact { leaves_project, ..fact };
         paths.insert(question.path, fact);
     }
     paths
+}
+
+/// The marked project that a path stands in, if what it leads to lies outside of it.
+pub fn leaves_project(path: &Path, real: &Path) -> Option<PathBuf> {
+    if path == real {
+        return None;
+    }
+    let marked = |folder: &&Path| PINNED.iter().any(|mark| rustix::fs::lstat(folder.join(mark)).is_ok());
+    let project = path.ancestors().skip(1).find(marked)?;
+    let root = std::fs::canonicalize(project).ok()?;
+    (!real.starts_with(&root)).then_some(root)
 }
 
 fn is_readable(path: &Path) -> bool {
@@ -34,7 +47,7 @@ fn is_readable(path: &Path) -> bool {
 }
 
 fn nothing(path: &Path, kind: Kind) -> PathFact {
-    PathFact { kind, link: None, real: path.into(), device: 0, inode: 0, owner: 0 }
+    PathFact { kind, link: None, real: path.into(), leaves_project: None, device: 0, inode: 0, owner: 0 }
 }
 
 fn fact(stat: &Stat, real: PathBuf, link: Option<PathBuf>) -> PathFact {
@@ -43,7 +56,15 @@ fn fact(stat: &Stat, real: PathBuf, link: Option<PathBuf>) -> PathFact {
         FileType::RegularFile => Kind::File,
         _ => Kind::Special,
     };
-    PathFact { kind, link, real, device: stat.st_dev, inode: stat.st_ino, owner: stat.st_uid }
+    PathFact {
+        kind,
+        link,
+        real,
+        leaves_project: None,
+        device: stat.st_dev,
+        inode: stat.st_ino,
+        owner: stat.st_uid,
+    }
 }
 
 /// A path that is its own real path, or a link of which only the text counts.

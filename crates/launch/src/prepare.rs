@@ -383,8 +383,10 @@ impl<'a> Acts<'a> {
             Shown::Device => {
                 self.parents(target)?;
                 self.acts.push(Act::File { at: below_root(target)? });
+                // Read-only keeps its mode and owner from being changed; a device is written to all the same.
+                let attributes = Some(Attributes { read_only: true, no_dev: false, no_exec: true });
                 let tree = Tree::Path(c_string(Step::View, target.as_os_str())?);
-                self.acts.push(Act::Bind { tree, at: below_root(target)?, attributes: None, expect: None });
+                self.acts.push(Act::Bind { tree, at: below_root(target)?, attributes, expect: None });
             }
             Shown::FreshProc => {
                 self.folder(target, 0o555)?;

@@ -124,6 +124,8 @@ pub(crate) struct Watch<'a> {
     pub(crate) foreground: bool,
     /// Whether the caller has asked us to stop, and the command has not answered yet.
     pub(crate) asked_to_stop: bool,
+    /// Whether a guardian has to end the cage: killed itself, it would leave everybody alive.
+    pub(crate) guarded: bool,
     /// Says what a failed step was about.
     pub(crate) describe: &'a dyn Fn(Step, u16) -> String,
 }
@@ -169,7 +171,11 @@ pub(crate) fn watch(mut watch: Watch<'_>) -> Result<Finished, Fault> {
                         relay.set_terminal(main);
                     }
                 }
-                Some((Report::Started, _)) => let_go_of_streams(&counted),
+                Some((Report::Started, _)) => {
+                    // The command has its copy; there will be no second attempt.
+                    keyward_sys::environ::wipe_own();
+                    let_go_of_streams(&counted);
+                }
                 Some((Report::Stopped { signal }, _)) => stopped(&mut watch, &mut relay, signal),
                 None => channel_open = false,
             }
@@ -182,13 +188,13 @@ pub(crate) fn watch(mut watch: Watch<'_>) -> Result<Finished, Fault> {
         relay.work(&ready[3..], watch.screen.as_ref());
         if relay.exceeded() && cut_short.is_none() {
             cut_short = Some(CutShort::Output);
-            watch.cage.signal(signal::KILL);
+            end_cage(&watch);
         }
         if let Some(due) = clock.due() {
             cut_short = Some(CutShort::Wall);
             match due {
                 Some(signal) => tell(&watch, Order::Signal { signal: signal.as_raw() }),
-                None => watch.cage.signal(signal::KILL),
+                None => end_cage(&watch),
             }
         }
         if !ready[0].is_empty() && !channel_open {
@@ -221,6 +227,15 @@ fn let_go_of_streams(counted: &[i32]) {
     }
     if !terminal::is_terminal(rustix::stdio::stdout()) && !counted.contains(&rustix::stdio::raw_stdout()) {
         let _ = rustix::stdio::dup2_stdout(&nothing);
+    }
+}
+
+/// Ends everything in the cage at once.
+fn end_cage(watch: &Watch<'_>) {
+    if watch.guarded {
+        tell(watch, Order::End);
+    } else {
+        watch.cage.signal(signal::KILL);
     }
 }
 

@@ -27,6 +27,8 @@ pub enum Order {
     Mapped,
     /// Init is in the cage's cgroup.
     Counted,
+    /// End everything at once.
+    End,
     /// Pass this signal on to the command's process group.
     Signal { signal: i32 },
     /// Put the command into the foreground of the cage's terminal and let it go on.
@@ -44,6 +46,7 @@ const MAPPED: u8 = 17;
 const SIGNAL: u8 = 18;
 const FOREGROUND: u8 = 19;
 const COUNTED: u8 = 21;
+const END: u8 = 22;
 const BACKGROUND: u8 = 20;
 
 /// Every step, so that a number can stand for it.
@@ -123,6 +126,7 @@ pub fn order(socket: impl AsFd, order: Order, descriptors: &[BorrowedFd<'_>]) ->
         Order::Signal { signal } => pack(SIGNAL, 0, 0, signal),
         Order::Foreground => pack(FOREGROUND, 0, 0, 0),
         Order::Counted => pack(COUNTED, 0, 0, 0),
+        Order::End => pack(END, 0, 0, 0),
         Order::Background => pack(BACKGROUND, 0, 0, 0),
     };
     channel::send(socket, &bytes, descriptors)
@@ -138,6 +142,7 @@ pub fn next_order(socket: impl AsFd) -> Option<(Order, Vec<OwnedFd>)> {
         SIGNAL => Order::Signal { signal: i32::from_le_bytes([c, d, e, f]) },
         FOREGROUND => Order::Foreground,
         COUNTED => Order::Counted,
+        END => Order::End,
         BACKGROUND => Order::Background,
         _ => return None,
     };

@@ -91,6 +91,8 @@ pub struct PathFact {
     pub link: Option<PathBuf>,
     /// The path with all links followed.
     pub real: PathBuf,
+    /// The project that the path stands in and that a link on the way leads out of. Whoever worked there may have put the link.
+    pub leaves_project: Option<PathBuf>,
     pub device: u64,
     pub inode: u64,
     pub owner: u32,

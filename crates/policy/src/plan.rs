@@ -226,6 +226,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         root: request.is_root(),
         no_inet: policy.net.value == NetMode::None && !own_network,
         no_unix: cage == Cage::Landlock && landlock.abi < ABI_WITH_SOCKET_PATHS,
+        no_mounts: cage == Cage::Landlock,
         allow: policy.allow.iter().map(|allowance| allowance.value).collect::<Vec<Allowance>>(),
     };
     let limits = limits(policy, facts, identity, cage);

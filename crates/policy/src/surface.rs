@@ -49,6 +49,8 @@ pub enum Only {
     NoInet,
     /// There is no mount namespace, and Landlock cannot close sockets that have a path.
     NoUnix,
+    /// There is no mount namespace, and Landlock does not look at modes, owners and attributes.
+    NoMounts,
 }
 
 /// What decides which rules apply.
@@ -57,6 +59,7 @@ pub struct Surroundings {
     pub root: bool,
     pub no_inet: bool,
     pub no_unix: bool,
+    pub no_mounts: bool,
     pub allow: Vec<Allowance>,
 }
 
@@ -209,6 +212,33 @@ pub const RULES: &[Rule] = &[
             "reads and changes other processes; `allow = [\"ptrace\"]` opens it for debuggers and LeakSanitizer",
         )
     },
+    tested(
+        &["prlimit64"],
+        &[Test::IsNone { arg: 0, values: &[0] }],
+        Answer::Perm,
+        "sets limits of other processes of the user: a processor time of 0 is as good as a kill",
+    ),
+    Rule {
+        only: Some(Only::NoMounts),
+        ..rule(
+            &[
+                "chmod",
+                "fchmodat",
+                "fchmodat2",
+                "chown",
+                "lchown",
+                "fchownat",
+                "setxattr",
+                "lsetxattr",
+                "setxattrat",
+                "removexattr",
+                "lremovexattr",
+                "removexattrat",
+            ],
+            Answer::Perm,
+            "by path they reach every file of the user, and Landlock does not look at them; by descriptor they work",
+        )
+    },
     rule(&["keyctl", "add_key", "request_key"], Answer::Perm, "keys of the user's other sessions"),
     rule(
         &["io_uring_setup", "io_uring_enter", "io_uring_register"],
@@ -279,6 +309,7 @@ pub fn rules(surroundings: &Surroundings) -> impl Iterator<Item = &'static Rule>
             Some(Only::Root) => surroundings.root,
             Some(Only::NoInet) => surroundings.no_inet,
             Some(Only::NoUnix) => surroundings.no_unix,
+            Some(Only::NoMounts) => surroundings.no_mounts,
         };
         here && !rule.lifted_by.is_some_and(|allowance| surroundings.allow.contains(&allowance))
     })

@@ -624,6 +624,13 @@ fn project(
             "go to a directory that exists, or name one with `--cwd`",
         ));
     };
+    if is_store(&fact.real, homes) {
+        return Err(Refusal::policy(
+            "project",
+            format!("{} holds credentials and is not a project", fact.real.display()),
+            "go to the folder that the command works on; `--read` grants a single file by its path",
+        ));
+    }
     let writable = cage != Cage::Landlock || policy.project.value == ProjectGuard::Unprotected;
     if writable {
         own_places_stay_closed(request, &fact.real, "project", &policy.project.origin)?;
@@ -647,6 +654,61 @@ fn project(
         builder.put(narrowing, Shown::ReadOnly(source), "project policy", &policy.project.origin);
     }
     Ok(Some(fact.real))
+}
+
+/// A link in a project may have been put there by a command that worked in it: it must not decide what the next one is granted.
+fn not_by_a_planted_link(
+    path: &Path,
+    fact: &PathFact,
+    homes: &[PathBuf],
+    rule: &str,
+    origin: &Origin,
+) -> Result<(), Refusal> {
+    let store = path != fact.real && is_store(&fact.real, homes);
+    match &fact.leaves_project {
+        Some(project) => Err(Refusal::policy(
+            rule,
+            format!(
+                "{} ({origin}) leads out of the project {} to {}",
+                path.display(),
+                project.display(),
+                fact.real.display()
+            ),
+            "a command that worked there may have put the link; name what it leads to, if that is what you mean",
+        )),
+        None if store => Err(Refusal::policy(
+            rule,
+            format!(
+                "{} ({origin}) leads to {}, which holds credentials",
+                path.display(),
+                fact.real.display()
+            ),
+            "name the file in it that the command needs, by its own path",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Folders of a HOME that hold credentials and nothing to work on.
+const STORES: &[&str] = &[
+    ".ssh",
+    ".aws",
+    ".gnupg",
+    ".kube",
+    ".docker",
+    ".azure",
+    ".password-store",
+    ".mozilla",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/op",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".local/share/keyrings",
+];
+
+fn is_store(real: &Path, homes: &[PathBuf]) -> bool {
+    homes.iter().any(|home| STORES.iter().any(|store| at_or_below(real, &home.join(store))))
 }
 
 /// A command that may write to the folder above our policy, our record or our caches could put others in their place.
@@ -688,6 +750,7 @@ fn grants(
             builder.notes.push(format!("{} ({}) is not there on this host", path.display(), grant.origin));
             continue;
         };
+        not_by_a_planted_link(&path, &fact, homes, rule, &grant.origin)?;
         if homes.iter().any(|home| home.starts_with(&fact.real)) {
             return Err(Refusal::policy(
                 rule,

@@ -28,7 +28,7 @@ struct Case {
 
 fn fact(path: &str, kind: Kind) -> PathFact {
     let inode = path.bytes().map(u64::from).sum();
-    PathFact { kind, link: None, real: path.into(), device: 1, inode, owner: 1000 }
+    PathFact { kind, link: None, real: path.into(), leaves_project: None, device: 1, inode, owner: 1000 }
 }
 
 fn flag<T>(value: T, flag: &'static str) -> Ruled<T> {

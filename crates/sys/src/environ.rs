@@ -89,6 +89,24 @@ impl Block {
     }
 }
 
+/// Overwrites every value of the block, wherever it is still needed or not: for a process that has handed the environment on.
+///
+/// A [`Block`] that was taken before sees empty values afterwards; its slices must not be alive.
+pub fn wipe_own() {
+    // SAFETY: as in `Block::take` and `Block::wipe_values`: the strings are writable memory of this single-threaded process. `launch` calls
+    // this when the caller's entries have been copied for the command and no slice into them is held.
+    unsafe {
+        let mut cursor = environ;
+        while !cursor.is_null() && !(*cursor).is_null() {
+            let length = CStr::from_ptr(*cursor).to_bytes().len();
+            let entry = std::slice::from_raw_parts_mut((*cursor).cast::<u8>(), length);
+            let value = entry.iter().position(|&byte| byte == b'=').map_or(length, |equals| equals + 1);
+            wipe_bytes(&mut entry[value..]);
+            cursor = cursor.add(1);
+        }
+    }
+}
+
 /// Replaces the command line that others see in `/proc/PID/cmdline`, and the name in `/proc/PID/comm`.
 pub fn set_title(title: &'static CStr) {
     let _ = rustix::thread::set_name(title);

@@ -93,6 +93,12 @@ pub fn prepare<'a>(
     Ok(Domain(created))
 }
 
+/// Enters a domain that keeps nothing but our signals inside: they reach this process's descendants and nobody else.
+pub fn keep_signals_inside() -> Result<(), RulesetError> {
+    let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement).scope(Scope::Signal)?;
+    ruleset.create()?.restrict_self().map(drop)
+}
+
 fn path_is_directory(file: &PathFd) -> bool {
     use rustix::fd::AsFd;
     rustix::fs::fstat(file.as_fd()).is_ok_and(|stat| {

@@ -60,6 +60,7 @@ unsafe impl rustix::ioctl::Ioctl for NamespaceOf {
 static NEWS: AtomicU32 = AtomicU32::new(WORKING);
 const WORKING: u32 = u32::MAX;
 const FAILED: u32 = 1 << 30;
+const PATIENCE: rustix::fs::Timespec = rustix::fs::Timespec { tv_sec: 30, tv_nsec: 0 };
 
 /// A network namespace that is being made.
 pub struct Pending(());
@@ -94,7 +95,11 @@ impl Pending {
     pub fn enter(self) -> Result<(), Errno> {
         let news = loop {
             match NEWS.load(Ordering::Acquire) {
-                WORKING => drop(futex::wait(&NEWS, futex::Flags::PRIVATE, WORKING, None)),
+                // A helper that was killed tells nothing.
+                WORKING => match futex::wait(&NEWS, futex::Flags::PRIVATE, WORKING, Some(&PATIENCE)) {
+                    Err(Errno::TIMEDOUT) => return Err(Errno::TIMEDOUT),
+                    _ => continue,
+                },
                 news => break news.cast_signed(),
             }
         };

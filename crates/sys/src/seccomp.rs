@@ -183,9 +183,16 @@ pub fn number(name: &str) -> Option<u32> {
         vhangup = SYS_vhangup, sethostname = SYS_sethostname, setdomainname = SYS_setdomainname,
         settimeofday = SYS_settimeofday, clock_settime = SYS_clock_settime, clock_adjtime = SYS_clock_adjtime,
         adjtimex = SYS_adjtimex, fanotify_init = SYS_fanotify_init, memfd_secret = SYS_memfd_secret,
-        personality = SYS_personality,
+        personality = SYS_personality, prlimit64 = SYS_prlimit64, fchownat = SYS_fchownat, setxattr = SYS_setxattr,
+        lsetxattr = SYS_lsetxattr, removexattr = SYS_removexattr, lremovexattr = SYS_lremovexattr,
     };
-    number.and_then(|number| u32::try_from(number).ok())
+    // Newer than the C library's own list; the same on all architectures.
+    let newer = match name {
+        "setxattrat" => Some(463),
+        "removexattrat" => Some(466),
+        _ => None,
+    };
+    newer.or_else(|| number.and_then(|number| u32::try_from(number).ok()))
 }
 
 /// Calls that only older architectures have.
@@ -196,6 +203,8 @@ fn legacy(name: &str) -> Option<libc::c_long> {
         "creat" => libc::SYS_creat,
         "chmod" => libc::SYS_chmod,
         "mknod" => libc::SYS_mknod,
+        "chown" => libc::SYS_chown,
+        "lchown" => libc::SYS_lchown,
         "iopl" => libc::SYS_iopl,
         "ioperm" => libc::SYS_ioperm,
         "modify_ldt" => libc::SYS_modify_ldt,

@@ -114,6 +114,12 @@ pub fn signal_group(group: Pid, signal: i32) {
     unsafe { libc::kill(-group.as_raw_nonzero().get(), signal) };
 }
 
+/// Sends a signal to every process that we may signal, but ourselves. Only for a process whose signals a domain keeps inside.
+pub fn signal_everybody(signal: i32) {
+    // SAFETY: kill takes numbers only.
+    unsafe { libc::kill(-1, signal) };
+}
+
 /// Sends a signal to one process.
 pub fn signal_process(pid: Pid, signal: i32) {
     // SAFETY: kill takes numbers only.
