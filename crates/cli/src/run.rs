@@ -329,9 +329,7 @@ fn tell_fault(args: &RunArgs, here: &Here, fault: &Fault) -> i32 {
             code::NOT_EXECUTABLE,
             "it is there, but cannot be executed in the cage; check its mode and its `#!` line".into(),
         ),
-        (Step::View, Errno::STALE) => {
-            (code::FAULT, "it changed while the cage was being built; try again".into())
-        }
+        (_, Errno::STALE) => (code::FAULT, "it changed while the cage was being built; try again".into()),
         _ => (code::FAULT, "`keyward doctor` shows what this host can do".into()),
     };
     tell_trouble(args, exit, &fault.to_string(), &remedy)

@@ -339,3 +339,17 @@ fn nothing_is_left_in_the_project_by_us() {
         },
     );
 }
+
+/// `~/.cache` is Keyward's own store in the cage; what is granted below it stands in it all the same, run after run.
+#[test]
+fn a_grant_below_the_cache_folder_is_shown_in_it() {
+    let stage = Stage::user();
+    let model = stage.home_file(".cache/hub/model.bin", "weights");
+    for _ in 0..2 {
+        let output = stage
+            .keyward_run(&["--read", "~/.cache/hub"], &["cat", model.to_str().unwrap()])
+            .output()
+            .unwrap();
+        assert_eq!(support::stdout(&output), "weights", "{}", support::stderr(&output));
+    }
+}

@@ -186,10 +186,13 @@ fn binds_proc(act: &Act) -> bool {
 
 fn perform(act: &Act, trees: &[OwnedFd], shared_proc: Option<&OwnedFd>) -> Result<(), Errno> {
     match act {
-        Act::Directory { at, mode } => rustix::fs::mkdir(at.as_c_str(), Mode::from_raw_mode(*mode)),
+        // In a kept cache it may be there from an earlier run.
+        Act::Directory { at, mode } => {
+            there_already(rustix::fs::mkdir(at.as_c_str(), Mode::from_raw_mode(*mode)))
+        }
         Act::File { at } => {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-            rustix::fs::open(at.as_c_str(), flags, Mode::empty()).map(drop)
+            there_already(rustix::fs::open(at.as_c_str(), flags, Mode::empty()).map(drop))
         }
         Act::Link { at, to } => rustix::fs::symlink(to.as_c_str(), at.as_c_str()),
         Act::Bind { tree, at, attributes, expect } => {
@@ -226,6 +229,10 @@ fn perform(act: &Act, trees: &[OwnedFd], shared_proc: Option<&OwnedFd>) -> Resul
             mount::restrict(at, Attributes { read_only: true, no_dev: true, no_exec: true })
         }
     }
+}
+
+fn there_already(made: Result<(), Errno>) -> Result<(), Errno> {
+    if made == Err(Errno::EXIST) { Ok(()) } else { made }
 }
 
 /// Compares device and inode with what the plan was made for.

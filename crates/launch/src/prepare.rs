@@ -329,7 +329,7 @@ impl<'a> Acts<'a> {
     fn is_shown(&self, path: &Path) -> bool {
         // Strictly above or at the path, not the entry that is being made there.
         path.parent().is_some_and(|above| {
-            keyward_policy::view::covering(self.shown, above).is_some_and(Entry::shows_host)
+            keyward_policy::view::covering(self.shown, above).is_some_and(Entry::shows_in_place)
         })
     }
 

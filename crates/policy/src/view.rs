@@ -27,7 +27,7 @@ pub struct Entry {
 
 impl Entry {
     /// Whether files of the host can be seen through it at the paths they have outside. Keyward's own store does not stand where it lies.
-    fn shows_in_place(&self) -> bool {
+    pub fn shows_in_place(&self) -> bool {
         match &self.shown {
             Shown::ReadOnly(source) | Shown::Writable(source) => source.path == self.target,
             Shown::Cache { below, .. } => below.path == self.target,

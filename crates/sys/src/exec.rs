@@ -16,7 +16,7 @@ impl Strings {
         Strings { owned, pointers }
     }
 
-    /// Overwrites every string. The array must not be used for exec afterwards; it then holds empty strings.
+    /// Overwrites and drops every string; the array is empty afterwards.
     pub fn wipe(&mut self) {
         self.pointers.clear();
         self.pointers.push(std::ptr::null());

@@ -98,7 +98,7 @@ fn set_disposition(signal: i32, handler: libc::sighandler_t) {
     unsafe { libc::signal(signal, handler) };
 }
 
-/// Puts signals back to what a fresh program expects; what the caller ignored on purpose (as `nohup` does) stays ignored.
+/// SIGPIPE as a fresh program expects it: the standard library ignores it for us, and the command must not inherit that.
 pub fn restore_sigpipe() {
     set_disposition(libc::SIGPIPE, libc::SIG_DFL);
 }
