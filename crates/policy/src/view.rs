@@ -2,12 +2,19 @@
 //!
 //! The root is an empty tmpfs. Parents come before what lies in them; what is hidden comes last.
 
+mod places;
+
+pub use places::{PINNED, PROJECT_FILE};
+
 use crate::facts::{HostFacts, Kind, PathFact, Paths};
 use crate::plan::{Cage, Refusal};
 use crate::request::Request;
 use crate::settings::Policy;
 use crate::toolchains::{CACHES, TOOLCHAINS};
 use crate::words::{NetMode, Origin, ProjectGuard, TrustClass};
+use places::{
+    DEVICE_LINKS, DEVICES, KEYS_FILE, NEVER_PROJECTS, SHARED_PLACES, STORES, SYSTEM, SYSTEM_SECRETS,
+};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -116,108 +123,8 @@ pub struct View {
     pub notes: Vec<String>,
 }
 
-/// System directories that appear read-only.
-const SYSTEM: &[&str] = &[
-    "/usr",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/etc",
-    "/opt",
-    "/nix/store",
-    "/gnu/store",
-    "/snap",
-    // What programs count processors by.
-    "/sys/devices/system/cpu",
-];
-
-/// What is secret in there. Hidden when the caller could read it.
-const SYSTEM_SECRETS: &[&str] = &[
-    "/etc/shadow",
-    "/etc/shadow-",
-    "/etc/gshadow",
-    "/etc/gshadow-",
-    "/etc/sudoers",
-    "/etc/sudoers.d",
-    "/etc/security/opasswd",
-    "/etc/ssh/ssh_host_rsa_key",
-    "/etc/ssh/ssh_host_ecdsa_key",
-    "/etc/ssh/ssh_host_ed25519_key",
-    "/etc/ssh/ssh_host_dsa_key",
-    "/etc/ssl/private",
-    "/etc/pki/tls/private",
-    "/etc/letsencrypt",
-    "/etc/krb5.keytab",
-    "/etc/wireguard",
-    "/etc/openvpn",
-    "/etc/ipsec.secrets",
-    "/etc/ppp/chap-secrets",
-    "/etc/NetworkManager/system-connections",
-    "/etc/wpa_supplicant",
-    "/etc/kubernetes",
-    "/etc/rancher",
-    "/etc/docker",
-    "/etc/containerd",
-    "/etc/credstore",
-    "/etc/credstore.encrypted",
-    "/etc/keyward",
-    "/etc/boto.cfg",
-    "/etc/aws",
-    "/etc/vault.d",
-    "/etc/msmtprc",
-    "/etc/fetchmailrc",
-    "/etc/mysql/debian.cnf",
-    "/etc/apt/auth.conf",
-    "/etc/apt/auth.conf.d",
-];
-
-/// Devices that every program expects.
-const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
-
-const DEVICE_LINKS: &[(&str, &str)] = &[
-    ("/dev/fd", "/proc/self/fd"),
-    ("/dev/stdin", "/proc/self/fd/0"),
-    ("/dev/stdout", "/proc/self/fd/1"),
-    ("/dev/stderr", "/proc/self/fd/2"),
-    ("/dev/ptmx", "pts/ptmx"),
-];
-
-/// What marks a project's root. It is pinned: moving it away would make a larger folder the project of the next run.
-pub const PINNED: &[&str] = &[".git", ".hg", ".jj"];
-
-/// The project's own policy, which may only narrow.
-pub const PROJECT_FILE: &str = ".keyward.toml";
-
 /// The rule by which a file of the project is hidden that looks secret.
 pub const SECRET_FILE: &str = "secret file";
-
-/// What the kernel tells about keys of the caller, by name.
-const KEYS_FILE: &str = "/proc/keys";
-
-/// Folders that many share: standing in one of them does not make it a project.
-const SHARED_PLACES: &[&str] = &[
-    "/",
-    "/tmp",
-    "/var",
-    "/var/tmp",
-    "/dev/shm",
-    "/run",
-    "/home",
-    "/root",
-    "/usr",
-    "/usr/local",
-    "/opt",
-    "/srv",
-    "/mnt",
-    "/media",
-];
-
-/// Below these nothing is ever a project.
-const NEVER_PROJECTS: &[&str] =
-    &["/etc", "/proc", "/sys", "/dev", "/boot", "/bin", "/sbin", "/lib", "/lib64", "/usr/bin", "/usr/lib"];
 
 /// A path the plan wants to know about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -688,24 +595,6 @@ fn not_by_a_planted_link(
         None => Ok(()),
     }
 }
-
-/// Folders of a HOME that hold credentials and nothing to work on.
-const STORES: &[&str] = &[
-    ".ssh",
-    ".aws",
-    ".gnupg",
-    ".kube",
-    ".docker",
-    ".azure",
-    ".password-store",
-    ".mozilla",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/op",
-    ".config/google-chrome",
-    ".config/chromium",
-    ".local/share/keyrings",
-];
 
 fn is_store(real: &Path, homes: &[PathBuf]) -> bool {
     homes.iter().any(|home| STORES.iter().any(|store| at_or_below(real, &home.join(store))))
