@@ -178,3 +178,16 @@ fn a_link_to_a_secret_file_leads_to_the_mask() {
     std::os::unix::fs::symlink("conf/.env", stage.project().join("settings")).unwrap();
     hidden(&stage, "settings");
 }
+
+/// The search is bounded. A command must not be able to use that up, so that the next run does not get to a secret it was kept from.
+#[test]
+fn a_flood_of_folders_does_not_uncover_a_secret_that_was_hidden_before() {
+    let stage = Stage::user();
+    stage.project_file("a/b/deploy/.env", SECRET);
+    hidden(&stage, "a/b/deploy/.env");
+    let flood = "i=0; while [ $i -lt 600 ]; do mkdir flood-$i; i=$((i + 1)); done; echo flooded";
+    assert_eq!(stdout(&stage.caged(flood)), "flooded\n");
+    for _ in 0..3 {
+        hidden(&stage, "a/b/deploy/.env");
+    }
+}

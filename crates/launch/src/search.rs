@@ -5,7 +5,7 @@
 
 use keyward_policy::facts::{Secret, Secrets};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirEntryExt, OpenOptionsExt};
@@ -14,6 +14,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// No more folders than this are looked at in one run; what lies beyond is told.
 const MOST_FOLDERS: usize = 256;
+/// Folders with secrets in them are all looked at; a project with more of them is refused, because hiding a part would uncover the rest.
+const MOST_WITH_SECRETS: usize = 4_096;
 /// A twin of a hard-linked secret is searched among this many files; a project with more of them is refused.
 const MOST_FILES: usize = 2_000_000;
 /// Trees that tools fill and git ignores.
@@ -97,8 +99,17 @@ pub fn search(search: &Search<'_>) -> Secrets {
     let mut waiting = std::collections::VecDeque::from([PathBuf::new()]);
     let mut secrets = Secrets::default();
     let mut fresh = false;
-    while let Some(relative) = waiting.pop_front() {
-        if seen.len() == MOST_FOLDERS {
+    // Where secrets were found before comes first and does not count: a command may have made so many folders that the walk no
+    // longer gets there.
+    let before = known.iter().filter(|(_, folder)| !folder.secrets.is_empty());
+    let mut again: Vec<PathBuf> = before.map(|(relative, _)| PathBuf::from(relative)).collect();
+    let mut walked = 0;
+    let mut visited = HashSet::new();
+    while let Some(relative) = again.pop().or_else(|| waiting.pop_front()) {
+        if !visited.insert(relative.clone().into_os_string()) {
+            continue;
+        }
+        if walked == MOST_FOLDERS {
             let more = waiting.len() + 1;
             secrets.not_searched.push(format!("{more} folders or more beyond the first {MOST_FOLDERS}"));
             break;
@@ -118,6 +129,12 @@ pub fn search(search: &Search<'_>) -> Secrets {
             .not_searched
             .extend(folder.skipped.iter().map(|name| relative.join(name).display().to_string()));
         waiting.extend(folder.folders.iter().map(|name| relative.join(name)));
+        if folder.secrets.is_empty() {
+            walked += 1;
+        } else if seen.len() - walked == MOST_WITH_SECRETS {
+            secrets.too_many = true;
+            break;
+        }
         seen.push((relative, folder));
     }
     if fresh || seen.len() != remembered {

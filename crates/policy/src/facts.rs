@@ -112,6 +112,8 @@ pub struct Secrets {
     pub found: Vec<Secret>,
     /// Folders that were left out, for the reader.
     pub not_searched: Vec<String>,
+    /// More folders hold such files than can be hidden.
+    pub too_many: bool,
     /// A secret file of HOME has a second name that could not be searched for.
     pub twin_not_found: bool,
 }

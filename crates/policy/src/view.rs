@@ -6,7 +6,7 @@ mod places;
 
 pub use places::{PINNED, PROJECT_FILE};
 
-use crate::facts::{HostFacts, Kind, PathFact, Paths};
+use crate::facts::{HostFacts, Kind, PathFact, Paths, Secrets};
 use crate::plan::{Cage, Refusal};
 use crate::request::Request;
 use crate::settings::Policy;
@@ -333,7 +333,7 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     }
     toolchains(&mut builder, request);
     caches(&mut builder, request, cage, facts, policy.trust.value);
-    let project = project(&mut builder, policy, request, &homes, cage, facts.secrets.twin_not_found)?;
+    let project = project(&mut builder, policy, request, &homes, cage, &facts.secrets)?;
     grants(&mut builder, policy, request, &homes)?;
 
     links_with_something_below(&mut builder.entries);
@@ -502,7 +502,7 @@ fn project(
     request: &Request<'_>,
     homes: &[PathBuf],
     cage: Cage,
-    twin_not_found: bool,
+    secrets: &Secrets,
 ) -> Result<Option<PathBuf>, Refusal> {
     let project = &request.project;
     if homes.iter().any(|home| home.starts_with(project)) {
@@ -518,7 +518,14 @@ fn project(
         ));
         return Ok(None);
     }
-    if twin_not_found {
+    if secrets.too_many {
+        return Err(Refusal::policy(
+            SECRET_FILE,
+            "the project has more folders with files that look secret than can be hidden".into(),
+            "look at what made them; `keyward run` in a folder below searches only that",
+        ));
+    }
+    if secrets.twin_not_found {
         return Err(Refusal::policy(
             SECRET_FILE,
             "a secret file of your HOME has a second name (a hard link), and the project is too large to search for it".into(),

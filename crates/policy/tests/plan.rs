@@ -499,6 +499,15 @@ fn a_twin_that_cannot_be_searched_for_is_a_refusal() {
 }
 
 #[test]
+fn more_secret_files_than_can_be_hidden_are_a_refusal() {
+    let mut case = Case::new();
+    case.secrets.too_many = true;
+    let refusal = case.refusal();
+    assert_eq!(refusal.kind, RefusalKind::Policy);
+    assert!(refusal.fact.contains("than can be hidden"), "{}", refusal.fact);
+}
+
+#[test]
 fn limits_say_who_keeps_them() {
     let mut case = Case::new();
     case.policy.limits.wall = Some(flag(Duration::from_secs(30), "--timeout"));
