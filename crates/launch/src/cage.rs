@@ -151,7 +151,7 @@ fn take_identity(prepared: &Prepared, control: &OwnedFd) -> Result<Vec<OwnedFd>,
     Ok(trees)
 }
 
-fn write_file(path: &CStr, content: &[u8]) -> Result<(), Errno> {
+pub(crate) fn write_file(path: &CStr, content: &[u8]) -> Result<(), Errno> {
     let file = rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
     rustix::io::write(&file, content).map(drop)
 }

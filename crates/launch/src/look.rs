@@ -47,7 +47,7 @@ fn is_readable(path: &Path) -> bool {
 }
 
 fn nothing(path: &Path, kind: Kind) -> PathFact {
-    PathFact { kind, link: None, real: path.into(), leaves_project: None, device: 0, inode: 0, owner: 0 }
+    PathFact { kind, link: None, real: path.into(), leaves_project: None, device: 0, inode: 0 }
 }
 
 fn fact(stat: &Stat, real: PathBuf, link: Option<PathBuf>) -> PathFact {
@@ -56,15 +56,7 @@ fn fact(stat: &Stat, real: PathBuf, link: Option<PathBuf>) -> PathFact {
         FileType::RegularFile => Kind::File,
         _ => Kind::Special,
     };
-    PathFact {
-        kind,
-        link,
-        real,
-        leaves_project: None,
-        device: stat.st_dev,
-        inode: stat.st_ino,
-        owner: stat.st_uid,
-    }
+    PathFact { kind, link, real, leaves_project: None, device: stat.st_dev, inode: stat.st_ino }
 }
 
 /// A path that is its own real path, or a link of which only the text counts.

@@ -1,12 +1,12 @@
 //! What this host can do, found by doing each thing once in a throw-away process. For `explain`, `doctor`, and a run that was refused.
 
+use crate::cage::write_file;
 use keyward_policy::facts::{Fact, KernelFacts};
 use keyward_policy::plan::UNPRIVILEGED;
 use keyward_sys::fork::{self, End, Forked, Namespaces, Process};
 use keyward_sys::{Errno, channel, confine, mount, network, seccomp};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
-use std::ffi::CStr;
 use std::path::Path;
 
 const USER: Namespaces =
@@ -57,11 +57,6 @@ fn told(process: &Process) -> Fact {
 
 fn refused(errno: Errno) -> Fact {
     Fact::Refused { why: crate::fault::reason(errno) }
-}
-
-fn write_file(path: &CStr, content: &[u8]) -> Result<(), Errno> {
-    let file = rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
-    rustix::io::write(&file, content).map(drop)
 }
 
 /// Maps the caller onto itself; `ids` are the ids outside, which a process in a new namespace no longer sees.

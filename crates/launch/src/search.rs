@@ -124,7 +124,7 @@ pub fn search(search: &Search<'_>) -> Secrets {
             }
         };
         let found = folder.secrets.iter().map(|name| search.project.join(&relative).join(name));
-        secrets.found.extend(found.map(|path| Secret { path, directory: false }));
+        secrets.found.extend(found.map(|path| Secret { path }));
         secrets
             .not_searched
             .extend(folder.skipped.iter().map(|name| relative.join(name).display().to_string()));
@@ -200,7 +200,7 @@ fn twins(search: &Search<'_>, root: &Stat, secrets: &mut Secrets) {
                 }
             };
             if linked.contains(&entry.ino()) {
-                secrets.found.push(Secret { path: entry.path(), directory: false });
+                secrets.found.push(Secret { path: entry.path() });
             } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 waiting.push(entry.path());
             }

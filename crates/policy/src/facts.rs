@@ -95,7 +95,6 @@ pub struct PathFact {
     pub leaves_project: Option<PathBuf>,
     pub device: u64,
     pub inode: u64,
-    pub owner: u32,
 }
 
 /// All facts for one plan.
@@ -122,7 +121,6 @@ pub struct Secrets {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Secret {
     pub path: PathBuf,
-    pub directory: bool,
 }
 
 /// What lies where, for the paths that were asked about.

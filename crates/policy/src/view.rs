@@ -698,7 +698,7 @@ fn hide(builder: &mut Builder<'_>, policy: &Policy, request: &Request<'_>, facts
         policy.files.show.iter().map(|path| request.project.join(expand(&path.value, home))).collect();
     for secret in &facts.secrets.found {
         if !shown_all_the_same.iter().any(|shown| at_or_below(&secret.path, shown)) && is_seen(&secret.path) {
-            masks.push(mask(secret.path.clone(), secret.directory, SECRET_FILE, &Origin::Builtin));
+            masks.push(mask(secret.path.clone(), false, SECRET_FILE, &Origin::Builtin));
         }
     }
     builder.entries.extend(without_repeats(masks));

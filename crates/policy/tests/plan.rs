@@ -28,7 +28,7 @@ struct Case {
 
 fn fact(path: &str, kind: Kind) -> PathFact {
     let inode = path.bytes().map(u64::from).sum();
-    PathFact { kind, link: None, real: path.into(), leaves_project: None, device: 1, inode, owner: 1000 }
+    PathFact { kind, link: None, real: path.into(), leaves_project: None, device: 1, inode }
 }
 
 fn flag<T>(value: T, flag: &'static str) -> Ruled<T> {
@@ -452,7 +452,7 @@ fn secret_files_of_the_project_are_hidden_unless_shown_by_name() {
     for path in
         ["/home/ada/work/.env", "/home/ada/work/tests/keys/server.key", "/home/ada/work/tests/client.key"]
     {
-        case.secrets.found.push(Secret { path: path.into(), directory: false });
+        case.secrets.found.push(Secret { path: path.into() });
     }
     case.policy.files.show = vec![flag("tests/keys".into(), "--show")];
     let plan = case.plan();
@@ -469,7 +469,7 @@ fn a_place_is_masked_once_and_nothing_below_a_hidden_folder() {
     case.folder("/home/ada/work/keys").file("/home/ada/work/.env");
     case.policy.files.hide = vec![flag(".env".into(), "--hide"), flag("keys".into(), "--hide")];
     for path in ["/home/ada/work/.env", "/home/ada/work/keys/a.key", "/home/ada/work/keys-b.key"] {
-        case.secrets.found.push(Secret { path: path.into(), directory: false });
+        case.secrets.found.push(Secret { path: path.into() });
     }
     let plan = case.plan();
     let masks = plan.view.entries.iter().filter(|entry| matches!(entry.shown, Shown::Hidden { .. }));

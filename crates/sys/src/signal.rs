@@ -103,11 +103,6 @@ pub fn restore_sigpipe() {
     set_disposition(libc::SIGPIPE, libc::SIG_DFL);
 }
 
-/// Makes writes to a closed pipe an error instead of an end.
-pub fn ignore_sigpipe() {
-    set_disposition(libc::SIGPIPE, libc::SIG_IGN);
-}
-
 /// Sends a signal to a whole process group of ours.
 pub fn signal_group(group: Pid, signal: i32) {
     // SAFETY: kill takes numbers only.

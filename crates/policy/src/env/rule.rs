@@ -85,11 +85,6 @@ impl Rule {
                 | Rule::ClassMayNotInherit
         )
     }
-
-    /// Whether a person would want to hear that the variable was held back: it could have done harm.
-    pub const fn is_telling(self) -> bool {
-        self.is_credential() || matches!(self, Rule::Loader(_))
-    }
 }
 
 impl fmt::Display for Rule {
