@@ -128,6 +128,7 @@ pub fn stop_own_group(signal: i32) {
     // SAFETY: kill takes numbers only; group 0 is the caller's own.
     unsafe { libc::kill(0, signal) };
     block(&only);
+    take_pending(libc::SIGCONT);
 }
 
 /// Stops only this process, and returns when it goes on.
@@ -136,6 +137,16 @@ pub fn stop_self(signal: i32) {
     unblock(&only);
     signal_process(rustix::process::getpid(), signal);
     block(&only);
+    take_pending(libc::SIGCONT);
+}
+
+/// Takes a blocked signal that is waiting. The one that let us go on has been heeded by going on: told to the command a second time and late,
+/// it could undo a stop that came meanwhile.
+fn take_pending(signal: i32) {
+    let only = Set::of(&[signal]);
+    let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the set is initialised and `now` lives until the call returns; no information about the signal is asked for.
+    unsafe { libc::sigtimedwait(&raw const only.0, std::ptr::null_mut(), &raw const now) };
 }
 
 /// The signal that cannot be caught.
