@@ -12,7 +12,7 @@ use keyward_launch::{look, prepare, probe};
 use keyward_ledger::{Ledger, Unrecorded};
 use keyward_policy::env::{Dropped, Value, Var};
 use keyward_policy::event::{self, Event, Spawn, What};
-use keyward_policy::facts::{HostFacts, KernelFacts, Secrets};
+use keyward_policy::facts::{HostFacts, KernelFacts, Project};
 use keyward_policy::guard::secret_name;
 use keyward_policy::outcome::{Conclusion, Outcome, code};
 use keyward_policy::plan::{LimitKind, Plan, Refusal, Step, plan};
@@ -164,13 +164,13 @@ pub fn decide(
     here: &Here,
 ) -> Result<Plan, Refusal> {
     let paths = look::look(view::questions(policy, request));
-    let secrets =
-        if view::can_be_project(request) { search_project(policy, here) } else { Secrets::default() };
-    plan(policy, request, &HostFacts { kernel, paths, secrets })
+    let project =
+        if view::can_be_project(request) { search_project(policy, here) } else { Project::default() };
+    plan(policy, request, &HostFacts { kernel, paths, project })
 }
 
-/// Secret files of the project, by our names and by the user's patterns.
-fn search_project(policy: &Policy, here: &Here) -> Secrets {
+/// What the project holds that needs care; secret files by our names and by the user's patterns.
+fn search_project(policy: &Policy, here: &Here) -> Project {
     let hide = policy.files.hide.iter().map(|hide| hide.value.as_path());
     let patterns: Vec<&OsStr> = hide.filter(|path| view::is_pattern(path)).map(Path::as_os_str).collect();
     let is_secret = |name: &OsStr| {

@@ -1,9 +1,10 @@
-//! Searches the project for secret files: bounded, and remembered outside the tree. Runs in the launcher, touches only its own index.
+//! Searches the project for secret files, footholds and repositories: bounded, and remembered outside the tree. Runs in the launcher, touches only its own index.
 //!
 //! The index keeps, for each folder, when it last changed and what of it counts. Its change time, not its modification time: that one can
 //! be set back by whoever may write there.
 
-use keyward_policy::facts::{Secret, Secrets};
+use keyward_policy::facts::{Found, Project};
+use keyward_policy::footholds;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -14,8 +15,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// No more folders than this are looked at in one run; what lies beyond is told.
 const MOST_FOLDERS: usize = 256;
-/// Folders with secrets in them are all looked at; a project with more of them is refused, because hiding a part would uncover the rest.
-const MOST_WITH_SECRETS: usize = 4_096;
+/// Folders with something in them that needs care are all looked at; a project with more of them is refused, because hiding a part would
+/// uncover the rest.
+const MOST_WITH_CARE: usize = 4_096;
 /// A twin of a hard-linked secret is searched among this many files; a project with more of them is refused.
 const MOST_FILES: usize = 2_000_000;
 /// Trees that tools fill and git ignores.
@@ -40,7 +42,7 @@ const SKIPPED: &[&str] = &[
 /// A folder that changed so recently may change again within the same tick of the clock.
 const SETTLED: i64 = 2;
 /// The first line of an index that we understand.
-const HEADER: &str = "keyward search 1";
+const HEADER: &str = "keyward search 2";
 /// Secret files of a HOME that may have a second name in the project.
 const KNOWN: &[&str] = &[
     ".ssh/id_rsa",
@@ -80,28 +82,32 @@ pub struct Search<'a> {
 struct Folder {
     changed: i128,
     secrets: Vec<OsString>,
+    /// Footholds that are files, and those that are folders.
+    footholds: [Vec<OsString>; 2],
+    /// A `.git` that is a file or a folder; an empty name where the folder itself is a bare repository.
+    repositories: [Vec<OsString>; 2],
     folders: Vec<OsString>,
     skipped: Vec<OsString>,
 }
 
 /// Searches.
-pub fn search(search: &Search<'_>) -> Secrets {
-    let Ok(root) = rustix::fs::lstat(search.project) else { return Secrets::default() };
+pub fn search(search: &Search<'_>) -> Project {
+    let Ok(root) = rustix::fs::lstat(search.project) else { return Project::default() };
     let file = search.indexes.join(format!("{:x}-{:x}", root.st_dev, root.st_ino));
     let mut known = read_index(&file, search.patterns);
     let remembered = known.len();
     let Ok(base) =
         rustix::fs::open(search.project, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
     else {
-        return Secrets::default();
+        return Project::default();
     };
     let mut seen: Vec<(PathBuf, Folder)> = Vec::with_capacity(known.len());
     let mut waiting = std::collections::VecDeque::from([PathBuf::new()]);
-    let mut secrets = Secrets::default();
+    let mut project = Project::default();
     let mut fresh = false;
-    // Where secrets were found before comes first and does not count: a command may have made so many folders that the walk no
+    // Where something was found before comes first and does not count: a command may have made so many folders that the walk no
     // longer gets there.
-    let before = known.iter().filter(|(_, folder)| !folder.secrets.is_empty());
+    let before = known.iter().filter(|(_, folder)| folder.needs_care());
     let mut again: Vec<PathBuf> = before.map(|(relative, _)| PathBuf::from(relative)).collect();
     let mut walked = 0;
     let mut visited = HashSet::new();
@@ -111,7 +117,7 @@ pub fn search(search: &Search<'_>) -> Secrets {
         }
         if walked == MOST_FOLDERS {
             let more = waiting.len() + 1;
-            secrets.not_searched.push(format!("{more} folders or more beyond the first {MOST_FOLDERS}"));
+            project.not_searched.push(format!("{more} folders or more beyond the first {MOST_FOLDERS}"));
             break;
         }
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
@@ -123,16 +129,15 @@ pub fn search(search: &Search<'_>) -> Secrets {
                 read_folder(&search.project.join(&relative), &stat, search.is_secret)
             }
         };
-        let found = folder.secrets.iter().map(|name| search.project.join(&relative).join(name));
-        secrets.found.extend(found.map(|path| Secret { path }));
-        secrets
+        folder.tell(&search.project.join(&relative), &mut project);
+        project
             .not_searched
             .extend(folder.skipped.iter().map(|name| relative.join(name).display().to_string()));
         waiting.extend(folder.folders.iter().map(|name| relative.join(name)));
-        if folder.secrets.is_empty() {
+        if !folder.needs_care() {
             walked += 1;
-        } else if seen.len() - walked == MOST_WITH_SECRETS {
-            secrets.too_many = true;
+        } else if seen.len() - walked == MOST_WITH_CARE {
+            project.too_many = true;
             break;
         }
         seen.push((relative, folder));
@@ -140,8 +145,26 @@ pub fn search(search: &Search<'_>) -> Secrets {
     if fresh || seen.len() != remembered {
         write_index(&file, search.patterns, &seen);
     }
-    twins(search, &root, &mut secrets);
-    secrets
+    twins(search, &root, &mut project);
+    project
+}
+
+impl Folder {
+    fn needs_care(&self) -> bool {
+        let names = self.footholds.iter().chain(&self.repositories).chain([&self.secrets]);
+        names.flatten().next().is_some()
+    }
+
+    fn tell(&self, path: &Path, project: &mut Project) {
+        project.secrets.extend(self.secrets.iter().map(|name| path.join(name)));
+        for (names, found) in
+            [(&self.footholds, &mut project.footholds), (&self.repositories, &mut project.repositories)]
+        {
+            for (names, directory) in names.iter().zip([false, true]) {
+                found.extend(names.iter().map(|name| Found { path: path.join(name), directory }));
+            }
+        }
+    }
 }
 
 fn changed(stat: &Stat) -> i128 {
@@ -156,9 +179,17 @@ fn read_folder(path: &Path, stat: &Stat, is_secret: &dyn Fn(&OsStr) -> bool) -> 
     if now - stat.st_ctime < SETTLED {
         folder.changed = 0;
     }
+    let mut marks = 0;
     for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
         let Ok(kind) = entry.file_type() else { continue };
         let name = entry.file_name();
+        // The three names that make a folder a repository without a `.git`.
+        marks += usize::from(["HEAD", "objects", "refs"].iter().any(|mark| name == *mark));
+        if name == ".git" {
+            folder.repositories[usize::from(kind.is_dir())].push(name.clone());
+        } else if footholds::is_guarded(&name) && !kind.is_symlink() {
+            folder.footholds[usize::from(kind.is_dir())].push(name.clone());
+        }
         if kind.is_dir() {
             let skipped = SKIPPED.iter().any(|skipped| name == *skipped);
             match (skipped, name == ".git") {
@@ -170,11 +201,14 @@ fn read_folder(path: &Path, stat: &Stat, is_secret: &dyn Fn(&OsStr) -> bool) -> 
             folder.secrets.push(name);
         }
     }
+    if marks == 3 {
+        folder.repositories[1].push(OsString::new());
+    }
     folder
 }
 
 /// Files of HOME that are known to be secret and have a second name: it may stand in the project, under any name.
-fn twins(search: &Search<'_>, root: &Stat, secrets: &mut Secrets) {
+fn twins(search: &Search<'_>, root: &Stat, project: &mut Project) {
     let linked: Vec<u64> = KNOWN
         .iter()
         .filter_map(|name| rustix::fs::lstat(search.home.join(name)).ok())
@@ -195,12 +229,12 @@ fn twins(search: &Search<'_>, root: &Stat, secrets: &mut Secrets) {
             left = match left.checked_sub(1) {
                 Some(left) => left,
                 None => {
-                    secrets.twin_not_found = true;
+                    project.twin_not_found = true;
                     return;
                 }
             };
             if linked.contains(&entry.ino()) {
-                secrets.found.push(Secret { path: entry.path() });
+                project.secrets.push(entry.path());
             } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 waiting.push(entry.path());
             }
@@ -235,6 +269,10 @@ fn read_index(file: &Path, patterns: &[&OsStr]) -> HashMap<OsString, Folder> {
                 });
             }
             (b's', Some((_, folder))) => folder.secrets.push(name()),
+            (b'h', Some((_, folder))) => folder.footholds[0].push(name()),
+            (b'H', Some((_, folder))) => folder.footholds[1].push(name()),
+            (b'g', Some((_, folder))) => folder.repositories[0].push(name()),
+            (b'G', Some((_, folder))) => folder.repositories[1].push(name()),
             (b'f', Some((_, folder))) => folder.folders.push(name()),
             (b'k', Some((_, folder))) => folder.skipped.push(name()),
             _ => return HashMap::new(),
@@ -255,7 +293,15 @@ fn write_index(file: &Path, patterns: &[&OsStr], seen: &[(PathBuf, Folder)]) {
     let mut text = header(patterns).into_bytes();
     text.push(b'\n');
     for (path, folder) in seen {
-        let groups = [(b's', &folder.secrets), (b'f', &folder.folders), (b'k', &folder.skipped)];
+        let groups = [
+            (b's', &folder.secrets),
+            (b'h', &folder.footholds[0]),
+            (b'H', &folder.footholds[1]),
+            (b'g', &folder.repositories[0]),
+            (b'G', &folder.repositories[1]),
+            (b'f', &folder.folders),
+            (b'k', &folder.skipped),
+        ];
         let plain = is_plain(path.as_os_str())
             && groups.iter().all(|(_, names)| names.iter().all(|name| is_plain(name)));
         if !plain {

@@ -102,13 +102,17 @@ pub struct PathFact {
 pub struct HostFacts {
     pub kernel: KernelFacts,
     pub paths: Paths,
-    pub secrets: Secrets,
+    pub project: Project,
 }
 
-/// Files of the project that look secret, as a bounded search found them.
+/// What the project holds that needs care, as a bounded search found it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Secrets {
-    pub found: Vec<Secret>,
+pub struct Project {
+    /// Files that look secret.
+    pub secrets: Vec<PathBuf>,
+    pub footholds: Vec<Found>,
+    /// What makes a folder a repository: a `.git` in it, or the folder itself where it is a bare one.
+    pub repositories: Vec<Found>,
     /// Folders that were left out, for the reader.
     pub not_searched: Vec<String>,
     /// More folders hold such files than can be hidden.
@@ -119,8 +123,9 @@ pub struct Secrets {
 
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Secret {
+pub struct Found {
     pub path: PathBuf,
+    pub directory: bool,
 }
 
 /// What lies where, for the paths that were asked about.

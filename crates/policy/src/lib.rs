@@ -9,6 +9,7 @@ pub mod env;
 pub mod event;
 pub mod explain;
 pub mod facts;
+pub mod footholds;
 pub mod guard;
 pub mod outcome;
 pub mod plan;

@@ -6,7 +6,7 @@ mod places;
 
 pub use places::{PINNED, PROJECT_FILE};
 
-use crate::facts::{HostFacts, Kind, PathFact, Paths, Secrets};
+use crate::facts::{HostFacts, Kind, PathFact, Paths, Project};
 use crate::plan::{Cage, Refusal};
 use crate::request::Request;
 use crate::settings::Policy;
@@ -333,15 +333,15 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     }
     toolchains(&mut builder, request);
     caches(&mut builder, request, cage, facts, policy.trust.value);
-    let project = project(&mut builder, policy, request, &homes, cage, &facts.secrets)?;
+    let project = project(&mut builder, policy, request, &homes, cage, &facts.project)?;
     grants(&mut builder, policy, request, &homes)?;
 
     links_with_something_below(&mut builder.entries);
     // Parents before what lies in them: a parent is the beginning of its child's path.
     builder.entries.sort_by(|a, b| a.target.as_os_str().cmp(b.target.as_os_str()));
     hide(&mut builder, policy, request, facts);
-    if !facts.secrets.not_searched.is_empty() && project.is_some() {
-        let places = &facts.secrets.not_searched;
+    if !facts.project.not_searched.is_empty() && project.is_some() {
+        let places = &facts.project.not_searched;
         let more = if places.len() > 8 { format!(" and {} more", places.len() - 8) } else { String::new() };
         let shown = places[..places.len().min(8)].join(", ");
         builder.notes.push(format!("not searched for secret files: {shown}{more}"));
@@ -502,7 +502,7 @@ fn project(
     request: &Request<'_>,
     homes: &[PathBuf],
     cage: Cage,
-    secrets: &Secrets,
+    found: &Project,
 ) -> Result<Option<PathBuf>, Refusal> {
     let project = &request.project;
     if homes.iter().any(|home| home.starts_with(project)) {
@@ -518,14 +518,14 @@ fn project(
         ));
         return Ok(None);
     }
-    if secrets.too_many {
+    if found.too_many {
         return Err(Refusal::policy(
             SECRET_FILE,
             "the project has more folders with files that look secret than can be hidden".into(),
             "look at what made them; `keyward run` in a folder below searches only that",
         ));
     }
-    if secrets.twin_not_found {
+    if found.twin_not_found {
         return Err(Refusal::policy(
             SECRET_FILE,
             "a secret file of your HOME has a second name (a hard link), and the project is too large to search for it".into(),
@@ -696,9 +696,9 @@ fn hide(builder: &mut Builder<'_>, policy: &Policy, request: &Request<'_>, facts
     }
     let shown_all_the_same: Vec<PathBuf> =
         policy.files.show.iter().map(|path| request.project.join(expand(&path.value, home))).collect();
-    for secret in &facts.secrets.found {
-        if !shown_all_the_same.iter().any(|shown| at_or_below(&secret.path, shown)) && is_seen(&secret.path) {
-            masks.push(mask(secret.path.clone(), false, SECRET_FILE, &Origin::Builtin));
+    for secret in &facts.project.secrets {
+        if !shown_all_the_same.iter().any(|shown| at_or_below(secret, shown)) && is_seen(secret) {
+            masks.push(mask(secret.clone(), false, SECRET_FILE, &Origin::Builtin));
         }
     }
     builder.entries.extend(without_repeats(masks));

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use keyward_policy::explain::explain;
-use keyward_policy::facts::{Fact, HostFacts, KernelFacts, Kind, PathFact, Paths, Secret, Secrets};
+use keyward_policy::facts::{Fact, HostFacts, KernelFacts, Kind, PathFact, Paths, Project};
 use keyward_policy::plan::{Cage, Identity, Plan, Refusal, RefusalKind, plan};
 use keyward_policy::promise::{Held, Promise};
 use keyward_policy::request::{Caller, Request};
@@ -23,7 +23,7 @@ struct Case {
     environment: Vec<&'static [u8]>,
     account_home: Option<PathBuf>,
     argv: Vec<std::ffi::OsString>,
-    secrets: Secrets,
+    found: Project,
 }
 
 fn fact(path: &str, kind: Kind) -> PathFact {
@@ -52,7 +52,7 @@ impl Case {
             project: "/home/ada/work".into(),
             account_home: None,
             argv: vec!["make".into(), "test".into()],
-            secrets: Secrets::default(),
+            found: Project::default(),
             environment: vec![
                 b"PATH=/usr/local/bin:/usr/bin:/bin",
                 b"HOME=/home/ada",
@@ -129,7 +129,7 @@ impl Case {
         plan(
             &self.policy,
             &request,
-            &HostFacts { kernel: self.kernel.clone(), paths, secrets: self.secrets.clone() },
+            &HostFacts { kernel: self.kernel.clone(), paths, project: self.found.clone() },
         )
     }
 
@@ -452,7 +452,7 @@ fn secret_files_of_the_project_are_hidden_unless_shown_by_name() {
     for path in
         ["/home/ada/work/.env", "/home/ada/work/tests/keys/server.key", "/home/ada/work/tests/client.key"]
     {
-        case.secrets.found.push(Secret { path: path.into() });
+        case.found.secrets.push(path.into());
     }
     case.policy.files.show = vec![flag("tests/keys".into(), "--show")];
     let plan = case.plan();
@@ -469,7 +469,7 @@ fn a_place_is_masked_once_and_nothing_below_a_hidden_folder() {
     case.folder("/home/ada/work/keys").file("/home/ada/work/.env");
     case.policy.files.hide = vec![flag(".env".into(), "--hide"), flag("keys".into(), "--hide")];
     for path in ["/home/ada/work/.env", "/home/ada/work/keys/a.key", "/home/ada/work/keys-b.key"] {
-        case.secrets.found.push(Secret { path: path.into() });
+        case.found.secrets.push(path.into());
     }
     let plan = case.plan();
     let masks = plan.view.entries.iter().filter(|entry| matches!(entry.shown, Shown::Hidden { .. }));
@@ -485,14 +485,14 @@ fn a_place_is_masked_once_and_nothing_below_a_hidden_folder() {
 #[test]
 fn what_was_not_searched_for_secrets_is_told() {
     let mut case = Case::new();
-    case.secrets.not_searched = vec!["node_modules".into(), "web/dist".into()];
+    case.found.not_searched = vec!["node_modules".into(), "web/dist".into()];
     assert_eq!(case.plan().view.notes, ["not searched for secret files: node_modules, web/dist"]);
 }
 
 #[test]
 fn a_twin_that_cannot_be_searched_for_is_a_refusal() {
     let mut case = Case::new();
-    case.secrets.twin_not_found = true;
+    case.found.twin_not_found = true;
     let refusal = case.refusal();
     assert_eq!(refusal.kind, RefusalKind::Policy);
     insta::assert_snapshot!(format!("{}\n{}", refusal.fact, refusal.remedy));
@@ -501,7 +501,7 @@ fn a_twin_that_cannot_be_searched_for_is_a_refusal() {
 #[test]
 fn more_secret_files_than_can_be_hidden_are_a_refusal() {
     let mut case = Case::new();
-    case.secrets.too_many = true;
+    case.found.too_many = true;
     let refusal = case.refusal();
     assert_eq!(refusal.kind, RefusalKind::Policy);
     assert!(refusal.fact.contains("than can be hidden"), "{}", refusal.fact);
@@ -569,7 +569,7 @@ fn a_command_without_a_name_is_refused() {
         let request =
             Request { argv, cwd: project.clone(), project, environment: &[], caller: caller.clone() };
         let facts =
-            HostFacts { kernel: case.kernel.clone(), paths: Paths::default(), secrets: Secrets::default() };
+            HostFacts { kernel: case.kernel.clone(), paths: Paths::default(), project: Project::default() };
         assert_eq!(plan(&case.policy, &request, &facts).unwrap_err().kind, RefusalKind::Usage);
     }
 }
