@@ -8,13 +8,13 @@ use keyward_launch::cgroup::{self, Reached};
 use keyward_launch::fault::Fault;
 use keyward_launch::search::{self, Search};
 use keyward_launch::supervise::{CutShort, Finished};
-use keyward_launch::{look, prepare, probe};
+use keyward_launch::{git, look, prepare, probe};
 use keyward_ledger::{Ledger, Unrecorded};
 use keyward_policy::env::{Dropped, Value, Var};
 use keyward_policy::event::{self, Event, Spawn, What};
 use keyward_policy::facts::{HostFacts, KernelFacts, Project};
 use keyward_policy::guard::secret_name;
-use keyward_policy::outcome::{Conclusion, Outcome, code};
+use keyward_policy::outcome::{Conclusion, Outcome, Repository, RepositoryNews, code};
 use keyward_policy::plan::{LimitKind, Plan, Refusal, Step, plan};
 use keyward_policy::request::Request;
 use keyward_policy::settings::Policy;
@@ -177,13 +177,15 @@ fn search_project(policy: &Policy, here: &Here) -> Project {
         secret_name(name).is_some()
             || patterns.iter().any(|pattern| view::fits(name.as_bytes(), pattern.as_bytes()))
     };
-    search::search(&Search {
+    let mut project = search::search(&Search {
         project: &here.project,
         home: &here.caller.home,
         indexes: &here.state.join("search"),
         patterns: &patterns,
         is_secret: &is_secret,
-    })
+    });
+    project.repositories = git::look::look(&here.project, &project.marks);
+    project
 }
 
 /// Steps that fail where a host refuses namespaces, mounts or mappings.
@@ -279,8 +281,41 @@ fn tell_end(args: &RunArgs, plan: &Plan, finished: &Finished, exit: i32) -> i32 
         (None, End::Exited(_)) => Conclusion::Exited,
         (None, End::Signalled(signal)) => Conclusion::Signalled { signal },
     };
-    tell_json(args, &Outcome::of_run(plan, exit, result));
+    if !args.json {
+        finished.repositories.iter().for_each(tell_repository);
+    }
+    tell_json(args, &Outcome::of_run(plan, exit, result, &finished.repositories));
     exit
+}
+
+/// What of a repository a person has to know: what did not reach it.
+fn tell_repository(repository: &Repository) {
+    let names = |news: &[RepositoryNews]| {
+        let one = |news: &RepositoryNews| match news.why.as_str() {
+            "" => format!("{}/{}", repository.path, news.path),
+            why => format!("{}/{} ({why})", repository.path, news.path),
+        };
+        let more = if news.len() > 6 { format!(" and {} more", news.len() - 6) } else { String::new() };
+        news.iter().take(6).map(one).collect::<Vec<_>>().join(", ") + &more
+    };
+    if !repository.kept_back.is_empty() {
+        say::trouble(
+            &format!("kept out of your repository: {}", names(&repository.kept_back)),
+            "git could run it outside the cage; make the change yourself if it is what you want",
+        );
+    }
+    if !repository.conflicts.is_empty() {
+        say::trouble(
+            &format!("changed by you and by the command: {}", names(&repository.conflicts)),
+            "yours is as you left it; `git status` shows where you are",
+        );
+    }
+    if !repository.troubles.is_empty() {
+        say::trouble(
+            &format!("could not be written to your repository: {}", names(&repository.troubles)),
+            "commits are there all the same; make room or mend the permissions, and run the command again",
+        );
+    }
 }
 
 const LIMIT_REMEDY: &str = "raise the limit if the command needs more";

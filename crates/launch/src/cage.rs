@@ -4,7 +4,7 @@
 //! the command is not started.
 
 use crate::init;
-use crate::prepare::{Act, MASK_FILE, MASK_FOLDER, Prepared, SHELL, TerminalSetup, Tree};
+use crate::prepare::{Act, Layer, MASK_FILE, MASK_FOLDER, Prepared, SHELL, Shared, TerminalSetup, Tree};
 use crate::wire::{self, Order, Report};
 use keyward_policy::plan::{Identity, Step};
 use keyward_sys::landlock::{self, Below, Domain};
@@ -78,7 +78,7 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty)
         true => Some(network::begin().map_err(at(Step::Loopback))?),
         false => None,
     };
-    build_view(prepared, &trees)?;
+    build_view(prepared, &trees, control)?;
     drop(trees);
     // Listing and following what is forbidden to the child is init's own right, so it stays outside the domain it prepares.
     let rules = prepared.landlock_rules.iter().map(|(path, below)| (path.as_path(), *below));
@@ -156,7 +156,7 @@ pub(crate) fn write_file(path: &CStr, content: &[u8]) -> Result<(), Errno> {
     rustix::io::write(&file, content).map(drop)
 }
 
-fn build_view(prepared: &Prepared, trees: &[OwnedFd]) -> Result<(), Failure> {
+fn build_view(prepared: &Prepared, trees: &[OwnedFd], control: &OwnedFd) -> Result<(), Failure> {
     mount::make_all_private().map_err(at(Step::Root))?;
     // The building site hides /proc; where the host's own is shown, it is taken out first.
     let shared_proc = match prepared.acts.iter().any(binds_proc) {
@@ -169,7 +169,7 @@ fn build_view(prepared: &Prepared, trees: &[OwnedFd]) -> Result<(), Failure> {
     rustix::process::umask(Mode::empty());
     for (index, act) in prepared.acts.iter().enumerate() {
         let index = u16::try_from(index).unwrap_or(u16::MAX);
-        perform(act, trees, shared_proc.as_ref()).map_err(|errno| (Step::View, index, errno))?;
+        perform(act, trees, shared_proc.as_ref(), control).map_err(|errno| (Step::View, index, errno))?;
     }
     if prepared.acts.iter().any(|act| matches!(act, Act::Mask { .. })) {
         // What lies under the masks needs no name.
@@ -184,7 +184,12 @@ fn binds_proc(act: &Act) -> bool {
     matches!(act, Act::Bind { tree: Tree::Path(path), .. } if path.as_c_str() == BUILDING_SITE)
 }
 
-fn perform(act: &Act, trees: &[OwnedFd], shared_proc: Option<&OwnedFd>) -> Result<(), Errno> {
+fn perform(
+    act: &Act,
+    trees: &[OwnedFd],
+    shared_proc: Option<&OwnedFd>,
+    control: &OwnedFd,
+) -> Result<(), Errno> {
     match act {
         // In a kept cache it may be there from an earlier run.
         Act::Directory { at, mode } => {
@@ -224,11 +229,49 @@ fn perform(act: &Act, trees: &[OwnedFd], shared_proc: Option<&OwnedFd>) -> Resul
             }
             Ok(())
         }
+        Act::Repository { at, expect, layer, shared } => {
+            overlay_repository(at, *expect, layer, shared, control)
+        }
         Act::Mask { at, directory } => {
             mount::bind(if *directory { MASK_FOLDER } else { MASK_FILE }, at)?;
             mount::restrict(at, Attributes { read_only: true, no_dev: true, no_exec: true })
         }
     }
+}
+
+/// Puts an overlay over a repository's own folder and hands its private layer to the launcher.
+fn overlay_repository(
+    at: &CStr,
+    expect: Option<(u64, u64)>,
+    layer: &Layer,
+    shared: &[Shared],
+    control: &OwnedFd,
+) -> Result<(), Errno> {
+    if let Some(expect) = expect {
+        is_what_was_looked_at(at, expect)?;
+    }
+    mount::overlay(&layer.merged, &layer.options)?;
+    for folder in shared {
+        // Taken out of the overlay before the host's folder covers it.
+        let info = match &folder.info {
+            Some(info) => {
+                there_already(rustix::fs::mkdir(info.as_c_str(), Mode::from_raw_mode(0o755)))?;
+                Some((mount::open_tree(info)?, info))
+            }
+            None => None,
+        };
+        mount::bind(&folder.from, &folder.at)?;
+        if let Some((tree, info)) = info {
+            there_already(rustix::fs::mkdir(info.as_c_str(), Mode::from_raw_mode(0o755)))?;
+            mount::attach(&tree, info)?;
+        }
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let upper = rustix::fs::open(layer.upper.as_c_str(), flags, Mode::empty())?;
+    let merged = rustix::fs::open(layer.merged.as_c_str(), flags, Mode::empty())?;
+    mount::move_to(&layer.merged, at)?;
+    wire::report(control, Report::Repository, &[upper.as_fd(), merged.as_fd()]);
+    Ok(())
 }
 
 fn there_already(made: Result<(), Errno>) -> Result<(), Errno> {

@@ -7,6 +7,7 @@
 mod cage;
 pub mod cgroup;
 pub mod fault;
+pub mod git;
 mod guardian;
 mod init;
 pub mod look;
@@ -18,7 +19,10 @@ pub mod supervise;
 mod wire;
 
 use fault::Fault;
+use git::publish::Publisher;
+use keyward_policy::facts::GitFolder;
 use keyward_policy::plan::{Identity, LimitKind, Plan, Step};
+use keyward_policy::view::Shown;
 use keyward_sys::fork::{self, Forked, Process};
 use keyward_sys::signal::{self, Inbox};
 use keyward_sys::{Errno, mount, terminal};
@@ -68,6 +72,7 @@ pub fn run(plan: &Plan, mut prepared: Prepared) -> Result<Finished, Fault> {
     {
         return Err(give_up(&cage, &caller_mask, fault));
     }
+    let mut publisher = publisher(plan);
     let describe = |step: Step, index: u16| object(plan, &prepared, step, index);
     let finished = supervise::watch(Watch {
         cage: &cage,
@@ -80,11 +85,25 @@ pub fn run(plan: &Plan, mut prepared: Prepared) -> Result<Finished, Fault> {
         foreground,
         asked_to_stop: false,
         guarded: prepared.scratch.is_some(),
+        publisher: &mut publisher,
         describe: &describe,
     });
+    let repositories = publisher.finish();
     signal::set_mask(&caller_mask);
     let reached = cgroup.as_ref().and_then(cgroup::Own::reached);
-    finished.map(|finished| Finished { reached, ..finished })
+    finished.map(|finished| Finished { reached, repositories, ..finished })
+}
+
+/// The repositories of a view, in its order.
+fn publisher(plan: &Plan) -> Publisher {
+    let folders = plan.view.entries.iter().filter_map(|entry| match &entry.shown {
+        Shown::Repository { source, shared } => {
+            let (device, inode) = source.expect?;
+            Some(GitFolder { path: source.path.clone(), device, inode, shared: shared.clone() })
+        }
+        _ => None,
+    });
+    Publisher::new(folders.collect(), plan.view.project.as_deref().unwrap_or(&plan.view.cwd))
 }
 
 /// Ends a cage that could not be set up.
@@ -198,6 +217,7 @@ fn object(plan: &Plan, prepared: &Prepared, step: Step, index: u16) -> String {
                     | Act::FreshProc { at }
                     | Act::Terminals { at }
                     | Act::Overlay { at, .. }
+                    | Act::Repository { at, .. }
                     | Act::Mask { at, .. },
                 ) => at.to_string_lossy(),
                 None => "the view".into(),

@@ -61,10 +61,32 @@ pub enum Act {
         options: CString,
         layers: Option<[(usize, CString); 2]>,
     },
+    /// An overlay over a repository's own folder, in which some folders are the host's. What is written elsewhere stays in `layer`.
+    Repository {
+        at: CString,
+        expect: Option<(u64, u64)>,
+        layer: Layer,
+        shared: Vec<Shared>,
+    },
     Mask {
         at: CString,
         directory: bool,
     },
+}
+
+/// The places of an overlay that is gone with the cage.
+pub struct Layer {
+    pub upper: CString,
+    pub merged: CString,
+    pub options: CString,
+}
+
+/// A folder of a repository that is the host's.
+pub struct Shared {
+    pub from: CString,
+    pub at: CString,
+    /// For objects: their `info`, in which a file could lead to other objects, is a part of the overlay.
+    pub info: Option<CString>,
 }
 
 /// A tree that the launcher opens itself, because init may not find the way to it.
@@ -402,6 +424,7 @@ impl<'a> Acts<'a> {
                 self.folder(target, 0o755)?;
                 self.acts.push(Act::Terminals { at: below_root(target)? });
             }
+            Shown::Repository { source, shared } => self.repository(target, source, shared)?,
             Shown::Cache { store, below } => self.cache(target, store, below, locks)?,
             Shown::Hidden { directory } => {
                 if !self.masks_made {
@@ -428,6 +451,44 @@ impl<'a> Acts<'a> {
                 self.acts.push(Act::Own { from: below_root(folder)?, at: below_root(folder)? });
             }
         }
+        Ok(())
+    }
+
+    /// Built beside and then put in its place, so that the folders of the host can be found by their paths meanwhile.
+    fn repository(&mut self, target: &Path, source: &Source, shared: &[PathBuf]) -> Result<(), Fault> {
+        if self.is_shown(target) {
+            self.pin_above(target)?;
+        } else {
+            self.bind(target, source, false)?;
+        }
+        let at = below_root(target)?;
+        let layer = format!(".layer-{}", self.acts.len());
+        let inside = |name: &str| c_string(Step::View, OsStr::new(&format!("{layer}/{name}")));
+        self.acts.push(Act::Directory { at: c_string(Step::View, OsStr::new(&layer))?, mode: 0o700 });
+        let (upper, work, merged) = (inside("upper")?, inside("work")?, inside("merged")?);
+        for folder in [&upper, &work, &merged] {
+            self.acts.push(Act::Directory { at: folder.clone(), mode: 0o755 });
+        }
+        let options = [
+            b"userxattr,lowerdir=".as_slice(),
+            &escaped(at.as_bytes()),
+            b",upperdir=",
+            upper.as_bytes(),
+            b",workdir=",
+            work.as_bytes(),
+        ]
+        .concat();
+        let options = c_string(Step::View, OsStr::from_bytes(&options))?;
+        let join = |folder: &CString, name: &Path| {
+            c_string(Step::View, Path::new(OsStr::from_bytes(folder.as_bytes())).join(name).as_os_str())
+        };
+        let mut folders = Vec::with_capacity(shared.len());
+        for name in shared {
+            let info = name.ends_with("objects").then(|| join(&merged, &name.join("info"))).transpose()?;
+            folders.push(Shared { from: join(&at, name)?, at: join(&merged, name)?, info });
+        }
+        let layer = Layer { upper, merged, options };
+        self.acts.push(Act::Repository { at, expect: source.expect, layer, shared: folders });
         Ok(())
     }
 
@@ -498,6 +559,18 @@ impl<'a> Acts<'a> {
         });
         Ok(())
     }
+}
+
+/// A path as an option of an overlay: the signs that would end it are marked.
+fn escaped(path: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(path.len());
+    for &byte in path {
+        if b":,\\".contains(&byte) {
+            out.push(b'\\');
+        }
+        out.push(byte);
+    }
+    out
 }
 
 fn make_folder(path: &Path) -> Result<(), Fault> {

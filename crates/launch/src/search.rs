@@ -158,7 +158,7 @@ impl Folder {
     fn tell(&self, path: &Path, project: &mut Project) {
         project.secrets.extend(self.secrets.iter().map(|name| path.join(name)));
         for (names, found) in
-            [(&self.footholds, &mut project.footholds), (&self.repositories, &mut project.repositories)]
+            [(&self.footholds, &mut project.footholds), (&self.repositories, &mut project.marks)]
         {
             for (names, directory) in names.iter().zip([false, true]) {
                 found.extend(names.iter().map(|name| Found { path: path.join(name), directory }));

@@ -1,8 +1,10 @@
 //! The launcher while the command runs: passes signals on, relays the terminal, watches the clock. Holds no secret.
 
 use crate::fault::Fault;
+use crate::git::publish::Publisher;
 use crate::relay::{Counter, Relay};
 use crate::wire::{self, Order, Report};
+use keyward_policy::outcome::Repository;
 use keyward_policy::plan::Step;
 use keyward_sys::fork::{End, Process};
 use keyward_sys::signal::{self, Inbox, Set};
@@ -28,12 +30,14 @@ pub(crate) const PASSED_ON: &[i32] = &[
 ];
 
 /// How the command ended, and whether we ended it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
     pub end: End,
     pub cut_short: Option<CutShort>,
     /// A limit of the cage's cgroup that was reached, whether or not the command ended by it.
     pub reached: Option<crate::cgroup::Reached>,
+    /// Repositories of the project in which something changed.
+    pub repositories: Vec<Repository>,
 }
 
 /// Why the launcher ended the command.
@@ -57,9 +61,8 @@ impl Clock {
         Clock { next: wall.and_then(|wall| Instant::now().checked_add(wall)), rung: 0 }
     }
 
-    fn timeout(&self) -> Option<Timespec> {
-        let left = self.next?.saturating_duration_since(Instant::now());
-        Timespec::try_from(left).ok()
+    fn timeout(&self) -> Option<Duration> {
+        Some(self.next?.saturating_duration_since(Instant::now()))
     }
 
     /// What is due now, if anything.
@@ -126,6 +129,8 @@ pub(crate) struct Watch<'a> {
     pub(crate) asked_to_stop: bool,
     /// Whether a guardian has to end the cage: killed itself, it would leave everybody alive.
     pub(crate) guarded: bool,
+    /// Takes over what the command changes in repositories.
+    pub(crate) publisher: &'a mut Publisher,
     /// Says what a failed step was about.
     pub(crate) describe: &'a dyn Fn(Step, u16) -> String,
 }
@@ -145,7 +150,8 @@ pub(crate) fn watch(mut watch: Watch<'_>) -> Result<Finished, Fault> {
     }
     let mut channel_open = true;
     loop {
-        let timeout = clock.timeout();
+        let waits = [clock.timeout(), watch.publisher.due_in()];
+        let timeout = waits.into_iter().flatten().min().and_then(|wait| Timespec::try_from(wait).ok());
         let mut polled = Vec::with_capacity(8);
         polled.push(PollFd::new(&watch.cage.pidfd, PollFlags::IN));
         polled.push(PollFd::new(watch.inbox, PollFlags::IN));
@@ -153,6 +159,8 @@ pub(crate) fn watch(mut watch: Watch<'_>) -> Result<Finished, Fault> {
         let channel = if channel_open { watch.control.as_fd() } else { watch.cage.pidfd.as_fd() };
         polled.push(PollFd::from_borrowed_fd(channel, PollFlags::IN));
         relay.ask(&mut polled, watch.screen.as_ref());
+        let relayed = polled.len();
+        polled.extend(watch.publisher.inbox().map(|inbox| PollFd::from_borrowed_fd(inbox, PollFlags::IN)));
         match poll(&mut polled, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(Fault::new(Step::Session, "", errno)),
@@ -171,10 +179,12 @@ pub(crate) fn watch(mut watch: Watch<'_>) -> Result<Finished, Fault> {
                         relay.set_terminal(main);
                     }
                 }
+                Some((Report::Repository, descriptors)) => watch.publisher.receive(descriptors),
                 Some((Report::Started, _)) => {
                     // The command has its copy; there will be no second attempt.
                     keyward_sys::environ::wipe_own();
                     let_go_of_streams(&counted);
+                    watch.publisher.start();
                 }
                 Some((Report::Stopped { signal }, _)) => stopped(&mut watch, &mut relay, signal),
                 None => channel_open = false,
@@ -185,7 +195,8 @@ pub(crate) fn watch(mut watch: Watch<'_>) -> Result<Finished, Fault> {
                 pass_on(&mut watch, &relay, received.signal);
             }
         }
-        relay.work(&ready[3..], watch.screen.as_ref());
+        relay.work(&ready[3..relayed], watch.screen.as_ref());
+        watch.publisher.work(ready.get(relayed).is_some_and(|ready| !ready.is_empty()));
         if relay.exceeded() && cut_short.is_none() {
             cut_short = Some(CutShort::Output);
             end_cage(&watch);
@@ -214,7 +225,7 @@ pub(crate) fn watch(mut watch: Watch<'_>) -> Result<Finished, Fault> {
         cut_short = Some(CutShort::Output);
     }
     let end = killed_by.map_or(end, End::Signalled);
-    Ok(Finished { end, cut_short, reached: None })
+    Ok(Finished { end, cut_short, reached: None, repositories: Vec::new() })
 }
 
 /// The caller's pipes belong to the command from here on: when it closes them, their other ends must see it. Descriptor 2 is still

@@ -12,6 +12,8 @@ pub enum Report {
     Failed { step: Step, index: u16, errno: Errno },
     /// The cage's terminal travels along.
     Terminal,
+    /// The private layer over a repository travels along, and the folder as the command sees it; in the order of the view.
+    Repository,
     /// Everything is given up and the command is about to be executed; only that can still fail.
     Started,
     /// The command was stopped by this signal.
@@ -42,6 +44,7 @@ const TERMINAL: u8 = 2;
 const STOPPED: u8 = 3;
 const KILLED: u8 = 4;
 const STARTED: u8 = 5;
+const REPOSITORY: u8 = 6;
 const MAPPED: u8 = 17;
 const SIGNAL: u8 = 18;
 const FOREGROUND: u8 = 19;
@@ -83,6 +86,7 @@ impl Report {
                 pack(FAILED, number.unwrap_or(u8::MAX), index, errno.raw_os_error())
             }
             Report::Terminal => pack(TERMINAL, 0, 0, 0),
+            Report::Repository => pack(REPOSITORY, 0, 0, 0),
             Report::Started => pack(STARTED, 0, 0, 0),
             Report::Stopped { signal } => pack(STOPPED, 0, 0, signal),
             Report::Killed { signal } => pack(KILLED, 0, 0, signal),
@@ -99,6 +103,7 @@ impl Report {
                 errno: Errno::from_raw_os_error(value),
             },
             TERMINAL => Report::Terminal,
+            REPOSITORY => Report::Repository,
             STARTED => Report::Started,
             STOPPED => Report::Stopped { signal: value },
             KILLED => Report::Killed { signal: value },
@@ -159,9 +164,13 @@ mod tests {
             let report = Report::Failed { step, index: 513, errno: Errno::PERM };
             assert_eq!(Report::decode(&report.encode()), Some(report));
         }
-        for report in
-            [Report::Terminal, Report::Started, Report::Stopped { signal: 20 }, Report::Killed { signal: 9 }]
-        {
+        for report in [
+            Report::Terminal,
+            Report::Repository,
+            Report::Started,
+            Report::Stopped { signal: 20 },
+            Report::Killed { signal: 9 },
+        ] {
             assert_eq!(Report::decode(&report.encode()), Some(report));
         }
     }

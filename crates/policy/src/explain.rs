@@ -122,6 +122,7 @@ fn access(entry: &Entry) -> &'static str {
         Shown::Writable(_) => "write",
         Shown::Private { .. } => "private",
         Shown::Cache { .. } => "cache",
+        Shown::Repository { .. } => "repository",
         Shown::Link { .. } => "link",
         Shown::Device => "device",
         Shown::Terminals => "own",

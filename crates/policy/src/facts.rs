@@ -112,7 +112,9 @@ pub struct Project {
     pub secrets: Vec<PathBuf>,
     pub footholds: Vec<Found>,
     /// What makes a folder a repository: a `.git` in it, or the folder itself where it is a bare one.
-    pub repositories: Vec<Found>,
+    pub marks: Vec<Found>,
+    /// What those marks lead to.
+    pub repositories: Vec<Repository>,
     /// Folders that were left out, for the reader.
     pub not_searched: Vec<String>,
     /// More folders hold such files than can be hidden.
@@ -126,6 +128,37 @@ pub struct Project {
 pub struct Found {
     pub path: PathBuf,
     pub directory: bool,
+}
+
+/// A repository of the project.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repository {
+    /// The `.git` of a folder, or the folder itself where it is a bare one.
+    pub mark: PathBuf,
+    pub own: Own,
+    /// What git on the host runs or reads because the settings name it, as far as it stands in the project.
+    pub run_by_git: Vec<Found>,
+}
+
+/// Where a repository's own folder is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Own {
+    /// At the mark.
+    Here(GitFolder),
+    /// The mark is a file that leads elsewhere, and what is there leads back.
+    Linked(GitFolder),
+    /// The mark leads to something that is not this folder's: a file that says so, or a link.
+    Stray { why: &'static str },
+}
+
+/// A repository's own folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GitFolder {
+    pub path: PathBuf,
+    pub device: u64,
+    pub inode: u64,
+    /// Folders in it that the cage shares with the host, those of its submodules included; relative.
+    pub shared: Vec<PathBuf>,
 }
 
 /// What lies where, for the paths that were asked about.

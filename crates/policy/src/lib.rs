@@ -10,6 +10,7 @@ pub mod event;
 pub mod explain;
 pub mod facts;
 pub mod footholds;
+pub mod git;
 pub mod guard;
 pub mod outcome;
 pub mod plan;

@@ -3,7 +3,9 @@
 use crate::event::kept_back;
 use crate::plan::{Plan, Refusal, RefusalKind, VERSION};
 use crate::promise::Kept;
+use crate::text::visible;
 use serde::Serialize;
+use std::path::Path;
 
 /// Our own exit codes; everything else is the command's.
 pub mod code {
@@ -44,6 +46,52 @@ pub struct Outcome<'a> {
     pub held: &'a [Kept],
     /// Names of variables that were kept back because they look like credentials.
     pub kept_back: Vec<String>,
+    /// Repositories of the project in which something changed.
+    pub repositories: &'a [Repository],
+}
+
+/// What became of a repository of the project.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Repository {
+    /// Its own folder, relative to the project where it lies in it.
+    pub path: String,
+    /// Names that the host has now as the command made them.
+    pub taken_over: Vec<String>,
+    /// What stays in the cage, because git on the host would run it or be led by it.
+    pub kept_back: Vec<RepositoryNews>,
+    /// What both sides changed; the host's is as it was.
+    pub conflicts: Vec<RepositoryNews>,
+    /// What could not be written.
+    pub troubles: Vec<RepositoryNews>,
+    /// The command's versions of the conflicts, in their order.
+    #[serde(skip)]
+    pub conflict_contents: Vec<Vec<u8>>,
+}
+
+/// One name of a repository, and what is to be said of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RepositoryNews {
+    pub path: String,
+    pub why: String,
+}
+
+impl Repository {
+    pub fn new(path: &Path) -> Self {
+        Repository { path: visible(path.as_os_str()), ..Repository::default() }
+    }
+
+    pub fn says_something(&self) -> bool {
+        !(self.taken_over.is_empty()
+            && self.kept_back.is_empty()
+            && self.conflicts.is_empty()
+            && self.troubles.is_empty())
+    }
+}
+
+impl RepositoryNews {
+    pub fn new(path: &Path, why: &str) -> Self {
+        RepositoryNews { path: visible(path.as_os_str()), why: why.into() }
+    }
 }
 
 /// How it went.
@@ -75,8 +123,9 @@ pub enum Conclusion<'a> {
 }
 
 impl<'a> Outcome<'a> {
-    pub fn of_run(plan: &'a Plan, exit: i32, result: Conclusion<'a>) -> Self {
-        Outcome { v: VERSION, exit, result, held: &plan.promises, kept_back: kept_back(&plan.environment) }
+    pub fn of_run(plan: &'a Plan, exit: i32, result: Conclusion<'a>, repositories: &'a [Repository]) -> Self {
+        let kept_back = kept_back(&plan.environment);
+        Outcome { v: VERSION, exit, result, held: &plan.promises, kept_back, repositories }
     }
 
     pub fn of_refusal(refusal: &'a Refusal) -> Self {
@@ -90,6 +139,6 @@ impl<'a> Outcome<'a> {
     }
 
     pub fn without_run(exit: i32, result: Conclusion<'a>) -> Self {
-        Outcome { v: VERSION, exit, result, held: &[], kept_back: Vec::new() }
+        Outcome { v: VERSION, exit, result, held: &[], kept_back: Vec::new(), repositories: &[] }
     }
 }

@@ -515,7 +515,9 @@ impl Plan {
     /// Paths that the child may write to, for the second wall.
     pub fn writable(&self) -> impl Iterator<Item = &Path> {
         self.view.entries.iter().filter_map(|entry| match entry.shown {
-            Shown::Writable(_) | Shown::Private { .. } | Shown::Cache { .. } => Some(entry.target.as_path()),
+            Shown::Writable(_) | Shown::Private { .. } | Shown::Cache { .. } | Shown::Repository { .. } => {
+                Some(entry.target.as_path())
+            }
             _ => None,
         })
     }

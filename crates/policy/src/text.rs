@@ -30,6 +30,10 @@ pub(crate) fn optional_path<S: Serializer>(path: &Option<PathBuf>, serializer: S
     }
 }
 
+pub(crate) fn paths<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(paths.iter().map(|path| visible(path.as_os_str())))
+}
+
 /// Arguments, without those that look like credentials.
 pub(crate) fn strings<S: Serializer>(strings: &[OsString], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(crate::event::arguments(strings))

@@ -6,7 +6,7 @@ mod places;
 
 pub use places::{PINNED, PROJECT_FILE};
 
-use crate::facts::{HostFacts, Kind, PathFact, Paths, Project};
+use crate::facts::{GitFolder, HostFacts, Kind, Own, PathFact, Paths, Project};
 use crate::plan::{Cage, Refusal};
 use crate::request::Request;
 use crate::settings::Policy;
@@ -38,13 +38,17 @@ impl Entry {
         match &self.shown {
             Shown::ReadOnly(source) | Shown::Writable(source) => source.path == self.target,
             Shown::Cache { below, .. } => below.path == self.target,
+            Shown::Repository { source, .. } => source.path == self.target,
             _ => false,
         }
     }
 
     /// Whether files of the host can be seen through it.
     pub const fn shows_host(&self) -> bool {
-        matches!(self.shown, Shown::ReadOnly(_) | Shown::Writable(_) | Shown::Cache { .. })
+        matches!(
+            self.shown,
+            Shown::ReadOnly(_) | Shown::Writable(_) | Shown::Cache { .. } | Shown::Repository { .. }
+        )
     }
 }
 
@@ -73,6 +77,13 @@ pub enum Shown {
     Terminals,
     /// Keyward's own cache, writable, kept; the user's shines through from below.
     Cache { store: Source, below: Source },
+    /// A repository's own folder: the command changes a private layer over it, of which a fixed list of names is taken over. The
+    /// folders named are shared with the host as they are.
+    Repository {
+        source: Source,
+        #[serde(serialize_with = "crate::text::paths")]
+        shared: Vec<PathBuf>,
+    },
     /// Nothing can be read or listed here. These come last in a view.
     Hidden { directory: bool },
 }
@@ -104,6 +115,21 @@ impl Source {
             directory: fact.kind == Kind::Directory,
             make: false,
         }
+    }
+
+    fn git(folder: &GitFolder) -> Self {
+        Source {
+            path: folder.path.clone(),
+            expect: Some((folder.device, folder.inode)),
+            callers_own: true,
+            directory: true,
+            make: false,
+        }
+    }
+
+    /// Something of the project that was found by a search, and not looked at closer.
+    fn found(path: PathBuf, directory: bool) -> Self {
+        Source { path, expect: None, callers_own: true, directory, make: false }
     }
 
     fn kept(path: PathBuf) -> Self {
@@ -334,6 +360,9 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     toolchains(&mut builder, request);
     caches(&mut builder, request, cage, facts, policy.trust.value);
     let project = project(&mut builder, policy, request, &homes, cage, &facts.project)?;
+    if project.is_some() && is_project_writable(policy, cage) {
+        repositories(&mut builder, policy, facts);
+    }
     grants(&mut builder, policy, request, &homes)?;
 
     links_with_something_below(&mut builder.entries);
@@ -545,12 +574,12 @@ fn project(
             "go to the folder that the command works on; `--read` grants a single file by its path",
         ));
     }
-    let writable = cage != Cage::Landlock || policy.project.value == ProjectGuard::Unprotected;
+    let writable = is_project_writable(policy, cage);
     if writable {
         own_places_stay_closed(request, &fact.real, "project", &policy.project.origin)?;
     }
     builder.grant(project, &fact, writable, "project", &policy.project.origin);
-    for name in PINNED {
+    for name in PINNED.iter().filter(|name| **name != ".git") {
         let path = project.join(name);
         if let (true, Some(mark)) =
             (writable, builder.paths.existing(&path).filter(|mark| mark.link.is_none()))
@@ -568,6 +597,52 @@ fn project(
         builder.put(narrowing, Shown::ReadOnly(source), "project policy", &policy.project.origin);
     }
     Ok(Some(fact.real))
+}
+
+fn is_project_writable(policy: &Policy, cage: Cage) -> bool {
+    cage != Cage::Landlock || policy.project.value == ProjectGuard::Unprotected
+}
+
+/// Git runs programs for what stands in a repository's own folder and for what its settings name: none of that is the command's to change.
+fn repositories(builder: &mut Builder<'_>, policy: &Policy, facts: &HostFacts) {
+    let origin = &policy.project.origin;
+    for repository in &facts.project.repositories {
+        let mark = &repository.mark;
+        match &repository.own {
+            Own::Here(folder) => own_folder(builder, folder, facts, origin),
+            Own::Linked(folder) => {
+                builder.put(mark, Shown::ReadOnly(Source::found(mark.clone(), false)), "git", origin);
+                let within = covering(&builder.entries, &folder.path);
+                if !within.is_some_and(|entry| matches!(entry.shown, Shown::Repository { .. })) {
+                    own_folder(builder, folder, facts, origin);
+                }
+            }
+            Own::Stray { why } => {
+                builder.notes.push(format!("{} is not used as a repository: {why}", mark.display()));
+                if builder.paths.existing(mark).is_none_or(|fact| fact.link.is_none()) {
+                    builder.put(mark, Shown::ReadOnly(Source::found(mark.clone(), false)), "git", origin);
+                }
+            }
+        }
+        for named in &repository.run_by_git {
+            let source = Source::found(named.path.clone(), named.directory);
+            builder.put(&named.path, Shown::ReadOnly(source), "run by git", origin);
+        }
+    }
+}
+
+fn own_folder(builder: &mut Builder<'_>, folder: &GitFolder, facts: &HostFacts, origin: &Origin) {
+    let source = Source::git(folder);
+    let shown = if facts.kernel.overlay.holds() {
+        Shown::Repository { source, shared: folder.shared.clone() }
+    } else {
+        builder.notes.push(format!(
+            "{} is read-only: without an overlay it cannot be written safely",
+            folder.path.display()
+        ));
+        Shown::ReadOnly(source)
+    };
+    builder.put(&folder.path, shown, "git", origin);
 }
 
 /// A link in a project may have been put there by a command that worked in it: it must not decide what the next one is granted.

@@ -39,6 +39,10 @@ pub fn why(plan: &Plan, act: Act, path: &Path) -> Decision {
         Some(Shown::Hidden { .. }) => (false, "it is hidden"),
         Some(Shown::ReadOnly(_)) => (act != Act::Write, "it is there, read-only"),
         Some(Shown::Writable(_)) => (true, "it is there, writable"),
+        Some(Shown::Repository { .. }) => (
+            true,
+            "it belongs to a repository: of what is written there, only what git runs nothing for reaches the host",
+        ),
         Some(Shown::Cache { .. }) => (true, "it is a cache of keyward's, writable"),
         Some(Shown::Private { .. }) if entry.is_some_and(|entry| entry.target == path) => {
             (true, "it is a folder of the cage's own, empty at the start and gone with the cage")

@@ -12,6 +12,7 @@ pub mod fork;
 pub mod landlock;
 pub mod mount;
 pub mod network;
+pub mod owner;
 pub mod read;
 pub mod seccomp;
 pub mod signal;

@@ -121,6 +121,11 @@ pub fn attach(tree: impl AsFd, target: &CStr) -> Result<(), Errno> {
     rustix::mount::move_mount(tree, c"", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
 
+/// Moves a mount to another place, with everything mounted below it.
+pub fn move_to(from: &CStr, to: &CStr) -> Result<(), Errno> {
+    rustix::mount::mount_move(from, to)
+}
+
 /// Makes the current directory the root and lets go of the old one.
 pub fn pivot_here() -> Result<(), Errno> {
     rustix::process::pivot_root(c".", c".")?;

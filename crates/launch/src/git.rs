@@ -1,0 +1,6 @@
+//! The project's repositories: looks at them before a run, and takes over what a command changed in its overlay of their own folders.
+
+mod import;
+pub mod look;
+mod place;
+pub mod publish;

@@ -1,0 +1,267 @@
+//! Git's index: whether checking it out would write where no file of the project belongs.
+//!
+//! Git does not verify the paths of an index that it reads from disk: an entry `.git/hooks/post-checkout` becomes that file, and runs.
+
+use std::collections::HashSet;
+
+/// Why an index stays in the cage.
+pub type Unsafe = &'static str;
+
+const SYMLINK: u32 = 0o120_000;
+const FOLDER: u32 = 0o040_000;
+const KIND: u32 = 0o170_000;
+
+/// Judges a whole file. `id_length` is the length of an object's name in this repository.
+pub fn check(bytes: &[u8], id_length: usize) -> Result<(), Unsafe> {
+    let mut at = Cursor { bytes: bytes.get(..bytes.len().saturating_sub(id_length)).unwrap_or(&[]), at: 0 };
+    if at.take(4)? != b"DIRC" {
+        return Err("it is no index");
+    }
+    let version = at.number()?;
+    if !(2..=4).contains(&version) {
+        return Err("its version is not known");
+    }
+    let count = at.number()?;
+    let mut name = Vec::new();
+    let mut links: HashSet<Vec<u8>> = HashSet::new();
+    let mut below: Vec<Vec<u8>> = Vec::new();
+    for _ in 0..count {
+        let mode = at.entry(version, id_length, &mut name)?;
+        let plain = match name.strip_suffix(b"/") {
+            Some(folder) if mode & KIND == FOLDER => folder,
+            _ => &name,
+        };
+        if !is_ordinary(plain) {
+            return Err("it names a path that is not the project's");
+        }
+        if mode & KIND == SYMLINK {
+            links.insert(name.clone());
+        }
+        if !links.is_empty() || name.contains(&b'/') {
+            // Remembered only by their folders, of which there are fewer.
+            let folder = name.iter().rposition(|&byte| byte == b'/').map(|end| name[..end].to_vec());
+            if let Some(folder) = folder.filter(|folder| below.last() != Some(folder)) {
+                below.push(folder);
+            }
+        }
+    }
+    let through_a_link = |folder: &Vec<u8>| {
+        links.contains(folder)
+            || folder.iter().enumerate().any(|(at, &byte)| byte == b'/' && links.contains(&folder[..at]))
+    };
+    if !links.is_empty() && below.iter().any(through_a_link) {
+        return Err("it names a path behind a link");
+    }
+    at.extensions()
+}
+
+/// Whether a path stays in the project and out of every repository's own folder.
+fn is_ordinary(path: &[u8]) -> bool {
+    !path.is_empty() && !path.contains(&0) && path.split(|&byte| byte == b'/').all(is_ordinary_name)
+}
+
+fn is_ordinary_name(name: &[u8]) -> bool {
+    // As file systems read it that ignore case, and trailing dots and blanks, and some characters nobody sees.
+    let seen: Vec<u8> = String::from_utf8_lossy(name)
+        .chars()
+        .filter(|char| !matches!(char, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}'))
+        .collect::<String>()
+        .to_ascii_lowercase()
+        .into_bytes();
+    let stem = seen.split(|&byte| byte == b':' || byte == b'\\').next().unwrap_or_default();
+    let stem = stem.trim_ascii_end();
+    let end = stem.iter().rposition(|&byte| byte != b'.' && byte != b' ').map_or(0, |last| last + 1);
+    !name.is_empty() && !matches!(name, b"." | b"..") && !matches!(&stem[..end], b".git" | b"git~1")
+}
+
+struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+const CUT_SHORT: Unsafe = "it is cut short";
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, length: usize) -> Result<&'a [u8], Unsafe> {
+        let end = self.at.checked_add(length).ok_or(CUT_SHORT)?;
+        let taken = self.bytes.get(self.at..end).ok_or(CUT_SHORT)?;
+        self.at = end;
+        Ok(taken)
+    }
+
+    fn number(&mut self) -> Result<u32, Unsafe> {
+        let bytes = self.take(4)?;
+        Ok(bytes.iter().fold(0, |number, &byte| number << 8 | u32::from(byte)))
+    }
+
+    fn short(&mut self) -> Result<u16, Unsafe> {
+        let bytes = self.take(2)?;
+        Ok(u16::from(bytes[0]) << 8 | u16::from(bytes[1]))
+    }
+
+    /// Up to the next zero byte, which is taken as well.
+    fn text(&mut self) -> Result<&'a [u8], Unsafe> {
+        let rest = self.bytes.get(self.at..).ok_or(CUT_SHORT)?;
+        let length = rest.iter().position(|&byte| byte == 0).ok_or(CUT_SHORT)?;
+        self.at += length + 1;
+        Ok(&rest[..length])
+    }
+
+    /// One entry: its mode; its name goes where the name before it stands.
+    fn entry(&mut self, version: u32, id_length: usize, name: &mut Vec<u8>) -> Result<u32, Unsafe> {
+        let start = self.at;
+        self.take(24)?;
+        let mode = self.number()?;
+        self.take(12 + id_length)?;
+        let flags = self.short()?;
+        const EXTENDED: u16 = 0x4000;
+        if flags & EXTENDED != 0 {
+            if version < 3 {
+                return Err("its flags are not known");
+            }
+            self.take(2)?;
+        }
+        if version == 4 {
+            let dropped = self.varint()?;
+            let kept = name.len().checked_sub(dropped).ok_or(CUT_SHORT)?;
+            name.truncate(kept);
+            name.extend_from_slice(self.text()?);
+            return Ok(mode);
+        }
+        const LONG: usize = 0xfff;
+        let length = usize::from(flags) & LONG;
+        name.clear();
+        if length == LONG {
+            name.extend_from_slice(self.text()?);
+            self.at -= 1;
+        } else {
+            name.extend_from_slice(self.take(length)?);
+        }
+        // One to eight zero bytes, to a multiple of eight.
+        let used = self.at - start;
+        self.take((used + 8) / 8 * 8 - used)?;
+        Ok(mode)
+    }
+
+    fn varint(&mut self) -> Result<usize, Unsafe> {
+        let mut byte = self.take(1)?[0];
+        let mut value = usize::from(byte & 127);
+        while byte & 128 != 0 {
+            byte = self.take(1)?[0];
+            value = value
+                .checked_add(1)
+                .and_then(|value| value.checked_mul(128))
+                .and_then(|value| value.checked_add(usize::from(byte & 127)))
+                .ok_or(CUT_SHORT)?;
+        }
+        Ok(value)
+    }
+
+    /// Extensions with a small first letter change what the entries mean; of them we know the one for sparse folders.
+    fn extensions(&mut self) -> Result<(), Unsafe> {
+        while self.at < self.bytes.len() {
+            let name = self.take(4)?;
+            if !name[0].is_ascii_uppercase() && name != b"sdir" {
+                return Err("it is split, or has parts that are not known");
+            }
+            let length = self.number()?;
+            self.take(usize::try_from(length).map_err(|_| CUT_SHORT)?)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn index(version: u32, entries: &[(&str, u32)]) -> Vec<u8> {
+        let mut out = b"DIRC".to_vec();
+        out.extend(version.to_be_bytes());
+        out.extend(u32::try_from(entries.len()).expect("few").to_be_bytes());
+        let mut before = "";
+        for (name, mode) in entries {
+            let start = out.len();
+            out.extend([0; 24]);
+            out.extend(mode.to_be_bytes());
+            out.extend([0; 12 + 20]);
+            out.extend(u16::try_from(name.len().min(0xfff)).expect("short").to_be_bytes());
+            if version == 4 {
+                let same = before.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
+                out.push(u8::try_from(before.len() - same).expect("short"));
+                out.extend(&name.as_bytes()[same..]);
+                out.push(0);
+            } else {
+                out.extend(name.as_bytes());
+                let used = out.len() - start;
+                out.resize(start + (used + 8) / 8 * 8, 0);
+            }
+            before = name;
+        }
+        out.extend(b"TREE");
+        out.extend(3_u32.to_be_bytes());
+        out.extend(b"abc");
+        out.extend([0; 20]);
+        out
+    }
+
+    #[test]
+    fn ordinary_paths_pass_in_every_version() {
+        let long = "a/".repeat(3_000) + "b";
+        let entries = [
+            ("a", 0o100_644),
+            ("dir/.gitignore", 0o100_755),
+            ("dir/link", SYMLINK),
+            (long.as_str(), 0o100_644),
+        ];
+        for version in [2, 3, 4] {
+            let entries = if version == 4 { &entries[..3] } else { &entries };
+            assert_eq!(check(&index(version, entries), 20), Ok(()), "{version}");
+        }
+        assert_eq!(check(&index(2, &[("sparse/", FOLDER)]), 20), Ok(()));
+    }
+
+    #[test]
+    fn a_path_into_a_repository_or_out_of_the_project_does_not() {
+        for name in [
+            ".git/hooks/post-checkout",
+            ".GIT/config",
+            "sub/.git/config",
+            "git~1/config",
+            ".git./config",
+            ".git /config",
+            ".git::$INDEX_ALLOCATION/config",
+            ".g\u{200c}it/config",
+            "../x",
+            "/etc/passwd",
+            "a//b",
+            "a/./b",
+            "a/",
+            "",
+            "a\0b",
+        ] {
+            for version in [2, 3] {
+                assert!(check(&index(version, &[(name, 0o100_644)]), 20).is_err(), "{name:?}");
+            }
+        }
+        assert!(check(&index(4, &[("a", 0o100_644), (".git/config", 0o100_644)]), 20).is_err());
+    }
+
+    #[test]
+    fn a_path_behind_a_link_of_the_same_index_does_not() {
+        let entries = [("a", SYMLINK), ("a-b", 0o100_644), ("a/hooks/x", 0o100_644)];
+        assert!(check(&index(2, &entries), 20).is_err());
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let good = index(2, &[("a", 0o100_644)]);
+        for cut in 0..good.len() - 11 {
+            assert!(check(&good[..cut], 20).is_err(), "{cut}");
+        }
+        let mut split = good.clone();
+        let at = split.len() - 20 - 11;
+        split[at..at + 4].copy_from_slice(b"link");
+        assert!(check(&split, 20).is_err());
+    }
+}
