@@ -370,6 +370,9 @@ impl<'a> Acts<'a> {
         if source.make {
             make_folder(&source.path)?;
         }
+        if read_only && self.is_shown(target) {
+            self.pin_above(target)?;
+        }
         if source.directory {
             self.folder(target, 0o755)?;
         } else if !self.is_shown(target) {
@@ -439,10 +442,11 @@ impl<'a> Acts<'a> {
         Ok(())
     }
 
-    /// A mask falls away with its folder: whoever may write there could move the folder and put another in its place for the next run. A
+    /// What protects a name falls away with its folder: whoever may write there could move the folder and put another in its place for the next run. A
     /// mount cannot be moved.
     fn pin_above(&mut self, hidden: &Path) -> Result<(), Fault> {
-        let above = keyward_policy::view::covering(self.shown, hidden);
+        let folder = hidden.parent().unwrap_or(hidden);
+        let above = keyward_policy::view::covering(self.shown, folder);
         let Some(Entry { target, shown: Shown::Writable(_), .. }) = above else { return Ok(()) };
         let folders: Vec<&Path> = hidden.ancestors().skip(1).take_while(|folder| folder != target).collect();
         for folder in folders.into_iter().rev() {

@@ -7,25 +7,28 @@ use super::import;
 use super::place::{self, Stamp, Thing};
 use keyward_policy::facts::GitFolder;
 use keyward_policy::git::names::worktree_fate;
-use keyward_policy::git::{Check, Fate, config, fate, join};
+use keyward_policy::git::{Check, Fate, config, fate, index, join};
 use keyward_policy::outcome::Repository as Told;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, inotify};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
+use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Changes are taken over when this time has passed since the first of them.
+/// Changes are taken over at once, but not more often than this.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How often, and how long, we wait at the end for somebody who holds a lock.
 const TRIES: usize = 40;
 const WAIT: Duration = Duration::from_millis(50);
 /// What the host changes while the cage runs is shown to it for these names: an overlay does not notice.
 const GIVEN: &[&str] = &["HEAD", "packed-refs", "index", "config"];
+/// An index up to this size is kept for the comparison of both sides.
+const MOST_INDEX: usize = 8 << 20;
 /// Folders in folders, such as names of branches with slashes.
 const MOST_DEPTH: usize = 24;
 
@@ -36,6 +39,7 @@ pub struct Publisher {
     received: usize,
     inbox: Option<OwnedFd>,
     due: Option<Instant>,
+    worked: Option<Instant>,
 }
 
 impl Publisher {
@@ -45,7 +49,7 @@ impl Publisher {
         let began = i128::try_from(began).unwrap_or(i128::MAX);
         let repositories =
             folders.into_iter().map(|folder| Repository::new(folder, project, began)).collect();
-        Publisher { repositories, received: 0, inbox: None, due: None }
+        Publisher { repositories, received: 0, inbox: None, due: None, worked: None }
     }
 
     /// Init has built the next overlay.
@@ -92,12 +96,22 @@ impl Publisher {
     /// Something has changed, or the pause is over.
     pub(crate) fn work(&mut self, told: bool) {
         if told && let Some(inbox) = &self.inbox {
-            let mut space = [0; 4096];
-            while rustix::io::read(inbox, &mut space).is_ok_and(|length| length > 0) {}
-            self.due.get_or_insert_with(|| Instant::now() + PAUSE);
+            let mut space = [MaybeUninit::uninit(); 4096];
+            let mut events = inotify::Reader::new(inbox, &mut space);
+            // What counts is put in its place under the name of a lock first.
+            let mut counts = false;
+            while let Ok(event) = events.next() {
+                counts |= event.file_name().is_none_or(|name| !name.to_bytes().ends_with(b".lock"));
+            }
+            if counts {
+                let now = Instant::now();
+                let next = self.worked.map_or(now, |worked| now.max(worked + PAUSE));
+                self.due.get_or_insert(next);
+            }
         }
         if self.due.is_some_and(|due| due <= Instant::now()) {
             self.due = None;
+            self.worked = Some(Instant::now());
             for repository in &mut self.repositories {
                 if repository.exchange(false) {
                     self.due = Some(Instant::now() + PAUSE);
@@ -142,6 +156,8 @@ pub(super) struct Repository {
     cage: HashMap<PathBuf, Stamp>,
     /// Settings as the command found them, for each repository below.
     settings: HashMap<PathBuf, Vec<u8>>,
+    /// The index as the command found it, unless it is very large.
+    index: Vec<u8>,
     /// The length of an object's name.
     pub(super) id_length: usize,
     told: Told,
@@ -173,6 +189,7 @@ impl Repository {
             host: HashMap::new(),
             cage: HashMap::new(),
             settings: HashMap::new(),
+            index: Vec::new(),
             id_length: 20,
             seen: HashSet::new(),
             busy: false,
@@ -206,6 +223,8 @@ impl Repository {
         let format = format.as_ref().and_then(|config| config.last("extensions", "objectformat"));
         self.id_length = if format == Some(b"sha256") { 32 } else { 20 };
         self.settings.insert(PathBuf::new(), text);
+        let index = place::read(&sides.host, Path::new("index"), MOST_INDEX).map(|(index, _)| index);
+        self.index = index.unwrap_or_default();
         self.sides.as_ref()
     }
 
@@ -214,6 +233,7 @@ impl Repository {
         let Some(sides) = self.sides.take() else { return false };
         (self.busy, self.last) = (false, last);
         self.give(&sides);
+        self.take_back(&sides);
         self.part(&sides, Path::new(""), Path::new(""), Shape::Whole, 0);
         self.sides = Some(sides);
         self.busy
@@ -253,6 +273,18 @@ impl Repository {
         }
     }
 
+    /// What was taken over from a folder that the command made, and is gone again: the layer does not tell that it was there.
+    fn take_back(&mut self, sides: &Sides) {
+        let gone = |path: &&PathBuf| {
+            place::thing(&sides.upper, path).is_none() && place::thing(&sides.merged, path).is_none()
+        };
+        let gone: Vec<PathBuf> = self.cage.keys().filter(gone).cloned().collect();
+        for path in gone {
+            self.cage.remove(&path);
+            self.removal(sides, &path);
+        }
+    }
+
     /// Looks through a folder of the private layer. `own` is the part's own root: the repository, a submodule's, a working tree's.
     fn part(&mut self, sides: &Sides, path: &Path, own: &Path, shape: Shape, depth: usize) {
         let Ok(folder) = place::folder(&sides.upper, path) else { return };
@@ -270,9 +302,14 @@ impl Repository {
             };
             match (fate, thing) {
                 (Fate::Ignored, _) => {}
+                (Fate::Passing(check), Thing::File(stamp)) => {
+                    let now = place::thing(&sides.host, &path);
+                    self.host.insert(path.clone(), file_stamp(now));
+                    self.file(sides, &path, check, stamp);
+                }
                 (Fate::Published(check), Thing::File(stamp)) => self.file(sides, &path, check, stamp),
                 (Fate::Lasting(check), Thing::File(stamp)) => self.file(sides, &path, check, stamp),
-                (Fate::Published(_), Thing::Removed) => self.removal(sides, &path),
+                (Fate::Published(_) | Fate::Passing(_), Thing::Removed) => self.removal(sides, &path),
                 (Fate::Settings, Thing::File(stamp)) => self.settings(sides, &path, own, stamp),
                 (Fate::Ref, Thing::File(stamp)) => self.file(sides, &path, Check::Head, stamp),
                 (Fate::Fixed, Thing::File(stamp)) => self.fixed(sides, &path, stamp),
@@ -336,10 +373,7 @@ impl Repository {
         match place::read(&sides.upper, path, check.most()) {
             Ok((content, stamp)) => match check.judge(&content, self.id_length) {
                 Ok(()) => self.put(sides, path, &content, Some(stamp)),
-                Err(why) => {
-                    self.keep_back(path, why);
-                    self.cage.insert(path.into(), stamp);
-                }
+                Err(why) => self.keep_back(path, why),
             },
             Err(Errno::FBIG) => self.keep_back(path, "it is too large"),
             // It changes right now: the next look finds it.
@@ -382,6 +416,8 @@ impl Repository {
                 let same = place::read(&sides.host, path, content.len()).is_ok_and(|(now, _)| now == content);
                 if same {
                     self.host.remove(path);
+                } else if path == Path::new("index") && self.settle_index(sides, content) {
+                    // One side had only looked at the files again.
                 } else if path == Path::new("packed-refs") {
                     self.join_packed_refs(sides, path, content);
                 } else {
@@ -393,6 +429,23 @@ impl Repository {
         if let Some(from) = from {
             self.cage.insert(path.into(), from);
         }
+    }
+
+    /// Where one of two changed indexes stages the same as at the start, the other one counts. Whether it was so.
+    fn settle_index(&mut self, sides: &Sides, cage: &[u8]) -> bool {
+        let path = Path::new("index");
+        let Ok((host, stamp)) = place::read(&sides.host, path, Check::Index.most()) else { return false };
+        if index::same(cage, &self.index, self.id_length) {
+            // The next look gives the command the host's.
+            self.busy = !self.ended;
+            return true;
+        }
+        if index::same(&host, &self.index, self.id_length) {
+            self.host.insert(path.into(), Some(stamp));
+            self.put(sides, path, cage, None);
+            return true;
+        }
+        false
     }
 
     /// Both sides packed refs: none of them is lost. What only the command had is added to what the host has.
@@ -437,10 +490,12 @@ impl Repository {
         };
         let host = place::read(&sides.host, path, most).map(|(host, _)| host).unwrap_or_default();
         let base = self.settings.entry(own.into()).or_insert_with(|| host.clone()).clone();
+        let mut all_taken = true;
         match config::merge(&host, &base, &cage) {
             Ok(merged) => {
-                for name in merged.kept_back {
-                    self.keep_back(path, &name);
+                all_taken = merged.kept_back.is_empty();
+                for name in &merged.kept_back {
+                    self.keep_back(path, name);
                 }
                 if let Some(text) = merged.text {
                     // What was read is what is replaced, whoever changed it before.
@@ -452,9 +507,11 @@ impl Repository {
                     }
                 }
             }
-            Err(config::Unreadable) => self.keep_back(path, "git could not read it"),
+            Err(config::Unreadable) => return self.keep_back(path, "git could not read it"),
         }
-        self.cage.insert(path.into(), stamp);
+        if all_taken {
+            self.cage.insert(path.into(), stamp);
+        }
     }
 
     /// A log grows at its end: what the command added comes behind what the host has added.
@@ -468,9 +525,7 @@ impl Repository {
             return;
         };
         if Check::Text.judge(&cage, self.id_length).is_err() {
-            self.keep_back(path, "it is no log");
-            self.cage.insert(path.into(), stamp);
-            return;
+            return self.keep_back(path, "it is no log");
         }
         if place::thing(&sides.host, path) == Some(Thing::Folder) {
             // Logs of branches below this name, which the command no longer has.
@@ -563,7 +618,8 @@ impl Repository {
                 Some(Thing::Folder) if on_host => {
                     self.part(sides, &tree, &tree, Shape::Worktree, depth + 1);
                 }
-                Some(Thing::Folder) => self.import_worktree(sides, &tree, own),
+                Some(Thing::Folder) if self.ended => self.import_worktree(sides, &tree, own),
+                Some(Thing::Folder) => {}
                 Some(Thing::Removed) if on_host => self.remove_worktree(sides, &tree, own),
                 Some(Thing::Removed) => {}
                 _ => self.keep_back(&tree, ""),
@@ -608,8 +664,11 @@ impl Repository {
         self.say(0, path, "");
     }
 
+    /// What counts is how things stand at the end.
     fn keep_back(&mut self, path: &Path, why: &str) {
-        self.say(1, path, why);
+        if self.ended {
+            self.say(1, path, why);
+        }
     }
 
     fn conflict(&mut self, path: &Path, content: &[u8], why: &str) {

@@ -375,7 +375,13 @@ pub fn merge(host: &[u8], base: &[u8], cage: &[u8]) -> Result<Merged, Unreadable
         }
         let is_new = |section: &str| {
             let middle = name.subsection.as_deref();
-            !base.has_section(section, middle) && !host.has_section(section, middle)
+            // What the host has of it may have been taken over earlier in the same run.
+            let ours = |entry: &Entry| {
+                entry.name.section != section
+                    || entry.name.subsection.as_deref() != middle
+                    || after.get(&entry.name).is_some_and(|values| values.contains(&entry.value.as_deref()))
+            };
+            !base.has_section(section, middle) && host.entries.iter().all(ours)
         };
         if !may_be_taken_over(name, values, &is_new) {
             merged.kept_back.push(name.to_string());
@@ -668,6 +674,19 @@ mod tests {
         let merged = merge(&host, &host, b"[core]\n\tbare = false\n\tfilemode = true\n").expect("readable");
         assert_eq!(merged.kept_back, ["remote.origin.url"]);
         assert_eq!(merged.text.as_deref(), Some(HOST));
+    }
+
+    #[test]
+    fn a_new_remote_can_come_in_two_steps_and_only_from_the_command() {
+        let url = [HOST, b"[remote \"new\"]\n\turl = https://example.test/new\n"].concat();
+        let both = [&url, b"\tfetch = +refs/heads/*:refs/remotes/new/*\n".as_slice()].concat();
+        assert_eq!(merge(&url, HOST, &both).expect("readable").text, Some(both.clone()));
+        let other = [HOST, b"[remote \"new\"]\n\turl = https://example.test/of-the-host\n"].concat();
+        let merged = merge(&other, HOST, &both).expect("readable");
+        assert_eq!(
+            (merged.text, merged.kept_back),
+            (None, vec!["remote.new.fetch".into(), "remote.new.url".into()])
+        );
     }
 
     #[test]

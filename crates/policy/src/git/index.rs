@@ -55,6 +55,32 @@ pub fn check(bytes: &[u8], id_length: usize) -> Result<(), Unsafe> {
     at.extensions()
 }
 
+/// Whether two indexes stage the same: git also writes one anew when it has only looked at the files again.
+pub fn same(one: &[u8], other: &[u8], id_length: usize) -> bool {
+    match (staged(one, id_length), staged(other, id_length)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    }
+}
+
+/// Mode, object with its flags, name.
+type Staged<'a> = (u32, &'a [u8], Vec<u8>);
+
+fn staged(bytes: &[u8], id_length: usize) -> Result<Vec<Staged<'_>>, Unsafe> {
+    let mut at = Cursor { bytes: bytes.get(..bytes.len().saturating_sub(id_length)).unwrap_or(&[]), at: 0 };
+    at.take(4)?;
+    let (version, count) = (at.number()?, at.number()?);
+    let mut name = Vec::new();
+    let mut all = Vec::new();
+    for _ in 0..count {
+        let start = at.at;
+        let mode = at.entry(version, id_length, &mut name)?;
+        let object = bytes.get(start + 40..start + 42 + id_length).ok_or(CUT_SHORT)?;
+        all.push((mode, object, name.clone()));
+    }
+    Ok(all)
+}
+
 /// Whether a path stays in the project and out of every repository's own folder.
 fn is_ordinary(path: &[u8]) -> bool {
     !path.is_empty() && !path.contains(&0) && path.split(|&byte| byte == b'/').all(is_ordinary_name)
@@ -251,6 +277,19 @@ mod tests {
     fn a_path_behind_a_link_of_the_same_index_does_not() {
         let entries = [("a", SYMLINK), ("a-b", 0o100_644), ("a/hooks/x", 0o100_644)];
         assert!(check(&index(2, &entries), 20).is_err());
+    }
+
+    #[test]
+    fn an_index_that_was_only_refreshed_is_the_same() {
+        let one = index(2, &[("a", 0o100_644), ("b", 0o100_644)]);
+        let mut refreshed = one.clone();
+        refreshed[12..20].copy_from_slice(&[9; 8]);
+        assert!(same(&one, &refreshed, 20));
+        let mut staged = one.clone();
+        staged[12 + 40] = 7;
+        assert!(!same(&one, &staged, 20));
+        assert!(!same(&one, &index(2, &[("a", 0o100_644)]), 20));
+        assert!(!same(&one, &one[..40], 20));
     }
 
     #[test]

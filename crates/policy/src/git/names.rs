@@ -12,6 +12,8 @@ pub enum Fate {
     Published(Check),
     /// The same, but its removal stays in the cage: without it this would be no repository.
     Lasting(Check),
+    /// The same, and of no weight: whoever writes it last has the say, as without us.
+    Passing(Check),
     /// Only safe additions of it.
     Settings,
     /// What was added to the end of it.
@@ -40,14 +42,16 @@ pub const SHARED: &[&str] = &["objects", "refs", "reftable", "lfs"];
 /// The names in the folder itself.
 const NAMES: &[(&str, Fate)] = {
     use Check::{Data, Head, Ids, Index, PackedRefs, Quoted, Text, Word};
-    use Fate::{Folder, Ignored, KeptBack, Lasting, Published, Repositories, Settings, Whole, Worktrees};
+    use Fate::{
+        Folder, Ignored, KeptBack, Lasting, Passing, Published, Repositories, Settings, Whole, Worktrees,
+    };
     &[
         ("HEAD", Lasting(Head)),
         ("index", Published(Index)),
         ("packed-refs", Lasting(PackedRefs)),
         ("config", Settings),
-        ("ORIG_HEAD", Published(Ids)),
-        ("FETCH_HEAD", Published(Ids)),
+        ("ORIG_HEAD", Passing(Ids)),
+        ("FETCH_HEAD", Passing(Ids)),
         ("MERGE_HEAD", Published(Ids)),
         ("MERGE_AUTOSTASH", Published(Ids)),
         ("AUTO_MERGE", Published(Ids)),
@@ -59,9 +63,9 @@ const NAMES: &[(&str, Fate)] = {
         ("MERGE_RR", Published(Data)),
         ("MERGE_MSG", Published(Text)),
         ("SQUASH_MSG", Published(Text)),
-        ("COMMIT_EDITMSG", Published(Text)),
-        ("TAG_EDITMSG", Published(Text)),
-        ("NOTES_EDITMSG", Published(Text)),
+        ("COMMIT_EDITMSG", Passing(Text)),
+        ("TAG_EDITMSG", Passing(Text)),
+        ("NOTES_EDITMSG", Passing(Text)),
         ("BISECT_START", Published(Word)),
         ("BISECT_TERMS", Published(Quoted)),
         ("BISECT_NAMES", Published(Quoted)),

@@ -1,0 +1,228 @@
+//! Roads from a repository to running code on the host: what a child plants, after which the host itself uses git.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use std::path::PathBuf;
+use support::{Stage, stderr, stdout};
+
+/// A repository with a submodule and something to stash, made by the user.
+const BEGIN: &str = "set -e; export GIT_CONFIG_GLOBAL=/dev/null; git init -q -b main .; git config user.name Ada; git config user.email ada@example.test; \
+    git config gc.auto 0; echo one > a; git add a; git commit -qm first; echo two >> a; git commit -qam second; \
+    git init -q -b main hub; git -C hub -c user.name=Ada -c user.email=a@example.test commit -q --allow-empty -m sub; \
+    git -c protocol.file.allow=always submodule --quiet add ./hub mod; git commit -qm third; git branch other";
+
+/// What a user does with git on an ordinary day. None of it may fail the test by itself.
+const THEN: &str = "export GIT_CONFIG_GLOBAL=/dev/null GIT_EDITOR=true GIT_PAGER=cat; git status; git log -2 --stat; git diff; git branch -a; \
+    (cd mod 2>/dev/null && git status && git log -1); git submodule status; git checkout -- . ; git restore .; echo host >> a; git stash; git stash pop; \
+    git commit -qam host; git checkout -q other; git checkout -q main; git rebase --continue; git rebase --abort; git cherry-pick --continue; \
+    git merge other; git fetch . other; git gc -q; git worktree list; git describe --all; git status";
+
+/// The payload of every attack.
+fn payload(stage: &Stage) -> PathBuf {
+    let script = stage.home().join("payload");
+    stage.file(&script, &format!("#!/bin/sh\n: > '{}'\n", pwned(stage).display()));
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    script
+}
+
+fn pwned(stage: &Stage) -> PathBuf {
+    stage.home().join("pwned")
+}
+
+fn host(stage: &Stage, script: &str) -> String {
+    let output = stage.command("bash").args(["-c", script]).output().unwrap();
+    stdout(&output) + &stderr(&output)
+}
+
+/// The attack works outside; after the same in the cage, the host's own git runs nothing.
+fn runs_only_after_the_control(begin: &str, attack: &str, then: &str) -> String {
+    let mut said = String::new();
+    for who in [support::Who::User, support::Who::Root] {
+        for caged in [false, true] {
+            let stage = Stage::new(who);
+            payload(&stage);
+            // A command that git gives to a shell must have no blank in it, so it is named as git finds it.
+            let attack = format!(
+                "P=./run-me; USERS_HOME='{}'; cat > run-me <<'E'\n#!/bin/sh\n: > '{}'\nE\nchmod +x run-me; {attack}",
+                stage.home().display(),
+                pwned(&stage).display()
+            );
+            host(&stage, &format!("{BEGIN}; {begin}"));
+            if caged {
+                let output = stage.keyward_run(&[], &["bash", "-c", &attack]).output().unwrap();
+                said = stderr(&output);
+                assert!(!pwned(&stage).exists(), "in the cage the payload cannot reach HOME");
+            } else {
+                host(&stage, &attack);
+                let _ = std::fs::remove_file(pwned(&stage));
+            }
+            let seen = host(&stage, then);
+            match caged {
+                false => assert!(pwned(&stage).exists(), "the control did not work: {attack}\n{seen}"),
+                true => assert!(!pwned(&stage).exists(), "{attack}\n{said}\n{seen}"),
+            }
+            if caged {
+                let state = host(&stage, "git rev-parse main; git fsck --full 2>&1");
+                assert!(!state.contains("fatal"), "{state}");
+            }
+        }
+    }
+    said
+}
+
+macro_rules! nothing_runs {
+    ($($name:ident: $attack:expr,)*) => { $(
+        #[test]
+        fn $name() {
+            runs_only_after_the_control("true", $attack, THEN);
+        }
+    )* };
+}
+
+nothing_runs! {
+    a_hook_planted_in_the_cage_does_not_run: "for h in post-checkout pre-commit post-commit post-index-change pre-rebase; do cp run-me .git/hooks/$h; done",
+    a_file_monitor_set_in_the_cage_does_not_run: "git config core.fsmonitor \"$P\"",
+    a_folder_of_hooks_set_in_the_cage_does_not_run: "mkdir h; cp run-me h/post-checkout; cp run-me h/pre-commit; git config core.hooksPath h",
+    an_alias_or_pager_set_in_the_cage_does_not_run: "printf '[core]\\n\\tpager = %s\\n\\tsshCommand = %s\\n[diff]\\n\\texternal = %s\\n' \"$P\" \"$P\" \"$P\" >> .git/config; echo changed >> a",
+    further_settings_included_in_the_cage_do_not_count: "printf '[core]\\n\\tfsmonitor = %s\\n' \"$P\" > extra; git config include.path ../extra",
+    settings_of_a_worktree_do_not_count: "git config extensions.worktreeConfig true; printf '[core]\\n\\tfsmonitor = %s\\n' \"$P\" > .git/config.worktree",
+    a_filter_with_attributes_does_not_run: "git config filter.x.clean \"$P\"; git config filter.x.smudge \"$P\"; echo '* filter=x' > .git/info/attributes; echo '* filter=x' > .gitattributes",
+    another_common_folder_does_not_count: "git init -q evil; git -C evil config core.fsmonitor \"$P\"; cp -r .git/objects .git/refs evil/.git/; echo ../evil/.git > .git/commondir",
+    a_bare_repository_in_the_place_of_the_head_does_not_count: "rm -f .git/HEAD; git init -q --bare b; cp -r .git/objects .git/refs b/; cp -r b/* .; printf '[core]\\n\\trepositoryformatversion = 0\\n\\tbare = false\\n\\tworktree = .\\n\\tfsmonitor = %s\\n[user]\\n\\tname=x\\n\\temail=x@y\\n' \"$P\" > config; echo 'ref: refs/heads/main' > HEAD",
+    settings_of_a_submodule_do_not_count: "git config -f .git/modules/mod/config core.fsmonitor ../run-me",
+    hooks_of_a_submodule_do_not_run: "cp run-me .git/modules/mod/hooks/post-index-change; printf '[core]\\n\\tfsmonitor = ../run-me\\n' >> .git/modules/mod/config",
+    a_submodule_cannot_be_led_elsewhere: "git init -q evil; git -C evil config core.fsmonitor ../run-me; echo \"gitdir: ../evil/.git\" > mod/.git || { rm -f mod/.git; echo 'gitdir: ../evil/.git' > mod/.git; } || { mv mod old; mkdir mod; echo 'gitdir: ../evil/.git' > mod/.git; }",
+    the_repository_cannot_be_moved_away: "mv .git old && cp -r old .git; git config core.fsmonitor \"$P\"",
+    the_repository_cannot_be_removed: "rm -rf .git; git init -q -b main .; git config core.fsmonitor \"$P\"; git config user.name x; git config user.email x@y; git add a; git commit -qm evil",
+}
+
+/// Git does not verify the paths of an index that it reads: a checkout would write the hook, and run it.
+#[test]
+fn an_index_that_names_a_hook_writes_none() {
+    let attack = r#"python3 - <<'E'
+import struct, hashlib, subprocess
+blob = subprocess.run(['git','hash-object','-w','run-me'],capture_output=True,text=True).stdout.strip()
+name = b'.git/hooks/post-checkout'
+entry = struct.pack('>10I',0,0,0,0,0,0,0o100755,0,0,0)+bytes.fromhex(blob)+struct.pack('>H',len(name))+name
+entry += b'\0'*(8-len(entry)%8)
+data = b'DIRC'+struct.pack('>II',2,1)+entry
+open('.git/index','wb').write(data+hashlib.sha1(data).digest())
+E"#;
+    let said = runs_only_after_the_control("true", attack, THEN);
+    assert!(said.contains(".git/index"), "{said}");
+}
+
+/// The host's git appends to a log through a link, and a branch's name becomes a part of the line.
+#[test]
+fn a_log_that_is_a_link_leads_no_line_into_a_file_of_the_users() {
+    let stage_then = "export GIT_CONFIG_GLOBAL=/dev/null; git checkout -q -b 'x;sh${IFS}run-me;' && git checkout -q main; sh \"$HOME/.profile\"";
+    let attack = "rm -f .git/logs/HEAD; ln -s \"$USERS_HOME/.profile\" .git/logs/HEAD; mkdir -p .git/logs/refs/heads; ln -sf \"$USERS_HOME/.profile\" .git/logs/refs/heads/main";
+    let said = runs_only_after_the_control("true", attack, stage_then);
+    assert!(said.contains(".git/logs/HEAD"), "{said}");
+}
+
+#[test]
+fn a_rebase_left_behind_runs_nothing_when_it_goes_on() {
+    let attack = "GIT_SEQUENCE_EDITOR='sed -i 1s/^pick/edit/' git rebase -q -i HEAD~1; printf 'exec %s\\n' \"$P\" >> .git/rebase-merge/git-rebase-todo";
+    let said = runs_only_after_the_control("true", attack, THEN);
+    assert!(said.contains("git-rebase-todo"), "{said}");
+}
+
+#[test]
+fn a_way_to_merge_left_behind_is_not_started() {
+    let attack = "mkdir -p 'git-merge-..'; cp run-me 'git-merge-../'; git checkout -q -b side HEAD~1; echo s > s; git add s; git commit -qm side; git checkout -q main; \
+        GIT_SEQUENCE_EDITOR='sed -i 1s/^pick/edit/' git rebase -q -i HEAD~1; echo pick $(git rev-parse side) x >> .git/rebase-merge/git-rebase-todo; \
+        echo ../run-me > .git/rebase-merge/strategy";
+    let then = "export GIT_CONFIG_GLOBAL=/dev/null GIT_EDITOR=true; git rebase --continue; git status";
+    runs_only_after_the_control("true", attack, then);
+}
+
+/// Settings of the user's own that lead into the project: what they lead to is not the command's to change.
+#[test]
+fn hooks_that_the_user_keeps_in_the_project_cannot_be_changed() {
+    let begin = "mkdir -p ci/hooks; printf '#!/bin/sh\\n' > ci/hooks/pre-commit; chmod +x ci/hooks/pre-commit; git config core.hooksPath ci/hooks";
+    let attack = "cat run-me > ci/hooks/pre-commit; cp run-me ci/hooks/post-checkout; mv ci old; mkdir -p ci/hooks; cp run-me ci/hooks/pre-commit";
+    runs_only_after_the_control(begin, attack, THEN);
+}
+
+#[test]
+fn settings_that_the_user_includes_from_the_project_cannot_be_changed() {
+    let begin =
+        "printf '[alias]\\n\\tx = status\\n' > shared.gitconfig; git config include.path ../shared.gitconfig";
+    let attack = "git config -f shared.gitconfig core.fsmonitor \"$P\"; printf '[core]\\n\\tfsmonitor = %s\\n' \"$P\" > shared.gitconfig";
+    runs_only_after_the_control(begin, attack, THEN);
+}
+
+#[test]
+fn settings_of_a_worktree_that_the_user_has_turned_on_do_not_count() {
+    let begin = "git config extensions.worktreeConfig true; touch .git/config.worktree";
+    let attack = "printf '[core]\\n\\tfsmonitor = %s\\n' \"$P\" > .git/config.worktree";
+    runs_only_after_the_control(begin, attack, THEN);
+}
+
+#[test]
+fn a_working_tree_cannot_be_led_to_another_repository() {
+    let begin = "git worktree add -q tree other";
+    let attack = "git init -q evil; git -C evil config core.fsmonitor ../run-me; echo \"gitdir: $PWD/evil/.git\" > tree/.git; \
+        echo \"$PWD/evil/.git\" > .git/worktrees/tree/commondir; git config -f .git/worktrees/tree/config.worktree core.fsmonitor ../run-me";
+    runs_only_after_the_control(
+        begin,
+        attack,
+        "export GIT_CONFIG_GLOBAL=/dev/null; cd tree; git status; git log -1",
+    );
+}
+
+/// What the host does meanwhile does not make a mask fall off: there is none.
+#[test]
+fn nothing_runs_after_the_host_itself_has_changed_settings_meanwhile() {
+    for atomic in [
+        "git config user.name New",
+        "cp .git/config new && mv new .git/config",
+        "cp .git/HEAD new && mv new .git/HEAD",
+    ] {
+        let stage = Stage::user();
+        let payload = payload(&stage);
+        host(&stage, BEGIN);
+        let attack = format!(
+            "cat .git/config .git/HEAD > /dev/null; touch ready; while [ ! -e go ]; do sleep 0.02; done; sleep 0.3; \
+             printf '[core]\\n\\tfsmonitor = ./run-me\\n' >> .git/config; printf '#!/bin/sh\\n. \"{0}\"\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit",
+            payload.display()
+        );
+        let run = stage.keyward_run(&[], &["bash", "-c", &attack]).spawn().unwrap();
+        while !stage.project().join("ready").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        host(&stage, atomic);
+        stage.project_file("go", "");
+        assert!(run.wait_with_output().unwrap().status.success());
+        let seen = host(&stage, THEN);
+        assert!(!pwned(&stage).exists(), "{atomic}: {seen}");
+    }
+}
+
+/// Objects from elsewhere would be copied into the project by the host's next repack.
+#[test]
+fn alternates_written_in_the_cage_lend_the_host_no_objects() {
+    let stage = Stage::user();
+    host(&stage, BEGIN);
+    let private = stage.home().join("private");
+    stage.make_folder(&private);
+    host(
+        &stage,
+        &format!("cd '{}'; git init -q .; echo s3cr3t > s; git hash-object -w s", private.display()),
+    );
+    let id = host(&stage, &format!("cd '{}'; git hash-object s", private.display()));
+    let attack = format!(
+        "mkdir -p .git/objects/info; echo '{}/.git/objects' > .git/objects/info/alternates",
+        private.display()
+    );
+    let look = format!("git cat-file -p {id}");
+    host(&stage, &attack);
+    assert!(host(&stage, &look).contains("s3cr3t"), "the control did not work");
+    std::fs::remove_file(stage.project().join(".git/objects/info/alternates")).unwrap();
+    let output = stage.keyward_run(&[], &["bash", "-c", &attack]).output().unwrap();
+    assert!(stderr(&output).contains("objects/info/alternates"), "{}", stderr(&output));
+    assert!(!host(&stage, &look).contains("s3cr3t"));
+}

@@ -1,0 +1,323 @@
+//! Git in the cage: every command leaves the repository as it would without us, by git's own account.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+use support::{Stage, stderr, stdout};
+
+/// The same time and people on both sides, so that the same work gives the same objects.
+const FIXED: &str = "export GIT_AUTHOR_DATE='2026-01-02T03:04:05Z' GIT_COMMITTER_DATE='2026-01-02T03:04:05Z' \
+    GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_EDITOR=true GIT_PAGER=cat LC_ALL=C; set -e; ";
+
+/// A repository with two branches that differ, made on the host.
+const BEGIN: &str = "git init -q -b main .; git config user.name Ada; git config user.email ada@example.test; \
+    git config advice.detachedHead false; git config gc.auto 0; \
+    printf 'one\\n' > a; mkdir sub; printf 'two\\n' > sub/b; git add .; git commit -qm first; \
+    git checkout -qb other; printf 'other\\n' > c; git add c; git commit -qm other; \
+    git checkout -q main; printf 'main\\n' > d; git add d; git commit -qm main; git remote add origin https://example.test/a.git";
+
+/// What git says about a repository, and what lies in its folder.
+const ACCOUNT: &str = "for r in . $(find . -path ./.git -prune -o -name .git -printf '%h ' -prune); do ( cd \"$r\"; echo \"## $r\"; \
+    cat \"$(git rev-parse --git-dir)/HEAD\"; git status --porcelain=v2 --branch; git log --all --format='%H %P %s %D'; \
+    git for-each-ref; git stash list --format='%gd %s %H'; git config --local --list | sort; git diff; git diff --cached; \
+    git reflog --all --format='%gD %H %gs'; git worktree list --porcelain; git submodule status; git ls-files -s; \
+    git fsck --full --strict --no-dangling 2>&1; git count-objects -v | grep -v -e size -e garbage ); done; \
+    ls -A .git; find . -path ./.git -prune -o -path '*/.git/*' -prune -o -type f -print | sort | xargs cat";
+
+fn host(stage: &Stage, folder: &Path, script: &str) -> String {
+    let output =
+        stage.command("bash").args(["-c", &format!("{FIXED}{script}")]).current_dir(folder).output().unwrap();
+    assert!(output.status.success(), "{script}\n{}\n{}", stdout(&output), stderr(&output));
+    stdout(&output)
+}
+
+/// Runs the script once plain and once in the cage, and compares git's own accounts of both.
+fn same_as_without(stage: &Stage, begin: &str, script: &str) -> String {
+    let place = stage.project();
+    host(stage, &place, begin);
+    let kept = place.with_file_name("kept");
+    let copy = |from: &Path, to: &Path| {
+        assert!(Command::new("cp").args(["-a", "--"]).args([from, to]).status().unwrap().success());
+    };
+    copy(&place, &kept);
+    // The same place both times: paths are a part of what git remembers.
+    host(stage, &place, script);
+    let plain = host(stage, &place, ACCOUNT);
+    std::fs::rename(&place, place.with_file_name("plain")).unwrap();
+    std::fs::rename(&kept, &place).unwrap();
+    let caged = stage.keyward_run(&[], &["bash", "-c", &format!("{FIXED}{script}")]).output().unwrap();
+    assert!(caged.status.success(), "{script}\n{}\n{}", stdout(&caged), stderr(&caged));
+    let with_us = host(stage, &place, ACCOUNT);
+    let (plain, with_us): (Vec<&str>, Vec<&str>) = (plain.lines().collect(), with_us.lines().collect());
+    let differ = plain.iter().zip(&with_us).find(|(plain, with_us)| plain != with_us);
+    assert_eq!(differ, None, "{script}\n{}", stderr(&caged));
+    assert_eq!(plain.len(), with_us.len(), "{script}");
+    of_ours(&stderr(&caged))
+}
+
+/// What Keyward had to say, without what the command said.
+fn of_ours(text: &str) -> String {
+    text.lines().filter(|line| line.starts_with("keyward:")).collect::<Vec<_>>().join("\n")
+}
+
+fn same(script: &str) {
+    for stage in [Stage::user(), Stage::root()] {
+        let said = same_as_without(&stage, BEGIN, script);
+        assert_eq!(said, "", "nothing is to be said of {script}");
+    }
+}
+
+macro_rules! same_as_without_us {
+    ($($name:ident: $script:expr,)*) => { $(
+        #[test]
+        fn $name() {
+            same($script);
+        }
+    )* };
+}
+
+same_as_without_us! {
+    add_stages: "echo x > new; git add new; echo y >> a; git add a; git rm -q d",
+    commit_commits: "echo x >> a; git commit -qam second; git mv a e; git commit -qm moved",
+    amend_replaces: "echo x >> a; git add a; git commit -q --amend --no-edit",
+    a_branch_is_made_and_left_checked_out: "git checkout -qb topic/one; echo x > t; git add t; git commit -qm topic",
+    a_branch_is_renamed_and_another_removed: "git branch -m other other/new; git branch side; git branch -D side; git branch other2 other/new; git branch -m other/new other",
+    a_branch_takes_the_place_of_a_folder_of_branches: "git branch x/y; git branch x/z; git branch -D x/y x/z; git branch x",
+    rebase_rebases: "git checkout -q other; git rebase -q main",
+    a_rebase_that_stops_can_go_on_outside: "echo clash > c; git add c; git commit -qm clash; git rebase other || true",
+    merge_merges: "git merge -q --no-edit other",
+    a_merge_that_stops_is_still_one_outside: "echo clash > c; git add c; git commit -qm clash; git merge other || true",
+    a_cherry_pick_that_stops_is_still_one_outside: "echo clash > c; git add c; git commit -qm clash; git cherry-pick other || true",
+    stash_keeps_its_stack: "for n in 1 2 3; do echo $n >> a; git stash -q; done; git stash drop -q 'stash@{1}'; git stash pop -q",
+    tags_are_made: "git tag v1; git tag -a v2 -m two; git tag -d v1; git tag v3",
+    gc_collects: "git checkout -q other; git branch -D main; git branch main; git gc -q --prune=now",
+    refs_are_packed: "git pack-refs --all; git branch -D other; git tag t",
+    a_commit_graph_is_written: "git commit-graph write --reachable; git gc -q; git multi-pack-index write",
+    reset_and_clean: "echo x >> a; git add a; git reset -q --hard HEAD~1; git checkout -q --detach",
+    the_reflog_is_expired: "git reflog expire --expire=now --all; git gc -q --prune=now",
+    a_remote_is_added: "git remote add fork git@example.test:me/a.git; git remote add third https://example.test/b.git",
+    a_worktree_is_added_and_removed: "git worktree add -q wt other; cd wt; echo x >> c; git commit -qam in-worktree; cd ..; git worktree add -q -b new gone; git worktree remove gone",
+    notes_and_bisect: "git notes add -m note; git bisect start -q; git bisect bad; git bisect good HEAD~1 || true",
+    an_index_of_version_four: "git update-index --index-version 4; echo x > n; git add n",
+    a_branch_follows_another: "git checkout -q -b tracking --track other; git branch -q --unset-upstream; git branch -q -u main",
+}
+
+#[test]
+fn push_remembers_the_upstream() {
+    let begin = format!(
+        "{BEGIN}; git init -q --bare hub.git; git config --unset-all remote.origin.url; git config remote.origin.url https://example.test/a.git"
+    );
+    let script = "git -c url.\"$PWD/hub.git\".insteadOf=https://example.test/a.git push -q -u origin main";
+    for stage in [Stage::user(), Stage::root()] {
+        assert_eq!(same_as_without(&stage, &begin, script), "");
+    }
+}
+
+#[test]
+fn a_repository_is_cloned_into_a_folder() {
+    let script = "git init -q --bare -b main lib.git; git push -q lib.git main; \
+        git -c url.\"$PWD/lib.git\".insteadOf=https://example.test/lib.git clone -q https://example.test/lib.git vendor/lib";
+    same(script);
+}
+
+const WITH_SUBMODULE: &str = "git init -q -b main hub; cd hub; git config user.name Ada; git config user.email ada@example.test; \
+    echo s > s; git add s; git commit -qm sub; cd ..; \
+    git -c protocol.file.allow=always -c url.\"$PWD/hub\".insteadOf=https://example.test/s.git submodule --quiet add https://example.test/s.git mod; \
+    git commit -qm 'with a submodule'";
+
+#[test]
+fn a_submodule_is_fetched_for_the_first_time() {
+    let begin = format!("{BEGIN}; {WITH_SUBMODULE}; git submodule deinit -q -f mod; rm -rf .git/modules");
+    let script = "git -c protocol.file.allow=always -c url.\"$PWD/hub\".insteadOf=https://example.test/s.git submodule --quiet update --init";
+    for stage in [Stage::user(), Stage::root()] {
+        assert_eq!(same_as_without(&stage, &begin, script), "");
+    }
+}
+
+#[test]
+fn a_submodule_is_worked_in() {
+    let script = "cd mod; git config user.name Ada 2>/dev/null || true; git checkout -q -b work; echo x > y; git add y; \
+        git -c user.name=Ada -c user.email=ada@example.test commit -qm inside; cd ..; git add mod; git commit -qm outside";
+    let begin = format!("{BEGIN}; {WITH_SUBMODULE}; git -C mod config user.name Ada");
+    for stage in [Stage::user(), Stage::root()] {
+        assert_eq!(same_as_without(&stage, &begin, script), "");
+    }
+}
+
+#[test]
+fn a_repository_with_long_names_of_objects_is_no_different() {
+    let begin = BEGIN.replace("git init -q", "git init -q --object-format=sha256");
+    for stage in [Stage::user(), Stage::root()] {
+        assert_eq!(
+            same_as_without(&stage, &begin, "echo x > n; git add n; git commit -qm more; git gc -q"),
+            ""
+        );
+    }
+}
+
+/// The project is a further working tree of a repository that lies elsewhere.
+#[test]
+fn work_inside_a_worktree_reaches_its_repository() {
+    for stage in [Stage::user(), Stage::root()] {
+        let (main, tree) = (stage.project().join("main repository"), stage.project().join("working tree"));
+        stage.make_folder(&main);
+        host(&stage, &main, BEGIN);
+        host(&stage, &main, "git worktree add -q '../working tree' other");
+        let script = format!(
+            "{FIXED}echo x >> c; git add c; git commit -qm 'in the worktree'; git status --short; git tag here"
+        );
+        let output = stage.keyward_run(&[], &["bash", "-c", &script]).current_dir(&tree).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(stderr(&output), "");
+        assert_eq!(
+            host(&stage, &tree, "git status --porcelain; git log -1 --format=%s"),
+            "in the worktree\n"
+        );
+        assert_eq!(
+            host(&stage, &main, "git log -1 --format=%s other; git tag; git fsck --full --strict 2>&1"),
+            "in the worktree\nhere\n"
+        );
+    }
+}
+
+/// A `.git` file that a command of an earlier run could have written does not have another repository shown.
+#[test]
+fn a_git_file_shows_no_repository_that_does_not_lead_back() {
+    let stage = Stage::user();
+    let other = stage.project().with_file_name("private");
+    stage.make_folder(&other);
+    host(&stage, &other, BEGIN);
+    let script = "git log --format=%s";
+    stage.project_file(".git", &format!("gitdir: {}/.git\n", other.display()));
+    let outside = stage.command("sh").args(["-c", script]).output().unwrap();
+    assert!(stdout(&outside).contains("first"), "the control did not work");
+    let inside = stage.keyward_run(&[], &["sh", "-c", script]).output().unwrap();
+    assert!(!stdout(&inside).contains("first"), "{}", stdout(&inside));
+    assert!(!inside.status.success());
+}
+
+/// Commands of another program that runs on the host while the cage does.
+struct Meanwhile {
+    stage: Stage,
+    child: std::process::Child,
+}
+
+impl Meanwhile {
+    /// Starts a script in the cage; it waits for the file `go` before it goes on after `wait_for_host`.
+    fn new(script: &str) -> Self {
+        let stage = Stage::user();
+        host(&stage, &stage.project(), BEGIN);
+        let script = format!(
+            "{FIXED}wait_for_host() {{ touch ready; while [ ! -e go ]; do sleep 0.02; done; sleep 0.4; }}; {script}"
+        );
+        let child = stage
+            .keyward_run(&[], &["bash", "-c", &script])
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        Meanwhile { stage, child }
+    }
+
+    fn host(&self, script: &str) -> String {
+        while !self.stage.project().join("ready").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        host(&self.stage, &self.stage.project(), script)
+    }
+
+    fn end(self) -> (Stage, String) {
+        self.stage.project_file("go", "");
+        let output = self.child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}\n{}", stdout(&output), stderr(&output));
+        (self.stage, stderr(&output) + &stdout(&output))
+    }
+}
+
+#[test]
+fn a_commit_of_the_hosts_meanwhile_is_the_parent_of_the_next_one_in_the_cage() {
+    let run = Meanwhile::new(
+        "git status -s > /dev/null; wait_for_host; echo c > e; git add e; git commit -qm cage",
+    );
+    run.host("echo h > h; git add h; git commit -qm host");
+    let (stage, said) = run.end();
+    assert_eq!(said, "");
+    let log = host(
+        &stage,
+        &stage.project(),
+        "rm -f go ready; git log -3 --format=%s; git show --stat --format= HEAD; git status --short; git fsck --strict",
+    );
+    assert!(log.starts_with("cage\nhost\nmain\n"), "{log}");
+    assert!(!log.contains(" h "), "the commit in the cage undid the host's: {log}");
+}
+
+#[test]
+fn a_gc_of_the_hosts_meanwhile_loses_no_ref_in_the_cage() {
+    let run = Meanwhile::new(
+        "git branch; git rev-parse main other; wait_for_host; git rev-parse main other; git log -1 --format=%s other; echo c > e; git add e; git commit -qm cage",
+    );
+    run.host("git gc -q --prune=now; git pack-refs --all --prune");
+    let (stage, said) = run.end();
+    assert!(said.ends_with("other\n"), "{said}");
+    let log = host(&stage, &stage.project(), "git log --format=%s; git fsck --strict");
+    assert!(log.starts_with("cage\nmain\nfirst\n"), "{log}");
+}
+
+#[test]
+fn refs_packed_in_the_cage_are_seen_by_the_host_while_it_runs() {
+    let run = Meanwhile::new("git pack-refs --all --prune; sleep 0.4; wait_for_host; true");
+    let seen = run.host("git rev-parse main other; git log -1 --format=%s");
+    assert!(seen.ends_with("main\n"), "{seen}");
+    run.end();
+}
+
+#[test]
+fn settings_of_the_hosts_meanwhile_stay_and_those_of_the_cage_are_added() {
+    let run = Meanwhile::new(
+        "git config --list > /dev/null; wait_for_host; git config branch.main.remote origin; git config --get user.email",
+    );
+    run.host("git config user.email new@example.test");
+    let (stage, said) = run.end();
+    assert_eq!(said, "new@example.test\n");
+    let settings =
+        host(&stage, &stage.project(), "git config --get user.email; git config --get branch.main.remote");
+    assert_eq!(settings, "new@example.test\norigin\n");
+}
+
+#[test]
+fn an_index_that_both_sides_changed_is_named_and_stays_the_hosts() {
+    let run = Meanwhile::new(
+        "touch ready; while [ ! -e go ]; do sleep 0.02; done; echo c > in-cage; git add in-cage",
+    );
+    // The lock keeps ours from being taken over before the host has changed its own.
+    run.host("touch .git/index.lock");
+    run.stage.project_file("go", "");
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    let script = "rm .git/index.lock; echo h > on-host; git add on-host";
+    let stage = {
+        host(&run.stage, &run.stage.project(), script);
+        let output = run.child.wait_with_output().unwrap();
+        let said = stderr(&output);
+        // Either the host was quick enough, and it is a conflict, or ours came first, and the host's came after it.
+        let staged = host(&run.stage, &run.stage.project(), "git diff --cached --name-only");
+        assert!(staged.contains("on-host"), "{staged}");
+        assert!(staged.contains("in-cage") || said.contains(".git/index"), "{staged} {said}");
+        run.stage
+    };
+    host(&stage, &stage.project(), "git fsck --strict");
+}
+
+#[test]
+fn a_project_with_awkward_signs_in_its_path_is_no_different() {
+    let stage = Stage::user();
+    let project = stage.project().join("a:b,c\\d \"e'");
+    stage.make_folder(&project);
+    host(&stage, &project, BEGIN);
+    let mut run: Command =
+        stage.keyward_run(&[], &["sh", "-c", &format!("{FIXED}echo x >> a; git commit -qam odd")]);
+    let output = run.current_dir(&project).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(host(&stage, &project, "git log -1 --format=%s; git status --short"), "odd\n");
+}
