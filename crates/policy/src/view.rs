@@ -579,14 +579,15 @@ fn project(
         own_places_stay_closed(request, &fact.real, "project", &policy.project.origin)?;
     }
     builder.grant(project, &fact, writable, "project", &policy.project.origin);
-    for name in PINNED.iter().filter(|name| **name != ".git") {
+    for name in PINNED {
         let path = project.join(name);
         if let (true, Some(mark)) =
             (writable, builder.paths.existing(&path).filter(|mark| mark.link.is_none()))
         {
-            // A mount of its own cannot be moved or replaced.
+            // A mount of its own cannot be moved or replaced. What git runs is not written unless it was looked at closer.
             let source = Source::callers(mark);
-            builder.put(path, Shown::Writable(source), "project mark", &policy.project.origin);
+            let shown = if *name == ".git" { Shown::ReadOnly(source) } else { Shown::Writable(source) };
+            builder.put(path, shown, "project mark", &policy.project.origin);
         }
     }
     let narrowing = project.join(PROJECT_FILE);

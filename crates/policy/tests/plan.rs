@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use keyward_policy::explain::explain;
-use keyward_policy::facts::{Fact, HostFacts, KernelFacts, Kind, PathFact, Paths, Project};
+use keyward_policy::facts::{
+    Fact, Found, GitFolder, HostFacts, KernelFacts, Kind, Own, PathFact, Paths, Project, Repository,
+};
 use keyward_policy::plan::{Cage, Identity, Plan, Refusal, RefusalKind, plan};
 use keyward_policy::promise::{Held, Promise};
 use keyward_policy::request::{Caller, Request};
@@ -421,10 +423,61 @@ fn the_home_of_the_account_is_no_project_whatever_the_variable_says() {
 #[test]
 fn the_projects_mark_is_pinned_and_its_policy_read_only() {
     let mut case = Case::new();
-    case.folder("/home/ada/work/.git").file("/home/ada/work/.keyward.toml");
+    case.folder("/home/ada/work/.hg").file("/home/ada/work/.keyward.toml");
     let plan = case.plan();
-    assert!(matches!(shown(&plan, "/home/ada/work/.git"), Some(Shown::Writable(_))));
+    assert!(matches!(shown(&plan, "/home/ada/work/.hg"), Some(Shown::Writable(_))));
     assert!(matches!(shown(&plan, "/home/ada/work/.keyward.toml"), Some(Shown::ReadOnly(_))));
+}
+
+fn git_folder(path: &str) -> GitFolder {
+    GitFolder { path: path.into(), device: 1, inode: 2, shared: vec!["objects".into(), "refs".into()] }
+}
+
+fn repository(mark: &str, own: Own) -> Repository {
+    Repository { mark: mark.into(), own, run_by_git: Vec::new() }
+}
+
+#[test]
+fn a_repositorys_own_folder_is_an_overlay_and_what_its_settings_name_is_read_only() {
+    let mut case = Case::new();
+    case.folder("/home/ada/work/.git");
+    let mut own = repository("/home/ada/work/.git", Own::Here(git_folder("/home/ada/work/.git")));
+    own.run_by_git.push(Found { path: "/home/ada/work/ci/hooks".into(), directory: true });
+    case.found.repositories.push(own);
+    let plan = case.plan();
+    let Some(Shown::Repository { shared, .. }) = shown(&plan, "/home/ada/work/.git") else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(shared.len(), 2);
+    assert!(matches!(shown(&plan, "/home/ada/work/ci/hooks"), Some(Shown::ReadOnly(_))));
+}
+
+#[test]
+fn a_repository_that_was_not_looked_at_or_cannot_be_an_overlay_is_read_only() {
+    let mut case = Case::new();
+    case.folder("/home/ada/work/.git");
+    assert!(matches!(shown(&case.plan(), "/home/ada/work/.git"), Some(Shown::ReadOnly(_))));
+    let own = repository("/home/ada/work/.git", Own::Here(git_folder("/home/ada/work/.git")));
+    case.found.repositories.push(own);
+    case.kernel.overlay = Fact::Refused { why: "no".into() };
+    let plan = case.plan();
+    assert!(matches!(shown(&plan, "/home/ada/work/.git"), Some(Shown::ReadOnly(_))));
+    assert!(plan.view.notes.iter().any(|note| note.contains("read-only")), "{:?}", plan.view.notes);
+}
+
+#[test]
+fn a_mark_that_leads_elsewhere_is_read_only_and_shows_only_what_leads_back() {
+    let mut case = Case::new();
+    let mark = "/home/ada/work/.git";
+    case.file(mark);
+    case.found.repositories = vec![repository(mark, Own::Linked(git_folder("/home/ada/main/.git")))];
+    let plan = case.plan();
+    assert!(matches!(shown(&plan, mark), Some(Shown::ReadOnly(_))));
+    assert!(matches!(shown(&plan, "/home/ada/main/.git"), Some(Shown::Repository { .. })));
+    case.found.repositories = vec![repository(mark, Own::Stray { why: "it leads to nothing" })];
+    let plan = case.plan();
+    assert!(matches!(shown(&plan, mark), Some(Shown::ReadOnly(_))));
+    assert_eq!(shown(&plan, "/home/ada/main/.git"), None);
 }
 
 #[test]
