@@ -52,6 +52,9 @@ pub enum Command {
     Completions(CompletionsArgs),
     /// Write the man pages into a folder
     Man(ManArgs),
+    /// Play a part in `doctor --attack`
+    #[command(hide = true)]
+    AttackPart(AttackPartArgs),
 }
 
 /// What a policy file can say, said for one run.
@@ -181,6 +184,18 @@ pub struct DoctorArgs {
     /// Do what --fix shows
     #[arg(long, requires = "fix")]
     pub apply: bool,
+    /// Attack the cage of this host: everything is tried outside and inside, on a stage that is thrown away
+    #[arg(long, conflicts_with = "fix")]
+    pub attack: bool,
+    /// Try only the attack of this name
+    #[arg(long, value_name = "NAME", requires = "attack", value_parser = attack_name)]
+    pub only: Option<String>,
+}
+
+#[derive(Args)]
+pub struct AttackPartArgs {
+    pub part: String,
+    pub arguments: Vec<OsString>,
 }
 
 #[derive(Args)]
@@ -232,6 +247,14 @@ fn floor(text: &str) -> Result<Floor, String> {
 
 fn net(text: &str) -> Result<NetMode, String> {
     choice(NetMode::parse(text), &["none", "open"])
+}
+
+/// The names are in the answer of `doctor --attack --json`.
+fn attack_name(text: &str) -> Result<String, String> {
+    if keyward_attack::names().any(|name| name == text) {
+        return Ok(text.into());
+    }
+    Err("no attack has this name; `keyward doctor --attack --json` lists them".into())
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
