@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd as StdFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -45,7 +45,7 @@ fn live(side: &str, probe: &Probe) -> io::Result<()> {
     let terminal = if probe.terminal { Some(take_terminal()?) } else { None };
     let mut command = command(side, probe)?;
     command.stdin(match &terminal {
-        Some((_, ours)) => Stdio::from(StdFd::from(ours.try_clone()?)),
+        Some((_, ours)) => Stdio::from(ours.try_clone()?),
         None => Stdio::null(),
     });
     let mut child = command.spawn()?;
@@ -96,7 +96,7 @@ fn take_terminal() -> io::Result<(OwnedFd, OwnedFd)> {
 fn note_what_was_typed(ours: OwnedFd) -> io::Result<()> {
     rustix::io::ioctl_fionbio(&ours, true)?;
     let mut typed = [0; 256];
-    if let Ok(length @ 1..) = File::from(StdFd::from(ours)).read(&mut typed) {
+    if let Ok(length @ 1..) = File::from(ours).read(&mut typed) {
         std::fs::write(Path::new("..").join(TYPED), &typed[..length])?;
     }
     Ok(())

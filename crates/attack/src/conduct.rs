@@ -98,6 +98,11 @@ fn reap() {
     }
 }
 
+/// A control has to work in full; inside, each part that works is a leak.
+fn enough(side: &str, mut parts: impl Iterator<Item = bool>) -> bool {
+    if side == OUTSIDE { parts.all(|works| works) } else { parts.any(|works| works) }
+}
+
 struct Attack<'a> {
     program: &'a Path,
     // Before the stage, so that it ends before its folder goes.
@@ -118,7 +123,7 @@ impl Attack<'_> {
         let before = self.watched(probe);
         let mut agent = self.start_agent(probe, side)?;
         self.wait(&mut agent)?;
-        let tried = self.judge(probe, side, before)?;
+        let tried = self.judge(probe, side, &before)?;
         if !matches!(probe.prize, Prize::Canaries(_) | Prize::Granted) {
             // Whatever was planted or changed must not help or hinder the next attempt.
             self.lay()?;
@@ -126,11 +131,13 @@ impl Attack<'_> {
         Ok(tried)
     }
 
-    /// The file at which success would be seen, as it is now.
-    fn watched(&self, probe: &Probe) -> Option<Seen> {
+    /// The files at which success would be seen, as they are now.
+    fn watched(&self, probe: &Probe) -> Vec<Option<Seen>> {
         match probe.prize {
-            Prize::Change(path) | Prize::ChangeByGit(path) => seen::at(&self.stage.below(path)),
-            Prize::Canaries(_) | Prize::Granted | Prize::Daemon => None,
+            Prize::Change(paths) | Prize::ChangeByGit(paths) => {
+                paths.iter().map(|path| seen::at(&self.stage.below(path))).collect()
+            }
+            Prize::Canaries(_) | Prize::Granted | Prize::Daemon => Vec::new(),
         }
     }
 
@@ -164,7 +171,7 @@ impl Attack<'_> {
         asked.map_or(Ok(()), |received| Err(Fault::Interrupted(received.signal)))
     }
 
-    fn judge(&self, probe: &Probe, side: &str, before: Option<Seen>) -> Result<Tried, Fault> {
+    fn judge(&self, probe: &Probe, side: &str, before: &[Option<Seen>]) -> Result<Tried, Fault> {
         let out = fs::read_to_string(self.stage.below("out"))?;
         let told: Vec<Told> = out.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         if !matches!(told.first(), Some(Told::Started)) {
@@ -172,30 +179,33 @@ impl Attack<'_> {
             return Err(Fault::NoCage(said));
         }
         let answer = told.into_iter().nth(1);
-        let why = match &answer {
+        let mut why = match &answer {
             Some(Told::Refused(why)) => why.clone(),
             Some(_) => "nothing was gained".into(),
             None => "ended before it could answer".into(),
         };
+        if matches!(probe.prize, Prize::ChangeByGit(_)) && !self.look_with_git() {
+            why = "git cannot be run".into();
+        }
+        let after = self.watched(probe);
         let succeeded = match probe.prize {
             Prize::Granted => matches!(answer, Some(Told::Got(_))),
-            Prize::Canaries(places) => {
-                let got = |place: &&str| matches!(&answer, Some(Told::Got(found)) if found.contains(&self.stage.canary(place)));
-                if side == OUTSIDE { places.iter().all(got) } else { places.iter().any(got) }
-            }
-            Prize::Change(_) => seen::was_changed(before.as_ref(), self.watched(probe).as_ref()),
-            Prize::ChangeByGit(_) => {
-                self.look_with_git();
-                seen::was_changed(before.as_ref(), self.watched(probe).as_ref())
-            }
             Prize::Daemon => self.daemon_lives(side),
+            Prize::Canaries(places) => {
+                let found = if let Some(Told::Got(found)) = answer { found } else { Vec::new() };
+                enough(side, places.iter().map(|place| found.contains(&self.stage.canary(place))))
+            }
+            Prize::Change(_) | Prize::ChangeByGit(_) => {
+                let pairs = before.iter().zip(&after);
+                enough(side, pairs.map(|(before, after)| seen::was_changed(before.as_ref(), after.as_ref())))
+            }
         };
         Ok(if succeeded { Tried::Succeeded } else { Tried::Failed { why } })
     }
 
     /// What a person does next in the project.
-    fn look_with_git(&self) {
-        let _ = Command::new("git")
+    fn look_with_git(&self) -> bool {
+        Command::new("git")
             .arg("status")
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
@@ -204,7 +214,8 @@ impl Attack<'_> {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .status();
+            .status()
+            .is_ok()
     }
 
     /// Whether somebody still holds the daemon's lock. Outside a moment is enough to see it live on; inside it gets time to die.

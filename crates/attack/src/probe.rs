@@ -54,10 +54,10 @@ pub(crate) enum Prize {
     Canaries(&'static [&'static str]),
     /// The kernel grants it; the child says so.
     Granted,
-    /// This file, below the stage, is not as it was.
-    Change(&'static str),
+    /// These files, below the stage, are not as they were: all of them outside, none of them inside.
+    Change(&'static [&'static str]),
     /// The same, after the host has looked at the project with git.
-    ChangeByGit(&'static str),
+    ChangeByGit(&'static [&'static str]),
     /// A daemon is alive when the command has ended.
     Daemon,
 }
@@ -105,20 +105,20 @@ impl Probe {
         name: &'static str,
         tries: &'static str,
         promise: Promise,
-        path: &'static str,
+        paths: &'static [&'static str],
         act: fn(&Target) -> Answer,
     ) -> Self {
-        Probe::new(name, tries, promise, Prize::Change(path), act)
+        Probe::new(name, tries, promise, Prize::Change(paths), act)
     }
 
     pub(crate) const fn changes_by_git(
         name: &'static str,
         tries: &'static str,
         promise: Promise,
-        path: &'static str,
+        paths: &'static [&'static str],
         act: fn(&Target) -> Answer,
     ) -> Self {
-        Probe::new(name, tries, promise, Prize::ChangeByGit(path), act)
+        Probe::new(name, tries, promise, Prize::ChangeByGit(paths), act)
     }
 
     pub(crate) const fn outlives(

@@ -18,7 +18,7 @@ pub struct Stage {
 }
 
 /// Where all programs may write.
-const SHARED: &[&str] = &["/tmp", "/dev/shm", "/var/tmp"];
+const SHARED: &[&str] = &["/tmp", "/dev/shm", "/var/tmp", "/run"];
 
 impl Stage {
     /// Not below /tmp if that can be, because the cage has another one there, which would help it.
@@ -77,8 +77,6 @@ impl Stage {
         let runtime = self.below("runtime").display().to_string();
         let mut variables = vec![
             ("PATH", "/usr/local/bin:/usr/bin:/bin".into()),
-            ("LANG", "C.UTF-8".into()),
-            ("TERM", "xterm".into()),
             ("SSH_AUTH_SOCK", format!("{runtime}/agent.sock")),
             ("HOME", home),
             ("XDG_RUNTIME_DIR", runtime),

@@ -78,7 +78,7 @@ fn table(rows: &[Row], summary: Summary) -> String {
 fn line(row: &Row) -> String {
     let found = match &row.verdict {
         Verdict::Held(_) => format!("{:<8}  {:<6}  wall: {}", "works", "fails", row.wall),
-        Verdict::Leaked => format!("{:<8}  {:<6}  nothing: {} is no wall", "works", "WORKS", row.wall),
+        Verdict::Leaked => format!("{:<8}  {:<6}  LEAK: {}", "works", "WORKS", row.wall),
         Verdict::NotTried(why) => format!("not tried here: {why}"),
     };
     let line = format!("  {:<56}  {found}", row.tries);
@@ -120,7 +120,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].starts_with("a class ") && lines[0].ends_with("outside   inside  kept by"));
         assert!(lines[1].contains("works     fails   wall: memory"), "{}", lines[1]);
-        assert!(lines[2].contains("works     WORKS   nothing"), "{}", lines[2]);
+        assert!(lines[2].contains("works     WORKS   LEAK: memory"), "{}", lines[2]);
         assert!(lines[3].ends_with("not tried here: operation not permitted"), "{}", lines[3]);
         assert_eq!(lines[5], "2 attacks: 2 succeed outside, 1 inside; 1 not tried here");
     }

@@ -2,7 +2,7 @@
 
 use crate::classes::memory::NEIGHBOUR;
 use crate::probe::{Answer, Probe};
-use crate::target::{MARK, NOTED, TYPED};
+use crate::target::{MARK, NOTED, TYPED, read_all};
 use keyward_policy::promise::Promise;
 use keyward_sys::attempt;
 use rustix::process::{Pid, Resource, Rlimit, Signal};
@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub const PROBES: &[Probe] = &[
     Probe::steals(
@@ -65,11 +65,12 @@ pub const PROBES: &[Probe] = &[
         "list the sockets of the host in /proc/net/unix",
         Promise::Sockets,
         |at| {
-            let listed = std::fs::read_to_string("/proc/net/unix")?;
+            let listed = read_all(["/proc/net/unix", "/proc/1/net/unix"].map(PathBuf::from))?;
+            let listed = String::from_utf8_lossy(&listed);
             if listed.contains(&at.neighbour.name) { Ok(Vec::new()) } else { Err(nothing()) }
         },
     ),
-    Probe::changes("a_neighbour_gets_no_signal", "signal a neighbour", Promise::Signals, NOTED, |at| {
+    Probe::changes("a_neighbour_gets_no_signal", "signal a neighbour", Promise::Signals, &[NOTED], |at| {
         let pid = Pid::from_raw(at.neighbour.pid).ok_or_else(nothing)?;
         rustix::process::kill_process(pid, Signal::USR1)?;
         wait_for_the_note();
@@ -89,7 +90,7 @@ pub const PROBES: &[Probe] = &[
         "a_child_cannot_type_into_a_terminal",
         "type into the user's terminal (TIOCSTI)",
         Promise::Terminal,
-        TYPED,
+        &[TYPED],
         |_| {
             let stdin = io::stdin();
             for byte in MARK.bytes() {
@@ -100,10 +101,10 @@ pub const PROBES: &[Probe] = &[
     )
     .on_a_terminal(),
     Probe::changes(
-        "without_a_terminal_of_its_own_the_child_does_not_find_the_users",
+        "a_child_cannot_type_into_a_terminal_by_its_name",
         "type into /dev/tty",
         Promise::Terminal,
-        TYPED,
+        &[TYPED],
         |_| {
             let terminal = File::open("/dev/tty")?;
             for byte in MARK.bytes() {

@@ -109,7 +109,7 @@ pub const PROBES: &[Probe] = &[
     }),
     Probe::steals(
         "another_spelling_leads_to_no_secret",
-        "spell a path with //, /./ and a trailing /..",
+        "spell a path with //, /./ and /../",
         Promise::Home,
         AWS,
         |at| {
@@ -190,6 +190,24 @@ pub const PROBES: &[Probe] = &[
             let number = std::os::fd::AsRawFd::as_raw_fd(&folder);
             by_every_process(|process| process.join(format!("fd/{number}/../home/.aws/credentials")))
         },
+    ),
+    Probe::steals(
+        "a_device_name_leads_to_no_secret",
+        "go through /dev/fd of an open folder",
+        Promise::Home,
+        AWS,
+        |_| {
+            let folder = std::fs::File::open(".")?;
+            let number = std::os::fd::AsRawFd::as_raw_fd(&folder);
+            std::fs::read(format!("/dev/fd/{number}/../home/.aws/credentials"))
+        },
+    ),
+    Probe::steals(
+        "a_copy_leads_to_no_secret",
+        "let the kernel copy a secret into the project",
+        Promise::Home,
+        AWS,
+        |_| through("copied", |copy| std::fs::copy("../home/.aws/credentials", copy).map(drop)),
     ),
     Probe::steals(
         "a_bind_leads_to_no_secret",

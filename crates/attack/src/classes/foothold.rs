@@ -13,11 +13,12 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-/// A file below HOME that the child adds its mark to.
+/// Files below HOME that the child adds its mark to.
 macro_rules! plants {
-    ($name:literal, $tries:literal, $path:literal) => {
-        Probe::changes($name, $tries, Promise::Home, concat!("home/", $path), |at| {
-            plant(&at.home().join($path))
+    ($name:literal, $tries:literal, $($path:literal),+) => {
+        Probe::changes($name, $tries, Promise::Home, &[$(concat!("home/", $path)),+], |at| {
+            $(plant(&at.home().join($path))?;)+
+            Ok(Vec::new())
         })
     };
 }
@@ -26,43 +27,65 @@ const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 
 pub const PROBES: &[Probe] = &[
-    plants!("no_startup_file_of_a_shell_can_be_changed", "add a line to ~/.bashrc", ".bashrc"),
-    plants!("no_profile_can_be_planted", "plant a ~/.profile", ".profile"),
+    plants!(
+        "startup_files_of_shells_cannot_be_written",
+        "write to ~/.bashrc, .profile, .zshrc and fish's config",
+        ".bashrc",
+        ".profile",
+        ".zshrc",
+        ".config/fish/config.fish"
+    ),
     plants!("no_key_can_be_authorized", "plant ~/.ssh/authorized_keys", ".ssh/authorized_keys"),
     plants!("no_program_can_be_shadowed", "plant a git in ~/.local/bin", ".local/bin/git"),
-    plants!("no_unit_can_be_planted", "plant a systemd user unit", ".config/systemd/user/x.service"),
-    plants!("no_autostart_can_be_planted", "plant an autostart entry", ".config/autostart/x.desktop"),
-    plants!("the_users_git_config_cannot_be_planted", "plant a ~/.gitconfig", ".gitconfig"),
     plants!(
-        "settings_of_agents_cannot_be_planted",
-        "plant an agent's settings in HOME",
-        ".claude/settings.json"
+        "units_and_autostarts_cannot_be_planted",
+        "plant a systemd user unit and an autostart entry",
+        ".config/systemd/user/x.service",
+        ".config/autostart/x.desktop"
     ),
-    plants!("settings_of_cargo_cannot_be_planted", "plant a ~/.cargo/config.toml", ".cargo/config.toml"),
+    plants!(
+        "the_users_git_config_cannot_be_planted",
+        "plant ~/.gitconfig and ~/.config/git/config",
+        ".gitconfig",
+        ".config/git/config"
+    ),
+    plants!(
+        "settings_of_agents_in_home_cannot_be_planted",
+        "plant settings of agents (Claude, Codex, Hermes)",
+        ".claude/settings.json",
+        ".codex/config.toml",
+        ".hermes/config.yaml"
+    ),
+    plants!(
+        "settings_of_tools_in_home_cannot_be_planted",
+        "plant settings of cargo, npm and vim",
+        ".cargo/config.toml",
+        ".npmrc",
+        ".vimrc"
+    ),
     Probe::changes(
         "an_existing_foothold_cannot_be_changed_or_removed",
-        "remove or open up ~/.bashrc",
+        "remove ~/.bashrc and open up ~/.ssh/config",
         Promise::Home,
-        "home/.bashrc",
+        &["home/.bashrc", "home/.ssh/config"],
         |at| {
-            let path = at.home().join(".bashrc");
-            std::fs::set_permissions(&path, Permissions::from_mode(0o777))?;
-            std::fs::remove_file(&path)?;
+            std::fs::remove_file(at.home().join(".bashrc"))?;
+            std::fs::set_permissions(at.home().join(".ssh/config"), Permissions::from_mode(0o777))?;
             Ok(Vec::new())
         },
     ),
     Probe::changes(
-        "what_a_child_writes_to_a_cache_does_not_reach_the_users_own",
+        "the_users_caches_cannot_be_poisoned",
         "poison the user's cargo cache",
         Promise::Home,
-        "home/.cargo/registry/src/lib.rs",
+        &["home/.cargo/registry/src/lib.rs"],
         |at| plant(&at.home().join(".cargo/registry/src/lib.rs")),
     ),
     Probe::changes(
         "nothing_beside_the_project_can_be_written",
         "write to a file beside the project",
         Promise::Files,
-        "beside/file",
+        &["beside/file"],
         |_| plant("../beside/file".as_ref()),
     ),
     Probe::is_granted(
@@ -80,7 +103,7 @@ pub const PROBES: &[Probe] = &[
         "chmod_makes_no_set_uid_file",
         "chmod a program of the project to set-uid",
         Promise::KernelSurface,
-        "project/tool",
+        &["project/tool"],
         |_| {
             std::fs::set_permissions("tool", Permissions::from_mode(0o4755))?;
             Ok(Vec::new())
@@ -90,7 +113,7 @@ pub const PROBES: &[Probe] = &[
         "fchmod_makes_no_set_uid_file",
         "the same by fchmod",
         Promise::KernelSurface,
-        "project/tool",
+        &["project/tool"],
         |_| {
             File::open("tool")?.set_permissions(Permissions::from_mode(0o4755))?;
             Ok(Vec::new())
@@ -100,7 +123,7 @@ pub const PROBES: &[Probe] = &[
         "openat_makes_no_set_uid_file",
         "create a file with the set-uid bit",
         Promise::KernelSurface,
-        "project/new-tool",
+        &["project/new-tool"],
         |_| {
             rustix::process::umask(Mode::empty());
             std::fs::OpenOptions::new().mode(0o4755).write(true).create_new(true).open("new-tool")?;
@@ -111,7 +134,7 @@ pub const PROBES: &[Probe] = &[
         "openat2_makes_no_set_uid_file",
         "the same by openat2, which no filter can look into",
         Promise::KernelSurface,
-        "project/new-tool",
+        &["project/new-tool"],
         |_| {
             rustix::process::umask(Mode::empty());
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY;
@@ -121,8 +144,8 @@ pub const PROBES: &[Probe] = &[
         },
     ),
     Probe::is_granted(
-        "the_system_is_read_only",
-        "open /etc, /usr and cron's folders for writing, as root",
+        "the_system_is_not_open_for_writing",
+        "open /etc and /usr for writing, as root",
         Promise::Files,
         // Only asked for: nothing is written to the system, not even by the control.
         |_| {

@@ -95,7 +95,7 @@ pub const PROBES: &[Probe] = &[
         let status = std::fs::read_to_string("/proc/self/status")?;
         if status.contains("CapEff:\t0000000000000000") { Err(Errno::PERM.into()) } else { Ok(Vec::new()) }
     }),
-    Probe::is_granted("root_cannot_make_a_device", "make a device, as root", Promise::Privileges, |_| {
+    Probe::is_granted("a_device_cannot_be_made", "make a device, as root", Promise::Privileges, |_| {
         let null = rustix::fs::makedev(1, 3);
         let mode = Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(rustix::fs::CWD, "device", FileType::CharacterDevice, mode, null)?;
@@ -103,13 +103,13 @@ pub const PROBES: &[Probe] = &[
         Ok(Vec::new())
     }),
     Probe::is_granted(
-        "root_cannot_set_the_core_pattern",
+        "root_cannot_open_the_core_pattern_for_writing",
         "open core_pattern for writing, as root",
         Promise::Sysctl,
         |_| opens_for_writing("/proc/sys/kernel/core_pattern"),
     ),
     Probe::is_granted(
-        "root_cannot_set_how_memory_is_given_out",
+        "root_cannot_open_a_setting_of_memory_for_writing",
         "open a sysctl of memory for writing, as root",
         Promise::Sysctl,
         |_| opens_for_writing("/proc/sys/vm/overcommit_memory"),

@@ -10,7 +10,6 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
@@ -26,16 +25,25 @@ pub const VARIABLES: &[(&str, &str, &str)] = &[
     ("DB_PASSWORD", "", ""),
     ("NOTES", "", ""),
     ("ACME_CONN", "postgres://app:", "@db.example/app"),
+    ("GITHUB_TOKEN", "", ""),
+    ("LANG", "ghp_", ""),
+    ("TERM", "ghp_", ""),
     ("COLORTERM", "ghp_", ""),
+    ("TZ", "ghp_", ""),
+    ("LC_ALL", "ghp_", ""),
+    ("USER", "ghp_", ""),
 ];
+
+const BY_NAME: &[&str] = &["OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "DB_PASSWORD"];
+const OPERATIONAL: &[&str] = &["LANG", "TERM", "COLORTERM", "TZ", "LC_ALL", "USER"];
 
 pub const PROBES: &[Probe] = &[
     Probe::steals(
         "a_child_does_not_get_a_credential_by_name",
         "read credentials in its own environment, by name",
         Promise::Environment,
-        &["OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD"],
-        |at| at.variables(&["OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD"]),
+        BY_NAME,
+        |at| at.variables(BY_NAME),
     ),
     Probe::steals(
         "a_child_does_not_get_a_credential_under_an_innocent_name",
@@ -46,10 +54,10 @@ pub const PROBES: &[Probe] = &[
     ),
     Probe::steals(
         "a_credential_in_an_operational_variable_does_not_pass",
-        "read a credential in a variable that passes (COLORTERM)",
+        "read credentials in variables that pass (LANG, TERM …)",
         Promise::Environment,
-        &["COLORTERM"],
-        |at| at.variables(&["COLORTERM"]),
+        OPERATIONAL,
+        |at| at.variables(OPERATIONAL),
     ),
     Probe::steals(
         "a_child_cannot_read_its_parents_environ",
@@ -113,7 +121,7 @@ pub const PROBES: &[Probe] = &[
         |at| {
             let pidfd = pidfd_open(neighbour(at)?, PidfdFlags::empty())?;
             let file = pidfd_getfd(pidfd, NEIGHBOURS_FILE, PidfdGetfdFlags::empty())?;
-            first_bytes(&File::from(OwnedFd::from(file)))
+            first_bytes(&File::from(file))
         },
     ),
     Probe::steals(

@@ -13,7 +13,7 @@ const RAN: &str = "beside/file";
 /// A file of the project that the child adds its mark to.
 macro_rules! plants {
     ($name:literal, $tries:literal, $path:literal) => {
-        Probe::changes($name, $tries, Promise::Project, concat!("project/", $path), |_| {
+        Probe::changes($name, $tries, Promise::Project, &[concat!("project/", $path)], |_| {
             plant(Path::new($path))
         })
     };
@@ -32,16 +32,17 @@ pub const PROBES: &[Probe] = &[
         "git_on_the_host_runs_nothing_from_a_changed_config",
         "have the host's git run a command (core.fsmonitor)",
         Promise::Project,
-        RAN,
+        &[RAN],
         |at| append(at, ".git/config"),
     ),
     Probe::changes_by_git(
         "git_on_the_host_runs_nothing_from_a_planted_bare_repository",
         "the same by a bare repository in the root of the project",
         Promise::Project,
-        RAN,
+        &[RAN],
         |at| {
-            let _ = std::fs::rename(".git", "git");
+            // Without it git looks for another repository.
+            let _ = std::fs::rename(".git", "git").or_else(|_| std::fs::remove_file(".git/HEAD"));
             std::fs::create_dir_all("objects")?;
             std::fs::create_dir_all("refs")?;
             std::fs::write("HEAD", "ref: refs/heads/main\n")?;

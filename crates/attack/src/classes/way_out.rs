@@ -39,7 +39,7 @@ pub const PROBES: &[Probe] = &[
         |at| ask(Ipv4Addr::UNSPECIFIED.into(), at.neighbour.tcp),
     ),
     Probe::steals(
-        "a_datagram_to_the_host_is_not_answered",
+        "a_datagram_to_the_host_does_not_arrive",
         "UDP to a server on the host's loopback",
         Promise::Network,
         &[NEIGHBOUR],
@@ -54,7 +54,7 @@ pub const PROBES: &[Probe] = &[
         "a_name_that_carries_data_does_not_arrive",
         "a DNS question whose name carries data",
         Promise::Network,
-        NOTED,
+        &[NOTED],
         |at| {
             send(at.neighbour.udp, QUESTION)?;
             wait_for_the_note();
