@@ -78,12 +78,13 @@ pub const PROBES: &[Probe] = &[
     }),
     Probe::is_granted(
         "limits_of_another_process_cannot_be_set",
-        "set the limits of a neighbour",
+        "set the limits of a neighbour, or of the parent",
         Promise::KernelSurface,
         |at| {
             let none = Rlimit { current: Some(0), maximum: None };
-            rustix::process::prlimit(Pid::from_raw(at.neighbour.pid), Resource::Core, none)?;
-            Ok(Vec::new())
+            let set = |pid| rustix::process::prlimit(pid, Resource::Core, none).map(|_| Vec::new());
+            let neighbour = set(Pid::from_raw(at.neighbour.pid));
+            Ok(neighbour.or_else(|_| set(rustix::process::getppid()))?)
         },
     ),
     Probe::changes(
