@@ -10,7 +10,7 @@ use crate::probe::{Prize, Probe};
 use crate::seen::{self, Seen};
 use crate::stage::Stage;
 use crate::target::DAEMON;
-use crate::verdict::{Row, Tried, verdict};
+use crate::verdict::{Row, Tried, Verdict, verdict};
 use keyward_sys::signal::{Inbox, Set, block};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::FlockOperation;
@@ -86,6 +86,9 @@ pub fn conduct(program: &Path, only: Option<&str>) -> Result<Vec<Row>, Fault> {
     }
     drop(attack);
     reap();
+    if only.is_none() && rows.iter().all(|row| matches!(row.verdict, Verdict::NotTried(_))) {
+        return Err(Fault::Stage(io::Error::other("nothing works outside either")));
+    }
     Ok(rows)
 }
 
@@ -175,8 +178,10 @@ impl Attack<'_> {
         let out = fs::read_to_string(self.stage.below("out"))?;
         let told: Vec<Told> = out.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         if !matches!(told.first(), Some(Told::Started)) {
-            let said = fs::read_to_string(self.stage.below("err"))?;
-            return Err(Fault::NoCage(said));
+            return match side {
+                INSIDE => Err(Fault::NoCage(fs::read_to_string(self.stage.below("err"))?)),
+                _ => Ok(Tried::Failed { why: "the child could not be started".into() }),
+            };
         }
         let answer = told.into_iter().nth(1);
         let mut why = match &answer {

@@ -29,16 +29,16 @@ pub use conduct::{Fault, conduct};
 pub use probe::{Class, Probe};
 pub use verdict::{Row, Summary, Verdict, summary};
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 /// Plays the part of one of the helpers. The exit code is for the one who started it.
-pub fn play(part: &str, arguments: &[OsString], environment: &[&[u8]]) -> i32 {
+pub fn play(part: &OsStr, arguments: &[OsString], environment: &[&[u8]]) -> i32 {
     // The attack reads what any program of the user's shows; Keyward itself is closed by its first act.
     let _ = keyward_sys::confine::become_transparent();
     // The controller blocks signals, and a mask is inherited.
     keyward_sys::signal::set_mask(&keyward_sys::signal::Set::of(&[]));
     let word = |at: usize| arguments.get(at).and_then(|argument| argument.to_str()).unwrap_or_default();
-    match part {
+    match part.to_str().unwrap_or_default() {
         "neighbour" => neighbour::play(),
         "agent" => agent::play(word(0), word(1)),
         "child" => child::play(word(0), word(1), environment),

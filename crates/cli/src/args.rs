@@ -31,6 +31,10 @@ pub fn parse() -> Result<Command, clap::Error> {
     if rest.peek().is_some_and(|first| first == "run") {
         return RunAlone::try_parse_from(rest).map(|run| Command::Run(run.args));
     }
+    if rest.next_if(|first| first == keyward_attack::PART_COMMAND).is_some() {
+        let part = rest.next().unwrap_or_default();
+        return Ok(Command::AttackPart(AttackPart { part, arguments: rest.collect() }));
+    }
     Cli::try_parse_from(program.into_iter().chain(rest)).map(|cli| cli.command)
 }
 
@@ -52,9 +56,9 @@ pub enum Command {
     Completions(CompletionsArgs),
     /// Write the man pages into a folder
     Man(ManArgs),
-    /// Play a part in `doctor --attack`
-    #[command(hide = true)]
-    AttackPart(AttackPartArgs),
+    /// A part in `doctor --attack`; no person types it, so that it is told nowhere
+    #[command(skip)]
+    AttackPart(AttackPart),
 }
 
 /// What a policy file can say, said for one run.
@@ -192,9 +196,8 @@ pub struct DoctorArgs {
     pub only: Option<String>,
 }
 
-#[derive(Args)]
-pub struct AttackPartArgs {
-    pub part: String,
+pub struct AttackPart {
+    pub part: OsString,
     pub arguments: Vec<OsString>,
 }
 
