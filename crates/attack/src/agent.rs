@@ -22,21 +22,37 @@ use std::time::{Duration, Instant};
 pub const SECRET: &str = "AGENT_TOKEN";
 
 /// On which side of the wall the child runs.
-pub const OUTSIDE: &str = "outside";
-pub const INSIDE: &str = "inside";
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    Outside,
+    Inside,
+}
+
+impl Side {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Side::Outside => "outside",
+            Side::Inside => "inside",
+        }
+    }
+
+    fn named(name: &str) -> Option<Side> {
+        [Side::Outside, Side::Inside].into_iter().find(|side| side.name() == name)
+    }
+}
 
 /// Longer than any attempt takes; what has not ended by then hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The exit code says whether a child was started and waited for; how it went is for the controller to judge.
 pub fn play(side: &str, name: &str) -> i32 {
-    match named(name).map(|probe| live(side, probe)) {
-        Some(Ok(())) => 0,
+    match (Side::named(side), named(name)) {
+        (Some(side), Some(probe)) if live(side, probe).is_ok() => 0,
         _ => 1,
     }
 }
 
-fn live(side: &str, probe: &Probe) -> io::Result<()> {
+fn live(side: Side, probe: &Probe) -> io::Result<()> {
     let _ = rustix::process::set_ptracer(rustix::process::PTracer::Any);
     let secret = std::env::var(SECRET).map_err(io::Error::other)?;
     let _socket = leave_descriptors_open(&secret)?;
@@ -56,10 +72,10 @@ fn live(side: &str, probe: &Probe) -> io::Result<()> {
     Ok(())
 }
 
-fn command(side: &str, probe: &Probe) -> io::Result<Command> {
+fn command(side: Side, probe: &Probe) -> io::Result<Command> {
     let program = std::env::current_exe()?;
     let mut command = Command::new(&program);
-    if side == INSIDE {
+    if side == Side::Inside {
         command.args(["run", "--read"]).arg(&program).args(probe.flags).arg("--").arg(&program);
     }
     let own = rustix::process::getpid().as_raw_nonzero().get().to_string();

@@ -2,7 +2,7 @@
 //!
 //! It runs in `keyward doctor --attack`. A signal that asks it to end is heeded between and during attempts, so that nothing stays.
 
-use crate::agent::{INSIDE, OUTSIDE};
+use crate::agent::Side;
 use crate::child::Told;
 use crate::classes;
 use crate::neighbour;
@@ -18,6 +18,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -70,9 +71,9 @@ pub fn conduct(program: &Path, only: Option<&str>) -> Result<Vec<Row>, Fault> {
     let mut rows = Vec::new();
     for class in classes::ALL {
         for probe in class.probes.iter().filter(|probe| only.is_none_or(|name| name == probe.name)) {
-            let outside = attack.attempt(probe, OUTSIDE)?;
+            let outside = attack.attempt(probe, Side::Outside)?;
             let inside = match &outside {
-                Tried::Succeeded => attack.attempt(probe, INSIDE)?,
+                Tried::Succeeded => attack.attempt(probe, Side::Inside)?,
                 Tried::Failed { why } => Tried::Failed { why: why.clone() },
             };
             rows.push(Row {
@@ -101,11 +102,6 @@ fn reap() {
     }
 }
 
-/// A control has to work in full; inside, each part that works is a leak.
-fn enough(side: &str, mut parts: impl Iterator<Item = bool>) -> bool {
-    if side == OUTSIDE { parts.all(|works| works) } else { parts.any(|works| works) }
-}
-
 struct Attack<'a> {
     program: &'a Path,
     // Before the stage, so that it ends before its folder goes.
@@ -122,7 +118,7 @@ impl Attack<'_> {
     }
 
     /// One run of one probe on one side.
-    fn attempt(&self, probe: &Probe, side: &str) -> Result<Tried, Fault> {
+    fn attempt(&self, probe: &Probe, side: Side) -> Result<Tried, Fault> {
         let before = self.watched(probe);
         let mut agent = self.start_agent(probe, side)?;
         self.wait(&mut agent)?;
@@ -144,12 +140,14 @@ impl Attack<'_> {
         }
     }
 
-    fn start_agent(&self, probe: &Probe, side: &str) -> io::Result<Child> {
+    fn start_agent(&self, probe: &Probe, side: Side) -> io::Result<Child> {
         Command::new(self.program)
-            .args([crate::PART_COMMAND, "agent", side, probe.name])
+            .args([crate::PART_COMMAND, "agent", side.name(), probe.name])
             .env_clear()
             .envs(self.stage.environment())
             .current_dir(self.stage.below("project"))
+            // Out of reach of Ctrl-C, and not the first of its group, so that it can begin a session.
+            .process_group(self.neighbour.described.pid)
             .stdin(Stdio::piped())
             .stdout(File::create(self.stage.below("out"))?)
             .stderr(File::create(self.stage.below("err"))?)
@@ -174,13 +172,14 @@ impl Attack<'_> {
         asked.map_or(Ok(()), |received| Err(Fault::Interrupted(received.signal)))
     }
 
-    fn judge(&self, probe: &Probe, side: &str, before: &[Option<Seen>]) -> Result<Tried, Fault> {
+    /// A control has to work in full; inside, each part that works is a leak.
+    fn judge(&self, probe: &Probe, side: Side, before: &[Option<Seen>]) -> Result<Tried, Fault> {
         let out = fs::read_to_string(self.stage.below("out"))?;
         let told: Vec<Told> = out.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         if !matches!(told.first(), Some(Told::Started)) {
             return match side {
-                INSIDE => Err(Fault::NoCage(fs::read_to_string(self.stage.below("err"))?)),
-                _ => Ok(Tried::Failed { why: "the child could not be started".into() }),
+                Side::Inside => Err(Fault::NoCage(fs::read_to_string(self.stage.below("err"))?)),
+                Side::Outside => Ok(Tried::Failed { why: "the child could not be started".into() }),
             };
         }
         let answer = told.into_iter().nth(1);
@@ -198,11 +197,19 @@ impl Attack<'_> {
             Prize::Daemon => self.daemon_lives(side),
             Prize::Canaries(places) => {
                 let found = if let Some(Told::Got(found)) = answer { found } else { Vec::new() };
-                enough(side, places.iter().map(|place| found.contains(&self.stage.canary(place))))
+                match side {
+                    Side::Outside => places.iter().all(|place| found.contains(&self.stage.canary(place))),
+                    // Every canary is a secret, also one that this probe was not after.
+                    Side::Inside => !found.is_empty(),
+                }
             }
             Prize::Change(_) | Prize::ChangeByGit(_) => {
-                let pairs = before.iter().zip(&after);
-                enough(side, pairs.map(|(before, after)| seen::was_changed(before.as_ref(), after.as_ref())))
+                let mut changed =
+                    before.iter().zip(&after).map(|(b, a)| seen::was_changed(b.as_ref(), a.as_ref()));
+                match side {
+                    Side::Outside => changed.all(|changed| changed),
+                    Side::Inside => changed.any(|changed| changed),
+                }
             }
         };
         Ok(if succeeded { Tried::Succeeded } else { Tried::Failed { why } })
@@ -224,8 +231,11 @@ impl Attack<'_> {
     }
 
     /// Whether somebody still holds the daemon's lock. Outside a moment is enough to see it live on; inside it gets time to die.
-    fn daemon_lives(&self, side: &str) -> bool {
-        let patience = Duration::from_millis(if side == OUTSIDE { 200 } else { 3000 });
+    fn daemon_lives(&self, side: Side) -> bool {
+        let patience = Duration::from_millis(match side {
+            Side::Outside => 200,
+            Side::Inside => 3000,
+        });
         let until = Instant::now() + patience;
         let Ok(file) = File::open(self.stage.below(DAEMON)) else { return false };
         while rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err() {

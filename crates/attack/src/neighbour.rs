@@ -13,6 +13,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
@@ -45,6 +46,8 @@ impl Running {
             .env(NUMBER, number.to_string())
             .env(SHARED, shared_socket)
             .current_dir(stage)
+            // Ctrl-C is for the controller, which then ends everybody in order.
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

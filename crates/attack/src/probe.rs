@@ -50,7 +50,7 @@ impl Keeper {
 /// What success looks like. It never rests on the child's word where something can be seen from outside.
 #[derive(Clone, Copy)]
 pub(crate) enum Prize {
-    /// The child brings home the canaries of these places: all of them outside, none of them inside.
+    /// The child brings home the canaries of these places: all of them outside, none of any place inside.
     Canaries(&'static [&'static str]),
     /// The kernel grants it; the child says so.
     Granted,

@@ -8,6 +8,7 @@ mod support;
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use support::{Stage, Who, eventually, keyward, stderr, stdout};
 
@@ -266,7 +267,7 @@ fn folder_of(attack: u32) -> Option<PathBuf> {
 
 fn nothing_is_left_when(end: impl FnOnce(Pid)) -> Option<i32> {
     let stage = Stage::user();
-    let mut attack = stage.beside(stage.command(keyward()).args(["doctor", "--attack"]));
+    let mut attack = stage.beside(stage.command(keyward()).args(["doctor", "--attack"]).process_group(0));
     assert!(eventually(|| folder_of(attack.pid()).is_some()), "the attack did not start");
     let folder = folder_of(attack.pid()).unwrap();
     assert!(folder.exists());
@@ -287,6 +288,13 @@ fn nothing_is_left_when(end: impl FnOnce(Pid)) -> Option<i32> {
 #[test]
 fn an_attack_leaves_nothing_behind() {
     assert_eq!(nothing_is_left_when(|_| {}), Some(0));
+}
+
+/// As Ctrl-C does, which everybody in the foreground hears.
+#[test]
+fn an_attack_that_is_interrupted_leaves_nothing_behind() {
+    let interrupt = |pid| rustix::process::kill_process_group(pid, Signal::INT).unwrap();
+    assert_eq!(nothing_is_left_when(interrupt), Some(128 + 2));
 }
 
 #[test]
