@@ -31,6 +31,10 @@ pub fn parse() -> Result<Command, clap::Error> {
     if rest.peek().is_some_and(|first| first == "run") {
         return RunAlone::try_parse_from(rest).map(|run| Command::Run(run.args));
     }
+    if rest.next_if(|first| first == keyward_attack::PART_COMMAND).is_some() {
+        let part = rest.next().unwrap_or_default();
+        return Ok(Command::AttackPart(AttackPart { part, arguments: rest.collect() }));
+    }
     Cli::try_parse_from(program.into_iter().chain(rest)).map(|cli| cli.command)
 }
 
@@ -52,6 +56,9 @@ pub enum Command {
     Completions(CompletionsArgs),
     /// Write the man pages into a folder
     Man(ManArgs),
+    /// A part in `doctor --attack`; no person types it, so that it is told nowhere
+    #[command(skip)]
+    AttackPart(AttackPart),
 }
 
 /// What a policy file can say, said for one run.
@@ -181,6 +188,17 @@ pub struct DoctorArgs {
     /// Do what --fix shows
     #[arg(long, requires = "fix")]
     pub apply: bool,
+    /// Attack the cage of this host: everything is tried outside and inside, on a stage that is thrown away
+    #[arg(long, conflicts_with = "fix")]
+    pub attack: bool,
+    /// Try only the attack of this name
+    #[arg(long, value_name = "NAME", requires = "attack", value_parser = attack_name)]
+    pub only: Option<String>,
+}
+
+pub struct AttackPart {
+    pub part: OsString,
+    pub arguments: Vec<OsString>,
 }
 
 #[derive(Args)]
@@ -232,6 +250,14 @@ fn floor(text: &str) -> Result<Floor, String> {
 
 fn net(text: &str) -> Result<NetMode, String> {
     choice(NetMode::parse(text), &["none", "open"])
+}
+
+/// The names are in the answer of `doctor --attack --json`.
+fn attack_name(text: &str) -> Result<String, String> {
+    if keyward_attack::names().any(|name| name == text) {
+        return Ok(text.into());
+    }
+    Err("no attack has this name; `keyward doctor --attack --json` lists them".into())
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod attack;
 mod doctor;
 mod explain;
 mod files;
@@ -38,9 +39,11 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Explain(args) => explain::explain(args, block),
         Command::Why(args) => why::why(args, block),
         Command::Read(args) => read::read(args, block),
+        Command::Doctor(args) if args.attack => attack::attack(args),
         Command::Doctor(args) => doctor::doctor(args, block),
         Command::Policy(args) => policy_command::policy(args, block),
         Command::Completions(args) => shell_help::completions(args),
         Command::Man(args) => shell_help::man(args),
+        Command::AttackPart(args) => keyward_attack::play(&args.part, &args.arguments, &block.entries()),
     }
 }

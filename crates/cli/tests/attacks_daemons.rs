@@ -4,7 +4,6 @@
 mod support;
 
 use rustix::process::{Pid, Signal, kill_process};
-use std::process::Command;
 use support::{Stage, eventually, long_time, processes_with, stderr, stdout};
 
 /// Forks twice, leaves session, group and streams behind, and sleeps under a name that can be found.
@@ -62,55 +61,6 @@ fn caged_daemon(stage: &Stage, flags: &[&str], time: &str) -> support::Beside {
         "the daemon did not start"
     );
     launcher
-}
-
-#[test]
-fn a_daemon_does_not_outlive_its_command() {
-    let stage = Stage::user();
-    let attack = stage.python("daemon.py", DAEMON);
-    lives_on_outside(&stage, &attack);
-    let time = long_time();
-    let output = stage.caged(&format!("{attack} {time}; echo started"));
-    assert!(stdout(&output).contains("started"), "{}", stderr(&output));
-    assert!(is_gone(&time));
-}
-
-#[test]
-fn a_daemon_of_roots_does_not_outlive_its_command() {
-    let stage = Stage::root();
-    let attack = stage.python("daemon.py", DAEMON);
-    lives_on_outside(&stage, &attack);
-    let time = long_time();
-    let output = stage.caged(&format!("{attack} {time}; echo started"));
-    assert!(stdout(&output).contains("started"), "{}", stderr(&output));
-    assert!(is_gone(&time));
-}
-
-#[test]
-fn a_daemon_does_not_outlive_a_launcher_that_is_asked_to_end() {
-    let stage = Stage::user();
-    let time = long_time();
-    let launcher = caged_daemon(&stage, &[], &time);
-    kill(launcher.pid(), Signal::TERM);
-    assert!(is_gone(&time));
-}
-
-#[test]
-fn a_daemon_does_not_outlive_a_launcher_that_is_killed() {
-    let stage = Stage::user();
-    let time = long_time();
-    let launcher = caged_daemon(&stage, &[], &time);
-    kill(launcher.pid(), Signal::KILL);
-    assert!(is_gone(&time));
-}
-
-#[test]
-fn a_daemon_of_roots_does_not_outlive_a_launcher_that_is_killed() {
-    let stage = Stage::root();
-    let time = long_time();
-    let launcher = caged_daemon(&stage, &[], &time);
-    kill(launcher.pid(), Signal::KILL);
-    assert!(is_gone(&time));
 }
 
 #[test]
@@ -185,32 +135,6 @@ print("made", made, flush=True)
 os.kill(-os.getpgrp(), 9) if made == 200 else None
 "#;
 
-fn made(text: &str) -> u32 {
-    text.lines().find_map(|line| line.strip_prefix("made ")).unwrap().parse().unwrap()
-}
-
-#[test]
-fn a_fork_bomb_is_bounded() {
-    let stage = Stage::user();
-    let attack = stage.python("bomb.py", BOMB);
-    let outside = Command::new("setsid")
-        .args(["-w", "sh", "-c"])
-        .arg(format!("cd '{}'; {attack}", stage.project().display()))
-        .output()
-        .unwrap();
-    assert_eq!(made(&stdout(&outside)), 200, "the control did not work");
-    let inside = stage.caged_with(&["--pids", "20"], &attack);
-    assert!(made(&stdout(&inside)) < 20, "{}", stdout(&inside));
-}
-
-#[test]
-fn a_fork_bomb_of_roots_is_bounded() {
-    let stage = Stage::root();
-    let attack = stage.python("bomb.py", BOMB);
-    let inside = stage.caged_with(&["--pids", "20"], &attack);
-    assert!(made(&stdout(&inside)) < 20, "{}", stdout(&inside));
-}
-
 #[test]
 fn the_limit_of_one_cage_is_not_used_up_by_another() {
     let stage = Stage::user();
@@ -257,7 +181,6 @@ macro_rules! bounded {
 }
 
 bounded! {
-    the_heap_is_bounded: "heap",
     the_private_tmp_is_bounded: "/tmp",
     the_private_shm_is_bounded: "/dev/shm",
 }

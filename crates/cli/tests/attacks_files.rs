@@ -12,66 +12,6 @@ use support::{
 
 const SECRET: &str = "s3cr3t-in-a-file-81c2";
 
-/// Where agents and tools keep credentials below HOME.
-const STORES: &[&str] = &[
-    ".hermes/.env",
-    ".hermes/auth.json",
-    ".claude/.credentials.json",
-    ".claude.json",
-    ".codex/auth.json",
-    ".config/gh/hosts.yml",
-    ".ssh/id_ed25519",
-    ".ssh/config",
-    ".aws/credentials",
-    ".config/gcloud/application_default_credentials.json",
-    ".azure/accessTokens.json",
-    ".kube/config",
-    ".docker/config.json",
-    ".git-credentials",
-    ".config/git/credentials",
-    ".netrc",
-    ".npmrc",
-    ".pypirc",
-    ".cargo/credentials.toml",
-    ".cargo/credentials",
-    ".gnupg/private-keys-v1.d/a.key",
-    ".mozilla/firefox/x.default/logins.json",
-    ".config/google-chrome/Default/Login Data",
-    ".bash_history",
-    ".zsh_history",
-    ".python_history",
-    ".local/share/keyrings/login.keyring",
-    ".password-store/a.gpg",
-    ".env",
-    ".config/keyward/policy.toml",
-    ".local/state/keyward/secrets",
-    ".config/op/config",
-    ".terraform.d/credentials.tfrc.json",
-    ".m2/settings.xml",
-    ".gradle/gradle.properties",
-    ".config/rclone/rclone.conf",
-    ".local/share/uv/credentials/a.toml",
-    ".config/anthropic/key",
-];
-
-#[test]
-fn no_credential_store_can_be_read_by_its_path() {
-    for store in STORES.iter().filter(|store| !store.ends_with("policy.toml")) {
-        let stage = Stage::user();
-        let file = stage.home_file(store, SECRET);
-        leaks_only_outside(&stage, &format!("cat '{}'; cat ~/'{store}'", file.display()), SECRET);
-    }
-}
-
-#[test]
-fn no_credential_store_of_roots_can_be_read_by_its_path() {
-    for store in [".ssh/id_ed25519", ".aws/credentials", ".docker/config.json"] {
-        let stage = Stage::root();
-        let file = stage.home_file(store, SECRET);
-        leaks_only_outside(&stage, &format!("cat '{}'", file.display()), SECRET);
-    }
-}
-
 #[test]
 fn a_credential_beside_a_toolchain_is_not_shown_with_it() {
     let stage = Stage::user();
@@ -88,46 +28,6 @@ fn a_credential_beside_a_toolchain_is_not_shown_with_it() {
     let inside = ran(stage.keyward_run(&[], &["sh", "-c", &script]).env("PATH", &path).output().unwrap());
     assert!(stdout(&inside).contains("tool"), "the toolchain is shown: {}", stderr(&inside));
     assert!(!stdout(&inside).contains(SECRET));
-}
-
-/// One secret in HOME, reached from the project in another way each time.
-fn not_reached(script: &str) {
-    let stage = Stage::user();
-    stage.home_file(".aws/credentials", SECRET);
-    leaks_only_outside(&stage, script, SECRET);
-}
-
-macro_rules! unreachable_by {
-    ($($name:ident: $script:expr,)*) => { $(
-        #[test]
-        fn $name() {
-            not_reached($script);
-        }
-    )* };
-}
-
-unreachable_by! {
-    dots_lead_to_no_secret: "cat ../home/.aws/credentials; cat ./../home/.aws/../.aws/credentials; cd .. && cat home/.aws/credentials",
-    a_link_in_the_project_leads_to_no_secret: "ln -sf ../home/.aws/credentials link; cat link; ln -sfn ../home folder; cat folder/.aws/credentials",
-    a_hard_link_made_inside_leads_to_no_secret: "ln -f ../home/.aws/credentials hard; cat hard; rm -f hard",
-    the_root_of_a_process_leads_to_no_secret: "for p in self thread-self 1 $$ $PPID; do cat \"/proc/$p/root$HOME/.aws/credentials\"; done",
-    the_directory_of_a_process_leads_to_no_secret: "for p in /proc/[0-9]* /proc/self /proc/thread-self; do cat $p/cwd/../home/.aws/credentials; done 2>/dev/null",
-    a_descriptor_of_a_process_leads_to_no_secret: "exec 5< . ; for p in /proc/[0-9]* /proc/self; do cat $p/fd/5/../home/.aws/credentials $p/task/*/fd/5/../home/.aws/credentials; done 2>/dev/null",
-    a_device_name_leads_to_no_secret: "exec 5< . ; cat /dev/fd/5/../home/.aws/credentials",
-    another_spelling_leads_to_no_secret: "cat ~/.aws/credentials ~//.aws///credentials ~/.aws/./credentials; cat ~/.AWS/CREDENTIALS ~/.aws/credentials/",
-    a_copy_leads_to_no_secret: "cp -r ~/.aws copy; cat copy/credentials; tar c -C ~ .aws | tr '\\0' ' '; rm -rf copy",
-    a_rename_leads_to_no_secret: "mv ~/.aws moved; cat moved/credentials; mv moved ~/.aws",
-    a_bind_leads_to_no_secret: "mkdir -p at; unshare -rm sh -c \"mount --bind '$HOME' at && cat at/.aws/credentials\"",
-    searching_everything_finds_no_secret: "grep -rhsa s3cr3t-in-a-file-81c2 .. ~ 2>/dev/null",
-}
-
-#[test]
-fn a_link_that_was_there_before_leads_to_no_secret() {
-    let stage = Stage::user();
-    let secret = stage.home_file(".ssh/id_ed25519", SECRET);
-    std::os::unix::fs::symlink(&secret, stage.project().join("key")).unwrap();
-    std::os::unix::fs::symlink(stage.home(), stage.project().join("my home")).unwrap();
-    leaks_only_outside(&stage, "cat key 'my home/.ssh/id_ed25519'", SECRET);
 }
 
 #[test]
@@ -187,88 +87,6 @@ fn a_secret_that_appears_after_the_start_is_not_seen() {
 }
 
 #[test]
-fn copies_in_shared_places_are_not_seen() {
-    for place in ["/tmp", "/dev/shm", "/var/tmp", "/run"] {
-        let stage = Stage::user();
-        let file = tempfile::Builder::new().prefix("keyward-test-").tempfile_in(place).unwrap();
-        std::fs::write(file.path(), SECRET).unwrap();
-        stage.own(file.path());
-        leaks_only_outside(&stage, &format!("cat {}", file.path().display()), SECRET);
-    }
-}
-
-#[test]
-fn the_runtime_folder_of_the_user_is_not_seen() {
-    let stage = Stage::user();
-    let folder = tempfile::Builder::new().prefix("keyward-test-user-").tempdir_in("/run").unwrap();
-    stage.file(&folder.path().join("secret"), SECRET);
-    stage.own(folder.path());
-    let script = format!("cat {0}/secret; cat \"$XDG_RUNTIME_DIR/secret\"", folder.path().display());
-    let outside =
-        stage.command("sh").args(["-c", &script]).env("XDG_RUNTIME_DIR", folder.path()).output().unwrap();
-    assert!(stdout(&outside).contains(SECRET));
-    let inside = stage
-        .keyward_run(&[], &["sh", "-c", &after_a_sign(&script)])
-        .env("XDG_RUNTIME_DIR", folder.path())
-        .output()
-        .unwrap();
-    assert!(!stdout(&ran(inside)).contains(SECRET));
-}
-
-/// A file of the host's that the child wants to write, relative to HOME.
-const FOOTHOLDS: &[&str] = &[
-    ".bashrc",
-    ".profile",
-    ".zshrc",
-    ".config/fish/config.fish",
-    ".ssh/authorized_keys",
-    ".local/bin/git",
-    ".config/systemd/user/x.service",
-    ".config/autostart/x.desktop",
-    ".gitconfig",
-    ".config/git/config",
-    ".npmrc",
-    ".cargo/config.toml",
-    ".claude/settings.json",
-    ".codex/config.toml",
-    ".hermes/config.yaml",
-    ".vimrc",
-    ".config/keyward/policy.toml",
-    ".local/state/keyward/events.jsonl",
-];
-
-#[test]
-fn no_foothold_in_home_can_be_written() {
-    for foothold in FOOTHOLDS {
-        let stage = Stage::user();
-        let path = stage.home().join(foothold);
-        let script = format!(
-            "mkdir -p ~/'{}'; echo planted-by-''child >> ~/'{foothold}'",
-            Path::new(foothold).parent().unwrap().display()
-        );
-        let planted = || std::fs::read_to_string(&path).is_ok_and(|text| text.contains("planted-by-child"));
-        stage.bare(&script);
-        assert!(planted(), "the control did not work: {foothold}");
-        std::fs::remove_file(&path).unwrap();
-        let output = ran(stage.caged(&after_a_sign(&script)));
-        assert!(!planted(), "{foothold}: {}", stderr(&output));
-    }
-}
-
-#[test]
-fn an_existing_foothold_cannot_be_changed_or_removed() {
-    for foothold in FOOTHOLDS.iter().filter(|path| !path.contains("keyward")) {
-        let stage = Stage::user();
-        let path = stage.home_file(foothold, "as it was");
-        ran(stage.caged(&after_a_sign(&format!(
-            "echo x >> '{0}'; rm -f '{0}'; chmod 777 '{0}'; mv '{0}' .",
-            path.display()
-        ))));
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "as it was", "{foothold}");
-    }
-}
-
-#[test]
 fn jobs_of_cron_cannot_be_planted() {
     let stage = Stage::root();
     for place in ["/etc/cron.d", "/etc/cron.daily", "/etc/profile.d", "/etc/systemd/system", "/usr/local/bin"]
@@ -276,18 +94,6 @@ fn jobs_of_cron_cannot_be_planted() {
         let file = format!("{place}/keyward-test-{}", std::process::id());
         works_only_outside(&stage, &format!("touch {file} && echo WORKED; rm -f {file}"));
     }
-}
-
-#[test]
-fn nothing_beside_the_project_can_be_written() {
-    let stage = Stage::user();
-    let beside = stage.elsewhere();
-    stage.file(&beside.join("file"), "as it was");
-    let script = "echo x > ../elsewhere/file && echo WORKED; touch ../elsewhere/new && echo WORKED; mkdir ../folder && echo WORKED";
-    let inside = ran(stage.caged(&after_a_sign(script)));
-    assert!(!stdout(&inside).contains("WORKED"));
-    assert_eq!(std::fs::read_to_string(beside.join("file")).unwrap(), "as it was");
-    works_only_outside(&stage, "touch ../elsewhere/new && echo WORKED");
 }
 
 #[test]
@@ -303,23 +109,6 @@ fn the_system_is_read_only() {
         "for p in / /dev /proc /sys /var /usr /etc; do touch $p/x && echo WORKED; done",
     )));
     assert!(!stdout(&inside).contains("WORKED"));
-}
-
-#[test]
-fn the_project_cannot_be_moved_away() {
-    let stage = Stage::user();
-    let inside = ran(stage.caged(&after_a_sign(
-        "cd ..; mv 'my project' moved && echo WORKED; rmdir 'my project' && echo WORKED; ls -d 'my project'",
-    )));
-    assert!(
-        !stdout(&inside).contains("WORKED") && stdout(&inside).contains("my project"),
-        "{}",
-        stdout(&inside)
-    );
-    let aside = stage.elsewhere();
-    stage.make_folder(&aside.join("p"));
-    let moved = stage.bare(&format!("cd '{}' && mv p q && echo WORKED", aside.display()));
-    assert!(stdout(&moved).contains("WORKED"), "the control did not work");
 }
 
 #[test]

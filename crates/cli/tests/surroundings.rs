@@ -132,6 +132,19 @@ fn a_place_without_user_namespaces_is_refused_at_the_full_floor() {
     );
 }
 
+/// Where there is no cage, an attack finds nothing, and must not look as if it had found nothing to leak.
+#[test]
+fn an_attack_without_a_cage_is_a_fault_and_no_finding() {
+    let stage = Stage::user();
+    let output = without_user_namespaces(&stage, &[keyward(), "doctor", "--attack"]);
+    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+    assert_eq!(stdout(&output), "");
+    let lines: Vec<String> = stderr(&output).lines().map(str::to_owned).collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].starts_with("keyward: no cage to attack: "), "{}", lines[0]);
+    assert_eq!(lines[1], "`keyward doctor` shows what this host can do");
+}
+
 #[test]
 fn a_place_without_user_namespaces_closes_files_memory_and_signals_at_the_floor_landlock() {
     let stage = Stage::user();

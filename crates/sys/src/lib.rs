@@ -4,6 +4,7 @@
 //! rustix and landlock come first; what they do not offer is wrapped here by hand, each block with its condition.
 #![cfg(target_os = "linux")]
 
+pub mod attempt;
 pub mod channel;
 pub mod confine;
 pub mod environ;

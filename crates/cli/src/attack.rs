@@ -1,0 +1,134 @@
+//! `keyward doctor --attack`: the words for what the attack found. The attack itself is in the crate `attack`.
+
+use crate::args::DoctorArgs;
+use crate::say;
+use keyward_attack::{Fault, Row, Summary, Verdict, conduct, summary};
+use keyward_policy::outcome::code;
+use serde::Serialize;
+
+/// At least one attack worked inside.
+const LEAKED: i32 = 1;
+
+#[derive(Serialize)]
+struct Report<'a> {
+    v: u32,
+    attacks: &'a [Row],
+    summary: Summary,
+}
+
+pub fn attack(args: DoctorArgs) -> i32 {
+    let attacked =
+        std::env::current_exe().map_err(Fault::Stage).and_then(|own| conduct(&own, args.only.as_deref()));
+    let rows = match attacked {
+        Ok(rows) => rows,
+        Err(fault) => return tell(&fault),
+    };
+    let summary = summary(rows.iter().map(|row| &row.verdict));
+    if args.json {
+        say::answer_json(&Report { v: 1, attacks: &rows, summary });
+    } else {
+        say::answer(&table(&rows, summary));
+    }
+    exit_code(summary)
+}
+
+fn exit_code(summary: Summary) -> i32 {
+    if summary.succeed_inside == 0 { 0 } else { LEAKED }
+}
+
+/// Without verdicts: the fact, and what can be done.
+fn tell(fault: &Fault) -> i32 {
+    let remedy = "`keyward doctor` shows what this host can do";
+    match fault {
+        Fault::Stage(cause) => {
+            say::trouble(
+                &format!("cannot set the stage for the attack: {}", say::cause(cause)),
+                "it needs room below /var/tmp or TMPDIR, and a loopback interface",
+            );
+            code::FAULT
+        }
+        Fault::NoCage(said) => {
+            let said = said.lines().rfind(|line| line.starts_with("keyward: ")).unwrap_or("keyward: no word");
+            say::trouble(&format!("no cage to attack: {}", said.trim_start_matches("keyward: ")), remedy);
+            code::FAULT
+        }
+        Fault::Interrupted(signal) => 128 + signal,
+    }
+}
+
+/// As wide as a terminal of 100 columns takes it.
+fn table(rows: &[Row], summary: Summary) -> String {
+    let mut lines = Vec::new();
+    let mut class = "";
+    for row in rows {
+        if row.class != class {
+            if !class.is_empty() {
+                lines.push(String::new());
+            }
+            lines.push(format!("{:<58}  {:<8}  {:<6}  {}", row.class, "outside", "inside", "kept by"));
+            class = row.class;
+        }
+        lines.push(line(row));
+    }
+    lines.push(String::new());
+    lines.push(last_line(summary));
+    lines.join("\n")
+}
+
+fn line(row: &Row) -> String {
+    let found = match &row.verdict {
+        Verdict::Held(_) => format!("{:<8}  {:<6}  wall: {}", "works", "fails", row.wall),
+        Verdict::Leaked => format!("{:<8}  {:<6}  LEAK: {}", "works", "WORKS", row.wall),
+        Verdict::NotTried(why) => format!("not tried here: {why}"),
+    };
+    let line = format!("  {:<56}  {found}", row.tries);
+    if line.chars().count() <= WIDTH { line } else { line.chars().take(WIDTH - 1).chain(['…']).collect() }
+}
+
+const WIDTH: usize = 100;
+
+fn last_line(summary: Summary) -> String {
+    let Summary { attacks, succeed_outside, succeed_inside, not_tried } = summary;
+    let noun = if attacks == 1 { "attack" } else { "attacks" };
+    format!(
+        "{attacks} {noun}: {succeed_outside} succeed outside, {succeed_inside} inside; {not_tried} not tried here"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(verdict: Verdict) -> Row {
+        Row { class: "a class", name: "a_name", tries: "try it", wall: "memory", verdict }
+    }
+
+    #[test]
+    fn one_leak_is_enough_for_a_code_of_its_own_and_what_was_not_tried_is_none() {
+        let held = Summary { attacks: 9, succeed_outside: 9, succeed_inside: 0, not_tried: 4 };
+        assert_eq!(exit_code(held), 0);
+        assert_eq!(exit_code(Summary { succeed_inside: 1, ..held }), LEAKED);
+    }
+
+    #[test]
+    fn the_table_tells_walls_leaks_and_what_was_not_tried_apart() {
+        let rows = [
+            row(Verdict::Held("closed".into())),
+            row(Verdict::Leaked),
+            row(Verdict::NotTried("operation not permitted".into())),
+        ];
+        let text = table(&rows, summary(rows.iter().map(|row| &row.verdict)));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("a class ") && lines[0].ends_with("outside   inside  kept by"));
+        assert!(lines[1].contains("works     fails   wall: memory"), "{}", lines[1]);
+        assert!(lines[2].contains("works     WORKS   LEAK: memory"), "{}", lines[2]);
+        assert!(lines[3].ends_with("not tried here: operation not permitted"), "{}", lines[3]);
+        assert_eq!(lines[5], "2 attacks: 2 succeed outside, 1 inside; 1 not tried here");
+    }
+
+    #[test]
+    fn no_line_is_wider_than_a_terminal() {
+        let long = row(Verdict::NotTried("why ".repeat(40)));
+        assert_eq!(line(&long).chars().count(), WIDTH);
+    }
+}
