@@ -321,3 +321,105 @@ fn a_project_with_awkward_signs_in_its_path_is_no_different() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(host(&stage, &project, "git log -1 --format=%s; git status --short"), "odd\n");
 }
+
+/// What we judge must be what git reads: a key that only git sees would pass unjudged.
+#[test]
+fn settings_are_read_as_git_reads_them() {
+    use keyward_policy::git::config::Config;
+    let stage = Stage::user();
+    let file = stage.project_file("settings", "");
+    let parts: &[&str] = &[
+        "[",
+        "]",
+        "core",
+        "Branch",
+        "\"",
+        "main",
+        "\\",
+        "\n",
+        "\r\n",
+        "\r",
+        " ",
+        "\t",
+        "=",
+        "#",
+        ";",
+        ".",
+        "x",
+        "Key",
+        "-",
+        "true",
+        "\\n",
+        "\\\"",
+        "\\\n",
+        "[a]\n",
+        "[a \"b\"]\n",
+        "[a.b]",
+        "k=v\n",
+        "\u{c}",
+        "é",
+        "0",
+        "\u{feff}",
+        "[a \"B\\\\\\\"c\"]",
+        "key = \"quo ted\" # c\n",
+        "[include]path=x\n",
+        "k\n",
+        "[a.b \"c\"]\n",
+    ];
+    let lines = [
+        "[a]\n",
+        "[b \"C\"]\n",
+        "k = v\n",
+        "key = \"quo ted\" # c\n",
+        "k\n",
+        "x = a \\\n b\n",
+        "# c\n",
+        "[d.e]\n",
+    ];
+    // A small generator with a fixed start, so that a failure can be seen again.
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = |most: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state % u64::try_from(most).unwrap()).unwrap()
+    };
+    let mut readable = 0;
+    for round in 0..1_500 {
+        let mut text = String::from(if round % 2 == 0 { "[a]\n" } else { "" });
+        // Half of it are whole lines, so that not all is nonsense.
+        for _ in 0..next(10) {
+            let from = if next(2) == 0 { &parts[..] } else { &lines[..] };
+            text.push_str(from[next(from.len())]);
+        }
+        std::fs::write(&file, &text).unwrap();
+        let git = Command::new("git").args(["config", "--list", "-z", "-f"]).arg(&file).output().unwrap();
+        let ours = Config::read(text.as_bytes());
+        if !git.status.success() {
+            assert!(ours.is_err(), "only we read {text:?}: {ours:?}");
+            continue;
+        }
+        // What git reads and we do not stays in the cage as a whole.
+        let Ok(ours) = ours else { continue };
+        let mut expected = Vec::new();
+        for entry in &ours.entries {
+            let name = &entry.name;
+            expected.extend_from_slice(name.section.as_bytes());
+            expected.push(b'.');
+            if let Some(middle) = &name.subsection {
+                expected.extend_from_slice(middle);
+                expected.push(b'.');
+            }
+            expected.extend_from_slice(name.key.as_bytes());
+            if let Some(value) = &entry.value {
+                expected.push(b'\n');
+                expected.extend_from_slice(value);
+            }
+            expected.push(0);
+        }
+        let (git, expected) = (String::from_utf8_lossy(&git.stdout), String::from_utf8_lossy(&expected));
+        assert_eq!(git, expected, "{text:?}");
+        readable += usize::from(!ours.entries.is_empty());
+    }
+    assert!(readable > 100, "only {readable} had something to compare");
+}

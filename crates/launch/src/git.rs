@@ -1,6 +1,7 @@
 //! The project's repositories: looks at them before a run, and takes over what a command changed in its overlay of their own folders.
 
 mod import;
+pub(crate) mod inspect;
 pub mod look;
 mod place;
 pub mod publish;

@@ -473,8 +473,9 @@ impl<'a> Acts<'a> {
         for folder in [&upper, &work, &merged] {
             self.acts.push(Act::Directory { at: folder.clone(), mode: 0o755 });
         }
+        // Volatile: what is above is memory, and there is nothing to be written back at the end.
         let options = [
-            b"userxattr,lowerdir=".as_slice(),
+            b"userxattr,volatile,lowerdir=".as_slice(),
             &escaped(at.as_bytes()),
             b",upperdir=",
             upper.as_bytes(),

@@ -22,6 +22,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Changes are taken over at once, but not more often than this.
 const PAUSE: Duration = Duration::from_millis(100);
+/// A command that is done by then is not watched: the kernel takes milliseconds to end a watch.
+const WATCHED_AFTER: Duration = Duration::from_millis(200);
 /// How often, and how long, we wait at the end for somebody who holds a lock.
 const TRIES: usize = 40;
 const WAIT: Duration = Duration::from_millis(50);
@@ -63,14 +65,19 @@ impl Publisher {
         self.received += 1;
     }
 
-    /// The command runs: from here on we look out for changes.
+    /// The command runs: from here on the host's side may change.
     pub(crate) fn start(&mut self) {
-        if self.repositories.iter().all(|repository| repository.sides.is_none()) {
-            return;
+        let opened = self.repositories.iter_mut().filter_map(Repository::remember).count();
+        if opened > 0 {
+            self.due = Some(Instant::now() + WATCHED_AFTER);
         }
+    }
+
+    /// From here on we are told of changes.
+    fn watch(&mut self) {
         let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
         let Ok(inbox) = inotify::init(flags) else { return };
-        for sides in self.repositories.iter_mut().filter_map(Repository::remember) {
+        for sides in self.repositories.iter().filter_map(|repository| repository.sides.as_ref()) {
             let changes = inotify::WatchFlags::MOVED_TO
                 | inotify::WatchFlags::CREATE
                 | inotify::WatchFlags::DELETE
@@ -111,6 +118,9 @@ impl Publisher {
         }
         if self.due.is_some_and(|due| due <= Instant::now()) {
             self.due = None;
+            if self.inbox.is_none() {
+                self.watch();
+            }
             self.worked = Some(Instant::now());
             for repository in &mut self.repositories {
                 if repository.exchange(false) {
@@ -219,9 +229,7 @@ impl Repository {
         }
         let text = place::read(&sides.host, Path::new("config"), Check::Text.most()).map(|(text, _)| text);
         let text = text.unwrap_or_default();
-        let format = config::Config::read(&text).ok();
-        let format = format.as_ref().and_then(|config| config.last("extensions", "objectformat"));
-        self.id_length = if format == Some(b"sha256") { 32 } else { 20 };
+        self.id_length = super::inspect::id_length(&sides.host);
         self.settings.insert(PathBuf::new(), text);
         let index = place::read(&sides.host, Path::new("index"), MOST_INDEX).map(|(index, _)| index);
         self.index = index.unwrap_or_default();
@@ -490,7 +498,7 @@ impl Repository {
         };
         let host = place::read(&sides.host, path, most).map(|(host, _)| host).unwrap_or_default();
         let base = self.settings.entry(own.into()).or_insert_with(|| host.clone()).clone();
-        let mut all_taken = true;
+        let all_taken;
         match config::merge(&host, &base, &cage) {
             Ok(merged) => {
                 all_taken = merged.kept_back.is_empty();

@@ -67,7 +67,7 @@ impl Config {
         while let Some(byte) = reader.peek() {
             match byte {
                 b'#' | b';' => reader.skip_line(),
-                _ if byte.is_ascii_whitespace() => reader.at += 1,
+                _ if is_blank(byte) => reader.at += 1,
                 b'[' => config.sections.push(reader.section()?),
                 _ if byte.is_ascii_alphabetic() => {
                     let section = config.sections.last_mut().ok_or(Unreadable)?;
@@ -207,6 +207,11 @@ fn spell_entry(key: &str, value: Option<&[u8]>) -> Vec<u8> {
     out
 }
 
+/// White space as git counts it.
+const fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
+}
+
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,
@@ -214,12 +219,16 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn peek(&self) -> Option<u8> {
-        self.text.get(self.at).copied()
+        match self.text.get(self.at..)? {
+            [b'\r', b'\n', ..] => Some(b'\n'),
+            rest => rest.first().copied(),
+        }
     }
 
     fn next(&mut self) -> Option<u8> {
         let byte = self.peek()?;
-        self.at += 1;
+        // The two signs that end a line elsewhere count as one.
+        self.at += if byte == b'\n' && self.text[self.at] == b'\r' { 2 } else { 1 };
         Some(byte)
     }
 
@@ -228,7 +237,7 @@ impl Reader<'_> {
     }
 
     fn skip_blanks(&mut self) {
-        while self.peek().is_some_and(|byte| byte == b' ' || byte == b'\t' || byte == b'\r') {
+        while self.peek().is_some_and(|byte| byte == b' ' || byte == b'\t') {
             self.at += 1;
         }
     }
@@ -240,9 +249,10 @@ impl Reader<'_> {
         let subsection = loop {
             match self.next().ok_or(Unreadable)? {
                 b']' => break None,
-                byte @ (b' ' | b'\t') => {
-                    debug_assert!(byte.is_ascii_whitespace());
-                    self.skip_blanks();
+                b' ' | b'\t' | b'\r' => {
+                    while self.peek().is_some_and(|byte| is_blank(byte) && byte != b'\n') {
+                        self.at += 1;
+                    }
                     break Some(self.quoted_subsection()?);
                 }
                 byte if byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.' => {
@@ -254,7 +264,9 @@ impl Reader<'_> {
         // The old spelling `[branch.main]`, always in lower case.
         let (section, subsection) = match (name.split_once('.'), subsection) {
             (Some((section, rest)), None) => (section.to_owned(), Some(rest.as_bytes().to_vec())),
-            (Some(_), Some(_)) => return Err(Unreadable),
+            (Some((section, rest)), Some(more)) => {
+                (section.to_owned(), Some([rest.as_bytes(), b".", &more].concat()))
+            }
             (None, subsection) => (name, subsection),
         };
         if section.is_empty() {
@@ -320,7 +332,7 @@ impl Reader<'_> {
             if comment {
                 continue;
             }
-            if !quoted && (byte.is_ascii_whitespace()) {
+            if !quoted && is_blank(byte) {
                 if !value.is_empty() {
                     blanks.push(byte);
                 }

@@ -260,6 +260,17 @@ pub fn worktree_fate(path: &Path) -> Fate {
     }
 }
 
+/// Whether git on the host runs, or is led elsewhere by, what stands at this path of a repository's own folder.
+pub fn git_obeys(path: &Path) -> bool {
+    let text = path.to_str().unwrap_or_default();
+    let first = text.split('/').next().unwrap_or_default();
+    match text {
+        "commondir" | "config.worktree" | "gitdir" | "info/attributes" | "info/grafts" => true,
+        "objects/info/alternates" | "objects/info/http-alternates" => true,
+        _ => first == "hooks" && text != "hooks" && !text.ends_with(".sample"),
+    }
+}
+
 /// What git itself leaves behind when it is interrupted.
 fn is_temporary(name: &OsStr) -> bool {
     let name = name.as_bytes();
