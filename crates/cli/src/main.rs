@@ -7,6 +7,7 @@ mod explain;
 mod files;
 mod here;
 mod policy_command;
+mod quarantine;
 mod read;
 mod run;
 mod say;
@@ -40,6 +41,7 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Read(args) => read::read(args, block),
         Command::Doctor(args) => doctor::doctor(args, block),
         Command::Policy(args) => policy_command::policy(args, block),
+        Command::Quarantine(args) => quarantine::quarantine(args, block),
         Command::Completions(args) => shell_help::completions(args),
         Command::Man(args) => shell_help::man(args),
     }

@@ -12,6 +12,7 @@ mod init;
 pub mod look;
 pub mod prepare;
 pub mod probe;
+pub mod project;
 mod relay;
 pub mod search;
 pub mod supervise;
@@ -30,7 +31,11 @@ use supervise::{Finished, Screen, Watch};
 use wire::Order;
 
 /// Runs a prepared plan. Returns when nothing of the cage is left.
-pub fn run(plan: &Plan, mut prepared: Prepared) -> Result<Finished, Fault> {
+pub fn run(
+    plan: &Plan,
+    mut prepared: Prepared,
+    guard: Option<&mut project::Guard<'_>>,
+) -> Result<Finished, Fault> {
     let wanted = supervise::signals();
     let caller_mask = signal::block(&wanted);
     let fault = |step: Step| move |errno: Errno| Fault::new(step, "", errno);
@@ -81,6 +86,7 @@ pub fn run(plan: &Plan, mut prepared: Prepared) -> Result<Finished, Fault> {
         asked_to_stop: false,
         guarded: prepared.scratch.is_some(),
         describe: &describe,
+        guard,
     });
     signal::set_mask(&caller_mask);
     let reached = cgroup.as_ref().and_then(cgroup::Own::reached);

@@ -1,5 +1,6 @@
 //! The outcome: what a run tells its caller, as an exit code and as one JSON object.
 
+use crate::aftermath::Aftermath;
 use crate::event::kept_back;
 use crate::plan::{Plan, Refusal, RefusalKind, VERSION};
 use crate::promise::Kept;
@@ -44,6 +45,9 @@ pub struct Outcome<'a> {
     pub held: &'a [Kept],
     /// Names of variables that were kept back because they look like credentials.
     pub kept_back: Vec<String>,
+    /// What the command left in the project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project: Option<&'a Aftermath>,
 }
 
 /// How it went.
@@ -75,8 +79,9 @@ pub enum Conclusion<'a> {
 }
 
 impl<'a> Outcome<'a> {
-    pub fn of_run(plan: &'a Plan, exit: i32, result: Conclusion<'a>) -> Self {
-        Outcome { v: VERSION, exit, result, held: &plan.promises, kept_back: kept_back(&plan.environment) }
+    pub fn of_run(plan: &'a Plan, exit: i32, result: Conclusion<'a>, project: Option<&'a Aftermath>) -> Self {
+        let kept_back = kept_back(&plan.environment);
+        Outcome { v: VERSION, exit, result, held: &plan.promises, kept_back, project }
     }
 
     pub fn of_refusal(refusal: &'a Refusal) -> Self {
@@ -90,6 +95,6 @@ impl<'a> Outcome<'a> {
     }
 
     pub fn without_run(exit: i32, result: Conclusion<'a>) -> Self {
-        Outcome { v: VERSION, exit, result, held: &[], kept_back: Vec::new() }
+        Outcome { v: VERSION, exit, result, held: &[], kept_back: Vec::new(), project: None }
     }
 }

@@ -6,7 +6,7 @@ mod places;
 
 pub use places::{PINNED, PROJECT_FILE};
 
-use crate::facts::{HostFacts, Kind, PathFact, Paths, Project};
+use crate::facts::{Foothold, HostFacts, Kind, PathFact, Paths, Project, Standing};
 use crate::plan::{Cage, Refusal};
 use crate::request::Request;
 use crate::settings::Policy;
@@ -17,7 +17,7 @@ use places::{
 };
 use serde::Serialize;
 use std::collections::HashSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -125,6 +125,9 @@ pub struct View {
 
 /// The rule by which a file of the project is hidden that looks secret.
 pub const SECRET_FILE: &str = "secret file";
+
+/// The rule by which something of the project is read-only that programs outside run or obey.
+pub const FOOTHOLD: &str = "foothold";
 
 /// A path the plan wants to know about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -344,7 +347,7 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
         let places = &facts.project.not_searched;
         let more = if places.len() > 8 { format!(" and {} more", places.len() - 8) } else { String::new() };
         let shown = places[..places.len().min(8)].join(", ");
-        builder.notes.push(format!("not searched for secret files: {shown}{more}"));
+        builder.notes.push(format!("not searched for secret files and footholds: {shown}{more}"));
     }
 
     let cwd = if builder.shows_host(&request.cwd) {
@@ -567,7 +570,38 @@ fn project(
         let source = Source::callers(file);
         builder.put(narrowing, Shown::ReadOnly(source), "project policy", &policy.project.origin);
     }
+    if writable && cage != Cage::Landlock {
+        footholds(builder, &found.footholds);
+    }
     Ok(Some(fact.real))
+}
+
+/// Footholds that are there become mounts of their own, read-only. Grants come later, so that one that names a foothold wins.
+fn footholds(builder: &mut Builder<'_>, footholds: &[Foothold]) {
+    let is_folder = |foothold: &&Foothold| matches!(foothold.is, Standing::Thing { directory: true, .. });
+    let folders: HashSet<&OsStr> =
+        footholds.iter().filter(is_folder).map(|foothold| foothold.path.as_os_str()).collect();
+    let mut seen = HashSet::with_capacity(footholds.len());
+    for Foothold { path, is } in footholds {
+        let Standing::Thing { directory, device, inode } = *is else { continue };
+        // Below one that is read-only everything is.
+        let covered = path.ancestors().skip(1).any(|above| folders.contains(above.as_os_str()));
+        if !covered && seen.insert(path.as_os_str()) {
+            let source = Source {
+                path: path.clone(),
+                expect: Some((device, inode)),
+                callers_own: true,
+                directory,
+                make: false,
+            };
+            builder.entries.push(Entry {
+                target: path.clone(),
+                shown: Shown::ReadOnly(source),
+                rule: FOOTHOLD,
+                origin: Origin::Builtin,
+            });
+        }
+    }
 }
 
 /// A link in a project may have been put there by a command that worked in it: it must not decide what the next one is granted.

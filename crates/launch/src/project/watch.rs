@@ -1,0 +1,121 @@
+//! While the command runs: the kernel tells us of names that appear in the project's folders. A notice: whoever is fast is there before us.
+//!
+//! Watches are made only when the command has run for a while, a few at a time, so that a short one is not slowed. What is missed here is
+//! found at the end.
+
+use super::tree::{self, Root, by_number};
+use crate::search::Folder;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use std::collections::{HashMap, VecDeque};
+use std::ffi::OsStr;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A command that ends before this is looked at only when it has ended.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// Between two batches.
+const PAUSE: Duration = Duration::from_millis(2);
+const BATCH: usize = 32;
+/// What lies beyond is left to the end. The kernel counts watches per user.
+const MOST_FOLDERS: usize = 1_024;
+/// Events that are read before we look at anything else.
+const MOST_EVENTS: usize = 512;
+
+/// The folders that are watched.
+pub(super) struct Watch {
+    inotify: OwnedFd,
+    folders: HashMap<i32, PathBuf>,
+    waiting: VecDeque<PathBuf>,
+    next: Option<Instant>,
+}
+
+impl Watch {
+    /// Watches nothing yet. `None` where the kernel has no room for another watcher.
+    pub(super) fn new(folders: impl Iterator<Item = PathBuf>) -> Option<Self> {
+        let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
+        let waiting = folders.take(MOST_FOLDERS).collect();
+        let next = Instant::now().checked_add(PATIENCE);
+        Some(Watch { inotify, folders: HashMap::new(), waiting, next })
+    }
+
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.inotify.as_fd()
+    }
+
+    /// When the next batch of watches is due.
+    pub(super) fn due(&self) -> Option<Duration> {
+        self.next.map(|next| next.saturating_duration_since(Instant::now()))
+    }
+
+    /// What has appeared since the last time, and what was in folders that are watched from now on. `None` when the kernel lost count:
+    /// the rest is left to the end.
+    pub(super) fn work(&mut self, root: &Root, is_secret: &dyn Fn(&OsStr) -> bool) -> Option<Vec<PathBuf>> {
+        let mut found = Vec::new();
+        self.read_events(&mut found)?;
+        if self.next.is_some_and(|next| next <= Instant::now()) {
+            for _ in 0..BATCH {
+                let Some(relative) = self.waiting.pop_front() else { break };
+                if let Some(folder) = self.add(root, &relative, is_secret) {
+                    found.extend(interesting(&relative, &folder));
+                    self.waiting.extend(new_folders(&relative, &folder, &self.folders, &self.waiting));
+                }
+            }
+        }
+        let more = !self.waiting.is_empty() && self.folders.len() < MOST_FOLDERS;
+        self.next = if more { Instant::now().checked_add(PAUSE) } else { None };
+        Some(found)
+    }
+
+    fn add(&mut self, root: &Root, relative: &Path, is_secret: &dyn Fn(&OsStr) -> bool) -> Option<Folder> {
+        let folder = root.listing(relative).ok()?;
+        let events =
+            WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::EXCL_UNLINK;
+        let number = inotify::add_watch(&self.inotify, by_number(&folder), events).ok()?;
+        self.folders.insert(number, relative.into());
+        // Listed after the watch is there, so that nothing appears unseen in between.
+        tree::list(folder, relative, is_secret).ok()
+    }
+
+    fn read_events(&mut self, found: &mut Vec<PathBuf>) -> Option<()> {
+        let mut buffer = [MaybeUninit::uninit(); 16 << 10];
+        let mut reader = inotify::Reader::new(&self.inotify, &mut buffer);
+        for _ in 0..MOST_EVENTS {
+            let Ok(event) = reader.next() else { break };
+            if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
+                return None;
+            }
+            let (Some(folder), Some(name)) = (self.folders.get(&event.wd()), event.file_name()) else {
+                continue;
+            };
+            let path = folder.join(OsStr::from_bytes(name.to_bytes()));
+            let skipped = |name: &OsStr| {
+                name == ".git" || crate::search::SKIPPED.iter().any(|skipped| name == *skipped)
+            };
+            if event.events().contains(ReadFlags::ISDIR) && !path.file_name().is_some_and(skipped) {
+                self.waiting.push_back(path.clone());
+            }
+            found.push(path);
+        }
+        Some(())
+    }
+}
+
+/// Names that need a closer look.
+fn interesting(relative: &Path, folder: &Folder) -> Vec<PathBuf> {
+    folder.footholds.iter().flatten().chain(&folder.secrets).map(|name| relative.join(name)).collect()
+}
+
+/// Folders that were made before their parent was watched.
+fn new_folders(
+    relative: &Path,
+    folder: &Folder,
+    watched: &HashMap<i32, PathBuf>,
+    waiting: &VecDeque<PathBuf>,
+) -> Vec<PathBuf> {
+    let paths = folder.folders.iter().map(|name| relative.join(name));
+    let known = |path: &PathBuf| waiting.contains(path) || watched.values().any(|other| other == path);
+    paths.filter(|path| !known(path)).collect()
+}
