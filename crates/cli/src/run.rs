@@ -6,7 +6,7 @@ use crate::here::{self, Here};
 use crate::say;
 use keyward_launch::cgroup::{self, Reached};
 use keyward_launch::fault::Fault;
-use keyward_launch::project::{self, Begin, Guard, Recovered};
+use keyward_launch::project::{self, Begin, Guard, Names, Recovered};
 use keyward_launch::search::{self, Search, Seen};
 use keyward_launch::supervise::{CutShort, Finished};
 use keyward_launch::{look, prepare, probe};
@@ -20,7 +20,7 @@ use keyward_policy::outcome::{Conclusion, Outcome, code};
 use keyward_policy::plan::{LimitKind, Plan, Refusal, Step, plan};
 use keyward_policy::request::Request;
 use keyward_policy::settings::Policy;
-use keyward_policy::view;
+use keyward_policy::view::{self, Shown};
 use keyward_sys::environ::Block;
 use keyward_sys::fork::End;
 use rustix::io::Errno;
@@ -134,7 +134,10 @@ impl Run<'_> {
         if let Err(unrecorded) = record.write(What::Spawn(Box::new(Spawn::of(&plan)))) {
             return Attempt::Over(tell_unrecorded(args, &unrecorded));
         }
-        let is_secret = secret_names(self.policy);
+        let (policy, home) = (self.policy, &here.caller.home);
+        let is_secret = secret_names(policy);
+        let is_to_be_hidden = |path: &Path| view::is_hidden_by_name(policy, &here.project, home, path);
+        let is_shown = |path: &Path| view::is_shown_by_name(policy, &here.project, home, path);
         let mut guard = plan.writable_project().map(|root| {
             Guard::begin(Begin {
                 project: root,
@@ -145,7 +148,12 @@ impl Run<'_> {
                 seen,
                 granted: granted(self.policy, here),
                 protected: plan.protects_footholds(),
-                is_secret: &is_secret,
+                hidden: hidden(&plan),
+                names: Names {
+                    is_secret: &is_secret,
+                    is_to_be_hidden: &is_to_be_hidden,
+                    is_shown: &is_shown,
+                },
             })
         });
         let started = Instant::now();
@@ -188,6 +196,12 @@ fn after(guard: Result<Guard<'_>, Errno>) -> Aftermath {
             Aftermath { not_walked: vec![all], ..Aftermath::default() }
         }
     }
+}
+
+/// What is hidden by a mask.
+fn hidden(plan: &Plan) -> Vec<PathBuf> {
+    let masks = plan.view.entries.iter().filter(|entry| matches!(entry.shown, Shown::Hidden { .. }));
+    masks.map(|mask| mask.target.clone()).collect()
 }
 
 /// Paths that the user grants for writing.
@@ -378,7 +392,7 @@ fn tell_end(
 
 /// What was found in the project, in two lines each.
 pub fn tell_aftermath(aftermath: &Aftermath, verbose: bool) {
-    for (fact, remedy) in aftermath.lines() {
+    for (fact, remedy) in aftermath.lines(verbose) {
         say::trouble(&fact, &remedy);
     }
     if verbose && !aftermath.not_walked.is_empty() {

@@ -184,6 +184,11 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
                         guard.command_started();
                     }
                 }
+                Some((Report::Spaces, descriptors)) => {
+                    if let Some(guard) = &mut watch.guard {
+                        guard.take_spaces(descriptors);
+                    }
+                }
                 Some((Report::Stopped { signal }, _)) => stopped(&mut watch, &mut relay, signal),
                 None => channel_open = false,
             }
@@ -198,6 +203,9 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
             && (!ready[3].is_empty() || guard.due() == Some(Duration::ZERO))
         {
             guard.work();
+            if guard.needs_spaces() {
+                tell(&watch, Order::Spaces);
+            }
         }
         if relay.exceeded() && cut_short.is_none() {
             cut_short = Some(CutShort::Output);

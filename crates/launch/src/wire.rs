@@ -18,6 +18,8 @@ pub enum Report {
     Stopped { signal: i32 },
     /// The command was ended by this signal.
     Killed { signal: i32 },
+    /// Init's user and mount namespaces travel along.
+    Spaces,
 }
 
 /// What the launcher tells init.
@@ -29,6 +31,8 @@ pub enum Order {
     Counted,
     /// End everything at once.
     End,
+    /// Pass on the namespaces of the cage.
+    Spaces,
     /// Pass this signal on to the command's process group.
     Signal { signal: i32 },
     /// Put the command into the foreground of the cage's terminal and let it go on.
@@ -42,11 +46,13 @@ const TERMINAL: u8 = 2;
 const STOPPED: u8 = 3;
 const KILLED: u8 = 4;
 const STARTED: u8 = 5;
+const SPACES: u8 = 6;
 const MAPPED: u8 = 17;
 const SIGNAL: u8 = 18;
 const FOREGROUND: u8 = 19;
 const COUNTED: u8 = 21;
 const END: u8 = 22;
+const GIVE_SPACES: u8 = 23;
 const BACKGROUND: u8 = 20;
 
 /// Every step, so that a number can stand for it.
@@ -86,6 +92,7 @@ impl Report {
             Report::Started => pack(STARTED, 0, 0, 0),
             Report::Stopped { signal } => pack(STOPPED, 0, 0, signal),
             Report::Killed { signal } => pack(KILLED, 0, 0, signal),
+            Report::Spaces => pack(SPACES, 0, 0, 0),
         }
     }
 
@@ -102,6 +109,7 @@ impl Report {
             STARTED => Report::Started,
             STOPPED => Report::Stopped { signal: value },
             KILLED => Report::Killed { signal: value },
+            SPACES => Report::Spaces,
             _ => return None,
         })
     }
@@ -127,6 +135,7 @@ pub fn order(socket: impl AsFd, order: Order, descriptors: &[BorrowedFd<'_>]) ->
         Order::Foreground => pack(FOREGROUND, 0, 0, 0),
         Order::Counted => pack(COUNTED, 0, 0, 0),
         Order::End => pack(END, 0, 0, 0),
+        Order::Spaces => pack(GIVE_SPACES, 0, 0, 0),
         Order::Background => pack(BACKGROUND, 0, 0, 0),
     };
     channel::send(socket, &bytes, descriptors)
@@ -143,6 +152,7 @@ pub fn next_order(socket: impl AsFd) -> Option<(Order, Vec<OwnedFd>)> {
         FOREGROUND => Order::Foreground,
         COUNTED => Order::Counted,
         END => Order::End,
+        GIVE_SPACES => Order::Spaces,
         BACKGROUND => Order::Background,
         _ => return None,
     };
@@ -159,9 +169,13 @@ mod tests {
             let report = Report::Failed { step, index: 513, errno: Errno::PERM };
             assert_eq!(Report::decode(&report.encode()), Some(report));
         }
-        for report in
-            [Report::Terminal, Report::Started, Report::Stopped { signal: 20 }, Report::Killed { signal: 9 }]
-        {
+        for report in [
+            Report::Terminal,
+            Report::Started,
+            Report::Spaces,
+            Report::Stopped { signal: 20 },
+            Report::Killed { signal: 9 },
+        ] {
             assert_eq!(Report::decode(&report.encode()), Some(report));
         }
     }

@@ -14,8 +14,8 @@ pub struct Aftermath {
     pub told: Vec<String>,
     /// Footholds that are still there although they were made or changed during the run.
     pub left: Vec<Left>,
-    /// Secret files that somebody outside replaced, so that they had to be hidden again.
-    pub hidden_again: Vec<String>,
+    /// Secret files that were hidden while the command ran, because they were replaced or appeared.
+    pub hidden_later: Vec<String>,
     /// Files with secret names that appeared and were not hidden from the command.
     pub appeared: Vec<String>,
     /// Folders that were not looked at.
@@ -66,16 +66,17 @@ impl Left {
 impl Aftermath {
     /// Whether there is nothing that a person has to hear.
     pub fn is_quiet(&self) -> bool {
-        let Aftermath { quarantined, told, left, hidden_again, appeared, not_walked: _ } = self;
+        let Aftermath { quarantined, told, left, hidden_later, appeared, not_walked: _ } = self;
         quarantined.is_empty()
             && told.is_empty()
             && left.is_empty()
-            && hidden_again.is_empty()
+            && hidden_later.is_empty()
             && appeared.is_empty()
     }
 
-    /// For people: the fact, and what they can do.
-    pub fn lines(&self) -> Vec<(String, String)> {
+    /// For people: the fact, and what they can do. What a command often makes itself is told only if they want to know everything.
+    pub fn lines(&self, verbose: bool) -> Vec<(String, String)> {
+        let nothing = Vec::new();
         let mut lines = Vec::new();
         for Quarantined { path, by, restore, .. } in &self.quarantined {
             lines.push((
@@ -96,13 +97,13 @@ impl Aftermath {
                 "look at it before an agent or a pipeline reads it",
             ),
             (
-                "somebody outside replaced a secret file, and it was hidden again",
-                &self.hidden_again,
-                "the command may have read it in between; this is a notice, not a wall",
+                "a secret file was replaced or appeared, and is hidden since",
+                &self.hidden_later,
+                "the command may have read it in between: this is a notice, not a wall",
             ),
             (
                 "a file with a secret name appeared, and the command could read it",
-                &self.appeared,
+                if verbose { &self.appeared } else { &nothing },
                 "if the command did not make it itself, think of its content as known to it",
             ),
         ];
@@ -136,7 +137,7 @@ mod tests {
             told: (0..10).map(|number| format!("d{number}/AGENTS.md")).collect(),
             ..Aftermath::default()
         };
-        let lines = aftermath.lines();
+        let lines = aftermath.lines(false);
         assert_eq!(lines[0].0, "took a/.envrc out of the project: direnv would run or obey it");
         assert_eq!(lines[0].1, "`keyward quarantine restore 3f2a01` puts it back");
         assert_eq!(lines[1].0, ".vscode is still in the project: no space left on device");

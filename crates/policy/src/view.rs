@@ -703,6 +703,21 @@ fn grants(
     Ok(())
 }
 
+/// Whether the user wrote that what stands at a path of the project is no secret.
+pub fn is_shown_by_name(policy: &Policy, project: &Path, home: &Path, path: &Path) -> bool {
+    policy.files.show.iter().any(|shown| at_or_below(path, &project.join(expand(&shown.value, home))))
+}
+
+/// Whether the user wrote that what stands at a path of the project is to be hidden, by a path or by a pattern.
+pub fn is_hidden_by_name(policy: &Policy, project: &Path, home: &Path, path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let hides = |hide: &PathBuf| match is_pattern(hide) {
+        true => fits(name, hide.as_os_str().as_bytes()),
+        false => path == project.join(expand(hide, home)),
+    };
+    policy.files.hide.iter().any(|hide| hides(&hide.value)) && !is_shown_by_name(policy, project, home, path)
+}
+
 fn hide(builder: &mut Builder<'_>, policy: &Policy, request: &Request<'_>, facts: &HostFacts) {
     let home = &request.caller.home;
     let system = SYSTEM_SECRETS.iter().map(|path| (PathBuf::from(path), "system secret", &Origin::Builtin));
@@ -728,10 +743,8 @@ fn hide(builder: &mut Builder<'_>, policy: &Policy, request: &Request<'_>, facts
             masks.push(mask(fact.real.clone(), fact.kind == Kind::Directory, rule, origin));
         }
     }
-    let shown_all_the_same: Vec<PathBuf> =
-        policy.files.show.iter().map(|path| request.project.join(expand(&path.value, home))).collect();
     for secret in &facts.project.secrets {
-        if !shown_all_the_same.iter().any(|shown| at_or_below(secret, shown)) && is_seen(secret) {
+        if !is_shown_by_name(policy, &request.project, home, secret) && is_seen(secret) {
             masks.push(mask(secret.clone(), false, SECRET_FILE, &Origin::Builtin));
         }
     }

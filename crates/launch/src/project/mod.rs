@@ -6,10 +6,14 @@
 mod carry;
 mod journal;
 mod lines;
+mod mask;
 pub mod quarantine;
+mod secrets;
 mod sweep;
 mod tree;
 mod watch;
+
+pub use secrets::Names;
 
 use crate::fault::reason;
 use crate::search::Seen;
@@ -20,13 +24,14 @@ use keyward_policy::facts::{Found, Project, Standing};
 use keyward_policy::footholds;
 use keyward_policy::text::visible;
 use quarantine::Quarantine;
-use rustix::fd::BorrowedFd;
+use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
-use std::ffi::OsStr;
+use secrets::Secrets;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use sweep::{Before, Verdict};
+use sweep::{Before, Met, Verdict};
 use tree::Root;
 use watch::Watch;
 
@@ -50,7 +55,9 @@ pub struct Begin<'a> {
     pub granted: Vec<PathBuf>,
     /// Whether footholds that are there are read-only for the command.
     pub protected: bool,
-    pub is_secret: &'a dyn Fn(&OsStr) -> bool,
+    /// What is hidden from the command by a mask.
+    pub hidden: Vec<PathBuf>,
+    pub names: Names<'a>,
 }
 
 /// Watches over a project from before the command starts until after it has ended.
@@ -60,7 +67,7 @@ pub struct Guard<'a> {
     seen: Seen,
     quarantine: Quarantine,
     journal: Option<Journal>,
-    is_secret: &'a dyn Fn(&OsStr) -> bool,
+    secrets: Secrets<'a>,
     has_started: bool,
     watch: Option<Watch>,
     aftermath: Aftermath,
@@ -99,6 +106,7 @@ impl<'a> Guard<'a> {
             protected: begin.protected,
             searched: begin.found.searched.clone(),
         };
+        let secrets = Secrets::new(&root, begin.names, begin.hidden.iter().filter_map(|path| below(path)));
         // Without a journal the end of the run is looked at all the same, unless we are killed before.
         let journal = Journal::write(&journals(begin.state), begin.run, &start).ok();
         Ok(Guard {
@@ -107,7 +115,7 @@ impl<'a> Guard<'a> {
             seen: begin.seen,
             quarantine: Quarantine::new(begin.state),
             journal,
-            is_secret: begin.is_secret,
+            secrets,
             has_started: false,
             watch: None,
             aftermath: Aftermath::default(),
@@ -117,7 +125,11 @@ impl<'a> Guard<'a> {
     /// The command is about to be executed.
     pub(crate) fn command_started(&mut self) {
         self.has_started = true;
-        self.watch = Watch::new(self.seen.0.iter().map(|(path, _)| path.clone()));
+        let seen = self.seen.0.iter().map(|(path, _)| path.as_path());
+        // The root, and where something is hidden, come first.
+        let mut met = HashSet::new();
+        let folders = [Path::new("")].into_iter().chain(self.secrets.folders()).chain(seen);
+        self.watch = Watch::new(folders.filter(|path| met.insert(*path)).map(PathBuf::from));
     }
 
     /// What the launcher waits for beside everything else.
@@ -133,19 +145,36 @@ impl<'a> Guard<'a> {
     /// Looks at what has appeared.
     pub(crate) fn work(&mut self) {
         let Some(watch) = &mut self.watch else { return };
-        let Some(appeared) = watch.work(&self.root, self.is_secret) else {
+        let Some(appeared) = watch.work(&self.root, self.secrets.names.is_secret) else {
             self.watch = None;
             return;
         };
-        for path in appeared {
+        for folder in appeared.watched {
+            self.secrets.watched(&self.root, &folder);
+        }
+        for path in appeared.names {
             if path.file_name().and_then(footholds::guarded).is_some() {
                 self.take_at_once(&path);
+            } else if self.start.protected {
+                self.secrets.noticed(&self.root, &path);
             }
         }
+        self.secrets.hide(&self.root, &mut self.aftermath);
+    }
+
+    /// Whether the launcher has to ask init for the cage's namespaces.
+    pub(crate) fn needs_spaces(&self) -> bool {
+        self.secrets.need_the_way()
+    }
+
+    /// The cage's namespaces, from init.
+    pub(crate) fn take_spaces(&mut self, descriptors: Vec<OwnedFd>) {
+        self.secrets.take_the_way(descriptors);
+        self.secrets.hide(&self.root, &mut self.aftermath);
     }
 
     fn take_at_once(&mut self, relative: &Path) {
-        let before = Before::new(&self.start, &self.seen);
+        let before = Before::new(&self.start, &self.seen, self.secrets.names.is_secret);
         // A link that has to be put back is left to the end: it could be replaced again and again.
         if self.aftermath.quarantined.len() >= MOST_AT_ONCE
             || before.link(relative).is_some()
@@ -164,8 +193,10 @@ impl<'a> Guard<'a> {
         self.watch = None;
         let mut repositories = Vec::new();
         if self.has_started {
-            repositories =
-                sweep_up(&self.root, &self.start, &self.seen, &self.quarantine, &mut self.aftermath);
+            let before = Before::new(&self.start, &self.seen, self.secrets.names.is_secret);
+            let met = sweep_up(&self.root, &before, &self.quarantine, &mut self.aftermath);
+            self.secrets.tell_appeared(&self.root, &met.secrets, &mut self.aftermath);
+            repositories = met.repositories;
         }
         if let Some(journal) = self.journal {
             journal.close();
@@ -175,15 +206,9 @@ impl<'a> Guard<'a> {
 }
 
 /// Takes what is new, and names what is to be told.
-fn sweep_up(
-    root: &Root,
-    start: &Start,
-    seen: &Seen,
-    quarantine: &Quarantine,
-    aftermath: &mut Aftermath,
-) -> Vec<Found> {
-    let before = Before::new(start, seen);
-    let (met, opened) = sweep::walk(root, &before);
+fn sweep_up(root: &Root, before: &Before<'_>, quarantine: &Quarantine, aftermath: &mut Aftermath) -> Met {
+    let start = before.start;
+    let (mut met, opened) = sweep::walk(root, before);
     for path in &met.new {
         match quarantine.take(root, path, &start.argv, Across::Copied) {
             Ok(Some(id)) => {
@@ -204,8 +229,8 @@ fn sweep_up(
     };
     aftermath.left.extend(met.changed.iter().map(|path| Left::new(path, unsure.into())));
     aftermath.told.extend(met.told.iter().take(MOST_TOLD).map(|path| visible(path.as_os_str())));
-    aftermath.not_walked = met.not_walked;
-    met.repositories
+    aftermath.not_walked = std::mem::take(&mut met.not_walked);
+    met
 }
 
 fn cannot_take(errno: Errno) -> String {
@@ -245,7 +270,8 @@ pub fn recover(state: &Path) -> Vec<Recovered> {
         let finished = interrupted.iter().filter(|entry| entry.about.project == start.project);
         aftermath.quarantined.extend(finished.map(|entry| Quarantined::new(&entry.about.path, &entry.id)));
         if let Some(root) = Root::open(&start.project).ok().filter(|root| root.identity == start.identity) {
-            sweep_up(&root, &start, &Seen::default(), &quarantine, &mut aftermath);
+            let seen = Seen::default();
+            sweep_up(&root, &Before::new(&start, &seen, &|_| false), &quarantine, &mut aftermath);
         }
         journal.close();
         recovered.push(Recovered { run, project: start.project, aftermath });

@@ -24,6 +24,8 @@ pub(super) struct Met {
     pub(super) changed: Vec<PathBuf>,
     /// Instructions and workflows that were made or changed.
     pub(super) told: Vec<PathBuf>,
+    /// Files that look secret and were not there when their folder was searched.
+    pub(super) secrets: Vec<PathBuf>,
     /// All repositories, whether or not they were there at the start.
     pub(super) repositories: Vec<Found>,
     pub(super) not_walked: Vec<String>,
@@ -31,7 +33,8 @@ pub(super) struct Met {
 
 /// What is known of the start, ready to be asked.
 pub(super) struct Before<'a> {
-    start: &'a Start,
+    pub(super) start: &'a Start,
+    is_secret: &'a dyn Fn(&OsStr) -> bool,
     known: HashSet<&'a Path>,
     granted: HashSet<&'a Path>,
     links: HashMap<&'a Path, &'a Path>,
@@ -41,10 +44,11 @@ pub(super) struct Before<'a> {
 }
 
 impl<'a> Before<'a> {
-    pub(super) fn new(start: &'a Start, seen: &'a Seen) -> Self {
+    pub(super) fn new(start: &'a Start, seen: &'a Seen, is_secret: &'a dyn Fn(&OsStr) -> bool) -> Self {
         let set = |paths: &'a [PathBuf]| paths.iter().map(PathBuf::as_path).collect();
         Before {
             start,
+            is_secret,
             known: set(&start.known),
             granted: set(&start.granted),
             links: start.links.iter().map(|(path, to)| (path.as_path(), to.as_path())).collect(),
@@ -160,7 +164,7 @@ pub(super) fn walk(root: &Root, before: &Before<'_>) -> (Met, Vec<OpenedUp>) {
         let fresh;
         let folder = match before.seen.get(relative.as_path()) {
             Some(folder) if folder.changed == changed(&stat) => *folder,
-            _ => match read(root, &relative, changed(&stat) >= before.start.since, &mut opened) {
+            _ => match read(root, before, &relative, changed(&stat), &mut opened) {
                 Ok(folder) => {
                     fresh = folder;
                     &fresh
@@ -187,10 +191,16 @@ pub(super) fn walk(root: &Root, before: &Before<'_>) -> (Met, Vec<OpenedUp>) {
 }
 
 /// Reads a folder. One that was closed to its owner during the run is opened for as long as we look.
-fn read(root: &Root, relative: &Path, touched: bool, opened: &mut Vec<OpenedUp>) -> Result<Folder, Errno> {
-    let list = || tree::list(root.listing(relative)?, relative, &|_| false);
+fn read(
+    root: &Root,
+    before: &Before<'_>,
+    relative: &Path,
+    changed: i128,
+    opened: &mut Vec<OpenedUp>,
+) -> Result<Folder, Errno> {
+    let list = || tree::list(root.listing(relative)?, relative, before.is_secret);
     match list() {
-        Err(Errno::ACCESS) if touched => {
+        Err(Errno::ACCESS) if changed >= before.start.since => {
             opened.push(OpenedUp::new(root.folder(relative)?)?);
             list()
         }
@@ -218,6 +228,13 @@ fn look(root: &Root, before: &Before<'_>, relative: &Path, folder: &Folder, met:
             met.told.push(path);
         }
     }
+    let was_there = before.seen.get(relative).map_or(&[][..], |folder| &folder.secrets);
+    let appeared = folder.secrets.iter().filter(|name| !was_there.contains(name));
+    let appeared = appeared.map(|name| relative.join(name));
+    met.secrets.extend(appeared.filter(|path| {
+        // In a folder that was not searched it may be as old as any other.
+        before.seen.contains_key(relative) || root.born(path).is_some_and(|born| born >= before.start.since)
+    }));
     for (names, directory) in folder.repositories.iter().zip([false, true]) {
         let found = names.iter().map(|name| Found { path: root.path.join(relative).join(name), directory });
         met.repositories.extend(found);

@@ -29,7 +29,7 @@ impl Root {
 
     fn open_beneath(&self, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         let path = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
-        let flags = flags | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut tries = 0;
         loop {
             let resolve = NO_LINKS | ResolveFlags::BENEATH;
@@ -43,12 +43,17 @@ impl Root {
 
     /// A folder, to find names in.
     pub(super) fn folder(&self, relative: &Path) -> Result<OwnedFd, Errno> {
+        self.open_beneath(relative, OFlags::PATH | OFlags::DIRECTORY)
+    }
+
+    /// Anything, to put something over it.
+    pub(super) fn thing(&self, relative: &Path) -> Result<OwnedFd, Errno> {
         self.open_beneath(relative, OFlags::PATH)
     }
 
     /// A folder, to list it.
     pub(super) fn listing(&self, relative: &Path) -> Result<OwnedFd, Errno> {
-        self.open_beneath(relative, OFlags::RDONLY)
+        self.open_beneath(relative, OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
     /// What stands at a path, if its last name is a link the link itself. For a look only: folders on the way are not checked.

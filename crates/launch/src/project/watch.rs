@@ -32,6 +32,14 @@ pub(super) struct Watch {
     next: Option<Instant>,
 }
 
+/// What is to be looked at. Paths are relative to the project.
+#[derive(Default)]
+pub(super) struct Appeared {
+    pub(super) names: Vec<PathBuf>,
+    /// Folders that are watched from now on.
+    pub(super) watched: Vec<PathBuf>,
+}
+
 impl Watch {
     /// Watches nothing yet. `None` where the kernel has no room for another watcher.
     pub(super) fn new(folders: impl Iterator<Item = PathBuf>) -> Option<Self> {
@@ -52,21 +60,22 @@ impl Watch {
 
     /// What has appeared since the last time, and what was in folders that are watched from now on. `None` when the kernel lost count:
     /// the rest is left to the end.
-    pub(super) fn work(&mut self, root: &Root, is_secret: &dyn Fn(&OsStr) -> bool) -> Option<Vec<PathBuf>> {
-        let mut found = Vec::new();
-        self.read_events(&mut found)?;
+    pub(super) fn work(&mut self, root: &Root, is_secret: &dyn Fn(&OsStr) -> bool) -> Option<Appeared> {
+        let mut appeared = Appeared::default();
+        self.read_events(&mut appeared.names)?;
         if self.next.is_some_and(|next| next <= Instant::now()) {
             for _ in 0..BATCH {
                 let Some(relative) = self.waiting.pop_front() else { break };
                 if let Some(folder) = self.add(root, &relative, is_secret) {
-                    found.extend(interesting(&relative, &folder));
+                    appeared.names.extend(interesting(&relative, &folder));
                     self.waiting.extend(new_folders(&relative, &folder, &self.folders, &self.waiting));
+                    appeared.watched.push(relative);
                 }
             }
         }
         let more = !self.waiting.is_empty() && self.folders.len() < MOST_FOLDERS;
         self.next = if more { Instant::now().checked_add(PAUSE) } else { None };
-        Some(found)
+        Some(appeared)
     }
 
     fn add(&mut self, root: &Root, relative: &Path, is_secret: &dyn Fn(&OsStr) -> bool) -> Option<Folder> {
