@@ -233,7 +233,7 @@ def tries(*acts):
     for act in acts:
         try: act()
         except OSError: pass
-time.sleep(0.1)
+time.sleep(0.5)
 end = time.time() + 1.5
 while time.time() < end:
     # The folder is watched; when its foothold is looked for, a link stands in its place.

@@ -129,12 +129,13 @@ impl<'a> Guard<'a> {
         // The root, and where something is hidden, come first.
         let mut met = HashSet::new();
         let folders = [Path::new("")].into_iter().chain(self.secrets.folders()).chain(seen);
-        self.watch = Watch::new(folders.filter(|path| met.insert(*path)).map(PathBuf::from));
+        let folders = folders.filter(|path| met.insert(path.as_os_str()));
+        self.watch = Some(Watch::new(folders.map(PathBuf::from)));
     }
 
     /// What the launcher waits for beside everything else.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.watch.as_ref().map(Watch::descriptor)
+        self.watch.as_ref().and_then(Watch::descriptor)
     }
 
     /// When there is something to do even if nothing is reported.

@@ -4,8 +4,10 @@ use super::journal::Start;
 use super::tree::{self, OpenedUp, Root};
 use crate::search::{Folder, Seen, changed};
 use keyward_policy::facts::{Found, Searched};
+use keyward_policy::text::visible;
 use rustix::fs::FileType;
 use rustix::io::Errno;
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -35,24 +37,27 @@ pub(super) struct Met {
 pub(super) struct Before<'a> {
     pub(super) start: &'a Start,
     is_secret: &'a dyn Fn(&OsStr) -> bool,
-    known: HashSet<&'a Path>,
-    granted: HashSet<&'a Path>,
-    links: HashMap<&'a Path, &'a Path>,
+    // By their bytes: as paths they would be taken apart for every look.
+    known: HashSet<&'a OsStr>,
+    granted: HashSet<&'a OsStr>,
+    links: HashMap<&'a OsStr, &'a Path>,
     /// What the search had in memory; nothing of it after a crash.
-    seen: HashMap<&'a Path, &'a Folder>,
-    only: Option<HashSet<&'a Path>>,
+    in_order: &'a Seen,
+    by_path: OnceCell<HashMap<&'a OsStr, &'a Folder>>,
+    only: Option<HashSet<&'a OsStr>>,
 }
 
 impl<'a> Before<'a> {
     pub(super) fn new(start: &'a Start, seen: &'a Seen, is_secret: &'a dyn Fn(&OsStr) -> bool) -> Self {
-        let set = |paths: &'a [PathBuf]| paths.iter().map(PathBuf::as_path).collect();
+        let set = |paths: &'a [PathBuf]| paths.iter().map(|path| path.as_os_str()).collect();
         Before {
             start,
             is_secret,
             known: set(&start.known),
             granted: set(&start.granted),
-            links: start.links.iter().map(|(path, to)| (path.as_path(), to.as_path())).collect(),
-            seen: seen.0.iter().map(|(path, folder)| (path.as_path(), folder)).collect(),
+            links: start.links.iter().map(|(path, to)| (path.as_os_str(), to.as_path())).collect(),
+            in_order: seen,
+            by_path: OnceCell::new(),
             only: match &start.searched {
                 Searched::All => None,
                 Searched::Only(folders) => Some(set(folders)),
@@ -60,14 +65,20 @@ impl<'a> Before<'a> {
         }
     }
 
+    /// The folders that were searched. Most runs do not ask for one.
+    fn seen(&self) -> &HashMap<&'a OsStr, &'a Folder> {
+        self.by_path
+            .get_or_init(|| self.in_order.0.iter().map(|(path, folder)| (path.as_os_str(), folder)).collect())
+    }
+
     /// The text of the link that stood here.
     pub(super) fn link(&self, relative: &Path) -> Option<&'a Path> {
-        self.links.get(relative).copied()
+        self.links.get(relative.as_os_str()).copied()
     }
 
     /// Whether a guarded foothold was made during the run.
     pub(super) fn judge(&self, root: &Root, relative: &Path) -> Verdict {
-        if self.granted.contains(relative) {
+        if self.granted.contains(relative.as_os_str()) {
             return Verdict::Old;
         }
         let Ok(stat) = root.stat(relative) else { return Verdict::Old };
@@ -79,19 +90,20 @@ impl<'a> Before<'a> {
                 Verdict::New
             };
         }
-        if self.known.contains(relative) {
+        if self.known.contains(relative.as_os_str()) {
             // Where it is protected, only somebody outside can have changed it.
             let changed = !self.start.protected && (touched || self.touched_inside(root, relative));
             return if changed { Verdict::Changed } else { Verdict::Old };
         }
         let folder = relative.parent().unwrap_or(Path::new(""));
         // A name that was not there when its folder was searched.
-        if self.seen.contains_key(folder) || root.born(relative).is_some_and(|born| born >= self.start.since)
+        if self.seen().contains_key(folder.as_os_str())
+            || root.born(relative).is_some_and(|born| born >= self.start.since)
         {
             return Verdict::New;
         }
         // Not born in this run, but it may have got its name in it: that sets the change time, as any change does.
-        let searched = self.only.as_ref().is_none_or(|only| only.contains(folder));
+        let searched = self.only.as_ref().is_none_or(|only| only.contains(folder.as_os_str()));
         match (touched, searched) {
             (true, true) => Verdict::New,
             (true, false) => Verdict::Changed,
@@ -139,55 +151,75 @@ fn names(root: &Root, folder: &Path) -> Vec<(PathBuf, rustix::fs::Stat)> {
         .collect()
 }
 
-/// Walks. Folders that its maker closed to their owner are open as long as the second value lives.
+/// Walks. Folders that their maker closed to their owner are open as long as the second value lives.
 pub(super) fn walk(root: &Root, before: &Before<'_>) -> (Met, Vec<OpenedUp>) {
-    let mut met = Met::default();
-    let mut opened = Vec::new();
-    let mut waiting = VecDeque::from([PathBuf::new()]);
-    // Where something was found at the start comes first: a flood of folders must not keep us from getting there.
-    let with_footholds = before.known.iter().chain(before.links.keys()).filter_map(|path| path.parent());
-    let mut first: Vec<PathBuf> = with_footholds.map(PathBuf::from).collect();
-    first.push(PathBuf::new());
-    let mut visited: HashSet<PathBuf> = HashSet::new();
-    let mut walked = 0;
-    while let Some(relative) = first.pop().or_else(|| waiting.pop_front()) {
-        if !visited.insert(relative.clone()) {
-            continue;
+    let mut walk = Walk { root, before, met: Met::default(), opened: Vec::new(), waiting: VecDeque::new() };
+    // Folders that were searched and have not changed hold what they held, and need one question each.
+    for (relative, folder) in &before.in_order.0 {
+        let Ok(stat) = root.stat(relative) else { continue };
+        if folder.changed == changed(&stat) {
+            walk.look(relative, folder);
+            if before.only.is_some() {
+                walk.go_on(relative, folder);
+            }
+        } else {
+            walk.visit(relative, changed(&stat));
         }
-        if walked == MOST_FOLDERS {
-            met.not_walked
-                .push(format!("{} folders or more beyond the first {MOST_FOLDERS}", waiting.len() + 1));
+    }
+    if before.in_order.0.is_empty() {
+        // After a crash: the root, and then where something was at the start, so that a flood of folders does not keep us from it.
+        walk.waiting.push_back(PathBuf::new());
+        let with_footholds =
+            before.known.iter().chain(before.links.keys()).filter_map(|path| Path::new(path).parent());
+        walk.waiting.extend(with_footholds.map(PathBuf::from));
+    }
+    let mut visited = HashSet::new();
+    while let Some(relative) = walk.waiting.pop_front() {
+        if visited.len() == MOST_FOLDERS {
+            let more = walk.waiting.len() + 1;
+            walk.met.not_walked.push(format!("{more} folders or more beyond {MOST_FOLDERS} new ones"));
             break;
         }
-        walked += 1;
-        let Ok(stat) = root.stat(&relative) else { continue };
-        let fresh;
-        let folder = match before.seen.get(relative.as_path()) {
-            Some(folder) if folder.changed == changed(&stat) => *folder,
-            _ => match read(root, before, &relative, changed(&stat), &mut opened) {
-                Ok(folder) => {
-                    fresh = folder;
-                    &fresh
-                }
-                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
-                Err(_) => {
-                    met.not_walked.push(format!("{} (closed)", relative.display()));
-                    continue;
-                }
-            },
-        };
-        look(root, before, &relative, folder, &mut met);
-        let guarded: Vec<&OsStr> = folder.footholds[1].iter().map(|name| name.as_os_str()).collect();
-        waiting.extend(
-            folder
-                .folders
-                .iter()
-                // A foothold counts as a whole.
-                .filter(|name| !guarded.contains(&name.as_os_str()))
-                .map(|name| relative.join(name)),
-        );
+        if visited.insert(relative.clone().into_os_string())
+            && let Ok(stat) = root.stat(&relative)
+        {
+            walk.visit(&relative, changed(&stat));
+        }
     }
-    (met, opened)
+    (walk.met, walk.opened)
+}
+
+/// A walk on its way.
+struct Walk<'a, 'b> {
+    root: &'a Root,
+    before: &'a Before<'b>,
+    met: Met,
+    opened: Vec<OpenedUp>,
+    waiting: VecDeque<PathBuf>,
+}
+
+impl Walk<'_, '_> {
+    fn visit(&mut self, relative: &Path, changed: i128) {
+        match read(self.root, self.before, relative, changed, &mut self.opened) {
+            Ok(folder) => {
+                self.look(relative, &folder);
+                self.go_on(relative, &folder);
+            }
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+            Err(_) => self.met.not_walked.push(format!("{} (closed)", visible(relative.as_os_str()))),
+        }
+    }
+
+    /// Folders below that were not searched at the start. A foothold counts as a whole.
+    fn go_on(&mut self, relative: &Path, folder: &Folder) {
+        let below = folder.folders.iter().filter(|name| !folder.footholds[1].contains(name));
+        let below = below.map(|name| relative.join(name));
+        self.waiting.extend(below.filter(|path| !self.before.seen().contains_key(path.as_os_str())));
+    }
+
+    fn look(&mut self, relative: &Path, folder: &Folder) {
+        look(self.root, self.before, relative, folder, &mut self.met);
+    }
 }
 
 /// Reads a folder. One that was closed to its owner during the run is opened for as long as we look.
@@ -228,13 +260,17 @@ fn look(root: &Root, before: &Before<'_>, relative: &Path, folder: &Folder, met:
             met.told.push(path);
         }
     }
-    let was_there = before.seen.get(relative).map_or(&[][..], |folder| &folder.secrets);
-    let appeared = folder.secrets.iter().filter(|name| !was_there.contains(name));
-    let appeared = appeared.map(|name| relative.join(name));
-    met.secrets.extend(appeared.filter(|path| {
-        // In a folder that was not searched it may be as old as any other.
-        before.seen.contains_key(relative) || root.born(path).is_some_and(|born| born >= before.start.since)
-    }));
+    for name in &folder.secrets {
+        let path = relative.join(name);
+        let is_new = match before.seen().get(relative.as_os_str()) {
+            Some(then) => !then.secrets.contains(name),
+            // In a folder that was not searched it may be as old as any other.
+            None => root.born(&path).is_some_and(|born| born >= before.start.since),
+        };
+        if is_new {
+            met.secrets.push(path);
+        }
+    }
     for (names, directory) in folder.repositories.iter().zip([false, true]) {
         let found = names.iter().map(|name| Found { path: root.path.join(relative).join(name), directory });
         met.repositories.extend(found);

@@ -14,8 +14,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A command that ends before this is looked at only when it has ended.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// A command that ends before this is looked at only when it has ended. Letting go of watches costs the kernel some ten milliseconds,
+/// which a short command would feel.
+const PATIENCE: Duration = Duration::from_millis(300);
 /// Between two batches.
 const PAUSE: Duration = Duration::from_millis(2);
 const BATCH: usize = 32;
@@ -26,7 +27,7 @@ const MOST_EVENTS: usize = 512;
 
 /// The folders that are watched.
 pub(super) struct Watch {
-    inotify: OwnedFd,
+    inotify: Option<OwnedFd>,
     folders: HashMap<i32, PathBuf>,
     waiting: VecDeque<PathBuf>,
     next: Option<Instant>,
@@ -41,16 +42,15 @@ pub(super) struct Appeared {
 }
 
 impl Watch {
-    /// Watches nothing yet. `None` where the kernel has no room for another watcher.
-    pub(super) fn new(folders: impl Iterator<Item = PathBuf>) -> Option<Self> {
-        let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
+    /// Watches nothing yet.
+    pub(super) fn new(folders: impl Iterator<Item = PathBuf>) -> Self {
         let waiting = folders.take(MOST_FOLDERS).collect();
         let next = Instant::now().checked_add(PATIENCE);
-        Some(Watch { inotify, folders: HashMap::new(), waiting, next })
+        Watch { inotify: None, folders: HashMap::new(), waiting, next }
     }
 
-    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.inotify.as_fd()
+    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.inotify.as_ref().map(AsFd::as_fd)
     }
 
     /// When the next batch of watches is due.
@@ -58,12 +58,16 @@ impl Watch {
         self.next.map(|next| next.saturating_duration_since(Instant::now()))
     }
 
-    /// What has appeared since the last time, and what was in folders that are watched from now on. `None` when the kernel lost count:
-    /// the rest is left to the end.
+    /// What has appeared since the last time, and what was in folders that are watched from now on. `None` when the kernel lost count, or
+    /// has no room for another watcher: the rest is left to the end.
     pub(super) fn work(&mut self, root: &Root, is_secret: &dyn Fn(&OsStr) -> bool) -> Option<Appeared> {
         let mut appeared = Appeared::default();
         self.read_events(&mut appeared.names)?;
-        if self.next.is_some_and(|next| next <= Instant::now()) {
+        let now = Instant::now();
+        if self.next.is_some_and(|next| next <= now) {
+            if self.inotify.is_none() {
+                self.inotify = Some(inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?);
+            }
             for _ in 0..BATCH {
                 let Some(relative) = self.waiting.pop_front() else { break };
                 if let Some(folder) = self.add(root, &relative, is_secret) {
@@ -74,7 +78,11 @@ impl Watch {
             }
         }
         let more = !self.waiting.is_empty() && self.folders.len() < MOST_FOLDERS;
-        self.next = if more { Instant::now().checked_add(PAUSE) } else { None };
+        self.next = match self.next {
+            Some(next) if next > now => Some(next),
+            _ if more => now.checked_add(PAUSE),
+            _ => None,
+        };
         Some(appeared)
     }
 
@@ -82,15 +90,16 @@ impl Watch {
         let folder = root.listing(relative).ok()?;
         let events =
             WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::EXCL_UNLINK;
-        let number = inotify::add_watch(&self.inotify, by_number(&folder), events).ok()?;
+        let number = inotify::add_watch(self.inotify.as_ref()?, by_number(&folder), events).ok()?;
         self.folders.insert(number, relative.into());
         // Listed after the watch is there, so that nothing appears unseen in between.
         tree::list(folder, relative, is_secret).ok()
     }
 
     fn read_events(&mut self, found: &mut Vec<PathBuf>) -> Option<()> {
+        let Some(inotify) = &self.inotify else { return Some(()) };
         let mut buffer = [MaybeUninit::uninit(); 16 << 10];
-        let mut reader = inotify::Reader::new(&self.inotify, &mut buffer);
+        let mut reader = inotify::Reader::new(inotify, &mut buffer);
         for _ in 0..MOST_EVENTS {
             let Ok(event) = reader.next() else { break };
             if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
