@@ -108,7 +108,9 @@ impl Kept {
         let Kept { entries, bytes, at_work, recovered } = self;
         let held = match entries {
             0 => "empty".to_owned(),
-            _ => format!("{entries} entries, {bytes} bytes; `keyward quarantine list` shows them"),
+            _ => format!(
+                "{entries} taken out of projects, {bytes} bytes; `keyward quarantine list` shows them"
+            ),
         };
         format!(
             "quarantine: {held}\nruns: {at_work} at work now, {recovered} that were killed finished just now"

@@ -74,6 +74,12 @@ impl From<Entry> for Line {
 
 fn list(quarantine: &Quarantine, json: bool) -> i32 {
     let entries: Vec<Line> = quarantine.list().into_iter().map(Line::from).collect();
+    for id in quarantine.unreadable() {
+        say::trouble(
+            &format!("what is known about {id} in the quarantine cannot be read"),
+            &format!("look at {}; `keyward quarantine drop {id}` removes it", shown(&quarantine.place(&id))),
+        );
+    }
     if json {
         say::answer_json(&Listed { v: 1, entries });
     } else if entries.is_empty() {

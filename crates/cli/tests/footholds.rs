@@ -570,7 +570,7 @@ fn doctor_tells_what_is_kept() {
     let stage = Stage::user();
     one_taken(&stage);
     let output = stage.command(keyward()).arg("doctor").output().unwrap();
-    assert!(stdout(&output).contains("quarantine: 1 entries, "), "{}", stdout(&output));
+    assert!(stdout(&output).contains("quarantine: 1 taken out of projects, "), "{}", stdout(&output));
     let output = stage.command(keyward()).args(["doctor", "--json"]).output().unwrap();
     let findings: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(

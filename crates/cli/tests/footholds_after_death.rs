@@ -196,6 +196,7 @@ fn torn_journals_and_entries_are_survived() {
         stage.file(&stage.state().join("journals/.new-1-b"), "");
         let output = stage.command(keyward()).args(["quarantine", "list"]).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
+        assert!(stderr(&output).contains("cannot be read\nlook at "), "{}", stderr(&output));
         assert!(stage.caged("true").status.success());
         assert_eq!(names(&stage.state().join("journals")).len(), 0);
         // The thing itself is not thrown away.

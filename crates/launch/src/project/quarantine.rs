@@ -7,9 +7,9 @@ use super::carry::{self, Across, At, PARTIAL, carry};
 use super::journal::{make_private_folder, write_all};
 use super::lines;
 use super::tree::Root;
-use crate::search::Is;
+use crate::search::{Is, changed};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, ResolveFlags};
+use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -35,8 +35,8 @@ pub struct About {
     /// Where it stood, relative to the project.
     pub path: PathBuf,
     pub is: String,
-    /// Device and inode of the thing, where it stood.
-    pub identity: (u64, u64),
+    /// Device, inode and change time of the thing, where it stood: an inode alone may be used again for a file of the user's.
+    pub identity: (u64, u64, i128),
     /// The command that made it, without what looks like a credential.
     pub argv: Vec<String>,
 }
@@ -70,13 +70,14 @@ impl About {
         let [time, device, inode, thing_device, thing_inode] =
             [self.time, self.root.0, self.root.1, self.identity.0, self.identity.1]
                 .map(|number| number.to_string());
+        let thing_changed = self.identity.2.to_string();
         let lines: [(&str, Vec<&[u8]>); 7] = [
             ("time", vec![time.as_bytes()]),
             ("project", vec![self.project.as_os_str().as_bytes()]),
             ("root", vec![device.as_bytes(), inode.as_bytes()]),
             ("path", vec![self.path.as_os_str().as_bytes()]),
             ("is", vec![self.is.as_bytes()]),
-            ("identity", vec![thing_device.as_bytes(), thing_inode.as_bytes()]),
+            ("identity", vec![thing_device.as_bytes(), thing_inode.as_bytes(), thing_changed.as_bytes()]),
             ("argv", self.argv.iter().map(|argument| argument.as_bytes()).collect()),
         ];
         lines::write(HEADER, lines)
@@ -95,7 +96,12 @@ impl About {
             root: pair("root")?,
             path: one("path")?.first()?.into(),
             is: one("is")?.first()?.to_string_lossy().into_owned(),
-            identity: pair("identity")?,
+            identity: match one("identity")? {
+                [device, inode, changed] => {
+                    (lines::number(device)?, lines::number(inode)?, lines::number(changed)?)
+                }
+                _ => return None,
+            },
             argv: one("argv")?.iter().map(|argument| argument.to_string_lossy().into_owned()).collect(),
         })
     }
@@ -144,7 +150,7 @@ impl Quarantine {
             root: root.identity,
             path: relative.into(),
             is: word(FileType::from_raw_mode(found.st_mode).into()).into(),
-            identity: (found.st_dev, found.st_ino),
+            identity: identity(&found),
             argv: argv.to_vec(),
         };
         let (id, folder) = self.new_entry(&about)?;
@@ -212,6 +218,12 @@ impl Quarantine {
         let mut entries: Vec<Entry> = self.ids().iter().filter_map(|id| self.entry(id)).collect();
         entries.sort_by_key(|entry| entry.about.time);
         entries
+    }
+
+    /// Entries about which nothing can be read, although their thing is there.
+    pub fn unreadable(&self) -> Vec<String> {
+        let ids = self.ids().into_iter();
+        ids.filter(|id| self.entry(id).is_none() && self.place(id).symlink_metadata().is_ok()).collect()
     }
 
     /// Where the thing of an entry lies.
@@ -325,7 +337,7 @@ impl Quarantine {
             return false;
         };
         let from = At { folder: above.as_fd(), name };
-        let is_the_one = carry::stat(from).is_ok_and(|found| (found.st_dev, found.st_ino) == about.identity);
+        let is_the_one = carry::stat(from).is_ok_and(|found| identity(&found) == about.identity);
         match (whole, is_the_one) {
             // It was copied, and not yet removed.
             (true, true) => carry::remove(from).is_ok(),
@@ -340,6 +352,10 @@ impl Quarantine {
             }
         }
     }
+}
+
+fn identity(stat: &Stat) -> (u64, u64, i128) {
+    (stat.st_dev, stat.st_ino, changed(stat))
 }
 
 /// As `new_entry` makes them.
@@ -374,7 +390,7 @@ mod tests {
             root: (1, 2),
             path: "a/\u{1b}[2J/.envrc".into(),
             is: "file".into(),
-            identity: (3, 4),
+            identity: (3, 4, 5),
             argv: vec!["sh".into(), "-c".into(), "echo x > .envrc".into()],
         }
     }
@@ -411,7 +427,7 @@ mod tests {
             project: root.path.clone(),
             root: root.identity,
             path: ".envrc".into(),
-            identity: (found.st_dev, found.st_ino),
+            identity: identity(&found),
             ..about()
         };
         let (id, lock) = quarantine.new_entry(&intent).unwrap();
@@ -428,6 +444,31 @@ mod tests {
     }
 
     #[test]
+    fn what_was_copied_and_not_yet_removed_is_removed_and_nothing_that_came_later() {
+        let (_folder, root, quarantine) = project();
+        let path = root.path.join(".envrc");
+        std::fs::write(&path, "evil").unwrap();
+        let found = root.stat(Path::new(".envrc")).unwrap();
+        let intent = About {
+            project: root.path.clone(),
+            root: root.identity,
+            path: ".envrc".into(),
+            identity: identity(&found),
+            ..about()
+        };
+        let (id, lock) = quarantine.new_entry(&intent).unwrap();
+        std::fs::write(quarantine.place(&id), "evil").unwrap();
+        drop(lock);
+        assert_eq!(quarantine.finish_interrupted().len(), 1);
+        assert!(!path.exists());
+        // The inode may be the same; it is another file all the same.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::fs::write(&path, "of the user").unwrap();
+        assert!(quarantine.finish_interrupted().is_empty());
+        assert!(path.exists());
+    }
+
+    #[test]
     fn an_intent_does_not_take_another_thing_of_the_same_name() {
         let (_folder, root, quarantine) = project();
         std::fs::write(root.path.join(".envrc"), "of the user").unwrap();
@@ -435,7 +476,7 @@ mod tests {
             project: root.path.clone(),
             root: root.identity,
             path: ".envrc".into(),
-            identity: (0, 0),
+            identity: (0, 0, 0),
             ..about()
         };
         drop(quarantine.new_entry(&intent).unwrap());

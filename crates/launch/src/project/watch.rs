@@ -7,8 +7,8 @@ use super::tree::{self, Root, by_number};
 use crate::search::Folder;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
-use std::collections::{HashMap, VecDeque};
-use std::ffi::OsStr;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -30,6 +30,8 @@ pub(super) struct Watch {
     inotify: Option<OwnedFd>,
     folders: HashMap<i32, PathBuf>,
     waiting: VecDeque<PathBuf>,
+    /// All that have ever waited.
+    known: HashSet<OsString>,
     next: Option<Instant>,
 }
 
@@ -44,9 +46,10 @@ pub(super) struct Appeared {
 impl Watch {
     /// Watches nothing yet.
     pub(super) fn new(folders: impl Iterator<Item = PathBuf>) -> Self {
-        let waiting = folders.take(MOST_FOLDERS).collect();
+        let waiting: VecDeque<PathBuf> = folders.take(MOST_FOLDERS).collect();
+        let known = waiting.iter().map(|path| path.clone().into_os_string()).collect();
         let next = Instant::now().checked_add(PATIENCE);
-        Watch { inotify: None, folders: HashMap::new(), waiting, next }
+        Watch { inotify: None, folders: HashMap::new(), waiting, known, next }
     }
 
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -72,7 +75,10 @@ impl Watch {
                 let Some(relative) = self.waiting.pop_front() else { break };
                 if let Some(folder) = self.add(root, &relative, is_secret) {
                     appeared.names.extend(interesting(&relative, &folder));
-                    self.waiting.extend(new_folders(&relative, &folder, &self.folders, &self.waiting));
+                    // Those that were made before their parent was watched.
+                    let below = folder.folders.iter().map(|name| relative.join(name));
+                    self.waiting
+                        .extend(below.filter(|path| self.known.insert(path.clone().into_os_string())));
                     appeared.watched.push(relative);
                 }
             }
@@ -100,10 +106,16 @@ impl Watch {
         let Some(inotify) = &self.inotify else { return Some(()) };
         let mut buffer = [MaybeUninit::uninit(); 16 << 10];
         let mut reader = inotify::Reader::new(inotify, &mut buffer);
-        for _ in 0..MOST_EVENTS {
+        let mut events = 0;
+        // What has been read from the kernel is looked at to the end.
+        while events < MOST_EVENTS || !reader.is_buffer_empty() {
+            events += 1;
             let Ok(event) = reader.next() else { break };
             if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
                 return None;
+            }
+            if event.events().contains(ReadFlags::IGNORED) {
+                self.folders.remove(&event.wd());
             }
             let (Some(folder), Some(name)) = (self.folders.get(&event.wd()), event.file_name()) else {
                 continue;
@@ -113,7 +125,10 @@ impl Watch {
                 name == ".git" || crate::search::SKIPPED.iter().any(|skipped| name == *skipped)
             };
             if event.events().contains(ReadFlags::ISDIR) && !path.file_name().is_some_and(skipped) {
-                self.waiting.push_back(path.clone());
+                // Also one that is known: it may have been removed and made again.
+                if self.waiting.len() < MOST_FOLDERS {
+                    self.waiting.push_back(path.clone());
+                }
             }
             found.push(path);
         }
@@ -124,16 +139,4 @@ impl Watch {
 /// Names that need a closer look.
 fn interesting(relative: &Path, folder: &Folder) -> Vec<PathBuf> {
     folder.footholds.iter().flatten().chain(&folder.secrets).map(|name| relative.join(name)).collect()
-}
-
-/// Folders that were made before their parent was watched.
-fn new_folders(
-    relative: &Path,
-    folder: &Folder,
-    watched: &HashMap<i32, PathBuf>,
-    waiting: &VecDeque<PathBuf>,
-) -> Vec<PathBuf> {
-    let paths = folder.folders.iter().map(|name| relative.join(name));
-    let known = |path: &PathBuf| waiting.contains(path) || watched.values().any(|other| other == path);
-    paths.filter(|path| !known(path)).collect()
 }
