@@ -161,7 +161,7 @@ fn the_journal_of_a_run_that_is_alive_is_left_alone() {
 
 #[test]
 fn a_project_that_is_gone_or_another_one_is_not_swept() {
-    for replaced in [false, true] {
+    for (removed, replaced) in [(false, false), (false, true), (true, true)] {
         let stage = Stage::user();
         let mut child = stage
             .keyward_run(&[], &["sh", "-c", "touch up; sleep 60"])
@@ -171,15 +171,20 @@ fn a_project_that_is_gone_or_another_one_is_not_swept() {
         assert!(eventually(|| stage.project().join("up").exists()));
         child.kill().unwrap();
         child.wait().unwrap();
-        std::fs::rename(stage.project(), stage.project().with_file_name("moved")).unwrap();
         let other = stage.elsewhere();
+        if removed {
+            // The next folder may well get the same inode.
+            std::fs::remove_dir_all(stage.project()).unwrap();
+        } else {
+            std::fs::rename(stage.project(), stage.project().with_file_name("moved")).unwrap();
+        }
         if replaced {
             stage.project_file(".envrc", CONTENT);
         }
         let output =
             stage.command(keyward()).args(["run", "--", "true"]).current_dir(other).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
-        assert_eq!(stage.project().join(".envrc").exists(), replaced);
+        assert_eq!(stage.project().join(".envrc").exists(), replaced, "{removed}");
         assert_eq!(names(&stage.state().join("journals")).len(), 0);
     }
 }

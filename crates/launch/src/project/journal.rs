@@ -4,6 +4,7 @@
 //! The writer holds a lock on its journal as long as it lives, so that the dead can be told from the living.
 
 use super::lines::{self, Line};
+use super::tree::Identity;
 use keyward_policy::facts::Searched;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -17,7 +18,7 @@ const HEADER: &str = "keyward journal 1";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Start {
     pub(super) project: PathBuf,
-    pub(super) identity: (u64, u64),
+    pub(super) identity: Identity,
     /// Nanoseconds since 1970, by the clock that files are stamped with.
     pub(super) since: i128,
     pub(super) argv: Vec<String>,
@@ -34,13 +35,16 @@ pub(super) struct Start {
 
 impl Start {
     fn text(&self) -> String {
-        let (device, inode) = self.identity;
-        let numbers = [device.to_string(), inode.to_string(), self.since.to_string()];
+        let (device, inode, born) = self.identity;
+        let number = |text: String| text.into_bytes();
         let bytes = |path: &'_ PathBuf| -> Vec<u8> { path.as_os_str().as_bytes().to_vec() };
         let mut all: Vec<(&str, Vec<Vec<u8>>)> = vec![
             ("project", vec![bytes(&self.project)]),
-            ("identity", vec![numbers[0].clone().into(), numbers[1].clone().into()]),
-            ("since", vec![numbers[2].clone().into()]),
+            (
+                "identity",
+                vec![number(device.to_string()), number(inode.to_string()), number(born.to_string())],
+            ),
+            ("since", vec![number(self.since.to_string())]),
             ("argv", self.argv.iter().map(|argument| argument.clone().into()).collect()),
         ];
         all.extend(self.known.iter().map(|path| ("known", vec![bytes(path)])));
@@ -61,7 +65,7 @@ impl Start {
         let lines = lines::read(HEADER, text)?;
         let one = |name| lines::first(&lines, name);
         let [project] = one("project")? else { return None };
-        let [device, inode] = one("identity")? else { return None };
+        let [device, inode, born] = one("identity")? else { return None };
         let [since] = one("since")? else { return None };
         let mut links = Vec::new();
         for values in lines::all(&lines, "link") {
@@ -70,7 +74,7 @@ impl Start {
         }
         Some(Start {
             project: project.into(),
-            identity: (lines::number(device)?, lines::number(inode)?),
+            identity: (lines::number(device)?, lines::number(inode)?, lines::number(born)?),
             since: lines::number(since)?,
             argv: one("argv")?.iter().map(|argument| argument.to_string_lossy().into_owned()).collect(),
             known: paths(&lines, "known"),
@@ -194,7 +198,7 @@ mod tests {
     fn start(known: &[&str], only: Option<&[&str]>) -> Start {
         Start {
             project: "/srv/my project".into(),
-            identity: (7, 9),
+            identity: (7, 9, 11),
             since: 1_700_000_000_123_456_789,
             argv: vec!["sh".into(), "-c".into(), "a b\nc".into(), String::new()],
             known: known.iter().map(PathBuf::from).collect(),

@@ -30,8 +30,8 @@ pub struct About {
     /// Seconds since 1970.
     pub time: u64,
     pub project: PathBuf,
-    /// Device and inode of the project's root.
-    pub root: (u64, u64),
+    /// Device and inode of the project's root, and when it was born.
+    pub root: (u64, u64, i128),
     /// Where it stood, relative to the project.
     pub path: PathBuf,
     pub is: String,
@@ -67,17 +67,15 @@ pub enum Why {
 
 impl About {
     fn text(&self) -> String {
-        let [time, device, inode, thing_device, thing_inode] =
-            [self.time, self.root.0, self.root.1, self.identity.0, self.identity.1]
-                .map(|number| number.to_string());
-        let thing_changed = self.identity.2.to_string();
+        let three = |(a, b, c): (u64, u64, i128)| [a.to_string(), b.to_string(), c.to_string()];
+        let (time, root, identity) = (self.time.to_string(), three(self.root), three(self.identity));
         let lines: [(&str, Vec<&[u8]>); 7] = [
             ("time", vec![time.as_bytes()]),
             ("project", vec![self.project.as_os_str().as_bytes()]),
-            ("root", vec![device.as_bytes(), inode.as_bytes()]),
+            ("root", root.iter().map(String::as_bytes).collect()),
             ("path", vec![self.path.as_os_str().as_bytes()]),
             ("is", vec![self.is.as_bytes()]),
-            ("identity", vec![thing_device.as_bytes(), thing_inode.as_bytes(), thing_changed.as_bytes()]),
+            ("identity", identity.iter().map(String::as_bytes).collect()),
             ("argv", self.argv.iter().map(|argument| argument.as_bytes()).collect()),
         ];
         lines::write(HEADER, lines)
@@ -86,22 +84,17 @@ impl About {
     fn parse(text: &[u8]) -> Option<Self> {
         let lines = lines::read(HEADER, text)?;
         let one = |name| lines::first(&lines, name);
-        let pair = |name| match one(name)? {
-            [a, b] => Some((lines::number(a)?, lines::number(b)?)),
+        let three = |name| match one(name)? {
+            [a, b, c] => Some((lines::number(a)?, lines::number(b)?, lines::number(c)?)),
             _ => None,
         };
         Some(About {
             time: lines::number(one("time")?.first()?)?,
             project: one("project")?.first()?.into(),
-            root: pair("root")?,
+            root: three("root")?,
             path: one("path")?.first()?.into(),
             is: one("is")?.first()?.to_string_lossy().into_owned(),
-            identity: match one("identity")? {
-                [device, inode, changed] => {
-                    (lines::number(device)?, lines::number(inode)?, lines::number(changed)?)
-                }
-                _ => return None,
-            },
+            identity: three("identity")?,
             argv: one("argv")?.iter().map(|argument| argument.to_string_lossy().into_owned()).collect(),
         })
     }
@@ -387,7 +380,7 @@ mod tests {
         About {
             time: 1_700_000_000,
             project: "/srv/my project".into(),
-            root: (1, 2),
+            root: (1, 2, 3),
             path: "a/\u{1b}[2J/.envrc".into(),
             is: "file".into(),
             identity: (3, 4, 5),

@@ -9,10 +9,13 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+/// Device and inode of a folder, and when it was born: an inode alone may be used again. Where the file system does not remember, 0.
+pub(super) type Identity = (u64, u64, i128);
+
 /// The root of a project.
 pub(super) struct Root {
     pub(super) path: PathBuf,
-    pub(super) identity: (u64, u64),
+    pub(super) identity: Identity,
     folder: OwnedFd,
 }
 
@@ -24,7 +27,9 @@ impl Root {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::openat2(CWD, path, flags, Mode::empty(), NO_LINKS)?;
         let stat = rustix::fs::fstat(&folder)?;
-        Ok(Root { path: path.into(), identity: (stat.st_dev, stat.st_ino), folder })
+        let mut root = Root { path: path.into(), identity: (stat.st_dev, stat.st_ino, 0), folder };
+        root.identity.2 = root.born(Path::new("")).unwrap_or(0);
+        Ok(root)
     }
 
     fn open_beneath(&self, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
