@@ -52,6 +52,8 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Check, show or describe policy files
     Policy(PolicyArgs),
+    /// Look at what was taken out of projects; put it back, or remove it
+    Quarantine(QuarantineArgs),
     /// Print the completions for a shell
     Completions(CompletionsArgs),
     /// Write the man pages into a folder
@@ -223,6 +225,37 @@ pub enum PolicyCommand {
     },
     /// Print the JSON Schema of policy files
     Schema,
+}
+
+#[derive(Args)]
+pub struct QuarantineArgs {
+    #[command(subcommand)]
+    pub command: QuarantineCommand,
+}
+
+#[derive(Subcommand)]
+pub enum QuarantineCommand {
+    /// Show what is there: where it stood, who would run it, which command made it
+    List {
+        /// Print the entries as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Put an entry back where it stood
+    Restore {
+        id: String,
+        /// Take away what stands there now; it is kept in the quarantine
+        #[arg(long)]
+        force: bool,
+    },
+    /// Remove an entry for good
+    Drop {
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        id: Option<String>,
+        /// Remove all entries
+        #[arg(long)]
+        all: bool,
+    },
 }
 
 #[derive(Args)]

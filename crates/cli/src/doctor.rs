@@ -3,7 +3,8 @@
 use crate::args::DoctorArgs;
 use crate::explain::NoPlan;
 use crate::{here, run, say};
-use keyward_launch::probe;
+use keyward_launch::project::quarantine::Quarantine;
+use keyward_launch::{probe, project};
 use keyward_policy::facts::{Fact, KernelFacts};
 use keyward_policy::outcome::code;
 use keyward_policy::plan::{Plan, Refusal};
@@ -22,6 +23,18 @@ struct Findings<'a> {
     facts: &'a KernelFacts,
     floors: Vec<FloorFinding>,
     fixes: &'a [Fix],
+    quarantine: &'a Kept,
+}
+
+/// What Keyward holds of projects.
+#[derive(Serialize)]
+struct Kept {
+    entries: usize,
+    bytes: u64,
+    /// Commands that are at work now, by their journals.
+    at_work: usize,
+    /// Runs that were killed, and finished just now.
+    recovered: usize,
 }
 
 #[derive(Serialize)]
@@ -63,15 +76,46 @@ pub fn doctor(args: DoctorArgs, block: &Block) -> i32 {
     let floors = vec![finding(Floor::Full, at(Floor::Full)), finding(Floor::Landlock, at(Floor::Landlock))];
     let full = floors[0].available;
     let fixes = fixes(&facts);
+    let kept = kept(&here, args.json);
     if args.json {
-        say::answer_json(&Findings { v: 1, kernel: kernel(), facts: &facts, floors, fixes: &fixes });
+        let kernel = kernel();
+        say::answer_json(&Findings { v: 1, kernel, facts: &facts, floors, fixes: &fixes, quarantine: &kept });
     } else {
         say::answer(&report(&facts, &floors, &fixes, args.fix));
+        say::answer(&kept.line());
     }
     if args.apply {
         return fixes.iter().filter_map(|fix| fix.apply.as_ref()).map(apply).max().unwrap_or(0);
     }
     if full { 0 } else { code::FLOOR }
+}
+
+/// Finishes what killed runs have left, and counts what there is.
+fn kept(here: &here::Here, quiet: bool) -> Kept {
+    let recovered = project::recover_all(&here.state);
+    recovered.iter().for_each(|recovered| run::tell_recovered(here, recovered, quiet));
+    let quarantine = Quarantine::new(&here.state);
+    Kept {
+        entries: quarantine.list().len(),
+        bytes: quarantine.size(),
+        at_work: project::at_work(&here.state),
+        recovered: recovered.len(),
+    }
+}
+
+impl Kept {
+    fn line(&self) -> String {
+        let Kept { entries, bytes, at_work, recovered } = self;
+        let held = match entries {
+            0 => "empty".to_owned(),
+            _ => format!(
+                "{entries} taken out of projects, {bytes} bytes; `keyward quarantine list` shows them"
+            ),
+        };
+        format!(
+            "quarantine: {held}\nruns: {at_work} at work now, {recovered} that were killed finished just now"
+        )
+    }
 }
 
 fn kernel() -> String {

@@ -8,6 +8,7 @@ mod explain;
 mod files;
 mod here;
 mod policy_command;
+mod quarantine;
 mod read;
 mod run;
 mod say;
@@ -42,6 +43,7 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Doctor(args) if args.attack => attack::attack(args),
         Command::Doctor(args) => doctor::doctor(args, block),
         Command::Policy(args) => policy_command::policy(args, block),
+        Command::Quarantine(args) => quarantine::quarantine(args, block),
         Command::Completions(args) => shell_help::completions(args),
         Command::Man(args) => shell_help::man(args),
         Command::AttackPart(args) => keyward_attack::play(&args.part, &args.arguments, &block.entries()),

@@ -6,10 +6,12 @@ use crate::here::{self, Here};
 use crate::say;
 use keyward_launch::cgroup::{self, Reached};
 use keyward_launch::fault::Fault;
-use keyward_launch::search::{self, Search};
+use keyward_launch::project::{self, Begin, Guard, Names, Recovered};
+use keyward_launch::search::{self, Search, Seen};
 use keyward_launch::supervise::{CutShort, Finished};
 use keyward_launch::{git, look, prepare, probe};
 use keyward_ledger::{Ledger, Unrecorded};
+use keyward_policy::aftermath::Aftermath;
 use keyward_policy::env::{Dropped, Value, Var};
 use keyward_policy::event::{self, Event, Spawn, What};
 use keyward_policy::facts::{HostFacts, KernelFacts, Project};
@@ -18,13 +20,13 @@ use keyward_policy::outcome::{Conclusion, Outcome, Repository, RepositoryNews, c
 use keyward_policy::plan::{LimitKind, Plan, Refusal, Step, plan};
 use keyward_policy::request::Request;
 use keyward_policy::settings::Policy;
-use keyward_policy::view;
+use keyward_policy::view::{self, Shown};
 use keyward_sys::environ::Block;
 use keyward_sys::fork::End;
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Runs a command and gives the exit code.
@@ -37,6 +39,7 @@ pub fn run(args: RunArgs, block: &mut Block) -> i32 {
         Ok(policy) => policy,
         Err(no_policy) => return tell_no_policy(&args, &no_policy),
     };
+    recover(&here, args.json);
     if let Some(number) = keyward_launch::folder_among_streams() {
         let fact = format!("descriptor {number} is a folder, and would lead the command out of the cage");
         return tell_trouble(
@@ -58,6 +61,26 @@ pub fn run(args: RunArgs, block: &mut Block) -> i32 {
             Attempt::Over(exit) => exit,
             Attempt::HostRefused(fault) => tell_fault(&args, &here, &fault),
         },
+    }
+}
+
+/// Finishes what a launcher that was killed had still to do, wherever that was.
+fn recover(here: &Here, quiet: bool) {
+    for recovered in project::recover(&here.state) {
+        tell_recovered(here, &recovered, quiet);
+    }
+}
+
+/// Says and records what was finished for another run.
+pub fn tell_recovered(here: &Here, recovered: &Recovered, quiet: bool) {
+    let folder = keyward_policy::text::visible(recovered.project.as_os_str());
+    if !quiet && !recovered.aftermath.is_quiet() {
+        say::note(&format!("a run in {folder} was killed before its end; this is what it left"));
+        tell_aftermath(&recovered.aftermath, false);
+    }
+    if let Ok(mut record) = Record::open(here) {
+        record.run.clone_from(&recovered.run);
+        let _ = record.write(What::Recovered { folder, project: recovered.aftermath.clone() });
     }
 }
 
@@ -83,10 +106,11 @@ impl Run<'_> {
         let (args, here) = (self.args, self.here);
         let environment = self.block.entries();
         let request = request(args.command.clone(), here, &environment);
-        let mut plan = match decide(self.policy, &request, kernel, here) {
-            Ok(plan) => plan,
-            Err(refusal) => return Attempt::Over(tell_refusal(args, Some(here), &refusal)),
-        };
+        let Decided { mut plan, project, seen } =
+            match decide_and_remember(self.policy, &request, kernel, here) {
+                Ok(decided) => decided,
+                Err(refusal) => return Attempt::Over(tell_refusal(args, Some(here), &refusal)),
+            };
         let first = self.dropped.is_none();
         match self.dropped.take() {
             Some(dropped) => plan.environment.dropped = dropped,
@@ -110,21 +134,47 @@ impl Run<'_> {
         if let Err(unrecorded) = record.write(What::Spawn(Box::new(Spawn::of(&plan)))) {
             return Attempt::Over(tell_unrecorded(args, &unrecorded));
         }
+        let (policy, home) = (self.policy, &here.caller.home);
+        let is_secret = secret_names(policy);
+        let is_to_be_hidden = |path: &Path| view::is_hidden_by_name(policy, &here.project, home, path);
+        let is_shown = |path: &Path| view::is_shown_by_name(policy, &here.project, home, path);
+        let mut guard = plan.writable_project().map(|root| {
+            Guard::begin(Begin {
+                project: root,
+                state: &here.state,
+                run: &record.run,
+                argv: event::arguments(&plan.argv),
+                found: &project,
+                seen,
+                granted: granted(self.policy, here),
+                protected: plan.protects_footholds(),
+                hidden: hidden(&plan),
+                names: Names {
+                    is_secret: &is_secret,
+                    is_to_be_hidden: &is_to_be_hidden,
+                    is_shown: &is_shown,
+                },
+            })
+        });
         let started = Instant::now();
-        match keyward_launch::run(&plan, prepared) {
+        match keyward_launch::run(&plan, prepared, guard.as_mut().and_then(|guard| guard.as_mut().ok())) {
             Ok(finished) => {
+                let aftermath = guard.map(after);
                 let exit = exit_code(&finished);
                 let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
                 let (signal, limit) = (signal(&finished), limit(&plan, &finished));
                 // The command has run; a record that fails now is told, and changes nothing.
+                let project = aftermath.clone().filter(|aftermath| !aftermath.is_quiet());
                 if let Err(unrecorded) =
-                    record.write(What::End(event::End { exit, signal, limit, milliseconds }))
+                    record.write(What::End(event::End { exit, signal, limit, milliseconds, project }))
                 {
                     say::trouble(&unrecorded_fact(&unrecorded), UNRECORDED_REMEDY);
                 }
-                Attempt::Over(tell_end(args, &plan, &finished, exit))
+                Attempt::Over(tell_end(args, &plan, &finished, exit, aftermath.as_ref()))
             }
             Err(fault) => {
+                // Also where the command did not start: its journal must not stay.
+                drop(guard.map(after));
                 let _ = record.write(What::Fault { fact: fault.to_string() });
                 if first && may_be_the_host(&fault) {
                     self.dropped = Some(plan.environment.dropped);
@@ -135,6 +185,28 @@ impl Run<'_> {
             }
         }
     }
+}
+
+/// What the guard of a project found.
+fn after(guard: Result<Guard<'_>, Errno>) -> Aftermath {
+    match guard {
+        Ok(guard) => guard.finish().0,
+        Err(errno) => {
+            let all = format!("the whole project: {}", keyward_launch::fault::reason(errno));
+            Aftermath { not_walked: vec![all], ..Aftermath::default() }
+        }
+    }
+}
+
+/// What is hidden by a mask.
+fn hidden(plan: &Plan) -> Vec<PathBuf> {
+    let masks = plan.view.entries.iter().filter(|entry| matches!(entry.shown, Shown::Hidden { .. }));
+    masks.map(|mask| mask.target.clone()).collect()
+}
+
+/// Paths that the user grants for writing.
+fn granted(policy: &Policy, here: &Here) -> Vec<PathBuf> {
+    policy.files.write.iter().map(|grant| view::expand(&grant.value, &here.caller.home)).collect()
 }
 
 /// The place of a variable that comes from the caller.
@@ -163,29 +235,55 @@ pub fn decide(
     kernel: KernelFacts,
     here: &Here,
 ) -> Result<Plan, Refusal> {
+    decide_and_remember(policy, request, kernel, here).map(|decided| decided.plan)
+}
+
+/// A plan, and what the search of the project saw: the end of a run is compared with it.
+struct Decided {
+    plan: Plan,
+    project: Project,
+    seen: Seen,
+}
+
+fn decide_and_remember(
+    policy: &Policy,
+    request: &Request<'_>,
+    kernel: KernelFacts,
+    here: &Here,
+) -> Result<Decided, Refusal> {
     let paths = look::look(view::questions(policy, request));
-    let project =
-        if view::can_be_project(request) { search_project(policy, here) } else { Project::default() };
-    plan(policy, request, &HostFacts { kernel, paths, project })
+    let (project, seen) =
+        if view::can_be_project(request) { search_project(policy, here) } else { Default::default() };
+    let facts = HostFacts { kernel, paths, project };
+    plan(policy, request, &facts).map(|plan| Decided { plan, project: facts.project, seen })
 }
 
 /// What the project holds that needs care; secret files by our names and by the user's patterns.
-fn search_project(policy: &Policy, here: &Here) -> Project {
-    let hide = policy.files.hide.iter().map(|hide| hide.value.as_path());
-    let patterns: Vec<&OsStr> = hide.filter(|path| view::is_pattern(path)).map(Path::as_os_str).collect();
-    let is_secret = |name: &OsStr| {
-        secret_name(name).is_some()
-            || patterns.iter().any(|pattern| view::fits(name.as_bytes(), pattern.as_bytes()))
-    };
-    let mut project = search::search(&Search {
+fn search_project(policy: &Policy, here: &Here) -> (Project, Seen) {
+    let (mut project, seen) = search::search(&Search {
         project: &here.project,
         home: &here.caller.home,
         indexes: &here.state.join("search"),
-        patterns: &patterns,
-        is_secret: &is_secret,
+        patterns: &patterns(policy),
+        is_secret: &secret_names(policy),
     });
     project.repositories = git::look::look(&here.project, &project.marks);
-    project
+    (project, seen)
+}
+
+/// The user's patterns of names.
+fn patterns(policy: &Policy) -> Vec<&OsStr> {
+    let hide = policy.files.hide.iter().map(|hide| hide.value.as_path());
+    hide.filter(|path| view::is_pattern(path)).map(Path::as_os_str).collect()
+}
+
+/// Whether a file is secret by its name.
+fn secret_names(policy: &Policy) -> impl Fn(&OsStr) -> bool {
+    let patterns = patterns(policy);
+    move |name: &OsStr| {
+        secret_name(name).is_some()
+            || patterns.iter().any(|pattern| view::fits(name.as_bytes(), pattern.as_bytes()))
+    }
 }
 
 /// Steps that fail where a host refuses namespaces, mounts or mappings.
@@ -265,7 +363,16 @@ fn limit(plan: &Plan, finished: &Finished) -> Option<&'static str> {
     }
 }
 
-fn tell_end(args: &RunArgs, plan: &Plan, finished: &Finished, exit: i32) -> i32 {
+fn tell_end(
+    args: &RunArgs,
+    plan: &Plan,
+    finished: &Finished,
+    exit: i32,
+    aftermath: Option<&Aftermath>,
+) -> i32 {
+    if let (Some(aftermath), false) = (aftermath, args.json) {
+        tell_aftermath(aftermath, args.verbose);
+    }
     if finished.reached == Some(Reached::Pids) && !args.json {
         say::trouble(&limit_fact(plan, "pids", "the cage could start no more processes"), LIMIT_REMEDY);
     }
@@ -284,7 +391,7 @@ fn tell_end(args: &RunArgs, plan: &Plan, finished: &Finished, exit: i32) -> i32 
     if !args.json {
         finished.repositories.iter().for_each(tell_repository);
     }
-    tell_json(args, &Outcome::of_run(plan, exit, result, &finished.repositories));
+    tell_json(args, &Outcome::of_run(plan, exit, result, aftermath, &finished.repositories));
     exit
 }
 
@@ -315,6 +422,17 @@ fn tell_repository(repository: &Repository) {
             &format!("could not be written to your repository: {}", names(&repository.troubles)),
             "commits are there all the same; make room or mend the permissions, and run the command again",
         );
+    }
+}
+
+/// What was found in the project, in two lines each.
+pub fn tell_aftermath(aftermath: &Aftermath, verbose: bool) {
+    for (fact, remedy) in aftermath.lines(verbose) {
+        say::trouble(&fact, &remedy);
+    }
+    if verbose && !aftermath.not_walked.is_empty() {
+        let places = aftermath.not_walked.join(", ");
+        say::note(&format!("not looked through for new footholds: {places}"));
     }
 }
 
@@ -372,7 +490,7 @@ fn tell_fault(args: &RunArgs, here: &Here, fault: &Fault) -> i32 {
 
 /// A command that exists outside but not in the view is the most common surprise.
 fn not_found_remedy(args: &RunArgs, here: &Here) -> String {
-    let program = args.command.first().map(std::path::PathBuf::from).unwrap_or_default();
+    let program = args.command.first().map(PathBuf::from).unwrap_or_default();
     if program.components().count() > 1 {
         return "check the spelling; `keyward why exec PATH` says whether the cage shows it".into();
     }

@@ -133,7 +133,11 @@ fn trees_that_tools_fill_are_left_out_and_that_is_told() {
     stage.project_file("node_modules/x/test.pem", "a test key");
     let mut command = stage.command(support::keyward());
     let output = command.args(["explain", "--", "true"]).output().unwrap();
-    assert!(stdout(&output).contains("not searched for secret files: node_modules"), "{}", stdout(&output));
+    assert!(
+        stdout(&output).contains("not searched for secret files and footholds: node_modules"),
+        "{}",
+        stdout(&output)
+    );
 }
 
 #[test]

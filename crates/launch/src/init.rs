@@ -5,8 +5,10 @@ use keyward_sys::fork::{self, Change, End, Process};
 use keyward_sys::signal::{self, Inbox, Set};
 use keyward_sys::terminal;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use std::ffi::CStr;
 
 /// The command, as init sees it.
 pub(crate) struct Command {
@@ -50,6 +52,7 @@ pub(crate) fn live(command: Command, control: &OwnedFd, last: impl Fn()) -> ! {
         if told {
             match wire::next_order(control) {
                 Some((Order::End, _)) => end(137),
+                Some((Order::Spaces, _)) => give_spaces(control),
                 Some((order, _)) => obey(order, &command),
                 // The launcher is gone.
                 None => end(125),
@@ -73,7 +76,15 @@ fn obey(order: Order, command: &Command) {
             }
             signal::signal_group(command.process.pid, libc_signal::CONT);
         }
-        Order::Mapped | Order::Counted | Order::End => {}
+        Order::Mapped | Order::Counted | Order::Spaces | Order::End => {}
+    }
+}
+
+/// The launcher can enter the cage only by descriptors of ours: we are opaque, and it has no right to open them itself.
+fn give_spaces(control: &OwnedFd) {
+    let open = |path: &CStr| rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    if let (Ok(user), Ok(mounts)) = (open(c"/proc/self/ns/user"), open(c"/proc/self/ns/mnt")) {
+        wire::report(control, Report::Spaces, &[user.as_fd(), mounts.as_fd()]);
     }
 }
 

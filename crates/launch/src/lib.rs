@@ -13,6 +13,7 @@ mod init;
 pub mod look;
 pub mod prepare;
 pub mod probe;
+pub mod project;
 mod relay;
 pub mod search;
 pub mod supervise;
@@ -34,7 +35,11 @@ use supervise::{Finished, Screen, Watch};
 use wire::Order;
 
 /// Runs a prepared plan. Returns when nothing of the cage is left.
-pub fn run(plan: &Plan, mut prepared: Prepared) -> Result<Finished, Fault> {
+pub fn run(
+    plan: &Plan,
+    mut prepared: Prepared,
+    guard: Option<&mut project::Guard<'_>>,
+) -> Result<Finished, Fault> {
     let wanted = supervise::signals();
     let caller_mask = signal::block(&wanted);
     let fault = |step: Step| move |errno: Errno| Fault::new(step, "", errno);
@@ -87,6 +92,7 @@ pub fn run(plan: &Plan, mut prepared: Prepared) -> Result<Finished, Fault> {
         guarded: prepared.scratch.is_some(),
         publisher: &mut publisher,
         describe: &describe,
+        guard,
     });
     let repositories = publisher.finish();
     signal::set_mask(&caller_mask);

@@ -4,7 +4,7 @@ use crate::fault::Fault;
 use keyward_policy::env::Value;
 use keyward_policy::plan::{Cage, Identity, Keeper, LimitKind, Plan, Step};
 use keyward_policy::surface::{self, Answer, Test};
-use keyward_policy::view::{Entry, Shown, Source};
+use keyward_policy::view::{Entry, FOOTHOLD, Shown, Source};
 use keyward_sys::confine::Limit;
 use keyward_sys::exec::Strings;
 use keyward_sys::fork::Namespaces;
@@ -388,7 +388,12 @@ impl<'a> Acts<'a> {
     fn entry(&mut self, entry: &Entry, locks: &mut Vec<OwnedFd>) -> Result<(), Fault> {
         let target = entry.target.as_path();
         match &entry.shown {
-            Shown::ReadOnly(source) => self.bind(target, source, true)?,
+            Shown::ReadOnly(source) => {
+                if entry.rule == FOOTHOLD {
+                    self.pin_above(target)?;
+                }
+                self.bind(target, source, true)?;
+            }
             Shown::Writable(source) => self.bind(target, source, false)?,
             Shown::Private { mode } => {
                 // Where the host is shown already, the cage's own folder stands beside and is put on top.
@@ -442,13 +447,12 @@ impl<'a> Acts<'a> {
         Ok(())
     }
 
-    /// What protects a name falls away with its folder: whoever may write there could move the folder and put another in its place for the next run. A
-    /// mount cannot be moved.
-    fn pin_above(&mut self, hidden: &Path) -> Result<(), Fault> {
-        let folder = hidden.parent().unwrap_or(hidden);
-        let above = keyward_policy::view::covering(self.shown, folder);
+    /// What is put over a path falls away with its folder: whoever may write there could move the folder and put another in its place,
+    /// for the next run or for programs outside. A mount cannot be moved.
+    fn pin_above(&mut self, path: &Path) -> Result<(), Fault> {
+        let above = path.parent().and_then(|folder| keyward_policy::view::covering(self.shown, folder));
         let Some(Entry { target, shown: Shown::Writable(_), .. }) = above else { return Ok(()) };
-        let folders: Vec<&Path> = hidden.ancestors().skip(1).take_while(|folder| folder != target).collect();
+        let folders: Vec<&Path> = path.ancestors().skip(1).take_while(|folder| folder != target).collect();
         for folder in folders.into_iter().rev() {
             if !self.made.contains(folder.as_os_str()) {
                 self.made.insert(folder.into());

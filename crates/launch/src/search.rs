@@ -3,8 +3,8 @@
 //! The index keeps, for each folder, when it last changed and what of it counts. Its change time, not its modification time: that one can
 //! be set back by whoever may write there.
 
-use keyward_policy::facts::{Found, Project};
-use keyward_policy::footholds;
+use keyward_policy::facts::{Foothold, Found, Project, Searched, Standing};
+use keyward_policy::footholds::{Care, foothold_in};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -21,7 +21,7 @@ const MOST_WITH_CARE: usize = 4_096;
 /// A twin of a hard-linked secret is searched among this many files; a project with more of them is refused.
 const MOST_FILES: usize = 2_000_000;
 /// Trees that tools fill and git ignores.
-const SKIPPED: &[&str] = &[
+pub(crate) const SKIPPED: &[&str] = &[
     ".git",
     "node_modules",
     "target",
@@ -42,7 +42,7 @@ const SKIPPED: &[&str] = &[
 /// A folder that changed so recently may change again within the same tick of the clock.
 const SETTLED: i64 = 2;
 /// The first line of an index that we understand.
-const HEADER: &str = "keyward search 2";
+const HEADER: &str = "keyward search 3";
 /// Secret files of a HOME that may have a second name in the project.
 const KNOWN: &[&str] = &[
     ".ssh/id_rsa",
@@ -79,32 +79,48 @@ pub struct Search<'a> {
 
 /// One folder, as the index knows it.
 #[derive(Clone, Default)]
-struct Folder {
-    changed: i128,
-    secrets: Vec<OsString>,
-    /// Footholds that are files, and those that are folders.
-    footholds: [Vec<OsString>; 2],
+pub(crate) struct Folder {
+    pub(crate) changed: i128,
+    pub(crate) secrets: Vec<OsString>,
+    /// Guarded footholds that are files, those that are folders, and those that are links.
+    pub(crate) footholds: [Vec<OsString>; 3],
+    /// Footholds that are only told about.
+    pub(crate) told: Vec<OsString>,
     /// A `.git` that is a file or a folder; an empty name where the folder itself is a bare repository.
-    repositories: [Vec<OsString>; 2],
-    folders: Vec<OsString>,
-    skipped: Vec<OsString>,
+    pub(crate) repositories: [Vec<OsString>; 2],
+    pub(crate) folders: Vec<OsString>,
+    pub(crate) skipped: Vec<OsString>,
 }
 
+/// What a name in a folder is, as far as a search cares.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Is {
+    File,
+    Folder,
+    Link,
+    Other,
+}
+
+/// What the search saw, folder by folder in the order of the walk: what has not changed needs no second look at the end.
+#[derive(Default)]
+pub struct Seen(pub(crate) Vec<(PathBuf, Folder)>);
+
 /// Searches.
-pub fn search(search: &Search<'_>) -> Project {
-    let Ok(root) = rustix::fs::lstat(search.project) else { return Project::default() };
+pub fn search(search: &Search<'_>) -> (Project, Seen) {
+    let Ok(root) = rustix::fs::lstat(search.project) else { return Default::default() };
     let file = search.indexes.join(format!("{:x}-{:x}", root.st_dev, root.st_ino));
     let mut known = read_index(&file, search.patterns);
     let remembered = known.len();
     let Ok(base) =
         rustix::fs::open(search.project, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
     else {
-        return Project::default();
+        return Default::default();
     };
     let mut seen: Vec<(PathBuf, Folder)> = Vec::with_capacity(known.len());
     let mut waiting = std::collections::VecDeque::from([PathBuf::new()]);
     let mut project = Project::default();
     let mut fresh = false;
+    let mut all = true;
     // Where something was found before comes first and does not count: a command may have made so many folders that the walk no
     // longer gets there.
     let before = known.iter().filter(|(_, folder)| folder.needs_care());
@@ -118,6 +134,7 @@ pub fn search(search: &Search<'_>) -> Project {
         if walked == MOST_FOLDERS {
             let more = waiting.len() + 1;
             project.not_searched.push(format!("{more} folders or more beyond the first {MOST_FOLDERS}"));
+            all = false;
             break;
         }
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
@@ -126,10 +143,17 @@ pub fn search(search: &Search<'_>) -> Project {
             Some(folder) if folder.changed == changed(&stat) => folder,
             _ => {
                 fresh = true;
-                read_folder(&search.project.join(&relative), &stat, search.is_secret)
+                match read_folder(search, &relative, &stat) {
+                    Some(folder) => folder,
+                    None => {
+                        // One that is closed now may be open at the end.
+                        all = false;
+                        continue;
+                    }
+                }
             }
         };
-        folder.tell(&search.project.join(&relative), &mut project);
+        folder.tell(&search.project.join(&relative), search, &mut project);
         project
             .not_searched
             .extend(folder.skipped.iter().map(|name| relative.join(name).display().to_string()));
@@ -145,8 +169,11 @@ pub fn search(search: &Search<'_>) -> Project {
     if fresh || seen.len() != remembered {
         write_index(&file, search.patterns, &seen);
     }
+    if !all {
+        project.searched = Searched::Only(seen.iter().map(|(relative, _)| relative.clone()).collect());
+    }
     twins(search, &root, &mut project);
-    project
+    (project, Seen(seen))
 }
 
 impl Folder {
@@ -155,23 +182,81 @@ impl Folder {
         names.flatten().next().is_some()
     }
 
-    fn tell(&self, path: &Path, project: &mut Project) {
+    fn tell(&self, path: &Path, search: &Search<'_>, project: &mut Project) {
         project.secrets.extend(self.secrets.iter().map(|name| path.join(name)));
-        for (names, found) in
-            [(&self.footholds, &mut project.footholds), (&self.repositories, &mut project.marks)]
-        {
-            for (names, directory) in names.iter().zip([false, true]) {
-                found.extend(names.iter().map(|name| Found { path: path.join(name), directory }));
+        for (names, directory) in self.repositories.iter().zip([false, true]) {
+            project.marks.extend(names.iter().map(|name| Found { path: path.join(name), directory }));
+        }
+        for name in self.footholds.iter().flatten() {
+            project.footholds.extend(standing(path.join(name), search.project));
+        }
+    }
+
+    /// Puts a name where it belongs. `above` is the last name of the folder itself.
+    pub(crate) fn add(
+        &mut self,
+        above: Option<&OsStr>,
+        name: OsString,
+        is: Is,
+        is_secret: &dyn Fn(&OsStr) -> bool,
+    ) {
+        if name == ".git" {
+            self.repositories[usize::from(is == Is::Folder)].push(name);
+            return;
+        }
+        match foothold_in(above, &name) {
+            Some((Care::Guarded, _)) => {
+                let place = match is {
+                    Is::Folder => 1,
+                    Is::Link => 2,
+                    Is::File | Is::Other => 0,
+                };
+                self.footholds[place].push(name.clone());
             }
+            Some((Care::Told, _)) => self.told.push(name.clone()),
+            None => {}
+        }
+        if is == Is::Folder {
+            let skipped = SKIPPED.iter().any(|skipped| name == *skipped);
+            if skipped { &mut self.skipped } else { &mut self.folders }.push(name);
+        } else if is == Is::File && is_secret(&name) {
+            self.secrets.push(name);
         }
     }
 }
 
-fn changed(stat: &Stat) -> i128 {
+/// A foothold as it stands, and what a link leads to, if that lies in the project.
+fn standing(path: PathBuf, project: &Path) -> Vec<Foothold> {
+    let Ok(stat) = rustix::fs::lstat(&path) else { return Vec::new() };
+    let thing = |stat: &Stat| Standing::Thing {
+        directory: FileType::from_raw_mode(stat.st_mode) == FileType::Directory,
+        device: stat.st_dev,
+        inode: stat.st_ino,
+    };
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
+        return vec![Foothold { is: thing(&stat), path }];
+    }
+    let Ok(to) = std::fs::read_link(&path) else { return Vec::new() };
+    let mut all = Vec::new();
+    if let Ok(real) = std::fs::canonicalize(&path)
+        && let Ok(below) = real.strip_prefix(project)
+        // Not the project as a whole, and not what is kept in another way.
+        && !below.as_os_str().is_empty()
+        && !below.iter().any(|name| name == ".git")
+        && let Ok(stat) = rustix::fs::lstat(&real)
+    {
+        all.push(Foothold { is: thing(&stat), path: real });
+    }
+    all.push(Foothold { is: Standing::Link { to }, path });
+    all
+}
+
+/// The change time of a file, in nanoseconds.
+pub(crate) fn changed(stat: &Stat) -> i128 {
     i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec)
 }
 
-fn read_folder(path: &Path, stat: &Stat, is_secret: &dyn Fn(&OsStr) -> bool) -> Folder {
+fn read_folder(search: &Search<'_>, relative: &Path, stat: &Stat) -> Option<Folder> {
     let mut folder = Folder { changed: changed(stat), ..Folder::default() };
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -180,31 +265,30 @@ fn read_folder(path: &Path, stat: &Stat, is_secret: &dyn Fn(&OsStr) -> bool) -> 
         folder.changed = 0;
     }
     let mut marks = 0;
-    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+    for entry in std::fs::read_dir(search.project.join(relative)).ok()?.flatten() {
         let Ok(kind) = entry.file_type() else { continue };
         let name = entry.file_name();
-        // The three names that make a folder a repository without a `.git`.
-        marks += usize::from(["HEAD", "objects", "refs"].iter().any(|mark| name == *mark));
-        if name == ".git" {
-            folder.repositories[usize::from(kind.is_dir())].push(name.clone());
-        } else if footholds::is_guarded(&name) && !kind.is_symlink() {
-            folder.footholds[usize::from(kind.is_dir())].push(name.clone());
-        }
-        if kind.is_dir() {
-            let skipped = SKIPPED.iter().any(|skipped| name == *skipped);
-            match (skipped, name == ".git") {
-                (true, true) => {}
-                (true, false) => folder.skipped.push(name),
-                (false, _) => folder.folders.push(name),
-            }
-        } else if kind.is_file() && is_secret(&name) {
-            folder.secrets.push(name);
-        }
+        marks += usize::from(is_mark(&name));
+        let is = match () {
+            () if kind.is_dir() => Is::Folder,
+            () if kind.is_file() => Is::File,
+            () if kind.is_symlink() => Is::Link,
+            () => Is::Other,
+        };
+        folder.add(relative.file_name(), name, is, search.is_secret);
     }
-    if marks == 3 {
+    if marks == MARKS {
         folder.repositories[1].push(OsString::new());
     }
-    folder
+    Some(folder)
+}
+
+/// How many names make a folder a repository without a `.git`.
+pub(crate) const MARKS: usize = 3;
+
+/// Whether a name is one of them.
+pub(crate) fn is_mark(name: &OsStr) -> bool {
+    ["HEAD", "objects", "refs"].iter().any(|mark| name == *mark)
 }
 
 /// Files of HOME that are known to be secret and have a second name: it may stand in the project, under any name.
@@ -271,6 +355,8 @@ fn read_index(file: &Path, patterns: &[&OsStr]) -> HashMap<OsString, Folder> {
             (b's', Some((_, folder))) => folder.secrets.push(name()),
             (b'h', Some((_, folder))) => folder.footholds[0].push(name()),
             (b'H', Some((_, folder))) => folder.footholds[1].push(name()),
+            (b'l', Some((_, folder))) => folder.footholds[2].push(name()),
+            (b't', Some((_, folder))) => folder.told.push(name()),
             (b'g', Some((_, folder))) => folder.repositories[0].push(name()),
             (b'G', Some((_, folder))) => folder.repositories[1].push(name()),
             (b'f', Some((_, folder))) => folder.folders.push(name()),
@@ -297,6 +383,8 @@ fn write_index(file: &Path, patterns: &[&OsStr], seen: &[(PathBuf, Folder)]) {
             (b's', &folder.secrets),
             (b'h', &folder.footholds[0]),
             (b'H', &folder.footholds[1]),
+            (b'l', &folder.footholds[2]),
+            (b't', &folder.told),
             (b'g', &folder.repositories[0]),
             (b'G', &folder.repositories[1]),
             (b'f', &folder.folders),

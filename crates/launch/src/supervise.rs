@@ -2,6 +2,7 @@
 
 use crate::fault::Fault;
 use crate::git::publish::Publisher;
+use crate::project::Guard;
 use crate::relay::{Counter, Relay};
 use crate::wire::{self, Order, Report};
 use keyward_policy::outcome::Repository;
@@ -114,7 +115,7 @@ impl Drop for Screen {
 }
 
 /// Everything the loop works on.
-pub(crate) struct Watch<'a> {
+pub(crate) struct Watch<'a, 'b> {
     pub(crate) cage: &'a Process,
     pub(crate) control: OwnedFd,
     pub(crate) inbox: &'a Inbox,
@@ -133,10 +134,12 @@ pub(crate) struct Watch<'a> {
     pub(crate) publisher: &'a mut Publisher,
     /// Says what a failed step was about.
     pub(crate) describe: &'a dyn Fn(Step, u16) -> String,
+    /// Whoever watches over the project meanwhile.
+    pub(crate) guard: Option<&'a mut Guard<'b>>,
 }
 
 /// Watches until the cage has ended, and nothing of it is left.
-pub(crate) fn watch(mut watch: Watch<'_>) -> Result<Finished, Fault> {
+pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
     let mut clock = Clock::new(watch.wall);
     let counted: Vec<i32> = watch.counted.iter().map(|(_, to)| to.as_raw_fd()).collect();
     let mut relay = Relay::new(Counter::new(watch.output), std::mem::take(&mut watch.counted));
@@ -150,7 +153,8 @@ pub(crate) fn watch(mut watch: Watch<'_>) -> Result<Finished, Fault> {
     }
     let mut channel_open = true;
     loop {
-        let waits = [clock.timeout(), watch.publisher.due_in()];
+        let guarding = watch.guard.as_ref().and_then(|guard| guard.due());
+        let waits = [clock.timeout(), guarding, watch.publisher.due_in()];
         let timeout = waits.into_iter().flatten().min().and_then(|wait| Timespec::try_from(wait).ok());
         let mut polled = Vec::with_capacity(8);
         polled.push(PollFd::new(&watch.cage.pidfd, PollFlags::IN));
@@ -158,6 +162,8 @@ pub(crate) fn watch(mut watch: Watch<'_>) -> Result<Finished, Fault> {
         // A closed channel would report its end for ever; the cage's own end, asked for twice, does no harm.
         let channel = if channel_open { watch.control.as_fd() } else { watch.cage.pidfd.as_fd() };
         polled.push(PollFd::from_borrowed_fd(channel, PollFlags::IN));
+        let noticed = watch.guard.as_ref().and_then(|guard| guard.descriptor());
+        polled.push(PollFd::from_borrowed_fd(noticed.unwrap_or(channel), PollFlags::IN));
         relay.ask(&mut polled, watch.screen.as_ref());
         let relayed = polled.len();
         polled.extend(watch.publisher.inbox().map(|inbox| PollFd::from_borrowed_fd(inbox, PollFlags::IN)));
@@ -185,6 +191,14 @@ pub(crate) fn watch(mut watch: Watch<'_>) -> Result<Finished, Fault> {
                     keyward_sys::environ::wipe_own();
                     let_go_of_streams(&counted);
                     watch.publisher.start();
+                    if let Some(guard) = &mut watch.guard {
+                        guard.command_started();
+                    }
+                }
+                Some((Report::Spaces, descriptors)) => {
+                    if let Some(guard) = &mut watch.guard {
+                        guard.take_spaces(descriptors);
+                    }
                 }
                 Some((Report::Stopped { signal }, _)) => stopped(&mut watch, &mut relay, signal),
                 None => channel_open = false,
@@ -195,8 +209,16 @@ pub(crate) fn watch(mut watch: Watch<'_>) -> Result<Finished, Fault> {
                 pass_on(&mut watch, &relay, received.signal);
             }
         }
-        relay.work(&ready[3..relayed], watch.screen.as_ref());
+        relay.work(&ready[4..relayed], watch.screen.as_ref());
         watch.publisher.work(ready.get(relayed).is_some_and(|ready| !ready.is_empty()));
+        if let Some(guard) = &mut watch.guard
+            && (!ready[3].is_empty() || guard.due() == Some(Duration::ZERO))
+        {
+            guard.work();
+            if guard.needs_spaces() {
+                tell(&watch, Order::Spaces);
+            }
+        }
         if relay.exceeded() && cut_short.is_none() {
             cut_short = Some(CutShort::Output);
             end_cage(&watch);
@@ -228,6 +250,15 @@ pub(crate) fn watch(mut watch: Watch<'_>) -> Result<Finished, Fault> {
     Ok(Finished { end, cut_short, reached: None, repositories: Vec::new() })
 }
 
+/// The shorter of two times to wait.
+fn sooner(clock: Option<Timespec>, guard: Option<Duration>) -> Option<Timespec> {
+    let guard = guard.and_then(|guard| Timespec::try_from(guard).ok());
+    match (clock, guard) {
+        (Some(clock), Some(guard)) => Some(clock.min(guard)),
+        (clock, guard) => clock.or(guard),
+    }
+}
+
 /// The caller's pipes belong to the command from here on: when it closes them, their other ends must see it. Descriptor 2 is still
 /// needed for what we have to say at the end.
 fn let_go_of_streams(counted: &[i32]) {
@@ -242,7 +273,7 @@ fn let_go_of_streams(counted: &[i32]) {
 }
 
 /// Ends everything in the cage at once.
-fn end_cage(watch: &Watch<'_>) {
+fn end_cage(watch: &Watch<'_, '_>) {
     if watch.guarded {
         tell(watch, Order::End);
     } else {
@@ -250,12 +281,12 @@ fn end_cage(watch: &Watch<'_>) {
     }
 }
 
-fn tell(watch: &Watch<'_>, order: Order) {
+fn tell(watch: &Watch<'_, '_>, order: Order) {
     // If init is gone there is nobody to tell, and the loop is about to end.
     let _ = wire::order(&watch.control, order, &[]);
 }
 
-fn pass_on(watch: &mut Watch<'_>, relay: &Relay, number: i32) {
+fn pass_on(watch: &mut Watch<'_, '_>, relay: &Relay, number: i32) {
     if number == Signal::WINCH.as_raw() && watch.screen.is_some() {
         take_size(watch, relay);
     } else if number == Signal::CONT.as_raw() {
@@ -268,7 +299,7 @@ fn pass_on(watch: &mut Watch<'_>, relay: &Relay, number: i32) {
 }
 
 /// The cage's terminal gets the size of the user's.
-fn take_size(watch: &Watch<'_>, relay: &Relay) {
+fn take_size(watch: &Watch<'_, '_>, relay: &Relay) {
     if let (Some(screen), Some(main)) = (&watch.screen, relay.terminal())
         && let Some(size) = terminal::window_size(screen.keyboard)
     {
@@ -277,7 +308,7 @@ fn take_size(watch: &Watch<'_>, relay: &Relay) {
 }
 
 /// The command was stopped, and so are we, as any job of the shell, unless it only waits for the keyboard and we have it to give.
-fn stopped(watch: &mut Watch<'_>, relay: &mut Relay, signal: i32) {
+fn stopped(watch: &mut Watch<'_, '_>, relay: &mut Relay, signal: i32) {
     let Some(screen) = &mut watch.screen else {
         // A command that stops itself must not stop us: our clock ends it. Only when we were asked to stop do we stand for it.
         if std::mem::take(&mut watch.asked_to_stop) {
@@ -308,7 +339,7 @@ fn stopped(watch: &mut Watch<'_>, relay: &mut Relay, signal: i32) {
 }
 
 /// The command goes on; it reads the keyboard if it did before and if we have it.
-fn go_on(watch: &mut Watch<'_>, relay: &Relay) {
+fn go_on(watch: &mut Watch<'_, '_>, relay: &Relay) {
     // Changes of the size are told to the foreground only, so one may have been missed.
     take_size(watch, relay);
     match &mut watch.screen {

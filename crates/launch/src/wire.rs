@@ -20,6 +20,8 @@ pub enum Report {
     Stopped { signal: i32 },
     /// The command was ended by this signal.
     Killed { signal: i32 },
+    /// Init's user and mount namespaces travel along.
+    Spaces,
 }
 
 /// What the launcher tells init.
@@ -31,6 +33,8 @@ pub enum Order {
     Counted,
     /// End everything at once.
     End,
+    /// Pass on the namespaces of the cage.
+    Spaces,
     /// Pass this signal on to the command's process group.
     Signal { signal: i32 },
     /// Put the command into the foreground of the cage's terminal and let it go on.
@@ -45,11 +49,13 @@ const STOPPED: u8 = 3;
 const KILLED: u8 = 4;
 const STARTED: u8 = 5;
 const REPOSITORY: u8 = 6;
+const SPACES: u8 = 7;
 const MAPPED: u8 = 17;
 const SIGNAL: u8 = 18;
 const FOREGROUND: u8 = 19;
 const COUNTED: u8 = 21;
 const END: u8 = 22;
+const GIVE_SPACES: u8 = 23;
 const BACKGROUND: u8 = 20;
 
 /// Every step, so that a number can stand for it.
@@ -90,6 +96,7 @@ impl Report {
             Report::Started => pack(STARTED, 0, 0, 0),
             Report::Stopped { signal } => pack(STOPPED, 0, 0, signal),
             Report::Killed { signal } => pack(KILLED, 0, 0, signal),
+            Report::Spaces => pack(SPACES, 0, 0, 0),
         }
     }
 
@@ -107,6 +114,7 @@ impl Report {
             STARTED => Report::Started,
             STOPPED => Report::Stopped { signal: value },
             KILLED => Report::Killed { signal: value },
+            SPACES => Report::Spaces,
             _ => return None,
         })
     }
@@ -132,6 +140,7 @@ pub fn order(socket: impl AsFd, order: Order, descriptors: &[BorrowedFd<'_>]) ->
         Order::Foreground => pack(FOREGROUND, 0, 0, 0),
         Order::Counted => pack(COUNTED, 0, 0, 0),
         Order::End => pack(END, 0, 0, 0),
+        Order::Spaces => pack(GIVE_SPACES, 0, 0, 0),
         Order::Background => pack(BACKGROUND, 0, 0, 0),
     };
     channel::send(socket, &bytes, descriptors)
@@ -148,6 +157,7 @@ pub fn next_order(socket: impl AsFd) -> Option<(Order, Vec<OwnedFd>)> {
         FOREGROUND => Order::Foreground,
         COUNTED => Order::Counted,
         END => Order::End,
+        GIVE_SPACES => Order::Spaces,
         BACKGROUND => Order::Background,
         _ => return None,
     };
@@ -168,6 +178,7 @@ mod tests {
             Report::Terminal,
             Report::Repository,
             Report::Started,
+            Report::Spaces,
             Report::Stopped { signal: 20 },
             Report::Killed { signal: 9 },
         ] {

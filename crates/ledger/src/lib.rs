@@ -95,6 +95,11 @@ pub fn run_name() -> String {
     format!("{:x}-{:x}", since.as_micros(), std::process::id())
 }
 
+/// A moment in whole seconds since 1970, in the same words.
+pub fn time_of(seconds: u64) -> String {
+    timestamp(seconds, 0)
+}
+
 fn timestamp(seconds: u64, milliseconds: u32) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil(days);
@@ -122,7 +127,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     fn end(run: &str) -> Event {
-        let what = What::End(End { exit: 0, signal: None, limit: None, milliseconds: 3 });
+        let what = What::End(End { exit: 0, signal: None, limit: None, milliseconds: 3, project: None });
         Event::new("2026-01-01T00:00:00.000Z".into(), run.into(), what)
     }
 

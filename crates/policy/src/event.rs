@@ -1,5 +1,6 @@
 //! Events: what the ledger records. No value of any environment variable, and nothing in an argument that looks like a credential.
 
+use crate::aftermath::Aftermath;
 use crate::env::{Environment, Rule};
 use crate::plan::{Cage, Plan, Refusal, VERSION};
 use crate::promise::{Held, Kept};
@@ -32,6 +33,11 @@ pub enum What {
         argv: Vec<String>,
         rule: String,
         fact: String,
+    },
+    /// The launcher of this run was killed; what it had still to do in the project was done by a later one.
+    Recovered {
+        folder: String,
+        project: Aftermath,
     },
     /// The command was not started, or the launcher failed.
     Fault {
@@ -67,6 +73,9 @@ pub struct End {
     /// The limit that ended it.
     pub limit: Option<&'static str>,
     pub milliseconds: u64,
+    /// What it left in the project; nothing where there is nothing to tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project: Option<Aftermath>,
 }
 
 impl Event {

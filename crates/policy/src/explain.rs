@@ -5,7 +5,7 @@ use crate::event::arguments;
 use crate::plan::{Cage, Identity, LimitKind, Plan};
 use crate::promise::Held;
 use crate::text::visible;
-use crate::view::{Entry, Shown};
+use crate::view::{Entry, FOOTHOLD, Shown};
 use crate::words::Origin;
 use std::fmt::Write;
 
@@ -16,6 +16,7 @@ pub fn explain(plan: &Plan, everything: bool) -> String {
     promises(&mut text, plan);
     environment(&mut text, plan, everything);
     files(&mut text, plan, everything);
+    project(&mut text, plan);
     limits(&mut text, plan);
     for note in &plan.view.notes {
         let _ = writeln!(text, "note: {note}");
@@ -113,6 +114,28 @@ fn files(text: &mut String, plan: &Plan, everything: bool) {
                 reason(entry)
             );
         }
+    }
+}
+
+/// What becomes of footholds: names that make programs outside run or obey what stands there.
+fn project(text: &mut String, plan: &Plan) {
+    if plan.writable_project().is_none() {
+        return;
+    }
+    let there = plan.view.entries.iter().filter(|entry| entry.rule == FOOTHOLD).count();
+    let there = match (plan.protects_footholds(), there) {
+        (false, _) => "notice  those that are there are not protected; a change is named at the end".into(),
+        (true, 0) => "wall    none is there that has to be protected".into(),
+        (true, count) => format!("wall    {count} that are there cannot be changed or moved"),
+    };
+    let lines = [
+        "\nfootholds (.envrc, .vscode, .claude and their like)",
+        &format!("  {there}"),
+        "  notice  a new one is taken out of the project: when it is noticed, and at the end",
+        "  notice  instructions and workflows (AGENTS.md …) that were changed are named at the end",
+    ];
+    for line in lines {
+        let _ = writeln!(text, "{line}");
     }
 }
 

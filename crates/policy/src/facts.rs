@@ -110,17 +110,49 @@ pub struct HostFacts {
 pub struct Project {
     /// Files that look secret.
     pub secrets: Vec<PathBuf>,
-    pub footholds: Vec<Found>,
+    pub footholds: Vec<Foothold>,
     /// What makes a folder a repository: a `.git` in it, or the folder itself where it is a bare one.
     pub marks: Vec<Found>,
     /// What those marks lead to.
     pub repositories: Vec<Repository>,
     /// Folders that were left out, for the reader.
     pub not_searched: Vec<String>,
+    /// Which folders were looked at.
+    pub searched: Searched,
     /// More folders hold such files than can be hidden.
     pub too_many: bool,
     /// A secret file of HOME has a second name that could not be searched for.
     pub twin_not_found: bool,
+}
+
+/// Which folders a search has looked at. Trees that tools fill are never among them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Searched {
+    #[default]
+    All,
+    /// Only these, relative to the project.
+    Only(Vec<PathBuf>),
+}
+
+/// A foothold that was there at the start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Foothold {
+    pub path: PathBuf,
+    pub is: Standing,
+}
+
+/// What it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Thing {
+        directory: bool,
+        device: u64,
+        inode: u64,
+    },
+    /// A link, with its text. Nothing can be mounted over it.
+    Link {
+        to: PathBuf,
+    },
 }
 
 /// One of them.

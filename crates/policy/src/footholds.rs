@@ -63,6 +63,11 @@ const FOOTHOLDS: &[Foothold] = {
 pub fn foothold(relative: &Path) -> Option<(Care, &'static str)> {
     let mut names = relative.iter().rev();
     let (name, above) = (names.next()?, names.next());
+    foothold_in(above, name)
+}
+
+/// The same for a name in a folder, of which the last name counts.
+pub fn foothold_in(above: Option<&OsStr>, name: &OsStr) -> Option<(Care, &'static str)> {
     FOOTHOLDS
         .iter()
         .find(|foothold| {
@@ -72,9 +77,18 @@ pub fn foothold(relative: &Path) -> Option<(Care, &'static str)> {
         .map(|foothold| (foothold.care, foothold.by))
 }
 
-/// Whether a name is guarded wherever it stands. Its bytes are enough to tell.
-pub fn is_guarded(name: &OsStr) -> bool {
-    matches!(foothold(Path::new(name)), Some((Care::Guarded, _)))
+/// Who runs or obeys what stands under a guarded name. These names count wherever they stand.
+pub fn guarded(name: &OsStr) -> Option<&'static str> {
+    match foothold_in(None, name) {
+        Some((Care::Guarded, by)) => Some(by),
+        _ => None,
+    }
+}
+
+/// The shortest beginning of a path whose last name is guarded: a grant that leads there names the foothold.
+pub fn guarded_above(relative: &Path) -> Option<&Path> {
+    let guards = |path: &&Path| path.file_name().is_some_and(|name| guarded(name).is_some());
+    relative.ancestors().filter(guards).last()
 }
 
 fn same(name: &OsStr, other: &str) -> bool {
@@ -105,8 +119,15 @@ mod tests {
     }
 
     #[test]
+    fn a_path_below_a_foothold_names_it() {
+        assert_eq!(guarded_above(Path::new("a/.vscode/x/.claude/y")), Some(Path::new("a/.vscode")));
+        assert_eq!(guarded_above(Path::new(".envrc")), Some(Path::new(".envrc")));
+        assert_eq!(guarded_above(Path::new("src/main.c")), None);
+    }
+
+    #[test]
     fn a_guarded_name_stands_alone() {
-        // `is_guarded` looks at the last name only.
+        // `guarded` looks at the last name only.
         assert!(FOOTHOLDS.iter().all(|foothold| foothold.care == Care::Told || foothold.below.is_none()));
     }
 }

@@ -4,6 +4,7 @@
 //! its result. This crate is pure: no files, no processes, no clock, no environment. What it needs arrives as an argument.
 #![forbid(unsafe_code)]
 
+pub mod aftermath;
 pub mod config;
 pub mod env;
 pub mod event;

@@ -1,5 +1,6 @@
 //! The outcome: what a run tells its caller, as an exit code and as one JSON object.
 
+use crate::aftermath::Aftermath;
 use crate::event::kept_back;
 use crate::plan::{Plan, Refusal, RefusalKind, VERSION};
 use crate::promise::Kept;
@@ -46,6 +47,9 @@ pub struct Outcome<'a> {
     pub held: &'a [Kept],
     /// Names of variables that were kept back because they look like credentials.
     pub kept_back: Vec<String>,
+    /// What the command left in the project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project: Option<&'a Aftermath>,
     /// Repositories of the project in which something changed.
     pub repositories: &'a [Repository],
 }
@@ -123,9 +127,15 @@ pub enum Conclusion<'a> {
 }
 
 impl<'a> Outcome<'a> {
-    pub fn of_run(plan: &'a Plan, exit: i32, result: Conclusion<'a>, repositories: &'a [Repository]) -> Self {
+    pub fn of_run(
+        plan: &'a Plan,
+        exit: i32,
+        result: Conclusion<'a>,
+        project: Option<&'a Aftermath>,
+        repositories: &'a [Repository],
+    ) -> Self {
         let kept_back = kept_back(&plan.environment);
-        Outcome { v: VERSION, exit, result, held: &plan.promises, kept_back, repositories }
+        Outcome { v: VERSION, exit, result, held: &plan.promises, kept_back, project, repositories }
     }
 
     pub fn of_refusal(refusal: &'a Refusal) -> Self {
@@ -139,6 +149,7 @@ impl<'a> Outcome<'a> {
     }
 
     pub fn without_run(exit: i32, result: Conclusion<'a>) -> Self {
-        Outcome { v: VERSION, exit, result, held: &[], kept_back: Vec::new(), repositories: &[] }
+        let (project, repositories) = (None, [].as_slice());
+        Outcome { v: VERSION, exit, result, held: &[], kept_back: Vec::new(), project, repositories }
     }
 }

@@ -8,7 +8,7 @@ use crate::promise::{Held, Kept, Promise};
 use crate::request::Request;
 use crate::settings::Policy;
 use crate::surface::Surroundings;
-use crate::view::{self, Shown, View};
+use crate::view::{self, Entry, Shown, View};
 use crate::words::{Allowance, Floor, NetMode, Origin, ProjectGuard, Ruled, TrustClass};
 use serde::Serialize;
 use std::ffi::OsString;
@@ -512,6 +512,19 @@ fn steps(cage: Cage, own_network: bool, terminals: [bool; 3], has_landlock: bool
 }
 
 impl Plan {
+    /// The project's root, if the command may write to it.
+    pub fn writable_project(&self) -> Option<&Path> {
+        let project = self.view.project.as_deref()?;
+        let is_root = |entry: &&Entry| entry.rule == "project" && entry.target == project;
+        let entry = self.view.entries.iter().find(is_root)?;
+        matches!(entry.shown, Shown::Writable(_)).then_some(project)
+    }
+
+    /// Whether what is put over a path of the project holds: only mounts can.
+    pub fn protects_footholds(&self) -> bool {
+        self.cage != Cage::Landlock
+    }
+
     /// Paths that the child may write to, for the second wall.
     pub fn writable(&self) -> impl Iterator<Item = &Path> {
         self.view.entries.iter().filter_map(|entry| match entry.shown {

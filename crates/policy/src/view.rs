@@ -2,11 +2,12 @@
 //!
 //! The root is an empty tmpfs. Parents come before what lies in them; what is hidden comes last.
 
+mod inside;
 mod places;
 
 pub use places::{PINNED, PROJECT_FILE};
 
-use crate::facts::{GitFolder, HostFacts, Kind, Own, PathFact, Paths, Project};
+use crate::facts::{GitFolder, HostFacts, Kind, PathFact, Paths, Project};
 use crate::plan::{Cage, Refusal};
 use crate::request::Request;
 use crate::settings::Policy;
@@ -151,6 +152,9 @@ pub struct View {
 
 /// The rule by which a file of the project is hidden that looks secret.
 pub const SECRET_FILE: &str = "secret file";
+
+/// The rule by which something of the project is read-only that programs outside run or obey.
+pub const FOOTHOLD: &str = "foothold";
 
 /// A path the plan wants to know about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -360,8 +364,9 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     toolchains(&mut builder, request);
     caches(&mut builder, request, cage, facts, policy.trust.value);
     let project = project(&mut builder, policy, request, &homes, cage, &facts.project)?;
-    if project.is_some() && is_project_writable(policy, cage) {
-        repositories(&mut builder, policy, facts);
+    if project.is_some() && cage != Cage::Landlock {
+        inside::footholds(&mut builder, &facts.project.footholds);
+        inside::repositories(&mut builder, policy, facts);
     }
     grants(&mut builder, policy, request, &homes)?;
 
@@ -373,7 +378,7 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
         let places = &facts.project.not_searched;
         let more = if places.len() > 8 { format!(" and {} more", places.len() - 8) } else { String::new() };
         let shown = places[..places.len().min(8)].join(", ");
-        builder.notes.push(format!("not searched for secret files: {shown}{more}"));
+        builder.notes.push(format!("not searched for secret files and footholds: {shown}{more}"));
     }
 
     let cwd = if builder.shows_host(&request.cwd) {
@@ -574,7 +579,7 @@ fn project(
             "go to the folder that the command works on; `--read` grants a single file by its path",
         ));
     }
-    let writable = is_project_writable(policy, cage);
+    let writable = cage != Cage::Landlock || policy.project.value == ProjectGuard::Unprotected;
     if writable {
         own_places_stay_closed(request, &fact.real, "project", &policy.project.origin)?;
     }
@@ -598,52 +603,6 @@ fn project(
         builder.put(narrowing, Shown::ReadOnly(source), "project policy", &policy.project.origin);
     }
     Ok(Some(fact.real))
-}
-
-fn is_project_writable(policy: &Policy, cage: Cage) -> bool {
-    cage != Cage::Landlock || policy.project.value == ProjectGuard::Unprotected
-}
-
-/// Git runs programs for what stands in a repository's own folder and for what its settings name: none of that is the command's to change.
-fn repositories(builder: &mut Builder<'_>, policy: &Policy, facts: &HostFacts) {
-    let origin = &policy.project.origin;
-    for repository in &facts.project.repositories {
-        let mark = &repository.mark;
-        match &repository.own {
-            Own::Here(folder) => own_folder(builder, folder, facts, origin),
-            Own::Linked(folder) => {
-                builder.put(mark, Shown::ReadOnly(Source::found(mark.clone(), false)), "git", origin);
-                let within = covering(&builder.entries, &folder.path);
-                if !within.is_some_and(|entry| matches!(entry.shown, Shown::Repository { .. })) {
-                    own_folder(builder, folder, facts, origin);
-                }
-            }
-            Own::Stray { why } => {
-                builder.notes.push(format!("{} is not used as a repository: {why}", mark.display()));
-                if builder.paths.existing(mark).is_none_or(|fact| fact.link.is_none()) {
-                    builder.put(mark, Shown::ReadOnly(Source::found(mark.clone(), false)), "git", origin);
-                }
-            }
-        }
-        for named in &repository.run_by_git {
-            let source = Source::found(named.path.clone(), named.directory);
-            builder.put(&named.path, Shown::ReadOnly(source), "run by git", origin);
-        }
-    }
-}
-
-fn own_folder(builder: &mut Builder<'_>, folder: &GitFolder, facts: &HostFacts, origin: &Origin) {
-    let source = Source::git(folder);
-    let shown = if facts.kernel.overlay.holds() {
-        Shown::Repository { source, shared: folder.shared.clone() }
-    } else {
-        builder.notes.push(format!(
-            "{} is read-only: without an overlay it cannot be written safely",
-            folder.path.display()
-        ));
-        Shown::ReadOnly(source)
-    };
-    builder.put(&folder.path, shown, "git", origin);
 }
 
 /// A link in a project may have been put there by a command that worked in it: it must not decide what the next one is granted.
@@ -745,6 +704,21 @@ fn grants(
     Ok(())
 }
 
+/// Whether the user wrote that what stands at a path of the project is no secret.
+pub fn is_shown_by_name(policy: &Policy, project: &Path, home: &Path, path: &Path) -> bool {
+    policy.files.show.iter().any(|shown| at_or_below(path, &project.join(expand(&shown.value, home))))
+}
+
+/// Whether the user wrote that what stands at a path of the project is to be hidden, by a path or by a pattern.
+pub fn is_hidden_by_name(policy: &Policy, project: &Path, home: &Path, path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let hides = |hide: &PathBuf| match is_pattern(hide) {
+        true => fits(name, hide.as_os_str().as_bytes()),
+        false => path == project.join(expand(hide, home)),
+    };
+    policy.files.hide.iter().any(|hide| hides(&hide.value)) && !is_shown_by_name(policy, project, home, path)
+}
+
 fn hide(builder: &mut Builder<'_>, policy: &Policy, request: &Request<'_>, facts: &HostFacts) {
     let home = &request.caller.home;
     let system = SYSTEM_SECRETS.iter().map(|path| (PathBuf::from(path), "system secret", &Origin::Builtin));
@@ -770,10 +744,8 @@ fn hide(builder: &mut Builder<'_>, policy: &Policy, request: &Request<'_>, facts
             masks.push(mask(fact.real.clone(), fact.kind == Kind::Directory, rule, origin));
         }
     }
-    let shown_all_the_same: Vec<PathBuf> =
-        policy.files.show.iter().map(|path| request.project.join(expand(&path.value, home))).collect();
     for secret in &facts.project.secrets {
-        if !shown_all_the_same.iter().any(|shown| at_or_below(secret, shown)) && is_seen(secret) {
+        if !is_shown_by_name(policy, &request.project, home, secret) && is_seen(secret) {
             masks.push(mask(secret.clone(), false, SECRET_FILE, &Origin::Builtin));
         }
     }

@@ -1,8 +1,9 @@
 //! `keyward why read|write|exec PATH`: which entry of the view decides about a path, where it comes from, and what would change it.
 
+use crate::footholds::guarded;
 use crate::plan::Plan;
 use crate::text::visible;
-use crate::view::{Entry, SECRET_FILE, Shown, covering};
+use crate::view::{Entry, FOOTHOLD, SECRET_FILE, Shown, covering};
 use crate::words::Origin;
 use serde::Serialize;
 use std::fmt;
@@ -56,12 +57,16 @@ pub fn why(plan: &Plan, act: Act, path: &Path) -> Decision {
         Some(Shown::Terminals) => (act != Act::Exec, "it holds the cage's own terminals"),
         Some(Shown::Link { .. }) => (act != Act::Write, "it is a link of the cage's own"),
     };
+    let because = match entry.filter(|entry| entry.rule == FOOTHOLD) {
+        Some(foothold) => format!("{because}{}", obeyed(foothold)),
+        None => because.into(),
+    };
     let remedy = (!allowed).then(|| remedy(entry, act, path)).flatten();
     Decision {
         act,
         path: visible(path.as_os_str()),
         allowed,
-        because: because.into(),
+        because,
         rule: entry.map_or("not granted", |entry| entry.rule),
         origin: entry.map_or(Origin::Builtin, |entry| entry.origin.clone()),
         remedy,
@@ -79,6 +84,14 @@ fn decisive<'a>(plan: &'a Plan, path: &Path) -> Option<&'a Entry> {
     masked.or_else(|| covering(&plan.view.entries, path))
 }
 
+/// Why a foothold is kept as it is. One that is only what a link leads to has no name of its own that tells.
+fn obeyed(foothold: &Entry) -> String {
+    match foothold.target.file_name().and_then(guarded) {
+        Some(by) => format!(", because it is read by {by} outside the cage"),
+        None => ", because a link makes programs outside the cage read it".into(),
+    }
+}
+
 /// A path as one would type it.
 fn typed(path: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%".contains(c);
@@ -86,6 +99,8 @@ fn typed(path: &str) -> String {
 }
 
 fn remedy(entry: Option<&Entry>, act: Act, path: &Path) -> Option<String> {
+    // A foothold is granted as a whole, so that what is not there yet can be made in it.
+    let path = entry.filter(|entry| entry.rule == FOOTHOLD).map_or(path, |entry| &entry.target);
     let path = visible(path.as_os_str());
     let flag = typed(&path);
     match entry {

@@ -3,7 +3,8 @@
 
 use keyward_policy::explain::explain;
 use keyward_policy::facts::{
-    Fact, Found, GitFolder, HostFacts, KernelFacts, Kind, Own, PathFact, Paths, Project, Repository,
+    Fact, Foothold, Found, GitFolder, HostFacts, KernelFacts, Kind, Own, PathFact, Paths, Project,
+    Repository, Standing,
 };
 use keyward_policy::plan::{Cage, Identity, Plan, Refusal, RefusalKind, plan};
 use keyward_policy::promise::{Held, Promise};
@@ -539,7 +540,10 @@ fn a_place_is_masked_once_and_nothing_below_a_hidden_folder() {
 fn what_was_not_searched_for_secrets_is_told() {
     let mut case = Case::new();
     case.found.not_searched = vec!["node_modules".into(), "web/dist".into()];
-    assert_eq!(case.plan().view.notes, ["not searched for secret files: node_modules, web/dist"]);
+    assert_eq!(
+        case.plan().view.notes,
+        ["not searched for secret files and footholds: node_modules, web/dist"]
+    );
 }
 
 #[test]
@@ -625,4 +629,54 @@ fn a_command_without_a_name_is_refused() {
             HostFacts { kernel: case.kernel.clone(), paths: Paths::default(), project: Project::default() };
         assert_eq!(plan(&case.policy, &request, &facts).unwrap_err().kind, RefusalKind::Usage);
     }
+}
+
+fn foothold(path: &str, directory: bool) -> Foothold {
+    Foothold { path: path.into(), is: Standing::Thing { directory, device: 1, inode: 7 } }
+}
+
+#[test]
+fn footholds_that_are_there_are_read_only_and_a_grant_that_names_one_wins() {
+    let mut case = Case::new();
+    let project = case.project.display().to_string();
+    let at = |name: &str| format!("{project}/{name}");
+    case.found.footholds = vec![
+        foothold(&at(".vscode"), true),
+        foothold(&at(".vscode/.claude"), true),
+        foothold(&at("sub/.envrc"), false),
+        Foothold { path: at(".exrc").into(), is: Standing::Link { to: "x".into() } },
+    ];
+    let plan = case.plan();
+    for name in [".vscode", "sub/.envrc"] {
+        assert!(
+            matches!(shown(&plan, &at(name)), Some(Shown::ReadOnly(source)) if source.expect == Some((1, 7))),
+            "{name}"
+        );
+    }
+    // Covered by the one above it; and nothing can be mounted over a link.
+    assert_eq!((shown(&plan, &at(".vscode/.claude")), shown(&plan, &at(".exrc"))), (None, None));
+    let decision = why(&plan, Act::Write, Path::new(&at(".vscode/tasks.json")));
+    assert!(!decision.allowed && decision.rule == "foothold");
+    assert_eq!(
+        decision.remedy.unwrap(),
+        format!("`--write {0}`, or `files.write = [\"{0}\"]`", at(".vscode"))
+    );
+
+    case.folder(&at(".vscode"));
+    case.policy.files.write = vec![flag(at(".vscode").into(), "--write")];
+    assert!(matches!(shown(&case.plan(), &at(".vscode")), Some(Shown::Writable(_))));
+}
+
+#[test]
+fn without_mounts_footholds_are_not_claimed_to_be_protected() {
+    let mut case = Case::new();
+    let path = format!("{}/.envrc", case.project.display());
+    case.found.footholds = vec![foothold(&path, false)];
+    case.kernel.user_namespace = refused("operation not permitted");
+    case.policy.floor = flag(Floor::Landlock, "--floor");
+    case.policy.project = flag(ProjectGuard::Unprotected, "project");
+    let plan = case.plan();
+    assert_eq!(shown(&plan, &path), None);
+    assert!(!plan.protects_footholds() && plan.writable_project().is_some());
+    assert!(explain(&plan, false).contains("those that are there are not protected"));
 }

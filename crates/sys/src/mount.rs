@@ -2,8 +2,12 @@
 
 use crate::{Errno, checked};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
-use rustix::fs::CWD;
-use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, UnmountFlags,
+};
+use rustix::thread::LinkNameSpaceType;
 use std::ffi::CStr;
 
 /// What a mount keeps the child from doing. Every mount of a cage is nosuid.
@@ -137,4 +141,38 @@ pub fn pivot_here() -> Result<(), Errno> {
 /// Takes a mount away, at once for the eye and for good when nobody uses it any more.
 pub fn detach(target: &CStr) -> Result<(), Errno> {
     rustix::mount::unmount(target, UnmountFlags::DETACH)
+}
+
+/// Moves this process into a cage that is already running: its user namespace first, which gives the right to enter the other.
+pub fn enter(user_namespace: impl AsFd, mount_namespace: impl AsFd) -> Result<(), Errno> {
+    rustix::thread::move_into_link_name_space(user_namespace.as_fd(), Some(LinkNameSpaceType::User))?;
+    rustix::thread::move_into_link_name_space(mount_namespace.as_fd(), Some(LinkNameSpaceType::Mount))
+}
+
+/// Puts something empty and closed over an open file or folder.
+pub fn mask(target: impl AsFd, directory: bool) -> Result<(), Errno> {
+    const NAME: &CStr = c"masked";
+    let filesystem = rustix::mount::fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    rustix::mount::fsconfig_create(&filesystem)?;
+    let room = rustix::mount::fsmount(
+        &filesystem,
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
+    )?;
+    if directory {
+        rustix::fs::mkdirat(&room, NAME, Mode::empty())?;
+    } else {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        rustix::fs::openat(&room, NAME, flags, Mode::empty())?;
+    }
+    let tree = rustix::mount::open_tree(
+        &room,
+        NAME,
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC,
+    )?;
+    let set = ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC;
+    let attr = MountAttr { set, clear: 0, propagation: 0, userns_fd: 0 };
+    setattr(tree.as_raw_fd(), c"", libc::AT_EMPTY_PATH, &attr)?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    rustix::mount::move_mount(&tree, c"", target, c"", flags)
 }

@@ -1,0 +1,293 @@
+//! The project while a command works in it, and afterwards: new footholds are taken out of the tree, changes that somebody should know
+//! of are named. Runs in the launcher, with the user's own rights, and never in the cage.
+//!
+//! What was there at the start is protected by mounts, which is a wall. All of this here is a notice.
+
+mod carry;
+mod journal;
+mod lines;
+mod mask;
+pub mod quarantine;
+mod secrets;
+mod sweep;
+mod tree;
+mod watch;
+
+pub use secrets::Names;
+
+use crate::fault::reason;
+use crate::search::Seen;
+use carry::Across;
+use journal::{Journal, Start};
+use keyward_policy::aftermath::{Aftermath, Left, Quarantined};
+use keyward_policy::facts::{Found, Project, Standing};
+use keyward_policy::footholds;
+use keyward_policy::text::visible;
+use quarantine::Quarantine;
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
+use secrets::Secrets;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use sweep::{Before, Met, Verdict};
+use tree::Root;
+use watch::Watch;
+
+/// Taken while the command runs, at the most; one that makes them in a loop is left to the end.
+const MOST_AT_ONCE: usize = 32;
+
+/// Names that are told at the most.
+const MOST_TOLD: usize = 64;
+
+/// What a guard needs to know before the command starts.
+pub struct Begin<'a> {
+    pub project: &'a Path,
+    pub state: &'a Path,
+    /// The name of the run, as the record has it.
+    pub run: &'a str,
+    /// The command, without what looks like a credential.
+    pub argv: Vec<String>,
+    pub found: &'a Project,
+    pub seen: Seen,
+    /// Paths that a grant to write names.
+    pub granted: Vec<PathBuf>,
+    /// Whether footholds that are there are read-only for the command.
+    pub protected: bool,
+    /// What is hidden from the command by a mask.
+    pub hidden: Vec<PathBuf>,
+    pub names: Names<'a>,
+}
+
+/// Watches over a project from before the command starts until after it has ended.
+pub struct Guard<'a> {
+    root: Root,
+    start: Start,
+    seen: Seen,
+    quarantine: Quarantine,
+    journal: Option<Journal>,
+    secrets: Secrets<'a>,
+    has_started: bool,
+    watch: Option<Watch>,
+    aftermath: Aftermath,
+}
+
+/// The journals of running commands.
+fn journals(state: &Path) -> PathBuf {
+    state.join("journals")
+}
+
+impl<'a> Guard<'a> {
+    /// Writes down that a command is about to work in the project.
+    pub fn begin(begin: Begin<'a>) -> Result<Self, Errno> {
+        let root = Root::open(begin.project)?;
+        let below = |path: &Path| path.strip_prefix(begin.project).ok().map(PathBuf::from);
+        let (mut known, mut links) = (Vec::new(), Vec::new());
+        for foothold in &begin.found.footholds {
+            match (&foothold.is, below(&foothold.path)) {
+                (Standing::Thing { .. }, Some(path)) => known.push(path),
+                (Standing::Link { to }, Some(path)) => links.push((path, to.clone())),
+                (_, None) => {}
+            }
+        }
+        let granted = begin.granted.iter().filter_map(|path| below(path));
+        let granted = granted.filter_map(|path| footholds::guarded_above(&path).map(PathBuf::from)).collect();
+        // The clock that files are stamped with; the other one may be ahead of it by a tick.
+        let now = clock_gettime(ClockId::RealtimeCoarse);
+        let start = Start {
+            project: begin.project.into(),
+            identity: root.identity,
+            since: i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec),
+            argv: begin.argv,
+            known,
+            granted,
+            links,
+            protected: begin.protected,
+            searched: begin.found.searched.clone(),
+        };
+        let secrets = Secrets::new(&root, begin.names, begin.hidden.iter().filter_map(|path| below(path)));
+        // Without a journal the end of the run is looked at all the same, unless we are killed before.
+        let journal = Journal::write(&journals(begin.state), begin.run, &start).ok();
+        Ok(Guard {
+            root,
+            start,
+            seen: begin.seen,
+            quarantine: Quarantine::new(begin.state),
+            journal,
+            secrets,
+            has_started: false,
+            watch: None,
+            aftermath: Aftermath::default(),
+        })
+    }
+
+    /// The command is about to be executed.
+    pub(crate) fn command_started(&mut self) {
+        self.has_started = true;
+        let seen = self.seen.0.iter().map(|(path, _)| path.as_path());
+        // The root, and where something is hidden, come first.
+        let mut met = HashSet::new();
+        let folders = [Path::new("")].into_iter().chain(self.secrets.folders()).chain(seen);
+        let folders = folders.filter(|path| met.insert(path.as_os_str()));
+        self.watch = Some(Watch::new(folders.map(PathBuf::from)));
+    }
+
+    /// What the launcher waits for beside everything else.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.watch.as_ref().and_then(Watch::descriptor)
+    }
+
+    /// When there is something to do even if nothing is reported.
+    pub(crate) fn due(&self) -> Option<Duration> {
+        self.watch.as_ref().and_then(Watch::due)
+    }
+
+    /// Looks at what has appeared.
+    pub(crate) fn work(&mut self) {
+        let Some(watch) = &mut self.watch else { return };
+        let Some(appeared) = watch.work(&self.root, self.secrets.names.is_secret) else {
+            self.watch = None;
+            return;
+        };
+        for folder in appeared.watched {
+            self.secrets.watched(&self.root, &folder);
+        }
+        for path in appeared.names {
+            if path.file_name().and_then(footholds::guarded).is_some() {
+                self.take_at_once(&path);
+            } else if self.start.protected {
+                self.secrets.noticed(&self.root, &path);
+            }
+        }
+        self.secrets.hide(&self.root, &mut self.aftermath);
+    }
+
+    /// Whether the launcher has to ask init for the cage's namespaces.
+    pub(crate) fn needs_spaces(&self) -> bool {
+        self.secrets.need_the_way()
+    }
+
+    /// The cage's namespaces, from init.
+    pub(crate) fn take_spaces(&mut self, descriptors: Vec<OwnedFd>) {
+        self.secrets.take_the_way(descriptors);
+        self.secrets.hide(&self.root, &mut self.aftermath);
+    }
+
+    fn take_at_once(&mut self, relative: &Path) {
+        let before = Before::new(&self.start, &self.seen, self.secrets.names.is_secret);
+        // A link that has to be put back is left to the end: it could be replaced again and again.
+        if self.aftermath.quarantined.len() >= MOST_AT_ONCE
+            || before.link(relative).is_some()
+            || before.judge(&self.root, relative) != Verdict::New
+        {
+            return;
+        }
+        // What does not work now may work at the end, and is told then.
+        if let Ok(Some(id)) = self.quarantine.take(&self.root, relative, &self.start.argv, Across::NotNow) {
+            self.aftermath.quarantined.push(Quarantined::new(relative, &id));
+        }
+    }
+
+    /// The command has ended: looks through the project, and says what it found. Repositories are all that were met.
+    pub fn finish(mut self) -> (Aftermath, Vec<Found>) {
+        self.watch = None;
+        let mut repositories = Vec::new();
+        if self.has_started {
+            let before = Before::new(&self.start, &self.seen, self.secrets.names.is_secret);
+            let met = sweep_up(&self.root, &before, &self.quarantine, &mut self.aftermath);
+            self.secrets.tell_appeared(&self.root, &met.secrets, &mut self.aftermath);
+            repositories = met.repositories;
+        }
+        if let Some(journal) = self.journal {
+            journal.close();
+        }
+        (self.aftermath, repositories)
+    }
+}
+
+/// Takes what is new, and names what is to be told.
+fn sweep_up(root: &Root, before: &Before<'_>, quarantine: &Quarantine, aftermath: &mut Aftermath) -> Met {
+    let start = before.start;
+    let (mut met, opened) = sweep::walk(root, before);
+    for path in &met.new {
+        match quarantine.take(root, path, &start.argv, Across::Copied) {
+            Ok(Some(id)) => {
+                aftermath.quarantined.push(Quarantined::new(path, &id));
+                if let Some(to) = before.link(path) {
+                    put_link_back(root, path, to);
+                }
+            }
+            Ok(None) => {}
+            Err(errno) => aftermath.left.push(Left::new(path, cannot_take(errno))),
+        }
+    }
+    drop(opened);
+    let unsure = if start.protected {
+        "it was changed, and may be older than this run"
+    } else {
+        "it was changed, and is not protected here"
+    };
+    aftermath.left.extend(met.changed.iter().map(|path| Left::new(path, unsure.into())));
+    aftermath.told.extend(met.told.iter().take(MOST_TOLD).map(|path| visible(path.as_os_str())));
+    aftermath.not_walked = std::mem::take(&mut met.not_walked);
+    met
+}
+
+fn cannot_take(errno: Errno) -> String {
+    match errno {
+        Errno::FBIG => "it is too large to be copied into the quarantine".into(),
+        errno => format!("it could not be taken into the quarantine: {}", reason(errno)),
+    }
+}
+
+/// Where a link of the user's was replaced, the link stands again. Nothing is followed, and nothing that stands there is replaced.
+fn put_link_back(root: &Root, relative: &Path, to: &Path) {
+    if let (Some(parent), Some(name)) = (relative.parent(), relative.file_name())
+        && let Ok(folder) = root.folder(parent)
+    {
+        let _ = rustix::fs::symlinkat(to, &folder, name);
+    }
+}
+
+/// What was finished for a run that was killed before its end.
+pub struct Recovered {
+    pub run: String,
+    pub project: PathBuf,
+    pub aftermath: Aftermath,
+}
+
+/// Finishes what runs that were killed have left: half-done moves, and projects that nobody looked at.
+pub fn recover(state: &Path) -> Vec<Recovered> {
+    let abandoned = journal::abandoned(&journals(state));
+    if abandoned.is_empty() {
+        return Vec::new();
+    }
+    let quarantine = Quarantine::new(state);
+    let interrupted = quarantine.finish_interrupted();
+    let mut recovered = Vec::new();
+    for (run, journal, start) in abandoned {
+        let mut aftermath = Aftermath::default();
+        let finished = interrupted.iter().filter(|entry| entry.about.project == start.project);
+        aftermath.quarantined.extend(finished.map(|entry| Quarantined::new(&entry.about.path, &entry.id)));
+        if let Some(root) = Root::open(&start.project).ok().filter(|root| root.identity == start.identity) {
+            let seen = Seen::default();
+            sweep_up(&root, &Before::new(&start, &seen, &|_| false), &quarantine, &mut aftermath);
+        }
+        journal.close();
+        recovered.push(Recovered { run, project: start.project, aftermath });
+    }
+    recovered
+}
+
+/// The same, and also moves that were interrupted outside a run.
+pub fn recover_all(state: &Path) -> Vec<Recovered> {
+    let recovered = recover(state);
+    Quarantine::new(state).finish_interrupted();
+    recovered
+}
+
+/// How many commands are at work, by their journals.
+pub fn at_work(state: &Path) -> usize {
+    journal::count(&journals(state))
+}

@@ -1,0 +1,118 @@
+//! Secret files that are replaced or appear while the command runs. What was hidden is hidden again, and so is what the user named; what
+//! only looks secret is named at the end, because it may be the command's own.
+
+use super::mask::{self, Hidden, Spaces};
+use super::tree::Root;
+use crate::search::changed;
+use keyward_policy::aftermath::Aftermath;
+use keyward_policy::text::visible;
+use rustix::fd::OwnedFd;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// Names that are told at the most.
+const MOST_TOLD: usize = 64;
+
+/// What a name tells about a file.
+#[derive(Clone, Copy)]
+pub struct Names<'a> {
+    /// It looks secret: by a rule of ours, or by one of the user's.
+    pub is_secret: &'a dyn Fn(&OsStr) -> bool,
+    /// The user wrote that what stands at this path is to be hidden, whoever makes it.
+    pub is_to_be_hidden: &'a dyn Fn(&Path) -> bool,
+    /// The user wrote that what stands at this path is no secret.
+    pub is_shown: &'a dyn Fn(&Path) -> bool,
+}
+
+/// Device, inode and change time: an inode alone may be used again.
+type Identity = (u64, u64, i128);
+
+fn identity(root: &Root, relative: &Path) -> Option<Identity> {
+    root.stat(relative).ok().map(|stat| (stat.st_dev, stat.st_ino, changed(&stat)))
+}
+
+/// The secrets of one project.
+pub(super) struct Secrets<'a> {
+    pub(super) names: Names<'a>,
+    /// What is hidden from the start, relative to the project, and what stood there when we last looked.
+    hidden: HashMap<PathBuf, Option<Identity>>,
+    spaces: Option<Spaces>,
+    /// What has to be hidden as soon as we have the way into the cage.
+    waiting: Vec<PathBuf>,
+}
+
+impl<'a> Secrets<'a> {
+    pub(super) fn new(root: &Root, names: Names<'a>, hidden: impl Iterator<Item = PathBuf>) -> Self {
+        let hidden =
+            hidden.map(|path| (identity(root, &path), path)).map(|(identity, path)| (path, identity));
+        Secrets { names, hidden: hidden.collect(), spaces: None, waiting: Vec::new() }
+    }
+
+    /// The folders in which something is hidden.
+    pub(super) fn folders(&self) -> impl Iterator<Item = &Path> {
+        self.hidden.keys().filter_map(|path| path.parent())
+    }
+
+    /// A name has appeared. The command cannot have replaced what is hidden from it, so somebody outside has.
+    pub(super) fn noticed(&mut self, root: &Root, relative: &Path) {
+        let is_new = match self.hidden.get_mut(relative) {
+            Some(before) => {
+                let now = identity(root, relative);
+                std::mem::replace(before, now) != now
+            }
+            None => (self.names.is_to_be_hidden)(&root.path.join(relative)),
+        };
+        if is_new {
+            self.waiting.push(relative.into());
+        }
+    }
+
+    /// A folder is watched from now on: what is hidden there may have been replaced before.
+    pub(super) fn watched(&mut self, root: &Root, folder: &Path) {
+        let here = self.hidden.keys().filter(|path| path.parent() == Some(folder));
+        let here: Vec<PathBuf> = here.cloned().collect();
+        here.iter().for_each(|path| self.noticed(root, path));
+    }
+
+    /// Whether the launcher has to ask for the way into the cage.
+    pub(super) fn need_the_way(&self) -> bool {
+        self.spaces.is_none() && !self.waiting.is_empty()
+    }
+
+    /// The way into the cage, from init.
+    pub(super) fn take_the_way(&mut self, descriptors: Vec<OwnedFd>) {
+        if let Ok([user, mounts]) = <[OwnedFd; 2]>::try_from(descriptors) {
+            self.spaces = Some(Spaces { user, mounts });
+        }
+    }
+
+    /// Hides what waits for it.
+    pub(super) fn hide(&mut self, root: &Root, aftermath: &mut Aftermath) {
+        let Some(spaces) = &self.spaces else { return };
+        for path in std::mem::take(&mut self.waiting) {
+            match mask::hide(spaces, root, &path) {
+                Ok(Hidden::Now) => tell(&mut aftermath.hidden_later, &path),
+                Ok(Hidden::Already) => {}
+                Err(_) => tell(&mut aftermath.appeared, &path),
+            }
+        }
+    }
+
+    /// Names what looks secret and was not there at the start.
+    pub(super) fn tell_appeared(&self, root: &Root, found: &[PathBuf], aftermath: &mut Aftermath) {
+        for path in found {
+            let known = self.hidden.contains_key(path) || (self.names.is_shown)(&root.path.join(path));
+            if !known && !aftermath.hidden_later.contains(&visible(path.as_os_str())) {
+                tell(&mut aftermath.appeared, path);
+            }
+        }
+    }
+}
+
+fn tell(list: &mut Vec<String>, path: &Path) {
+    let path = visible(path.as_os_str());
+    if list.len() < MOST_TOLD && !list.contains(&path) {
+        list.push(path);
+    }
+}

@@ -1,0 +1,153 @@
+//! The aftermath: what the end of a run found in the project, for the outcome, the record and people.
+
+use crate::footholds::foothold;
+use crate::text::visible;
+use serde::Serialize;
+use std::path::Path;
+
+/// What a run left in the project that somebody should know of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Aftermath {
+    /// Footholds that were made during the run and are out of the tree now.
+    pub quarantined: Vec<Quarantined>,
+    /// Instructions and workflows that were made or changed.
+    pub told: Vec<String>,
+    /// Footholds that are still there although they were made or changed during the run.
+    pub left: Vec<Left>,
+    /// Secret files that were hidden while the command ran, because they were replaced or appeared.
+    pub hidden_later: Vec<String>,
+    /// Files with secret names that appeared and were not hidden from the command.
+    pub appeared: Vec<String>,
+    /// Folders that were not looked at.
+    pub not_walked: Vec<String>,
+}
+
+/// A foothold that was taken out of the tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Quarantined {
+    pub path: String,
+    pub id: String,
+    /// Who would have run or obeyed it.
+    pub by: &'static str,
+    /// The command that puts it back.
+    pub restore: String,
+}
+
+/// A foothold that was not taken out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Left {
+    pub path: String,
+    pub by: &'static str,
+    pub fact: String,
+}
+
+/// Who runs or obeys a path of the project.
+pub fn obeyed_by(relative: &Path) -> &'static str {
+    foothold(relative).map_or("programs outside the cage", |(_, by)| by)
+}
+
+impl Quarantined {
+    pub fn new(relative: &Path, id: &str) -> Self {
+        Quarantined {
+            path: visible(relative.as_os_str()),
+            id: id.into(),
+            by: obeyed_by(relative),
+            restore: format!("keyward quarantine restore {id}"),
+        }
+    }
+}
+
+impl Left {
+    pub fn new(relative: &Path, fact: String) -> Self {
+        Left { path: visible(relative.as_os_str()), by: obeyed_by(relative), fact }
+    }
+}
+
+impl Aftermath {
+    /// Whether there is nothing that a person has to hear.
+    pub fn is_quiet(&self) -> bool {
+        let Aftermath { quarantined, told, left, hidden_later, appeared, not_walked: _ } = self;
+        quarantined.is_empty()
+            && told.is_empty()
+            && left.is_empty()
+            && hidden_later.is_empty()
+            && appeared.is_empty()
+    }
+
+    /// For people: the fact, and what they can do. What a command often makes itself is told only if they want to know everything.
+    pub fn lines(&self, verbose: bool) -> Vec<(String, String)> {
+        let nothing = Vec::new();
+        let mut lines = Vec::new();
+        for Quarantined { path, by, restore, .. } in &self.quarantined {
+            lines.push((
+                format!("took {path} out of the project: {by} would run or obey it"),
+                format!("`{restore}` puts it back"),
+            ));
+        }
+        for Left { path, by, fact } in &self.left {
+            lines.push((
+                format!("{path} is still in the project: {fact}"),
+                format!("look at it before you work there without keyward: {by} would run or obey it"),
+            ));
+        }
+        let lists = [
+            (
+                "made or changed what others obey",
+                &self.told,
+                "look at it before an agent or a pipeline reads it",
+            ),
+            (
+                "a secret file was replaced or appeared, and is hidden since",
+                &self.hidden_later,
+                "the command may have read it in between: this is a notice, not a wall",
+            ),
+            (
+                "a file with a secret name appeared, and the command could read it",
+                if verbose { &self.appeared } else { &nothing },
+                "if the command did not make it itself, think of its content as known to it",
+            ),
+        ];
+        for (fact, paths, remedy) in lists {
+            if !paths.is_empty() {
+                lines.push((format!("{fact}: {}", few(paths)), remedy.into()));
+            }
+        }
+        lines
+    }
+}
+
+/// The first names, and how many more there are.
+fn few(paths: &[String]) -> String {
+    const MOST: usize = 8;
+    match paths.len().checked_sub(MOST) {
+        Some(more) if more > 0 => format!("{} and {more} more", paths[..MOST].join(", ")),
+        _ => paths.join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_finding_has_a_fact_and_what_one_can_do() {
+        let aftermath = Aftermath {
+            quarantined: vec![Quarantined::new(Path::new("a/.envrc"), "3f2a01")],
+            left: vec![Left::new(Path::new(".vscode"), "no space left on device".into())],
+            told: (0..10).map(|number| format!("d{number}/AGENTS.md")).collect(),
+            ..Aftermath::default()
+        };
+        let lines = aftermath.lines(false);
+        assert_eq!(lines[0].0, "took a/.envrc out of the project: direnv would run or obey it");
+        assert_eq!(lines[0].1, "`keyward quarantine restore 3f2a01` puts it back");
+        assert_eq!(lines[1].0, ".vscode is still in the project: no space left on device");
+        assert!(lines[2].0.ends_with("d7/AGENTS.md and 2 more"), "{}", lines[2].0);
+        assert!(!aftermath.is_quiet() && Aftermath::default().is_quiet());
+    }
+
+    #[test]
+    fn a_name_with_control_characters_is_made_visible() {
+        let taken = Quarantined::new(Path::new("\u{1b}[2J/.envrc"), "1");
+        assert!(!taken.path.contains('\u{1b}'), "{}", taken.path);
+    }
+}
