@@ -190,7 +190,7 @@ impl Run<'_> {
 /// What the guard of a project found.
 fn after(guard: Result<Guard<'_>, Errno>) -> Aftermath {
     match guard {
-        Ok(guard) => guard.finish().0,
+        Ok(guard) => guard.finish(),
         Err(errno) => {
             let all = format!("the whole project: {}", keyward_launch::fault::reason(errno));
             Aftermath { not_walked: vec![all], ..Aftermath::default() }
@@ -414,7 +414,7 @@ fn tell_repository(repository: &Repository) {
     if !repository.conflicts.is_empty() {
         say::trouble(
             &format!("changed by you and by the command: {}", names(&repository.conflicts)),
-            "yours is as you left it; `git status` shows where you are",
+            "yours is as you left it; `keyward quarantine list` shows what the command had",
         );
     }
     if !repository.troubles.is_empty() {

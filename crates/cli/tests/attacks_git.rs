@@ -226,3 +226,56 @@ fn alternates_written_in_the_cage_lend_the_host_no_objects() {
     assert!(stderr(&output).contains("objects/info/alternates"), "{}", stderr(&output));
     assert!(!host(&stage, &look).contains("s3cr3t"));
 }
+
+/// A repository that the command makes is cleaned when the command has ended: entering it runs nothing.
+#[test]
+fn a_nested_repository_runs_nothing_when_it_is_entered() {
+    let attack = "mkdir -p vendor; git init -q vendor/lib; cd vendor/lib; git config core.fsmonitor ../../run-me; git config alias.x '!sh'; \
+        cp ../../run-me .git/hooks/post-index-change; git config user.name x; git config user.email x@y; git commit -q --allow-empty -m x; cd ../..";
+    let said =
+        runs_only_after_the_control("true", attack, "cd vendor/lib && git status && git log -1 --format=%s");
+    assert!(said.contains("core.fsmonitor") && said.contains("quarantine restore"), "{said}");
+}
+
+#[test]
+fn a_nested_bare_repository_runs_nothing_when_it_is_entered() {
+    let attack = "git init -q --bare data; printf '[core]\\n\\trepositoryformatversion = 0\\n\\tbare = false\\n\\tworktree = ..\\n\\tfsmonitor = ./run-me\\n' > data/config";
+    runs_only_after_the_control("true", attack, "cd data && git status");
+}
+
+#[test]
+fn a_folder_that_is_led_to_settings_elsewhere_runs_nothing_when_it_is_entered() {
+    let attack = "mkdir -p pointed store; git init -q store/x; git -C store/x config core.fsmonitor ../run-me; mv store/x/.git store/.git2; \
+        printf 'gitdir: %s/store/.git2\\n' \"$PWD\" > pointed/.git; git config -f store/.git2/config core.worktree \"$PWD/pointed\"";
+    runs_only_after_the_control("true", attack, "cd pointed && git status");
+}
+
+#[test]
+fn a_nested_repository_with_a_submodule_of_its_own_runs_nothing() {
+    let attack = "git init -q out; cd out; git config user.name x; git config user.email x@y; \
+        git -c protocol.file.allow=always submodule --quiet add ../hub in; git commit -qm x; \
+        printf '[core]\\n\\tfsmonitor = ../../run-me\\n' >> .git/modules/in/config; cd ..";
+    runs_only_after_the_control("true", attack, "cd out/in && git status");
+}
+
+#[test]
+fn where_there_was_no_repository_a_new_one_in_the_root_runs_nothing() {
+    for caged in [false, true] {
+        let stage = Stage::user();
+        let attack = format!(
+            "printf '#!/bin/sh\\n: > \"%s\"\\n' '{}' > run-me; chmod +x run-me; git init -q .; git config core.fsmonitor ./run-me; git config user.name x; \
+             git config user.email x@y; git add -A; git commit -qm mine",
+            pwned(&stage).display()
+        );
+        if caged {
+            let output = stage.keyward_run(&[], &["bash", "-c", &attack]).output().unwrap();
+            assert!(output.status.success(), "{}", stderr(&output));
+        } else {
+            host(&stage, &attack);
+            let _ = std::fs::remove_file(pwned(&stage));
+        }
+        let seen = host(&stage, "git status; git log --format=%s");
+        assert_eq!(pwned(&stage).exists(), !caged, "{seen}");
+        assert!(seen.contains("mine"), "{seen}");
+    }
+}

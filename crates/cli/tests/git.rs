@@ -389,7 +389,7 @@ fn settings_are_read_as_git_reads_them() {
         let mut text = String::from(if round % 2 == 0 { "[a]\n" } else { "" });
         // Half of it are whole lines, so that not all is nonsense.
         for _ in 0..next(10) {
-            let from = if next(2) == 0 { &parts[..] } else { &lines[..] };
+            let from = if next(2) == 0 { parts } else { &lines[..] };
             text.push_str(from[next(from.len())]);
         }
         std::fs::write(&file, &text).unwrap();

@@ -38,7 +38,7 @@ use wire::Order;
 pub fn run(
     plan: &Plan,
     mut prepared: Prepared,
-    guard: Option<&mut project::Guard<'_>>,
+    mut guard: Option<&mut project::Guard<'_>>,
 ) -> Result<Finished, Fault> {
     let wanted = supervise::signals();
     let caller_mask = signal::block(&wanted);
@@ -92,9 +92,18 @@ pub fn run(
         guarded: prepared.scratch.is_some(),
         publisher: &mut publisher,
         describe: &describe,
-        guard,
+        guard: guard.as_deref_mut(),
     });
-    let repositories = publisher.finish();
+    let mut repositories = publisher.finish();
+    if let Some(guard) = guard {
+        for repository in &mut repositories {
+            let folder = plan.view.project.as_deref().unwrap_or(&plan.view.cwd).join(&repository.path);
+            let contents = std::mem::take(&mut repository.conflict_contents);
+            for (conflict, content) in repository.conflicts.iter_mut().zip(contents) {
+                conflict.kept = guard.keep(&folder.join(&conflict.path), &content);
+            }
+        }
+    }
     signal::set_mask(&caller_mask);
     let reached = cgroup.as_ref().and_then(cgroup::Own::reached);
     finished.map(|finished| Finished { reached, repositories, ..finished })

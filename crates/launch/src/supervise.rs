@@ -250,15 +250,6 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
     Ok(Finished { end, cut_short, reached: None, repositories: Vec::new() })
 }
 
-/// The shorter of two times to wait.
-fn sooner(clock: Option<Timespec>, guard: Option<Duration>) -> Option<Timespec> {
-    let guard = guard.and_then(|guard| Timespec::try_from(guard).ok());
-    match (clock, guard) {
-        (Some(clock), Some(guard)) => Some(clock.min(guard)),
-        (clock, guard) => clock.or(guard),
-    }
-}
-
 /// The caller's pipes belong to the command from here on: when it closes them, their other ends must see it. Descriptor 2 is still
 /// needed for what we have to say at the end.
 fn let_go_of_streams(counted: &[i32]) {

@@ -29,6 +29,9 @@ pub struct Quarantined {
     pub id: String,
     /// Who would have run or obeyed it.
     pub by: &'static str,
+    /// Of settings, the keys because of which; the rest of them stands where it stood.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<String>,
     /// The command that puts it back.
     pub restore: String,
 }
@@ -41,6 +44,8 @@ pub struct Left {
     pub fact: String,
 }
 
+const GIT: &str = "git";
+
 /// Who runs or obeys a path of the project.
 pub fn obeyed_by(relative: &Path) -> &'static str {
     foothold(relative).map_or("programs outside the cage", |(_, by)| by)
@@ -52,12 +57,24 @@ impl Quarantined {
             path: visible(relative.as_os_str()),
             id: id.into(),
             by: obeyed_by(relative),
+            keys: Vec::new(),
             restore: format!("keyward quarantine restore {id}"),
         }
     }
 }
 
+impl Quarantined {
+    /// Something of a repository that the command made.
+    pub fn run_by_git(relative: &Path, id: &str, keys: Vec<String>) -> Self {
+        Quarantined { by: GIT, keys, ..Quarantined::new(relative, id) }
+    }
+}
+
 impl Left {
+    pub fn run_by_git(relative: &Path, fact: String) -> Self {
+        Left { by: GIT, ..Left::new(relative, fact) }
+    }
+
     pub fn new(relative: &Path, fact: String) -> Self {
         Left { path: visible(relative.as_os_str()), by: obeyed_by(relative), fact }
     }
@@ -78,9 +95,10 @@ impl Aftermath {
     pub fn lines(&self, verbose: bool) -> Vec<(String, String)> {
         let nothing = Vec::new();
         let mut lines = Vec::new();
-        for Quarantined { path, by, restore, .. } in &self.quarantined {
+        for Quarantined { path, by, keys, restore, .. } in &self.quarantined {
+            let what = if keys.is_empty() { path.clone() } else { format!("{} of {path}", few(keys)) };
             lines.push((
-                format!("took {path} out of the project: {by} would run or obey it"),
+                format!("took {what} out of the project: {by} would run or obey it"),
                 format!("`{restore}` puts it back"),
             ));
         }

@@ -77,6 +77,9 @@ pub struct Repository {
 pub struct RepositoryNews {
     pub path: String,
     pub why: String,
+    /// The entry of the quarantine that has the command's version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
 }
 
 impl Repository {
@@ -94,7 +97,7 @@ impl Repository {
 
 impl RepositoryNews {
     pub fn new(path: &Path, why: &str) -> Self {
-        RepositoryNews { path: visible(path.as_os_str()), why: why.into() }
+        RepositoryNews { path: visible(path.as_os_str()), why: why.into(), kept: None }
     }
 }
 

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-const HEADER: &str = "keyward journal 1";
+const HEADER: &str = "keyward journal 2";
 
 /// What is known of the start of a run. Paths are relative to the project.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub(super) struct Start {
     pub(super) argv: Vec<String>,
     /// Footholds that were there.
     pub(super) known: Vec<PathBuf>,
+    /// What made folders repositories: `.git` in them, or a bare one itself.
+    pub(super) marks: Vec<PathBuf>,
     /// Footholds that a grant names.
     pub(super) granted: Vec<PathBuf>,
     /// Footholds that were links, with their texts.
@@ -48,6 +50,7 @@ impl Start {
             ("argv", self.argv.iter().map(|argument| argument.clone().into()).collect()),
         ];
         all.extend(self.known.iter().map(|path| ("known", vec![bytes(path)])));
+        all.extend(self.marks.iter().map(|path| ("mark", vec![bytes(path)])));
         all.extend(self.granted.iter().map(|path| ("granted", vec![bytes(path)])));
         all.extend(self.links.iter().map(|(path, to)| ("link", vec![bytes(path), bytes(to)])));
         if self.protected {
@@ -78,6 +81,7 @@ impl Start {
             since: lines::number(since)?,
             argv: one("argv")?.iter().map(|argument| argument.to_string_lossy().into_owned()).collect(),
             known: paths(&lines, "known"),
+            marks: paths(&lines, "mark"),
             granted: paths(&lines, "granted"),
             links,
             protected: one("protected").is_some(),
@@ -202,6 +206,7 @@ mod tests {
             since: 1_700_000_000_123_456_789,
             argv: vec!["sh".into(), "-c".into(), "a b\nc".into(), String::new()],
             known: known.iter().map(PathBuf::from).collect(),
+            marks: vec![".git".into(), "bare".into()],
             granted: vec![".vscode".into()],
             links: vec![("x/.envrc".into(), "../shared envrc".into())],
             protected: only.is_none(),

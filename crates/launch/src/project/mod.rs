@@ -16,15 +16,16 @@ mod watch;
 pub use secrets::Names;
 
 use crate::fault::reason;
+use crate::git::inspect::{inspect, put_settings};
 use crate::search::Seen;
 use carry::Across;
 use journal::{Journal, Start};
 use keyward_policy::aftermath::{Aftermath, Left, Quarantined};
-use keyward_policy::facts::{Found, Project, Standing};
+use keyward_policy::facts::{Project, Standing};
 use keyward_policy::footholds;
 use keyward_policy::text::visible;
 use quarantine::Quarantine;
-use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use secrets::Secrets;
@@ -101,6 +102,7 @@ impl<'a> Guard<'a> {
             since: i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec),
             argv: begin.argv,
             known,
+            marks: begin.found.marks.iter().filter_map(|mark| below(&mark.path)).collect(),
             granted,
             links,
             protected: begin.protected,
@@ -189,20 +191,32 @@ impl<'a> Guard<'a> {
         }
     }
 
-    /// The command has ended: looks through the project, and says what it found. Repositories are all that were met.
-    pub fn finish(mut self) -> (Aftermath, Vec<Found>) {
+    /// Keeps what a command had made of a file that somebody outside changed as well. The name of its entry.
+    pub(crate) fn keep(&self, path: &Path, content: &[u8]) -> Option<String> {
+        let elsewhere;
+        let root = match path.starts_with(&self.root.path) {
+            true => &self.root,
+            false => {
+                elsewhere = Root::open(path.parent()?).ok()?;
+                &elsewhere
+            }
+        };
+        let relative = path.strip_prefix(&root.path).ok()?;
+        self.quarantine.keep(root, relative, content, &self.start.argv).ok()
+    }
+
+    /// The command has ended: looks through the project, and says what it found.
+    pub fn finish(mut self) -> Aftermath {
         self.watch = None;
-        let mut repositories = Vec::new();
         if self.has_started {
             let before = Before::new(&self.start, &self.seen, self.secrets.names.is_secret);
             let met = sweep_up(&self.root, &before, &self.quarantine, &mut self.aftermath);
             self.secrets.tell_appeared(&self.root, &met.secrets, &mut self.aftermath);
-            repositories = met.repositories;
         }
         if let Some(journal) = self.journal {
             journal.close();
         }
-        (self.aftermath, repositories)
+        self.aftermath
     }
 }
 
@@ -222,6 +236,9 @@ fn sweep_up(root: &Root, before: &Before<'_>, quarantine: &Quarantine, aftermath
             Err(errno) => aftermath.left.push(Left::new(path, cannot_take(errno))),
         }
     }
+    for mark in &met.repositories {
+        clean_repository(root, mark, quarantine, &start.argv, aftermath);
+    }
     drop(opened);
     let unsure = if start.protected {
         "it was changed, and may be older than this run"
@@ -232,6 +249,40 @@ fn sweep_up(root: &Root, before: &Before<'_>, quarantine: &Quarantine, aftermath
     aftermath.told.extend(met.told.iter().take(MOST_TOLD).map(|path| visible(path.as_os_str())));
     aftermath.not_walked = std::mem::take(&mut met.not_walked);
     met
+}
+
+/// Takes out of a repository that the command made what git would run because of it. The repository stays.
+fn clean_repository(
+    root: &Root,
+    mark: &Path,
+    quarantine: &Quarantine,
+    argv: &[String],
+    aftermath: &mut Aftermath,
+) {
+    let Ok(base) = root.listing(Path::new("")) else { return };
+    let findings = inspect(base.as_fd(), mark, &root.path);
+    let mut take = |path: &Path, keys: Vec<String>| match quarantine.take(root, path, argv, Across::Copied) {
+        Ok(Some(id)) => {
+            aftermath.quarantined.push(Quarantined::run_by_git(path, &id, keys));
+            true
+        }
+        Ok(None) => false,
+        Err(errno) => {
+            aftermath.left.push(Left::run_by_git(path, cannot_take(errno)));
+            false
+        }
+    };
+    for path in &findings.out {
+        take(path, Vec::new());
+    }
+    for (path, kept, keys) in findings.settings {
+        if take(&path, keys) && put_settings(&base, &path, &kept).is_err() {
+            // Without them it is hardly a repository, and nothing runs.
+            aftermath
+                .not_walked
+                .push(format!("{} (its settings could not be written again)", path.display()));
+        }
+    }
 }
 
 fn cannot_take(errno: Errno) -> String {

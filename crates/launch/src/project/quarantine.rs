@@ -100,6 +100,11 @@ impl About {
     }
 }
 
+fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
 /// What a thing is, in a word.
 fn word(is: Is) -> &'static str {
     match is {
@@ -136,9 +141,7 @@ impl Quarantine {
             other => other?,
         };
         let about = About {
-            time: std::time::SystemTime::now()
-                .duration_since(std::time::UNIX_EPOCH)
-                .map_or(0, |since| since.as_secs()),
+            time: now(),
             project: root.path.clone(),
             root: root.identity,
             path: relative.into(),
@@ -154,6 +157,36 @@ impl Quarantine {
                     self.remove(&id);
                 }
                 if errno == Errno::NOENT { Ok(None) } else { Err(errno) }
+            }
+        }
+    }
+
+    /// Keeps a content that has no place in the project.
+    pub(super) fn keep(
+        &self,
+        root: &Root,
+        relative: &Path,
+        content: &[u8],
+        argv: &[String],
+    ) -> Result<String, Errno> {
+        let about = About {
+            time: now(),
+            project: root.path.clone(),
+            root: root.identity,
+            path: relative.into(),
+            is: word(Is::File).into(),
+            identity: (0, 0, 0),
+            argv: argv.to_vec(),
+        };
+        let (id, folder) = self.new_entry(&about)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let written = rustix::fs::openat(&folder, THING, flags, Mode::RUSR | Mode::WUSR)
+            .and_then(|file| write_all(&file, content));
+        match written {
+            Ok(()) => Ok(id),
+            Err(errno) => {
+                self.remove(&id);
+                Err(errno)
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::journal::Start;
 use super::tree::{self, OpenedUp, Root};
 use crate::search::{Folder, Seen, changed};
-use keyward_policy::facts::{Found, Searched};
+use keyward_policy::facts::Searched;
 use keyward_policy::text::visible;
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -28,8 +28,8 @@ pub(super) struct Met {
     pub(super) told: Vec<PathBuf>,
     /// Files that look secret and were not there when their folder was searched.
     pub(super) secrets: Vec<PathBuf>,
-    /// All repositories, whether or not they were there at the start.
-    pub(super) repositories: Vec<Found>,
+    /// What makes folders repositories and was not there at the start.
+    pub(super) repositories: Vec<PathBuf>,
     pub(super) not_walked: Vec<String>,
 }
 
@@ -39,6 +39,7 @@ pub(super) struct Before<'a> {
     is_secret: &'a dyn Fn(&OsStr) -> bool,
     // By their bytes: as paths they would be taken apart for every look.
     known: HashSet<&'a OsStr>,
+    marks: HashSet<&'a OsStr>,
     granted: HashSet<&'a OsStr>,
     links: HashMap<&'a OsStr, &'a Path>,
     /// What the search had in memory; nothing of it after a crash.
@@ -54,6 +55,7 @@ impl<'a> Before<'a> {
             start,
             is_secret,
             known: set(&start.known),
+            marks: set(&start.marks),
             granted: set(&start.granted),
             links: start.links.iter().map(|(path, to)| (path.as_os_str(), to.as_path())).collect(),
             in_order: seen,
@@ -109,6 +111,14 @@ impl<'a> Before<'a> {
             (true, false) => Verdict::Changed,
             (false, _) => Verdict::Old,
         }
+    }
+
+    /// Whether a folder became a repository during the run.
+    fn is_new_mark(&self, root: &Root, folder: &Path, mark: &Path) -> bool {
+        // Where folders were searched, or all of them were, it would be known.
+        let searched = self.only.as_ref().is_none_or(|only| only.contains(folder.as_os_str()));
+        !self.marks.contains(mark.as_os_str())
+            && (searched || root.born(mark).is_none_or(|born| born >= self.start.since))
     }
 
     fn touched_inside(&self, root: &Root, relative: &Path) -> bool {
@@ -271,8 +281,10 @@ fn look(root: &Root, before: &Before<'_>, relative: &Path, folder: &Folder, met:
             met.secrets.push(path);
         }
     }
-    for (names, directory) in folder.repositories.iter().zip([false, true]) {
-        let found = names.iter().map(|name| Found { path: root.path.join(relative).join(name), directory });
-        met.repositories.extend(found);
+    for name in folder.repositories.iter().flatten() {
+        let mark = if name.is_empty() { relative.to_path_buf() } else { relative.join(name) };
+        if before.is_new_mark(root, relative, &mark) {
+            met.repositories.push(mark);
+        }
     }
 }
