@@ -15,6 +15,7 @@ pub mod probe;
 mod relay;
 pub mod search;
 pub mod supervise;
+mod warden;
 mod wire;
 
 use fault::Fault;

@@ -177,6 +177,8 @@ pub(crate) fn watch(mut watch: Watch<'_>) -> Result<Finished, Fault> {
                     let_go_of_streams(&counted);
                 }
                 Some((Report::Stopped { signal }, _)) => stopped(&mut watch, &mut relay, signal),
+                // Between others.
+                Some((Report::Command { .. }, _)) => {}
                 None => channel_open = false,
             }
         }

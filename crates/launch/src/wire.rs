@@ -18,6 +18,8 @@ pub enum Report {
     Stopped { signal: i32 },
     /// The command was ended by this signal.
     Killed { signal: i32 },
+    /// From the warden to init: the command's process, whose descriptor travels along.
+    Command { pid: i32 },
 }
 
 /// What the launcher tells init.
@@ -42,6 +44,7 @@ const TERMINAL: u8 = 2;
 const STOPPED: u8 = 3;
 const KILLED: u8 = 4;
 const STARTED: u8 = 5;
+const COMMAND: u8 = 6;
 const MAPPED: u8 = 17;
 const SIGNAL: u8 = 18;
 const FOREGROUND: u8 = 19;
@@ -63,6 +66,7 @@ const STEPS: &[Step] = &[
     Step::Keyring,
     Step::Limits,
     Step::Capabilities,
+    Step::Warden,
     Step::Landlock,
     Step::Seccomp,
     Step::Descriptors,
@@ -86,6 +90,7 @@ impl Report {
             Report::Started => pack(STARTED, 0, 0, 0),
             Report::Stopped { signal } => pack(STOPPED, 0, 0, signal),
             Report::Killed { signal } => pack(KILLED, 0, 0, signal),
+            Report::Command { pid } => pack(COMMAND, 0, 0, pid),
         }
     }
 
@@ -102,6 +107,7 @@ impl Report {
             STARTED => Report::Started,
             STOPPED => Report::Stopped { signal: value },
             KILLED => Report::Killed { signal: value },
+            COMMAND => Report::Command { pid: value },
             _ => return None,
         })
     }

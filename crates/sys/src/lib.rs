@@ -6,12 +6,14 @@
 
 pub mod channel;
 pub mod confine;
+pub mod creation;
 pub mod environ;
 pub mod exec;
 pub mod fork;
 pub mod landlock;
 pub mod mount;
 pub mod network;
+pub mod notify;
 pub mod read;
 pub mod seccomp;
 pub mod signal;
