@@ -291,6 +291,7 @@ fn filter(plan: &Plan) -> Result<seccomp::Filter, Fault> {
             let Some(number) = seccomp::number(name) else { continue };
             let when = rule.when.iter().map(|test| match *test {
                 Test::Has { arg, bits } => seccomp::Test::Has { arg, bits },
+                Test::Lacks { arg, bits } => seccomp::Test::Lacks { arg, bits },
                 Test::Is { arg, value } => seccomp::Test::Is { arg, value },
                 Test::IsNone { arg, values } => seccomp::Test::IsNone { arg, values },
             });

@@ -22,6 +22,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::process::Pid;
 use std::ffi::CString;
+use way::Place;
 
 /// On which side of the fork a start comes back.
 pub(crate) enum Side {
@@ -116,6 +117,12 @@ enum Answer {
         descriptor: OwnedFd,
         close_on_exec: bool,
     },
+    /// The same, with the place where it was made.
+    Made {
+        descriptor: OwnedFd,
+        close_on_exec: bool,
+        place: Place,
+    },
     /// Somebody else answers when it is time.
     Later,
 }
@@ -167,6 +174,11 @@ impl Warden {
             Ok(Answer::Done) => self.listener.answer(call, Ok(())),
             Ok(Answer::Opened { descriptor, close_on_exec }) => {
                 self.listener.answer_descriptor(call, descriptor.as_fd(), close_on_exec);
+            }
+            Ok(Answer::Made { descriptor, close_on_exec, place }) => {
+                if !self.listener.answer_descriptor(call, descriptor.as_fd(), close_on_exec) {
+                    opening::unmake(&place, &descriptor);
+                }
             }
             Ok(Answer::Later) => {}
             Err(errno) => self.listener.answer(call, Err(errno)),

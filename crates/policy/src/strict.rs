@@ -61,6 +61,8 @@ const fn cannot_be_seen(letter: char) -> bool {
 }
 
 const O_CREAT: u32 = 0o100;
+/// With it the kernel does not look at O_CREAT.
+const O_PATH: u32 = 0o10_000_000;
 const NEW_LISTENER: u32 = 1 << 3;
 
 const fn strict(
@@ -79,8 +81,18 @@ const fn making(number: &'static [Test], file_system: &'static str) -> Rule {
 
 /// The rules. They stand behind all others, so that what those refuse is not asked about.
 pub const RULES: &[Rule] = &[
-    strict(&["open"], &[Test::Has { arg: 1, bits: O_CREAT }], Answer::Warden, "may make a file"),
-    strict(&["openat"], &[Test::Has { arg: 2, bits: O_CREAT }], Answer::Warden, "may make a file"),
+    strict(
+        &["open"],
+        &[Test::Has { arg: 1, bits: O_CREAT }, Test::Lacks { arg: 1, bits: O_PATH }],
+        Answer::Warden,
+        "may make a file",
+    ),
+    strict(
+        &["openat"],
+        &[Test::Has { arg: 2, bits: O_CREAT }, Test::Lacks { arg: 2, bits: O_PATH }],
+        Answer::Warden,
+        "may make a file",
+    ),
     strict(
         &[
             "creat",

@@ -24,6 +24,8 @@ pub enum Answer {
 pub enum Test {
     /// Any of these bits is set.
     Has { arg: u8, bits: u32 },
+    /// None of these bits is set.
+    Lacks { arg: u8, bits: u32 },
     /// Equal to this value.
     Is { arg: u8, value: u32 },
     /// Equal to none of these values.

@@ -548,9 +548,13 @@ fn why_points_to_the_rule_and_the_line_that_would_change_it() {
 fn every_promise_holds_by_default_and_is_told() {
     let plan = Case::new().plan();
     assert_eq!(plan.promises.len(), Promise::ALL.len());
-    let weaker: Vec<_> = plan.promises.iter().filter(|kept| !matches!(kept.held, Held::Wall { .. })).collect();
+    let weaker: Vec<_> =
+        plan.promises.iter().filter(|kept| !matches!(kept.held, Held::Wall { .. })).collect();
     assert_eq!(weaker.len(), 1, "{weaker:?}");
-    assert!(matches!(weaker[0], Kept { promise: Promise::Footholds, held: Held::Notice { .. } }), "{weaker:?}");
+    assert!(
+        matches!(weaker[0], Kept { promise: Promise::Footholds, held: Held::Notice { .. } }),
+        "{weaker:?}"
+    );
 }
 
 #[test]

@@ -74,8 +74,8 @@ impl Listener {
         let _ = self.ioctl(SEND, (&raw mut response).cast());
     }
 
-    /// Answers with a descriptor, which becomes the caller's under a number of its own.
-    pub fn answer_descriptor(&self, call: &Call, descriptor: BorrowedFd<'_>, close_on_exec: bool) {
+    /// Answers with a descriptor, which becomes the caller's under a number of its own. Gives whether the caller has taken it.
+    pub fn answer_descriptor(&self, call: &Call, descriptor: BorrowedFd<'_>, close_on_exec: bool) -> bool {
         let mut addition = libc::seccomp_notif_addfd {
             id: call.id,
             flags: ADD_AND_SEND,
@@ -83,10 +83,12 @@ impl Listener {
             newfd: 0,
             newfd_flags: if close_on_exec { libc::O_CLOEXEC.cast_unsigned() } else { 0 },
         };
-        if let Err(errno) = self.ioctl(ADD_DESCRIPTOR, (&raw mut addition).cast()) {
+        let added = self.ioctl(ADD_DESCRIPTOR, (&raw mut addition).cast());
+        if let Err(errno) = added {
             // Its table is full, for example.
             self.answer(call, Err(errno));
         }
+        added.is_ok()
     }
 }
 

@@ -14,6 +14,7 @@ pub type ErrnoNumber = u16;
 #[derive(Clone, Copy, Debug)]
 pub enum Test<'a> {
     Has { arg: u8, bits: u32 },
+    Lacks { arg: u8, bits: u32 },
     Is { arg: u8, value: u32 },
     IsNone { arg: u8, values: &'a [u32] },
 }
@@ -171,6 +172,10 @@ fn append_refusal(block: &mut Vec<sock_filter>, refusal: &Refusal<'_>) -> Result
                 block.push(op(LOAD, 0, 0, argument(arg)));
                 block.push(op(JUMP_BITS, 0, over(0)?, bits));
             }
+            Test::Lacks { arg, bits } => {
+                block.push(op(LOAD, 0, 0, argument(arg)));
+                block.push(op(JUMP_BITS, over(0)?, 0, bits));
+            }
             Test::Is { arg, value } => {
                 block.push(op(LOAD, 0, 0, argument(arg)));
                 block.push(op(JUMP_EQUAL, 0, over(0)?, value));
@@ -189,7 +194,7 @@ fn append_refusal(block: &mut Vec<sock_filter>, refusal: &Refusal<'_>) -> Result
 
 fn test_length(test: &Test<'_>) -> usize {
     match test {
-        Test::Has { .. } | Test::Is { .. } => 2,
+        Test::Has { .. } | Test::Lacks { .. } | Test::Is { .. } => 2,
         Test::IsNone { values, .. } => 1 + values.len(),
     }
 }
@@ -331,12 +336,13 @@ mod tests {
 
     #[test]
     fn what_is_not_refused_at_once_may_be_asked_about() {
-        let asked =
-            Refusal { number: 7, when: vec![Test::Has { arg: 1, bits: 4 }], answer: Answer::Listener };
+        let when = vec![Test::Has { arg: 1, bits: 4 }, Test::Lacks { arg: 1, bits: 8 }];
+        let asked = Refusal { number: 7, when, answer: Answer::Listener };
         let filter = Filter::compile(&[refusal(7, vec![Test::Has { arg: 1, bits: 1 }], 1), asked]).unwrap();
         assert_eq!(answer(&filter, ARCH, 7, [0, 5, 0, 0, 0, 0]), ERRNO | 1);
         assert_eq!(answer(&filter, ARCH, 7, [0, 4, 0, 0, 0, 0]), NOTIFY);
         assert_eq!(answer(&filter, ARCH, 7, [0, 2, 0, 0, 0, 0]), ALLOW);
+        assert_eq!(answer(&filter, ARCH, 7, [0, 12, 0, 0, 0, 0]), ALLOW);
     }
 
     #[test]

@@ -116,12 +116,14 @@ impl Caller {
     }
 
     /// What a descriptor of the caller's stands for, without the right to use it.
-    pub(super) fn descriptor_path(&self, descriptor: i32) -> Result<OwnedFd, Errno> {
+    fn descriptor_path(&self, descriptor: i32) -> Result<OwnedFd, Errno> {
         if descriptor < 0 {
             return Err(Errno::BADF);
         }
         match self.open_link(&format!("fd/{descriptor}")) {
             Err(Errno::NOENT) => Err(Errno::BADF),
+            // The list of a process that closed itself is closed as well.
+            Err(Errno::ACCESS) => self.descriptor(descriptor),
             opened => opened,
         }
     }

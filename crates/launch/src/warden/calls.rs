@@ -1,7 +1,7 @@
 //! The calls the warden does in the place of others: what they ask for, whether the name can be made, and the act itself.
 
 use super::caller::{Caller, libc_at};
-use super::way::{Place, Through};
+use super::way::{Links, Place, Through};
 use super::{Answer, Warden};
 use keyward_policy::strict;
 use keyward_sys::notify::Call;
@@ -206,7 +206,7 @@ impl Warden {
         if path.is_empty() {
             return Err(Errno::NOENT);
         }
-        let mut links = 0;
+        let mut links = Links::default();
         let mut place = self.place(caller, at, path)?;
         loop {
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -233,6 +233,7 @@ impl Warden {
         const MOST: usize = 128; // sizeof(struct sockaddr_storage)
         const AF_UNIX: [u8; 2] = 1u16.to_ne_bytes();
         let socket = caller.descriptor(socket)?;
+        rustix::net::sockopt::socket_type(&socket)?;
         let length = usize::try_from(length).ok().filter(|&length| length <= MOST).ok_or(Errno::INVAL)?;
         let address = caller.bytes(address, length)?;
         let path = match address.split_at_checked(2) {
@@ -254,7 +255,7 @@ impl Warden {
             return Err(if place.exists() { Errno::ADDRINUSE } else { Errno::PERM });
         }
         // The address is kept as it was written, for those who ask the socket for it, unless the way has to be the one we found.
-        if place.straight && !forbidden {
+        if !place.personal && !forbidden {
             rustix::process::fchdir(&cwd)?;
             return creation::bind(&socket, &address).map(|()| Answer::Done);
         }

@@ -2,13 +2,13 @@
 
 use super::caller::Caller;
 use super::calls::own_name;
-use super::way::Through;
+use super::way::{Links, Place, Through};
 use super::{Answer, Warden, own_descriptors};
 use keyward_sys::fork::{self, Forked};
 use keyward_sys::notify::{self, Call};
 use keyward_sys::{Errno, confine, creation, signal};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use std::ffi::CString;
 use std::time::Duration;
 
@@ -16,7 +16,6 @@ const CREATE: i32 = OFlags::CREATE.bits().cast_signed();
 const EXCLUSIVE: i32 = OFlags::EXCL.bits().cast_signed();
 const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 const CLOSE_ON_EXEC: i32 = OFlags::CLOEXEC.bits().cast_signed();
-const ONLY_PATH: i32 = OFlags::PATH.bits().cast_signed();
 const NO_TERMINAL: i32 = OFlags::NOCTTY.bits().cast_signed();
 
 /// Somebody who removes and makes a name again and again can hold us up this often.
@@ -33,40 +32,41 @@ impl Warden {
         flags: i32,
         mode: u32,
     ) -> Result<Answer, Errno> {
-        let mut place = self.place(caller, at, path)?;
+        let mut place = match self.place(caller, at, path) {
+            // Flags that make no sense are told before the path is looked at.
+            Err(_) if creation::open_at(CWD, c"", flags, mode).is_err_and(|errno| errno == Errno::INVAL) => {
+                return Err(Errno::INVAL);
+            }
+            place => place?,
+        };
         self.take_umask(caller)?;
         self.still_waits(call)?;
         let close_on_exec = flags & CLOSE_ON_EXEC != 0;
-        // With O_PATH the kernel does not look at O_CREAT.
-        let makes = flags & ONLY_PATH == 0;
-        let mut links = 0;
+        let mut links = Links::default();
         for _ in 0..PATIENCE {
             let forbidden = self.is_forbidden(&place)?;
-            if makes && !forbidden {
+            if !forbidden {
                 // One that is new is nobody's link, pipe or device, so that nothing is followed or waited for.
-                match creation::open_at(&place.folder, &place.name, flags | EXCLUSIVE | NO_FOLLOW, mode) {
+                match creation::open_at(&place.folder, &place.name, flags | EXCLUSIVE, mode) {
+                    Ok(descriptor) => return Ok(Answer::Made { descriptor, close_on_exec, place }),
                     Err(Errno::EXIST) if flags & EXCLUSIVE == 0 => {}
-                    opened => return opened.map(|descriptor| Answer::Opened { descriptor, close_on_exec }),
+                    Err(errno) => return Err(errno),
                 }
             }
             let only_found = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let found = match rustix::fs::openat(&place.folder, &place.name, only_found, Mode::empty()) {
-                Ok(_) if makes && flags & EXCLUSIVE != 0 => return Err(Errno::EXIST),
+                Ok(_) if flags & EXCLUSIVE != 0 => return Err(Errno::EXIST),
                 Ok(found) => found,
-                Err(Errno::NOENT) if makes && forbidden => return Err(Errno::PERM),
+                Err(Errno::NOENT) if forbidden => return Err(Errno::PERM),
                 // It was there a moment ago.
-                Err(Errno::NOENT) if makes => continue,
+                Err(Errno::NOENT) => continue,
                 Err(errno) => return Err(errno),
             };
             let stat = rustix::fs::fstat(&found)?;
             let (found, stat) = if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
                 (found, stat)
             } else if flags & NO_FOLLOW != 0 {
-                return if makes {
-                    Err(Errno::LOOP)
-                } else {
-                    Ok(Answer::Opened { descriptor: found, close_on_exec })
-                };
+                return Err(Errno::LOOP);
             } else {
                 match self.through_link(caller, &place, &found, &stat, &mut links)? {
                     Through::Elsewhere(next) => {
@@ -95,9 +95,6 @@ impl Warden {
     ) -> Result<Answer, Errno> {
         const TERMINAL_OF_CALLER: (u32, u32) = (5, 0);
         let close_on_exec = flags & CLOSE_ON_EXEC != 0;
-        if flags & ONLY_PATH != 0 {
-            return Ok(Answer::Opened { descriptor: found, close_on_exec });
-        }
         let number = own_name(&found)?;
         let flags = (flags & !(CREATE | EXCLUSIVE | NO_FOLLOW)) | NO_TERMINAL;
         let device = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
@@ -106,7 +103,8 @@ impl Warden {
             FileType::Socket => Err(Errno::NXIO),
             FileType::Fifo => return self.open_in_time(call, caller, &number, flags),
             FileType::CharacterDevice if device == TERMINAL_OF_CALLER => open_terminal(caller, flags),
-            _ if stat.st_dev == self.proc && self.process_of(&found)? == std::process::id() => {
+            // What we are is closed to everybody.
+            _ if stat.st_dev == self.proc && self.process_of(&found) == Ok(std::process::id()) => {
                 Err(Errno::ACCESS)
             }
             _ => creation::open_at(&self.descriptors, &number, flags, 0),
@@ -158,8 +156,18 @@ impl Warden {
     }
 }
 
+/// Takes back what was made for somebody who could not take it: a call that fails leaves nothing behind.
+pub(super) fn unmake(place: &Place, descriptor: &OwnedFd) {
+    let there = rustix::fs::statat(&place.folder, &place.name, AtFlags::SYMLINK_NOFOLLOW);
+    if let (Ok(there), Ok(made)) = (there, rustix::fs::fstat(descriptor))
+        && (there.st_dev, there.st_ino) == (made.st_dev, made.st_ino)
+    {
+        let _ = rustix::fs::unlinkat(&place.folder, &place.name, AtFlags::empty());
+    }
+}
+
 /// `/dev/tty` is another one for each session; ours is init's.
 fn open_terminal(caller: &Caller, flags: i32) -> Result<OwnedFd, Errno> {
     let path = CString::new(format!("/dev/pts/{}", caller.terminal()?)).map_err(|_| Errno::INVAL)?;
-    creation::open_at(rustix::fs::CWD, &path, flags, 0)
+    creation::open_at(CWD, &path, flags, 0)
 }

@@ -18,8 +18,8 @@ const PROC_ROOT: u64 = 1;
 pub(super) struct Place {
     pub(super) folder: OwnedFd,
     pub(super) name: CString,
-    /// Whether the way there had no link in it.
-    pub(super) straight: bool,
+    /// Whether the way there is another one for another process.
+    pub(super) personal: bool,
 }
 
 impl Place {
@@ -34,6 +34,14 @@ impl Place {
     pub(super) fn exists(&self) -> bool {
         rustix::fs::statat(&self.folder, self.bare_name(), AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
+}
+
+/// The links that were followed.
+#[derive(Default)]
+pub(super) struct Links {
+    count: u32,
+    /// Whether one of them meant the process that follows it.
+    personal: bool,
 }
 
 /// Where the last part of a path begins.
@@ -56,7 +64,7 @@ impl Warden {
             return Err(Errno::NOENT);
         }
         let base = if path.starts_with(b"/") { None } else { Some(caller.base(descriptor)?) };
-        self.place_from(caller, base, path, &mut 0)
+        self.place_from(caller, base, path, &mut Links::default())
     }
 
     /// The same, relative to a folder that was found before; `None` for an absolute path.
@@ -65,16 +73,16 @@ impl Warden {
         caller: &Caller,
         base: Option<OwnedFd>,
         path: &[u8],
-        links: &mut u32,
+        links: &mut Links,
     ) -> Result<Place, Errno> {
         let (above, last) = path.split_at(last_part(path));
         let name = CString::new(last).map_err(|_| Errno::INVAL)?;
-        let (folder, straight) = match (base, above.is_empty()) {
-            (Some(base), true) => (folder_only(base)?, true),
-            (None, true) => (rustix::fs::openat(CWD, c"/", FOUND, Mode::empty())?, true),
+        let folder = match (base, above.is_empty()) {
+            (Some(base), true) => folder_only(base)?,
+            (None, true) => rustix::fs::openat(CWD, c"/", FOUND, Mode::empty())?,
             (base, false) => self.folder(caller, base, above, links)?,
         };
-        Ok(Place { folder, name, straight })
+        Ok(Place { folder, name, personal: links.personal })
     }
 
     fn folder(
@@ -82,27 +90,24 @@ impl Warden {
         caller: &Caller,
         base: Option<OwnedFd>,
         path: &[u8],
-        links: &mut u32,
-    ) -> Result<(OwnedFd, bool), Errno> {
+        links: &mut Links,
+    ) -> Result<OwnedFd, Errno> {
         let start = base.as_ref().map_or(CWD, AsFd::as_fd);
         let flags = FOUND | OFlags::DIRECTORY;
         match rustix::fs::openat2(start, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
             // Where there are links, we go step by step: some mean the process that follows them.
-            Err(Errno::LOOP) => {
-                let found = self.follow(caller, base, path.to_vec(), links)?;
-                folder_only(found).map(|folder| (folder, false))
-            }
-            opened => opened.map(|folder| (folder, true)),
+            Err(Errno::LOOP) => folder_only(self.follow(caller, base, path.to_vec(), links)?),
+            opened => opened,
         }
     }
 
     /// Goes a whole path, following every link, and gives what stands at its end.
-    pub(super) fn follow(
+    fn follow(
         &self,
         caller: &Caller,
         base: Option<OwnedFd>,
         path: Vec<u8>,
-        links: &mut u32,
+        links: &mut Links,
     ) -> Result<OwnedFd, Errno> {
         let root = || rustix::fs::openat(CWD, c"/", FOUND, Mode::empty());
         let mut rest = path;
@@ -146,15 +151,16 @@ impl Warden {
         name: &[u8],
         link: &OwnedFd,
         stat: &Stat,
-        links: &mut u32,
+        links: &mut Links,
     ) -> Result<Lead, Errno> {
-        *links += 1;
-        if *links > MOST_LINKS {
+        links.count += 1;
+        if links.count > MOST_LINKS {
             return Err(Errno::LOOP);
         }
         if stat.st_dev != self.proc {
             return rustix::fs::readlinkat(link, c"", Vec::new()).map(|text| Lead::Text(text.into_bytes()));
         }
+        links.personal = true;
         if rustix::fs::fstat(folder)?.st_ino != PROC_ROOT {
             return self.lead_of_process(caller, folder, name).map(Lead::There);
         }
@@ -198,7 +204,7 @@ impl Warden {
         place: &Place,
         link: &OwnedFd,
         stat: &Stat,
-        links: &mut u32,
+        links: &mut Links,
     ) -> Result<Through, Errno> {
         let name = place.bare_name().as_bytes().to_vec();
         match self.lead(caller, &place.folder, &name, link, stat, links)? {
