@@ -97,8 +97,11 @@ before = None
 def case(label, act):
     """Does one act in a fresh world and prints what it gave and what it changed."""
     global said, before
-    fresh()
-    before = tree()
+    if before is None:
+        fresh()
+        before = tree()
+    os.umask(0o022)
+    os.chdir(BASE)
     try:
         gave = act()
     except OSError as error:
@@ -108,6 +111,8 @@ def case(label, act):
     changed = ["-" + line for line in before if line not in after] + ["+" + line for line in after if line not in before]
     said += 1
     print(f"{label}: {gave} {changed}", flush=True)
+    if changed:
+        before = None
 
 
 def opened(descriptor, offset=0):
