@@ -352,7 +352,7 @@ fn what_cannot_be_kept_is_refused() {
 fn the_limit_on_processes_counts_the_commands_own() {
     let stage = Stage::user();
     let script = "for n in 1 2 3 4 5; do sleep 1 & done; wait; echo MADE";
-    for flags in [&["--pids", "7"][..], &["--protect", "strict", "--pids", "7"]] {
+    for flags in [&["--pids", "6"][..], &["--protect", "strict", "--pids", "6"]] {
         assert!(stdout(&stage.caged_with(flags, script)).contains("MADE"), "{flags:?}");
     }
 }
