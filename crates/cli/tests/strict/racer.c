@@ -10,14 +10,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static char name[16] = "./harml";
+// Eight letters, changed at once, and the end mark.
+static volatile unsigned long letters[2];
 static volatile int over;
+static unsigned long harmless, foothold;
 
 static void *swap(void *unused) {
     while (!over) {
-        memcpy((char *)name, "./.envrc", 9);
+        letters[0] = foothold;
         for (volatile int i = 0; i < 200; i++);
-        memcpy((char *)name, "./harmls", 9);
+        letters[0] = harmless;
         for (volatile int i = 0; i < 200; i++);
     }
     return unused;
@@ -33,6 +35,10 @@ static void *relink(void *unused) {
 
 int main(void) {
     pthread_t one, two;
+    const char *name = (const char *)letters;
+    memcpy(&harmless, "./harmls", 8);
+    memcpy(&foothold, "./.envrc", 8);
+    letters[0] = harmless;
     pthread_create(&one, NULL, swap, NULL);
     pthread_create(&two, NULL, relink, NULL);
     int refused = 0, made = 0, caught = 0;
