@@ -98,11 +98,24 @@ fn a_folder_that_was_granted_is_protected_as_the_project_is() {
 #[test]
 fn places_of_the_cages_own_may_hold_any_name() {
     for stage in everybody() {
-        let script = "for place in /tmp /dev/shm /run \"$HOME\"; do mkdir \"$place/.vscode\" && echo x > \"$place/.envrc\" || exit 1; done
+        stage.make_folder(&stage.home().join(".npm"));
+        let script = "mkdir -p ~/.cache; for place in /tmp /dev/shm /run \"$HOME\" ~/.cache ~/.npm; do mkdir \"$place/.vscode\" && echo x > \"$place/.envrc\" || exit 1; done
                       cd /tmp && git init -q x && mkdir y && mv y .idea && echo MADE";
         let output = stage.caged_with(STRICT, script);
         assert!(stdout(&output).contains("MADE"), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn a_cache_on_the_projects_own_file_system_opens_nothing() {
+    let stage = Stage::user();
+    // An overlay cannot be made with this name, so that the user's own folder is shown in its place.
+    let home = stage.home().join("a,b");
+    stage.make_folder(&home.join(".cargo/registry"));
+    let mut command = stage.keyward_run(STRICT, &["sh", "-c", "mkdir plain && echo MADE; mkdir .vscode"]);
+    let output = command.env("HOME", &home).output().unwrap();
+    assert!(stdout(&output).contains("MADE"), "{}", stderr(&output));
+    assert!(!stage.project().join(".vscode").exists());
 }
 
 #[test]

@@ -267,13 +267,17 @@ fn landlock_rules(plan: &Plan) -> Vec<(PathBuf, Below)> {
     rules
 }
 
-/// The cage's root, with everything that is gone with it, and its caches.
+/// The cage's root, what is gone with it, and Keyward's own caches.
 fn own_places(plan: &Plan) -> Result<Option<Vec<CString>>, Fault> {
     if plan.protect.value != Protect::Strict {
         return Ok(None);
     }
-    let caches = plan.view.entries.iter().filter(|entry| matches!(entry.shown, Shown::Cache { .. }));
-    let places = [Path::new("/")].into_iter().chain(caches.map(|entry| entry.target.as_path()));
+    let own = plan.view.entries.iter().filter(|entry| match &entry.shown {
+        Shown::Private { .. } | Shown::Cache { .. } => true,
+        Shown::Writable(source) => source.make,
+        _ => false,
+    });
+    let places = [Path::new("/")].into_iter().chain(own.map(|entry| entry.target.as_path()));
     places.map(|place| c_string(Step::Warden, place.as_os_str())).collect::<Result<_, _>>().map(Some)
 }
 

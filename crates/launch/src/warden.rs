@@ -19,9 +19,9 @@ use keyward_sys::notify::{Call, Listener};
 use keyward_sys::seccomp::Filter;
 use keyward_sys::{Errno, channel, confine, environ, signal};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::process::Pid;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use way::Place;
 
 /// On which side of the fork a start comes back.
@@ -105,7 +105,7 @@ struct Warden {
     descriptors: OwnedFd,
     /// The device of /proc, where links lead elsewhere than they say.
     proc: u64,
-    /// Devices on which every name can be made.
+    /// Mounts on which every name can be made. By mount and not by device, because a cache may lie on the project's.
     own_places: Vec<u64>,
     umask: u32,
 }
@@ -147,11 +147,10 @@ fn settle(listener: Listener, own_places: &[CString]) -> Result<Warden, Errno> {
     signal::forget_children();
     let listener = Listener::new(listener);
     listener.hand_over_at_once();
-    let device = |place: &CString| rustix::fs::stat(place.as_c_str()).map(|stat| stat.st_dev);
     Ok(Warden {
         descriptors: own_descriptors()?,
         proc: rustix::fs::stat(c"/proc")?.st_dev,
-        own_places: own_places.iter().map(device).collect::<Result<_, _>>()?,
+        own_places: own_places.iter().map(|place| mount_of(CWD, place)).collect::<Result<_, _>>()?,
         umask: rustix::process::umask(Mode::empty()).as_raw_mode(),
         callers: Callers::default(),
         listener,
@@ -161,6 +160,12 @@ fn settle(listener: Listener, own_places: &[CString]) -> Result<Warden, Errno> {
 fn own_descriptors() -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::openat(CWD, c"/proc/self/fd", flags, Mode::empty())
+}
+
+/// The mount that a path leads to; the empty one means the folder itself.
+fn mount_of(folder: impl AsFd, path: &CStr) -> Result<u64, Errno> {
+    let stat = rustix::fs::statx(folder, path, AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
+    if stat.stx_mask & StatxFlags::MNT_ID.bits() == 0 { Err(Errno::OPNOTSUPP) } else { Ok(stat.stx_mnt_id) }
 }
 
 impl Warden {

@@ -2,7 +2,7 @@
 
 use super::caller::{Caller, libc_at};
 use super::way::{Links, Place, Through};
-use super::{Answer, Warden};
+use super::{Answer, Warden, mount_of};
 use keyward_policy::strict;
 use keyward_sys::notify::Call;
 use keyward_sys::{Errno, creation, seccomp};
@@ -132,7 +132,7 @@ impl Warden {
     /// Whether a name cannot be made in this place. What is gone with the cage may have any name.
     pub(super) fn is_forbidden(&self, place: &Place) -> Result<bool, Errno> {
         Ok(strict::is_forbidden(place.bare_name())
-            && !self.own_places.contains(&rustix::fs::fstat(&place.folder)?.st_dev))
+            && !self.own_places.contains(&mount_of(&place.folder, c"")?))
     }
 
     /// The place of a name that is to be made and is not there yet.
