@@ -121,23 +121,22 @@ fn a_cache_on_the_projects_own_file_system_opens_nothing() {
 #[test]
 fn what_was_made_elsewhere_cannot_be_moved_into_the_project() {
     let stage = Stage::user();
-    let script = "mkdir -p /tmp/x/.vscode sub && touch /tmp/x/.vscode/tasks.json && python3 -c '
+    // A cache may lie on the same file system as the project, and is still another mount.
+    let script = "for made in /tmp/x ~/.cache/y; do mkdir -p \"$made/.vscode\" && touch \"$made/.vscode/tasks.json\"; done; mkdir sub
+        python3 -c \"
 import os
-for target in (\"x\", \"sub/x\"):
+for source, target in (('/tmp/x', 'x'), ('/tmp/x', 'sub/x'), (os.path.expanduser('~/.cache/y'), 'y')):
     try:
-        os.rename(\"/tmp/x\", target)
-        print(\"MOVED\")
+        os.rename(source, target)
+        print('MOVED')
     except OSError as error:
-        print(error.errno)
-'; mv /tmp/x . ; ls -A x";
+        print(os.strerror(error.errno))
+\"; mv /tmp/x . ; mv ~/.cache/y . ; ls -A x y";
     let output = stage.caged_with(STRICT, script);
-    assert!(
-        !stdout(&output).contains("MOVED") && !stdout(&output).contains(".vscode"),
-        "{}",
-        stdout(&output)
-    );
-    assert!(stderr(&output).contains("not permitted"), "{}", stderr(&output));
-    assert!(!stage.project().join("x/.vscode").exists());
+    let said = stdout(&output);
+    assert_eq!(said.matches("Invalid cross-device link").count(), 3, "{said}{}", stderr(&output));
+    assert_eq!(stderr(&output).matches("not permitted").count(), 2, "{}", stderr(&output));
+    assert!(["x/.vscode", "y/.vscode"].iter().all(|path| !stage.project().join(path).exists()));
 }
 
 #[test]
