@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use keyward_policy::config::{Flags, parse_duration, parse_size};
-use keyward_policy::words::{Floor, NetMode, TrustClass};
+use keyward_policy::words::{Floor, NetMode, Protect, TrustClass};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -93,6 +93,9 @@ pub struct PolicyFlags {
     /// Show a file or folder of the project that looks secret and is not
     #[arg(long, value_name = "PATH")]
     pub show: Vec<PathBuf>,
+    /// New footholds in the project, such as .envrc: notice or strict
+    #[arg(long, value_name = "HOW", value_parser = protect)]
+    pub protect: Option<Protect>,
     /// The network: none or open
     #[arg(long, value_name = "MODE", value_parser = net)]
     pub net: Option<NetMode>,
@@ -281,6 +284,10 @@ fn floor(text: &str) -> Result<Floor, String> {
     choice(Floor::parse(text), &["full", "landlock"])
 }
 
+fn protect(text: &str) -> Result<Protect, String> {
+    choice(Protect::parse(text), &["notice", "strict"])
+}
+
 fn net(text: &str) -> Result<NetMode, String> {
     choice(NetMode::parse(text), &["none", "open"])
 }
@@ -315,6 +322,7 @@ impl PolicyFlags {
             write: absolute(&self.write),
             hide: absolute(&self.hide),
             show: absolute(&self.show),
+            protect: self.protect,
             net: self.net,
             wall: self.timeout,
             memory: self.memory,

@@ -155,6 +155,7 @@ fn report(facts: &KernelFacts, floors: &[FloorFinding], fixes: &[Fix], details: 
         ("network namespace", &facts.network_namespace),
         ("landlock", &landlock),
         ("seccomp", &facts.seccomp),
+        ("notification", &facts.notification),
         ("overlay", &facts.overlay),
         ("mapped owners", &facts.mapped_owners),
     ];

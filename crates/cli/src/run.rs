@@ -296,6 +296,7 @@ fn may_be_the_host(fault: &Fault) -> bool {
             | Step::Root
             | Step::View
             | Step::Pivot
+            | Step::Warden
             | Step::Landlock
             | Step::Seccomp
     ) && fault.errno != Errno::STALE

@@ -96,6 +96,23 @@ fn a_container_that_covers_proc_is_refused_at_the_full_floor() {
 }
 
 #[test]
+fn strict_protection_is_refused_where_the_cage_cannot_have_it() {
+    let (root, user) = (Stage::root(), Stage::user());
+    for flags in [&["--protect", "strict"][..], &["--protect", "strict", "--floor", "landlock"]] {
+        let covered = in_container(&root, &run(flags, "echo ran"));
+        refused_with_122(
+            &covered,
+            "cannot keep new footholds from being made: a fresh /proc is refused here",
+        );
+        let bare = without_user_namespaces(&user, &run(flags, "echo ran"));
+        refused_with_122(
+            &bare,
+            "cannot keep new footholds from being made: a user namespace with mounts is refused here",
+        );
+    }
+}
+
+#[test]
 fn a_container_that_covers_proc_still_closes_everything_but_command_lines() {
     let stage = Stage::root();
     let secret = stage.home_file(".netrc", "canary-7712");

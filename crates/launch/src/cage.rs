@@ -3,9 +3,9 @@
 //! Everything used here was prepared by the launcher before the fork. A failing step goes home through the channel with its name, and
 //! the command is not started.
 
-use crate::init;
 use crate::prepare::{Act, Layer, MASK_FILE, MASK_FOLDER, Prepared, SHELL, Shared, TerminalSetup, Tree};
 use crate::wire::{self, Order, Report};
+use crate::{init, warden};
 use keyward_policy::plan::{Identity, Step};
 use keyward_sys::landlock::{self, Below, Domain};
 use keyward_sys::mount::{self, Attributes};
@@ -91,7 +91,11 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty)
     if let Some(network) = own_network {
         network.enter().map_err(at(Step::Loopback))?;
     }
-    confine::drop_capabilities().map_err(at(Step::Capabilities))?;
+    match prepared.warden {
+        Some(_) => confine::drop_capabilities_but_ptrace(),
+        None => confine::drop_capabilities(),
+    }
+    .map_err(at(Step::Capabilities))?;
     confine::no_new_privileges().map_err(at(Step::Capabilities))?;
     Ok((domain, pty))
 }
@@ -304,14 +308,26 @@ pub(crate) fn start(
     caller_mask: &Set,
 ) -> Result<init::Command, Failure> {
     let mut domain = domain;
-    let mut command = || {
+    let own_places = prepared.warden.take();
+    // The warden enters the domain itself, and the command is born in it.
+    let domain_of_warden = if own_places.is_some() { domain.take() } else { None };
+    let mut command = |listens: Option<&OwnedFd>| {
         let (step, index, errno) =
-            become_command(prepared, control, domain.take(), pty.as_ref(), caller_mask);
+            become_command(prepared, control, domain.take(), pty.as_ref(), caller_mask, listens);
         wire::report(control, Report::Failed { step, index, errno }, &[]);
         fork::exit_now(if errno == Errno::NOENT { 127 } else { 126 });
     };
-    let process = fork::borrow_memory(&mut fork::Stack::new(), &mut command).map_err(at(Step::Exec))?;
+    let side = match own_places {
+        Some(_) => warden::start(domain_of_warden, &mut |listens| command(Some(listens)))?,
+        None => fork::borrow_memory(&mut fork::Stack::new(), &mut || command(None))
+            .map(warden::Side::Init)
+            .map_err(at(Step::Exec))?,
+    };
     prepared.envp.wipe();
+    let process = match side {
+        warden::Side::Init(process) => process,
+        warden::Side::Warden(listener) => warden::live(listener, own_places.as_deref().unwrap_or_default()),
+    };
     // Both sides do it, so that it is done whoever runs first.
     let _ = rustix::process::setpgid(Some(process.pid), Some(process.pid));
     let peer = match pty {
@@ -331,8 +347,9 @@ fn become_command(
     domain: Option<Domain>,
     pty: Option<&(OwnedFd, OwnedFd)>,
     caller_mask: &Set,
+    listens: Option<&OwnedFd>,
 ) -> Failure {
-    match give_up_the_rest(prepared, domain, pty, caller_mask) {
+    match give_up_the_rest(prepared, domain, pty, caller_mask, listens) {
         Ok(()) => {
             wire::report(control, Report::Started, &[]);
             execute(prepared)
@@ -346,6 +363,7 @@ fn give_up_the_rest(
     domain: Option<Domain>,
     pty: Option<&(OwnedFd, OwnedFd)>,
     caller_mask: &Set,
+    listens: Option<&OwnedFd>,
 ) -> Result<(), Failure> {
     let _ = rustix::process::setpgid(None, None);
     if let (Some((_, peer)), Some(setup)) = (pty, &prepared.terminal) {
@@ -377,7 +395,10 @@ fn give_up_the_rest(
     rustix::process::umask(prepared.umask);
     signal::restore_sigpipe();
     signal::set_mask(caller_mask);
-    prepared.filter.install().map_err(at(Step::Seccomp))
+    match listens {
+        None => prepared.filter.install().map_err(at(Step::Seccomp)),
+        Some(warden) => warden::install(&prepared.filter, warden).map_err(at(Step::Warden)),
+    }
 }
 
 /// Tries the candidates as the shell would: the first that can be executed wins; one that exists but cannot be is what we tell.

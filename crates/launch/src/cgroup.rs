@@ -69,8 +69,9 @@ impl Own {
                     // What does not fit must not go to the swap instead. Not every kernel counts swap.
                     let _ = self.write("memory.swap.max", 0);
                 }
-                // Init is one of them.
-                LimitKind::Pids(count) => self.write("pids.max", count.saturating_add(1))?,
+                LimitKind::Pids(count) => {
+                    self.write("pids.max", count.saturating_add(plan.own_processes()))?
+                }
                 _ => {}
             }
         }

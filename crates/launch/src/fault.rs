@@ -35,6 +35,7 @@ impl fmt::Display for Fault {
             Step::Keyring => "cannot make a session keyring",
             Step::Limits => "cannot set the limits",
             Step::Capabilities => "cannot give up capabilities",
+            Step::Warden => "cannot start the warden that strict protection needs",
             Step::Landlock => "cannot enter the Landlock domain",
             Step::Seccomp => "cannot install the seccomp filter",
             Step::Descriptors => "cannot close descriptors",

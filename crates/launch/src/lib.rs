@@ -17,6 +17,7 @@ pub mod project;
 mod relay;
 pub mod search;
 pub mod supervise;
+mod warden;
 mod wire;
 
 use fault::Fault;

@@ -5,6 +5,7 @@ use keyward_policy::env::Value;
 use keyward_policy::plan::{Cage, Identity, Keeper, LimitKind, Plan, Step};
 use keyward_policy::surface::{self, Answer, Test};
 use keyward_policy::view::{Entry, FOOTHOLD, Shown, Source};
+use keyward_policy::words::Protect;
 use keyward_sys::confine::Limit;
 use keyward_sys::exec::Strings;
 use keyward_sys::fork::Namespaces;
@@ -126,6 +127,8 @@ pub struct Prepared {
     pub scratch: Option<PathBuf>,
     pub scopes: Scopes,
     pub filter: seccomp::Filter,
+    /// Places of the cage's own in which every name can be made, where a warden checks names.
+    pub warden: Option<Vec<CString>>,
     pub limits: Vec<Limit>,
     pub terminal: Option<TerminalSetup>,
     /// Where output goes that has to be counted: the writing ends for descriptors 1 and 2.
@@ -207,6 +210,7 @@ pub fn prepare(plan: &Plan, environment: &[&[u8]], setup: Option<TerminalSetup>)
             abstract_sockets: plan.landlock.scope_abstract_sockets,
         },
         filter: filter(plan)?,
+        warden: own_places(plan)?,
         limits: limits(plan),
         terminal: setup,
         counted: [None, None],
@@ -266,9 +270,8 @@ fn limits(plan: &Plan) -> Vec<Limit> {
         match (limit.what, limit.keeper) {
             (LimitKind::Cpu(time), _) => limits.push(Limit::CpuSeconds(time.as_secs().max(1))),
             (LimitKind::Memory(bytes), Keeper::RlimitPerProcess) => limits.push(Limit::DataBytes(bytes)),
-            // Init is one of them.
             (LimitKind::Pids(count), Keeper::RlimitOfCage) => {
-                limits.push(Limit::Processes(count.saturating_add(1)))
+                limits.push(Limit::Processes(count.saturating_add(plan.own_processes())))
             }
             (LimitKind::Pids(count), Keeper::RlimitOfUser) => limits.push(Limit::Processes(count)),
             (LimitKind::OpenFiles(count), _) => limits.push(Limit::OpenFiles(count)),
@@ -286,23 +289,39 @@ fn landlock_rules(plan: &Plan) -> Vec<(PathBuf, Below)> {
     rules
 }
 
+/// The cage's root, what is gone with it, and Keyward's own caches.
+fn own_places(plan: &Plan) -> Result<Option<Vec<CString>>, Fault> {
+    if plan.protect.value != Protect::Strict {
+        return Ok(None);
+    }
+    let own = plan.view.entries.iter().filter(|entry| match &entry.shown {
+        Shown::Private { .. } | Shown::Cache { .. } => true,
+        Shown::Writable(source) => source.make,
+        _ => false,
+    });
+    let places = [Path::new("/")].into_iter().chain(own.map(|entry| entry.target.as_path()));
+    places.map(|place| c_string(Step::Warden, place.as_os_str())).collect::<Result<_, _>>().map(Some)
+}
+
 fn filter(plan: &Plan) -> Result<seccomp::Filter, Fault> {
     let mut refusals = Vec::with_capacity(128);
     for rule in surface::rules(&plan.surface) {
-        let errno = match rule.answer {
-            Answer::NoSys => Errno::NOSYS,
-            Answer::Perm => Errno::PERM,
-            Answer::Family => Errno::AFNOSUPPORT,
+        let refused = |errno: Errno| seccomp::Answer::Errno(u16::try_from(errno.raw_os_error()).unwrap_or(1));
+        let answer = match rule.answer {
+            Answer::NoSys => refused(Errno::NOSYS),
+            Answer::Perm => refused(Errno::PERM),
+            Answer::Family => refused(Errno::AFNOSUPPORT),
+            Answer::Warden => seccomp::Answer::Listener,
         };
         for name in rule.syscalls {
             let Some(number) = seccomp::number(name) else { continue };
             let when = rule.when.iter().map(|test| match *test {
                 Test::Has { arg, bits } => seccomp::Test::Has { arg, bits },
+                Test::Lacks { arg, bits } => seccomp::Test::Lacks { arg, bits },
                 Test::Is { arg, value } => seccomp::Test::Is { arg, value },
                 Test::IsNone { arg, values } => seccomp::Test::IsNone { arg, values },
             });
-            let errno = u16::try_from(errno.raw_os_error()).unwrap_or(1);
-            refusals.push(seccomp::Refusal { number, when: when.collect(), errno });
+            refusals.push(seccomp::Refusal { number, when: when.collect(), answer });
         }
     }
     seccomp::Filter::compile(&refusals).map_err(|errno| Fault::new(Step::Seccomp, "", errno))

@@ -28,6 +28,10 @@ pub fn probe(project: &Path, cache: &Path) -> KernelFacts {
             confine::no_new_privileges()?;
             seccomp::Filter::compile(&[])?.install()
         }),
+        notification: attempt(Namespaces::default(), || {
+            confine::no_new_privileges()?;
+            seccomp::Filter::compile(&[])?.install_listening().map(drop)
+        }),
         mapped_owners: mapped_owners(project),
         overlay: overlay(ids, cache),
         cgroup: crate::cgroup::find(),

@@ -201,6 +201,8 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
                     }
                 }
                 Some((Report::Stopped { signal }, _)) => stopped(&mut watch, &mut relay, signal),
+                // Between others.
+                Some((Report::Command { .. }, _)) => {}
                 None => channel_open = false,
             }
         }

@@ -22,6 +22,8 @@ pub enum Report {
     Killed { signal: i32 },
     /// Init's user and mount namespaces travel along.
     Spaces,
+    /// From the warden to init: the command's process, whose descriptor travels along.
+    Command { pid: i32 },
 }
 
 /// What the launcher tells init.
@@ -50,6 +52,7 @@ const KILLED: u8 = 4;
 const STARTED: u8 = 5;
 const REPOSITORY: u8 = 6;
 const SPACES: u8 = 7;
+const COMMAND: u8 = 8;
 const MAPPED: u8 = 17;
 const SIGNAL: u8 = 18;
 const FOREGROUND: u8 = 19;
@@ -72,6 +75,7 @@ const STEPS: &[Step] = &[
     Step::Keyring,
     Step::Limits,
     Step::Capabilities,
+    Step::Warden,
     Step::Landlock,
     Step::Seccomp,
     Step::Descriptors,
@@ -97,6 +101,7 @@ impl Report {
             Report::Stopped { signal } => pack(STOPPED, 0, 0, signal),
             Report::Killed { signal } => pack(KILLED, 0, 0, signal),
             Report::Spaces => pack(SPACES, 0, 0, 0),
+            Report::Command { pid } => pack(COMMAND, 0, 0, pid),
         }
     }
 
@@ -115,6 +120,7 @@ impl Report {
             STOPPED => Report::Stopped { signal: value },
             KILLED => Report::Killed { signal: value },
             SPACES => Report::Spaces,
+            COMMAND => Report::Command { pid: value },
             _ => return None,
         })
     }

@@ -129,6 +129,6 @@ pub fn kept_back(environment: &Environment) -> Vec<String> {
 }
 
 fn not_held(promises: &[Kept]) -> Vec<&'static str> {
-    let gone = promises.iter().filter(|kept| !matches!(kept.held, Held::Wall { .. }));
+    let gone = promises.iter().filter(|kept| !matches!(kept.held, Held::Wall { .. } | Held::Notice { .. }));
     gone.map(|kept| kept.promise.name()).collect()
 }

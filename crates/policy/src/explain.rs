@@ -63,6 +63,7 @@ fn promises(text: &mut String, plan: &Plan) {
 fn mark(held: &Held) -> (&'static str, &str) {
     match held {
         Held::Wall { by } => ("wall", by),
+        Held::Notice { by } => ("note", by),
         Held::Waived { by } => ("OPEN", by),
         Held::Gone { because } => ("gone", because),
     }

@@ -34,6 +34,8 @@ pub struct KernelFacts {
     /// The version of Landlock; 0 means none.
     pub landlock_abi: i32,
     pub seccomp: Fact,
+    /// A seccomp filter that asks another process.
+    pub notification: Fact,
     /// Mounts that show files under other owners. Only root can make them.
     pub mapped_owners: Fact,
     /// An unprivileged overlay.
@@ -62,6 +64,7 @@ impl KernelFacts {
             network_namespace: Fact::Holds,
             landlock_abi,
             seccomp: Fact::Holds,
+            notification: Fact::Holds,
             mapped_owners: Fact::Holds,
             overlay: Fact::Holds,
             cgroup: None,

@@ -19,6 +19,7 @@ pub mod promise;
 pub mod registry;
 pub mod request;
 pub mod settings;
+pub mod strict;
 pub mod surface;
 pub mod text;
 pub mod toolchains;

@@ -9,7 +9,7 @@ use crate::request::Request;
 use crate::settings::Policy;
 use crate::surface::Surroundings;
 use crate::view::{self, Entry, Shown, View};
-use crate::words::{Allowance, Floor, NetMode, Origin, ProjectGuard, Ruled, TrustClass};
+use crate::words::{Allowance, Floor, NetMode, Origin, ProjectGuard, Protect, Ruled, TrustClass};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -62,6 +62,8 @@ pub struct Plan {
     pub promises: Vec<Kept>,
     pub environment: Environment,
     pub view: View,
+    /// What happens to new footholds.
+    pub protect: Ruled<Protect>,
     pub net: Ruled<NetMode>,
     /// Whether the cage has a network namespace of its own.
     pub own_network: bool,
@@ -105,6 +107,7 @@ pub enum Step {
     Keyring,
     Limits,
     Capabilities,
+    Warden,
     Landlock,
     Seccomp,
     Descriptors,
@@ -212,6 +215,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
     let landlock = landlock(facts, own_network, cage);
 
     let promises = promises(policy, facts, cage, own_network, identity, landlock);
+    strict_holds(policy, &promises)?;
     floor_holds(policy, &promises)?;
 
     let view = view::view(policy, request, facts, cage)?;
@@ -227,6 +231,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         no_inet: policy.net.value == NetMode::None && !own_network,
         no_unix: cage == Cage::Landlock && landlock.abi < ABI_WITH_SOCKET_PATHS,
         no_mounts: cage == Cage::Landlock,
+        strict: policy.protect.value == Protect::Strict,
         allow: policy.allow.iter().map(|allowance| allowance.value).collect::<Vec<Allowance>>(),
     };
     let limits = limits(policy, facts, identity, cage);
@@ -240,9 +245,10 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         trust: policy.trust.clone(),
         floor: policy.floor.clone(),
         limits,
-        steps: steps(cage, own_network, request.caller.terminals, landlock.abi > 0),
+        steps: steps(cage, own_network, request.caller.terminals, landlock.abi > 0, surface.strict),
         scratch: (cage == Cage::Landlock).then(|| request.caller.scratch.clone()),
         terminal: request.caller.terminals,
+        protect: policy.protect.clone(),
         net: policy.net.clone(),
         cage,
         identity,
@@ -344,6 +350,21 @@ fn promises(
             gone(format!("writable without protection, as asked for ({})", policy.project.origin))
         }
         Promise::Project => gone("read-only: without mounts it cannot be protected".into()),
+        Promise::Footholds if policy.protect.value == Protect::Strict => match (&kernel.notification, cage) {
+            (Fact::Holds, Cage::Full) => {
+                wall("they cannot be made: a warden does every creation in the command's place")
+            }
+            (Fact::Holds, Cage::SharedProc) => gone(refused("a fresh /proc", &kernel.fresh_proc)),
+            (Fact::Holds, Cage::Landlock) => gone(no_namespaces()),
+            (fact, _) => gone(refused("a seccomp notification", fact)),
+        },
+        Promise::Footholds if spaces => {
+            Held::Notice { by: "taken away when noticed, and at the end of the run".into() }
+        }
+        Promise::Footholds if policy.project.value == ProjectGuard::Unprotected => {
+            gone(format!("writable without protection, as asked for ({})", policy.project.origin))
+        }
+        Promise::Footholds => wall("the project is read-only"),
         Promise::PrivateTmp if spaces => wall("mount namespace"),
         Promise::PrivateTmp => {
             gone("/tmp and /dev/shm are closed, not private; TMPDIR leads to a folder of its own".into())
@@ -395,6 +416,22 @@ fn promises(
         Promise::SecondWall => gone(no_landlock()),
     };
     Promise::ALL.iter().map(|&promise| Kept { promise, held: held(promise) }).collect()
+}
+
+/// What was asked for by name is there or the run is refused, whatever the floor.
+fn strict_holds(policy: &Policy, promises: &[Kept]) -> Result<(), Refusal> {
+    let gone = promises.iter().find_map(|kept| match &kept.held {
+        Held::Gone { because } if kept.promise == Promise::Footholds => Some(because),
+        _ => None,
+    });
+    let Some(because) = gone.filter(|_| policy.protect.value == Protect::Strict) else { return Ok(()) };
+    Err(Refusal {
+        kind: RefusalKind::Floor,
+        rule: format!("files.protect = \"strict\" ({})", policy.protect.origin),
+        fact: format!("cannot keep new footholds from being made: {because}"),
+        remedy: "`keyward doctor` shows the fix for this host; without the wall it is `--protect notice`"
+            .into(),
+    })
 }
 
 fn floor_holds(policy: &Policy, promises: &[Kept]) -> Result<(), Refusal> {
@@ -488,7 +525,7 @@ fn limits(policy: &Policy, facts: &HostFacts, identity: Identity, cage: Cage) ->
     all
 }
 
-fn steps(cage: Cage, own_network: bool, terminals: [bool; 3], has_landlock: bool) -> Vec<Step> {
+fn steps(cage: Cage, own_network: bool, terminals: [bool; 3], has_landlock: bool, strict: bool) -> Vec<Step> {
     let spaces = cage != Cage::Landlock;
     let each = [
         (Step::Namespaces, spaces),
@@ -502,6 +539,7 @@ fn steps(cage: Cage, own_network: bool, terminals: [bool; 3], has_landlock: bool
         (Step::Terminal, terminals.contains(&true)),
         (Step::Keyring, true),
         (Step::Capabilities, true),
+        (Step::Warden, strict),
         (Step::Limits, true),
         (Step::Landlock, has_landlock),
         (Step::Descriptors, true),
@@ -523,6 +561,11 @@ impl Plan {
     /// Whether what is put over a path of the project holds: only mounts can.
     pub fn protects_footholds(&self) -> bool {
         self.cage != Cage::Landlock
+    }
+
+    /// How many processes of ours live in the cage and do not count against the command: init, and the warden where there is one.
+    pub fn own_processes(&self) -> u64 {
+        1 + u64::from(self.protect.value == Protect::Strict)
     }
 
     /// Paths that the child may write to, for the second wall.

@@ -13,6 +13,7 @@ pub enum Promise {
     Files,
     Home,
     Project,
+    Footholds,
     PrivateTmp,
     Network,
     Sockets,
@@ -37,6 +38,7 @@ impl Promise {
         Promise::Files,
         Promise::Home,
         Promise::Project,
+        Promise::Footholds,
         Promise::PrivateTmp,
         Promise::Network,
         Promise::Sockets,
@@ -61,6 +63,7 @@ impl Promise {
             Promise::Files => "files",
             Promise::Home => "home",
             Promise::Project => "project",
+            Promise::Footholds => "footholds",
             Promise::PrivateTmp => "private-tmp",
             Promise::Network => "network",
             Promise::Sockets => "sockets",
@@ -86,6 +89,9 @@ impl Promise {
             Promise::Files => "no file exists for the child unless granted",
             Promise::Home => "the real HOME is closed; the child has one of its own",
             Promise::Project => "the project is writable, and the place it stands in is not",
+            Promise::Footholds => {
+                "nothing new that programs outside run or obey (.envrc, .vscode, .git) stays in your folders"
+            }
             Promise::PrivateTmp => "/tmp, /dev/shm and /run are the cage's own",
             Promise::Network => "nothing outside can be reached over the network",
             Promise::Sockets => "sockets of other programs (agents, buses, displays) cannot be reached",
@@ -110,6 +116,7 @@ impl Promise {
                 self,
                 Promise::CommandLines
                     | Promise::Project
+                    | Promise::Footholds
                     | Promise::PrivateTmp
                     | Promise::Ipc
                     | Promise::SecondWall
@@ -124,6 +131,8 @@ impl Promise {
 pub enum Held {
     /// Holds against an attacker who knows it.
     Wall { by: String },
+    /// Finds out and says so; an attacker may be faster.
+    Notice { by: String },
     /// The policy asked for less, by name.
     Waived { by: String },
     /// This host cannot keep it.

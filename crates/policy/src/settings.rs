@@ -2,7 +2,7 @@
 //!
 //! Built by [`crate::config::resolve`]; every value carries the place it came from, so that `why` can point to it.
 
-use crate::words::{Allowance, Floor, NetMode, ProjectGuard, Ruled, TrustClass};
+use crate::words::{Allowance, Floor, NetMode, ProjectGuard, Protect, Ruled, TrustClass};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ pub struct Policy {
     pub trust: Ruled<TrustClass>,
     pub floor: Ruled<Floor>,
     pub project: Ruled<ProjectGuard>,
+    pub protect: Ruled<Protect>,
     /// Parts of the kernel surface that were opened again.
     pub allow: Vec<Ruled<Allowance>>,
     /// Names of credentials the child receives from the caller's environment.
@@ -74,6 +75,7 @@ impl Default for Policy {
             // Every promise, or a refusal that says which one cannot be kept.
             floor: Ruled::builtin(Floor::Full),
             project: Ruled::builtin(ProjectGuard::Protected),
+            protect: Ruled::builtin(Protect::Notice),
             allow: Vec::new(),
             inherit_credentials: Vec::new(),
             env: EnvPolicy::default(),

@@ -3,6 +3,7 @@
 //! Everything that is not listed passes. The answers are errors that programs handle: `NoSys` makes them fall back to an older call,
 //! `Perm` and `Family` are what an unprivileged process gets on other machines for the same act.
 
+use crate::strict;
 use crate::words::Allowance;
 
 /// What the child is told.
@@ -14,6 +15,8 @@ pub enum Answer {
     Perm,
     /// EAFNOSUPPORT: "no such family of sockets here".
     Family,
+    /// What the warden says, which does the call in the child's place.
+    Warden,
 }
 
 /// A test on one argument; only its lower 32 bits count, as for the kernel itself in all calls listed here.
@@ -21,6 +24,8 @@ pub enum Answer {
 pub enum Test {
     /// Any of these bits is set.
     Has { arg: u8, bits: u32 },
+    /// None of these bits is set.
+    Lacks { arg: u8, bits: u32 },
     /// Equal to this value.
     Is { arg: u8, value: u32 },
     /// Equal to none of these values.
@@ -51,6 +56,8 @@ pub enum Only {
     NoUnix,
     /// There is no mount namespace, and Landlock does not look at modes, owners and attributes.
     NoMounts,
+    /// The policy says `files.protect = "strict"`.
+    Strict,
 }
 
 /// What decides which rules apply.
@@ -60,6 +67,7 @@ pub struct Surroundings {
     pub no_inet: bool,
     pub no_unix: bool,
     pub no_mounts: bool,
+    pub strict: bool,
     pub allow: Vec<Allowance>,
 }
 
@@ -303,13 +311,14 @@ pub const RULES: &[Rule] = &[
 
 /// The rules that hold in these surroundings, in order.
 pub fn rules(surroundings: &Surroundings) -> impl Iterator<Item = &'static Rule> {
-    RULES.iter().filter(move |rule| {
+    RULES.iter().chain(strict::RULES).filter(move |rule| {
         let here = match rule.only {
             None => true,
             Some(Only::Root) => surroundings.root,
             Some(Only::NoInet) => surroundings.no_inet,
             Some(Only::NoUnix) => surroundings.no_unix,
             Some(Only::NoMounts) => surroundings.no_mounts,
+            Some(Only::Strict) => surroundings.strict,
         };
         here && !rule.lifted_by.is_some_and(|allowance| surroundings.allow.contains(&allowance))
     })
@@ -321,7 +330,8 @@ mod tests {
 
     #[test]
     fn every_rule_says_why() {
-        assert!(RULES.iter().all(|rule| !rule.reason.is_empty() && !rule.syscalls.is_empty()));
+        let all = RULES.iter().chain(strict::RULES);
+        assert!(all.clone().all(|rule| !rule.reason.is_empty() && !rule.syscalls.is_empty()));
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use crate::footholds::guarded;
 use crate::plan::Plan;
+use crate::strict;
 use crate::text::visible;
 use crate::view::{Entry, FOOTHOLD, SECRET_FILE, Shown, covering};
-use crate::words::Origin;
+use crate::words::{Origin, Protect};
 use serde::Serialize;
 use std::fmt;
 use std::path::Path;
@@ -35,6 +36,12 @@ pub struct Decision {
 /// Decides about a path whose links have been followed.
 pub fn why(plan: &Plan, act: Act, path: &Path) -> Decision {
     let entry = decisive(plan, path);
+    if let (Act::Write, Some(Entry { target, shown: Shown::Writable(_), .. })) = (act, entry)
+        && let Ok(below) = path.strip_prefix(target)
+        && below.iter().any(strict::is_forbidden)
+    {
+        return foothold(plan, path);
+    }
     let (allowed, because) = match entry.map(|entry| &entry.shown) {
         None => (false, "it does not exist in the cage"),
         Some(Shown::Hidden { .. }) => (false, "it is hidden"),
@@ -70,6 +77,26 @@ pub fn why(plan: &Plan, act: Act, path: &Path) -> Decision {
         rule: entry.map_or("not granted", |entry| entry.rule),
         origin: entry.map_or(Origin::Builtin, |entry| entry.origin.clone()),
         remedy,
+    }
+}
+
+/// About a name that is, or leads through, a foothold in a writable folder of the host.
+fn foothold(plan: &Plan, path: &Path) -> Decision {
+    let (other, because) = match plan.protect.value {
+        Protect::Strict => (Protect::Notice, "nothing new of this name can be made there"),
+        Protect::Notice => (
+            Protect::Strict,
+            "it is there, writable; but a new one of this name is taken away when it is noticed",
+        ),
+    };
+    Decision {
+        act: Act::Write,
+        path: visible(path.as_os_str()),
+        allowed: plan.protect.value == Protect::Notice,
+        because: because.into(),
+        rule: "foothold, by files.protect",
+        origin: plan.protect.origin.clone(),
+        remedy: Some(format!("`--protect {other}`, or `files.protect = \"{other}\"`")),
     }
 }
 

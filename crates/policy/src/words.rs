@@ -73,6 +73,16 @@ choice! {
 }
 
 choice! {
+    /// What happens when the child makes something that would run outside the cage later.
+    Protect {
+        /// It is taken out of the tree when it is noticed, and at the end of the run. The default.
+        Notice = "notice",
+        /// It cannot be made at all; each creation of a file costs some microseconds more.
+        Strict = "strict",
+    }
+}
+
+choice! {
     /// What the child may reach.
     NetMode {
         /// The host's network, unfiltered. Loud.

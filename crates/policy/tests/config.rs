@@ -4,7 +4,7 @@
 use insta::{assert_json_snapshot, assert_snapshot};
 use keyward_policy::config::{Document, Flags, Layers, PolicyError, Role, check, resolve, schema, show};
 use keyward_policy::settings::Policy;
-use keyward_policy::words::{Floor, NetMode, TrustClass};
+use keyward_policy::words::{Floor, NetMode, Protect, TrustClass};
 use std::time::Duration;
 
 fn document<'a>(name: &'a str, text: &'a str) -> Document<'a> {
@@ -52,6 +52,7 @@ dangerous_loader_env = ["PYTHONPATH"]
 read = ["/srv/data", "~"]
 write = ["~/scratch"]
 hide = ["~/scratch/private", "notes"]
+protect = "strict"
 
 [net]
 mode = "open"
@@ -95,6 +96,7 @@ fn a_profile_lies_over_the_file_and_flags_over_both() {
         write: vec!["/tmp/out".into()],
         hide: vec!["keys".into()],
         show: vec![],
+        protect: Some(Protect::Strict),
         net: Some(NetMode::None),
         wall: Some(Duration::from_millis(1500)),
         memory: Some(1 << 30),

@@ -11,6 +11,7 @@ const STRICT: &str = r#"version = 1
 trust = "unknown"
 floor = "full"
 project = "protected"
+files.protect = "strict"
 net.mode = "none"
 [limits]
 wall = "10m"
@@ -37,6 +38,7 @@ const ATTEMPTS: &[(&str, Option<&str>)] = &[
     ("files.write", Some("files.write = ['~/.ssh']")),
     ("files.hide", None),
     ("files.show", Some("files.show = ['.env']")),
+    ("files.protect", Some("files.protect = 'notice'")),
     ("net.mode", Some("net.mode = 'open'")),
     ("limits.wall", Some("limits.wall = '11m'")),
     ("limits.cpu", Some("limits.cpu = '11m'")),
@@ -89,9 +91,9 @@ fn a_widening_project_is_told_what_holds() {
     assert_eq!(
         said,
         ".keyward.toml:2:19: the project file may only narrow, and limits.memory = \"2G\" is weaker than \"1G\" \
-         (policy.toml:9)\nremove the line, or write it in your own policy file\n\
+         (policy.toml:10)\nremove the line, or write it in your own policy file\n\
          .keyward.toml:3:12: the project file may only narrow, and net.mode = \"open\" is weaker than \"none\" \
-         (policy.toml:5)\nremove the line, or write it in your own policy file"
+         (policy.toml:6)\nremove the line, or write it in your own policy file"
     );
 }
 
@@ -108,6 +110,7 @@ fn no_weaker(before: &Policy, after: &Policy) -> bool {
     after.trust.value >= before.trust.value
         && after.floor.value >= before.floor.value
         && after.project.value >= before.project.value
+        && after.protect.value >= before.protect.value
         && after.net.value >= before.net.value
         && after.allow == before.allow
         && after.inherit_credentials == before.inherit_credentials
@@ -133,6 +136,7 @@ fn narrow_line() -> impl Strategy<Value = String> {
         choice("trust", &["internal", "executor", "tool", "unknown"]),
         choice("floor", &["landlock", "full"]),
         choice("project", &["unprotected", "protected"]),
+        choice("files.protect", &["notice", "strict"]),
         choice("net.mode", &["open", "none"]),
         choice("limits.wall", &["1ms", "5m", "1h"]),
         choice("limits.cpu", &["1ms", "5m", "1h"]),

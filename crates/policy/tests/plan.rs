@@ -6,13 +6,13 @@ use keyward_policy::facts::{
     Fact, Foothold, Found, GitFolder, HostFacts, KernelFacts, Kind, Own, PathFact, Paths, Project,
     Repository, Standing,
 };
-use keyward_policy::plan::{Cage, Identity, Plan, Refusal, RefusalKind, plan};
-use keyward_policy::promise::{Held, Promise};
+use keyward_policy::plan::{Cage, Identity, Plan, Refusal, RefusalKind, Step, plan};
+use keyward_policy::promise::{Held, Kept, Promise};
 use keyward_policy::request::{Caller, Request};
 use keyward_policy::settings::Policy;
 use keyward_policy::view::{Shown, questions};
 use keyward_policy::why::{Act, why};
-use keyward_policy::words::{Floor, NetMode, Origin, ProjectGuard, Ruled, TrustClass};
+use keyward_policy::words::{Floor, NetMode, Origin, ProjectGuard, Protect, Ruled, TrustClass};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -602,10 +602,68 @@ fn why_points_to_the_rule_and_the_line_that_would_change_it() {
 }
 
 #[test]
+fn strict_protection_is_a_wall_with_a_warden() {
+    let mut case = Case::new();
+    assert_eq!(case.plan().own_processes(), 1);
+    case.policy.protect = flag(Protect::Strict, "--protect");
+    let plan = case.plan();
+    let kept = plan.promises.iter().find(|kept| kept.promise == Promise::Footholds).unwrap();
+    assert!(matches!(kept.held, Held::Wall { .. }), "{kept:?}");
+    assert!(plan.steps.contains(&Step::Warden) && plan.surface.strict);
+    assert_eq!(plan.own_processes(), 2);
+    assert!(explain(&plan, false).contains("wall  footholds"));
+}
+
+#[test]
+fn strict_protection_is_there_or_the_run_is_refused() {
+    let cases: [fn(&mut KernelFacts); 3] = [
+        |kernel| kernel.notification = refused("device or resource busy"),
+        |kernel| kernel.user_namespace = refused("operation not permitted"),
+        |kernel| kernel.fresh_proc = refused("operation not permitted"),
+    ];
+    for weaken in cases {
+        for floor in [Floor::Full, Floor::Landlock] {
+            let mut case = Case::new();
+            weaken(&mut case.kernel);
+            case.policy.floor = flag(floor, "--floor");
+            case.policy.protect = flag(Protect::Strict, "--protect");
+            let refusal = case.decide().unwrap_err();
+            assert_eq!(refusal.kind, RefusalKind::Floor);
+            assert!(refusal.fact.starts_with("cannot keep new footholds from being made"), "{refusal:?}");
+            assert!(refusal.rule.contains("--protect"), "{refusal:?}");
+        }
+    }
+}
+
+#[test]
+fn why_knows_what_becomes_of_a_foothold() {
+    let mut case = Case::new();
+    let asked = [
+        "/home/ada/work/.envrc",
+        "/home/ada/work/sub/.vscode/tasks.json",
+        "/tmp/.envrc",
+        "/home/ada/work/Makefile",
+    ];
+    let mut answers = Vec::new();
+    for protect in [Protect::Notice, Protect::Strict] {
+        case.policy.protect = flag(protect, "--protect");
+        let plan = case.plan();
+        answers.extend(asked.iter().map(|path| why(&plan, Act::Write, Path::new(path)).to_string()));
+    }
+    insta::assert_snapshot!(answers.join("\n\n"));
+}
+
+#[test]
 fn every_promise_holds_by_default_and_is_told() {
     let plan = Case::new().plan();
     assert_eq!(plan.promises.len(), Promise::ALL.len());
-    assert!(plan.promises.iter().all(|kept| matches!(kept.held, Held::Wall { .. })), "{:?}", plan.promises);
+    let weaker: Vec<_> =
+        plan.promises.iter().filter(|kept| !matches!(kept.held, Held::Wall { .. })).collect();
+    assert_eq!(weaker.len(), 1, "{weaker:?}");
+    assert!(
+        matches!(weaker[0], Kept { promise: Promise::Footholds, held: Held::Notice { .. } }),
+        "{weaker:?}"
+    );
 }
 
 #[test]

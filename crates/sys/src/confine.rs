@@ -45,6 +45,29 @@ pub fn new_session_keyring() -> Result<(), Errno> {
 
 /// Gives up every capability, for this process and for whatever it executes.
 pub fn drop_capabilities() -> Result<(), Errno> {
+    keep_capabilities(CapabilitySet::empty())
+}
+
+/// Gives up every capability but the right to look into processes that closed themselves. It is kept back, to be taken up for a moment
+/// with [`with_ptrace`]; nothing that is executed gets it.
+pub fn drop_capabilities_but_ptrace() -> Result<(), Errno> {
+    keep_capabilities(CapabilitySet::SYS_PTRACE)
+}
+
+/// Does something with the right that [`drop_capabilities_but_ptrace`] has kept back.
+pub fn with_ptrace<T>(act: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+    let (kept, none) = (CapabilitySet::SYS_PTRACE, CapabilitySet::empty());
+    let set = |effective| {
+        let sets = rustix::thread::CapabilitySets { effective, permitted: kept, inheritable: none };
+        rustix::thread::set_capabilities(None, sets)
+    };
+    set(kept)?;
+    let done = act();
+    set(none)?;
+    done
+}
+
+fn keep_capabilities(kept: CapabilitySet) -> Result<(), Errno> {
     let _ = rustix::thread::clear_ambient_capability_set();
     // Bounding set first: it needs CAP_SETPCAP, which the next step gives up. The loop ends at the kernel's last capability.
     for number in 0..64u64 {
@@ -60,7 +83,7 @@ pub fn drop_capabilities() -> Result<(), Errno> {
         }
     }
     let none = CapabilitySet::empty();
-    let sets = rustix::thread::CapabilitySets { effective: none, permitted: none, inheritable: none };
+    let sets = rustix::thread::CapabilitySets { effective: none, permitted: kept, inheritable: none };
     rustix::thread::set_capabilities(None, sets)
 }
 

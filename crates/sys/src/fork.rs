@@ -146,6 +146,15 @@ pub(crate) unsafe fn beside(stack: *mut libc::c_void, entry: Entry) -> Result<Pr
 /// Faster than a fork, which copies the tables of all our memory only for them to be thrown away. `act` must not return: it ends in exec
 /// or in `exit_now`. What it changes in memory, we see.
 pub fn borrow_memory(stack: &mut Stack, act: &mut dyn FnMut()) -> Result<Process, Errno> {
+    borrow_memory_as(0, stack, act)
+}
+
+/// The same for a process that is not our child but our parent's: a brother that starts where we are.
+pub fn borrow_memory_for_parent(stack: &mut Stack, act: &mut dyn FnMut()) -> Result<Process, Errno> {
+    borrow_memory_as(libc::CLONE_PARENT, stack, act)
+}
+
+fn borrow_memory_as(kin: libc::c_int, stack: &mut Stack, act: &mut dyn FnMut()) -> Result<Process, Errno> {
     extern "C" fn enter(argument: *mut libc::c_void) -> libc::c_int {
         // SAFETY: `argument` is the `act` of the function around us, which stands still until we are done with it.
         let act = unsafe { &mut *argument.cast::<&mut dyn FnMut()>() };
@@ -155,7 +164,7 @@ pub fn borrow_memory(stack: &mut Stack, act: &mut dyn FnMut()) -> Result<Process
     let mut act = act;
     // SAFETY: CLONE_VFORK makes us stand still until the process no longer uses our memory, so that stack and argument outlive it and
     // nothing is touched by both sides at the same time.
-    unsafe { share_memory(libc::CLONE_VFORK, stack.top(), enter, (&raw mut act).cast()) }
+    unsafe { share_memory(libc::CLONE_VFORK | kin, stack.top(), enter, (&raw mut act).cast()) }
 }
 
 /// A plain fork, for a process that shares all namespaces with its parent.

@@ -7,12 +7,14 @@
 pub mod attempt;
 pub mod channel;
 pub mod confine;
+pub mod creation;
 pub mod environ;
 pub mod exec;
 pub mod fork;
 pub mod landlock;
 pub mod mount;
 pub mod network;
+pub mod notify;
 pub mod owner;
 pub mod read;
 pub mod seccomp;

@@ -5,6 +5,7 @@
 
 use crate::{Errno, checked};
 use libc::sock_filter;
+use rustix::fd::{FromRawFd, OwnedFd};
 
 /// The errno a refused call gets.
 pub type ErrnoNumber = u16;
@@ -13,15 +14,33 @@ pub type ErrnoNumber = u16;
 #[derive(Clone, Copy, Debug)]
 pub enum Test<'a> {
     Has { arg: u8, bits: u32 },
+    Lacks { arg: u8, bits: u32 },
     Is { arg: u8, value: u32 },
     IsNone { arg: u8, values: &'a [u32] },
 }
 
-/// One syscall, refused when all tests hold.
+/// One syscall, answered by us when all tests hold.
 pub struct Refusal<'a> {
     pub number: u32,
     pub when: Vec<Test<'a>>,
-    pub errno: ErrnoNumber,
+    pub answer: Answer,
+}
+
+/// What such a call gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Errno(ErrnoNumber),
+    /// What the listener of the filter says; ENOSYS when there is none.
+    Listener,
+}
+
+impl Answer {
+    fn action(self) -> u32 {
+        match self {
+            Answer::Errno(errno) => ERRNO | u32::from(errno),
+            Answer::Listener => NOTIFY,
+        }
+    }
 }
 
 /// A filter that is ready to be installed.
@@ -36,6 +55,11 @@ const RETURN: u16 = 0x06; // BPF_RET | BPF_K
 
 const ALLOW: u32 = 0x7fff_0000;
 const ERRNO: u32 = 0x0005_0000;
+const NOTIFY: u32 = 0x7fc0_0000;
+
+const NEW_LISTENER: libc::c_ulong = 1 << 3;
+/// Once the listener has taken a call, only a deadly signal ends the wait for it: a call that was done already must not start again.
+const WAIT_KILLABLE: libc::c_ulong = 1 << 5;
 
 const OFFSET_NUMBER: u32 = 0;
 const OFFSET_ARCH: u32 = 4;
@@ -88,6 +112,18 @@ impl Filter {
 
     /// Installs it for this process and all it starts. Needs `no_new_privs`.
     pub fn install(&self) -> Result<(), Errno> {
+        self.install_with(0).map(drop)
+    }
+
+    /// The same; gives the side that is asked. Closed on exec.
+    pub fn install_listening(&self) -> Result<OwnedFd, Errno> {
+        let listener = self.install_with(NEW_LISTENER | WAIT_KILLABLE)?;
+        let listener = i32::try_from(listener).map_err(|_| Errno::BADF)?;
+        // SAFETY: the kernel has just made this descriptor for us.
+        Ok(unsafe { OwnedFd::from_raw_fd(listener) })
+    }
+
+    fn install_with(&self, flags: libc::c_ulong) -> Result<libc::c_long, Errno> {
         const SECCOMP_SET_MODE_FILTER: libc::c_uint = 1;
         let program = libc::sock_fprog {
             len: u16::try_from(self.0.len()).map_err(|_| Errno::INVAL)?,
@@ -95,8 +131,8 @@ impl Filter {
         };
         // SAFETY: `program` points to `len` instructions that live until the call returns; the kernel copies them.
         let result =
-            unsafe { libc::syscall(libc::SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &raw const program) };
-        checked(result).map(drop)
+            unsafe { libc::syscall(libc::SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &raw const program) };
+        checked(result)
     }
 }
 
@@ -124,7 +160,7 @@ fn append_search(program: &mut Vec<sock_filter>, blocks: &[(u32, Vec<sock_filter
     Ok(())
 }
 
-/// Appends "if all tests hold, answer errno"; otherwise falls through to what follows.
+/// Appends "if all tests hold, answer"; otherwise falls through to what follows.
 fn append_refusal(block: &mut Vec<sock_filter>, refusal: &Refusal<'_>) -> Result<(), Errno> {
     // Instructions of the tests behind the current one, plus the return, are what a failing test jumps over.
     let lengths: Vec<usize> = refusal.when.iter().map(test_length).collect();
@@ -135,6 +171,10 @@ fn append_refusal(block: &mut Vec<sock_filter>, refusal: &Refusal<'_>) -> Result
             Test::Has { arg, bits } => {
                 block.push(op(LOAD, 0, 0, argument(arg)));
                 block.push(op(JUMP_BITS, 0, over(0)?, bits));
+            }
+            Test::Lacks { arg, bits } => {
+                block.push(op(LOAD, 0, 0, argument(arg)));
+                block.push(op(JUMP_BITS, over(0)?, 0, bits));
             }
             Test::Is { arg, value } => {
                 block.push(op(LOAD, 0, 0, argument(arg)));
@@ -148,13 +188,13 @@ fn append_refusal(block: &mut Vec<sock_filter>, refusal: &Refusal<'_>) -> Result
             }
         }
     }
-    block.push(op(RETURN, 0, 0, ERRNO | u32::from(refusal.errno)));
+    block.push(op(RETURN, 0, 0, refusal.answer.action()));
     Ok(())
 }
 
 fn test_length(test: &Test<'_>) -> usize {
     match test {
-        Test::Has { .. } | Test::Is { .. } => 2,
+        Test::Has { .. } | Test::Lacks { .. } | Test::Is { .. } => 2,
         Test::IsNone { values, .. } => 1 + values.len(),
     }
 }
@@ -184,6 +224,9 @@ pub fn number(name: &str) -> Option<u32> {
         settimeofday = SYS_settimeofday, clock_settime = SYS_clock_settime, clock_adjtime = SYS_clock_adjtime,
         adjtimex = SYS_adjtimex, fanotify_init = SYS_fanotify_init, memfd_secret = SYS_memfd_secret,
         personality = SYS_personality, prlimit64 = SYS_prlimit64, fchownat = SYS_fchownat, setxattr = SYS_setxattr,
+        mkdirat = SYS_mkdirat, renameat = SYS_renameat, renameat2 = SYS_renameat2, linkat = SYS_linkat, symlinkat = SYS_symlinkat,
+        bind = SYS_bind, seccomp = SYS_seccomp, landlock_create_ruleset = SYS_landlock_create_ruleset,
+        landlock_add_rule = SYS_landlock_add_rule, landlock_restrict_self = SYS_landlock_restrict_self,
         lsetxattr = SYS_lsetxattr, removexattr = SYS_removexattr, lremovexattr = SYS_lremovexattr,
     };
     // Newer than the C library's own list; the same on all architectures.
@@ -203,6 +246,10 @@ fn legacy(name: &str) -> Option<libc::c_long> {
         "creat" => libc::SYS_creat,
         "chmod" => libc::SYS_chmod,
         "mknod" => libc::SYS_mknod,
+        "mkdir" => libc::SYS_mkdir,
+        "rename" => libc::SYS_rename,
+        "link" => libc::SYS_link,
+        "symlink" => libc::SYS_symlink,
         "chown" => libc::SYS_chown,
         "lchown" => libc::SYS_lchown,
         "iopl" => libc::SYS_iopl,
@@ -257,7 +304,7 @@ mod tests {
     }
 
     fn refusal(number: u32, when: Vec<Test<'static>>, errno: u16) -> Refusal<'static> {
-        Refusal { number, when, errno }
+        Refusal { number, when, answer: Answer::Errno(errno) }
     }
 
     #[test]
@@ -285,6 +332,17 @@ mod tests {
         assert_eq!(ask(3, 0, 0), ERRNO | 2);
         assert_eq!(ask(1, 0x10, 0), ERRNO | 3);
         assert_eq!(ask(1, 0x40, 0), ALLOW);
+    }
+
+    #[test]
+    fn what_is_not_refused_at_once_may_be_asked_about() {
+        let when = vec![Test::Has { arg: 1, bits: 4 }, Test::Lacks { arg: 1, bits: 8 }];
+        let asked = Refusal { number: 7, when, answer: Answer::Listener };
+        let filter = Filter::compile(&[refusal(7, vec![Test::Has { arg: 1, bits: 1 }], 1), asked]).unwrap();
+        assert_eq!(answer(&filter, ARCH, 7, [0, 5, 0, 0, 0, 0]), ERRNO | 1);
+        assert_eq!(answer(&filter, ARCH, 7, [0, 4, 0, 0, 0, 0]), NOTIFY);
+        assert_eq!(answer(&filter, ARCH, 7, [0, 2, 0, 0, 0, 0]), ALLOW);
+        assert_eq!(answer(&filter, ARCH, 7, [0, 12, 0, 0, 0, 0]), ALLOW);
     }
 
     #[test]

@@ -103,6 +103,34 @@ pub fn restore_sigpipe() {
     set_disposition(libc::SIGPIPE, libc::SIG_DFL);
 }
 
+/// Children of this process leave nothing behind that would have to be waited for.
+pub fn forget_children() {
+    set_disposition(libc::SIGCHLD, libc::SIG_IGN);
+}
+
+/// From now on a call that waits is interrupted again and again, at this distance.
+pub fn interrupt_waiting_every(distance: std::time::Duration) -> Result<(), Errno> {
+    extern "C" fn wake(_: libc::c_int) {}
+    let pause = libc::timeval {
+        tv_sec: distance.as_secs() as libc::time_t,
+        tv_usec: distance.subsec_micros() as libc::suseconds_t,
+    };
+    let timer = libc::itimerval { it_interval: pause, it_value: pause };
+    // SAFETY: the handler does nothing, so that it may run at any time; without SA_RESTART the call is not taken up again. Both structs
+    // live until the calls return.
+    let set = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = wake as *const () as libc::sighandler_t;
+        libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut());
+        libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut())
+    };
+    if set == -1 {
+        return Err(last_errno());
+    }
+    unblock(&Set::of(&[libc::SIGALRM]));
+    Ok(())
+}
+
 /// Sends a signal to a whole process group of ours.
 pub fn signal_group(group: Pid, signal: i32) {
     // SAFETY: kill takes numbers only.

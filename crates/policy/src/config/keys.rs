@@ -3,7 +3,7 @@
 //! Reading, merging, the ceiling, the project's narrowing and the schema all walk this table. A key that is not here does not
 //! exist; a key that is added here is merged by its direction without further code.
 
-use crate::words::{Allowance, Floor, NetMode, ProjectGuard, TrustClass};
+use crate::words::{Allowance, Floor, NetMode, ProjectGuard, Protect, TrustClass};
 
 /// A key's name inside the program. The order is the order of [`KEYS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,7 @@ pub enum Id {
     FilesWrite,
     FilesHide,
     FilesShow,
+    FilesProtect,
     NetMode,
     LimitsWall,
     LimitsCpu,
@@ -154,6 +155,8 @@ pub const KEYS: &[Key] = {
         doc: "Paths that the child cannot read, also relative to the project, and patterns of names in the project such as `*.key`." },
     Key { id: Id::FilesShow, path: "files.show", kind: Kind::Paths(PathUse::Show), direction: Grant, flag: Some("--show"),
         doc: "Files and folders of the project that look secret and are not, such as test keys; relative to the project or absolute." },
+    Key { id: Id::FilesProtect, path: "files.protect", kind: Kind::Choice(spellings!(Protect)), direction: Choice, flag: Some("--protect"),
+        doc: "Whether new footholds in the project, such as `.envrc`, are taken away when noticed or cannot be made at all." },
     Key { id: Id::NetMode, path: "net.mode", kind: Kind::Choice(spellings!(NetMode)), direction: Choice, flag: Some("--net"),
         doc: "What the child may reach." },
     Key { id: Id::LimitsWall, path: "limits.wall", kind: Kind::Duration, direction: Limit, flag: Some("--timeout"),

@@ -37,6 +37,7 @@ fn lines(policy: &Policy, id: Id, leaf: &str) -> String {
         Id::Trust => word(leaf, policy.trust.value.as_str(), &policy.trust.origin),
         Id::Floor => word(leaf, policy.floor.value.as_str(), &policy.floor.origin),
         Id::Project => word(leaf, policy.project.value.as_str(), &policy.project.origin),
+        Id::FilesProtect => word(leaf, policy.protect.value.as_str(), &policy.protect.origin),
         Id::NetMode => word(leaf, policy.net.value.as_str(), &policy.net.origin),
         Id::Allow => list(leaf, &policy.allow, |word| text(word.as_str())),
         Id::InheritCredentials => names(leaf, &policy.inherit_credentials),

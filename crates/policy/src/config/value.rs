@@ -2,7 +2,7 @@
 
 use super::keys::{Direction, Id, KEYS, Key};
 use crate::settings::Policy;
-use crate::words::{Allowance, Floor, NetMode, Origin, ProjectGuard, Ruled, TrustClass};
+use crate::words::{Allowance, Floor, NetMode, Origin, ProjectGuard, Protect, Ruled, TrustClass};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -91,6 +91,7 @@ impl Values {
                 Id::Trust => choose(&mut policy.trust, value, TrustClass::ALL),
                 Id::Floor => choose(&mut policy.floor, value, Floor::ALL),
                 Id::Project => choose(&mut policy.project, value, ProjectGuard::ALL),
+                Id::FilesProtect => choose(&mut policy.protect, value, Protect::ALL),
                 Id::NetMode => choose(&mut policy.net, value, NetMode::ALL),
                 Id::Allow => policy.allow = allowances(value),
                 Id::InheritCredentials => policy.inherit_credentials = names(value),

@@ -1,0 +1,361 @@
+//! `files.protect = "strict"`: no new foothold can be made, by whichever call, and everything else is as without it.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use support::{Stage, Who, after_a_sign, is_root, ran, refused, stderr, stdout};
+
+const STRICT: &[&str] = &["--protect", "strict"];
+
+/// Does one call that makes a name: `maker CALL NAME`, in the current folder. Prints MADE or the number of the error.
+const MAKER: &str = include_str!("strict/maker.c");
+
+/// Every call that makes a name, as `maker` calls them.
+const CALLS: &[&str] = &[
+    "open",
+    "open-tmpfile-linkat-proc",
+    "open-tmpfile-linkat-empty",
+    "openat",
+    "openat-absolute",
+    "openat-descriptor",
+    "openat-through-link",
+    "openat-through-links",
+    "openat-proc-cwd",
+    "openat-proc-fd",
+    "openat-thread-cwd",
+    "creat",
+    "mkdir",
+    "mkdir-slash",
+    "mkdirat",
+    "mknod",
+    "mknodat",
+    "mknod-fifo",
+    "rename",
+    "rename-folder",
+    "renameat",
+    "renameat2",
+    "renameat2-noreplace",
+    "link",
+    "linkat",
+    "symlink",
+    "symlinkat",
+    "bind",
+    "bind-absolute",
+    "bind-proc-fd",
+    "thread-open",
+    "vfork-mkdir",
+];
+
+fn everybody() -> Vec<Stage> {
+    let mut stages = vec![Stage::user()];
+    if is_root() {
+        stages.push(Stage::new(Who::Root));
+    }
+    stages
+}
+
+/// Does a call in a fresh folder of the project; gives what it said and whether the name is there afterwards.
+fn made(stage: &Stage, flags: &[&str], call: &str, name: &str) -> (String, bool) {
+    let _ = std::fs::remove_dir_all(stage.project().join("place"));
+    let output = stage
+        .caged_with(flags, &after_a_sign(&format!("mkdir place && cd place && ../maker {call} '{name}'")));
+    let said = stdout(&ran(output)).lines().last().unwrap_or_default().to_owned();
+    (said, stage.project().join("place").join(name).symlink_metadata().is_ok())
+}
+
+#[test]
+fn no_call_makes_a_foothold() {
+    for stage in everybody() {
+        stage.program("maker", MAKER);
+        for call in CALLS {
+            for name in [".envrc", ".VSCode", ".git"] {
+                assert_eq!(
+                    made(&stage, &[], call, name),
+                    ("MADE".into(), true),
+                    "the control did not work: {call} {name}"
+                );
+                assert_eq!(made(&stage, STRICT, call, name), ("EPERM".into(), false), "{call} {name}");
+            }
+            assert_eq!(made(&stage, STRICT, call, "harmless"), ("MADE".into(), true), "{call}");
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_was_granted_is_protected_as_the_project_is() {
+    let stage = Stage::user();
+    let granted = stage.elsewhere();
+    let script = format!("mkdir '{0}/.vscode'; mkdir '{0}/plain' && echo MADE", granted.display());
+    let output = stage.caged_with(&["--protect", "strict", "--write", granted.to_str().unwrap()], &script);
+    assert!(
+        stdout(&output).contains("MADE") && stderr(&output).contains("not permitted"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(!granted.join(".vscode").exists());
+}
+
+#[test]
+fn places_of_the_cages_own_may_hold_any_name() {
+    for stage in everybody() {
+        stage.make_folder(&stage.home().join(".npm"));
+        let script = "mkdir -p ~/.cache; for place in /tmp /dev/shm /run \"$HOME\" ~/.cache ~/.npm; do mkdir \"$place/.vscode\" && echo x > \"$place/.envrc\" || exit 1; done
+                      cd /tmp && git init -q x && mkdir y && mv y .idea && echo MADE";
+        let output = stage.caged_with(STRICT, script);
+        assert!(stdout(&output).contains("MADE"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_cache_on_the_projects_own_file_system_opens_nothing() {
+    let stage = Stage::user();
+    // An overlay cannot be made with this name, so that the user's own folder is shown in its place.
+    let home = stage.home().join("a,b");
+    stage.make_folder(&home.join(".cargo/registry"));
+    let mut command = stage.keyward_run(STRICT, &["sh", "-c", "mkdir plain && echo MADE; mkdir .vscode"]);
+    let output = command.env("HOME", &home).output().unwrap();
+    assert!(stdout(&output).contains("MADE"), "{}", stderr(&output));
+    assert!(!stage.project().join(".vscode").exists());
+}
+
+#[test]
+fn what_was_made_elsewhere_cannot_be_moved_into_the_project() {
+    let stage = Stage::user();
+    // A cache may lie on the same file system as the project, and is still another mount.
+    let script = "for made in /tmp/x ~/.cache/y; do mkdir -p \"$made/.vscode\" && touch \"$made/.vscode/tasks.json\"; done; mkdir sub
+        python3 -c \"
+import os
+for source, target in (('/tmp/x', 'x'), ('/tmp/x', 'sub/x'), (os.path.expanduser('~/.cache/y'), 'y')):
+    try:
+        os.rename(source, target)
+        print('MOVED')
+    except OSError as error:
+        print(os.strerror(error.errno))
+\"; mv /tmp/x . ; mv ~/.cache/y . ; ls -A x y";
+    let output = stage.caged_with(STRICT, script);
+    let said = stdout(&output);
+    assert_eq!(said.matches("Invalid cross-device link").count(), 3, "{said}{}", stderr(&output));
+    assert_eq!(stderr(&output).matches("not permitted").count(), 2, "{}", stderr(&output));
+    assert!(["x/.vscode", "y/.vscode"].iter().all(|path| !stage.project().join(path).exists()));
+}
+
+#[test]
+fn what_exists_already_stays_usable() {
+    let stage = Stage::user();
+    stage.bare("git init -q . && mkdir .vscode && echo old > .vscode/settings.json && echo old > .envrc");
+    let script = "echo x >> .git/description && mkdir -p .git .vscode && touch .git/new && echo MADE
+                  mkdir .git; echo x > a; mv a .envrc; ln -s a .envrc";
+    let output = stage.caged_with(STRICT, script);
+    assert!(stdout(&output).contains("MADE"), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("File exists") && said.contains("not permitted"), "{said}");
+    assert_eq!(std::fs::read_to_string(stage.project().join(".envrc")).unwrap(), "old\n");
+}
+
+#[test]
+fn an_existing_foothold_is_not_exchanged_for_another() {
+    let exchange = "python3 -c \"
+import ctypes
+for pair in ((b'new', b'.exrc'), (b'.exrc', b'new')):
+    print(ctypes.CDLL(None).syscall(316, -100, pair[0], -100, pair[1], 2))
+\"; cat .exrc";
+    let say = |flags: &[&str]| {
+        let stage = Stage::user();
+        stage.project_file(".exrc", "the user's");
+        stage.project_file("new", "the child's");
+        stdout(&stage.caged_with(flags, &format!("{exchange}; mv -f .exrc gone; ls -A gone")))
+    };
+    assert!(say(&[]).starts_with("0\n0\n"), "the control did not work");
+    assert!(say(STRICT).starts_with("-1\n-1\nthe user's"), "{}", say(STRICT));
+}
+
+/// The same calls with and without a warden: what they answer, what they leave behind.
+#[track_caller]
+fn behaves_alike(stage: &Stage) {
+    stage.python("conformance.py", include_str!("strict/conformance.py"));
+    stage.make_folder(&stage.project().join("work"));
+    let run = |flags: &[&str]| stage.caged_with(flags, "python3 conformance.py");
+    let (without, with) = (run(&[]), run(STRICT));
+    assert!(stdout(&without).contains(" cases"), "{}", stderr(&without));
+    let (without, with) = (stdout(&without), stdout(&with));
+    let different: Vec<_> = without.lines().zip(with.lines()).filter(|(one, other)| one != other).collect();
+    assert!(different.is_empty(), "{} of {}: {different:#?}", different.len(), without.lines().count());
+    assert_eq!(without.lines().count(), with.lines().count());
+}
+
+#[test]
+fn harmless_calls_answer_as_the_kernel_does() {
+    behaves_alike(&Stage::user());
+}
+
+#[test]
+fn harmless_calls_of_root_answer_as_the_kernel_does() {
+    behaves_alike(&Stage::root());
+}
+
+#[test]
+fn a_name_that_changes_while_it_is_looked_at_is_never_made() {
+    let stage = Stage::user();
+    let racer = stage.program("racer", include_str!("strict/racer.c"));
+    let output =
+        stage.caged_with(STRICT, &format!("mkdir race && cd race && ../{}", racer.trim_start_matches("./")));
+    let said = stdout(&output);
+    assert!(said.contains("20000 tries"), "{said}{}", stderr(&output));
+    // Both names were met, or nothing was raced.
+    assert!(said.contains("refused yes, made yes"), "{said}");
+    assert!(!stage.project().join("race/.envrc").exists() && !said.contains("CAUGHT"), "{said}");
+}
+
+/// Kills the warden and then tries what a child could try.
+const AFTER_ITS_DEATH: &str = include_str!("strict/after_its_death.c");
+
+#[test]
+fn without_its_warden_a_child_makes_nothing() {
+    for stage in everybody() {
+        let attack = stage.program("attack", AFTER_ITS_DEATH);
+        let output = stage.caged_with(STRICT, &after_a_sign(&attack));
+        let said = stdout(&ran(output));
+        assert!(said.contains("warden found") && said.contains("warden gone"), "{said}");
+        assert!(
+            said.contains("plain ENOSYS") && said.contains("listener EPERM") && said.contains("after ENOSYS"),
+            "{said}"
+        );
+        assert!(!stage.project().join(".vscode").exists() && !stage.project().join("harmless").exists());
+    }
+}
+
+#[test]
+fn the_command_has_no_way_to_the_warden() {
+    for stage in everybody() {
+        let script = "ls -l /proc/self/fd | grep -c seccomp
+            warden=$(pgrep -x keyward:warden) && echo found
+            cat /proc/$warden/environ; ls /proc/$warden/fd; readlink /proc/$warden/cwd
+            mkdir /proc/$warden/cwd/x; true > /proc/$warden/fd/3; head -c1 /proc/$warden/mem
+            python3 -c \"import os; os.open('/proc/$warden/environ', os.O_RDONLY | os.O_CREAT)\" 2>&1 | tail -n 1
+            grep CapPrm /proc/$warden/status; grep -H Cap /proc/self/status";
+        let output = stage.caged_with(STRICT, script);
+        let said = stdout(&output);
+        let lines: Vec<_> = said.lines().collect();
+        assert_eq!(lines[..2], ["0", "found"], "{said}{}", stderr(&output));
+        assert!(lines[2].contains("Permission denied"), "{said}");
+        // The right to look into others, and no other; the command has none at all.
+        assert!(lines[3].ends_with("0000000000080000"), "{said}");
+        assert!(lines[4..].iter().all(|line| line.ends_with("0000000000000000")), "{said}");
+        assert_eq!(
+            stderr(&output).lines().filter(|line| line.contains("ermission denied")).count(),
+            5,
+            "{}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn a_child_cannot_listen_to_its_own_calls() {
+    let stage = Stage::user();
+    let program = stage.program("listen", include_str!("strict/listen.c"));
+    let script = after_a_sign(&program);
+    assert!(stdout(&ran(stage.caged(&script))).contains("LISTENS"), "the control did not work");
+    assert!(stdout(&ran(stage.caged_with(STRICT, &script))).contains("EPERM"));
+}
+
+#[test]
+fn real_programs_work() {
+    let stage = Stage::user();
+    stage.bare("git init -q . && git config user.name x && git config user.email x@example.test");
+    stage.project_file("hello.c", "#include <stdio.h>\nint main(void) { puts(\"hello from make\"); }\n");
+    stage.project_file("Makefile", "hello: hello.o\n\tcc -o $@ $^\n%.o: %.c\n\tcc -c -o $@ $<\n");
+    let script = "set -e
+        make -s -j2 && ./hello
+        git add Makefile hello.c && git commit -qm first && git checkout -qb other && git mv hello.c moved.c && git commit -qm second
+        git log --oneline | wc -l && git stash list && git gc -q && git status --short | head -n 3
+        tar cf x.tar Makefile moved.c && mkdir out && tar xf x.tar -C out && cmp out/moved.c moved.c
+        cp -a out copy && mv copy moved && ln moved/moved.c hard && rsync --version > /dev/null 2>&1 || true
+        python3 -m venv --without-pip venv && venv/bin/python -c 'print(\"hello from venv\")'
+        python3 -c \"
+import sqlite3, tempfile, shutil
+base = sqlite3.connect('data.db'); base.execute('pragma journal_mode=wal'); base.execute('create table t(x)')
+base.execute('insert into t values (1)'); base.commit(); print('hello from', base.execute('select count(*) from t').fetchone()[0], 'row')
+with tempfile.NamedTemporaryFile(dir='.') as t: t.write(b'x')
+shutil.copytree('out', 'tree')\"
+        node -e \"const fs = require('fs'); fs.mkdirSync('n/a', {recursive: true}); fs.writeFileSync('n/a/f', 'x'); fs.renameSync('n/a/f', 'n/g'); console.log('hello from node')\"
+        echo hello from tee | tee log; (cat log > /dev/stdout) | cat; echo > /dev/null; cat <<END
+hello from here
+END
+        echo DONE";
+    let output = stage.caged_with(STRICT, script);
+    let said = stdout(&output);
+    for word in [
+        "hello from make",
+        "hello from venv",
+        "hello from 1 row",
+        "hello from node",
+        "hello from tee",
+        "hello from here",
+        "DONE",
+    ] {
+        assert!(said.contains(word), "{word}\n{said}\n{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_server_with_a_unix_socket_works() {
+    let stage = Stage::user();
+    let script = "python3 -c \"
+import socketserver, threading, socket, os
+class Echo(socketserver.StreamRequestHandler):
+    def handle(self): self.wfile.write(self.rfile.readline())
+server = socketserver.UnixStreamServer('echo.sock', Echo)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+client = socket.socket(socket.AF_UNIX); client.connect('echo.sock'); client.sendall(b'hello\\n'); print(client.recv(9), server.server_address)
+server.shutdown()\"";
+    let output = stage.caged_with(STRICT, script);
+    assert!(stdout(&output).contains("b'hello\\n' echo.sock"), "{}{}", stdout(&output), stderr(&output));
+}
+
+#[test]
+fn a_caller_that_dies_does_not_hold_up_the_others() {
+    let stage = Stage::user();
+    let script = "mkfifo pipe; for n in 1 2 3 4 5; do (echo x > pipe) & waiting=$!; sleep 0.05; kill -9 $waiting; done
+                  for n in $(seq 50); do (while :; do mkdir d$n; rmdir d$n; done) & echo $! >> pids; done 2>/dev/null
+                  sleep 0.3; kill -9 $(cat pids); echo alive > after && cat after
+                  sleep 0.3; ps -e -o comm= | grep -c keyward:warden";
+    let said = stdout(&stage.caged_with(STRICT, script));
+    // One warden, and no helper of its that still waits.
+    assert_eq!(said.lines().collect::<Vec<_>>(), ["alive", "1"]);
+}
+
+#[test]
+fn the_terminal_of_a_caller_is_its_own() {
+    let stage = Stage::user();
+    // A session with a terminal that is not the warden's, and one without any.
+    let script = "python3 -c \"
+import os, pty
+child, terminal = pty.fork()
+if child == 0:
+    os.write(os.open('/dev/tty', os.O_WRONLY | os.O_CREAT), b'to its own terminal')
+    os._exit(0)
+print(os.read(terminal, 100))
+os.waitpid(child, 0)
+\"; (setsid sh -c 'echo lost > /dev/tty') 2>&1";
+    let said = stdout(&stage.caged_with(STRICT, script));
+    assert!(said.contains("to its own terminal") && said.contains("No such device or address"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_kept_is_refused() {
+    let stage = Stage::user();
+    // A filter with a listener is already there, and there can be only one.
+    let program = stage.program("listen", include_str!("strict/listen.c"));
+    let mut inner = stage.command("sh");
+    let keyward = support::keyward();
+    inner.args(["-c", &format!("{program} '{keyward}' run --protect strict -- echo RAN")]);
+    refused(
+        inner.output().unwrap(),
+        122,
+        "cannot keep new footholds from being made: a seccomp notification is refused here",
+    );
+    let mut control = stage.command("sh");
+    control.args(["-c", &format!("{program} '{keyward}' run -- echo RAN")]);
+    assert!(stdout(&control.output().unwrap()).contains("RAN"));
+}
