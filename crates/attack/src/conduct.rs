@@ -76,12 +76,17 @@ pub fn conduct(program: &Path, only: Option<&str>) -> Result<Vec<Row>, Fault> {
                 Tried::Succeeded => attack.attempt(probe, Side::Inside)?,
                 Tried::Failed { why } => Tried::Failed { why: why.clone() },
             };
+            let verdict = verdict(&outside, &inside);
+            let (outside, inside) = verdict.sides();
             rows.push(Row {
                 class: class.title,
                 name: probe.name,
                 tries: probe.tries,
-                wall: probe.keeper.name(),
-                verdict: verdict(&outside, &inside),
+                kept_by: probe.keeper.name(),
+                kind: if probe.keeper.is_notice() { "notice" } else { "wall" },
+                outside,
+                inside,
+                verdict,
             });
         }
     }

@@ -30,7 +30,7 @@ pub struct Probe {
     pub(crate) act: fn(&Target) -> Answer,
 }
 
-/// A wall, by its name.
+/// A wall or a notice, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeper {
     Promise(Promise),
@@ -39,6 +39,11 @@ pub enum Keeper {
 }
 
 impl Keeper {
+    /// Whether it only finds out, in the cage that is the default.
+    pub const fn is_notice(self) -> bool {
+        matches!(self, Keeper::Promise(Promise::Footholds))
+    }
+
     pub const fn name(self) -> &'static str {
         match self {
             Keeper::Promise(promise) => promise.name(),

@@ -21,14 +21,29 @@ pub enum Verdict {
     NotTried(String),
 }
 
+impl Verdict {
+    /// What became of it outside and inside, in a word each.
+    pub const fn sides(&self) -> (&'static str, &'static str) {
+        match self {
+            Verdict::Held(_) => ("works", "fails"),
+            Verdict::Leaked => ("works", "works"),
+            Verdict::NotTried(_) => ("fails", "not tried"),
+        }
+    }
+}
+
 /// One probe, judged.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     pub class: &'static str,
     pub name: &'static str,
     pub tries: &'static str,
-    /// The wall that it runs against.
-    pub wall: &'static str,
+    /// The promise that it runs against.
+    pub kept_by: &'static str,
+    /// Whether that is a wall, or a notice that takes away what it finds.
+    pub kind: &'static str,
+    pub outside: &'static str,
+    pub inside: &'static str,
     #[serde(flatten)]
     pub verdict: Verdict,
 }

@@ -77,8 +77,8 @@ fn table(rows: &[Row], summary: Summary) -> String {
 
 fn line(row: &Row) -> String {
     let found = match &row.verdict {
-        Verdict::Held(_) => format!("{:<8}  {:<6}  wall: {}", "works", "fails", row.wall),
-        Verdict::Leaked => format!("{:<8}  {:<6}  LEAK: {}", "works", "WORKS", row.wall),
+        Verdict::Held(_) => format!("{:<8}  {:<6}  {}: {}", "works", "fails", row.kind, row.kept_by),
+        Verdict::Leaked => format!("{:<8}  {:<6}  LEAK: {}", "works", "WORKS", row.kept_by),
         Verdict::NotTried(why) => format!("not tried here: {why}"),
     };
     let line = format!("  {:<56}  {found}", row.tries);
@@ -100,7 +100,9 @@ mod tests {
     use super::*;
 
     fn row(verdict: Verdict) -> Row {
-        Row { class: "a class", name: "a_name", tries: "try it", wall: "memory", verdict }
+        let (outside, inside) = verdict.sides();
+        let (kept_by, kind) = ("memory", "wall");
+        Row { class: "a class", name: "a_name", tries: "try it", kept_by, kind, outside, inside, verdict }
     }
 
     #[test]

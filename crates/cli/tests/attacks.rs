@@ -136,6 +136,17 @@ attacks! {
     a_daemon_does_not_outlive_its_command: User, Root;
     a_daemon_does_not_outlive_a_launcher_that_is_asked_to_end: User, Root;
     a_daemon_does_not_outlive_a_launcher_that_is_killed: User, Root;
+    // A foothold in the project.
+    a_git_hook_cannot_be_planted: User, Root;
+    the_git_config_cannot_be_changed: User, Root;
+    a_common_folder_cannot_be_planted: User, Root;
+    a_config_of_the_worktree_cannot_be_planted: User, Root;
+    git_on_the_host_runs_nothing_from_a_changed_config: User, Root;
+    git_on_the_host_runs_nothing_from_a_planted_bare_repository: User, Root;
+    a_new_envrc_does_not_stay: User, Root;
+    an_existing_envrc_cannot_be_changed: User, Root;
+    tasks_of_an_editor_do_not_stay: User, Root;
+    settings_of_an_agent_do_not_stay: User, Root;
     // Keyward's own places.
     our_policy_cannot_be_changed: User, Root;
     our_policy_cannot_be_taken_away: User, Root;
@@ -220,7 +231,7 @@ fn everything_holds(who: Who) {
     });
     assert_eq!(found["summary"], expected);
     for row in rows {
-        for key in ["class", "name", "tries", "wall", "verdict", "why"] {
+        for key in ["class", "name", "tries", "kept_by", "kind", "outside", "inside", "verdict", "why"] {
             assert!(row[key].is_string(), "{key}: {row}");
         }
     }

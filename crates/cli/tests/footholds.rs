@@ -112,6 +112,24 @@ fn a_foothold_that_a_policy_names_is_not_taken() {
 }
 
 #[test]
+fn a_foothold_that_is_not_there_yet_can_be_granted_by_name() {
+    let stage = Stage::user();
+    let script = "mkdir .claude && echo '{}' > .claude/settings.json";
+    for flag in [".claude", ".claude/settings.json"] {
+        let output = stage.caged_with(&["--write", flag], script);
+        assert!(output.status.success() && stderr(&output).is_empty(), "{}", stderr(&output));
+        assert!(stage.project().join(".claude/settings.json").exists(), "{flag}");
+        std::fs::remove_dir_all(stage.project().join(".claude")).unwrap();
+    }
+    // In one that is there and read-only nothing can be made, unless it is granted as a whole.
+    stage.project_file(".idea/x", CONTENT);
+    support::refused(stage.caged_with(&["--write", ".idea/new"], "true"), 120, "cannot grant");
+    // Anything else has to be there, and another foothold is not meant.
+    support::refused(stage.caged_with(&["--write", "nothing"], "true"), 120, "cannot grant");
+    assert!(stderr(&stage.caged_with(&["--write", ".claude"], "mkdir .vscode")).contains("took .vscode out"));
+}
+
+#[test]
 fn why_and_explain_name_the_rule_and_the_line_that_changes_it() {
     let stage = Stage::user();
     stage.project_file(".vscode/tasks.json", CONTENT);

@@ -350,6 +350,14 @@ fn promises(
             gone(format!("writable without protection, as asked for ({})", policy.project.origin))
         }
         Promise::Project => gone("read-only: without mounts it cannot be protected".into()),
+        Promise::Repository if spaces && kernel.overlay.holds() => {
+            wall("an overlay; a fixed list of names is taken over, each judged")
+        }
+        Promise::Repository if spaces => wall("it is read-only: an overlay is refused here"),
+        Promise::Repository if policy.project.value == ProjectGuard::Unprotected => {
+            gone(format!("writable without protection, as asked for ({})", policy.project.origin))
+        }
+        Promise::Repository => wall("the project is read-only"),
         Promise::Footholds if policy.protect.value == Protect::Strict => match (&kernel.notification, cage) {
             (Fact::Holds, Cage::Full) => {
                 wall("they cannot be made: a warden does every creation in the command's place")

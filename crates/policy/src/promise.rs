@@ -13,6 +13,7 @@ pub enum Promise {
     Files,
     Home,
     Project,
+    Repository,
     Footholds,
     PrivateTmp,
     Network,
@@ -38,6 +39,7 @@ impl Promise {
         Promise::Files,
         Promise::Home,
         Promise::Project,
+        Promise::Repository,
         Promise::Footholds,
         Promise::PrivateTmp,
         Promise::Network,
@@ -63,6 +65,7 @@ impl Promise {
             Promise::Files => "files",
             Promise::Home => "home",
             Promise::Project => "project",
+            Promise::Repository => "repository",
             Promise::Footholds => "footholds",
             Promise::PrivateTmp => "private-tmp",
             Promise::Network => "network",
@@ -89,6 +92,7 @@ impl Promise {
             Promise::Files => "no file exists for the child unless granted",
             Promise::Home => "the real HOME is closed; the child has one of its own",
             Promise::Project => "the project is writable, and the place it stands in is not",
+            Promise::Repository => "git works, and nothing that git on the host would run is left behind",
             Promise::Footholds => {
                 "nothing new that programs outside run or obey (.envrc, .vscode, .git) stays in your folders"
             }
@@ -116,6 +120,7 @@ impl Promise {
                 self,
                 Promise::CommandLines
                     | Promise::Project
+                    | Promise::Repository
                     | Promise::Footholds
                     | Promise::PrivateTmp
                     | Promise::Ipc

@@ -8,6 +8,7 @@ mod places;
 pub use places::{PINNED, PROJECT_FILE};
 
 use crate::facts::{GitFolder, HostFacts, Kind, PathFact, Paths, Project};
+use crate::footholds::guarded_above;
 use crate::plan::{Cage, Refusal};
 use crate::request::Request;
 use crate::settings::Policy;
@@ -659,6 +660,16 @@ fn own_places_stay_closed(
     }
 }
 
+/// Whether a path of the project is a foothold that is not there yet, or lies in one: granting it lets the command make it.
+fn names_new_foothold(builder: &Builder<'_>, request: &Request<'_>, path: &Path) -> bool {
+    let relative = path.strip_prefix(&request.project).ok();
+    let foothold = relative.and_then(guarded_above).map(|relative| request.project.join(relative));
+    let is_there = |foothold: &PathBuf| {
+        builder.entries.iter().any(|entry| entry.rule == FOOTHOLD && entry.target == *foothold)
+    };
+    foothold.is_some_and(|foothold| !is_there(&foothold))
+}
+
 fn grants(
     builder: &mut Builder<'_>,
     policy: &Policy,
@@ -672,6 +683,14 @@ fn grants(
         let path = expand(&grant.value, home);
         let rule = if writable { "files.write" } else { "files.read" };
         let Some(fact) = builder.paths.existing(&path).cloned() else {
+            if writable && names_new_foothold(builder, request, &path) {
+                builder.notes.push(format!(
+                    "{} ({}) may be made by the command",
+                    path.display(),
+                    grant.origin
+                ));
+                continue;
+            }
             if matches!(grant.origin, Origin::Flag { .. }) {
                 return Err(Refusal::usage(
                     format!("cannot grant {}: it is not there, or closed to you", path.display()),

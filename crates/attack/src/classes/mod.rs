@@ -19,6 +19,7 @@ pub const ALL: &[Class] = &[
     Class { title: "other people's authority", probes: authority::PROBES },
     Class { title: "a way out", probes: way_out::PROBES },
     Class { title: "a foothold", probes: foothold::PROBES },
+    Class { title: "a foothold in the project", probes: project::PROBES },
     Class { title: "keyward's own places", probes: own_places::PROBES },
     Class { title: "the kernel", probes: kernel::PROBES },
     Class { title: "injection into the next program", probes: injection::PROBES },

@@ -12,33 +12,33 @@ const RAN: &str = "beside/file";
 
 /// A file of the project that the child adds its mark to.
 macro_rules! plants {
-    ($name:literal, $tries:literal, $path:literal) => {
-        Probe::changes($name, $tries, Promise::Project, &[concat!("project/", $path)], |_| {
+    ($keeper:ident: $name:literal, $tries:literal, $path:literal) => {
+        Probe::changes($name, $tries, Promise::$keeper, &[concat!("project/", $path)], |_| {
             plant(Path::new($path))
         })
     };
 }
 
 pub const PROBES: &[Probe] = &[
-    plants!("a_git_hook_cannot_be_planted", "plant a git hook", ".git/hooks/post-checkout"),
-    plants!("the_git_config_cannot_be_changed", "change .git/config", ".git/config"),
-    plants!("a_common_folder_cannot_be_planted", "plant .git/commondir", ".git/commondir"),
+    plants!(Repository: "a_git_hook_cannot_be_planted", "plant a git hook", ".git/hooks/post-checkout"),
+    plants!(Repository: "the_git_config_cannot_be_changed", "change .git/config", ".git/config"),
+    plants!(Repository: "a_common_folder_cannot_be_planted", "plant .git/commondir", ".git/commondir"),
     plants!(
-        "a_config_of_the_worktree_cannot_be_planted",
+        Repository: "a_config_of_the_worktree_cannot_be_planted",
         "plant .git/config.worktree",
         ".git/config.worktree"
     ),
     Probe::changes_by_git(
         "git_on_the_host_runs_nothing_from_a_changed_config",
         "have the host's git run a command (core.fsmonitor)",
-        Promise::Project,
+        Promise::Repository,
         &[RAN],
         |at| append(at, ".git/config"),
     ),
     Probe::changes_by_git(
         "git_on_the_host_runs_nothing_from_a_planted_bare_repository",
         "the same by a bare repository in the root of the project",
-        Promise::Project,
+        Promise::Repository,
         &[RAN],
         |at| {
             // Without it git looks for another repository.
@@ -51,10 +51,10 @@ pub const PROBES: &[Probe] = &[
             append(at, "config")
         },
     ),
-    plants!("a_new_envrc_does_not_stay", "plant an .envrc in a folder", "sub/.envrc"),
-    plants!("an_existing_envrc_cannot_be_changed", "change an .envrc that is there", ".envrc"),
-    plants!("tasks_of_an_editor_do_not_stay", "plant .vscode/tasks.json", ".vscode/tasks.json"),
-    plants!("settings_of_an_agent_do_not_stay", "plant .claude/settings.json", ".claude/settings.json"),
+    plants!(Footholds: "a_new_envrc_does_not_stay", "plant an .envrc in a folder", "sub/.envrc"),
+    plants!(Project: "an_existing_envrc_cannot_be_changed", "change an .envrc that is there", ".envrc"),
+    plants!(Footholds: "tasks_of_an_editor_do_not_stay", "plant .vscode/tasks.json", ".vscode/tasks.json"),
+    plants!(Footholds: "settings_of_an_agent_do_not_stay", "plant .claude/settings.json", ".claude/settings.json"),
 ];
 
 /// An index without entries, with its checksum.
