@@ -229,7 +229,6 @@ impl Repository {
         }
         let text = place::read(&sides.host, Path::new("config"), Check::Text.most()).map(|(text, _)| text);
         let text = text.unwrap_or_default();
-        self.id_length = super::inspect::id_length(&sides.host);
         self.settings.insert(PathBuf::new(), text);
         let index = place::read(&sides.host, Path::new("index"), MOST_INDEX).map(|(index, _)| index);
         self.index = index.unwrap_or_default();
@@ -240,7 +239,14 @@ impl Repository {
     fn exchange(&mut self, last: bool) -> bool {
         let Some(sides) = self.sides.take() else { return false };
         (self.busy, self.last) = (false, last);
-        self.give(&sides);
+        if self.ended && self.cage.is_empty() && place::names(&sides.upper).is_empty() {
+            // The command has changed nothing.
+            return false;
+        }
+        if !self.ended {
+            self.give(&sides);
+        }
+        self.id_length = super::inspect::id_length(&sides.host);
         self.take_back(&sides);
         self.part(&sides, Path::new(""), Path::new(""), Shape::Whole, 0);
         self.sides = Some(sides);
@@ -251,14 +257,14 @@ impl Repository {
     fn give(&mut self, sides: &Sides) {
         for name in GIVEN {
             let name = Path::new(name);
-            let Some(before) = self.host.get(name).copied() else { continue };
-            let now = file_stamp(place::thing(&sides.host, name));
+            let found = place::thing(&sides.host, name);
+            let now = file_stamp(found);
             let own = match place::thing(&sides.upper, name) {
                 None => None,
                 Some(Thing::File(stamp)) if self.cage.get(name) == Some(&stamp) => None,
                 Some(thing) => Some(thing),
             };
-            if now == before || now.is_none() || own.is_some() {
+            if !self.host_changed(name, found) || now.is_none() || own.is_some() {
                 continue;
             }
             let Ok((content, stamp)) = place::read(&sides.host, name, Check::Data.most()) else { continue };
