@@ -11,6 +11,7 @@ pub mod git;
 mod guardian;
 mod init;
 pub mod look;
+mod plain;
 pub mod prepare;
 pub mod probe;
 pub mod project;

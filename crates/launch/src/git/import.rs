@@ -2,13 +2,14 @@
 
 use super::place::{self, Thing};
 use super::publish::Sides;
+use crate::plain::plain;
 use keyward_policy::git::names::{new_fate, worktree_fate};
 use keyward_policy::git::{Check, Fate, config};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// What stays in the cage, and why.
 type KeptBack = Vec<(PathBuf, String)>;
@@ -108,15 +109,8 @@ fn settings(
 
 /// Whether a path leads into the project by its letters, and into no repository's own folder.
 fn is_in_project(path: &Path, project: &Path) -> bool {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(plain.pop()),
-            Component::CurDir => {}
-            part => plain.push(part),
-        }
-    }
-    plain.strip_prefix(project).is_ok_and(|rest| {
+    let Some(path) = plain(path) else { return false };
+    path.strip_prefix(project).is_ok_and(|rest| {
         rest.components().next().is_some() && !rest.iter().any(|name| name.eq_ignore_ascii_case(".git"))
     })
 }

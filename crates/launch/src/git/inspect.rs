@@ -3,12 +3,13 @@
 //! Looks, and changes nothing. The command has ended when this is asked.
 
 use super::place::{self, Thing};
+use crate::plain::plain;
 use keyward_policy::git::names::{self, new_fate, worktree_fate};
 use keyward_policy::git::{Check, Fate, config};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// Repositories in repositories are looked at this deep.
 const DEPTH: usize = 24;
@@ -58,20 +59,6 @@ fn in_project(folder: &Path, target: &Path, project: &Path) -> Option<PathBuf> {
         Err(_) if target.is_absolute() => None,
         Err(_) => plain(&folder.join(target)),
     }
-}
-
-/// Without `.` and `..`; `None` if it leads out of where it starts.
-fn plain(path: &Path) -> Option<PathBuf> {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir if !out.pop() => return None,
-            Component::ParentDir | Component::CurDir => {}
-            Component::Normal(name) => out.push(name),
-            Component::RootDir | Component::Prefix(_) => return None,
-        }
-    }
-    Some(out)
 }
 
 fn folder(root: BorrowedFd<'_>, own: &Path, project: &Path, depth: usize, findings: &mut Findings) {

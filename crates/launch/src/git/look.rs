@@ -1,12 +1,13 @@
 //! Looks at the repositories of a project: where their own folders are, and what of them is shared with the cage.
 
+use crate::plain::plain;
 use keyward_policy::facts::{Found, GitFolder, Own, Repository};
 use keyward_policy::git::config::Config;
 use keyward_policy::git::names::SHARED;
 use rustix::fs::{FileType, lstat};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// Submodules are looked for this deep below `modules`: their names may have slashes.
 const MODULE_DEPTH: usize = 6;
@@ -76,23 +77,23 @@ fn linked(mark: &Path, folder: &Path) -> Result<PathBuf, &'static str> {
     }
     let text = small_file(mark).ok_or("it cannot be read")?;
     let target = line(&text).strip_prefix(b"gitdir: ").ok_or("it does not lead anywhere")?;
-    let path = plain(&folder.join(OsStr::from_bytes(target)));
+    let path = letters(&folder.join(OsStr::from_bytes(target)));
     let real = std::fs::canonicalize(&path).map_err(|_| "it leads to nothing")?;
     // A further working tree: its folder names the file that leads to it.
     if let Some(back) = small_file(&real.join("gitdir")) {
-        let back = plain(&real.join(OsStr::from_bytes(line(&back))));
+        let back = letters(&real.join(OsStr::from_bytes(line(&back))));
         if std::fs::canonicalize(back).ok().as_deref() != std::fs::canonicalize(mark).ok().as_deref() {
             return Err("what it leads to belongs to another folder");
         }
         let common = small_file(&real.join("commondir")).ok_or("what it leads to is no working tree")?;
-        let common = plain(&real.join(OsStr::from_bytes(line(&common))));
+        let common = letters(&real.join(OsStr::from_bytes(line(&common))));
         return std::fs::canonicalize(common).map_err(|_| "what it leads to is no working tree");
     }
     // A submodule: its settings name the folder it is checked out in.
     let settings = small_file(&real.join("config")).ok_or("what it leads to is no repository")?;
     let settings = Config::read(&settings).map_err(|_| "what it leads to is no repository")?;
     let worktree = settings.last("core", "worktree").ok_or("what it leads to belongs to another folder")?;
-    let worktree = plain(&real.join(OsStr::from_bytes(worktree)));
+    let worktree = letters(&real.join(OsStr::from_bytes(worktree)));
     match std::fs::canonicalize(worktree) {
         Ok(worktree) if Some(&worktree) == std::fs::canonicalize(folder).ok().as_ref() => Ok(real),
         _ => Err("what it leads to belongs to another folder"),
@@ -112,7 +113,7 @@ fn run_by_git(settings: &Path, folder: &Path, project: &Path) -> Vec<Found> {
             _ => continue,
         };
         let Some(value) = &entry.value else { continue };
-        let path = plain(&base.join(OsStr::from_bytes(value)));
+        let path = letters(&base.join(OsStr::from_bytes(value)));
         let Ok(stat) = lstat(&path) else { continue };
         if path.starts_with(project) && path != project && path != folder && !path.starts_with(beside) {
             let directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
@@ -122,17 +123,9 @@ fn run_by_git(settings: &Path, folder: &Path, project: &Path) -> Vec<Found> {
     found
 }
 
-/// Without `.` and `..`, by the letter.
-fn plain(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(out.pop()),
-            Component::CurDir => {}
-            part => out.push(part),
-        }
-    }
-    out
+/// By its letters; what leads above the root leads to the root, as the kernel has it.
+fn letters(path: &Path) -> PathBuf {
+    plain(path).unwrap_or_else(|| PathBuf::from("/"))
 }
 
 fn line(text: &[u8]) -> &[u8] {

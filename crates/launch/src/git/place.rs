@@ -1,5 +1,6 @@
 //! Files below a folder that is known by its descriptor: read, replaced and removed without following a link.
 
+use crate::plain::write_all;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
@@ -164,15 +165,7 @@ fn write(file: &OwnedFd, content: &[u8], mode: Option<Mode>) -> Result<(), Errno
     if let Some(mode) = mode {
         rustix::fs::fchmod(file, mode)?;
     }
-    let mut rest = content;
-    while !rest.is_empty() {
-        match rustix::io::write(file, rest) {
-            Ok(written) => rest = &rest[written..],
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(())
+    write_all(file, content)
 }
 
 /// Removes a file; one that is not there is no trouble.

@@ -182,7 +182,7 @@ fn copy_bytes(from: &OwnedFd, to: &OwnedFd, left: &mut Left) -> Result<(), Errno
             Ok(0) => return Ok(()),
             Ok(read) => {
                 left.bytes = left.bytes.checked_sub(read as u64).ok_or(Errno::FBIG)?;
-                super::journal::write_all(to, &buffer[..read])?;
+                crate::plain::write_all(to, &buffer[..read])?;
             }
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),

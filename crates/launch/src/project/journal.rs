@@ -5,6 +5,7 @@
 
 use super::lines::{self, Line};
 use super::tree::Identity;
+use crate::plain::write_all;
 use keyward_policy::facts::Searched;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -181,17 +182,6 @@ pub(super) fn make_private_folder(path: &Path) -> Result<(), Errno> {
     use std::os::unix::fs::DirBuilderExt;
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
-}
-
-pub(super) fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
-    while !bytes.is_empty() {
-        match rustix::io::write(file, bytes) {
-            Ok(written) => bytes = &bytes[written..],
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@
 //! What is known is on the disk before the thing is moved, so that whoever is killed in between leaves enough to finish.
 
 use super::carry::{self, Across, At, PARTIAL, carry};
-use super::journal::{make_private_folder, write_all};
+use super::journal::make_private_folder;
 use super::lines;
 use super::tree::Root;
+use crate::plain::write_all;
 use crate::search::{Is, changed};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, ResolveFlags, Stat};
