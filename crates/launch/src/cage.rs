@@ -204,7 +204,24 @@ fn perform(
             there_already(rustix::fs::open(at.as_c_str(), flags, Mode::empty()).map(drop))
         }
         Act::Link { at, to } => rustix::fs::symlink(to.as_c_str(), at.as_c_str()),
-        Act::Bind { tree, at, attributes, expect } => {
+        Act::Bind { tree, at, attributes, expect, foreign: true } => {
+            let opened;
+            let tree = match tree {
+                Tree::Path(path) => {
+                    opened = mount::open_tree(path)?;
+                    &opened
+                }
+                Tree::Passed(place) => trees.get(*place).ok_or(Errno::BADF)?,
+            };
+            if let Some(expect) = expect {
+                is_as_looked_at(&rustix::fs::fstat(tree)?, *expect)?;
+            }
+            if let Some(attributes) = attributes {
+                mount::restrict_tree(tree, *attributes)?;
+            }
+            mount::attach_onto(tree, mount::place(at)?)
+        }
+        Act::Bind { tree, at, attributes, expect, foreign: false } => {
             match (tree, shared_proc) {
                 (Tree::Path(path), Some(proc)) if path.as_c_str() == BUILDING_SITE => {
                     mount::attach(proc, at)?
@@ -221,6 +238,10 @@ fn perform(
             }
         }
         Act::Own { from, at } => mount::bind(from, at),
+        Act::Pin { at } => {
+            let place = mount::place(at)?;
+            mount::attach_onto(mount::tree_at(&place)?, &place)
+        }
         Act::FreshProc { at } => mount::proc(at),
         Act::Terminals { at } => mount::devpts(at),
         Act::Overlay { at, options, layers } => {
@@ -237,8 +258,9 @@ fn perform(
             overlay_repository(at, *expect, layer, shared, control)
         }
         Act::Mask { at, directory } => {
-            mount::bind(if *directory { MASK_FOLDER } else { MASK_FILE }, at)?;
-            mount::restrict(at, Attributes { read_only: true, no_dev: true, no_exec: true })
+            let mask = mount::open_tree(if *directory { MASK_FOLDER } else { MASK_FILE })?;
+            mount::restrict_tree(&mask, Attributes { read_only: true, no_dev: true, no_exec: true })?;
+            mount::attach_onto(mask, mount::place(at)?)
         }
     }
 }
@@ -284,7 +306,10 @@ fn there_already(made: Result<(), Errno>) -> Result<(), Errno> {
 
 /// Compares device and inode with what the plan was made for.
 fn is_what_was_looked_at(at: &CStr, expect: (u64, u64)) -> Result<(), Errno> {
-    let found = rustix::fs::statat(CWD, at, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
+    is_as_looked_at(&rustix::fs::statat(CWD, at, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?, expect)
+}
+
+fn is_as_looked_at(found: &rustix::fs::Stat, expect: (u64, u64)) -> Result<(), Errno> {
     if (found.st_dev, found.st_ino) == expect { Ok(()) } else { Err(Errno::STALE) }
 }
 

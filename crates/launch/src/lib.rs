@@ -231,6 +231,7 @@ fn object(plan: &Plan, prepared: &Prepared, step: Step, index: u16) -> String {
                     | Act::Link { at, .. }
                     | Act::Bind { at, .. }
                     | Act::Own { at, .. }
+                    | Act::Pin { at }
                     | Act::FreshProc { at }
                     | Act::Terminals { at }
                     | Act::Overlay { at, .. }

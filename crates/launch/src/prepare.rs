@@ -44,10 +44,16 @@ pub enum Act {
         at: CString,
         attributes: Option<Attributes>,
         expect: Option<(u64, u64)>,
+        /// Whether it is put into a tree of the host, where others may write meanwhile: then no link is followed on the way.
+        foreign: bool,
     },
-    /// Makes a folder a mount of its own: one of the root stays writable when the root no longer is, one of the project cannot be moved.
+    /// Makes a folder of the root a mount of its own, which stays writable when the root no longer is.
     Own {
         from: CString,
+        at: CString,
+    },
+    /// Makes a folder of a host's tree a mount of its own, so that it cannot be moved.
+    Pin {
         at: CString,
     },
     FreshProc {
@@ -400,7 +406,8 @@ impl<'a> Acts<'a> {
         }
         let attributes = Some(Attributes { read_only, no_dev: true, no_exec: false });
         let (tree, at) = (self.tree(source)?, below_root(target)?);
-        self.acts.push(Act::Bind { tree, at, attributes, expect: source.expect });
+        let foreign = self.is_shown(target);
+        self.acts.push(Act::Bind { tree, at, attributes, expect: source.expect, foreign });
         Ok(())
     }
 
@@ -435,7 +442,13 @@ impl<'a> Acts<'a> {
                 // Read-only keeps its mode and owner from being changed; a device is written to all the same.
                 let attributes = Some(Attributes { read_only: true, no_dev: false, no_exec: true });
                 let tree = Tree::Path(c_string(Step::View, target.as_os_str())?);
-                self.acts.push(Act::Bind { tree, at: below_root(target)?, attributes, expect: None });
+                self.acts.push(Act::Bind {
+                    tree,
+                    at: below_root(target)?,
+                    attributes,
+                    expect: None,
+                    foreign: false,
+                });
             }
             Shown::FreshProc => {
                 self.folder(target, 0o555)?;
@@ -445,7 +458,13 @@ impl<'a> Acts<'a> {
                 self.folder(target, 0o555)?;
                 let attributes = Some(Attributes { read_only: true, no_dev: true, no_exec: true });
                 let tree = Tree::Path(c_string(Step::View, target.as_os_str())?);
-                self.acts.push(Act::Bind { tree, at: below_root(target)?, attributes, expect: None });
+                self.acts.push(Act::Bind {
+                    tree,
+                    at: below_root(target)?,
+                    attributes,
+                    expect: None,
+                    foreign: false,
+                });
             }
             Shown::Terminals => {
                 self.folder(target, 0o755)?;
@@ -475,7 +494,7 @@ impl<'a> Acts<'a> {
         for folder in folders.into_iter().rev() {
             if !self.made.contains(folder.as_os_str()) {
                 self.made.insert(folder.into());
-                self.acts.push(Act::Own { from: below_root(folder)?, at: below_root(folder)? });
+                self.acts.push(Act::Pin { at: below_root(folder)? });
             }
         }
         Ok(())

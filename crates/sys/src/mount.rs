@@ -2,7 +2,7 @@
 
 use crate::{Errno, checked};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
     OpenTreeFlags, UnmountFlags,
@@ -79,20 +79,50 @@ pub fn bind(source: &CStr, target: &CStr) -> Result<(), Errno> {
     rustix::mount::mount_bind_recursive(source, target)
 }
 
+/// A place below the current directory, found without following a link: others may write where it stands.
+pub fn place(target: &CStr) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    rustix::fs::openat2(CWD, target, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)
+}
+
+/// A detached copy of the tree at a place.
+pub fn tree_at(place: impl AsFd) -> Result<OwnedFd, Errno> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    rustix::mount::open_tree(place, c"", flags)
+}
+
+/// Attaches a detached tree to a place.
+pub fn attach_onto(tree: impl AsFd, place: impl AsFd) -> Result<(), Errno> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    rustix::mount::move_mount(tree, c"", place, c"", flags)
+}
+
+/// Restricts a detached tree.
+pub fn restrict_tree(tree: impl AsFd, attributes: Attributes) -> Result<(), Errno> {
+    let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
+    setattr(tree.as_fd().as_raw_fd(), c"", flags, &attributes.as_attr())
+}
+
 /// Restricts a mount and all below it. Recursive, because a bind brings submounts along whose flags are locked.
 pub fn restrict(target: &CStr, attributes: Attributes) -> Result<(), Errno> {
-    let mut set = ATTR_NOSUID;
-    for (wanted, flag) in [
-        (attributes.read_only, ATTR_RDONLY),
-        (attributes.no_dev, ATTR_NODEV),
-        (attributes.no_exec, ATTR_NOEXEC),
-    ] {
-        if wanted {
-            set |= flag;
+    setattr(libc::AT_FDCWD, target, libc::AT_RECURSIVE, &attributes.as_attr())
+}
+
+impl Attributes {
+    fn as_attr(self) -> MountAttr {
+        let mut set = ATTR_NOSUID;
+        for (wanted, flag) in
+            [(self.read_only, ATTR_RDONLY), (self.no_dev, ATTR_NODEV), (self.no_exec, ATTR_NOEXEC)]
+        {
+            if wanted {
+                set |= flag;
+            }
         }
+        MountAttr { set, clear: 0, propagation: 0, userns_fd: 0 }
     }
-    let attr = MountAttr { set, clear: 0, propagation: 0, userns_fd: 0 };
-    setattr(libc::AT_FDCWD, target, libc::AT_RECURSIVE, &attr)
 }
 
 /// Makes one mount read-only, not what is mounted below it.
