@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use keyward_policy::config::{Flags, parse_duration, parse_size};
-use keyward_policy::words::{Floor, NetMode, Protect, TrustClass};
+use keyward_policy::words::{Floor, HomeMode, NetMode, Protect, TrustClass};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -52,6 +52,8 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Check, show or describe policy files
     Policy(PolicyArgs),
+    /// The HOMEs of profiles: which there are, and where
+    Home(HomeArgs),
     /// Look at what was taken out of projects; put it back, or remove it
     Quarantine(QuarantineArgs),
     /// Print the completions for a shell
@@ -96,6 +98,9 @@ pub struct PolicyFlags {
     /// New footholds in the project, such as .envrc: notice or strict
     #[arg(long, value_name = "HOW", value_parser = protect)]
     pub protect: Option<Protect>,
+    /// Which HOME the command has: real, profile or empty
+    #[arg(long, value_name = "MODE", value_parser = home)]
+    pub home: Option<HomeMode>,
     /// The network: none or open
     #[arg(long, value_name = "MODE", value_parser = net)]
     pub net: Option<NetMode>,
@@ -231,6 +236,27 @@ pub enum PolicyCommand {
 }
 
 #[derive(Args)]
+pub struct HomeArgs {
+    #[command(subcommand)]
+    pub command: HomeCommand,
+}
+
+#[derive(Subcommand)]
+pub enum HomeCommand {
+    /// Show the HOMEs that are kept
+    List {
+        /// Print them as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print where the HOME of a run with these flags is
+    Path {
+        #[command(flatten)]
+        policy: Box<PolicyFlags>,
+    },
+}
+
+#[derive(Args)]
 pub struct QuarantineArgs {
     #[command(subcommand)]
     pub command: QuarantineCommand,
@@ -284,6 +310,10 @@ fn floor(text: &str) -> Result<Floor, String> {
     choice(Floor::parse(text), &["full", "landlock"])
 }
 
+fn home(text: &str) -> Result<HomeMode, String> {
+    choice(HomeMode::parse(text), &["real", "profile", "empty"])
+}
+
 fn protect(text: &str) -> Result<Protect, String> {
     choice(Protect::parse(text), &["notice", "strict"])
 }
@@ -323,6 +353,7 @@ impl PolicyFlags {
             hide: absolute(&self.hide),
             show: absolute(&self.show),
             protect: self.protect,
+            home: self.home,
             net: self.net,
             wall: self.timeout,
             memory: self.memory,

@@ -83,6 +83,7 @@ pub fn look(entries: &[&[u8]], cwd: Option<&Path>) -> Result<Here, Refusal> {
             account_home: account_home.filter(|other| *other != home),
             home,
             cache,
+            homes: state.join("homes"),
             scratch,
             terminals: keyward_launch::terminals(),
         },

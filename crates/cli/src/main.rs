@@ -7,6 +7,7 @@ mod doctor;
 mod explain;
 mod files;
 mod here;
+mod home;
 mod policy_command;
 mod quarantine;
 mod read;
@@ -43,6 +44,7 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Doctor(args) if args.attack => attack::attack(args),
         Command::Doctor(args) => doctor::doctor(args, block),
         Command::Policy(args) => policy_command::policy(args, block),
+        Command::Home(args) => home::home(args, block),
         Command::Quarantine(args) => quarantine::quarantine(args, block),
         Command::Completions(args) => shell_help::completions(args),
         Command::Man(args) => shell_help::man(args),

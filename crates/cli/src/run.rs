@@ -483,6 +483,10 @@ fn tell_fault(args: &RunArgs, here: &Here, fault: &Fault) -> i32 {
             code::NOT_EXECUTABLE,
             "it is there, but cannot be executed in the cage; check its mode and its `#!` line".into(),
         ),
+        (Step::View, Errno::LOOP) => (
+            code::FAULT,
+            "a link stands there, which a command of an earlier run may have left; `keyward home path` with the same flags leads to its HOME: remove it".into(),
+        ),
         (_, Errno::STALE) => (code::FAULT, "it changed while the cage was being built; try again".into()),
         _ => (code::FAULT, "`keyward doctor` shows what this host can do".into()),
     };

@@ -199,6 +199,10 @@ fn perform(
         Act::Directory { at, mode } => {
             there_already(rustix::fs::mkdir(at.as_c_str(), Mode::from_raw_mode(*mode)))
         }
+        Act::KeptDirectory { above, name } => {
+            let above = mount::place(above)?;
+            there_already(rustix::fs::mkdirat(above, name.as_c_str(), Mode::from_raw_mode(0o755)))
+        }
         Act::File { at } => {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
             there_already(rustix::fs::open(at.as_c_str(), flags, Mode::empty()).map(drop))
@@ -244,11 +248,12 @@ fn perform(
         }
         Act::FreshProc { at } => mount::proc(at),
         Act::Terminals { at } => mount::devpts(at),
-        Act::Overlay { at, options, layers } => {
+        Act::Overlay { at, beside, options, layers } => {
             for (place, at) in layers.iter().flatten().filter(|(place, _)| *place != usize::MAX) {
                 mount::attach(trees.get(*place).ok_or(Errno::BADF)?, at)?;
             }
-            mount::overlay(at, options)?;
+            mount::overlay(beside, options)?;
+            mount::move_onto(beside, mount::place(at)?)?;
             for (_, at) in layers.iter().flatten().filter(|(place, _)| *place != usize::MAX) {
                 mount::detach(at)?;
             }

@@ -227,6 +227,7 @@ fn object(plan: &Plan, prepared: &Prepared, step: Step, index: u16) -> String {
             let at = match prepared.acts.get(usize::from(index)) {
                 Some(
                     Act::Directory { at, .. }
+                    | Act::KeptDirectory { name: at, .. }
                     | Act::File { at }
                     | Act::Link { at, .. }
                     | Act::Bind { at, .. }

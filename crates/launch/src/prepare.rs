@@ -32,6 +32,11 @@ pub enum Act {
         at: CString,
         mode: u32,
     },
+    /// The same in a tree that is kept, where a command of an earlier run may have put a link.
+    KeptDirectory {
+        above: CString,
+        name: CString,
+    },
     File {
         at: CString,
     },
@@ -65,6 +70,8 @@ pub enum Act {
     /// Layers are attached first where they come as trees, and let go once the overlay holds them.
     Overlay {
         at: CString,
+        /// Where it is made before it is put in its place.
+        beside: CString,
         options: CString,
         layers: Option<[(usize, CString); 2]>,
     },
@@ -368,8 +375,20 @@ impl<'a> Acts<'a> {
         }
         self.parents(path)?;
         self.made.insert(path.into());
-        self.acts.push(Act::Directory { at: below_root(path)?, mode });
+        self.acts.push(match (self.is_foreign(path), path.parent(), path.file_name()) {
+            (true, Some(above), Some(name)) => {
+                Act::KeptDirectory { above: below_root(above)?, name: c_string(Step::View, name)? }
+            }
+            _ => Act::Directory { at: below_root(path)?, mode },
+        });
         Ok(())
+    }
+
+    /// Whether a path lies in a tree of the host, where others may write or have written.
+    fn is_foreign(&self, path: &Path) -> bool {
+        path.parent().is_some_and(|above| {
+            keyward_policy::view::covering(self.shown, above).is_some_and(Entry::shows_host)
+        })
     }
 
     /// Whether the host's files are shown at this path, so that nothing has to be made.
@@ -406,7 +425,7 @@ impl<'a> Acts<'a> {
         }
         let attributes = Some(Attributes { read_only, no_dev: true, no_exec: false });
         let (tree, at) = (self.tree(source)?, below_root(target)?);
-        let foreign = self.is_shown(target);
+        let foreign = self.is_foreign(target);
         self.acts.push(Act::Bind { tree, at, attributes, expect: source.expect, foreign });
         Ok(())
     }
@@ -599,8 +618,11 @@ impl<'a> Acts<'a> {
         ]
         .concat();
         locks.extend(lock);
+        let beside = c_string(Step::View, OsStr::new(&format!(".over-{number}")))?;
+        self.acts.push(Act::Directory { at: beside.clone(), mode: 0o755 });
         self.acts.push(Act::Overlay {
             at,
+            beside,
             options: c_string(Step::View, OsStr::from_bytes(&options))?,
             layers,
         });

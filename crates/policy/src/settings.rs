@@ -2,7 +2,7 @@
 //!
 //! Built by [`crate::config::resolve`]; every value carries the place it came from, so that `why` can point to it.
 
-use crate::words::{Allowance, Floor, NetMode, ProjectGuard, Protect, Ruled, TrustClass};
+use crate::words::{Allowance, Floor, HomeMode, NetMode, ProjectGuard, Protect, Ruled, TrustClass};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ pub struct Policy {
     pub floor: Ruled<Floor>,
     pub project: Ruled<ProjectGuard>,
     pub protect: Ruled<Protect>,
+    pub home: Ruled<HomeMode>,
     /// Parts of the kernel surface that were opened again.
     pub allow: Vec<Ruled<Allowance>>,
     /// Names of credentials the child receives from the caller's environment.
@@ -76,6 +77,7 @@ impl Default for Policy {
             floor: Ruled::builtin(Floor::Full),
             project: Ruled::builtin(ProjectGuard::Protected),
             protect: Ruled::builtin(Protect::Notice),
+            home: Ruled::builtin(HomeMode::Profile),
             allow: Vec::new(),
             inherit_credentials: Vec::new(),
             env: EnvPolicy::default(),

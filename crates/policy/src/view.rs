@@ -13,7 +13,7 @@ use crate::plan::{Cage, Refusal};
 use crate::request::Request;
 use crate::settings::Policy;
 use crate::toolchains::{CACHES, TOOLCHAINS};
-use crate::words::{NetMode, Origin, ProjectGuard, TrustClass};
+use crate::words::{HomeMode, NetMode, Origin, ProjectGuard, TrustClass};
 use places::{
     DEVICE_LINKS, DEVICES, KEYS_FILE, NEVER_PROJECTS, SHARED_PLACES, STORES, SYSTEM, SYSTEM_SECRETS,
 };
@@ -359,6 +359,7 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
 
     system(&mut builder);
     private_places(&mut builder, request, cage);
+    own_home(&mut builder, policy, request, cage)?;
     if policy.net.value == NetMode::Open {
         resolver(&mut builder);
     }
@@ -435,13 +436,46 @@ fn private_places(builder: &mut Builder<'_>, request: &Request<'_>, cage: Cage) 
     builder.builtin("/dev/shm", Shown::Private { mode: 0o1777 }, "private");
     builder.builtin("/var/tmp", Shown::Link { to: "/tmp".into() }, "private");
     builder.builtin("/var/run", Shown::Link { to: "/run".into() }, "private");
-    if request.caller.home != Path::new("/") {
-        builder.builtin(request.caller.home.clone(), Shown::Private { mode: 0o700 }, "home");
-    }
     for (link, to) in DEVICE_LINKS {
         builder.builtin(*link, Shown::Link { to: to.into() }, "device");
     }
     builder.builtin("/dev/pts", Shown::Terminals, "device");
+}
+
+/// The HOME of the cage stands where the real one does, so that paths mean the same inside and outside.
+fn own_home(
+    builder: &mut Builder<'_>,
+    policy: &Policy,
+    request: &Request<'_>,
+    cage: Cage,
+) -> Result<(), Refusal> {
+    let home = &request.caller.home;
+    let class = policy.trust.value;
+    if policy.home.value == HomeMode::Real && class != TrustClass::Internal {
+        return Err(Refusal::policy(
+            "home.mode",
+            format!("your own HOME ({}) is not shown to a child of class `{class}`", policy.home.origin),
+            "it holds your keys: `-p NAME` gives the child a HOME of its profile's; a program that you trust with all of yours is `--trust internal`",
+        ));
+    }
+    if cage == Cage::Landlock || home == Path::new("/") {
+        return Ok(());
+    }
+    let shown = match (policy.home.value, &policy.profile, builder.paths.existing(home)) {
+        (HomeMode::Real, _, Some(fact)) => Shown::Writable(Source::callers(fact)),
+        // Of each class its own: what a stranger leaves in a HOME must not be run by a program that holds a credential.
+        (HomeMode::Profile, Some(profile), _) => {
+            Shown::Writable(Source::kept(profile_home(&request.caller.homes, profile, class)))
+        }
+        _ => Shown::Private { mode: 0o700 },
+    };
+    builder.put(home, shown, "home", &policy.home.origin);
+    Ok(())
+}
+
+/// Where the HOME of a profile is kept.
+pub fn profile_home(homes: &Path, profile: &str, class: TrustClass) -> PathBuf {
+    homes.join(profile).join(class.as_str())
 }
 
 /// With an open network, names are resolved as on the host; `/etc/resolv.conf` often leads into `/run`. The file alone: what lies beside

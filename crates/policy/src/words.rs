@@ -83,6 +83,18 @@ choice! {
 }
 
 choice! {
+    /// Which HOME the child has.
+    HomeMode {
+        /// The user's own, for classes that are trusted with it.
+        Real = "real",
+        /// The one of its profile, kept from run to run; without a profile an empty one. The default.
+        Profile = "profile",
+        /// An empty one that is gone with the cage.
+        Empty = "empty",
+    }
+}
+
+choice! {
     /// What the child may reach.
     NetMode {
         /// The host's network, unfiltered. Loud.

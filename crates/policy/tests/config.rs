@@ -97,6 +97,7 @@ fn a_profile_lies_over_the_file_and_flags_over_both() {
         hide: vec!["keys".into()],
         show: vec![],
         protect: Some(Protect::Strict),
+        home: None,
         net: Some(NetMode::None),
         wall: Some(Duration::from_millis(1500)),
         memory: Some(1 << 30),

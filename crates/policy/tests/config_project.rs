@@ -39,6 +39,7 @@ const ATTEMPTS: &[(&str, Option<&str>)] = &[
     ("files.hide", None),
     ("files.show", Some("files.show = ['.env']")),
     ("files.protect", Some("files.protect = 'notice'")),
+    ("home.mode", Some("home.mode = 'real'")),
     ("net.mode", Some("net.mode = 'open'")),
     ("limits.wall", Some("limits.wall = '11m'")),
     ("limits.cpu", Some("limits.cpu = '11m'")),
@@ -111,6 +112,7 @@ fn no_weaker(before: &Policy, after: &Policy) -> bool {
         && after.floor.value >= before.floor.value
         && after.project.value >= before.project.value
         && after.protect.value >= before.protect.value
+        && after.home.value >= before.home.value
         && after.net.value >= before.net.value
         && after.allow == before.allow
         && after.inherit_credentials == before.inherit_credentials
@@ -137,6 +139,7 @@ fn narrow_line() -> impl Strategy<Value = String> {
         choice("floor", &["landlock", "full"]),
         choice("project", &["unprotected", "protected"]),
         choice("files.protect", &["notice", "strict"]),
+        choice("home.mode", &["real", "profile", "empty"]),
         choice("net.mode", &["open", "none"]),
         choice("limits.wall", &["1ms", "5m", "1h"]),
         choice("limits.cpu", &["1ms", "5m", "1h"]),

@@ -12,7 +12,7 @@ use keyward_policy::request::{Caller, Request};
 use keyward_policy::settings::Policy;
 use keyward_policy::view::{Shown, questions};
 use keyward_policy::why::{Act, why};
-use keyward_policy::words::{Floor, NetMode, Origin, ProjectGuard, Protect, Ruled, TrustClass};
+use keyward_policy::words::{Floor, HomeMode, NetMode, Origin, ProjectGuard, Protect, Ruled, TrustClass};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -117,6 +117,7 @@ impl Case {
                 home: "/home/ada".into(),
                 account_home: self.account_home.clone(),
                 cache: "/home/ada/.cache/keyward".into(),
+                homes: "/home/ada/.local/state/keyward/homes".into(),
                 own: vec!["/home/ada/.config/keyward".into(), "/home/ada/.local/state/keyward".into()],
                 scratch: "/run/user/1000/keyward/cage-1".into(),
                 terminals: [false; 3],
@@ -482,6 +483,32 @@ fn a_mark_that_leads_elsewhere_is_read_only_and_shows_only_what_leads_back() {
 }
 
 #[test]
+fn a_profile_has_a_home_of_its_own_for_each_class_and_without_one_it_is_empty() {
+    let mut case = Case::new();
+    assert_eq!(shown(&case.plan(), "/home/ada"), Some(&Shown::Private { mode: 0o700 }));
+    case.policy.profile = Some("builder".into());
+    let plan = case.plan();
+    let Some(Shown::Writable(source)) = shown(&plan, "/home/ada") else { panic!("{plan:?}") };
+    assert!(source.path.ends_with("homes/builder/unknown") && source.make, "{source:?}");
+    case.policy.home = Ruled::builtin(HomeMode::Empty);
+    assert_eq!(shown(&case.plan(), "/home/ada"), Some(&Shown::Private { mode: 0o700 }));
+}
+
+#[test]
+fn the_real_home_is_for_the_class_that_is_trusted_with_it() {
+    let mut case = Case::new();
+    case.policy.home = Ruled::builtin(HomeMode::Real);
+    for class in [TrustClass::Unknown, TrustClass::Tool, TrustClass::Executor] {
+        case.policy.trust = Ruled::builtin(class);
+        assert_eq!(case.refusal().rule, "home.mode", "{class}");
+    }
+    case.policy.trust = Ruled::builtin(TrustClass::Internal);
+    let plan = case.plan();
+    let Some(Shown::Writable(source)) = shown(&plan, "/home/ada") else { panic!("{plan:?}") };
+    assert_eq!(source.path, std::path::Path::new("/home/ada"));
+}
+
+#[test]
 fn an_argument_that_looks_like_a_credential_is_not_shown() {
     let mut case = Case::new();
     case.argv = vec!["curl".into(), "ghp_abcdefghijklmnopqrstuvwxyz0123456789".into()];
@@ -675,6 +702,7 @@ fn a_command_without_a_name_is_refused() {
         home: "/home/ada".into(),
         account_home: None,
         cache: "/c".into(),
+        homes: "/home/ada/.local/state/keyward/homes".into(),
         own: vec![],
         scratch: "/s".into(),
         terminals: [false; 3],

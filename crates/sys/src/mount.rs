@@ -160,6 +160,11 @@ pub fn move_to(from: &CStr, to: &CStr) -> Result<(), Errno> {
     rustix::mount::mount_move(from, to)
 }
 
+/// Moves a mount to a place.
+pub fn move_onto(from: &CStr, place: impl AsFd) -> Result<(), Errno> {
+    rustix::mount::move_mount(CWD, from, place, c"", MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH)
+}
+
 /// Makes the current directory the root and lets go of the old one.
 pub fn pivot_here() -> Result<(), Errno> {
     rustix::process::pivot_root(c".", c".")?;

@@ -4,7 +4,7 @@ use super::checks::{self, Writer};
 use super::keys::{Id, Kind};
 use super::mistake::{Mistake, Unfit};
 use super::value::{At, Value, Values};
-use crate::words::{Floor, NetMode, Origin, Protect, TrustClass};
+use crate::words::{Floor, HomeMode, NetMode, Origin, Protect, TrustClass};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ pub struct Flags {
     pub hide: Vec<PathBuf>,
     pub show: Vec<PathBuf>,
     pub protect: Option<Protect>,
+    pub home: Option<HomeMode>,
     pub net: Option<NetMode>,
     pub wall: Option<Duration>,
     pub memory: Option<u64>,
@@ -38,6 +39,7 @@ pub fn layer(flags: &Flags) -> Result<Values, Vec<Mistake>> {
     layer.paths(Id::FilesWrite, &flags.write);
     layer.paths(Id::FilesHide, &flags.hide);
     layer.paths(Id::FilesShow, &flags.show);
+    layer.choose(Id::HomeMode, flags.home.map(|word| word as usize));
     layer.choose(Id::FilesProtect, flags.protect.map(|word| word as usize));
     layer.limit(Id::LimitsWall, flags.wall.map(nanoseconds));
     layer.limit(Id::LimitsMemory, flags.memory);
@@ -134,6 +136,7 @@ mod tests {
             hide: vec!["notes".into()],
             show: vec!["tests/keys".into()],
             protect: Some(Protect::Strict),
+            home: Some(HomeMode::Empty),
             net: Some(NetMode::Open),
             wall: Some(Duration::from_secs(1)),
             memory: Some(1 << 30),

@@ -3,7 +3,7 @@
 //! Reading, merging, the ceiling, the project's narrowing and the schema all walk this table. A key that is not here does not
 //! exist; a key that is added here is merged by its direction without further code.
 
-use crate::words::{Allowance, Floor, NetMode, ProjectGuard, Protect, TrustClass};
+use crate::words::{Allowance, Floor, HomeMode, NetMode, ProjectGuard, Protect, TrustClass};
 
 /// A key's name inside the program. The order is the order of [`KEYS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,7 @@ pub enum Id {
     FilesHide,
     FilesShow,
     FilesProtect,
+    HomeMode,
     NetMode,
     LimitsWall,
     LimitsCpu,
@@ -157,6 +158,8 @@ pub const KEYS: &[Key] = {
         doc: "Files and folders of the project that look secret and are not, such as test keys; relative to the project or absolute." },
     Key { id: Id::FilesProtect, path: "files.protect", kind: Kind::Choice(spellings!(Protect)), direction: Choice, flag: Some("--protect"),
         doc: "Whether new footholds in the project, such as `.envrc`, are taken away when noticed or cannot be made at all." },
+    Key { id: Id::HomeMode, path: "home.mode", kind: Kind::Choice(spellings!(HomeMode)), direction: Choice, flag: Some("--home"),
+        doc: "Which HOME the child has: yours, the one of its profile, or an empty one." },
     Key { id: Id::NetMode, path: "net.mode", kind: Kind::Choice(spellings!(NetMode)), direction: Choice, flag: Some("--net"),
         doc: "What the child may reach." },
     Key { id: Id::LimitsWall, path: "limits.wall", kind: Kind::Duration, direction: Limit, flag: Some("--timeout"),

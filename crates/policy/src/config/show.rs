@@ -38,6 +38,7 @@ fn lines(policy: &Policy, id: Id, leaf: &str) -> String {
         Id::Floor => word(leaf, policy.floor.value.as_str(), &policy.floor.origin),
         Id::Project => word(leaf, policy.project.value.as_str(), &policy.project.origin),
         Id::FilesProtect => word(leaf, policy.protect.value.as_str(), &policy.protect.origin),
+        Id::HomeMode => word(leaf, policy.home.value.as_str(), &policy.home.origin),
         Id::NetMode => word(leaf, policy.net.value.as_str(), &policy.net.origin),
         Id::Allow => list(leaf, &policy.allow, |word| text(word.as_str())),
         Id::InheritCredentials => names(leaf, &policy.inherit_credentials),

@@ -2,7 +2,7 @@
 
 use super::keys::{Direction, Id, KEYS, Key};
 use crate::settings::Policy;
-use crate::words::{Allowance, Floor, NetMode, Origin, ProjectGuard, Protect, Ruled, TrustClass};
+use crate::words::{Allowance, Floor, HomeMode, NetMode, Origin, ProjectGuard, Protect, Ruled, TrustClass};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -51,6 +51,8 @@ impl Values {
         choose(Id::Trust, policy.trust.value as usize, policy.trust.origin);
         choose(Id::Floor, policy.floor.value as usize, policy.floor.origin);
         choose(Id::Project, policy.project.value as usize, policy.project.origin);
+        choose(Id::FilesProtect, policy.protect.value as usize, policy.protect.origin);
+        choose(Id::HomeMode, policy.home.value as usize, policy.home.origin);
         choose(Id::NetMode, policy.net.value as usize, policy.net.origin);
         values
     }
@@ -92,6 +94,7 @@ impl Values {
                 Id::Floor => choose(&mut policy.floor, value, Floor::ALL),
                 Id::Project => choose(&mut policy.project, value, ProjectGuard::ALL),
                 Id::FilesProtect => choose(&mut policy.protect, value, Protect::ALL),
+                Id::HomeMode => choose(&mut policy.home, value, HomeMode::ALL),
                 Id::NetMode => choose(&mut policy.net, value, NetMode::ALL),
                 Id::Allow => policy.allow = allowances(value),
                 Id::InheritCredentials => policy.inherit_credentials = names(value),
@@ -155,5 +158,20 @@ fn number<T>(value: Value, convert: fn(u64) -> T) -> Option<Ruled<T>> {
     match value {
         Value::Number(at) => Some(Ruled { value: convert(at.value), origin: at.origin }),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keys::Kind;
+    use super::*;
+
+    #[test]
+    fn every_choice_has_a_built_in_value_that_a_project_can_only_narrow() {
+        let builtin = Values::builtin();
+        for key in KEYS {
+            let chosen = matches!(builtin.get(key.id), Some(Value::Choice(_)));
+            assert_eq!(chosen, matches!(key.kind, Kind::Choice(_)), "{}", key.path);
+        }
     }
 }

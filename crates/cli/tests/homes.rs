@@ -1,0 +1,108 @@
+//! A HOME for each profile: kept, its own, and never a way to anything else.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use support::{Stage, Who, refused, stderr, stdout};
+
+const PROFILES: &str = "version = 1\n[profiles.builder]\n[profiles.other]\n[profiles.mine]\ntrust = \"internal\"\nhome.mode = \"real\"\n[profiles.fleeting]\nhome.mode = \"empty\"\n";
+
+fn with_profiles(who: Who) -> Stage {
+    let stage = Stage::new(who);
+    stage.home_file(".config/keyward/policy.toml", PROFILES);
+    stage
+}
+
+fn said(stage: &Stage, profile: &str, script: &str) -> String {
+    let output = stage.keyward_run(&["-p", profile], &["sh", "-c", script]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    stdout(&output)
+}
+
+fn kept(stage: &Stage, profile: &str) -> PathBuf {
+    stage.state().join("homes").join(profile).join("unknown")
+}
+
+#[test]
+fn what_a_profile_keeps_in_its_home_is_there_again_and_in_no_other() {
+    for who in [Who::User, Who::Root] {
+        let stage = with_profiles(who);
+        stage.home_file(".bash_history", "the user's");
+        let write = "git config --global user.name Builder; echo history > ~/.bash_history; mkdir -p ~/.config/gh ~/.ssh; echo t > ~/.config/gh/hosts.yml; echo \"$HOME\"";
+        assert_eq!(said(&stage, "builder", write), format!("{}\n", stage.home().display()));
+        let read = "cd ~; cat .bash_history .config/gh/hosts.yml 2>/dev/null; git config --global user.name; ls -A .ssh 2>/dev/null; true";
+        assert_eq!(said(&stage, "builder", read), "history\nt\nBuilder\n");
+        assert_eq!(said(&stage, "other", read), "", "another profile sees nothing of it");
+        let without = stage.keyward_run(&[], &["sh", "-c", read]).output().unwrap();
+        assert_eq!(stdout(&without), "", "and without a profile HOME is empty");
+        assert_eq!(std::fs::read_to_string(stage.home().join(".bash_history")).unwrap(), "the user's");
+    }
+}
+
+#[test]
+fn the_home_of_a_profile_is_the_users_alone() {
+    let stage = with_profiles(Who::User);
+    said(&stage, "builder", "true");
+    for folder in ["", "builder", "builder/unknown"] {
+        let mode = stage.state().join("homes").join(folder).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{folder}");
+    }
+}
+
+#[test]
+fn each_class_has_a_home_of_its_own() {
+    let stage = with_profiles(Who::User);
+    said(&stage, "builder", "echo 'echo planted' > ~/.profile");
+    let trusted = stage
+        .keyward_run(&["-p", "builder", "--trust", "executor"], &["sh", "-c", "cat ~/.profile || true"])
+        .output()
+        .unwrap();
+    assert!(trusted.status.success() && stdout(&trusted).is_empty(), "{}", stderr(&trusted));
+}
+
+#[test]
+fn an_empty_home_is_gone_with_the_cage() {
+    let stage = with_profiles(Who::User);
+    said(&stage, "fleeting", "echo x > ~/x");
+    assert_eq!(said(&stage, "fleeting", "ls -A ~ | grep -v .cache || true"), "");
+    assert!(!kept(&stage, "fleeting").exists());
+}
+
+#[test]
+fn a_home_that_is_there_is_taken_as_it_is() {
+    let stage = with_profiles(Who::User);
+    let file = kept(&stage, "builder").join("mine");
+    stage.file(&file, "the user's own");
+    assert_eq!(said(&stage, "builder", "cat ~/mine; echo more >> ~/mine"), "the user's own");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "the user's ownmore\n");
+}
+
+/// A command can leave links in its HOME where the next run puts a cache.
+#[test]
+fn a_link_left_in_a_home_is_not_followed_by_the_next_run() {
+    for who in [Who::User, Who::Root] {
+        let stage = with_profiles(who);
+        let outside = stage.elsewhere();
+        said(&stage, "builder", &format!("ln -s '{}' ~/.npm", outside.display()));
+        stage.make_folder(&stage.home().join(".npm"));
+        let output =
+            stage.keyward_run(&["-p", "builder"], &["sh", "-c", "echo x > ~/.npm/x"]).output().unwrap();
+        assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0, "something was made outside");
+        assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+        assert!(stderr(&output).contains("keyward home path"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn the_real_home_is_shown_to_the_class_that_is_trusted_with_it_and_to_no_other() {
+    let stage = with_profiles(Who::User);
+    stage.home_file("notes", "mine");
+    let read = "cat ~/notes; cat ~/.config/keyward/policy.toml 2>/dev/null; echo written > ~/new; true";
+    assert_eq!(said(&stage, "mine", read), "mine", "the rest is there, our own folder is not");
+    assert!(stage.home().join("new").exists());
+    let others = stage.keyward_run(&["--home", "real"], &["true"]).output().unwrap();
+    let others = refused(others, 121, "your own HOME");
+    assert!(stderr(&others).contains("--trust internal"), "{}", stderr(&others));
+}
