@@ -4,6 +4,7 @@
 
 mod credentials;
 mod reader;
+mod tools;
 
 use std::io::Write as _;
 use std::path::Path;
@@ -12,7 +13,10 @@ use std::process::ExitCode;
 /// A data file, the file that is made of it, and how.
 type Job = (&'static str, &'static str, fn(&str) -> Result<String, String>);
 
-const JOBS: &[Job] = &[("data/credentials.toml", "credentials.rs", credentials::generate)];
+const JOBS: &[Job] = &[
+    ("data/credentials.toml", "credentials.rs", credentials::generate),
+    ("data/tools.toml", "tools.rs", tools::generate),
+];
 
 fn main() -> ExitCode {
     let told = writeln!(
