@@ -23,6 +23,7 @@ pub mod strict;
 pub mod surface;
 pub mod text;
 pub mod toolchains;
+pub mod tools;
 pub mod view;
 pub mod why;
 pub mod words;

@@ -20,6 +20,7 @@ mod value;
 pub use flags::Flags;
 pub use keys::{Direction, Id, KEYS, Key, Kind, PathUse};
 pub use mistake::{BeyondCeiling, Mistake, PolicyError};
+pub(crate) use nearest::nearest;
 pub use schema::schema;
 pub use show::show;
 pub use units::{parse_duration, parse_size};

@@ -1,4 +1,4 @@
-// The group of a name in the tables of exact names, the same for any case. Used by `build.rs`, which makes the groups, and by
+// The group of a name in the tables of exact names, the same for any case. Used by `build/credentials.rs`, which makes the groups, and by
 // `registry`, which looks into them.
 
 fn spread(name: &[u8]) -> u8 {

@@ -1,40 +1,14 @@
-//! Turns `data/credentials.toml` into the sorted tables that `registry` searches, so that nothing is parsed at run time.
-//!
-//! A malformed entry stops the build with the entry's name: a registry that silently lost a line would leak a key.
+//! `data/credentials.toml` as the sorted tables that `registry` searches.
 
+use crate::reader::{check, only, strings, table};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::Path;
-use std::process::ExitCode;
 use toml_edit::{DocumentMut, Item, TableLike, Value};
 
-const DATA: &str = "data/credentials.toml";
 /// What must follow a prefix that is given as a plain string.
 const THEN: i64 = 10;
 
-fn main() -> ExitCode {
-    let outcome = std::fs::read_to_string(DATA).map_err(|e| e.to_string()).and_then(|text| {
-        let tables = generate(&text)?;
-        let out = std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?;
-        std::fs::write(Path::new(&out).join("credentials.rs"), tables).map_err(|e| e.to_string())
-    });
-    let told = writeln!(
-        std::io::stdout(),
-        "cargo::rerun-if-changed={DATA}\ncargo::rerun-if-changed=build.rs\ncargo::rerun-if-changed=src/registry/spread.rs"
-    );
-    match (outcome, told) {
-        (Ok(()), Ok(())) => ExitCode::SUCCESS,
-        (Err(mistake), _) => {
-            // When standard error is gone as well, the exit code still stops the build.
-            let _ = writeln!(std::io::stderr(), "{DATA}: {mistake}");
-            ExitCode::FAILURE
-        }
-        (_, Err(_)) => ExitCode::FAILURE,
-    }
-}
-
-fn generate(text: &str) -> Result<String, String> {
+pub fn generate(text: &str) -> Result<String, String> {
     let doc: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| e.to_string())?;
     let known_sections = ["providers", "authority", "shapes", "values", "operational", "loader"];
     if let Some((odd, _)) = doc.iter().find(|(section, _)| !known_sections.contains(section)) {
@@ -228,31 +202,10 @@ impl Out {
     }
 }
 
-include!("src/registry/spread.rs");
+include!("../src/registry/spread.rs");
 
 fn first(text: &str) -> u8 {
     text.bytes().next().unwrap_or(0)
-}
-
-fn table<'a>(doc: &'a DocumentMut, section: &str) -> Result<&'a dyn TableLike, String> {
-    doc.get(section).and_then(Item::as_table_like).ok_or(format!("[{section}] is missing"))
-}
-
-fn only(entry: &dyn TableLike, at: &str, keys: &[&str]) -> Result<(), String> {
-    match entry.iter().find(|(key, _)| !keys.contains(key)) {
-        Some((odd, _)) => Err(format!("{at}: unknown key `{odd}`; known are {}", keys.join(", "))),
-        None => Ok(()),
-    }
-}
-
-fn strings(entry: &dyn TableLike, at: &str, key: &str) -> Result<Vec<String>, String> {
-    let array = entry.get(key).and_then(Item::as_array).ok_or(format!("{at}: `{key}` must be a list"))?;
-    if array.is_empty() {
-        return Err(format!("{at}: `{key}` is empty"));
-    }
-    let text =
-        |value: &Value| value.as_str().map(str::to_owned).ok_or(format!("{at}: {value:?} is not a string"));
-    array.iter().map(text).collect()
 }
 
 fn name_set(
@@ -275,14 +228,6 @@ fn add_name(names: &mut BTreeMap<String, String>, name: &str, row: &str, at: &st
     }
     match names.insert(name.to_owned(), row.to_owned()) {
         Some(_) => Err(format!("{at}: {name} is already there")),
-        None => Ok(()),
-    }
-}
-
-fn check(text: &str, at: &str, allowed: impl Fn(char) -> bool) -> Result<(), String> {
-    match text.chars().find(|c| !allowed(*c)) {
-        _ if text.is_empty() => Err(format!("{at}: an entry is empty")),
-        Some(odd) => Err(format!("{at}: {text:?} holds {odd:?}, which may not stand here")),
         None => Ok(()),
     }
 }

@@ -1,0 +1,42 @@
+//! Turns the files in `data` into the tables that the crate searches, so that nothing is parsed at run time.
+//!
+//! A malformed entry stops the build with the entry's name: a registry that silently lost a line would leak a key.
+
+mod credentials;
+mod reader;
+mod tools;
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// A data file, the file that is made of it, and how.
+type Job = (&'static str, &'static str, fn(&str) -> Result<String, String>);
+
+const JOBS: &[Job] = &[
+    ("data/credentials.toml", "credentials.rs", credentials::generate),
+    ("data/tools.toml", "tools.rs", tools::generate),
+];
+
+fn main() -> ExitCode {
+    let told = writeln!(
+        std::io::stdout(),
+        "cargo::rerun-if-changed=data\ncargo::rerun-if-changed=build\ncargo::rerun-if-changed=src/registry/spread.rs"
+    );
+    let mut success = told.is_ok();
+    for job in JOBS {
+        if let Err(mistake) = write(job) {
+            // When standard error is gone as well, the exit code still stops the build.
+            let _ = writeln!(std::io::stderr(), "{}: {mistake}", job.0);
+            success = false;
+        }
+    }
+    if success { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn write((data, made, generate): &Job) -> Result<(), String> {
+    let text = std::fs::read_to_string(data).map_err(|e| e.to_string())?;
+    let tables = generate(&text)?;
+    let out = std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?;
+    std::fs::write(Path::new(&out).join(made), tables).map_err(|e| e.to_string())
+}
