@@ -268,6 +268,9 @@ fn search_project(policy: &Policy, here: &Here) -> (Project, Seen) {
         is_secret: &secret_names(policy),
     });
     project.repositories = git::look::look(&here.project, &project.marks);
+    if !project.marks.is_empty() {
+        project.author = git::look::author(&here.caller.home);
+    }
     (project, seen)
 }
 

@@ -423,3 +423,32 @@ fn settings_are_read_as_git_reads_them() {
     }
     assert!(readable > 100, "only {readable} had something to compare");
 }
+
+/// Most people say who they are once, in their HOME.
+#[test]
+fn who_commits_is_known_in_an_empty_home() {
+    for stage in [Stage::user(), Stage::root()] {
+        stage.home_file(
+            ".gitconfig",
+            "[user]\n\tname = \"Ada \\\"A\\\" Lovelace\"\n\temail = ada@example.test\n[alias]\n\tx = !sh\n",
+        );
+        let home = "export GIT_CONFIG_NOSYSTEM=1; ";
+        let begin = format!("{home}git init -q -b main .; git commit -q --allow-empty -m first");
+        assert!(stage.command("bash").args(["-c", &begin]).status().unwrap().success());
+        let script = format!("{home}git commit -q --allow-empty -m second; git config --get alias.x");
+        let output = stage.keyward_run(&[], &["bash", "-c", &script]).output().unwrap();
+        assert_eq!(stdout(&output), "", "nothing else of the settings is there");
+        let log = stage.command("git").args(["log", "-1", "--format=%an <%ae> %s"]).output().unwrap();
+        assert_eq!(stdout(&log), "Ada \"A\" Lovelace <ada@example.test> second\n");
+    }
+}
+
+#[test]
+fn a_worktree_and_a_submodule_that_were_there_can_be_removed() {
+    let begin = format!("{BEGIN}; {WITH_SUBMODULE}; git worktree add -q wt other");
+    let script =
+        "git worktree remove wt; git submodule --quiet deinit -f mod; git rm -q mod; git commit -qm removed";
+    for stage in [Stage::user(), Stage::root()] {
+        assert_eq!(same_as_without(&stage, &begin, script), "");
+    }
+}

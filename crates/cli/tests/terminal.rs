@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal};
 use rustix::termios::LocalModes;
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
-use support::{Stage, USER, keyward};
+use support::{Stage, USER, keyward, stderr, stdout};
 
 const CTRL_C: &str = "\x03";
 const CTRL_D: &str = "\x04";
@@ -700,4 +700,44 @@ fn a_terminal_that_goes_away_takes_the_command_with_it() {
         assert!(Instant::now() < end, "still there");
         std::thread::sleep(BLINK);
     }
+}
+
+/// Runs a script of Python's as the stage's user, which plays a terminal for `keyward`, its first argument.
+fn played(stage: &Stage, script: &str) -> String {
+    let output = stage.command("python3").args(["-c", script, keyward()]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    stdout(&output)
+}
+
+/// As under `su -c`: a terminal, but not the one that controls the session.
+#[test]
+fn a_terminal_that_controls_nobody_can_be_read_from() {
+    let script = "import os, pty, subprocess, sys
+main, peer = pty.openpty()
+run = subprocess.Popen([sys.argv[1], 'run', '--', 'sh', '-c', 'read x; echo got-$x'], stdin=peer, stdout=peer, stderr=peer, start_new_session=True)
+os.close(peer)
+os.write(main, b'hello\\n')
+seen = b''
+while b'got-hello' not in seen:
+    seen += os.read(main, 4096)
+print('read', run.wait())";
+    assert_eq!(played(&Stage::user(), script), "read 0\n");
+}
+
+#[test]
+fn a_launcher_that_outlives_its_terminal_waits_without_work() {
+    let script = "import os, pty, signal, subprocess, sys, time
+main, peer = pty.openpty()
+quiet = lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)
+run = subprocess.Popen([sys.argv[1], 'run', '--', 'sleep', '30'], stdin=peer, stdout=peer, stderr=peer, start_new_session=True, preexec_fn=quiet)
+os.close(peer)
+time.sleep(0.5)
+os.close(main)
+time.sleep(0.2)
+ticks = lambda: sum(int(field) for field in open(f'/proc/{run.pid}/stat').read().rsplit(')', 1)[1].split()[11:13])
+before = ticks()
+time.sleep(1)
+print('busy' if ticks() - before > 30 else 'waits')
+run.kill()";
+    assert_eq!(played(&Stage::user(), script), "waits\n");
 }

@@ -207,6 +207,11 @@ fn perform(
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
             there_already(rustix::fs::open(at.as_c_str(), flags, Mode::empty()).map(drop))
         }
+        Act::Text { at, text } => {
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            let file = rustix::fs::open(at.as_c_str(), flags, Mode::from_raw_mode(0o644))?;
+            crate::plain::write_all(file, text)
+        }
         Act::Link { at, to } => rustix::fs::symlink(to.as_c_str(), at.as_c_str()),
         Act::Bind { tree, at, attributes, expect, foreign: true } => {
             let opened;

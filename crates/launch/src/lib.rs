@@ -229,6 +229,7 @@ fn object(plan: &Plan, prepared: &Prepared, step: Step, index: u16) -> String {
                     Act::Directory { at, .. }
                     | Act::KeptDirectory { name: at, .. }
                     | Act::File { at }
+                    | Act::Text { at, .. }
                     | Act::Link { at, .. }
                     | Act::Bind { at, .. }
                     | Act::Own { at, .. }

@@ -40,6 +40,10 @@ pub enum Act {
     File {
         at: CString,
     },
+    Text {
+        at: CString,
+        text: Vec<u8>,
+    },
     Link {
         at: CString,
         to: CString,
@@ -449,6 +453,10 @@ impl<'a> Acts<'a> {
                 };
                 self.folder(&from, *mode)?;
                 self.acts.push(Act::Own { from: below_root(&from)?, at: below_root(target)? });
+            }
+            Shown::Text { text } => {
+                self.parents(target)?;
+                self.acts.push(Act::Text { at: below_root(target)?, text: text.clone() });
             }
             Shown::Link { to } => {
                 self.parents(target)?;

@@ -113,6 +113,9 @@ fn overlay(ids: Ids, cache: &Path) -> Fact {
         (Err(error), _) => refused(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
         (Ok(()), Err(_)) => refused(Errno::INVAL),
     };
+    // The kernel closes the folder it works in, also to its owner.
+    let inner = trial.join("work/work");
+    let _ = rustix::fs::chmod(&inner, Mode::RWXU);
     let _ = std::fs::remove_dir_all(&trial);
     tried
 }

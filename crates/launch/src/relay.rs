@@ -36,6 +36,8 @@ pub(crate) struct Relay {
     /// Keys that the cage's terminal has not taken yet.
     pending: Vec<u8>,
     keyboard_open: bool,
+    /// The user's terminal is no longer there.
+    keyboard_gone: bool,
     /// The user has typed Ctrl-Z (or what stands for it) since the command was last stopped.
     suspend_typed: bool,
     counted: Vec<(Option<OwnedFd>, BorrowedFd<'static>)>,
@@ -44,7 +46,15 @@ pub(crate) struct Relay {
 impl Relay {
     pub(crate) fn new(counter: Counter, counted: Vec<(OwnedFd, BorrowedFd<'static>)>) -> Self {
         let counted = counted.into_iter().map(|(from, to)| (Some(from), to)).collect();
-        Relay { counter, main: None, pending: Vec::new(), keyboard_open: true, suspend_typed: false, counted }
+        Relay {
+            counter,
+            main: None,
+            pending: Vec::new(),
+            keyboard_open: true,
+            keyboard_gone: false,
+            suspend_typed: false,
+            counted,
+        }
     }
 
     pub(crate) fn set_terminal(&mut self, main: OwnedFd) {
@@ -70,8 +80,12 @@ impl Relay {
     pub(crate) fn ask<'a>(&'a self, polled: &mut Vec<PollFd<'a>>, screen: Option<&'a Screen>) {
         if let (Some(main), Some(screen)) = (&self.main, screen) {
             let reads = screen.raw && self.keyboard_open && self.pending.is_empty();
-            polled
-                .push(PollFd::new(&screen.keyboard, if reads { PollFlags::IN } else { PollFlags::empty() }));
+            let events = if reads { PollFlags::IN } else { PollFlags::empty() };
+            // One that has gone away would say so for ever.
+            polled.push(match self.keyboard_gone {
+                true => PollFd::new(main, PollFlags::empty()),
+                false => PollFd::new(&screen.keyboard, events),
+            });
             let writes = if self.pending.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
             polled.push(PollFd::new(main, PollFlags::IN | writes));
         }
@@ -90,7 +104,10 @@ impl Relay {
         if let (Some(screen), true) = (screen, self.main.is_some() && ready.len() >= expected + 2) {
             let keyboard = ready.next().copied().unwrap_or(PollFlags::empty());
             let terminal = ready.next().copied().unwrap_or(PollFlags::empty());
-            if !keyboard.is_empty() && screen.raw {
+            if !self.keyboard_gone && keyboard.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+                self.keyboard_gone = !keyboard.contains(PollFlags::IN);
+            }
+            if !self.keyboard_gone && !keyboard.is_empty() && screen.raw {
                 self.read_keyboard(screen);
             }
             if terminal.contains(PollFlags::OUT) || !self.pending.is_empty() {

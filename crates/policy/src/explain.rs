@@ -146,6 +146,7 @@ fn access(entry: &Entry) -> &'static str {
         Shown::Writable(_) => "write",
         Shown::Private { .. } => "private",
         Shown::Cache { .. } => "cache",
+        Shown::Text { .. } => "text",
         Shown::Repository { .. } => "repository",
         Shown::Link { .. } => "link",
         Shown::Device => "device",

@@ -118,6 +118,8 @@ pub struct Project {
     pub marks: Vec<Found>,
     /// What those marks lead to.
     pub repositories: Vec<Repository>,
+    /// Who commits, as the user's own settings say: name and address.
+    pub author: Option<(Vec<u8>, Vec<u8>)>,
     /// Folders that were left out, for the reader.
     pub not_searched: Vec<String>,
     /// Which folders were looked at.

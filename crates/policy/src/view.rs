@@ -86,6 +86,11 @@ pub enum Shown {
         #[serde(serialize_with = "crate::text::paths")]
         shared: Vec<PathBuf>,
     },
+    /// A file of the cage's own with this text.
+    Text {
+        #[serde(skip)]
+        text: Vec<u8>,
+    },
     /// Nothing can be read or listed here. These come last in a view.
     Hidden { directory: bool },
 }
@@ -360,6 +365,9 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     system(&mut builder);
     private_places(&mut builder, request, cage);
     own_home(&mut builder, policy, request, cage)?;
+    if let Some((name, address)) = &facts.project.author {
+        author(&mut builder, home, name, address);
+    }
     if policy.net.value == NetMode::Open {
         resolver(&mut builder);
     }
@@ -368,7 +376,7 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     let project = project(&mut builder, policy, request, &homes, cage, &facts.project)?;
     if project.is_some() && cage != Cage::Landlock {
         inside::footholds(&mut builder, &facts.project.footholds);
-        inside::repositories(&mut builder, policy, facts);
+        inside::repositories(&mut builder, policy, request, facts);
     }
     grants(&mut builder, policy, request, &homes)?;
 
@@ -471,6 +479,18 @@ fn own_home(
     };
     builder.put(home, shown, "home", &policy.home.origin);
     Ok(())
+}
+
+/// Who commits is no secret, and without it git does not: an empty HOME says what the user's own does.
+fn author(builder: &mut Builder<'_>, home: &Path, name: &[u8], address: &[u8]) {
+    let is_empty = builder.entries.iter().any(|entry| {
+        entry.target == home && entry.rule == "home" && matches!(entry.shown, Shown::Private { .. })
+    });
+    let secret = [name, address].iter().any(|value| crate::registry::value_shape(value).is_some());
+    if is_empty && !secret {
+        let text = crate::git::config::Config::of_author(name, address);
+        builder.builtin(home.join(".gitconfig"), Shown::Text { text }, "git author");
+    }
 }
 
 /// Where the HOME of a profile is kept.
@@ -798,7 +818,12 @@ fn hide(builder: &mut Builder<'_>, policy: &Policy, request: &Request<'_>, facts
         }
     }
     for secret in &facts.project.secrets {
-        if !is_shown_by_name(policy, &request.project, home, secret) && is_seen(secret) {
+        let granted = policy.files.read.iter().chain(&policy.files.write);
+        let mut granted = granted.map(|grant| expand(&grant.value, home));
+        if !is_shown_by_name(policy, &request.project, home, secret)
+            && !granted.any(|path| path == *secret)
+            && is_seen(secret)
+        {
             masks.push(mask(secret.clone(), false, SECRET_FILE, &Origin::Builtin));
         }
     }

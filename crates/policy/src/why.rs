@@ -51,6 +51,7 @@ pub fn why(plan: &Plan, act: Act, path: &Path) -> Decision {
             true,
             "it belongs to a repository: of what is written there, only what git runs nothing for reaches the host",
         ),
+        Some(Shown::Text { .. }) => (true, "it is a file of the cage's own, gone with the cage"),
         Some(Shown::Cache { .. }) => (true, "it is a cache of keyward's, writable"),
         Some(Shown::Private { .. }) if entry.is_some_and(|entry| entry.target == path) => {
             (true, "it is a folder of the cage's own, empty at the start and gone with the cage")

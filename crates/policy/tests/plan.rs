@@ -483,6 +483,22 @@ fn a_mark_that_leads_elsewhere_is_read_only_and_shows_only_what_leads_back() {
 }
 
 #[test]
+fn a_submodule_belongs_to_the_repository_around_it_in_whatever_order_they_were_found() {
+    let mut case = Case::new();
+    case.folder("/home/ada/work/.git").file("/home/ada/work/mod/.git");
+    let around = repository("/home/ada/work/.git", Own::Here(git_folder("/home/ada/work/.git")));
+    let module = git_folder("/home/ada/work/.git/modules/mod");
+    let inside = repository("/home/ada/work/mod/.git", Own::Linked(module));
+    for order in [[around.clone(), inside.clone()], [inside, around]] {
+        case.found.repositories = order.to_vec();
+        let plan = case.plan();
+        let overlays =
+            plan.view.entries.iter().filter(|entry| matches!(entry.shown, Shown::Repository { .. }));
+        assert_eq!(overlays.count(), 1);
+    }
+}
+
+#[test]
 fn a_profile_has_a_home_of_its_own_for_each_class_and_without_one_it_is_empty() {
     let mut case = Case::new();
     assert_eq!(shown(&case.plan(), "/home/ada"), Some(&Shown::Private { mode: 0o700 }));

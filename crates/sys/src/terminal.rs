@@ -43,9 +43,12 @@ pub fn set_foreground(terminal: impl AsFd, group: Pid) -> Result<(), Errno> {
     rustix::termios::tcsetpgrp(terminal, group)
 }
 
-/// Whether our own process group is in the foreground of this terminal.
+/// Whether our own process group is in the foreground of this terminal. One that controls nobody of our session has no background either.
 pub fn are_we_in_foreground(terminal: impl AsFd) -> bool {
-    rustix::termios::tcgetpgrp(terminal).is_ok_and(|group| group == rustix::process::getpgrp())
+    match rustix::termios::tcgetpgrp(terminal) {
+        Ok(group) => group == rustix::process::getpgrp(),
+        Err(errno) => errno == crate::Errno::NOTTY,
+    }
 }
 
 pub fn is_terminal(fd: impl AsFd) -> bool {

@@ -42,7 +42,7 @@ pub(super) fn module(
     for file in files.iter().filter(|file| !file.starts_with("modules")) {
         let path = module.join(file);
         match new_fate(file) {
-            Fate::Published(check) | Fate::Lasting(check) | Fate::Passing(check) => {
+            Fate::Published(check) | Fate::Lasting(check) | Fate::Passing(check) | Fate::Existing(check) => {
                 copy(sides, &path, check, id_length, &mut kept_back)?;
             }
             Fate::Ref => copy(sides, &path, Check::Head, id_length, &mut kept_back)?,
@@ -151,7 +151,7 @@ pub(super) fn worktree(
     for file in files {
         let path = tree.join(&file);
         match worktree_fate(&file) {
-            Fate::Published(check) | Fate::Lasting(check) | Fate::Passing(check) => {
+            Fate::Published(check) | Fate::Lasting(check) | Fate::Passing(check) | Fate::Existing(check) => {
                 copy(sides, &path, check, id_length, &mut kept_back)?;
             }
             Fate::Ref => copy(sides, &path, Check::Head, id_length, &mut kept_back)?,

@@ -42,8 +42,13 @@ fn leads_to_a_part_of_the_project(root: BorrowedFd<'_>, mark: &Path, project: &P
     let Some(target) = line.strip_prefix(b"gitdir: ") else { return false };
     let target = Path::new(OsStr::from_bytes(target));
     let folder = mark.parent().unwrap_or(Path::new(""));
-    let Some(path) = in_project(folder, target, project) else { return false };
-    is_part(&path) && place::folder(root, &path).is_ok()
+    let target = match target.strip_prefix(project) {
+        Ok(inside) => inside.to_path_buf(),
+        Err(_) if target.is_absolute() => return false,
+        Err(_) => folder.join(target),
+    };
+    // As the kernel goes there, and not by its letters: a link on the way would lead elsewhere.
+    place::path_of(root, &target).is_some_and(|path| is_part(&path))
 }
 
 /// `….git/modules/…` or `….git/worktrees/…`.
@@ -86,7 +91,9 @@ fn folder(root: BorrowedFd<'_>, own: &Path, project: &Path, depth: usize, findin
             }
             // What git knows by this name is a file or a folder of its own.
             (fate, Some(Thing::Other | Thing::Removed)) if fate != Fate::Ignored => findings.out.push(path),
-            (_, Some(Thing::Folder)) if names::git_obeys(inside) => findings.out.push(path),
+            // Something could be led into a folder that is on no list.
+            (Fate::KeptBack, Some(Thing::Folder)) => findings.out.push(path),
+            (Fate::Ignored, Some(Thing::Folder)) => below(root, own, inside, findings),
             (_, Some(_)) => {}
         }
     }
@@ -102,7 +109,7 @@ pub(super) fn id_length(folder: impl AsFd) -> usize {
 
 fn passes(root: BorrowedFd<'_>, path: &Path, fate: Fate, id_length: usize) -> bool {
     let check = match fate {
-        Fate::Published(check) | Fate::Lasting(check) | Fate::Passing(check) => check,
+        Fate::Published(check) | Fate::Lasting(check) | Fate::Passing(check) | Fate::Existing(check) => check,
         _ => return true,
     };
     place::read(root, path, check.most()).is_ok_and(|(content, _)| check.judge(&content, id_length).is_ok())

@@ -19,6 +19,18 @@ pub fn look(project: &Path, marks: &[Found]) -> Vec<Repository> {
     marks.iter().map(|mark| repository(project, mark)).collect()
 }
 
+/// Who commits, by the settings of a HOME. What they include is not followed.
+pub fn author(home: &Path) -> Option<(Vec<u8>, Vec<u8>)> {
+    let files = [home.join(".config/git/config"), home.join(".gitconfig")];
+    let read = files.iter().filter_map(|file| Config::read(&small_file(file)?).ok());
+    let (mut name, mut address) = (None, None);
+    for config in read {
+        name = config.last("user", "name").map(<[u8]>::to_vec).or(name);
+        address = config.last("user", "email").map(<[u8]>::to_vec).or(address);
+    }
+    name.zip(address)
+}
+
 fn repository(project: &Path, mark: &Found) -> Repository {
     let folder = mark.path.parent().unwrap_or(project);
     let (own, settings) = if mark.directory {
@@ -87,7 +99,13 @@ fn linked(mark: &Path, folder: &Path) -> Result<PathBuf, &'static str> {
         }
         let common = small_file(&real.join("commondir")).ok_or("what it leads to is no working tree")?;
         let common = letters(&real.join(OsStr::from_bytes(line(&common))));
-        return std::fs::canonicalize(common).map_err(|_| "what it leads to is no working tree");
+        let common = std::fs::canonicalize(common).map_err(|_| "what it leads to is no working tree")?;
+        // Whoever made this folder could name any other: the other must hold it, where git keeps such folders.
+        let belongs = real.parent() == Some(&common.join("worktrees"))
+            && is_file(&common.join("HEAD"))
+            && is_folder(&common.join("objects"))
+            && is_folder(&common.join("refs"));
+        return if belongs { Ok(common) } else { Err("what it leads to is no working tree") };
     }
     // A submodule: its settings name the folder it is checked out in.
     let settings = small_file(&real.join("config")).ok_or("what it leads to is no repository")?;

@@ -43,6 +43,13 @@ pub(super) fn folder(base: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::openat2(base, path, flags, Mode::empty(), BENEATH)
 }
 
+/// Where a folder is that is reached without a link and without leaving the base, relative to it.
+pub(super) fn path_of(base: impl AsFd, path: &Path) -> Option<PathBuf> {
+    let by_number = |number: i32| std::fs::read_link(format!("/proc/self/fd/{number}")).ok();
+    let found = by_number(folder(base.as_fd(), path).ok()?.as_raw_fd())?;
+    Some(found.strip_prefix(by_number(base.as_fd().as_raw_fd())?).ok()?.to_path_buf())
+}
+
 /// The same, and makes what is missing.
 pub(super) fn made_folder(base: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
     let base = base.as_fd();

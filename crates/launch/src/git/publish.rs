@@ -321,6 +321,9 @@ impl Repository {
                     self.host.insert(path.clone(), file_stamp(now));
                     self.file(sides, &path, check, stamp);
                 }
+                (Fate::Existing(check), Thing::File(stamp)) if place::thing(&sides.host, &path).is_some() => {
+                    self.file(sides, &path, check, stamp);
+                }
                 (Fate::Published(check), Thing::File(stamp)) => self.file(sides, &path, check, stamp),
                 (Fate::Lasting(check), Thing::File(stamp)) => self.file(sides, &path, check, stamp),
                 (Fate::Published(_) | Fate::Passing(_), Thing::Removed) => self.removal(sides, &path),
@@ -342,7 +345,15 @@ impl Repository {
                 (Fate::Repositories, Thing::Folder) if self.ended => self.modules(sides, &path, depth + 1),
                 (Fate::Repositories, Thing::Folder) => {}
                 (Fate::Worktrees, Thing::Folder) => self.worktrees(sides, &path, own, depth + 1),
-                (Fate::Repositories | Fate::Worktrees, Thing::Removed) => {}
+                (Fate::Worktrees, Thing::Removed) => {
+                    // With the last of them git removes the folder.
+                    let Ok(folder) = place::folder(&sides.host, &path) else { continue };
+                    for name in place::names(&folder) {
+                        self.remove_worktree(sides, &path.join(name), own);
+                    }
+                    let _ = place::remove_folder(&sides.host, &path);
+                }
+                (Fate::Repositories, Thing::Removed) => {}
                 _ => self.keep_back(&path, ""),
             }
         }

@@ -92,6 +92,10 @@ impl<'a> Guard<'a> {
                 (_, None) => {}
             }
         }
+        let files = begin.found.marks.iter().filter(|mark| !mark.directory);
+        let pointers =
+            files.filter_map(|mark| below(&mark.path)).filter(|path| path.components().count() > 1);
+        let pointers = pointers.filter_map(|path| root.small_file(&path).map(|text| (path, text))).collect();
         let granted = begin.granted.iter().filter_map(|path| below(path));
         let granted = granted.filter_map(|path| footholds::guarded_above(&path).map(PathBuf::from)).collect();
         // The clock that files are stamped with; the other one may be ahead of it by a tick.
@@ -102,6 +106,7 @@ impl<'a> Guard<'a> {
             since: i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec),
             argv: begin.argv,
             known,
+            pointers,
             marks: begin.found.marks.iter().filter_map(|mark| below(&mark.path)).collect(),
             granted,
             links,
@@ -236,6 +241,9 @@ fn sweep_up(root: &Root, before: &Before<'_>, quarantine: &Quarantine, aftermath
             Err(errno) => aftermath.left.push(Left::new(path, cannot_take(errno))),
         }
     }
+    for (path, text) in &start.pointers {
+        put_pointer_back(root, path, text, quarantine, &start.argv, aftermath);
+    }
     for mark in &met.repositories {
         clean_repository(root, mark, quarantine, &start.argv, aftermath);
     }
@@ -249,6 +257,30 @@ fn sweep_up(root: &Root, before: &Before<'_>, quarantine: &Quarantine, aftermath
     aftermath.told.extend(met.told.iter().take(MOST_TOLD).map(|path| visible(path.as_os_str())));
     aftermath.not_walked = std::mem::take(&mut met.not_walked);
     met
+}
+
+/// A `.git` file that leads elsewhere than before is taken out, and the old one stands again. One that is gone is gone.
+fn put_pointer_back(
+    root: &Root,
+    path: &Path,
+    text: &[u8],
+    quarantine: &Quarantine,
+    argv: &[String],
+    aftermath: &mut Aftermath,
+) {
+    if root.stat(path).is_err() || root.small_file(path).as_deref() == Some(text) {
+        return;
+    }
+    match quarantine.take(root, path, argv, Across::Copied) {
+        Ok(Some(id)) => {
+            aftermath.quarantined.push(Quarantined::run_by_git(path, &id, Vec::new()));
+            if let Ok(base) = root.listing(Path::new("")) {
+                let _ = put_settings(&base, path, text);
+            }
+        }
+        Ok(None) => {}
+        Err(errno) => aftermath.left.push(Left::run_by_git(path, cannot_take(errno))),
+    }
 }
 
 /// Takes out of a repository that the command made what git would run because of it. The repository stays.

@@ -6,6 +6,7 @@ use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, StatxFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,9 @@ pub(super) struct Root {
     pub(super) identity: Identity,
     folder: OwnedFd,
 }
+
+/// What leads to a repository is a line.
+const SMALL: i64 = 4096;
 
 const NO_LINKS: ResolveFlags = ResolveFlags::NO_SYMLINKS.union(ResolveFlags::NO_MAGICLINKS);
 
@@ -74,6 +78,19 @@ impl Root {
         StatxFlags::from_bits_retain(found.stx_mask)
             .contains(StatxFlags::BTIME)
             .then(|| i128::from(born.tv_sec) * 1_000_000_000 + i128::from(born.tv_nsec))
+    }
+
+    /// The content of a small file, if it is one.
+    pub(super) fn small_file(&self, relative: &Path) -> Option<Vec<u8>> {
+        let file = self.open_beneath(relative, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).ok()?;
+        let stat = rustix::fs::fstat(&file).ok()?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_size > SMALL {
+            return None;
+        }
+        let mut content = Vec::new();
+        std::io::Read::read_to_end(&mut std::fs::File::from(file).take(SMALL.unsigned_abs()), &mut content)
+            .ok()?;
+        Some(content)
     }
 
     /// The text of a link, if it is one.

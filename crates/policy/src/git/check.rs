@@ -31,6 +31,10 @@ pub enum Check {
     PickOptions,
     /// Paths in single quotes.
     Quoted,
+    /// Where a search began: a ref's name or an object's.
+    Start,
+    /// Nothing.
+    Empty,
     /// Not read as text by anybody.
     Data,
 }
@@ -53,6 +57,11 @@ impl Check {
         let fits = match self {
             Check::Index => return index::check(content, id_length),
             Check::Data => true,
+            Check::Empty => content.is_empty(),
+            Check::Start => {
+                let word = trimmed(content);
+                is_id(word) || is_ref(&[b"refs/heads/", word].concat()) && !word.starts_with(b"-")
+            }
             Check::Text => !content.contains(&0),
             Check::Head => is_head(trimmed(content)),
             Check::Ids => lines(content).all(|line| is_id(first_word(line))),
@@ -116,7 +125,8 @@ fn is_packed_ref(line: &[u8]) -> bool {
 }
 
 fn is_word(content: &[u8]) -> bool {
-    content.iter().all(|&byte| byte.is_ascii_alphanumeric() || b" ._/-".contains(&byte))
+    !content.starts_with(b"-")
+        && content.iter().all(|&byte| byte.is_ascii_alphanumeric() || b" ._/-".contains(&byte))
 }
 
 /// A step of a rebase that runs no command: `exec`, `x`, and whatever is not known.
@@ -231,6 +241,9 @@ mod tests {
             (Check::PickOptions, "[options]\n\tstrategy = ../x\n"),
             (Check::PickOptions, "[core]\n\tfsmonitor = x\n"),
             (Check::Quoted, "$(x)\n"),
+            (Check::Start, "-f\n"),
+            (Check::Word, "-f\n"),
+            (Check::Empty, "x"),
         ] {
             assert!(!judge(check, text), "{check:?} {text}");
         }

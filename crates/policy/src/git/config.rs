@@ -96,6 +96,12 @@ impl Config {
         self.entries.iter().rev().find(fits).map(|entry| entry.value.as_deref().unwrap_or(b"true"))
     }
 
+    /// The text of settings that say who commits, and nothing else.
+    pub fn of_author(name: &[u8], address: &[u8]) -> Vec<u8> {
+        let lines = [spell_entry("name", Some(name)), spell_entry("email", Some(address))];
+        [spell_section("user", None), lines.concat()].concat()
+    }
+
     /// Values in the order of the file, by name.
     fn by_name(&self) -> BTreeMap<&Name, Vec<Option<&[u8]>>> {
         let mut all: BTreeMap<&Name, Vec<Option<&[u8]>>> = BTreeMap::new();
@@ -376,6 +382,9 @@ pub fn merge(host: &[u8], base: &[u8], cage: &[u8]) -> Result<Merged, Unreadable
     let names: std::collections::BTreeSet<&Name> = before.keys().chain(after.keys()).copied().collect();
     let mut merged = Merged::default();
     let mut now = host.clone();
+    // Remotes first: a new branch may follow a new one.
+    let mut names: Vec<&Name> = names.into_iter().collect();
+    names.sort_by_key(|name| name.section != "remote");
     for name in names {
         let none = Vec::new();
         let values = after.get(name).unwrap_or(&none);
@@ -395,7 +404,22 @@ pub fn merge(host: &[u8], base: &[u8], cage: &[u8]) -> Result<Merged, Unreadable
             };
             !base.has_section(section, middle) && host.entries.iter().all(ours)
         };
-        if !may_be_taken_over(name, values, &is_new) {
+        // Without a remote of this name git would take it for a path; and a branch that follows one does not change sides.
+        let follows = {
+            let is_remote = |config: &Config, value: &[u8]| {
+                config.entries.iter().any(|entry| {
+                    entry.name.section == "remote"
+                        && entry.name.subsection.as_deref() == Some(value)
+                        && entry.name.key == "url"
+                })
+            };
+            let unset = !before.contains_key(name) && !host.entries.iter().any(|entry| entry.name == *name);
+            name.key != "remote"
+                || all(values, |value| {
+                    value == b"." || is_remote(&base, value) || (unset && is_remote(&now, value))
+                })
+        };
+        if !may_be_taken_over(name, values, &is_new, follows) {
             merged.kept_back.push(name.to_string());
             continue;
         }
@@ -409,13 +433,19 @@ pub fn merge(host: &[u8], base: &[u8], cage: &[u8]) -> Result<Merged, Unreadable
     Ok(merged)
 }
 
-fn may_be_taken_over(name: &Name, values: &[Option<&[u8]>], is_new: &dyn Fn(&str) -> bool) -> bool {
-    if name.subsection.is_none() {
-        return false;
-    }
+fn may_be_taken_over(
+    name: &Name,
+    values: &[Option<&[u8]>],
+    is_new: &dyn Fn(&str) -> bool,
+    follows: bool,
+) -> bool {
     let removed = values.is_empty();
+    if name.subsection.is_none() {
+        // A submodule that is no longer checked out.
+        return removed && name.section == "core" && name.key == "worktree";
+    }
     match name.section.as_str() {
-        "branch" => branch_is_safe(&name.key, values),
+        "branch" => branch_is_safe(&name.key, values) && follows,
         // An existing remote never changes: what is pushed there tomorrow must not go elsewhere.
         "remote" => !removed && is_new("remote") && remote_is_safe(&name.key, values),
         "submodule" => removed || (is_new("submodule") && submodule_is_safe(&name.key, values)),
@@ -429,7 +459,7 @@ fn all(values: &[Option<&[u8]>], fits: impl Fn(&[u8]) -> bool) -> bool {
 
 fn branch_is_safe(key: &str, values: &[Option<&[u8]>]) -> bool {
     match key {
-        "remote" | "pushremote" => all(values, |value| value == b"." || is_remote_name(value)),
+        "remote" => all(values, |value| value == b"." || is_remote_name(value)),
         "merge" => all(values, is_ref),
         "rebase" => all(values, |value| is_flag(value) || [b"merges".as_slice(), b"m"].contains(&value)),
         // Written by hosting tools; read by them alone.
@@ -443,8 +473,8 @@ fn remote_is_safe(key: &str, values: &[Option<&[u8]>]) -> bool {
         "url" | "pushurl" => all(values, is_network_url),
         "fetch" | "push" => all(values, is_refspec),
         "tagopt" => all(values, |value| value == b"--no-tags" || value == b"--tags"),
-        "prune" | "prunetags" | "skipdefaultupdate" | "skipfetchall" | "promisor" => all(values, is_flag),
-        "partialclonefilter" | "gh-resolved" => all(values, is_plain_word),
+        "prune" | "prunetags" | "skipdefaultupdate" | "skipfetchall" => all(values, is_flag),
+        "gh-resolved" => all(values, is_plain_word),
         _ => false,
     }
 }
@@ -483,6 +513,9 @@ pub fn of_new_repository(
             },
             ("submodule", None) => name.key == "active" && all(&values, is_plain_word),
             ("branch", Some(_)) => branch_is_safe(&name.key, &values),
+            // A repository that was cloned in part fetches the rest from where it came.
+            ("remote", Some(_)) if name.key == "promisor" => all(&values, is_flag),
+            ("remote", Some(_)) if name.key == "partialclonefilter" => all(&values, is_plain_word),
             ("remote", Some(_)) => remote_is_safe(&name.key, &values),
             ("submodule", Some(_)) => submodule_is_safe(&name.key, &values),
             // Who commits is nobody's program.
@@ -527,7 +560,7 @@ fn is_plain_word(value: &[u8]) -> bool {
 /// A name, not a URL or a path: git takes either where a remote is named.
 fn is_remote_name(value: &[u8]) -> bool {
     is_plain_word(value)
-        && !value.starts_with(b"/")
+        && !value.contains(&b'/')
         && !value.starts_with(b".")
         && !value.contains(&b':')
         && !value.windows(2).any(|pair| pair == b"..")
@@ -665,6 +698,10 @@ mod tests {
             ("[remote \"new\"]\nmirror = true\n", "remote.new.mirror"),
             ("[branch \"main\"]\nremote = ext::sh -c x\n", "branch.main.remote"),
             ("[branch \"main\"]\nremote = ../private\n", "branch.main.remote"),
+            ("[branch \"main\"]\nremote = target/evil\n", "branch.main.remote"),
+            ("[branch \"main\"]\nremote = folder\n", "branch.main.remote"),
+            ("[branch \"main\"]\npushRemote = origin\n", "branch.main.pushremote"),
+            ("[remote \"new\"]\npromisor = true\n", "remote.new.promisor"),
             ("[branch \"main\"]\nmergeOptions = -s ../x\n", "branch.main.mergeoptions"),
             ("[submodule \"x\"]\nupdate = !x\n", "submodule.x.update"),
             ("[submodule \"x\"]\nurl = ext::x\n", "submodule.x.url"),
@@ -678,6 +715,24 @@ mod tests {
             assert_eq!(merged.kept_back, [name], "{added}");
             assert_eq!(merged.text, None, "{added}");
         }
+    }
+
+    #[test]
+    fn a_branch_that_follows_a_remote_does_not_change_sides() {
+        let host = [HOST, b"[branch \"main\"]\n\tremote = origin\n"].concat();
+        let cage =
+            [HOST, b"[branch \"main\"]\n\tremote = evil\n[remote \"evil\"]\n\turl = https://evil.test/\n"]
+                .concat();
+        let merged = merge(&host, &host, &cage).expect("readable");
+        assert_eq!(merged.kept_back, ["branch.main.remote"]);
+        // A new branch may follow a new remote.
+        let cage = [
+            &host,
+            b"[branch \"new\"]\n\tremote = fork\n[remote \"fork\"]\n\turl = https://example.test/\n"
+                .as_slice(),
+        ]
+        .concat();
+        assert_eq!(merge(&host, &host, &cage).expect("readable").kept_back, Vec::<String>::new());
     }
 
     #[test]
@@ -732,6 +787,15 @@ mod tests {
             assert_eq!((name.as_str(), value.as_deref()), (expected, text));
         }
         assert_eq!(all.len(), expected.len());
+    }
+
+    #[test]
+    fn an_author_is_written_so_that_it_is_read_as_it_was() {
+        for name in ["Ada", "A \"B\" C; # x", "back\\slash\nand line", " blanks "] {
+            let config = Config::read(&Config::of_author(name.as_bytes(), b"a@b")).expect("readable");
+            assert_eq!(config.last("user", "name"), Some(name.as_bytes()));
+            assert_eq!((config.entries.len(), config.last("user", "email")), (2, Some(b"a@b".as_slice())));
+        }
     }
 
     #[test]

@@ -13,7 +13,8 @@ const KIND: u32 = 0o170_000;
 
 /// Judges a whole file. `id_length` is the length of an object's name in this repository.
 pub fn check(bytes: &[u8], id_length: usize) -> Result<(), Unsafe> {
-    let mut at = Cursor { bytes: bytes.get(..bytes.len().saturating_sub(id_length)).unwrap_or(&[]), at: 0 };
+    let mut at =
+        Cursor { bytes: bytes.get(..bytes.len().saturating_sub(id_length)).unwrap_or(&[]), at: 0, kept: 0 };
     if at.take(4)? != b"DIRC" {
         return Err("it is no index");
     }
@@ -23,10 +24,13 @@ pub fn check(bytes: &[u8], id_length: usize) -> Result<(), Unsafe> {
     }
     let count = at.number()?;
     let mut name = Vec::new();
+    let mut starts = Vec::new();
     let mut links: HashSet<Vec<u8>> = HashSet::new();
     let mut below: Vec<Vec<u8>> = Vec::new();
     for _ in 0..count {
+        let start = at.at;
         let mode = at.entry(version, id_length, &mut name)?;
+        starts.push((start, at.kept));
         let plain = match name.strip_suffix(b"/") {
             Some(folder) if mode & KIND == FOLDER => folder,
             _ => &name,
@@ -52,7 +56,7 @@ pub fn check(bytes: &[u8], id_length: usize) -> Result<(), Unsafe> {
     if !links.is_empty() && below.iter().any(through_a_link) {
         return Err("it names a path behind a link");
     }
-    at.extensions()
+    at.extensions(&starts)
 }
 
 /// Whether two indexes stage the same: git also writes one anew when it has only looked at the files again.
@@ -67,7 +71,8 @@ pub fn same(one: &[u8], other: &[u8], id_length: usize) -> bool {
 type Staged<'a> = (u32, &'a [u8], Vec<u8>);
 
 fn staged(bytes: &[u8], id_length: usize) -> Result<Vec<Staged<'_>>, Unsafe> {
-    let mut at = Cursor { bytes: bytes.get(..bytes.len().saturating_sub(id_length)).unwrap_or(&[]), at: 0 };
+    let mut at =
+        Cursor { bytes: bytes.get(..bytes.len().saturating_sub(id_length)).unwrap_or(&[]), at: 0, kept: 0 };
     at.take(4)?;
     let (version, count) = (at.number()?, at.number()?);
     let mut name = Vec::new();
@@ -100,9 +105,14 @@ fn is_ordinary_name(name: &[u8]) -> bool {
     !name.is_empty() && !matches!(name, b"." | b"..") && !matches!(&stem[..end], b".git" | b"git~1")
 }
 
+/// Names of this length or more are counted to their end.
+const LONG: usize = 0xfff;
+
 struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
+    /// How much of the name before it the last entry took over.
+    kept: usize,
 }
 
 const CUT_SHORT: Unsafe = "it is cut short";
@@ -152,9 +162,13 @@ impl<'a> Cursor<'a> {
             let kept = name.len().checked_sub(dropped).ok_or(CUT_SHORT)?;
             name.truncate(kept);
             name.extend_from_slice(self.text()?);
+            // Git copies as many bytes as the flags say, whatever ends where.
+            if usize::from(flags) & LONG != name.len().min(LONG) {
+                return Err("its names do not end where they say");
+            }
+            self.kept = kept;
             return Ok(mode);
         }
-        const LONG: usize = 0xfff;
         let length = usize::from(flags) & LONG;
         name.clear();
         if length == LONG {
@@ -183,18 +197,48 @@ impl<'a> Cursor<'a> {
         Ok(value)
     }
 
-    /// Extensions with a small first letter change what the entries mean; of them we know the one for sparse folders.
-    fn extensions(&mut self) -> Result<(), Unsafe> {
+    /// Extensions can change what the entries mean, or where git reads them: only known ones pass, and those only if they agree with what was
+    /// read.
+    fn extensions(&mut self, starts: &[(usize, usize)]) -> Result<(), Unsafe> {
+        let end = self.at;
         while self.at < self.bytes.len() {
             let name = self.take(4)?;
-            if !name[0].is_ascii_uppercase() && name != b"sdir" {
+            let length = usize::try_from(self.number()?).map_err(|_| CUT_SHORT)?;
+            let content = self.take(length)?;
+            let agrees = match name {
+                b"TREE" | b"REUC" | b"UNTR" | b"FSMN" | b"sdir" => true,
+                b"EOIE" => content.get(..4).is_some_and(|offset| number(offset) == end),
+                b"IEOT" => is_table_of(content, starts),
+                _ => false,
+            };
+            if !agrees {
                 return Err("it is split, or has parts that are not known");
             }
-            let length = self.number()?;
-            self.take(usize::try_from(length).map_err(|_| CUT_SHORT)?)?;
         }
         Ok(())
     }
+}
+
+/// A number of four bytes.
+fn number(bytes: &[u8]) -> usize {
+    bytes.iter().fold(0, |number, &byte| number << 8 | usize::from(byte))
+}
+
+/// Whether a table of blocks leads to entries where they are, one block after the other, each beginning with a whole name.
+fn is_table_of(content: &[u8], starts: &[(usize, usize)]) -> bool {
+    let Some((version, blocks)) = content.split_at_checked(4) else { return false };
+    let mut next = 0;
+    for block in blocks.chunks(8) {
+        let (offset, count) = block.split_at(block.len().min(4));
+        let fits = starts
+            .get(next)
+            .is_some_and(|&(start, kept)| start == number(offset) && (kept == 0 || next == 0));
+        if block.len() != 8 || !fits || number(count) == 0 {
+            return false;
+        }
+        next += number(count);
+    }
+    number(version) == 1 && next == starts.len()
 }
 
 #[cfg(test)]
@@ -277,6 +321,51 @@ mod tests {
     fn a_path_behind_a_link_of_the_same_index_does_not() {
         let entries = [("a", SYMLINK), ("a-b", 0o100_644), ("a/hooks/x", 0o100_644)];
         assert!(check(&index(2, &entries), 20).is_err());
+    }
+
+    /// Puts an extension before the checksum.
+    fn extended(mut index: Vec<u8>, name: &[u8; 4], content: &[u8]) -> Vec<u8> {
+        let checksum = index.split_off(index.len() - 20);
+        index.extend(name);
+        index.extend(u32::try_from(content.len()).expect("short").to_be_bytes());
+        index.extend(content);
+        index.extend(checksum);
+        index
+    }
+
+    #[test]
+    fn a_name_that_git_would_read_further_does_not_pass() {
+        let mut index = index(4, &[("a", 0o100_644), ("b", 0o100_644)]);
+        assert_eq!(check(&index, 20), Ok(()));
+        // The length that git goes by, of the first entry.
+        index[12 + 60 + 1] = 40;
+        assert!(check(&index, 20).is_err());
+    }
+
+    #[test]
+    fn extensions_that_lead_git_elsewhere_do_not_pass() {
+        let plain = index(2, &[("a", 0o100_644), ("b", 0o100_644)]);
+        let end = u32::try_from(plain.len() - 20 - 11).expect("short");
+        let table = |offsets: &[(u32, u32)]| {
+            let blocks =
+                offsets.iter().flat_map(|(offset, count)| [offset.to_be_bytes(), count.to_be_bytes()]);
+            [1_u32.to_be_bytes().to_vec(), blocks.flatten().collect()].concat()
+        };
+        for (name, content, expected) in [
+            (b"EOIE", end.to_be_bytes().to_vec(), true),
+            (b"EOIE", (end + 8).to_be_bytes().to_vec(), false),
+            (b"IEOT", table(&[(12, 1), (12 + 64, 1)]), true),
+            (b"IEOT", table(&[(12, 2)]), true),
+            (b"IEOT", table(&[(12, 1), (end + 8, 1)]), false),
+            (b"IEOT", table(&[(12, 1)]), false),
+            (b"ZZZZ", Vec::new(), false),
+        ] {
+            assert_eq!(
+                check(&extended(plain.clone(), name, &content), 20).is_ok(),
+                expected,
+                "{name:?} {content:?}"
+            );
+        }
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub enum Fate {
     Published(Check),
     /// The same, but its removal stays in the cage: without it this would be no repository.
     Lasting(Check),
+    /// The same, where the host has one already.
+    Existing(Check),
     /// The same, and of no weight: whoever writes it last has the say, as without us.
     Passing(Check),
     /// Only safe additions of it.
@@ -41,9 +43,10 @@ pub const SHARED: &[&str] = &["objects", "refs", "reftable", "lfs"];
 
 /// The names in the folder itself.
 const NAMES: &[(&str, Fate)] = {
-    use Check::{Data, Head, Ids, Index, PackedRefs, Quoted, Text, Word};
+    use Check::{Empty, Head, Ids, Index, PackedRefs, Quoted, Start, Text, Word};
     use Fate::{
-        Folder, Ignored, KeptBack, Lasting, Passing, Published, Repositories, Settings, Whole, Worktrees,
+        Existing, Folder, Ignored, KeptBack, Lasting, Passing, Published, Repositories, Settings, Whole,
+        Worktrees,
     };
     &[
         ("HEAD", Lasting(Head)),
@@ -58,15 +61,16 @@ const NAMES: &[(&str, Fate)] = {
         ("CHERRY_PICK_HEAD", Published(Ids)),
         ("REVERT_HEAD", Published(Ids)),
         ("REBASE_HEAD", Published(Ids)),
-        ("shallow", Published(Ids)),
+        ("shallow", Existing(Ids)),
         ("MERGE_MODE", Published(Word)),
-        ("MERGE_RR", Published(Data)),
+        // It names files whose content git would keep for the next merge.
+        ("MERGE_RR", Published(Empty)),
         ("MERGE_MSG", Published(Text)),
         ("SQUASH_MSG", Published(Text)),
         ("COMMIT_EDITMSG", Passing(Text)),
         ("TAG_EDITMSG", Passing(Text)),
         ("NOTES_EDITMSG", Passing(Text)),
-        ("BISECT_START", Published(Word)),
+        ("BISECT_START", Published(Start)),
         ("BISECT_TERMS", Published(Quoted)),
         ("BISECT_NAMES", Published(Quoted)),
         ("BISECT_EXPECTED_REV", Published(Ids)),
@@ -75,7 +79,7 @@ const NAMES: &[(&str, Fate)] = {
         ("rebase-merge", Whole),
         ("rebase-apply", Whole),
         ("sequencer", Whole),
-        ("rr-cache", Folder),
+        ("rr-cache", Ignored),
         ("logs", Folder),
         ("hooks", Folder),
         ("info", Folder),
@@ -99,7 +103,9 @@ const NAMES: &[(&str, Fate)] = {
 
 /// The names in a folder that is taken over whole.
 const STATE: &[(&str, Check)] = {
-    use Check::{AuthorScript, Head, Ids, PickOptions, Signing, Strategy, StrategyOptions, Text, Todo, Word};
+    use Check::{
+        AuthorScript, Empty, Head, Ids, PickOptions, Signing, Strategy, StrategyOptions, Text, Todo, Word,
+    };
     &[
         ("head-name", Word),
         ("onto", Head),
@@ -117,6 +123,9 @@ const STATE: &[(&str, Check)] = {
         ("opts", PickOptions),
         ("abort-safety", Ids),
         ("author-script", AuthorScript),
+        ("apply-opt", Empty),
+        ("info", Text),
+        ("msg", Text),
         ("message", Text),
         ("message-squash", Text),
         ("message-fixup", Text),
@@ -195,13 +204,6 @@ pub fn fate(path: &Path) -> Fate {
         {
             Fate::Published(Check::Data)
         }
-        ("rr-cache", [folder]) if is_hex(folder) => Fate::Folder,
-        ("rr-cache", [folder, name])
-            if is_hex(folder)
-                && ["preimage", "postimage", "thisimage"].iter().any(|image| name.starts_with(image)) =>
-        {
-            Fate::Published(Check::Data)
-        }
         ("lfs", ["objects"] | ["objects", _] | ["objects", _, _]) => Fate::Folder,
         ("lfs", ["objects", _, _, name]) if is_hex(name) => Fate::Published(Check::Data),
         ("lfs", _) => Fate::Ignored,
@@ -267,6 +269,8 @@ pub fn git_obeys(path: &Path) -> bool {
     match text {
         "commondir" | "config.worktree" | "gitdir" | "info/attributes" | "info/grafts" => true,
         "objects/info/alternates" | "objects/info/http-alternates" => true,
+        // Older ways to say where a remote is.
+        _ if first == "remotes" || first == "branches" => text != first,
         _ => first == "hooks" && text != "hooks" && !text.ends_with(".sample"),
     }
 }

@@ -1,11 +1,13 @@
 //! What stands in the project and is not the command's to change: footholds, repositories and what git runs because of their settings.
 
 use super::{Builder, Entry, FOOTHOLD, Shown, Source, covering};
-use crate::facts::{Foothold, GitFolder, HostFacts, Own, Standing};
+use crate::facts::{Foothold, GitFolder, HostFacts, Own, Repository, Standing};
+use crate::request::Request;
 use crate::settings::Policy;
-use crate::words::Origin;
+use crate::words::{Origin, Protect};
 use std::collections::HashSet;
 use std::ffi::OsStr;
+use std::path::Path;
 
 /// Footholds that are there become mounts of their own, read-only. Grants come later, so that one that names a foothold wins.
 pub(super) fn footholds(builder: &mut Builder<'_>, footholds: &[Foothold]) {
@@ -36,14 +38,24 @@ pub(super) fn footholds(builder: &mut Builder<'_>, footholds: &[Foothold]) {
 }
 
 /// Git runs programs for what stands in a repository's own folder and for what its settings name: none of that is the command's to change.
-pub(super) fn repositories(builder: &mut Builder<'_>, policy: &Policy, facts: &HostFacts) {
+pub(super) fn repositories(
+    builder: &mut Builder<'_>,
+    policy: &Policy,
+    request: &Request<'_>,
+    facts: &HostFacts,
+) {
     let origin = &policy.project.origin;
-    for repository in &facts.project.repositories {
+    // Those that are where their mark is come first: what a mark leads to may lie in one of them.
+    let mut all: Vec<&Repository> = facts.project.repositories.iter().collect();
+    all.sort_by_key(|repository| (!matches!(repository.own, Own::Here(_)), repository.mark.as_os_str()));
+    for repository in all {
         let mark = &repository.mark;
         match &repository.own {
             Own::Here(folder) => own_folder(builder, folder, facts, origin),
             Own::Linked(folder) => {
-                builder.put(mark, Shown::ReadOnly(Source::found(mark.clone(), false)), "git", origin);
+                if is_wall(policy, request, mark) {
+                    builder.put(mark, Shown::ReadOnly(Source::found(mark.clone(), false)), "git", origin);
+                }
                 let within = covering(&builder.entries, &folder.path);
                 if !within.is_some_and(|entry| matches!(entry.shown, Shown::Repository { .. })) {
                     own_folder(builder, folder, facts, origin);
@@ -51,7 +63,8 @@ pub(super) fn repositories(builder: &mut Builder<'_>, policy: &Policy, facts: &H
             }
             Own::Stray { why } => {
                 builder.notes.push(format!("{} is not used as a repository: {why}", mark.display()));
-                if builder.paths.existing(mark).is_none_or(|fact| fact.link.is_none()) {
+                let is_link = builder.paths.existing(mark).is_some_and(|fact| fact.link.is_some());
+                if !is_link && is_wall(policy, request, mark) {
                     builder.put(mark, Shown::ReadOnly(Source::found(mark.clone(), false)), "git", origin);
                 }
             }
@@ -61,6 +74,12 @@ pub(super) fn repositories(builder: &mut Builder<'_>, policy: &Policy, facts: &H
             builder.put(&named.path, Shown::ReadOnly(source), "run by git", origin);
         }
     }
+}
+
+/// Whether a file that leads to a repository is a mount. In a folder below it is not, because a working tree or a submodule could then not be
+/// removed; it is compared when the command has ended.
+fn is_wall(policy: &Policy, request: &Request<'_>, mark: &Path) -> bool {
+    policy.protect.value == Protect::Strict || mark.parent() == Some(&request.project)
 }
 
 fn own_folder(builder: &mut Builder<'_>, folder: &GitFolder, facts: &HostFacts, origin: &Origin) {
