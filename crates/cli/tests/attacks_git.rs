@@ -279,3 +279,126 @@ fn where_there_was_no_repository_a_new_one_in_the_root_runs_nothing() {
         assert!(seen.contains("mine"), "{seen}");
     }
 }
+
+/// A folder that the command made names itself a working tree of any folder of the user's: the next run would be shown it.
+#[test]
+fn a_working_tree_of_a_planted_folder_shows_nothing_of_the_users_to_the_next_run() {
+    let stage = Stage::user();
+    host(&stage, BEGIN);
+    stage.home_file(".ssh/id_rsa", "s3cr3t-key");
+    let plant = "mkdir -p node_modules/.git/modules/foo wt; echo \"$PWD/wt/.git\" > node_modules/.git/modules/foo/gitdir; \
+        echo \"$USERS_HOME\" > node_modules/.git/modules/foo/commondir; echo 'gitdir: ../node_modules/.git/modules/foo' > wt/.git";
+    let plant = format!("USERS_HOME='{}'; {plant}", stage.home().display());
+    // As an earlier command could have left it, and nothing looked.
+    host(&stage, &plant);
+    let read = format!("cat '{}/.ssh/id_rsa'; echo x > '{0}/config'", stage.home().display());
+    assert!(host(&stage, &read).contains("s3cr3t-key"), "the control did not work");
+    std::fs::remove_file(stage.home().join("config")).unwrap();
+    let output = stage.keyward_run(&[], &["sh", "-c", &read]).output().unwrap();
+    assert!(!stdout(&output).contains("s3cr3t"), "{}", stdout(&output));
+    assert!(!stage.home().join("config").exists());
+}
+
+/// Git goes into every repository that its index names, also into trees that nobody searches.
+#[test]
+fn a_repository_in_a_skipped_tree_that_the_index_names_runs_nothing() {
+    let attack = "git init -q node_modules/x; cd node_modules/x; git -c user.name=x -c user.email=x@y commit -q --allow-empty -m x; \
+        git config core.fsmonitor ../../run-me; cd ../..; git add -f node_modules/x";
+    runs_only_after_the_control("true", attack, "git status");
+}
+
+#[test]
+fn while_the_command_runs_no_repository_is_named_that_nobody_has_looked_at() {
+    let stage = Stage::user();
+    payload(&stage);
+    host(&stage, BEGIN);
+    let attack = format!(
+        "printf '#!/bin/sh\\n: > \"{}\"\\n' > run-me; chmod +x run-me; git init -q s; git -C s -c user.name=x -c user.email=x@y commit -q --allow-empty -m x; \
+         git -C s config core.fsmonitor ../run-me; git add s; touch ready; sleep 2",
+        pwned(&stage).display()
+    );
+    let run = stage.keyward_run(&[], &["bash", "-c", &attack]).spawn().unwrap();
+    while !stage.project().join("ready").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(800));
+    let seen = host(&stage, "git status");
+    assert!(!pwned(&stage).exists(), "{seen}");
+    assert!(run.wait_with_output().unwrap().status.success());
+    let seen = host(&stage, "git status; git ls-files -s");
+    assert!(!pwned(&stage).exists(), "{seen}");
+    assert!(seen.contains("160000"), "the work itself is there: {seen}");
+}
+
+#[test]
+fn a_submodule_in_a_skipped_tree_cannot_be_led_elsewhere() {
+    let begin =
+        "git -c protocol.file.allow=always submodule --quiet add -f ./hub build/tools; git commit -qm tools";
+    let attack = "git init -q evil; git -C evil config core.fsmonitor ../../run-me; printf 'gitdir: ../../evil/.git\\n' > build/tools/.git";
+    runs_only_after_the_control(begin, attack, "git status; cd build/tools; git status");
+}
+
+#[test]
+fn a_folder_with_a_head_and_a_common_folder_runs_nothing_when_it_is_entered() {
+    let attack = "mkdir -p src lib/objects lib/refs; echo 'ref: refs/heads/main' > src/HEAD; echo ../lib > src/commondir; \
+        printf '[core]\\n\\trepositoryformatversion = 1\\n\\tfsmonitor = ../run-me\\n[extensions]\\n\\tworktreeConfig = true\\n' > lib/config; \
+        printf '[core]\\n\\tbare = false\\n\\tworktree = %s/src\\n' \"$PWD\" > src/config.worktree";
+    runs_only_after_the_control("true", attack, "cd src && git status");
+}
+
+/// Letters and links disagree about where `..` leads.
+#[test]
+fn a_pointer_through_a_link_is_judged_as_the_kernel_goes() {
+    let attack = "git init -q x; mkdir -p x/.git/modules build/deep; git init -q --bare x/.git/modules/z; mkdir -p build/x/.git/modules; git init -q --bare build/x/.git/modules/z; \
+        printf '[core]\\n\\trepositoryformatversion = 0\\n\\tfsmonitor = %s/run-me\\n\\tworktree = %s/sub\\n' \"'$PWD'\" \"$PWD\" > build/x/.git/modules/z/config; \
+        ln -s build/deep lnk; mkdir sub; echo 'gitdir: ../lnk/../x/.git/modules/z' > sub/.git";
+    runs_only_after_the_control("true", attack, "cd sub && git status");
+}
+
+#[test]
+fn a_push_goes_where_the_user_said() {
+    let begin = "git init -q --bare hub2.git; git remote add origin https://example.test/a.git; git config branch.main.remote origin; git config branch.main.merge refs/heads/main";
+    let attack = "git init -q --bare target/evil; cp run-me target/evil/hooks/pre-receive; git config branch.main.pushRemote target/evil";
+    runs_only_after_the_control(begin, attack, "git -c push.default=current push");
+}
+
+/// Git keeps what it was told to have resolved, wherever the file is.
+#[test]
+fn a_merge_left_behind_copies_no_file_of_the_users() {
+    let stage = Stage::user();
+    let key = stage.home_file("key", "s3cr3t-in-home");
+    let attack = format!(
+        "H=$(printf 'a%.0s' $(seq 40)); mkdir -p .git/rr-cache/$H; echo x > .git/rr-cache/$H/preimage; printf \"$H\\t{}\\0\" > .git/MERGE_RR",
+        key.display()
+    );
+    let then = "echo more >> a; git -c user.name=x -c user.email=x@y commit -qam more; cat .git/rr-cache/*/postimage";
+    for caged in [false, true] {
+        let _ = std::fs::remove_dir_all(stage.project().join(".git"));
+        host(&stage, BEGIN);
+        match caged {
+            true => drop(stage.keyward_run(&[], &["bash", "-c", &attack]).output().unwrap()),
+            false => drop(host(&stage, &attack)),
+        }
+        assert_eq!(host(&stage, then).contains("s3cr3t-in-home"), !caged);
+    }
+}
+
+/// Git deletes what it thinks are its own old packs.
+#[test]
+fn a_link_in_the_place_of_the_packs_deletes_nothing_elsewhere() {
+    for caged in [false, true] {
+        let stage = Stage::user();
+        host(&stage, BEGIN);
+        let thesis = stage.home_file("docs/tmp_thesis.txt", "years of work");
+        let attack = format!(
+            "rm -rf .git/objects/pack; ln -s '{}' .git/objects/pack",
+            thesis.parent().unwrap().display()
+        );
+        match caged {
+            true => drop(stage.keyward_run(&[], &["bash", "-c", &attack]).output().unwrap()),
+            false => drop(host(&stage, &attack)),
+        }
+        host(&stage, "touch -d '3 weeks ago' \"$HOME/docs/tmp_thesis.txt\"; git gc -q --prune=now");
+        assert_eq!(thesis.exists(), caged);
+    }
+}

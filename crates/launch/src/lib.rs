@@ -96,6 +96,9 @@ pub fn run(
         describe: &describe,
         guard: guard.as_deref_mut(),
     });
+    if let Some(guard) = guard.as_deref_mut() {
+        guard.clean_marks(&publisher.gitlinks());
+    }
     let mut repositories = publisher.finish();
     if let Some(guard) = guard {
         for repository in &mut repositories {

@@ -268,7 +268,7 @@ fn read_folder(search: &Search<'_>, relative: &Path, stat: &Stat) -> Option<Fold
     for entry in std::fs::read_dir(search.project.join(relative)).ok()?.flatten() {
         let Ok(kind) = entry.file_type() else { continue };
         let name = entry.file_name();
-        marks += usize::from(is_mark(&name));
+        marks |= mark(&name);
         let is = match () {
             () if kind.is_dir() => Is::Folder,
             () if kind.is_file() => Is::File,
@@ -277,18 +277,23 @@ fn read_folder(search: &Search<'_>, relative: &Path, stat: &Stat) -> Option<Fold
         };
         folder.add(relative.file_name(), name, is, search.is_secret);
     }
-    if marks == MARKS {
+    if is_repository(marks) {
         folder.repositories[1].push(OsString::new());
     }
     Some(folder)
 }
 
-/// How many names make a folder a repository without a `.git`.
-pub(crate) const MARKS: usize = 3;
+/// Names that make a folder a repository without a `.git`, a bit for each.
+const MARKS: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
 
-/// Whether a name is one of them.
-pub(crate) fn is_mark(name: &OsStr) -> bool {
-    ["HEAD", "objects", "refs"].iter().any(|mark| name == *mark)
+/// The bit of a name.
+pub(crate) fn mark(name: &OsStr) -> u8 {
+    MARKS.iter().position(|mark| name == *mark).map_or(0, |place| 1 << place)
+}
+
+/// Whether these names together do: objects and refs may be another folder's, which one of them leads to.
+pub(crate) const fn is_repository(marks: u8) -> bool {
+    marks & 0b0111 == 0b0111 || marks & 0b1001 == 0b1001
 }
 
 /// Files of HOME that are known to be secret and have a second name: it may stand in the project, under any name.

@@ -6,6 +6,7 @@ use crate::plain::plain;
 use keyward_policy::git::names::{new_fate, worktree_fate};
 use keyward_policy::git::{Check, Fate, config};
 use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -101,29 +102,46 @@ fn settings(
     kept_back: &mut KeptBack,
 ) -> Result<(), Errno> {
     let (text, _) = place::read(&sides.merged, path, Check::Text.most())?;
-    let in_project = |value: &[u8]| is_in_project(&own.join(OsStr::from_bytes(value)), project);
+    let in_project = |value: &[u8]| is_in_project(&own.join(OsStr::from_bytes(value)), project, false);
     let (kept, out) = config::of_new_repository(&text, &in_project).map_err(|_| Errno::INVAL)?;
     kept_back.extend(out.into_iter().map(|name| (path.to_path_buf(), name)));
     put(sides, path, &kept)
 }
 
-/// Whether a path leads into the project by its letters, and into no repository's own folder.
-fn is_in_project(path: &Path, project: &Path) -> bool {
+/// Whether a path leads to a folder of the project, by its letters and for the kernel, and into no repository's own folder. Where `gone` is true
+/// the folder need not be there any more.
+fn is_in_project(path: &Path, project: &Path, gone: bool) -> bool {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(root) = rustix::fs::open(project, flags, Mode::empty()) else { return false };
     let Some(path) = plain(path) else { return false };
     path.strip_prefix(project).is_ok_and(|rest| {
-        rest.components().next().is_some() && !rest.iter().any(|name| name.eq_ignore_ascii_case(".git"))
+        let there = match place::folder(&root, rest) {
+            Ok(_) => true,
+            Err(errno) => gone && errno == Errno::NOENT,
+        };
+        there
+            && rest.components().next().is_some()
+            && !rest.iter().any(|name| name.eq_ignore_ascii_case(".git"))
     })
 }
 
 /// Whether the folder of a working tree belongs to one in the project.
-fn is_of_project(base: &OwnedFd, tree: &Path, folder: &Path, project: &Path) -> Result<Vec<u8>, Errno> {
+fn is_of_project(
+    base: &OwnedFd,
+    tree: &Path,
+    folder: &Path,
+    project: &Path,
+    gone: bool,
+) -> Result<Vec<u8>, Errno> {
     let (text, _) = place::read(base, &tree.join("gitdir"), Check::Text.most())?;
     let line = text.strip_suffix(b"\n").unwrap_or(&text);
     // As an absolute path, or relative to the folder itself.
     let mark =
         folder.join("worktrees").join(tree.file_name().unwrap_or_default()).join(OsStr::from_bytes(line));
     match mark.parent() {
-        Some(place) if mark.ends_with(".git") && is_in_project(place, project) && !line.contains(&b'\n') => {
+        Some(place)
+            if mark.ends_with(".git") && is_in_project(place, project, gone) && !line.contains(&b'\n') =>
+        {
             Ok(text)
         }
         _ => Err(Errno::INVAL),
@@ -138,7 +156,7 @@ pub(super) fn worktree(
     project: &Path,
     id_length: usize,
 ) -> Result<KeptBack, Errno> {
-    let gitdir = is_of_project(&sides.merged, tree, folder, project)?;
+    let gitdir = is_of_project(&sides.merged, tree, folder, project, false)?;
     let (commondir, _) = place::read(&sides.merged, &tree.join("commondir"), 16)?;
     if commondir != b"../..\n" {
         return Err(Errno::INVAL);
@@ -170,7 +188,7 @@ pub(super) fn remove_worktree(
     folder: &Path,
     project: &Path,
 ) -> Result<(), Errno> {
-    is_of_project(host, tree, folder, project)?;
+    is_of_project(host, tree, folder, project, true)?;
     let mut folders = vec![tree.to_path_buf()];
     for file in place::files_below(host.as_fd(), tree, DEPTH)? {
         place::remove(host, &tree.join(&file))?;

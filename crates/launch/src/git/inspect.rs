@@ -184,7 +184,9 @@ fn worktrees(root: BorrowedFd<'_>, path: &Path, id_length: usize, findings: &mut
 fn settings(root: BorrowedFd<'_>, own: &Path, path: &Path, project: &Path, findings: &mut Findings) {
     let in_project = |value: &[u8]| {
         in_project(own, Path::new(OsStr::from_bytes(value)), project).is_some_and(|path| {
-            path.components().next().is_some() && !path.iter().any(|name| name.eq_ignore_ascii_case(".git"))
+            path.components().next().is_some()
+                && !path.iter().any(|name| name.eq_ignore_ascii_case(".git"))
+                && place::folder(root, &path).is_ok()
         })
     };
     let read = place::read(root, path, Check::Text.most()).ok();

@@ -82,6 +82,29 @@ pub(super) fn thing_in(folder: impl AsFd, name: &OsStr) -> Option<Thing> {
     })
 }
 
+/// The links and the folders in a folder, as its list has them.
+pub(super) fn links_and_folders(folder: impl AsFd) -> (Vec<OsString>, Vec<OsString>) {
+    let (mut links, mut folders) = (Vec::new(), Vec::new());
+    let Ok(listing) = rustix::fs::Dir::read_from(folder) else { return (links, folders) };
+    for entry in listing.flatten() {
+        let name = entry.file_name().to_bytes();
+        let list = match entry.file_type() {
+            FileType::RegularFile => continue,
+            FileType::Directory => &mut folders,
+            _ => &mut links,
+        };
+        if name != b"." && name != b".." {
+            list.push(OsString::from_vec(name.to_vec()));
+        }
+    }
+    (links, folders)
+}
+
+/// When something last changed.
+pub(super) fn changed(folder: impl AsFd, name: &OsStr) -> Option<i128> {
+    rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| Stamp::of(&stat).changed)
+}
+
 /// The names in a folder.
 pub(super) fn names(folder: impl AsFd) -> Vec<OsString> {
     let Ok(listing) = rustix::fs::Dir::read_from(folder) else { return Vec::new() };

@@ -18,7 +18,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// Changes are taken over at once, but not more often than this.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -31,6 +31,8 @@ const WAIT: Duration = Duration::from_millis(50);
 const GIVEN: &[&str] = &["HEAD", "packed-refs", "index", "config"];
 /// An index up to this size is kept for the comparison of both sides.
 const MOST_INDEX: usize = 8 << 20;
+/// No log of anybody's is larger.
+const MOST_LOG: usize = 64 << 20;
 /// Folders in folders, such as names of branches with slashes.
 const MOST_DEPTH: usize = 24;
 
@@ -47,8 +49,9 @@ pub struct Publisher {
 impl Publisher {
     /// For the repositories of a view, in its order; `project` is the root that names are told relative to.
     pub fn new(folders: Vec<GitFolder>, project: &Path) -> Self {
-        let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
-        let began = i128::try_from(began).unwrap_or(i128::MAX);
+        // The clock that files are stamped with; the other one may be ahead of it by a tick.
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+        let began = i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec);
         let repositories =
             folders.into_iter().map(|folder| Repository::new(folder, project, began)).collect();
         Publisher { repositories, received: 0, inbox: None, due: None, worked: None }
@@ -130,6 +133,32 @@ impl Publisher {
         }
     }
 
+    /// The `.git` of every folder that an index of the command's or the host's names as a repository.
+    pub(crate) fn gitlinks(&self) -> Vec<PathBuf> {
+        let mut all = Vec::new();
+        for repository in &self.repositories {
+            let (Some(sides), Some(tree)) = (&repository.sides, repository.folder.path.parent()) else {
+                continue;
+            };
+            let changed = place::thing(&sides.upper, Path::new("index")).is_some();
+            let modules = place::thing(&sides.host, Path::new("modules")).is_some();
+            if !repository.folder.path.ends_with(".git") || !(changed || modules) {
+                continue;
+            }
+            let id_length = super::inspect::id_length(&sides.host);
+            for side in [&sides.upper, &sides.host] {
+                let Ok((content, _)) = place::read(side, Path::new("index"), Check::Index.most()) else {
+                    continue;
+                };
+                let links = index::gitlinks(&content, id_length);
+                all.extend(links.iter().map(|link| tree.join(OsStr::from_bytes(link)).join(".git")));
+            }
+        }
+        all.sort();
+        all.dedup();
+        all
+    }
+
     /// The cage is gone: what is left to take over, and what is to be told.
     pub fn finish(mut self) -> Vec<Told> {
         for repository in &mut self.repositories {
@@ -164,6 +193,8 @@ pub(super) struct Repository {
     host: HashMap<PathBuf, Option<Stamp>>,
     /// What of the cage we have dealt with.
     cage: HashMap<PathBuf, Stamp>,
+    /// What does not pass, and is looked at again only at the end.
+    refused: HashMap<PathBuf, Stamp>,
     /// Settings as the command found them, for each repository below.
     settings: HashMap<PathBuf, Vec<u8>>,
     /// The index as the command found it, unless it is very large.
@@ -198,6 +229,7 @@ impl Repository {
             began,
             host: HashMap::new(),
             cage: HashMap::new(),
+            refused: HashMap::new(),
             settings: HashMap::new(),
             index: Vec::new(),
             id_length: 20,
@@ -240,7 +272,8 @@ impl Repository {
         let Some(sides) = self.sides.take() else { return false };
         (self.busy, self.last) = (false, last);
         if self.ended && self.cage.is_empty() && place::names(&sides.upper).is_empty() {
-            // The command has changed nothing.
+            // The command has changed nothing of its own side.
+            self.unlink_links(&sides);
             return false;
         }
         if !self.ended {
@@ -248,6 +281,9 @@ impl Repository {
         }
         self.id_length = super::inspect::id_length(&sides.host);
         self.take_back(&sides);
+        if self.ended {
+            self.unlink_links(&sides);
+        }
         self.part(&sides, Path::new(""), Path::new(""), Shape::Whole, 0);
         self.sides = Some(sides);
         self.busy
@@ -296,6 +332,34 @@ impl Repository {
         for path in gone {
             self.cage.remove(&path);
             self.removal(sides, &path);
+        }
+    }
+
+    /// Links that the command put into folders which are the host's: git would write, and delete, where they lead.
+    fn unlink_links(&mut self, sides: &Sides) {
+        for shared in self.folder.shared.clone() {
+            // Of objects the folders themselves count; what is in them never changes.
+            let depth = if shared.ends_with("objects") { 0 } else { MOST_DEPTH };
+            self.unlink_links_in(sides, &shared, depth);
+        }
+    }
+
+    fn unlink_links_in(&mut self, sides: &Sides, path: &Path, depth: usize) {
+        let Ok(folder) = place::folder(&sides.host, path) else { return };
+        let touched =
+            |name: &OsStr| place::changed(&folder, name).is_some_and(|changed| changed >= self.began);
+        if depth == 0 && !touched(OsStr::new(".")) {
+            return;
+        }
+        let (links, folders) = place::links_and_folders(&folder);
+        let new: Vec<PathBuf> =
+            links.iter().filter(|name| touched(name)).map(|name| path.join(name)).collect();
+        for link in new {
+            let _ = place::remove(&sides.host, &link);
+            self.keep_back(&link, "a link, or something else that is no file");
+        }
+        for name in folders.iter().filter(|_| depth > 0) {
+            self.unlink_links_in(sides, &path.join(name), depth - 1);
         }
     }
 
@@ -378,8 +442,8 @@ impl Repository {
     }
 
     /// Whether we know this state of the cage's file already.
-    fn is_known(&mut self, path: &Path, stamp: Stamp) -> bool {
-        self.cage.get(path) == Some(&stamp)
+    fn is_known(&self, path: &Path, stamp: Stamp) -> bool {
+        self.cage.get(path) == Some(&stamp) || (!self.ended && self.refused.get(path) == Some(&stamp))
     }
 
     /// Whether the host's file is no longer what the command started from.
@@ -396,9 +460,14 @@ impl Repository {
             return;
         }
         match place::read(&sides.upper, path, check.most()) {
+            // Git goes into what an index names as a repository: that is looked at before the host has it.
+            Ok((content, _)) if !self.ended && check == Check::Index && self.has_new_gitlinks(&content) => {}
             Ok((content, stamp)) => match check.judge(&content, self.id_length) {
                 Ok(()) => self.put(sides, path, &content, Some(stamp)),
-                Err(why) => self.keep_back(path, why),
+                Err(why) => {
+                    self.refused.insert(path.into(), stamp);
+                    self.keep_back(path, why);
+                }
             },
             Err(Errno::FBIG) => self.keep_back(path, "it is too large"),
             // It changes right now: the next look finds it.
@@ -418,6 +487,11 @@ impl Repository {
             self.keep_back(path, "");
         }
         self.cage.insert(path.into(), stamp);
+    }
+
+    fn has_new_gitlinks(&self, content: &[u8]) -> bool {
+        let before = index::gitlinks(&self.index, self.id_length);
+        index::gitlinks(content, self.id_length).iter().any(|link| !before.contains(link))
     }
 
     /// Writes to the host. `from` is the state of the cage's file that is done with this.
@@ -544,10 +618,17 @@ impl Repository {
         if self.is_known(path, stamp) {
             return;
         }
-        let most = Check::PackedRefs.most();
-        let Ok((cage, stamp)) = place::read(&sides.upper, path, most) else {
-            self.busy = true;
-            return;
+        let most = MOST_LOG;
+        let (cage, stamp) = match place::read(&sides.upper, path, most) {
+            Ok(read) => read,
+            Err(Errno::FBIG) => {
+                self.refused.insert(path.into(), stamp);
+                return self.keep_back(path, "it is too large");
+            }
+            Err(_) => {
+                self.busy = true;
+                return;
+            }
         };
         if Check::Text.judge(&cage, self.id_length).is_err() {
             return self.keep_back(path, "it is no log");

@@ -17,7 +17,7 @@ pub use secrets::Names;
 
 use crate::fault::reason;
 use crate::git::inspect::{inspect, put_settings};
-use crate::search::Seen;
+use crate::search::{Seen, changed};
 use carry::Across;
 use journal::{Journal, Start};
 use keyward_policy::aftermath::{Aftermath, Left, Quarantined};
@@ -196,6 +196,18 @@ impl<'a> Guard<'a> {
         }
     }
 
+    /// Looks at what makes folders repositories, wherever they are, before the host's git is led to them. What the user has there is older than the
+    /// run and stays.
+    pub(crate) fn clean_marks(&mut self, marks: &[PathBuf]) {
+        for mark in marks.iter().filter_map(|mark| mark.strip_prefix(&self.root.path).ok()) {
+            if !self.start.marks.iter().any(|known| known == mark) {
+                let since = Some(self.start.since);
+                let argv = self.start.argv.clone();
+                clean_repository(&self.root, mark, &self.quarantine, &argv, since, &mut self.aftermath);
+            }
+        }
+    }
+
     /// Keeps what a command had made of a file that somebody outside changed as well. The name of its entry.
     pub(crate) fn keep(&self, path: &Path, content: &[u8]) -> Option<String> {
         let elsewhere;
@@ -245,7 +257,7 @@ fn sweep_up(root: &Root, before: &Before<'_>, quarantine: &Quarantine, aftermath
         put_pointer_back(root, path, text, quarantine, &start.argv, aftermath);
     }
     for mark in &met.repositories {
-        clean_repository(root, mark, quarantine, &start.argv, aftermath);
+        clean_repository(root, mark, quarantine, &start.argv, None, aftermath);
     }
     drop(opened);
     let unsure = if start.protected {
@@ -289,10 +301,16 @@ fn clean_repository(
     mark: &Path,
     quarantine: &Quarantine,
     argv: &[String],
+    since: Option<i128>,
     aftermath: &mut Aftermath,
 ) {
     let Ok(base) = root.listing(Path::new("")) else { return };
-    let findings = inspect(base.as_fd(), mark, &root.path);
+    let mut findings = inspect(base.as_fd(), mark, &root.path);
+    if let Some(since) = since {
+        let touched = |path: &Path| root.stat(path).is_ok_and(|stat| changed(&stat) >= since);
+        findings.out.retain(|path| touched(path));
+        findings.settings.retain(|(path, _, _)| touched(path));
+    }
     let mut take = |path: &Path, keys: Vec<String>| match quarantine.take(root, path, argv, Across::Copied) {
         Ok(Some(id)) => {
             aftermath.quarantined.push(Quarantined::run_by_git(path, &id, keys));

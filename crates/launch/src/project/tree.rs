@@ -1,7 +1,7 @@
 //! The project's tree, held by a descriptor of its root. Whoever works in it may swap anything for anything meanwhile: folders are
 //! opened beneath the root and never through a link, and nothing is found again by its whole path.
 
-use crate::search::{Folder, Is, MARKS, changed, is_mark};
+use crate::search::{Folder, Is, changed, is_repository, mark};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, StatxFlags};
 use rustix::io::Errno;
@@ -120,10 +120,10 @@ pub(super) fn list(
             kind => kind,
         };
         let name = OsStr::from_bytes(name);
-        marks += usize::from(is_mark(name));
+        marks |= mark(name);
         found.add(relative.file_name(), name.into(), kind.into(), is_secret);
     }
-    if marks == MARKS {
+    if is_repository(marks) {
         found.repositories[1].push(OsString::new());
     }
     Ok(found)

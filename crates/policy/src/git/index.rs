@@ -67,6 +67,13 @@ pub fn same(one: &[u8], other: &[u8], id_length: usize) -> bool {
     }
 }
 
+/// The paths that are repositories of their own.
+pub fn gitlinks(bytes: &[u8], id_length: usize) -> Vec<Vec<u8>> {
+    const GITLINK: u32 = 0o160_000;
+    let all = staged(bytes, id_length).unwrap_or_default().into_iter();
+    all.filter(|(mode, _, _)| mode & KIND == GITLINK).map(|(_, _, name)| name).collect()
+}
+
 /// Mode, object with its flags, name.
 type Staged<'a> = (u32, &'a [u8], Vec<u8>);
 
