@@ -267,7 +267,7 @@ fn search_project(policy: &Policy, here: &Here) -> (Project, Seen) {
         patterns: &patterns(policy),
         is_secret: &secret_names(policy),
     });
-    project.repositories = git::look::look(&here.project, &project.marks);
+    project.repositories = git::look::look(&here.project, &here.caller.home, &project.marks);
     if !project.marks.is_empty() {
         project.author = git::look::author(&here.caller.home);
     }

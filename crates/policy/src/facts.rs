@@ -175,6 +175,8 @@ pub struct Repository {
     pub own: Own,
     /// What git on the host runs or reads because the settings name it, as far as it stands in the project.
     pub run_by_git: Vec<Found>,
+    /// The same, where nothing stands: it must not appear.
+    pub awaited: Vec<PathBuf>,
 }
 
 /// Where a repository's own folder is.

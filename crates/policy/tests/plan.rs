@@ -436,7 +436,7 @@ fn git_folder(path: &str) -> GitFolder {
 }
 
 fn repository(mark: &str, own: Own) -> Repository {
-    Repository { mark: mark.into(), own, run_by_git: Vec::new() }
+    Repository { mark: mark.into(), own, run_by_git: Vec::new(), awaited: Vec::new() }
 }
 
 #[test]

@@ -15,13 +15,17 @@ const MODULE_DEPTH: usize = 6;
 const MOST: u64 = 1 << 20;
 
 /// What each mark leads to.
-pub fn look(project: &Path, marks: &[Found]) -> Vec<Repository> {
-    marks.iter().map(|mark| repository(project, mark)).collect()
+pub fn look(project: &Path, home: &Path, marks: &[Found]) -> Vec<Repository> {
+    marks.iter().map(|mark| repository(project, home, mark)).collect()
+}
+
+fn global_settings(home: &Path) -> [PathBuf; 2] {
+    [home.join(".config/git/config"), home.join(".gitconfig")]
 }
 
 /// Who commits, by the settings of a HOME. What they include is not followed.
 pub fn author(home: &Path) -> Option<(Vec<u8>, Vec<u8>)> {
-    let files = [home.join(".config/git/config"), home.join(".gitconfig")];
+    let files = global_settings(home);
     let read = files.iter().filter_map(|file| Config::read(&small_file(file)?).ok());
     let (mut name, mut address) = (None, None);
     for config in read {
@@ -31,20 +35,29 @@ pub fn author(home: &Path) -> Option<(Vec<u8>, Vec<u8>)> {
     name.zip(address)
 }
 
-fn repository(project: &Path, mark: &Found) -> Repository {
+fn repository(project: &Path, home: &Path, mark: &Found) -> Repository {
     let folder = mark.path.parent().unwrap_or(project);
-    let (own, settings) = if mark.directory {
-        (own(&mark.path).map(Own::Here), mark.path.join("config"))
+    let (own, path) = if mark.directory {
+        (own(&mark.path).map(Own::Here), mark.path.clone())
     } else {
         match linked(&mark.path, folder) {
-            Ok(path) => (own(&path).map(Own::Linked), path.join("config")),
+            Ok(path) => (own(&path).map(Own::Linked), path),
             Err(why) => (Some(Own::Stray { why }), PathBuf::new()),
         }
     };
+    let mut led = Led { project, folder, own: &path, found: Vec::new(), awaited: Vec::new() };
+    if !path.as_os_str().is_empty() {
+        let own = [path.join("config"), path.join("config.worktree")];
+        for file in own.iter().chain(&global_settings(home)) {
+            led.settings(file);
+        }
+        led.hooks();
+    }
     Repository {
         mark: mark.path.clone(),
         own: own.unwrap_or(Own::Stray { why: "it cannot be read" }),
-        run_by_git: run_by_git(&settings, folder, project),
+        run_by_git: led.found,
+        awaited: led.awaited,
     }
 }
 
@@ -118,27 +131,102 @@ fn linked(mark: &Path, folder: &Path) -> Result<PathBuf, &'static str> {
     }
 }
 
-/// What the settings name that git runs or reads further settings from.
-fn run_by_git(settings: &Path, folder: &Path, project: &Path) -> Vec<Found> {
-    let Some(text) = small_file(settings) else { return Vec::new() };
-    let Ok(config) = Config::read(&text) else { return Vec::new() };
-    let beside = settings.parent().unwrap_or(folder);
-    let mut found = Vec::new();
-    for entry in &config.entries {
-        let base = match (entry.name.section.as_str(), entry.name.key.as_str()) {
-            ("core", "hookspath" | "fsmonitor") => folder,
-            ("include" | "includeif", "path") => beside,
-            _ => continue,
-        };
-        let Some(value) = &entry.value else { continue };
-        let path = letters(&base.join(OsStr::from_bytes(value)));
-        let Ok(stat) = lstat(&path) else { continue };
-        if path.starts_with(project) && path != project && path != folder && !path.starts_with(beside) {
-            let directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-            found.push(Found { path, directory });
+/// What stands in the project and is run or read by git on the host because settings or hooks of the user's lead there; and what would be, if it
+/// were there.
+struct Led<'a> {
+    project: &'a Path,
+    /// The working tree, from which git runs what settings name.
+    folder: &'a Path,
+    own: &'a Path,
+    found: Vec<Found>,
+    awaited: Vec<PathBuf>,
+}
+
+/// Settings whose value is a command.
+const COMMANDS: &[(&str, &str)] = &[
+    ("core", "sshcommand"),
+    ("core", "pager"),
+    ("core", "editor"),
+    ("core", "fsmonitor"),
+    ("core", "askpass"),
+    ("core", "alternaterefscommand"),
+    ("diff", "external"),
+    ("diff", "textconv"),
+    ("diff", "command"),
+    ("filter", "clean"),
+    ("filter", "smudge"),
+    ("filter", "process"),
+    ("merge", "driver"),
+    ("gpg", "program"),
+    ("credential", "helper"),
+    ("sequence", "editor"),
+    ("interactive", "difffilter"),
+];
+
+impl Led<'_> {
+    /// Settings that lie in `beside`.
+    fn settings(&mut self, file: &Path) {
+        let beside = file.parent().unwrap_or(self.folder).to_path_buf();
+        let Some(config) = small_file(file).and_then(|text| Config::read(&text).ok()) else { return };
+        for entry in &config.entries {
+            let Some(value) = &entry.value else { continue };
+            let (section, key) = (entry.name.section.as_str(), entry.name.key.as_str());
+            let value = Path::new(OsStr::from_bytes(value));
+            match (section, key) {
+                ("core", "hookspath") => {
+                    let path = letters(&self.folder.join(value));
+                    // What a well-known tool puts there starts the hooks beside it.
+                    let hooks = path.parent().filter(|_| path.ends_with(".husky/_")).map(Path::to_path_buf);
+                    self.to(hooks.unwrap_or(path));
+                }
+                ("include" | "includeif", "path") => self.to(letters(&beside.join(value))),
+                _ if COMMANDS.contains(&(section, key)) => {
+                    let words = value.as_os_str().as_bytes().split(|byte| b" \t\"'!;&|<>()$`".contains(byte));
+                    for word in words.filter(|word| !word.is_empty()) {
+                        let path = letters(&self.folder.join(OsStr::from_bytes(word)));
+                        if is_file(&path) {
+                            self.to(path);
+                        }
+                    }
+                }
+                _ => {}
+            }
         }
     }
-    found
+
+    /// Hooks that are links.
+    fn hooks(&mut self) {
+        let folder = self.own.join("hooks");
+        let links = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        for link in links.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink())) {
+            if let Ok(to) = std::fs::read_link(link.path()) {
+                self.to(letters(&folder.join(to)));
+            }
+        }
+    }
+
+    fn to(&mut self, path: PathBuf) {
+        let inside = |path: &Path| {
+            path.starts_with(self.project)
+                && path != self.project
+                && path != self.folder
+                && !path.starts_with(self.own)
+        };
+        if !inside(&path) {
+            return;
+        }
+        match lstat(&path).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+            Err(_) => self.awaited.push(path),
+            Ok(FileType::Symlink) => {
+                // The link itself cannot be a mount; what it leads to can.
+                if let Some(real) = std::fs::canonicalize(&path).ok().filter(|real| inside(real)) {
+                    let directory = is_folder(&real);
+                    self.found.push(Found { path: real, directory });
+                }
+            }
+            Ok(kind) => self.found.push(Found { path, directory: kind == FileType::Directory }),
+        }
+    }
 }
 
 /// By its letters; what leads above the root leads to the root, as the kernel has it.

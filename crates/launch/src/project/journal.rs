@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-const HEADER: &str = "keyward journal 3";
+const HEADER: &str = "keyward journal 4";
 
 /// What is known of the start of a run. Paths are relative to the project.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub(super) struct Start {
     pub(super) known: Vec<PathBuf>,
     /// What made folders repositories: `.git` in them, or a bare one itself.
     pub(super) marks: Vec<PathBuf>,
+    /// What git would run if it were there.
+    pub(super) awaited: Vec<PathBuf>,
     /// `.git` files in folders below the root, with what they said.
     pub(super) pointers: Vec<(PathBuf, Vec<u8>)>,
     /// Footholds that a grant names.
@@ -54,6 +56,7 @@ impl Start {
         ];
         all.extend(self.known.iter().map(|path| ("known", vec![bytes(path)])));
         all.extend(self.marks.iter().map(|path| ("mark", vec![bytes(path)])));
+        all.extend(self.awaited.iter().map(|path| ("awaited", vec![bytes(path)])));
         all.extend(self.pointers.iter().map(|(path, text)| ("pointer", vec![bytes(path), text.clone()])));
         all.extend(self.granted.iter().map(|path| ("granted", vec![bytes(path)])));
         all.extend(self.links.iter().map(|(path, to)| ("link", vec![bytes(path), bytes(to)])));
@@ -91,6 +94,7 @@ impl Start {
             argv: one("argv")?.iter().map(|argument| argument.to_string_lossy().into_owned()).collect(),
             known: paths(&lines, "known"),
             marks: paths(&lines, "mark"),
+            awaited: paths(&lines, "awaited"),
             pointers,
             granted: paths(&lines, "granted"),
             links,
@@ -206,6 +210,7 @@ mod tests {
             argv: vec!["sh".into(), "-c".into(), "a b\nc".into(), String::new()],
             known: known.iter().map(PathBuf::from).collect(),
             marks: vec![".git".into(), "bare".into()],
+            awaited: vec![".githooks".into()],
             pointers: vec![("mod/.git".into(), b"gitdir: ../.git/modules/mod\n".to_vec())],
             granted: vec![".vscode".into()],
             links: vec![("x/.envrc".into(), "../shared envrc".into())],

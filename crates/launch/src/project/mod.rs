@@ -106,6 +106,13 @@ impl<'a> Guard<'a> {
             since: i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec),
             argv: begin.argv,
             known,
+            awaited: begin
+                .found
+                .repositories
+                .iter()
+                .flat_map(|one| &one.awaited)
+                .filter_map(|path| below(path))
+                .collect(),
             pointers,
             marks: begin.found.marks.iter().filter_map(|mark| below(&mark.path)).collect(),
             granted,
@@ -251,6 +258,13 @@ fn sweep_up(root: &Root, before: &Before<'_>, quarantine: &Quarantine, aftermath
             }
             Ok(None) => {}
             Err(errno) => aftermath.left.push(Left::new(path, cannot_take(errno))),
+        }
+    }
+    for path in start.awaited.iter().filter(|path| root.stat(path).is_ok()) {
+        match quarantine.take(root, path, &start.argv, Across::Copied) {
+            Ok(Some(id)) => aftermath.quarantined.push(Quarantined::run_by_git(path, &id, Vec::new())),
+            Ok(None) => {}
+            Err(errno) => aftermath.left.push(Left::run_by_git(path, cannot_take(errno))),
         }
     }
     for (path, text) in &start.pointers {
