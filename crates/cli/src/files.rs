@@ -42,7 +42,11 @@ pub fn read(path: &Path, links: Links) -> Result<Option<Vec<u8>>, Unreadable> {
         .open(path);
     let file = match opened {
         Ok(file) => file,
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+        // A link that leads nowhere was meant to lead to a policy.
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+                && path.symlink_metadata().is_err() =>
+        {
             return Ok(None);
         }
         Err(error) => return Err(unreadable(error)),

@@ -412,7 +412,7 @@ fn tell_repository(repository: &Repository) {
     if !repository.kept_back.is_empty() {
         say::trouble(
             &format!("kept out of your repository: {}", names(&repository.kept_back)),
-            "git could run it outside the cage; make the change yourself if it is what you want",
+            "git could run it, or be led by it, outside the cage; make the change yourself if it is what you want",
         );
     }
     if !repository.conflicts.is_empty() {

@@ -413,19 +413,14 @@ macro_rules! what_the_user_has_led_git_to {
 }
 
 what_the_user_has_led_git_to! {
-    a_hook_that_is_a_link_into_the_project_cannot_be_changed:
-        "mkdir -p scripts; printf '#!/bin/sh\\n' > scripts/pre-commit; chmod +x scripts/pre-commit; ln -s ../../scripts/pre-commit .git/hooks/pre-commit",
+    a_hook_that_is_a_link_into_the_project_cannot_be_changed: "mkdir -p scripts; printf '#!/bin/sh\\n' > scripts/pre-commit; chmod +x scripts/pre-commit; ln -s ../../scripts/pre-commit .git/hooks/pre-commit",
         "cat run-me > scripts/pre-commit; mv scripts old; mkdir scripts; cp run-me scripts/pre-commit";
-    a_folder_of_hooks_that_is_not_there_does_not_appear:
-        "git config core.hooksPath .githooks",
+    a_folder_of_hooks_that_is_not_there_does_not_appear: "git config core.hooksPath .githooks",
         "mkdir .githooks; cp run-me .githooks/pre-commit; cp run-me .githooks/post-checkout";
-    settings_that_are_included_and_not_there_do_not_appear:
-        "git config include.path ../.gitconfig-of-the-team",
+    settings_that_are_included_and_not_there_do_not_appear: "git config include.path ../.gitconfig-of-the-team",
         "printf '[core]\\n\\tfsmonitor = ./run-me\\n' > .gitconfig-of-the-team";
-    hooks_of_a_well_known_tool_cannot_be_changed:
-        "mkdir -p .husky/_; printf '#!/bin/sh\\nsh .husky/pre-commit\\n' > .husky/_/pre-commit; chmod +x .husky/_/pre-commit; printf 'true\\n' > .husky/pre-commit; git config core.hooksPath .husky/_",
+    hooks_of_a_well_known_tool_cannot_be_changed: "mkdir -p .husky/_; printf '#!/bin/sh\\nsh .husky/pre-commit\\n' > .husky/_/pre-commit; chmod +x .husky/_/pre-commit; printf 'true\\n' > .husky/pre-commit; git config core.hooksPath .husky/_",
         "cp run-me .husky/pre-commit";
-    a_filter_of_the_users_that_stands_in_the_project_cannot_be_changed:
-        "mkdir tools; printf '#!/bin/sh\\ncat\\n' > tools/clean; chmod +x tools/clean; git config filter.x.clean tools/clean; echo 'a filter=x' > .git/info/attributes",
+    a_filter_of_the_users_that_stands_in_the_project_cannot_be_changed: "mkdir tools; printf '#!/bin/sh\\ncat\\n' > tools/clean; chmod +x tools/clean; git config filter.x.clean tools/clean; echo 'a filter=x' > .git/info/attributes",
         "cp run-me tools/clean; echo changed >> a";
 }

@@ -6,7 +6,7 @@ use crate::plan::{Cage, Identity, LimitKind, Plan};
 use crate::promise::Held;
 use crate::text::visible;
 use crate::view::{Entry, FOOTHOLD, Shown};
-use crate::words::Origin;
+use crate::words::{Origin, Protect};
 use std::fmt::Write;
 
 /// The whole plan. With `everything`, also each place of the view and each variable that was not asked for.
@@ -132,7 +132,12 @@ fn project(text: &mut String, plan: &Plan) {
     let lines = [
         "\nfootholds (.envrc, .vscode, .claude and their like)",
         &format!("  {there}"),
-        "  notice  a new one is taken out of the project: when it is noticed, and at the end",
+        match plan.protect.value {
+            Protect::Strict => "  wall    a new one cannot be made",
+            Protect::Notice => {
+                "  notice  a new one is taken out of the project: when it is noticed, and at the end"
+            }
+        },
         "  notice  instructions and workflows (AGENTS.md …) that were changed are named at the end",
     ];
     for line in lines {

@@ -147,6 +147,8 @@ pub enum Keeper {
     RlimitOfUser,
     /// An rlimit: for each process on its own.
     RlimitPerProcess,
+    /// The same, for a limit that the kernel only ever keeps in this way.
+    RlimitOfEach,
     /// The kernel does not count it here.
     Nobody,
 }
@@ -160,6 +162,7 @@ impl Keeper {
             Keeper::RlimitOfUser => {
                 "counted with all other processes of yours, by an rlimit (no cgroup is delegated to you here)"
             }
+            Keeper::RlimitOfEach => "for each process, by an rlimit",
             Keeper::RlimitPerProcess => {
                 "for each process and its private memory, by an rlimit (no cgroup is delegated to you here)"
             }
@@ -507,7 +510,7 @@ fn limits(policy: &Policy, facts: &HostFacts, identity: Identity, cage: Cage) ->
         add(LimitKind::Wall(limit.value), &limit.origin, Keeper::Launcher);
     }
     if let Some(limit) = &limits.cpu {
-        add(LimitKind::Cpu(limit.value), &limit.origin, Keeper::RlimitPerProcess);
+        add(LimitKind::Cpu(limit.value), &limit.origin, Keeper::RlimitOfEach);
     }
     if let Some(limit) = &limits.memory {
         let keeper = if counts_memory { Keeper::Cgroup } else { Keeper::RlimitPerProcess };
@@ -525,7 +528,7 @@ fn limits(policy: &Policy, facts: &HostFacts, identity: Identity, cage: Cage) ->
         add(LimitKind::Pids(limit.value), &limit.origin, keeper);
     }
     if let Some(limit) = &limits.open_files {
-        add(LimitKind::OpenFiles(limit.value), &limit.origin, Keeper::RlimitPerProcess);
+        add(LimitKind::OpenFiles(limit.value), &limit.origin, Keeper::RlimitOfEach);
     }
     if let Some(limit) = &limits.output {
         add(LimitKind::Output(limit.value), &limit.origin, Keeper::Launcher);

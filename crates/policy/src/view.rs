@@ -595,9 +595,9 @@ fn project(
 ) -> Result<Option<PathBuf>, Refusal> {
     let project = &request.project;
     if homes.iter().any(|home| home.starts_with(project)) {
-        builder
-            .notes
-            .push("this is your HOME, not a project: the command sees an empty HOME of its own".into());
+        builder.notes.push(
+            "your HOME, or a folder that holds it, is not a project: the command does not see it".into(),
+        );
         return Ok(None);
     }
     if is_shared_place(project) || NEVER_PROJECTS.iter().any(|place| project.starts_with(place)) {

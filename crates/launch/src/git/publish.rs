@@ -418,6 +418,7 @@ impl Repository {
                     let _ = place::remove_folder(&sides.host, &path);
                 }
                 (Fate::Repositories, Thing::Removed) => {}
+                (_, Thing::Removed) => self.keep_back(&path, "removed"),
                 _ => self.keep_back(&path, ""),
             }
         }
