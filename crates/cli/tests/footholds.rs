@@ -337,6 +337,18 @@ fn what_was_there_beyond_the_bound_of_the_search_is_never_taken() {
 }
 
 #[test]
+fn a_change_inside_a_foothold_beyond_the_bound_is_named() {
+    let stage = Stage::user();
+    for number in 0..300 {
+        stage.make_folder(&stage.project().join(format!("d{number}/deep")));
+    }
+    stage.project_file("d299/deep/er/.vscode/tasks.json", CONTENT);
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let left = aftermath(&stage, "echo evil >> d299/deep/er/.vscode/tasks.json");
+    assert_eq!(paths(&left, "left"), ["d299/deep/er/.vscode"], "{left}");
+}
+
+#[test]
 fn trees_of_other_peoples_packages_are_left_alone_even_when_they_are_moved() {
     let stage = Stage::user();
     stage.project_file("node_modules/pkg/.vscode/settings.json", CONTENT);

@@ -109,6 +109,8 @@ impl<'a> Before<'a> {
         match (touched, searched) {
             (true, true) => Verdict::New,
             (true, false) => Verdict::Changed,
+            // It is older, and what is in it need not be.
+            (false, _) if self.touched_inside(root, relative) => Verdict::Changed,
             (false, _) => Verdict::Old,
         }
     }
