@@ -424,3 +424,19 @@ what_the_user_has_led_git_to! {
     a_filter_of_the_users_that_stands_in_the_project_cannot_be_changed: "mkdir tools; printf '#!/bin/sh\\ncat\\n' > tools/clean; chmod +x tools/clean; git config filter.x.clean tools/clean; echo 'a filter=x' > .git/info/attributes",
         "cp run-me tools/clean; echo changed >> a";
 }
+
+#[test]
+fn no_change_is_hidden_from_the_users_review() {
+    for flag in ["--assume-unchanged", "--skip-worktree"] {
+        for caged in [false, true] {
+            let stage = Stage::user();
+            host(&stage, BEGIN);
+            let attack = format!("git update-index {flag} a; echo evil >> a");
+            match caged {
+                true => drop(stage.keyward_run(&[], &["bash", "-c", &attack]).output().unwrap()),
+                false => drop(host(&stage, &attack)),
+            }
+            assert_eq!(host(&stage, "git status --short").contains(" M a"), caged, "{flag}");
+        }
+    }
+}

@@ -463,6 +463,10 @@ impl Repository {
         match place::read(&sides.upper, path, check.most()) {
             // Git goes into what an index names as a repository: that is looked at before the host has it.
             Ok((content, _)) if !self.ended && check == Check::Index && self.has_new_gitlinks(&content) => {}
+            Ok((content, stamp)) if check == Check::Index && self.hides_more(sides, path, &content) => {
+                self.refused.insert(path.into(), stamp);
+                self.keep_back(path, "it would hide changes from git status");
+            }
             Ok((content, stamp)) => match check.judge(&content, self.id_length) {
                 Ok(()) => self.put(sides, path, &content, Some(stamp)),
                 Err(why) => {
@@ -488,6 +492,18 @@ impl Repository {
             self.keep_back(path, "");
         }
         self.cage.insert(path.into(), stamp);
+    }
+
+    /// Whether git would be told not to look at more files than on the host.
+    fn hides_more(&self, sides: &Sides, path: &Path, content: &[u8]) -> bool {
+        let hidden = index::hidden(content, self.id_length);
+        if hidden.is_empty() {
+            return false;
+        }
+        let host =
+            place::read(&sides.host, path, Check::Index.most()).map(|(host, _)| host).unwrap_or_default();
+        let before: HashSet<Vec<u8>> = index::hidden(&host, self.id_length).into_iter().collect();
+        hidden.iter().any(|name| !before.contains(name))
     }
 
     fn has_new_gitlinks(&self, content: &[u8]) -> bool {

@@ -67,6 +67,28 @@ pub fn same(one: &[u8], other: &[u8], id_length: usize) -> bool {
     }
 }
 
+/// The paths whose changes git does not show, because it was told not to look.
+pub fn hidden(bytes: &[u8], id_length: usize) -> Vec<Vec<u8>> {
+    const ASSUMED: u8 = 0x80;
+    const EXTENDED: u8 = 0x40;
+    const SKIPPED: u8 = 0x40;
+    let mut at =
+        Cursor { bytes: bytes.get(..bytes.len().saturating_sub(id_length)).unwrap_or(&[]), at: 4, kept: 0 };
+    let (Ok(version), Ok(count)) = (at.number(), at.number()) else { return Vec::new() };
+    let (mut name, mut all) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        let flags = at.at + 40 + id_length;
+        if at.entry(version, id_length, &mut name).is_err() {
+            break;
+        }
+        let bits = |place: usize| bytes.get(place).copied().unwrap_or(0);
+        if bits(flags) & ASSUMED != 0 || (bits(flags) & EXTENDED != 0 && bits(flags + 2) & SKIPPED != 0) {
+            all.push(name.clone());
+        }
+    }
+    all
+}
+
 /// The paths that are repositories of their own.
 pub fn gitlinks(bytes: &[u8], id_length: usize) -> Vec<Vec<u8>> {
     const GITLINK: u32 = 0o160_000;
@@ -373,6 +395,14 @@ mod tests {
                 "{name:?} {content:?}"
             );
         }
+    }
+
+    #[test]
+    fn what_git_does_not_look_at_is_known() {
+        let mut index = index(2, &[("a", 0o100_644), ("b", 0o100_644)]);
+        assert!(hidden(&index, 20).is_empty());
+        index[12 + 60] |= 0x80;
+        assert_eq!(hidden(&index, 20), [b"a".to_vec()]);
     }
 
     #[test]
