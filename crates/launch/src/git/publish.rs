@@ -12,6 +12,7 @@ use keyward_policy::outcome::Repository as Told;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, inotify};
 use rustix::io::Errno;
+use rustix::time::ClockId;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
@@ -49,9 +50,12 @@ pub struct Publisher {
 impl Publisher {
     /// For the repositories of a view, in its order; `project` is the root that names are told relative to.
     pub fn new(folders: Vec<GitFolder>, project: &Path) -> Self {
-        // The clock that files are stamped with; the other one may be ahead of it by a tick.
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
-        let began = i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec);
+        let at = |clock| {
+            let now = rustix::time::clock_gettime(clock);
+            i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
+        };
+        // A stamp may be of either clock: what is surely later than the start, and what is perhaps.
+        let began = [at(ClockId::RealtimeCoarse), at(ClockId::Realtime)];
         let repositories =
             folders.into_iter().map(|folder| Repository::new(folder, project, began)).collect();
         Publisher { repositories, received: 0, inbox: None, due: None, worked: None }
@@ -187,8 +191,8 @@ pub(super) struct Repository {
     folder: GitFolder,
     pub(super) project: PathBuf,
     sides: Option<Sides>,
-    /// When the run began, by the clock of files.
-    began: i128,
+    /// When the run began, by the two clocks that files are stamped with.
+    began: [i128; 2],
     /// What the host's files were when we last looked or wrote.
     host: HashMap<PathBuf, Option<Stamp>>,
     /// What of the cage we have dealt with.
@@ -219,7 +223,7 @@ enum Shape {
 }
 
 impl Repository {
-    fn new(folder: GitFolder, project: &Path, began: i128) -> Self {
+    fn new(folder: GitFolder, project: &Path, began: [i128; 2]) -> Self {
         let shown = folder.path.strip_prefix(project).unwrap_or(&folder.path);
         Repository {
             told: Told::new(shown),
@@ -347,7 +351,7 @@ impl Repository {
     fn unlink_links_in(&mut self, sides: &Sides, path: &Path, depth: usize) {
         let Ok(folder) = place::folder(&sides.host, path) else { return };
         let touched =
-            |name: &OsStr| place::changed(&folder, name).is_some_and(|changed| changed >= self.began);
+            |name: &OsStr| place::changed(&folder, name).is_some_and(|changed| changed >= self.began[0]);
         if depth == 0 && !touched(OsStr::new(".")) {
             return;
         }
@@ -451,7 +455,7 @@ impl Repository {
     fn host_changed(&self, path: &Path, now: Option<Thing>) -> bool {
         match (self.host.get(path), now) {
             (Some(before), now) => *before != file_stamp(now),
-            (None, Some(Thing::File(stamp))) => stamp.changed > self.began,
+            (None, Some(Thing::File(stamp))) => stamp.changed > self.began[1],
             (None, _) => false,
         }
     }
