@@ -440,3 +440,12 @@ fn no_change_is_hidden_from_the_users_review() {
         }
     }
 }
+
+/// The pointer stands where it is found, and what it leads to where nobody searches.
+#[test]
+fn a_pointer_into_a_repository_in_a_skipped_tree_runs_nothing() {
+    let attack = "git init -q node_modules/x; mkdir -p node_modules/x/.git/modules sub; git init -q --bare node_modules/x/.git/modules/z; \
+        printf '[core]\\n\\trepositoryformatversion = 0\\n\\tfsmonitor = ../run-me\\n\\tworktree = ../../../../../sub\\n' > node_modules/x/.git/modules/z/config; \
+        echo 'gitdir: ../node_modules/x/.git/modules/z' > sub/.git";
+    runs_only_after_the_control("true", attack, "cd sub && git status");
+}

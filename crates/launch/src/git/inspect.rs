@@ -23,38 +23,46 @@ pub(crate) struct Findings {
     pub(crate) settings: Vec<(PathBuf, Vec<u8>, Vec<String>)>,
 }
 
-/// Looks at what a mark leads to: a `.git` of either kind, or a bare repository's folder. Paths are relative to the project.
-pub(crate) fn inspect(root: BorrowedFd<'_>, mark: &Path, project: &Path) -> Findings {
+/// Looks at what a mark leads to: a `.git` of either kind, or a bare repository's folder. Paths are relative to the project. What was there before
+/// the command (`is_known`) is behind a wall and is not looked at.
+pub(crate) fn inspect(
+    root: BorrowedFd<'_>,
+    mark: &Path,
+    project: &Path,
+    is_known: &dyn Fn(&Path) -> bool,
+) -> Findings {
     let mut findings = Findings::default();
     match place::thing(root, mark) {
         Some(Thing::Folder) => folder(root, mark, project, 0, &mut findings),
-        Some(Thing::File(_)) if leads_to_a_part_of_the_project(root, mark, project) => {}
+        // The repository that it belongs to may stand where nobody searches.
+        Some(Thing::File(_)) => match owner(root, mark, project) {
+            Some(owner) if is_known(&owner) => {}
+            Some(owner) => folder(root, &owner, project, 0, &mut findings),
+            None => findings.out.push(mark.into()),
+        },
         None => {}
         Some(_) => findings.out.push(mark.into()),
     }
     findings
 }
 
-/// A `.git` file of a submodule or a further working tree leads into the `.git` of a repository in the project, which is looked at itself.
-fn leads_to_a_part_of_the_project(root: BorrowedFd<'_>, mark: &Path, project: &Path) -> bool {
-    let Ok((text, _)) = place::read(root, mark, Check::Text.most()) else { return false };
+/// A `.git` file of a submodule or a further working tree leads into the `.git` of a repository in the project: that one.
+fn owner(root: BorrowedFd<'_>, mark: &Path, project: &Path) -> Option<PathBuf> {
+    let (text, _) = place::read(root, mark, Check::Text.most()).ok()?;
     let line = text.strip_suffix(b"\n").unwrap_or(&text);
-    let Some(target) = line.strip_prefix(b"gitdir: ") else { return false };
-    let target = Path::new(OsStr::from_bytes(target));
+    let target = Path::new(OsStr::from_bytes(line.strip_prefix(b"gitdir: ")?));
     let folder = mark.parent().unwrap_or(Path::new(""));
     let target = match target.strip_prefix(project) {
         Ok(inside) => inside.to_path_buf(),
-        Err(_) if target.is_absolute() => return false,
+        Err(_) if target.is_absolute() => return None,
         Err(_) => folder.join(target),
     };
     // As the kernel goes there, and not by its letters: a link on the way would lead elsewhere.
-    place::path_of(root, &target).is_some_and(|path| is_part(&path))
-}
-
-/// `….git/modules/…` or `….git/worktrees/…`.
-fn is_part(path: &Path) -> bool {
+    let path = place::path_of(root, &target)?;
     let names: Vec<&OsStr> = path.iter().collect();
-    names.windows(2).any(|pair| pair[0] == ".git" && (pair[1] == "modules" || pair[1] == "worktrees"))
+    let is_part = |pair: &[&OsStr]| pair[0] == ".git" && (pair[1] == "modules" || pair[1] == "worktrees");
+    let end = names.windows(2).position(is_part)?;
+    Some(names[..=end].iter().collect())
 }
 
 /// Where a path leads that is absolute or relative to `folder`, by its letters and relative to the project; `None` if that is outside.

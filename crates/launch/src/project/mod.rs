@@ -209,8 +209,8 @@ impl<'a> Guard<'a> {
         for mark in marks.iter().filter_map(|mark| mark.strip_prefix(&self.root.path).ok()) {
             if !self.start.marks.iter().any(|known| known == mark) {
                 let since = Some(self.start.since);
-                let argv = self.start.argv.clone();
-                clean_repository(&self.root, mark, &self.quarantine, &argv, since, &mut self.aftermath);
+                let Start { marks, argv, .. } = &self.start;
+                clean_repository(&self.root, mark, marks, &self.quarantine, argv, since, &mut self.aftermath);
             }
         }
     }
@@ -271,7 +271,7 @@ fn sweep_up(root: &Root, before: &Before<'_>, quarantine: &Quarantine, aftermath
         put_pointer_back(root, path, text, quarantine, &start.argv, aftermath);
     }
     for mark in &met.repositories {
-        clean_repository(root, mark, quarantine, &start.argv, None, aftermath);
+        clean_repository(root, mark, &start.marks, quarantine, &start.argv, None, aftermath);
     }
     drop(opened);
     let unsure = if start.protected {
@@ -313,13 +313,14 @@ fn put_pointer_back(
 fn clean_repository(
     root: &Root,
     mark: &Path,
+    known: &[PathBuf],
     quarantine: &Quarantine,
     argv: &[String],
     since: Option<i128>,
     aftermath: &mut Aftermath,
 ) {
     let Ok(base) = root.listing(Path::new("")) else { return };
-    let mut findings = inspect(base.as_fd(), mark, &root.path);
+    let mut findings = inspect(base.as_fd(), mark, &root.path, &|path| known.iter().any(|one| one == path));
     if let Some(since) = since {
         let touched = |path: &Path| root.stat(path).is_ok_and(|stat| changed(&stat) >= since);
         findings.out.retain(|path| touched(path));
