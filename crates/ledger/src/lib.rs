@@ -13,8 +13,6 @@ use std::path::{Path, PathBuf};
 pub struct Ledger {
     file: File,
     path: PathBuf,
-    /// A writer that was killed left half a line; ours must not be glued to it.
-    torn: bool,
 }
 
 /// Why an event could not be recorded.
@@ -47,7 +45,7 @@ impl Ledger {
             _ => Err(error),
         });
         match opened {
-            Ok(file) => Ok(Ledger { torn: ends_torn(&file), file, path }),
+            Ok(file) => Ok(Ledger { file, path }),
             Err(cause) => Err(Unrecorded { path, cause }),
         }
     }
@@ -56,17 +54,21 @@ impl Ledger {
     pub fn append(&mut self, event: &Event) -> Result<(), Unrecorded> {
         let path = self.path.clone();
         let unrecorded = |cause: io::Error| Unrecorded { path: path.clone(), cause };
-        let mut line = if std::mem::take(&mut self.torn) { vec![b'\n'] } else { Vec::new() };
-        serde_json::to_writer(&mut line, event).map_err(|error| unrecorded(error.into()))?;
+        // One writer at a time: only then is a line without an end one that was left so.
+        self.file.lock().map_err(unrecorded)?;
+        let appended = self.append_alone(event).map_err(unrecorded);
+        let _ = self.file.unlock();
+        appended
+    }
+
+    fn append_alone(&mut self, event: &Event) -> io::Result<()> {
+        // A writer that was killed, or a disk that was full, left half a line; ours must not be glued to it.
+        let mut line = if ends_torn(&self.file) { vec![b'\n'] } else { Vec::new() };
+        serde_json::to_writer(&mut line, event)?;
         line.push(b'\n');
-        match self.file.write(&line) {
-            Ok(written) if written == line.len() => Ok(()),
-            // The disk was full in the middle of the line; what follows must not be glued to it.
-            Ok(_) => {
-                self.torn = true;
-                Err(unrecorded(io::ErrorKind::StorageFull.into()))
-            }
-            Err(error) => Err(unrecorded(error)),
+        match self.file.write(&line)? {
+            written if written == line.len() => Ok(()),
+            _ => Err(io::ErrorKind::StorageFull.into()),
         }
     }
 }
@@ -197,7 +199,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_an_error_and_not_half_an_event() {
         let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
-        let mut ledger = Ledger { file: full, path: "/dev/full".into(), torn: false };
+        let mut ledger = Ledger { file: full, path: "/dev/full".into() };
         assert_eq!(ledger.append(&end("x")).unwrap_err().cause.kind(), io::ErrorKind::StorageFull);
     }
 }
