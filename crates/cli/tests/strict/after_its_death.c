@@ -36,6 +36,8 @@ int main(void) {
     setvbuf(stdout, NULL, _IONBF, 0);
     int found = warden();
     if (found) puts("warden found");
+    // Killed before init has heard of us, it would end the whole cage.
+    usleep(300000);
     kill(found, SIGKILL);
     for (int i = 0; i < 500 && warden(); i++) usleep(10000);
     puts(warden() ? "warden there" : "warden gone");
