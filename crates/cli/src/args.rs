@@ -101,6 +101,9 @@ pub struct PolicyFlags {
     /// Which HOME the command has: real, profile or empty
     #[arg(long, value_name = "MODE", value_parser = home)]
     pub home: Option<HomeMode>,
+    /// Show the login of a tool, such as gh
+    #[arg(long = "tool", value_name = "NAME")]
+    pub tools: Vec<String>,
     /// The network: none or open
     #[arg(long, value_name = "MODE", value_parser = net)]
     pub net: Option<NetMode>,
@@ -354,6 +357,7 @@ impl PolicyFlags {
             show: absolute(&self.show),
             protect: self.protect,
             home: self.home,
+            tools: self.tools.clone(),
             net: self.net,
             wall: self.timeout,
             memory: self.memory,

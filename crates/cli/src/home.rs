@@ -64,7 +64,7 @@ fn list(here: &Here, json: bool) {
 fn path(flags: &PolicyFlags, block: &Block) -> Result<(), NoPlan> {
     let here = here::look(&block.entries(), flags.cwd.as_deref()).map_err(NoPlan::Refused)?;
     let policy = files::policy(flags, &here).map_err(NoPlan::Policy)?;
-    let path = match (policy.home.value, &policy.profile) {
+    let path = match (policy.home.mode.value, &policy.profile) {
         (HomeMode::Real, _) => here.caller.home.clone(),
         (HomeMode::Profile, Some(profile)) => profile_home(&here.caller.homes, profile, policy.trust.value),
         _ => {

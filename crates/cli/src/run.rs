@@ -6,6 +6,7 @@ use crate::here::{self, Here};
 use crate::say;
 use keyward_launch::cgroup::{self, Reached};
 use keyward_launch::fault::Fault;
+use keyward_launch::logins::{self, Logins};
 use keyward_launch::project::{self, Begin, Guard, Names, Recovered};
 use keyward_launch::search::{self, Search, Seen};
 use keyward_launch::supervise::{CutShort, Finished};
@@ -16,10 +17,11 @@ use keyward_policy::env::{Dropped, Value, Var};
 use keyward_policy::event::{self, Event, Spawn, What};
 use keyward_policy::facts::{HostFacts, KernelFacts, Project};
 use keyward_policy::guard::secret_name;
-use keyward_policy::outcome::{Conclusion, Outcome, Repository, RepositoryNews, code};
+use keyward_policy::outcome::{Conclusion, LoginNews, LoginWhat, Outcome, Repository, RepositoryNews, code};
 use keyward_policy::plan::{LimitKind, Plan, Refusal, Step, plan};
 use keyward_policy::request::Request;
 use keyward_policy::settings::Policy;
+use keyward_policy::tools::Platform;
 use keyward_policy::view::{self, Shown};
 use keyward_sys::environ::Block;
 use keyward_sys::fork::End;
@@ -66,6 +68,10 @@ pub fn run(args: RunArgs, block: &mut Block) -> i32 {
 
 /// Finishes what a launcher that was killed had still to do, wherever that was.
 fn recover(here: &Here, quiet: bool) {
+    let news = logins::recover(&here.state);
+    if !quiet {
+        tell_logins(&news, false);
+    }
     for recovered in project::recover(&here.state) {
         tell_recovered(here, &recovered, quiet);
     }
@@ -156,8 +162,17 @@ impl Run<'_> {
                 },
             })
         });
+        let mut logins = match Logins::begin(&plan, &here.state) {
+            Ok(logins) => logins,
+            Err((path, errno)) => {
+                drop(guard.map(after));
+                let path = keyward_policy::text::visible(path.as_os_str());
+                return Attempt::Over(tell_fault(args, here, &Fault::new(Step::View, path, errno)));
+            }
+        };
         let started = Instant::now();
-        match keyward_launch::run(&plan, prepared, guard.as_mut().and_then(|guard| guard.as_mut().ok())) {
+        let guarded = guard.as_mut().and_then(|guard| guard.as_mut().ok());
+        match keyward_launch::run(&plan, prepared, guarded, &mut logins) {
             Ok(finished) => {
                 let aftermath = guard.map(after);
                 let exit = exit_code(&finished);
@@ -225,6 +240,7 @@ pub fn request<'a>(argv: Vec<OsString>, here: &Here, environment: &'a [&'a [u8]]
         project: here.project.clone(),
         environment,
         caller: here.caller.clone(),
+        platform: Platform::HERE,
     }
 }
 
@@ -254,7 +270,8 @@ fn decide_and_remember(
     let paths = look::look(view::questions(policy, request));
     let (project, seen) =
         if view::can_be_project(request) { search_project(policy, here) } else { Default::default() };
-    let facts = HostFacts { kernel, paths, project };
+    let placed = view::kept_home(policy, request).map(|kept| logins::placed(&here.state, &kept));
+    let facts = HostFacts { kernel, paths, project, placed: placed.unwrap_or_default() };
     plan(policy, request, &facts).map(|plan| Decided { plan, project: facts.project, seen })
 }
 
@@ -316,6 +333,14 @@ fn announce(args: &RunArgs, here: &Here, plan: &Plan) {
         let more = kept_back.len() - shown;
         let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
         say::note(&format!("kept back {}{tail}", kept_back[..shown].join(", ")));
+    }
+    for withheld in &plan.view.home.withheld {
+        if args.verbose || here.caller.terminals[2] {
+            say::note(&format!(
+                "the login of {} ({}) is not shown: {}",
+                withheld.tool, withheld.origin, withheld.why
+            ));
+        }
     }
     for note in &plan.view.notes {
         if args.verbose || plan.view.project.is_none() {
@@ -394,8 +419,10 @@ fn tell_end(
     };
     if !args.json {
         finished.repositories.iter().for_each(tell_repository);
+        tell_logins(&finished.logins, args.verbose);
     }
-    tell_json(args, &Outcome::of_run(plan, exit, result, aftermath, &finished.repositories));
+    let (repositories, logins) = (&finished.repositories, &finished.logins);
+    tell_json(args, &Outcome::of_run(plan, exit, result, aftermath, repositories, logins));
     exit
 }
 
@@ -426,6 +453,20 @@ fn tell_repository(repository: &Repository) {
             &format!("could not be written to your repository: {}", names(&repository.troubles)),
             "commits are there all the same; make room or mend the permissions, and run the command again",
         );
+    }
+}
+
+/// What of a login a person has to know.
+fn tell_logins(news: &[LoginNews], verbose: bool) {
+    for LoginNews { path, what, why } in news {
+        match what {
+            LoginWhat::WrittenThrough if verbose => say::note(&format!("{path} was changed by the command")),
+            LoginWhat::WrittenThrough => {}
+            LoginWhat::Conflict | LoginWhat::NotTaken => say::trouble(
+                &format!("what the command wrote to {path} was not taken over: {why}"),
+                "if its tool asks you to log in again, do so outside",
+            ),
+        }
     }
 }
 

@@ -80,6 +80,7 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty)
     };
     build_view(prepared, &trees, control)?;
     drop(trees);
+    have_home_filled(prepared, control)?;
     // Listing and following what is forbidden to the child is init's own right, so it stays outside the domain it prepares.
     let rules = prepared.landlock_rules.iter().map(|(path, below)| (path.as_path(), *below));
     let domain = prepare_domain(prepared, rules)?;
@@ -105,6 +106,18 @@ pub(crate) fn wait_for_cgroup(prepared: &Prepared, control: &OwnedFd) -> Result<
     match prepared.waits_for_cgroup.then(|| wire::next_order(control)) {
         None | Some(Some((Order::Counted, _))) => Ok(()),
         Some(_) => Err((Step::Limits, 0, Errno::PIPE)),
+    }
+}
+
+/// What the launcher has to put into a HOME of the cage's own is there before the command starts.
+fn have_home_filled(prepared: &Prepared, control: &OwnedFd) -> Result<(), Failure> {
+    let Some(path) = &prepared.home else { return Ok(()) };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let home = rustix::fs::open(path.as_c_str(), flags, Mode::empty()).map_err(at(Step::View))?;
+    wire::report(control, Report::Home, &[home.as_fd()]);
+    match wire::next_order(control) {
+        Some((Order::Filled, _)) => Ok(()),
+        _ => Err((Step::View, 0, Errno::PIPE)),
     }
 }
 
@@ -206,6 +219,11 @@ fn perform(
         Act::File { at } => {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
             there_already(rustix::fs::open(at.as_c_str(), flags, Mode::empty()).map(drop))
+        }
+        Act::KeptFile { above, name } => {
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            let mode = Mode::from_raw_mode(0o600);
+            there_already(rustix::fs::openat(mount::place(above)?, name.as_c_str(), flags, mode).map(drop))
         }
         Act::Text { at, text } => {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;

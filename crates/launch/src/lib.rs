@@ -9,7 +9,10 @@ pub mod cgroup;
 pub mod fault;
 pub mod git;
 mod guardian;
+pub mod home;
 mod init;
+mod lines;
+pub mod logins;
 pub mod look;
 mod plain;
 pub mod prepare;
@@ -29,6 +32,7 @@ use keyward_policy::view::Shown;
 use keyward_sys::fork::{self, Forked, Process};
 use keyward_sys::signal::{self, Inbox};
 use keyward_sys::{Errno, mount, terminal};
+use logins::Logins;
 use prepare::{Act, Prepared, TerminalSetup};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags};
@@ -41,6 +45,7 @@ pub fn run(
     plan: &Plan,
     mut prepared: Prepared,
     mut guard: Option<&mut project::Guard<'_>>,
+    logins: &mut Logins,
 ) -> Result<Finished, Fault> {
     let wanted = supervise::signals();
     let caller_mask = signal::block(&wanted);
@@ -49,6 +54,9 @@ pub fn run(
         Fault::new(Step::Limits, format!("by the cgroup {}", path.display()), errno)
     })?;
     prepared.waits_for_cgroup = cgroup.is_some();
+    if logins.waits_for_home() {
+        prepared.home = Some(prepare::c_string(Step::View, plan.view.home.at.as_os_str())?);
+    }
     let (ours, theirs) = keyward_sys::channel::pair().map_err(fault(Step::Session))?;
     let inbox = Inbox::new(&wanted).map_err(fault(Step::Session))?;
     let counted = count_output(plan, &mut prepared).map_err(fault(Step::Descriptors))?;
@@ -93,6 +101,7 @@ pub fn run(
         asked_to_stop: false,
         guarded: prepared.scratch.is_some(),
         publisher: &mut publisher,
+        logins,
         describe: &describe,
         guard: guard.as_deref_mut(),
     });
@@ -109,9 +118,10 @@ pub fn run(
             }
         }
     }
+    let logins = logins.finish();
     signal::set_mask(&caller_mask);
     let reached = cgroup.as_ref().and_then(cgroup::Own::reached);
-    finished.map(|finished| Finished { reached, repositories, ..finished })
+    finished.map(|finished| Finished { reached, repositories, logins, ..finished })
 }
 
 /// The repositories of a view, in its order.
@@ -231,6 +241,7 @@ fn object(plan: &Plan, prepared: &Prepared, step: Step, index: u16) -> String {
                 Some(
                     Act::Directory { at, .. }
                     | Act::KeptDirectory { name: at, .. }
+                    | Act::KeptFile { name: at, .. }
                     | Act::File { at }
                     | Act::Text { at, .. }
                     | Act::Link { at, .. }

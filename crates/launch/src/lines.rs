@@ -1,4 +1,4 @@
-//! The small files we keep about a project: a header, one fact per line, and a last line without which nothing counts.
+//! The small files we keep about a run: a header, one fact per line, and a last line without which nothing counts.
 //!
 //! Names may hold any byte, so that what is not plain is escaped. A file that a killed writer left half is no file.
 
@@ -7,12 +7,12 @@ use std::fmt::Write;
 use std::os::unix::ffi::OsStringExt;
 
 /// One fact: its name and its values.
-pub(super) type Line = (String, Vec<OsString>);
+pub(crate) type Line = (String, Vec<OsString>);
 
 const END: &str = "end";
 
 /// A text from its header and its lines.
-pub(super) fn write<'a>(header: &str, lines: impl IntoIterator<Item = (&'a str, Vec<&'a [u8]>)>) -> String {
+pub(crate) fn write<'a>(header: &str, lines: impl IntoIterator<Item = (&'a str, Vec<&'a [u8]>)>) -> String {
     let mut text = format!("{header}\n");
     for (name, values) in lines {
         text.push_str(name);
@@ -28,7 +28,7 @@ pub(super) fn write<'a>(header: &str, lines: impl IntoIterator<Item = (&'a str, 
 }
 
 /// The lines of a whole text with this header; `None` for anything else.
-pub(super) fn read(header: &str, text: &[u8]) -> Option<Vec<Line>> {
+pub(crate) fn read(header: &str, text: &[u8]) -> Option<Vec<Line>> {
     let text = std::str::from_utf8(text).ok()?;
     // What was cut off, be it in the middle of the last word, is not whole.
     let body = text.strip_prefix(header)?.strip_prefix('\n')?.strip_suffix('\n')?.strip_suffix(END)?;
@@ -45,17 +45,17 @@ pub(super) fn read(header: &str, text: &[u8]) -> Option<Vec<Line>> {
 }
 
 /// The values of the first line of this name.
-pub(super) fn first<'a>(lines: &'a [Line], name: &str) -> Option<&'a [OsString]> {
+pub(crate) fn first<'a>(lines: &'a [Line], name: &str) -> Option<&'a [OsString]> {
     lines.iter().find(|(other, _)| other == name).map(|(_, values)| values.as_slice())
 }
 
 /// All lines of this name.
-pub(super) fn all<'a>(lines: &'a [Line], name: &'a str) -> impl Iterator<Item = &'a [OsString]> {
+pub(crate) fn all<'a>(lines: &'a [Line], name: &'a str) -> impl Iterator<Item = &'a [OsString]> {
     lines.iter().filter(move |(other, _)| other == name).map(|(_, values)| values.as_slice())
 }
 
 /// A value that is a number.
-pub(super) fn number<T: std::str::FromStr>(value: &OsString) -> Option<T> {
+pub(crate) fn number<T: std::str::FromStr>(value: &OsString) -> Option<T> {
     value.to_str()?.parse().ok()
 }
 

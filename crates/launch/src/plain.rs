@@ -1,4 +1,4 @@
-//! Small things that several parts need: paths by their letters, and writing to the end.
+//! Small things that several parts need: paths by their letters, private folders, and writing to the end.
 
 use rustix::fd::AsFd;
 use rustix::io::Errno;
@@ -15,6 +15,13 @@ pub(crate) fn plain(path: &Path) -> Option<PathBuf> {
         }
     }
     Some(out)
+}
+
+/// A folder that only its owner can enter, with what is missing above it.
+pub(crate) fn make_private_folder(path: &Path) -> Result<(), Errno> {
+    use std::os::unix::fs::DirBuilderExt;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
 /// Writes all of it.

@@ -1,6 +1,8 @@
 //! Turns a plan into what init needs between clone and exec: strings, lists and programs, all made beforehand.
 
 use crate::fault::Fault;
+use crate::home;
+use crate::plain::make_private_folder;
 use keyward_policy::env::Value;
 use keyward_policy::plan::{Cage, Identity, Keeper, LimitKind, Plan, Step};
 use keyward_policy::surface::{self, Answer, Test};
@@ -39,6 +41,11 @@ pub enum Act {
     },
     File {
         at: CString,
+    },
+    /// The same in a tree that is kept.
+    KeptFile {
+        above: CString,
+        name: CString,
     },
     Text {
         at: CString,
@@ -153,6 +160,8 @@ pub struct Prepared {
     pub umask: rustix::fs::Mode,
     /// Whether init has to wait until it has been moved into its cgroup.
     pub waits_for_cgroup: bool,
+    /// The HOME of the cage's own, where the launcher has something to put into it before the command starts.
+    pub home: Option<CString>,
     /// Locks on caches, held as long as this value lives.
     pub locks: Vec<OwnedFd>,
 }
@@ -189,6 +198,7 @@ pub fn prepare(plan: &Plan, environment: &[&[u8]], setup: Option<TerminalSetup>)
         arguments.extend(argv.iter().skip(1).cloned());
         shell_argv.push(Strings::new(arguments));
     }
+    home::mend(&plan.view.home.mends).map_err(|(path, errno)| at_path(&path, errno))?;
     let mut builder = Acts::new(plan);
     let mut locks = Vec::new();
     if plan.cage != Cage::Landlock {
@@ -233,6 +243,7 @@ pub fn prepare(plan: &Plan, environment: &[&[u8]], setup: Option<TerminalSetup>)
         counted: [None, None],
         umask: current_umask(),
         waits_for_cgroup: false,
+        home: None,
         locks,
     })
 }
@@ -421,17 +432,47 @@ impl<'a> Acts<'a> {
         if read_only && self.is_shown(target) {
             self.pin_above(target)?;
         }
-        if source.directory {
-            self.folder(target, 0o755)?;
-        } else if !self.is_shown(target) {
-            self.parents(target)?;
-            self.acts.push(Act::File { at: below_root(target)? });
+        if !(self.is_shown(target) && source.path == target) {
+            self.make_place(target, source.directory)?;
         }
         let attributes = Some(Attributes { read_only, no_dev: true, no_exec: false });
         let (tree, at) = (self.tree(source)?, below_root(target)?);
         let foreign = self.is_foreign(target);
         self.acts.push(Act::Bind { tree, at, attributes, expect: source.expect, foreign });
         Ok(())
+    }
+
+    /// Makes what something can be put over.
+    fn make_place(&mut self, target: &Path, directory: bool) -> Result<(), Fault> {
+        let foreign = self.is_foreign(target);
+        match (target.parent(), target.file_name()) {
+            (Some(above), Some(name)) if foreign => {
+                // The folders above may be missing as well.
+                if !self.is_foreign(above) || !self.made.contains(above.as_os_str()) {
+                    self.make_place_above(above)?;
+                }
+                let (above, name) = (below_root(above)?, c_string(Step::View, name)?);
+                self.made.insert(target.into());
+                self.acts.push(match directory {
+                    true => Act::KeptDirectory { above, name },
+                    false => Act::KeptFile { above, name },
+                });
+            }
+            _ if directory => self.folder(target, 0o755)?,
+            _ => {
+                self.parents(target)?;
+                self.acts.push(Act::File { at: below_root(target)? });
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the folders above a place in a tree that is kept.
+    fn make_place_above(&mut self, above: &Path) -> Result<(), Fault> {
+        if self.shown.iter().any(|entry| entry.target == above) || self.made.contains(above.as_os_str()) {
+            return Ok(());
+        }
+        self.make_place(above, true)
     }
 
     fn entry(&mut self, entry: &Entry, locks: &mut Vec<OwnedFd>) -> Result<(), Fault> {
@@ -498,7 +539,10 @@ impl<'a> Acts<'a> {
                 self.acts.push(Act::Terminals { at: below_root(target)? });
             }
             Shown::Repository { source, shared } => self.repository(target, source, shared)?,
-            Shown::Cache { store, below } => self.cache(target, store, below, locks)?,
+            Shown::Cache { store, below } => self.cache(target, Some(store), below, locks)?,
+            Shown::Layer(below) => self.cache(target, None, below, locks)?,
+            // The launcher puts it there.
+            Shown::Copied { .. } => {}
             Shown::Hidden { directory } => {
                 if !self.masks_made {
                     self.acts.push(Act::File { at: MASK_FILE.to_owned() });
@@ -566,31 +610,35 @@ impl<'a> Acts<'a> {
         Ok(())
     }
 
-    /// A cache is an overlay: ours above, the user's below. Only one cage at a time may use a kept layer; any other gets one that
-    /// is gone with the cage.
+    /// A cache is an overlay: ours above, the user's below. Only one cage at a time may use a kept layer; any other, and what has no
+    /// store, gets one that is gone with the cage.
     fn cache(
         &mut self,
         target: &Path,
-        store: &Source,
+        store: Option<&Source>,
         below: &Source,
         locks: &mut Vec<OwnedFd>,
     ) -> Result<(), Fault> {
-        make_folder(&store.path)?;
-        self.folder(target, 0o755)?;
+        if let Some(store) = store {
+            make_folder(&store.path)?;
+        }
+        if !(self.is_shown(target) && below.path == target) {
+            self.make_place(target, true)?;
+        }
         let at = below_root(target)?;
         let number = self.acts.len();
         let private = format!(".layer-{number}");
-        let lock = lock_folder(&store.path);
+        let kept = store.and_then(|store| Some((store, lock_folder(&store.path)?)));
         let passes_trees = matches!(self.plan.identity, Identity::MappedRoot { .. });
         let awkward = |path: &Path| path.as_os_str().as_bytes().iter().any(|byte| b":,\\\"".contains(byte));
-        if !passes_trees && (awkward(&store.path) || awkward(&below.path)) {
+        if !passes_trees && (store.is_some_and(|store| awkward(&store.path)) || awkward(&below.path)) {
             return self.bind(target, below, true);
         }
         let mut layers = None;
         let lower: PathBuf =
             if passes_trees { format!(".below-{number}").into() } else { below.path.clone() };
-        let upper: PathBuf = match &lock {
-            Some(_) => {
+        let upper: PathBuf = match &kept {
+            Some((store, _)) => {
                 make_folder(&store.path.join("upper"))?;
                 make_folder(&store.path.join("work"))?;
                 if passes_trees { format!(".store-{number}").into() } else { store.path.clone() }
@@ -613,7 +661,10 @@ impl<'a> Acts<'a> {
             };
             let below = layer(below, &lower)?;
             // A layer that is gone with the cage lies on the root already and needs no tree.
-            let above = if lock.is_some() { layer(store, &upper)? } else { (usize::MAX, CString::default()) };
+            let above = match &kept {
+                Some((store, _)) => layer(store, &upper)?,
+                None => (usize::MAX, CString::default()),
+            };
             layers = Some([below, above]);
         }
         let options = [
@@ -625,7 +676,7 @@ impl<'a> Acts<'a> {
             upper.join("work").as_os_str().as_bytes(),
         ]
         .concat();
-        locks.extend(lock);
+        locks.extend(kept.map(|(_, lock)| lock));
         let beside = c_string(Step::View, OsStr::new(&format!(".over-{number}")))?;
         self.acts.push(Act::Directory { at: beside.clone(), mode: 0o755 });
         self.acts.push(Act::Overlay {
@@ -651,12 +702,11 @@ fn escaped(path: &[u8]) -> Vec<u8> {
 }
 
 fn make_folder(path: &Path) -> Result<(), Fault> {
-    use std::os::unix::fs::DirBuilderExt;
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|error| {
-        let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
-        Fault::new(Step::View, keyward_policy::text::visible(path.as_os_str()), errno)
-    })
+    make_private_folder(path).map_err(|errno| at_path(path, errno))
+}
+
+fn at_path(path: &Path, errno: Errno) -> Fault {
+    Fault::new(Step::View, keyward_policy::text::visible(path.as_os_str()), errno)
 }
 
 fn lock_folder(path: &Path) -> Option<OwnedFd> {

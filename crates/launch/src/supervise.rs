@@ -2,10 +2,11 @@
 
 use crate::fault::Fault;
 use crate::git::publish::Publisher;
+use crate::logins::Logins;
 use crate::project::Guard;
 use crate::relay::{Counter, Relay};
 use crate::wire::{self, Order, Report};
-use keyward_policy::outcome::Repository;
+use keyward_policy::outcome::{LoginNews, Repository};
 use keyward_policy::plan::Step;
 use keyward_sys::fork::{End, Process};
 use keyward_sys::signal::{self, Inbox, Set};
@@ -39,6 +40,8 @@ pub struct Finished {
     pub reached: Option<crate::cgroup::Reached>,
     /// Repositories of the project in which something changed.
     pub repositories: Vec<Repository>,
+    /// Logins that the command has changed.
+    pub logins: Vec<LoginNews>,
 }
 
 /// Why the launcher ended the command.
@@ -132,6 +135,8 @@ pub(crate) struct Watch<'a, 'b> {
     pub(crate) guarded: bool,
     /// Takes over what the command changes in repositories.
     pub(crate) publisher: &'a mut Publisher,
+    /// Keeps login files inside and outside the same.
+    pub(crate) logins: &'a mut Logins,
     /// Says what a failed step was about.
     pub(crate) describe: &'a dyn Fn(Step, u16) -> String,
     /// Whoever watches over the project meanwhile.
@@ -154,7 +159,7 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
     let mut channel_open = true;
     loop {
         let guarding = watch.guard.as_ref().and_then(|guard| guard.due());
-        let waits = [clock.timeout(), guarding, watch.publisher.due_in()];
+        let waits = [clock.timeout(), guarding, watch.publisher.due_in(), watch.logins.due_in()];
         let timeout = waits.into_iter().flatten().min().and_then(|wait| Timespec::try_from(wait).ok());
         let mut polled = Vec::with_capacity(8);
         polled.push(PollFd::new(&watch.cage.pidfd, PollFlags::IN));
@@ -186,11 +191,23 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
                     }
                 }
                 Some((Report::Repository, descriptors)) => watch.publisher.receive(descriptors),
+                Some((Report::Home, descriptors)) => {
+                    let filled = descriptors.into_iter().next().map(|home| watch.logins.receive(home));
+                    match filled {
+                        Some(Err((path, errno))) => {
+                            let path = keyward_policy::text::visible(path.as_os_str());
+                            failed = Some(Fault::new(Step::View, path, errno));
+                            end_cage(&watch);
+                        }
+                        _ => tell(&watch, Order::Filled),
+                    }
+                }
                 Some((Report::Started, _)) => {
                     // The command has its copy; there will be no second attempt.
                     keyward_sys::environ::wipe_own();
                     let_go_of_streams(&counted);
                     watch.publisher.start();
+                    watch.logins.start();
                     if let Some(guard) = &mut watch.guard {
                         guard.command_started();
                     }
@@ -212,6 +229,7 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
             }
         }
         relay.work(&ready[4..relayed], watch.screen.as_ref());
+        watch.logins.work();
         watch.publisher.work(ready.get(relayed).is_some_and(|ready| !ready.is_empty()));
         if let Some(guard) = &mut watch.guard
             && (!ready[3].is_empty() || guard.due() == Some(Duration::ZERO))
@@ -249,7 +267,7 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
         cut_short = Some(CutShort::Output);
     }
     let end = killed_by.map_or(end, End::Signalled);
-    Ok(Finished { end, cut_short, reached: None, repositories: Vec::new() })
+    Ok(Finished { end, cut_short, reached: None, repositories: Vec::new(), logins: Vec::new() })
 }
 
 /// The caller's pipes belong to the command from here on: when it closes them, their other ends must see it. Descriptor 2 is still

@@ -14,6 +14,8 @@ pub enum Report {
     Terminal,
     /// The private layer over a repository travels along, and the folder as the command sees it; in the order of the view.
     Repository,
+    /// The HOME of the cage's own travels along, and init waits until it is filled.
+    Home,
     /// Everything is given up and the command is about to be executed; only that can still fail.
     Started,
     /// The command was stopped by this signal.
@@ -33,6 +35,8 @@ pub enum Order {
     Mapped,
     /// Init is in the cage's cgroup.
     Counted,
+    /// What had to be put into the HOME of the cage's own is there.
+    Filled,
     /// End everything at once.
     End,
     /// Pass on the namespaces of the cage.
@@ -53,6 +57,7 @@ const STARTED: u8 = 5;
 const REPOSITORY: u8 = 6;
 const SPACES: u8 = 7;
 const COMMAND: u8 = 8;
+const HOME: u8 = 9;
 const MAPPED: u8 = 17;
 const SIGNAL: u8 = 18;
 const FOREGROUND: u8 = 19;
@@ -60,6 +65,7 @@ const COUNTED: u8 = 21;
 const END: u8 = 22;
 const GIVE_SPACES: u8 = 23;
 const BACKGROUND: u8 = 20;
+const FILLED: u8 = 24;
 
 /// Every step, so that a number can stand for it.
 const STEPS: &[Step] = &[
@@ -97,6 +103,7 @@ impl Report {
             }
             Report::Terminal => pack(TERMINAL, 0, 0, 0),
             Report::Repository => pack(REPOSITORY, 0, 0, 0),
+            Report::Home => pack(HOME, 0, 0, 0),
             Report::Started => pack(STARTED, 0, 0, 0),
             Report::Stopped { signal } => pack(STOPPED, 0, 0, signal),
             Report::Killed { signal } => pack(KILLED, 0, 0, signal),
@@ -116,6 +123,7 @@ impl Report {
             },
             TERMINAL => Report::Terminal,
             REPOSITORY => Report::Repository,
+            HOME => Report::Home,
             STARTED => Report::Started,
             STOPPED => Report::Stopped { signal: value },
             KILLED => Report::Killed { signal: value },
@@ -145,6 +153,7 @@ pub fn order(socket: impl AsFd, order: Order, descriptors: &[BorrowedFd<'_>]) ->
         Order::Signal { signal } => pack(SIGNAL, 0, 0, signal),
         Order::Foreground => pack(FOREGROUND, 0, 0, 0),
         Order::Counted => pack(COUNTED, 0, 0, 0),
+        Order::Filled => pack(FILLED, 0, 0, 0),
         Order::End => pack(END, 0, 0, 0),
         Order::Spaces => pack(GIVE_SPACES, 0, 0, 0),
         Order::Background => pack(BACKGROUND, 0, 0, 0),
@@ -162,6 +171,7 @@ pub fn next_order(socket: impl AsFd) -> Option<(Order, Vec<OwnedFd>)> {
         SIGNAL => Order::Signal { signal: i32::from_le_bytes([c, d, e, f]) },
         FOREGROUND => Order::Foreground,
         COUNTED => Order::Counted,
+        FILLED => Order::Filled,
         END => Order::End,
         GIVE_SPACES => Order::Spaces,
         BACKGROUND => Order::Background,
@@ -183,6 +193,7 @@ mod tests {
         for report in [
             Report::Terminal,
             Report::Repository,
+            Report::Home,
             Report::Started,
             Report::Spaces,
             Report::Stopped { signal: 20 },

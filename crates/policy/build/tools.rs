@@ -7,7 +7,7 @@ use toml_edit::{DocumentMut, Item, TableLike, Value};
 
 const PLATFORMS: [&str; 2] = ["linux", "macos"];
 /// What may stand at the tool and at each platform.
-const PART: [&str; 7] = ["login", "share", "caches", "services", "keychain_items", "variables", "status"];
+const PART: [&str; 7] = ["login", "share", "caches", "services", "keyring_items", "variables", "status"];
 /// The folders of XDG, relative to HOME.
 const XDG: [(&str, &str); 4] =
     [(".config/", "Config"), (".local/share/", "Data"), (".local/state/", "State"), (".cache/", "Cache")];
@@ -85,14 +85,18 @@ fn part(tool: &dyn TableLike, platform: &str, at: &str) -> Result<String, String
     let variables = texts("variables", |name, at| {
         check(name, at, |c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
     })?;
-    let items = texts("keychain_items", |name, at| check(name, at, |c| c.is_ascii_graphic() || c == ' '))?;
+    let items = texts("keyring_items", |name, at| check(name, at, |c| c.is_ascii_graphic() || c == ' '))?;
     let services = texts("services", |_, _| Ok(()))?;
     let elsewhere = if platform == "linux" { "keychain" } else { "secret-service" };
     if services.contains(&elsewhere) {
         return Err(format!("{at_platform}: {elsewhere} is not there on this platform"));
     }
-    if !items.is_empty() && !services.contains(&"keychain") {
-        return Err(format!("{at_platform}: `keychain_items` needs the service keychain"));
+    let keyring = services.iter().any(|service| ["keychain", "secret-service"].contains(service));
+    if !items.is_empty() && !keyring {
+        return Err(format!("{at_platform}: `keyring_items` needs a keyring"));
+    }
+    if items.is_empty() && services.contains(&"secret-service") {
+        return Err(format!("{at_platform}: without `keyring_items` the secret-service shows nothing"));
     }
     let mut service_rows = String::new();
     for service in services {
@@ -104,7 +108,7 @@ fn part(tool: &dyn TableLike, platform: &str, at: &str) -> Result<String, String
     };
     Ok(format!(
         "Part {{ login: &[{login}], share: &[{share}], caches: &{caches:?}, services: &[{service_rows}], \
-         keychain_items: &{items:?}, variables: &{variables:?}, status: {status} }}"
+         keyring_items: &{items:?}, variables: &{variables:?}, status: {status} }}"
     ))
 }
 
@@ -123,18 +127,15 @@ fn read_exposure(value: &Value, at: &str) -> Result<(String, String), String> {
     let entry = value.as_inline_table().ok_or(format!("{at}: expected {{ path = … }}, not {value:?}"))?;
     let path = entry.get("path").and_then(Value::as_str).ok_or(format!("{at}: `path` is missing"))?;
     let at = &format!("{at} {path}");
-    only(entry, at, &["path", "folder", "secret", "writes", "in_home", "xdg", "runtime"])?;
+    only(entry, at, &["path", "folder", "secret", "writes", "xdg", "runtime"])?;
     check_path(path, at)?;
     let flag = |key: &str| match entry.get(key) {
         None => Ok(false),
         Some(value) => value.as_bool().ok_or(format!("{at}: `{key}` is true or false")),
     };
     let writes = entry.get("writes").and_then(Value::as_str).ok_or(format!("{at}: `writes` is missing"))?;
-    let writes = variant(writes, &[("never", "Never"), ("in-place", "InPlace"), ("rename", "Rename")], at)?;
-    let (folder, in_home) = (flag("folder")?, flag("in_home")?);
-    if in_home && (folder || writes != "Rename") {
-        return Err(format!("{at}: `in_home` is for a file that is replaced by rename"));
-    }
+    let writes = variant(writes, &[("never", "Never"), ("private", "Private"), ("through", "Through")], at)?;
+    let folder = flag("folder")?;
     let xdg = match (flag("xdg")?, XDG.iter().find(|(folder, _)| path.starts_with(folder))) {
         (false, _) => "None".to_owned(),
         (true, Some((_, name))) => format!("Some(Xdg::{name})"),
@@ -143,7 +144,7 @@ fn read_exposure(value: &Value, at: &str) -> Result<(String, String), String> {
     let (secret, runtime) = (flag("secret")?, flag("runtime")?);
     let row = format!(
         "Exposure {{ path: {path:?}, folder: {folder}, secret: {secret}, writes: Writes::{writes}, \
-         in_home: {in_home}, xdg: {xdg}, runtime: {runtime} }}, "
+         xdg: {xdg}, runtime: {runtime} }}, "
     );
     Ok((path.to_owned(), row))
 }

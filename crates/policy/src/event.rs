@@ -59,6 +59,8 @@ pub struct Spawn {
     pub env: Vec<String>,
     /// Names of credentials it was given on purpose.
     pub inherited: Vec<String>,
+    /// Tools whose logins it was shown.
+    pub logins: Vec<&'static str>,
     /// Names of what was kept back because it looks like a credential.
     pub kept_back: Vec<String>,
     /// Promises that do not hold, or were waived.
@@ -96,6 +98,14 @@ impl Spawn {
             net: plan.net.value,
             env: plan.environment.vars.iter().map(|variable| variable.name.clone()).collect(),
             inherited: inherited(&plan.environment),
+            logins: plan
+                .view
+                .home
+                .logins
+                .iter()
+                .filter(|login| login.found)
+                .map(|login| login.tool)
+                .collect(),
             kept_back: kept_back(&plan.environment),
             not_held: not_held(&plan.promises),
         }

@@ -5,7 +5,7 @@ use crate::event::arguments;
 use crate::plan::{Cage, Identity, LimitKind, Plan};
 use crate::promise::Held;
 use crate::text::visible;
-use crate::view::{Entry, FOOTHOLD, Shown};
+use crate::view::{Entry, FOOTHOLD, Mend, Shown, Withheld};
 use crate::words::{Origin, Protect};
 use std::fmt::Write;
 
@@ -15,6 +15,7 @@ pub fn explain(plan: &Plan, everything: bool) -> String {
     head(&mut text, plan);
     promises(&mut text, plan);
     environment(&mut text, plan, everything);
+    home(&mut text, plan);
     files(&mut text, plan, everything);
     project(&mut text, plan);
     limits(&mut text, plan);
@@ -102,6 +103,51 @@ fn environment(text: &mut String, plan: &Plan, everything: bool) {
     }
 }
 
+/// Which HOME it is, and whose logins are in it.
+fn home(text: &mut String, plan: &Plan) {
+    let home = &plan.view.home;
+    let which = match &home.kept {
+        Some(kept) => format!("kept in {}", visible(kept.as_os_str())),
+        None if plan.view.entries.iter().any(|entry| entry.rule == "home" && entry.shows_in_place()) => {
+            "your own".into()
+        }
+        None => "empty, and gone with the cage".into(),
+    };
+    let _ = writeln!(text, "\nhome: {} ({which})", visible(home.at.as_os_str()));
+    for login in &home.logins {
+        let found = match (login.found, login.shared) {
+            (false, _) => "nothing of it is there",
+            (true, false) => "its login",
+            (true, true) => "its login, sessions and settings",
+        };
+        // What nobody asked for and is not there is not worth a line.
+        if login.found || login.origin != Origin::Builtin {
+            let _ = writeln!(text, "  show  {:<22} {found} ({})", login.tool, login.origin);
+        }
+    }
+    for Withheld { tool, why, origin } in &home.withheld {
+        let _ = writeln!(text, "  none  {tool:<22} {why} ({origin})");
+    }
+    if let Some(keyring) = &home.keyring {
+        let _ = writeln!(text, "  show  {:<22} only items named {}", "the keyring", keyring.items.join(", "));
+    }
+    for mend in &home.mends {
+        let _ = match mend {
+            Mend::DropLink { at } => {
+                writeln!(text, "  mend  {:<22} it leads nowhere and makes room", visible(at.as_os_str()))
+            }
+            Mend::Link { at, to } => {
+                writeln!(
+                    text,
+                    "  mend  {:<22} becomes a link to {}",
+                    visible(at.as_os_str()),
+                    visible(to.as_os_str())
+                )
+            }
+        };
+    }
+}
+
 fn files(text: &mut String, plan: &Plan, everything: bool) {
     let _ = writeln!(text, "\nfiles: nothing but this");
     for entry in &plan.view.entries {
@@ -151,6 +197,8 @@ fn access(entry: &Entry) -> &'static str {
         Shown::Writable(_) => "write",
         Shown::Private { .. } => "private",
         Shown::Cache { .. } => "cache",
+        Shown::Layer(_) => "layer",
+        Shown::Copied { .. } => "copy",
         Shown::Text { .. } => "text",
         Shown::Repository { .. } => "repository",
         Shown::Link { .. } => "link",

@@ -1,7 +1,7 @@
 //! What is so on this host: facts that `launch::probe` found by doing, and what lies at the paths a plan asks about.
 
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -106,6 +106,8 @@ pub struct HostFacts {
     pub kernel: KernelFacts,
     pub paths: Paths,
     pub project: Project,
+    /// Files in the HOME of this run that we have put there ourselves, for a run that goes on or has died.
+    pub placed: HashSet<PathBuf>,
 }
 
 /// What the project holds that needs care, as a bounded search found it.

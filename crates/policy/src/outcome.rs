@@ -52,6 +52,9 @@ pub struct Outcome<'a> {
     pub project: Option<&'a Aftermath>,
     /// Repositories of the project in which something changed.
     pub repositories: &'a [Repository],
+    /// Logins that the command has changed.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub logins: &'a [LoginNews],
 }
 
 /// What became of a repository of the project.
@@ -101,6 +104,25 @@ impl RepositoryNews {
     }
 }
 
+/// What became of a login file that the command had a copy of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LoginNews {
+    pub path: String,
+    pub what: LoginWhat,
+    pub why: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LoginWhat {
+    /// The command has changed it, and so the real one has changed.
+    WrittenThrough,
+    /// Both sides have changed; the real one stays.
+    Conflict,
+    /// What the command has made of it is no login.
+    NotTaken,
+}
+
 /// How it went.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome")]
@@ -136,9 +158,10 @@ impl<'a> Outcome<'a> {
         result: Conclusion<'a>,
         project: Option<&'a Aftermath>,
         repositories: &'a [Repository],
+        logins: &'a [LoginNews],
     ) -> Self {
         let kept_back = kept_back(&plan.environment);
-        Outcome { v: VERSION, exit, result, held: &plan.promises, kept_back, project, repositories }
+        Outcome { v: VERSION, exit, result, held: &plan.promises, kept_back, project, repositories, logins }
     }
 
     pub fn of_refusal(refusal: &'a Refusal) -> Self {
@@ -152,7 +175,7 @@ impl<'a> Outcome<'a> {
     }
 
     pub fn without_run(exit: i32, result: Conclusion<'a>) -> Self {
-        let (project, repositories) = (None, [].as_slice());
-        Outcome { v: VERSION, exit, result, held: &[], kept_back: Vec::new(), project, repositories }
+        let (project, repositories, logins) = (None, [].as_slice(), [].as_slice());
+        Outcome { v: VERSION, exit, result, held: &[], kept_back: Vec::new(), project, repositories, logins }
     }
 }

@@ -8,8 +8,8 @@ use crate::promise::{Held, Kept, Promise};
 use crate::request::Request;
 use crate::settings::Policy;
 use crate::surface::Surroundings;
-use crate::view::{self, Entry, Shown, View};
-use crate::words::{Allowance, Floor, NetMode, Origin, ProjectGuard, Protect, Ruled, TrustClass};
+use crate::view::{self, Entry, KEYRING_SOCKET, Shown, View};
+use crate::words::{Allowance, Floor, HomeMode, NetMode, Origin, ProjectGuard, Protect, Ruled, TrustClass};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -345,7 +345,13 @@ fn promises(
         Promise::Files if spaces => wall("mount namespace with an allowlisted root"),
         Promise::Files if has_landlock => wall("Landlock domain"),
         Promise::Files => gone(no_landlock()),
-        Promise::Home if spaces => wall("mount namespace"),
+        Promise::Home if policy.home.mode.value == HomeMode::Real => {
+            Held::Waived { by: format!("home.mode = \"real\" ({})", policy.home.mode.origin) }
+        }
+        Promise::Home if spaces => match shown_logins(policy).as_str() {
+            "" => wall("mount namespace"),
+            logins => wall(&format!("mount namespace; of the real one it has the logins of {logins}")),
+        },
         Promise::Home if has_landlock => wall("Landlock domain, and a HOME in a private folder"),
         Promise::Home => gone(no_landlock()),
         Promise::Project if spaces => wall("bind mount"),
@@ -429,6 +435,18 @@ fn promises(
     Promise::ALL.iter().map(|&promise| Kept { promise, held: held(promise) }).collect()
 }
 
+/// The tools whose logins are shown, as far as the policy alone tells.
+fn shown_logins(policy: &Policy) -> String {
+    if !policy.trust.value.may_have_logins() {
+        return String::new();
+    }
+    let asked = view::asked_for(policy);
+    if asked.iter().all(|(tool, _)| tool.origin == Origin::Builtin) && !asked.is_empty() {
+        return "every known tool".into();
+    }
+    asked.iter().map(|(tool, _)| tool.value.name).collect::<Vec<_>>().join(", ")
+}
+
 /// What was asked for by name is there or the run is refused, whatever the floor.
 fn strict_holds(policy: &Policy, promises: &[Kept]) -> Result<(), Refusal> {
     let gone = promises.iter().find_map(|kept| match &kept.held {
@@ -484,10 +502,14 @@ fn ours(request: &Request<'_>, view: &View, search: &[PathBuf], cage: Cage) -> V
         let scratch = &request.caller.scratch;
         (scratch.join("home"), scratch.join("tmp"), scratch.join("run"))
     } else {
-        (request.caller.home.clone(), "/tmp".into(), "/run".into())
+        (view.home.at.clone(), "/tmp".into(), "/run".into())
     };
     let values: [OsString; 5] = [path, home.into(), view.cwd.clone().into(), tmp.into(), run.into()];
-    OUR_VARIABLES.into_iter().zip(values).collect()
+    let mut all: Vec<_> = OUR_VARIABLES.into_iter().zip(values).collect();
+    if view.home.keyring.is_some() {
+        all.push(("DBUS_SESSION_BUS_ADDRESS", format!("unix:path={KEYRING_SOCKET}").into()));
+    }
+    all
 }
 
 fn candidates(program: &OsString, search: &[PathBuf]) -> Vec<PathBuf> {
@@ -582,9 +604,11 @@ impl Plan {
     /// Paths that the child may write to, for the second wall.
     pub fn writable(&self) -> impl Iterator<Item = &Path> {
         self.view.entries.iter().filter_map(|entry| match entry.shown {
-            Shown::Writable(_) | Shown::Private { .. } | Shown::Cache { .. } | Shown::Repository { .. } => {
-                Some(entry.target.as_path())
-            }
+            Shown::Writable(_)
+            | Shown::Private { .. }
+            | Shown::Cache { .. }
+            | Shown::Layer(_)
+            | Shown::Repository { .. } => Some(entry.target.as_path()),
             _ => None,
         })
     }

@@ -1,5 +1,6 @@
 //! What the caller wants run. A request may hold secrets (the caller's environment); a plan never does.
 
+use crate::tools::Platform;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -13,6 +14,7 @@ pub struct Request<'a> {
     /// Raw `NAME=value` entries, still where the kernel put them.
     pub environment: &'a [&'a [u8]],
     pub caller: Caller,
+    pub platform: Platform,
 }
 
 /// Who asks.

@@ -2,7 +2,10 @@
 //!
 //! Built by [`crate::config::resolve`]; every value carries the place it came from, so that `why` can point to it.
 
-use crate::words::{Allowance, Floor, HomeMode, NetMode, ProjectGuard, Protect, Ruled, TrustClass};
+use crate::tools::Tool;
+use crate::words::{
+    Allowance, Floor, HomeMode, KeyringUse, NetMode, ProjectGuard, Protect, Ruled, TrustClass,
+};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,7 +18,7 @@ pub struct Policy {
     pub floor: Ruled<Floor>,
     pub project: Ruled<ProjectGuard>,
     pub protect: Ruled<Protect>,
-    pub home: Ruled<HomeMode>,
+    pub home: HomePolicy,
     /// Parts of the kernel surface that were opened again.
     pub allow: Vec<Ruled<Allowance>>,
     /// Names of credentials the child receives from the caller's environment.
@@ -36,6 +39,19 @@ pub struct EnvPolicy {
     pub not_secret: Vec<Ruled<String>>,
     /// Loader and interpreter variables that pass all the same.
     pub dangerous_loader_env: Vec<Ruled<String>>,
+}
+
+/// Which HOME, and what of the real one is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HomePolicy {
+    pub mode: Ruled<HomeMode>,
+    /// The folder that is the profile's HOME, as written; without it Keyward keeps one.
+    pub path: Option<Ruled<PathBuf>>,
+    /// Tools whose logins are shown.
+    pub tools: Vec<Ruled<&'static Tool>>,
+    /// Tools that are shared as a whole.
+    pub share: Vec<Ruled<&'static Tool>>,
+    pub keyring: Ruled<KeyringUse>,
 }
 
 /// Paths as written: absolute or beginning with `~/`. The plan expands them.
@@ -77,7 +93,13 @@ impl Default for Policy {
             floor: Ruled::builtin(Floor::Full),
             project: Ruled::builtin(ProjectGuard::Protected),
             protect: Ruled::builtin(Protect::Notice),
-            home: Ruled::builtin(HomeMode::Profile),
+            home: HomePolicy {
+                mode: Ruled::builtin(HomeMode::Profile),
+                path: None,
+                tools: Vec::new(),
+                share: Vec::new(),
+                keyring: Ruled::builtin(KeyringUse::Trusted),
+            },
             allow: Vec::new(),
             inherit_credentials: Vec::new(),
             env: EnvPolicy::default(),

@@ -30,6 +30,10 @@ pub(crate) fn optional_path<S: Serializer>(path: &Option<PathBuf>, serializer: S
     }
 }
 
+pub(crate) fn string<S: Serializer>(text: &OsStr, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&visible(text))
+}
+
 pub(crate) fn paths<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(paths.iter().map(|path| visible(path.as_os_str())))
 }

@@ -12,9 +12,10 @@ pub enum Platform {
 
 impl Platform {
     pub const ALL: [Platform; 2] = [Platform::Linux, Platform::Macos];
+    /// The one we were built for.
+    pub const HERE: Platform = if cfg!(target_os = "macos") { Platform::Macos } else { Platform::Linux };
 }
 
-#[derive(Debug)]
 pub struct Tool {
     /// As it stands in `home.tools`.
     pub name: &'static str,
@@ -34,8 +35,8 @@ pub struct Part {
     /// Folders relative to HOME that can be filled again and hold no credential.
     pub caches: &'static [&'static str],
     pub services: &'static [Service],
-    /// Names in the keychain of macOS; one `*` may stand for a host or an account.
-    pub keychain_items: &'static [&'static str],
+    /// Names of its items in the keyring; one `*` may stand for a host or an account.
+    pub keyring_items: &'static [&'static str],
     /// Variables that move its files elsewhere, besides those of [`Xdg`].
     pub variables: &'static [&'static str],
     /// Without one, its files are all there is to look at.
@@ -51,22 +52,20 @@ pub struct Exposure {
     pub folder: bool,
     pub secret: bool,
     pub writes: Writes,
-    /// A file that is replaced by rename in a folder that cannot be shown as a whole: a mount over it alone would make that fail.
-    pub in_home: bool,
     /// With which folder of XDG it moves.
     pub xdg: Option<Xdg>,
     pub runtime: bool,
 }
 
-/// How the tool rewrites what it needs, in daily use.
+/// What becomes of changes that are made inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
-    /// Not at all, or it must not: it is shown read-only.
+    /// There are none: it is shown read-only.
     Never,
-    /// Opens the file that is there; a mount over a single file carries that.
-    InPlace,
-    /// Puts a new file in its place.
-    Rename,
+    /// They are gone with the cage: some program outside would obey them.
+    Private,
+    /// They reach the real one: data that nobody obeys, such as a token that was refreshed.
+    Through,
 }
 
 /// A base folder that a variable can move.
@@ -224,6 +223,20 @@ pub fn nearest_tool(name: &str) -> Option<&'static str> {
     let by_program = all().iter().find(|tool| tool.programs.contains(&name));
     by_program.map(|tool| tool.name).or_else(|| nearest(name, all().iter().map(|tool| tool.name)))
 }
+
+impl std::fmt::Debug for Tool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl PartialEq for Tool {
+    fn eq(&self, other: &Tool) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Tool {}
 
 impl Tool {
     pub fn on(&self, platform: Platform) -> &Part {

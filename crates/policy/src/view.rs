@@ -2,9 +2,14 @@
 //!
 //! The root is an empty tmpfs. Parents come before what lies in them; what is hidden comes last.
 
+mod home;
 mod inside;
 mod places;
 
+pub use home::{
+    Home, KEYRING_SOCKET, Keyring, LOGIN, Login, Mend, OTHER_LOGIN, Withheld, asked_for, kept_home,
+    place_outside, profile_home,
+};
 pub use places::{PINNED, PROJECT_FILE};
 
 use crate::facts::{GitFolder, HostFacts, Kind, PathFact, Paths, Project};
@@ -13,7 +18,7 @@ use crate::plan::{Cage, Refusal};
 use crate::request::Request;
 use crate::settings::Policy;
 use crate::toolchains::{CACHES, TOOLCHAINS};
-use crate::words::{HomeMode, NetMode, Origin, ProjectGuard, TrustClass};
+use crate::words::{NetMode, Origin, ProjectGuard, TrustClass};
 use places::{
     DEVICE_LINKS, DEVICES, KEYS_FILE, NEVER_PROJECTS, SHARED_PLACES, STORES, SYSTEM, SYSTEM_SECRETS,
 };
@@ -40,7 +45,7 @@ impl Entry {
         match &self.shown {
             Shown::ReadOnly(source) | Shown::Writable(source) => source.path == self.target,
             Shown::Cache { below, .. } => below.path == self.target,
-            Shown::Repository { source, .. } => source.path == self.target,
+            Shown::Repository { source, .. } | Shown::Layer(source) => source.path == self.target,
             _ => false,
         }
     }
@@ -49,7 +54,11 @@ impl Entry {
     pub const fn shows_host(&self) -> bool {
         matches!(
             self.shown,
-            Shown::ReadOnly(_) | Shown::Writable(_) | Shown::Cache { .. } | Shown::Repository { .. }
+            Shown::ReadOnly(_)
+                | Shown::Writable(_)
+                | Shown::Cache { .. }
+                | Shown::Repository { .. }
+                | Shown::Layer(_)
         )
     }
 }
@@ -86,6 +95,10 @@ pub enum Shown {
         #[serde(serialize_with = "crate::text::paths")]
         shared: Vec<PathBuf>,
     },
+    /// A tree of the host under a layer of the cage's own: what the command changes there is gone with the cage.
+    Layer(Source),
+    /// A copy of a file of the host, which follows it while the command runs. What the command changes reaches the host, or stays.
+    Copied { from: Source, through: bool },
     /// A file of the cage's own with this text.
     Text {
         #[serde(skip)]
@@ -153,6 +166,7 @@ pub struct View {
     pub project: Option<PathBuf>,
     #[serde(serialize_with = "crate::text::path")]
     pub cwd: PathBuf,
+    pub home: Home,
     pub notes: Vec<String>,
 }
 
@@ -278,8 +292,8 @@ pub fn questions(policy: &Policy, request: &Request<'_>) -> Vec<Question> {
     for (path, _) in hide_targets(policy, request) {
         ask(path, About::All);
     }
-    for path in &request.caller.own {
-        ask(path.clone(), About::All);
+    for path in request.caller.own.iter().cloned().chain(home::questions(policy, request)) {
+        ask(path, About::All);
     }
     if policy.net.value == NetMode::Open {
         ask("/etc/resolv.conf".into(), About::All);
@@ -364,15 +378,18 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
 
     system(&mut builder);
     private_places(&mut builder, request, cage);
-    own_home(&mut builder, policy, request, cage)?;
+    let mut own = home::own_home(&mut builder, policy, request, &homes, cage)?;
     if let Some((name, address)) = &facts.project.author {
-        author(&mut builder, home, name, address);
+        home::author(&mut builder, &own.at, name, address);
     }
     if policy.net.value == NetMode::Open {
         resolver(&mut builder);
     }
     toolchains(&mut builder, request);
-    caches(&mut builder, request, cage, facts, policy.trust.value);
+    caches(&mut builder, request, &own.at, cage, facts, policy.trust.value);
+    home::logins(&mut builder, policy, request, facts, cage, &mut own)?;
+    let notes = home::keychain(policy, request, facts, &mut own);
+    builder.notes.extend(notes);
     let project = project(&mut builder, policy, request, &homes, cage, &facts.project)?;
     if project.is_some() && cage != Cage::Landlock {
         inside::footholds(&mut builder, &facts.project.footholds);
@@ -383,7 +400,7 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     links_with_something_below(&mut builder.entries);
     // Parents before what lies in them: a parent is the beginning of its child's path.
     builder.entries.sort_by(|a, b| a.target.as_os_str().cmp(b.target.as_os_str()));
-    hide(&mut builder, policy, request, facts);
+    hide(&mut builder, policy, request, facts, &own);
     if !facts.project.not_searched.is_empty() && project.is_some() {
         let places = &facts.project.not_searched;
         let more = if places.len() > 8 { format!(" and {} more", places.len() - 8) } else { String::new() };
@@ -396,9 +413,9 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     } else if let Some(project) = &project {
         project.clone()
     } else {
-        home.clone()
+        own.at.clone()
     };
-    Ok(View { entries: builder.entries, project, cwd, notes: builder.notes })
+    Ok(View { entries: builder.entries, project, cwd, home: own, notes: builder.notes })
 }
 
 /// A link cannot hold anything: where something is granted below `/var/tmp`, it is a folder of the cage's own instead.
@@ -450,54 +467,6 @@ fn private_places(builder: &mut Builder<'_>, request: &Request<'_>, cage: Cage) 
     builder.builtin("/dev/pts", Shown::Terminals, "device");
 }
 
-/// The HOME of the cage stands where the real one does, so that paths mean the same inside and outside.
-fn own_home(
-    builder: &mut Builder<'_>,
-    policy: &Policy,
-    request: &Request<'_>,
-    cage: Cage,
-) -> Result<(), Refusal> {
-    let home = &request.caller.home;
-    let class = policy.trust.value;
-    if policy.home.value == HomeMode::Real && class != TrustClass::Internal {
-        return Err(Refusal::policy(
-            "home.mode",
-            format!("your own HOME ({}) is not shown to a child of class `{class}`", policy.home.origin),
-            "it holds your keys: `-p NAME` gives the child a HOME of its profile's; a program that you trust with all of yours is `--trust internal`",
-        ));
-    }
-    if cage == Cage::Landlock || home == Path::new("/") {
-        return Ok(());
-    }
-    let shown = match (policy.home.value, &policy.profile, builder.paths.existing(home)) {
-        (HomeMode::Real, _, Some(fact)) => Shown::Writable(Source::callers(fact)),
-        // Of each class its own: what a stranger leaves in a HOME must not be run by a program that holds a credential.
-        (HomeMode::Profile, Some(profile), _) => {
-            Shown::Writable(Source::kept(profile_home(&request.caller.homes, profile, class)))
-        }
-        _ => Shown::Private { mode: 0o700 },
-    };
-    builder.put(home, shown, "home", &policy.home.origin);
-    Ok(())
-}
-
-/// Who commits is no secret, and without it git does not: an empty HOME says what the user's own does.
-fn author(builder: &mut Builder<'_>, home: &Path, name: &[u8], address: &[u8]) {
-    let is_empty = builder.entries.iter().any(|entry| {
-        entry.target == home && entry.rule == "home" && matches!(entry.shown, Shown::Private { .. })
-    });
-    let secret = [name, address].iter().any(|value| crate::registry::value_shape(value).is_some());
-    if is_empty && !secret {
-        let text = crate::git::config::Config::of_author(name, address);
-        builder.builtin(home.join(".gitconfig"), Shown::Text { text }, "git author");
-    }
-}
-
-/// Where the HOME of a profile is kept.
-pub fn profile_home(homes: &Path, profile: &str, class: TrustClass) -> PathBuf {
-    homes.join(profile).join(class.as_str())
-}
-
 /// With an open network, names are resolved as on the host; `/etc/resolv.conf` often leads into `/run`. The file alone: what lies beside
 /// it may be a socket.
 fn resolver(builder: &mut Builder<'_>) {
@@ -546,6 +515,7 @@ fn leads_nowhere_else(fact: &PathFact, relative: &str) -> bool {
 fn caches(
     builder: &mut Builder<'_>,
     request: &Request<'_>,
+    own_home: &Path,
     cage: Cage,
     facts: &HostFacts,
     class: TrustClass,
@@ -556,7 +526,7 @@ fn caches(
     let home = &request.caller.home;
     // A class of its own each: what a stranger left in a cache must not be run by a program that holds a credential.
     let store = &request.caller.cache.join(class.as_str());
-    builder.builtin(home.join(".cache"), Shown::Writable(Source::kept(store.join("cache"))), "cache");
+    builder.builtin(own_home.join(".cache"), Shown::Writable(Source::kept(store.join("cache"))), "cache");
     for cache in CACHES {
         let path = home.join(cache);
         let Some(fact) = builder.paths.existing(&path).filter(|fact| leads_nowhere_else(fact, cache)) else {
@@ -565,9 +535,9 @@ fn caches(
         let below = Source::callers(fact);
         let store = Source::kept(store.join("layers").join(cache.replace('/', "-")));
         if facts.kernel.overlay.holds() {
-            builder.builtin(path, Shown::Cache { store, below }, "cache");
+            builder.builtin(own_home.join(cache), Shown::Cache { store, below }, "cache");
         } else {
-            builder.builtin(path, Shown::ReadOnly(below), "cache");
+            builder.builtin(own_home.join(cache), Shown::ReadOnly(below), "cache");
         }
     }
 }
@@ -792,11 +762,20 @@ pub fn is_hidden_by_name(policy: &Policy, project: &Path, home: &Path, path: &Pa
     policy.files.hide.iter().any(|hide| hides(&hide.value)) && !is_shown_by_name(policy, project, home, path)
 }
 
-fn hide(builder: &mut Builder<'_>, policy: &Policy, request: &Request<'_>, facts: &HostFacts) {
+fn hide(
+    builder: &mut Builder<'_>,
+    policy: &Policy,
+    request: &Request<'_>,
+    facts: &HostFacts,
+    own_home: &Home,
+) {
     let home = &request.caller.home;
     let system = SYSTEM_SECRETS.iter().map(|path| (PathBuf::from(path), "system secret", &Origin::Builtin));
     let secrets = TOOLCHAINS.iter().flat_map(|toolchain| toolchain.secrets);
     let toolchains = secrets.map(|path| (home.join(path), "toolchain secret", &Origin::Builtin));
+    let toolchains = toolchains.filter(|(path, ..)| !home::is_login(&builder.entries, path));
+    let others = home::other_logins(policy, request, own_home);
+    let others = others.map(|path| (path, OTHER_LOGIN, &Origin::Builtin));
     let own = request.caller.own.iter().map(|path| (path.clone(), "keyward's own", &Origin::Builtin));
     let named = hide_targets(policy, request).map(|(path, origin)| (path, "files.hide", origin));
     let mask = |target: PathBuf, directory: bool, rule: &'static str, origin: &Origin| Entry {
@@ -812,7 +791,7 @@ fn hide(builder: &mut Builder<'_>, policy: &Policy, request: &Request<'_>, facts
     if facts.paths.existing(Path::new(KEYS_FILE)).is_some() {
         masks.push(mask(KEYS_FILE.into(), false, "system secret", &Origin::Builtin));
     }
-    for (path, rule, origin) in system.chain(toolchains).chain(own).chain(named) {
+    for (path, rule, origin) in system.chain(toolchains).chain(others).chain(own).chain(named) {
         if let Some(fact) = facts.paths.existing(&path).filter(|fact| is_seen(&fact.real)) {
             masks.push(mask(fact.real.clone(), fact.kind == Kind::Directory, rule, origin));
         }

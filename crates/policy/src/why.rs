@@ -51,6 +51,13 @@ pub fn why(plan: &Plan, act: Act, path: &Path) -> Decision {
             true,
             "it belongs to a repository: of what is written there, only what git runs nothing for reaches the host",
         ),
+        Some(Shown::Layer(_)) => (true, "it is there; what is changed is gone with the cage"),
+        Some(Shown::Copied { through: true, .. }) => {
+            (true, "it is there; what is changed reaches the real one")
+        }
+        Some(Shown::Copied { through: false, .. }) => {
+            (true, "a copy of it is there; what is changed is gone with the cage")
+        }
         Some(Shown::Text { .. }) => (true, "it is a file of the cage's own, gone with the cage"),
         Some(Shown::Cache { .. }) => (true, "it is a cache of keyward's, writable"),
         Some(Shown::Private { .. }) if entry.is_some_and(|entry| entry.target == path) => {

@@ -60,6 +60,11 @@ impl TrustClass {
     pub const fn may_inherit_credentials(self) -> bool {
         matches!(self, TrustClass::Internal | TrustClass::Executor)
     }
+
+    /// Whether a child of this class may be shown the login of a tool.
+    pub const fn may_have_logins(self) -> bool {
+        matches!(self, TrustClass::Internal | TrustClass::Executor)
+    }
 }
 
 choice! {
@@ -91,6 +96,18 @@ choice! {
         Profile = "profile",
         /// An empty one that is gone with the cage.
         Empty = "empty",
+    }
+}
+
+choice! {
+    /// Who is let near the keyring of the desktop: the Secret Service on Linux, the login keychain on macOS.
+    KeyringUse {
+        /// Every class, where a tool or the platform asks for it.
+        Always = "always",
+        /// The classes that may hold a login. The default.
+        Trusted = "trusted",
+        /// Nobody.
+        Never = "never",
     }
 }
 

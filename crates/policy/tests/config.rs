@@ -98,6 +98,7 @@ fn a_profile_lies_over_the_file_and_flags_over_both() {
         show: vec![],
         protect: Some(Protect::Strict),
         home: None,
+        tools: Vec::new(),
         net: Some(NetMode::None),
         wall: Some(Duration::from_millis(1500)),
         memory: Some(1 << 30),

@@ -40,6 +40,10 @@ const ATTEMPTS: &[(&str, Option<&str>)] = &[
     ("files.show", Some("files.show = ['.env']")),
     ("files.protect", Some("files.protect = 'notice'")),
     ("home.mode", Some("home.mode = 'real'")),
+    ("home.path", Some("home.path = '/srv/home'")),
+    ("home.tools", Some("home.tools = ['gh']")),
+    ("home.share", Some("home.share = ['claude']")),
+    ("home.keyring", Some("home.keyring = 'always'")),
     ("net.mode", Some("net.mode = 'open'")),
     ("limits.wall", Some("limits.wall = '11m'")),
     ("limits.cpu", Some("limits.cpu = '11m'")),
@@ -112,7 +116,11 @@ fn no_weaker(before: &Policy, after: &Policy) -> bool {
         && after.floor.value >= before.floor.value
         && after.project.value >= before.project.value
         && after.protect.value >= before.protect.value
-        && after.home.value >= before.home.value
+        && after.home.mode.value >= before.home.mode.value
+        && after.home.keyring.value >= before.home.keyring.value
+        && after.home.path == before.home.path
+        && after.home.tools.iter().all(|tool| before.home.tools.contains(tool))
+        && after.home.share == before.home.share
         && after.net.value >= before.net.value
         && after.allow == before.allow
         && after.inherit_credentials == before.inherit_credentials

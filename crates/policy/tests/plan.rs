@@ -10,9 +10,11 @@ use keyward_policy::plan::{Cage, Identity, Plan, Refusal, RefusalKind, Step, pla
 use keyward_policy::promise::{Held, Kept, Promise};
 use keyward_policy::request::{Caller, Request};
 use keyward_policy::settings::Policy;
+use keyward_policy::tools::Platform;
 use keyward_policy::view::{Shown, questions};
 use keyward_policy::why::{Act, why};
 use keyward_policy::words::{Floor, HomeMode, NetMode, Origin, ProjectGuard, Protect, Ruled, TrustClass};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,6 +29,8 @@ struct Case {
     account_home: Option<PathBuf>,
     argv: Vec<std::ffi::OsString>,
     found: Project,
+    placed: HashSet<PathBuf>,
+    platform: Platform,
 }
 
 fn fact(path: &str, kind: Kind) -> PathFact {
@@ -56,6 +60,8 @@ impl Case {
             account_home: None,
             argv: vec!["make".into(), "test".into()],
             found: Project::default(),
+            placed: HashSet::new(),
+            platform: Platform::Linux,
             environment: vec![
                 b"PATH=/usr/local/bin:/usr/bin:/bin",
                 b"HOME=/home/ada",
@@ -122,6 +128,7 @@ impl Case {
                 scratch: "/run/user/1000/keyward/cage-1".into(),
                 terminals: [false; 3],
             },
+            platform: self.platform,
         };
         let mut paths = Paths::default();
         // Only what was asked for is looked at, as in a real run.
@@ -133,7 +140,12 @@ impl Case {
         plan(
             &self.policy,
             &request,
-            &HostFacts { kernel: self.kernel.clone(), paths, project: self.found.clone() },
+            &HostFacts {
+                kernel: self.kernel.clone(),
+                paths,
+                project: self.found.clone(),
+                placed: self.placed.clone(),
+            },
         )
     }
 
@@ -506,14 +518,14 @@ fn a_profile_has_a_home_of_its_own_for_each_class_and_without_one_it_is_empty() 
     let plan = case.plan();
     let Some(Shown::Writable(source)) = shown(&plan, "/home/ada") else { panic!("{plan:?}") };
     assert!(source.path.ends_with("homes/builder/unknown") && source.make, "{source:?}");
-    case.policy.home = Ruled::builtin(HomeMode::Empty);
+    case.policy.home.mode = Ruled::builtin(HomeMode::Empty);
     assert_eq!(shown(&case.plan(), "/home/ada"), Some(&Shown::Private { mode: 0o700 }));
 }
 
 #[test]
 fn the_real_home_is_for_the_class_that_is_trusted_with_it() {
     let mut case = Case::new();
-    case.policy.home = Ruled::builtin(HomeMode::Real);
+    case.policy.home.mode = Ruled::builtin(HomeMode::Real);
     for class in [TrustClass::Unknown, TrustClass::Tool, TrustClass::Executor] {
         case.policy.trust = Ruled::builtin(class);
         assert_eq!(case.refusal().rule, "home.mode", "{class}");
@@ -725,10 +737,20 @@ fn a_command_without_a_name_is_refused() {
     };
     for argv in [vec![], vec!["".into()]] {
         let project: PathBuf = "/home/ada/work".into();
-        let request =
-            Request { argv, cwd: project.clone(), project, environment: &[], caller: caller.clone() };
-        let facts =
-            HostFacts { kernel: case.kernel.clone(), paths: Paths::default(), project: Project::default() };
+        let request = Request {
+            argv,
+            cwd: project.clone(),
+            project,
+            environment: &[],
+            caller: caller.clone(),
+            platform: Platform::Linux,
+        };
+        let facts = HostFacts {
+            kernel: case.kernel.clone(),
+            paths: Paths::default(),
+            project: Project::default(),
+            placed: HashSet::new(),
+        };
         assert_eq!(plan(&case.policy, &request, &facts).unwrap_err().kind, RefusalKind::Usage);
     }
 }

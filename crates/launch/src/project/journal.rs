@@ -3,9 +3,9 @@
 //!
 //! The writer holds a lock on its journal as long as it lives, so that the dead can be told from the living.
 
-use super::lines::{self, Line};
 use super::tree::Identity;
-use crate::plain::write_all;
+use crate::lines::{self, Line};
+use crate::plain::{make_private_folder, write_all};
 use keyward_policy::facts::Searched;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -188,13 +188,6 @@ pub(super) fn count(folder: &Path) -> usize {
 /// Whether somebody else has finished with it before we got the lock.
 fn is_gone(file: &OwnedFd) -> bool {
     rustix::fs::fstat(file).is_ok_and(|stat| stat.st_nlink == 0)
-}
-
-/// A folder that only its owner can enter, with what is missing above it.
-pub(super) fn make_private_folder(path: &Path) -> Result<(), Errno> {
-    use std::os::unix::fs::DirBuilderExt;
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 
 mod carry;
 mod journal;
-mod lines;
 mod mask;
 pub mod quarantine;
 mod secrets;

@@ -4,9 +4,9 @@
 //! What is known is on the disk before the thing is moved, so that whoever is killed in between leaves enough to finish.
 
 use super::carry::{self, Across, At, PARTIAL, carry};
-use super::journal::make_private_folder;
-use super::lines;
 use super::tree::Root;
+use crate::lines;
+use crate::plain::make_private_folder;
 use crate::plain::write_all;
 use crate::search::{Is, changed};
 use rustix::fd::{AsFd, OwnedFd};

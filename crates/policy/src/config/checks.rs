@@ -30,6 +30,19 @@ pub fn env_name(key: &str, name: &str) -> Result<(), Unfit> {
     ))
 }
 
+/// The name of a tool whose login is known.
+pub fn tool(key: &str, name: &str) -> Result<(), Unfit> {
+    if crate::tools::tool(name).is_some() {
+        return Ok(());
+    }
+    let remedy = match crate::tools::nearest_tool(name) {
+        Some(meant) => format!("did you mean {}", quoted(meant)),
+        None => "`keyward home tools` lists those that are known; `files.read` shows single files of others"
+            .to_owned(),
+    };
+    Err(Unfit::new(format!("{key} knows no tool {}", quoted(name)), remedy))
+}
+
 /// A variable that we set.
 pub fn env_value(key: &str, name: &str, value: &str) -> Result<(), Unfit> {
     if value.chars().any(char::is_control) {

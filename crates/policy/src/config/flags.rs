@@ -21,6 +21,7 @@ pub struct Flags {
     pub show: Vec<PathBuf>,
     pub protect: Option<Protect>,
     pub home: Option<HomeMode>,
+    pub tools: Vec<String>,
     pub net: Option<NetMode>,
     pub wall: Option<Duration>,
     pub memory: Option<u64>,
@@ -40,6 +41,7 @@ pub fn layer(flags: &Flags) -> Result<Values, Vec<Mistake>> {
     layer.paths(Id::FilesHide, &flags.hide);
     layer.paths(Id::FilesShow, &flags.show);
     layer.choose(Id::HomeMode, flags.home.map(|word| word as usize));
+    layer.tools(Id::HomeTools, &flags.tools);
     layer.choose(Id::FilesProtect, flags.protect.map(|word| word as usize));
     layer.limit(Id::LimitsWall, flags.wall.map(nanoseconds));
     layer.limit(Id::LimitsMemory, flags.memory);
@@ -65,6 +67,12 @@ impl Layer {
 
     fn names(&mut self, id: Id, names: &[String]) {
         if let Some(list) = self.list(id, names, |flag, name| checks::env_name(flag, name)) {
+            self.values.put(id, Value::Names(list));
+        }
+    }
+
+    fn tools(&mut self, id: Id, names: &[String]) {
+        if let Some(list) = self.list(id, names, |flag, name| checks::tool(flag, name)) {
             self.values.put(id, Value::Names(list));
         }
     }
@@ -137,6 +145,7 @@ mod tests {
             show: vec!["tests/keys".into()],
             protect: Some(Protect::Strict),
             home: Some(HomeMode::Empty),
+            tools: vec!["gh".into()],
             net: Some(NetMode::Open),
             wall: Some(Duration::from_secs(1)),
             memory: Some(1 << 30),

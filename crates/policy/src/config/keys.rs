@@ -3,7 +3,7 @@
 //! Reading, merging, the ceiling, the project's narrowing and the schema all walk this table. A key that is not here does not
 //! exist; a key that is added here is merged by its direction without further code.
 
-use crate::words::{Allowance, Floor, HomeMode, NetMode, ProjectGuard, Protect, TrustClass};
+use crate::words::{Allowance, Floor, HomeMode, KeyringUse, NetMode, ProjectGuard, Protect, TrustClass};
 
 /// A key's name inside the program. The order is the order of [`KEYS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,10 @@ pub enum Id {
     FilesShow,
     FilesProtect,
     HomeMode,
+    HomePath,
+    HomeTools,
+    HomeShare,
+    HomeKeyring,
     NetMode,
     LimitsWall,
     LimitsCpu,
@@ -55,8 +59,12 @@ pub enum Kind {
     Words(&'static [&'static str]),
     /// A list of names of environment variables.
     Names,
+    /// A list of names of tools whose logins are known.
+    Tools,
     /// A list of paths.
     Paths(PathUse),
+    /// One path.
+    Folder,
     /// A table from names of environment variables to their values.
     Map,
     /// A text such as `10m`.
@@ -80,6 +88,8 @@ pub enum Direction {
     Grant,
     /// As a grant, and only the user's own file may say it.
     OwnGrant,
+    /// The later layer decides; only the user's own file may say it.
+    OwnSetting,
     /// The later layer decides for each name, the ceiling over all; nothing for the project.
     Set,
     /// The union of all layers: more of it is stricter.
@@ -125,7 +135,7 @@ pub const LEAST_MEMORY: u64 = 16 << 20;
 /// Every key there is.
 #[rustfmt::skip]
 pub const KEYS: &[Key] = {
-    use Direction::{Choice, Grant, Header, Hide, Limit, OwnGrant, Set};
+    use Direction::{Choice, Grant, Header, Hide, Limit, OwnGrant, OwnSetting, Set};
     &[
     Key { id: Id::Version, path: "version", kind: Kind::Version, direction: Header, flag: None,
         doc: "The version of this file's language, always 1." },
@@ -160,6 +170,14 @@ pub const KEYS: &[Key] = {
         doc: "Whether new footholds in the project, such as `.envrc`, are taken away when noticed or cannot be made at all." },
     Key { id: Id::HomeMode, path: "home.mode", kind: Kind::Choice(spellings!(HomeMode)), direction: Choice, flag: Some("--home"),
         doc: "Which HOME the child has: yours, the one of its profile, or an empty one." },
+    Key { id: Id::HomePath, path: "home.path", kind: Kind::Folder, direction: OwnSetting, flag: None,
+        doc: "A folder that is the HOME of the profile, also one that another program has made; without it Keyward keeps one." },
+    Key { id: Id::HomeTools, path: "home.tools", kind: Kind::Tools, direction: Grant, flag: Some("--tool"),
+        doc: "Tools whose logins the child finds in its HOME, such as `gh`." },
+    Key { id: Id::HomeShare, path: "home.share", kind: Kind::Tools, direction: Grant, flag: None,
+        doc: "Tools that are shared as a whole: the login, and sessions, settings and the like." },
+    Key { id: Id::HomeKeyring, path: "home.keyring", kind: Kind::Choice(spellings!(KeyringUse)), direction: Choice, flag: None,
+        doc: "Which classes reach the keyring of the desktop when a tool of theirs keeps its login there." },
     Key { id: Id::NetMode, path: "net.mode", kind: Kind::Choice(spellings!(NetMode)), direction: Choice, flag: Some("--net"),
         doc: "What the child may reach." },
     Key { id: Id::LimitsWall, path: "limits.wall", kind: Kind::Duration, direction: Limit, flag: Some("--timeout"),

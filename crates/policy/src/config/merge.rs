@@ -16,7 +16,7 @@ pub fn overlay(effective: &mut Values, layer: Values) {
     for (key, value) in layer.into_pairs() {
         let earlier = effective.take(key.id);
         let value = match key.direction {
-            Direction::Header | Direction::Choice | Direction::Limit => value,
+            Direction::Header | Direction::Choice | Direction::Limit | Direction::OwnSetting => value,
             Direction::Grant | Direction::OwnGrant | Direction::Hide | Direction::Set => join(earlier, value),
         };
         effective.put(key.id, value);
@@ -67,7 +67,7 @@ pub fn hold(effective: &mut Values, mut ceiling: Values) -> Result<(), Box<Beyon
     for (key, bound) in ceiling.into_pairs() {
         let asked = effective.take(key.id);
         let held = match key.direction {
-            Direction::Header => asked,
+            Direction::Header | Direction::OwnSetting => asked,
             Direction::Choice | Direction::Limit => Some(hold_value(key, asked, bound)?),
             Direction::Grant | Direction::OwnGrant => hold_list(key, asked, &bound)?,
             Direction::Hide | Direction::Set => Some(join(asked, bound)),
@@ -148,7 +148,14 @@ pub fn narrow(effective: &mut Values, project: Values, source: &Source<'_>) -> V
                 Some(now)
             }
             // Reading has already refused these in a project's file.
-            (Direction::Header | Direction::Grant | Direction::OwnGrant | Direction::Set, now) => now,
+            (
+                Direction::Header
+                | Direction::Grant
+                | Direction::OwnGrant
+                | Direction::OwnSetting
+                | Direction::Set,
+                now,
+            ) => now,
         };
         if let Some(narrowed) = narrowed {
             effective.put(key.id, narrowed);

@@ -26,8 +26,10 @@ pub use show::show;
 pub use units::{parse_duration, parse_size};
 
 use crate::settings::Policy;
+use crate::tools;
+use crate::words::{Ruled, TrustClass};
 use read::File;
-use value::Values;
+use value::{Value, Values};
 
 /// A file's text under the name that messages show.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +77,9 @@ pub fn resolve(layers: &Layers<'_>) -> Result<Policy, PolicyError> {
         merge::overlay(&mut effective, layer);
     }
     // The ceiling comes before the project, so that a project cannot be blamed for what the user asked.
+    let mut most_tools = None;
     if let Some(ceiling) = ceiling {
+        most_tools = ceiling.values.get(Id::HomeTools).cloned();
         merge::hold(&mut effective, ceiling.values).map_err(PolicyError::Beyond)?;
     }
     if let Some(File { source, values, .. }) = project {
@@ -84,7 +88,19 @@ pub fn resolve(layers: &Layers<'_>) -> Result<Policy, PolicyError> {
             return Err(PolicyError::Mistakes(mistakes));
         }
     }
-    Ok(effective.into_policy(layers.profile))
+    Ok(with_all_logins(effective.into_policy(layers.profile), most_tools))
+}
+
+/// The agent's own workers find every login, unless somebody has said which; never more than the ceiling has.
+fn with_all_logins(mut policy: Policy, ceiling: Option<Value>) -> Policy {
+    let named = !policy.home.tools.is_empty() || !policy.home.share.is_empty();
+    if policy.trust.value == TrustClass::Internal && !named {
+        policy.home.tools = match ceiling {
+            Some(most) => value::tools(most),
+            None => tools::all().iter().map(Ruled::builtin).collect(),
+        };
+    }
+    policy
 }
 
 /// Whether a file is fine in its role, as far as it alone can show.

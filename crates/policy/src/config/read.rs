@@ -179,8 +179,12 @@ fn belongs(key: &Key, role: Role, scope: &Scope) -> Result<(), Unfit> {
         let fact = format!("{path} does not belong in a profile");
         return Err(Unfit::new(fact, "write it once, at the top of the file"));
     }
+    if key.id == Id::HomePath && role == Role::User && !scope.in_profile() {
+        let fact = format!("{path} belongs in a profile");
+        return Err(Unfit::new(fact, "a HOME is one profile's: write it as `profiles.NAME.home.path`"));
+    }
     let unfit = match (role, key.direction) {
-        (Role::Project, Direction::Grant | Direction::OwnGrant | Direction::Set) => {
+        (Role::Project, Direction::Grant | Direction::OwnGrant | Direction::OwnSetting | Direction::Set) => {
             let remedy = match key.flag {
                 Some(flag) => format!("write it in your own policy file, or use {flag}"),
                 None => "write it in your own policy file".to_owned(),
@@ -191,7 +195,7 @@ fn belongs(key: &Key, role: Role, scope: &Scope) -> Result<(), Unfit> {
             "the project file may only narrow; profiles does not belong in it",
             "write it in your own policy file",
         ),
-        (Role::Ceiling, Direction::OwnGrant) => {
+        (Role::Ceiling, Direction::OwnGrant | Direction::OwnSetting) => {
             Unfit::new(format!("{path} does not belong in the ceiling"), "only a user's own file may say it")
         }
         (Role::Ceiling, Direction::Header) if key.kind == Kind::Profiles => Unfit::new(

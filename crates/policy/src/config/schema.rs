@@ -52,6 +52,11 @@ fn property(key: &Key) -> Value {
         Kind::Version => json!({ "const": 1 }),
         Kind::Choice(words) => json!({ "enum": words }),
         Kind::Words(words) => list(json!({ "enum": words })),
+        Kind::Tools => {
+            let names: Vec<&str> = crate::tools::all().iter().map(|tool| tool.name).collect();
+            list(json!({ "enum": names }))
+        }
+        Kind::Folder => json!({ "type": "string", "pattern": "^~?/[^*?\\[]+$" }),
         Kind::Names => list(json!({ "type": "string", "pattern": NAME })),
         Kind::Paths(PathUse::Hide) => list(json!({ "type": "string", "pattern": "^([^*?\\[]+|[^/\\[]+)$" })),
         Kind::Paths(PathUse::Show) => list(json!({ "type": "string", "pattern": "^[^*?\\[]+$" })),

@@ -38,7 +38,11 @@ fn lines(policy: &Policy, id: Id, leaf: &str) -> String {
         Id::Floor => word(leaf, policy.floor.value.as_str(), &policy.floor.origin),
         Id::Project => word(leaf, policy.project.value.as_str(), &policy.project.origin),
         Id::FilesProtect => word(leaf, policy.protect.value.as_str(), &policy.protect.origin),
-        Id::HomeMode => word(leaf, policy.home.value.as_str(), &policy.home.origin),
+        Id::HomeMode => word(leaf, policy.home.mode.value.as_str(), &policy.home.mode.origin),
+        Id::HomePath => one(leaf, policy.home.path.as_ref(), |path| text(&path.to_string_lossy())),
+        Id::HomeTools => list(leaf, &policy.home.tools, |tool| text(tool.name)),
+        Id::HomeShare => list(leaf, &policy.home.share, |tool| text(tool.name)),
+        Id::HomeKeyring => word(leaf, policy.home.keyring.value.as_str(), &policy.home.keyring.origin),
         Id::NetMode => word(leaf, policy.net.value.as_str(), &policy.net.origin),
         Id::Allow => list(leaf, &policy.allow, |word| text(word.as_str())),
         Id::InheritCredentials => names(leaf, &policy.inherit_credentials),
@@ -50,12 +54,12 @@ fn lines(policy: &Policy, id: Id, leaf: &str) -> String {
         Id::FilesWrite => paths(leaf, &policy.files.write),
         Id::FilesHide => paths(leaf, &policy.files.hide),
         Id::FilesShow => paths(leaf, &policy.files.show),
-        Id::LimitsWall => limit(leaf, limits.wall.as_ref(), |wall| text(&units::spell_duration(*wall))),
-        Id::LimitsCpu => limit(leaf, limits.cpu.as_ref(), |cpu| text(&units::spell_duration(*cpu))),
-        Id::LimitsMemory => limit(leaf, limits.memory.as_ref(), |memory| text(&units::spell_size(*memory))),
-        Id::LimitsPids => limit(leaf, limits.pids.as_ref(), u64::to_string),
-        Id::LimitsOpenFiles => limit(leaf, limits.open_files.as_ref(), u64::to_string),
-        Id::LimitsOutput => limit(leaf, limits.output.as_ref(), |output| text(&units::spell_size(*output))),
+        Id::LimitsWall => one(leaf, limits.wall.as_ref(), |wall| text(&units::spell_duration(*wall))),
+        Id::LimitsCpu => one(leaf, limits.cpu.as_ref(), |cpu| text(&units::spell_duration(*cpu))),
+        Id::LimitsMemory => one(leaf, limits.memory.as_ref(), |memory| text(&units::spell_size(*memory))),
+        Id::LimitsPids => one(leaf, limits.pids.as_ref(), u64::to_string),
+        Id::LimitsOpenFiles => one(leaf, limits.open_files.as_ref(), u64::to_string),
+        Id::LimitsOutput => one(leaf, limits.output.as_ref(), |output| text(&units::spell_size(*output))),
     }
 }
 
@@ -67,7 +71,7 @@ fn word(name: &str, value: &str, origin: &Origin) -> String {
     line(name, &text(value), origin)
 }
 
-fn limit<T>(name: &str, value: Option<&Ruled<T>>, spell: impl Fn(&T) -> String) -> String {
+fn one<T>(name: &str, value: Option<&Ruled<T>>, spell: impl Fn(&T) -> String) -> String {
     value.map(|ruled| line(name, &spell(&ruled.value), &ruled.origin)).unwrap_or_default()
 }
 

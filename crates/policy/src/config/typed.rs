@@ -37,6 +37,15 @@ pub fn read(
         Kind::Words(words) => reading
             .list(item, |text| word(shown, text, words).map(|_| text.to_owned()))
             .map(|list| Value::Names(reading.at(list, offset))),
+        Kind::Tools => reading
+            .list(item, |text| checks::tool(shown, text).map(|()| text.to_owned()))
+            .map(|list| Value::Names(reading.at(list, offset))),
+        Kind::Folder => {
+            let text = reading.text(item, "a string")?;
+            let path = reading.checked(item, path(shown, text, PathUse::Write, role))?;
+            let path = reading.at(path, place(item, offset));
+            Some(Value::Paths(At { value: vec![path.clone()], origin: path.origin, offset: path.offset }))
+        }
         Kind::Names => reading
             .list(item, |text| checks::env_name(shown, text).map(|()| text.to_owned()))
             .map(|list| Value::Names(reading.at(list, offset))),

@@ -2,7 +2,10 @@
 
 use super::keys::{Direction, Id, KEYS, Key};
 use crate::settings::Policy;
-use crate::words::{Allowance, Floor, HomeMode, NetMode, Origin, ProjectGuard, Protect, Ruled, TrustClass};
+use crate::tools::{Tool, tool};
+use crate::words::{
+    Allowance, Floor, HomeMode, KeyringUse, NetMode, Origin, ProjectGuard, Protect, Ruled, TrustClass,
+};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -52,7 +55,8 @@ impl Values {
         choose(Id::Floor, policy.floor.value as usize, policy.floor.origin);
         choose(Id::Project, policy.project.value as usize, policy.project.origin);
         choose(Id::FilesProtect, policy.protect.value as usize, policy.protect.origin);
-        choose(Id::HomeMode, policy.home.value as usize, policy.home.origin);
+        choose(Id::HomeMode, policy.home.mode.value as usize, policy.home.mode.origin);
+        choose(Id::HomeKeyring, policy.home.keyring.value as usize, policy.home.keyring.origin);
         choose(Id::NetMode, policy.net.value as usize, policy.net.origin);
         values
     }
@@ -94,7 +98,11 @@ impl Values {
                 Id::Floor => choose(&mut policy.floor, value, Floor::ALL),
                 Id::Project => choose(&mut policy.project, value, ProjectGuard::ALL),
                 Id::FilesProtect => choose(&mut policy.protect, value, Protect::ALL),
-                Id::HomeMode => choose(&mut policy.home, value, HomeMode::ALL),
+                Id::HomeMode => choose(&mut policy.home.mode, value, HomeMode::ALL),
+                Id::HomePath => policy.home.path = paths(value).into_iter().next(),
+                Id::HomeTools => policy.home.tools = tools(value),
+                Id::HomeShare => policy.home.share = tools(value),
+                Id::HomeKeyring => choose(&mut policy.home.keyring, value, KeyringUse::ALL),
                 Id::NetMode => choose(&mut policy.net, value, NetMode::ALL),
                 Id::Allow => policy.allow = allowances(value),
                 Id::InheritCredentials => policy.inherit_credentials = names(value),
@@ -138,6 +146,11 @@ fn allowances(value: Value) -> Vec<Ruled<Allowance>> {
     words
         .filter_map(|word| Some(Ruled { value: Allowance::parse(&word.value)?, origin: word.origin }))
         .collect()
+}
+
+pub fn tools(value: Value) -> Vec<Ruled<&'static Tool>> {
+    let known = names(value).into_iter();
+    known.filter_map(|name| Some(Ruled { value: tool(&name.value)?, origin: name.origin })).collect()
 }
 
 fn paths(value: Value) -> Vec<Ruled<PathBuf>> {

@@ -1,0 +1,483 @@
+//! The HOME of the cage: which folder it is, what of the real one stands in it, and what has to be mended in it before a run.
+
+use super::{
+    Builder, Entry, Shown, Source, at_or_below, expand, is_shared_place, is_store, own_places_stay_closed,
+};
+use crate::facts::{HostFacts, Kind, PathFact};
+use crate::plan::{Cage, Refusal};
+use crate::request::Request;
+use crate::settings::Policy;
+use crate::tools::{self, Exposure, Platform, Service, Tool, Writes};
+use crate::words::{HomeMode, KeyringUse, Origin, Ruled, TrustClass};
+use serde::Serialize;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The rule by which something of the real HOME is shown because a tool's login needs it.
+pub const LOGIN: &str = "login";
+
+/// The rule by which something of the real HOME is hidden because its tool is not shown.
+pub const OTHER_LOGIN: &str = "login of a tool that is not shown";
+
+/// The HOME of a run, as decided.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Home {
+    /// Where it stands in the cage.
+    #[serde(serialize_with = "crate::text::path")]
+    pub at: PathBuf,
+    /// The folder of the host that it is, where it is kept from run to run.
+    #[serde(serialize_with = "crate::text::optional_path")]
+    pub kept: Option<PathBuf>,
+    /// What is mended in that folder before the run.
+    pub mends: Vec<Mend>,
+    pub logins: Vec<Login>,
+    /// Logins that were asked for and are not shown.
+    pub withheld: Vec<Withheld>,
+    pub keyring: Option<Keyring>,
+}
+
+/// A tool whose login is shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Login {
+    pub tool: &'static str,
+    /// Whether its sessions, settings and the like are shown besides.
+    pub shared: bool,
+    /// Whether anything of it was found.
+    pub found: bool,
+    pub origin: Origin,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Withheld {
+    pub tool: &'static str,
+    pub why: String,
+    pub origin: Origin,
+}
+
+/// The keyring of the desktop, of which a cage sees the items of its tools.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Keyring {
+    /// Names of items, with at most one `*`.
+    pub items: Vec<&'static str>,
+    /// Where the session bus is.
+    #[serde(serialize_with = "crate::text::string")]
+    pub bus: OsString,
+}
+
+/// Something that is done to a HOME that is kept, before a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "do")]
+pub enum Mend {
+    /// A link that leads nowhere is taken away, so that something can stand in its place.
+    DropLink {
+        #[serde(serialize_with = "crate::text::path")]
+        at: PathBuf,
+    },
+    /// A link to the real one is put where nothing stands, or one that leads nowhere.
+    Link {
+        #[serde(serialize_with = "crate::text::path")]
+        at: PathBuf,
+        #[serde(serialize_with = "crate::text::path")]
+        to: PathBuf,
+    },
+}
+
+/// Where the socket of the keyring stands in the cage.
+pub const KEYRING_SOCKET: &str = "/run/keyring";
+
+/// Where the HOME of a profile is kept.
+pub fn profile_home(homes: &Path, profile: &str, class: TrustClass) -> PathBuf {
+    homes.join(profile).join(class.as_str())
+}
+
+/// The folder of the host that is the HOME of this run and is kept, and whether another program's was adopted.
+fn kept(policy: &Policy, request: &Request<'_>) -> Option<(PathBuf, bool)> {
+    let profile = policy.profile.as_ref().filter(|_| policy.home.mode.value == HomeMode::Profile)?;
+    Some(match &policy.home.path {
+        Some(path) => (expand(&path.value, &request.caller.home), true),
+        // Of each class its own: what a stranger leaves in a HOME must not be run by a program that holds a credential.
+        None => (profile_home(&request.caller.homes, profile, policy.trust.value), false),
+    })
+}
+
+/// The folder of the host that is the HOME of this run, where it is one that is kept.
+pub fn kept_home(policy: &Policy, request: &Request<'_>) -> Option<PathBuf> {
+    kept(policy, request).map(|(path, _)| path)
+}
+
+/// Where HOME stands in the cage. Paths mean the same inside and outside: a HOME of ours stands where the real one does, that of
+/// another program where it is.
+pub(super) fn place(policy: &Policy, request: &Request<'_>) -> PathBuf {
+    match kept(policy, request) {
+        Some((path, true)) => path,
+        _ => request.caller.home.clone(),
+    }
+}
+
+/// The tools that are asked for, each with whether it is shared as a whole.
+pub fn asked_for(policy: &Policy) -> Vec<(Ruled<&'static Tool>, bool)> {
+    let home = &policy.home;
+    let shared = home.share.iter().map(|tool| (tool.clone(), true));
+    let only_shown =
+        home.tools.iter().filter(|tool| !home.share.iter().any(|other| other.value == tool.value));
+    shared.chain(only_shown.map(|tool| (tool.clone(), false))).collect()
+}
+
+/// What of a tool is shown.
+fn exposures(
+    tool: &'static Tool,
+    shared: bool,
+    platform: Platform,
+) -> impl Iterator<Item = &'static Exposure> {
+    let part = tool.on(platform);
+    part.login.iter().chain(part.share.iter().filter(move |_| shared))
+}
+
+/// Where something of a tool is on the host: variables of the caller may have moved it.
+pub fn place_outside(exposure: &Exposure, request: &Request<'_>) -> PathBuf {
+    let folder = |variable: &str| {
+        let value = Path::new(OsStr::from_bytes(request.variable(variable)?));
+        value.is_absolute().then(|| value.to_path_buf())
+    };
+    if exposure.runtime {
+        let runtime = folder("XDG_RUNTIME_DIR")
+            .unwrap_or_else(|| PathBuf::from(format!("/run/user/{}", request.caller.uid)));
+        return runtime.join(exposure.path);
+    }
+    match exposure.moved_by().and_then(|(variable, rest)| Some(folder(variable)?.join(rest))) {
+        Some(moved) => moved,
+        None => request.caller.home.join(exposure.path),
+    }
+}
+
+fn bus_of_session(request: &Request<'_>) -> PathBuf {
+    format!("/run/user/{}/bus", request.caller.uid).into()
+}
+
+/// What must be looked at for a HOME.
+pub(super) fn questions(policy: &Policy, request: &Request<'_>) -> Vec<PathBuf> {
+    let kept = kept_home(policy, request);
+    let mut paths: Vec<PathBuf> = kept.iter().cloned().collect();
+    if policy.trust.value.may_have_logins() {
+        for (tool, shared) in asked_for(policy) {
+            for exposure in exposures(tool.value, shared, request.platform) {
+                paths.push(place_outside(exposure, request));
+                paths.extend(kept.iter().map(|home| home.join(exposure.path)));
+            }
+        }
+        paths.push(bus_of_session(request));
+    }
+    if policy.home.mode.value == HomeMode::Real {
+        for tool in tools::all() {
+            let secrets = exposures(tool, true, request.platform).filter(|it| it.secret);
+            paths.extend(secrets.map(|exposure| place_outside(exposure, request)));
+        }
+    }
+    if let (Some(kept), Platform::Macos) = (kept, request.platform) {
+        paths.push(kept.join(KEYCHAINS));
+        paths.push(request.caller.home.join(KEYCHAINS));
+    }
+    paths
+}
+
+/// Puts the HOME itself into the view.
+pub(super) fn own_home(
+    builder: &mut Builder<'_>,
+    policy: &Policy,
+    request: &Request<'_>,
+    homes: &[PathBuf],
+    cage: Cage,
+) -> Result<Home, Refusal> {
+    let real = &request.caller.home;
+    let class = policy.trust.value;
+    let mode = &policy.home.mode;
+    if mode.value == HomeMode::Real && class != TrustClass::Internal {
+        return Err(Refusal::policy(
+            "home.mode",
+            format!("your own HOME ({}) is not shown to a child of class `{class}`", mode.origin),
+            "it holds your keys: `-p NAME` gives the child a HOME of its profile's; a program that you trust with all of yours is `--trust internal`",
+        ));
+    }
+    let kept = kept(policy, request);
+    if let (Some((path, true)), Some(ruled)) = (&kept, &policy.home.path) {
+        adoptable(builder, policy, request, homes, path, &ruled.origin)?;
+    }
+    let at = place(policy, request);
+    if cage == Cage::Landlock {
+        return Ok(Home { at: request.caller.scratch.join("home"), ..Home::default() });
+    }
+    let home = Home { at: at.clone(), kept: kept.map(|(path, _)| path), ..Home::default() };
+    if at == Path::new("/") {
+        return Ok(home);
+    }
+    let shown = match (mode.value, &home.kept, builder.paths.existing(real)) {
+        (HomeMode::Real, _, Some(fact)) => Shown::Writable(Source::callers(fact)),
+        (_, Some(kept), _) => Shown::Writable(Source::kept(kept.clone())),
+        _ => Shown::Private { mode: 0o700 },
+    };
+    builder.put(at, shown, "home", &mode.origin);
+    Ok(home)
+}
+
+/// Whether a folder can be a HOME that another program has made.
+fn adoptable(
+    builder: &Builder<'_>,
+    policy: &Policy,
+    request: &Request<'_>,
+    homes: &[PathBuf],
+    path: &Path,
+    origin: &Origin,
+) -> Result<(), Refusal> {
+    let refuse = |fact: String, remedy: &str| Err(Refusal::policy("home.path", fact, remedy));
+    if let Origin::Flag { .. } = policy.trust.origin {
+        return refuse(
+            format!("the HOME {} ({origin}) is of one trust class, that of its profile", path.display()),
+            "what a command of one class leaves there must not be run by another: take `--trust` away, or use another profile",
+        );
+    }
+    let fact = builder.paths.get(path);
+    let found = fact.map_or(path, |fact| &fact.real);
+    if homes.iter().any(|home| at_or_below(home, found)) || is_shared_place(found) || is_store(found, homes) {
+        return refuse(
+            format!(
+                "{} ({origin}) is not a HOME for a child: it holds your own, or credentials",
+                path.display()
+            ),
+            "name a folder that is for this profile alone",
+        );
+    }
+    if fact.is_some_and(|fact| fact.link.is_some() || fact.leaves_project.is_some() || fact.real != path) {
+        return refuse(
+            format!("{} ({origin}) is reached through a link", path.display()),
+            "somebody may have put it there; write the path that it leads to, if that is what you mean",
+        );
+    }
+    if fact.is_some_and(|fact| !matches!(fact.kind, Kind::Directory | Kind::Missing)) {
+        return refuse(format!("{} ({origin}) is not a folder", path.display()), "name a folder");
+    }
+    own_places_stay_closed(request, found, "home.path", origin)
+}
+
+/// Who commits is no secret, and without it git does not: an empty HOME says what the user's own does.
+pub(super) fn author(builder: &mut Builder<'_>, home: &Path, name: &[u8], address: &[u8]) {
+    let is_empty = builder.entries.iter().any(|entry| {
+        entry.target == home && entry.rule == "home" && matches!(entry.shown, Shown::Private { .. })
+    });
+    let secret = [name, address].iter().any(|value| crate::registry::value_shape(value).is_some());
+    if is_empty && !secret {
+        let text = crate::git::config::Config::of_author(name, address);
+        builder.builtin(home.join(".gitconfig"), Shown::Text { text }, "git author");
+    }
+}
+
+/// Shows the logins that are asked for, if the class may have any.
+pub(super) fn logins(
+    builder: &mut Builder<'_>,
+    policy: &Policy,
+    request: &Request<'_>,
+    facts: &HostFacts,
+    cage: Cage,
+    home: &mut Home,
+) -> Result<(), Refusal> {
+    let class = policy.trust.value;
+    let why = match cage {
+        _ if !class.may_have_logins() => Some(format!(
+            "a child of class `{class}` gets no login; `--trust executor` is for programs you trust with one"
+        )),
+        Cage::Landlock => Some("a cage without mounts cannot show a part of your HOME".to_owned()),
+        _ => None,
+    };
+    for (tool, shared) in asked_for(policy) {
+        let Ruled { value: tool, origin } = tool;
+        if let Some(why) = &why {
+            home.withheld.push(Withheld { tool: tool.name, why: why.clone(), origin });
+            continue;
+        }
+        let mut found = false;
+        for exposure in exposures(tool, shared, request.platform) {
+            found |= expose(builder, request, facts, home, exposure, &origin)?;
+        }
+        home.logins.push(Login { tool: tool.name, shared, found, origin });
+    }
+    home.keyring = keyring(policy, request, facts, home);
+    Ok(())
+}
+
+/// Shows one thing of a tool; `false` if there is none.
+fn expose(
+    builder: &mut Builder<'_>,
+    request: &Request<'_>,
+    facts: &HostFacts,
+    home: &mut Home,
+    exposure: &'static Exposure,
+    origin: &Origin,
+) -> Result<bool, Refusal> {
+    let outside = place_outside(exposure, request);
+    let Some(fact) = facts.paths.existing(&outside) else { return Ok(false) };
+    let expected = if exposure.folder { Kind::Directory } else { Kind::File };
+    if fact.kind != expected || at_or_below(&request.caller.home, &fact.real) {
+        builder
+            .notes
+            .push(format!("{} is not shown: it is not what its tool keeps there", outside.display()));
+        return Ok(false);
+    }
+    let mut target = match exposure.runtime {
+        true => Path::new("/run").join(exposure.path),
+        false => home.at.join(exposure.path),
+    };
+    let in_home = home.kept.as_ref().filter(|_| !exposure.runtime).map(|kept| kept.join(exposure.path));
+    let standing = in_home.as_ref().and_then(|path| facts.paths.get(path));
+    match standing {
+        Some(PathFact { link: Some(_), kind: Kind::Missing, .. }) => {
+            home.mends.extend(in_home.map(|at| Mend::DropLink { at }));
+        }
+        // The other program has put the very link: what it leads to is shown where it leads.
+        Some(standing) if standing.link.is_some() && standing.real == fact.real => {
+            if at_or_below(&fact.real, &home.at) {
+                return Err(planted(&outside, standing, origin));
+            }
+            target = fact.real.clone();
+        }
+        Some(standing) if standing.link.is_some() => return Err(planted(&outside, standing, origin)),
+        Some(PathFact { kind: Kind::File, .. })
+            if exposure.writes != Writes::Never
+                && in_home.as_ref().is_some_and(|path| !facts.placed.contains(path)) =>
+        {
+            builder.notes.push(format!("this HOME has its own {}, which is used", exposure.path));
+            return Ok(true);
+        }
+        _ => {}
+    }
+    // Everything is there already where HOME is the real one.
+    if builder
+        .entries
+        .iter()
+        .any(|entry| entry.rule == "home" && entry.shows_in_place() && entry.target == request.caller.home)
+    {
+        return Ok(true);
+    }
+    let source = Source::callers(fact);
+    let shown = match (exposure.folder, exposure.writes) {
+        (_, Writes::Never) => Shown::ReadOnly(source),
+        (true, Writes::Private) if facts.kernel.overlay.holds() => Shown::Layer(source),
+        (true, Writes::Private) => {
+            builder.notes.push(format!(
+                "{} is read-only: without an overlay it cannot be changed for the cage alone",
+                target.display()
+            ));
+            Shown::ReadOnly(source)
+        }
+        (true, Writes::Through) => Shown::Writable(source),
+        (false, writes) => Shown::Copied { from: source, through: writes == Writes::Through },
+    };
+    builder.put(target, shown, LOGIN, origin);
+    Ok(true)
+}
+
+fn planted(outside: &Path, standing: &PathFact, origin: &Origin) -> Refusal {
+    let link = standing.link.as_deref().unwrap_or(Path::new("?"));
+    Refusal::policy(
+        "home.tools",
+        format!(
+            "{} ({origin}) cannot be shown: in the HOME of this run a link to {} stands in its place",
+            outside.display(),
+            link.display()
+        ),
+        "a command of an earlier run may have left it; `keyward home path` with the same flags leads there: remove the link",
+    )
+}
+
+/// The keyring, if a tool that is shown keeps its login there.
+fn keyring(policy: &Policy, request: &Request<'_>, facts: &HostFacts, home: &Home) -> Option<Keyring> {
+    if policy.home.keyring.value == KeyringUse::Never || request.platform != Platform::Linux {
+        return None;
+    }
+    let shown = home.logins.iter().filter_map(|login| tools::tool(login.tool));
+    let parts = shown.map(|tool| tool.on(Platform::Linux));
+    let asking = parts.filter(|part| part.services.contains(&Service::SecretService));
+    let mut items: Vec<&'static str> = asking.flat_map(|part| part.keyring_items).copied().collect();
+    items.dedup();
+    let bus = match request.variable("DBUS_SESSION_BUS_ADDRESS").filter(|address| !address.is_empty()) {
+        Some(address) => OsStr::from_bytes(address).to_owned(),
+        None => {
+            let bus = bus_of_session(request);
+            let fact = facts.paths.existing(&bus)?;
+            (fact.kind == Kind::Special).then(|| {
+                let mut address = OsString::from("unix:path=");
+                address.push(bus);
+                address
+            })?
+        }
+    };
+    (!items.is_empty()).then_some(Keyring { items, bus })
+}
+
+/// The login keychain of macOS, below HOME.
+const KEYCHAINS: &str = "Library/Keychains";
+
+/// On macOS programs look for the login keychain below HOME: in the HOME of a class that may have logins a link leads to the real one.
+pub(super) fn keychain(
+    policy: &Policy,
+    request: &Request<'_>,
+    facts: &HostFacts,
+    home: &mut Home,
+) -> Vec<String> {
+    let wanted = match policy.home.keyring.value {
+        KeyringUse::Always => true,
+        KeyringUse::Trusted => policy.trust.value.may_have_logins(),
+        KeyringUse::Never => false,
+    };
+    let Some(kept) = home.kept.as_ref().filter(|_| wanted && request.platform == Platform::Macos) else {
+        return Vec::new();
+    };
+    let (at, to) = (kept.join(KEYCHAINS), request.caller.home.join(KEYCHAINS));
+    if facts.paths.existing(&to).is_none() {
+        return vec![format!("there is no login keychain at {}", to.display())];
+    }
+    match facts.paths.get(&at) {
+        None | Some(PathFact { kind: Kind::Missing, .. }) => {
+            home.mends.push(Mend::Link { at, to });
+            Vec::new()
+        }
+        Some(fact) if fact.link.as_ref() == Some(&to) => Vec::new(),
+        Some(PathFact { link: Some(link), .. }) => {
+            vec![format!(
+                "{} leads to {} and not to your keychain; it is left as it is",
+                at.display(),
+                link.display()
+            )]
+        }
+        Some(_) => {
+            vec![format!("{} holds keychains of its own; your login keychain is not there", at.display())]
+        }
+    }
+}
+
+/// What has to be hidden of a real HOME: the secrets of tools that are not shown.
+pub(super) fn other_logins<'a>(
+    policy: &'a Policy,
+    request: &'a Request<'_>,
+    home: &'a Home,
+) -> impl Iterator<Item = PathBuf> + 'a {
+    let real = policy.home.mode.value == HomeMode::Real;
+    let is_shown = |tool: &Tool| home.logins.iter().any(|login| login.tool == tool.name);
+    let shown: Vec<PathBuf> = home
+        .logins
+        .iter()
+        .filter_map(|login| tools::tool(login.tool))
+        .flat_map(|tool| exposures(tool, true, request.platform))
+        .map(|exposure| place_outside(exposure, request))
+        .collect();
+    tools::all()
+        .iter()
+        .filter(move |tool| real && !is_shown(tool))
+        .flat_map(|tool| exposures(tool, true, request.platform).filter(|it| it.secret))
+        .map(|exposure| place_outside(exposure, request))
+        .filter(move |path| !shown.contains(path))
+}
+
+/// Whether a login is shown at this path.
+pub(super) fn is_login(entries: &[Entry], path: &Path) -> bool {
+    entries.iter().any(|entry| entry.rule == LOGIN && entry.target == path)
+}
