@@ -192,6 +192,9 @@ pub struct ReadArgs {
 
 #[derive(Args)]
 pub struct DoctorArgs {
+    /// Ask each tool whose login this profile shows whether it is logged in, in the cage
+    #[arg(short, long, conflicts_with_all = ["fix", "attack"])]
+    pub profile: Option<String>,
     /// Print the findings as JSON
     #[arg(long)]
     pub json: bool,

@@ -3,6 +3,7 @@
 
 mod args;
 mod attack;
+mod checkup;
 mod doctor;
 mod explain;
 mod files;
@@ -42,6 +43,7 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Why(args) => why::why(args, block),
         Command::Read(args) => read::read(args, block),
         Command::Doctor(args) if args.attack => attack::attack(args),
+        Command::Doctor(args) if args.profile.is_some() => checkup::checkup(&args, block),
         Command::Doctor(args) => doctor::doctor(args, block),
         Command::Policy(args) => policy_command::policy(args, block),
         Command::Home(args) => home::home(args, block),

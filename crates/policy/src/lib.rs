@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aftermath;
+pub mod checkup;
 pub mod config;
 pub mod env;
 pub mod event;
