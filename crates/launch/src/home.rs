@@ -1,42 +1,63 @@
-//! Mends a HOME that is kept, before a run: nothing in it is overwritten, and no link in it is followed. Plain POSIX, for every platform.
+//! Makes and mends a HOME that is kept, before a run: nothing in it is overwritten, and no link in it is followed. Plain POSIX, for every
+//! platform: another command may be at work in the same HOME, so that each folder is opened from the one above it.
 
-use keyward_policy::view::Mend;
+use crate::plain::make_private_folder;
+use keyward_policy::view::{Home, Mend};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Does what the plan says is to be mended.
-pub fn mend(mends: &[Mend]) -> Result<(), (PathBuf, Errno)> {
-    for mend in mends {
+/// Makes the HOME where it is missing, and does what the plan says is to be mended.
+pub fn make_ready(home: &Home) -> Result<(), (PathBuf, Errno)> {
+    let Some(kept) = &home.kept else { return Ok(()) };
+    make_private_folder(kept).map_err(|errno| (kept.clone(), errno))?;
+    for mend in &home.mends {
         let (at, done) = match mend {
-            Mend::DropLink { at } => (at, drop_dangling(at)),
-            Mend::Link { at, to } => (at, link(at, to)),
+            Mend::DropLink { at } => {
+                (at, place(kept, at, false).and_then(|(folder, name)| drop_dangling(&folder, name)))
+            }
+            Mend::Link { at, to } => {
+                (at, place(kept, at, true).and_then(|(folder, name)| link(&folder, name, to)))
+            }
         };
         done.map_err(|errno| (at.clone(), errno))?;
     }
     Ok(())
 }
 
+/// The folder above a place in a HOME, made where it is missing and wanted, and the name in it.
+fn place<'a>(kept: &Path, at: &'a Path, make: bool) -> Result<(OwnedFd, &'a OsStr), Errno> {
+    let below = at.strip_prefix(kept).map_err(|_| Errno::INVAL)?;
+    let name = below.file_name().ok_or(Errno::INVAL)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut folder = rustix::fs::open(kept, flags, Mode::empty())?;
+    for part in below.parent().into_iter().flat_map(Path::iter) {
+        if make {
+            match rustix::fs::mkdirat(&folder, part, Mode::RWXU) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        folder = rustix::fs::openat(&folder, part, flags, Mode::empty())?;
+    }
+    Ok((folder, name))
+}
+
 /// Removes a link that leads nowhere; anything else stays.
-fn drop_dangling(at: &Path) -> Result<(), Errno> {
-    if rustix::fs::readlink(at, Vec::new()).is_ok() && rustix::fs::stat(at).is_err() {
-        return rustix::fs::unlink(at);
+fn drop_dangling(folder: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+    let is_link = rustix::fs::readlinkat(folder, name, Vec::new()).is_ok();
+    if is_link && rustix::fs::statat(folder, name, AtFlags::empty()).is_err() {
+        return rustix::fs::unlinkat(folder, name, AtFlags::empty());
     }
     Ok(())
 }
 
-/// A link to what the platform's programs look for. The folder above it is made where it is missing, and no link leads there.
-fn link(at: &Path, to: &Path) -> Result<(), Errno> {
-    if let Some(above) = at.parent() {
-        match rustix::fs::mkdir(above, rustix::fs::Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno),
-        }
-        if rustix::fs::readlink(above, Vec::new()).is_ok() {
-            return Err(Errno::LOOP);
-        }
-    }
-    drop_dangling(at)?;
-    match rustix::fs::symlink(to, at) {
+/// A link to what the platform's programs look for.
+fn link(folder: &OwnedFd, name: &OsStr, to: &Path) -> Result<(), Errno> {
+    drop_dangling(folder, name)?;
+    match rustix::fs::symlinkat(to, folder, name) {
         // Somebody was faster; what stands there stays.
         Err(Errno::EXIST) => Ok(()),
         done => done,

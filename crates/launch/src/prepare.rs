@@ -198,7 +198,7 @@ pub fn prepare(plan: &Plan, environment: &[&[u8]], setup: Option<TerminalSetup>)
         arguments.extend(argv.iter().skip(1).cloned());
         shell_argv.push(Strings::new(arguments));
     }
-    home::mend(&plan.view.home.mends).map_err(|(path, errno)| at_path(&path, errno))?;
+    home::make_ready(&plan.view.home).map_err(|(path, errno)| at_path(&path, errno))?;
     let mut builder = Acts::new(plan);
     let mut locks = Vec::new();
     if plan.cage != Cage::Landlock {

@@ -10,10 +10,12 @@ use keyward_policy::plan::{Cage, Identity, Plan, Refusal, RefusalKind, Step, pla
 use keyward_policy::promise::{Held, Kept, Promise};
 use keyward_policy::request::{Caller, Request};
 use keyward_policy::settings::Policy;
-use keyward_policy::tools::Platform;
-use keyward_policy::view::{Shown, questions};
+use keyward_policy::tools::{Platform, all, tool};
+use keyward_policy::view::{LOGIN, Mend, Shown, questions};
 use keyward_policy::why::{Act, why};
-use keyward_policy::words::{Floor, HomeMode, NetMode, Origin, ProjectGuard, Protect, Ruled, TrustClass};
+use keyward_policy::words::{
+    Floor, HomeMode, KeyringUse, NetMode, Origin, ProjectGuard, Protect, Ruled, TrustClass,
+};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -534,6 +536,225 @@ fn the_real_home_is_for_the_class_that_is_trusted_with_it() {
     let plan = case.plan();
     let Some(Shown::Writable(source)) = shown(&plan, "/home/ada") else { panic!("{plan:?}") };
     assert_eq!(source.path, std::path::Path::new("/home/ada"));
+}
+
+fn with_tools(tools: &[&str]) -> Case {
+    let mut case = Case::new();
+    case.policy.trust = Ruled::builtin(TrustClass::Executor);
+    case.policy.home.tools = tools.iter().map(|name| flag(tool(name).unwrap(), "--tool")).collect();
+    case
+}
+
+const KEPT: &str = "/home/ada/.local/state/keyward/homes/builder/executor";
+
+#[test]
+fn what_a_login_needs_is_shown_by_what_may_become_of_changes() {
+    let mut case = with_tools(&["gh", "claude", "aws", "npm"]);
+    for file in ["/home/ada/.claude/.credentials.json", "/home/ada/.claude.json", "/home/ada/.npmrc"] {
+        case.file(file);
+    }
+    for folder in ["/home/ada/.config/gh", "/home/ada/.aws", "/home/ada/.aws/sso/cache"] {
+        case.folder(folder);
+    }
+    let plan = case.plan();
+    assert!(matches!(shown(&plan, "/home/ada/.config/gh"), Some(Shown::Layer(_))));
+    assert!(matches!(shown(&plan, "/home/ada/.aws/sso/cache"), Some(Shown::Writable(_))));
+    assert!(matches!(shown(&plan, "/home/ada/.npmrc"), Some(Shown::ReadOnly(_))));
+    let through = |path| match shown(&plan, path) {
+        Some(Shown::Copied { through, .. }) => Some(*through),
+        _ => None,
+    };
+    assert_eq!(through("/home/ada/.claude/.credentials.json"), Some(true));
+    assert_eq!(through("/home/ada/.claude.json"), Some(false));
+    insta::assert_snapshot!(explain(&plan, false));
+
+    case.kernel.overlay = refused("not here");
+    assert!(matches!(shown(&case.plan(), "/home/ada/.config/gh"), Some(Shown::ReadOnly(_))));
+}
+
+#[test]
+fn no_class_that_may_have_none_is_shown_a_login() {
+    let mut case = with_tools(&["gh"]);
+    case.folder("/home/ada/.config/gh");
+    for class in [TrustClass::Tool, TrustClass::Unknown] {
+        case.policy.trust = Ruled::builtin(class);
+        let plan = case.plan();
+        assert!(plan.view.home.logins.is_empty() && plan.view.home.withheld.len() == 1, "{class}");
+        assert!(!plan.view.entries.iter().any(|entry| entry.rule == LOGIN), "{class}");
+    }
+}
+
+#[test]
+fn what_xdg_variables_moved_is_found_where_it_is_and_shown_where_its_tool_looks() {
+    let mut case = with_tools(&["gh"]);
+    case.environment.push(b"XDG_CONFIG_HOME=/srv/conf");
+    case.folder("/srv/conf/gh");
+    let plan = case.plan();
+    let Some(Shown::Layer(source)) = shown(&plan, "/home/ada/.config/gh") else { panic!("{plan:?}") };
+    assert_eq!(source.path, Path::new("/srv/conf/gh"));
+}
+
+#[test]
+fn a_file_of_the_profiles_own_stays_and_a_copy_of_ours_does_not_count_as_one() {
+    let mut case = with_tools(&["git"]);
+    case.file("/home/ada/.gitconfig").file(&format!("{KEPT}/.gitconfig"));
+    case.policy.profile = Some("builder".into());
+    let plan = case.plan();
+    assert_eq!(shown(&plan, "/home/ada/.gitconfig"), None);
+    assert!(plan.view.notes.iter().any(|note| note.contains("its own .gitconfig")), "{:?}", plan.view.notes);
+    case.placed.insert(format!("{KEPT}/.gitconfig").into());
+    assert!(matches!(shown(&case.plan(), "/home/ada/.gitconfig"), Some(Shown::Copied { .. })));
+}
+
+#[test]
+fn a_link_in_a_kept_home_is_mended_where_it_leads_nowhere_and_refused_otherwise() {
+    let mut case = with_tools(&["gh"]);
+    case.policy.profile = Some("builder".into());
+    case.folder("/home/ada/.config/gh");
+    let at = format!("{KEPT}/.config/gh");
+    let link =
+        |kind: Kind, real: &str| PathFact { link: Some("/x".into()), real: real.into(), ..fact(&at, kind) };
+    case.paths.push((at.clone().into(), link(Kind::Missing, &at)));
+    assert_eq!(case.plan().view.home.mends, [Mend::DropLink { at: at.clone().into() }]);
+    for real in ["/etc", "/home/ada/.config/gh"] {
+        *case.paths.last_mut().unwrap() = (at.clone().into(), link(Kind::Directory, real));
+        assert_eq!(case.refusal().rule, "home.tools", "{real}");
+    }
+}
+
+fn adopted(path: &str) -> Case {
+    let mut case = with_tools(&["gh"]);
+    case.folder("/home/ada/.config/gh");
+    case.policy.profile = Some("hermes".into());
+    case.policy.home.path = Some(Ruled::builtin(path.into()));
+    case
+}
+
+#[test]
+fn the_home_of_another_program_is_used_where_it_is() {
+    let mut case = adopted("~/.hermes/home");
+    case.folder("/home/ada/.hermes/home");
+    let plan = case.plan();
+    assert!(matches!(shown(&plan, "/home/ada/.hermes/home"), Some(Shown::Writable(_))));
+    assert!(matches!(shown(&plan, "/home/ada/.hermes/home/.config/gh"), Some(Shown::Layer(_))));
+    assert!(shown(&plan, "/home/ada").is_none());
+    let home = plan.environment.vars.iter().find(|var| var.name == "HOME").unwrap();
+    assert!(format!("{:?}", home.value).contains("/home/ada/.hermes/home"), "{home:?}");
+    // The other program has linked the real one: what is shown stands where the link leads.
+    let at = "/home/ada/.hermes/home/.config/gh";
+    let real = PathBuf::from("/home/ada/.config/gh");
+    let link = PathFact { link: Some(real.clone()), real, ..fact(at, Kind::Directory) };
+    case.paths.push((at.into(), link));
+    let plan = case.plan();
+    assert!(matches!(shown(&plan, "/home/ada/.config/gh"), Some(Shown::Layer(_))));
+    assert!(shown(&plan, at).is_none());
+}
+
+#[test]
+fn not_every_folder_can_be_the_home_of_another_program() {
+    for path in
+        ["/home/ada", "/home", "/", "/home/ada/.ssh", "/tmp", "/home/ada/.local/state/keyward/homes/x"]
+    {
+        let mut case = adopted(path);
+        case.folder(path);
+        assert_eq!(case.refusal().rule, "home.path", "{path}");
+    }
+    let mut case = adopted("/srv/link");
+    let link =
+        PathFact { link: Some("/etc".into()), real: "/etc".into(), ..fact("/srv/link", Kind::Directory) };
+    case.paths.push(("/srv/link".into(), link));
+    assert_eq!(case.refusal().rule, "home.path");
+    // What one class leaves there must not be run by another.
+    let mut case = adopted("/srv/home");
+    case.policy.trust = flag(TrustClass::Executor, "--trust");
+    assert_eq!(case.refusal().rule, "home.path");
+}
+
+fn on_a_mac() -> Case {
+    let mut case = Case::new();
+    case.platform = Platform::Macos;
+    case.policy.profile = Some("builder".into());
+    case.policy.trust = Ruled::builtin(TrustClass::Executor);
+    case.folder("/home/ada/Library/Keychains");
+    case
+}
+
+#[test]
+fn on_macos_the_keychain_leads_to_the_real_one_for_classes_that_may_have_logins() {
+    let link = |class: &str| Mend::Link {
+        at: format!("/home/ada/.local/state/keyward/homes/builder/{class}/Library/Keychains").into(),
+        to: "/home/ada/Library/Keychains".into(),
+    };
+    let mut case = on_a_mac();
+    for class in [TrustClass::Internal, TrustClass::Executor] {
+        case.policy.trust = Ruled::builtin(class);
+        assert_eq!(case.plan().view.home.mends, [link(class.as_str())], "{class}");
+        case.policy.home.keyring = Ruled::builtin(KeyringUse::Never);
+        assert!(case.plan().view.home.mends.is_empty(), "{class}");
+        case.policy.home.keyring = Ruled::builtin(KeyringUse::Trusted);
+    }
+    for class in [TrustClass::Tool, TrustClass::Unknown] {
+        case.policy.trust = Ruled::builtin(class);
+        case.policy.home.keyring = Ruled::builtin(KeyringUse::Trusted);
+        assert!(case.plan().view.home.mends.is_empty(), "{class}");
+        case.policy.home.keyring = Ruled::builtin(KeyringUse::Always);
+        assert_eq!(case.plan().view.home.mends, [link(class.as_str())], "{class}");
+    }
+}
+
+#[test]
+fn a_keychain_that_is_the_profiles_own_or_leads_elsewhere_is_left_and_flagged() {
+    let at = format!("{KEPT}/Library/Keychains");
+    let real = PathBuf::from("/home/ada/Library/Keychains");
+    let there =
+        |link: Option<&str>, kind: Kind| PathFact { link: link.map(PathBuf::from), ..fact(&at, kind) };
+    for (standing, mended, flagged) in [
+        (there(Some("/home/ada/Library/Keychains"), Kind::Directory), false, false),
+        (there(Some("/nowhere"), Kind::Missing), true, false),
+        (there(Some("/elsewhere"), Kind::Directory), false, true),
+        (there(None, Kind::Directory), false, true),
+    ] {
+        let mut case = on_a_mac();
+        let about = format!("{standing:?}");
+        case.paths.push((at.clone().into(), standing));
+        let home = case.plan().view;
+        let flag = home.notes.iter().any(|note| note.contains("Library/Keychains"));
+        assert_eq!((!home.home.mends.is_empty(), flag), (mended, flagged), "{about}");
+        assert!(home.home.mends.iter().all(|mend| matches!(mend, Mend::Link { to, .. } if *to == real)));
+    }
+    let mut case = on_a_mac();
+    case.paths.retain(|(path, _)| *path != real);
+    assert!(case.plan().view.notes.iter().any(|note| note.contains("no login keychain")));
+}
+
+#[test]
+fn in_the_real_home_secrets_of_tools_that_are_not_named_are_hidden() {
+    for platform in Platform::ALL {
+        for other in all().iter().filter(|tool| tool.name != "gh") {
+            let mut case = with_tools(&["gh"]);
+            case.platform = platform;
+            case.policy.trust = Ruled::builtin(TrustClass::Internal);
+            case.policy.home.mode = Ruled::builtin(HomeMode::Real);
+            case.folder("/home/ada/.config/gh");
+            let part = other.on(platform);
+            let secrets: Vec<_> =
+                part.login.iter().chain(part.share).filter(|it| it.secret && !it.runtime).collect();
+            for secret in &secrets {
+                let path = format!("/home/ada/{}", secret.path);
+                let kind = if secret.folder { Kind::Directory } else { Kind::File };
+                case.paths.push((path.clone().into(), fact(&path, kind)));
+            }
+            let plan = case.plan();
+            assert!(shown(&plan, "/home/ada/.config/gh").is_none(), "it is there with HOME");
+            for secret in secrets {
+                let path = PathBuf::from(format!("/home/ada/{}", secret.path));
+                let hidden = plan.view.entries.iter().any(|entry| {
+                    matches!(entry.shown, Shown::Hidden { .. }) && path.starts_with(&entry.target)
+                });
+                assert!(hidden, "{} on {platform:?}: {}", other.name, secret.path);
+            }
+        }
+    }
 }
 
 #[test]
