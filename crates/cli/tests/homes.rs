@@ -106,3 +106,61 @@ fn the_real_home_is_shown_to_the_class_that_is_trusted_with_it_and_to_no_other()
     let others = refused(others, 121, "your own HOME");
     assert!(stderr(&others).contains("--trust internal"), "{}", stderr(&others));
 }
+
+/// A HOME as an agent makes one for its profile: its own files, links to the real ones, and one that leads nowhere any more.
+fn adopted(who: Who) -> (Stage, PathBuf) {
+    let stage = Stage::new(who);
+    let home = stage.home().join(".hermes/profiles/work/home");
+    let policy = format!(
+        "version = 1\n[profiles.hermes]\ntrust = \"executor\"\nhome.path = \"{}\"\nhome.tools = [\"gh\", \"ssh\", \"npm\"]\n",
+        home.display()
+    );
+    stage.home_file(".config/keyward/policy.toml", &policy);
+    stage.home_file(".config/gh/hosts.yml", "gh-canary");
+    stage.home_file(".ssh/id_ed25519", "ssh-canary");
+    stage.home_file(".npmrc", "npm-canary");
+    stage.home_file(".aws/credentials", "aws-canary");
+    stage.file(&home.join("notes"), "the agent's own");
+    stage.make_folder(&home.join(".config"));
+    for (link, to) in [
+        (".ssh", stage.home().join(".ssh")),
+        (".config/gh", PathBuf::from("/home/somebody/who/left/.config/gh")),
+        (".aws", stage.home().join(".aws")),
+    ] {
+        std::os::unix::fs::symlink(to, home.join(link)).unwrap();
+    }
+    (stage, home)
+}
+
+#[test]
+fn the_home_of_another_program_is_adopted_and_mended() {
+    for who in [Who::User, Who::Root] {
+        let (stage, home) = adopted(who);
+        let read = "echo \"$HOME\"; cat ~/notes ~/.config/gh/hosts.yml ~/.ssh/id_ed25519 ~/.npmrc ~/.aws/credentials 2>/dev/null; echo more >> ~/notes; true";
+        let expected = format!("{}\nthe agent's owngh-canaryssh-canarynpm-canary", home.display());
+        assert_eq!(said(&stage, "hermes", read), expected, "what was not named is not there, also not by a link");
+        assert_eq!(std::fs::read_to_string(home.join("notes")).unwrap(), "the agent's ownmore\n");
+        assert_eq!(home.join(".ssh").read_link().unwrap(), stage.home().join(".ssh"), "a good link stays");
+        assert_eq!(home.join(".aws").read_link().unwrap(), stage.home().join(".aws"));
+        assert!(!home.join(".config/gh").is_symlink(), "the one that led nowhere is mended");
+        let copied = std::fs::read_to_string(home.join(".config/gh/hosts.yml")).unwrap_or_default();
+        assert!(copied.is_empty(), "nothing of the login was left there");
+        let npmrc = std::fs::read_to_string(home.join(".npmrc")).unwrap();
+        assert!(npmrc.is_empty(), "nothing of the login was left there");
+    }
+}
+
+#[test]
+fn a_home_that_holds_the_users_own_is_not_adopted() {
+    let stage = Stage::user();
+    for path in [stage.home(), stage.home().parent().unwrap().to_path_buf(), stage.home().join(".ssh")] {
+        stage.make_folder(&stage.home().join(".ssh"));
+        let policy = format!("version = 1\n[profiles.hermes]\nhome.path = \"{}\"\n", path.display());
+        stage.home_file(".config/keyward/policy.toml", &policy);
+        let output = stage.keyward_run(&["-p", "hermes"], &["true"]).output().unwrap();
+        refused(output, 121, "is not a HOME for a child");
+    }
+    stage.home_file(".config/keyward/policy.toml", "version = 1\nhome.path = \"/srv/x\"\n");
+    let output = stage.keyward_run(&[], &["true"]).output().unwrap();
+    refused(output, 120, "belongs in a profile");
+}
