@@ -446,6 +446,16 @@ fn a_call_that_wants_no_answer_gets_none() {
 }
 
 #[test]
+fn a_client_may_name_itself_as_the_sender_and_nobody_else() {
+    let mut talk = Talk::new(&["gh:*"]);
+    for (sender, passes) in [(ME, true), (KEYRING, false), (BUS, false)] {
+        let head = Head { sender, ..talk.head(BUS, BUS_PATH, BUS, "GetId") };
+        let verdict = talk.filter.from_client(&head.write(Order::Little, &[]));
+        assert_eq!(verdict == Verdict::Pass, passes, "{sender}");
+    }
+}
+
+#[test]
 fn nothing_passes_before_the_greeting() {
     let mut talk = Talk::silent(&["gh:*"]);
     let verdict = talk.search(&[("service", "gh:github.com")]);

@@ -272,8 +272,9 @@ impl Filter {
 impl Filter {
     fn read_call(&self, message: &Message<'_>) -> Result<Call, Refused> {
         let head = &message.head;
-        // The bus writes the sender itself, and a call without an interface may reach more than one method.
-        if head.has_descriptors || !head.sender.is_empty() || head.interface.is_empty() {
+        // The bus writes the sender itself; some clients (zbus) write it too. A call without an interface may reach more than one method.
+        let is_sender = head.sender.is_empty() || head.sender == self.own_name();
+        if head.has_descriptors || !is_sender || head.interface.is_empty() {
             return Err(NOT_LISTED);
         }
         if head.flags & !KNOWN_FLAGS != 0 {

@@ -291,10 +291,7 @@ impl<'a> Reader<'a> {
                     return Err(Malformed);
                 }
             }
-            _ => {
-                self.number()?;
-                head.has_descriptors = true;
-            }
+            _ => head.has_descriptors = self.number()? != 0,
         }
         Ok(())
     }
