@@ -223,6 +223,22 @@ fn string(text: &str) -> Vec<u8> {
     Writer::default().string(text).finish()
 }
 
+/// An array of paths.
+fn list(paths: &[&str]) -> Vec<u8> {
+    let mut writer = Writer::default();
+    writer.array(4, |writer| {
+        for path in paths {
+            writer.string(path);
+        }
+    });
+    writer.finish()
+}
+
+/// Our own user, as the handshake wants it.
+fn own_user() -> String {
+    rustix::process::geteuid().as_raw().to_string().bytes().map(|digit| format!("{digit:02x}")).collect()
+}
+
 /// An answer, as its bytes.
 struct Reply(Vec<u8>);
 
@@ -269,14 +285,22 @@ impl Client {
     }
 
     fn begin(&mut self) {
-        let user = rustix::process::geteuid().as_raw().to_string();
-        let hex: String = user.bytes().map(|digit| format!("{digit:02x}")).collect();
-        write!(self.stream, "\0AUTH EXTERNAL {hex}\r\n").unwrap();
-        let mut answer = [0; 37];
-        self.stream.read_exact(&mut answer).unwrap();
-        assert!(answer.starts_with(b"OK ") && answer.ends_with(b"\r\n"));
+        self.stream.write_all(b"\0").unwrap();
+        assert!(self.say(&format!("AUTH EXTERNAL {}", own_user())).starts_with("OK "));
         self.stream.write_all(b"BEGIN\r\n").unwrap();
         assert!(self.call(Call::bus("Hello", "")).is_return());
+    }
+
+    /// Says a line before messages begin, and gives the line that comes back.
+    fn say(&mut self, line: &str) -> String {
+        write!(self.stream, "{line}\r\n").unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n") {
+            let mut byte = [0];
+            self.stream.read_exact(&mut byte).unwrap();
+            answer.push(byte[0]);
+        }
+        String::from_utf8(answer).unwrap().trim_end().to_owned()
     }
 
     fn send(&mut self, call: &Call<'_>, order: Order) {
@@ -399,6 +423,35 @@ fn pythons_keyring_reads_its_own_item_and_no_other() {
     assert!(text(&output).contains("AccessDenied"), "{}", text(&output));
 }
 
+/// The calls of zalando/go-keyring over godbus, in their order: this is how gh asks (from version 2.26 on).
+#[test]
+fn a_client_that_asks_as_gh_does_gets_its_token() {
+    let stage = Stage::new();
+    for door in [Door::Bus, Door::Relay] {
+        let mut client = Client::connected(&stage, door);
+        client.stream.write_all(b"\0").unwrap();
+        assert!(client.say("AUTH").starts_with("REJECTED EXTERNAL"), "{door:?}");
+        assert!(client.say(&format!("AUTH EXTERNAL {}", own_user())).starts_with("OK "), "{door:?}");
+        assert_eq!(client.say("NEGOTIATE_UNIX_FD") == "AGREE_UNIX_FD", door == Door::Bus);
+        client.stream.write_all(b"BEGIN\r\n").unwrap();
+        assert!(client.call(Call::bus("Hello", "")).is_return());
+        let session = client.open_session();
+        let body = Writer::default().string(SERVICE).string("Collections").finish();
+        assert!(client.call(Call::keyring(ROOT, PROPERTIES, "Get", "ss", body)).holds(LOGIN));
+        assert!(client.call(Call::keyring(ROOT, SERVICE, "Unlock", "ao", list(&[LOGIN]))).is_return());
+        let mut writer = Writer::default();
+        writer.array(8, |writer| {
+            writer.align(8).string("username").string("ann");
+            writer.align(8).string("service").string("gh:github.com");
+        });
+        let reply = client.call(Call::keyring(LOGIN, COLLECTION, "SearchItems", "a{ss}", writer.finish()));
+        let found = reply.message().body("ao").unwrap().each(4, 10, |body| body.path()).unwrap();
+        assert!(client.get_secret(&session, found[0]).holds(OWN_SECRET), "{door:?}");
+        let close = Call::keyring(&session, "org.freedesktop.Secret.Session", "Close", "", Vec::new());
+        assert!(client.call(close).is_return(), "{door:?}");
+    }
+}
+
 #[test]
 fn the_item_of_another_is_not_read_by_its_path() {
     let stage = Stage::new();
@@ -445,16 +498,12 @@ fn the_keyring_is_not_listed_and_not_written() {
     let stage = Stage::new();
     let own = stage.path_of("gh:github.com");
     let property = |name: &str| Writer::default().string(COLLECTION).string(name).finish();
-    let mut locks = Writer::default();
-    locks.array(4, |writer| {
-        writer.string(LOGIN);
-    });
     let calls = [
         Call::keyring(LOGIN, PROPERTIES, "Get", "ss", property("Items")),
         Call::keyring(LOGIN, PROPERTIES, "GetAll", "s", string(COLLECTION)),
         Call::keyring(LOGIN, "org.freedesktop.DBus.Introspectable", "Introspect", "", Vec::new()),
         Call::keyring(&own, ITEM, "Delete", "", Vec::new()),
-        Call::keyring(ROOT, SERVICE, "Lock", "ao", locks.finish()),
+        Call::keyring(ROOT, SERVICE, "Lock", "ao", list(&[LOGIN])),
     ];
     let mut client = Client::new(&stage, Door::Relay);
     assert_eq!(client.find("gh:github.com").found(), own);
@@ -535,11 +584,7 @@ fn when_the_keyring_starts_again_everything_is_searched_anew() {
 fn a_locked_keyring_is_asked_to_open_and_the_end_of_that_is_heard() {
     let stage = Stage::new();
     let mut control = Client::new(&stage, Door::Bus);
-    let mut writer = Writer::default();
-    writer.array(4, |writer| {
-        writer.string(LOGIN);
-    });
-    assert!(control.call(Call::keyring(ROOT, SERVICE, "Lock", "ao", writer.finish())).is_return());
+    assert!(control.call(Call::keyring(ROOT, SERVICE, "Lock", "ao", list(&[LOGIN]))).is_return());
     // There is nobody here who could show the question, so it ends without an answer; but it ends.
     let output = stage.run(Door::Relay, "secret-tool", &["lookup", "service", "gh:github.com"]);
     assert!(!output.status.success() && !text(&output).contains("AccessDenied"), "{}", text(&output));
