@@ -557,6 +557,8 @@ fn an_item_that_was_deleted_is_no_longer_the_programs_own() {
     assert!(client.get_secret(&session, &own).holds(OWN_SECRET));
     let output = stage.run(Door::Bus, "secret-tool", &["clear", "service", "gh:github.com"]);
     assert!(output.status.success(), "{}", text(&output));
+    // Whatever the keyring says after a deletion comes behind the news of it.
+    assert!(client.find("gh:github.com").is_return());
     // The keyring itself would say that there is no such object; that it is refused shows that the relay has heard the news.
     assert_eq!(client.get_secret(&session, &own).error(), DENIED);
     let mut control = Client::new(&stage, Door::Bus);
