@@ -138,7 +138,11 @@ fn the_home_of_another_program_is_adopted_and_mended() {
         let (stage, home) = adopted(who);
         let read = "echo \"$HOME\"; cat ~/notes ~/.config/gh/hosts.yml ~/.ssh/id_ed25519 ~/.npmrc ~/.aws/credentials 2>/dev/null; echo more >> ~/notes; true";
         let expected = format!("{}\nthe agent's owngh-canaryssh-canarynpm-canary", home.display());
-        assert_eq!(said(&stage, "hermes", read), expected, "what was not named is not there, also not by a link");
+        assert_eq!(
+            said(&stage, "hermes", read),
+            expected,
+            "what was not named is not there, also not by a link"
+        );
         assert_eq!(std::fs::read_to_string(home.join("notes")).unwrap(), "the agent's ownmore\n");
         assert_eq!(home.join(".ssh").read_link().unwrap(), stage.home().join(".ssh"), "a good link stays");
         assert_eq!(home.join(".aws").read_link().unwrap(), stage.home().join(".aws"));

@@ -7,12 +7,14 @@ use crate::prepare::{Act, Layer, MASK_FILE, MASK_FOLDER, Prepared, SHELL, Shared
 use crate::wire::{self, Order, Report};
 use crate::{init, warden};
 use keyward_policy::plan::{Identity, Step};
+use keyward_policy::view::KEYRING_SOCKET;
 use keyward_sys::landlock::{self, Below, Domain};
 use keyward_sys::mount::{self, Attributes};
 use keyward_sys::signal::Set;
 use keyward_sys::{Errno, channel, confine, environ, exec, fork, network, signal, terminal};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::ffi::CStr;
 use std::path::Path;
 
@@ -81,6 +83,7 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty)
     build_view(prepared, &trees, control)?;
     drop(trees);
     have_home_filled(prepared, control)?;
+    offer_keyring(prepared, control)?;
     // Listing and following what is forbidden to the child is init's own right, so it stays outside the domain it prepares.
     let rules = prepared.landlock_rules.iter().map(|(path, below)| (path.as_path(), *below));
     let domain = prepare_domain(prepared, rules)?;
@@ -119,6 +122,23 @@ fn have_home_filled(prepared: &Prepared, control: &OwnedFd) -> Result<(), Failur
         Some((Order::Filled, _)) => Ok(()),
         _ => Err((Step::View, 0, Errno::PIPE)),
     }
+}
+
+/// The socket of the keyring is the cage's own; whoever answers there is outside.
+fn offer_keyring(prepared: &Prepared, control: &OwnedFd) -> Result<(), Failure> {
+    if !prepared.keyring {
+        return Ok(());
+    }
+    let listen = || {
+        let flags = SocketFlags::CLOEXEC;
+        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        rustix::net::bind(&socket, &SocketAddrUnix::new(KEYRING_SOCKET)?)?;
+        rustix::net::listen(&socket, 8)?;
+        Ok(socket)
+    };
+    let socket: OwnedFd = listen().map_err(at(Step::View))?;
+    wire::report(control, Report::Keyring, &[socket.as_fd()]);
+    Ok(())
 }
 
 /// The domain of the plan; none where the policy accepts to do without.

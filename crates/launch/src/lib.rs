@@ -11,6 +11,7 @@ pub mod git;
 mod guardian;
 pub mod home;
 mod init;
+mod keyring;
 mod lines;
 pub mod logins;
 pub mod look;
@@ -102,6 +103,7 @@ pub fn run(
         guarded: prepared.scratch.is_some(),
         publisher: &mut publisher,
         logins,
+        keyring: plan.view.home.keyring.as_ref(),
         describe: &describe,
         guard: guard.as_deref_mut(),
     });

@@ -162,6 +162,8 @@ pub struct Prepared {
     pub waits_for_cgroup: bool,
     /// The HOME of the cage's own, where the launcher has something to put into it before the command starts.
     pub home: Option<CString>,
+    /// Whether the cage has a socket that leads to the keyring.
+    pub keyring: bool,
     /// Locks on caches, held as long as this value lives.
     pub locks: Vec<OwnedFd>,
 }
@@ -244,6 +246,7 @@ pub fn prepare(plan: &Plan, environment: &[&[u8]], setup: Option<TerminalSetup>)
         umask: current_umask(),
         waits_for_cgroup: false,
         home: None,
+        keyring: plan.view.home.keyring.is_some(),
         locks,
     })
 }

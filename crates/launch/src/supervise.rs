@@ -2,12 +2,14 @@
 
 use crate::fault::Fault;
 use crate::git::publish::Publisher;
+use crate::keyring::Keyring;
 use crate::logins::Logins;
 use crate::project::Guard;
 use crate::relay::{Counter, Relay};
 use crate::wire::{self, Order, Report};
 use keyward_policy::outcome::{LoginNews, Repository};
 use keyward_policy::plan::Step;
+use keyward_policy::view::Keyring as KeyringView;
 use keyward_sys::fork::{End, Process};
 use keyward_sys::signal::{self, Inbox, Set};
 use keyward_sys::terminal;
@@ -137,6 +139,8 @@ pub(crate) struct Watch<'a, 'b> {
     pub(crate) publisher: &'a mut Publisher,
     /// Keeps login files inside and outside the same.
     pub(crate) logins: &'a mut Logins,
+    /// What of the keyring the cage may see.
+    pub(crate) keyring: Option<&'a KeyringView>,
     /// Says what a failed step was about.
     pub(crate) describe: &'a dyn Fn(Step, u16) -> String,
     /// Whoever watches over the project meanwhile.
@@ -157,6 +161,7 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
         screen.enter_raw();
     }
     let mut channel_open = true;
+    let mut keyring = None;
     loop {
         let guarding = watch.guard.as_ref().and_then(|guard| guard.due());
         let waits = [clock.timeout(), guarding, watch.publisher.due_in(), watch.logins.due_in()];
@@ -200,6 +205,11 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
                             end_cage(&watch);
                         }
                         _ => tell(&watch, Order::Filled),
+                    }
+                }
+                Some((Report::Keyring, descriptors)) => {
+                    if let (Some(view), Some(listener)) = (watch.keyring, descriptors.into_iter().next()) {
+                        keyring = Keyring::start(listener, view);
                     }
                 }
                 Some((Report::Started, _)) => {
@@ -258,6 +268,7 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
             channel_open = false;
         }
     }
+    drop(keyring);
     let end = watch.cage.wait().map_err(|errno| Fault::new(Step::Session, "", errno))?;
     relay.finish(watch.screen.as_ref());
     if let Some(fault) = failed {

@@ -16,6 +16,8 @@ pub enum Report {
     Repository,
     /// The HOME of the cage's own travels along, and init waits until it is filled.
     Home,
+    /// The socket at which the cage expects the keyring travels along.
+    Keyring,
     /// Everything is given up and the command is about to be executed; only that can still fail.
     Started,
     /// The command was stopped by this signal.
@@ -58,6 +60,7 @@ const REPOSITORY: u8 = 6;
 const SPACES: u8 = 7;
 const COMMAND: u8 = 8;
 const HOME: u8 = 9;
+const KEYRING: u8 = 10;
 const MAPPED: u8 = 17;
 const SIGNAL: u8 = 18;
 const FOREGROUND: u8 = 19;
@@ -104,6 +107,7 @@ impl Report {
             Report::Terminal => pack(TERMINAL, 0, 0, 0),
             Report::Repository => pack(REPOSITORY, 0, 0, 0),
             Report::Home => pack(HOME, 0, 0, 0),
+            Report::Keyring => pack(KEYRING, 0, 0, 0),
             Report::Started => pack(STARTED, 0, 0, 0),
             Report::Stopped { signal } => pack(STOPPED, 0, 0, signal),
             Report::Killed { signal } => pack(KILLED, 0, 0, signal),
@@ -124,6 +128,7 @@ impl Report {
             TERMINAL => Report::Terminal,
             REPOSITORY => Report::Repository,
             HOME => Report::Home,
+            KEYRING => Report::Keyring,
             STARTED => Report::Started,
             STOPPED => Report::Stopped { signal: value },
             KILLED => Report::Killed { signal: value },
@@ -194,6 +199,7 @@ mod tests {
             Report::Terminal,
             Report::Repository,
             Report::Home,
+            Report::Keyring,
             Report::Started,
             Report::Spaces,
             Report::Stopped { signal: 20 },

@@ -410,7 +410,8 @@ fn keyring(policy: &Policy, request: &Request<'_>, facts: &HostFacts, home: &Hom
             })?
         }
     };
-    (!items.is_empty()).then_some(Keyring { items, bus })
+    let can_be_reached = crate::keyring::BusAddress::parse(bus.as_bytes()).is_some();
+    (!items.is_empty() && can_be_reached).then_some(Keyring { items, bus })
 }
 
 /// The login keychain of macOS, below HOME.
