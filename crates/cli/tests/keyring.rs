@@ -5,7 +5,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::{Beside, Stage, Who, eventually, is_root, keyward, long_time, processes_with, stderr, stdout};
+use support::{Beside, Stage, eventually, keyward, long_time, processes_with, stderr, stdout};
 
 const BUS: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig><type>session</type><listen>unix:path=SOCKET</listen><auth>EXTERNAL</auth>
@@ -23,8 +23,9 @@ struct Desktop {
 }
 
 impl Desktop {
-    fn new(who: Who) -> Desktop {
-        let stage = Stage::new(who);
+    /// As root: the bus wants its user to have an account, and the user of the other tests has none.
+    fn new() -> Desktop {
+        let stage = Stage::root();
         stage.home_file(".config/gh/hosts.yml", "github.com:\n    user: ann\n");
         let folder = stage.elsewhere();
         let socket = folder.join("bus");
@@ -76,23 +77,20 @@ const OTHER: &str = "timeout 10 secret-tool lookup service bank username ann";
 
 #[test]
 fn a_tool_finds_its_own_item_and_no_other() {
-    let everybody: &[Who] = if is_root() { &[Who::User, Who::Root] } else { &[Who::User] };
-    for &who in everybody {
-        let desktop = Desktop::new(who);
-        assert_eq!(desktop.outside(OWN), "gh-canary", "the control");
-        assert_eq!(desktop.outside(OTHER), "bank-canary", "the control");
-        assert_eq!(desktop.inside(GH, OWN), "gh-canary");
-        assert!(!desktop.inside(GH, OTHER).contains("bank-canary"));
-        let all = "timeout 10 secret-tool search --all --unlock username ann 2>&1";
-        assert!(desktop.outside(all).contains("bank-canary"), "the control");
-        let found = desktop.inside(GH, all);
-        assert!(!found.contains("bank-canary"), "{found}");
-    }
+    let desktop = Desktop::new();
+    assert_eq!(desktop.outside(OWN), "gh-canary", "the control");
+    assert_eq!(desktop.outside(OTHER), "bank-canary", "the control");
+    assert_eq!(desktop.inside(GH, OWN), "gh-canary");
+    assert!(!desktop.inside(GH, OTHER).contains("bank-canary"));
+    let all = "timeout 10 secret-tool search --all --unlock username ann 2>&1";
+    assert!(desktop.outside(all).contains("bank-canary"), "the control");
+    let found = desktop.inside(GH, all);
+    assert!(!found.contains("bank-canary"), "{found}");
 }
 
 #[test]
 fn nothing_else_of_the_session_bus_is_there() {
-    let desktop = Desktop::new(Who::User);
+    let desktop = Desktop::new();
     let names = "timeout 10 gdbus call --session --dest org.freedesktop.DBus --object-path /org/freedesktop/DBus --method org.freedesktop.DBus.ListNames 2>&1; true";
     assert!(desktop.outside(names).contains("org.freedesktop.secrets"), "the control");
     assert!(desktop.inside(GH, names).contains("AccessDenied"), "{}", desktop.inside(GH, names));
@@ -103,7 +101,7 @@ fn nothing_else_of_the_session_bus_is_there() {
 
 #[test]
 fn without_a_tool_that_asks_for_it_there_is_no_keyring() {
-    let desktop = Desktop::new(Who::User);
+    let desktop = Desktop::new();
     let ask = format!("echo \"[$DBUS_SESSION_BUS_ADDRESS]\"; ls /run; {OWN}; true");
     for flags in
         [&[][..], &["--trust", "executor"], &["--trust", "executor", "--tool", "ssh"], &["--tool", "gh"]]
@@ -118,7 +116,7 @@ fn without_a_tool_that_asks_for_it_there_is_no_keyring() {
 
 #[test]
 fn nobody_between_the_cage_and_the_bus_outlives_the_launcher() {
-    let desktop = Desktop::new(Who::User);
+    let desktop = Desktop::new();
     let time = long_time();
     let relays = || processes_with("keyward:keyring").len();
     let before = relays();
@@ -132,7 +130,7 @@ fn nobody_between_the_cage_and_the_bus_outlives_the_launcher() {
 
 #[test]
 fn explain_says_what_of_the_keyring_is_shown() {
-    let desktop = Desktop::new(Who::User);
+    let desktop = Desktop::new();
     let mut command = desktop.with_bus(desktop.stage.command(keyward()));
     let output = command.arg("explain").args(GH).args(["--", "true"]).output().unwrap();
     assert!(stdout(&output).contains("only items named gh:*"), "{}", stdout(&output));
