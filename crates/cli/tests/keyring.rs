@@ -3,8 +3,9 @@
 
 mod support;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use support::{Beside, Stage, eventually, keyward, long_time, processes_with, stderr, stdout};
 
 const BUS: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
@@ -35,12 +36,11 @@ impl Desktop {
             stage.command("dbus-daemon").arg(format!("--config-file={}", settings.display())).arg("--nofork"),
         );
         assert!(eventually(|| socket.exists()), "dbus-daemon did not start");
-        let mut command = stage.command("sh");
-        command
-            .args(["-c", "printf pw | exec gnome-keyring-daemon --unlock --components=secrets --foreground"]);
-        command.env("DBUS_SESSION_BUS_ADDRESS", address(&socket));
-        command.env("XDG_RUNTIME_DIR", &folder);
-        let keyring = stage.beside(&mut command);
+        let mut command = stage.command("gnome-keyring-daemon");
+        command.args(["--unlock", "--components=secrets", "--foreground"]);
+        command.env("DBUS_SESSION_BUS_ADDRESS", address(&socket)).env("XDG_RUNTIME_DIR", &folder);
+        let mut keyring = Beside(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
+        keyring.0.stdin.take().unwrap().write_all(b"password").unwrap();
         let desktop = Desktop { stage, socket, _running: [daemon, keyring] };
         assert!(eventually(|| desktop.store("gh:github.com", "gh-canary")), "gnome-keyring did not start");
         assert!(desktop.store("bank", "bank-canary"));
