@@ -379,7 +379,9 @@ fn place(home: &OwnedFd, copy: &Copy) -> Result<(), Errno> {
     let name = copy.below.file_name().ok_or(Errno::INVAL)?;
     let stamp = Stamp::of(&rustix::fs::fstat(&from)?);
     // A cage of root's has another user, to whom its own HOME belongs.
-    as_owner_of(home, || put(&made_folder(home, below)?, name, &from, stamp, Mode::RUSR | Mode::WUSR))
+    as_owner_of(home, || {
+        put(&made_folder(home, below)?, name, &from, stamp, Mode::RUSR | Mode::WUSR, |_| Ok(()))
+    })
 }
 
 /// Puts what the command has written in the place of the real file.
@@ -387,11 +389,22 @@ fn publish(home: &OwnedFd, copy: &Copy, stamp: Stamp) -> Result<(), Errno> {
     let from = open_file(home, &copy.below, BENEATH)?;
     let (folder, name) = real_place(&copy.real)?;
     let before = rustix::fs::statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW)?;
-    put(&folder, &name, &from, stamp, Mode::from_raw_mode(before.st_mode & 0o777))
+    put(&folder, &name, &from, stamp, Mode::from_raw_mode(before.st_mode & 0o777), |file| {
+        // The real one outlives a power cut.
+        rustix::fs::fdatasync(file)
+    })
 }
 
-/// Writes a file whole beside its place and then puts it there. EAGAIN means that the source has changed meanwhile.
-fn put(folder: &OwnedFd, name: &OsStr, from: &OwnedFd, stamp: Stamp, mode: Mode) -> Result<(), Errno> {
+/// Writes a file whole beside its place, does what is to be done last, and then puts it there. EAGAIN means that the source has changed
+/// meanwhile.
+fn put(
+    folder: &OwnedFd,
+    name: &OsStr,
+    from: &OwnedFd,
+    stamp: Stamp,
+    mode: Mode,
+    last: impl FnOnce(&OwnedFd) -> Result<(), Errno>,
+) -> Result<(), Errno> {
     let mut beside = OsString::from(".keyward-");
     beside.push(name);
     let _ = rustix::fs::unlinkat(folder, &beside, AtFlags::empty());
@@ -410,7 +423,7 @@ fn put(folder: &OwnedFd, name: &OsStr, from: &OwnedFd, stamp: Stamp, mode: Mode)
     };
     let written = fill(&file, from, stamp).and_then(|()| {
         rustix::fs::fchmod(&file, mode)?;
-        rustix::fs::fdatasync(&file)?;
+        last(&file)?;
         rustix::fs::futimens(&file, &stamp.times())?;
         if !named {
             let by_number = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
