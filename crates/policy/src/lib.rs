@@ -13,6 +13,7 @@ pub mod facts;
 pub mod footholds;
 pub mod git;
 pub mod guard;
+pub mod inventory;
 pub mod outcome;
 pub mod plan;
 pub mod promise;

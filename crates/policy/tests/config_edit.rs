@@ -10,7 +10,7 @@ use proptest::prelude::*;
 fn changed(text: &str, change: Change, tools: &[&str], profile: Option<&str>) -> Result<Edited, NotEdited> {
     let tools: Vec<String> = tools.iter().map(|tool| (*tool).to_owned()).collect();
     let text = (!text.is_empty()).then_some(text.as_bytes());
-    edit("policy.toml", text, None, &Wish { change, tools: &tools, profile })
+    edit("policy.toml", text, None, &Wish { change, tools: &tools, file: "FILE", profile })
 }
 
 #[track_caller]
@@ -261,16 +261,16 @@ fn what_is_said_tells_what_was_done() {
     assert_eq!(
         done,
         [
-            "added gh, git to home.tools of the profile b",
+            "added gh, git to home.tools of the profile b in FILE",
             "wrote trust = \"executor\" into the profile b, because other classes are shown no login"
         ]
     );
     assert!(notes.is_empty());
     let (done, _) = said("version = 1\n[profiles.b]\n", Change::Share, &["claude"], Some("b"));
-    assert_eq!(done[0], "added claude to home.share of the profile b");
+    assert_eq!(done[0], "added claude to home.share of the profile b in FILE");
     assert!(done[1].ends_with("its runs have the HOME of that class from now on"), "{done:?}");
     let (done, notes) = said("", Change::Add, &["gh"], None);
-    assert_eq!(done, ["added gh to home.tools"]);
+    assert_eq!(done, ["added gh to home.tools in FILE"]);
     assert_eq!(
         notes,
         [
@@ -280,7 +280,10 @@ fn what_is_said_tells_what_was_done() {
     let shared = "version = 1\ntrust = 'executor'\nhome.share = ['gh']\n";
     assert_eq!(said(shared, Change::Add, &["gh"], None).1, ["gh is in home.share already"]);
     let both = "version = 1\nhome.share = ['gh']\nhome.tools = ['gh']\n";
-    assert_eq!(said(both, Change::Remove, &["gh"], None).0, ["took gh out of home.tools and home.share"]);
+    assert_eq!(
+        said(both, Change::Remove, &["gh"], None).0,
+        ["took gh out of home.tools and home.share in FILE"]
+    );
 }
 
 #[test]
@@ -354,7 +357,7 @@ fn what_the_ceiling_does_not_allow_is_not_added_and_can_be_removed() {
     let ceiling =
         Some(Document { name: "/etc/keyward/policy.toml", text: b"version = 1\nhome.tools = ['git']\n" });
     let tools = ["gh".to_owned()];
-    let wish = |change, profile| Wish { change, tools: &tools, profile };
+    let wish = |change, profile| Wish { change, tools: &tools, file: "FILE", profile };
     let told = edit("policy.toml", None, ceiling, &wish(Change::Add, Some("b")));
     assert!(complaint(told).contains("is beyond the ceiling: home.tools = [\"git\"]"));
     let closed = Some(Document { name: "/etc/keyward/policy.toml", text: b"version = 1\ntrust = 'tool'\n" });
@@ -487,7 +490,7 @@ proptest! {
         let document = Document { name: "policy.toml", text: text.as_bytes() };
         prop_assume!(check(&document, Role::User).is_ok());
         let names = [tool.to_owned()];
-        let edited = match edit("policy.toml", Some(text.as_bytes()), None, &Wish { change, tools: &names, profile }) {
+        let edited = match edit("policy.toml", Some(text.as_bytes()), None, &Wish { change, tools: &names, file: "FILE", profile }) {
             Ok(edited) => edited,
             Err(NotEdited::Unfit { fact, .. }) => {
                 prop_assert!(change == Change::Remove && fact.contains("is not in"), "{fact}\n{text}");
@@ -530,7 +533,7 @@ proptest! {
         // An empty list would go with its key.
         prop_assume!(text.split("tools = [").skip(1).all(|list| list.split(']').next().unwrap().contains('\'')));
         let names = [tool.to_owned()];
-        let wish = |change| Wish { change, tools: &names, profile: None };
+        let wish = |change| Wish { change, tools: &names, file: "FILE", profile: None };
         let added = edit("f", Some(text.as_bytes()), None, &wish(Change::Add)).unwrap();
         let added = added.text.unwrap();
         let removed = edit("f", Some(added.as_bytes()), None, &wish(Change::Remove)).unwrap().text.unwrap();
@@ -544,6 +547,6 @@ proptest! {
         change in proptest::sample::select(&[Change::Add, Change::Remove]),
     ) {
         let names = ["gh".to_owned()];
-        let _ = edit("f", Some(&bytes), None, &Wish { change, tools: &names, profile: Some("b") });
+        let _ = edit("f", Some(&bytes), None, &Wish { change, tools: &names, file: "FILE", profile: Some("b") });
     }
 }

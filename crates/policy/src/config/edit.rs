@@ -28,6 +28,8 @@ pub enum Change {
 pub struct Wish<'a> {
     pub change: Change,
     pub tools: &'a [String],
+    /// How the file is called in what is said.
+    pub file: &'a str,
     /// The profile that it is about; without one, the top of the file.
     pub profile: Option<&'a str>,
 }
@@ -148,7 +150,8 @@ fn granted(wish: &Wish<'_>, id: Id, file: &File<'_>, text: &str) -> Result<Chang
     if new.is_empty() {
         return Ok((text.to_owned(), Vec::new(), notes));
     }
-    let mut done = vec![format!("added {} to {}{}", new.join(", "), key.path, of_profile(wish))];
+    let mut done =
+        vec![format!("added {} to {}{} in {}", new.join(", "), key.path, of_profile(wish), wish.file)];
     let mut after = Some(text.to_owned());
     if file.source.is_empty() {
         after = after.and_then(|text| splice::put(&text, &["version"], "1"));
@@ -199,7 +202,7 @@ fn removed(wish: &Wish<'_>, file: &File<'_>, name: &str, text: &str) -> Result<C
             after = after.and_then(|text| splice::pull(&text, &way(wish, &["home", key.leaf()]), tool));
         }
         let paths: Vec<&str> = lists.iter().map(|key| key.path).collect();
-        done.push(format!("took {tool} out of {}{}", paths.join(" and "), of_profile(wish)));
+        done.push(format!("took {tool} out of {}{} in {}", paths.join(" and "), of_profile(wish), wish.file));
     }
     if let Some(profile) = wish.profile {
         after = after.and_then(|text| splice::with_profile(&text, profile));
