@@ -22,7 +22,9 @@ pub fn home(args: HomeArgs, block: &Block) -> i32 {
     let told = match &args.command {
         HomeCommand::List { json } => here().map(|here| list(&here, *json)),
         HomeCommand::Path { policy } => path(policy, block),
-        HomeCommand::Show { policy, json } => show(policy, *json, block),
+        HomeCommand::Show { policy, json } => {
+            return show(policy, *json, block).map_or_else(|no_plan| no_plan.tell(*json), |()| 0);
+        }
         HomeCommand::Tools { json } => {
             tools(*json);
             Ok(())

@@ -7,7 +7,7 @@ use keyward_policy::words::TrustClass;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub enum Became {
     /// A cage is using it.
     InUse,
     /// Some of it could not be removed.
-    Failed { bytes: u64, at: PathBuf, errno: Errno },
+    Failed { bytes: u64, name: OsString, errno: Errno },
 }
 
 /// Empties the caches of one class, or of all.
@@ -54,15 +54,15 @@ fn folders_in(path: &Path) -> Vec<PathBuf> {
 }
 
 fn empty(path: &Path) -> Became {
-    let failed = |bytes, errno| Became::Failed { bytes, at: path.into(), errno };
+    let failed = |errno| Became::Failed { bytes: 0, name: ".".into(), errno };
     let top = match rustix::fs::open(path, FOLDER, Mode::empty()) {
         Ok(top) => top,
-        Err(errno) => return failed(0, errno),
+        Err(errno) => return failed(errno),
     };
     match rustix::fs::flock(&top, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(Errno::AGAIN) => return Became::InUse,
-        Err(errno) => return failed(0, errno),
+        Err(errno) => return failed(errno),
     }
     let mut broom = Broom { top: &top, moved: 0, bytes: 0, failed: None };
     loop {
@@ -75,8 +75,8 @@ fn empty(path: &Path) -> Became {
     }
     match broom.failed {
         Some((name, errno)) => {
-            let at = path.join(OsStr::from_bytes(name.as_bytes()));
-            Became::Failed { bytes: broom.bytes, at, errno }
+            let name = OsStr::from_bytes(name.as_bytes()).to_owned();
+            Became::Failed { bytes: broom.bytes, name, errno }
         }
         None => Became::Emptied { bytes: broom.bytes },
     }

@@ -256,10 +256,12 @@ impl Inventory {
         let mut any = false;
         for tool in self.tools.iter().filter(worth) {
             any = true;
-            let what = match (tool.found, tool.shared) {
-                (false, _) => "nothing of it is there",
-                (true, false) => "its login is shown",
-                (true, true) => "its login, sessions and settings are shown",
+            let login = tool.files.iter().any(|file| file.there && file.secret);
+            let what = match (tool.found, login, tool.shared) {
+                (false, ..) => "nothing of it is there",
+                (true, false, _) => "shown, and no login is there",
+                (true, true, false) => "its login is shown",
+                (true, true, true) => "its login, sessions and settings are shown",
             };
             let _ = writeln!(text, "\n{}: {what} ({})", tool.tool, tool.origin);
             for file in &tool.files {
@@ -326,7 +328,7 @@ impl Known {
             name = "";
         }
         if !self.services.is_empty() {
-            let _ = writeln!(text, "{name:<10} {:<42} asked", self.services.join(", "));
+            let _ = writeln!(text, "{name:<10} {:<42} asked for it", self.services.join(", "));
             name = "";
         }
         if !name.is_empty() {

@@ -287,6 +287,14 @@ fn what_is_said_tells_what_was_done() {
 }
 
 #[test]
+fn a_tool_that_the_top_of_the_file_still_shows_is_named() {
+    let both = "version = 1\nhome.share = ['gh']\n[profiles.b]\nhome.tools = ['gh']\n";
+    let edited = changed(both, Change::Remove, &["gh"], Some("b")).unwrap();
+    assert!(edited.notes[0].starts_with("gh also stands at the top of the file"), "{:?}", edited.notes);
+    assert!(changed(both, Change::Remove, &["gh"], None).unwrap().notes.is_empty());
+}
+
+#[test]
 fn the_class_that_is_shown_everything_is_told_when_that_changes() {
     let unnamed = "version = 1\n[profiles.b]\ntrust = 'internal'\n";
     let edited = changed(unnamed, Change::Add, &["gh"], Some("b")).unwrap();

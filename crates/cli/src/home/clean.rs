@@ -42,8 +42,8 @@ fn tell(cleaned: &[Cache]) {
             Became::InUse => {
                 say::answer(&format!("{path} is in use by a command that is running, and was left as it is"))
             }
-            Became::Failed { at, errno, .. } => say::trouble(
-                &format!("cannot remove {} below {path}: {}", visible(at.as_os_str()), reason(*errno)),
+            Became::Failed { name, errno, .. } => say::trouble(
+                &format!("cannot remove {} below {path}: {}", visible(name), reason(*errno)),
                 "look whose it is, and remove it by hand",
             ),
         }

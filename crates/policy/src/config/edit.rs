@@ -258,6 +258,15 @@ fn by_hand(wish: &Wish<'_>) -> NotEdited {
 /// What the change means for the runs it is about.
 fn note(wish: &Wish<'_>, was: &Policy, is: &Policy) -> Option<String> {
     let class = is.trust.value;
+    let still = |name: &&String| {
+        let mut all = is.home.tools.iter().chain(&is.home.share);
+        all.any(|tool| tool.value.name == name.as_str() && tool.origin != Origin::Builtin)
+    };
+    if let Some(tool) = wish.tools.iter().find(still).filter(|_| wish.change == Change::Remove) {
+        return Some(format!(
+            "{tool} also stands at the top of the file, for all profiles; `keyward home remove {tool}` takes it out there"
+        ));
+    }
     if class == TrustClass::Internal {
         let named = |policy: &Policy| {
             let mut all = policy.home.tools.iter().chain(&policy.home.share);
