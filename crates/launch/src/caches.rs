@@ -84,8 +84,8 @@ fn empty(path: &Path) -> Became {
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Deeper than this, folders are brought up first: a descriptor is held for each on the way.
-const DEEPEST: usize = 48;
+/// Deeper than this, folders are brought up first: two descriptors are held for each on the way.
+const DEEPEST: usize = 24;
 
 struct Broom<'a> {
     top: &'a OwnedFd,

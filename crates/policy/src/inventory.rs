@@ -192,7 +192,7 @@ fn leads_away(request: &Request<'_>, variable: &str, files: &[FileShown]) -> boo
     let path = Path::new(OsStr::from_bytes(value));
     // HOME itself is above every file, and says nothing about any of them.
     let above_all = request.caller.home.starts_with(path);
-    above_all || !files.iter().any(|file| file.path.starts_with(path))
+    !files.is_empty() && (above_all || !files.iter().any(|file| file.path.starts_with(path)))
 }
 
 /// A path for people, with `~` for HOME.
@@ -328,7 +328,7 @@ impl Known {
             name = "";
         }
         if !self.services.is_empty() {
-            let _ = writeln!(text, "{name:<10} {:<42} asked for it", self.services.join(", "));
+            let _ = writeln!(text, "{name:<10} asks {}", self.services.join(", "));
             name = "";
         }
         if !name.is_empty() {
