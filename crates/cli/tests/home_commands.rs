@@ -111,6 +111,37 @@ fn a_policy_that_is_a_link_stays_one() {
 }
 
 #[test]
+fn a_folder_that_is_a_link_stays_one() {
+    let stage = Stage::user();
+    let real = stage.home().join("dotfiles/keyward");
+    stage.make_folder(&real);
+    let link = stage.home().join(".config/keyward");
+    stage.make_folder(link.parent().unwrap());
+    symlink(&real, &link).unwrap();
+    said(&stage, &["add", "gh"]);
+    assert_eq!(std::fs::read_link(&link).unwrap(), real);
+    assert_eq!(names(&real), ["policy.toml"]);
+}
+
+/// In a mount namespace of the test's own, so that the host's /etc stays as it is.
+#[test]
+fn what_the_administrator_does_not_allow_is_refused_and_not_written() {
+    let stage = Stage::root();
+    let add = |tool: &str| {
+        let script = format!(
+            "mount -t tmpfs none /etc && mkdir /etc/keyward && printf 'version = 1\\nhome.tools = [\"git\"]\\n' > /etc/keyward/policy.toml && exec '{}' home add {tool} -p builder",
+            keyward()
+        );
+        stage.command("unshare").args(["--mount", "sh", "-c", &script]).output().unwrap()
+    };
+    let told = refused(add("gh"), 121, "is beyond the ceiling: home.tools = [\"git\"]");
+    assert!(stderr(&told).contains("only the administrator can lift it"), "{}", stderr(&told));
+    assert!(!policy(&stage).exists());
+    let fine = add("git");
+    assert!(fine.status.success() && policy(&stage).exists(), "{}", stderr(&fine));
+}
+
+#[test]
 fn a_link_that_leads_nowhere_is_told_and_left() {
     let stage = Stage::user();
     let link = policy(&stage);

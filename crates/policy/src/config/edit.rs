@@ -88,6 +88,8 @@ pub fn edit(
         Change::Remove => removed(wish, &file, name, text)?,
     };
     let after = format!("{mark}{after}");
+    // Whoever reads of a mistake looks for it in the file as it is.
+    holds(wish, &read(name, after.as_bytes()).map_err(|_| by_hand(wish))?)?;
     let document = |bytes| Some(Document { name, text: bytes });
     let is = resolve(&Layers {
         user: document(after.as_bytes()),
@@ -98,7 +100,6 @@ pub fn edit(
     })?;
     let known = wish.profile.filter(|wanted| file.profiles.iter().any(|(known, _)| known == wanted));
     let was = resolve(&Layers { user: document(bytes), profile: known, ..Layers::default() })?;
-    holds(wish, &read(name, after.as_bytes())?)?;
     notes.extend(note(wish, &was, &is));
     Ok(Edited { text: (after.as_bytes() != bytes).then_some(after), done, notes })
 }
