@@ -52,7 +52,7 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Check, show or describe policy files
     Policy(PolicyArgs),
-    /// The HOMEs of profiles: which there are, and where
+    /// The HOMEs of profiles, and the logins of tools that they show
     Home(HomeArgs),
     /// Look at what was taken out of projects; put it back, or remove it
     Quarantine(QuarantineArgs),
@@ -260,6 +260,48 @@ pub enum HomeCommand {
         #[command(flatten)]
         policy: Box<PolicyFlags>,
     },
+    /// Show what the HOME of a run with these flags is, and what of each tool is in it
+    Show {
+        #[command(flatten)]
+        policy: Box<PolicyFlags>,
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the tools that are known, and what the login of each needs
+    Tools {
+        /// Print them as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the logins of tools: writes home.tools in your policy file
+    Add(ToolArgs),
+    /// Share tools as a whole, with sessions and settings: writes home.share in your policy file
+    Share(ToolArgs),
+    /// Show and share tools no longer: takes them out of home.tools and home.share
+    Remove(ToolArgs),
+    /// Empty Keyward's own caches for cages
+    Clean {
+        /// The caches of all classes
+        #[arg(long)]
+        caches: bool,
+        /// Only those of this class: internal, executor, tool or unknown
+        #[arg(long, value_name = "CLASS", value_parser = trust)]
+        class: Option<TrustClass>,
+        /// Tell how it went as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Args)]
+pub struct ToolArgs {
+    /// Tools, such as gh; `keyward home tools` lists them
+    #[arg(required = true, value_name = "TOOL")]
+    pub tools: Vec<String>,
+    /// For this profile only, which is made if there is none
+    #[arg(short, long, value_name = "PROFILE")]
+    pub profile: Option<String>,
 }
 
 #[derive(Args)]

@@ -1,21 +1,41 @@
-//! `keyward home`: the HOMEs of profiles, where they are and which there are.
+//! `keyward home`: the HOMEs of profiles, and what they show of tools. What is written is in `home/`.
+
+mod change;
+mod clean;
 
 use crate::args::{HomeArgs, HomeCommand, PolicyFlags};
 use crate::explain::NoPlan;
 use crate::here::{self, Here};
-use crate::{files, say};
+use crate::{files, run, say};
+use keyward_launch::probe;
+use keyward_policy::config::Change;
+use keyward_policy::inventory;
 use keyward_policy::text::visible;
+use keyward_policy::tools::Platform;
 use keyward_policy::view::profile_home;
 use keyward_policy::words::HomeMode;
 use keyward_sys::environ::Block;
 use std::path::PathBuf;
 
 pub fn home(args: HomeArgs, block: &Block) -> i32 {
+    let here = || here::look(&block.entries(), None).map_err(NoPlan::Refused);
     let told = match &args.command {
-        HomeCommand::List { json } => {
-            here::look(&block.entries(), None).map(|here| list(&here, *json)).map_err(NoPlan::Refused)
-        }
+        HomeCommand::List { json } => here().map(|here| list(&here, *json)),
         HomeCommand::Path { policy } => path(policy, block),
+        HomeCommand::Show { policy, json } => {
+            return show(policy, *json, block).map_or_else(|no_plan| no_plan.tell(*json), |()| 0);
+        }
+        HomeCommand::Tools { json } => {
+            tools(*json);
+            Ok(())
+        }
+        HomeCommand::Add(args) => return change::change(Change::Add, args, block),
+        HomeCommand::Share(args) => return change::change(Change::Share, args, block),
+        HomeCommand::Remove(args) => return change::change(Change::Remove, args, block),
+        HomeCommand::Clean { caches, class, json } => match here() {
+            Ok(here) => return clean::clean(&here, *caches, *class, *json),
+            Err(no_plan) => Err(no_plan),
+        },
     };
     match told {
         Ok(()) => 0,
@@ -74,4 +94,29 @@ fn path(flags: &PolicyFlags, block: &Block) -> Result<(), NoPlan> {
     };
     say::answer(&visible(path.as_os_str()));
     Ok(())
+}
+
+/// What the HOME of a run with these flags is, and shows.
+fn show(flags: &PolicyFlags, json: bool, block: &Block) -> Result<(), NoPlan> {
+    let environment = block.entries();
+    let here = here::look(&environment, flags.cwd.as_deref()).map_err(NoPlan::Refused)?;
+    let policy = files::policy(flags, &here).map_err(NoPlan::Policy)?;
+    let request = run::request(vec!["sh".into()], &here, &environment);
+    let plan = run::decide(&policy, &request, probe::probe(&here.project, &here.caller.cache), &here)
+        .map_err(NoPlan::Refused)?;
+    let shown = inventory::inventory(&policy, &request, &plan, &|path| path.symlink_metadata().is_ok());
+    if json {
+        say::answer_json(&shown);
+    } else {
+        say::answer(&shown.text(&here.caller.home));
+    }
+    Ok(())
+}
+
+fn tools(json: bool) {
+    let known = inventory::known(Platform::HERE);
+    if json {
+        return say::answer_json(&serde_json::json!({ "v": 1, "tools": known }));
+    }
+    say::answer(&known.iter().map(inventory::Known::text).collect::<String>());
 }

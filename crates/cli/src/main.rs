@@ -12,6 +12,7 @@ mod home;
 mod policy_command;
 mod quarantine;
 mod read;
+mod rewrite;
 mod run;
 mod say;
 mod shell_help;

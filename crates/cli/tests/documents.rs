@@ -83,6 +83,7 @@ fn transcript(text: &str) -> Vec<Shown> {
 fn stage() -> Stage {
     let stage = Stage::user();
     stage.home_file(".ssh/id_ed25519", "not a key\n");
+    stage.home_file(".config/gh/hosts.yml", "github.com:\n    user: ann\n");
     stage.home_file("datasets/a.csv", "1,2,3\n");
     stage.project_file("Makefile", "test:\n\t@echo 3 tests passed\n");
     stage.project_file(".env", "TOKEN=example\n");
@@ -159,8 +160,28 @@ fn the_policy_page_shows_what_its_commands_print() {
 }
 
 #[test]
+fn the_page_about_homes_shows_what_its_commands_print() {
+    for block in blocks_in(&page("docs/homes.md"), "console") {
+        follow("docs/homes.md", &block);
+    }
+}
+
+#[test]
+fn the_page_about_homes_names_commands_that_exist() {
+    let stage = Stage::user();
+    let page = page("docs/homes.md");
+    let spans = page.split('`').skip(1).step_by(2).filter_map(|span| span.strip_prefix("keyward home "));
+    let named: BTreeSet<&str> = spans.filter_map(|span| span.split(' ').next()).collect();
+    assert!(named.len() >= 8, "{named:?}");
+    for name in named {
+        let output = stage.command(keyward()).args(["home", name, "--help"]).output().unwrap();
+        assert!(output.status.success(), "keyward home {name}");
+    }
+}
+
+#[test]
 fn every_command_of_the_documents_is_run_or_says_why_not() {
-    for name in ["README.md", "docs/policy.md"] {
+    for name in ["README.md", "docs/policy.md", "docs/homes.md"] {
         for block in blocks(&page(name)) {
             let known = matches!(block.language.as_str(), "console" | "toml" | "text");
             assert!(
@@ -345,7 +366,7 @@ fn every_test_that_the_attacks_page_names_exists() {
 #[test]
 fn links_between_the_documents_lead_somewhere() {
     let pages = ["README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/policy.md"];
-    for name in pages.into_iter().chain(["docs/ARCHITECTURE.md", "docs/known-attacks.md"]) {
+    for name in pages.into_iter().chain(["docs/ARCHITECTURE.md", "docs/known-attacks.md", "docs/homes.md"]) {
         let text = page(name);
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             if target.contains("://") || target.starts_with("mailto:") {

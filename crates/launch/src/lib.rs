@@ -4,6 +4,7 @@
 //! cage is in `cage` and `init`.
 #![forbid(unsafe_code)]
 
+pub mod caches;
 mod cage;
 pub mod cgroup;
 pub mod fault;

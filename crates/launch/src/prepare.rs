@@ -6,7 +6,7 @@ use crate::plain::make_private_folder;
 use keyward_policy::env::Value;
 use keyward_policy::plan::{Cage, Identity, Keeper, LimitKind, Plan, Step};
 use keyward_policy::surface::{self, Answer, Test};
-use keyward_policy::view::{Entry, FOOTHOLD, Shown, Source};
+use keyward_policy::view::{CACHE, Entry, FOOTHOLD, Shown, Source};
 use keyward_policy::words::Protect;
 use keyward_sys::confine::Limit;
 use keyward_sys::exec::Strings;
@@ -15,6 +15,7 @@ use keyward_sys::landlock::{Below, Scopes};
 use keyward_sys::mount::Attributes;
 use keyward_sys::{Errno, seccomp, terminal};
 use rustix::fd::OwnedFd;
+use rustix::fs::FlockOperation;
 use std::collections::HashSet;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -487,7 +488,12 @@ impl<'a> Acts<'a> {
                 }
                 self.bind(target, source, true)?;
             }
-            Shown::Writable(source) => self.bind(target, source, false)?,
+            Shown::Writable(source) => {
+                self.bind(target, source, false)?;
+                if entry.rule == CACHE {
+                    locks.extend(lock_folder(&source.path, FlockOperation::NonBlockingLockShared));
+                }
+            }
             Shown::Private { mode } => {
                 // Where the host is shown already, the cage's own folder stands beside and is put on top.
                 let from = if self.is_shown(target) {
@@ -631,7 +637,8 @@ impl<'a> Acts<'a> {
         let at = below_root(target)?;
         let number = self.acts.len();
         let private = format!(".layer-{number}");
-        let kept = store.and_then(|store| Some((store, lock_folder(&store.path)?)));
+        let alone = FlockOperation::NonBlockingLockExclusive;
+        let kept = store.and_then(|store| Some((store, lock_folder(&store.path, alone)?)));
         let passes_trees = matches!(self.plan.identity, Identity::MappedRoot { .. });
         let awkward = |path: &Path| path.as_os_str().as_bytes().iter().any(|byte| b":,\\\"".contains(byte));
         if !passes_trees && (store.is_some_and(|store| awkward(&store.path)) || awkward(&below.path)) {
@@ -712,10 +719,11 @@ fn at_path(path: &Path, errno: Errno) -> Fault {
     Fault::new(Step::View, keyward_policy::text::visible(path.as_os_str()), errno)
 }
 
-fn lock_folder(path: &Path) -> Option<OwnedFd> {
-    use rustix::fs::{FlockOperation, Mode, OFlags};
+/// A lock on a cache in use, so that nobody empties it meanwhile.
+fn lock_folder(path: &Path, how: FlockOperation) -> Option<OwnedFd> {
+    use rustix::fs::{Mode, OFlags};
     let folder =
         rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).ok()?;
+    rustix::fs::flock(&folder, how).ok()?;
     Some(folder)
 }

@@ -14,6 +14,7 @@ pub mod facts;
 pub mod footholds;
 pub mod git;
 pub mod guard;
+pub mod inventory;
 pub mod keyring;
 pub mod outcome;
 pub mod plan;

@@ -28,6 +28,9 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+/// The rule by which Keyward's own caches stand in a HOME.
+pub const CACHE: &str = "cache";
+
 /// One place in the child's file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
@@ -526,7 +529,7 @@ fn caches(
     let home = &request.caller.home;
     // A class of its own each: what a stranger left in a cache must not be run by a program that holds a credential.
     let store = &request.caller.cache.join(class.as_str());
-    builder.builtin(own_home.join(".cache"), Shown::Writable(Source::kept(store.join("cache"))), "cache");
+    builder.builtin(own_home.join(".cache"), Shown::Writable(Source::kept(store.join("cache"))), CACHE);
     for cache in CACHES {
         let path = home.join(cache);
         let Some(fact) = builder.paths.existing(&path).filter(|fact| leads_nowhere_else(fact, cache)) else {
@@ -535,9 +538,9 @@ fn caches(
         let below = Source::callers(fact);
         let store = Source::kept(store.join("layers").join(cache.replace('/', "-")));
         if facts.kernel.overlay.holds() {
-            builder.builtin(own_home.join(cache), Shown::Cache { store, below }, "cache");
+            builder.builtin(own_home.join(cache), Shown::Cache { store, below }, CACHE);
         } else {
-            builder.builtin(own_home.join(cache), Shown::ReadOnly(below), "cache");
+            builder.builtin(own_home.join(cache), Shown::ReadOnly(below), CACHE);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! role, lay the layers over each other, hold the result under the ceiling, narrow it by the project.
 
 mod checks;
+mod edit;
 mod flags;
 mod keys;
 mod merge;
@@ -13,10 +14,12 @@ mod read;
 mod schema;
 mod show;
 mod source;
+mod splice;
 mod typed;
 mod units;
 mod value;
 
+pub use edit::{Change, Edited, NotEdited, Wish, edit};
 pub use flags::Flags;
 pub use keys::{Direction, Id, KEYS, Key, Kind, PathUse};
 pub use mistake::{BeyondCeiling, Mistake, PolicyError};

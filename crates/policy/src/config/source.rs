@@ -59,6 +59,11 @@ impl<'a> Source<'a> {
         })
     }
 
+    /// Whether it says nothing: no key and no table.
+    pub fn is_empty(&self) -> bool {
+        self.parse().is_ok_and(|toml| toml.is_empty())
+    }
+
     /// The line of an offset, from 1.
     fn line(&self, offset: usize) -> usize {
         self.lines.partition_point(|&start| start <= offset)
