@@ -85,6 +85,8 @@ fn stage() -> Stage {
     stage.home_file(".ssh/id_ed25519", "not a key\n");
     stage.home_file(".config/gh/hosts.yml", "github.com:\n    user: ann\n");
     stage.home_file("datasets/a.csv", "1,2,3\n");
+    let login = "github.com:\n    user: ann\n    oauth_token: gho_EXAMPLE0EXAMPLE0EXAMPLE0EXAMPLE0EXAM\n";
+    stage.home_file(".config/gh/hosts.yml", login);
     stage.project_file("Makefile", "test:\n\t@echo 3 tests passed\n");
     stage.project_file(".env", "TOKEN=example\n");
     stage.project_file("notes.txt", "to be kept\n");
