@@ -123,7 +123,10 @@ impl Warden {
         match fork::fork()? {
             Forked::Parent(_) => Ok(Answer::Later),
             Forked::Child => {
-                match self.wait_and_open(call, caller, number, flags) {
+                let opened = self.wait_and_open(call, caller, number, flags);
+                // Interrupted while it hands a descriptor over, the kernel answers 0 in its place.
+                signal::block(&signal::Set::all());
+                match opened {
                     Ok(opened) => {
                         let close_on_exec = flags & CLOSE_ON_EXEC != 0;
                         self.listener.answer_descriptor(call, opened.as_fd(), close_on_exec);
