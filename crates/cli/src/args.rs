@@ -54,6 +54,22 @@ pub enum Command {
     Policy(PolicyArgs),
     /// The HOMEs of profiles, and the logins of tools that they show
     Home(HomeArgs),
+    /// An interactive shell in a cage
+    Shell(ShellArgs),
+    /// Start or stop a session: a cage that stays, for many commands
+    Session(SessionArgs),
+    /// Run a command in a session
+    Exec(ExecArgs),
+    /// Show the sessions and their jobs
+    Ps(PsArgs),
+    /// Take over the terminal of a job; Ctrl-] leaves it
+    Attach(AttachArgs),
+    /// Show the output that is kept of a background job
+    Logs(LogsArgs),
+    /// Interrupt a job, as Ctrl-C does
+    Interrupt(TargetArgs),
+    /// End a job with everything it has started
+    Kill(TargetArgs),
     /// Look at what was taken out of projects; put it back, or remove it
     Quarantine(QuarantineArgs),
     /// Print the completions for a shell
@@ -66,7 +82,7 @@ pub enum Command {
 }
 
 /// What a policy file can say, said for one run.
-#[derive(Args, Default)]
+#[derive(Args, Default, Clone)]
 pub struct PolicyFlags {
     /// Use a profile of your policy file
     #[arg(short, long, value_name = "PROFILE")]
@@ -137,6 +153,93 @@ pub struct RunArgs {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub command: Vec<OsString>,
+}
+
+#[derive(Args)]
+pub struct ShellArgs {
+    #[command(flatten)]
+    pub policy: PolicyFlags,
+}
+
+#[derive(Args)]
+pub struct SessionArgs {
+    #[command(subcommand)]
+    pub command: SessionCommand,
+}
+
+#[derive(Subcommand)]
+pub enum SessionCommand {
+    /// Start a session and print its name
+    Start(Box<SessionStartArgs>),
+    /// End a session with everything in it
+    Stop { name: String },
+}
+
+#[derive(Args)]
+pub struct SessionStartArgs {
+    /// A name of your own; without one, Keyward gives it one
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Commands are lines for a shell that keeps its folder, variables, functions and options from one to the next
+    #[arg(long)]
+    pub shell: bool,
+    /// Print the name as JSON
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub policy: PolicyFlags,
+}
+
+#[derive(Args)]
+pub struct ExecArgs {
+    /// The session
+    pub session: String,
+    /// On a terminal of the cage's own
+    #[arg(long)]
+    pub pty: bool,
+    /// Do not wait for it; its output is kept
+    #[arg(long)]
+    pub background: bool,
+    /// Interrupt, then end the command after this time, such as 30s or 10m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub timeout: Option<Duration>,
+    /// In a cage of its own, under the same policy
+    #[arg(long, conflicts_with = "pty")]
+    pub fresh: bool,
+    /// Run in this directory
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Args)]
+pub struct PsArgs {
+    /// Print them as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct AttachArgs {
+    /// SESSION/JOB
+    pub target: String,
+}
+
+#[derive(Args)]
+pub struct LogsArgs {
+    /// SESSION/JOB
+    pub target: String,
+    /// Go on until the job has ended
+    #[arg(short, long)]
+    pub follow: bool,
+}
+
+#[derive(Args)]
+pub struct TargetArgs {
+    /// SESSION/JOB
+    pub target: String,
 }
 
 #[derive(Args)]

@@ -14,6 +14,8 @@ pub struct Here {
     pub caller: Caller,
     pub config: PathBuf,
     pub state: PathBuf,
+    /// Where sockets are.
+    pub runtime: PathBuf,
     /// The caller's PATH, to say where a command was found that the cage does not show.
     pub search: OsString,
 }
@@ -89,6 +91,7 @@ pub fn look(entries: &[&[u8]], cwd: Option<&Path>) -> Result<Here, Refusal> {
         },
         config,
         state,
+        runtime,
         search: variable(entries, "PATH").unwrap_or_default().into(),
     })
 }

@@ -15,6 +15,7 @@ mod read;
 mod rewrite;
 mod run;
 mod say;
+mod session;
 mod shell_help;
 mod why;
 
@@ -48,6 +49,14 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Doctor(args) => doctor::doctor(args, block),
         Command::Policy(args) => policy_command::policy(args, block),
         Command::Home(args) => home::home(args, block),
+        Command::Shell(args) => run::shell(args, block),
+        Command::Session(args) => session::session(args, block),
+        Command::Exec(args) => session::exec(args, block),
+        Command::Ps(args) => session::ps(&args, block),
+        Command::Attach(args) => session::attach(&args, block),
+        Command::Logs(args) => session::logs(&args, block),
+        Command::Interrupt(args) => session::interrupt(&args, block),
+        Command::Kill(args) => session::kill(&args, block),
         Command::Quarantine(args) => quarantine::quarantine(args, block),
         Command::Completions(args) => shell_help::completions(args),
         Command::Man(args) => shell_help::man(args),

@@ -1,6 +1,7 @@
 //! `keyward run`: the whole story. Parse, look, decide, act, tell.
 
-use crate::args::RunArgs;
+use crate::args::{PolicyFlags, RunArgs, ShellArgs};
+use crate::explain;
 use crate::files::{self, NoPolicy};
 use crate::here::{self, Here};
 use crate::say;
@@ -18,21 +19,67 @@ use keyward_policy::event::{self, Event, Spawn, What};
 use keyward_policy::facts::{HostFacts, KernelFacts, Project};
 use keyward_policy::guard::secret_name;
 use keyward_policy::outcome::{Conclusion, LoginNews, LoginWhat, Outcome, Repository, RepositoryNews, code};
-use keyward_policy::plan::{LimitKind, Plan, Refusal, Step, plan};
+use keyward_policy::plan::{Cage, LimitKind, Plan, Refusal, RefusalKind, Step, plan};
 use keyward_policy::request::Request;
 use keyward_policy::settings::Policy;
 use keyward_policy::tools::Platform;
 use keyward_policy::view::{self, Shown};
+use keyward_policy::words::Protect;
 use keyward_sys::environ::Block;
 use keyward_sys::fork::End;
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Runs a command and gives the exit code.
 pub fn run(args: RunArgs, block: &mut Block) -> i32 {
+    run_with(args, block, None)
+}
+
+/// Builds the cage of a session, and looks after it until it ends.
+pub fn run_for_session(args: RunArgs, block: &mut Block, session: OwnedFd) -> i32 {
+    run_with(args, block, Some(session))
+}
+
+/// An interactive shell: the user's own, if the cage shows it.
+pub fn shell(args: ShellArgs, block: &mut Block) -> i32 {
+    let entries = block.entries();
+    let own = entries.iter().find_map(|entry| entry.strip_prefix(b"SHELL="));
+    let known = own.map(|path| PathBuf::from(OsStr::from_bytes(path))).filter(|path| path.is_file());
+    let shell = known.unwrap_or_else(|| {
+        if Path::new("/bin/bash").is_file() { "/bin/bash".into() } else { "/bin/sh".into() }
+    });
+    let command = vec![shell.into_os_string()];
+    run(RunArgs { policy: args.policy, json: false, outcome_fd: None, verbose: false, command }, block)
+}
+
+/// Of the caller's variables a session keeps what a further cage would get, without credentials.
+pub fn keep_for_fresh_cages(flags: &PolicyFlags, block: &mut Block) {
+    let keep: Vec<usize> = match explain::plan_for(flags, vec!["true".into()], block) {
+        Ok(plan) => {
+            let inherited = event::inherited(&plan.environment);
+            let passes = |var: &&Var| !inherited.contains(&var.name.to_string());
+            let mut keep: Vec<usize> =
+                plan.environment.vars.iter().filter(passes).filter_map(from_caller).collect();
+            let needed = |entry: &&[u8]| {
+                [&b"PATH="[..], b"HOME=", b"XDG_", b"DBUS_SESSION_BUS_ADDRESS=", b"SHELL="]
+                    .iter()
+                    .any(|name| entry.starts_with(name))
+            };
+            keep.extend(
+                block.entries().iter().enumerate().filter(|(_, entry)| needed(entry)).map(|(place, _)| place),
+            );
+            keep
+        }
+        Err(_) => Vec::new(),
+    };
+    block.wipe_values(&keep);
+}
+
+fn run_with(args: RunArgs, block: &mut Block, session: Option<OwnedFd>) -> i32 {
     let here = match here::look(&block.entries(), args.policy.cwd.as_deref()) {
         Ok(here) => here,
         Err(refusal) => return tell_refusal(&args, None, &refusal),
@@ -56,7 +103,7 @@ pub fn run(args: RunArgs, block: &mut Block) -> i32 {
     if policy.limits.memory.is_some() || policy.limits.pids.is_some() {
         hopeful.cgroup = cgroup::find();
     }
-    let mut run = Run { args: &args, policy: &policy, here: &here, block, dropped: None };
+    let mut run = Run { args: &args, policy: &policy, here: &here, block, dropped: None, session };
     match run.attempt(hopeful) {
         Attempt::Over(exit) => exit,
         Attempt::HostRefused(_) => match run.attempt(probe::probe(&here.project, &here.caller.cache)) {
@@ -105,6 +152,8 @@ struct Run<'a> {
     block: &'a mut Block,
     /// What the first attempt kept back: the values that told so are gone by the second.
     dropped: Option<Vec<Dropped>>,
+    /// The session that the cage is for.
+    session: Option<OwnedFd>,
 }
 
 impl Run<'_> {
@@ -117,6 +166,9 @@ impl Run<'_> {
                 Ok(decided) => decided,
                 Err(refusal) => return Attempt::Over(tell_refusal(args, Some(here), &refusal)),
             };
+        if let (true, Some(refusal)) = (self.session.is_some(), cannot_be_a_session(&plan)) {
+            return Attempt::Over(tell_refusal(args, Some(here), &refusal));
+        }
         let first = self.dropped.is_none();
         match self.dropped.take() {
             Some(dropped) => plan.environment.dropped = dropped,
@@ -172,7 +224,8 @@ impl Run<'_> {
         };
         let started = Instant::now();
         let guarded = guard.as_mut().and_then(|guard| guard.as_mut().ok());
-        match keyward_launch::run(&plan, prepared, guarded, &mut logins) {
+        let session = self.session.as_ref().and_then(|session| session.try_clone().ok());
+        match keyward_launch::run(&plan, prepared, guarded, &mut logins, session) {
             Ok(finished) => {
                 let aftermath = guard.map(after);
                 let exit = exit_code(&finished);
@@ -199,6 +252,29 @@ impl Run<'_> {
                 }
             }
         }
+    }
+}
+
+/// What a session needs of its cage.
+fn cannot_be_a_session(plan: &Plan) -> Option<Refusal> {
+    let refuse = |fact: &str, remedy: &str| {
+        Some(Refusal {
+            kind: RefusalKind::Policy,
+            rule: "session".into(),
+            fact: fact.into(),
+            remedy: remedy.into(),
+        })
+    };
+    match (plan.cage, plan.protect.value) {
+        (Cage::Landlock, _) => refuse(
+            "a session needs namespaces, which this host refuses",
+            "`keyward doctor` shows the fix for this host; single commands run with `keyward run`",
+        ),
+        (_, Protect::Strict) => refuse(
+            "a session cannot keep new footholds from being made",
+            "without the wall it is `--protect notice`; a single command runs with `keyward run --protect strict`",
+        ),
+        _ => None,
     }
 }
 

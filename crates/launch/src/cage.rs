@@ -5,7 +5,7 @@
 
 use crate::prepare::{Act, Layer, MASK_FILE, MASK_FOLDER, Prepared, SHELL, Shared, TerminalSetup, Tree};
 use crate::wire::{self, Order, Report};
-use crate::{init, warden};
+use crate::{init, spawner, warden};
 use keyward_policy::plan::{Identity, Step};
 use keyward_policy::view::KEYRING_SOCKET;
 use keyward_sys::landlock::{self, Below, Domain};
@@ -380,6 +380,9 @@ pub(crate) fn start(
     pty: Pty,
     caller_mask: &Set,
 ) -> Result<init::Command, Failure> {
+    if prepared.session {
+        return start_spawner(prepared, control, domain, caller_mask);
+    }
     let mut domain = domain;
     let own_places = prepared.warden.take();
     // The warden enters the domain itself, and the command is born in it.
@@ -411,6 +414,38 @@ pub(crate) fn start(
         None => None,
     };
     Ok(init::Command { process, terminal: peer })
+}
+
+/// In a session a spawner stands where the command would. Its side of the socket between it and the session goes out.
+fn start_spawner(
+    prepared: &mut Prepared,
+    control: &OwnedFd,
+    domain: Option<Domain>,
+    caller_mask: &Set,
+) -> Result<init::Command, Failure> {
+    let (ours, theirs) = channel::pair().map_err(at(Step::Session))?;
+    match fork::fork().map_err(at(Step::Exec))? {
+        fork::Forked::Child => {
+            drop(ours);
+            if let Err((step, index, errno)) = give_up_the_rest(prepared, domain, None, caller_mask, None) {
+                wire::report(control, Report::Failed { step, index, errno }, &[]);
+                fork::exit_now(125);
+            }
+            signal::block(&Set::all());
+            wire::report(control, Report::Started, &[]);
+            match confine::keep_only(theirs) {
+                Ok(door) => spawner::live(prepared, door, caller_mask),
+                Err(_) => fork::exit_now(125),
+            }
+        }
+        fork::Forked::Parent(process) => {
+            drop(theirs);
+            prepared.envp.wipe();
+            let _ = rustix::process::setpgid(Some(process.pid), Some(process.pid));
+            wire::report(control, Report::Door, &[ours.as_fd()]);
+            Ok(init::Command { process, terminal: None })
+        }
+    }
 }
 
 /// In the command's own process: the last things given up, then exec. Returns only what went wrong.

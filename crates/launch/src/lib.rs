@@ -22,6 +22,8 @@ pub mod probe;
 pub mod project;
 mod relay;
 pub mod search;
+pub mod session;
+mod spawner;
 pub mod supervise;
 mod warden;
 mod wire;
@@ -42,12 +44,13 @@ use std::time::Duration;
 use supervise::{Finished, Screen, Watch};
 use wire::Order;
 
-/// Runs a prepared plan. Returns when nothing of the cage is left.
+/// Runs a prepared plan. Returns when nothing of the cage is left. For a session, the socket to its spawner is sent there.
 pub fn run(
     plan: &Plan,
     mut prepared: Prepared,
     mut guard: Option<&mut project::Guard<'_>>,
     logins: &mut Logins,
+    session: Option<OwnedFd>,
 ) -> Result<Finished, Fault> {
     let wanted = supervise::signals();
     let caller_mask = signal::block(&wanted);
@@ -56,6 +59,7 @@ pub fn run(
         Fault::new(Step::Limits, format!("by the cgroup {}", path.display()), errno)
     })?;
     prepared.waits_for_cgroup = cgroup.is_some();
+    prepared.session = session.is_some();
     if logins.waits_for_home() {
         prepared.home = Some(prepare::c_string(Step::View, plan.view.home.at.as_os_str())?);
     }
@@ -105,6 +109,7 @@ pub fn run(
         publisher: &mut publisher,
         logins,
         keyring: plan.view.home.keyring.as_ref(),
+        session,
         describe: &describe,
         guard: guard.as_deref_mut(),
     });

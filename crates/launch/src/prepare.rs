@@ -165,6 +165,10 @@ pub struct Prepared {
     pub home: Option<CString>,
     /// Whether the cage has a socket that leads to the keyring.
     pub keyring: bool,
+    /// Where programs are looked for.
+    pub search: Vec<PathBuf>,
+    /// Whether the cage is a session's: then a spawner stands where the command would.
+    pub session: bool,
     /// Locks on caches, held as long as this value lives.
     pub locks: Vec<OwnedFd>,
 }
@@ -248,6 +252,8 @@ pub fn prepare(plan: &Plan, environment: &[&[u8]], setup: Option<TerminalSetup>)
         waits_for_cgroup: false,
         home: None,
         keyring: plan.view.home.keyring.is_some(),
+        search: plan.search.clone(),
+        session: false,
         locks,
     })
 }
@@ -433,7 +439,7 @@ impl<'a> Acts<'a> {
         if source.make {
             make_folder(&source.path)?;
         }
-        if read_only && self.is_shown(target) {
+        if self.is_shown(target) {
             self.pin_above(target)?;
         }
         if !(self.is_shown(target) && source.path == target) {
@@ -640,10 +646,6 @@ impl<'a> Acts<'a> {
         let alone = FlockOperation::NonBlockingLockExclusive;
         let kept = store.and_then(|store| Some((store, lock_folder(&store.path, alone)?)));
         let passes_trees = matches!(self.plan.identity, Identity::MappedRoot { .. });
-        let awkward = |path: &Path| path.as_os_str().as_bytes().iter().any(|byte| b":,\\\"".contains(byte));
-        if !passes_trees && (store.is_some_and(|store| awkward(&store.path)) || awkward(&below.path)) {
-            return self.bind(target, below, true);
-        }
         let mut layers = None;
         let lower: PathBuf =
             if passes_trees { format!(".below-{number}").into() } else { below.path.clone() };
@@ -679,11 +681,11 @@ impl<'a> Acts<'a> {
         }
         let options = [
             b"userxattr,lowerdir=".as_slice(),
-            lower.as_os_str().as_bytes(),
+            &escaped(lower.as_os_str().as_bytes()),
             b",upperdir=",
-            upper.join("upper").as_os_str().as_bytes(),
+            &escaped(upper.join("upper").as_os_str().as_bytes()),
             b",workdir=",
-            upper.join("work").as_os_str().as_bytes(),
+            &escaped(upper.join("work").as_os_str().as_bytes()),
         ]
         .concat();
         locks.extend(kept.map(|(_, lock)| lock));

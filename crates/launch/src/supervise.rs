@@ -139,6 +139,8 @@ pub(crate) struct Watch<'a, 'b> {
     pub(crate) publisher: &'a mut Publisher,
     /// Keeps login files inside and outside the same.
     pub(crate) logins: &'a mut Logins,
+    /// The session that the cage belongs to.
+    pub(crate) session: Option<OwnedFd>,
     /// What of the keyring the cage may see.
     pub(crate) keyring: Option<&'a KeyringView>,
     /// Says what a failed step was about.
@@ -210,6 +212,15 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
                 Some((Report::Keyring, descriptors)) => {
                     if let (Some(view), Some(listener)) = (watch.keyring, descriptors.into_iter().next()) {
                         keyring = Keyring::start(listener, view);
+                    }
+                }
+                Some((Report::Door, descriptors)) => {
+                    if let Some(session) = &watch.session {
+                        let all: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
+                        // Without a session nobody wants the cage.
+                        if keyward_sys::channel::send(session, b"door", &all).is_err() {
+                            end_cage(&watch);
+                        }
                     }
                 }
                 Some((Report::Started, _)) => {

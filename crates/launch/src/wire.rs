@@ -18,6 +18,8 @@ pub enum Report {
     Home,
     /// The socket at which the cage expects the keyring travels along.
     Keyring,
+    /// The session's side of the socket to the spawner travels along.
+    Door,
     /// Everything is given up and the command is about to be executed; only that can still fail.
     Started,
     /// The command was stopped by this signal.
@@ -61,6 +63,7 @@ const SPACES: u8 = 7;
 const COMMAND: u8 = 8;
 const HOME: u8 = 9;
 const KEYRING: u8 = 10;
+const DOOR: u8 = 11;
 const MAPPED: u8 = 17;
 const SIGNAL: u8 = 18;
 const FOREGROUND: u8 = 19;
@@ -108,6 +111,7 @@ impl Report {
             Report::Repository => pack(REPOSITORY, 0, 0, 0),
             Report::Home => pack(HOME, 0, 0, 0),
             Report::Keyring => pack(KEYRING, 0, 0, 0),
+            Report::Door => pack(DOOR, 0, 0, 0),
             Report::Started => pack(STARTED, 0, 0, 0),
             Report::Stopped { signal } => pack(STOPPED, 0, 0, signal),
             Report::Killed { signal } => pack(KILLED, 0, 0, signal),
@@ -129,6 +133,7 @@ impl Report {
             REPOSITORY => Report::Repository,
             HOME => Report::Home,
             KEYRING => Report::Keyring,
+            DOOR => Report::Door,
             STARTED => Report::Started,
             STOPPED => Report::Stopped { signal: value },
             KILLED => Report::Killed { signal: value },
@@ -200,6 +205,7 @@ mod tests {
             Report::Repository,
             Report::Home,
             Report::Keyring,
+            Report::Door,
             Report::Started,
             Report::Spaces,
             Report::Stopped { signal: 20 },

@@ -127,7 +127,7 @@ pub fn arguments(argv: &[OsString]) -> Vec<String> {
         .collect()
 }
 
-fn inherited(environment: &Environment) -> Vec<String> {
+pub fn inherited(environment: &Environment) -> Vec<String> {
     let granted = environment.vars.iter().filter(|variable| variable.rule == Rule::Inherited);
     granted.map(|variable| variable.name.clone()).collect()
 }

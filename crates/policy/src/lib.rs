@@ -7,6 +7,7 @@
 pub mod aftermath;
 pub mod checkup;
 pub mod config;
+pub mod door;
 pub mod env;
 pub mod event;
 pub mod explain;

@@ -54,6 +54,9 @@ pub struct Plan {
     /// The files that are tried, in order, as the shell would.
     #[serde(skip)]
     pub candidates: Vec<PathBuf>,
+    /// The folders in which programs are looked for.
+    #[serde(skip)]
+    pub search: Vec<PathBuf>,
     pub profile: Option<String>,
     pub trust: Ruled<TrustClass>,
     pub floor: Ruled<Floor>,
@@ -244,6 +247,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         cgroup: facts.kernel.cgroup.as_ref().filter(|_| needs_cgroup).map(|cgroup| cgroup.path.clone()),
         candidates: candidates(&request.argv[0], &search),
         argv: request.argv.clone(),
+        search,
         profile: policy.profile.clone(),
         trust: policy.trust.clone(),
         floor: policy.floor.clone(),

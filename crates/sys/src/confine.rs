@@ -151,6 +151,13 @@ pub fn close_on_exec_from(first: u32) -> Result<(), Errno> {
     checked(result).map(drop)
 }
 
+/// Closes every descriptor from `first` on, for a freshly forked process that has no Rust value left that stands for one.
+pub fn close_all_from(first: u32) -> Result<(), Errno> {
+    // SAFETY: numbers only; what is closed belongs to this process, which gives it up (see above).
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
+    checked(result).map(drop)
+}
+
 /// Closes descriptors 0, 1 and 2. Whatever is opened next may get these numbers, so this is for a process that opens little and prints
 /// nothing: init.
 pub fn close_standard_streams() {

@@ -1,0 +1,136 @@
+//! `keyward session`, `exec`, `ps` and their like: the client's side of a session's door, and the start of a session.
+
+mod client;
+mod start;
+
+use crate::args::{AttachArgs, ExecArgs, LogsArgs, PsArgs, SessionArgs, SessionCommand, TargetArgs};
+use crate::here::{self, Here};
+use crate::say;
+use client::{Door, Target};
+use keyward_policy::door::{Answer, Ask};
+use keyward_policy::outcome::code;
+use keyward_sys::environ::Block;
+use rustix::process::Signal;
+use serde::Serialize;
+
+pub fn session(args: SessionArgs, block: &mut Block) -> i32 {
+    match args.command {
+        SessionCommand::Start(args) => start::start(*args, block),
+        SessionCommand::Stop { name } => {
+            with_door(block, &name, |door| {
+                door.ask(&Ask::Stop {}, &[])?;
+                // The end of the connection is the end of the session.
+                while door.next().is_ok() {}
+                Ok(0)
+            })
+        }
+    }
+}
+
+/// Two lines, and the exit code.
+pub struct Trouble {
+    pub exit: i32,
+    pub fact: String,
+    pub remedy: String,
+}
+
+impl Trouble {
+    fn new(fact: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Trouble { exit: code::FAULT, fact: fact.into(), remedy: remedy.into() }
+    }
+
+    fn tell(&self) -> i32 {
+        say::trouble(&self.fact, &self.remedy);
+        self.exit
+    }
+}
+
+fn look(block: &Block) -> Result<Here, i32> {
+    here::look(&block.entries(), None).map_err(|refusal| crate::explain::NoPlan::Refused(refusal).tell(false))
+}
+
+fn with_door(block: &Block, name: &str, act: impl FnOnce(&mut Door) -> Result<i32, Trouble>) -> i32 {
+    let here = match look(block) {
+        Ok(here) => here,
+        Err(exit) => return exit,
+    };
+    Door::open(&here, name).and_then(|mut door| act(&mut door)).unwrap_or_else(|trouble| trouble.tell())
+}
+
+fn with_job(block: &Block, target: &str, act: impl FnOnce(&mut Door, u32) -> Result<i32, Trouble>) -> i32 {
+    match Target::parse(target) {
+        Ok(Target { session, job: Some(job) }) => with_door(block, &session, |door| act(door, job)),
+        Ok(Target { job: None, .. }) => Trouble {
+            exit: code::USAGE,
+            ..Trouble::new(format!("{target} names no job"), "write SESSION/JOB; `keyward ps` lists them")
+        }
+        .tell(),
+        Err(trouble) => trouble.tell(),
+    }
+}
+
+pub fn exec(args: ExecArgs, block: &Block) -> i32 {
+    let name = args.session.clone();
+    with_door(block, &name, |door| client::exec(door, &args))
+}
+
+pub fn interrupt(args: &TargetArgs, block: &Block) -> i32 {
+    let signal = Signal::INT.as_raw();
+    with_job(block, &args.target, |door, job| door.done(&Ask::Signal { job, signal }))
+}
+
+pub fn kill(args: &TargetArgs, block: &Block) -> i32 {
+    with_job(block, &args.target, |door, job| door.done(&Ask::Kill { job }))
+}
+
+pub fn logs(args: &LogsArgs, block: &Block) -> i32 {
+    with_job(block, &args.target, |door, job| client::logs(door, job, args.follow))
+}
+
+pub fn attach(args: &AttachArgs, block: &Block) -> i32 {
+    with_job(block, &args.target, client::attach)
+}
+
+#[derive(Serialize)]
+struct Listing {
+    v: u32,
+    sessions: Vec<Answer>,
+}
+
+pub fn ps(args: &PsArgs, block: &Block) -> i32 {
+    let here = match look(block) {
+        Ok(here) => here,
+        Err(exit) => return exit,
+    };
+    let mut sessions = Vec::new();
+    for name in client::names(&here) {
+        // One that ends meanwhile is none.
+        if let Ok(answer) = Door::open(&here, &name).and_then(|mut door| door.request(&Ask::Jobs {})) {
+            sessions.push(answer);
+        }
+    }
+    if args.json {
+        say::answer_json(&Listing { v: 1, sessions });
+        return 0;
+    }
+    if sessions.is_empty() {
+        say::answer("no session; `keyward session start` makes one");
+        return 0;
+    }
+    let mut lines = Vec::new();
+    for answer in &sessions {
+        let Answer::Jobs { session, profile, shell, jobs, .. } = answer else { continue };
+        let profile = profile.as_deref().map(|profile| format!("  profile {profile}")).unwrap_or_default();
+        let shell = if *shell { "  shell" } else { "" };
+        lines.push(format!("{session}{profile}{shell}"));
+        for job in jobs {
+            let state = match job.exit {
+                None => format!("runs {}s", job.seconds),
+                Some(exit) => format!("exit {exit}"),
+            };
+            lines.push(format!("  {session}/{:<4} {state:<12} {}", job.job, job.argv.join(" ")));
+        }
+    }
+    say::answer(&lines.join("\n"));
+    0
+}

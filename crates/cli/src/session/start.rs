@@ -1,0 +1,310 @@
+//! `keyward session start`: makes the door, has a launcher build the cage, and stays behind as the session.
+
+use super::Trouble;
+use super::client::{self, is_name};
+use crate::args::{RunArgs, SessionStartArgs};
+use crate::explain::NoPlan;
+use crate::here::{self, Here};
+use crate::{files, run, say};
+use keyward_launch::session::{Session, serve};
+use keyward_policy::outcome::code;
+use keyward_sys::environ::{self, Block};
+use keyward_sys::fork::{self, End, Forked, Process};
+use keyward_sys::{Errno, channel, confine};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::OwnedFd;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::ffi::OsString;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// What stays of a session's folder is gone with this.
+struct Place {
+    folder: PathBuf,
+    _lock: OwnedFd,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+pub fn start(args: SessionStartArgs, block: &mut Block) -> i32 {
+    let here = match here::look(&block.entries(), args.policy.cwd.as_deref()) {
+        Ok(here) => here,
+        Err(refusal) => return NoPlan::Refused(refusal).tell(args.json),
+    };
+    // A mistake in a policy is told before anything is made.
+    if let Err(no_policy) = files::policy(&args.policy, &here) {
+        return NoPlan::Policy(no_policy).tell(args.json);
+    }
+    let name = args.name.clone().unwrap_or_else(|| format!("s{}", std::process::id()));
+    let made =
+        make_place(&here, &name).and_then(|place| listen(&place.folder).map(|listener| (place, listener)));
+    let (place, listener) = match made {
+        Ok(made) => made,
+        Err(trouble) => return trouble.tell(),
+    };
+    match begin(args, &name, place, listener, block) {
+        Ok(exit) => exit,
+        Err(errno) => Trouble::new(
+            format!("cannot start a session: {}", keyward_launch::fault::reason(errno)),
+            "`keyward doctor` shows what this host can do",
+        )
+        .tell(),
+    }
+}
+
+/// A folder of the session's own, which nobody else has.
+fn make_place(here: &Here, name: &str) -> Result<Place, Trouble> {
+    if !is_name(name) {
+        let trouble = Trouble::new(
+            "this is no name for a session",
+            "letters, digits, `-`, `_` and `.`, beginning with a letter or a digit",
+        );
+        return Err(Trouble { exit: code::USAGE, ..trouble });
+    }
+    let folder = client::folder(here).join(name);
+    let broken = |errno: Errno| {
+        let path = keyward_policy::text::visible(folder.as_os_str());
+        Trouble::new(
+            format!("cannot make {path}: {}", keyward_launch::fault::reason(errno)),
+            "make room or mend the permissions there",
+        )
+    };
+    let io = |error: std::io::Error| broken(Errno::from_io_error(&error).unwrap_or(Errno::IO));
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(io)?;
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let lock = rustix::fs::open(folder.join("lock"), flags, Mode::RUSR | Mode::WUSR).map_err(broken)?;
+    if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let fact = format!("there is a session {name} already");
+        return Err(Trouble::new(
+            fact,
+            format!(
+                "use it with `keyward exec {name} -- CMD`, end it with `keyward session stop {name}`, or take another name"
+            ),
+        ));
+    }
+    // One that was killed has left these.
+    let _ = rustix::fs::unlink(folder.join("door"));
+    let _ = std::fs::remove_dir_all(folder.join("jobs"));
+    Ok(Place { folder, _lock: lock })
+}
+
+fn listen(folder: &Path) -> Result<OwnedFd, Trouble> {
+    let listen = || {
+        let folder = client::open_folder(folder)?;
+        let socket =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        rustix::net::bind(&socket, &client::address(&folder)?)?;
+        rustix::net::listen(&socket, 64)?;
+        Ok(socket)
+    };
+    listen().map_err(|errno: Errno| {
+        Trouble::new(
+            format!("cannot open the door of the session: {}", keyward_launch::fault::reason(errno)),
+            "set XDG_RUNTIME_DIR to a folder of yours",
+        )
+    })
+}
+
+fn begin(
+    args: SessionStartArgs,
+    name: &str,
+    place: Place,
+    listener: OwnedFd,
+    block: &mut Block,
+) -> Result<i32, Errno> {
+    let (status, to_status) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let (words, to_words) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    match fork::fork()? {
+        Forked::Child => {
+            drop((status, words));
+            let exit = be_session(&args, name, place, listener, to_status, to_words, block);
+            block.wipe();
+            std::process::exit(exit)
+        }
+        Forked::Parent(_) => {
+            drop((to_status, to_words, listener));
+            // The folder is the session's from here on.
+            std::mem::forget(place);
+            Ok(wait_until_ready(&args, name, &status, &words))
+        }
+    }
+}
+
+/// Waits until the session says that it is there, or is gone; passes on what it says meanwhile.
+fn wait_until_ready(args: &SessionStartArgs, name: &str, status: &OwnedFd, words: &OwnedFd) -> i32 {
+    let mut code = Vec::new();
+    let (mut status_open, mut words_open) = (true, true);
+    while status_open {
+        let mut polled = vec![PollFd::new(status, PollFlags::IN)];
+        if words_open {
+            polled.push(PollFd::new(words, PollFlags::IN));
+        }
+        let _ = poll(&mut polled, None);
+        let ready: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
+        drop(polled);
+        let mut part = [0; 4096];
+        if ready.get(1) == Some(&true) {
+            match rustix::io::read(words, &mut part) {
+                Ok(length) if length > 0 => say::raw_stderr(&part[..length]),
+                _ => words_open = false,
+            }
+        } else if ready[0] {
+            match rustix::io::read(status, &mut part) {
+                Ok(length) if length > 0 => code.extend_from_slice(&part[..length]),
+                _ => status_open = false,
+            }
+        }
+    }
+    let exit =
+        std::str::from_utf8(&code).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(code::FAULT);
+    if exit == 0 && args.json {
+        say::answer_json(&serde_json::json!({ "v": 1, "session": name }));
+    } else if exit == 0 {
+        say::answer(name);
+    }
+    exit
+}
+
+/// The life of the session.
+fn be_session(
+    args: &SessionStartArgs,
+    name: &str,
+    place: Place,
+    listener: OwnedFd,
+    to_status: OwnedFd,
+    to_words: OwnedFd,
+    block: &mut Block,
+) -> i32 {
+    let tell = |status: OwnedFd, exit: i32| {
+        let _ = rustix::io::write(&status, format!("{exit}\n").as_bytes());
+    };
+    let ready =
+        confine::new_session().and_then(|()| become_background(&to_words)).and_then(|()| channel::pair());
+    let Ok((ours, theirs)) = ready else {
+        tell(to_status, code::FAULT);
+        return code::FAULT;
+    };
+    environ::set_title(c"keyward:session");
+    let launcher = match fork::fork() {
+        Ok(Forked::Child) => {
+            drop((ours, listener, to_status));
+            std::mem::forget(place);
+            if confine::die_with_parent().is_err() || channel::peer_is_gone(&theirs) {
+                return code::FAULT;
+            }
+            return run::run_for_session(
+                run_args(args, vec!["keyward:spawner".into(), name.into()]),
+                block,
+                theirs,
+            );
+        }
+        Ok(Forked::Parent(launcher)) => launcher,
+        Err(_) => {
+            tell(to_status, code::FAULT);
+            return code::FAULT;
+        }
+    };
+    drop(theirs);
+    let Some(spawner) = wait_for_cage(&ours, &launcher) else {
+        let exit = match launcher.wait() {
+            Ok(End::Exited(exit)) if exit != 0 => exit,
+            _ => code::FAULT,
+        };
+        tell(to_status, exit);
+        return exit;
+    };
+    drop(ours);
+    tell(to_status, 0);
+    drop(to_words);
+    let _ = silence(rustix::stdio::stderr());
+    run::keep_for_fresh_cages(&args.policy, block);
+    let mut start_fresh = |argv: Vec<OsString>, cwd: Option<OsString>, streams: [OwnedFd; 3]| {
+        fresh(args, block, argv, cwd, streams)
+    };
+    let session = Session {
+        name: name.into(),
+        profile: args.policy.profile.clone(),
+        shell: args.shell,
+        folder: place.folder.clone(),
+        listener,
+        spawner,
+        launcher,
+        fresh: Box::new(&mut start_fresh),
+    };
+    match serve(session) {
+        Ok(End::Exited(exit)) => exit,
+        Ok(End::Signalled(signal)) => 128 + signal,
+        Err(_) => code::FAULT,
+    }
+}
+
+/// No stream of the caller's stays with us but the words of the beginning.
+fn become_background(words: &OwnedFd) -> Result<(), Errno> {
+    let nothing = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    rustix::stdio::dup2_stdout(&nothing)?;
+    rustix::stdio::dup2_stderr(words)
+}
+
+fn silence(_stderr: rustix::fd::BorrowedFd<'_>) -> Result<(), Errno> {
+    let nothing = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::stdio::dup2_stderr(&nothing)
+}
+
+/// The socket to the spawner, once the cage is there; `None` if it never will be.
+fn wait_for_cage(socket: &OwnedFd, launcher: &Process) -> Option<OwnedFd> {
+    loop {
+        let mut polled = [PollFd::new(socket, PollFlags::IN), PollFd::new(&launcher.pidfd, PollFlags::IN)];
+        if let Err(errno) = poll(&mut polled, None)
+            && errno != Errno::INTR
+        {
+            return None;
+        }
+        if !polled[0].revents().is_empty() {
+            let mut word = [0; 8];
+            return channel::receive(socket, &mut word).ok()?.descriptors.into_iter().next();
+        }
+        if !polled[1].revents().is_empty() {
+            return None;
+        }
+    }
+}
+
+fn run_args(args: &SessionStartArgs, command: Vec<OsString>) -> RunArgs {
+    RunArgs { policy: args.policy.clone(), json: false, outcome_fd: None, verbose: false, command }
+}
+
+/// A command in a cage of its own, under the session's policy: a launcher as `keyward run` would be one.
+fn fresh(
+    args: &SessionStartArgs,
+    block: &mut Block,
+    argv: Vec<OsString>,
+    cwd: Option<OsString>,
+    streams: [OwnedFd; 3],
+) -> Result<Process, Errno> {
+    match fork::fork()? {
+        Forked::Parent(process) => Ok(process),
+        Forked::Child => {
+            let [stdin, stdout, stderr] = &streams;
+            let ready = confine::die_with_parent()
+                .and_then(|()| rustix::stdio::dup2_stdin(stdin))
+                .and_then(|()| rustix::stdio::dup2_stdout(stdout))
+                .and_then(|()| rustix::stdio::dup2_stderr(stderr))
+                .and_then(|()| confine::close_all_from(3));
+            if ready.is_err() {
+                fork::exit_now(code::FAULT);
+            }
+            let mut run_args = run_args(args, argv);
+            if let Some(cwd) = cwd {
+                run_args.policy.cwd = Some(cwd.into());
+            }
+            let exit = run::run(run_args, block);
+            fork::exit_now(exit)
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Sessions: a cage that stays, commands run in it through the door, and nothing of it that stays behind.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "support/pty.rs"]
+mod pty;
+mod support;
+
+use pty::Terminal;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use support::{Stage, USER, Who, eventually, keyward, long_time, processes_with, stderr, stdout};
+
+/// A session that ends with the value.
+struct Session {
+    stage: Stage,
+    name: String,
+}
+
+impl Session {
+    fn new(who: Who, flags: &[&str]) -> Self {
+        let session = Session { stage: Stage::new(who), name: "work".into() };
+        session.start(flags);
+        session
+    }
+
+    fn start(&self, flags: &[&str]) {
+        let output = self.keyward(&[&["session", "start", "--name", &self.name], flags].concat());
+        assert_eq!(
+            (output.status.code(), stdout(&output)),
+            (Some(0), format!("{}\n", self.name)),
+            "{}",
+            stderr(&output)
+        );
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.stage.command(keyward());
+        command.args(arguments);
+        command
+    }
+
+    fn keyward(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    fn exec(&self, flags: &[&str], script: &str) -> Output {
+        let arguments = [&["exec", &self.name][..], flags, &["--", "sh", "-c", script]].concat();
+        self.keyward(&arguments)
+    }
+
+    #[track_caller]
+    fn said(&self, script: &str) -> String {
+        let output = self.exec(&[], script);
+        assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
+        stdout(&output)
+    }
+
+    /// Starts a job in the background; gives its number.
+    #[track_caller]
+    fn background(&self, script: &str) -> String {
+        let output = self.exec(&["--background"], script);
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output).trim().to_owned()
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.stage.state().join("run/sessions").join(&self.name)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = self.keyward(&["session", "stop", &self.name]);
+    }
+}
+
+const BOTH: [Who; 2] = [Who::User, Who::Root];
+
+#[test]
+fn commands_of_a_session_share_a_cage_and_have_the_callers_streams() {
+    for who in BOTH {
+        let session = Session::new(who, &[]);
+        assert_eq!(session.said("echo one > /tmp/shared; echo out; echo err >&2"), "out\n");
+        assert_eq!(session.said("cat /tmp/shared"), "one\n", "/tmp is the session's");
+        let output = session.exec(&[], "exit 7");
+        assert_eq!(output.status.code(), Some(7));
+        let mut child = session
+            .command(&["exec", "work", "--", "cat"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"through the door").unwrap();
+        assert_eq!(stdout(&child.wait_with_output().unwrap()), "through the door");
+        let missing = session.keyward(&["exec", "work", "--", "no-such-program"]);
+        assert!(
+            !missing.status.success() && stderr(&missing).contains("no-such-program"),
+            "{}",
+            stderr(&missing)
+        );
+    }
+}
+
+#[test]
+fn a_server_that_one_command_started_answers_the_next() {
+    let session = Session::new(Who::User, &[]);
+    session.said("python3 -m http.server 8000 --bind 127.0.0.1 >/dev/null 2>&1 & echo started");
+    let ask = "python3 -c \"import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:8000/').status)\"";
+    assert!(eventually(|| stdout(&session.exec(&[], ask)) == "200\n"));
+}
+
+#[test]
+fn a_session_is_behind_the_same_walls_as_a_run() {
+    for who in BOTH {
+        let session = Session::new(who, &[]);
+        session.stage.home_file(".ssh/id_ed25519", "key-canary");
+        let look = "cat ~/.ssh/id_ed25519; cat /proc/1/environ; env; ls /proc/*/fd 2>/dev/null | head -0; grep -h Seccomp: /proc/self/status; grep -h NoNewPrivs /proc/self/status; grep -h CapEff /proc/self/status";
+        let output = session
+            .command(&["exec", "work", "--", "sh", "-c", look])
+            .env("OPENAI_API_KEY", "sk-canary")
+            .output()
+            .unwrap();
+        let said = stdout(&output);
+        assert!(!said.contains("canary"), "{said}");
+        assert!(
+            said.contains("Seccomp:\t2")
+                && said.contains("NoNewPrivs:\t1")
+                && said.contains("CapEff:\t0000000000000000"),
+            "{said}"
+        );
+        let unshare = session.exec(&[], "unshare --user true");
+        assert!(!unshare.status.success());
+        // The one who starts them is closed to them.
+        let spawner = "pid=$(pgrep -x keyward:spawner || grep -lx keyward:spawner /proc/[0-9]*/cmdline -a | cut -d/ -f3 | head -1); \
+                       cat /proc/$pid/environ /proc/$pid/mem 2>/dev/null | head -c1; ls /proc/$pid/fd 2>/dev/null; echo asked";
+        assert_eq!(session.said(spawner), "asked\n");
+    }
+}
+
+#[test]
+fn a_shell_that_remembers_keeps_folder_variables_functions_and_options() {
+    let session = Session::new(Who::User, &["--shell"]);
+    let line = |line: &str| {
+        let output = session.keyward(&["exec", "work", "--", line]);
+        (stdout(&output), output.status.code())
+    };
+    assert_eq!(line("mkdir -p sub && cd sub; export A='one two'; B=$'x\\ny'; greet() { echo \"hello $1\"; }; set -u; shopt -s extglob").1, Some(0));
+    let expected = format!("{}/sub one two x\ny\nhello you\n", session.stage.project().display());
+    assert_eq!(line("echo \"$PWD $A $B\"; greet you").0, expected);
+    let options = line("echo \"$-\"; shopt extglob").0;
+    assert!(options.lines().next().unwrap().contains('u') && options.contains("on"), "{options}");
+    assert_eq!(line("exit 3").1, Some(3));
+    assert_eq!(line("printenv A").0, "one two\n", "an exit does not lose it");
+    // A command that is cut short leaves the shell usable.
+    let output = session.keyward(&["exec", "work", "--timeout", "300ms", "--", "sleep 50"]);
+    assert_eq!(output.status.code(), Some(124), "{}", stderr(&output));
+    assert_eq!(line("echo $A; greet you").0, "one two\nhello you\n");
+}
+
+#[test]
+fn a_command_whose_time_is_over_ends_with_all_its_descendants() {
+    let session = Session::new(Who::User, &[]);
+    let (time, other) = (long_time(), long_time());
+    session.said(&format!("sleep {other} >/dev/null 2>&1 & echo"));
+    let stubborn =
+        format!("trap '' INT TERM; (setsid sh -c 'trap \"\" INT TERM HUP; sleep {time}' &) ; sleep {time}");
+    let output = session.exec(&["--timeout", "300ms"], &stubborn);
+    assert_eq!(output.status.code(), Some(124), "{}", stderr(&output));
+    assert!(eventually(|| processes_with(&time).is_empty()), "something outlived its time");
+    assert!(!processes_with(&other).is_empty(), "what an earlier command left running is not its own");
+    assert_eq!(session.said("echo usable"), "usable\n");
+}
+
+#[test]
+fn background_jobs_go_on_and_their_output_is_kept_and_followed() {
+    let session = Session::new(Who::User, &[]);
+    let job = session.background("echo first; sleep 0.5; echo second; exit 4");
+    assert_eq!(job, "work/1");
+    let listed = stdout(&session.keyward(&["ps"]));
+    assert!(listed.contains("work/1") && listed.contains("runs"), "{listed}");
+    assert_eq!(stdout(&session.keyward(&["logs", "-f", &job])), "first\nsecond\n");
+    assert_eq!(stdout(&session.keyward(&["logs", &job])), "first\nsecond\n");
+    let json: serde_json::Value = serde_json::from_str(&stdout(&session.keyward(&["ps", "--json"]))).unwrap();
+    assert_eq!(json["sessions"][0]["jobs"][0]["exit"], 4, "{json}");
+    let log = session.folder().join("jobs/1.log");
+    assert_eq!(std::os::unix::fs::MetadataExt::mode(&log.metadata().unwrap()) & 0o777, 0o600);
+    // A flood is bounded, and does not stop.
+    let flood = session.background("yes | head -c 40000000; echo over > /tmp/over");
+    assert!(eventually(|| stdout(&session.exec(&[], "cat /tmp/over 2>/dev/null; true")) == "over\n"));
+    assert!(
+        session
+            .folder()
+            .join("jobs")
+            .join(format!("{}.log", flood.trim_start_matches("work/")))
+            .metadata()
+            .unwrap()
+            .len()
+            < 17 << 20
+    );
+}
+
+#[test]
+fn a_job_is_interrupted_or_killed_by_its_name() {
+    let session = Session::new(Who::User, &[]);
+    let (time, other) = (long_time(), long_time());
+    let first = session.background(&format!("trap 'echo caught; exit 0' INT; sleep {time} & wait"));
+    let second = session.background(&format!("trap '' INT TERM; sleep {other}"));
+    assert!(eventually(|| !processes_with(&time).is_empty() && !processes_with(&other).is_empty()));
+    assert!(session.keyward(&["interrupt", &first]).status.success());
+    assert!(eventually(|| stdout(&session.keyward(&["logs", &first])) == "caught\n"));
+    assert!(session.keyward(&["kill", &second]).status.success());
+    assert!(eventually(|| processes_with(&other).is_empty()));
+    let gone = session.keyward(&["kill", &second]);
+    assert!(!gone.status.success() && stderr(&gone).contains("no job"), "{}", stderr(&gone));
+}
+
+#[test]
+fn a_client_that_is_killed_takes_its_command_with_it() {
+    let session = Session::new(Who::User, &[]);
+    let time = long_time();
+    let mut client = session
+        .command(&["exec", "work", "--", "sh", "-c", &format!("setsid sleep {time} & sleep {time}")])
+        .spawn()
+        .unwrap();
+    assert!(eventually(|| processes_with(&format!("sleep\0{time}")).len() >= 2));
+    client.kill().unwrap();
+    client.wait().unwrap();
+    assert!(eventually(|| processes_with(&format!("sleep\0{time}")).is_empty()));
+    assert_eq!(session.said("echo usable"), "usable\n");
+}
+
+#[test]
+fn a_fresh_cage_shares_nothing_but_the_policy() {
+    let session = Session::new(Who::User, &["--pass", "CI"]);
+    session.said("echo x > /tmp/shared; sleep 1000 >/dev/null 2>&1 & echo");
+    let output = session.exec(&["--fresh"], "ls /tmp; ls -d /proc/[0-9]* | wc -l; exit 5");
+    assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
+    assert!(!stdout(&output).contains("shared"), "{}", stdout(&output));
+}
+
+#[test]
+fn nothing_of_a_session_outlives_it() {
+    for stopped in [true, false] {
+        let session = Session::new(Who::User, &[]);
+        let time = long_time();
+        session.said(&format!("(setsid sleep {time} >/dev/null 2>&1 &) ; echo"));
+        session.background(&format!("sleep {time}"));
+        assert!(eventually(|| processes_with(&time).len() >= 2));
+        if stopped {
+            assert!(session.keyward(&["session", "stop", "work"]).status.success());
+            assert!(!session.folder().exists());
+        } else {
+            let json: serde_json::Value =
+                serde_json::from_str(&stdout(&session.keyward(&["ps", "--json"]))).unwrap();
+            let pid = json["sessions"][0]["pid"].as_i64().unwrap();
+            rustix::process::kill_process(
+                rustix::process::Pid::from_raw(pid as i32).unwrap(),
+                rustix::process::Signal::KILL,
+            )
+            .unwrap();
+        }
+        assert!(eventually(|| processes_with(&time).is_empty()), "something outlived the session");
+        // The same name can be used at once.
+        assert!(eventually(|| session.keyward(&["session", "start", "--name", "work"]).status.success()));
+        assert_eq!(session.said("echo again"), "again\n");
+    }
+}
+
+#[test]
+fn the_door_is_the_users_alone_and_names_are_told() {
+    let session = Session::new(Who::User, &[]);
+    use std::os::unix::fs::PermissionsExt;
+    for folder in [session.folder(), session.folder().parent().unwrap().to_path_buf()] {
+        assert_eq!(folder.metadata().unwrap().permissions().mode() & 0o777, 0o700, "{}", folder.display());
+    }
+    let second = session.keyward(&["session", "start", "--name", "work"]);
+    assert!(!second.status.success() && stderr(&second).contains("already"), "{}", stderr(&second));
+    for (arguments, words) in [
+        (&["exec", "other", "--", "true"][..], "there is no session other"),
+        (&["exec", "../work", "--", "true"], "there is no session"),
+        (&["session", "start", "--name", "a/b"], "no name for a session"),
+        (&["logs", "work"], "names no job"),
+        (&["logs", "work/x"], "names no job"),
+        (&["logs", "work/99"], "no job 99"),
+    ] {
+        let output = session.keyward(arguments);
+        assert!(
+            !output.status.success() && stderr(&output).contains(words),
+            "{arguments:?}: {}",
+            stderr(&output)
+        );
+    }
+    let broken = session.keyward(&["session", "start", "-p", "nobody"]);
+    assert_eq!(broken.status.code(), Some(120), "{}", stderr(&broken));
+}
+
+/// Whoever does not speak the language of the door loses the connection, and nobody else does.
+#[test]
+fn garbage_at_the_door_closes_that_connection_and_nothing_else() {
+    let session = Session::new(Who::User, &[]);
+    let door = session.folder().join("door");
+    let program = r#"
+import json, os, socket, sys
+def packets():
+    yield b""
+    yield b"garbage"
+    yield b"{}"
+    yield b'{"v":2,"do":"jobs"}'
+    yield b'{"v":1,"do":"jobs","session":"other"}'
+    yield b'{"v":1,"do":"exec"}'
+    yield b"[" * 60000
+    yield b"x" * 150000
+    yield json.dumps({"v": 1, "do": "exec", "argv": ["true"]}).encode()
+for packet in packets():
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.settimeout(5)
+    s.connect(sys.argv[1])
+    try:
+        s.send(packet)
+        answer = s.recv(65536)
+    except OSError as error:
+        answer = b""
+    print(json.loads(answer)["is"] if answer else "")
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.connect(sys.argv[1])
+folder, null = os.open("/", os.O_RDONLY), os.open("/dev/null", os.O_RDWR)
+socket.send_fds(s, [json.dumps({"v": 1, "do": "exec", "argv": ["ls", "/proc/self/fd/0/"]}).encode()], [folder, null, null])
+print(json.loads(s.recv(65536))["is"])
+"#;
+    let output =
+        session.stage.command("python3").args(["-c", program, door.to_str().unwrap()]).output().unwrap();
+    let said = stdout(&output);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 10, "{said}{}", stderr(&output));
+    assert!(lines[..8].iter().all(|line| line.is_empty()), "{said}");
+    assert!(lines[8] == "refused" && lines[9] == "refused", "{said}");
+    assert_eq!(session.said("echo usable"), "usable\n");
+}
+
+#[test]
+fn an_interactive_command_has_a_terminal_of_the_cages_own() {
+    let session = Session::new(Who::User, &[]);
+    let mut terminal = Terminal::start(session.command(&["exec", "work", "--", "sh"]), USER);
+    terminal.keys("tty; stty size; echo ready-$((40+2))\n");
+    terminal.wait_for("/dev/pts/0");
+    terminal.wait_for("24 80");
+    terminal.wait_for("ready-42");
+    terminal.keys("sleep 1000\n");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    terminal.keys("\x03");
+    terminal.keys("echo after-$((1+1)); exit 6\n");
+    terminal.wait_for("after-2");
+    assert_eq!(terminal.end().code(), Some(6));
+}
+
+#[test]
+fn a_shell_in_a_cage_is_a_shell() {
+    let stage = Stage::user();
+    stage.home_file(".ssh/id_ed25519", "key-canary");
+    let mut command = stage.command(keyward());
+    command.arg("shell").env("SHELL", "/bin/bash").env("PS1", "ready> ");
+    let mut terminal = Terminal::start(command, USER);
+    terminal.keys("cat ~/.ssh/id_ed25519; echo asked-$((1+1))\n");
+    terminal.wait_for("asked-2");
+    terminal.keys("sleep 1000\n");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    terminal.keys("\x1a");
+    terminal.wait_for("Stopped");
+    terminal.keys("kill -KILL %1; sleep 0.3; exit 9\n");
+    assert_eq!(terminal.end().code(), Some(9));
+}

@@ -1,0 +1,511 @@
+//! A session: one process outside that holds a cage open, and the door by which commands are run in it.
+//!
+//! It has a single thread and holds no secret. A launcher, its child, has built the cage as for any run and looks after the project;
+//! here is who asks for what, the jobs, their clocks and their output. Which cage a message is about follows from the socket it came
+//! through, never from a field in it.
+
+mod clients;
+mod jobs;
+
+use crate::supervise::CutShort;
+use clients::Clients;
+use jobs::{Clock, Job, Jobs, Output, Place};
+use keyward_policy::door::{self, Answer, Ask, Errand, LONGEST, News};
+use keyward_policy::event::arguments;
+use keyward_sys::fork::{End, Process};
+use keyward_sys::{Errno, channel, signal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::process::Signal;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// What bash runs in a session that keeps a shell: the state of the last call comes back, and the new one is kept.
+const SHELL: &str = include_str!("session/shell.sh");
+/// Between asking a job to end and ending it.
+const GRACE: Duration = Duration::from_secs(1);
+/// How long the launcher may take to bring its work to an end.
+const LAST: Duration = Duration::from_secs(20);
+
+/// Starts a command in a cage of its own.
+pub type Fresh<'a> = dyn FnMut(Vec<OsString>, Option<OsString>, [OwnedFd; 3]) -> Result<Process, Errno> + 'a;
+
+/// What a session is.
+pub struct Session<'a> {
+    pub name: String,
+    pub profile: Option<String>,
+    /// Whether commands are lines for a shell that remembers.
+    pub shell: bool,
+    /// Where the output of background jobs is kept.
+    pub folder: PathBuf,
+    pub listener: OwnedFd,
+    /// The socket to the spawner in the cage.
+    pub spawner: OwnedFd,
+    pub launcher: Process,
+    pub fresh: Box<Fresh<'a>>,
+}
+
+/// Serves until the session is stopped, or its cage is gone. Gives how the launcher ended.
+pub fn serve(session: Session<'_>) -> Result<End, Errno> {
+    let mut server = Server { session, clients: Clients::default(), jobs: Jobs::default(), stopping: None };
+    server.live()
+}
+
+struct Server<'a> {
+    session: Session<'a>,
+    clients: Clients,
+    jobs: Jobs,
+    /// From then on nobody is waited for.
+    stopping: Option<Instant>,
+}
+
+/// Who may have something for us.
+#[derive(Clone, Copy)]
+enum Source {
+    Listener,
+    Spawner,
+    Launcher,
+    Client(u64),
+    Output(u32),
+    Fresh(u32),
+}
+
+impl Server<'_> {
+    fn live(&mut self) -> Result<End, Errno> {
+        loop {
+            let ready = self.wait()?;
+            let mut over = false;
+            for source in ready {
+                match source {
+                    Source::Listener => self.clients.accept(&self.session.listener),
+                    Source::Spawner => over |= !self.hear(),
+                    Source::Launcher => over = true,
+                    Source::Client(number) => self.serve_client(number),
+                    Source::Output(job) => self.keep_output(job),
+                    Source::Fresh(job) => self.reap(job),
+                }
+            }
+            self.clocks();
+            if over || self.stopping.is_some() {
+                return self.end();
+            }
+        }
+    }
+
+    fn wait(&self) -> Result<Vec<Source>, Errno> {
+        let mut sources = vec![Source::Launcher, Source::Spawner];
+        let mut polled = vec![
+            PollFd::new(&self.session.launcher.pidfd, PollFlags::IN),
+            PollFd::new(&self.session.spawner, PollFlags::IN),
+        ];
+        if self.clients.has_room() {
+            sources.push(Source::Listener);
+            polled.push(PollFd::new(&self.session.listener, PollFlags::IN));
+        }
+        for client in self.clients.all() {
+            sources.push(Source::Client(client.number));
+            polled.push(PollFd::new(&client.socket, PollFlags::IN));
+        }
+        for (number, job) in self.jobs.all() {
+            if let Some(from) = job.output.as_ref().and_then(Output::source) {
+                sources.push(Source::Output(*number));
+                polled.push(PollFd::from_borrowed_fd(from, PollFlags::IN));
+            }
+            if let (Place::Fresh(process), None) = (&job.place, job.ended) {
+                sources.push(Source::Fresh(*number));
+                polled.push(PollFd::new(&process.pidfd, PollFlags::IN));
+            }
+        }
+        let next = self.jobs.all().filter_map(|(_, job)| job.clock.due()).min();
+        let wait = next.map(|due| due.saturating_duration_since(Instant::now()));
+        let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
+        match poll(&mut polled, wait.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+        Ok(sources
+            .into_iter()
+            .zip(&polled)
+            .filter(|(_, polled)| !polled.revents().is_empty())
+            .map(|(source, _)| source)
+            .collect())
+    }
+
+    /// What the spawner tells; `false` once it is gone. It is a part of the cage: what makes no sense ends the session.
+    fn hear(&mut self) -> bool {
+        let mut packet = vec![0; LONGEST];
+        let Ok(message) = channel::receive(&self.session.spawner, &mut packet) else { return false };
+        let Some(news) = door::read::<News>(&packet[..message.length]) else { return false };
+        match news {
+            News::Started { job } => {
+                let terminal = message.descriptors.into_iter().next();
+                self.started(job, terminal);
+            }
+            News::Failed { job, code, why } => {
+                let why: String = why.chars().filter(|c| !c.is_control()).take(200).collect();
+                if let Some(found) = self.jobs.running(job) {
+                    let fact = format!(
+                        "cannot start {}: {why}",
+                        found.argv.first().map_or("the command", |word| word)
+                    );
+                    let client = found.client;
+                    self.refuse(
+                        client,
+                        &fact,
+                        "check the spelling; `keyward why exec PATH` says whether the cage shows it",
+                    );
+                    self.ended(job, code, None);
+                }
+            }
+            News::Ended { job, exit, signal } => self.ended(job, exit, signal),
+        }
+        true
+    }
+
+    fn started(&mut self, number: u32, terminal: Option<OwnedFd>) {
+        let Some(job) = self.jobs.running(number) else { return };
+        job.terminal = terminal;
+        let descriptors: Vec<BorrowedFd<'_>> = job.terminal.iter().map(AsFd::as_fd).collect();
+        if let Some(client) = job.client {
+            self.clients.tell(client, &Answer::Started { job: number }, &descriptors);
+        }
+    }
+
+    fn ended(&mut self, number: u32, exit: i32, signal: Option<i32>) {
+        let Some(job) = self.jobs.running(number) else { return };
+        job.ended = Some(exit);
+        job.clock = Clock::None;
+        if let Some(output) = &mut job.output {
+            output.drain();
+        }
+        let limit = job.cut_short.map(|cut| match cut {
+            CutShort::Wall => "wall".to_owned(),
+            CutShort::Output => "output".to_owned(),
+        });
+        let exit = if limit.is_some() { keyward_policy::outcome::code::TIMEOUT } else { exit };
+        let answer = Answer::Ended { job: number, exit, signal, limit };
+        let told: Vec<u64> = job.client.into_iter().chain(std::mem::take(&mut job.watchers)).collect();
+        for client in told {
+            self.clients.tell(client, &answer, &[]);
+        }
+        self.jobs.forget_old();
+    }
+
+    fn serve_client(&mut self, number: u64) {
+        match self.clients.receive(number) {
+            Some((ask, descriptors)) => self.answer(number, ask, descriptors),
+            // Gone, or not speaking our language: this connection ends, and what it waited for with it.
+            None => {
+                self.clients.close(number);
+                let left: Vec<u32> = self.jobs.of_client(number);
+                for job in left {
+                    self.kill(job);
+                    if let Some(job) = self.jobs.running(job) {
+                        job.client = None;
+                    }
+                }
+            }
+        }
+    }
+
+    fn refuse(&mut self, client: Option<u64>, fact: &str, remedy: &str) {
+        if let Some(client) = client {
+            self.clients.tell(client, &Answer::Refused { fact: fact.into(), remedy: remedy.into() }, &[]);
+        }
+    }
+
+    fn answer(&mut self, client: u64, ask: Ask, descriptors: Vec<OwnedFd>) {
+        match ask {
+            Ask::Exec { argv, cwd, background, terminal, timeout_ms, fresh } => {
+                let argv: Vec<OsString> = argv.into_iter().map(OsString::from).collect();
+                let streams = match (background, terminal.is_some(), <[OwnedFd; 3]>::try_from(descriptors)) {
+                    (true, _, Err(none)) | (_, true, Err(none)) if none.is_empty() => None,
+                    (false, false, Ok(streams)) => Some(streams),
+                    _ => {
+                        let fact = "a command comes with its three streams, or with none if it runs in the background or on a terminal";
+                        return self.refuse(
+                            Some(client),
+                            fact,
+                            "send the descriptors 0, 1 and 2 beside the message",
+                        );
+                    }
+                };
+                if let Some(number) = streams.as_ref().and_then(|streams| streams.iter().position(leads_out))
+                {
+                    let fact = format!(
+                        "descriptor {number} is a terminal or a folder, and would lead the command out of the cage"
+                    );
+                    return self.refuse(
+                        Some(client),
+                        &fact,
+                        "pass a file or a pipe; for a terminal of the cage's own, ask for one",
+                    );
+                }
+                if fresh && terminal.is_some() {
+                    return self.refuse(
+                        Some(client),
+                        "a cage of its own has no terminal of the session's",
+                        "use `keyward run` on a terminal",
+                    );
+                }
+                let wish = Wish { argv, cwd: cwd.map(OsString::from), background, terminal, streams, fresh };
+                let timeout = timeout_ms.map(Duration::from_millis);
+                if let Err((fact, remedy)) = self.exec(client, wish, timeout) {
+                    self.refuse(Some(client), &fact, &remedy);
+                }
+            }
+            Ask::Signal { job, signal } if self.jobs.running(job).is_some() && (1..=31).contains(&signal) => {
+                self.signal(job, signal, false);
+                self.clients.tell(client, &Answer::Done {}, &[]);
+            }
+            Ask::Kill { job } if self.jobs.running(job).is_some() => {
+                self.kill(job);
+                self.clients.tell(client, &Answer::Done {}, &[]);
+            }
+            Ask::Signal { job, .. } | Ask::Kill { job } => self.no_such_job(client, job),
+            Ask::Jobs {} => {
+                let answer = Answer::Jobs {
+                    session: self.session.name.clone(),
+                    pid: std::process::id(),
+                    profile: self.session.profile.clone(),
+                    shell: self.session.shell,
+                    jobs: self.jobs.all().map(|(number, job)| job.tell(*number)).collect(),
+                };
+                self.clients.tell(client, &answer, &[]);
+            }
+            Ask::Log { job: number, follow } => {
+                match self.jobs.get(number).and_then(|job| Some((job.output.as_ref()?.reader()?, job.ended)))
+                {
+                    Some((file, ended)) => {
+                        self.clients.tell(
+                            client,
+                            &Answer::Log { job: number, ended: ended.is_some() },
+                            &[file.as_fd()],
+                        );
+                        if let (true, Some(job)) = (follow, self.jobs.running(number)) {
+                            job.watchers.push(client);
+                        }
+                    }
+                    None => self.no_such_job(client, number),
+                }
+            }
+            Ask::Attach { job: number } => match self.jobs.running(number) {
+                Some(Job { terminal: Some(terminal), watchers, .. }) => {
+                    watchers.push(client);
+                    self.clients.tell(client, &Answer::Attached { job: number }, &[terminal.as_fd()]);
+                }
+                _ => self.no_such_job(client, number),
+            },
+            Ask::Stop {} => {
+                self.clients.tell(client, &Answer::Done {}, &[]);
+                self.stopping = Some(Instant::now());
+            }
+        }
+    }
+
+    fn no_such_job(&mut self, client: u64, job: u32) {
+        let fact = format!("there is no job {job} that this could be about");
+        self.refuse(
+            Some(client),
+            &fact,
+            "`keyward ps` lists the jobs that run, and those whose output is kept",
+        );
+    }
+
+    fn exec(&mut self, client: u64, wish: Wish, timeout: Option<Duration>) -> Result<(), (String, String)> {
+        if !self.jobs.has_room() {
+            return Err((
+                "this session runs as many jobs as it may".into(),
+                "end one with `keyward kill`, or wait".into(),
+            ));
+        }
+        let number = self.jobs.next_number();
+        let Wish { argv, cwd, background, terminal, streams, fresh } = wish;
+        let shown = arguments(&argv);
+        let broken = |errno: Errno| {
+            (
+                format!("cannot keep the output of a job: {}", crate::fault::reason(errno)),
+                "make room in the session's folder".to_owned(),
+            )
+        };
+        let mut output = None;
+        let streams = match (streams, background && terminal.is_none()) {
+            (Some(streams), _) => Some(streams),
+            (None, true) => {
+                let (kept, streams) = Output::new(&self.session.folder, number).map_err(broken)?;
+                output = Some(kept);
+                Some(streams)
+            }
+            (None, false) => None,
+        };
+        let place = match (fresh, streams) {
+            (true, Some(streams)) => {
+                let started = (self.session.fresh)(argv, cwd, streams);
+                Place::Fresh(started.map_err(|errno| {
+                    (
+                        format!("cannot start another cage: {}", crate::fault::reason(errno)),
+                        "try again".to_owned(),
+                    )
+                })?)
+            }
+            (_, streams) => {
+                let argv = if self.session.shell { shell_line(&argv) } else { argv };
+                let errand = Errand::Start {
+                    job: number,
+                    argv: argv.iter().map(|word| word.as_os_str().into()).collect(),
+                    cwd: cwd.as_deref().map(Into::into),
+                    terminal,
+                };
+                let packet = door::write(&errand);
+                let sent = match &streams {
+                    _ if packet.len() > LONGEST => Err(Errno::TOOBIG),
+                    Some(streams) => {
+                        let all: Vec<BorrowedFd<'_>> = streams.iter().map(AsFd::as_fd).collect();
+                        channel::send(&self.session.spawner, &packet, &all)
+                    }
+                    None => channel::send(&self.session.spawner, &packet, &[]),
+                };
+                sent.map_err(|errno| {
+                    (
+                        format!("cannot hand the command over: {}", crate::fault::reason(errno)),
+                        "make it shorter, or put it into a file".to_owned(),
+                    )
+                })?;
+                Place::Cage
+            }
+        };
+        let is_fresh = matches!(place, Place::Fresh(_));
+        let job = Job {
+            argv: shown,
+            background,
+            has_terminal: terminal.is_some(),
+            client: (!background).then_some(client),
+            watchers: Vec::new(),
+            started: Instant::now(),
+            clock: timeout.map_or(Clock::None, |time| Clock::Interrupt(Instant::now() + time)),
+            cut_short: None,
+            place,
+            output,
+            terminal: None,
+            ended: None,
+        };
+        self.jobs.add(number, job);
+        if is_fresh || background {
+            // The client of a background job is told now; that of another one when it has started.
+            self.clients.tell(client, &Answer::Started { job: number }, &[]);
+        }
+        Ok(())
+    }
+
+    fn signal(&mut self, number: u32, signal: i32, ending: bool) {
+        match self.jobs.running(number).map(|job| &job.place) {
+            Some(Place::Cage) => {
+                let _ = channel::send(
+                    &self.session.spawner,
+                    &door::write(&Errand::Signal { job: number, signal, ending }),
+                    &[],
+                );
+            }
+            Some(Place::Fresh(process)) => signal::signal_process(process.pid, signal),
+            None => {}
+        }
+    }
+
+    fn kill(&mut self, number: u32) {
+        match self.jobs.running(number).map(|job| &job.place) {
+            Some(Place::Cage) => {
+                let _ =
+                    channel::send(&self.session.spawner, &door::write(&Errand::Kill { job: number }), &[]);
+            }
+            Some(Place::Fresh(process)) => process.signal(signal::KILL),
+            None => {}
+        }
+    }
+
+    /// Asks, tells and ends jobs whose time is over.
+    fn clocks(&mut self) {
+        let now = Instant::now();
+        let due: Vec<u32> = self
+            .jobs
+            .all()
+            .filter(|(_, job)| job.clock.due().is_some_and(|due| due <= now))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in due {
+            let Some(job) = self.jobs.running(number) else { continue };
+            let rung = std::mem::replace(&mut job.clock, Clock::None);
+            match rung {
+                Clock::Interrupt(_) => {
+                    job.cut_short = Some(CutShort::Wall);
+                    job.clock = Clock::Terminate(now + GRACE);
+                    self.signal(number, Signal::INT.as_raw(), true);
+                }
+                Clock::Terminate(_) => {
+                    job.clock = Clock::Kill(now + GRACE);
+                    self.signal(number, Signal::TERM.as_raw(), true);
+                }
+                Clock::Kill(_) => self.kill(number),
+                Clock::None => {}
+            }
+        }
+    }
+
+    fn keep_output(&mut self, number: u32) {
+        if let Some(output) = self.jobs.get_mut(number).and_then(|job| job.output.as_mut()) {
+            output.take();
+        }
+    }
+
+    fn reap(&mut self, number: u32) {
+        let Some(Job { place: Place::Fresh(process), .. }) = self.jobs.running(number) else { return };
+        let (exit, signal) = match process.wait() {
+            Ok(End::Exited(code)) => (code, None),
+            Ok(End::Signalled(signal)) => (128 + signal, Some(signal)),
+            Err(_) => (125, None),
+        };
+        self.ended(number, exit, signal);
+    }
+
+    /// The spawner ends when its socket does, and the cage with it; then the launcher brings its own work to an end.
+    fn end(&mut self) -> Result<End, Errno> {
+        for (_, job) in self.jobs.all() {
+            if let (Place::Fresh(process), None) = (&job.place, job.ended) {
+                process.signal(signal::KILL);
+                let _ = process.wait();
+            }
+        }
+        let (gone, _) = channel::pair()?;
+        drop(std::mem::replace(&mut self.session.spawner, gone));
+        let mut polled = [PollFd::new(&self.session.launcher.pidfd, PollFlags::IN)];
+        let wait = Timespec::try_from(LAST).ok();
+        if !matches!(poll(&mut polled, wait.as_ref()), Ok(1)) {
+            self.session.launcher.signal(signal::KILL);
+        }
+        self.session.launcher.wait()
+    }
+}
+
+/// Whether a stream would be a way out: into the user's terminal, or to what lies around a folder.
+fn leads_out(stream: &OwnedFd) -> bool {
+    let is_folder = rustix::fs::fstat(stream).is_ok_and(|stat| {
+        rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory
+    });
+    is_folder || keyward_sys::terminal::is_terminal(stream)
+}
+
+/// A command that was asked for.
+struct Wish {
+    argv: Vec<OsString>,
+    cwd: Option<OsString>,
+    background: bool,
+    terminal: Option<door::Size>,
+    streams: Option<[OwnedFd; 3]>,
+    fresh: bool,
+}
+
+/// The words of a command as one line for the shell that remembers.
+fn shell_line(argv: &[OsString]) -> Vec<OsString> {
+    let line = argv.join(std::ffi::OsStr::new(" "));
+    ["bash", "-c", SHELL, "keyward-shell"].into_iter().map(OsString::from).chain([line]).collect()
+}

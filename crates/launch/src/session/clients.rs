@@ -1,0 +1,69 @@
+//! The clients of a session's door: who they are, what they say, what they are told. One that is slow or speaks another language is
+//! let go, and no other one notices.
+
+use keyward_policy::door::{self, Answer, Ask, LONGEST};
+use keyward_sys::channel;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::net::SocketFlags;
+
+/// Clients at one time; further ones wait.
+const MOST: usize = 64;
+
+pub(super) struct Client {
+    pub(super) number: u64,
+    pub(super) socket: OwnedFd,
+}
+
+#[derive(Default)]
+pub(super) struct Clients {
+    all: Vec<Client>,
+    next: u64,
+}
+
+impl Clients {
+    pub(super) fn all(&self) -> impl Iterator<Item = &Client> {
+        self.all.iter()
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.all.len() < MOST
+    }
+
+    /// Lets one in who is the same user.
+    pub(super) fn accept(&mut self, listener: impl AsFd) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let Ok(socket) = rustix::net::accept_with(listener, flags) else { return };
+        let own = rustix::process::geteuid();
+        if rustix::net::sockopt::socket_peercred(&socket).is_ok_and(|peer| peer.uid == own) {
+            self.next += 1;
+            self.all.push(Client { number: self.next, socket });
+        }
+    }
+
+    /// What a client says; `None` if it is gone, or says something else than a message.
+    pub(super) fn receive(&mut self, number: u64) -> Option<(Ask, Vec<OwnedFd>)> {
+        let client = self.all.iter().find(|client| client.number == number)?;
+        let mut packet = vec![0; LONGEST + 1];
+        let message = channel::receive(&client.socket, &mut packet).ok()?;
+        Some((door::read(&packet[..message.length])?, message.descriptors))
+    }
+
+    /// Tells a client; one that does not listen is let go.
+    pub(super) fn tell(&mut self, number: u64, answer: &Answer, descriptors: &[BorrowedFd<'_>]) {
+        let told = self
+            .all
+            .iter()
+            .find(|client| client.number == number)
+            .map(|client| channel::send(&client.socket, &door::write(answer), descriptors));
+        if let Some(Err(_)) = told
+            && let Some(client) = self.all.iter().find(|client| client.number == number)
+        {
+            // Reading sees the end, and does what has to be done.
+            let _ = rustix::net::shutdown(&client.socket, rustix::net::Shutdown::Both);
+        }
+    }
+
+    pub(super) fn close(&mut self, number: u64) {
+        self.all.retain(|client| client.number != number);
+    }
+}

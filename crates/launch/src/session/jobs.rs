@@ -1,0 +1,220 @@
+//! The jobs of a session: what runs, for whom, until when, and what of its output is kept.
+
+use crate::plain::{make_private_folder, write_all};
+use crate::supervise::CutShort;
+use keyward_policy::door;
+use keyward_sys::Errno;
+use keyward_sys::fork::Process;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::pipe::PipeFlags;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Jobs that run at one time.
+const MOST: usize = 256;
+/// Jobs that have ended and are still known.
+const MOST_ENDED: usize = 64;
+/// Bytes of one job's output that are kept.
+const MOST_OUTPUT: u64 = 16 << 20;
+
+/// Where a job runs.
+pub(super) enum Place {
+    /// In the session's cage.
+    Cage,
+    /// In a cage of its own: the launcher of that.
+    Fresh(Process),
+}
+
+/// What happens next to a job whose time is over.
+#[derive(Clone, Copy)]
+pub(super) enum Clock {
+    None,
+    Interrupt(Instant),
+    Terminate(Instant),
+    Kill(Instant),
+}
+
+impl Clock {
+    pub(super) fn due(self) -> Option<Instant> {
+        match self {
+            Clock::None => None,
+            Clock::Interrupt(at) | Clock::Terminate(at) | Clock::Kill(at) => Some(at),
+        }
+    }
+}
+
+pub(super) struct Job {
+    /// For people: without what looks like a credential.
+    pub(super) argv: Vec<String>,
+    pub(super) background: bool,
+    pub(super) has_terminal: bool,
+    /// Who waits for it; if that one goes, so does the job.
+    pub(super) client: Option<u64>,
+    /// Who else is told of its end.
+    pub(super) watchers: Vec<u64>,
+    pub(super) started: Instant,
+    pub(super) clock: Clock,
+    pub(super) cut_short: Option<CutShort>,
+    pub(super) place: Place,
+    pub(super) output: Option<Output>,
+    /// Our side of its terminal.
+    pub(super) terminal: Option<OwnedFd>,
+    pub(super) ended: Option<i32>,
+}
+
+impl Job {
+    pub(super) fn tell(&self, number: u32) -> door::Job {
+        door::Job {
+            job: number,
+            argv: self.argv.clone(),
+            background: self.background,
+            terminal: self.has_terminal,
+            fresh: matches!(self.place, Place::Fresh(_)),
+            seconds: self.started.elapsed().as_secs(),
+            exit: self.ended,
+            output: self.output.as_ref().map_or(0, |output| output.kept),
+        }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Jobs {
+    all: BTreeMap<u32, Job>,
+    last: u32,
+}
+
+impl Jobs {
+    pub(super) fn next_number(&mut self) -> u32 {
+        self.last += 1;
+        self.last
+    }
+
+    pub(super) fn add(&mut self, number: u32, job: Job) {
+        self.all.insert(number, job);
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = (&u32, &Job)> {
+        self.all.iter()
+    }
+
+    pub(super) fn get(&self, number: u32) -> Option<&Job> {
+        self.all.get(&number)
+    }
+
+    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut Job> {
+        self.all.get_mut(&number)
+    }
+
+    /// One that has not ended.
+    pub(super) fn running(&mut self, number: u32) -> Option<&mut Job> {
+        self.all.get_mut(&number).filter(|job| job.ended.is_none())
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.all.values().filter(|job| job.ended.is_none()).count() < MOST
+    }
+
+    pub(super) fn of_client(&self, client: u64) -> Vec<u32> {
+        let waits = |job: &Job| job.client == Some(client) && job.ended.is_none();
+        self.all.iter().filter(|(_, job)| waits(job)).map(|(number, _)| *number).collect()
+    }
+
+    /// Lets go of the oldest that have ended, those without output at once.
+    pub(super) fn forget_old(&mut self) {
+        self.all.retain(|_, job| job.ended.is_none() || job.output.is_some());
+        while self.all.values().filter(|job| job.ended.is_some()).count() > MOST_ENDED {
+            let oldest = self.all.iter().find(|(_, job)| job.ended.is_some()).map(|(number, _)| *number);
+            let Some(job) = oldest.and_then(|number| self.all.remove(&number)) else { break };
+            if let Some(output) = job.output {
+                let _ = rustix::fs::unlink(&output.path);
+            }
+        }
+    }
+}
+
+/// The output of a background job: a pipe that it writes to, and a file that we fill from it, up to a bound.
+pub(super) struct Output {
+    path: PathBuf,
+    file: OwnedFd,
+    from: Option<OwnedFd>,
+    kept: u64,
+    /// Whether something was left out.
+    cut: bool,
+}
+
+impl Output {
+    /// The output, and the streams that the job gets.
+    pub(super) fn new(folder: &Path, number: u32) -> Result<(Self, [OwnedFd; 3]), Errno> {
+        let folder = folder.join("jobs");
+        make_private_folder(&folder)?;
+        let path = folder.join(format!("{number}.log"));
+        let flags = OFlags::WRONLY
+            | OFlags::APPEND
+            | OFlags::CREATE
+            | OFlags::EXCL
+            | OFlags::NOFOLLOW
+            | OFlags::CLOEXEC;
+        let file = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR)?;
+        let (from, to) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        rustix::fs::fcntl_setfl(&from, OFlags::NONBLOCK)?;
+        let again = rustix::io::fcntl_dupfd_cloexec(&to, 3)?;
+        let nothing = rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok((Output { path, file, from: Some(from), kept: 0, cut: false }, [nothing, to, again]))
+    }
+
+    /// Where output comes from, as long as somebody can write.
+    pub(super) fn source(&self) -> Option<BorrowedFd<'_>> {
+        self.from.as_ref().map(AsFd::as_fd)
+    }
+
+    /// The file, to be read.
+    pub(super) fn reader(&self) -> Option<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::open(&self.path, flags, Mode::empty()).ok()
+    }
+
+    /// Keeps what has come; `false` when there is nothing for now.
+    pub(super) fn take(&mut self) -> bool {
+        let Some(from) = &self.from else { return false };
+        let mut part = [0; 64 << 10];
+        match rustix::io::read(from, &mut part) {
+            Ok(0) => {
+                self.from = None;
+                false
+            }
+            Ok(length) => {
+                self.keep(length, &part);
+                true
+            }
+            Err(Errno::INTR) => true,
+            Err(Errno::AGAIN) => false,
+            Err(_) => {
+                self.from = None;
+                false
+            }
+        }
+    }
+
+    fn keep(&mut self, length: usize, part: &[u8]) {
+        let room = usize::try_from(MOST_OUTPUT - self.kept).unwrap_or(0).min(length);
+        if room > 0 && write_all(&self.file, &part[..room]).is_ok() {
+            self.kept += room as u64;
+        }
+        if room < length && !self.cut {
+            // The job goes on; what it prints from here on is read and not kept.
+            self.cut = true;
+            let _ = write_all(&self.file, b"\n[keyward: the output is longer than what is kept of it]\n");
+        }
+    }
+
+    /// Keeps what is still in the pipe when the job has ended. Somebody it left behind may go on writing.
+    pub(super) fn drain(&mut self) {
+        for _ in 0..256 {
+            if !self.take() {
+                break;
+            }
+        }
+    }
+}

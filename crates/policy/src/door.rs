@@ -1,0 +1,284 @@
+//! The door of a session: what its clients may ask, what they are answered, and what passes between the session and the spawner in
+//! its cage. Closed sets, versioned, of bounded length; `docs/door.md` is for those who write a client.
+//!
+//! One packet is one message: a JSON object with `"v": 1`. Descriptors travel beside it. Anything else is no message.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// No packet is longer.
+pub const LONGEST: usize = 128 << 10;
+const VERSION: u64 = 1;
+
+/// A text of the system's, which may hold any byte: a string, or the list of its bytes where it is no UTF-8.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Word {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<&OsStr> for Word {
+    fn from(text: &OsStr) -> Self {
+        match text.to_str() {
+            Some(text) => Word::Text(text.into()),
+            None => Word::Bytes(text.as_bytes().to_vec()),
+        }
+    }
+}
+
+impl From<Word> for OsString {
+    fn from(word: Word) -> Self {
+        match word {
+            Word::Text(text) => text.into(),
+            Word::Bytes(bytes) => OsString::from_vec(bytes),
+        }
+    }
+}
+
+/// The size of a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Size {
+    pub rows: u16,
+    pub columns: u16,
+}
+
+/// What a client asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Ask {
+    /// Runs a command. Its standard streams travel along: three descriptors; none with `background` or `terminal`.
+    Exec {
+        argv: Vec<Word>,
+        #[serde(default)]
+        cwd: Option<Word>,
+        /// It goes on when the client is gone, and its output is kept.
+        #[serde(default)]
+        background: bool,
+        /// A terminal of the cage's own, whose other side the client gets.
+        #[serde(default)]
+        terminal: Option<Size>,
+        #[serde(default)]
+        timeout_ms: Option<u64>,
+        /// In a cage of its own.
+        #[serde(default)]
+        fresh: bool,
+    },
+    /// Passes a signal on to a job: to its foreground, if it has a terminal.
+    Signal { job: u32, signal: i32 },
+    /// Ends a job with all its descendants.
+    Kill { job: u32 },
+    /// The session and its jobs.
+    Jobs {},
+    /// The kept output of a background job; with `follow` its end is told as well.
+    Log {
+        job: u32,
+        #[serde(default)]
+        follow: bool,
+    },
+    /// The other side of a job's terminal.
+    Attach { job: u32 },
+    /// Ends the session.
+    Stop {},
+}
+
+/// What a client is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Answer {
+    /// With a terminal, its other side travels along.
+    Started {
+        job: u32,
+    },
+    Ended {
+        job: u32,
+        exit: i32,
+        /// The signal that ended it.
+        signal: Option<i32>,
+        /// The limit that ended it.
+        limit: Option<String>,
+    },
+    Jobs {
+        session: String,
+        pid: u32,
+        profile: Option<String>,
+        shell: bool,
+        jobs: Vec<Job>,
+    },
+    /// The output travels along, to be read.
+    Log {
+        job: u32,
+        ended: bool,
+    },
+    /// The terminal travels along.
+    Attached {
+        job: u32,
+    },
+    Done {},
+    /// The fact, and what one can do.
+    Refused {
+        fact: String,
+        remedy: String,
+    },
+}
+
+/// One job, for those who ask.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    pub job: u32,
+    /// Without what looks like a credential.
+    pub argv: Vec<String>,
+    pub background: bool,
+    pub terminal: bool,
+    pub fresh: bool,
+    /// Whole seconds since it was started.
+    pub seconds: u64,
+    /// Its code, once it has ended.
+    pub exit: Option<i32>,
+    /// Bytes of output that are kept.
+    pub output: u64,
+}
+
+/// What the session has the spawner do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Errand {
+    /// Its standard streams travel along, unless it gets a terminal.
+    Start {
+        job: u32,
+        argv: Vec<Word>,
+        cwd: Option<Word>,
+        terminal: Option<Size>,
+    },
+    /// With `ending`, what is left of the job when it ends by the signal is ended as well.
+    Signal {
+        job: u32,
+        signal: i32,
+        ending: bool,
+    },
+    Kill {
+        job: u32,
+    },
+}
+
+/// What the spawner tells. It is a process of the cage: none of this is believed beyond what it says about its own jobs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum News {
+    /// With a terminal, its other side travels along.
+    Started {
+        job: u32,
+    },
+    Failed {
+        job: u32,
+        code: i32,
+        why: String,
+    },
+    Ended {
+        job: u32,
+        exit: i32,
+        signal: Option<i32>,
+    },
+}
+
+/// A message as a packet.
+pub fn write(message: &impl Serialize) -> Vec<u8> {
+    match serde_json::to_value(message) {
+        Ok(serde_json::Value::Object(mut fields)) => {
+            fields.insert("v".into(), VERSION.into());
+            serde_json::to_vec(&fields).unwrap_or_default()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The message of a packet; `None` for anything that is none of its kind.
+pub fn read<T: DeserializeOwned>(packet: &[u8]) -> Option<T> {
+    if packet.len() > LONGEST {
+        return None;
+    }
+    let mut fields: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(packet).ok()?;
+    if fields.remove("v")?.as_u64()? != VERSION {
+        return None;
+    }
+    serde_json::from_value(serde_json::Value::Object(fields)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn exec(argv: &[&str]) -> Ask {
+        Ask::Exec {
+            argv: argv.iter().map(|word| Word::from(OsStr::new(word))).collect(),
+            cwd: None,
+            background: false,
+            terminal: Some(Size { rows: 24, columns: 80 }),
+            timeout_ms: Some(5),
+            fresh: false,
+        }
+    }
+
+    #[test]
+    fn every_message_survives_the_way() {
+        let odd = Word::from(OsStr::from_bytes(b"\xff\x00x"));
+        for ask in [
+            exec(&["sh", "-c", "x"]),
+            Ask::Jobs {},
+            Ask::Stop {},
+            Ask::Kill { job: 7 },
+            Ask::Log { job: 1, follow: true },
+        ] {
+            assert_eq!(read::<Ask>(&write(&ask)), Some(ask));
+        }
+        let errand = Errand::Start { job: 1, argv: vec![odd.clone()], cwd: Some(odd), terminal: None };
+        assert_eq!(read::<Errand>(&write(&errand)), Some(errand));
+        for news in [News::Started { job: 1 }, News::Ended { job: 1, exit: 137, signal: Some(9) }] {
+            assert_eq!(read::<News>(&write(&news)), Some(news));
+        }
+    }
+
+    #[test]
+    fn what_is_not_of_the_set_is_no_message() {
+        for packet in [
+            &b""[..],
+            b"{}",
+            b"[]",
+            b"{\"v\":1}",
+            b"{\"v\":2,\"do\":\"jobs\"}",
+            b"{\"do\":\"jobs\"}",
+            b"{\"v\":1,\"do\":\"jobs\",\"session\":\"other\"}",
+            b"{\"v\":1,\"do\":\"open\"}",
+            b"{\"v\":1,\"do\":\"kill\"}",
+            b"{\"v\":1,\"do\":\"kill\",\"job\":-1}",
+            b"{\"v\":1,\"do\":\"kill\",\"job\":1}x",
+            b"{\"v\":1,\"do\":\"exec\",\"argv\":[\"a\"],\"session\":\"other\"}",
+        ] {
+            assert_eq!(read::<Ask>(packet), None, "{}", String::from_utf8_lossy(packet));
+        }
+        let long = format!("{{\"v\":1,\"do\":\"jobs\"}}{}", " ".repeat(LONGEST));
+        assert_eq!(read::<Ask>(long.as_bytes()), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_packet_makes_the_reader_fall_over(packet in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = read::<Ask>(&packet);
+            let _ = read::<News>(&packet);
+        }
+
+        #[test]
+        fn any_argument_survives_the_way(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            let word = Word::from(OsStr::from_bytes(&bytes));
+            let ask = Ask::Exec { argv: vec![word], cwd: None, background: true, terminal: None, timeout_ms: None, fresh: true };
+            let Some(Ask::Exec { argv, .. }) = read::<Ask>(&write(&ask)) else { panic!("lost") };
+            let back: OsString = argv[0].clone().into();
+            prop_assert_eq!(back.as_bytes(), &bytes[..]);
+        }
+    }
+}
