@@ -159,8 +159,9 @@ fn ask(status: &Status, profile: Option<&str>, inside: bool, environment: &[&[u8
         }
         (true, Err(_)) => return Asked::NotAsked,
         (false, _) => {
+            // Not in the project: tools obey what lies there, and a command may have put it.
             let mut command = Command::new(status.run[0]);
-            command.args(&status.run[1..]);
+            command.args(&status.run[1..]).current_dir("/");
             command
         }
     };

@@ -168,3 +168,40 @@ fn a_home_that_holds_the_users_own_is_not_adopted() {
     let output = stage.keyward_run(&[], &["true"]).output().unwrap();
     refused(output, 120, "belongs in a profile");
 }
+
+#[test]
+fn the_home_of_a_profile_is_no_project_no_grant_and_no_other_profiles() {
+    let (stage, home) = adopted(Who::User);
+    let open = |flags: &[&str]| stage.keyward_run(flags, &["cat", "notes"]).output().unwrap();
+    for path in [home.clone(), home.parent().unwrap().to_path_buf()] {
+        let path = path.to_str().unwrap();
+        refused(open(&["--cwd", path]), 121, "the HOME of the profile hermes");
+        refused(open(&["--read", path]), 121, "the HOME of the profile hermes");
+        refused(open(&["--write", path]), 121, "the HOME of the profile hermes");
+    }
+    // Another profile with the same folder, and one whose HOME lies in the project.
+    let policy = std::fs::read_to_string(stage.home().join(".config/keyward/policy.toml")).unwrap();
+    let project = stage.project();
+    let more = format!(
+        "{policy}[profiles.thief]\nhome.path = \"{}\"\n[profiles.near]\nhome.path = \"{}/home\"\n",
+        home.display(),
+        project.display()
+    );
+    stage.home_file(".config/keyward/policy.toml", &more);
+    refused(open(&["-p", "thief"]), 121, "also the HOME of the profile");
+    refused(open(&["-p", "near"]), 121, "lies in");
+}
+
+/// The folder above a project that lies in another writable tree: moved away, another project could be put in its place.
+#[test]
+fn what_is_above_the_project_cannot_be_moved() {
+    let stage = Stage::user();
+    let tree = stage.elsewhere();
+    let project = tree.join("work/proj");
+    stage.make_folder(&project);
+    let (tree, project) = (tree.to_str().unwrap(), project.to_str().unwrap());
+    let script = format!("mv '{tree}/work' '{tree}/work2' 2>/dev/null && echo WORKED; true");
+    let output = stage.caged_with(&["--write", tree, "--cwd", project], &script);
+    assert!(output.status.success() && stdout(&output).is_empty(), "{}{}", stdout(&output), stderr(&output));
+    assert_eq!(stdout(&stage.bare(&script)), "WORKED\n", "the control");
+}

@@ -141,10 +141,10 @@ fn a_token_that_is_renewed_on_one_side_is_renewed_on_the_other_while_the_command
     for who in BOTH {
         for flags in [&["-p", "builder"][..], &["--trust", "executor", "--tool", "claude"]] {
             let stage = stage(who, "\"claude\"");
-            let file = stage.home_file(CREDENTIALS, "first");
+            let file = stage.home_file(CREDENTIALS, "{\"first\"}");
             let project = stage.project();
             // Renewed inside, by rename, then outside; each waits for the other.
-            let script = "cd ~/.claude; cat .credentials.json; echo second > .new; mv .new .credentials.json; \
+            let script = "cd ~/.claude; cat .credentials.json; echo '{\"second\"}' > .new; mv .new .credentials.json; \
                           until grep -q third .credentials.json; do sleep 0.05; done; echo; cat .credentials.json; touch \"$OLDPWD/seen\"";
             let child = stage
                 .keyward_run(flags, &["sh", "-c", script])
@@ -153,14 +153,14 @@ fn a_token_that_is_renewed_on_one_side_is_renewed_on_the_other_while_the_command
                 .spawn()
                 .unwrap();
             assert!(
-                eventually(|| std::fs::read_to_string(&file).unwrap() == "second\n"),
+                eventually(|| std::fs::read_to_string(&file).unwrap() == "{\"second\"}\n"),
                 "not written through"
             );
-            std::fs::write(&file, "third").unwrap();
+            std::fs::write(&file, "{\"third\"}").unwrap();
             assert!(eventually(|| project.join("seen").exists()), "not given to the cage");
             let output = child.wait_with_output().unwrap();
-            assert_eq!(stdout(&output), "first\nthird", "{}", stderr(&output));
-            assert_eq!(std::fs::read_to_string(&file).unwrap(), "third");
+            assert_eq!(stdout(&output), "{\"first\"}\n{\"third\"}", "{}", stderr(&output));
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\"third\"}");
         }
     }
 }
@@ -176,6 +176,7 @@ fn what_is_put_in_the_place_of_a_token_and_is_none_stays_inside() {
         "rm ~/.claude/.credentials.json; mkdir ~/.claude/.credentials.json",
         "rm -r ~/.claude; ln -s /etc ~/.claude",
         ": > ~/.claude/.credentials.json",
+        "echo '{half' > ~/.claude/.credentials.json",
         "rm ~/.claude/.credentials.json",
         "head -c 5000000 /dev/zero > ~/.claude/.credentials.json",
     ] {
@@ -194,7 +195,7 @@ fn a_change_on_both_sides_keeps_the_users_and_says_so() {
     let file = stage.home_file(CREDENTIALS, "first");
     let go = stage.project().join("go");
     // Too short a time for either change to be seen before the other.
-    let script = "until [ -e go ]; do sleep 0.01; done; echo inside > ~/.claude/.credentials.json";
+    let script = "until [ -e go ]; do sleep 0.01; done; echo {inside} > ~/.claude/.credentials.json";
     let child = stage
         .keyward_run(&["-p", "builder"], &["sh", "-c", script])
         .stderr(std::process::Stdio::piped())
@@ -232,7 +233,7 @@ fn two_runs_at_once_share_a_login_and_the_last_one_takes_it_away() {
 fn a_killed_launcher_leaves_no_copy_beyond_the_next_start() {
     let stage = stage(Who::User, "\"claude\"");
     let file = stage.home_file(CREDENTIALS, "first");
-    let script = "echo renewed > ~/.claude/.credentials.json; touch done; sleep 60";
+    let script = "echo '{renewed}' > ~/.claude/.credentials.json; touch done; sleep 60";
     let mut child = stage.keyward_run(&["-p", "builder"], &["sh", "-c", script]).spawn().unwrap();
     assert!(eventually(|| stage.project().join("done").exists()));
     child.kill().unwrap();
@@ -242,7 +243,7 @@ fn a_killed_launcher_leaves_no_copy_beyond_the_next_start() {
     let next = stage.keyward_run(&[], &["true"]).output().unwrap();
     assert!(next.status.success(), "{}", stderr(&next));
     assert!(!copy.exists());
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), "renewed\n", "what was renewed is not lost");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "{renewed}\n", "what was renewed is not lost");
 }
 
 #[test]
@@ -350,4 +351,111 @@ fn a_link_that_a_command_left_where_a_login_stands_is_not_followed() {
     std::fs::remove_dir(&elsewhere).unwrap();
     assert_eq!(said(&stage, "builder", "cat ~/.config/gh/hosts.yml"), "canary");
     assert!(!elsewhere.exists());
+}
+
+/// Where the user keeps dotfiles in a repository and works on that: the command can write where the real file lies.
+#[test]
+fn a_login_that_lies_in_the_project_leads_nowhere_else() {
+    let stage = stage(Who::User, "\"git\", \"codex\"");
+    stage.home_file(".aws/credentials", "aws-canary");
+    stage.home_file(".local/share/opencode/auth.json", "opencode-canary");
+    stage.project_file("git/credentials", "https://a:own@b");
+    stage.project_file("codex/auth.json", "{own}");
+    stage.make_folder(&stage.home().join(".config"));
+    std::os::unix::fs::symlink(stage.project().join("git"), stage.home().join(".config/git")).unwrap();
+    std::os::unix::fs::symlink(stage.project().join("codex"), stage.home().join(".codex")).unwrap();
+    let swap = "cat ~/.config/git/credentials ~/.codex/auth.json; mv git g2; ln -s ~/.aws git; mv codex c2; ln -s ~/.local/share/opencode codex; \
+                sleep 1.2; cat ~/.config/git/credentials ~/.codex/auth.json; \
+                (echo '{evil}' > ~/.codex/auth.json; echo evil > ~/.config/git/credentials) 2>/dev/null; sleep 1.2; true";
+    let output = stage.keyward_run(&["-p", "builder"], &["sh", "-c", swap]).output().unwrap();
+    let said = stdout(&output);
+    assert!(
+        said.starts_with("https://a:own@b{own}") && !said.contains("canary"),
+        "{said}{}",
+        stderr(&output)
+    );
+    let read = |path: &str| std::fs::read_to_string(stage.home().join(path)).unwrap();
+    assert_eq!(read(".aws/credentials"), "aws-canary");
+    assert_eq!(read(".local/share/opencode/auth.json"), "opencode-canary");
+}
+
+#[test]
+fn logins_in_the_project_or_in_what_is_granted_are_hidden() {
+    let stage = Stage::user();
+    stage.home_file(".claude/.credentials.json", "claude-canary");
+    stage.home_file(".claude/notes", "notes");
+    stage.home_file(".config/gh/hosts.yml", "gh-canary");
+    let inside = |flags: &[&str], script: &str| {
+        let output = stage.caged_with(flags, script);
+        stdout(&output)
+    };
+    let claude = stage.home().join(".claude");
+    let said = inside(&["--cwd", claude.to_str().unwrap()], "cat notes .credentials.json 2>/dev/null; true");
+    assert_eq!(said, "notes");
+    let config = stage.home().join(".config");
+    let read = "cat ~/.config/gh/hosts.yml 2>/dev/null; true";
+    assert_eq!(inside(&["--read", config.to_str().unwrap()], read), "");
+    let by_name = config.join("gh");
+    assert_eq!(inside(&["--read", by_name.to_str().unwrap()], read), "gh-canary", "what is named is meant");
+}
+
+#[test]
+fn what_cannot_be_written_outside_is_kept_for_the_next_start() {
+    let stage = stage(Who::User, "\"claude\"");
+    let file = stage.home_file(CREDENTIALS, "{old}");
+    let folder = file.parent().unwrap();
+    std::fs::set_permissions(folder, PermissionsExt::from_mode(0o500)).unwrap();
+    let renew = "echo '{new}' > ~/.claude/.credentials.json";
+    let output = stage.keyward_run(&["-p", "builder"], &["sh", "-c", renew]).output().unwrap();
+    assert!(stderr(&output).contains("the next start tries again"), "{}", stderr(&output));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "{old}");
+    std::fs::set_permissions(folder, PermissionsExt::from_mode(0o700)).unwrap();
+    stage.keyward_run(&[], &["true"]).output().unwrap();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "{new}\n", "what was renewed is not lost");
+    assert!(!kept(&stage).join(CREDENTIALS).exists());
+}
+
+#[test]
+fn a_command_cannot_keep_its_copy_by_closing_the_folder() {
+    let stage = stage(Who::User, "\"codex\"");
+    stage.home_file(".codex/auth.json", "{token}");
+    said(&stage, "builder", "cat ~/.codex/auth.json > /dev/null; chmod 500 ~/.codex");
+    assert!(!kept(&stage).join(".codex/auth.json").exists());
+}
+
+#[test]
+fn sessions_of_a_shared_agent_are_seen_and_what_is_added_is_the_profiles_own() {
+    let stage = Stage::user();
+    let policy = "version = 1\n[profiles.claude]\ntrust = \"executor\"\nhome.share = [\"claude\"]\n";
+    stage.home_file(".config/keyward/policy.toml", policy);
+    stage.home_file(".claude/projects/a.jsonl", "mine");
+    let add = "cat ~/.claude/projects/a.jsonl; echo inside > ~/.claude/projects/b.jsonl; ln -s ~/.bashrc ~/.claude/projects/link; echo more >> ~/.claude/projects/a.jsonl";
+    assert_eq!(said(&stage, "claude", add), "mine");
+    assert_eq!(said(&stage, "claude", "cat ~/.claude/projects/b.jsonl"), "inside\n", "it is there again");
+    let names: Vec<_> = std::fs::read_dir(stage.home().join(".claude/projects"))
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
+    assert_eq!(names, ["a.jsonl"], "nothing was left in the user's own folder");
+    assert_eq!(std::fs::read_to_string(stage.home().join(".claude/projects/a.jsonl")).unwrap(), "mine");
+}
+
+/// A HOME with signs in its path that an overlay takes for its own.
+#[test]
+fn the_path_of_a_home_opens_no_way_to_a_socket() {
+    let stage = stage(Who::User, "\"gpg\"");
+    let home = stage.elsewhere().join("a:b,c\\d \"e\"");
+    stage.file(
+        &home.join(".config/keyward/policy.toml"),
+        &std::fs::read_to_string(stage.home().join(".config/keyward/policy.toml")).unwrap(),
+    );
+    stage.file(&home.join(".gnupg/pubring.kbx"), "canary");
+    let listen = "import socket,os\nos.chdir(os.environ['HOME']+'/.gnupg')\ns=socket.socket(socket.AF_UNIX)\ns.bind('S')\ns.listen()\nprint('ready', flush=True)\nwhile True: s.accept()[0].send(b'WORKED')";
+    let _listening = stage.beside_and_ready(stage.command("python3").args(["-c", listen]).env("HOME", &home));
+    let connect = "cat ~/.gnupg/pubring.kbx; python3 -c \"import socket,os; os.chdir(os.environ['HOME']+'/.gnupg'); s=socket.socket(socket.AF_UNIX); s.connect('S'); print(s.recv(9))\"";
+    let output =
+        stage.keyward_run(&["-p", "builder"], &["sh", "-c", connect]).env("HOME", &home).output().unwrap();
+    let said = stdout(&output);
+    assert!(said.contains("canary") && !said.contains("WORKED"), "{said}{}", stderr(&output));
 }

@@ -1,49 +1,31 @@
 //! Login files that a tool replaces as a whole: a mount over a single file makes that fail, so that the cage has copies, which follow the
 //! real files while the command runs. Runs in the launcher.
 //!
-//! A copy has the time stamp of what it was made from, so that both sides are equal as long as nobody changed one. Content goes from
-//! file to file inside the kernel; it is never in our memory. In a HOME that is kept, a record says which files are copies: runs that
-//! use it at the same time share them, the last one takes them away, and after a crash the next one does.
+//! Content goes from file to file inside the kernel; it is never in our memory. In a HOME that is kept, a record says which files are
+//! copies, and what both sides were when they were last the same: runs that use it at the same time share them, the last one takes them
+//! away, and after a crash the next one does.
+
+mod files;
 
 use crate::lines;
 use crate::plain::{make_private_folder, write_all};
+use files::{MOST, Spot, Stamp};
 use keyward_policy::outcome::{LoginNews, LoginWhat};
 use keyward_policy::plan::Plan;
 use keyward_policy::view::Shown;
 use keyward_sys::owner::as_owner_of;
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps};
+use rustix::fd::OwnedFd;
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
-use std::os::fd::AsRawFd;
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How often both sides are compared. A change is taken over when it has lasted from one look to the next: then nobody is writing.
 const PAUSE: Duration = Duration::from_millis(400);
-/// No login is larger.
-const MOST: i64 = 4 << 20;
-const HEADER: &str = "keyward logins 1";
-
-/// One state of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    size: i64,
-    modified: (i64, i64),
-}
-
-impl Stamp {
-    fn of(stat: &Stat) -> Self {
-        Stamp { size: stat.st_size, modified: (stat.st_mtime, stat.st_mtime_nsec as i64) }
-    }
-
-    fn times(&self) -> Timestamps {
-        let time = Timespec { tv_sec: self.modified.0, tv_nsec: self.modified.1 as _ };
-        Timestamps { last_access: time, last_modification: time }
-    }
-}
+const HEADER: &str = "keyward logins 2";
 
 /// A copy and what it is one of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,10 +34,19 @@ struct Copy {
     below: PathBuf,
     real: PathBuf,
     through: bool,
-    /// What both sides were when they were last the same.
-    same: Stamp,
+    /// What each side was when both were last the same.
+    inside: Option<Stamp>,
+    outside: Option<Stamp>,
     /// The command has made it its own, or both sides have changed: neither follows the other any more.
     apart: bool,
+}
+
+/// What is written down about a HOME that is kept.
+struct Record {
+    kept: PathBuf,
+    /// Device and inode of it: another folder in its place is not touched.
+    identity: (u64, u64),
+    copies: Vec<Copy>,
 }
 
 /// The copies of one run.
@@ -77,26 +68,25 @@ enum Book {
     File(PathBuf),
 }
 
+type Trouble = (PathBuf, Errno);
+
 impl Logins {
     /// For the copies of a view. In a HOME that is kept they are put in their places now; in one of the cage's own when it is there.
-    pub fn begin(plan: &Plan, state: &Path) -> Result<Self, (PathBuf, Errno)> {
+    pub fn begin(plan: &Plan, state: &Path) -> Result<Self, Trouble> {
         let home = &plan.view.home;
-        let wanted: Vec<(PathBuf, PathBuf, bool)> = plan
-            .view
-            .entries
-            .iter()
-            .filter_map(|entry| match &entry.shown {
-                Shown::Copied { from, through } => {
-                    let below = entry.target.strip_prefix(&home.at).ok()?;
-                    Some((below.to_path_buf(), from.path.clone(), *through))
-                }
-                _ => None,
-            })
-            .collect();
-        let mut copies = Vec::with_capacity(wanted.len());
-        for (below, real, through) in wanted {
-            let stat = rustix::fs::stat(&real).map_err(|errno| (real.clone(), errno))?;
-            copies.push(Copy { below, real, through, same: Stamp::of(&stat), apart: false });
+        let mut copies = Vec::new();
+        for entry in &plan.view.entries {
+            let Shown::Copied { from, through } = &entry.shown else { continue };
+            let Ok(below) = entry.target.strip_prefix(&home.at) else { continue };
+            let real = from.path.clone();
+            // What is copied is what was looked at.
+            match Spot::outside(&real) {
+                Ok(spot) if from.expect.is_none_or(|expect| spot.is(expect)) => {}
+                Ok(_) => return Err((real, Errno::STALE)),
+                Err(errno) => return Err((real, errno)),
+            }
+            let below = below.to_path_buf();
+            copies.push(Copy { below, real, through: *through, inside: None, outside: None, apart: false });
         }
         let mut logins = Logins {
             home: None,
@@ -108,9 +98,8 @@ impl Logins {
         };
         match &home.kept {
             Some(kept) if !copies.is_empty() => {
-                let at = |errno| (kept.clone(), errno);
-                logins.home = Some(open_folder(kept).map_err(at)?);
-                logins.begin_kept(&record_path(state, kept), kept, copies)?;
+                let folder = files::open_home(kept).map_err(|errno| (kept.clone(), errno))?;
+                logins.begin_kept(&record_path(state, kept), kept, folder, copies)?;
             }
             _ => logins.book = Book::Memory(copies),
         }
@@ -118,29 +107,42 @@ impl Logins {
     }
 
     /// In a HOME that others may use as well.
-    fn begin_kept(&mut self, path: &Path, kept: &Path, wanted: Vec<Copy>) -> Result<(), (PathBuf, Errno)> {
+    fn begin_kept(
+        &mut self,
+        path: &Path,
+        kept: &Path,
+        home: OwnedFd,
+        wanted: Vec<Copy>,
+    ) -> Result<(), Trouble> {
         let at = |errno| (path.to_path_buf(), errno);
         make_private_folder(path.parent().unwrap_or(Path::new("/"))).map_err(at)?;
         let _one_at_a_time = lock(path).map_err(at)?;
         let in_use = open_lock(&path.with_extension("use")).map_err(at)?;
-        let mut all = read_record(path).map(|(_, copies)| copies).unwrap_or_default();
+        let identity = files::identity(&home).map_err(at)?;
+        let known = read_record(path).filter(|record| record.identity == identity);
+        let mut record = Record {
+            kept: kept.to_path_buf(),
+            identity,
+            copies: known.map(|record| record.copies).unwrap_or_default(),
+        };
         if rustix::fs::flock(&in_use, FlockOperation::NonBlockingLockExclusive).is_ok() {
             // Whoever made these is dead.
-            settle(self.home.as_ref(), &mut all, &mut self.news);
-            all.clear();
+            record.copies = settle(&home, std::mem::take(&mut record.copies), &mut self.news);
         }
         rustix::fs::flock(&in_use, FlockOperation::LockShared).map_err(at)?;
         for copy in wanted {
-            if !all.iter().any(|other| other.below == copy.below) {
+            if !record.copies.iter().any(|other| other.below == copy.below) {
                 // Written down first: what is there and not in the record would be the user's own.
-                all.push(copy);
-                write_record(path, kept, &all).map_err(at)?;
-                if let (Some(home), Some(copy)) = (&self.home, all.last()) {
-                    place(home, copy).map_err(|errno| (copy.real.clone(), errno))?;
+                record.copies.push(copy);
+                write_record(path, &record).map_err(at)?;
+                if let Some(copy) = record.copies.last_mut() {
+                    place(&home, copy).map_err(|errno| (copy.real.clone(), errno))?;
                 }
             }
         }
-        self.seen = vec![[None, None]; all.len()];
+        write_record(path, &record).map_err(at)?;
+        self.home = Some(home);
+        self.seen = vec![[None, None]; record.copies.len()];
         self.in_use = Some(in_use);
         self.book = Book::File(path.to_path_buf());
         Ok(())
@@ -152,8 +154,8 @@ impl Logins {
     }
 
     /// The HOME of the cage's own.
-    pub(crate) fn receive(&mut self, home: OwnedFd) -> Result<(), (PathBuf, Errno)> {
-        if let Book::Memory(copies) = &self.book {
+    pub(crate) fn receive(&mut self, home: OwnedFd) -> Result<(), Trouble> {
+        if let Book::Memory(copies) = &mut self.book {
             for copy in copies {
                 place(&home, copy).map_err(|errno| (copy.real.clone(), errno))?;
             }
@@ -176,42 +178,47 @@ impl Logins {
     /// Compares both sides, if it is time to.
     pub(crate) fn work(&mut self) {
         if self.due_in() == Some(Duration::ZERO) {
-            self.exchange(false);
+            self.exchange();
             self.due = Some(Instant::now() + PAUSE);
         }
     }
 
-    fn exchange(&mut self, ended: bool) {
+    fn exchange(&mut self) {
         let Some(home) = &self.home else { return };
         match &mut self.book {
             Book::Memory(copies) => {
-                follow(home, copies, &mut self.seen, &mut self.news, ended);
+                follow(home, copies, &mut self.seen, &mut self.news, false);
             }
             Book::File(path) => {
                 let Ok(_one_at_a_time) = lock(path) else { return };
-                let Some((kept, mut copies)) = read_record(path) else { return };
-                let before = copies.clone();
-                self.seen.resize(copies.len(), [None, None]);
-                follow(home, &mut copies, &mut self.seen, &mut self.news, ended);
-                if copies != before {
-                    let _ = write_record(path, &kept, &copies);
+                let Some(mut record) = read_record(path) else { return };
+                let before = record.copies.clone();
+                self.seen.resize(record.copies.len(), [None, None]);
+                follow(home, &mut record.copies, &mut self.seen, &mut self.news, false);
+                if record.copies != before {
+                    let _ = write_record(path, &record);
                 }
             }
         }
     }
 
-    /// The command has ended: takes over what it changed last, and takes the copies away unless another run uses them.
+    /// The command has ended: takes over what it changed last, and takes the copies away. If another run uses them, that one does both.
     pub(crate) fn finish(&mut self) -> Vec<LoginNews> {
-        self.exchange(true);
-        if let (Book::File(path), Some(in_use)) = (&self.book, self.in_use.take())
-            && let Ok(_one_at_a_time) = lock(path)
-        {
-            drop(in_use);
-            clear(path, self.home.as_ref(), &mut self.news);
+        self.due = None;
+        match (&mut self.book, &self.home) {
+            (Book::Memory(copies), Some(home)) => {
+                follow(home, copies, &mut self.seen, &mut self.news, true);
+            }
+            (Book::File(path), Some(home)) => {
+                if let Ok(_one_at_a_time) = lock(path) {
+                    drop(self.in_use.take());
+                    clear(path, home, &mut self.news);
+                }
+            }
+            (_, None) => {}
         }
         self.book = Book::Memory(Vec::new());
         self.home = None;
-        self.due = None;
         std::mem::take(&mut self.news)
     }
 }
@@ -224,11 +231,11 @@ impl Drop for Logins {
 
 /// Which files in a HOME are copies of ours.
 pub fn placed(state: &Path, kept: &Path) -> HashSet<PathBuf> {
-    let record = read_record(&record_path(state, kept));
-    record.into_iter().flat_map(|(_, copies)| copies).map(|copy| kept.join(copy.below)).collect()
+    let copies = read_record(&record_path(state, kept)).map(|record| record.copies).unwrap_or_default();
+    copies.into_iter().map(|copy| kept.join(copy.below)).collect()
 }
 
-/// Takes away what runs have left that were killed.
+/// Takes away what runs have left that were killed. Nobody is waited for.
 pub fn recover(state: &Path) -> Vec<LoginNews> {
     let mut news = Vec::new();
     for entry in std::fs::read_dir(state.join(FOLDER)).into_iter().flatten().flatten() {
@@ -236,9 +243,14 @@ pub fn recover(state: &Path) -> Vec<LoginNews> {
         if path.extension().is_some() {
             continue;
         }
-        let Ok(_one_at_a_time) = lock(&path) else { continue };
-        let home = read_record(&path).and_then(|(kept, _)| open_folder(&kept).ok());
-        clear(&path, home.as_ref(), &mut news);
+        let Some(_one_at_a_time) = try_lock(&path) else { continue };
+        let Some(record) = read_record(&path) else { continue };
+        let home = files::open_home(&record.kept);
+        if let Ok(home) = home
+            && files::identity(&home) == Ok(record.identity)
+        {
+            clear(&path, &home, &mut news);
+        }
     }
     news
 }
@@ -255,49 +267,73 @@ fn record_path(state: &Path, kept: &Path) -> PathBuf {
 }
 
 /// Takes the copies away, if nobody uses the HOME any more. The caller holds the lock of the record.
-fn clear(path: &Path, home: Option<&OwnedFd>, news: &mut Vec<LoginNews>) {
+fn clear(path: &Path, home: &OwnedFd, news: &mut Vec<LoginNews>) {
     let use_path = path.with_extension("use");
     let Ok(in_use) = open_lock(&use_path) else { return };
     if rustix::fs::flock(&in_use, FlockOperation::NonBlockingLockExclusive).is_err() {
         return;
     }
-    if let Some((_, mut copies)) = read_record(path) {
-        settle(home, &mut copies, news);
+    if let Some(mut record) = read_record(path) {
+        record.copies = settle(home, std::mem::take(&mut record.copies), news);
+        if !record.copies.is_empty() {
+            // The next start tries again.
+            let _ = write_record(path, &record);
+            return;
+        }
     }
     for file in [path.to_path_buf(), use_path, path.with_extension("lock")] {
         let _ = rustix::fs::unlink(&file);
     }
 }
 
-/// Takes over what has not been yet, and removes the copies.
-fn settle(home: Option<&OwnedFd>, copies: &mut [Copy], news: &mut Vec<LoginNews>) {
-    let Some(home) = home else { return };
+/// Takes over what has not been yet, and removes the copies. Gives those that could not be taken over or removed: they are not lost.
+fn settle(home: &OwnedFd, mut copies: Vec<Copy>, news: &mut Vec<LoginNews>) -> Vec<Copy> {
     let mut seen = vec![[None, None]; copies.len()];
-    follow(home, copies, &mut seen, news, true);
-    for copy in copies {
-        let Ok((folder, name)) = folder_of(home, &copy.below) else { continue };
-        if stamp_in(&folder, &name).is_ok_and(|found| found.is_some()) {
-            let _ = rustix::fs::unlinkat(&folder, &name, AtFlags::empty());
+    let unsaved = follow(home, &mut copies, &mut seen, news, true);
+    let mut place = 0;
+    copies.retain(|copy| {
+        place += 1;
+        if unsaved.contains(&(place - 1)) {
+            return true;
         }
-    }
+        let Ok(spot) = Spot::inside(home, &copy.below) else { return false };
+        match spot.stamp() {
+            // Never the real one, by whatever way it got there.
+            Ok(Some(stamp)) if is_real(copy, stamp) => false,
+            Ok(Some(_)) => spot.remove().is_err(),
+            _ => false,
+        }
+    });
+    copies
 }
 
-/// Brings both sides of each copy together, as far as that is safe.
+fn is_real(copy: &Copy, stamp: Stamp) -> bool {
+    Spot::outside(&copy.real)
+        .and_then(|spot| spot.stamp())
+        .is_ok_and(|real| real.is_some_and(|real| real.inode == stamp.inode && real.changed == stamp.changed))
+}
+
+/// Brings both sides of each copy together, as far as that is safe. Gives the places of those whose change could not be written.
 fn follow(
     home: &OwnedFd,
     copies: &mut [Copy],
     seen: &mut [[Option<Stamp>; 2]],
     news: &mut Vec<LoginNews>,
     ended: bool,
-) {
-    for (copy, seen) in copies.iter_mut().zip(seen).filter(|(copy, _)| !copy.apart) {
-        let inside = folder_of(home, &copy.below).and_then(|(folder, name)| stamp_in(&folder, &name));
-        let outside = real_place(&copy.real).and_then(|(folder, name)| stamp_in(&folder, &name));
+) -> Vec<usize> {
+    let mut unsaved = Vec::new();
+    for (place_of, (copy, seen)) in copies.iter_mut().zip(seen).enumerate() {
+        // Killed before it was placed, or neither follows the other.
+        if copy.apart || (copy.inside.is_none() && copy.outside.is_none()) {
+            continue;
+        }
+        let inside = Spot::inside(home, &copy.below).and_then(|spot| spot.stamp());
+        let outside = Spot::outside(&copy.real).and_then(|spot| spot.stamp());
         let (inside, outside) = match (inside, outside) {
             (Ok(inside), Ok(outside)) => (inside, outside),
             // Something else stands there, or the way is closed: it is not a login any more.
             (inside, _) => {
-                if inside.is_err() {
+                if inside.is_err() && copy.through {
                     tell(news, copy, LoginWhat::NotTaken, "it is not an ordinary file any more");
                 }
                 copy.apart = true;
@@ -306,62 +342,92 @@ fn follow(
         };
         let at_rest = ended || *seen == [inside, outside];
         *seen = [inside, outside];
-        let (changed_inside, changed_outside) = (inside != Some(copy.same), outside != Some(copy.same));
-        match (changed_inside, changed_outside) {
+        match (inside != copy.inside, outside != copy.outside) {
             (false, false) => {}
             _ if !at_rest => {}
             (true, _) if !copy.through => copy.apart = true,
-            (true, true) if inside == outside => match inside {
-                Some(stamp) => copy.same = stamp,
-                None => copy.apart = true,
-            },
             (true, true) => {
                 copy.apart = true;
-                tell(
-                    news,
-                    copy,
-                    LoginWhat::Conflict,
-                    "it was changed inside and outside at the same time; yours stays",
-                );
+                let why = "it was changed inside and outside at the same time; yours stays";
+                tell(news, copy, LoginWhat::Conflict, why);
             }
-            // A logout inside is none outside.
-            (true, false) => match inside {
-                None => copy.apart = true,
-                Some(Stamp { size: 0, .. }) => {
-                    if ended {
-                        tell(news, copy, LoginWhat::NotTaken, "it is empty");
-                    }
-                }
-                Some(stamp) if stamp.size > MOST => {
+            (true, false) => match take_over(home, copy, inside, ended) {
+                Taken::Written => tell(news, copy, LoginWhat::WrittenThrough, ""),
+                Taken::NotYet => {}
+                Taken::Never(None) => copy.apart = true,
+                Taken::Never(Some(why)) => {
                     copy.apart = true;
-                    tell(news, copy, LoginWhat::NotTaken, "it is too large for a login");
+                    tell(news, copy, LoginWhat::NotTaken, &why);
                 }
-                Some(stamp) => match publish(home, copy, stamp) {
-                    Ok(()) => {
-                        copy.same = stamp;
-                        tell(news, copy, LoginWhat::WrittenThrough, "");
+                Taken::NoRoom(why) => {
+                    unsaved.push(place_of);
+                    if ended {
+                        let why = format!(
+                            "{why}; it is kept in the HOME of the run, and the next start tries again"
+                        );
+                        tell(news, copy, LoginWhat::NotTaken, &why);
                     }
-                    Err(Errno::AGAIN) if !ended => {}
-                    Err(errno) => {
-                        copy.apart = true;
-                        tell(news, copy, LoginWhat::NotTaken, &crate::fault::reason(errno));
-                    }
-                },
+                }
             },
             (false, true) if ended => {}
             (false, true) => {
                 let taken = match outside {
                     // A logout outside is one inside.
-                    None => folder_of(home, &copy.below)
-                        .and_then(|(folder, name)| rustix::fs::unlinkat(&folder, &name, AtFlags::empty())),
-                    Some(stamp) => {
-                        copy.same = stamp;
-                        place(home, copy)
-                    }
+                    None => Spot::inside(home, &copy.below).and_then(|spot| spot.remove()),
+                    Some(_) => place(home, copy),
                 };
                 copy.apart = taken.is_err() || outside.is_none();
             }
         }
+    }
+    unsaved
+}
+
+/// What became of a change that the command has made.
+enum Taken {
+    Written,
+    NotYet,
+    /// It is no login, or nobody is to be told.
+    Never(Option<String>),
+    /// It could not be written; that may pass.
+    NoRoom(String),
+}
+
+fn take_over(home: &OwnedFd, copy: &mut Copy, inside: Option<Stamp>, ended: bool) -> Taken {
+    let (Some(stamp), Some(expected)) = (inside, copy.outside) else {
+        // A logout inside is none outside.
+        return Taken::Never(None);
+    };
+    let not_yet = |why: &str| if ended { Taken::Never(Some(why.into())) } else { Taken::NotYet };
+    if stamp.size == 0 {
+        return not_yet("it is empty");
+    }
+    if stamp.size > MOST {
+        return Taken::Never(Some("it is too large for a login".into()));
+    }
+    let written = Spot::inside(home, &copy.below).and_then(|spot| {
+        let (file, found) = spot.open()?;
+        if found != stamp {
+            return Err(Errno::AGAIN);
+        }
+        if !files::ends_whole(&file, stamp, &copy.real) {
+            return Err(Errno::NODATA);
+        }
+        Spot::outside(&copy.real)?.replace(expected, &file, stamp)
+    });
+    match written {
+        Ok(outside) => {
+            copy.inside = Some(stamp);
+            copy.outside = Some(outside);
+            Taken::Written
+        }
+        Err(Errno::AGAIN) => not_yet("it did not stay the same for a moment"),
+        Err(Errno::NODATA) => not_yet("it is not whole"),
+        Err(Errno::BUSY) => Taken::Never(Some("it was changed outside at the same time; yours stays".into())),
+        Err(
+            errno @ (Errno::NOSPC | Errno::DQUOT | Errno::IO | Errno::ROFS | Errno::ACCESS | Errno::PERM),
+        ) => Taken::NoRoom(crate::fault::reason(errno)),
+        Err(errno) => Taken::Never(Some(crate::fault::reason(errno))),
     }
 }
 
@@ -373,140 +439,13 @@ fn tell(news: &mut Vec<LoginNews>, copy: &Copy, what: LoginWhat, why: &str) {
 }
 
 /// Makes the copy, as the real file is now.
-fn place(home: &OwnedFd, copy: &Copy) -> Result<(), Errno> {
-    let from = open_file(rustix::fs::CWD, &copy.real, ResolveFlags::NO_MAGICLINKS)?;
-    let below = copy.below.parent().unwrap_or(Path::new(""));
-    let name = copy.below.file_name().ok_or(Errno::INVAL)?;
-    let stamp = Stamp::of(&rustix::fs::fstat(&from)?);
+fn place(home: &OwnedFd, copy: &mut Copy) -> Result<(), Errno> {
+    let (from, outside) = Spot::outside(&copy.real)?.open()?;
     // A cage of root's has another user, to whom its own HOME belongs.
-    as_owner_of(home, || {
-        put(&made_folder(home, below)?, name, &from, stamp, Mode::RUSR | Mode::WUSR, |_| Ok(()))
-    })
-}
-
-/// Puts what the command has written in the place of the real file.
-fn publish(home: &OwnedFd, copy: &Copy, stamp: Stamp) -> Result<(), Errno> {
-    let from = open_file(home, &copy.below, BENEATH)?;
-    let (folder, name) = real_place(&copy.real)?;
-    let before = rustix::fs::statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW)?;
-    put(&folder, &name, &from, stamp, Mode::from_raw_mode(before.st_mode & 0o777), |file| {
-        // The real one outlives a power cut.
-        rustix::fs::fdatasync(file)
-    })
-}
-
-/// Writes a file whole beside its place, does what is to be done last, and then puts it there. EAGAIN means that the source has changed
-/// meanwhile.
-fn put(
-    folder: &OwnedFd,
-    name: &OsStr,
-    from: &OwnedFd,
-    stamp: Stamp,
-    mode: Mode,
-    last: impl FnOnce(&OwnedFd) -> Result<(), Errno>,
-) -> Result<(), Errno> {
-    let mut beside = OsString::from(".keyward-");
-    beside.push(name);
-    let _ = rustix::fs::unlinkat(folder, &beside, AtFlags::empty());
-    let unnamed = rustix::fs::openat(
-        folder,
-        c".",
-        OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC,
-        Mode::RUSR | Mode::WUSR,
-    );
-    let (file, named) = match unnamed {
-        Ok(file) => (file, false),
-        Err(_) => {
-            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            (rustix::fs::openat(folder, &beside, flags, Mode::RUSR | Mode::WUSR)?, true)
-        }
-    };
-    let written = fill(&file, from, stamp).and_then(|()| {
-        rustix::fs::fchmod(&file, mode)?;
-        last(&file)?;
-        rustix::fs::futimens(&file, &stamp.times())?;
-        if !named {
-            let by_number = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-            rustix::fs::linkat(rustix::fs::CWD, &by_number, folder, &beside, AtFlags::SYMLINK_FOLLOW)?;
-        }
-        rustix::fs::renameat(folder, &beside, folder, name)
-    });
-    if written.is_err() {
-        let _ = rustix::fs::unlinkat(folder, &beside, AtFlags::empty());
-    }
-    written
-}
-
-/// Copies inside the kernel; the whole of a file that stays as it is, or an error.
-fn fill(to: &OwnedFd, from: &OwnedFd, stamp: Stamp) -> Result<(), Errno> {
-    let mut left = usize::try_from(stamp.size).map_err(|_| Errno::INVAL)?;
-    while left > 0 {
-        match rustix::fs::sendfile(to, from, None, left) {
-            Ok(0) => return Err(Errno::AGAIN),
-            Ok(written) => left = left.saturating_sub(written),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    if Stamp::of(&rustix::fs::fstat(from)?) == stamp { Ok(()) } else { Err(Errno::AGAIN) }
-}
-
-const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
-
-/// Opens an ordinary file of bounded size.
-fn open_file(base: impl AsFd, path: &Path, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = rustix::fs::openat2(base, path, flags, Mode::empty(), resolve)?;
-    let stat = rustix::fs::fstat(&file)?;
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile if stat.st_size > MOST => Err(Errno::FBIG),
-        FileType::RegularFile => Ok(file),
-        _ => Err(Errno::INVAL),
-    }
-}
-
-fn open_folder(path: &Path) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)
-}
-
-/// The folder that holds a path of HOME, reached without a link, and the last name.
-fn folder_of(home: &OwnedFd, below: &Path) -> Result<(OwnedFd, OsString), Errno> {
-    let name = below.file_name().ok_or(Errno::INVAL)?;
-    let above = below.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok((rustix::fs::openat2(home, above, flags, Mode::empty(), BENEATH)?, name.to_owned()))
-}
-
-fn real_place(real: &Path) -> Result<(OwnedFd, OsString), Errno> {
-    let (Some(above), Some(name)) = (real.parent(), real.file_name()) else { return Err(Errno::INVAL) };
-    Ok((open_folder(above)?, name.to_owned()))
-}
-
-/// The state of an ordinary file; `None` if there is none, an error if something else stands there.
-fn stamp_in(folder: &OwnedFd, name: &OsStr) -> Result<Option<Stamp>, Errno> {
-    match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {
-            Ok(Some(Stamp::of(&stat)))
-        }
-        Ok(_) => Err(Errno::INVAL),
-        Err(Errno::NOENT) => Ok(None),
-        Err(errno) => Err(errno),
-    }
-}
-
-/// A folder of HOME with what is missing above it.
-fn made_folder(home: &OwnedFd, below: &Path) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let mut folder = rustix::fs::openat(home, c".", flags, Mode::empty())?;
-    for name in below {
-        match rustix::fs::mkdirat(&folder, name, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno),
-        }
-        folder = rustix::fs::openat2(&folder, name, flags, Mode::empty(), BENEATH)?;
-    }
-    Ok(folder)
+    let inside = as_owner_of(home, || Spot::made_inside(home, &copy.below)?.fill(&from, outside))?;
+    copy.inside = Some(inside);
+    copy.outside = Some(outside);
+    Ok(())
 }
 
 fn open_lock(path: &Path) -> Result<OwnedFd, Errno> {
@@ -520,54 +459,77 @@ fn lock(record: &Path) -> Result<OwnedFd, Errno> {
     loop {
         let file = open_lock(&path)?;
         rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
-        let (held, there) = (rustix::fs::fstat(&file)?, rustix::fs::stat(&path));
-        if there.is_ok_and(|there| (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino)) {
+        if is_there(&file, &path)? {
             return Ok(file);
         }
     }
 }
 
-fn read_record(path: &Path) -> Option<(PathBuf, Vec<Copy>)> {
+/// The same, if nobody has it.
+fn try_lock(record: &Path) -> Option<OwnedFd> {
+    let path = record.with_extension("lock");
+    let file = open_lock(&path).ok()?;
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+    is_there(&file, &path).ok()?.then_some(file)
+}
+
+fn is_there(file: &OwnedFd, path: &Path) -> Result<bool, Errno> {
+    let (held, there) = (rustix::fs::fstat(file)?, rustix::fs::stat(path));
+    Ok(there.is_ok_and(|there| (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino)))
+}
+
+fn read_record(path: &Path) -> Option<Record> {
     let lines = lines::read(HEADER, &std::fs::read(path).ok()?)?;
-    let [kept] = lines::first(&lines, "home")? else { return None };
+    let [kept, device, inode] = lines::first(&lines, "home")? else { return None };
+    let stamp = |values: &[OsString]| -> Option<Option<Stamp>> {
+        let [inode, size, seconds, nanoseconds] = values else { return None };
+        if inode == "none" {
+            return Some(None);
+        }
+        let changed = (lines::number(seconds)?, lines::number(nanoseconds)?);
+        Some(Some(Stamp { inode: lines::number(inode)?, size: lines::number(size)?, changed }))
+    };
     let mut copies = Vec::new();
     for values in lines::all(&lines, "copy") {
-        let [below, real, through, apart, size, seconds, nanoseconds] = values else { return None };
+        let [below, real, through, apart, stamps @ ..] = values else { return None };
+        let (inside, outside) = stamps.split_at_checked(4)?;
         copies.push(Copy {
             below: below.into(),
             real: real.into(),
             through: through == "through",
             apart: apart == "apart",
-            same: Stamp {
-                size: lines::number(size)?,
-                modified: (lines::number(seconds)?, lines::number(nanoseconds)?),
-            },
+            inside: stamp(inside)?,
+            outside: stamp(outside)?,
         });
     }
-    Some((kept.into(), copies))
+    Some(Record { kept: kept.into(), identity: (lines::number(device)?, lines::number(inode)?), copies })
 }
 
-fn write_record(path: &Path, kept: &Path, copies: &[Copy]) -> Result<(), Errno> {
-    let mut all: Vec<(&str, Vec<Vec<u8>>)> = vec![("home", vec![kept.as_os_str().as_bytes().to_vec()])];
-    for copy in copies {
-        let number = |number: i64| number.to_string().into_bytes();
-        all.push((
-            "copy",
-            vec![
-                copy.below.as_os_str().as_bytes().to_vec(),
-                copy.real.as_os_str().as_bytes().to_vec(),
-                if copy.through { b"through".to_vec() } else { b"private".to_vec() },
-                if copy.apart { b"apart".to_vec() } else { b"follows".to_vec() },
-                number(copy.same.size),
-                number(copy.same.modified.0),
-                number(copy.same.modified.1),
-            ],
-        ));
+fn write_record(path: &Path, record: &Record) -> Result<(), Errno> {
+    let number = |number: i128| number.to_string().into_bytes();
+    let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec();
+    let stamp = |stamp: Option<Stamp>| match stamp {
+        None => [(); 4].map(|()| b"none".to_vec()),
+        Some(Stamp { inode, size, changed }) => {
+            [number(inode.into()), number(size.into()), number(changed.0.into()), number(changed.1.into())]
+        }
+    };
+    let (device, inode) = record.identity;
+    let mut all: Vec<(&str, Vec<Vec<u8>>)> =
+        vec![("home", vec![bytes(&record.kept), number(device.into()), number(inode.into())])];
+    for copy in &record.copies {
+        let mut values = vec![
+            bytes(&copy.below),
+            bytes(&copy.real),
+            if copy.through { b"through".to_vec() } else { b"private".to_vec() },
+            if copy.apart { b"apart".to_vec() } else { b"follows".to_vec() },
+        ];
+        values.extend(stamp(copy.inside));
+        values.extend(stamp(copy.outside));
+        all.push(("copy", values));
     }
-    let text = lines::write(
-        HEADER,
-        all.iter().map(|(name, values)| (*name, values.iter().map(Vec::as_slice).collect())),
-    );
+    let borrowed = all.iter().map(|(name, values)| (*name, values.iter().map(Vec::as_slice).collect()));
+    let text = lines::write(HEADER, borrowed);
     let beside = path.with_extension("new");
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::open(&beside, flags, Mode::RUSR | Mode::WUSR)?;

@@ -11,6 +11,8 @@ const PART: [&str; 7] = ["login", "share", "caches", "services", "keyring_items"
 /// The folders of XDG, relative to HOME.
 const XDG: [(&str, &str); 4] =
     [(".config/", "Config"), (".local/share/", "Data"), (".local/state/", "State"), (".cache/", "Cache")];
+const WRITES: [(&str, &str); 4] =
+    [("never", "Never"), ("private", "Private"), ("kept", "Kept"), ("through", "Through")];
 const SERVICES: [(&str, &str); 7] = [
     ("secret-service", "SecretService"),
     ("keychain", "Keychain"),
@@ -134,8 +136,11 @@ fn read_exposure(value: &Value, at: &str) -> Result<(String, String), String> {
         Some(value) => value.as_bool().ok_or(format!("{at}: `{key}` is true or false")),
     };
     let writes = entry.get("writes").and_then(Value::as_str).ok_or(format!("{at}: `writes` is missing"))?;
-    let writes = variant(writes, &[("never", "Never"), ("private", "Private"), ("through", "Through")], at)?;
+    let writes = variant(writes, &WRITES, at)?;
     let folder = flag("folder")?;
+    if writes == (if folder { "Through" } else { "Kept" }) {
+        return Err(format!("{at}: a folder is not written through, and a file is not kept"));
+    }
     let xdg = match (flag("xdg")?, XDG.iter().find(|(folder, _)| path.starts_with(folder))) {
         (false, _) => "None".to_owned(),
         (true, Some((_, name))) => format!("Some(Xdg::{name})"),

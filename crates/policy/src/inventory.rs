@@ -75,6 +75,8 @@ pub enum How {
     ReadOnly,
     /// Gone with the cage.
     Private,
+    /// Kept for the profile, above what is there.
+    Kept,
     WrittenThrough,
     /// The HOME has a file of its own there, which is used.
     Own,
@@ -87,6 +89,7 @@ impl How {
         match self {
             How::ReadOnly => "read-only",
             How::Private => "private",
+            How::Kept => "kept for the profile",
             How::WrittenThrough => "written through",
             How::Own => "this HOME has its own",
             How::NotShown => "not shown: it is not what its tool keeps there",
@@ -97,6 +100,7 @@ impl How {
         match writes {
             Writes::Never => How::ReadOnly,
             Writes::Private => How::Private,
+            Writes::Kept => How::Kept,
             Writes::Through => How::WrittenThrough,
         }
     }
@@ -182,6 +186,7 @@ fn how(entry: &Entry) -> How {
     match &entry.shown {
         Shown::Writable(_) | Shown::Copied { through: true, .. } => How::WrittenThrough,
         Shown::Layer(_) | Shown::Copied { through: false, .. } => How::Private,
+        Shown::Cache { .. } => How::Kept,
         _ => How::ReadOnly,
     }
 }

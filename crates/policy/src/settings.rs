@@ -19,6 +19,8 @@ pub struct Policy {
     pub project: Ruled<ProjectGuard>,
     pub protect: Ruled<Protect>,
     pub home: HomePolicy,
+    /// The folders that profiles name as their HOMEs, as written: each is for its own profile alone.
+    pub profile_homes: Vec<(String, PathBuf)>,
     /// Parts of the kernel surface that were opened again.
     pub allow: Vec<Ruled<Allowance>>,
     /// Names of credentials the child receives from the caller's environment.
@@ -100,6 +102,7 @@ impl Default for Policy {
                 share: Vec::new(),
                 keyring: Ruled::builtin(KeyringUse::Trusted),
             },
+            profile_homes: Vec::new(),
             allow: Vec::new(),
             inherit_credentials: Vec::new(),
             env: EnvPolicy::default(),

@@ -64,6 +64,8 @@ pub enum Writes {
     Never,
     /// They are gone with the cage: some program outside would obey them.
     Private,
+    /// They are kept for the profile, above the real folder, which stays as it is.
+    Kept,
     /// They reach the real one: data that nobody obeys, such as a token that was refreshed.
     Through,
 }

@@ -18,6 +18,7 @@ use crate::plan::{Cage, Refusal};
 use crate::request::Request;
 use crate::settings::Policy;
 use crate::toolchains::{CACHES, TOOLCHAINS};
+use crate::tools::{self, Exposure, Platform};
 use crate::words::{NetMode, Origin, ProjectGuard, TrustClass};
 use places::{
     DEVICE_LINKS, DEVICES, KEYS_FILE, NEVER_PROJECTS, SHARED_PLACES, STORES, SYSTEM, SYSTEM_SECRETS,
@@ -607,6 +608,13 @@ fn project(
             "go to the folder that the command works on; `--read` grants a single file by its path",
         ));
     }
+    if let Some(profile) = home::of_a_profile(policy, request, &fact.real) {
+        return Err(Refusal::policy(
+            "project",
+            format!("{} is, or holds, the HOME of the profile {profile}", fact.real.display()),
+            "what is left there would be found by its programs: go to another folder",
+        ));
+    }
     let writable = cage != Cage::Landlock || policy.project.value == ProjectGuard::Unprotected;
     if writable {
         own_places_stay_closed(request, &fact.real, "project", &policy.project.origin)?;
@@ -667,7 +675,11 @@ fn not_by_a_planted_link(
 }
 
 fn is_store(real: &Path, homes: &[PathBuf]) -> bool {
-    homes.iter().any(|home| STORES.iter().any(|store| at_or_below(real, &home.join(store))))
+    let secret = |exposure: &&Exposure| exposure.secret && exposure.folder && !exposure.runtime;
+    let parts = tools::all().iter().map(|tool| tool.on(Platform::HERE));
+    let folders: Vec<&str> = parts.flat_map(|part| part.login).filter(secret).map(|it| it.path).collect();
+    let holds = |home: &PathBuf, store: &&str| at_or_below(real, &home.join(store));
+    homes.iter().any(|home| STORES.iter().chain(&folders).any(|store| holds(home, store)))
 }
 
 /// A command that may write to the folder above our policy, our record or our caches could put others in their place.
@@ -742,6 +754,17 @@ fn grants(
                 "name the single file in it that the command needs",
             ));
         }
+        if let Some(profile) = home::of_a_profile(policy, request, &fact.real) {
+            return Err(Refusal::policy(
+                rule,
+                format!(
+                    "{} ({}) is, or holds, the HOME of the profile {profile}",
+                    path.display(),
+                    grant.origin
+                ),
+                "its logins are for its own commands: name another folder",
+            ));
+        }
         if writable {
             own_places_stay_closed(request, &fact.real, rule, &grant.origin)?;
         }
@@ -778,7 +801,9 @@ fn hide(
     let toolchains = secrets.map(|path| (home.join(path), "toolchain secret", &Origin::Builtin));
     let toolchains = toolchains.filter(|(path, ..)| !home::is_login(&builder.entries, path));
     let others = home::other_logins(policy, request, own_home);
+    let others = others.chain(home::granted_logins(policy, request));
     let others = others.map(|path| (path, OTHER_LOGIN, &Origin::Builtin));
+    let others = others.filter(|(path, ..)| !home::is_login(&builder.entries, path));
     let own = request.caller.own.iter().map(|path| (path.clone(), "keyward's own", &Origin::Builtin));
     let named = hide_targets(policy, request).map(|(path, origin)| (path, "files.hide", origin));
     let mask = |target: PathBuf, directory: bool, rule: &'static str, origin: &Origin| Entry {

@@ -32,6 +32,7 @@ use crate::settings::Policy;
 use crate::tools;
 use crate::words::{Ruled, TrustClass};
 use read::File;
+use std::path::PathBuf;
 use value::{Value, Values};
 
 /// A file's text under the name that messages show.
@@ -73,6 +74,7 @@ pub fn resolve(layers: &Layers<'_>) -> Result<Policy, PolicyError> {
     if !mistakes.is_empty() {
         return Err(PolicyError::Mistakes(mistakes));
     }
+    let profile_homes = user.as_ref().map(homes_of_profiles).unwrap_or_default();
     let profile = layers.profile.map(|name| chosen(name, user.as_ref(), layers)).transpose()?;
 
     let mut effective = Values::builtin();
@@ -91,7 +93,16 @@ pub fn resolve(layers: &Layers<'_>) -> Result<Policy, PolicyError> {
             return Err(PolicyError::Mistakes(mistakes));
         }
     }
-    Ok(with_all_logins(effective.into_policy(layers.profile), most_tools))
+    let policy = Policy { profile_homes, ..effective.into_policy(layers.profile) };
+    Ok(with_all_logins(policy, most_tools))
+}
+
+fn homes_of_profiles(user: &File<'_>) -> Vec<(String, PathBuf)> {
+    let home = |values: &Values| match values.get(Id::HomePath) {
+        Some(Value::Paths(list)) => list.value.first().map(|path| path.value.clone()),
+        _ => None,
+    };
+    user.profiles.iter().filter_map(|(name, values)| Some((name.clone(), home(values)?))).collect()
 }
 
 /// The agent's own workers find every login, unless somebody has said which; never more than the ceiling has.

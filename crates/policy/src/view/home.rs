@@ -174,6 +174,7 @@ pub(super) fn questions(policy: &Policy, request: &Request<'_>) -> Vec<PathBuf> 
             paths.extend(secrets.map(|exposure| place_outside(exposure, request)));
         }
     }
+    paths.extend(granted_logins(policy, request));
     if let (Some(kept), Platform::Macos) = (kept, request.platform) {
         paths.push(kept.join(KEYCHAINS));
         paths.push(request.caller.home.join(KEYCHAINS));
@@ -213,7 +214,10 @@ pub(super) fn own_home(
     }
     let shown = match (mode.value, &home.kept, builder.paths.existing(real)) {
         (HomeMode::Real, _, Some(fact)) => Shown::Writable(Source::callers(fact)),
-        (_, Some(kept), _) => Shown::Writable(Source::kept(kept.clone())),
+        (_, Some(kept), _) => {
+            let found = builder.paths.existing(kept).map(|fact| (fact.device, fact.inode));
+            Shown::Writable(Source { expect: found, ..Source::kept(kept.clone()) })
+        }
         _ => Shown::Private { mode: 0o700 },
     };
     builder.put(at, shown, "home", &mode.origin);
@@ -256,7 +260,39 @@ fn adoptable(
     if fact.is_some_and(|fact| !matches!(fact.kind, Kind::Directory | Kind::Missing)) {
         return refuse(format!("{} ({origin}) is not a folder", path.display()), "name a folder");
     }
+    let writes = policy.files.write.iter().chain(&policy.files.read);
+    let grants = writes.map(|grant| expand(&grant.value, &request.caller.home));
+    let project = super::can_be_project(request).then(|| request.project.clone());
+    if let Some(place) = grants.chain(project).find(|place| nested(place, found)) {
+        return refuse(
+            format!("{} ({origin}) lies in {}, or holds it", path.display(), place.display()),
+            "what works there could put another folder in its place: take a folder beside it, or work elsewhere",
+        );
+    }
+    let own = policy.profile.as_deref();
+    let others = policy.profile_homes.iter().filter(|(profile, _)| Some(profile.as_str()) != own);
+    let mut others = others.map(|(profile, path)| (profile, expand(path, &request.caller.home)));
+    if let Some((profile, _)) = others.find(|(_, other)| nested(other, found)) {
+        return refuse(
+            format!("{} ({origin}) is also the HOME of the profile {profile}", path.display()),
+            "each profile has a HOME for itself alone: name another folder",
+        );
+    }
     own_places_stay_closed(request, found, "home.path", origin)
+}
+
+/// Whether one is the other, or lies in it.
+fn nested(one: &Path, other: &Path) -> bool {
+    at_or_below(one, other) || at_or_below(other, one)
+}
+
+/// The HOME of a profile is for its commands: no project and no grant of another run opens it.
+pub(super) fn of_a_profile(policy: &Policy, request: &Request<'_>, real: &Path) -> Option<String> {
+    let kept = kept_home(policy, request);
+    let homes =
+        policy.profile_homes.iter().map(|(profile, path)| (profile, expand(path, &request.caller.home)));
+    let mut others = homes.filter(|(_, path)| kept.as_ref() != Some(path));
+    others.find(|(_, path)| nested(path, real)).map(|(profile, _)| profile.clone())
 }
 
 /// Who commits is no secret, and without it git does not: an empty HOME says what the user's own does.
@@ -296,7 +332,7 @@ pub(super) fn logins(
         }
         let mut found = false;
         for exposure in exposures(tool, shared, request.platform) {
-            found |= expose(builder, request, facts, home, exposure, &origin)?;
+            found |= expose(builder, policy, request, facts, home, exposure, &origin)?;
         }
         home.logins.push(Login { tool: tool.name, shared, found, origin });
     }
@@ -307,6 +343,7 @@ pub(super) fn logins(
 /// Shows one thing of a tool; `false` if there is none.
 fn expose(
     builder: &mut Builder<'_>,
+    policy: &Policy,
     request: &Request<'_>,
     facts: &HostFacts,
     home: &mut Home,
@@ -359,20 +396,48 @@ fn expose(
     }
     let source = Source::callers(fact);
     let shown = match (exposure.folder, exposure.writes) {
-        (_, Writes::Never) => Shown::ReadOnly(source),
-        (true, Writes::Private) if facts.kernel.overlay.holds() => Shown::Layer(source),
-        (true, Writes::Private) => {
-            builder.notes.push(format!(
-                "{} is read-only: without an overlay it cannot be changed for the cage alone",
-                target.display()
-            ));
+        // What the command can change anyway must not lead us: what stands there now is shown, or nothing.
+        _ if writable_places(policy, request).any(|place| at_or_below(&fact.real, &place)) => {
+            builder
+                .notes
+                .push(format!("{} is read-only: it lies where the command can write", target.display()));
             Shown::ReadOnly(source)
         }
-        (true, Writes::Through) => Shown::Writable(source),
+        (_, Writes::Never) => Shown::ReadOnly(source),
+        // Read-only, its sockets could be reached.
+        (true, _) if !facts.kernel.overlay.holds() => {
+            builder.notes.push(format!(
+                "{} is not shown: that needs an overlay, which is refused here",
+                target.display()
+            ));
+            return Ok(false);
+        }
+        (true, Writes::Kept) => match layers(policy, request) {
+            Some(layers) => Shown::Cache {
+                store: Source::kept(layers.join(exposure.path.replace('/', "-"))),
+                below: source,
+            },
+            None => Shown::Layer(source),
+        },
+        (true, Writes::Private | Writes::Through) => Shown::Layer(source),
         (false, writes) => Shown::Copied { from: source, through: writes == Writes::Through },
     };
     builder.put(target, shown, LOGIN, origin);
     Ok(true)
+}
+
+/// Where the command can write on the host, its HOME aside.
+fn writable_places<'a>(policy: &'a Policy, request: &'a Request<'_>) -> impl Iterator<Item = PathBuf> + 'a {
+    let project = super::can_be_project(request).then(|| request.project.clone());
+    let granted = policy.files.write.iter().map(|grant| expand(&grant.value, &request.caller.home));
+    project.into_iter().chain(granted).chain(kept_home(policy, request))
+}
+
+/// Where a profile keeps what it adds to folders that are shared with it.
+fn layers(policy: &Policy, request: &Request<'_>) -> Option<PathBuf> {
+    let profile = policy.profile.as_ref().filter(|_| policy.home.mode.value == HomeMode::Profile)?;
+    let state = request.caller.homes.parent()?;
+    Some(state.join("layers").join(profile).join(policy.trust.value.as_str()))
 }
 
 fn planted(outside: &Path, standing: &PathFact, origin: &Origin) -> Refusal {
@@ -453,6 +518,24 @@ pub(super) fn keychain(
             vec![format!("{} holds keychains of its own; your login keychain is not there", at.display())]
         }
     }
+}
+
+/// Secrets of tools that stand in a project or in what is granted.
+pub(super) fn granted_logins<'a>(
+    policy: &'a Policy,
+    request: &'a Request<'_>,
+) -> impl Iterator<Item = PathBuf> + 'a {
+    let grants = policy.files.read.iter().chain(&policy.files.write);
+    let grants = grants.map(|grant| expand(&grant.value, &request.caller.home));
+    let places: Vec<PathBuf> = grants.chain([request.project.clone()]).collect();
+    let real = policy.home.mode.value == HomeMode::Real;
+    tools::all()
+        .iter()
+        .filter(move |_| !real)
+        .flat_map(|tool| exposures(tool, true, request.platform).filter(|it| it.secret))
+        .map(|exposure| place_outside(exposure, request))
+        // One that is named by its own path is meant.
+        .filter(move |path| places.iter().any(|place| place != path && at_or_below(path, place)))
 }
 
 /// What has to be hidden of a real HOME: the secrets of tools that are not shown.
