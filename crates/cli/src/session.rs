@@ -102,6 +102,7 @@ pub fn ps(args: &PsArgs, block: &Block) -> i32 {
         Ok(here) => here,
         Err(exit) => return exit,
     };
+    client::clean(&here);
     let mut sessions = Vec::new();
     for name in client::names(&here) {
         // One that ends meanwhile is none.

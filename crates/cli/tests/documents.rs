@@ -155,6 +155,26 @@ fn the_readme_shows_what_its_commands_print() {
 }
 
 #[test]
+fn the_page_about_sessions_shows_what_its_commands_print() {
+    for block in blocks_in(&page("docs/sessions.md"), "console") {
+        follow("docs/sessions.md", &block);
+    }
+}
+
+/// The client that the page shows, as it is written there.
+#[test]
+fn the_client_of_the_page_about_the_door_works() {
+    let program = &blocks_in(&page("docs/door.md"), "python")[0].text;
+    let stage = stage();
+    let run = |arguments: &[&str]| stage.command(keyward()).args(arguments).output().unwrap();
+    assert!(run(&["session", "start", "--name", "door"]).status.success());
+    let door = stage.state().join("run/sessions/door/door");
+    let output = stage.command("python3").args(["-c", program]).env("DOOR", door).output().unwrap();
+    run(&["session", "stop", "door"]);
+    assert_eq!(stdout(&output), "hello\n0\n", "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn the_policy_page_shows_what_its_commands_print() {
     for block in blocks_in(&page("docs/policy.md"), "console") {
         follow("docs/policy.md", &block);
@@ -183,7 +203,7 @@ fn the_page_about_homes_names_commands_that_exist() {
 
 #[test]
 fn every_command_of_the_documents_is_run_or_says_why_not() {
-    for name in ["README.md", "docs/policy.md", "docs/homes.md"] {
+    for name in ["README.md", "docs/policy.md", "docs/homes.md", "docs/sessions.md"] {
         for block in blocks(&page(name)) {
             let known = matches!(block.language.as_str(), "console" | "toml" | "text");
             assert!(

@@ -369,3 +369,99 @@ fn a_shell_in_a_cage_is_a_shell() {
     terminal.keys("kill -KILL %1; sleep 0.3; exit 9\n");
     assert_eq!(terminal.end().code(), Some(9));
 }
+
+/// A number that is not the same each time; which one does not matter.
+fn some_number(below: u64) -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish() % below
+}
+
+/// How often somebody is killed at a random moment; `./test full` asks for more.
+fn rounds() -> u64 {
+    std::env::var("KEYWARD_CHAOS_ROUNDS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .map_or(20, |rounds: u64| rounds / 6)
+}
+
+#[test]
+fn whoever_is_killed_at_whatever_moment_nothing_is_left() {
+    let stage = Stage::user();
+    let time = long_time();
+    let run = |arguments: &[&str]| stage.command(keyward()).args(arguments).output().unwrap();
+    for round in 0..rounds() {
+        let name = format!("chaos{round}");
+        let mut starter = stage
+            .command(keyward())
+            .args(["session", "start", "--name", &name])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let early = round % 3 == 0;
+        if !early {
+            starter.wait().unwrap();
+        }
+        let script = format!("(setsid sleep {time} &); sleep {time}");
+        let mut client = stage
+            .command(keyward())
+            .args(["exec", &name, "--", "sh", "-c", &script])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_micros(some_number(20_000)));
+        // Somebody of ours: the session, its launcher, init, the spawner, or the client.
+        let all = of_stage(&stage);
+        let victim = match all.len() {
+            0 => client.id(),
+            count => all
+                .get(usize::try_from(some_number(count as u64 + 1)).unwrap())
+                .copied()
+                .unwrap_or(client.id()),
+        };
+        let pid = rustix::process::Pid::from_raw(i32::try_from(victim).unwrap()).unwrap();
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        starter.wait().unwrap();
+        run(&["session", "stop", &name]);
+        let _ = client.kill();
+        client.wait().unwrap();
+        assert!(
+            eventually(|| processes_with(&time).is_empty()),
+            "round {round}: a command outlived its session"
+        );
+        assert!(eventually(|| of_stage(&stage).is_empty()), "round {round}: {:?}", of_stage(&stage));
+    }
+    // What killed sessions have left is gone with the next look.
+    run(&["ps"]);
+    let left: Vec<_> =
+        std::fs::read_dir(stage.state().join("run/sessions")).into_iter().flatten().flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// The processes of Keyward that belong to sessions of this stage: those that stand in its project, and their descendants.
+fn of_stage(stage: &Stage) -> Vec<u32> {
+    let project = stage.project();
+    let title = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut found: Vec<u32> = processes_with("keyward:session")
+        .into_iter()
+        .filter(|pid| std::fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == project))
+        .collect();
+    let others: Vec<u32> =
+        processes_with("keyward:").into_iter().filter(|pid| title(pid).starts_with("keyward:")).collect();
+    let parent = |pid: &u32| -> Option<u32> {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
+    };
+    loop {
+        let more: Vec<u32> = others
+            .iter()
+            .filter(|pid| !found.contains(pid) && parent(pid).is_some_and(|parent| found.contains(&parent)))
+            .copied()
+            .collect();
+        if more.is_empty() {
+            return found;
+        }
+        found.extend(more);
+    }
+}

@@ -11,7 +11,7 @@ use keyward_sys::signal::{Inbox, Set};
 use keyward_sys::{Errno, channel, signal, terminal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Signal;
 use std::os::fd::AsRawFd;
@@ -64,6 +64,22 @@ pub fn names(here: &Here) -> Vec<String> {
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort();
     names
+}
+
+/// Takes away what sessions have left that were killed: nobody holds their locks any more.
+pub fn clean(here: &Here) {
+    for name in names(here) {
+        let folder = folder(here).join(name);
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let Ok(lock) = rustix::fs::open(folder.join("lock"), flags, Mode::empty()) else {
+            // Empty, or being made.
+            let _ = std::fs::remove_dir(&folder);
+            continue;
+        };
+        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            let _ = std::fs::remove_dir_all(&folder);
+        }
+    }
 }
 
 /// A name that is a folder's as well.

@@ -75,9 +75,19 @@ fn make_place(here: &Here, name: &str) -> Result<Place, Trouble> {
         )
     };
     let io = |error: std::io::Error| broken(Errno::from_io_error(&error).unwrap_or(Errno::IO));
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(io)?;
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let lock = rustix::fs::open(folder.join("lock"), flags, Mode::RUSR | Mode::WUSR).map_err(broken)?;
+    client::clean(here);
+    // Somebody who cleans up may take a folder that is being made for one that was left.
+    let mut tries = 0;
+    let lock = loop {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(io)?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(folder.join("lock"), flags, Mode::RUSR | Mode::WUSR);
+        tries += 1;
+        match opened {
+            Err(Errno::NOENT) if tries < 10 => {}
+            opened => break opened.map_err(broken)?,
+        }
+    };
     if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
         let fact = format!("there is a session {name} already");
         return Err(Trouble::new(
