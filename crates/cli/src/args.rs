@@ -82,7 +82,7 @@ pub enum Command {
 }
 
 /// What a policy file can say, said for one run.
-#[derive(Args, Default, Clone)]
+#[derive(Args, Default, Clone, PartialEq, Eq)]
 pub struct PolicyFlags {
     /// Use a profile of your policy file
     #[arg(short, long, value_name = "PROFILE")]
@@ -490,6 +490,11 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 impl PolicyFlags {
+    /// Whether nothing was said.
+    pub fn is_empty(&self) -> bool {
+        *self == PolicyFlags::default()
+    }
+
     /// As a layer of policy. Paths are made absolute against the directory the user typed them in.
     pub fn layer(&self, typed_in: &std::path::Path) -> Flags {
         let absolute =

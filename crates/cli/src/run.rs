@@ -4,7 +4,7 @@ use crate::args::{PolicyFlags, RunArgs, ShellArgs};
 use crate::explain;
 use crate::files::{self, NoPolicy};
 use crate::here::{self, Here};
-use crate::say;
+use crate::{say, session};
 use keyward_launch::cgroup::{self, Reached};
 use keyward_launch::fault::Fault;
 use keyward_launch::logins::{self, Logins};
@@ -36,12 +36,20 @@ use std::time::Instant;
 
 /// Runs a command and gives the exit code.
 pub fn run(args: RunArgs, block: &mut Block) -> i32 {
-    run_with(args, block, None)
+    match session::inside() {
+        Some(door) => session::run_beside(door, &args),
+        None => run_in(args, block, None),
+    }
+}
+
+/// The same, in a folder as the cage has it.
+pub fn run_in(args: RunArgs, block: &mut Block, cwd: Option<PathBuf>) -> i32 {
+    run_with(args, block, None, cwd)
 }
 
 /// Builds the cage of a session, and looks after it until it ends.
 pub fn run_for_session(args: RunArgs, block: &mut Block, session: OwnedFd) -> i32 {
-    run_with(args, block, Some(session))
+    run_with(args, block, Some(session), None)
 }
 
 /// An interactive shell: the user's own, if the cage shows it.
@@ -79,7 +87,7 @@ pub fn keep_for_fresh_cages(flags: &PolicyFlags, block: &mut Block) {
     block.wipe_values(&keep);
 }
 
-fn run_with(args: RunArgs, block: &mut Block, session: Option<OwnedFd>) -> i32 {
+fn run_with(args: RunArgs, block: &mut Block, session: Option<OwnedFd>, inner_cwd: Option<PathBuf>) -> i32 {
     let here = match here::look(&block.entries(), args.policy.cwd.as_deref()) {
         Ok(here) => here,
         Err(refusal) => return tell_refusal(&args, None, &refusal),
@@ -103,7 +111,7 @@ fn run_with(args: RunArgs, block: &mut Block, session: Option<OwnedFd>) -> i32 {
     if policy.limits.memory.is_some() || policy.limits.pids.is_some() {
         hopeful.cgroup = cgroup::find();
     }
-    let mut run = Run { args: &args, policy: &policy, here: &here, block, dropped: None, session };
+    let mut run = Run { args: &args, policy: &policy, here: &here, block, dropped: None, session, inner_cwd };
     match run.attempt(hopeful) {
         Attempt::Over(exit) => exit,
         Attempt::HostRefused(_) => match run.attempt(probe::probe(&here.project, &here.caller.cache)) {
@@ -154,6 +162,8 @@ struct Run<'a> {
     dropped: Option<Vec<Dropped>>,
     /// The session that the cage is for.
     session: Option<OwnedFd>,
+    /// Where the command stands in the cage, if not where the plan says.
+    inner_cwd: Option<PathBuf>,
 }
 
 impl Run<'_> {
@@ -173,6 +183,9 @@ impl Run<'_> {
         match self.dropped.take() {
             Some(dropped) => plan.environment.dropped = dropped,
             None => announce(args, here, &plan),
+        }
+        if let Some(cwd) = &self.inner_cwd {
+            plan.view.cwd.clone_from(cwd);
         }
         let setup = keyward_launch::terminal_setup(plan.terminal);
         let prepared = match prepare::prepare(&plan, &environment, setup) {
@@ -425,18 +438,18 @@ fn announce(args: &RunArgs, here: &Here, plan: &Plan) {
     }
 }
 
-struct Record {
+pub struct Record {
     ledger: Ledger,
     run: String,
 }
 
 impl Record {
-    fn open(here: &Here) -> Result<Self, Unrecorded> {
+    pub fn open(here: &Here) -> Result<Self, Unrecorded> {
         let ledger = Ledger::open(&here.state)?;
         Ok(Record { ledger, run: keyward_ledger::run_name() })
     }
 
-    fn write(&mut self, what: What) -> Result<(), Unrecorded> {
+    pub fn write(&mut self, what: What) -> Result<(), Unrecorded> {
         self.ledger.append(&Event::new(keyward_ledger::now(), self.run.clone(), what))
     }
 }

@@ -3,7 +3,7 @@
 mod client;
 mod start;
 
-use crate::args::{AttachArgs, ExecArgs, LogsArgs, PsArgs, SessionArgs, SessionCommand, TargetArgs};
+use crate::args::{AttachArgs, ExecArgs, LogsArgs, PsArgs, RunArgs, SessionArgs, SessionCommand, TargetArgs};
 use crate::here::{self, Here};
 use crate::say;
 use client::{Door, Target};
@@ -43,6 +43,23 @@ impl Trouble {
         say::trouble(&self.fact, &self.remedy);
         self.exit
     }
+}
+
+/// The door of the session whose cage we are in.
+pub fn inside() -> Option<Door> {
+    Door::inside()
+}
+
+/// `keyward run` in a cage: asks for one beside it, under the same policy.
+pub fn run_beside(mut door: Door, args: &RunArgs) -> i32 {
+    if !args.policy.is_empty() {
+        let trouble = Trouble::new(
+            "in a cage the policy is that of its session, and flags cannot change it",
+            "leave them out; `keyward run -- CMD` runs the command in a cage beside this one",
+        );
+        return Trouble { exit: code::USAGE, ..trouble }.tell();
+    }
+    client::run_beside(&mut door, &args.command).unwrap_or_else(|trouble| trouble.tell())
 }
 
 fn look(block: &Block) -> Result<Here, i32> {

@@ -465,3 +465,92 @@ fn of_stage(stage: &Stage) -> Vec<u32> {
         found.extend(more);
     }
 }
+
+/// A session in whose cage keyward itself can be called.
+fn with_keyward_inside(who: Who) -> (Session, String) {
+    let stage = Stage::new(who);
+    let folder = stage.elsewhere();
+    let program = folder.join("keyward");
+    std::fs::copy(keyward(), &program).unwrap();
+    stage.own(&program);
+    let session = Session { stage, name: "work".into() };
+    session.start(&["--read", folder.to_str().unwrap()]);
+    (session, format!("'{}'", program.display()))
+}
+
+#[test]
+fn from_inside_a_cage_a_command_runs_in_one_beside_it() {
+    for who in BOTH {
+        let (session, keyward) = with_keyward_inside(who);
+        session.said("echo mine > /tmp/shared; sleep 1000 > /dev/null 2>&1 & echo");
+        let script = format!(
+            "mkdir -p sub; cd sub; echo given | {keyward} run -- sh -c 'cat; pwd; ls /tmp; ls -d /proc/[0-9]* | wc -l; exit 3'; echo code $?"
+        );
+        let said = session.said(&script);
+        let expected = format!("given\n{}\n", session.stage.project().join("sub").display());
+        assert!(
+            said.starts_with(&expected) && said.ends_with("code 3\n") && !said.contains("shared"),
+            "{said}"
+        );
+        // Its policy is the session's.
+        let wider = session.exec(&[], &format!("{keyward} run --net open -- true"));
+        assert_eq!(wider.status.code(), Some(120), "{}", stderr(&wider));
+        // In the cage beside there is no door: no further one.
+        let deeper = session.exec(&[], &format!("{keyward} run -- {keyward} run -- true"));
+        assert!(!deeper.status.success());
+    }
+}
+
+#[test]
+fn killing_who_asked_kills_the_cage_beside() {
+    let (session, keyward) = with_keyward_inside(Who::User);
+    let time = long_time();
+    let job = session.background(&format!("{keyward} run -- sh -c 'setsid sleep {time} & sleep {time}'"));
+    assert!(eventually(|| processes_with(&format!("sleep\0{time}")).len() >= 2));
+    assert!(session.keyward(&["kill", &job]).status.success());
+    assert!(eventually(|| processes_with(&format!("sleep\0{time}")).is_empty()));
+    assert_eq!(session.said("echo usable"), "usable\n");
+}
+
+#[test]
+fn from_inside_nothing_else_can_be_asked() {
+    let session = Session::new(Who::User, &[]);
+    let time = long_time();
+    session.background(&format!("sleep {time}"));
+    let program = r#"
+import json, os, socket
+null = os.open("/dev/null", os.O_RDWR)
+for ask in [
+    {"do": "jobs"}, {"do": "stop"}, {"do": "kill", "job": 1}, {"do": "signal", "job": 1, "signal": 9}, {"do": "log", "job": 1}, {"do": "attach", "job": 1},
+    {"do": "exec", "argv": ["true"]}, {"do": "exec", "argv": ["true"], "fresh": True, "background": True},
+]:
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect("/run/keyward-door")
+    packet = json.dumps({"v": 1, **ask}).encode()
+    if ask["do"] == "exec":
+        socket.send_fds(s, [packet], [null] * 3)
+    else:
+        s.send(packet)
+    print(json.loads(s.recv(65536))["is"])
+"#;
+    session.stage.project_file("ask.py", program);
+    assert_eq!(session.said("python3 ask.py"), "refused\n".repeat(8));
+    assert!(!processes_with(&time).is_empty());
+}
+
+#[test]
+fn every_command_of_a_session_is_recorded_before_it_runs() {
+    let session = Session::new(Who::User, &[]);
+    session.exec(&[], "exit 5");
+    let ledger = session.stage.state().join("events.jsonl");
+    let events = || -> Vec<serde_json::Value> {
+        let text = std::fs::read_to_string(&ledger).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let all = events();
+    let job = all.iter().find(|event| event["event"] == "job").unwrap();
+    assert_eq!((&job["session"], &job["argv"][2]), (&"work".into(), &"exit 5".into()));
+    let end = all.iter().find(|event| event["event"] == "job-end").unwrap();
+    assert_eq!((&end["job"], &end["exit"]), (&job["job"], &5.into()));
+    assert!(all.iter().any(|event| event["event"] == "spawn"), "the cage itself");
+}

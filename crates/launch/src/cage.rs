@@ -6,6 +6,7 @@
 use crate::prepare::{Act, Layer, MASK_FILE, MASK_FOLDER, Prepared, SHELL, Shared, TerminalSetup, Tree};
 use crate::wire::{self, Order, Report};
 use crate::{init, spawner, warden};
+use keyward_policy::door::CAGE_DOOR;
 use keyward_policy::plan::{Identity, Step};
 use keyward_policy::view::KEYRING_SOCKET;
 use keyward_sys::landlock::{self, Below, Domain};
@@ -129,16 +130,17 @@ fn offer_keyring(prepared: &Prepared, control: &OwnedFd) -> Result<(), Failure> 
     if !prepared.keyring {
         return Ok(());
     }
-    let listen = || {
-        let flags = SocketFlags::CLOEXEC;
-        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        rustix::net::bind(&socket, &SocketAddrUnix::new(KEYRING_SOCKET)?)?;
-        rustix::net::listen(&socket, 8)?;
-        Ok(socket)
-    };
-    let socket: OwnedFd = listen().map_err(at(Step::View))?;
+    let socket = listen(KEYRING_SOCKET, SocketType::STREAM).map_err(at(Step::View))?;
     wire::report(control, Report::Keyring, &[socket.as_fd()]);
     Ok(())
+}
+
+/// A socket of the cage's own at which somebody outside answers.
+fn listen(path: &str, kind: SocketType) -> Result<OwnedFd, Errno> {
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&socket, 8)?;
+    Ok(socket)
 }
 
 /// The domain of the plan; none where the policy accepts to do without.
@@ -424,6 +426,7 @@ fn start_spawner(
     caller_mask: &Set,
 ) -> Result<init::Command, Failure> {
     let (ours, theirs) = channel::pair().map_err(at(Step::Session))?;
+    let door = listen(CAGE_DOOR, SocketType::SEQPACKET).map_err(at(Step::Session))?;
     match fork::fork().map_err(at(Step::Exec))? {
         fork::Forked::Child => {
             drop(ours);
@@ -442,7 +445,7 @@ fn start_spawner(
             drop(theirs);
             prepared.envp.wipe();
             let _ = rustix::process::setpgid(Some(process.pid), Some(process.pid));
-            wire::report(control, Report::Door, &[ours.as_fd()]);
+            wire::report(control, Report::Door, &[ours.as_fd(), door.as_fd()]);
             Ok(init::Command { process, terminal: None })
         }
     }

@@ -8,10 +8,10 @@ mod clients;
 mod jobs;
 
 use crate::supervise::CutShort;
-use clients::Clients;
+use clients::{Clients, Side};
 use jobs::{Clock, Job, Jobs, Output, Place};
 use keyward_policy::door::{self, Answer, Ask, Errand, LONGEST, News};
-use keyward_policy::event::arguments;
+use keyward_policy::event::{self, What, arguments};
 use keyward_sys::fork::{End, Process};
 use keyward_sys::{Errno, channel, signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -42,8 +42,14 @@ pub struct Session<'a> {
     pub listener: OwnedFd,
     /// The socket to the spawner in the cage.
     pub spawner: OwnedFd,
+    /// The door as the cage sees it: what comes through here comes from inside.
+    pub cage_door: OwnedFd,
     pub launcher: Process,
     pub fresh: Box<Fresh<'a>>,
+    /// Writes down what happens; what cannot be written down does not happen.
+    pub record: Box<dyn FnMut(What) -> bool + 'a>,
+    /// What is done when all is over, before those who wait for that are told.
+    pub clean_up: Box<dyn FnMut() + 'a>,
 }
 
 /// Serves until the session is stopped, or its cage is gone. Gives how the launcher ended.
@@ -64,6 +70,7 @@ struct Server<'a> {
 #[derive(Clone, Copy)]
 enum Source {
     Listener,
+    CageDoor,
     Spawner,
     Launcher,
     Client(u64),
@@ -78,7 +85,8 @@ impl Server<'_> {
             let mut over = false;
             for source in ready {
                 match source {
-                    Source::Listener => self.clients.accept(&self.session.listener),
+                    Source::Listener => self.clients.accept(&self.session.listener, Side::Outside),
+                    Source::CageDoor => self.clients.accept(&self.session.cage_door, Side::Inside),
                     Source::Spawner => over |= !self.hear(),
                     Source::Launcher => over = true,
                     Source::Client(number) => self.serve_client(number),
@@ -102,6 +110,10 @@ impl Server<'_> {
         if self.clients.has_room() {
             sources.push(Source::Listener);
             polled.push(PollFd::new(&self.session.listener, PollFlags::IN));
+        }
+        if self.clients.has_room_inside() {
+            sources.push(Source::CageDoor);
+            polled.push(PollFd::new(&self.session.cage_door, PollFlags::IN));
         }
         for client in self.clients.all() {
             sources.push(Source::Client(client.number));
@@ -184,6 +196,15 @@ impl Server<'_> {
             CutShort::Output => "output".to_owned(),
         });
         let exit = if limit.is_some() { keyward_policy::outcome::code::TIMEOUT } else { exit };
+        let end = What::JobEnd(event::JobEnd {
+            session: self.session.name.clone(),
+            job: number,
+            exit,
+            signal,
+            limit: limit.clone(),
+            milliseconds: u64::try_from(job.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        });
+        (self.session.record)(end);
         let answer = Answer::Ended { job: number, exit, signal, limit };
         let told: Vec<u64> = job.client.into_iter().chain(std::mem::take(&mut job.watchers)).collect();
         for client in told {
@@ -216,6 +237,10 @@ impl Server<'_> {
     }
 
     fn answer(&mut self, client: u64, ask: Ask, descriptors: Vec<OwnedFd>) {
+        if self.clients.side(client) == Some(Side::Inside) && !self.may_be_asked_from_inside(client, &ask) {
+            let fact = "from inside a cage one can run a command in a cage beside it, and signal or end that, and nothing else";
+            return self.refuse(Some(client), fact, "ask from outside");
+        }
         match ask {
             Ask::Exec { argv, cwd, background, terminal, timeout_ms, fresh } => {
                 let argv: Vec<OsString> = argv.into_iter().map(OsString::from).collect();
@@ -304,6 +329,16 @@ impl Server<'_> {
         }
     }
 
+    /// Whoever asks from inside gets a cage of the same policy beside its own, and has a say in that one alone.
+    fn may_be_asked_from_inside(&self, client: u64, ask: &Ask) -> bool {
+        let own = |job: &u32| self.jobs.get(*job).is_some_and(|job| job.client == Some(client));
+        match ask {
+            Ask::Exec { background, terminal, fresh, .. } => *fresh && !*background && terminal.is_none(),
+            Ask::Signal { job, .. } | Ask::Kill { job } => own(job),
+            Ask::Jobs {} | Ask::Log { .. } | Ask::Attach { .. } | Ask::Stop {} => false,
+        }
+    }
+
     fn no_such_job(&mut self, client: u64, job: u32) {
         let fact = format!("there is no job {job} that this could be about");
         self.refuse(
@@ -321,6 +356,20 @@ impl Server<'_> {
             ));
         }
         let number = self.jobs.next_number();
+        let started = What::Job(event::Job {
+            session: self.session.name.clone(),
+            job: number,
+            argv: arguments(&wish.argv),
+            background: wish.background,
+            fresh: wish.fresh,
+            from_inside: self.clients.side(client) == Some(Side::Inside),
+        });
+        if !(self.session.record)(started) {
+            return Err((
+                "cannot record this command".into(),
+                "nothing runs unrecorded: make room or mend the permissions in Keyward's state folder".into(),
+            ));
+        }
         let Wish { argv, cwd, background, terminal, streams, fresh } = wish;
         let shown = arguments(&argv);
         let broken = |errno: Errno| {
@@ -482,7 +531,9 @@ impl Server<'_> {
         if !matches!(poll(&mut polled, wait.as_ref()), Ok(1)) {
             self.session.launcher.signal(signal::KILL);
         }
-        self.session.launcher.wait()
+        let end = self.session.launcher.wait();
+        (self.session.clean_up)();
+        end
     }
 }
 

@@ -11,6 +11,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 /// No packet is longer.
 pub const LONGEST: usize = 128 << 10;
 const VERSION: u64 = 1;
+/// Where a cage of a session finds the door.
+pub const CAGE_DOOR: &str = "/run/keyward-door";
 
 /// A text of the system's, which may hold any byte: a string, or the list of its bytes where it is no UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

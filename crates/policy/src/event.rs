@@ -43,6 +43,31 @@ pub enum What {
     Fault {
         fact: String,
     },
+    /// A command is about to start in a session.
+    Job(Job),
+    JobEnd(JobEnd),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Job {
+    pub session: String,
+    pub job: u32,
+    pub argv: Vec<String>,
+    pub background: bool,
+    /// In a cage of its own, whose run has events of its own as well.
+    pub fresh: bool,
+    /// Whether it was asked for by somebody in a cage of the session.
+    pub from_inside: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct JobEnd {
+    pub session: String,
+    pub job: u32,
+    pub exit: i32,
+    pub signal: Option<i32>,
+    pub limit: Option<String>,
+    pub milliseconds: u64,
 }
 
 /// A command is about to start.

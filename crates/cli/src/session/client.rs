@@ -4,7 +4,7 @@ use super::Trouble;
 use crate::args::ExecArgs;
 use crate::here::Here;
 use crate::say;
-use keyward_policy::door::{self, Answer, Ask, LONGEST, Size};
+use keyward_policy::door::{self, Answer, Ask, CAGE_DOOR, LONGEST, Size};
 use keyward_policy::outcome::code;
 use keyward_policy::text::visible;
 use keyward_sys::signal::{Inbox, Set};
@@ -14,6 +14,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Signal;
+use std::ffi::OsString;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
@@ -127,6 +128,16 @@ impl Door {
         connect().map(Door).map_err(|_| absent())
     }
 
+    /// The door as a cage has it; `None` where this is no cage of a session.
+    pub fn inside() -> Option<Self> {
+        rustix::fs::lstat(CAGE_DOOR).ok()?;
+        let socket =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .ok()?;
+        rustix::net::connect(&socket, &SocketAddrUnix::new(CAGE_DOOR).ok()?).ok()?;
+        Some(Door(socket))
+    }
+
     pub fn ask(&mut self, ask: &Ask, descriptors: &[BorrowedFd<'_>]) -> Result<(), Trouble> {
         let packet = door::write(ask);
         let sent = if packet.len() > LONGEST {
@@ -185,30 +196,12 @@ pub fn exec(door: &mut Door, args: &ExecArgs) -> Result<i32, Trouble> {
         fresh: args.fresh,
     };
     let inbox = inbox(if on_terminal { RESIZED } else { PASSED_ON })?;
-    let mut copies = Vec::new();
-    if on_terminal || args.background {
+    let copies = if on_terminal || args.background {
         door.ask(&ask, &[])?;
+        Vec::new()
     } else {
-        // Your terminal is not handed into a cage: what would be read from it is nothing, what is printed runs through us.
-        let mut streams = Vec::new();
-        for (number, own) in
-            [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()].into_iter().enumerate()
-        {
-            streams.push(match (is_terminal[number], number) {
-                (false, _) => rustix::io::fcntl_dupfd_cloexec(own, 3).map_err(|_| no_descriptors())?,
-                (true, 0) => rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-                    .map_err(|_| no_descriptors())?,
-                (true, _) => {
-                    let (from, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-                        .map_err(|_| no_descriptors())?;
-                    copies.push((from, own));
-                    to
-                }
-            });
-        }
-        let borrowed: Vec<BorrowedFd<'_>> = streams.iter().map(AsFd::as_fd).collect();
-        door.ask(&ask, &borrowed)?;
-    }
+        ask_with_streams(door, &ask)?
+    };
     let (answer, descriptors) = door.next()?;
     let Answer::Started { job } = answer else {
         return if let Answer::Ended { exit, .. } = answer { Ok(exit) } else { Err(gone()) };
@@ -221,6 +214,49 @@ pub fn exec(door: &mut Door, args: &ExecArgs) -> Result<i32, Trouble> {
         Some(main) => relay(door, job, &main, &inbox, false),
         None => wait(door, job, &inbox, copies),
     }
+}
+
+/// From inside a cage: runs a command in one beside it.
+pub fn run_beside(door: &mut Door, command: &[OsString]) -> Result<i32, Trouble> {
+    let ask = Ask::Exec {
+        argv: command.iter().map(|word| word.as_os_str().into()).collect(),
+        cwd: std::env::current_dir().ok().map(|cwd| cwd.as_os_str().into()),
+        background: false,
+        terminal: None,
+        timeout_ms: None,
+        fresh: true,
+    };
+    let inbox = inbox(PASSED_ON)?;
+    let copies = ask_with_streams(door, &ask)?;
+    match door.next()?.0 {
+        Answer::Started { job } => wait(door, job, &inbox, copies),
+        Answer::Ended { exit, .. } => Ok(exit),
+        _ => Err(gone()),
+    }
+}
+
+/// What is copied from where to where.
+type Copies = Vec<(OwnedFd, BorrowedFd<'static>)>;
+
+/// Asks with our own streams. A terminal is not handed over: what would be read from it is nothing, what is printed runs through us.
+fn ask_with_streams(door: &mut Door, ask: &Ask) -> Result<Copies, Trouble> {
+    let mut copies = Vec::new();
+    let mut streams = Vec::new();
+    let own = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+    for (number, own) in own.into_iter().enumerate() {
+        let stream = match (terminal::is_terminal(own), number) {
+            (false, _) => rustix::io::fcntl_dupfd_cloexec(own, 3),
+            (true, 0) => rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()),
+            (true, _) => rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map(|(from, to)| {
+                copies.push((from, own));
+                to
+            }),
+        };
+        streams.push(stream.map_err(|_| no_descriptors())?);
+    }
+    let borrowed: Vec<BorrowedFd<'_>> = streams.iter().map(AsFd::as_fd).collect();
+    door.ask(ask, &borrowed)?;
+    Ok(copies)
 }
 
 fn no_descriptors() -> Trouble {
@@ -237,12 +273,7 @@ fn inbox(signals: &[i32]) -> Result<Inbox, Trouble> {
 }
 
 /// Waits for the end of a job, and passes signals on meanwhile.
-fn wait(
-    door: &mut Door,
-    job: u32,
-    inbox: &Inbox,
-    mut copies: Vec<(OwnedFd, BorrowedFd<'static>)>,
-) -> Result<i32, Trouble> {
+fn wait(door: &mut Door, job: u32, inbox: &Inbox, mut copies: Copies) -> Result<i32, Trouble> {
     let mut ended = None;
     loop {
         let mut polled = vec![PollFd::new(inbox, PollFlags::IN)];

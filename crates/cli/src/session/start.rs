@@ -47,7 +47,7 @@ pub fn start(args: SessionStartArgs, block: &mut Block) -> i32 {
         Ok(made) => made,
         Err(trouble) => return trouble.tell(),
     };
-    match begin(args, &name, place, listener, block) {
+    match begin(args, &here, &name, place, listener, block) {
         Ok(exit) => exit,
         Err(errno) => Trouble::new(
             format!("cannot start a session: {}", keyward_launch::fault::reason(errno)),
@@ -122,6 +122,7 @@ fn listen(folder: &Path) -> Result<OwnedFd, Trouble> {
 
 fn begin(
     args: SessionStartArgs,
+    here: &Here,
     name: &str,
     place: Place,
     listener: OwnedFd,
@@ -132,7 +133,8 @@ fn begin(
     match fork::fork()? {
         Forked::Child => {
             drop((status, words));
-            let exit = be_session(&args, name, place, listener, to_status, to_words, block);
+            let exit =
+                be_session(&args, here, name, Beginning { place, listener, to_status, to_words }, block);
             block.wipe();
             std::process::exit(exit)
         }
@@ -180,16 +182,23 @@ fn wait_until_ready(args: &SessionStartArgs, name: &str, status: &OwnedFd, words
     exit
 }
 
-/// The life of the session.
-fn be_session(
-    args: &SessionStartArgs,
-    name: &str,
+/// What a session begins with: its folder, its door, and where it says whether it is there.
+struct Beginning {
     place: Place,
     listener: OwnedFd,
     to_status: OwnedFd,
     to_words: OwnedFd,
+}
+
+/// The life of the session.
+fn be_session(
+    args: &SessionStartArgs,
+    here: &Here,
+    name: &str,
+    beginning: Beginning,
     block: &mut Block,
 ) -> i32 {
+    let Beginning { place, listener, to_status, to_words } = beginning;
     let tell = |status: OwnedFd, exit: i32| {
         let _ = rustix::io::write(&status, format!("{exit}\n").as_bytes());
     };
@@ -220,7 +229,7 @@ fn be_session(
         }
     };
     drop(theirs);
-    let Some(spawner) = wait_for_cage(&ours, &launcher) else {
+    let Some((spawner, cage_door)) = wait_for_cage(&ours, &launcher) else {
         let exit = match launcher.wait() {
             Ok(End::Exited(exit)) if exit != 0 => exit,
             _ => code::FAULT,
@@ -236,15 +245,21 @@ fn be_session(
     let mut start_fresh = |argv: Vec<OsString>, cwd: Option<OsString>, streams: [OwnedFd; 3]| {
         fresh(args, block, argv, cwd, streams)
     };
+    let folder = place.folder.clone();
+    let mut record = run::Record::open(here).ok();
+    let mut place = Some(place);
     let session = Session {
         name: name.into(),
         profile: args.policy.profile.clone(),
         shell: args.shell,
-        folder: place.folder.clone(),
+        folder,
         listener,
         spawner,
+        cage_door,
         launcher,
         fresh: Box::new(&mut start_fresh),
+        record: Box::new(move |what| record.as_mut().is_some_and(|record| record.write(what).is_ok())),
+        clean_up: Box::new(move || drop(place.take())),
     };
     match serve(session) {
         Ok(End::Exited(exit)) => exit,
@@ -266,8 +281,8 @@ fn silence(_stderr: rustix::fd::BorrowedFd<'_>) -> Result<(), Errno> {
     rustix::stdio::dup2_stderr(&nothing)
 }
 
-/// The socket to the spawner, once the cage is there; `None` if it never will be.
-fn wait_for_cage(socket: &OwnedFd, launcher: &Process) -> Option<OwnedFd> {
+/// The sockets to the spawner and of the door in the cage, once it is there; `None` if it never will be.
+fn wait_for_cage(socket: &OwnedFd, launcher: &Process) -> Option<(OwnedFd, OwnedFd)> {
     loop {
         let mut polled = [PollFd::new(socket, PollFlags::IN), PollFd::new(&launcher.pidfd, PollFlags::IN)];
         if let Err(errno) = poll(&mut polled, None)
@@ -277,7 +292,8 @@ fn wait_for_cage(socket: &OwnedFd, launcher: &Process) -> Option<OwnedFd> {
         }
         if !polled[0].revents().is_empty() {
             let mut word = [0; 8];
-            return channel::receive(socket, &mut word).ok()?.descriptors.into_iter().next();
+            let mut both = channel::receive(socket, &mut word).ok()?.descriptors.into_iter();
+            return Some((both.next()?, both.next()?));
         }
         if !polled[1].revents().is_empty() {
             return None;
@@ -309,11 +325,7 @@ fn fresh(
             if ready.is_err() {
                 fork::exit_now(code::FAULT);
             }
-            let mut run_args = run_args(args, argv);
-            if let Some(cwd) = cwd {
-                run_args.policy.cwd = Some(cwd.into());
-            }
-            let exit = run::run(run_args, block);
+            let exit = run::run_in(run_args(args, argv), block, cwd.map(PathBuf::from));
             fork::exit_now(exit)
         }
     }

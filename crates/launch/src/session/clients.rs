@@ -8,9 +8,19 @@ use rustix::net::SocketFlags;
 
 /// Clients at one time; further ones wait.
 const MOST: usize = 64;
+/// Of those who ask from inside: each may have a cage beside its own.
+const MOST_INSIDE: usize = 16;
+
+/// Where a connection comes from: it is known by the socket that took it, and by nothing that is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Outside,
+    Inside,
+}
 
 pub(super) struct Client {
     pub(super) number: u64,
+    side: Side,
     pub(super) socket: OwnedFd,
 }
 
@@ -25,18 +35,32 @@ impl Clients {
         self.all.iter()
     }
 
-    pub(super) fn has_room(&self) -> bool {
-        self.all.len() < MOST
+    fn count(&self, side: Side) -> usize {
+        self.all.iter().filter(|client| client.side == side).count()
     }
 
-    /// Lets one in who is the same user.
-    pub(super) fn accept(&mut self, listener: impl AsFd) {
+    pub(super) fn has_room(&self) -> bool {
+        self.count(Side::Outside) < MOST
+    }
+
+    /// A cage cannot take the places of those outside.
+    pub(super) fn has_room_inside(&self) -> bool {
+        self.count(Side::Inside) < MOST_INSIDE
+    }
+
+    pub(super) fn side(&self, number: u64) -> Option<Side> {
+        self.all.iter().find(|client| client.number == number).map(|client| client.side)
+    }
+
+    /// Lets one in: from outside only who is the same user.
+    pub(super) fn accept(&mut self, listener: impl AsFd, side: Side) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let Ok(socket) = rustix::net::accept_with(listener, flags) else { return };
         let own = rustix::process::geteuid();
-        if rustix::net::sockopt::socket_peercred(&socket).is_ok_and(|peer| peer.uid == own) {
+        let is_ours = || rustix::net::sockopt::socket_peercred(&socket).is_ok_and(|peer| peer.uid == own);
+        if side == Side::Inside || is_ours() {
             self.next += 1;
-            self.all.push(Client { number: self.next, socket });
+            self.all.push(Client { number: self.next, side, socket });
         }
     }
 
