@@ -38,18 +38,13 @@ use std::time::Instant;
 pub fn run(args: RunArgs, block: &mut Block) -> i32 {
     match session::inside() {
         Some(door) => session::run_beside(door, &args),
-        None => run_in(args, block, None),
+        None => run_with(args, block, None),
     }
-}
-
-/// The same, in a folder as the cage has it.
-pub fn run_in(args: RunArgs, block: &mut Block, cwd: Option<PathBuf>) -> i32 {
-    run_with(args, block, None, cwd)
 }
 
 /// Builds the cage of a session, and looks after it until it ends.
 pub fn run_for_session(args: RunArgs, block: &mut Block, session: OwnedFd) -> i32 {
-    run_with(args, block, Some(session), None)
+    run_with(args, block, Some(session))
 }
 
 /// An interactive shell: the user's own, if the cage shows it.
@@ -87,7 +82,7 @@ pub fn keep_for_fresh_cages(flags: &PolicyFlags, block: &mut Block) {
     block.wipe_values(&keep);
 }
 
-fn run_with(args: RunArgs, block: &mut Block, session: Option<OwnedFd>, inner_cwd: Option<PathBuf>) -> i32 {
+fn run_with(args: RunArgs, block: &mut Block, session: Option<OwnedFd>) -> i32 {
     let here = match here::look(&block.entries(), args.policy.cwd.as_deref()) {
         Ok(here) => here,
         Err(refusal) => return tell_refusal(&args, None, &refusal),
@@ -111,7 +106,7 @@ fn run_with(args: RunArgs, block: &mut Block, session: Option<OwnedFd>, inner_cw
     if policy.limits.memory.is_some() || policy.limits.pids.is_some() {
         hopeful.cgroup = cgroup::find();
     }
-    let mut run = Run { args: &args, policy: &policy, here: &here, block, dropped: None, session, inner_cwd };
+    let mut run = Run { args: &args, policy: &policy, here: &here, block, dropped: None, session };
     match run.attempt(hopeful) {
         Attempt::Over(exit) => exit,
         Attempt::HostRefused(_) => match run.attempt(probe::probe(&here.project, &here.caller.cache)) {
@@ -162,8 +157,6 @@ struct Run<'a> {
     dropped: Option<Vec<Dropped>>,
     /// The session that the cage is for.
     session: Option<OwnedFd>,
-    /// Where the command stands in the cage, if not where the plan says.
-    inner_cwd: Option<PathBuf>,
 }
 
 impl Run<'_> {
@@ -183,9 +176,6 @@ impl Run<'_> {
         match self.dropped.take() {
             Some(dropped) => plan.environment.dropped = dropped,
             None => announce(args, here, &plan),
-        }
-        if let Some(cwd) = &self.inner_cwd {
-            plan.view.cwd.clone_from(cwd);
         }
         let setup = keyward_launch::terminal_setup(plan.terminal);
         let prepared = match prepare::prepare(&plan, &environment, setup) {

@@ -4,10 +4,14 @@
 //! here is who asks for what, the jobs, their clocks and their output. Which cage a message is about follows from the socket it came
 //! through, never from a field in it.
 
+mod cages;
 mod clients;
 mod jobs;
 
+pub use cages::Make;
+
 use crate::supervise::CutShort;
+use cages::{Cage, Cages};
 use clients::{Clients, Side};
 use jobs::{Clock, Job, Jobs, Output, Place};
 use keyward_policy::door::{self, Answer, Ask, Errand, LONGEST, News};
@@ -28,9 +32,6 @@ const GRACE: Duration = Duration::from_secs(1);
 /// How long the launcher may take to bring its work to an end.
 const LAST: Duration = Duration::from_secs(20);
 
-/// Starts a command in a cage of its own.
-pub type Fresh<'a> = dyn FnMut(Vec<OsString>, Option<OsString>, [OwnedFd; 3]) -> Result<Process, Errno> + 'a;
-
 /// What a session is.
 pub struct Session<'a> {
     pub name: String,
@@ -45,7 +46,8 @@ pub struct Session<'a> {
     /// The door as the cage sees it: what comes through here comes from inside.
     pub cage_door: OwnedFd,
     pub launcher: Process,
-    pub fresh: Box<Fresh<'a>>,
+    /// Makes further cages of the same policy.
+    pub make: Box<Make<'a>>,
     /// Writes down what happens; what cannot be written down does not happen.
     pub record: Box<dyn FnMut(What) -> bool + 'a>,
     /// What is done when all is over, before those who wait for that are told.
@@ -54,7 +56,13 @@ pub struct Session<'a> {
 
 /// Serves until the session is stopped, or its cage is gone. Gives how the launcher ended.
 pub fn serve(session: Session<'_>) -> Result<End, Errno> {
-    let mut server = Server { session, clients: Clients::default(), jobs: Jobs::default(), stopping: None };
+    let mut server = Server {
+        session,
+        clients: Clients::default(),
+        jobs: Jobs::default(),
+        cages: Cages::default(),
+        stopping: None,
+    };
     server.live()
 }
 
@@ -62,6 +70,7 @@ struct Server<'a> {
     session: Session<'a>,
     clients: Clients,
     jobs: Jobs,
+    cages: Cages,
     /// From then on nobody is waited for.
     stopping: Option<Instant>,
 }
@@ -75,7 +84,10 @@ enum Source {
     Launcher,
     Client(u64),
     Output(u32),
-    Fresh(u32),
+    /// The cage of a job.
+    Beside(u32),
+    Warm,
+    Ending(usize),
 }
 
 impl Server<'_> {
@@ -83,6 +95,7 @@ impl Server<'_> {
         loop {
             let ready = self.wait()?;
             let mut over = false;
+            let mut ended = Vec::new();
             for source in ready {
                 match source {
                     Source::Listener => self.clients.accept(&self.session.listener, Side::Outside),
@@ -91,8 +104,13 @@ impl Server<'_> {
                     Source::Launcher => over = true,
                     Source::Client(number) => self.serve_client(number),
                     Source::Output(job) => self.keep_output(job),
-                    Source::Fresh(job) => self.reap(job),
+                    Source::Beside(job) => self.hear_beside(job),
+                    Source::Warm => self.warm_up(),
+                    Source::Ending(place) => ended.push(place),
                 }
+            }
+            for place in ended.into_iter().rev() {
+                let _ = self.cages.ending.swap_remove(place).wait();
             }
             self.clocks();
             if over || self.stopping.is_some() {
@@ -124,10 +142,18 @@ impl Server<'_> {
                 sources.push(Source::Output(*number));
                 polled.push(PollFd::from_borrowed_fd(from, PollFlags::IN));
             }
-            if let (Place::Fresh(process), None) = (&job.place, job.ended) {
-                sources.push(Source::Fresh(*number));
-                polled.push(PollFd::new(&process.pidfd, PollFlags::IN));
+            if let (Place::Beside { cage, .. }, None) = (&job.place, job.ended) {
+                sources.push(Source::Beside(*number));
+                polled.push(PollFd::from_borrowed_fd(cage.source(), PollFlags::IN));
             }
+        }
+        if let Some(warm) = &self.cages.warm {
+            sources.push(Source::Warm);
+            polled.push(PollFd::from_borrowed_fd(warm.source(), PollFlags::IN));
+        }
+        for (place, launcher) in self.cages.ending.iter().enumerate() {
+            sources.push(Source::Ending(place));
+            polled.push(PollFd::new(&launcher.pidfd, PollFlags::IN));
         }
         let next = self.jobs.all().filter_map(|(_, job)| job.clock.due()).min();
         let wait = next.map(|due| due.saturating_duration_since(Instant::now()));
@@ -149,10 +175,58 @@ impl Server<'_> {
         let mut packet = vec![0; LONGEST];
         let Ok(message) = channel::receive(&self.session.spawner, &mut packet) else { return false };
         let Some(news) = door::read::<News>(&packet[..message.length]) else { return false };
+        self.take_news(news, message.descriptors);
+        true
+    }
+
+    /// What the spawner of a cage beside tells. It has one job, and speaks of no other.
+    fn hear_beside(&mut self, number: u32) {
+        let Some(Job { place: Place::Beside { cage, pending }, .. }) = self.jobs.running(number) else {
+            return;
+        };
+        if cage.spawner().is_none() {
+            let sent = cage.become_ready() && pending.take().is_some_and(|pending| pending.send(cage));
+            if !sent {
+                self.fail(number);
+            }
+            return;
+        }
+        let told =
+            cage.hear().and_then(|(packet, descriptors)| Some((door::read::<News>(&packet)?, descriptors)));
+        match told {
+            Some((news, descriptors)) if news.job() == number => self.take_news(news, descriptors),
+            _ => self.fail(number),
+        }
+    }
+
+    /// A cage beside could not be made, or is gone before its command has ended.
+    fn fail(&mut self, number: u32) {
+        if let Some(Job { client, .. }) = self.jobs.running(number) {
+            let client = *client;
+            self.refuse(
+                client,
+                "the cage of this command is gone, or could not be made",
+                "`keyward doctor` shows what this host can do",
+            );
+        }
+        self.ended(number, keyward_policy::outcome::code::FAULT, None);
+    }
+
+    /// The cage that waits has its spawner, or will never have one.
+    fn warm_up(&mut self) {
+        if let Some(warm) = &mut self.cages.warm
+            && (warm.spawner().is_some() || !warm.become_ready())
+            && let Some(gone) = self.cages.warm.take()
+        {
+            gone.kill();
+            self.cages.ending.push(gone.let_go());
+        }
+    }
+
+    fn take_news(&mut self, news: News, descriptors: Vec<OwnedFd>) {
         match news {
             News::Started { job } => {
-                let terminal = message.descriptors.into_iter().next();
-                self.started(job, terminal);
+                self.started(job, descriptors.into_iter().next());
             }
             News::Failed { job, code, why } => {
                 let why: String = why.chars().filter(|c| !c.is_control()).take(200).collect();
@@ -172,7 +246,6 @@ impl Server<'_> {
             }
             News::Ended { job, exit, signal } => self.ended(job, exit, signal),
         }
-        true
     }
 
     fn started(&mut self, number: u32, terminal: Option<OwnedFd>) {
@@ -190,6 +263,11 @@ impl Server<'_> {
         job.clock = Clock::None;
         if let Some(output) = &mut job.output {
             output.drain();
+        }
+        if let Place::Beside { .. } = &job.place
+            && let Place::Beside { cage, .. } = std::mem::replace(&mut job.place, Place::Gone)
+        {
+            self.cages.ending.push(cage.let_go());
         }
         let limit = job.cut_short.map(|cut| match cut {
             CutShort::Wall => "wall".to_owned(),
@@ -388,49 +466,37 @@ impl Server<'_> {
             }
             (None, false) => None,
         };
-        let place = match (fresh, streams) {
-            (true, Some(streams)) => {
-                let started = (self.session.fresh)(argv, cwd, streams);
-                Place::Fresh(started.map_err(|errno| {
-                    (
-                        format!("cannot start another cage: {}", crate::fault::reason(errno)),
-                        "try again".to_owned(),
-                    )
-                })?)
-            }
-            (_, streams) => {
-                let argv = if self.session.shell { shell_line(&argv) } else { argv };
-                let errand = Errand::Start {
-                    job: number,
-                    argv: argv.iter().map(|word| word.as_os_str().into()).collect(),
-                    cwd: cwd.as_deref().map(Into::into),
-                    terminal,
-                };
-                let packet = door::write(&errand);
-                let sent = match &streams {
-                    _ if packet.len() > LONGEST => Err(Errno::TOOBIG),
-                    Some(streams) => {
-                        let all: Vec<BorrowedFd<'_>> = streams.iter().map(AsFd::as_fd).collect();
-                        channel::send(&self.session.spawner, &packet, &all)
-                    }
-                    None => channel::send(&self.session.spawner, &packet, &[]),
-                };
-                sent.map_err(|errno| {
-                    (
-                        format!("cannot hand the command over: {}", crate::fault::reason(errno)),
-                        "make it shorter, or put it into a file".to_owned(),
-                    )
-                })?;
+        let argv = if self.session.shell && !fresh { shell_line(&argv) } else { argv };
+        let errand = Errand::Start {
+            job: number,
+            argv: argv.iter().map(|word| word.as_os_str().into()).collect(),
+            cwd: cwd.as_deref().map(Into::into),
+            terminal,
+        };
+        let pending = Pending { packet: door::write(&errand), streams };
+        let handed_over = |errno: Errno| {
+            (
+                format!("cannot hand the command over: {}", crate::fault::reason(errno)),
+                "make it shorter, or put it into a file".to_owned(),
+            )
+        };
+        if pending.packet.len() > LONGEST {
+            return Err(handed_over(Errno::TOOBIG));
+        }
+        let place = match fresh {
+            false => {
+                pending.send_to(&self.session.spawner).map_err(handed_over)?;
                 Place::Cage
             }
+            true => self.beside(pending)?,
         };
-        let is_fresh = matches!(place, Place::Fresh(_));
         let job = Job {
             argv: shown,
             background,
             has_terminal: terminal.is_some(),
             client: (!background).then_some(client),
             watchers: Vec::new(),
+            fresh,
             started: Instant::now(),
             clock: timeout.map_or(Clock::None, |time| Clock::Interrupt(Instant::now() + time)),
             cut_short: None,
@@ -440,35 +506,54 @@ impl Server<'_> {
             ended: None,
         };
         self.jobs.add(number, job);
-        if is_fresh || background {
-            // The client of a background job is told now; that of another one when it has started.
+        if background {
+            // The client of another one is told when it has started.
             self.clients.tell(client, &Answer::Started { job: number }, &[]);
         }
         Ok(())
     }
 
+    /// A command in a cage of its own: one that waits, or a new one. Whoever has asked once may ask again, so that the next is made ahead.
+    fn beside(&mut self, pending: Pending) -> Result<Place, (String, String)> {
+        let broken = |errno: Errno| {
+            (format!("cannot start another cage: {}", crate::fault::reason(errno)), "try again".to_owned())
+        };
+        let cage = match self.cages.warm.take() {
+            Some(warm) => warm,
+            None => Cage::new((self.session.make)().map_err(broken)?),
+        };
+        let pending = match cage.spawner().is_some() {
+            true if pending.send(&cage) => None,
+            true => return Err(broken(Errno::PIPE)),
+            false => Some(pending),
+        };
+        self.cages.warm = (self.session.make)().ok().map(Cage::new);
+        Ok(Place::Beside { cage, pending })
+    }
+
     fn signal(&mut self, number: u32, signal: i32, ending: bool) {
-        match self.jobs.running(number).map(|job| &job.place) {
-            Some(Place::Cage) => {
-                let _ = channel::send(
-                    &self.session.spawner,
-                    &door::write(&Errand::Signal { job: number, signal, ending }),
-                    &[],
-                );
-            }
-            Some(Place::Fresh(process)) => signal::signal_process(process.pid, signal),
-            None => {}
+        let errand = door::write(&Errand::Signal { job: number, signal, ending });
+        if let Some(spawner) = self.spawner_of(number) {
+            let _ = channel::send(spawner, &errand, &[]);
         }
     }
 
     fn kill(&mut self, number: u32) {
         match self.jobs.running(number).map(|job| &job.place) {
-            Some(Place::Cage) => {
+            Some(Place::Beside { cage, .. }) => cage.kill(),
+            Some(_) => {
                 let _ =
                     channel::send(&self.session.spawner, &door::write(&Errand::Kill { job: number }), &[]);
             }
-            Some(Place::Fresh(process)) => process.signal(signal::KILL),
             None => {}
+        }
+    }
+
+    /// Whoever has started a job, or will.
+    fn spawner_of(&mut self, number: u32) -> Option<&OwnedFd> {
+        match &self.jobs.running(number)?.place {
+            Place::Cage | Place::Gone => Some(&self.session.spawner),
+            Place::Beside { cage, .. } => cage.spawner(),
         }
     }
 
@@ -506,23 +591,15 @@ impl Server<'_> {
         }
     }
 
-    fn reap(&mut self, number: u32) {
-        let Some(Job { place: Place::Fresh(process), .. }) = self.jobs.running(number) else { return };
-        let (exit, signal) = match process.wait() {
-            Ok(End::Exited(code)) => (code, None),
-            Ok(End::Signalled(signal)) => (128 + signal, Some(signal)),
-            Err(_) => (125, None),
-        };
-        self.ended(number, exit, signal);
-    }
-
     /// The spawner ends when its socket does, and the cage with it; then the launcher brings its own work to an end.
     fn end(&mut self) -> Result<End, Errno> {
-        for (_, job) in self.jobs.all() {
-            if let (Place::Fresh(process), None) = (&job.place, job.ended) {
-                process.signal(signal::KILL);
-                let _ = process.wait();
-            }
+        let beside = self.jobs.take_cages().into_iter().chain(self.cages.warm.take());
+        for cage in beside {
+            cage.kill();
+            let _ = cage.let_go().wait();
+        }
+        for launcher in self.cages.ending.drain(..) {
+            let _ = launcher.wait();
         }
         let (gone, _) = channel::pair()?;
         drop(std::mem::replace(&mut self.session.spawner, gone));
@@ -553,6 +630,23 @@ struct Wish {
     terminal: Option<door::Size>,
     streams: Option<[OwnedFd; 3]>,
     fresh: bool,
+}
+
+/// A command on its way to a spawner.
+pub(crate) struct Pending {
+    packet: Vec<u8>,
+    streams: Option<[OwnedFd; 3]>,
+}
+
+impl Pending {
+    fn send_to(&self, spawner: &OwnedFd) -> Result<(), Errno> {
+        let all: Vec<BorrowedFd<'_>> = self.streams.iter().flatten().map(AsFd::as_fd).collect();
+        channel::send(spawner, &self.packet, &all)
+    }
+
+    fn send(&self, cage: &Cage) -> bool {
+        cage.spawner().is_some_and(|spawner| self.send_to(spawner).is_ok())
+    }
 }
 
 /// The words of a command as one line for the shell that remembers.

@@ -187,6 +187,15 @@ pub enum News {
     },
 }
 
+impl News {
+    /// Which job it is about.
+    pub const fn job(&self) -> u32 {
+        match self {
+            News::Started { job } | News::Failed { job, .. } | News::Ended { job, .. } => *job,
+        }
+    }
+}
+
 /// A message as a packet.
 pub fn write(message: &impl Serialize) -> Vec<u8> {
     match serde_json::to_value(message) {

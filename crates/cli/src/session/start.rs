@@ -202,33 +202,15 @@ fn be_session(
     let tell = |status: OwnedFd, exit: i32| {
         let _ = rustix::io::write(&status, format!("{exit}\n").as_bytes());
     };
-    let ready =
-        confine::new_session().and_then(|()| become_background(&to_words)).and_then(|()| channel::pair());
-    let Ok((ours, theirs)) = ready else {
+    if confine::new_session().and_then(|()| become_background(&to_words)).is_err() {
+        tell(to_status, code::FAULT);
+        return code::FAULT;
+    }
+    environ::set_title(c"keyward:session");
+    let Ok((launcher, ours)) = make_cage(args, name, block) else {
         tell(to_status, code::FAULT);
         return code::FAULT;
     };
-    environ::set_title(c"keyward:session");
-    let launcher = match fork::fork() {
-        Ok(Forked::Child) => {
-            drop((ours, listener, to_status));
-            std::mem::forget(place);
-            if confine::die_with_parent().is_err() || channel::peer_is_gone(&theirs) {
-                return code::FAULT;
-            }
-            return run::run_for_session(
-                run_args(args, vec!["keyward:spawner".into(), name.into()]),
-                block,
-                theirs,
-            );
-        }
-        Ok(Forked::Parent(launcher)) => launcher,
-        Err(_) => {
-            tell(to_status, code::FAULT);
-            return code::FAULT;
-        }
-    };
-    drop(theirs);
     let Some((spawner, cage_door)) = wait_for_cage(&ours, &launcher) else {
         let exit = match launcher.wait() {
             Ok(End::Exited(exit)) if exit != 0 => exit,
@@ -242,9 +224,6 @@ fn be_session(
     drop(to_words);
     let _ = silence(rustix::stdio::stderr());
     run::keep_for_fresh_cages(&args.policy, block);
-    let mut start_fresh = |argv: Vec<OsString>, cwd: Option<OsString>, streams: [OwnedFd; 3]| {
-        fresh(args, block, argv, cwd, streams)
-    };
     let folder = place.folder.clone();
     let mut record = run::Record::open(here).ok();
     let mut place = Some(place);
@@ -257,7 +236,7 @@ fn be_session(
         spawner,
         cage_door,
         launcher,
-        fresh: Box::new(&mut start_fresh),
+        make: Box::new(|| make_cage(args, name, block)),
         record: Box::new(move |what| record.as_mut().is_some_and(|record| record.write(what).is_ok())),
         clean_up: Box::new(move || drop(place.take())),
     };
@@ -305,27 +284,22 @@ fn run_args(args: &SessionStartArgs, command: Vec<OsString>) -> RunArgs {
     RunArgs { policy: args.policy.clone(), json: false, outcome_fd: None, verbose: false, command }
 }
 
-/// A command in a cage of its own, under the session's policy: a launcher as `keyward run` would be one.
-fn fresh(
-    args: &SessionStartArgs,
-    block: &mut Block,
-    argv: Vec<OsString>,
-    cwd: Option<OsString>,
-    streams: [OwnedFd; 3],
-) -> Result<Process, Errno> {
+/// A launcher of the usual kind, which builds a cage and looks after it. It has nothing of ours open but where it sends the socket to the
+/// spawner.
+fn make_cage(args: &SessionStartArgs, name: &str, block: &mut Block) -> Result<(Process, OwnedFd), Errno> {
+    let (ours, theirs) = channel::pair()?;
     match fork::fork()? {
-        Forked::Parent(process) => Ok(process),
+        Forked::Parent(process) => Ok((process, ours)),
         Forked::Child => {
-            let [stdin, stdout, stderr] = &streams;
-            let ready = confine::die_with_parent()
-                .and_then(|()| rustix::stdio::dup2_stdin(stdin))
-                .and_then(|()| rustix::stdio::dup2_stdout(stdout))
-                .and_then(|()| rustix::stdio::dup2_stderr(stderr))
-                .and_then(|()| confine::close_all_from(3));
-            if ready.is_err() {
+            let tied = confine::die_with_parent();
+            drop(ours);
+            if tied.is_err() || channel::peer_is_gone(&theirs) {
                 fork::exit_now(code::FAULT);
             }
-            let exit = run::run_in(run_args(args, argv), block, cwd.map(PathBuf::from));
+            let Ok(theirs) = confine::keep_only(theirs) else { fork::exit_now(code::FAULT) };
+            let command = vec!["keyward:spawner".into(), name.into()];
+            let exit = run::run_for_session(run_args(args, command), block, theirs);
+            block.wipe();
             fork::exit_now(exit)
         }
     }

@@ -1,10 +1,11 @@
 //! The jobs of a session: what runs, for whom, until when, and what of its output is kept.
 
+use super::Pending;
+use super::cages::Cage;
 use crate::plain::{make_private_folder, write_all};
 use crate::supervise::CutShort;
 use keyward_policy::door;
 use keyward_sys::Errno;
-use keyward_sys::fork::Process;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::PipeFlags;
@@ -23,8 +24,10 @@ const MOST_OUTPUT: u64 = 16 << 20;
 pub(super) enum Place {
     /// In the session's cage.
     Cage,
-    /// In a cage of its own: the launcher of that.
-    Fresh(Process),
+    /// In a cage of its own; as long as that is being made, the command waits.
+    Beside { cage: Cage, pending: Option<Pending> },
+    /// Its own cage has ended.
+    Gone,
 }
 
 /// What happens next to a job whose time is over.
@@ -54,6 +57,7 @@ pub(super) struct Job {
     pub(super) client: Option<u64>,
     /// Who else is told of its end.
     pub(super) watchers: Vec<u64>,
+    pub(super) fresh: bool,
     pub(super) started: Instant,
     pub(super) clock: Clock,
     pub(super) cut_short: Option<CutShort>,
@@ -71,7 +75,7 @@ impl Job {
             argv: self.argv.clone(),
             background: self.background,
             terminal: self.has_terminal,
-            fresh: matches!(self.place, Place::Fresh(_)),
+            fresh: self.fresh,
             seconds: self.started.elapsed().as_secs(),
             exit: self.ended,
             output: self.output.as_ref().map_or(0, |output| output.kept),
@@ -119,6 +123,16 @@ impl Jobs {
     pub(super) fn of_client(&self, client: u64) -> Vec<u32> {
         let waits = |job: &Job| job.client == Some(client) && job.ended.is_none();
         self.all.iter().filter(|(_, job)| waits(job)).map(|(number, _)| *number).collect()
+    }
+
+    /// The cages of jobs that have not ended.
+    pub(super) fn take_cages(&mut self) -> Vec<Cage> {
+        let places = self.all.values_mut().map(|job| std::mem::replace(&mut job.place, Place::Gone));
+        let cages = places.filter_map(|place| match place {
+            Place::Beside { cage, .. } => Some(cage),
+            Place::Cage | Place::Gone => None,
+        });
+        cages.collect()
     }
 
     /// Lets go of the oldest that have ended, those without output at once.

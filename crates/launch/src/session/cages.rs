@@ -1,0 +1,68 @@
+//! Cages beside the session's own: each is made for one command, ahead of time where the session has asked for one before.
+
+use keyward_policy::door::LONGEST;
+use keyward_sys::fork::Process;
+use keyward_sys::{Errno, channel, signal};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// A launcher with the cage it makes, and the socket to the spawner in it once that is there.
+pub(super) struct Cage {
+    launcher: Process,
+    /// Where the launcher sends the socket.
+    from_launcher: OwnedFd,
+    spawner: Option<OwnedFd>,
+}
+
+impl Cage {
+    pub(super) fn new((launcher, from_launcher): (Process, OwnedFd)) -> Self {
+        Cage { launcher, from_launcher, spawner: None }
+    }
+
+    /// Where something comes from next.
+    pub(super) fn source(&self) -> BorrowedFd<'_> {
+        self.spawner.as_ref().unwrap_or(&self.from_launcher).as_fd()
+    }
+
+    pub(super) fn spawner(&self) -> Option<&OwnedFd> {
+        self.spawner.as_ref()
+    }
+
+    /// Takes the socket to the spawner; `false` if there will be none.
+    pub(super) fn become_ready(&mut self) -> bool {
+        let mut word = [0; 8];
+        // The door that such a cage could have is let go: there is none from there.
+        let sent = channel::receive(&self.from_launcher, &mut word).ok();
+        self.spawner = sent.and_then(|message| message.descriptors.into_iter().next());
+        self.spawner.is_some()
+    }
+
+    /// What its spawner says.
+    pub(super) fn hear(&self) -> Option<(Vec<u8>, Vec<OwnedFd>)> {
+        let mut packet = vec![0; LONGEST];
+        let message = channel::receive(self.spawner.as_ref()?, &mut packet).ok()?;
+        packet.truncate(message.length);
+        Some((packet, message.descriptors))
+    }
+
+    /// Ends everything in it at once.
+    pub(super) fn kill(&self) {
+        self.launcher.signal(signal::KILL);
+    }
+
+    /// Lets it come to its end: the spawner ends with its socket. Gives the launcher, which brings its work to an end.
+    pub(super) fn let_go(self) -> Process {
+        self.launcher
+    }
+}
+
+/// Those that are not in use.
+#[derive(Default)]
+pub(super) struct Cages {
+    /// One that waits for a command.
+    pub(super) warm: Option<Cage>,
+    /// Launchers of cages that have ended.
+    pub(super) ending: Vec<Process>,
+}
+
+/// Makes a cage: its launcher, and the socket by which that sends the one to the spawner.
+pub type Make<'a> = dyn FnMut() -> Result<(Process, OwnedFd), Errno> + 'a;
