@@ -17,6 +17,10 @@ bench *args:
 fuzz seconds="60":
     tools/fuzz {{seconds}}
 
+# Thousands of commands through one session, and hundreds of cages at once: nothing may grow
+soak *args:
+    tools/soak {{args}}
+
 # Licences and advisories of dependencies
 deny:
     cargo deny check

@@ -1,6 +1,6 @@
 // One client that holds the door of a session open: how long a command takes through it, beside a plain spawn of the same.
 //
-//   door SOCKET ROUNDS [fresh]
+//   door FOLDER ROUNDS [fresh [PAUSE-MS]]
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <spawn.h>
@@ -68,6 +68,7 @@ int main(int argc, char **argv) {
     if (connect(door, (struct sockaddr *)&address, sizeof address)) fail("connect");
     double *spawned = calloc(rounds, sizeof *spawned), *passed = calloc(rounds, sizeof *passed);
     for (int round = -20; round < rounds; round++) {
+        if (argc > 4) usleep(atoi(argv[4]) * 1000);
         double start = now();
         plain();
         double middle = now();

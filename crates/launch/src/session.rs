@@ -29,6 +29,8 @@ use std::time::{Duration, Instant};
 const SHELL: &str = include_str!("session/shell.sh");
 /// Between asking a job to end and ending it.
 const GRACE: Duration = Duration::from_secs(1);
+/// A command in a cage of its own that is done by then has not to share the processors with the making of the next.
+const AHEAD: Duration = Duration::from_millis(50);
 /// How long the launcher may take to bring its work to an end.
 const LAST: Duration = Duration::from_secs(20);
 
@@ -155,7 +157,7 @@ impl Server<'_> {
             sources.push(Source::Ending(place));
             polled.push(PollFd::new(&launcher.pidfd, PollFlags::IN));
         }
-        let next = self.jobs.all().filter_map(|(_, job)| job.clock.due()).min();
+        let next = self.jobs.all().filter_map(|(_, job)| job.clock.due()).chain(self.cages.due).min();
         let wait = next.map(|due| due.saturating_duration_since(Instant::now()));
         let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
         match poll(&mut polled, wait.as_ref()) {
@@ -268,6 +270,7 @@ impl Server<'_> {
             && let Place::Beside { cage, .. } = std::mem::replace(&mut job.place, Place::Gone)
         {
             self.cages.ending.push(cage.let_go());
+            self.cages.due = Some(Instant::now());
         }
         let limit = job.cut_short.map(|cut| match cut {
             CutShort::Wall => "wall".to_owned(),
@@ -527,7 +530,8 @@ impl Server<'_> {
             true => return Err(broken(Errno::PIPE)),
             false => Some(pending),
         };
-        self.cages.warm = (self.session.make)().ok().map(Cage::new);
+        // Not now: the command that was asked for comes first.
+        self.cages.due = Some(Instant::now() + AHEAD);
         Ok(Place::Beside { cage, pending })
     }
 
@@ -557,9 +561,15 @@ impl Server<'_> {
         }
     }
 
-    /// Asks, tells and ends jobs whose time is over.
+    /// Asks, tells and ends jobs whose time is over; makes the next cage when it is time to.
     fn clocks(&mut self) {
         let now = Instant::now();
+        if self.cages.due.is_some_and(|due| due <= now) {
+            self.cages.due = None;
+            if self.cages.warm.is_none() {
+                self.cages.warm = (self.session.make)().ok().map(Cage::new);
+            }
+        }
         let due: Vec<u32> = self
             .jobs
             .all()

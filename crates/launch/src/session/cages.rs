@@ -4,6 +4,7 @@ use keyward_policy::door::LONGEST;
 use keyward_sys::fork::Process;
 use keyward_sys::{Errno, channel, signal};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
 
 /// A launcher with the cage it makes, and the socket to the spawner in it once that is there.
 pub(super) struct Cage {
@@ -60,6 +61,8 @@ impl Cage {
 pub(super) struct Cages {
     /// One that waits for a command.
     pub(super) warm: Option<Cage>,
+    /// When the next one is to be made.
+    pub(super) due: Option<Instant>,
     /// Launchers of cages that have ended.
     pub(super) ending: Vec<Process>,
 }
