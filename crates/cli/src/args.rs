@@ -70,6 +70,8 @@ pub enum Command {
     Interrupt(TargetArgs),
     /// End a job with everything it has started
     Kill(TargetArgs),
+    /// Call a function that the program around this session offers
+    Call(CallArgs),
     /// Look at what was taken out of projects; put it back, or remove it
     Quarantine(QuarantineArgs),
     /// Print the completions for a shell
@@ -212,6 +214,18 @@ pub struct ExecArgs {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub command: Vec<OsString>,
+}
+
+#[derive(Args)]
+pub struct CallArgs {
+    /// The session, where this is not a cage of one
+    #[arg(long, value_name = "NAME")]
+    pub session: Option<String>,
+    /// The function
+    pub name: String,
+    /// What it is given, as JSON
+    #[arg(default_value = "null")]
+    pub input: String,
 }
 
 #[derive(Args)]

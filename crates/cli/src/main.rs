@@ -56,6 +56,7 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Attach(args) => session::attach(&args, block),
         Command::Logs(args) => session::logs(&args, block),
         Command::Interrupt(args) => session::interrupt(&args, block),
+        Command::Call(args) => session::call(&args, block),
         Command::Kill(args) => session::kill(&args, block),
         Command::Quarantine(args) => quarantine::quarantine(args, block),
         Command::Completions(args) => shell_help::completions(args),

@@ -3,7 +3,9 @@
 mod client;
 mod start;
 
-use crate::args::{AttachArgs, ExecArgs, LogsArgs, PsArgs, RunArgs, SessionArgs, SessionCommand, TargetArgs};
+use crate::args::{
+    AttachArgs, CallArgs, ExecArgs, LogsArgs, PsArgs, RunArgs, SessionArgs, SessionCommand, TargetArgs,
+};
 use crate::here::{self, Here};
 use crate::say;
 use client::{Door, Target};
@@ -98,6 +100,33 @@ pub fn interrupt(args: &TargetArgs, block: &Block) -> i32 {
 
 pub fn kill(args: &TargetArgs, block: &Block) -> i32 {
     with_job(block, &args.target, |door, job| door.done(&Ask::Kill { job }))
+}
+
+/// Calls a function of the program around the session, from inside a cage or by the session's name; prints what it gives.
+pub fn call(args: &CallArgs, block: &Block) -> i32 {
+    let Ok(input) = serde_json::from_str(&args.input) else {
+        let trouble = Trouble::new(
+            "what the function is given is not JSON",
+            "write it in quotes, as in `keyward call search '{\"text\": \"x\"}'`",
+        );
+        return Trouble { exit: code::USAGE, ..trouble }.tell();
+    };
+    let ask = Ask::Call { name: args.name.clone(), input };
+    let give = |door: &mut Door| match door.request(&ask)? {
+        Answer::Returned { output } => {
+            say::answer(&output.to_string());
+            Ok(0)
+        }
+        _ => Err(Trouble::new("the session did not answer", "try again")),
+    };
+    match (&args.session, Door::inside()) {
+        (Some(name), _) => with_door(block, name, give),
+        (None, Some(mut door)) => give(&mut door).unwrap_or_else(|trouble| trouble.tell()),
+        (None, None) => {
+            let trouble = Trouble::new("this is not the cage of a session", "name one with `--session`");
+            Trouble { exit: code::USAGE, ..trouble }.tell()
+        }
+    }
 }
 
 pub fn logs(args: &LogsArgs, block: &Block) -> i32 {

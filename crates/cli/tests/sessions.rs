@@ -554,3 +554,55 @@ fn every_command_of_a_session_is_recorded_before_it_runs() {
     assert_eq!((&end["job"], &end["exit"]), (&job["job"], &5.into()));
     assert!(all.iter().any(|event| event["event"] == "spawn"), "the cage itself");
 }
+
+/// A program that embeds a session, here in Python: it offers a function and answers until its input ends.
+const EMBEDDING: &str = r#"
+import json, socket, sys
+door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+door.connect(sys.argv[1])
+def say(message): door.send(json.dumps({"v": 1, **message}).encode())
+say({"do": "offer", "names": ["add", "fail", "who"]})
+print(json.loads(door.recv(131072))["is"], flush=True)
+while True:
+    packet = door.recv(131072)
+    if not packet: break
+    call = json.loads(packet)
+    if call["is"] != "called": continue
+    if call["name"] == "add": say({"do": "return", "call": call["call"], "output": sum(call["input"])})
+    if call["name"] == "who": say({"do": "return", "call": call["call"], "output": {"inside": call["from_inside"], "said": sys.argv[2]}})
+    if call["name"] == "fail": say({"do": "return", "call": call["call"], "error": "it does not want to"})
+"#;
+
+#[test]
+fn a_cage_calls_functions_that_the_program_around_it_offers() {
+    let (session, keyward) = with_keyward_inside(Who::User);
+    let door = session.folder().join("door");
+    let embed = |name: &str| {
+        let mut command = session.stage.command("python3");
+        command.args(["-c", EMBEDDING, door.to_str().unwrap(), name]);
+        session.stage.beside_and_ready(&mut command)
+    };
+    let first = embed("first");
+    assert_eq!(session.said(&format!("{keyward} call add '[1, 2, 39]'")), "42\n");
+    assert_eq!(session.said(&format!("{keyward} call who")), "{\"inside\":true,\"said\":\"first\"}\n");
+    let outside = session.keyward(&["call", "--session", "work", "who"]);
+    assert_eq!(stdout(&outside), "{\"inside\":false,\"said\":\"first\"}\n");
+    for (call, words) in
+        [("fail", "it does not want to"), ("other", "nobody offers"), ("add not-json", "not JSON")]
+    {
+        let output = session.exec(&[], &format!("{keyward} call {call}"));
+        assert!(!output.status.success() && stderr(&output).contains(words), "{call}: {}", stderr(&output));
+    }
+    // Another session has other functions, whatever is said.
+    let other = Session { stage: Stage::user(), name: "work".into() };
+    other.start(&[]);
+    let foreign = other.keyward(&["call", "--session", "work", "add", "[1]"]);
+    assert!(stderr(&foreign).contains("nobody offers"), "{}", stderr(&foreign));
+    // Nobody takes a function from the one who offers it, and with that one it goes.
+    let second = embed("second");
+    assert_eq!(session.said(&format!("{keyward} call who")), "{\"inside\":true,\"said\":\"first\"}\n");
+    drop((first, second));
+    assert!(eventually(
+        || stderr(&session.exec(&[], &format!("{keyward} call who"))).contains("nobody offers")
+    ));
+}

@@ -5,6 +5,7 @@
 //! through, never from a field in it.
 
 mod cages;
+mod calls;
 mod clients;
 mod jobs;
 
@@ -12,6 +13,7 @@ pub use cages::Make;
 
 use crate::supervise::CutShort;
 use cages::{Cage, Cages};
+use calls::Calls;
 use clients::{Clients, Side};
 use jobs::{Clock, Job, Jobs, Output, Place};
 use keyward_policy::door::{self, Answer, Ask, Errand, LONGEST, News};
@@ -63,6 +65,7 @@ pub fn serve(session: Session<'_>) -> Result<End, Errno> {
         clients: Clients::default(),
         jobs: Jobs::default(),
         cages: Cages::default(),
+        calls: Calls::default(),
         stopping: None,
     };
     server.live()
@@ -73,6 +76,7 @@ struct Server<'a> {
     clients: Clients,
     jobs: Jobs,
     cages: Cages,
+    calls: Calls,
     /// From then on nobody is waited for.
     stopping: Option<Instant>,
 }
@@ -300,6 +304,13 @@ impl Server<'_> {
             // Gone, or not speaking our language: this connection ends, and what it waited for with it.
             None => {
                 self.clients.close(number);
+                for caller in self.calls.forget(number) {
+                    self.refuse(
+                        Some(caller),
+                        "whoever offered this function is gone",
+                        "ask the program that embeds this session",
+                    );
+                }
                 let left: Vec<u32> = self.jobs.of_client(number);
                 for job in left {
                     self.kill(job);
@@ -319,7 +330,7 @@ impl Server<'_> {
 
     fn answer(&mut self, client: u64, ask: Ask, descriptors: Vec<OwnedFd>) {
         if self.clients.side(client) == Some(Side::Inside) && !self.may_be_asked_from_inside(client, &ask) {
-            let fact = "from inside a cage one can run a command in a cage beside it, and signal or end that, and nothing else";
+            let fact = "from inside a cage one can run a command in a cage beside it, signal or end that, call what is offered, and nothing else";
             return self.refuse(Some(client), fact, "ask from outside");
         }
         match ask {
@@ -403,11 +414,53 @@ impl Server<'_> {
                 }
                 _ => self.no_such_job(client, number),
             },
+            Ask::Offer { names } => {
+                if names.iter().all(|name| door::is_function(name)) && self.calls.offer(client, names) {
+                    self.clients.tell(client, &Answer::Done {}, &[]);
+                } else {
+                    let fact = "these functions cannot be offered: a name is not one, is offered already, or there are too many";
+                    self.refuse(Some(client), fact, "letters, digits, `-`, `_` and `.`, at most 64 bytes");
+                }
+            }
+            Ask::Call { name, input } => self.call(client, name, input),
+            Ask::Return { call, output, error } => match self.calls.take(client, call) {
+                Some(caller) => match (output, error) {
+                    (Some(output), None) => self.clients.tell(caller, &Answer::Returned { output }, &[]),
+                    (_, error) => {
+                        let fact = error.unwrap_or_else(|| "the function gave nothing".into());
+                        self.refuse(Some(caller), &fact, "ask the program that embeds this session");
+                    }
+                },
+                None => self.refuse(
+                    Some(client),
+                    "nobody waits for this call",
+                    "a call is answered once, by the one who was called",
+                ),
+            },
             Ask::Stop {} => {
                 self.clients.tell(client, &Answer::Done {}, &[]);
                 self.stopping = Some(Instant::now());
             }
         }
+    }
+
+    /// Passes a call on to whoever has offered the function. From which session it comes, the socket says.
+    fn call(&mut self, client: u64, name: String, input: door::Value) {
+        let from_inside = self.clients.side(client) == Some(Side::Inside);
+        let Some((provider, call)) = self.calls.begin(client, &name) else {
+            let fact = "nobody offers this function, or too many calls wait";
+            return self.refuse(Some(client), fact, "ask the program that embeds this session");
+        };
+        let session = self.session.name.clone();
+        if !(self.session.record)(What::Call { session, name: name.clone(), from_inside }) {
+            self.calls.take(provider, call);
+            return self.refuse(
+                Some(client),
+                "cannot record this call",
+                "make room in Keyward's state folder",
+            );
+        }
+        self.clients.tell(provider, &Answer::Called { call, name, input, from_inside }, &[]);
     }
 
     /// Whoever asks from inside gets a cage of the same policy beside its own, and has a say in that one alone.
@@ -416,6 +469,8 @@ impl Server<'_> {
         match ask {
             Ask::Exec { background, terminal, fresh, .. } => *fresh && !*background && terminal.is_none(),
             Ask::Signal { job, .. } | Ask::Kill { job } => own(job),
+            Ask::Call { .. } => true,
+            Ask::Offer { .. } | Ask::Return { .. } => false,
             Ask::Jobs {} | Ask::Log { .. } | Ask::Attach { .. } | Ask::Stop {} => false,
         }
     }

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+pub use serde_json::Value;
+
 /// No packet is longer.
 pub const LONGEST: usize = 128 << 10;
 const VERSION: u64 = 1;
@@ -83,8 +85,29 @@ pub enum Ask {
     },
     /// The other side of a job's terminal.
     Attach { job: u32 },
+    /// Offers functions of this client's to the cages of the session. For those outside.
+    Offer { names: Vec<String> },
+    /// Calls a function that somebody has offered.
+    Call { name: String, input: Value },
+    /// What became of a call, by the one who offered the function: one of the two.
+    Return {
+        call: u64,
+        #[serde(default)]
+        output: Option<Value>,
+        #[serde(default)]
+        error: Option<String>,
+    },
     /// Ends the session.
     Stop {},
+}
+
+/// No function has a longer name.
+pub const LONGEST_NAME: usize = 64;
+
+/// Whether this can be the name of a function.
+pub fn is_function(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(fits)
 }
 
 /// What a client is told.
@@ -120,6 +143,17 @@ pub enum Answer {
         job: u32,
     },
     Done {},
+    /// To the one who offered the function: somebody calls it, from inside a cage or from outside.
+    Called {
+        call: u64,
+        name: String,
+        input: Value,
+        from_inside: bool,
+    },
+    /// What a call has given.
+    Returned {
+        output: Value,
+    },
     /// The fact, and what one can do.
     Refused {
         fact: String,

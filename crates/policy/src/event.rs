@@ -46,6 +46,12 @@ pub enum What {
     /// A command is about to start in a session.
     Job(Job),
     JobEnd(JobEnd),
+    /// A function of an embedding program was called in a session; what was said is not written down.
+    Call {
+        session: String,
+        name: String,
+        from_inside: bool,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
