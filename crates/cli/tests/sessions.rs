@@ -606,3 +606,93 @@ fn a_cage_calls_functions_that_the_program_around_it_offers() {
         || stderr(&session.exec(&[], &format!("{keyward} call who"))).contains("nobody offers")
     ));
 }
+
+/// What a command can see of where it stands, without what is different each time.
+const SURROUNDINGS: &str = "env | sort; umask; id; pwd; ulimit -a; \
+    grep -E '^(Cap|NoNewPrivs|Seccomp|Sig(Blk|Ign|Cgt)|Groups|Uid|Gid)' /proc/self/status; \
+    awk '{ $1 = $2 = $3 = \"\"; print }' /proc/self/mountinfo | sed 's/size=[0-9]*k//; s/inode64//' | sort; \
+    ls -la /dev /run | awk '{ print $1, $3, $4, $NF }'; ls /proc/self/fd; cat /proc/net/dev | wc -l; hostname";
+
+#[test]
+fn a_cage_that_was_made_ahead_is_as_one_that_was_not() {
+    for who in BOTH {
+        let session = Session::new(who, &[]);
+        let look = || {
+            let output = session.exec(&["--fresh"], SURROUNDINGS);
+            assert!(output.status.success(), "{}", stderr(&output));
+            stdout(&output)
+        };
+        let cold = look();
+        // The next one is made when the first has ended.
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let warm = look();
+        assert!(cold.lines().count() > 40, "{cold}");
+        let different: Vec<_> = cold.lines().zip(warm.lines()).filter(|(one, other)| one != other).collect();
+        assert!(different.is_empty(), "{different:#?}");
+        assert_eq!(cold.lines().count(), warm.lines().count());
+    }
+}
+
+#[test]
+fn what_one_session_does_to_itself_another_does_not_feel() {
+    let wild = Session::new(Who::User, &["--pids", "40", "--memory", "256M"]);
+    let calm = Session::new(Who::User, &[]);
+    wild.background("bomb() { bomb | bomb & }; bomb; sleep 5");
+    wild.background("python3 -c \"x = []\nwhile True: x.append(bytearray(1 << 20))\"");
+    wild.background("yes");
+    wild.background("cat /dev/zero > /tmp/full");
+    for _ in 0..10 {
+        assert_eq!(calm.said("echo calm"), "calm\n");
+    }
+    assert!(wild.keyward(&["session", "stop", "work"]).status.success());
+    assert_eq!(calm.said("echo calm"), "calm\n");
+}
+
+/// The door is not a thing that one has, but a place that one is in: whoever is in the cage may ask, by whatever way it came to be there.
+#[test]
+fn whoever_is_in_the_cage_is_of_its_session_however_it_came_there() {
+    let (session, keyward) = with_keyward_inside(Who::User);
+    let _around = {
+        let door = session.folder().join("door");
+        let mut command = session.stage.command("python3");
+        command.args(["-c", EMBEDDING, door.to_str().unwrap(), "own"]);
+        session.stage.beside_and_ready(&mut command)
+    };
+    let program = format!(
+        r#"
+import os, subprocess, sys
+from concurrent.futures import ThreadPoolExecutor
+keyward = "{}"
+def ask(_): return subprocess.run([keyward, "call", "who"], capture_output=True, text=True, close_fds=True).stdout
+with ThreadPoolExecutor(4) as pool: answers = set(pool.map(ask, range(12)))
+pid = os.fork()
+if pid == 0:
+    os.setsid()
+    if os.fork() == 0:
+        open("orphan", "w").write(ask(0))
+    os._exit(0)
+os.waitpid(pid, 0)
+print(answers)
+"#,
+        keyward.trim_matches('\'')
+    );
+    session.stage.project_file("threads.py", &program);
+    assert_eq!(
+        session.said("env -i PATH=$PATH python3 threads.py"),
+        "{'{\"inside\":true,\"said\":\"own\"}\\n'}\n"
+    );
+    let orphan = session.stage.project().join("orphan");
+    assert!(eventually(|| std::fs::read_to_string(&orphan).is_ok_and(|said| said.contains("own"))));
+    // A session that is started again under the same name knows nothing of the one before.
+    session.keyward(&["session", "stop", "work"]);
+    session.start(&[]);
+    let again = session.keyward(&["call", "--session", "work", "who"]);
+    assert!(stderr(&again).contains("nobody offers"), "{}", stderr(&again));
+    // And outside of any cage nobody is taken for being in one.
+    let outside = session.keyward(&["call", "who"]);
+    assert!(
+        !outside.status.success() && stderr(&outside).contains("not the cage of a session"),
+        "{}",
+        stderr(&outside)
+    );
+}
