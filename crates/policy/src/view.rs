@@ -2,10 +2,12 @@
 //!
 //! The root is an empty tmpfs. Parents come before what lies in them; what is hidden comes last.
 
+mod hidden;
 mod home;
 mod inside;
 mod places;
 
+pub use hidden::{fits, is_hidden_by_name, is_pattern, is_shown_by_name};
 pub use home::{
     Home, KEYRING_SOCKET, Keyring, LOGIN, Login, Mend, OTHER_LOGIN, Withheld, asked_for, kept_home,
     place_outside, profile_home,
@@ -24,8 +26,6 @@ use places::{
     DEVICE_LINKS, DEVICES, KEYS_FILE, NEVER_PROJECTS, SHARED_PLACES, STORES, SYSTEM, SYSTEM_SECRETS,
 };
 use serde::Serialize;
-use std::collections::HashSet;
-use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -198,38 +198,6 @@ pub enum About {
     Secret,
 }
 
-/// Whether an entry of `files.hide` is a pattern of names and not a path.
-pub fn is_pattern(path: &Path) -> bool {
-    let text = path.as_os_str().as_bytes();
-    !text.contains(&b'/') && text.iter().any(|byte| b"*?".contains(byte))
-}
-
-/// Whether a name fits a pattern of `*` (any bytes) and `?` (one byte).
-pub fn fits(name: &[u8], pattern: &[u8]) -> bool {
-    // The last star that was met, and where its text may go on: enough, because a later star never has to give back.
-    let (mut at, mut in_pattern, mut star) = (0, 0, None);
-    while at < name.len() {
-        match pattern.get(in_pattern) {
-            Some(b'*') => {
-                star = Some((in_pattern, at));
-                in_pattern += 1;
-            }
-            Some(&byte) if byte == b'?' || byte.eq_ignore_ascii_case(&name[at]) => {
-                at += 1;
-                in_pattern += 1;
-            }
-            _ => match star {
-                Some((place, taken)) => {
-                    star = Some((place, taken + 1));
-                    (in_pattern, at) = (place + 1, taken + 1);
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[in_pattern..].iter().all(|&byte| byte == b'*')
-}
-
 /// `~/x` below the real HOME; everything else as it is.
 pub fn expand(path: &Path, home: &Path) -> PathBuf {
     match path.strip_prefix("~") {
@@ -245,18 +213,6 @@ fn search_path<'a>(request: &'a Request<'_>) -> impl Iterator<Item = &'a Path> {
         .split(|&byte| byte == b':')
         .map(|entry| Path::new(std::ffi::OsStr::from_bytes(entry)))
         .filter(|path| path.is_absolute())
-}
-
-fn hide_targets<'a>(
-    policy: &'a Policy,
-    request: &'a Request<'_>,
-) -> impl Iterator<Item = (PathBuf, &'a Origin)> {
-    policy
-        .files
-        .hide
-        .iter()
-        .filter(|hide| !is_pattern(&hide.value))
-        .map(|hide| (request.project.join(expand(&hide.value, &request.caller.home)), &hide.origin))
 }
 
 /// Everything that must be looked at before this request can be planned.
@@ -293,7 +249,7 @@ pub fn questions(policy: &Policy, request: &Request<'_>) -> Vec<Question> {
     for grant in policy.files.read.iter().chain(&policy.files.write) {
         ask(expand(&grant.value, home), About::All);
     }
-    for (path, _) in hide_targets(policy, request) {
+    for (path, _) in hidden::targets(policy, request) {
         ask(path, About::All);
     }
     for path in request.caller.own.iter().cloned().chain(home::questions(policy, request)) {
@@ -404,7 +360,7 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     links_with_something_below(&mut builder.entries);
     // Parents before what lies in them: a parent is the beginning of its child's path.
     builder.entries.sort_by(|a, b| a.target.as_os_str().cmp(b.target.as_os_str()));
-    hide(&mut builder, policy, request, facts, &own);
+    hidden::hide(&mut builder, policy, request, facts, &own);
     if !facts.project.not_searched.is_empty() && project.is_some() {
         let places = &facts.project.not_searched;
         let more = if places.len() > 8 { format!(" and {} more", places.len() - 8) } else { String::new() };
@@ -773,85 +729,6 @@ fn grants(
     Ok(())
 }
 
-/// Whether the user wrote that what stands at a path of the project is no secret.
-pub fn is_shown_by_name(policy: &Policy, project: &Path, home: &Path, path: &Path) -> bool {
-    policy.files.show.iter().any(|shown| at_or_below(path, &project.join(expand(&shown.value, home))))
-}
-
-/// Whether the user wrote that what stands at a path of the project is to be hidden, by a path or by a pattern.
-pub fn is_hidden_by_name(policy: &Policy, project: &Path, home: &Path, path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().as_bytes();
-    let hides = |hide: &PathBuf| match is_pattern(hide) {
-        true => fits(name, hide.as_os_str().as_bytes()),
-        false => path == project.join(expand(hide, home)),
-    };
-    policy.files.hide.iter().any(|hide| hides(&hide.value)) && !is_shown_by_name(policy, project, home, path)
-}
-
-fn hide(
-    builder: &mut Builder<'_>,
-    policy: &Policy,
-    request: &Request<'_>,
-    facts: &HostFacts,
-    own_home: &Home,
-) {
-    let home = &request.caller.home;
-    let system = SYSTEM_SECRETS.iter().map(|path| (PathBuf::from(path), "system secret", &Origin::Builtin));
-    let secrets = TOOLCHAINS.iter().flat_map(|toolchain| toolchain.secrets);
-    let toolchains = secrets.map(|path| (home.join(path), "toolchain secret", &Origin::Builtin));
-    let toolchains = toolchains.filter(|(path, ..)| !home::is_login(&builder.entries, path));
-    let others = home::other_logins(policy, request, own_home);
-    let others = others.chain(home::granted_logins(policy, request));
-    let others = others.map(|path| (path, OTHER_LOGIN, &Origin::Builtin));
-    let others = others.filter(|(path, ..)| !home::is_login(&builder.entries, path));
-    let own = request.caller.own.iter().map(|path| (path.clone(), "keyward's own", &Origin::Builtin));
-    let named = hide_targets(policy, request).map(|(path, origin)| (path, "files.hide", origin));
-    let mask = |target: PathBuf, directory: bool, rule: &'static str, origin: &Origin| Entry {
-        target,
-        shown: Shown::Hidden { directory },
-        rule,
-        origin: origin.clone(),
-    };
-    // What is not in the view needs no mask.
-    let is_seen = |path: &Path| covering(&builder.entries, path).is_some_and(Entry::shows_in_place);
-
-    let mut masks = Vec::new();
-    if facts.paths.existing(Path::new(KEYS_FILE)).is_some() {
-        masks.push(mask(KEYS_FILE.into(), false, "system secret", &Origin::Builtin));
-    }
-    for (path, rule, origin) in system.chain(toolchains).chain(others).chain(own).chain(named) {
-        if let Some(fact) = facts.paths.existing(&path).filter(|fact| is_seen(&fact.real)) {
-            masks.push(mask(fact.real.clone(), fact.kind == Kind::Directory, rule, origin));
-        }
-    }
-    for secret in &facts.project.secrets {
-        let granted = policy.files.read.iter().chain(&policy.files.write);
-        let mut granted = granted.map(|grant| expand(&grant.value, home));
-        if !is_shown_by_name(policy, &request.project, home, secret)
-            && !granted.any(|path| path == *secret)
-            && is_seen(secret)
-        {
-            masks.push(mask(secret.clone(), false, SECRET_FILE, &Origin::Builtin));
-        }
-    }
-    builder.entries.extend(without_repeats(masks));
-}
-
-/// Each place once, and nothing below a folder that is hidden already: under a mask there is nothing to mask.
-fn without_repeats(masks: Vec<Entry>) -> Vec<Entry> {
-    let folders: HashSet<OsString> = masks
-        .iter()
-        .filter(|mask| matches!(mask.shown, Shown::Hidden { directory: true }))
-        .map(|mask| mask.target.clone().into_os_string())
-        .collect();
-    let mut seen = HashSet::with_capacity(masks.len());
-    let mut keep = |mask: &Entry| {
-        seen.insert(mask.target.clone().into_os_string())
-            && !mask.target.ancestors().skip(1).any(|above| folders.contains(above.as_os_str()))
-    };
-    masks.into_iter().filter(|mask| keep(mask)).collect()
-}
-
 /// PATH as the child gets it: absolute entries that exist in the view, each once.
 pub fn child_path(view: &View, request: &Request<'_>) -> (Vec<PathBuf>, usize) {
     let mut kept: Vec<PathBuf> = Vec::new();
@@ -875,25 +752,4 @@ pub fn child_path(view: &View, request: &Request<'_>) -> (Vec<PathBuf>, usize) {
         kept.extend(["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from));
     }
     (kept, left_out + relative)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::fits;
-
-    #[test]
-    fn a_pattern_fits_as_a_shell_would() {
-        for (name, pattern, expected) in [
-            ("a.key", "*.key", true),
-            ("A.KEY", "*.key", true),
-            ("key", "*.key", false),
-            ("aXbXc", "a*b*c", true),
-            ("abc", "a?c", true),
-            ("ac", "a?c", false),
-            ("", "*", true),
-            ("aaaaaaaaaaaaaaaaaaaaaaaaaaaab", "*a*a*a*a*c", false),
-        ] {
-            assert_eq!(fits(name.as_bytes(), pattern.as_bytes()), expected, "{name} {pattern}");
-        }
-    }
 }

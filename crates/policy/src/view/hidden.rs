@@ -1,0 +1,159 @@
+//! What is hidden of that which is shown: secrets of the system and of toolchains, logins that are not shown, Keyward's own folders, what the
+//! user names, and files of the project that look secret.
+
+use super::places::{KEYS_FILE, SYSTEM_SECRETS};
+use super::{Builder, Entry, Home, OTHER_LOGIN, SECRET_FILE, Shown, at_or_below, covering, expand, home};
+use crate::facts::{HostFacts, Kind};
+use crate::request::Request;
+use crate::settings::Policy;
+use crate::toolchains::TOOLCHAINS;
+use crate::words::Origin;
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Whether an entry of `files.hide` is a pattern of names and not a path.
+pub fn is_pattern(path: &Path) -> bool {
+    let text = path.as_os_str().as_bytes();
+    !text.contains(&b'/') && text.iter().any(|byte| b"*?".contains(byte))
+}
+
+/// Whether a name fits a pattern of `*` (any bytes) and `?` (one byte).
+pub fn fits(name: &[u8], pattern: &[u8]) -> bool {
+    // The last star that was met, and where its text may go on: enough, because a later star never has to give back.
+    let (mut at, mut in_pattern, mut star) = (0, 0, None);
+    while at < name.len() {
+        match pattern.get(in_pattern) {
+            Some(b'*') => {
+                star = Some((in_pattern, at));
+                in_pattern += 1;
+            }
+            Some(&byte) if byte == b'?' || byte.eq_ignore_ascii_case(&name[at]) => {
+                at += 1;
+                in_pattern += 1;
+            }
+            _ => match star {
+                Some((place, taken)) => {
+                    star = Some((place, taken + 1));
+                    (in_pattern, at) = (place + 1, taken + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[in_pattern..].iter().all(|&byte| byte == b'*')
+}
+
+/// The paths that the user hides, each with the place that says so.
+pub(super) fn targets<'a>(
+    policy: &'a Policy,
+    request: &'a Request<'_>,
+) -> impl Iterator<Item = (PathBuf, &'a Origin)> {
+    policy
+        .files
+        .hide
+        .iter()
+        .filter(|hide| !is_pattern(&hide.value))
+        .map(|hide| (request.project.join(expand(&hide.value, &request.caller.home)), &hide.origin))
+}
+
+/// Whether the user wrote that what stands at a path of the project is no secret.
+pub fn is_shown_by_name(policy: &Policy, project: &Path, home: &Path, path: &Path) -> bool {
+    policy.files.show.iter().any(|shown| at_or_below(path, &project.join(expand(&shown.value, home))))
+}
+
+/// Whether the user wrote that what stands at a path of the project is to be hidden, by a path or by a pattern.
+pub fn is_hidden_by_name(policy: &Policy, project: &Path, home: &Path, path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let hides = |hide: &PathBuf| match is_pattern(hide) {
+        true => fits(name, hide.as_os_str().as_bytes()),
+        false => path == project.join(expand(hide, home)),
+    };
+    policy.files.hide.iter().any(|hide| hides(&hide.value)) && !is_shown_by_name(policy, project, home, path)
+}
+
+pub(super) fn hide(
+    builder: &mut Builder<'_>,
+    policy: &Policy,
+    request: &Request<'_>,
+    facts: &HostFacts,
+    own_home: &Home,
+) {
+    let home = &request.caller.home;
+    let system = SYSTEM_SECRETS.iter().map(|path| (PathBuf::from(path), "system secret", &Origin::Builtin));
+    let secrets = TOOLCHAINS.iter().flat_map(|toolchain| toolchain.secrets);
+    let toolchains = secrets.map(|path| (home.join(path), "toolchain secret", &Origin::Builtin));
+    let toolchains = toolchains.filter(|(path, ..)| !home::is_login(&builder.entries, path));
+    let others = home::other_logins(policy, request, own_home);
+    let others = others.chain(home::granted_logins(policy, request));
+    let others = others.map(|path| (path, OTHER_LOGIN, &Origin::Builtin));
+    let others = others.filter(|(path, ..)| !home::is_login(&builder.entries, path));
+    let own = request.caller.own.iter().map(|path| (path.clone(), "keyward's own", &Origin::Builtin));
+    let named = targets(policy, request).map(|(path, origin)| (path, "files.hide", origin));
+    let mask = |target: PathBuf, directory: bool, rule: &'static str, origin: &Origin| Entry {
+        target,
+        shown: Shown::Hidden { directory },
+        rule,
+        origin: origin.clone(),
+    };
+    // What is not in the view needs no mask.
+    let is_seen = |path: &Path| covering(&builder.entries, path).is_some_and(Entry::shows_in_place);
+
+    let mut masks = Vec::new();
+    if facts.paths.existing(Path::new(KEYS_FILE)).is_some() {
+        masks.push(mask(KEYS_FILE.into(), false, "system secret", &Origin::Builtin));
+    }
+    for (path, rule, origin) in system.chain(toolchains).chain(others).chain(own).chain(named) {
+        if let Some(fact) = facts.paths.existing(&path).filter(|fact| is_seen(&fact.real)) {
+            masks.push(mask(fact.real.clone(), fact.kind == Kind::Directory, rule, origin));
+        }
+    }
+    for secret in &facts.project.secrets {
+        let granted = policy.files.read.iter().chain(&policy.files.write);
+        let mut granted = granted.map(|grant| expand(&grant.value, home));
+        if !is_shown_by_name(policy, &request.project, home, secret)
+            && !granted.any(|path| path == *secret)
+            && is_seen(secret)
+        {
+            masks.push(mask(secret.clone(), false, SECRET_FILE, &Origin::Builtin));
+        }
+    }
+    builder.entries.extend(without_repeats(masks));
+}
+
+/// Each place once, and nothing below a folder that is hidden already: under a mask there is nothing to mask.
+fn without_repeats(masks: Vec<Entry>) -> Vec<Entry> {
+    let folders: HashSet<OsString> = masks
+        .iter()
+        .filter(|mask| matches!(mask.shown, Shown::Hidden { directory: true }))
+        .map(|mask| mask.target.clone().into_os_string())
+        .collect();
+    let mut seen = HashSet::with_capacity(masks.len());
+    let mut keep = |mask: &Entry| {
+        seen.insert(mask.target.clone().into_os_string())
+            && !mask.target.ancestors().skip(1).any(|above| folders.contains(above.as_os_str()))
+    };
+    masks.into_iter().filter(|mask| keep(mask)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fits;
+
+    #[test]
+    fn a_pattern_fits_as_a_shell_would() {
+        for (name, pattern, expected) in [
+            ("a.key", "*.key", true),
+            ("A.KEY", "*.key", true),
+            ("key", "*.key", false),
+            ("aXbXc", "a*b*c", true),
+            ("abc", "a?c", true),
+            ("ac", "a?c", false),
+            ("", "*", true),
+            ("aaaaaaaaaaaaaaaaaaaaaaaaaaaab", "*a*a*a*a*c", false),
+        ] {
+            assert_eq!(fits(name.as_bytes(), pattern.as_bytes()), expected, "{name} {pattern}");
+        }
+    }
+}
