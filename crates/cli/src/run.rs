@@ -21,7 +21,7 @@ use keyward_policy::guard::secret_name;
 use keyward_policy::outcome::{Conclusion, LoginNews, LoginWhat, Outcome, Repository, RepositoryNews, code};
 use keyward_policy::plan::{Cage, LimitKind, Plan, Refusal, RefusalKind, Step, plan};
 use keyward_policy::request::Request;
-use keyward_policy::settings::Policy;
+use keyward_policy::settings::{Limits, Policy};
 use keyward_policy::tools::Platform;
 use keyward_policy::view::{self, Shown};
 use keyward_policy::words::Protect;
@@ -43,8 +43,8 @@ pub fn run(args: RunArgs, block: &mut Block) -> i32 {
 }
 
 /// Builds the cage of a session, and looks after it until it ends.
-pub fn run_for_session(args: RunArgs, block: &mut Block, session: OwnedFd) -> i32 {
-    run_with(args, block, Some(session))
+pub fn run_for_session(args: RunArgs, policy: Policy, block: &mut Block, session: OwnedFd) -> i32 {
+    run_with(args, block, Some((session, policy)))
 }
 
 /// An interactive shell: the user's own, if the cage shows it.
@@ -82,14 +82,20 @@ pub fn keep_for_fresh_cages(flags: &PolicyFlags, block: &mut Block) {
     block.wipe_values(&keep);
 }
 
-fn run_with(args: RunArgs, block: &mut Block, session: Option<OwnedFd>) -> i32 {
+fn run_with(args: RunArgs, block: &mut Block, session: Option<(OwnedFd, Policy)>) -> i32 {
     let here = match here::look(&block.entries(), args.policy.cwd.as_deref()) {
         Ok(here) => here,
         Err(refusal) => return tell_refusal(&args, None, &refusal),
     };
-    let policy = match files::policy(&args.policy, &here) {
+    let (session, decided) = session.unzip();
+    let policy = match decided.map_or_else(|| files::policy(&args.policy, &here), Ok) {
         Ok(policy) => policy,
         Err(no_policy) => return tell_no_policy(&args, &no_policy),
+    };
+    // Of a session the time is each command's, and the session looks after it.
+    let policy = match session.is_some() {
+        true => Policy { limits: Limits { wall: None, ..policy.limits }, ..policy },
+        false => policy,
     };
     recover(&here, args.json);
     if let Some(number) = keyward_launch::folder_among_streams() {

@@ -696,3 +696,106 @@ print(answers)
         stderr(&outside)
     );
 }
+
+#[test]
+fn a_command_that_stops_the_spawner_stops_nobody_else() {
+    let session = Session::new(Who::User, &[]);
+    let other = Session::new(Who::User, &[]);
+    session.background("kill -STOP $(grep -lx keyward:spawner /proc/[0-9]*/comm /proc/[0-9]*/cmdline -a 2>/dev/null | head -1 | cut -d/ -f3)");
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    // Whoever asks in vain does not keep others from asking; commands that nobody takes are refused in the end.
+    let mut waiting: Vec<_> = (0..4)
+        .map(|_| session.command(&["exec", "work", "--", "true"]).stderr(Stdio::null()).spawn().unwrap())
+        .collect();
+    assert!(stdout(&session.keyward(&["ps"])).contains("work"));
+    assert_eq!(other.said("echo calm"), "calm\n");
+    assert!(session.keyward(&["session", "stop", "work"]).status.success());
+    assert!(!session.folder().exists());
+    waiting.iter_mut().for_each(|client| drop(client.wait()));
+}
+
+/// Work inside and outside by turns, as a person and an agent do it.
+#[test]
+fn commits_inside_and_outside_by_turns_are_seen_by_both_at_once() {
+    for fresh in [false, true] {
+        let session = Session { stage: Stage::user(), name: "work".into() };
+        let git = |script: &str| {
+            let identity = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b; ";
+            let output = session.stage.bare(&format!("{identity}{script}"));
+            assert!(output.status.success(), "{script}: {}", stderr(&output));
+            stdout(&output)
+        };
+        git(
+            "git init -q . && git config user.name a && git config user.email a@b && echo 0 > base && git add base && git commit -qm base",
+        );
+        session.start(&[]);
+        let flags: &[&str] = if fresh { &["--fresh"] } else { &[] };
+        for round in 0..4 {
+            git(&format!("echo o > out{round}; git add out{round}; git commit -qm out{round}"));
+            let inside = session.exec(
+                flags,
+                &format!(
+                    "echo i > in{round}; git add in{round} && git commit -qm in{round} && git status --short"
+                ),
+            );
+            assert_eq!(
+                (inside.status.code(), stdout(&inside).as_str()),
+                (Some(0), ""),
+                "{}",
+                stderr(&inside)
+            );
+            assert_eq!(git("git status --short"), "", "round {round}, fresh {fresh}: the index is stale");
+        }
+        assert_eq!(git("git ls-files | wc -l; git log --oneline | wc -l"), "9\n9\n");
+        session.keyward(&["session", "stop", "work"]);
+        assert_eq!(git("git status --short; git fsck 2>&1 | grep -v dangling; git ls-files | wc -l"), "9\n");
+    }
+}
+
+#[test]
+fn a_session_keeps_the_policy_it_was_started_with() {
+    let session = Session::new(Who::User, &[]);
+    session.stage.home_file("datasets/a.csv", "1,2,3");
+    session.stage.home_file(".config/keyward/policy.toml", "version = 1\nfiles.read = [\"~/datasets\"]\n");
+    for _ in 0..3 {
+        let output = session.exec(&["--fresh"], "ls ~/datasets 2>/dev/null; echo looked");
+        assert_eq!(stdout(&output), "looked\n", "{}", stderr(&output));
+    }
+    session.stage.home_file(".config/keyward/policy.toml", "broken");
+    assert_eq!(stdout(&session.exec(&["--fresh"], "echo runs")), "runs\n");
+}
+
+#[test]
+fn the_time_of_a_policy_is_that_of_each_command() {
+    let session = Session { stage: Stage::user(), name: "work".into() };
+    session.stage.home_file(".config/keyward/policy.toml", "version = 1\nlimits.wall = \"500ms\"\n");
+    session.start(&[]);
+    for _ in 0..3 {
+        assert_eq!(session.exec(&[], "sleep 60").status.code(), Some(124));
+    }
+    assert_eq!(session.said("echo alive"), "alive\n");
+}
+
+#[test]
+fn codes_of_commands_that_cannot_start_are_those_of_a_shell() {
+    let session = Session::new(Who::User, &[]);
+    assert_eq!(session.keyward(&["exec", "work", "--", "no-such-program"]).status.code(), Some(127));
+    assert_eq!(session.keyward(&["exec", "work", "--", "/etc/passwd"]).status.code(), Some(126));
+}
+
+#[test]
+fn a_session_that_is_told_to_end_leaves_no_journal() {
+    let session = Session::new(Who::User, &[]);
+    session.exec(&["--fresh"], "true");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    session.keyward(&["session", "stop", "work"]);
+    let journals = || std::fs::read_dir(session.stage.state().join("journals")).into_iter().flatten().count();
+    assert!(eventually(|| journals() == 0), "{}", journals());
+    session.start(&[]);
+    let json: serde_json::Value = serde_json::from_str(&stdout(&session.keyward(&["ps", "--json"]))).unwrap();
+    let pid =
+        rustix::process::Pid::from_raw(i32::try_from(json["sessions"][0]["pid"].as_i64().unwrap()).unwrap())
+            .unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(eventually(|| !session.folder().exists() && journals() == 0));
+}

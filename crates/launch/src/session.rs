@@ -19,10 +19,13 @@ use jobs::{Clock, Job, Jobs, Output, Place};
 use keyward_policy::door::{self, Answer, Ask, Errand, LONGEST, News};
 use keyward_policy::event::{self, What, arguments};
 use keyward_sys::fork::{End, Process};
+use keyward_sys::signal::{Inbox, Set};
 use keyward_sys::{Errno, channel, signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::OFlags;
 use rustix::process::Signal;
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -50,6 +53,11 @@ pub struct Session<'a> {
     /// The door as the cage sees it: what comes through here comes from inside.
     pub cage_door: OwnedFd,
     pub launcher: Process,
+    /// The socket to that launcher, and the word it has sent the others with.
+    pub link: OwnedFd,
+    pub with_repositories: bool,
+    /// The time that a command has if nobody says another.
+    pub wall: Option<Duration>,
     /// Makes further cages of the same policy.
     pub make: Box<Make<'a>>,
     /// Writes down what happens; what cannot be written down does not happen.
@@ -60,12 +68,21 @@ pub struct Session<'a> {
 
 /// Serves until the session is stopped, or its cage is gone. Gives how the launcher ended.
 pub fn serve(session: Session<'_>) -> Result<End, Errno> {
+    // A spawner that a command has stopped must not make us wait.
+    rustix::fs::fcntl_setfl(&session.spawner, OFlags::NONBLOCK)?;
+    rustix::fs::fcntl_setfl(&session.link, OFlags::NONBLOCK)?;
+    // Told to end, a session ends as if it were stopped.
+    let signals = Set::of(&[Signal::TERM.as_raw(), Signal::INT.as_raw(), Signal::HUP.as_raw()]);
+    signal::block(&signals);
+    let inbox = Inbox::new(&signals)?;
     let mut server = Server {
         session,
         clients: Clients::default(),
         jobs: Jobs::default(),
         cages: Cages::default(),
         calls: Calls::default(),
+        waiting: VecDeque::new(),
+        inbox,
         stopping: None,
     };
     server.live()
@@ -77,6 +94,9 @@ struct Server<'a> {
     jobs: Jobs,
     cages: Cages,
     calls: Calls,
+    /// What waits until the launcher has brought the repositories of both sides together, in order.
+    waiting: VecDeque<Waiting>,
+    inbox: Inbox,
     /// From then on nobody is waited for.
     stopping: Option<Instant>,
 }
@@ -88,6 +108,8 @@ enum Source {
     CageDoor,
     Spawner,
     Launcher,
+    Link,
+    Signals,
     Client(u64),
     Output(u32),
     /// The cage of a job.
@@ -108,6 +130,8 @@ impl Server<'_> {
                     Source::CageDoor => self.clients.accept(&self.session.cage_door, Side::Inside),
                     Source::Spawner => over |= !self.hear(),
                     Source::Launcher => over = true,
+                    Source::Link => self.synced(),
+                    Source::Signals => over = true,
                     Source::Client(number) => self.serve_client(number),
                     Source::Output(job) => self.keep_output(job),
                     Source::Beside(job) => self.hear_beside(job),
@@ -116,7 +140,11 @@ impl Server<'_> {
                 }
             }
             for place in ended.into_iter().rev() {
-                let _ = self.cages.ending.swap_remove(place).wait();
+                let (launcher, told) = self.cages.ending.swap_remove(place);
+                let _ = launcher.wait();
+                if let Some((number, exit, signal)) = told {
+                    self.ended(number, exit, signal);
+                }
             }
             self.clocks();
             if over || self.stopping.is_some() {
@@ -126,11 +154,16 @@ impl Server<'_> {
     }
 
     fn wait(&self) -> Result<Vec<Source>, Errno> {
-        let mut sources = vec![Source::Launcher, Source::Spawner];
+        let mut sources = vec![Source::Signals, Source::Launcher, Source::Spawner];
         let mut polled = vec![
+            PollFd::new(&self.inbox, PollFlags::IN),
             PollFd::new(&self.session.launcher.pidfd, PollFlags::IN),
             PollFd::new(&self.session.spawner, PollFlags::IN),
         ];
+        if !self.waiting.is_empty() {
+            sources.push(Source::Link);
+            polled.push(PollFd::new(&self.session.link, PollFlags::IN));
+        }
         if self.clients.has_room() {
             sources.push(Source::Listener);
             polled.push(PollFd::new(&self.session.listener, PollFlags::IN));
@@ -157,7 +190,7 @@ impl Server<'_> {
             sources.push(Source::Warm);
             polled.push(PollFd::from_borrowed_fd(warm.source(), PollFlags::IN));
         }
-        for (place, launcher) in self.cages.ending.iter().enumerate() {
+        for (place, (launcher, _)) in self.cages.ending.iter().enumerate() {
             sources.push(Source::Ending(place));
             polled.push(PollFd::new(&launcher.pidfd, PollFlags::IN));
         }
@@ -190,6 +223,12 @@ impl Server<'_> {
         let Some(Job { place: Place::Beside { cage, pending }, .. }) = self.jobs.running(number) else {
             return;
         };
+        if cage.end_sync() {
+            if !pending.take().is_some_and(|pending| pending.send(cage)) {
+                self.fail(number);
+            }
+            return;
+        }
         if cage.spawner().is_none() {
             let sent = cage.become_ready() && pending.take().is_some_and(|pending| pending.send(cage));
             if !sent {
@@ -207,7 +246,10 @@ impl Server<'_> {
 
     /// A cage beside could not be made, or is gone before its command has ended.
     fn fail(&mut self, number: u32) {
-        if let Some(Job { client, .. }) = self.jobs.running(number) {
+        if let Some(Job { client, killed, .. }) = self.jobs.running(number) {
+            if *killed {
+                return self.ended(number, KILLED, Some(signal::KILL.as_raw()));
+            }
             let client = *client;
             self.refuse(
                 client,
@@ -225,7 +267,7 @@ impl Server<'_> {
             && let Some(gone) = self.cages.warm.take()
         {
             gone.kill();
-            self.cages.ending.push(gone.let_go());
+            self.cages.ending.push((gone.let_go(), None));
         }
     }
 
@@ -242,15 +284,58 @@ impl Server<'_> {
                         found.argv.first().map_or("the command", |word| word)
                     );
                     let client = found.client;
-                    self.refuse(
+                    self.refuse_with(
                         client,
+                        Some(code),
                         &fact,
                         "check the spelling; `keyward why exec PATH` says whether the cage shows it",
                     );
                     self.ended(job, code, None);
                 }
             }
-            News::Ended { job, exit, signal } => self.ended(job, exit, signal),
+            News::Ended { job, exit, signal } => self.has_ended(job, exit, signal),
+        }
+    }
+
+    /// A command has ended. Whoever waits for it is told when what it did to repositories is there outside.
+    fn has_ended(&mut self, number: u32, exit: i32, signal: Option<i32>) {
+        let Some(job) = self.jobs.running(number) else { return };
+        if !self.session.with_repositories {
+            return self.ended(number, exit, signal);
+        }
+        match std::mem::replace(&mut job.place, Place::Gone) {
+            Place::Beside { cage, .. } => {
+                self.cages.ending.push((cage.let_go(), Some((number, exit, signal))));
+                self.cages.due = Some(Instant::now());
+            }
+            place @ (Place::Cage | Place::Gone) => {
+                job.place = place;
+                self.sync_before(Waiting::End { number, exit, signal });
+            }
+        }
+    }
+
+    /// Has the launcher bring the repositories of both sides together before something happens.
+    fn sync_before(&mut self, what: Waiting) {
+        self.waiting.push_back(what);
+        if channel::send(&self.session.link, b"sync", &[]).is_err() {
+            self.synced();
+        }
+    }
+
+    /// It has, or cannot: the first that waits goes on.
+    fn synced(&mut self) {
+        let mut word = [0; 8];
+        let _ = channel::receive(&self.session.link, &mut word);
+        match self.waiting.pop_front() {
+            Some(Waiting::End { number, exit, signal }) => self.ended(number, exit, signal),
+            Some(Waiting::Start { number, pending }) => match self.jobs.running(number).map(|job| job.killed)
+            {
+                Some(true) => self.ended(number, KILLED, Some(signal::KILL.as_raw())),
+                Some(false) if pending.send_to(&self.session.spawner).is_err() => self.fail(number),
+                _ => {}
+            },
+            None => {}
         }
     }
 
@@ -273,7 +358,7 @@ impl Server<'_> {
         if let Place::Beside { .. } = &job.place
             && let Place::Beside { cage, .. } = std::mem::replace(&mut job.place, Place::Gone)
         {
-            self.cages.ending.push(cage.let_go());
+            self.cages.ending.push((cage.let_go(), None));
             self.cages.due = Some(Instant::now());
         }
         let limit = job.cut_short.map(|cut| match cut {
@@ -323,8 +408,16 @@ impl Server<'_> {
     }
 
     fn refuse(&mut self, client: Option<u64>, fact: &str, remedy: &str) {
+        self.refuse_with(client, None, fact, remedy);
+    }
+
+    fn refuse_with(&mut self, client: Option<u64>, exit: Option<i32>, fact: &str, remedy: &str) {
         if let Some(client) = client {
-            self.clients.tell(client, &Answer::Refused { fact: fact.into(), remedy: remedy.into() }, &[]);
+            self.clients.tell(
+                client,
+                &Answer::Refused { exit, fact: fact.into(), remedy: remedy.into() },
+                &[],
+            );
         }
     }
 
@@ -541,12 +634,21 @@ impl Server<'_> {
         if pending.packet.len() > LONGEST {
             return Err(handed_over(Errno::TOOBIG));
         }
+        let first;
         let place = match fresh {
             false => {
-                pending.send_to(&self.session.spawner).map_err(handed_over)?;
+                if !self.session.with_repositories {
+                    pending.send_to(&self.session.spawner).map_err(handed_over)?;
+                    first = None;
+                } else {
+                    first = Some(pending);
+                }
                 Place::Cage
             }
-            true => self.beside(pending)?,
+            true => {
+                first = None;
+                self.beside(pending)?
+            }
         };
         let job = Job {
             argv: shown,
@@ -556,7 +658,10 @@ impl Server<'_> {
             watchers: Vec::new(),
             fresh,
             started: Instant::now(),
-            clock: timeout.map_or(Clock::None, |time| Clock::Interrupt(Instant::now() + time)),
+            killed: false,
+            clock: timeout
+                .or(self.session.wall)
+                .map_or(Clock::None, |time| Clock::Interrupt(Instant::now() + time)),
             cut_short: None,
             place,
             output,
@@ -564,6 +669,9 @@ impl Server<'_> {
             ended: None,
         };
         self.jobs.add(number, job);
+        if let Some(pending) = first {
+            self.sync_before(Waiting::Start { number, pending });
+        }
         if background {
             // The client of another one is told when it has started.
             self.clients.tell(client, &Answer::Started { job: number }, &[]);
@@ -576,11 +684,14 @@ impl Server<'_> {
         let broken = |errno: Errno| {
             (format!("cannot start another cage: {}", crate::fault::reason(errno)), "try again".to_owned())
         };
-        let cage = match self.cages.warm.take() {
+        let mut cage = match self.cages.warm.take() {
             Some(warm) => warm,
             None => Cage::new((self.session.make)().map_err(broken)?),
         };
-        let pending = match cage.spawner().is_some() {
+        let ready = cage.spawner().is_some();
+        let pending = match ready {
+            // It was made before what was done meanwhile.
+            true if self.session.with_repositories && cage.begin_sync() => Some(pending),
             true if pending.send(&cage) => None,
             true => return Err(broken(Errno::PIPE)),
             false => Some(pending),
@@ -598,6 +709,9 @@ impl Server<'_> {
     }
 
     fn kill(&mut self, number: u32) {
+        if let Some(job) = self.jobs.running(number) {
+            job.killed = true;
+        }
         match self.jobs.running(number).map(|job| &job.place) {
             Some(Place::Beside { cage, .. }) => cage.kill(),
             Some(_) => {
@@ -663,15 +777,20 @@ impl Server<'_> {
             cage.kill();
             let _ = cage.let_go().wait();
         }
-        for launcher in self.cages.ending.drain(..) {
+        for (launcher, _) in self.cages.ending.drain(..) {
             let _ = launcher.wait();
         }
         let (gone, _) = channel::pair()?;
         drop(std::mem::replace(&mut self.session.spawner, gone));
         let mut polled = [PollFd::new(&self.session.launcher.pidfd, PollFlags::IN)];
-        let wait = Timespec::try_from(LAST).ok();
-        if !matches!(poll(&mut polled, wait.as_ref()), Ok(1)) {
-            self.session.launcher.signal(signal::KILL);
+        let mut has_ended =
+            |within: Duration| matches!(poll(&mut polled, Timespec::try_from(within).ok().as_ref()), Ok(1));
+        if !has_ended(GRACE) {
+            // A command can have stopped the spawner; then the launcher ends the cage, and does the rest as ever.
+            self.session.launcher.signal(Signal::TERM);
+            if !has_ended(LAST) {
+                self.session.launcher.signal(signal::KILL);
+            }
         }
         let end = self.session.launcher.wait();
         (self.session.clean_up)();
@@ -696,6 +815,15 @@ struct Wish {
     streams: Option<[OwnedFd; 3]>,
     fresh: bool,
 }
+
+/// Something that happens when the repositories of both sides are the same.
+enum Waiting {
+    Start { number: u32, pending: Pending },
+    End { number: u32, exit: i32, signal: Option<i32> },
+}
+
+/// The code of a command that we have killed.
+const KILLED: i32 = 137;
 
 /// A command on its way to a spawner.
 pub(crate) struct Pending {

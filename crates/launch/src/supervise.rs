@@ -53,6 +53,9 @@ pub enum CutShort {
     Output,
 }
 
+/// How the launcher of a session says that the cage is there, and whether commands may change repositories.
+pub(crate) const DOOR: &[u8] = b"door";
+pub(crate) const DOOR_WITH_REPOSITORIES: &[u8] = b"git door";
 /// Between asking and insisting.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -163,6 +166,7 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
         screen.enter_raw();
     }
     let mut channel_open = true;
+    let mut session_open = true;
     let mut keyring = None;
     loop {
         let guarding = watch.guard.as_ref().and_then(|guard| guard.due());
@@ -178,7 +182,10 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
         polled.push(PollFd::from_borrowed_fd(noticed.unwrap_or(channel), PollFlags::IN));
         relay.ask(&mut polled, watch.screen.as_ref());
         let relayed = polled.len();
+        let session = watch.session.as_ref().filter(|_| session_open);
+        let asked = relayed + usize::from(watch.publisher.inbox().is_some());
         polled.extend(watch.publisher.inbox().map(|inbox| PollFd::from_borrowed_fd(inbox, PollFlags::IN)));
+        polled.extend(session.map(|session| PollFd::new(session, PollFlags::IN)));
         match poll(&mut polled, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(Fault::new(Step::Session, "", errno)),
@@ -218,7 +225,9 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
                     if let Some(session) = &watch.session {
                         let all: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
                         // Without a session nobody wants the cage.
-                        if keyward_sys::channel::send(session, b"door", &all).is_err() {
+                        let word =
+                            if watch.publisher.has_repositories() { DOOR_WITH_REPOSITORIES } else { DOOR };
+                        if keyward_sys::channel::send(session, word, &all).is_err() {
                             end_cage(&watch);
                         }
                     }
@@ -250,6 +259,18 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
             }
         }
         relay.work(&ready[4..relayed], watch.screen.as_ref());
+        if let (Some(session), Some(true)) = (&watch.session, ready.get(asked).map(|ready| !ready.is_empty()))
+        {
+            let mut word = [0; 8];
+            match keyward_sys::channel::receive(session, &mut word) {
+                // A command of the session is about to start, or has ended: both sides see the same repository then.
+                Ok(message) if message.length > 0 => {
+                    watch.publisher.sync();
+                    session_open = keyward_sys::channel::send(session, b"synced", &[]).is_ok();
+                }
+                _ => session_open = false,
+            }
+        }
         watch.logins.work();
         watch.publisher.work(ready.get(relayed).is_some_and(|ready| !ready.is_empty()));
         if let Some(guard) = &mut watch.guard
@@ -322,6 +343,9 @@ fn tell(watch: &Watch<'_, '_>, order: Order) {
 fn pass_on(watch: &mut Watch<'_, '_>, relay: &Relay, number: i32) {
     if number == Signal::WINCH.as_raw() && watch.screen.is_some() {
         take_size(watch, relay);
+    } else if watch.session.is_some() && number == Signal::TERM.as_raw() {
+        // The session is over, and the spawner has not heard of it: somebody has stopped it.
+        end_cage(watch);
     } else if number == Signal::CONT.as_raw() {
         go_on(watch, relay);
     } else {

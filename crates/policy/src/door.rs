@@ -154,8 +154,9 @@ pub enum Answer {
     Returned {
         output: Value,
     },
-    /// The fact, and what one can do.
+    /// The fact, and what one can do; with a code where a command could not be started.
     Refused {
+        exit: Option<i32>,
         fact: String,
         remedy: String,
     },

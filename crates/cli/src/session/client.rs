@@ -158,7 +158,9 @@ impl Door {
         let message = channel::receive(&self.0, &mut packet).map_err(|_| gone())?;
         let answer = door::read::<Answer>(&packet[..message.length]).ok_or_else(gone)?;
         match answer {
-            Answer::Refused { fact, remedy } => Err(Trouble { exit: code::REFUSED, fact, remedy }),
+            Answer::Refused { exit, fact, remedy } => {
+                Err(Trouble { exit: exit.unwrap_or(code::REFUSED), fact, remedy })
+            }
             answer => Ok((answer, message.descriptors)),
         }
     }

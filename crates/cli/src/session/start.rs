@@ -8,6 +8,7 @@ use crate::here::{self, Here};
 use crate::{files, run, say};
 use keyward_launch::session::{Session, serve};
 use keyward_policy::outcome::code;
+use keyward_policy::settings::Policy;
 use keyward_sys::environ::{self, Block};
 use keyward_sys::fork::{self, End, Forked, Process};
 use keyward_sys::{Errno, channel, confine};
@@ -36,10 +37,11 @@ pub fn start(args: SessionStartArgs, block: &mut Block) -> i32 {
         Ok(here) => here,
         Err(refusal) => return NoPlan::Refused(refusal).tell(args.json),
     };
-    // A mistake in a policy is told before anything is made.
-    if let Err(no_policy) = files::policy(&args.policy, &here) {
-        return NoPlan::Policy(no_policy).tell(args.json);
-    }
+    // Decided once: what is written into a policy file later is for other sessions.
+    let policy = match files::policy(&args.policy, &here) {
+        Ok(policy) => policy,
+        Err(no_policy) => return NoPlan::Policy(no_policy).tell(args.json),
+    };
     let name = args.name.clone().unwrap_or_else(|| format!("s{}", std::process::id()));
     let made =
         make_place(&here, &name).and_then(|place| listen(&place.folder).map(|listener| (place, listener)));
@@ -47,7 +49,7 @@ pub fn start(args: SessionStartArgs, block: &mut Block) -> i32 {
         Ok(made) => made,
         Err(trouble) => return trouble.tell(),
     };
-    match begin(args, &here, &name, place, listener, block) {
+    match begin(args, (&here, &policy), &name, place, listener, block) {
         Ok(exit) => exit,
         Err(errno) => Trouble::new(
             format!("cannot start a session: {}", keyward_launch::fault::reason(errno)),
@@ -122,7 +124,7 @@ fn listen(folder: &Path) -> Result<OwnedFd, Trouble> {
 
 fn begin(
     args: SessionStartArgs,
-    here: &Here,
+    decided: (&Here, &Policy),
     name: &str,
     place: Place,
     listener: OwnedFd,
@@ -134,7 +136,7 @@ fn begin(
         Forked::Child => {
             drop((status, words));
             let exit =
-                be_session(&args, here, name, Beginning { place, listener, to_status, to_words }, block);
+                be_session(&args, decided, name, Beginning { place, listener, to_status, to_words }, block);
             block.wipe();
             std::process::exit(exit)
         }
@@ -193,7 +195,7 @@ struct Beginning {
 /// The life of the session.
 fn be_session(
     args: &SessionStartArgs,
-    here: &Here,
+    (here, policy): (&Here, &Policy),
     name: &str,
     beginning: Beginning,
     block: &mut Block,
@@ -207,11 +209,11 @@ fn be_session(
         return code::FAULT;
     }
     environ::set_title(c"keyward:session");
-    let Ok((launcher, ours)) = make_cage(args, name, block) else {
+    let Ok((launcher, ours)) = make_cage(args, policy, name, block) else {
         tell(to_status, code::FAULT);
         return code::FAULT;
     };
-    let Some((spawner, cage_door)) = wait_for_cage(&ours, &launcher) else {
+    let Some((spawner, cage_door, with_repositories)) = wait_for_cage(&ours, &launcher) else {
         let exit = match launcher.wait() {
             Ok(End::Exited(exit)) if exit != 0 => exit,
             _ => code::FAULT,
@@ -219,7 +221,6 @@ fn be_session(
         tell(to_status, exit);
         return exit;
     };
-    drop(ours);
     tell(to_status, 0);
     drop(to_words);
     let _ = silence(rustix::stdio::stderr());
@@ -236,7 +237,10 @@ fn be_session(
         spawner,
         cage_door,
         launcher,
-        make: Box::new(|| make_cage(args, name, block)),
+        link: ours,
+        with_repositories,
+        wall: policy.limits.wall.as_ref().map(|wall| wall.value),
+        make: Box::new(|| make_cage(args, policy, name, block)),
         record: Box::new(move |what| record.as_mut().is_some_and(|record| record.write(what).is_ok())),
         clean_up: Box::new(move || drop(place.take())),
     };
@@ -261,7 +265,7 @@ fn silence(_stderr: rustix::fd::BorrowedFd<'_>) -> Result<(), Errno> {
 }
 
 /// The sockets to the spawner and of the door in the cage, once it is there; `None` if it never will be.
-fn wait_for_cage(socket: &OwnedFd, launcher: &Process) -> Option<(OwnedFd, OwnedFd)> {
+fn wait_for_cage(socket: &OwnedFd, launcher: &Process) -> Option<(OwnedFd, OwnedFd, bool)> {
     loop {
         let mut polled = [PollFd::new(socket, PollFlags::IN), PollFd::new(&launcher.pidfd, PollFlags::IN)];
         if let Err(errno) = poll(&mut polled, None)
@@ -271,8 +275,10 @@ fn wait_for_cage(socket: &OwnedFd, launcher: &Process) -> Option<(OwnedFd, Owned
         }
         if !polled[0].revents().is_empty() {
             let mut word = [0; 8];
-            let mut both = channel::receive(socket, &mut word).ok()?.descriptors.into_iter();
-            return Some((both.next()?, both.next()?));
+            let message = channel::receive(socket, &mut word).ok()?;
+            let with_repositories = word.starts_with(b"git");
+            let mut both = message.descriptors.into_iter();
+            return Some((both.next()?, both.next()?, with_repositories));
         }
         if !polled[1].revents().is_empty() {
             return None;
@@ -286,7 +292,12 @@ fn run_args(args: &SessionStartArgs, command: Vec<OsString>) -> RunArgs {
 
 /// A launcher of the usual kind, which builds a cage and looks after it. It has nothing of ours open but where it sends the socket to the
 /// spawner.
-fn make_cage(args: &SessionStartArgs, name: &str, block: &mut Block) -> Result<(Process, OwnedFd), Errno> {
+fn make_cage(
+    args: &SessionStartArgs,
+    policy: &Policy,
+    name: &str,
+    block: &mut Block,
+) -> Result<(Process, OwnedFd), Errno> {
     let (ours, theirs) = channel::pair()?;
     match fork::fork()? {
         Forked::Parent(process) => Ok((process, ours)),
@@ -298,7 +309,7 @@ fn make_cage(args: &SessionStartArgs, name: &str, block: &mut Block) -> Result<(
             }
             let Ok(theirs) = confine::keep_only(theirs) else { fork::exit_now(code::FAULT) };
             let command = vec!["keyward:spawner".into(), name.into()];
-            let exit = run::run_for_session(run_args(args, command), block, theirs);
+            let exit = run::run_for_session(run_args(args, command), policy.clone(), block, theirs);
             block.wipe();
             fork::exit_now(exit)
         }

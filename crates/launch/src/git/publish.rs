@@ -137,6 +137,18 @@ impl Publisher {
         }
     }
 
+    /// Brings both sides together now, as far as that can be done while commands run.
+    pub(crate) fn sync(&mut self) {
+        for repository in &mut self.repositories {
+            repository.exchange(false);
+        }
+        self.worked = Some(Instant::now());
+    }
+
+    pub(crate) fn has_repositories(&self) -> bool {
+        !self.repositories.is_empty()
+    }
+
     /// The `.git` of every folder that an index of the command's or the host's names as a repository.
     pub(crate) fn gitlinks(&self) -> Vec<PathBuf> {
         let mut all = Vec::new();

@@ -2,8 +2,10 @@
 
 use keyward_policy::door::LONGEST;
 use keyward_sys::fork::Process;
-use keyward_sys::{Errno, channel, signal};
+use keyward_sys::{Errno, channel};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::OFlags;
+use rustix::process::Signal;
 use std::time::Instant;
 
 /// A launcher with the cage it makes, and the socket to the spawner in it once that is there.
@@ -12,16 +14,18 @@ pub(super) struct Cage {
     /// Where the launcher sends the socket.
     from_launcher: OwnedFd,
     spawner: Option<OwnedFd>,
+    /// Whether the launcher is bringing repositories up to date.
+    syncing: bool,
 }
 
 impl Cage {
     pub(super) fn new((launcher, from_launcher): (Process, OwnedFd)) -> Self {
-        Cage { launcher, from_launcher, spawner: None }
+        Cage { launcher, from_launcher, spawner: None, syncing: false }
     }
 
     /// Where something comes from next.
     pub(super) fn source(&self) -> BorrowedFd<'_> {
-        self.spawner.as_ref().unwrap_or(&self.from_launcher).as_fd()
+        self.spawner.as_ref().filter(|_| !self.syncing).unwrap_or(&self.from_launcher).as_fd()
     }
 
     pub(super) fn spawner(&self) -> Option<&OwnedFd> {
@@ -34,7 +38,26 @@ impl Cage {
         // The door that such a cage could have is let go: there is none from there.
         let sent = channel::receive(&self.from_launcher, &mut word).ok();
         self.spawner = sent.and_then(|message| message.descriptors.into_iter().next());
+        if let Some(spawner) = &self.spawner {
+            let _ = rustix::fs::fcntl_setfl(spawner, OFlags::NONBLOCK);
+        }
         self.spawner.is_some()
+    }
+
+    /// Has the launcher take in what was done to repositories since the cage was made; `false` if it cannot.
+    pub(super) fn begin_sync(&mut self) -> bool {
+        self.syncing = channel::send(&self.from_launcher, b"sync", &[]).is_ok();
+        self.syncing
+    }
+
+    /// Whether the launcher has just done so.
+    pub(super) fn end_sync(&mut self) -> bool {
+        let mut word = [0; 8];
+        let was = std::mem::take(&mut self.syncing);
+        if was {
+            let _ = channel::receive(&self.from_launcher, &mut word);
+        }
+        was
     }
 
     /// What its spawner says.
@@ -47,7 +70,8 @@ impl Cage {
 
     /// Ends everything in it at once.
     pub(super) fn kill(&self) {
-        self.launcher.signal(signal::KILL);
+        // The launcher ends the cage, and brings its own work to an end.
+        self.launcher.signal(Signal::TERM);
     }
 
     /// Lets it come to its end: the spawner ends with its socket. Gives the launcher, which brings its work to an end.
@@ -55,6 +79,9 @@ impl Cage {
         self.launcher
     }
 }
+
+/// The end of a job that is told when its cage is gone: number, code, signal.
+type End = (u32, i32, Option<i32>);
 
 /// Those that are not in use.
 #[derive(Default)]
@@ -64,7 +91,7 @@ pub(super) struct Cages {
     /// When the next one is to be made.
     pub(super) due: Option<Instant>,
     /// Launchers of cages that have ended.
-    pub(super) ending: Vec<Process>,
+    pub(super) ending: Vec<(Process, Option<End>)>,
 }
 
 /// Makes a cage: its launcher, and the socket by which that sends the one to the spawner.

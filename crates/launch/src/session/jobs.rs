@@ -58,6 +58,8 @@ pub(super) struct Job {
     /// Who else is told of its end.
     pub(super) watchers: Vec<u64>,
     pub(super) fresh: bool,
+    /// Whether we have ended it.
+    pub(super) killed: bool,
     pub(super) started: Instant,
     pub(super) clock: Clock,
     pub(super) cut_short: Option<CutShort>,
