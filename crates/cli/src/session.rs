@@ -152,7 +152,7 @@ pub fn ps(args: &PsArgs, block: &Block) -> i32 {
     let mut sessions = Vec::new();
     for name in client::names(&here) {
         // One that ends meanwhile is none.
-        if let Ok(answer) = Door::open(&here, &name).and_then(|mut door| door.request(&Ask::Jobs {})) {
+        if let Ok(answer) = Door::open(&here, &name).and_then(|mut door| door.request_soon(&Ask::Jobs {})) {
             sessions.push(answer);
         }
     }

@@ -799,3 +799,51 @@ fn a_session_that_is_told_to_end_leaves_no_journal() {
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert!(eventually(|| !session.folder().exists() && journals() == 0));
 }
+
+#[test]
+fn stopping_the_spawner_does_not_lengthen_ones_time() {
+    let session = Session::new(Who::User, &[]);
+    let time = long_time();
+    let output = session.exec(&["--timeout", "500ms"], &format!("kill -STOP $PPID; sleep {time}"));
+    assert_eq!(output.status.code(), Some(124), "{}", stderr(&output));
+    assert!(eventually(|| processes_with(&time).is_empty()));
+    assert_eq!(session.said("echo usable"), "usable\n");
+}
+
+#[test]
+fn a_long_command_does_not_hide_its_session() {
+    let session = Session::new(Who::User, &[]);
+    let time = long_time();
+    let long = "x".repeat(100_000);
+    for _ in 0..3 {
+        session.keyward(&["exec", "work", "--background", "--", "sh", "-c", &format!("sleep {time}"), &long]);
+    }
+    let listed = stdout(&session.keyward(&["ps"]));
+    assert!(listed.contains("work/3") && listed.len() < 4000, "{}", listed.len());
+    let record = std::fs::read_to_string(session.stage.state().join("events.jsonl")).unwrap();
+    assert!(record.lines().all(|line| line.len() < 20_000));
+}
+
+#[test]
+fn a_call_that_is_too_long_is_the_callers_trouble() {
+    let session = Session::new(Who::User, &[]);
+    let door = session.folder().join("door");
+    let mut command = session.stage.command("python3");
+    command.args(["-c", EMBEDDING, door.to_str().unwrap(), "own"]);
+    let _around = session.stage.beside_and_ready(&mut command);
+    // What is written shorter than it is read.
+    let program = r#"
+import socket
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.connect("/run/keyward-door")
+s.send(b'{"v":1,"do":"call","name":"add","input":[' + b",".join([b"1e15"] * 24000) + b"]}")
+print(s.recv(4096)[:300])
+"#;
+    session.stage.project_file("long.py", program);
+    assert!(session.said("python3 long.py").contains("refused"));
+    assert_eq!(
+        stdout(&session.keyward(&["call", "--session", "work", "add", "[1, 2]"])),
+        "3\n",
+        "the function is still there"
+    );
+}

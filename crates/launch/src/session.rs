@@ -12,7 +12,7 @@ mod jobs;
 pub use cages::Make;
 
 use crate::supervise::CutShort;
-use cages::{Cage, Cages};
+use cages::{Cage, Cages, Ending};
 use calls::Calls;
 use clients::{Clients, Side};
 use jobs::{Clock, Job, Jobs, Output, Place};
@@ -36,6 +36,8 @@ const SHELL: &str = include_str!("session/shell.sh");
 const GRACE: Duration = Duration::from_secs(1);
 /// A command in a cage of its own that is done by then has not to share the processors with the making of the next.
 const AHEAD: Duration = Duration::from_millis(50);
+/// Cages that have not come to their end yet.
+const MOST_ENDING: usize = 64;
 /// How long the launcher may take to bring its work to an end.
 const LAST: Duration = Duration::from_secs(20);
 
@@ -140,7 +142,7 @@ impl Server<'_> {
                 }
             }
             for place in ended.into_iter().rev() {
-                let (launcher, told) = self.cages.ending.swap_remove(place);
+                let Ending { launcher, told, .. } = self.cages.ending.swap_remove(place);
                 let _ = launcher.wait();
                 if let Some((number, exit, signal)) = told {
                     self.ended(number, exit, signal);
@@ -190,11 +192,17 @@ impl Server<'_> {
             sources.push(Source::Warm);
             polled.push(PollFd::from_borrowed_fd(warm.source(), PollFlags::IN));
         }
-        for (place, (launcher, _)) in self.cages.ending.iter().enumerate() {
+        for (place, Ending { launcher, .. }) in self.cages.ending.iter().enumerate() {
             sources.push(Source::Ending(place));
             polled.push(PollFd::new(&launcher.pidfd, PollFlags::IN));
         }
-        let next = self.jobs.all().filter_map(|(_, job)| job.clock.due()).chain(self.cages.due).min();
+        let next = self
+            .jobs
+            .all()
+            .filter_map(|(_, job)| job.clock.due())
+            .chain(self.cages.due)
+            .chain(self.cages.ending.iter().filter_map(Ending::due))
+            .min();
         let wait = next.map(|due| due.saturating_duration_since(Instant::now()));
         let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
         match poll(&mut polled, wait.as_ref()) {
@@ -267,7 +275,7 @@ impl Server<'_> {
             && let Some(gone) = self.cages.warm.take()
         {
             gone.kill();
-            self.cages.ending.push((gone.let_go(), None));
+            self.cages.ending.push(Ending::new(gone.let_go(), None));
         }
     }
 
@@ -305,7 +313,7 @@ impl Server<'_> {
         }
         match std::mem::replace(&mut job.place, Place::Gone) {
             Place::Beside { cage, .. } => {
-                self.cages.ending.push((cage.let_go(), Some((number, exit, signal))));
+                self.cages.ending.push(Ending::new(cage.let_go(), Some((number, exit, signal))));
                 self.cages.due = Some(Instant::now());
             }
             place @ (Place::Cage | Place::Gone) => {
@@ -358,7 +366,7 @@ impl Server<'_> {
         if let Place::Beside { .. } = &job.place
             && let Place::Beside { cage, .. } = std::mem::replace(&mut job.place, Place::Gone)
         {
-            self.cages.ending.push((cage.let_go(), None));
+            self.cages.ending.push(Ending::new(cage.let_go(), None));
             self.cages.due = Some(Instant::now());
         }
         let limit = job.cut_short.map(|cut| match cut {
@@ -553,7 +561,12 @@ impl Server<'_> {
                 "make room in Keyward's state folder",
             );
         }
-        self.clients.tell(provider, &Answer::Called { call, name, input, from_inside }, &[]);
+        // What cannot be passed on is the caller's trouble, and not that of the one who offers the function.
+        if !self.clients.try_tell(provider, &Answer::Called { call, name, input, from_inside }) {
+            self.calls.take(provider, call);
+            let fact = "this call cannot be passed on: it is too long, or too many wait";
+            self.refuse(Some(client), fact, "say less, or try again");
+        }
     }
 
     /// Whoever asks from inside gets a cage of the same policy beside its own, and has a say in that one alone.
@@ -578,7 +591,7 @@ impl Server<'_> {
     }
 
     fn exec(&mut self, client: u64, wish: Wish, timeout: Option<Duration>) -> Result<(), (String, String)> {
-        if !self.jobs.has_room() {
+        if !self.jobs.has_room() || (wish.fresh && self.cages.ending.len() >= MOST_ENDING) {
             return Err((
                 "this session runs as many jobs as it may".into(),
                 "end one with `keyward kill`, or wait".into(),
@@ -588,7 +601,7 @@ impl Server<'_> {
         let started = What::Job(event::Job {
             session: self.session.name.clone(),
             job: number,
-            argv: arguments(&wish.argv),
+            argv: event::bounded(&arguments(&wish.argv), 4096),
             background: wish.background,
             fresh: wish.fresh,
             from_inside: self.clients.side(client) == Some(Side::Inside),
@@ -733,6 +746,7 @@ impl Server<'_> {
     /// Asks, tells and ends jobs whose time is over; makes the next cage when it is time to.
     fn clocks(&mut self) {
         let now = Instant::now();
+        self.cages.ending.iter_mut().for_each(|ending| ending.end_if_due(now));
         if self.cages.due.is_some_and(|due| due <= now) {
             self.cages.due = None;
             if self.cages.warm.is_none() {
@@ -775,10 +789,7 @@ impl Server<'_> {
         let beside = self.jobs.take_cages().into_iter().chain(self.cages.warm.take());
         for cage in beside {
             cage.kill();
-            let _ = cage.let_go().wait();
-        }
-        for (launcher, _) in self.cages.ending.drain(..) {
-            let _ = launcher.wait();
+            self.cages.ending.push(Ending::new(cage.let_go(), None));
         }
         let (gone, _) = channel::pair()?;
         drop(std::mem::replace(&mut self.session.spawner, gone));
@@ -792,6 +803,7 @@ impl Server<'_> {
                 self.session.launcher.signal(signal::KILL);
             }
         }
+        self.cages.end_all();
         let end = self.session.launcher.wait();
         (self.session.clean_up)();
         end

@@ -247,6 +247,10 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
                         guard.take_spaces(descriptors);
                     }
                 }
+                // A command can stop the spawner of its session; that one goes on at once.
+                Some((Report::Stopped { .. }, _)) if watch.session.is_some() => {
+                    tell(&watch, Order::Signal { signal: Signal::CONT.as_raw() });
+                }
                 Some((Report::Stopped { signal }, _)) => stopped(&mut watch, &mut relay, signal),
                 // Between others.
                 Some((Report::Command { .. }, _)) => {}

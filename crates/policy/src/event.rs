@@ -54,6 +54,22 @@ pub enum What {
     },
 }
 
+/// The first of these words, up to so many characters: whoever asks from inside a cage does not decide how much is written down.
+pub fn bounded(words: &[String], most: usize) -> Vec<String> {
+    let mut left = most;
+    let mut out = Vec::new();
+    for word in words {
+        if left == 0 {
+            out.push("…".into());
+            break;
+        }
+        let cut: String = word.chars().take(left).collect();
+        left -= cut.chars().count().max(1).min(left);
+        out.push(if cut.len() < word.len() { format!("{cut}…") } else { cut });
+    }
+    out
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Job {
     pub session: String,

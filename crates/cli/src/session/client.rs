@@ -99,6 +99,12 @@ pub fn open_folder(path: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::open(path, flags, Mode::empty())
 }
 
+/// What comes first.
+enum First {
+    Answer(Answer, Vec<OwnedFd>),
+    Signal(i32),
+}
+
 /// A connection to a session.
 pub struct Door(OwnedFd);
 
@@ -165,9 +171,34 @@ impl Door {
         }
     }
 
+    /// The first answer, unless somebody loses patience before.
+    fn first(&mut self, inbox: &Inbox) -> Result<First, Trouble> {
+        loop {
+            let mut polled = [PollFd::new(&self.0, PollFlags::IN), PollFd::new(inbox, PollFlags::IN)];
+            let _ = poll(&mut polled, None);
+            if !polled[0].revents().is_empty() {
+                return self.next().map(|(answer, descriptors)| First::Answer(answer, descriptors));
+            }
+            let impatient = inbox.next().filter(|received| received.signal != Signal::WINCH.as_raw());
+            if let Some(received) = impatient {
+                return Ok(First::Signal(received.signal));
+            }
+        }
+    }
+
     pub fn request(&mut self, ask: &Ask) -> Result<Answer, Trouble> {
         self.ask(ask, &[])?;
         self.next().map(|(answer, _)| answer)
+    }
+
+    /// The same, but a session that does not answer within two seconds is not waited for.
+    pub fn request_soon(&mut self, ask: &Ask) -> Result<Answer, Trouble> {
+        self.ask(ask, &[])?;
+        let mut polled = [PollFd::new(&self.0, PollFlags::IN)];
+        match poll(&mut polled, Some(&Timespec { tv_sec: 2, tv_nsec: 0 })) {
+            Ok(1) => self.next().map(|(answer, _)| answer),
+            _ => Err(Trouble::new("the session does not answer", "end it by its process, if it stays so")),
+        }
     }
 
     pub fn done(&mut self, ask: &Ask) -> Result<i32, Trouble> {
@@ -204,7 +235,10 @@ pub fn exec(door: &mut Door, args: &ExecArgs) -> Result<i32, Trouble> {
     } else {
         ask_with_streams(door, &ask)?
     };
-    let (answer, descriptors) = door.next()?;
+    let (answer, descriptors) = match door.first(&inbox)? {
+        First::Answer(answer, descriptors) => (answer, descriptors),
+        First::Signal(signal) => return Ok(128 + signal),
+    };
     let Answer::Started { job } = answer else {
         return if let Answer::Ended { exit, .. } = answer { Ok(exit) } else { Err(gone()) };
     };
@@ -230,10 +264,11 @@ pub fn run_beside(door: &mut Door, command: &[OsString]) -> Result<i32, Trouble>
     };
     let inbox = inbox(PASSED_ON)?;
     let copies = ask_with_streams(door, &ask)?;
-    match door.next()?.0 {
-        Answer::Started { job } => wait(door, job, &inbox, copies),
-        Answer::Ended { exit, .. } => Ok(exit),
-        _ => Err(gone()),
+    match door.first(&inbox)? {
+        First::Answer(Answer::Started { job }, _) => wait(door, job, &inbox, copies),
+        First::Answer(Answer::Ended { exit, .. }, _) => Ok(exit),
+        First::Answer(..) => Err(gone()),
+        First::Signal(signal) => Ok(128 + signal),
     }
 }
 

@@ -1,8 +1,10 @@
 //! Cages beside the session's own: each is made for one command, ahead of time where the session has asked for one before.
 
+use super::LAST;
 use keyward_policy::door::LONGEST;
 use keyward_sys::fork::Process;
 use keyward_sys::{Errno, channel};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::OFlags;
 use rustix::process::Signal;
@@ -91,7 +93,49 @@ pub(super) struct Cages {
     /// When the next one is to be made.
     pub(super) due: Option<Instant>,
     /// Launchers of cages that have ended.
-    pub(super) ending: Vec<(Process, Option<End>)>,
+    pub(super) ending: Vec<Ending>,
+}
+
+/// The launcher of a cage that has ended, while it brings its work to an end.
+pub(super) struct Ending {
+    pub(super) launcher: Process,
+    /// Who is told when it has.
+    pub(super) told: Option<End>,
+    /// When it is ended; `None` once it was.
+    until: Option<Instant>,
+}
+
+impl Ending {
+    pub(super) fn new(launcher: Process, told: Option<End>) -> Self {
+        Ending { launcher, told, until: Some(Instant::now() + LAST) }
+    }
+
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// A command that left its cage standing does not keep it.
+    pub(super) fn end_if_due(&mut self, now: Instant) {
+        if self.until.is_some_and(|until| until <= now) {
+            self.until = None;
+            self.launcher.signal(keyward_sys::signal::KILL);
+        }
+    }
+}
+
+impl Cages {
+    /// Waits for all of them together, and no longer than for one.
+    pub(super) fn end_all(&mut self) {
+        let until = Instant::now() + LAST / 4;
+        for ending in self.ending.drain(..) {
+            let left = Timespec::try_from(until.saturating_duration_since(Instant::now())).ok();
+            let mut polled = [PollFd::new(&ending.launcher.pidfd, PollFlags::IN)];
+            if !matches!(poll(&mut polled, left.as_ref()), Ok(1)) {
+                ending.launcher.signal(keyward_sys::signal::KILL);
+            }
+            let _ = ending.launcher.wait();
+        }
+    }
 }
 
 /// Makes a cage: its launcher, and the socket by which that sends the one to the spawner.

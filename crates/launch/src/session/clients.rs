@@ -72,6 +72,14 @@ impl Clients {
         Some((door::read(&packet[..message.length])?, message.descriptors))
     }
 
+    /// Tells a client, if that can be done now.
+    pub(super) fn try_tell(&self, number: u64, answer: &Answer) -> bool {
+        let packet = door::write(answer);
+        let client = self.all.iter().find(|client| client.number == number);
+        packet.len() <= LONGEST
+            && client.is_some_and(|client| channel::send(&client.socket, &packet, &[]).is_ok())
+    }
+
     /// Tells a client; one that does not listen is let go.
     pub(super) fn tell(&mut self, number: u64, answer: &Answer, descriptors: &[BorrowedFd<'_>]) {
         let told = self

@@ -74,7 +74,7 @@ impl Job {
     pub(super) fn tell(&self, number: u32) -> door::Job {
         door::Job {
             job: number,
-            argv: self.argv.clone(),
+            argv: keyward_policy::event::bounded(&self.argv, 400),
             background: self.background,
             terminal: self.has_terminal,
             fresh: self.fresh,
