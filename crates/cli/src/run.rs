@@ -1,7 +1,6 @@
 //! `keyward run`: the whole story. Parse, look, decide, act, tell.
 
-use crate::args::{PolicyFlags, RunArgs, ShellArgs};
-use crate::explain;
+use crate::args::{RunArgs, ShellArgs};
 use crate::files::{self, NoPolicy};
 use crate::here::{self, Here};
 use crate::{say, session};
@@ -14,7 +13,7 @@ use keyward_launch::supervise::{CutShort, Finished};
 use keyward_launch::{git, look, prepare, probe};
 use keyward_ledger::{Ledger, Unrecorded};
 use keyward_policy::aftermath::Aftermath;
-use keyward_policy::env::{Dropped, Value, Var};
+use keyward_policy::env::{self, Dropped, Value, Var};
 use keyward_policy::event::{self, Event, Spawn, What};
 use keyward_policy::facts::{HostFacts, KernelFacts, Project};
 use keyward_policy::guard::secret_name;
@@ -47,7 +46,7 @@ pub fn run_for_session(args: RunArgs, policy: Policy, block: &mut Block, session
     run_with(args, block, Some((session, policy)))
 }
 
-/// An interactive shell: the user's own, if the cage shows it.
+/// An interactive shell: the user's own.
 pub fn shell(args: ShellArgs, block: &mut Block) -> i32 {
     let entries = block.entries();
     let own = entries.iter().find_map(|entry| entry.strip_prefix(b"SHELL="));
@@ -60,25 +59,20 @@ pub fn shell(args: ShellArgs, block: &mut Block) -> i32 {
 }
 
 /// Of the caller's variables a session keeps what a further cage would get, without credentials.
-pub fn keep_for_fresh_cages(flags: &PolicyFlags, block: &mut Block) {
-    let keep: Vec<usize> = match explain::plan_for(flags, vec!["true".into()], block) {
-        Ok(plan) => {
-            let inherited = event::inherited(&plan.environment);
-            let passes = |var: &&Var| !inherited.contains(&var.name.to_string());
-            let mut keep: Vec<usize> =
-                plan.environment.vars.iter().filter(passes).filter_map(from_caller).collect();
-            let needed = |entry: &&[u8]| {
-                [&b"PATH="[..], b"HOME=", b"XDG_", b"DBUS_SESSION_BUS_ADDRESS=", b"SHELL="]
-                    .iter()
-                    .any(|name| entry.starts_with(name))
-            };
-            keep.extend(
-                block.entries().iter().enumerate().filter(|(_, entry)| needed(entry)).map(|(place, _)| place),
-            );
-            keep
-        }
-        Err(_) => Vec::new(),
+pub fn keep_for_fresh_cages(policy: &Policy, block: &mut Block) {
+    let entries = block.entries();
+    let environment = env::decide(policy, policy.trust.value, &entries, &[]);
+    let inherited = event::inherited(&environment);
+    let passes = |var: &&Var| !inherited.contains(&var.name.to_string());
+    let mut keep: Vec<usize> = environment.vars.iter().filter(passes).filter_map(from_caller).collect();
+    // By these the folders are found in which everything else is.
+    let needed = |entry: &&[u8]| {
+        [&b"PATH="[..], b"HOME=", b"XDG_", b"DBUS_SESSION_BUS_ADDRESS="]
+            .iter()
+            .any(|name| entry.starts_with(name))
     };
+    keep.extend(entries.iter().enumerate().filter(|(_, entry)| needed(entry)).map(|(place, _)| place));
+    drop(entries);
     block.wipe_values(&keep);
 }
 

@@ -847,3 +847,26 @@ print(s.recv(4096)[:300])
         "the function is still there"
     );
 }
+
+#[test]
+fn a_session_holds_no_credential_that_its_cage_was_given() {
+    let session = Session { stage: Stage::user(), name: "work".into() };
+    let canary = "ghp_CANARYCANARYCANARYCANARYCANARYCANARY";
+    let mut command = session.command(&[
+        "session",
+        "start",
+        "--name",
+        "work",
+        "--trust",
+        "executor",
+        "--inherit-credentials",
+        "GH_TOKEN",
+    ]);
+    assert!(command.env("GH_TOKEN", canary).output().unwrap().status.success());
+    assert_eq!(session.said("echo $GH_TOKEN"), format!("{canary}\n"), "the control: the cage has it");
+    let json: serde_json::Value = serde_json::from_str(&stdout(&session.keyward(&["ps", "--json"]))).unwrap();
+    let pid = &json["sessions"][0]["pid"];
+    let find = "import re,sys\nseen=open(f'/proc/{sys.argv[1]}/environ','rb').read()\nmem=open(f'/proc/{sys.argv[1]}/mem','rb',0)\nfor line in open(f'/proc/{sys.argv[1]}/maps'):\n  m=re.match(r'(\\w+)-(\\w+) rw',line)\n  if m:\n    mem.seek(int(m[1],16)); seen+=mem.read(int(m[2],16)-int(m[1],16))\nprint(len(seen)>100000, sys.argv[2].encode() in seen)";
+    let output = Command::new("python3").args(["-c", find, &pid.to_string(), canary]).output().unwrap();
+    assert_eq!(stdout(&output), "True False\n", "{}", stderr(&output));
+}

@@ -452,6 +452,13 @@ impl<'a> Acts<'a> {
         Ok(())
     }
 
+    /// Something of the host at the place it has outside, on our own root.
+    fn same_as_outside(&mut self, target: &Path, attributes: Option<Attributes>) -> Result<(), Fault> {
+        let tree = Tree::Path(c_string(Step::View, target.as_os_str())?);
+        self.acts.push(Act::Bind { tree, at: below_root(target)?, attributes, expect: None, foreign: false });
+        Ok(())
+    }
+
     /// Makes what something can be put over.
     fn make_place(&mut self, target: &Path, directory: bool) -> Result<(), Fault> {
         let foreign = self.is_foreign(target);
@@ -524,14 +531,7 @@ impl<'a> Acts<'a> {
                 self.acts.push(Act::File { at: below_root(target)? });
                 // Read-only keeps its mode and owner from being changed; a device is written to all the same.
                 let attributes = Some(Attributes { read_only: true, no_dev: false, no_exec: true });
-                let tree = Tree::Path(c_string(Step::View, target.as_os_str())?);
-                self.acts.push(Act::Bind {
-                    tree,
-                    at: below_root(target)?,
-                    attributes,
-                    expect: None,
-                    foreign: false,
-                });
+                self.same_as_outside(target, attributes)?;
             }
             Shown::FreshProc => {
                 self.folder(target, 0o555)?;
@@ -540,14 +540,7 @@ impl<'a> Acts<'a> {
             Shown::SharedProc => {
                 self.folder(target, 0o555)?;
                 let attributes = Some(Attributes { read_only: true, no_dev: true, no_exec: true });
-                let tree = Tree::Path(c_string(Step::View, target.as_os_str())?);
-                self.acts.push(Act::Bind {
-                    tree,
-                    at: below_root(target)?,
-                    attributes,
-                    expect: None,
-                    foreign: false,
-                });
+                self.same_as_outside(target, attributes)?;
             }
             Shown::Terminals => {
                 self.folder(target, 0o755)?;

@@ -85,12 +85,22 @@ fn make_place(here: &Here, name: &str) -> Result<Place, Trouble> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = rustix::fs::open(folder.join("lock"), flags, Mode::RUSR | Mode::WUSR);
         tries += 1;
-        match opened {
-            Err(Errno::NOENT) if tries < 10 => {}
-            opened => break opened.map_err(broken)?,
+        let lock = match opened {
+            Err(Errno::NOENT) if tries < 10 => continue,
+            opened => opened.map_err(broken)?,
+        };
+        let is_ours = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
+        // A lock on a file that was removed meanwhile is not the one that others meet.
+        let number = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
+        let (held, there) =
+            (rustix::fs::fstat(&lock).map(number), rustix::fs::lstat(folder.join("lock")).map(number));
+        if is_ours && held != there && tries < 10 {
+            continue;
         }
+        break (lock, is_ours && held == there);
     };
-    if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+    let (lock, is_ours) = lock;
+    if !is_ours {
         let fact = format!("there is a session {name} already");
         return Err(Trouble::new(
             fact,
@@ -213,6 +223,8 @@ fn be_session(
         tell(to_status, code::FAULT);
         return code::FAULT;
     };
+    // The cage has its copy; a session holds no credential while it waits, and none afterwards.
+    run::keep_for_fresh_cages(policy, block);
     let Some((spawner, cage_door, with_repositories)) = wait_for_cage(&ours, &launcher) else {
         let exit = match launcher.wait() {
             Ok(End::Exited(exit)) if exit != 0 => exit,
@@ -223,8 +235,7 @@ fn be_session(
     };
     tell(to_status, 0);
     drop(to_words);
-    let _ = silence(rustix::stdio::stderr());
-    run::keep_for_fresh_cages(&args.policy, block);
+    let _ = nothing().and_then(|nothing| rustix::stdio::dup2_stderr(&nothing));
     let folder = place.folder.clone();
     let mut record = run::Record::open(here).ok();
     let mut place = Some(place);
@@ -253,15 +264,14 @@ fn be_session(
 
 /// No stream of the caller's stays with us but the words of the beginning.
 fn become_background(words: &OwnedFd) -> Result<(), Errno> {
-    let nothing = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    let nothing = nothing()?;
     rustix::stdio::dup2_stdin(&nothing)?;
     rustix::stdio::dup2_stdout(&nothing)?;
     rustix::stdio::dup2_stderr(words)
 }
 
-fn silence(_stderr: rustix::fd::BorrowedFd<'_>) -> Result<(), Errno> {
-    let nothing = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-    rustix::stdio::dup2_stderr(&nothing)
+fn nothing() -> Result<OwnedFd, Errno> {
+    rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// The sockets to the spawner and of the door in the cage, once it is there; `None` if it never will be.
