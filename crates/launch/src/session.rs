@@ -4,6 +4,7 @@
 //! here is who asks for what, the jobs, their clocks and their output. Which cage a message is about follows from the socket it came
 //! through, never from a field in it.
 
+mod asks;
 mod cages;
 mod calls;
 mod clients;
@@ -16,8 +17,8 @@ use cages::{Cage, Cages, Ending};
 use calls::Calls;
 use clients::{Clients, Side};
 use jobs::{Clock, Job, Jobs, Output, Place};
-use keyward_policy::door::{self, Answer, Ask, Errand, LONGEST, News};
-use keyward_policy::event::{self, What, arguments};
+use keyward_policy::door::{self, Answer, Errand, LONGEST, News};
+use keyward_policy::event::{self, What};
 use keyward_sys::fork::{End, Process};
 use keyward_sys::signal::{Inbox, Set};
 use keyward_sys::{Errno, channel, signal};
@@ -26,18 +27,11 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::OFlags;
 use rustix::process::Signal;
 use std::collections::VecDeque;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// What bash runs in a session that keeps a shell: the state of the last call comes back, and the new one is kept.
-const SHELL: &str = include_str!("session/shell.sh");
 /// Between asking a job to end and ending it.
 const GRACE: Duration = Duration::from_secs(1);
-/// A command in a cage of its own that is done by then has not to share the processors with the making of the next.
-const AHEAD: Duration = Duration::from_millis(50);
-/// Cages that have not come to their end yet.
-const MOST_ENDING: usize = 64;
 /// How long the launcher may take to bring its work to an end.
 const LAST: Duration = Duration::from_secs(20);
 
@@ -85,7 +79,7 @@ pub fn serve(session: Session<'_>) -> Result<End, Errno> {
         calls: Calls::default(),
         waiting: VecDeque::new(),
         inbox,
-        stopping: None,
+        stopping: false,
     };
     server.live()
 }
@@ -99,8 +93,7 @@ struct Server<'a> {
     /// What waits until the launcher has brought the repositories of both sides together, in order.
     waiting: VecDeque<Waiting>,
     inbox: Inbox,
-    /// From then on nobody is waited for.
-    stopping: Option<Instant>,
+    stopping: bool,
 }
 
 /// Who may have something for us.
@@ -149,7 +142,7 @@ impl Server<'_> {
                 }
             }
             self.clocks();
-            if over || self.stopping.is_some() {
+            if over || self.stopping {
                 return self.end();
             }
         }
@@ -222,6 +215,10 @@ impl Server<'_> {
         let mut packet = vec![0; LONGEST];
         let Ok(message) = channel::receive(&self.session.spawner, &mut packet) else { return false };
         let Some(news) = door::read::<News>(&packet[..message.length]) else { return false };
+        // It has no say in what runs in other cages.
+        if self.jobs.get(news.job()).is_some_and(|job| job.fresh) {
+            return false;
+        }
         self.take_news(news, message.descriptors);
         true
     }
@@ -429,291 +426,6 @@ impl Server<'_> {
         }
     }
 
-    fn answer(&mut self, client: u64, ask: Ask, descriptors: Vec<OwnedFd>) {
-        if self.clients.side(client) == Some(Side::Inside) && !self.may_be_asked_from_inside(client, &ask) {
-            let fact = "from inside a cage one can run a command in a cage beside it, signal or end that, call what is offered, and nothing else";
-            return self.refuse(Some(client), fact, "ask from outside");
-        }
-        match ask {
-            Ask::Exec { argv, cwd, background, terminal, timeout_ms, fresh } => {
-                let argv: Vec<OsString> = argv.into_iter().map(OsString::from).collect();
-                let streams = match (background, terminal.is_some(), <[OwnedFd; 3]>::try_from(descriptors)) {
-                    (true, _, Err(none)) | (_, true, Err(none)) if none.is_empty() => None,
-                    (false, false, Ok(streams)) => Some(streams),
-                    _ => {
-                        let fact = "a command comes with its three streams, or with none if it runs in the background or on a terminal";
-                        return self.refuse(
-                            Some(client),
-                            fact,
-                            "send the descriptors 0, 1 and 2 beside the message",
-                        );
-                    }
-                };
-                if let Some(number) = streams.as_ref().and_then(|streams| streams.iter().position(leads_out))
-                {
-                    let fact = format!(
-                        "descriptor {number} is a terminal or a folder, and would lead the command out of the cage"
-                    );
-                    return self.refuse(
-                        Some(client),
-                        &fact,
-                        "pass a file or a pipe; for a terminal of the cage's own, ask for one",
-                    );
-                }
-                if fresh && terminal.is_some() {
-                    return self.refuse(
-                        Some(client),
-                        "a cage of its own has no terminal of the session's",
-                        "use `keyward run` on a terminal",
-                    );
-                }
-                let wish = Wish { argv, cwd: cwd.map(OsString::from), background, terminal, streams, fresh };
-                let timeout = timeout_ms.map(Duration::from_millis);
-                if let Err((fact, remedy)) = self.exec(client, wish, timeout) {
-                    self.refuse(Some(client), &fact, &remedy);
-                }
-            }
-            Ask::Signal { job, signal } if self.jobs.running(job).is_some() && (1..=31).contains(&signal) => {
-                self.signal(job, signal, false);
-                self.clients.tell(client, &Answer::Done {}, &[]);
-            }
-            Ask::Kill { job } if self.jobs.running(job).is_some() => {
-                self.kill(job);
-                self.clients.tell(client, &Answer::Done {}, &[]);
-            }
-            Ask::Signal { job, .. } | Ask::Kill { job } => self.no_such_job(client, job),
-            Ask::Jobs {} => {
-                let answer = Answer::Jobs {
-                    session: self.session.name.clone(),
-                    pid: std::process::id(),
-                    profile: self.session.profile.clone(),
-                    shell: self.session.shell,
-                    jobs: self.jobs.all().map(|(number, job)| job.tell(*number)).collect(),
-                };
-                self.clients.tell(client, &answer, &[]);
-            }
-            Ask::Log { job: number, follow } => {
-                match self.jobs.get(number).and_then(|job| Some((job.output.as_ref()?.reader()?, job.ended)))
-                {
-                    Some((file, ended)) => {
-                        self.clients.tell(
-                            client,
-                            &Answer::Log { job: number, ended: ended.is_some() },
-                            &[file.as_fd()],
-                        );
-                        if let (true, Some(job)) = (follow, self.jobs.running(number)) {
-                            job.watchers.push(client);
-                        }
-                    }
-                    None => self.no_such_job(client, number),
-                }
-            }
-            Ask::Attach { job: number } => match self.jobs.running(number) {
-                Some(Job { terminal: Some(terminal), watchers, .. }) => {
-                    watchers.push(client);
-                    self.clients.tell(client, &Answer::Attached { job: number }, &[terminal.as_fd()]);
-                }
-                _ => self.no_such_job(client, number),
-            },
-            Ask::Offer { names } => {
-                if names.iter().all(|name| door::is_function(name)) && self.calls.offer(client, names) {
-                    self.clients.tell(client, &Answer::Done {}, &[]);
-                } else {
-                    let fact = "these functions cannot be offered: a name is not one, is offered already, or there are too many";
-                    self.refuse(Some(client), fact, "letters, digits, `-`, `_` and `.`, at most 64 bytes");
-                }
-            }
-            Ask::Call { name, input } => self.call(client, name, input),
-            Ask::Return { call, output, error } => match self.calls.take(client, call) {
-                Some(caller) => match (output, error) {
-                    (Some(output), None) => self.clients.tell(caller, &Answer::Returned { output }, &[]),
-                    (_, error) => {
-                        let fact = error.unwrap_or_else(|| "the function gave nothing".into());
-                        self.refuse(Some(caller), &fact, "ask the program that embeds this session");
-                    }
-                },
-                None => self.refuse(
-                    Some(client),
-                    "nobody waits for this call",
-                    "a call is answered once, by the one who was called",
-                ),
-            },
-            Ask::Stop {} => {
-                self.clients.tell(client, &Answer::Done {}, &[]);
-                self.stopping = Some(Instant::now());
-            }
-        }
-    }
-
-    /// Passes a call on to whoever has offered the function. From which session it comes, the socket says.
-    fn call(&mut self, client: u64, name: String, input: door::Value) {
-        let from_inside = self.clients.side(client) == Some(Side::Inside);
-        let Some((provider, call)) = self.calls.begin(client, &name) else {
-            let fact = "nobody offers this function, or too many calls wait";
-            return self.refuse(Some(client), fact, "ask the program that embeds this session");
-        };
-        let session = self.session.name.clone();
-        if !(self.session.record)(What::Call { session, name: name.clone(), from_inside }) {
-            self.calls.take(provider, call);
-            return self.refuse(
-                Some(client),
-                "cannot record this call",
-                "make room in Keyward's state folder",
-            );
-        }
-        // What cannot be passed on is the caller's trouble, and not that of the one who offers the function.
-        if !self.clients.try_tell(provider, &Answer::Called { call, name, input, from_inside }) {
-            self.calls.take(provider, call);
-            let fact = "this call cannot be passed on: it is too long, or too many wait";
-            self.refuse(Some(client), fact, "say less, or try again");
-        }
-    }
-
-    /// Whoever asks from inside gets a cage of the same policy beside its own, and has a say in that one alone.
-    fn may_be_asked_from_inside(&self, client: u64, ask: &Ask) -> bool {
-        let own = |job: &u32| self.jobs.get(*job).is_some_and(|job| job.client == Some(client));
-        match ask {
-            Ask::Exec { background, terminal, fresh, .. } => *fresh && !*background && terminal.is_none(),
-            Ask::Signal { job, .. } | Ask::Kill { job } => own(job),
-            Ask::Call { .. } => true,
-            Ask::Offer { .. } | Ask::Return { .. } => false,
-            Ask::Jobs {} | Ask::Log { .. } | Ask::Attach { .. } | Ask::Stop {} => false,
-        }
-    }
-
-    fn no_such_job(&mut self, client: u64, job: u32) {
-        let fact = format!("there is no job {job} that this could be about");
-        self.refuse(
-            Some(client),
-            &fact,
-            "`keyward ps` lists the jobs that run, and those whose output is kept",
-        );
-    }
-
-    fn exec(&mut self, client: u64, wish: Wish, timeout: Option<Duration>) -> Result<(), (String, String)> {
-        if !self.jobs.has_room() || (wish.fresh && self.cages.ending.len() >= MOST_ENDING) {
-            return Err((
-                "this session runs as many jobs as it may".into(),
-                "end one with `keyward kill`, or wait".into(),
-            ));
-        }
-        let number = self.jobs.next_number();
-        let started = What::Job(event::Job {
-            session: self.session.name.clone(),
-            job: number,
-            argv: event::bounded(&arguments(&wish.argv), 4096),
-            background: wish.background,
-            fresh: wish.fresh,
-            from_inside: self.clients.side(client) == Some(Side::Inside),
-        });
-        if !(self.session.record)(started) {
-            return Err((
-                "cannot record this command".into(),
-                "nothing runs unrecorded: make room or mend the permissions in Keyward's state folder".into(),
-            ));
-        }
-        let Wish { argv, cwd, background, terminal, streams, fresh } = wish;
-        let shown = arguments(&argv);
-        let broken = |errno: Errno| {
-            (
-                format!("cannot keep the output of a job: {}", crate::fault::reason(errno)),
-                "make room in the session's folder".to_owned(),
-            )
-        };
-        let mut output = None;
-        let streams = match (streams, background && terminal.is_none()) {
-            (Some(streams), _) => Some(streams),
-            (None, true) => {
-                let (kept, streams) = Output::new(&self.session.folder, number).map_err(broken)?;
-                output = Some(kept);
-                Some(streams)
-            }
-            (None, false) => None,
-        };
-        let argv = if self.session.shell && !fresh { shell_line(&argv) } else { argv };
-        let errand = Errand::Start {
-            job: number,
-            argv: argv.iter().map(|word| word.as_os_str().into()).collect(),
-            cwd: cwd.as_deref().map(Into::into),
-            terminal,
-        };
-        let pending = Pending { packet: door::write(&errand), streams };
-        let handed_over = |errno: Errno| {
-            (
-                format!("cannot hand the command over: {}", crate::fault::reason(errno)),
-                "make it shorter, or put it into a file".to_owned(),
-            )
-        };
-        if pending.packet.len() > LONGEST {
-            return Err(handed_over(Errno::TOOBIG));
-        }
-        let first;
-        let place = match fresh {
-            false => {
-                if !self.session.with_repositories {
-                    pending.send_to(&self.session.spawner).map_err(handed_over)?;
-                    first = None;
-                } else {
-                    first = Some(pending);
-                }
-                Place::Cage
-            }
-            true => {
-                first = None;
-                self.beside(pending)?
-            }
-        };
-        let job = Job {
-            argv: shown,
-            background,
-            has_terminal: terminal.is_some(),
-            client: (!background).then_some(client),
-            watchers: Vec::new(),
-            fresh,
-            started: Instant::now(),
-            killed: false,
-            clock: timeout
-                .or(self.session.wall)
-                .map_or(Clock::None, |time| Clock::Interrupt(Instant::now() + time)),
-            cut_short: None,
-            place,
-            output,
-            terminal: None,
-            ended: None,
-        };
-        self.jobs.add(number, job);
-        if let Some(pending) = first {
-            self.sync_before(Waiting::Start { number, pending });
-        }
-        if background {
-            // The client of another one is told when it has started.
-            self.clients.tell(client, &Answer::Started { job: number }, &[]);
-        }
-        Ok(())
-    }
-
-    /// A command in a cage of its own: one that waits, or a new one. Whoever has asked once may ask again, so that the next is made ahead.
-    fn beside(&mut self, pending: Pending) -> Result<Place, (String, String)> {
-        let broken = |errno: Errno| {
-            (format!("cannot start another cage: {}", crate::fault::reason(errno)), "try again".to_owned())
-        };
-        let mut cage = match self.cages.warm.take() {
-            Some(warm) => warm,
-            None => Cage::new((self.session.make)().map_err(broken)?),
-        };
-        let ready = cage.spawner().is_some();
-        let pending = match ready {
-            // It was made before what was done meanwhile.
-            true if self.session.with_repositories && cage.begin_sync() => Some(pending),
-            true if pending.send(&cage) => None,
-            true => return Err(broken(Errno::PIPE)),
-            false => Some(pending),
-        };
-        // Not now: the command that was asked for comes first.
-        self.cages.due = Some(Instant::now() + AHEAD);
-        Ok(Place::Beside { cage, pending })
-    }
-
     fn signal(&mut self, number: u32, signal: i32, ending: bool) {
         let errand = door::write(&Errand::Signal { job: number, signal, ending });
         if let Some(spawner) = self.spawner_of(number) {
@@ -810,24 +522,6 @@ impl Server<'_> {
     }
 }
 
-/// Whether a stream would be a way out: into the user's terminal, or to what lies around a folder.
-fn leads_out(stream: &OwnedFd) -> bool {
-    let is_folder = rustix::fs::fstat(stream).is_ok_and(|stat| {
-        rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory
-    });
-    is_folder || keyward_sys::terminal::is_terminal(stream)
-}
-
-/// A command that was asked for.
-struct Wish {
-    argv: Vec<OsString>,
-    cwd: Option<OsString>,
-    background: bool,
-    terminal: Option<door::Size>,
-    streams: Option<[OwnedFd; 3]>,
-    fresh: bool,
-}
-
 /// Something that happens when the repositories of both sides are the same.
 enum Waiting {
     Start { number: u32, pending: Pending },
@@ -852,10 +546,4 @@ impl Pending {
     fn send(&self, cage: &Cage) -> bool {
         cage.spawner().is_some_and(|spawner| self.send_to(spawner).is_ok())
     }
-}
-
-/// The words of a command as one line for the shell that remembers.
-fn shell_line(argv: &[OsString]) -> Vec<OsString> {
-    let line = argv.join(std::ffi::OsStr::new(" "));
-    ["bash", "-c", SHELL, "keyward-shell"].into_iter().map(OsString::from).chain([line]).collect()
 }
