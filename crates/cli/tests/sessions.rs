@@ -870,3 +870,19 @@ fn a_session_holds_no_credential_that_its_cage_was_given() {
     let output = Command::new("python3").args(["-c", find, &pid.to_string(), canary]).output().unwrap();
     assert_eq!(stdout(&output), "True False\n", "{}", stderr(&output));
 }
+
+#[test]
+fn a_command_cannot_disown_what_it_has_started() {
+    let session = Session::new(Who::User, &[]);
+    let time = long_time();
+    let disown = "import ctypes; print(ctypes.CDLL(None).prctl(36, 0, 0, 0, 0))";
+    let outside = session.stage.command("python3").args(["-c", disown]).output().unwrap();
+    assert_eq!(stdout(&outside), "0\n", "the control");
+    let program = format!(
+        "{disown}\nimport os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: os.execvp('sleep', ['sleep', '{time}'])\n    os._exit(0)\ntime.sleep(60)"
+    );
+    session.stage.project_file("disown.py", &program);
+    let output = session.exec(&["--timeout", "800ms"], "exec python3 -u disown.py");
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(124), "-1\n"), "{}", stderr(&output));
+    assert!(eventually(|| processes_with(&time).is_empty()), "an orphan outlived its command");
+}

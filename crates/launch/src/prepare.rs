@@ -722,3 +722,21 @@ fn lock_folder(path: &Path, how: FlockOperation) -> Option<OwnedFd> {
     rustix::fs::flock(&folder, how).ok()?;
     Some(folder)
 }
+
+#[cfg(test)]
+mod tests {
+    use keyward_policy::surface::RULES;
+    use keyward_sys::seccomp;
+
+    /// A name that nobody knows would be a rule that does nothing. Other machines lack some of the older calls.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn every_call_of_the_rules_is_known() {
+        let unknown: Vec<&str> = RULES
+            .iter()
+            .flat_map(|rule| rule.syscalls.iter().copied())
+            .filter(|name| seccomp::number(name).is_none())
+            .collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
+}

@@ -82,6 +82,7 @@ const AF_INET6: u32 = 10;
 const AF_NETLINK: u32 = 16;
 const NETLINK_ROUTE: u32 = 0;
 
+const PR_SET_CHILD_SUBREAPER: u32 = 36;
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
 
@@ -170,6 +171,12 @@ pub const RULES: &[Rule] = &[
         &[Test::Is { arg: 0, value: AF_NETLINK }, Test::IsNone { arg: 2, values: &[NETLINK_ROUTE] }],
         Answer::Family,
         "only the route family is needed, to list interfaces",
+    ),
+    tested(
+        &["prctl"],
+        &[Test::Is { arg: 0, value: PR_SET_CHILD_SUBREAPER }, Test::Is { arg: 1, value: 0 }],
+        Answer::Perm,
+        "a command of a session that no longer inherits its orphans could not be ended with them",
     ),
     tested(&["socketpair"], &[Test::IsNone { arg: 0, values: &[AF_UNIX] }], Answer::Family, "as for socket"),
     tested(&["chmod", "fchmod"], &[Test::Has { arg: 1, bits: SET_UID }], Answer::Perm, "as for open"),

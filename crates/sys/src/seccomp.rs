@@ -208,7 +208,7 @@ pub fn number(name: &str) -> Option<u32> {
     }
     let number = numbers! {
         openat = SYS_openat, ioctl = SYS_ioctl, clone = SYS_clone, clone3 = SYS_clone3, unshare = SYS_unshare, setns = SYS_setns,
-        openat2 = SYS_openat2, socket = SYS_socket, socketpair = SYS_socketpair, fchmod = SYS_fchmod, fchmodat = SYS_fchmodat,
+        openat2 = SYS_openat2, socket = SYS_socket, socketpair = SYS_socketpair, prctl = SYS_prctl, fchmod = SYS_fchmod, fchmodat = SYS_fchmodat,
         fchmodat2 = SYS_fchmodat2, mknodat = SYS_mknodat, ptrace = SYS_ptrace, process_vm_readv = SYS_process_vm_readv,
         process_vm_writev = SYS_process_vm_writev, kcmp = SYS_kcmp, pidfd_getfd = SYS_pidfd_getfd,
         process_madvise = SYS_process_madvise, keyctl = SYS_keyctl, add_key = SYS_add_key, request_key = SYS_request_key,
