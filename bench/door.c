@@ -1,6 +1,7 @@
 // One client that holds the door of a session open: how long a command takes through it, beside a plain spawn of the same.
 //
 //   door FOLDER ROUNDS [fresh [PAUSE-MS]]
+//   door FOLDER cold FLOOR      the first fresh cage of a session, beside FLOOR /bin/true; prints both times in microseconds
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <spawn.h>
@@ -29,11 +30,15 @@ static int fail(const char *what) {
     exit(1);
 }
 
-static void plain(void) {
-    char *argv[] = {"/bin/true", NULL}, *envp[] = {NULL};
+static void spawn(char **argv) {
+    char *envp[] = {NULL};
     pid_t child;
     int status;
-    if (posix_spawn(&child, "/bin/true", NULL, NULL, argv, envp) || waitpid(child, &status, 0) != child || status) fail("spawn");
+    if (posix_spawn(&child, argv[0], NULL, NULL, argv, envp) || waitpid(child, &status, 0) != child || status) fail("spawn");
+}
+
+static void plain(void) {
+    spawn((char *[]){"/bin/true", NULL});
 }
 
 static void through(int door, int null, const char *ask) {
@@ -66,6 +71,19 @@ int main(int argc, char **argv) {
     if (chdir(argv[1])) fail(argv[1]);
     strcpy(address.sun_path, "door");
     if (connect(door, (struct sockaddr *)&address, sizeof address)) fail("connect");
+    if (!strcmp(argv[2], "cold")) {
+        char *floor[] = {argv[3], "/bin/true", NULL};
+        spawn(floor);
+        usleep(20000);
+        double start = now();
+        spawn(floor);
+        double middle = now();
+        usleep(20000);
+        double again = now();
+        through(door, null, ask);
+        printf("%.0f %.0f\n", middle - start, now() - again);
+        return 0;
+    }
     double *spawned = calloc(rounds, sizeof *spawned), *passed = calloc(rounds, sizeof *passed);
     for (int round = -20; round < rounds; round++) {
         if (argc > 4) usleep(atoi(argv[4]) * 1000);

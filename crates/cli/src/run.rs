@@ -9,6 +9,7 @@ use keyward_launch::fault::Fault;
 use keyward_launch::logins::{self, Logins};
 use keyward_launch::project::{self, Begin, Guard, Names, Recovered};
 use keyward_launch::search::{self, Search, Seen};
+use keyward_launch::session::Membership;
 use keyward_launch::supervise::{CutShort, Finished};
 use keyward_launch::{git, look, prepare, probe};
 use keyward_ledger::{Ledger, Unrecorded};
@@ -28,7 +29,6 @@ use keyward_sys::environ::Block;
 use keyward_sys::fork::End;
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -42,7 +42,7 @@ pub fn run(args: RunArgs, block: &mut Block) -> i32 {
 }
 
 /// Builds the cage of a session, and looks after it until it ends.
-pub fn run_for_session(args: RunArgs, policy: Policy, block: &mut Block, session: OwnedFd) -> i32 {
+pub fn run_for_session(args: RunArgs, policy: Policy, block: &mut Block, session: Membership) -> i32 {
     run_with(args, block, Some((session, policy)))
 }
 
@@ -76,7 +76,7 @@ pub fn keep_for_fresh_cages(policy: &Policy, block: &mut Block) {
     block.wipe_values(&keep);
 }
 
-fn run_with(args: RunArgs, block: &mut Block, session: Option<(OwnedFd, Policy)>) -> i32 {
+fn run_with(args: RunArgs, block: &mut Block, session: Option<(Membership, Policy)>) -> i32 {
     let here = match here::look(&block.entries(), args.policy.cwd.as_deref()) {
         Ok(here) => here,
         Err(refusal) => return tell_refusal(&args, None, &refusal),
@@ -156,7 +156,7 @@ struct Run<'a> {
     /// What the first attempt kept back: the values that told so are gone by the second.
     dropped: Option<Vec<Dropped>>,
     /// The session that the cage is for.
-    session: Option<OwnedFd>,
+    session: Option<Membership>,
 }
 
 impl Run<'_> {
@@ -227,8 +227,7 @@ impl Run<'_> {
         };
         let started = Instant::now();
         let guarded = guard.as_mut().and_then(|guard| guard.as_mut().ok());
-        let session = self.session.as_ref().and_then(|session| session.try_clone().ok());
-        match keyward_launch::run(&plan, prepared, guarded, &mut logins, session) {
+        match keyward_launch::run(&plan, prepared, guarded, &mut logins, self.session.as_ref()) {
             Ok(finished) => {
                 let aftermath = guard.map(after);
                 let exit = exit_code(&finished);

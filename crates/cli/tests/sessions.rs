@@ -230,12 +230,42 @@ fn a_client_that_is_killed_takes_its_command_with_it() {
 }
 
 #[test]
-fn a_fresh_cage_shares_nothing_but_the_policy() {
-    let session = Session::new(Who::User, &["--pass", "CI"]);
-    session.said("echo x > /tmp/shared; sleep 1000 >/dev/null 2>&1 & echo");
-    let output = session.exec(&["--fresh"], "ls /tmp; ls -d /proc/[0-9]* | wc -l; exit 5");
-    assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
-    assert!(!stdout(&output).contains("shared"), "{}", stdout(&output));
+fn cages_of_one_session_share_network_and_tmp_and_nothing_else() {
+    const SERVE: &str = "python3 -m http.server 8000 --bind 127.0.0.1 >/dev/null 2>&1 & echo $!";
+    const ASK: &str = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8000/').status)";
+    let others =
+        "cat /proc/[0-9]*/cmdline | tr '\\0' ' '; echo; ls /dev/shm /run; cat /dev/shm/own 2>&1; exit 5";
+    for who in BOTH {
+        let session = Session::new(who, &[]);
+        let server = session.said(&format!("echo first > /tmp/note; echo x > /dev/shm/own; {SERVE}"));
+        let ask = format!("/usr/bin/python3 -c \"{ASK}\"");
+        assert!(eventually(|| stdout(&session.exec(&["--fresh"], &ask)) == "200\n"), "{who:?}");
+        // Made cold, made ahead: both.
+        for _ in 0..2 {
+            let output = session.exec(&["--fresh"], "cat /tmp/note; echo second > /tmp/note");
+            assert!(["first\n", "second\n"].contains(&stdout(&output).as_str()), "{}", stderr(&output));
+        }
+        assert_eq!(session.said("cat /tmp/note"), "second\n");
+        let output = session.exec(&["--fresh"], others);
+        let said = stdout(&output);
+        assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
+        assert!(!said.contains("http.server") && !said.contains("own\n"), "{said}");
+        let killed = session.exec(&["--fresh"], &format!("kill -9 {}; kill -9 -1", server.trim()));
+        assert!(!killed.status.success());
+        assert_eq!(session.said(&ask), "200\n", "what runs in one cage cannot be reached from another");
+    }
+}
+
+#[test]
+fn what_lies_below_tmp_outside_keeps_the_cages_tmp_apart() {
+    let stage = Stage::new(Who::User);
+    let project = tempfile::tempdir_in("/tmp").unwrap();
+    stage.own(project.path());
+    let session = Session { stage, name: "work".into() };
+    session.start(&["--cwd", project.path().to_str().unwrap()]);
+    session.said("echo mine > /tmp/note; echo x > file");
+    let output = session.exec(&["--fresh"], "cat file; cat /tmp/note");
+    assert_eq!((stdout(&output).as_str(), output.status.success()), ("x\n", false), "{}", stderr(&output));
 }
 
 #[test]
@@ -482,16 +512,13 @@ fn with_keyward_inside(who: Who) -> (Session, String) {
 fn from_inside_a_cage_a_command_runs_in_one_beside_it() {
     for who in BOTH {
         let (session, keyward) = with_keyward_inside(who);
-        session.said("echo mine > /tmp/shared; sleep 1000 > /dev/null 2>&1 & echo");
+        session.said("sleep 1000 > /dev/null 2>&1 & echo");
         let script = format!(
-            "mkdir -p sub; cd sub; echo given | {keyward} run -- sh -c 'cat; pwd; ls /tmp; ls -d /proc/[0-9]* | wc -l; exit 3'; echo code $?"
+            "mkdir -p sub; cd sub; echo given | {keyward} run -- sh -c 'cat; pwd; cat /proc/[0-9]*/cmdline | tr -d \\\\0 | grep -c slee[p]; exit 3'; echo code $?"
         );
         let said = session.said(&script);
-        let expected = format!("given\n{}\n", session.stage.project().join("sub").display());
-        assert!(
-            said.starts_with(&expected) && said.ends_with("code 3\n") && !said.contains("shared"),
-            "{said}"
-        );
+        let expected = format!("given\n{}\n0\n", session.stage.project().join("sub").display());
+        assert!(said.starts_with(&expected) && said.ends_with("code 3\n"), "{said}");
         // Its policy is the session's.
         let wider = session.exec(&[], &format!("{keyward} run --net open -- true"));
         assert_eq!(wider.status.code(), Some(120), "{}", stderr(&wider));

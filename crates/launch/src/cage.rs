@@ -12,6 +12,7 @@ use keyward_policy::view::KEYRING_SOCKET;
 use keyward_sys::landlock::{self, Below, Domain};
 use keyward_sys::mount::{self, Attributes};
 use keyward_sys::signal::Set;
+use keyward_sys::spaces::{self, Spaces};
 use keyward_sys::{Errno, channel, confine, environ, exec, fork, network, signal, terminal};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags};
@@ -30,7 +31,7 @@ pub(crate) fn at(step: Step) -> impl Fn(Errno) -> Failure {
 const BUILDING_SITE: &CStr = c"/proc";
 
 /// The life of init. `launcher` is the other side of the channel, to be closed before anything is asked of it.
-pub(crate) fn inhabit(mut prepared: Prepared, control: OwnedFd, launcher: OwnedFd, caller_mask: &Set) -> ! {
+pub(crate) fn inhabit(prepared: &mut Prepared, control: OwnedFd, launcher: OwnedFd, caller_mask: &Set) -> ! {
     // First of all: if the launcher dies from here on, so do we.
     let tied = confine::die_with_parent();
     drop(launcher);
@@ -43,11 +44,11 @@ pub(crate) fn inhabit(mut prepared: Prepared, control: OwnedFd, launcher: OwnedF
     environ::set_title(c"keyward:init");
     // The command gets its own copy; what the launcher kept for it is nobody's here.
     environ::wipe_own();
-    let ready = redirect_counted(&prepared).and(tied.map_err(at(Step::Namespaces)));
+    let ready = redirect_counted(prepared).and(tied.map_err(at(Step::Namespaces)));
     // What the launcher had open is not for the cage.
     let Ok(control) = confine::keep_only(control) else { fork::exit_now(125) };
-    let ready = ready.and_then(|()| build(&prepared, &control));
-    let started = ready.and_then(|(domain, pty)| start(&mut prepared, &control, domain, pty, caller_mask));
+    let ready = ready.and_then(|()| build(prepared, &control));
+    let started = ready.and_then(|(domain, pty)| start(prepared, &control, domain, pty, caller_mask));
     match started {
         // The kernel ends the rest of the cage with us.
         Ok(command) => init::live(command, &control, || ()),
@@ -75,9 +76,11 @@ pub(crate) type Pty = Option<(OwnedFd, OwnedFd)>;
 
 fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty), Failure> {
     wait_for_cgroup(prepared, control)?;
-    let trees = take_identity(prepared, control).map_err(at(Step::Identity))?;
+    let (common_network, common_tmp) = wait_for_common(prepared, control)?.unzip();
+    let mut trees = take_identity(prepared, control).map_err(at(Step::Identity))?;
+    trees.extend(common_tmp.flatten());
     confine::new_session().map_err(at(Step::Session))?;
-    let own_network = match prepared.loopback {
+    let own_network = match prepared.loopback && !prepared.common {
         true => Some(network::begin().map_err(at(Step::Loopback))?),
         false => None,
     };
@@ -96,6 +99,9 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty)
     if let Some(network) = own_network {
         network.enter().map_err(at(Step::Loopback))?;
     }
+    if let Some(network) = common_network.filter(|_| prepared.loopback) {
+        spaces::enter_network(network).map_err(at(Step::Loopback))?;
+    }
     match prepared.warden {
         Some(_) => confine::drop_capabilities_but_ptrace(),
         None => confine::drop_capabilities(),
@@ -112,6 +118,23 @@ pub(crate) fn wait_for_cgroup(prepared: &Prepared, control: &OwnedFd) -> Result<
         Some(_) => Err((Step::Limits, 0, Errno::PIPE)),
     }
 }
+
+/// What the first cage of the session has for all of them: its network, and its `/tmp` where that may be shared.
+fn wait_for_common(prepared: &Prepared, control: &OwnedFd) -> Result<Option<Common>, Failure> {
+    if !prepared.common {
+        return Ok(None);
+    }
+    let (Order::Common, descriptors) = wire::next_order(control).ok_or((Step::Namespaces, 0, Errno::PIPE))?
+    else {
+        return Err((Step::Namespaces, 0, Errno::PIPE));
+    };
+    let mut each = descriptors.into_iter();
+    let network = each.next().ok_or((Step::Namespaces, 0, Errno::BADF))?;
+    Ok(Some((network, each.next())))
+}
+
+/// The network and the `/tmp` that cages of one session share.
+type Common = (OwnedFd, Option<OwnedFd>);
 
 /// What the launcher has to put into a HOME of the cage's own is there before the command starts.
 fn have_home_filled(prepared: &Prepared, control: &OwnedFd) -> Result<(), Failure> {
@@ -161,6 +184,8 @@ pub(crate) fn prepare_domain<'a>(
 fn take_identity(prepared: &Prepared, control: &OwnedFd) -> Result<Vec<OwnedFd>, Errno> {
     let mut trees = Vec::new();
     match prepared.identity {
+        // The mapping is that of the session's first cage.
+        Identity::Caller | Identity::BareRoot if prepared.common => {}
         Identity::Caller | Identity::BareRoot => {
             // The files below /proc/self belong to root as long as we are opaque.
             confine::become_transparent()?;
@@ -445,7 +470,9 @@ fn start_spawner(
             drop(theirs);
             prepared.envp.wipe();
             let _ = rustix::process::setpgid(Some(process.pid), Some(process.pid));
-            wire::report(control, Report::Door, &[ours.as_fd(), door.as_fd()]);
+            let spaces = Spaces::own().map_err(at(Step::Session))?;
+            let [user, mounts, network] = spaces.descriptors();
+            wire::report(control, Report::Door, &[ours.as_fd(), door.as_fd(), user, mounts, network]);
             Ok(init::Command { process, terminal: None })
         }
     }

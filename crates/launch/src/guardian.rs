@@ -17,22 +17,21 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The life of the guardian.
-pub(crate) fn guard(mut prepared: Prepared, control: OwnedFd, launcher: OwnedFd, caller_mask: &Set) -> ! {
+pub(crate) fn guard(prepared: &mut Prepared, control: OwnedFd, launcher: OwnedFd, caller_mask: &Set) -> ! {
     drop(launcher);
     signal::block(&Set::all());
     environ::set_title(c"keyward:guard");
     environ::wipe_own();
-    let redirected = cage::redirect_counted(&prepared);
+    let redirected = cage::redirect_counted(prepared);
     let Ok(control) = confine::keep_only(control) else { fork::exit_now(125) };
     if channel::peer_is_gone(&control) {
         fork::exit_now(125);
     }
     let scratch = prepared.scratch.clone().unwrap_or_default();
     let ready = redirected
-        .and_then(|()| cage::wait_for_cgroup(&prepared, &control))
-        .and_then(|()| build(&prepared, &scratch));
-    let started =
-        ready.and_then(|(domain, pty)| cage::start(&mut prepared, &control, domain, pty, caller_mask));
+        .and_then(|()| cage::wait_for_cgroup(prepared, &control))
+        .and_then(|()| build(prepared, &scratch));
+    let started = ready.and_then(|(domain, pty)| cage::start(prepared, &control, domain, pty, caller_mask));
     match started {
         Ok(command) => init::live(command, &control, || {
             kill_descendants();

@@ -35,9 +35,10 @@ use keyward_policy::plan::{Identity, LimitKind, Plan, Step};
 use keyward_policy::view::Shown;
 use keyward_sys::fork::{self, Forked, Process};
 use keyward_sys::signal::{self, Inbox};
+use keyward_sys::spaces::Spaces;
 use keyward_sys::{Errno, mount, terminal};
 use logins::Logins;
-use prepare::{Act, Prepared, TerminalSetup};
+use prepare::{Act, Prepared, TerminalSetup, Tree};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags};
 use std::time::Duration;
@@ -50,7 +51,7 @@ pub fn run(
     mut prepared: Prepared,
     mut guard: Option<&mut project::Guard<'_>>,
     logins: &mut Logins,
-    session: Option<OwnedFd>,
+    session: Option<&session::Membership>,
 ) -> Result<Finished, Fault> {
     let wanted = supervise::signals();
     let caller_mask = signal::block(&wanted);
@@ -66,22 +67,43 @@ pub fn run(
     let (ours, theirs) = keyward_sys::channel::pair().map_err(fault(Step::Session))?;
     let inbox = Inbox::new(&wanted).map_err(fault(Step::Session))?;
     let counted = count_output(plan, &mut prepared).map_err(fault(Step::Descriptors))?;
-    let cage = match fork::fork_into(prepared.namespaces) {
-        Ok(Forked::Child) if prepared.scratch.is_some() => {
-            guardian::guard(prepared, theirs, ours, &caller_mask)
-        }
-        Ok(Forked::Child) => cage::inhabit(prepared, theirs, ours, &caller_mask),
-        Ok(Forked::Parent(cage)) => cage,
-        Err(errno) => {
-            signal::set_mask(&caller_mask);
-            return Err(Fault::new(Step::Namespaces, "", errno));
+    let spaces = session.and_then(|session| session.spaces.as_ref());
+    let common = match spaces {
+        Some(spaces) => Some(take_common(plan, &mut prepared, spaces).map_err(fault(Step::Namespaces))?),
+        None => None,
+    };
+    let mut ends = Some((theirs, ours));
+    // In the new process only; here both ends stay.
+    let mut live = |prepared: &mut Prepared| -> Process {
+        let Some((theirs, ours)) = ends.take() else { fork::exit_now(125) };
+        match prepared.scratch {
+            Some(_) => guardian::guard(prepared, theirs, ours, &caller_mask),
+            None => cage::inhabit(prepared, theirs, ours, &caller_mask),
         }
     };
+    let born = match spaces {
+        Some(spaces) => spaces.fork_within(prepared.namespaces, &mut || drop(live(&mut prepared))),
+        None => fork::fork_into(prepared.namespaces).map(|forked| match forked {
+            Forked::Child => live(&mut prepared),
+            Forked::Parent(cage) => cage,
+        }),
+    };
+    let cage = born.map_err(|errno| {
+        signal::set_mask(&caller_mask);
+        Fault::new(Step::Namespaces, "", errno)
+    })?;
+    let Some((theirs, ours)) = ends else { return Err(fault(Step::Session)(Errno::PIPE)) };
     drop(theirs);
     if let Some(own) = &cgroup {
         let taken = own.take(cage.pid).and_then(|()| wire::order(&ours, Order::Counted, &[]));
         if let Err(errno) = taken {
             return Err(give_up(&cage, &caller_mask, Fault::new(Step::Limits, "by a cgroup", errno)));
+        }
+    }
+    if let Some(common) = common {
+        let all: Vec<BorrowedFd<'_>> = common.iter().map(AsFd::as_fd).collect();
+        if let Err(errno) = wire::order(&ours, Order::Common, &all) {
+            return Err(give_up(&cage, &caller_mask, Fault::new(Step::Namespaces, "", errno)));
         }
     }
     prepared.envp.wipe();
@@ -109,7 +131,7 @@ pub fn run(
         publisher: &mut publisher,
         logins,
         keyring: plan.view.home.keyring.as_ref(),
-        session,
+        session: session.map(|session| &session.link),
         describe: &describe,
         guard: guard.as_deref_mut(),
     });
@@ -130,6 +152,23 @@ pub fn run(
     signal::set_mask(&caller_mask);
     let reached = cgroup.as_ref().and_then(cgroup::Own::reached);
     finished.map(|finished| Finished { reached, repositories, logins, ..finished })
+}
+
+/// What a further cage of a session shares with the first one: the network, and `/tmp` where that may be.
+fn take_common(plan: &Plan, prepared: &mut Prepared, spaces: &Spaces) -> Result<Vec<OwnedFd>, Errno> {
+    prepared.common = true;
+    prepared.namespaces.user = false;
+    let mut common = vec![spaces.network.try_clone().map_err(|_| Errno::MFILE)?];
+    let own_tmp =
+        prepared.acts.iter_mut().find(|act| matches!(act, Act::Own { at, .. } if at.as_c_str() == c"tmp"));
+    if let Some(act) = own_tmp
+        && plan.view.may_share_tmp()
+    {
+        common.push(spaces.folder(c"/tmp")?);
+        let tree = Tree::Passed(prepared.passed.len());
+        *act = Act::Bind { tree, at: c"tmp".to_owned(), attributes: None, expect: None, foreign: false };
+    }
+    Ok(common)
 }
 
 /// The repositories of a view, in its order.
@@ -206,7 +245,10 @@ fn screen(setup: TerminalSetup) -> (Screen, bool) {
 fn map_for(cage: &Process, prepared: &Prepared, control: &OwnedFd) -> Result<(), Fault> {
     let pid = cage.pid.as_raw_nonzero();
     let identity = |errno: Errno| Fault::new(Step::Identity, "", errno);
-    for (file, line) in [("uid_map", &prepared.maps[0]), ("gid_map", &prepared.maps[1])] {
+    // The namespace of the session's first cage has its mapping.
+    let missing = if prepared.common { &[][..] } else { &[("uid_map", 0), ("gid_map", 1)] };
+    for &(file, which) in missing {
+        let line = &prepared.maps[which];
         let path = format!("/proc/{pid}/{file}");
         let file =
             rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).map_err(identity)?;

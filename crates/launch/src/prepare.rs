@@ -167,6 +167,8 @@ pub struct Prepared {
     pub keyring: bool,
     /// Where programs are looked for.
     pub search: Vec<PathBuf>,
+    /// Whether the cage joins the first one of its session: its user namespace, its network and its `/tmp`.
+    pub common: bool,
     /// Whether the cage is a session's: then a spawner stands where the command would.
     pub session: bool,
     /// Locks on caches, held as long as this value lives.
@@ -253,6 +255,7 @@ pub fn prepare(plan: &Plan, environment: &[&[u8]], setup: Option<TerminalSetup>)
         home: None,
         keyring: plan.view.home.keyring.is_some(),
         search: plan.search.clone(),
+        common: false,
         session: false,
         locks,
     })

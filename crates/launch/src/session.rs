@@ -10,7 +10,7 @@ mod calls;
 mod clients;
 mod jobs;
 
-pub use cages::Make;
+pub use cages::{Make, Membership};
 
 use crate::supervise::CutShort;
 use cages::{Cage, Cages, Ending};

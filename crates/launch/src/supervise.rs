@@ -143,7 +143,7 @@ pub(crate) struct Watch<'a, 'b> {
     /// Keeps login files inside and outside the same.
     pub(crate) logins: &'a mut Logins,
     /// The session that the cage belongs to.
-    pub(crate) session: Option<OwnedFd>,
+    pub(crate) session: Option<&'a OwnedFd>,
     /// What of the keyring the cage may see.
     pub(crate) keyring: Option<&'a KeyringView>,
     /// Says what a failed step was about.
@@ -182,7 +182,7 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
         polled.push(PollFd::from_borrowed_fd(noticed.unwrap_or(channel), PollFlags::IN));
         relay.ask(&mut polled, watch.screen.as_ref());
         let relayed = polled.len();
-        let session = watch.session.as_ref().filter(|_| session_open);
+        let session = watch.session.filter(|_| session_open);
         let asked = relayed + usize::from(watch.publisher.inbox().is_some());
         polled.extend(watch.publisher.inbox().map(|inbox| PollFd::from_borrowed_fd(inbox, PollFlags::IN)));
         polled.extend(session.map(|session| PollFd::new(session, PollFlags::IN)));
@@ -222,7 +222,7 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
                     }
                 }
                 Some((Report::Door, descriptors)) => {
-                    if let Some(session) = &watch.session {
+                    if let Some(session) = watch.session {
                         let all: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
                         // Without a session nobody wants the cage.
                         let word =
@@ -263,7 +263,7 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
             }
         }
         relay.work(&ready[4..relayed], watch.screen.as_ref());
-        if let (Some(session), Some(true)) = (&watch.session, ready.get(asked).map(|ready| !ready.is_empty()))
+        if let (Some(session), Some(true)) = (watch.session, ready.get(asked).map(|ready| !ready.is_empty()))
         {
             let mut word = [0; 8];
             match keyward_sys::channel::receive(session, &mut word) {

@@ -18,7 +18,7 @@ pub enum Report {
     Home,
     /// The socket at which the cage expects the keyring travels along.
     Keyring,
-    /// The session's side of the socket to the spawner travels along.
+    /// The session's side of the socket to the spawner travels along, the door of the cage, and the cage's namespaces.
     Door,
     /// Everything is given up and the command is about to be executed; only that can still fail.
     Started,
@@ -39,6 +39,8 @@ pub enum Order {
     Mapped,
     /// Init is in the cage's cgroup.
     Counted,
+    /// What cages of one session share travels along: the network, and `/tmp` unless something else is shown below it.
+    Common,
     /// What had to be put into the HOME of the cage's own is there.
     Filled,
     /// End everything at once.
@@ -72,6 +74,7 @@ const END: u8 = 22;
 const GIVE_SPACES: u8 = 23;
 const BACKGROUND: u8 = 20;
 const FILLED: u8 = 24;
+const COMMON: u8 = 25;
 
 /// Every step, so that a number can stand for it.
 const STEPS: &[Step] = &[
@@ -164,6 +167,7 @@ pub fn order(socket: impl AsFd, order: Order, descriptors: &[BorrowedFd<'_>]) ->
         Order::Foreground => pack(FOREGROUND, 0, 0, 0),
         Order::Counted => pack(COUNTED, 0, 0, 0),
         Order::Filled => pack(FILLED, 0, 0, 0),
+        Order::Common => pack(COMMON, 0, 0, 0),
         Order::End => pack(END, 0, 0, 0),
         Order::Spaces => pack(GIVE_SPACES, 0, 0, 0),
         Order::Background => pack(BACKGROUND, 0, 0, 0),
@@ -182,6 +186,7 @@ pub fn next_order(socket: impl AsFd) -> Option<(Order, Vec<OwnedFd>)> {
         FOREGROUND => Order::Foreground,
         COUNTED => Order::Counted,
         FILLED => Order::Filled,
+        COMMON => Order::Common,
         END => Order::End,
         GIVE_SPACES => Order::Spaces,
         BACKGROUND => Order::Background,

@@ -309,6 +309,13 @@ impl View {
             self.entries.iter().rev().take_while(|entry| matches!(entry.shown, Shown::Hidden { .. })).count();
         &self.entries[..self.entries.len() - masks]
     }
+
+    /// Whether cages of one session may have one `/tmp`. Where something else is shown below it, a command of one cage could move the
+    /// folders on the way there while another cage is being made.
+    pub fn may_share_tmp(&self) -> bool {
+        let tmp = Path::new("/tmp");
+        self.entries.iter().all(|entry| entry.target == tmp || !at_or_below(&entry.target, tmp))
+    }
 }
 
 /// Whether `path` is `above` or lies below it. Both are absolute and plain, so that bytes are enough.

@@ -49,11 +49,20 @@ pub struct Process {
 /// Only the main thread of a single-threaded process may call this: the copy has only the calling thread, and the child's
 /// parent-death signal is tied to it. `launch` never starts a thread.
 pub fn fork_into(namespaces: Namespaces) -> Result<Forked, Errno> {
+    copy(namespaces.flags())
+}
+
+/// The same for a process that is not our child but our parent's.
+pub(crate) fn fork_for_parent(namespaces: Namespaces) -> Result<Forked, Errno> {
+    copy(namespaces.flags() | libc::CLONE_PARENT)
+}
+
+fn copy(flags: libc::c_int) -> Result<Forked, Errno> {
     let mut pidfd: RawFd = -1;
-    let flags = namespaces.flags() | libc::CLONE_PIDFD | libc::SIGCHLD;
+    let flags = flags | libc::CLONE_PIDFD | libc::SIGCHLD;
     // SAFETY: a null stack makes the child continue on a copy of this one, as fork does; with CLONE_PIDFD the third argument is
-    // where the kernel stores the descriptor, and `pidfd` lives until the call returns. The process is single-threaded (see above), so no
-    // lock of the C library can be held by a thread that does not exist in the child.
+    // where the kernel stores the descriptor, and `pidfd` lives until the call returns. The process is single-threaded (see `fork_into`),
+    // so no lock of the C library can be held by a thread that does not exist in the child.
     let result = unsafe {
         libc::syscall(
             libc::SYS_clone,
@@ -79,22 +88,26 @@ pub struct Stack(Vec<u128>);
 
 impl Stack {
     /// Room for a debug build; pages that are not touched cost nothing.
-    const WORDS: usize = 256 * 1024 / size_of::<u128>();
+    const BYTES: usize = 256 * 1024;
+    /// Room for all that a process does in its life.
+    const BYTES_FOR_LIFE: usize = 8 * 1024 * 1024;
 
     pub fn new() -> Self {
-        Stack(Vec::with_capacity(Stack::WORDS))
+        Stack(Vec::with_capacity(Stack::BYTES / size_of::<u128>()))
+    }
+
+    pub(crate) fn for_life() -> Self {
+        Stack(Vec::with_capacity(Stack::BYTES_FOR_LIFE / size_of::<u128>()))
     }
 
     /// Gives the stack to somebody whose end is not waited for.
     pub fn leak(self) -> *mut libc::c_void {
-        let mut stack = std::mem::ManuallyDrop::new(self.0);
-        // SAFETY: one past the end of an allocation of this many words, 16-byte aligned as the ABI wants it; stacks grow downwards.
-        unsafe { stack.as_mut_ptr().add(Stack::WORDS).cast() }
+        std::mem::ManuallyDrop::new(self).top()
     }
 
     fn top(&mut self) -> *mut libc::c_void {
-        // SAFETY: as in `leak`.
-        unsafe { self.0.as_mut_ptr().add(Stack::WORDS).cast() }
+        // SAFETY: one past the end of the allocation, 16-byte aligned as the ABI wants it; stacks grow downwards.
+        unsafe { self.0.as_mut_ptr().add(self.0.capacity()).cast() }
     }
 }
 
@@ -154,7 +167,15 @@ pub fn borrow_memory_for_parent(stack: &mut Stack, act: &mut dyn FnMut()) -> Res
     borrow_memory_as(libc::CLONE_PARENT, stack, act)
 }
 
-fn borrow_memory_as(kin: libc::c_int, stack: &mut Stack, act: &mut dyn FnMut()) -> Result<Process, Errno> {
+/// The same for a process that leaves us what it opens.
+pub(crate) fn borrow_memory_and_descriptors(
+    stack: &mut Stack,
+    act: &mut dyn FnMut(),
+) -> Result<Process, Errno> {
+    borrow_memory_as(libc::CLONE_FILES, stack, act)
+}
+
+fn borrow_memory_as(flags: libc::c_int, stack: &mut Stack, act: &mut dyn FnMut()) -> Result<Process, Errno> {
     extern "C" fn enter(argument: *mut libc::c_void) -> libc::c_int {
         // SAFETY: `argument` is the `act` of the function around us, which stands still until we are done with it.
         let act = unsafe { &mut *argument.cast::<&mut dyn FnMut()>() };
@@ -164,7 +185,7 @@ fn borrow_memory_as(kin: libc::c_int, stack: &mut Stack, act: &mut dyn FnMut()) 
     let mut act = act;
     // SAFETY: CLONE_VFORK makes us stand still until the process no longer uses our memory, so that stack and argument outlive it and
     // nothing is touched by both sides at the same time.
-    unsafe { share_memory(libc::CLONE_VFORK | kin, stack.top(), enter, (&raw mut act).cast()) }
+    unsafe { share_memory(libc::CLONE_VFORK | flags, stack.top(), enter, (&raw mut act).cast()) }
 }
 
 /// A plain fork, for a process that shares all namespaces with its parent.

@@ -19,6 +19,7 @@ pub mod owner;
 pub mod read;
 pub mod seccomp;
 pub mod signal;
+pub mod spaces;
 pub mod terminal;
 
 pub use rustix::io::Errno;

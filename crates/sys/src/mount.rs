@@ -138,6 +138,12 @@ pub fn open_tree(path: &CStr) -> Result<OwnedFd, Errno> {
     rustix::mount::open_tree(CWD, path, flags)
 }
 
+/// The same for one folder without what is mounted below it.
+pub fn open_folder(path: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    rustix::mount::open_tree(CWD, path, flags)
+}
+
 /// Shows a detached tree's files under other owners: the mapping is the one of `user_namespace`.
 pub fn map_owners(tree: impl AsFd, user_namespace: impl AsFd) -> Result<(), Errno> {
     let userns_fd = user_namespace.as_fd().as_raw_fd();

@@ -6,11 +6,12 @@ use crate::args::{RunArgs, SessionStartArgs};
 use crate::explain::NoPlan;
 use crate::here::{self, Here};
 use crate::{files, run, say};
-use keyward_launch::session::{Session, serve};
+use keyward_launch::session::{Membership, Session, serve};
 use keyward_policy::outcome::code;
 use keyward_policy::settings::Policy;
 use keyward_sys::environ::{self, Block};
 use keyward_sys::fork::{self, End, Forked, Process};
+use keyward_sys::spaces::Spaces;
 use keyward_sys::{Errno, channel, confine};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::OwnedFd;
@@ -219,13 +220,13 @@ fn be_session(
         return code::FAULT;
     }
     environ::set_title(c"keyward:session");
-    let Ok((launcher, ours)) = make_cage(args, policy, name, block) else {
+    let Ok((launcher, ours)) = make_cage(args, policy, name, block, None) else {
         tell(to_status, code::FAULT);
         return code::FAULT;
     };
     // The cage has its copy; a session holds no credential while it waits, and none afterwards.
     run::keep_for_fresh_cages(policy, block);
-    let Some((spawner, cage_door, with_repositories)) = wait_for_cage(&ours, &launcher) else {
+    let Some((spawner, cage_door, spaces, with_repositories)) = wait_for_cage(&ours, &launcher) else {
         let exit = match launcher.wait() {
             Ok(End::Exited(exit)) if exit != 0 => exit,
             _ => code::FAULT,
@@ -251,7 +252,7 @@ fn be_session(
         link: ours,
         with_repositories,
         wall: policy.limits.wall.as_ref().map(|wall| wall.value),
-        make: Box::new(|| make_cage(args, policy, name, block)),
+        make: Box::new(|| make_cage(args, policy, name, block, Some(&spaces))),
         record: Box::new(move |what| record.as_mut().is_some_and(|record| record.write(what).is_ok())),
         clean_up: Box::new(move || drop(place.take())),
     };
@@ -274,8 +275,8 @@ fn nothing() -> Result<OwnedFd, Errno> {
     rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// The sockets to the spawner and of the door in the cage, once it is there; `None` if it never will be.
-fn wait_for_cage(socket: &OwnedFd, launcher: &Process) -> Option<(OwnedFd, OwnedFd, bool)> {
+/// The sockets to the spawner and of the door in the cage, and its namespaces, once it is there; `None` if it never will be.
+fn wait_for_cage(socket: &OwnedFd, launcher: &Process) -> Option<(OwnedFd, OwnedFd, Spaces, bool)> {
     loop {
         let mut polled = [PollFd::new(socket, PollFlags::IN), PollFd::new(&launcher.pidfd, PollFlags::IN)];
         if let Err(errno) = poll(&mut polled, None)
@@ -287,8 +288,9 @@ fn wait_for_cage(socket: &OwnedFd, launcher: &Process) -> Option<(OwnedFd, Owned
             let mut word = [0; 8];
             let message = channel::receive(socket, &mut word).ok()?;
             let with_repositories = word.starts_with(b"git");
-            let mut both = message.descriptors.into_iter();
-            return Some((both.next()?, both.next()?, with_repositories));
+            let mut each = message.descriptors.into_iter();
+            let (spawner, door) = (each.next()?, each.next()?);
+            return Some((spawner, door, Spaces::from_descriptors(each)?, with_repositories));
         }
         if !polled[1].revents().is_empty() {
             return None;
@@ -307,8 +309,12 @@ fn make_cage(
     policy: &Policy,
     name: &str,
     block: &mut Block,
+    first: Option<&Spaces>,
 ) -> Result<(Process, OwnedFd), Errno> {
     let (ours, theirs) = channel::pair()?;
+    if let Some(first) = first {
+        channel::send(&ours, b"join", &first.descriptors())?;
+    }
     match fork::fork()? {
         Forked::Parent(process) => Ok((process, ours)),
         Forked::Child => {
@@ -318,10 +324,22 @@ fn make_cage(
                 fork::exit_now(code::FAULT);
             }
             let Ok(theirs) = confine::keep_only(theirs) else { fork::exit_now(code::FAULT) };
+            let spaces = match first.is_some().then(|| spaces_to_join(&theirs)) {
+                None => None,
+                Some(Some(spaces)) => Some(spaces),
+                Some(None) => fork::exit_now(code::FAULT),
+            };
             let command = vec!["keyward:spawner".into(), name.into()];
-            let exit = run::run_for_session(run_args(args, command), policy.clone(), block, theirs);
+            let membership = Membership { link: theirs, spaces };
+            let exit = run::run_for_session(run_args(args, command), policy.clone(), block, membership);
             block.wipe();
             fork::exit_now(exit)
         }
     }
+}
+
+/// The namespaces of the session's first cage, which was sent ahead.
+fn spaces_to_join(link: &OwnedFd) -> Option<Spaces> {
+    let message = channel::receive(link, &mut [0; 8]).ok()?;
+    Spaces::from_descriptors(message.descriptors)
 }

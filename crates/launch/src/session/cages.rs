@@ -3,6 +3,7 @@
 use super::LAST;
 use keyward_policy::door::LONGEST;
 use keyward_sys::fork::Process;
+use keyward_sys::spaces::Spaces;
 use keyward_sys::{Errno, channel};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -136,6 +137,14 @@ impl Cages {
             let _ = ending.launcher.wait();
         }
     }
+}
+
+/// What the launcher of a cage knows of the session it is for.
+pub struct Membership {
+    /// Where the socket to the spawner is sent.
+    pub link: OwnedFd,
+    /// The namespaces of the session's first cage, unless this is the first one.
+    pub spaces: Option<Spaces>,
 }
 
 /// Makes a cage: its launcher, and the socket by which that sends the one to the spawner.
