@@ -267,6 +267,7 @@ fn cannot_be_a_session(plan: &Plan) -> Option<Refusal> {
             remedy: remedy.into(),
         })
     };
+    let counts_output = plan.limits.iter().any(|limit| matches!(limit.what, LimitKind::Output(_)));
     match (plan.cage, plan.protect.value) {
         (Cage::Landlock, _) => refuse(
             "a session needs namespaces, which this host refuses",
@@ -275,6 +276,10 @@ fn cannot_be_a_session(plan: &Plan) -> Option<Refusal> {
         (_, Protect::Strict) => refuse(
             "a session cannot keep new footholds from being made",
             "without the wall it is `--protect notice`; a single command runs with `keyward run --protect strict`",
+        ),
+        _ if counts_output => refuse(
+            "a session does not count what its commands print: they have the streams of whoever asks",
+            "start it with a profile without limits.output; a single command runs with `keyward run`",
         ),
         _ => None,
     }

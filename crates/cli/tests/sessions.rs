@@ -804,6 +804,32 @@ fn the_time_of_a_policy_is_that_of_each_command() {
 }
 
 #[test]
+fn whoever_meets_a_limit_is_told_which() {
+    let session = Session { stage: Stage::user(), name: "work".into() };
+    let limits = "version = 1\nlimits = { pids = 12, cpu = \"1s\" }\n";
+    session.stage.home_file(".config/keyward/policy.toml", limits);
+    session.start(&[]);
+    let spinning = session.exec(&[], "while :; do :; done");
+    assert_eq!(spinning.status.code(), Some(128 + 24), "{}", stderr(&spinning));
+    assert!(stderr(&spinning).contains("reached the limit cpu"), "{}", stderr(&spinning));
+    // Processes are counted for all cages of the session together.
+    let many = "import os, time\ntry:\n while os.fork(): pass\nexcept OSError: pass\ntime.sleep(1000)\n";
+    let job = session.background(&format!("exec /usr/bin/python3 -c '{many}'"));
+    let told = |flags: &[&str]| {
+        let refused = session.exec(flags, "echo ran");
+        !refused.status.success() && stderr(&refused).contains("reached its limit pids")
+    };
+    assert!(eventually(|| told(&[])), "{}", stderr(&session.exec(&[], "true")));
+    assert!(told(&["--fresh"]), "{}", stderr(&session.exec(&["--fresh"], "true")));
+    assert!(session.keyward(&["kill", &job]).status.success());
+    assert!(eventually(|| stdout(&session.exec(&[], "echo ran")) == "ran\n"));
+    let counted = Session { stage: Stage::user(), name: "work".into() };
+    counted.stage.home_file(".config/keyward/policy.toml", "version = 1\nlimits.output = \"1M\"\n");
+    let refused = counted.keyward(&["session", "start"]);
+    assert_eq!(refused.status.code(), Some(121), "{}", stderr(&refused));
+}
+
+#[test]
 fn codes_of_commands_that_cannot_start_are_those_of_a_shell() {
     let session = Session::new(Who::User, &[]);
     assert_eq!(session.keyward(&["exec", "work", "--", "no-such-program"]).status.code(), Some(127));

@@ -9,6 +9,7 @@ use crate::{init, spawner, warden};
 use keyward_policy::door::CAGE_DOOR;
 use keyward_policy::plan::{Identity, Step};
 use keyward_policy::view::KEYRING_SOCKET;
+use keyward_sys::confine::Limit;
 use keyward_sys::landlock::{self, Below, Domain};
 use keyward_sys::mount::{self, Attributes};
 use keyward_sys::signal::Set;
@@ -521,7 +522,10 @@ fn give_up_the_rest(
         }
     }
     for limit in &prepared.limits {
-        limit.set().map_err(at(Step::Limits))?;
+        // The spawner of a session lives long: processor time is counted for each of its commands.
+        if !(prepared.session && matches!(limit, Limit::CpuSeconds(_))) {
+            limit.set().map_err(at(Step::Limits))?;
+        }
     }
     // A directory that is not there any more must not leave the command somewhere else.
     rustix::process::chdir(prepared.cwd.as_c_str()).map_err(at(Step::Exec))?;

@@ -54,6 +54,8 @@ pub struct Session<'a> {
     pub with_repositories: bool,
     /// The time that a command has if nobody says another.
     pub wall: Option<Duration>,
+    /// Whether processor time is limited.
+    pub limits_cpu: bool,
     /// Makes further cages of the same policy.
     pub make: Box<Make<'a>>,
     /// Writes down what happens; what cannot be written down does not happen.
@@ -366,11 +368,13 @@ impl Server<'_> {
             self.cages.ending.push(Ending::new(cage.let_go(), None));
             self.cages.due = Some(Instant::now());
         }
-        let limit = job.cut_short.map(|cut| match cut {
-            CutShort::Wall => "wall".to_owned(),
-            CutShort::Output => "output".to_owned(),
+        let by_us = job.cut_short.map(|cut| match cut {
+            CutShort::Wall => "wall",
+            CutShort::Output => "output",
         });
-        let exit = if limit.is_some() { keyward_policy::outcome::code::TIMEOUT } else { exit };
+        let exit = if by_us.is_some() { keyward_policy::outcome::code::TIMEOUT } else { exit };
+        let by_kernel = (self.session.limits_cpu && signal == Some(Signal::XCPU.as_raw())).then_some("cpu");
+        let limit = by_us.or(by_kernel).map(str::to_owned);
         let end = What::JobEnd(event::JobEnd {
             session: self.session.name.clone(),
             job: number,

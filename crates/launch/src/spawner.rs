@@ -7,6 +7,7 @@
 use crate::prepare::{Prepared, SHELL, c_string};
 use keyward_policy::door::{self, Errand, LONGEST, News, Size};
 use keyward_policy::plan::Step;
+use keyward_sys::confine::Limit;
 use keyward_sys::exec::{self, Strings};
 use keyward_sys::fork::{self, Change, End};
 use keyward_sys::signal::{self, Inbox, Set};
@@ -178,6 +179,9 @@ impl Spawner<'_> {
                 rustix::stdio::dup2_stderr(stderr)?;
                 rustix::process::chdir(cwd.as_c_str())?;
                 confine::close_on_exec_from(3)?;
+                for limit in prepared.limits.iter().filter(|limit| matches!(limit, Limit::CpuSeconds(_))) {
+                    limit.set()?;
+                }
                 signal::set_mask(mask);
                 Ok(())
             };
@@ -187,7 +191,11 @@ impl Spawner<'_> {
             });
             fork::exit_now(127);
         });
-        let process = process.map_err(|errno| (125, reason(errno)))?;
+        let is_limited = prepared.limits.iter().any(|limit| matches!(limit, Limit::Processes(_)));
+        let process = process.map_err(|errno| match errno {
+            Errno::AGAIN if is_limited => (125, "the session reached its limit pids".to_owned()),
+            errno => (125, reason(errno)),
+        })?;
         if let Some(errno) = failed {
             let _ = process.wait();
             let code = if errno == Errno::NOENT { 127 } else { 126 };

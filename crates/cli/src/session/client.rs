@@ -350,8 +350,15 @@ fn wait(door: &mut Door, job: u32, inbox: &Inbox, mut copies: Copies) -> Result<
 fn told_end(door: &mut Door, job: u32) -> Result<Option<i32>, Trouble> {
     match door.next()?.0 {
         Answer::Ended { job: ended, exit, limit, .. } if ended == job => {
-            if limit.is_some() {
-                say::trouble("the command was ended: its time was over", "give it more with `--timeout`");
+            match limit.as_deref() {
+                None => {}
+                Some("wall") => {
+                    say::trouble("the command was ended: its time was over", "give it more with `--timeout`");
+                }
+                Some(limit) => say::trouble(
+                    &format!("the command was ended: it reached the limit {limit}"),
+                    "a session started with a higher one has it for all its commands",
+                ),
             }
             Ok(Some(exit))
         }

@@ -252,6 +252,7 @@ fn be_session(
         link: ours,
         with_repositories,
         wall: policy.limits.wall.as_ref().map(|wall| wall.value),
+        limits_cpu: policy.limits.cpu.is_some(),
         make: Box::new(|| make_cage(args, policy, name, block, Some(&spaces))),
         record: Box::new(move |what| record.as_mut().is_some_and(|record| record.write(what).is_ok())),
         clean_up: Box::new(move || drop(place.take())),
