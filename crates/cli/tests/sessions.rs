@@ -877,6 +877,49 @@ fn a_long_command_does_not_hide_its_session() {
     assert!(record.lines().all(|line| line.len() < 20_000));
 }
 
+/// A connection that is closed with something unsent can take as long as whoever made it wants.
+#[test]
+fn nobody_in_a_cage_makes_its_session_wait_for_a_connection() {
+    let session = Session::new(Who::User, &[]);
+    let slow = r#"
+import json, socket, struct
+def slow():
+    server = socket.create_server(("127.0.0.1", 0))
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    one = socket.create_connection(server.getsockname())
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 30000))
+    other = server.accept()[0]
+    one.setblocking(False)
+    try:
+        while True: one.send(b"x" * 65536)
+    except BlockingIOError: pass
+    return one, other, server
+def door():
+    one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    one.connect("/run/keyward-door")
+    return one
+kept = []
+for message in [b"{}", json.dumps({"v": 1, "do": "exec", "argv": ["true"], "fresh": True}).encode()]:
+    # As long as all places are taken, what is sent waits; so whoever takes it is the last to close it.
+    places = [door() for _ in range(16)]
+    last = door()
+    for _ in range(3):
+        one, *others = slow()
+        kept.append(others)
+        socket.send_fds(last, [message], [one.fileno()] * 3)
+        one.close()
+    kept.append(last)
+    for place in places: place.close()
+print("sent", flush=True)
+import time; time.sleep(1000)
+"#;
+    session.stage.project_file("slow.py", slow);
+    let job = session.background("exec /usr/bin/python3 slow.py");
+    assert!(eventually(|| stdout(&session.keyward(&["logs", &job])) == "sent\n"));
+    assert_eq!(session.said("echo answers"), "answers\n");
+    assert!(session.keyward(&["session", "stop", "work"]).status.success());
+}
+
 #[test]
 fn a_call_that_is_too_long_is_the_callers_trouble() {
     let session = Session::new(Who::User, &[]);

@@ -9,6 +9,18 @@ use rustix::net::{
 };
 use std::mem::MaybeUninit;
 
+/// Whether somebody has said something that was not taken yet; nobody can say more from here on.
+pub fn is_left_unheard(socket: impl AsFd) -> bool {
+    let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Both);
+    rustix::io::ioctl_fionread(socket).is_ok_and(|waiting| waiting > 0)
+}
+
+/// Whether a descriptor is a socket of the network, and not one between processes.
+pub fn is_of_a_network(descriptor: impl AsFd) -> bool {
+    rustix::net::sockopt::socket_domain(descriptor)
+        .is_ok_and(|family| family != rustix::net::AddressFamily::UNIX)
+}
+
 /// One message carries at most this many descriptors.
 pub const MOST_DESCRIPTORS: usize = 64;
 

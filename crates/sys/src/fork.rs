@@ -1,7 +1,7 @@
 //! New processes: a copy of the caller in namespaces of its own, a descriptor that stands for it, and its end.
 
 use crate::{Errno, checked, last_errno};
-use rustix::fd::{AsFd, FromRawFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 use std::os::fd::RawFd;
 
@@ -191,6 +191,24 @@ fn borrow_memory_as(flags: libc::c_int, stack: &mut Stack, act: &mut dyn FnMut()
 /// A plain fork, for a process that shares all namespaces with its parent.
 pub fn fork() -> Result<Forked, Errno> {
     fork_into(Namespaces::default())
+}
+
+/// Closes descriptors from somebody who wants us to wait: the last close of a socket can take as long as its owner has said (SO_LINGER).
+/// That of a process that ends does not, so the last one is a child's.
+pub fn let_go(descriptors: Vec<OwnedFd>) -> Result<(), Errno> {
+    let (closed, ours) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    match fork()? {
+        Forked::Child => {
+            // SAFETY: the number is ours and is used no more; the process ends without dropping what stands for it.
+            unsafe { libc::close(ours.as_raw_fd()) };
+            let _ = rustix::io::retry_on_intr(|| rustix::io::read(&closed, &mut [0; 1]));
+            exit_now(0)
+        }
+        Forked::Parent(child) => {
+            drop((descriptors, ours));
+            child.wait().map(drop)
+        }
+    }
 }
 
 /// How a process ended.

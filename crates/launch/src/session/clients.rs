@@ -2,7 +2,7 @@
 //! let go, and no other one notices.
 
 use keyward_policy::door::{self, Answer, Ask, LONGEST};
-use keyward_sys::channel;
+use keyward_sys::{channel, fork};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::SocketFlags;
 
@@ -69,6 +69,11 @@ impl Clients {
         let client = self.all.iter().find(|client| client.number == number)?;
         let mut packet = vec![0; LONGEST + 1];
         let message = channel::receive(&client.socket, &mut packet).ok()?;
+        // Whoever is in a cage can make us wait by letting us close a connection.
+        if client.side == Side::Inside && message.descriptors.iter().any(channel::is_of_a_network) {
+            let _ = fork::let_go(message.descriptors);
+            return None;
+        }
         Some((door::read(&packet[..message.length])?, message.descriptors))
     }
 
@@ -96,6 +101,11 @@ impl Clients {
     }
 
     pub(super) fn close(&mut self, number: u64) {
-        self.all.retain(|client| client.number != number);
+        let Some(place) = self.all.iter().position(|client| client.number == number) else { return };
+        let client = self.all.swap_remove(place);
+        // What it has sent and we have not taken is closed with it.
+        if client.side == Side::Inside && channel::is_left_unheard(&client.socket) {
+            let _ = fork::let_go(vec![client.socket]);
+        }
     }
 }
