@@ -22,6 +22,7 @@ pub mod plan;
 pub mod promise;
 pub mod registry;
 pub mod request;
+pub mod secret;
 pub mod settings;
 pub mod strict;
 pub mod surface;

@@ -47,7 +47,7 @@ pub struct BeyondCeiling {
     pub ceiling: Origin,
 }
 
-/// Why a value does not fit, before its place is known.
+/// Why a value does not fit, before its place is known: the fact, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfit {
     pub fact: String,
@@ -64,6 +64,14 @@ impl Unfit {
         Mistake { file: flag.to_owned(), line: 0, column: 0, fact: self.fact, remedy: self.remedy }
     }
 }
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n{}", self.fact, self.remedy)
+    }
+}
+
+impl std::error::Error for Unfit {}
 
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

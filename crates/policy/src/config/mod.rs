@@ -3,26 +3,26 @@
 //! Pure, as the whole crate: whoever calls has already read the files. The way through is [`resolve`]: read each file in its
 //! role, lay the layers over each other, hold the result under the ceiling, narrow it by the project.
 
-mod checks;
+pub(crate) mod checks;
 mod edit;
 mod flags;
 mod keys;
 mod merge;
-mod mistake;
+pub(crate) mod mistake;
 mod nearest;
-mod read;
+pub(crate) mod read;
 mod schema;
 mod show;
-mod source;
-mod splice;
-mod typed;
+pub(crate) mod source;
+pub(crate) mod splice;
+pub(crate) mod typed;
 mod units;
 mod value;
 
 pub use edit::{Change, Edited, NotEdited, Wish, edit};
 pub use flags::Flags;
 pub use keys::{Direction, Id, KEYS, Key, Kind, PathUse};
-pub use mistake::{BeyondCeiling, Mistake, PolicyError};
+pub use mistake::{BeyondCeiling, Mistake, PolicyError, Unfit};
 pub(crate) use nearest::nearest;
 pub use schema::schema;
 pub use show::show;

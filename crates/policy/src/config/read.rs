@@ -231,7 +231,7 @@ fn unknown(name: &str, path: &str, scope: &Scope) -> Unfit {
 }
 
 /// Where a key stands in the text.
-fn offset_of(table: &dyn TableLike, name: &str, item: &Item) -> usize {
+pub fn offset_of(table: &dyn TableLike, name: &str, item: &Item) -> usize {
     let key = table.key(name).and_then(toml_edit::Key::span);
     key.or_else(|| item.span()).map_or(0, |span| span.start)
 }

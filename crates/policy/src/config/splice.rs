@@ -6,15 +6,63 @@
 use std::ops::Range;
 use toml_edit::{Document, InlineTable, Item, Table, TableLike, Value};
 
+/// The groups of tables with names of the user's own.
+const NAMED: [&str; 2] = ["profiles", "secrets"];
+
 /// The table of a profile, made if there is none.
 pub fn with_profile(text: &str, name: &str) -> Option<String> {
+    with_table(text, "profiles", name)
+}
+
+/// The table of this name in a group, made if there is none.
+pub fn with_table(text: &str, group: &str, name: &str) -> Option<String> {
     let document = Document::parse(text).ok()?;
-    match document.get("profiles") {
-        Some(profiles) if profiles.as_table_like().is_some_and(|table| table.contains_key(name)) => {
+    match document.get(group) {
+        Some(tables) if tables.as_table_like().is_some_and(|table| table.contains_key(name)) => {
             Some(text.to_owned())
         }
-        Some(Item::Value(Value::InlineTable(_))) => put(text, &["profiles", name], "{}"),
-        _ => Some(with_header(text, name)),
+        Some(Item::Value(Value::InlineTable(_))) => put(text, &[group, name], "{}"),
+        _ => Some(with_header(text, group, name)),
+    }
+}
+
+/// Takes away a table that was made by [`with_table`] or written in another way, with the comment lines that touch it from above.
+pub fn without_table(text: &str, group: &str, name: &str) -> Option<String> {
+    let document = Document::parse(text).ok()?;
+    let table = match document.get(group)?.as_table_like()?.get(name)? {
+        Item::Table(table) => table,
+        _ => return remove(text, &[group, name]),
+    };
+    if table.is_dotted() {
+        let keys: Vec<&str> = table.iter().map(|(key, _)| key).collect();
+        return keys.iter().try_fold(text.to_owned(), |text, key| remove(&text, &[group, name, key]));
+    }
+    let header = table.span()?;
+    let last = last_value(table).map_or(header.end, |last| last.end.max(header.end));
+    let end = text.get(last..)?.find('\n').map_or(text.len(), |newline| last + newline + 1);
+    let mut start = line_start(text, header.start);
+    while let Some(above) = start.checked_sub(1).map(|newline| line_start(text, newline))
+        && text.get(above..start)?.trim_start().starts_with('#')
+    {
+        start = above;
+    }
+    // One of the two gaps around it goes as well.
+    let gap = text.get(end..)?.split_inclusive('\n').take_while(|line| line.trim().is_empty());
+    let end = end + gap.map(str::len).sum::<usize>();
+    let rest = replaced(text, start..end, "");
+    if end < text.len() {
+        Some(rest)
+    } else {
+        Some(rest.trim_end_matches(['\n', '\r']).to_owned() + line_end(text))
+    }
+}
+
+/// Writes a key, over the value that it has if there is one.
+pub fn set(text: &str, path: &[&str], value: &str) -> Option<String> {
+    let document = Document::parse(text).ok()?;
+    match item_at(&document, path) {
+        Some(item) => Some(replaced(text, item.as_value()?.span()?, value)),
+        None => put(text, path, value),
     }
 }
 
@@ -50,12 +98,13 @@ pub fn put(text: &str, path: &[&str], value: &str) -> Option<String> {
             None => dotted.push(key),
         }
     }
-    if let (Block::Lines(lines), ["profiles", name, ..]) = (&block, path)
+    if let (Block::Lines(lines), [group, name, ..]) = (&block, path)
+        && NAMED.contains(group)
         && lines.is_implicit()
         && above.len() - missing.len() == 2
     {
         // Only a table below the profile has a header so far.
-        return put(&with_header(text, name), path, value);
+        return put(&with_header(text, group, name), path, value);
     }
     let keys: Vec<String> = dotted.iter().chain(missing).chain([leaf]).map(|key| spelled(key)).collect();
     let entry = format!("{} = {value}", keys.join("."));
@@ -149,7 +198,7 @@ pub fn pull(text: &str, path: &[&str], entry: &str) -> Option<String> {
 }
 
 /// Takes a key away, and a `home = {}` that it leaves.
-fn remove(text: &str, path: &[&str]) -> Option<String> {
+pub fn remove(text: &str, path: &[&str]) -> Option<String> {
     let document = Document::parse(text).ok()?;
     let (leaf, above) = path.split_last()?;
     let mut table: &dyn TableLike = document.as_table();
@@ -210,15 +259,15 @@ fn last_value(table: &dyn TableLike) -> Option<Range<usize>> {
     spans.max_by_key(|span| span.end)
 }
 
-/// The text with a header for a profile at its end.
-fn with_header(text: &str, name: &str) -> String {
+/// The text with a header for a table at its end.
+fn with_header(text: &str, group: &str, name: &str) -> String {
     let end = line_end(text);
     let gap = match text {
         "" => "",
         text if text.ends_with('\n') => end,
         _ => &format!("{end}{end}"),
     };
-    format!("{text}{gap}[profiles.{}]{end}", spelled(name))
+    format!("{text}{gap}[{group}.{}]{end}", spelled(name))
 }
 
 /// A key as it is written.

@@ -125,7 +125,7 @@ fn kind_of_value(value: &Toml) -> &'static str {
 }
 
 /// Where a value stands; where that is not known, its key.
-fn place(item: &Item, key: usize) -> usize {
+pub fn place(item: &Item, key: usize) -> usize {
     match item {
         Item::Value(value) => value.span().map_or(key, |span| span.start),
         _ => key,

@@ -1,0 +1,16 @@
+//! Secrets by name: what they are called, where their values come from, and the file that lists them.
+//!
+//! Nothing here holds a value, and no text that should have been a reference is repeated in a mistake: it may be a value that was pasted
+//! in the wrong place. Fetching is done by the vault.
+
+mod edit;
+mod file;
+mod name;
+mod reference;
+mod words;
+
+pub use crate::config::Unfit;
+pub use edit::{NotWritten, put, remove};
+pub use file::{Entry, host, read};
+pub use name::SecretName;
+pub use reference::{Attributes, Credential, Part, Place, Reference, SCHEMES};
