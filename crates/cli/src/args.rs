@@ -101,6 +101,9 @@ pub struct PolicyFlags {
     /// Hand over credentials by name (classes internal and executor only)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub inherit_credentials: Vec<String>,
+    /// Give a secret of the vault, as fd, file, token or dangerous-env
+    #[arg(long = "secret", value_name = "NAME=HOW")]
+    pub secrets: Vec<String>,
     /// Show a file or folder, read-only
     #[arg(long, value_name = "PATH")]
     pub read: Vec<PathBuf>,
@@ -518,6 +521,7 @@ impl PolicyFlags {
             floor: self.floor,
             pass: self.pass.clone(),
             inherit_credentials: self.inherit_credentials.clone(),
+            secrets: self.secrets.clone(),
             read: absolute(&self.read),
             write: absolute(&self.write),
             hide: absolute(&self.hide),

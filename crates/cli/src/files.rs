@@ -5,6 +5,7 @@ use crate::here::Here;
 use crate::say;
 use keyward_policy::config::{self, Document, Layers, PolicyError};
 use keyward_policy::outcome::code;
+use keyward_policy::secret::{self, Entry};
 use keyward_policy::settings::Policy;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -105,5 +106,23 @@ pub fn policy(flags: &PolicyFlags, here: &Here) -> Result<Policy, NoPolicy> {
         profile: flags.profile.as_deref(),
         flags: flags.layer(&std::env::current_dir().unwrap_or_else(|_| here.cwd.clone())),
     };
-    Ok(config::resolve(&layers)?)
+    let policy = config::resolve(&layers)?;
+    if policy.secrets.is_empty() {
+        return Ok(policy);
+    }
+    Ok(Policy { known_secrets: secrets(here)?, ..policy })
+}
+
+/// The file that lists the user's secrets.
+pub fn secrets_file(here: &Here) -> PathBuf {
+    here.config.join("secrets.toml")
+}
+
+/// Which secrets there are.
+pub fn secrets(here: &Here) -> Result<Vec<Entry>, NoPolicy> {
+    let path = secrets_file(here);
+    let text = read(&path, Links::Followed)?.unwrap_or_default();
+    let name = path.to_string_lossy();
+    secret::read(&Document { name: &name, text: &text })
+        .map_err(|mistakes| PolicyError::Mistakes(mistakes).into())
 }

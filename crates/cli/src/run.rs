@@ -311,7 +311,7 @@ fn granted(policy: &Policy, here: &Here) -> Vec<PathBuf> {
 fn from_caller(variable: &Var) -> Option<usize> {
     match variable.value {
         Value::Caller(place) => Some(place),
-        Value::Ours(_) => None,
+        Value::Ours(_) | Value::Vault => None,
     }
 }
 

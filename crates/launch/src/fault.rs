@@ -32,6 +32,7 @@ impl fmt::Display for Fault {
             Step::Pivot => "cannot enter the root of the cage",
             Step::Terminal => "cannot make a terminal for the cage",
             Step::Guardian => "cannot start the guardian",
+            Step::Secrets => "cannot put the secrets in their places",
             Step::Keyring => "cannot make a session keyring",
             Step::Limits => "cannot set the limits",
             Step::Capabilities => "cannot give up capabilities",

@@ -88,6 +88,7 @@ const STEPS: &[Step] = &[
     Step::Terminal,
     Step::Guardian,
     Step::Keyring,
+    Step::Secrets,
     Step::Limits,
     Step::Capabilities,
     Step::Warden,

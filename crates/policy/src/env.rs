@@ -13,6 +13,7 @@ pub use rule::Rule;
 pub use why::{Decision, Remedy, why};
 
 use crate::registry::{self, Kind};
+use crate::secret::{Given, Whereabouts};
 use crate::settings::Policy;
 use crate::words::{Origin, Ruled, TrustClass};
 use serde::Serialize;
@@ -47,6 +48,8 @@ pub enum Value {
     Ours(#[serde(serialize_with = "name::value")] OsString),
     /// The caller's: the index of the entry in the caller's environment.
     Caller(usize),
+    /// The vault's, which puts it there past everybody else.
+    Vault,
 }
 
 /// A variable of the caller's that the child does not get.
@@ -55,6 +58,22 @@ pub struct Dropped {
     /// As [`shown`]: safe to print, and not shown where the name itself looks like a credential.
     pub name: String,
     pub rule: Rule,
+}
+
+impl Environment {
+    /// Adds the variables that say where secrets are. They win over everything else.
+    pub(crate) fn announce(&mut self, secrets: &[Given]) {
+        for given in secrets {
+            let value = match &given.place {
+                Whereabouts::Descriptor(number) => Value::Ours(number.to_string().into()),
+                Whereabouts::File(path) => Value::Ours(path.clone().into()),
+                Whereabouts::Variable => Value::Vault,
+            };
+            self.vars.retain(|var| var.name != given.variable);
+            self.give(given.variable.clone(), value, Rule::Secret(given.delivery), &given.origin);
+        }
+        self.vars.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    }
 }
 
 /// The rule by which this variable is taken for a credential or a way to someone's authority.

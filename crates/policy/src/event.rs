@@ -5,6 +5,7 @@ use crate::env::{Environment, Rule};
 use crate::plan::{Cage, Plan, Refusal, VERSION};
 use crate::promise::{Held, Kept};
 use crate::registry;
+use crate::secret::Delivery;
 use crate::text::visible;
 use crate::words::{Floor, NetMode, TrustClass};
 use serde::Serialize;
@@ -106,12 +107,22 @@ pub struct Spawn {
     pub env: Vec<String>,
     /// Names of credentials it was given on purpose.
     pub inherited: Vec<String>,
+    /// Secrets that it is given, each with the way.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<GivenSecret>,
     /// Tools whose logins it was shown.
     pub logins: Vec<&'static str>,
     /// Names of what was kept back because it looks like a credential.
     pub kept_back: Vec<String>,
     /// Promises that do not hold, or were waived.
     pub not_held: Vec<&'static str>,
+}
+
+/// A secret and how it is given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GivenSecret {
+    pub name: String,
+    pub delivery: Delivery,
 }
 
 /// A command has ended.
@@ -145,6 +156,11 @@ impl Spawn {
             net: plan.net.value,
             env: plan.environment.vars.iter().map(|variable| variable.name.clone()).collect(),
             inherited: inherited(&plan.environment),
+            secrets: plan
+                .secrets
+                .iter()
+                .map(|given| GivenSecret { name: given.name.to_string(), delivery: given.delivery })
+                .collect(),
             logins: plan
                 .view
                 .home

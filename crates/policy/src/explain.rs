@@ -4,6 +4,7 @@ use crate::env::Var;
 use crate::event::arguments;
 use crate::plan::{Cage, Identity, LimitKind, Plan};
 use crate::promise::Held;
+use crate::secret::{Delivery, Whereabouts};
 use crate::text::visible;
 use crate::view::{Entry, FOOTHOLD, Mend, Shown, Withheld};
 use crate::words::{Origin, Protect};
@@ -15,6 +16,7 @@ pub fn explain(plan: &Plan, everything: bool) -> String {
     head(&mut text, plan);
     promises(&mut text, plan);
     environment(&mut text, plan, everything);
+    secrets(&mut text, plan);
     home(&mut text, plan);
     files(&mut text, plan, everything);
     project(&mut text, plan);
@@ -100,6 +102,32 @@ fn environment(text: &mut String, plan: &Plan, everything: bool) {
     }
     for missing in &plan.environment.missing {
         let _ = writeln!(text, "  none  {:<22} not in your environment ({})", missing.value, missing.origin);
+    }
+}
+
+/// Which secrets the vault hands over; their values are seen by nobody on the way.
+fn secrets(text: &mut String, plan: &Plan) {
+    if plan.secrets.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\nsecrets: {} of the vault", plan.secrets.len());
+    for given in &plan.secrets {
+        let how = match (&given.place, given.delivery) {
+            (Whereabouts::Descriptor(number), Delivery::Token) => {
+                format!("a token in descriptor {number}, to be swapped once")
+            }
+            (Whereabouts::Descriptor(number), _) => format!("descriptor {number}"),
+            (Whereabouts::File(path), _) => format!("the file {}", visible(path.as_os_str())),
+            (Whereabouts::Variable, _) => "DANGEROUS: in the environment".to_owned(),
+        };
+        let _ = writeln!(
+            text,
+            "  give  {:<22} {how}, {} says where ({} from {})",
+            given.name.as_str(),
+            given.variable,
+            given.origin,
+            given.from,
+        );
     }
 }
 

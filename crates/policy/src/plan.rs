@@ -6,6 +6,7 @@ use crate::env::{self, Environment};
 use crate::facts::{Fact, HostFacts};
 use crate::promise::{Held, Kept, Promise};
 use crate::request::Request;
+use crate::secret::{self, Given};
 use crate::settings::Policy;
 use crate::surface::Surroundings;
 use crate::view::{self, Entry, KEYRING_SOCKET, Shown, View};
@@ -64,6 +65,8 @@ pub struct Plan {
     pub identity: Identity,
     pub promises: Vec<Kept>,
     pub environment: Environment,
+    /// Secrets that the vault hands over, and where they arrive.
+    pub secrets: Vec<Given>,
     pub view: View,
     /// What happens to new footholds.
     pub protect: Ruled<Protect>,
@@ -108,6 +111,7 @@ pub enum Step {
     Terminal,
     Guardian,
     Keyring,
+    Secrets,
     Limits,
     Capabilities,
     Warden,
@@ -227,7 +231,10 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
     let view = view::view(policy, request, facts, cage)?;
     let (search, left_out) = view::child_path(&view, request);
     let ours = ours(request, &view, &search, cage);
-    let environment = env::decide(policy, policy.trust.value, request.environment, &ours);
+    let mut environment = env::decide(policy, policy.trust.value, request.environment, &ours);
+    let secrets = secret::given(&policy.secrets, &policy.known_secrets)?;
+    secrets_have_a_cage(&secrets, cage)?;
+    environment.announce(&secrets);
     let mut view = view;
     if left_out > 0 {
         view.notes.push(format!("{left_out} entries of PATH were left out: relative, or not in the view"));
@@ -252,7 +259,14 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         trust: policy.trust.clone(),
         floor: policy.floor.clone(),
         limits,
-        steps: steps(cage, own_network, request.caller.terminals, landlock.abi > 0, surface.strict),
+        steps: steps(
+            cage,
+            own_network,
+            request.caller.terminals,
+            landlock.abi > 0,
+            surface.strict,
+            !secrets.is_empty(),
+        ),
         scratch: (cage == Cage::Landlock).then(|| request.caller.scratch.clone()),
         terminal: request.caller.terminals,
         protect: policy.protect.clone(),
@@ -261,6 +275,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         identity,
         promises,
         environment,
+        secrets,
         view,
         own_network,
         landlock,
@@ -281,6 +296,22 @@ fn credentials_are_for_this_class(policy: &Policy) -> Result<(), Refusal> {
             format!("{} ({}) is not handed to a child of class `{class}`", name.value, name.origin),
             "credentials are for programs you trust with them: add `--trust executor`, or take the name out",
         )),
+        _ => Ok(()),
+    }
+}
+
+/// What else runs as the same user could read what a secret was put into.
+fn secrets_have_a_cage(secrets: &[Given], cage: Cage) -> Result<(), Refusal> {
+    match secrets.first() {
+        Some(given) if cage == Cage::Landlock => Err(Refusal {
+            kind: RefusalKind::Floor,
+            rule: format!("secrets ({})", given.origin),
+            fact: format!(
+                "{} is given only into a cage with namespaces of its own, which this host refuses",
+                given.name
+            ),
+            remedy: "`keyward doctor` shows the fix for this host".into(),
+        }),
         _ => Ok(()),
     }
 }
@@ -562,7 +593,14 @@ fn limits(policy: &Policy, facts: &HostFacts, identity: Identity, cage: Cage) ->
     all
 }
 
-fn steps(cage: Cage, own_network: bool, terminals: [bool; 3], has_landlock: bool, strict: bool) -> Vec<Step> {
+fn steps(
+    cage: Cage,
+    own_network: bool,
+    terminals: [bool; 3],
+    has_landlock: bool,
+    strict: bool,
+    gives_secrets: bool,
+) -> Vec<Step> {
     let spaces = cage != Cage::Landlock;
     let each = [
         (Step::Namespaces, spaces),
@@ -576,6 +614,7 @@ fn steps(cage: Cage, own_network: bool, terminals: [bool; 3], has_landlock: bool
         (Step::Terminal, terminals.contains(&true)),
         (Step::Keyring, true),
         (Step::Capabilities, true),
+        (Step::Secrets, gives_secrets),
         (Step::Warden, strict),
         (Step::Limits, true),
         (Step::Landlock, has_landlock),

@@ -5,6 +5,7 @@
 
 mod edit;
 mod file;
+mod grant;
 mod name;
 mod reference;
 mod words;
@@ -12,5 +13,6 @@ mod words;
 pub use crate::config::Unfit;
 pub use edit::{NotWritten, put, remove};
 pub use file::{Entry, host, read};
+pub use grant::{Delivery, FOLDER, Given, Grant, MOST, Place as Whereabouts, given};
 pub use name::SecretName;
 pub use reference::{Attributes, Credential, Part, Place, Reference, SCHEMES};

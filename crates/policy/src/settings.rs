@@ -2,6 +2,7 @@
 //!
 //! Built by [`crate::config::resolve`]; every value carries the place it came from, so that `why` can point to it.
 
+use crate::secret::{Entry, Grant};
 use crate::tools::Tool;
 use crate::words::{
     Allowance, Floor, HomeMode, KeyringUse, NetMode, ProjectGuard, Protect, Ruled, TrustClass,
@@ -25,6 +26,10 @@ pub struct Policy {
     pub allow: Vec<Ruled<Allowance>>,
     /// Names of credentials the child receives from the caller's environment.
     pub inherit_credentials: Vec<Ruled<String>>,
+    /// Secrets of the vault that the child receives.
+    pub secrets: Vec<Ruled<Grant>>,
+    /// Which secrets there are; looked up only where one is granted.
+    pub known_secrets: Vec<Entry>,
     pub env: EnvPolicy,
     pub files: FilesPolicy,
     pub net: Ruled<NetMode>,
@@ -105,6 +110,8 @@ impl Default for Policy {
             profile_homes: Vec::new(),
             allow: Vec::new(),
             inherit_credentials: Vec::new(),
+            secrets: Vec::new(),
+            known_secrets: Vec::new(),
             env: EnvPolicy::default(),
             files: FilesPolicy::default(),
             // The cage's own loopback is enough for tests and local servers; the rest is asked for by name.

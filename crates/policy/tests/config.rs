@@ -88,6 +88,7 @@ fn every_key_of_a_users_file_arrives_with_its_line() {
 #[test]
 fn a_profile_lies_over_the_file_and_flags_over_both() {
     let flags = Flags {
+        secrets: vec!["github=fd".into()],
         trust: Some(TrustClass::Internal),
         floor: Some(Floor::Full),
         pass: vec!["CI".into(), "LANG".into()],

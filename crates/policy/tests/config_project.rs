@@ -30,6 +30,7 @@ const ATTEMPTS: &[(&str, Option<&str>)] = &[
     ("project", Some("project = 'unprotected'")),
     ("allow", Some("allow = ['ptrace']")),
     ("inherit_credentials", Some("inherit_credentials = ['GH_TOKEN']")),
+    ("secrets", Some("secrets = ['github=fd']")),
     ("env.pass", Some("env.pass = ['CI']")),
     ("env.set", Some("env.set.GIT_PAGER = 'x'")),
     ("env.not_secret", Some("env.not_secret = ['GH_TOKEN']")),

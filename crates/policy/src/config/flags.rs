@@ -4,6 +4,7 @@ use super::checks::{self, Writer};
 use super::keys::{Id, Kind};
 use super::mistake::{Mistake, Unfit};
 use super::value::{At, Value, Values};
+use crate::secret::Grant;
 use crate::words::{Floor, HomeMode, NetMode, Origin, Protect, TrustClass};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,6 +16,7 @@ pub struct Flags {
     pub floor: Option<Floor>,
     pub pass: Vec<String>,
     pub inherit_credentials: Vec<String>,
+    pub secrets: Vec<String>,
     pub read: Vec<PathBuf>,
     pub write: Vec<PathBuf>,
     pub hide: Vec<PathBuf>,
@@ -36,6 +38,7 @@ pub fn layer(flags: &Flags) -> Result<Values, Vec<Mistake>> {
     layer.choose(Id::NetMode, flags.net.map(|word| word as usize));
     layer.names(Id::EnvPass, &flags.pass);
     layer.names(Id::InheritCredentials, &flags.inherit_credentials);
+    layer.secrets(Id::Secrets, &flags.secrets);
     layer.paths(Id::FilesRead, &flags.read);
     layer.paths(Id::FilesWrite, &flags.write);
     layer.paths(Id::FilesHide, &flags.hide);
@@ -73,6 +76,12 @@ impl Layer {
 
     fn tools(&mut self, id: Id, names: &[String]) {
         if let Some(list) = self.list(id, names, |flag, name| checks::tool(flag, name)) {
+            self.values.put(id, Value::Names(list));
+        }
+    }
+
+    fn secrets(&mut self, id: Id, grants: &[String]) {
+        if let Some(list) = self.list(id, grants, |_, grant| Grant::parse(grant).map(drop)) {
             self.values.put(id, Value::Names(list));
         }
     }
@@ -139,6 +148,7 @@ mod tests {
             floor: Some(Floor::Landlock),
             pass: vec!["CI".into()],
             inherit_credentials: vec!["GH_TOKEN".into()],
+            secrets: vec!["github=fd".into()],
             read: vec!["/srv".into()],
             write: vec!["/tmp/w".into()],
             hide: vec!["notes".into()],

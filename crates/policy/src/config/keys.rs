@@ -14,6 +14,7 @@ pub enum Id {
     Project,
     Allow,
     InheritCredentials,
+    Secrets,
     EnvPass,
     EnvSet,
     EnvNotSecret,
@@ -61,6 +62,8 @@ pub enum Kind {
     Names,
     /// A list of names of tools whose logins are known.
     Tools,
+    /// A list of secrets and how each is given.
+    Secrets,
     /// A list of paths.
     Paths(PathUse),
     /// One path.
@@ -150,6 +153,8 @@ pub const KEYS: &[Key] = {
     Key { id: Id::InheritCredentials, path: "inherit_credentials", kind: Kind::Names, direction: Grant,
         flag: Some("--inherit-credentials"),
         doc: "Names of credentials that the child receives from the caller's environment." },
+    Key { id: Id::Secrets, path: "secrets", kind: Kind::Secrets, direction: Grant, flag: Some("--secret"),
+        doc: "Secrets of the vault that the child receives, each as `NAME=HOW`." },
     Key { id: Id::EnvPass, path: "env.pass", kind: Kind::Names, direction: Grant, flag: Some("--pass"),
         doc: "Further variables that pass, as long as neither name nor value looks like a credential." },
     Key { id: Id::EnvSet, path: "env.set", kind: Kind::Map, direction: Set, flag: None,

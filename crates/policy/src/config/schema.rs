@@ -56,6 +56,10 @@ fn property(key: &Key) -> Value {
             let names: Vec<&str> = crate::tools::all().iter().map(|tool| tool.name).collect();
             list(json!({ "enum": names }))
         }
+        Kind::Secrets => list(json!({
+            "type": "string",
+            "pattern": "^[a-z0-9][a-z0-9._-]{0,63}=(token|fd|file|dangerous-env)$",
+        })),
         Kind::Folder => json!({ "type": "string", "pattern": "^~?/[^*?\\[]+$" }),
         Kind::Names => list(json!({ "type": "string", "pattern": NAME })),
         Kind::Paths(PathUse::Hide) => list(json!({ "type": "string", "pattern": "^([^*?\\[]+|[^/\\[]+)$" })),

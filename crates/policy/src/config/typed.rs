@@ -7,6 +7,7 @@ use super::nearest::nearest;
 use super::source::Report;
 use super::value::{At, Value};
 use super::{Role, units};
+use crate::secret::Grant;
 use std::path::PathBuf;
 use toml_edit::{Item, Value as Toml};
 
@@ -39,6 +40,11 @@ pub fn read(
             .map(|list| Value::Names(reading.at(list, offset))),
         Kind::Tools => reading
             .list(item, |text| checks::tool(shown, text).map(|()| text.to_owned()))
+            .map(|list| Value::Names(reading.at(list, offset))),
+        Kind::Secrets => reading
+            .list(item, |text| {
+                Grant::parse(text).map(|_| text.to_owned()).map_err(|unfit| below(shown, unfit))
+            })
             .map(|list| Value::Names(reading.at(list, offset))),
         Kind::Folder => {
             let text = reading.text(item, "a string")?;

@@ -1,6 +1,7 @@
 //! The values of one layer, each with its place, and the step from merged values to the effective policy.
 
 use super::keys::{Direction, Id, KEYS, Key};
+use crate::secret::Grant;
 use crate::settings::Policy;
 use crate::tools::{Tool, tool};
 use crate::words::{
@@ -106,6 +107,7 @@ impl Values {
                 Id::NetMode => choose(&mut policy.net, value, NetMode::ALL),
                 Id::Allow => policy.allow = allowances(value),
                 Id::InheritCredentials => policy.inherit_credentials = names(value),
+                Id::Secrets => policy.secrets = grants(value),
                 Id::EnvPass => policy.env.pass = names(value),
                 Id::EnvSet => policy.env.set = pairs(value),
                 Id::EnvNotSecret => policy.env.not_secret = names(value),
@@ -145,6 +147,12 @@ fn allowances(value: Value) -> Vec<Ruled<Allowance>> {
     let words = names(value).into_iter();
     words
         .filter_map(|word| Some(Ruled { value: Allowance::parse(&word.value)?, origin: word.origin }))
+        .collect()
+}
+
+fn grants(value: Value) -> Vec<Ruled<Grant>> {
+    let all = names(value).into_iter();
+    all.filter_map(|text| Some(Ruled { value: Grant::parse(&text.value).ok()?, origin: text.origin }))
         .collect()
 }
 

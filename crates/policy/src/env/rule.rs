@@ -1,5 +1,6 @@
 //! The rules by which a variable passes or not, each with the sentence that `explain` and `why` print.
 
+use crate::secret::Delivery;
 use serde::Serialize;
 use std::fmt;
 
@@ -19,6 +20,8 @@ pub enum Rule {
     MadeUtf8,
     /// Named in `inherit_credentials`.
     Inherited,
+    /// Says where a secret of the vault is, or holds it.
+    Secret(Delivery),
     /// Looks like a credential, and `env.not_secret` says that it is none.
     NotSecretCleared,
     /// A loader variable that `env.dangerous_loader_env` names.
@@ -58,6 +61,7 @@ impl Rule {
             | Rule::Ours
             | Rule::MadeUtf8
             | Rule::Inherited
+            | Rule::Secret(_)
             | Rule::NotSecretCleared
             | Rule::LoaderAllowed => true,
             Rule::Registry { .. }
@@ -96,6 +100,12 @@ impl fmt::Display for Rule {
             Rule::Ours => f.write_str("given by keyward"),
             Rule::MadeUtf8 => f.write_str("given by keyward, so that text is UTF-8"),
             Rule::Inherited => f.write_str("named in inherit_credentials"),
+            Rule::Secret(Delivery::DangerousEnv) => {
+                f.write_str("DANGEROUS: holds a secret, and every child inherits it")
+            }
+            Rule::Secret(Delivery::File) => f.write_str("the file that a secret is in"),
+            Rule::Secret(Delivery::Fd) => f.write_str("the descriptor that a secret is in"),
+            Rule::Secret(Delivery::Token) => f.write_str("the descriptor of a token for a secret"),
             Rule::NotSecretCleared => f.write_str("cleared by env.not_secret"),
             Rule::LoaderAllowed => f.write_str("named in env.dangerous_loader_env"),
             Rule::Registry { provider } => write!(f, "a known credential ({provider})"),

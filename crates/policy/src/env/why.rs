@@ -121,7 +121,12 @@ fn remedies(rule: Rule, trust: TrustClass, name: &str, listed: bool) -> (Vec<Rem
         Rule::TooLong => (vec![], Some("the kernel starts no program with an entry of this length")),
         Rule::Duplicate => (vec![], Some("the first entry of a name is the one that counts")),
         Rule::Ours => (vec![], Some("keyward gives every child its own")),
-        Rule::Passed | Rule::Set | Rule::Inherited | Rule::NotSecretCleared | Rule::LoaderAllowed => {
+        Rule::Passed
+        | Rule::Set
+        | Rule::Inherited
+        | Rule::Secret(_)
+        | Rule::NotSecretCleared
+        | Rule::LoaderAllowed => {
             (vec![], Some("it passes because of that line; take the name out of it to drop it"))
         }
     }

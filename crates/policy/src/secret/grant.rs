@@ -1,0 +1,248 @@
+//! Which secrets a command gets, and how.
+
+use super::{Entry, Reference, SecretName, Unfit};
+use crate::config::mistake::quoted;
+use crate::config::nearest;
+use crate::plan::Refusal;
+use crate::words::{Origin, Ruled};
+use serde::Serialize;
+use std::fmt;
+use std::path::PathBuf;
+
+/// How a secret reaches a command, weakest exposure first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Delivery {
+    /// A token that the command swaps for a descriptor, once.
+    Token,
+    /// A descriptor whose content cannot be changed.
+    Fd,
+    /// A file in the cage's own memory.
+    File,
+    /// A variable, which every child of the command inherits.
+    DangerousEnv,
+}
+
+impl Delivery {
+    pub const ALL: [Delivery; 4] = [Delivery::Token, Delivery::Fd, Delivery::File, Delivery::DangerousEnv];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Delivery::Token => "token",
+            Delivery::Fd => "fd",
+            Delivery::File => "file",
+            Delivery::DangerousEnv => "dangerous-env",
+        }
+    }
+
+    /// What is put behind the variable's own name.
+    const fn suffix(self) -> &'static str {
+        match self {
+            Delivery::Token => "_TOKEN_FD",
+            Delivery::Fd => "_FD",
+            Delivery::File => "_FILE",
+            Delivery::DangerousEnv => "",
+        }
+    }
+}
+
+impl fmt::Display for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// `NAME=HOW`, as a policy or the command line says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    pub name: SecretName,
+    pub delivery: Delivery,
+}
+
+impl Grant {
+    pub fn parse(text: &str) -> Result<Self, Unfit> {
+        let Some((name, how)) = text.split_once('=') else {
+            let name = SecretName::parse(text)?;
+            return Err(Unfit::new(
+                format!(
+                    "the secret {name} needs a way to reach the command: a stand-in for it, which only the network would swap, is not there yet"
+                ),
+                format!("write {name}=fd, {name}=file, {name}=token or {name}=dangerous-env"),
+            ));
+        };
+        let name = SecretName::parse(name)?;
+        match Delivery::ALL.into_iter().find(|delivery| delivery.as_str() == how) {
+            Some(delivery) => Ok(Grant { name, delivery }),
+            None => {
+                let words = Delivery::ALL.map(Delivery::as_str);
+                let remedy = match nearest(how, words) {
+                    Some(meant) => format!("did you mean {name}={meant}"),
+                    None => format!("known here: {}", words.join(", ")),
+                };
+                Err(Unfit::new(format!("{} is no way to give a secret", quoted(how)), remedy))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name, self.delivery)
+    }
+}
+
+/// A secret of a plan: where it comes from and how it arrives. The value is not here, and cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Given {
+    #[serde(serialize_with = "shown")]
+    pub name: SecretName,
+    #[serde(serialize_with = "shown")]
+    pub from: Reference,
+    pub delivery: Delivery,
+    /// The variable that says where it is, or holds it.
+    pub variable: String,
+    pub place: Place,
+    pub origin: Origin,
+}
+
+/// Where in the cage a secret is found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    Descriptor(i32),
+    File(#[serde(serialize_with = "crate::text::path")] PathBuf),
+    Variable,
+}
+
+fn shown<S: serde::Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+/// The folder of the cage's own in which secrets are files.
+pub const FOLDER: &str = "/run/secrets";
+/// Descriptors of secrets begin here.
+const FIRST_DESCRIPTOR: i32 = 3;
+/// The most secrets of one command.
+pub const MOST: usize = 64;
+
+/// Decides which secrets a command gets, from those that there are.
+pub fn given(grants: &[Ruled<Grant>], known: &[Entry]) -> Result<Vec<Given>, Refusal> {
+    let mut out: Vec<Given> = Vec::with_capacity(grants.len());
+    let mut descriptors = FIRST_DESCRIPTOR..;
+    for grant in grants {
+        let Grant { name, delivery } = &grant.value;
+        let Some(entry) = known.iter().find(|entry| entry.name == *name) else {
+            let remedy = match nearest(name.as_str(), known.iter().map(|entry| entry.name.as_str())) {
+                Some(meant) => format!("did you mean {meant}; `keyward secret list` shows all"),
+                None => format!(
+                    "`keyward secret set {name}` makes it; `keyward secret list` shows those there are"
+                ),
+            };
+            return Err(Refusal::usage(format!("there is no secret {name} ({})", grant.origin), &remedy));
+        };
+        let base = entry.variable.clone().unwrap_or_else(|| variable_of(name));
+        let given = Given {
+            name: name.clone(),
+            from: entry.from.clone(),
+            delivery: *delivery,
+            variable: format!("{base}{}", delivery.suffix()),
+            place: match delivery {
+                Delivery::Fd | Delivery::Token => {
+                    Place::Descriptor(descriptors.next().unwrap_or(FIRST_DESCRIPTOR))
+                }
+                Delivery::File => Place::File([FOLDER, name.as_str()].iter().collect()),
+                Delivery::DangerousEnv => Place::Variable,
+            },
+            origin: grant.origin.clone(),
+        };
+        if let Some(other) = out.iter().find(|other| other.variable == given.variable) {
+            return Err(Refusal::usage(
+                format!("the secrets {} and {name} would both be in {}", other.name, given.variable),
+                "give one of them another variable with `keyward secret set NAME --as VAR`",
+            ));
+        }
+        out.push(given);
+    }
+    if out.len() > MOST {
+        return Err(Refusal::usage(
+            format!("{} secrets for one command", out.len()),
+            "64 is the most; give each command what it needs",
+        ));
+    }
+    Ok(out)
+}
+
+/// The variable of a secret that nobody has named one for.
+fn variable_of(name: &SecretName) -> String {
+    let fitting = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    let plain: String = name.as_str().chars().map(fitting).collect();
+    if plain.starts_with(|c: char| c.is_ascii_digit()) { format!("_{plain}") } else { plain }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str, variable: Option<&str>) -> Entry {
+        Entry {
+            name: SecretName::parse(name).unwrap(),
+            from: Reference::parse(&format!("store://{name}")).unwrap(),
+            to: Vec::new(),
+            variable: variable.map(str::to_owned),
+            created: None,
+        }
+    }
+
+    fn decide(grants: &[&str], known: &[Entry]) -> Result<Vec<Given>, Refusal> {
+        let grants: Vec<Ruled<Grant>> = grants
+            .iter()
+            .map(|text| Ruled { value: Grant::parse(text).unwrap(), origin: Origin::Builtin })
+            .collect();
+        given(&grants, known)
+    }
+
+    #[test]
+    fn a_grant_says_which_and_how() {
+        for text in ["github=fd", "github=file", "github.ci=token", "db_2=dangerous-env"] {
+            assert_eq!(Grant::parse(text).unwrap().to_string(), text);
+        }
+        for (text, part) in [
+            ("github", "github=fd"),
+            ("github=env", "dangerous-env"),
+            ("github=", "known here"),
+            ("GitHub=fd", "github"),
+            ("=fd", "a name has"),
+        ] {
+            let unfit = Grant::parse(text).unwrap_err();
+            assert!(format!("{unfit:?}").contains(part), "{text}: {unfit:?}");
+        }
+    }
+
+    #[test]
+    fn each_secret_has_a_variable_and_a_place_of_its_own() {
+        let known = [entry("github", Some("GH_TOKEN")), entry("a.b-c", None), entry("2fa", None)];
+        let given =
+            decide(&["github=fd", "a.b-c=token", "2fa=file", "github=dangerous-env"], &known).unwrap();
+        let places: Vec<(&str, String)> =
+            given.iter().map(|given| (given.variable.as_str(), format!("{:?}", given.place))).collect();
+        assert_eq!(
+            places,
+            [
+                ("GH_TOKEN_FD", "Descriptor(3)".to_owned()),
+                ("A_B_C_TOKEN_FD", "Descriptor(4)".to_owned()),
+                ("_2FA_FILE", "File(\"/run/secrets/2fa\")".to_owned()),
+                ("GH_TOKEN", "Variable".to_owned()),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_not_there_or_meets_another_is_refused() {
+        let known = [entry("github", None), entry("git-hub", Some("GITHUB"))];
+        let refused = decide(&["githib=fd"], &known).unwrap_err();
+        assert!(refused.remedy.contains("did you mean github"), "{refused:?}");
+        assert!(decide(&["x=fd"], &[]).unwrap_err().remedy.contains("keyward secret set x"));
+        assert!(decide(&["github=fd", "git-hub=fd"], &known).unwrap_err().fact.contains("GITHUB_FD"));
+        assert!(decide(&["github=fd", "github=fd"], &known).is_err());
+    }
+}
