@@ -6,7 +6,7 @@
 //! Values are read into a [`Buffer`] whose size never changes, because a vector that grows leaves copies behind.
 
 use std::io::{self, Read};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 /// The most bytes of a secret. Keys, tokens and certificates are far below; what is larger is the wrong file.
 pub const LARGEST: usize = 64 * 1024;
@@ -89,6 +89,29 @@ impl Buffer {
         }
     }
 
+    /// One byte more, if there is room.
+    pub(crate) fn push(&mut self, byte: u8) -> Result<(), Unread> {
+        // The last place is never used: it stands for "more".
+        if self.length + 1 >= self.bytes.len() {
+            return Err(Unread::TooLarge);
+        }
+        if let Some(place) = self.bytes.get_mut(self.length) {
+            *place = byte;
+            self.length += 1;
+        }
+        Ok(())
+    }
+
+    /// Wipes the first bytes; the others move to their place.
+    pub(crate) fn consume(&mut self, count: usize) {
+        let count = count.min(self.length);
+        self.bytes.copy_within(count..self.length, 0);
+        self.length -= count;
+        if let Some(rest) = self.bytes.get_mut(self.length..) {
+            rest.zeroize();
+        }
+    }
+
     pub(crate) fn into_secret(self) -> Secret {
         Secret::copy_of(self.bytes())
     }
@@ -104,5 +127,20 @@ mod tests {
         assert_eq!(Secret::read(vec![7; LARGEST].as_slice()).unwrap().length(), LARGEST);
         assert!(matches!(Secret::read(vec![7; LARGEST + 1].as_slice()), Err(Unread::TooLarge)));
         assert!(matches!(Secret::read(io::repeat(7)), Err(Unread::TooLarge)));
+    }
+
+    #[test]
+    fn what_leaves_a_buffer_is_wiped_in_it() {
+        let mut buffer = Buffer::new(8);
+        buffer.fill(&mut b"abcdef".as_slice()).unwrap();
+        buffer.consume(4);
+        assert_eq!((buffer.bytes(), &buffer.bytes[..]), (b"ef".as_slice(), b"ef\0\0\0\0\0\0\0".as_slice()));
+        buffer.consume(2);
+        assert_eq!((buffer.bytes(), &buffer.bytes[..]), (b"".as_slice(), [0; 9].as_slice()));
+        for byte in b"12345678" {
+            buffer.push(*byte).unwrap();
+        }
+        assert!(matches!(buffer.push(b'9'), Err(Unread::TooLarge)));
+        assert_eq!(buffer.bytes(), b"12345678");
     }
 }
