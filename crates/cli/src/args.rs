@@ -74,6 +74,8 @@ pub enum Command {
     Call(CallArgs),
     /// Look at what was taken out of projects; put it back, or remove it
     Quarantine(QuarantineArgs),
+    /// In a cage: swap a token for the secret that it is worth
+    Redeem(RedeemArgs),
     /// Print the completions for a shell
     Completions(CompletionsArgs),
     /// Write the man pages into a folder
@@ -422,6 +424,16 @@ pub struct ToolArgs {
     /// For this profile only, which is made if there is none
     #[arg(short, long, value_name = "PROFILE")]
     pub profile: Option<String>,
+}
+
+#[derive(Args)]
+pub struct RedeemArgs {
+    /// The descriptor with the token, as NAME_TOKEN_FD says
+    #[arg(long, value_name = "N")]
+    pub fd: i32,
+    /// A program that gets the secret in the same descriptor; without one, the secret goes to standard output
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
 }
 
 #[derive(Args)]

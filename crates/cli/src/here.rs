@@ -14,6 +14,8 @@ pub struct Here {
     pub caller: Caller,
     pub config: PathBuf,
     pub state: PathBuf,
+    /// Where the values of secrets are.
+    pub store: PathBuf,
     /// Where sockets are.
     pub runtime: PathBuf,
     /// The caller's PATH, to say where a command was found that the cage does not show.
@@ -71,7 +73,7 @@ pub fn look(entries: &[&[u8]], cwd: Option<&Path>) -> Result<Here, Refusal> {
         folder(entries, name).unwrap_or_else(|| home.join(default)).join("keyward")
     };
     let (config, state) = (below("XDG_CONFIG_HOME", ".config"), below("XDG_STATE_HOME", ".local/state"));
-    let cache = below("XDG_CACHE_HOME", ".cache");
+    let (cache, data) = (below("XDG_CACHE_HOME", ".cache"), below("XDG_DATA_HOME", ".local/share"));
     let runtime =
         folder(entries, "XDG_RUNTIME_DIR").map_or_else(|| state.join("run"), |path| path.join("keyward"));
     let scratch = runtime.join(format!("cage-{}", keyward_ledger::run_name()));
@@ -81,7 +83,7 @@ pub fn look(entries: &[&[u8]], cwd: Option<&Path>) -> Result<Here, Refusal> {
         caller: Caller {
             uid,
             gid: rustix::process::getegid().as_raw(),
-            own: vec![config.clone(), state.clone(), cache.clone()],
+            own: vec![config.clone(), state.clone(), cache.clone(), data.clone()],
             account_home: account_home.filter(|other| *other != home),
             home,
             cache,
@@ -91,6 +93,7 @@ pub fn look(entries: &[&[u8]], cwd: Option<&Path>) -> Result<Here, Refusal> {
         },
         config,
         state,
+        store: data.join("store"),
         runtime,
         search: variable(entries, "PATH").unwrap_or_default().into(),
     })

@@ -12,11 +12,13 @@ mod home;
 mod policy_command;
 mod quarantine;
 mod read;
+mod redeem;
 mod rewrite;
 mod run;
 mod say;
 mod session;
 mod shell_help;
+mod vault;
 mod why;
 
 use args::Command;
@@ -59,6 +61,7 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Call(args) => session::call(&args, block),
         Command::Kill(args) => session::kill(&args, block),
         Command::Quarantine(args) => quarantine::quarantine(args, block),
+        Command::Redeem(args) => redeem::redeem(&args),
         Command::Completions(args) => shell_help::completions(args),
         Command::Man(args) => shell_help::man(args),
         Command::AttackPart(args) => keyward_attack::play(&args.part, &args.arguments, &block.entries()),

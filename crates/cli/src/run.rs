@@ -3,12 +3,13 @@
 use crate::args::{RunArgs, ShellArgs};
 use crate::files::{self, NoPolicy};
 use crate::here::{self, Here};
-use crate::{say, session};
+use crate::{say, session, vault};
 use keyward_launch::cgroup::{self, Reached};
 use keyward_launch::fault::Fault;
 use keyward_launch::logins::{self, Logins};
 use keyward_launch::project::{self, Begin, Guard, Names, Recovered};
 use keyward_launch::search::{self, Search, Seen};
+use keyward_launch::secrets::Wanted;
 use keyward_launch::session::Membership;
 use keyward_launch::supervise::{CutShort, Finished};
 use keyward_launch::{git, look, prepare, probe};
@@ -107,7 +108,12 @@ fn run_with(args: RunArgs, block: &mut Block, session: Option<(Membership, Polic
         hopeful.cgroup = cgroup::find();
     }
     let mut run = Run { args: &args, policy: &policy, here: &here, block, dropped: None, session };
-    match run.attempt(hopeful) {
+    // What a secret is taken from is gone after the first attempt.
+    let first = match vault::takes_from_environment(&policy) {
+        true => probe::probe(&here.project, &here.caller.cache),
+        false => hopeful,
+    };
+    match run.attempt(first) {
         Attempt::Over(exit) => exit,
         Attempt::HostRefused(_) => match run.attempt(probe::probe(&here.project, &here.caller.cache)) {
             Attempt::Over(exit) => exit,
@@ -178,15 +184,16 @@ impl Run<'_> {
             None => announce(args, here, &plan),
         }
         let setup = keyward_launch::terminal_setup(plan.terminal);
-        let prepared = match prepare::prepare(&plan, &environment, setup) {
+        let mut prepared = match prepare::prepare(&plan, &environment, setup) {
             Ok(prepared) => prepared,
             Err(fault) => return Attempt::Over(tell_fault(args, here, &fault)),
         };
         // What the child does not get is gone from our memory before anything copies it. PATH is no secret, and a second plan needs it.
         let mut keep: Vec<usize> = plan.environment.vars.iter().filter_map(from_caller).collect();
         keep.extend(environment.iter().position(|entry| entry.starts_with(b"PATH=")));
+        let vaults = [keep.clone(), vault::needs(&plan, &environment)].concat();
         drop(environment);
-        self.block.wipe_values(&keep);
+        self.block.wipe_values(&vaults);
 
         let mut record = match Record::open(here) {
             Ok(record) => record,
@@ -195,6 +202,19 @@ impl Run<'_> {
         if let Err(unrecorded) = record.write(What::Spawn(Box::new(Spawn::of(&plan)))) {
             return Attempt::Over(tell_unrecorded(args, &unrecorded));
         }
+        let mut vault = match vault::start(&plan, here, self.block) {
+            Ok(vault) => vault,
+            Err(errno) => {
+                return Attempt::Over(tell_fault(args, here, &Fault::new(Step::Secrets, "", errno)));
+            }
+        };
+        // The vault has its copy of what is for it alone.
+        self.block.wipe_values(&keep);
+        prepared.secrets = vault.as_mut().map(|vault| Wanted {
+            vault: vault.to_cage.take(),
+            given: plan.secrets.clone(),
+            key_pair: keyward_vault::token::key_pair,
+        });
         let (policy, home) = (self.policy, &here.caller.home);
         let is_secret = secret_names(policy);
         let is_to_be_hidden = |path: &Path| view::is_hidden_by_name(policy, &here.project, home, path);
@@ -227,7 +247,12 @@ impl Run<'_> {
         };
         let started = Instant::now();
         let guarded = guard.as_mut().and_then(|guard| guard.as_mut().ok());
-        match keyward_launch::run(&plan, prepared, guarded, &mut logins, self.session.as_ref()) {
+        let session = self.session.as_ref();
+        let ran = keyward_launch::run(&plan, prepared, guarded, &mut logins, session, vault.as_mut());
+        if let Some(vault) = &mut vault {
+            vault.finish();
+        }
+        match ran {
             Ok(finished) => {
                 let aftermath = guard.map(after);
                 let exit = exit_code(&finished);
@@ -245,6 +270,10 @@ impl Run<'_> {
             Err(fault) => {
                 // Also where the command did not start: its journal must not stay.
                 drop(guard.map(after));
+                if let Some((fact, remedy)) = vault.as_ref().and_then(vault::failure) {
+                    let _ = record.write(What::Fault { fact: fact.to_owned() });
+                    return Attempt::Over(tell_trouble(args, code::FAULT, fact, remedy));
+                }
                 let _ = record.write(What::Fault { fact: fault.to_string() });
                 if first && may_be_the_host(&fault) {
                     self.dropped = Some(plan.environment.dropped);

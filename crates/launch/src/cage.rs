@@ -5,7 +5,7 @@
 
 use crate::prepare::{Act, Layer, MASK_FILE, MASK_FOLDER, Prepared, SHELL, Shared, TerminalSetup, Tree};
 use crate::wire::{self, Order, Report};
-use crate::{init, spawner, warden};
+use crate::{init, secrets, spawner, warden};
 use keyward_policy::door::CAGE_DOOR;
 use keyward_policy::plan::{Identity, Step};
 use keyward_policy::view::KEYRING_SOCKET;
@@ -47,11 +47,16 @@ pub(crate) fn inhabit(prepared: &mut Prepared, control: OwnedFd, launcher: Owned
     environ::wipe_own();
     let ready = redirect_counted(prepared).and(tied.map_err(at(Step::Namespaces)));
     // What the launcher had open is not for the cage.
-    let Ok(control) = confine::keep_only(control) else { fork::exit_now(125) };
+    let kept = match prepared.secrets.as_mut().and_then(|wanted| wanted.vault.take()) {
+        None => confine::keep_only(control).map(|control| (control, None)),
+        Some(vault) => confine::keep([control, vault]).map(|[control, vault]| (control, Some(vault))),
+    };
+    let Ok((control, vault)) = kept else { fork::exit_now(125) };
     let ready = ready.and_then(|()| build(prepared, &control));
-    let started = ready.and_then(|(domain, pty)| start(prepared, &control, domain, pty, caller_mask));
+    let started =
+        ready.and_then(|(domain, pty)| start(prepared, &control, vault.as_ref(), domain, pty, caller_mask));
     match started {
-        // The kernel ends the rest of the cage with us.
+        // The kernel ends the rest of the cage with us, and the vault sees its socket closed.
         Ok(command) => init::live(command, &control, || ()),
         Err((step, index, errno)) => {
             wire::report(&control, Report::Failed { step, index, errno }, &[]);
@@ -160,7 +165,7 @@ fn offer_keyring(prepared: &Prepared, control: &OwnedFd) -> Result<(), Failure> 
 }
 
 /// A socket of the cage's own at which somebody outside answers.
-fn listen(path: &str, kind: SocketType) -> Result<OwnedFd, Errno> {
+pub(crate) fn listen(path: &str, kind: SocketType) -> Result<OwnedFd, Errno> {
     let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     rustix::net::listen(&socket, 8)?;
@@ -404,10 +409,15 @@ pub(crate) fn open_terminal(setup: &TerminalSetup, ptmx: &CStr) -> Result<(Owned
 pub(crate) fn start(
     prepared: &mut Prepared,
     control: &OwnedFd,
+    vault: Option<&OwnedFd>,
     domain: Option<Domain>,
     pty: Pty,
     caller_mask: &Set,
 ) -> Result<init::Command, Failure> {
+    let given = match vault {
+        Some(vault) => secrets::take(prepared, control, vault)?,
+        None => Vec::new(),
+    };
     if prepared.session {
         return start_spawner(prepared, control, domain, caller_mask);
     }
@@ -417,7 +427,7 @@ pub(crate) fn start(
     let domain_of_warden = if own_places.is_some() { domain.take() } else { None };
     let mut command = |listens: Option<&OwnedFd>| {
         let (step, index, errno) =
-            become_command(prepared, control, domain.take(), pty.as_ref(), caller_mask, listens);
+            become_command(prepared, control, domain.take(), pty.as_ref(), caller_mask, listens, &given);
         wire::report(control, Report::Failed { step, index, errno }, &[]);
         fork::exit_now(if errno == Errno::NOENT { 127 } else { 126 });
     };
@@ -428,6 +438,8 @@ pub(crate) fn start(
             .map_err(at(Step::Exec))?,
     };
     prepared.envp.wipe();
+    // The command has them; neither init nor the warden keeps one.
+    drop(given);
     let process = match side {
         warden::Side::Init(process) => process,
         warden::Side::Warden(listener) => warden::live(listener, own_places.as_deref().unwrap_or_default()),
@@ -487,14 +499,33 @@ fn become_command(
     pty: Option<&(OwnedFd, OwnedFd)>,
     caller_mask: &Set,
     listens: Option<&OwnedFd>,
+    given: &[OwnedFd],
 ) -> Failure {
-    match give_up_the_rest(prepared, domain, pty, caller_mask, listens) {
-        Ok(()) => {
+    let given_up = give_up_the_rest(prepared, domain, pty, caller_mask, listens);
+    match given_up.and_then(|()| place_secrets(control, given)) {
+        Ok(elsewhere) => {
+            let control = elsewhere.as_ref().unwrap_or(control);
             wire::report(control, Report::Started, &[]);
-            execute(prepared)
+            let (step, index, errno) = execute(prepared);
+            if elsewhere.is_some() {
+                wire::report(control, Report::Failed { step, index, errno }, &[]);
+                fork::exit_now(if errno == Errno::NOENT { 127 } else { 126 });
+            }
+            (step, index, errno)
         }
         Err(failure) => failure,
     }
+}
+
+/// Puts what was given at the numbers that the plan has said. What is told to the launcher is told from another one then.
+fn place_secrets(control: &OwnedFd, given: &[OwnedFd]) -> Result<Option<OwnedFd>, Failure> {
+    if given.is_empty() {
+        return Ok(None);
+    }
+    let end = secrets::FIRST_DESCRIPTOR + i32::try_from(given.len()).unwrap_or(i32::MAX);
+    let control = rustix::io::fcntl_dupfd_cloexec(control, end).map_err(at(Step::Secrets))?;
+    confine::place(secrets::FIRST_DESCRIPTOR, &secrets::borrowed(given)).map_err(at(Step::Secrets))?;
+    Ok(Some(control))
 }
 
 fn give_up_the_rest(

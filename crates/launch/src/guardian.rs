@@ -31,7 +31,8 @@ pub(crate) fn guard(prepared: &mut Prepared, control: OwnedFd, launcher: OwnedFd
     let ready = redirected
         .and_then(|()| cage::wait_for_cgroup(prepared, &control))
         .and_then(|()| build(prepared, &scratch));
-    let started = ready.and_then(|(domain, pty)| cage::start(prepared, &control, domain, pty, caller_mask));
+    let started =
+        ready.and_then(|(domain, pty)| cage::start(prepared, &control, None, domain, pty, caller_mask));
     match started {
         Ok(command) => init::live(command, &control, || {
             kill_descendants();

@@ -76,7 +76,13 @@ fn obey(order: Order, command: &Command) {
             }
             signal::signal_group(command.process.pid, libc_signal::CONT);
         }
-        Order::Mapped | Order::Counted | Order::Common | Order::Spaces | Order::Filled | Order::End => {}
+        Order::Mapped
+        | Order::Counted
+        | Order::Common
+        | Order::Token
+        | Order::Spaces
+        | Order::Filled
+        | Order::End => {}
     }
 }
 

@@ -22,6 +22,7 @@ pub mod probe;
 pub mod project;
 mod relay;
 pub mod search;
+pub mod secrets;
 pub mod session;
 mod spawner;
 pub mod supervise;
@@ -52,6 +53,7 @@ pub fn run(
     mut guard: Option<&mut project::Guard<'_>>,
     logins: &mut Logins,
     session: Option<&session::Membership>,
+    vault: Option<&mut secrets::Vault>,
 ) -> Result<Finished, Fault> {
     let wanted = supervise::signals();
     let caller_mask = signal::block(&wanted);
@@ -94,6 +96,8 @@ pub fn run(
     })?;
     let Some((theirs, ours)) = ends else { return Err(fault(Step::Session)(Errno::PIPE)) };
     drop(theirs);
+    // What the vault sends goes past us.
+    prepared.secrets = None;
     if let Some(own) = &cgroup {
         let taken = own.take(cage.pid).and_then(|()| wire::order(&ours, Order::Counted, &[]));
         if let Err(errno) = taken {
@@ -133,6 +137,7 @@ pub fn run(
         keyring: plan.view.home.keyring.as_ref(),
         session: session.map(|session| &session.link),
         describe: &describe,
+        vault,
         guard: guard.as_deref_mut(),
     });
     if let Some(guard) = guard.as_deref_mut() {

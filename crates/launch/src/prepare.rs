@@ -3,6 +3,7 @@
 use crate::fault::Fault;
 use crate::home;
 use crate::plain::make_private_folder;
+use crate::secrets::Wanted;
 use keyward_policy::env::Value;
 use keyward_policy::plan::{Cage, Identity, Keeper, LimitKind, Plan, Step};
 use keyward_policy::surface::{self, Answer, Test};
@@ -167,6 +168,8 @@ pub struct Prepared {
     pub keyring: bool,
     /// Where programs are looked for.
     pub search: Vec<PathBuf>,
+    /// The secrets that the vault hands over in the cage.
+    pub secrets: Option<Wanted>,
     /// Whether the cage joins the first one of its session: its user namespace, its network and its `/tmp`.
     pub common: bool,
     /// Whether the cage is a session's: then a spawner stands where the command would.
@@ -255,6 +258,7 @@ pub fn prepare(plan: &Plan, environment: &[&[u8]], setup: Option<TerminalSetup>)
         home: None,
         keyring: plan.view.home.keyring.is_some(),
         search: plan.search.clone(),
+        secrets: None,
         common: false,
         session: false,
         locks,

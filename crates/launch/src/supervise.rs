@@ -6,6 +6,7 @@ use crate::keyring::Keyring;
 use crate::logins::Logins;
 use crate::project::Guard;
 use crate::relay::{Counter, Relay};
+use crate::secrets::Vault;
 use crate::wire::{self, Order, Report};
 use keyward_policy::outcome::{LoginNews, Repository};
 use keyward_policy::plan::Step;
@@ -148,6 +149,8 @@ pub(crate) struct Watch<'a, 'b> {
     pub(crate) keyring: Option<&'a KeyringView>,
     /// Says what a failed step was about.
     pub(crate) describe: &'a dyn Fn(Step, u16) -> String,
+    /// Whoever hands over secrets.
+    pub(crate) vault: Option<&'a mut Vault>,
     /// Whoever watches over the project meanwhile.
     pub(crate) guard: Option<&'a mut Guard<'b>>,
 }
@@ -160,7 +163,10 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
     let mut failed = None;
     let mut killed_by = None;
     let mut cut_short = None;
+    // A vault may have to ask for a passphrase first.
+    let mut waits_for_vault = watch.vault.is_some();
     if watch.foreground
+        && !waits_for_vault
         && let Some(screen) = &mut watch.screen
     {
         screen.enter_raw();
@@ -186,6 +192,9 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
         let asked = relayed + usize::from(watch.publisher.inbox().is_some());
         polled.extend(watch.publisher.inbox().map(|inbox| PollFd::from_borrowed_fd(inbox, PollFlags::IN)));
         polled.extend(session.map(|session| PollFd::new(session, PollFlags::IN)));
+        let told = polled.len();
+        let reports = watch.vault.as_ref().and_then(|vault| vault.reports());
+        polled.extend(reports.map(|reports| PollFd::from_borrowed_fd(reports, PollFlags::IN)));
         match poll(&mut polled, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(Fault::new(Step::Session, "", errno)),
@@ -236,6 +245,12 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
                     // The command has its copy; there will be no second attempt.
                     keyward_sys::environ::wipe_own();
                     let_go_of_streams(&counted);
+                    if std::mem::take(&mut waits_for_vault)
+                        && watch.foreground
+                        && let Some(screen) = &mut watch.screen
+                    {
+                        screen.enter_raw();
+                    }
                     watch.publisher.start();
                     watch.logins.start();
                     if let Some(guard) = &mut watch.guard {
@@ -274,6 +289,12 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
                 }
                 _ => session_open = false,
             }
+        }
+        if ready.get(told).is_some_and(|ready| !ready.is_empty())
+            && let Some(vault) = &mut watch.vault
+            && let Some(token) = vault.hear()
+        {
+            let _ = wire::order(&watch.control, Order::Token, &[token.as_fd()]);
         }
         watch.logins.work();
         watch.publisher.work(ready.get(relayed).is_some_and(|ready| !ready.is_empty()));

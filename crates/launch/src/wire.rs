@@ -43,6 +43,8 @@ pub enum Order {
     Common,
     /// What had to be put into the HOME of the cage's own is there.
     Filled,
+    /// A token that only the cage can open travels along.
+    Token,
     /// End everything at once.
     End,
     /// Pass on the namespaces of the cage.
@@ -75,6 +77,7 @@ const GIVE_SPACES: u8 = 23;
 const BACKGROUND: u8 = 20;
 const FILLED: u8 = 24;
 const COMMON: u8 = 25;
+const TOKEN: u8 = 26;
 
 /// Every step, so that a number can stand for it.
 const STEPS: &[Step] = &[
@@ -169,6 +172,7 @@ pub fn order(socket: impl AsFd, order: Order, descriptors: &[BorrowedFd<'_>]) ->
         Order::Counted => pack(COUNTED, 0, 0, 0),
         Order::Filled => pack(FILLED, 0, 0, 0),
         Order::Common => pack(COMMON, 0, 0, 0),
+        Order::Token => pack(TOKEN, 0, 0, 0),
         Order::End => pack(END, 0, 0, 0),
         Order::Spaces => pack(GIVE_SPACES, 0, 0, 0),
         Order::Background => pack(BACKGROUND, 0, 0, 0),
@@ -188,6 +192,7 @@ pub fn next_order(socket: impl AsFd) -> Option<(Order, Vec<OwnedFd>)> {
         COUNTED => Order::Counted,
         FILLED => Order::Filled,
         COMMON => Order::Common,
+        TOKEN => Order::Token,
         END => Order::End,
         GIVE_SPACES => Order::Spaces,
         BACKGROUND => Order::Background,

@@ -8,11 +8,13 @@ mod file;
 mod grant;
 mod name;
 mod reference;
+mod said;
 mod words;
 
 pub use crate::config::Unfit;
 pub use edit::{NotWritten, put, remove};
 pub use file::{Entry, host, read};
-pub use grant::{Delivery, FOLDER, Given, Grant, MOST, Place as Whereabouts, given};
+pub use grant::{Delivery, FIRST_DESCRIPTOR, FOLDER, Given, Grant, MOST, Place as Whereabouts, given};
 pub use name::SecretName;
 pub use reference::{Attributes, Credential, Part, Place, Reference, SCHEMES};
+pub use said::Said;

@@ -1,7 +1,7 @@
 //! Restricting oneself: everything a process gives up before it runs code it does not trust.
 
 use crate::{Errno, checked, last_errno};
-use rustix::fd::{FromRawFd, IntoRawFd, OwnedFd};
+use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::thread::CapabilitySet;
 
@@ -132,16 +132,47 @@ impl Limit {
 /// For a freshly forked process only: Rust values that stand for the closed ones must never be dropped in it, and they are not, because
 /// it ends in exec or `_exit`.
 pub fn keep_only(descriptor: OwnedFd) -> Result<OwnedFd, Errno> {
-    const PLACE: libc::c_int = 3;
-    let number = descriptor.into_raw_fd();
+    let [kept] = keep([descriptor])?;
+    Ok(kept)
+}
+
+/// The same for several, as numbers 3 and above in this order.
+pub fn keep<const N: usize>(descriptors: [OwnedFd; N]) -> Result<[OwnedFd; N], Errno> {
+    const FIRST: libc::c_int = 3;
+    let end = FIRST + libc::c_int::try_from(N).map_err(|_| Errno::MFILE)?;
+    let numbers = descriptors.map(IntoRawFd::into_raw_fd);
     // SAFETY: numbers only; what stood at place 3 and above belongs to this process, which gives it up (see above).
     unsafe {
-        if number != PLACE {
-            checked(libc::dup3(number, PLACE, libc::O_CLOEXEC).into())?;
+        let mut beyond = [-1; N];
+        for (number, free) in numbers.iter().zip(&mut beyond) {
+            // Out of the way first: one may stand where another goes.
+            *free = libc::fcntl(*number, libc::F_DUPFD_CLOEXEC, end);
+            checked((*free).into())?;
         }
-        checked(libc::syscall(libc::SYS_close_range, PLACE + 1, u32::MAX, 0))?;
-        Ok(OwnedFd::from_raw_fd(PLACE))
+        for (place, number) in (FIRST..end).zip(beyond) {
+            checked(libc::dup3(number, place, libc::O_CLOEXEC).into())?;
+        }
+        checked(libc::syscall(libc::SYS_close_range, end, u32::MAX, 0))?;
+        let mut place = FIRST..end;
+        Ok([(); N].map(|()| OwnedFd::from_raw_fd(place.next().unwrap_or(FIRST))))
     }
+}
+
+/// Gives descriptors the numbers from `first` on, in this order, open for the program that comes next. For a process that is about to become
+/// it: what stood there is gone, and so must not be used.
+pub fn place(first: i32, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    let end = first + i32::try_from(descriptors.len()).map_err(|_| Errno::MFILE)?;
+    let mut beyond = Vec::with_capacity(descriptors.len());
+    for descriptor in descriptors {
+        beyond.push(rustix::io::fcntl_dupfd_cloexec(descriptor, end)?);
+    }
+    for (number, descriptor) in (first..end).zip(beyond) {
+        // SAFETY: numbers only; whoever calls gives up what stood there.
+        checked(unsafe { libc::dup2(descriptor.as_raw_fd(), number) }.into())?;
+        // Closed by exec.
+        std::mem::forget(descriptor);
+    }
+    Ok(())
 }
 
 /// Marks every descriptor from `first` on to be closed by exec.

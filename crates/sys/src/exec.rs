@@ -1,5 +1,6 @@
 //! Becoming another program.
 
+use crate::memory::Mapping;
 use crate::{Errno, last_errno};
 use std::ffi::{CStr, CString, c_char};
 
@@ -7,19 +8,28 @@ use std::ffi::{CStr, CString, c_char};
 pub struct Strings {
     owned: Vec<CString>,
     pointers: Vec<*const c_char>,
+    mapped: Vec<Mapping>,
 }
 
 impl Strings {
     pub fn new(owned: Vec<CString>) -> Self {
         let mut pointers: Vec<_> = owned.iter().map(|string| string.as_ptr()).collect();
         pointers.push(std::ptr::null());
-        Strings { owned, pointers }
+        Strings { owned, pointers, mapped: Vec::new() }
+    }
+
+    /// Adds a string that lies in a file in memory, without a copy of it.
+    pub fn add(&mut self, mapping: Mapping) {
+        self.pointers.pop();
+        self.pointers.extend([mapping.as_ptr(), std::ptr::null()]);
+        self.mapped.push(mapping);
     }
 
     /// Overwrites and drops every string; the array is empty afterwards.
     pub fn wipe(&mut self) {
         self.pointers.clear();
         self.pointers.push(std::ptr::null());
+        self.mapped.clear();
         for string in self.owned.drain(..) {
             let mut bytes = string.into_bytes();
             crate::environ::wipe_bytes(&mut bytes);

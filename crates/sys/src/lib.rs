@@ -12,6 +12,7 @@ pub mod environ;
 pub mod exec;
 pub mod fork;
 pub mod landlock;
+pub mod memory;
 pub mod mount;
 pub mod network;
 pub mod notify;
@@ -31,6 +32,16 @@ fn checked(result: libc::c_long) -> Result<libc::c_long, Errno> {
 
 fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+/// A descriptor of ours for one that the caller named by number. The number stays open: it is the caller's.
+pub fn own(number: i32) -> Result<rustix::fd::OwnedFd, Errno> {
+    if number < 0 {
+        return Err(Errno::BADF);
+    }
+    // SAFETY: borrowed for this call only; a number that is not open gives EBADF.
+    let borrowed = unsafe { rustix::fd::BorrowedFd::borrow_raw(number) };
+    rustix::io::fcntl_dupfd_cloexec(borrowed, 3)
 }
 
 /// Writes to a descriptor that the caller named by number. The number stays open: it is the caller's.

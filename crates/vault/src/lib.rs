@@ -1,5 +1,8 @@
 //! Where secrets come from, and the store that keeps some of them. Runs in `keyward:vault`, with one thread and no value in any message.
 #![forbid(unsafe_code)]
 
+pub mod process;
+pub mod redemption;
 pub mod secret;
 pub mod source;
+pub mod token;

@@ -121,7 +121,7 @@ fn shown<S: serde::Serializer>(value: &impl fmt::Display, serializer: S) -> Resu
 /// The folder of the cage's own in which secrets are files.
 pub const FOLDER: &str = "/run/secrets";
 /// Descriptors of secrets begin here.
-const FIRST_DESCRIPTOR: i32 = 3;
+pub const FIRST_DESCRIPTOR: i32 = 3;
 /// The most secrets of one command.
 pub const MOST: usize = 64;
 

@@ -1,0 +1,175 @@
+//! Secrets in the cage: init takes them from the vault, past everybody outside, and puts them in their places.
+//!
+//! The launcher has made the socket between both, and keeps neither end. Values are in files in memory that are handed on; no byte of them
+//! comes into the memory of init, but for a variable, whose page init maps until the command has it.
+
+use crate::cage::{Failure, at, listen};
+use crate::prepare::Prepared;
+use crate::wire::{self, Order};
+use keyward_policy::door::{self, LONGEST};
+use keyward_policy::plan::Step;
+pub(crate) use keyward_policy::secret::FIRST_DESCRIPTOR;
+use keyward_policy::secret::{Delivery, FOLDER, Given, Said, Whereabouts};
+use keyward_sys::fork::Process;
+use keyward_sys::{Errno, channel, memory};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::net::SocketType;
+use std::path::Path;
+
+/// Where a token is swapped for its secret, in the cage.
+pub const REDEMPTION: &str = "/run/keyward-vault";
+
+/// The vault, from the launcher's side.
+pub struct Vault {
+    pub process: Process,
+    /// The end that goes into the cage; gone from here once the cage has it.
+    pub to_cage: Option<OwnedFd>,
+    reports: Option<OwnedFd>,
+    /// What it has said.
+    pub said: Vec<Said>,
+}
+
+impl Vault {
+    pub fn new(process: Process, to_cage: OwnedFd, reports: OwnedFd) -> Self {
+        Vault { process, to_cage: Some(to_cage), reports: Some(reports), said: Vec::new() }
+    }
+
+    pub(crate) fn reports(&self) -> Option<BorrowedFd<'_>> {
+        self.reports.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Hears one message; a sealed token is for the cage, as a file in memory.
+    pub(crate) fn hear(&mut self) -> Option<OwnedFd> {
+        let mut packet = vec![0; LONGEST];
+        let reports = self.reports.as_ref()?;
+        let said = match channel::receive(reports, &mut packet) {
+            Ok(message) => door::read::<Said>(packet.get(..message.length)?),
+            Err(_) => None,
+        };
+        match said {
+            Some(Said::Sealed { token, .. }) => memory::sealed(c"keyward-sealed", &[token.as_bytes()]).ok(),
+            Some(said) => {
+                if self.said.len() < MOST_SAID {
+                    self.said.push(said);
+                }
+                None
+            }
+            // It is gone, or speaks another language.
+            None => {
+                self.reports = None;
+                None
+            }
+        }
+    }
+
+    /// Waits until it has passed on what the command printed, and is gone.
+    pub fn finish(&mut self) {
+        self.to_cage = None;
+        while self.reports.is_some() {
+            drop(self.hear());
+        }
+        let _ = self.process.wait();
+    }
+}
+
+/// A command that prints its secrets without end does not fill our memory.
+const MOST_SAID: usize = 10_000;
+
+/// A pair of keys that is made in the cage: the public one, and a file in memory with the other.
+pub type KeyPair = fn() -> Result<(Vec<u8>, OwnedFd), Errno>;
+
+/// What init needs for the secrets of a plan.
+pub struct Wanted {
+    pub vault: Option<OwnedFd>,
+    pub given: Vec<Given>,
+    pub key_pair: KeyPair,
+}
+
+/// Takes what the vault has. Gives the descriptors that the command gets, in the order of their numbers.
+pub(crate) fn take(
+    prepared: &mut Prepared,
+    control: &OwnedFd,
+    vault: &OwnedFd,
+) -> Result<Vec<OwnedFd>, Failure> {
+    let Some(wanted) = prepared.secrets.take() else { return Ok(Vec::new()) };
+    let failed = at(Step::Secrets);
+    let private = announce(&wanted, vault).map_err(&failed)?;
+    let mut descriptors = Vec::new();
+    for (index, given) in wanted.given.iter().enumerate() {
+        match (&given.place, given.delivery, &private) {
+            (Whereabouts::Descriptor(_), Delivery::Token, Some(private)) => {
+                let sealed = next_token(control).map_err(&failed)?;
+                descriptors.push(join(private, &sealed).map_err(&failed)?);
+            }
+            (Whereabouts::Descriptor(_), ..) => descriptors.push(next(vault, index).map_err(&failed)?),
+            (Whereabouts::File(path), ..) => {
+                next(vault, index).and_then(|value| write(path, &value)).map_err(&failed)?;
+            }
+            (Whereabouts::Variable, ..) => {
+                let mapping = next(vault, index).and_then(memory::Mapping::of).map_err(&failed)?;
+                prepared.envp.add(mapping);
+            }
+        }
+    }
+    Ok(descriptors)
+}
+
+/// Tells the vault that the cage is there. Where a token is wanted, with the key that it is sealed to and the socket at which it is swapped.
+fn announce(wanted: &Wanted, vault: &OwnedFd) -> Result<Option<OwnedFd>, Errno> {
+    if !wanted.given.iter().any(|given| given.delivery == Delivery::Token) {
+        return channel::send(vault, b"ready", &[]).map(|()| None);
+    }
+    let (public, private) = (wanted.key_pair)()?;
+    let door = listen(REDEMPTION, SocketType::SEQPACKET)?;
+    channel::send(vault, &public, &[door.as_fd()])?;
+    Ok(Some(private))
+}
+
+/// The next secret of the vault, which has to be this one.
+fn next(vault: &OwnedFd, index: usize) -> Result<OwnedFd, Errno> {
+    let mut number = [0];
+    let message = channel::receive(vault, &mut number)?;
+    match (message.length, message.descriptors.into_iter().next()) {
+        (1, Some(value)) if usize::from(number[0]) == index => Ok(value),
+        // It could not be had, and the vault has said why.
+        _ => Err(Errno::PIPE),
+    }
+}
+
+/// The next sealed token, which the launcher has passed on.
+fn next_token(control: &OwnedFd) -> Result<OwnedFd, Errno> {
+    loop {
+        match wire::next_order(control) {
+            Some((Order::Token, descriptors)) => return descriptors.into_iter().next().ok_or(Errno::PIPE),
+            Some((Order::End, _)) | None => return Err(Errno::PIPE),
+            // There is no command yet that it could be for.
+            Some(_) => {}
+        }
+    }
+}
+
+/// The key and what is sealed to it, in one file.
+fn join(private: &OwnedFd, sealed: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let both = memory::unsealed(c"keyward-token")?;
+    memory::copy(private, &both)?;
+    memory::copy(sealed, &both)?;
+    memory::seal(&both)?;
+    rustix::fs::seek(&both, rustix::fs::SeekFrom::Start(0))?;
+    Ok(both)
+}
+
+fn write(path: &Path, value: &OwnedFd) -> Result<(), Errno> {
+    match rustix::fs::mkdir(FOLDER, Mode::from_raw_mode(0o700)) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(errno),
+    }
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o400))?;
+    memory::copy(value, file).map(drop)
+}
+
+/// Borrowed, in the same order.
+pub(crate) fn borrowed(descriptors: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
+    descriptors.iter().map(AsFd::as_fd).collect()
+}

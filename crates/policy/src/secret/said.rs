@@ -1,0 +1,29 @@
+//! What the vault says to whoever started it: how it went, and never what it is about.
+
+use serde::{Deserialize, Serialize};
+
+/// One message of the vault.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "is", deny_unknown_fields)]
+pub enum Said {
+    /// A secret of the plan, by its place there, has reached the cage.
+    Delivered {
+        secret: usize,
+        /// How long its value was in the vault's memory, in microseconds.
+        microseconds: u64,
+    },
+    /// A token for a secret, which only the cage can open.
+    Sealed { secret: usize, token: String },
+    /// A token was swapped for its secret.
+    Redeemed { secret: usize, microseconds: u64 },
+    /// Somebody brought a token that is worth nothing.
+    Refused,
+    /// The command printed something that was taken out.
+    Found { name: String, encoding: String, stream: u8, offset: u64 },
+    /// The patterns of all secrets are gone from the vault's memory.
+    Forgotten { microseconds: u64 },
+    /// A word to the user: a secret that cannot be looked for in what the command prints.
+    Note { text: String },
+    /// A secret cannot be had, and so the command does not start.
+    Failed { fact: String, remedy: String },
+}

@@ -1,0 +1,127 @@
+//! Memory for what must not be seen: sealed files in memory, mappings of them, pages that stay out of the swap.
+
+use crate::{Errno, checked};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{MemfdFlags, SealFlags};
+use std::ffi::{CStr, c_char};
+
+/// A file in memory with this content, which nobody can change any more.
+pub fn sealed(name: &CStr, parts: &[&[u8]]) -> Result<OwnedFd, Errno> {
+    let file = unsealed(name)?;
+    let mut at = 0;
+    for part in parts {
+        let mut rest = *part;
+        while !rest.is_empty() {
+            // Written at a place and not in a row, so that a reader begins at the beginning.
+            let written = rustix::io::retry_on_intr(|| rustix::io::pwrite(&file, rest, at))?;
+            at += written as u64;
+            rest = rest.get(written..).unwrap_or_default();
+        }
+    }
+    seal(&file)?;
+    Ok(file)
+}
+
+/// A file in memory that is still empty.
+pub fn unsealed(name: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    match rustix::fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+        // Before Linux 6.3.
+        Err(Errno::INVAL) => rustix::fs::memfd_create(name, flags),
+        made => made,
+    }
+}
+
+/// Ends all changes.
+pub fn seal(file: impl AsFd) -> Result<(), Errno> {
+    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    rustix::fs::fcntl_add_seals(file, seals)
+}
+
+/// Copies a file in memory into another file, without a copy in ours. Gives the number of bytes.
+pub fn copy(from: impl AsFd, to: impl AsFd) -> Result<u64, Errno> {
+    let mut at = 0;
+    loop {
+        match rustix::fs::sendfile(&to, &from, Some(&mut at), 1 << 20) {
+            Ok(0) => return Ok(at),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// Keeps the pages of this process out of the swap, those that are still to come included; `false` where only these could be.
+pub fn lock_all() -> Result<bool, Errno> {
+    // SAFETY: flags only; locking changes no content.
+    let lock = |flags: libc::c_int| checked(unsafe { libc::mlockall(flags) }.into());
+    let later = libc::MCL_FUTURE | libc::MCL_ONFAULT;
+    match lock(libc::MCL_CURRENT | later) {
+        Ok(_) => Ok(true),
+        Err(_) => lock(later).map(|_| false),
+    }
+}
+
+/// The content of a file in memory, as C strings that exec can be given.
+pub struct Mapping {
+    start: *mut libc::c_void,
+    length: usize,
+}
+
+impl Mapping {
+    /// Maps a sealed file that ends in a NUL.
+    pub fn of(file: impl AsFd) -> Result<Self, Errno> {
+        let length = usize::try_from(rustix::fs::fstat(&file)?.st_size).map_err(|_| Errno::FBIG)?;
+        if length == 0 || !rustix::fs::fcntl_get_seals(&file)?.contains(SealFlags::WRITE | SealFlags::SHRINK)
+        {
+            return Err(Errno::INVAL);
+        }
+        let mut last = [1];
+        rustix::io::pread(&file, &mut last, length as u64 - 1)?;
+        if last != [0] {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: a fresh mapping at a place of the kernel's choice; the file is sealed, so that it neither shrinks nor changes under us.
+        let start = unsafe {
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                length,
+                rustix::mm::ProtFlags::READ,
+                rustix::mm::MapFlags::PRIVATE,
+                &file,
+                0,
+            )
+        }?;
+        Ok(Mapping { start, length })
+    }
+
+    pub(crate) fn as_ptr(&self) -> *const c_char {
+        self.start.cast_const().cast()
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, and nobody has a reference into it that outlives us: `Strings` drops its pointers first.
+        let _ = unsafe { rustix::mm::munmap(self.start, self.length) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_is_read_from_its_beginning_and_cannot_be_changed() {
+        let file = sealed(c"x", &[b"one ", b"two\0"]).unwrap();
+        let mut read = [0; 16];
+        assert_eq!(rustix::io::read(&file, &mut read), Ok(8));
+        assert_eq!(&read[..8], b"one two\0");
+        assert_eq!(rustix::io::pwrite(&file, b"x", 0), Err(Errno::PERM));
+        assert_eq!(rustix::fs::ftruncate(&file, 0), Err(Errno::PERM));
+        let other = unsealed(c"y").unwrap();
+        assert_eq!(copy(&file, &other), Ok(8));
+        assert!(Mapping::of(&other).is_err(), "not sealed");
+        assert!(Mapping::of(&file).is_ok());
+        assert!(Mapping::of(sealed(c"z", &[b"no end"]).unwrap()).is_err());
+    }
+}
