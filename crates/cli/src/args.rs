@@ -206,7 +206,7 @@ pub struct ExecArgs {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
     /// In a cage of its own, under the same policy
-    #[arg(long, conflicts_with = "pty")]
+    #[arg(long)]
     pub fresh: bool,
     /// Run in this directory
     #[arg(long, value_name = "DIR")]

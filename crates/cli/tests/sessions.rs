@@ -3,76 +3,14 @@
 
 #[path = "support/pty.rs"]
 mod pty;
+#[path = "support/session.rs"]
+mod session;
 mod support;
 
 use pty::Terminal;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use session::Session;
+use std::process::{Command, Stdio};
 use support::{Stage, USER, Who, eventually, keyward, long_time, processes_with, stderr, stdout};
-
-/// A session that ends with the value.
-struct Session {
-    stage: Stage,
-    name: String,
-}
-
-impl Session {
-    fn new(who: Who, flags: &[&str]) -> Self {
-        let session = Session { stage: Stage::new(who), name: "work".into() };
-        session.start(flags);
-        session
-    }
-
-    fn start(&self, flags: &[&str]) {
-        let output = self.keyward(&[&["session", "start", "--name", &self.name], flags].concat());
-        assert_eq!(
-            (output.status.code(), stdout(&output)),
-            (Some(0), format!("{}\n", self.name)),
-            "{}",
-            stderr(&output)
-        );
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = self.stage.command(keyward());
-        command.args(arguments);
-        command
-    }
-
-    fn keyward(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
-    }
-
-    fn exec(&self, flags: &[&str], script: &str) -> Output {
-        let arguments = [&["exec", &self.name][..], flags, &["--", "sh", "-c", script]].concat();
-        self.keyward(&arguments)
-    }
-
-    #[track_caller]
-    fn said(&self, script: &str) -> String {
-        let output = self.exec(&[], script);
-        assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
-        stdout(&output)
-    }
-
-    /// Starts a job in the background; gives its number.
-    #[track_caller]
-    fn background(&self, script: &str) -> String {
-        let output = self.exec(&["--background"], script);
-        assert!(output.status.success(), "{}", stderr(&output));
-        stdout(&output).trim().to_owned()
-    }
-
-    fn folder(&self) -> PathBuf {
-        self.stage.state().join("run/sessions").join(&self.name)
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        let _ = self.keyward(&["session", "stop", &self.name]);
-    }
-}
 
 const BOTH: [Who; 2] = [Who::User, Who::Root];
 

@@ -298,6 +298,14 @@ impl Server<'_> {
                     self.ended(job, code, None);
                 }
             }
+            News::Stopped { job, signal } => {
+                if let Some(found) = self.jobs.running(job) {
+                    let told: Vec<u64> = found.client.iter().chain(&found.watchers).copied().collect();
+                    for client in told {
+                        self.clients.tell(client, &Answer::Stopped { job, signal }, &[]);
+                    }
+                }
+            }
             News::Ended { job, exit, signal } => self.has_ended(job, exit, signal),
         }
     }
@@ -346,6 +354,9 @@ impl Server<'_> {
 
     fn started(&mut self, number: u32, terminal: Option<OwnedFd>) {
         let Some(job) = self.jobs.running(number) else { return };
+        if let (Some(output), Some(terminal)) = (&mut job.output, &terminal) {
+            output.read_terminal(terminal);
+        }
         job.terminal = terminal;
         let descriptors: Vec<BorrowedFd<'_>> = job.terminal.iter().map(AsFd::as_fd).collect();
         if let Some(client) = job.client {
@@ -359,6 +370,7 @@ impl Server<'_> {
         job.clock = Clock::None;
         if let Some(output) = &mut job.output {
             output.drain();
+            output.listeners.clear();
         }
         if let Place::Beside { .. } = &job.place
             && let Place::Beside { cage, .. } = std::mem::replace(&mut job.place, Place::Gone)
@@ -534,12 +546,12 @@ const KILLED: i32 = 137;
 /// A command on its way to a spawner.
 pub(crate) struct Pending {
     packet: Vec<u8>,
-    streams: Option<[OwnedFd; 3]>,
+    streams: Vec<OwnedFd>,
 }
 
 impl Pending {
     fn send_to(&self, spawner: &OwnedFd) -> Result<(), Errno> {
-        let all: Vec<BorrowedFd<'_>> = self.streams.iter().flatten().map(AsFd::as_fd).collect();
+        let all: Vec<BorrowedFd<'_>> = self.streams.iter().map(AsFd::as_fd).collect();
         channel::send(spawner, &self.packet, &all)
     }
 

@@ -1,10 +1,12 @@
 //! The client's side of the door: a connection, a command with this process's own streams, a terminal that is relayed.
 
 use super::Trouble;
+use super::screen::{self, Relay, Role, Screen};
 use crate::args::ExecArgs;
 use crate::here::Here;
 use crate::say;
-use keyward_policy::door::{self, Answer, Ask, CAGE_DOOR, LONGEST, Size};
+use keyward_launch::supervise::PASSED_ON;
+use keyward_policy::door::{self, Answer, Ask, CAGE_DOOR, LONGEST, Terminal};
 use keyward_policy::outcome::code;
 use keyward_policy::text::visible;
 use keyward_sys::signal::{Inbox, Set};
@@ -17,19 +19,6 @@ use rustix::process::Signal;
 use std::ffi::OsString;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-
-/// Signals that are passed on to a command that runs for us.
-const PASSED_ON: &[i32] = &[
-    Signal::INT.as_raw(),
-    Signal::TERM.as_raw(),
-    Signal::HUP.as_raw(),
-    Signal::QUIT.as_raw(),
-    Signal::USR1.as_raw(),
-    Signal::USR2.as_raw(),
-];
-const RESIZED: &[i32] = &[Signal::WINCH.as_raw()];
-/// Ctrl-] leaves a terminal that one is attached to.
-const DETACH: u8 = 0x1d;
 
 /// `SESSION` or `SESSION/JOB`.
 pub struct Target {
@@ -108,6 +97,12 @@ enum First {
 /// A connection to a session.
 pub struct Door(OwnedFd);
 
+impl AsFd for Door {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 impl Door {
     pub fn open(here: &Here, name: &str) -> Result<Self, Trouble> {
         let absent = || {
@@ -179,9 +174,11 @@ impl Door {
             if !polled[0].revents().is_empty() {
                 return self.next().map(|(answer, descriptors)| First::Answer(answer, descriptors));
             }
-            let impatient = inbox.next().filter(|received| received.signal != Signal::WINCH.as_raw());
-            if let Some(received) = impatient {
-                return Ok(First::Signal(received.signal));
+            match inbox.next().map(|received| received.signal) {
+                Some(signal) if signal == Signal::TSTP.as_raw() => signal::stop_self(signal),
+                Some(signal) if signal == Signal::WINCH.as_raw() || signal == Signal::CONT.as_raw() => {}
+                Some(signal) => return Ok(First::Signal(signal)),
+                None => {}
             }
         }
     }
@@ -206,35 +203,48 @@ impl Door {
     }
 }
 
-fn gone() -> Trouble {
+pub fn gone() -> Trouble {
     Trouble::new("the session has ended", "`keyward session start` makes another")
 }
 
-/// Runs a command in a session, as if it were run here.
+/// How a command has ended.
+pub struct Ended {
+    pub exit: i32,
+    pub limit: Option<String>,
+}
+
+impl Ended {
+    /// Says what has to be said; gives the exit code.
+    fn tell(self) -> i32 {
+        if self.limit.is_some() {
+            say::trouble("the command was ended: its time was over", "give it more with `--timeout`");
+        }
+        self.exit
+    }
+}
+
+/// Runs a command in a session, as if it were run here: what is a terminal of ours is one of the cage's own there.
 pub fn exec(door: &mut Door, args: &ExecArgs) -> Result<i32, Trouble> {
-    let is_terminal =
-        [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()].map(terminal::is_terminal);
-    let on_terminal = args.pty || (is_terminal[0] && is_terminal[1] && !args.background && !args.fresh);
-    let size = || {
-        let size = terminal::window_size(rustix::stdio::stdout());
-        let size = size.filter(|size| size.ws_row > 0 && size.ws_col > 0);
-        size.map_or(Size { rows: 24, columns: 80 }, |size| Size { rows: size.ws_row, columns: size.ws_col })
+    let streams = match (args.pty, args.background) {
+        (true, _) => [true; 3],
+        (false, true) => [false; 3],
+        (false, false) => keyward_launch::terminals(),
     };
+    let screen = streams.contains(&true).then(|| Screen::new(streams));
+    let wish = screen.as_ref().map(|screen| screen.wish(streams));
     let ask = Ask::Exec {
         argv: args.command.iter().map(|word| word.as_os_str().into()).collect(),
         cwd: args.cwd.as_ref().map(|cwd| cwd.as_os_str().into()),
         background: args.background,
-        terminal: on_terminal.then(size),
+        // Nobody else reads from a terminal that nobody is at.
+        terminal: wish.map(|wish| Terminal { front: wish.front || args.background, ..wish }),
         timeout_ms: args.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
         fresh: args.fresh,
     };
-    let inbox = inbox(if on_terminal { RESIZED } else { PASSED_ON })?;
-    let copies = if on_terminal || args.background {
-        door.ask(&ask, &[])?;
-        Vec::new()
-    } else {
-        ask_with_streams(door, &ask)?
-    };
+    let inbox = inbox()?;
+    let given = own_streams().into_iter().zip(streams).filter(|(_, is_terminal)| !is_terminal);
+    let given: Vec<BorrowedFd<'_>> = given.map(|(own, _)| own).filter(|_| !args.background).collect();
+    door.ask(&ask, &given)?;
     let (answer, descriptors) = match door.first(&inbox)? {
         First::Answer(answer, descriptors) => (answer, descriptors),
         First::Signal(signal) => return Ok(128 + signal),
@@ -246,10 +256,33 @@ pub fn exec(door: &mut Door, args: &ExecArgs) -> Result<i32, Trouble> {
         say::answer(&format!("{}/{job}", args.session));
         return Ok(0);
     }
-    match descriptors.into_iter().next() {
-        Some(main) => relay(door, job, &main, &inbox, false),
-        None => wait(door, job, &inbox, copies),
+    let_go_of_streams(streams);
+    let ended = match (screen, descriptors.into_iter().next()) {
+        (Some(screen), Some(main)) => {
+            let relay = Relay { door, job, inbox: &inbox, screen, role: Role::Owner, main, shown: None };
+            relay.run()?.ok_or_else(gone)?
+        }
+        _ => wait(door, job, &inbox, Vec::new())?,
+    };
+    Ok(ended.tell())
+}
+
+/// Our pipes are the command's from here on: when it closes them, their other ends must see it. Descriptor 2 is still needed for what we
+/// have to say at the end.
+fn let_go_of_streams(terminals: [bool; 3]) {
+    let Ok(nothing) = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) else {
+        return;
+    };
+    if !terminals[0] {
+        let _ = rustix::stdio::dup2_stdin(&nothing);
     }
+    if !terminals[1] {
+        let _ = rustix::stdio::dup2_stdout(&nothing);
+    }
+}
+
+fn own_streams() -> [BorrowedFd<'static>; 3] {
+    [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()]
 }
 
 /// From inside a cage: runs a command in one beside it.
@@ -262,10 +295,10 @@ pub fn run_beside(door: &mut Door, command: &[OsString]) -> Result<i32, Trouble>
         timeout_ms: None,
         fresh: true,
     };
-    let inbox = inbox(PASSED_ON)?;
+    let inbox = inbox()?;
     let copies = ask_with_streams(door, &ask)?;
     match door.first(&inbox)? {
-        First::Answer(Answer::Started { job }, _) => wait(door, job, &inbox, copies),
+        First::Answer(Answer::Started { job }, _) => wait(door, job, &inbox, copies).map(Ended::tell),
         First::Answer(Answer::Ended { exit, .. }, _) => Ok(exit),
         First::Answer(..) => Err(gone()),
         First::Signal(signal) => Ok(128 + signal),
@@ -279,8 +312,7 @@ type Copies = Vec<(OwnedFd, BorrowedFd<'static>)>;
 fn ask_with_streams(door: &mut Door, ask: &Ask) -> Result<Copies, Trouble> {
     let mut copies = Vec::new();
     let mut streams = Vec::new();
-    let own = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
-    for (number, own) in own.into_iter().enumerate() {
+    for (number, own) in own_streams().into_iter().enumerate() {
         let stream = match (terminal::is_terminal(own), number) {
             (false, _) => rustix::io::fcntl_dupfd_cloexec(own, 3),
             (true, 0) => rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()),
@@ -303,14 +335,15 @@ fn no_descriptors() -> Trouble {
     )
 }
 
-fn inbox(signals: &[i32]) -> Result<Inbox, Trouble> {
-    let set = Set::of(signals);
+/// Signals are passed on to a command that runs for us, as those of a run are.
+pub fn inbox() -> Result<Inbox, Trouble> {
+    let set = Set::of(PASSED_ON);
     signal::block(&set);
     Inbox::new(&set).map_err(|_| no_descriptors())
 }
 
 /// Waits for the end of a job, and passes signals on meanwhile.
-fn wait(door: &mut Door, job: u32, inbox: &Inbox, mut copies: Copies) -> Result<i32, Trouble> {
+fn wait(door: &mut Door, job: u32, inbox: &Inbox, mut copies: Copies) -> Result<Ended, Trouble> {
     let mut ended = None;
     loop {
         let mut polled = vec![PollFd::new(inbox, PollFlags::IN)];
@@ -324,11 +357,15 @@ fn wait(door: &mut Door, job: u32, inbox: &Inbox, mut copies: Copies) -> Result<
         let found = poll(&mut polled, ended.is_some().then_some(&rest));
         let ready: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
         drop(polled);
-        if let (Some(exit), Ok(0)) = (ended, found) {
-            return Ok(exit);
-        }
         while let Some(received) = inbox.next() {
-            door.ask(&Ask::Signal { job, signal: received.signal }, &[])?;
+            if received.signal == Signal::TSTP.as_raw() {
+                // One that has no terminal would not heed it; with us it stops and goes on.
+                door.ask(&Ask::Signal { job, signal: Signal::STOP.as_raw() }, &[])?;
+                signal::stop_self(received.signal);
+                door.ask(&Ask::Signal { job, signal: Signal::CONT.as_raw() }, &[])?;
+            } else {
+                door.ask(&Ask::Signal { job, signal: received.signal }, &[])?;
+            }
         }
         let mut place = first;
         copies.retain(|(from, to)| {
@@ -338,29 +375,22 @@ fn wait(door: &mut Door, job: u32, inbox: &Inbox, mut copies: Copies) -> Result<
         if ended.is_none() && ready.get(1) == Some(&true) {
             ended = told_end(door, job)?;
         }
-        if copies.is_empty()
-            && let Some(exit) = ended
-        {
-            return Ok(exit);
+        if let Some(ended) = ended.take_if(|_| copies.is_empty() || found == Ok(0)) {
+            return Ok(ended);
         }
     }
 }
 
 /// The next answer, if it is the end of this job.
-fn told_end(door: &mut Door, job: u32) -> Result<Option<i32>, Trouble> {
+fn told_end(door: &mut Door, job: u32) -> Result<Option<Ended>, Trouble> {
     match door.next()?.0 {
-        Answer::Ended { job: ended, exit, limit, .. } if ended == job => {
-            if limit.is_some() {
-                say::trouble("the command was ended: its time was over", "give it more with `--timeout`");
-            }
-            Ok(Some(exit))
-        }
+        Answer::Ended { job: ended, exit, limit, .. } if ended == job => Ok(Some(Ended { exit, limit })),
         _ => Ok(None),
     }
 }
 
 /// Copies what is there; `false` at the end.
-fn copy(from: impl AsFd, to: impl AsFd) -> bool {
+pub fn copy(from: impl AsFd, to: impl AsFd) -> bool {
     let mut part = [0; 16 << 10];
     match rustix::io::read(from, &mut part) {
         Ok(0) => false,
@@ -381,93 +411,9 @@ fn copy(from: impl AsFd, to: impl AsFd) -> bool {
     }
 }
 
-/// Our terminal as it was, whatever happens.
-struct Raw(Option<terminal::Settings>);
-
-impl Raw {
-    fn enter() -> Self {
-        let keyboard = rustix::stdio::stdin();
-        let settings = terminal::is_terminal(keyboard).then(|| terminal::settings(keyboard).ok()).flatten();
-        if let Some(settings) = &settings {
-            terminal::apply(keyboard, &terminal::raw(settings));
-        }
-        Raw(settings)
-    }
-}
-
-impl Drop for Raw {
-    fn drop(&mut self) {
-        if let Some(settings) = &self.0 {
-            terminal::apply(rustix::stdio::stdin(), settings);
-        }
-    }
-}
-
-/// Relays between our terminal and a job's, until the job ends or one leaves.
-fn relay(door: &mut Door, job: u32, main: &OwnedFd, inbox: &Inbox, may_leave: bool) -> Result<i32, Trouble> {
-    let raw = Raw::enter();
-    let mut keyboard_open = true;
-    let mut ended = None;
-    loop {
-        let mut polled = vec![
-            PollFd::new(inbox, PollFlags::IN),
-            PollFd::new(&door.0, PollFlags::IN),
-            PollFd::new(main, PollFlags::IN),
-        ];
-        let keyboard = rustix::stdio::stdin();
-        if keyboard_open {
-            polled.push(PollFd::from_borrowed_fd(keyboard, PollFlags::IN));
-        }
-        let rest = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-        let found = poll(&mut polled, ended.is_some().then_some(&rest));
-        let ready: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
-        drop(polled);
-        while inbox.next().is_some() {
-            if let Some(size) = terminal::window_size(rustix::stdio::stdout()) {
-                terminal::set_window_size(main, size);
-            }
-        }
-        let shown = ready[2] && copy(main, rustix::stdio::stdout());
-        if let Some(exit) = ended
-            && (matches!(found, Ok(0)) || !shown)
-        {
-            drop(raw);
-            return Ok(exit);
-        }
-        if keyboard_open && ready.get(3) == Some(&true) {
-            let mut keys = [0; 4096];
-            match rustix::io::read(keyboard, &mut keys) {
-                Ok(length) if length > 0 => {
-                    if may_leave && keys[..length].contains(&DETACH) {
-                        drop(raw);
-                        say::note(&format!("left job {job}, which goes on"));
-                        return Ok(0);
-                    }
-                    let _ = rustix::io::write(main, &keys[..length]);
-                }
-                Err(Errno::INTR) => {}
-                // Nobody types any more: to the command that is the end of its input.
-                _ => {
-                    keyboard_open = false;
-                    let _ = rustix::io::write(main, &[4]);
-                }
-            }
-        }
-        if ended.is_none() && ready[1] {
-            ended = told_end(door, job)?;
-        }
-    }
-}
-
 pub fn attach(door: &mut Door, job: u32) -> Result<i32, Trouble> {
-    let inbox = inbox(RESIZED)?;
-    door.ask(&Ask::Attach { job }, &[])?;
-    let (_, descriptors) = door.next()?;
-    let main = descriptors.into_iter().next().ok_or_else(gone)?;
-    if let Some(size) = terminal::window_size(rustix::stdio::stdout()) {
-        terminal::set_window_size(&main, size);
-    }
-    relay(door, job, &main, &inbox, true)
+    let inbox = inbox()?;
+    Ok(screen::attach(door, job, &inbox)?.map_or(0, Ended::tell))
 }
 
 /// Prints the output that is kept; with `follow` until the job has ended.
@@ -487,8 +433,7 @@ pub fn logs(door: &mut Door, job: u32, follow: bool) -> Result<i32, Trouble> {
         let _ = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 100_000_000 }));
         if !polled[0].revents().is_empty() {
             // Its end, or the session's.
-            let _ = door.next();
-            over = true;
+            over = !matches!(door.next(), Ok((Answer::Stopped { .. }, _)));
         }
     }
 }

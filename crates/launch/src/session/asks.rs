@@ -27,20 +27,21 @@ impl Server<'_> {
         match ask {
             Ask::Exec { argv, cwd, background, terminal, timeout_ms, fresh } => {
                 let argv: Vec<OsString> = argv.into_iter().map(OsString::from).collect();
-                let streams = match (background, terminal.is_some(), <[OwnedFd; 3]>::try_from(descriptors)) {
-                    (true, _, Err(none)) | (_, true, Err(none)) if none.is_empty() => None,
-                    (false, false, Ok(streams)) => Some(streams),
-                    _ => {
-                        let fact = "a command comes with its three streams, or with none if it runs in the background or on a terminal";
-                        return self.refuse(
-                            Some(client),
-                            fact,
-                            "send the descriptors 0, 1 and 2 beside the message",
-                        );
-                    }
+                let expected = match (background, terminal) {
+                    (false, terminal) => terminal.map_or(3, door::Terminal::others),
+                    (true, _) => 0,
                 };
-                if let Some(number) = streams.as_ref().and_then(|streams| streams.iter().position(leads_out))
-                {
+                let has_all = !background || terminal.is_none_or(|terminal| terminal.others() == 0);
+                if descriptors.len() != expected || !has_all {
+                    let fact = "a command comes with its three streams, but for those that are a terminal, or with none if it runs in the background";
+                    return self.refuse(
+                        Some(client),
+                        fact,
+                        "send the descriptors 0, 1 and 2 beside the message",
+                    );
+                }
+                let streams = descriptors;
+                if let Some(number) = streams.iter().position(leads_out) {
                     let fact = format!(
                         "descriptor {number} is a terminal or a folder, and would lead the command out of the cage"
                     );
@@ -48,13 +49,6 @@ impl Server<'_> {
                         Some(client),
                         &fact,
                         "pass a file or a pipe; for a terminal of the cage's own, ask for one",
-                    );
-                }
-                if fresh && terminal.is_some() {
-                    return self.refuse(
-                        Some(client),
-                        "a cage of its own has no terminal of the session's",
-                        "use `keyward run` on a terminal",
                     );
                 }
                 let wish = Wish { argv, cwd: cwd.map(OsString::from), background, terminal, streams, fresh };
@@ -67,11 +61,20 @@ impl Server<'_> {
                 self.signal(job, signal, false);
                 self.clients.tell(client, &Answer::Done {}, &[]);
             }
+            Ask::Front { job, front } if self.jobs.running(job).is_some_and(|job| job.has_terminal) => {
+                let errand = door::write(&Errand::Front { job, front });
+                if let Some(spawner) = self.spawner_of(job) {
+                    let _ = keyward_sys::channel::send(spawner, &errand, &[]);
+                }
+                self.clients.tell(client, &Answer::Done {}, &[]);
+            }
             Ask::Kill { job } if self.jobs.running(job).is_some() => {
                 self.kill(job);
                 self.clients.tell(client, &Answer::Done {}, &[]);
             }
-            Ask::Signal { job, .. } | Ask::Kill { job } => self.no_such_job(client, job),
+            Ask::Signal { job, .. } | Ask::Front { job, .. } | Ask::Kill { job } => {
+                self.no_such_job(client, job)
+            }
             Ask::Jobs {} => {
                 let answer = Answer::Jobs {
                     session: self.session.name.clone(),
@@ -101,9 +104,17 @@ impl Server<'_> {
                 }
             }
             Ask::Attach { job: number } => match self.jobs.running(number) {
-                Some(Job { terminal: Some(terminal), watchers, .. }) => {
+                Some(Job { terminal: Some(terminal), output: Some(output), watchers, .. }) => {
+                    let Some(shown) = output.listen() else {
+                        let fact = "too many are attached to this job";
+                        return self.refuse(Some(client), fact, "leave it elsewhere with Ctrl-]");
+                    };
                     watchers.push(client);
-                    self.clients.tell(client, &Answer::Attached { job: number }, &[terminal.as_fd()]);
+                    self.clients.tell(
+                        client,
+                        &Answer::Attached { job: number },
+                        &[terminal.as_fd(), shown.as_fd()],
+                    );
                 }
                 _ => self.no_such_job(client, number),
             },
@@ -166,7 +177,7 @@ impl Server<'_> {
         let own = |job: &u32| self.jobs.get(*job).is_some_and(|job| job.client == Some(client));
         match ask {
             Ask::Exec { background, terminal, fresh, .. } => *fresh && !*background && terminal.is_none(),
-            Ask::Signal { job, .. } | Ask::Kill { job } => own(job),
+            Ask::Signal { job, .. } | Ask::Kill { job } | Ask::Front { job, .. } => own(job),
             Ask::Call { .. } => true,
             Ask::Offer { .. } | Ask::Return { .. } => false,
             Ask::Jobs {} | Ask::Log { .. } | Ask::Attach { .. } | Ask::Stop {} => false,
@@ -213,14 +224,11 @@ impl Server<'_> {
             )
         };
         let mut output = None;
-        let streams = match (streams, background && terminal.is_none()) {
-            (Some(streams), _) => Some(streams),
-            (None, true) => {
-                let (kept, streams) = Output::new(&self.session.folder, number).map_err(broken)?;
-                output = Some(kept);
-                Some(streams)
-            }
-            (None, false) => None,
+        let streams = if background {
+            let kept = output.insert(Output::new(&self.session.folder, number).map_err(broken)?);
+            if terminal.is_none() { kept.streams().map_err(broken)? } else { Vec::new() }
+        } else {
+            streams
         };
         let argv = if self.session.shell && !fresh { shell_line(&argv) } else { argv };
         let errand = Errand::Start {
@@ -320,8 +328,8 @@ struct Wish {
     argv: Vec<OsString>,
     cwd: Option<OsString>,
     background: bool,
-    terminal: Option<door::Size>,
-    streams: Option<[OwnedFd; 3]>,
+    terminal: Option<door::Terminal>,
+    streams: Vec<OwnedFd>,
     fresh: bool,
 }
 
