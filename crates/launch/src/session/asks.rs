@@ -8,7 +8,7 @@ use keyward_policy::door::{self, Answer, Ask, Errand, LONGEST};
 use keyward_policy::event::{self, What, arguments};
 use keyward_sys::Errno;
 use rustix::fd::{AsFd, OwnedFd};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::time::{Duration, Instant};
 
 /// What bash runs in a session that keeps a shell: the state of the last call comes back, and the new one is kept.
@@ -230,7 +230,12 @@ impl Server<'_> {
         } else {
             streams
         };
-        let argv = if self.session.shell && !fresh { shell_line(&argv) } else { argv };
+        let argv = match (self.session.shell, fresh) {
+            (false, _) => argv,
+            (true, false) => shell_line(&argv, cwd.clone()),
+            // Where there is no state.
+            (true, true) => vec!["bash".into(), "-c".into(), argv.join(OsStr::new(" "))],
+        };
         let errand = Errand::Start {
             job: number,
             argv: argv.iter().map(|word| word.as_os_str().into()).collect(),
@@ -333,8 +338,9 @@ struct Wish {
     fresh: bool,
 }
 
-/// The words of a command as one line for the shell that remembers.
-fn shell_line(argv: &[OsString]) -> Vec<OsString> {
-    let line = argv.join(std::ffi::OsStr::new(" "));
-    ["bash", "-c", SHELL, "keyward-shell"].into_iter().map(OsString::from).chain([line]).collect()
+/// The words of a command as one line for the shell that remembers, with the folder for this line alone.
+fn shell_line(argv: &[OsString], cwd: Option<OsString>) -> Vec<OsString> {
+    let line = argv.join(OsStr::new(" "));
+    let words = ["bash", "-c", SHELL, "keyward-shell"].into_iter().map(OsString::from);
+    words.chain([line]).chain(cwd).collect()
 }
