@@ -188,7 +188,7 @@ fn a_job_is_interrupted_or_killed_by_its_name() {
     assert!(session.keyward(&["kill", &second]).status.success());
     assert!(eventually(|| processes_with(&other).is_empty()));
     let gone = session.keyward(&["kill", &second]);
-    assert!(!gone.status.success() && stderr(&gone).contains("no job"), "{}", stderr(&gone));
+    assert!(!gone.status.success() && stderr(&gone).contains("it has ended"), "{}", stderr(&gone));
 }
 
 #[test]

@@ -43,6 +43,9 @@ pub struct Session<'a> {
     pub shell: bool,
     /// Where the output of background jobs is kept.
     pub folder: PathBuf,
+    /// The project, and where commands start that do not say where.
+    pub project: PathBuf,
+    pub cwd: PathBuf,
     pub listener: OwnedFd,
     /// The socket to the spawner in the cage.
     pub spawner: OwnedFd,
@@ -284,17 +287,18 @@ impl Server<'_> {
             News::Failed { job, code, why } => {
                 let why: String = why.chars().filter(|c| !c.is_control()).take(200).collect();
                 if let Some(found) = self.jobs.running(job) {
-                    let fact = format!(
-                        "cannot start {}: {why}",
-                        found.argv.first().map_or("the command", |word| word)
-                    );
+                    let program = found.argv.first().map_or("the command", |word| word);
+                    let (fact, remedy) = if code == keyward_policy::outcome::code::USAGE {
+                        (
+                            why,
+                            "name one that is there with `--cwd`; `keyward why read PATH` says whether the cage shows it",
+                        )
+                    } else {
+                        let fact = format!("cannot start {program}: {why}");
+                        (fact, "check the spelling; `keyward why exec PATH` says whether the cage shows it")
+                    };
                     let client = found.client;
-                    self.refuse_with(
-                        client,
-                        Some(code),
-                        &fact,
-                        "check the spelling; `keyward why exec PATH` says whether the cage shows it",
-                    );
+                    self.refuse_with(client, Some(code), &fact, remedy);
                     self.ended(job, code, None);
                 }
             }
@@ -366,7 +370,6 @@ impl Server<'_> {
 
     fn ended(&mut self, number: u32, exit: i32, signal: Option<i32>) {
         let Some(job) = self.jobs.running(number) else { return };
-        job.ended = Some(exit);
         job.clock = Clock::None;
         if let Some(output) = &mut job.output {
             output.drain();
@@ -383,6 +386,7 @@ impl Server<'_> {
             CutShort::Output => "output".to_owned(),
         });
         let exit = if limit.is_some() { keyward_policy::outcome::code::TIMEOUT } else { exit };
+        job.ended = Some(exit);
         let end = What::JobEnd(event::JobEnd {
             session: self.session.name.clone(),
             job: number,

@@ -11,6 +11,7 @@ use crate::init;
 use crate::prepare::{Prepared, SHELL, c_string};
 use crate::wire::{self, Order, Report};
 use keyward_policy::door::{self, Errand, LONGEST, News, Terminal};
+use keyward_policy::outcome::code::USAGE;
 use keyward_policy::plan::Step;
 use keyward_sys::exec::{self, Strings};
 use keyward_sys::fork::{self, Change, End, Forked};
@@ -39,6 +40,14 @@ struct OnTerminal {
     main: OwnedFd,
     /// The socket to the one who leads the terminal's session.
     leader: OwnedFd,
+}
+
+/// Why a command was not started.
+#[derive(Clone, Copy)]
+enum NotStarted {
+    Command(Errno),
+    /// The folder that it was to start in.
+    Folder(Errno),
 }
 
 struct Spawner<'a> {
@@ -242,28 +251,42 @@ impl Spawner<'_> {
                     rustix::stdio::dup2_stdin(stdin)?;
                     rustix::stdio::dup2_stdout(stdout)?;
                     rustix::stdio::dup2_stderr(stderr)?;
-                    rustix::process::chdir(cwd.as_c_str())?;
                     confine::close_on_exec_from(3)?;
                     signal::set_mask(mask);
                     Ok(())
                 };
-                failed = Some(match ready() {
-                    Ok(()) => execute(&candidates, &words, &scripts, &prepared.envp),
-                    Err(errno) => errno,
+                failed = Some(match (rustix::process::chdir(cwd.as_c_str()), ready()) {
+                    (Ok(()), Ok(())) => {
+                        NotStarted::Command(execute(&candidates, &words, &scripts, &prepared.envp))
+                    }
+                    (Err(errno), _) => NotStarted::Folder(errno),
+                    (_, Err(errno)) => NotStarted::Command(errno),
                 });
                 fork::exit_now(127);
-            })?;
+            })
+            .map_err(NotStarted::Command)?;
             match failed {
-                Some(errno) => {
+                Some(failed) => {
                     let _ = process.wait();
-                    Err(errno)
+                    Err(failed)
                 }
                 None => Ok(process),
             }
         };
         let refused = |errno: Errno| (if errno == Errno::NOENT { 127 } else { 126 }, reason(errno));
+        let not_started = |why: NotStarted| match why {
+            NotStarted::Command(errno) => refused(errno),
+            NotStarted::Folder(errno) => {
+                let folder = keyward_policy::text::visible(OsStr::from_bytes(cwd.as_bytes()));
+                let why = match errno {
+                    Errno::NOENT | Errno::NOTDIR => format!("the folder {folder} does not exist in the cage"),
+                    _ => format!("the folder {folder} cannot be entered in the cage: {}", reason(errno)),
+                };
+                (USAGE, why)
+            }
+        };
         if pty.is_none() {
-            let process = start().map_err(refused)?;
+            let process = start().map_err(not_started)?;
             self.jobs.insert(process.pid, Job { number, terminal: None, ending: Vec::new() });
             self.tell(&News::Started { job: number }, &[]);
             return Ok(());
@@ -274,17 +297,21 @@ impl Spawner<'_> {
             Forked::Child => {
                 environ::set_title(c"keyward:terminal");
                 let lead = |peer: &OwnedFd| {
-                    confine::new_session()?;
-                    terminal::make_controlling(peer)?;
+                    confine::new_session().map_err(NotStarted::Command)?;
+                    terminal::make_controlling(peer).map_err(NotStarted::Command)?;
                     start()
                 };
                 let led = match &pty {
                     Some((_, (_, peer))) => lead(peer),
-                    None => Err(Errno::NOTTY),
+                    None => Err(NotStarted::Command(Errno::NOTTY)),
                 };
                 match led {
-                    Err(errno) => {
-                        wire::report(&theirs, Report::Failed { step: Step::Exec, index: 0, errno }, &[]);
+                    Err(why) => {
+                        let (step, errno) = match why {
+                            NotStarted::Command(errno) => (Step::Exec, errno),
+                            NotStarted::Folder(errno) => (Step::View, errno),
+                        };
+                        wire::report(&theirs, Report::Failed { step, index: 0, errno }, &[]);
                         fork::exit_now(127)
                     }
                     Ok(process) => {
@@ -305,6 +332,9 @@ impl Spawner<'_> {
             told => {
                 let _ = process.wait();
                 return Err(match told {
+                    Some((Report::Failed { step: Step::View, errno, .. }, _)) => {
+                        not_started(NotStarted::Folder(errno))
+                    }
                     Some((Report::Failed { errno, .. }, _)) => refused(errno),
                     _ => (125, "the leader of its terminal is gone".into()),
                 });

@@ -80,6 +80,9 @@ pub enum Ask {
         argv: Vec<Word>,
         #[serde(default)]
         cwd: Option<Word>,
+        /// Where a relative `cwd` begins, if that is in the project; else it begins where the session does.
+        #[serde(default)]
+        from: Option<Word>,
         /// It goes on when the client is gone, and its output is kept.
         #[serde(default)]
         background: bool,
@@ -98,6 +101,8 @@ pub enum Ask {
     Front { job: u32, front: bool },
     /// Ends a job with all its descendants.
     Kill { job: u32 },
+    /// Whether somebody is there: whoever sends descriptors cannot take them back from a session that was stopped.
+    Hello {},
     /// The session and its jobs.
     Jobs {},
     /// The kept output of a background job; with `follow` its end is told as well.
@@ -303,6 +308,7 @@ mod tests {
         Ask::Exec {
             argv: argv.iter().map(|word| Word::from(OsStr::new(word))).collect(),
             cwd: None,
+            from: None,
             background: false,
             terminal: Some(Terminal { rows: 24, columns: 80, streams: [true, true, false], front: false }),
             timeout_ms: Some(5),
@@ -366,7 +372,7 @@ mod tests {
         #[test]
         fn any_argument_survives_the_way(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
             let word = Word::from(OsStr::from_bytes(&bytes));
-            let ask = Ask::Exec { argv: vec![word], cwd: None, background: true, terminal: None, timeout_ms: None, fresh: true };
+            let ask = Ask::Exec { argv: vec![word], cwd: None, from: None, background: true, terminal: None, timeout_ms: None, fresh: true };
             let Some(Ask::Exec { argv, .. }) = read::<Ask>(&write(&ask)) else { panic!("lost") };
             let back: OsString = argv[0].clone().into();
             prop_assert_eq!(back.as_bytes(), &bytes[..]);

@@ -3,11 +3,11 @@
 use super::Trouble;
 use super::screen::{self, Relay, Role, Screen};
 use crate::args::ExecArgs;
-use crate::here::Here;
+use crate::here::Runtime;
 use crate::say;
 use keyward_launch::supervise::PASSED_ON;
 use keyward_policy::door::{self, Answer, Ask, CAGE_DOOR, LONGEST, Terminal};
-use keyward_policy::outcome::code;
+use keyward_policy::outcome::{Conclusion, Outcome, code};
 use keyward_policy::text::visible;
 use keyward_sys::signal::{Inbox, Set};
 use keyward_sys::{Errno, channel, signal, terminal};
@@ -43,32 +43,69 @@ impl Target {
     }
 }
 
-/// Where sessions have their folders.
-pub fn folder(here: &Here) -> PathBuf {
-    here.runtime.join("sessions")
+/// The folder of a session that is started now.
+pub fn folder(runtime: &Runtime, name: &str) -> PathBuf {
+    runtime.own().join("sessions").join(name)
+}
+
+/// Where every shell finds a session that is not in the state folder itself: a link to its folder.
+pub fn pointer(runtime: &Runtime, name: &str) -> PathBuf {
+    runtime.by_state.join("elsewhere").join(name)
+}
+
+/// The folders that a session of this name can have.
+pub fn folders(runtime: &Runtime, name: &str) -> Vec<PathBuf> {
+    let mut all = vec![folder(runtime, name), runtime.by_state.join("sessions").join(name)];
+    all.extend(std::fs::read_link(pointer(runtime, name)));
+    all.dedup();
+    all
 }
 
 /// The names of the sessions that are there.
-pub fn names(here: &Here) -> Vec<String> {
-    let entries = std::fs::read_dir(folder(here)).into_iter().flatten().flatten();
+pub fn names(runtime: &Runtime) -> Vec<String> {
+    let places = [
+        runtime.own().join("sessions"),
+        runtime.by_state.join("sessions"),
+        runtime.by_state.join("elsewhere"),
+    ];
+    let entries = places.iter().flat_map(|place| std::fs::read_dir(place).into_iter().flatten().flatten());
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort();
+    names.dedup();
     names
 }
 
 /// Takes away what sessions have left that were killed: nobody holds their locks any more.
-pub fn clean(here: &Here) {
-    for name in names(here) {
-        let folder = folder(here).join(name);
-        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let Ok(lock) = rustix::fs::open(folder.join("lock"), flags, Mode::empty()) else {
-            // Empty, or being made.
-            let _ = std::fs::remove_dir(&folder);
-            continue;
-        };
-        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            let _ = std::fs::remove_dir_all(&folder);
+pub fn clean(runtime: &Runtime) {
+    for name in names(runtime) {
+        let folders = folders(runtime, &name);
+        folders.iter().for_each(|folder| clean_folder(folder));
+        if !folders.iter().any(|folder| folder.join("lock").exists()) {
+            let _ = std::fs::remove_file(pointer(runtime, &name));
         }
+    }
+}
+
+/// Whether somebody holds the lock of a session of this name.
+pub fn is_there(runtime: &Runtime, name: &str) -> bool {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    folders(runtime, name).iter().any(|folder| {
+        let lock = rustix::fs::open(folder.join("lock"), flags, Mode::empty());
+        lock.is_ok_and(|lock| {
+            rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+        })
+    })
+}
+
+fn clean_folder(folder: &Path) {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(lock) = rustix::fs::open(folder.join("lock"), flags, Mode::empty()) else {
+        // Empty, or being made.
+        let _ = std::fs::remove_dir(folder);
+        return;
+    };
+    if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        let _ = std::fs::remove_dir_all(folder);
     }
 }
 
@@ -94,39 +131,61 @@ enum First {
     Signal(i32),
 }
 
+/// How long somebody who asks waits before wondering whether the session is still there, and then for the sign that it is.
+const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+
 /// A connection to a session.
-pub struct Door(OwnedFd);
+pub struct Door {
+    socket: OwnedFd,
+    /// Where it leads to; from inside a cage that is not known.
+    folder: Option<PathBuf>,
+}
 
 impl AsFd for Door {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.socket.as_fd()
     }
 }
 
+fn connect(folder: &Path) -> Result<OwnedFd, Errno> {
+    let folder = open_folder(folder)?;
+    let socket =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    // One that takes nobody in is not waited for.
+    let patience = std::time::Duration::from_secs(PATIENCE.tv_sec.unsigned_abs());
+    rustix::net::sockopt::set_socket_timeout(&socket, rustix::net::sockopt::Timeout::Send, Some(patience))?;
+    rustix::net::connect(&socket, &address(&folder)?)?;
+    Ok(socket)
+}
+
+fn deaf() -> Trouble {
+    Trouble::new(
+        "the session does not answer",
+        "its process `keyward:session` is stopped or has too much to do; let it go on with `kill -CONT`, or end it",
+    )
+}
+
 impl Door {
-    pub fn open(here: &Here, name: &str) -> Result<Self, Trouble> {
-        let absent = || {
-            let name = visible(name.as_ref());
-            Trouble::new(
-                format!("there is no session {name}"),
+    pub fn open(runtime: &Runtime, name: &str) -> Result<Self, Trouble> {
+        let absent = || Trouble {
+            exit: code::USAGE,
+            ..Trouble::new(
+                format!("there is no session {}", visible(name.as_ref())),
                 "`keyward ps` lists those that are there; `keyward session start` makes one",
             )
         };
         if !is_name(name) {
             return Err(absent());
         }
-        let connect = || {
-            let folder = open_folder(&folder(here).join(name))?;
-            let socket = rustix::net::socket_with(
-                AddressFamily::UNIX,
-                SocketType::SEQPACKET,
-                SocketFlags::CLOEXEC,
-                None,
-            )?;
-            rustix::net::connect(&socket, &address(&folder)?)?;
-            Ok::<OwnedFd, Errno>(socket)
-        };
-        connect().map(Door).map_err(|_| absent())
+        for folder in folders(runtime, name) {
+            match connect(&folder) {
+                Ok(socket) => return Ok(Door { socket, folder: Some(folder) }),
+                // It takes nobody in any more.
+                Err(Errno::AGAIN) => return Err(deaf()),
+                Err(_) => {}
+            }
+        }
+        Err(absent())
     }
 
     /// The door as a cage has it; `None` where this is no cage of a session.
@@ -136,7 +195,7 @@ impl Door {
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .ok()?;
         rustix::net::connect(&socket, &SocketAddrUnix::new(CAGE_DOOR).ok()?).ok()?;
-        Some(Door(socket))
+        Some(Door { socket, folder: None })
     }
 
     pub fn ask(&mut self, ask: &Ask, descriptors: &[BorrowedFd<'_>]) -> Result<(), Trouble> {
@@ -144,19 +203,32 @@ impl Door {
         let sent = if packet.len() > LONGEST {
             Err(Errno::MSGSIZE)
         } else {
-            channel::send(&self.0, &packet, descriptors)
+            channel::send(&self.socket, &packet, descriptors)
         };
         sent.map_err(|errno| match errno {
             Errno::MSGSIZE => {
                 Trouble::new("the command is too long for the door", "put it into a file of the project")
             }
+            Errno::AGAIN => deaf(),
             _ => gone(),
         })
     }
 
+    /// Whether the session is there: it answers somebody who asks anew. Only the first answer of a command may take long.
+    fn is_deaf(&self) -> bool {
+        let Some(folder) = &self.folder else { return false };
+        let Ok(socket) = connect(folder) else { return true };
+        let mut second = Door { socket, folder: None };
+        if second.ask(&Ask::Hello {}, &[]).is_err() {
+            return true;
+        }
+        let mut polled = [PollFd::new(&second.socket, PollFlags::IN)];
+        matches!(poll(&mut polled, Some(&PATIENCE)), Ok(0))
+    }
+
     pub fn next(&mut self) -> Result<(Answer, Vec<OwnedFd>), Trouble> {
         let mut packet = vec![0; LONGEST];
-        let message = channel::receive(&self.0, &mut packet).map_err(|_| gone())?;
+        let message = channel::receive(&self.socket, &mut packet).map_err(|_| gone())?;
         let answer = door::read::<Answer>(&packet[..message.length]).ok_or_else(gone)?;
         match answer {
             Answer::Refused { exit, fact, remedy } => {
@@ -169,8 +241,10 @@ impl Door {
     /// The first answer, unless somebody loses patience before.
     fn first(&mut self, inbox: &Inbox) -> Result<First, Trouble> {
         loop {
-            let mut polled = [PollFd::new(&self.0, PollFlags::IN), PollFd::new(inbox, PollFlags::IN)];
-            let _ = poll(&mut polled, None);
+            let mut polled = [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(inbox, PollFlags::IN)];
+            if poll(&mut polled, Some(&PATIENCE)) == Ok(0) && self.is_deaf() {
+                return Err(deaf());
+            }
             if !polled[0].revents().is_empty() {
                 return self.next().map(|(answer, descriptors)| First::Answer(answer, descriptors));
             }
@@ -184,17 +258,30 @@ impl Door {
     }
 
     pub fn request(&mut self, ask: &Ask) -> Result<Answer, Trouble> {
+        self.request_with(ask).map(|(answer, _)| answer)
+    }
+
+    pub fn request_with(&mut self, ask: &Ask) -> Result<(Answer, Vec<OwnedFd>), Trouble> {
         self.ask(ask, &[])?;
-        self.next().map(|(answer, _)| answer)
+        loop {
+            let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
+            if poll(&mut polled, Some(&PATIENCE)) == Ok(0) {
+                if self.is_deaf() {
+                    return Err(deaf());
+                }
+                continue;
+            }
+            return self.next();
+        }
     }
 
     /// The same, but a session that does not answer within two seconds is not waited for.
     pub fn request_soon(&mut self, ask: &Ask) -> Result<Answer, Trouble> {
         self.ask(ask, &[])?;
-        let mut polled = [PollFd::new(&self.0, PollFlags::IN)];
+        let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
         match poll(&mut polled, Some(&Timespec { tv_sec: 2, tv_nsec: 0 })) {
             Ok(1) => self.next().map(|(answer, _)| answer),
-            _ => Err(Trouble::new("the session does not answer", "end it by its process, if it stays so")),
+            _ => Err(deaf()),
         }
     }
 
@@ -210,16 +297,33 @@ pub fn gone() -> Trouble {
 /// How a command has ended.
 pub struct Ended {
     pub exit: i32,
+    pub signal: Option<i32>,
     pub limit: Option<String>,
 }
 
+/// What a person can do about a limit.
+const LIMIT_REMEDY: &str = "give it more with `--timeout`";
+
 impl Ended {
-    /// Says what has to be said; gives the exit code.
-    fn tell(self) -> i32 {
-        if self.limit.is_some() {
-            say::trouble("the command was ended: its time was over", "give it more with `--timeout`");
+    /// Says what has to be said, to a person or to a program; gives the exit code.
+    fn tell_as(self, json: bool) -> i32 {
+        let Ended { exit, signal, limit } = self;
+        let fact = "the command was ended: its time was over";
+        let result = match (limit, signal) {
+            (Some(_), _) => Conclusion::Limit { limit: "wall", fact: fact.into(), remedy: LIMIT_REMEDY },
+            (None, Some(signal)) => Conclusion::Signalled { signal },
+            (None, None) => Conclusion::Exited,
+        };
+        if json {
+            say::outcome(&Outcome::without_run(exit, result));
+        } else if let Conclusion::Limit { .. } = result {
+            say::trouble(fact, LIMIT_REMEDY);
         }
-        self.exit
+        exit
+    }
+
+    fn tell(self) -> i32 {
+        self.tell_as(false)
     }
 }
 
@@ -235,6 +339,7 @@ pub fn exec(door: &mut Door, args: &ExecArgs) -> Result<i32, Trouble> {
     let ask = Ask::Exec {
         argv: args.command.iter().map(|word| word.as_os_str().into()).collect(),
         cwd: args.cwd.as_ref().map(|cwd| cwd.as_os_str().into()),
+        from: std::env::current_dir().ok().map(|from| from.as_os_str().into()),
         background: args.background,
         // Nobody else reads from a terminal that nobody is at.
         terminal: wish.map(|wish| Terminal { front: wish.front || args.background, ..wish }),
@@ -244,16 +349,24 @@ pub fn exec(door: &mut Door, args: &ExecArgs) -> Result<i32, Trouble> {
     let inbox = inbox()?;
     let given = own_streams().into_iter().zip(streams).filter(|(_, is_terminal)| !is_terminal);
     let given: Vec<BorrowedFd<'_>> = given.map(|(own, _)| own).filter(|_| !args.background).collect();
+    // What is sent to a session that was stopped stays open as long as that one is there.
+    door.request(&Ask::Hello {})?;
     door.ask(&ask, &given)?;
     let (answer, descriptors) = match door.first(&inbox)? {
         First::Answer(answer, descriptors) => (answer, descriptors),
         First::Signal(signal) => return Ok(128 + signal),
     };
     let Answer::Started { job } = answer else {
-        return if let Answer::Ended { exit, .. } = answer { Ok(exit) } else { Err(gone()) };
+        return match answer {
+            Answer::Ended { exit, signal, limit, .. } => Ok(Ended { exit, signal, limit }.tell_as(args.json)),
+            _ => Err(gone()),
+        };
     };
     if args.background {
-        say::answer(&format!("{}/{job}", args.session));
+        match args.json {
+            true => say::answer_json(&serde_json::json!({ "v": 1, "session": args.session, "job": job })),
+            false => say::answer(&format!("{}/{job}", args.session)),
+        }
         return Ok(0);
     }
     let_go_of_streams(streams);
@@ -264,7 +377,7 @@ pub fn exec(door: &mut Door, args: &ExecArgs) -> Result<i32, Trouble> {
         }
         _ => wait(door, job, &inbox, Vec::new())?,
     };
-    Ok(ended.tell())
+    Ok(ended.tell_as(args.json))
 }
 
 /// Our pipes are the command's from here on: when it closes them, their other ends must see it. Descriptor 2 is still needed for what we
@@ -290,6 +403,7 @@ pub fn run_beside(door: &mut Door, command: &[OsString]) -> Result<i32, Trouble>
     let ask = Ask::Exec {
         argv: command.iter().map(|word| word.as_os_str().into()).collect(),
         cwd: std::env::current_dir().ok().map(|cwd| cwd.as_os_str().into()),
+        from: None,
         background: false,
         terminal: None,
         timeout_ms: None,
@@ -348,7 +462,7 @@ fn wait(door: &mut Door, job: u32, inbox: &Inbox, mut copies: Copies) -> Result<
     loop {
         let mut polled = vec![PollFd::new(inbox, PollFlags::IN)];
         if ended.is_none() {
-            polled.push(PollFd::new(&door.0, PollFlags::IN));
+            polled.push(PollFd::new(&door.socket, PollFlags::IN));
         }
         let first = polled.len();
         polled.extend(copies.iter().map(|(from, _)| PollFd::new(from, PollFlags::IN)));
@@ -384,7 +498,9 @@ fn wait(door: &mut Door, job: u32, inbox: &Inbox, mut copies: Copies) -> Result<
 /// The next answer, if it is the end of this job.
 fn told_end(door: &mut Door, job: u32) -> Result<Option<Ended>, Trouble> {
     match door.next()?.0 {
-        Answer::Ended { job: ended, exit, limit, .. } if ended == job => Ok(Some(Ended { exit, limit })),
+        Answer::Ended { job: ended, exit, signal, limit } if ended == job => {
+            Ok(Some(Ended { exit, signal, limit }))
+        }
         _ => Ok(None),
     }
 }
@@ -418,8 +534,7 @@ pub fn attach(door: &mut Door, job: u32) -> Result<i32, Trouble> {
 
 /// Prints the output that is kept; with `follow` until the job has ended.
 pub fn logs(door: &mut Door, job: u32, follow: bool) -> Result<i32, Trouble> {
-    door.ask(&Ask::Log { job, follow }, &[])?;
-    let (answer, descriptors) = door.next()?;
+    let (answer, descriptors) = door.request_with(&Ask::Log { job, follow })?;
     let (Answer::Log { ended, .. }, Some(file)) = (answer, descriptors.into_iter().next()) else {
         return Err(gone());
     };
@@ -429,7 +544,7 @@ pub fn logs(door: &mut Door, job: u32, follow: bool) -> Result<i32, Trouble> {
         if over {
             return Ok(0);
         }
-        let mut polled = [PollFd::new(&door.0, PollFlags::IN)];
+        let mut polled = [PollFd::new(&door.socket, PollFlags::IN)];
         let _ = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 100_000_000 }));
         if !polled[0].revents().is_empty() {
             // Its end, or the session's.

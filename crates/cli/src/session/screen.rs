@@ -165,8 +165,8 @@ impl Relay<'_> {
                         shown_open = copy(self.shown.as_ref().unwrap_or(&self.main), self.screen.display);
                     }
                     Source::Door => match self.door.next()?.0 {
-                        Answer::Ended { job, exit, limit, .. } if job == self.job => {
-                            ended = Some(Ended { exit, limit });
+                        Answer::Ended { job, exit, signal, limit } if job == self.job => {
+                            ended = Some(Ended { exit, signal, limit });
                         }
                         Answer::Stopped { job, signal } if job == self.job => {
                             self.stopped(signal, std::mem::take(&mut suspend_typed), &mut asked_to_stop)?;
@@ -279,8 +279,7 @@ impl Relay<'_> {
 
 /// Attaches to a job.
 pub fn attach(door: &mut Door, job: u32, inbox: &Inbox) -> Result<Option<Ended>, Trouble> {
-    door.ask(&Ask::Attach { job }, &[])?;
-    let (_, descriptors) = door.next()?;
+    let (_, descriptors) = door.request_with(&Ask::Attach { job })?;
     let Ok([main, shown]) = <[OwnedFd; 2]>::try_from(descriptors) else { return Err(gone()) };
     let mut screen = Screen::new([true, true, false]);
     screen.reads = true;

@@ -6,9 +6,11 @@ use super::jobs::{Clock, Job, Output, Place};
 use super::{Pending, Server, Waiting};
 use keyward_policy::door::{self, Answer, Ask, Errand, LONGEST};
 use keyward_policy::event::{self, What, arguments};
+use keyward_policy::outcome::code::USAGE;
 use keyward_sys::Errno;
 use rustix::fd::{AsFd, OwnedFd};
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// What bash runs in a session that keeps a shell: the state of the last call comes back, and the new one is kept.
@@ -25,7 +27,7 @@ impl Server<'_> {
             return self.refuse(Some(client), fact, "ask from outside");
         }
         match ask {
-            Ask::Exec { argv, cwd, background, terminal, timeout_ms, fresh } => {
+            Ask::Exec { argv, cwd, from, background, terminal, timeout_ms, fresh } => {
                 let argv: Vec<OsString> = argv.into_iter().map(OsString::from).collect();
                 let expected = match (background, terminal) {
                     (false, terminal) => terminal.map_or(3, door::Terminal::others),
@@ -51,7 +53,8 @@ impl Server<'_> {
                         "pass a file or a pipe; for a terminal of the cage's own, ask for one",
                     );
                 }
-                let wish = Wish { argv, cwd: cwd.map(OsString::from), background, terminal, streams, fresh };
+                let cwd = cwd.map(|cwd| self.place(cwd.into(), from.map(OsString::from)));
+                let wish = Wish { argv, cwd, background, terminal, streams, fresh };
                 let timeout = timeout_ms.map(Duration::from_millis);
                 if let Err((fact, remedy)) = self.exec(client, wish, timeout) {
                     self.refuse(Some(client), &fact, &remedy);
@@ -75,6 +78,7 @@ impl Server<'_> {
             Ask::Signal { job, .. } | Ask::Front { job, .. } | Ask::Kill { job } => {
                 self.no_such_job(client, job)
             }
+            Ask::Hello {} => self.clients.tell(client, &Answer::Done {}, &[]),
             Ask::Jobs {} => {
                 let answer = Answer::Jobs {
                     session: self.session.name.clone(),
@@ -180,17 +184,38 @@ impl Server<'_> {
             Ask::Signal { job, .. } | Ask::Kill { job } | Ask::Front { job, .. } => own(job),
             Ask::Call { .. } => true,
             Ask::Offer { .. } | Ask::Return { .. } => false,
-            Ask::Jobs {} | Ask::Log { .. } | Ask::Attach { .. } | Ask::Stop {} => false,
+            Ask::Hello {} | Ask::Jobs {} | Ask::Log { .. } | Ask::Attach { .. } | Ask::Stop {} => false,
         }
     }
 
-    fn no_such_job(&mut self, client: u64, job: u32) {
-        let fact = format!("there is no job {job} that this could be about");
-        self.refuse(
-            Some(client),
-            &fact,
-            "`keyward ps` lists the jobs that run, and those whose output is kept",
-        );
+    /// A folder that was named in another: there if that is in the project, else where the session began.
+    fn place(&self, cwd: OsString, from: Option<OsString>) -> OsString {
+        let from = from.map(PathBuf::from).filter(|from| from.starts_with(&self.session.project));
+        from.as_ref().unwrap_or(&self.session.cwd).join(cwd).into_os_string()
+    }
+
+    /// Says why nothing can be done about a job.
+    fn no_such_job(&mut self, client: u64, number: u32) {
+        let found = self.jobs.get(number).map(|job| (job.ended.is_some(), job.output.is_some()));
+        let Some(found) = found else {
+            let fact = format!("there is no job {number}");
+            let remedy = "`keyward ps` lists those that run, and those whose output is kept";
+            return self.refuse_with(Some(client), Some(USAGE), &fact, remedy);
+        };
+        let (fact, remedy) = match found {
+            (true, true) => ("it has ended", "`keyward logs` shows what it has printed"),
+            (true, false) => ("it has ended", "`keyward ps` lists those that run"),
+            (false, false) => (
+                "it does not run in the background",
+                "its streams are those of the `keyward exec` that waits for it",
+            ),
+            (false, true) => (
+                "it has no terminal",
+                "`--pty --background` gives it one; `keyward logs -f` shows what it prints",
+            ),
+        };
+        let fact = format!("job {number}: {fact}");
+        self.refuse_with(Some(client), Some(USAGE), &fact, remedy);
     }
 
     fn exec(&mut self, client: u64, wish: Wish, timeout: Option<Duration>) -> Result<(), (String, String)> {
