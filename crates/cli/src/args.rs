@@ -179,7 +179,12 @@ pub enum SessionCommand {
     /// Start a session and print its name
     Start(Box<SessionStartArgs>),
     /// End a session with everything in it
-    Stop { name: String },
+    Stop {
+        name: String,
+        /// Say what became of it as JSON: on stdout, or as the last line of stderr where it failed
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Args)]
@@ -211,11 +216,14 @@ pub struct ExecArgs {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
     /// In a cage of its own, under the same policy
-    #[arg(long, conflicts_with = "pty")]
+    #[arg(long)]
     pub fresh: bool,
     /// Run in this directory
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,
+    /// Write the outcome as JSON to the last line of stderr
+    #[arg(long)]
+    pub json: bool,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub command: Vec<OsString>,

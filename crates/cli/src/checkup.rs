@@ -122,13 +122,20 @@ fn row(tool: &'static Tool, plan: &Plan, there: bool, environment: &[&[u8]]) -> 
         Some(status) if unsure && there => ask(status, None, false, environment),
         _ => Asked::NotAsked,
     };
-    let verdict = judge(Findings { exposed, there, inside, outside })?;
-    let already: Vec<&str> = home.logins.iter().map(|login| login.tool).collect();
+    let has_login = part.status.is_some()
+        || !part.services.is_empty()
+        || part.login.iter().any(|exposure| exposure.secret);
+    let verdict = judge(Findings { exposed, has_login, there, inside, outside })?;
+    // Also those that are asked for and not shown: a line that leaves them out would take them away.
+    let withheld_too = home.withheld.iter().map(|withheld| withheld.tool);
+    let mut already: Vec<&str> = home.logins.iter().map(|login| login.tool).chain(withheld_too).collect();
+    already.dedup();
     let keyring = part.services.contains(&Service::SecretService);
     let because = match (verdict, inside) {
         (Verdict::Shown, Asked::NoNetwork) => {
             Some("its question goes to a server, and this profile has no network".to_owned())
         }
+        (Verdict::Shown, _) if !has_login => Some("nobody logs in with it".into()),
         (Verdict::Shown, _) => Some("its files are there; it has no question that could be asked".into()),
         (Verdict::LoginNotExposed, _) if exposed == Exposed::Withheld => {
             withheld.map(|withheld| withheld.why.clone())

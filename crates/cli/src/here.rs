@@ -16,8 +16,6 @@ pub struct Here {
     pub state: PathBuf,
     /// Where the values of secrets are.
     pub store: PathBuf,
-    /// Where sockets are.
-    pub runtime: PathBuf,
     /// The caller's PATH, to say where a command was found that the cage does not show.
     pub search: OsString,
 }
@@ -47,6 +45,39 @@ pub fn absolute(typed_in: &Path, path: &Path) -> PathBuf {
     joined
 }
 
+/// Where sessions are looked for. It does not depend on the current directory, which may be gone.
+pub struct Runtime {
+    /// The folder that `XDG_RUNTIME_DIR` names, where it does.
+    pub by_variable: Option<PathBuf>,
+    /// The one of the state folder, which every shell finds.
+    pub by_state: PathBuf,
+}
+
+impl Runtime {
+    /// Where a session that is started now is.
+    pub fn own(&self) -> &Path {
+        self.by_variable.as_ref().unwrap_or(&self.by_state)
+    }
+}
+
+fn home_and_account(entries: &[&[u8]], uid: u32) -> (PathBuf, Option<PathBuf>) {
+    let account_home = home_of_account(uid);
+    let home = folder(entries, "HOME").or_else(|| account_home.clone());
+    (home.unwrap_or_else(|| PathBuf::from("/")), account_home)
+}
+
+fn state_below(entries: &[&[u8]], home: &Path) -> PathBuf {
+    folder(entries, "XDG_STATE_HOME").unwrap_or_else(|| home.join(".local/state")).join("keyward")
+}
+
+pub fn runtime(entries: &[&[u8]]) -> Runtime {
+    let (home, _) = home_and_account(entries, rustix::process::geteuid().as_raw());
+    Runtime {
+        by_variable: folder(entries, "XDG_RUNTIME_DIR").map(|path| path.join("keyward")),
+        by_state: state_below(entries, &home).join("run"),
+    }
+}
+
 /// Looks around. `cwd` is what `--cwd` says.
 pub fn look(entries: &[&[u8]], cwd: Option<&Path>) -> Result<Here, Refusal> {
     let wanted = cwd;
@@ -67,16 +98,13 @@ pub fn look(entries: &[&[u8]], cwd: Option<&Path>) -> Result<Here, Refusal> {
         });
     }
     let uid = rustix::process::geteuid().as_raw();
-    let account_home = home_of_account(uid);
-    let home = folder(entries, "HOME").or_else(|| account_home.clone()).unwrap_or_else(|| PathBuf::from("/"));
+    let (home, account_home) = home_and_account(entries, uid);
     let below = |name: &str, default: &str| {
         folder(entries, name).unwrap_or_else(|| home.join(default)).join("keyward")
     };
-    let (config, state) = (below("XDG_CONFIG_HOME", ".config"), below("XDG_STATE_HOME", ".local/state"));
+    let (config, state) = (below("XDG_CONFIG_HOME", ".config"), state_below(entries, &home));
     let (cache, data) = (below("XDG_CACHE_HOME", ".cache"), below("XDG_DATA_HOME", ".local/share"));
-    let runtime =
-        folder(entries, "XDG_RUNTIME_DIR").map_or_else(|| state.join("run"), |path| path.join("keyward"));
-    let scratch = runtime.join(format!("cage-{}", keyward_ledger::run_name()));
+    let scratch = runtime(entries).own().join(format!("cage-{}", keyward_ledger::run_name()));
     Ok(Here {
         project: project_of(&cwd, [Some(&home), account_home.as_ref()].into_iter().flatten()),
         cwd,
@@ -94,7 +122,6 @@ pub fn look(entries: &[&[u8]], cwd: Option<&Path>) -> Result<Here, Refusal> {
         config,
         state,
         store: data.join("store"),
-        runtime,
         search: variable(entries, "PATH").unwrap_or_default().into(),
     })
 }

@@ -306,6 +306,10 @@ fn cannot_be_a_session(plan: &Plan) -> Option<Refusal> {
             "a session cannot keep new footholds from being made",
             "without the wall it is `--protect notice`; a single command runs with `keyward run --protect strict`",
         ),
+        _ if !plan.secrets.is_empty() => refuse(
+            "a secret is given only into a cage of one command, and a session's is shared by all of its",
+            "take it out of the policy of the session; a command with a secret runs with `keyward run --secret`",
+        ),
         _ if counts_output => refuse(
             "a session does not count what its commands print: they have the streams of whoever asks",
             "start it with a profile without limits.output; a single command runs with `keyward run`",
@@ -607,6 +611,12 @@ fn limit_fact(plan: &Plan, name: &str, what: &str) -> String {
 }
 
 fn tell_refusal(args: &RunArgs, here: Option<&Here>, refusal: &Refusal) -> i32 {
+    let nested = (refusal.kind == RefusalKind::Floor && is_cage()).then(|| Refusal {
+        fact: "this is a cage already, and from here no further one can be made".into(),
+        remedy: "run the command as it is; cages beside each other are for a session: `keyward session start` outside, `keyward run` in its cage".into(),
+        ..refusal.clone()
+    });
+    let refusal = nested.as_ref().unwrap_or(refusal);
     if let Some(Ok(mut record)) = here.map(Record::open) {
         let _ = record.write(event::refused(&args.command, refusal));
     }
@@ -615,6 +625,11 @@ fn tell_refusal(args: &RunArgs, here: Option<&Here>, refusal: &Refusal) -> i32 {
     }
     tell_json(args, &Outcome::of_refusal(refusal));
     refusal.kind.exit_code()
+}
+
+/// Whether we are in a cage: its first process says so.
+fn is_cage() -> bool {
+    std::fs::read("/proc/1/comm").is_ok_and(|name| name.starts_with(b"keyward:init"))
 }
 
 fn tell_no_policy(args: &RunArgs, no_policy: &NoPolicy) -> i32 {
@@ -676,11 +691,12 @@ fn tell_trouble(args: &RunArgs, exit: i32, fact: &str, remedy: &str) -> i32 {
 
 /// The outcome goes to the last line of stderr, or to a descriptor of the caller's choice.
 fn tell_json(args: &RunArgs, outcome: &Outcome<'_>) {
+    if args.json {
+        return say::outcome(outcome);
+    }
     let Ok(mut line) = serde_json::to_vec(outcome) else { return };
     line.push(b'\n');
-    if args.json {
-        say::raw_stderr(&line);
-    } else if let Some(number) = args.outcome_fd
+    if let Some(number) = args.outcome_fd
         && keyward_sys::write_to_number(number, &line).is_err()
     {
         say::trouble(

@@ -47,6 +47,14 @@ pub fn trouble_as_written(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
+/// The outcome for a program: the last line of stderr.
+pub fn outcome(outcome: &keyward_policy::outcome::Outcome<'_>) {
+    if let Ok(mut line) = serde_json::to_vec(outcome) {
+        line.push(b'\n');
+        raw_stderr(&line);
+    }
+}
+
 /// A line that is complete already.
 pub fn raw_stderr(line: &[u8]) {
     let _ = std::io::stderr().lock().write_all(line);

@@ -1,16 +1,17 @@
 //! `keyward session`, `exec`, `ps` and their like: the client's side of a session's door, and the start of a session.
 
 mod client;
+mod screen;
 mod start;
 
 use crate::args::{
     AttachArgs, CallArgs, ExecArgs, LogsArgs, PsArgs, RunArgs, SessionArgs, SessionCommand, TargetArgs,
 };
-use crate::here::{self, Here};
+use crate::here;
 use crate::say;
 use client::{Door, Target};
 use keyward_policy::door::{Answer, Ask};
-use keyward_policy::outcome::code;
+use keyward_policy::outcome::{Conclusion, Outcome, code};
 use keyward_sys::environ::Block;
 use rustix::process::Signal;
 use serde::Serialize;
@@ -18,15 +19,29 @@ use serde::Serialize;
 pub fn session(args: SessionArgs, block: &mut Block) -> i32 {
     match args.command {
         SessionCommand::Start(args) => start::start(*args, block),
-        SessionCommand::Stop { name } => {
-            with_door(block, &name, |door| {
-                door.ask(&Ask::Stop {}, &[])?;
-                // The end of the connection is the end of the session.
-                while door.next().is_ok() {}
-                Ok(0)
-            })
-        }
+        SessionCommand::Stop { name, json } => stop(&name, json, block),
     }
+}
+
+fn stop(name: &str, json: bool, block: &Block) -> i32 {
+    let stop = |door: &mut Door| {
+        door.request(&Ask::Stop {})?;
+        // The end of the connection is the end of the session.
+        while door.next().is_ok() {}
+        Ok(())
+    };
+    match open(block, name).and_then(|mut door| stop(&mut door)) {
+        Ok(()) if json => {
+            say::answer_json(&serde_json::json!({ "v": 1, "session": name }));
+            0
+        }
+        Ok(()) => 0,
+        Err(trouble) => trouble.tell_as(json),
+    }
+}
+
+fn open(block: &Block, name: &str) -> Result<Door, Trouble> {
+    Door::open(&here::runtime(&block.entries()), name)
 }
 
 /// Two lines, and the exit code.
@@ -44,6 +59,16 @@ impl Trouble {
     fn tell(&self) -> i32 {
         say::trouble(&self.fact, &self.remedy);
         self.exit
+    }
+
+    /// For a person, or as the outcome that a program reads.
+    fn tell_as(self, json: bool) -> i32 {
+        if !json {
+            return self.tell();
+        }
+        let Trouble { exit, fact, remedy } = self;
+        say::outcome(&Outcome::without_run(exit, Conclusion::Fault { fact, remedy, retry: false }));
+        exit
     }
 }
 
@@ -64,16 +89,8 @@ pub fn run_beside(mut door: Door, args: &RunArgs) -> i32 {
     client::run_beside(&mut door, &args.command).unwrap_or_else(|trouble| trouble.tell())
 }
 
-fn look(block: &Block) -> Result<Here, i32> {
-    here::look(&block.entries(), None).map_err(|refusal| crate::explain::NoPlan::Refused(refusal).tell(false))
-}
-
 fn with_door(block: &Block, name: &str, act: impl FnOnce(&mut Door) -> Result<i32, Trouble>) -> i32 {
-    let here = match look(block) {
-        Ok(here) => here,
-        Err(exit) => return exit,
-    };
-    Door::open(&here, name).and_then(|mut door| act(&mut door)).unwrap_or_else(|trouble| trouble.tell())
+    open(block, name).and_then(|mut door| act(&mut door)).unwrap_or_else(|trouble| trouble.tell())
 }
 
 fn with_job(block: &Block, target: &str, act: impl FnOnce(&mut Door, u32) -> Result<i32, Trouble>) -> i32 {
@@ -89,8 +106,9 @@ fn with_job(block: &Block, target: &str, act: impl FnOnce(&mut Door, u32) -> Res
 }
 
 pub fn exec(args: ExecArgs, block: &Block) -> i32 {
-    let name = args.session.clone();
-    with_door(block, &name, |door| client::exec(door, &args))
+    open(block, &args.session)
+        .and_then(|mut door| client::exec(&mut door, &args))
+        .unwrap_or_else(|trouble| trouble.tell_as(args.json))
 }
 
 pub fn interrupt(args: &TargetArgs, block: &Block) -> i32 {
@@ -144,16 +162,18 @@ struct Listing {
 }
 
 pub fn ps(args: &PsArgs, block: &Block) -> i32 {
-    let here = match look(block) {
-        Ok(here) => here,
-        Err(exit) => return exit,
-    };
-    client::clean(&here);
+    let runtime = here::runtime(&block.entries());
+    client::clean(&runtime);
     let mut sessions = Vec::new();
-    for name in client::names(&here) {
+    for name in client::names(&runtime) {
         // One that ends meanwhile is none.
-        if let Ok(answer) = Door::open(&here, &name).and_then(|mut door| door.request_soon(&Ask::Jobs {})) {
-            sessions.push(answer);
+        let Ok(mut door) = Door::open(&runtime, &name) else { continue };
+        match door.request_soon(&Ask::Jobs {}) {
+            Ok(answer) => sessions.push(answer),
+            Err(trouble) if client::is_there(&runtime, &name) => {
+                say::trouble(&format!("{name}: {}", trouble.fact), &trouble.remedy);
+            }
+            Err(_) => {}
         }
     }
     if args.json {

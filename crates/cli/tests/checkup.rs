@@ -67,6 +67,19 @@ fn a_tool_that_is_not_logged_in_anywhere_is_told_from_one_that_is_not_shown() {
 }
 
 #[test]
+fn a_tool_that_nobody_logs_in_with_is_shown_and_no_line_takes_a_tool_away() {
+    let stage = Stage::user();
+    stage.home_file(
+        ".config/keyward/policy.toml",
+        "version = 1\n[profiles.rust]\ntrust = \"executor\"\nhome.tools = [\"rustup\"]\n[profiles.low]\nhome.tools = [\"gpg\"]\n",
+    );
+    says(&doctor(&stage, "rust"), 0, &["rustup     shown  (nobody logs in with it)"]);
+    stage.home_file(".netrc", "machine example.test login a password b\n");
+    // What is withheld is still named.
+    says(&doctor(&stage, "low"), 1, &["home.tools = [\"gpg\", "]);
+}
+
+#[test]
 fn a_login_that_is_shown_and_not_found_is_told_so() {
     let stage = stage();
     with_key(&stage, "elsewhere");

@@ -3,76 +3,14 @@
 
 #[path = "support/pty.rs"]
 mod pty;
+#[path = "support/session.rs"]
+mod session;
 mod support;
 
 use pty::Terminal;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use session::Session;
+use std::process::{Command, Stdio};
 use support::{Stage, USER, Who, eventually, keyward, long_time, processes_with, stderr, stdout};
-
-/// A session that ends with the value.
-struct Session {
-    stage: Stage,
-    name: String,
-}
-
-impl Session {
-    fn new(who: Who, flags: &[&str]) -> Self {
-        let session = Session { stage: Stage::new(who), name: "work".into() };
-        session.start(flags);
-        session
-    }
-
-    fn start(&self, flags: &[&str]) {
-        let output = self.keyward(&[&["session", "start", "--name", &self.name], flags].concat());
-        assert_eq!(
-            (output.status.code(), stdout(&output)),
-            (Some(0), format!("{}\n", self.name)),
-            "{}",
-            stderr(&output)
-        );
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = self.stage.command(keyward());
-        command.args(arguments);
-        command
-    }
-
-    fn keyward(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
-    }
-
-    fn exec(&self, flags: &[&str], script: &str) -> Output {
-        let arguments = [&["exec", &self.name][..], flags, &["--", "sh", "-c", script]].concat();
-        self.keyward(&arguments)
-    }
-
-    #[track_caller]
-    fn said(&self, script: &str) -> String {
-        let output = self.exec(&[], script);
-        assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
-        stdout(&output)
-    }
-
-    /// Starts a job in the background; gives its number.
-    #[track_caller]
-    fn background(&self, script: &str) -> String {
-        let output = self.exec(&["--background"], script);
-        assert!(output.status.success(), "{}", stderr(&output));
-        stdout(&output).trim().to_owned()
-    }
-
-    fn folder(&self) -> PathBuf {
-        self.stage.state().join("run/sessions").join(&self.name)
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        let _ = self.keyward(&["session", "stop", &self.name]);
-    }
-}
 
 const BOTH: [Who; 2] = [Who::User, Who::Root];
 
@@ -158,6 +96,45 @@ fn a_shell_that_remembers_keeps_folder_variables_functions_and_options() {
 }
 
 #[test]
+fn the_state_of_a_shell_is_lost_by_nothing_that_a_line_does() {
+    let session = Session::new(Who::User, &["--shell"]);
+    let line = |flags: &[&str], line: &str| {
+        let output = session.keyward(&[&["exec", "work"], flags, &["--", line]].concat());
+        (stdout(&output), stderr(&output), output.status.code())
+    };
+    let nothing = String::new;
+    // A trap of its own runs, after the state is kept and with the line's code.
+    let trapped = line(&[], "A=1; trap 'echo bye $?; A=2' EXIT; exit 3");
+    assert_eq!(trapped, ("bye 3\n".into(), nothing(), Some(3)));
+    assert_eq!(line(&[], "echo $A; (trap 'echo sub' EXIT); trap -p EXIT | grep -c bye").0, "1\nsub\n0\n");
+    // Another program has no state to keep.
+    assert_eq!(line(&[], "A=3; exec true"), (nothing(), nothing(), Some(0)));
+    assert_eq!(line(&[], "echo $A").0, "1\n");
+    // More than a program could be given.
+    assert_eq!(
+        line(&[], "export BIG=$(head -c 300000 /dev/zero | tr '\\0' x); A=4"),
+        (nothing(), nothing(), Some(0))
+    );
+    assert_eq!(line(&[], "echo ${#BIG} $A; unset BIG").0, "300000 4\n");
+    assert_eq!(line(&[], "set -eu; declare unset; B=5; false").2, Some(1));
+    assert_eq!(line(&[], "echo $B $-; set +eu").0.split_whitespace().next(), Some("5"));
+    // Where it cannot be written, the one before stays whole.
+    let full = line(&[], "A=5; trap '' XFSZ; ulimit -f 0");
+    assert_eq!((full.0.as_str(), full.2), ("", Some(0)));
+    assert!(full.1.contains("was not kept") && full.1.lines().count() == 2, "{}", full.1);
+    assert_eq!(line(&[], "echo $A $B; ls ${XDG_RUNTIME_DIR:-/run} | grep -c keyward-shell").0, "4 5\n1\n");
+    // A folder for one line.
+    assert_eq!(line(&[], "mkdir -p sub; cd sub").2, Some(0));
+    assert_eq!(line(&["--cwd", "/tmp"], "pwd; C=6").0, "/tmp\n");
+    let sub = session.stage.project().join("sub");
+    assert_eq!(line(&[], "pwd; echo $C").0, format!("{}\n6\n", sub.display()));
+    // A cage of its own runs a line as well, and has no state.
+    let fresh = line(&["--fresh"], "echo \"[${A-}]\"; A=7; [[ x == x ]] && echo bash");
+    assert_eq!(fresh, ("[]\nbash\n".into(), nothing(), Some(0)));
+    assert_eq!(line(&[], "echo $A").0, "4\n");
+}
+
+#[test]
 fn a_command_whose_time_is_over_ends_with_all_its_descendants() {
     let session = Session::new(Who::User, &[]);
     let (time, other) = (long_time(), long_time());
@@ -211,7 +188,7 @@ fn a_job_is_interrupted_or_killed_by_its_name() {
     assert!(session.keyward(&["kill", &second]).status.success());
     assert!(eventually(|| processes_with(&other).is_empty()));
     let gone = session.keyward(&["kill", &second]);
-    assert!(!gone.status.success() && stderr(&gone).contains("no job"), "{}", stderr(&gone));
+    assert!(!gone.status.success() && stderr(&gone).contains("it has ended"), "{}", stderr(&gone));
 }
 
 #[test]

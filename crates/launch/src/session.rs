@@ -43,6 +43,9 @@ pub struct Session<'a> {
     pub shell: bool,
     /// Where the output of background jobs is kept.
     pub folder: PathBuf,
+    /// The project, and where commands start that do not say where.
+    pub project: PathBuf,
+    pub cwd: PathBuf,
     pub listener: OwnedFd,
     /// The socket to the spawner in the cage.
     pub spawner: OwnedFd,
@@ -286,18 +289,27 @@ impl Server<'_> {
             News::Failed { job, code, why } => {
                 let why: String = why.chars().filter(|c| !c.is_control()).take(200).collect();
                 if let Some(found) = self.jobs.running(job) {
-                    let fact = format!(
-                        "cannot start {}: {why}",
-                        found.argv.first().map_or("the command", |word| word)
-                    );
+                    let program = found.argv.first().map_or("the command", |word| word);
+                    let (fact, remedy) = if code == keyward_policy::outcome::code::USAGE {
+                        (
+                            why,
+                            "name one that is there with `--cwd`; `keyward why read PATH` says whether the cage shows it",
+                        )
+                    } else {
+                        let fact = format!("cannot start {program}: {why}");
+                        (fact, "check the spelling; `keyward why exec PATH` says whether the cage shows it")
+                    };
                     let client = found.client;
-                    self.refuse_with(
-                        client,
-                        Some(code),
-                        &fact,
-                        "check the spelling; `keyward why exec PATH` says whether the cage shows it",
-                    );
+                    self.refuse_with(client, Some(code), &fact, remedy);
                     self.ended(job, code, None);
+                }
+            }
+            News::Stopped { job, signal } => {
+                if let Some(found) = self.jobs.running(job) {
+                    let told: Vec<u64> = found.client.iter().chain(&found.watchers).copied().collect();
+                    for client in told {
+                        self.clients.tell(client, &Answer::Stopped { job, signal }, &[]);
+                    }
                 }
             }
             News::Ended { job, exit, signal } => self.has_ended(job, exit, signal),
@@ -348,6 +360,9 @@ impl Server<'_> {
 
     fn started(&mut self, number: u32, terminal: Option<OwnedFd>) {
         let Some(job) = self.jobs.running(number) else { return };
+        if let (Some(output), Some(terminal)) = (&mut job.output, &terminal) {
+            output.read_terminal(terminal);
+        }
         job.terminal = terminal;
         let descriptors: Vec<BorrowedFd<'_>> = job.terminal.iter().map(AsFd::as_fd).collect();
         if let Some(client) = job.client {
@@ -357,10 +372,10 @@ impl Server<'_> {
 
     fn ended(&mut self, number: u32, exit: i32, signal: Option<i32>) {
         let Some(job) = self.jobs.running(number) else { return };
-        job.ended = Some(exit);
         job.clock = Clock::None;
         if let Some(output) = &mut job.output {
             output.drain();
+            output.listeners.clear();
         }
         if let Place::Beside { .. } = &job.place
             && let Place::Beside { cage, .. } = std::mem::replace(&mut job.place, Place::Gone)
@@ -375,6 +390,7 @@ impl Server<'_> {
         let exit = if by_us.is_some() { keyward_policy::outcome::code::TIMEOUT } else { exit };
         let by_kernel = (self.session.limits_cpu && signal == Some(Signal::XCPU.as_raw())).then_some("cpu");
         let limit = by_us.or(by_kernel).map(str::to_owned);
+        job.ended = Some(exit);
         let end = What::JobEnd(event::JobEnd {
             session: self.session.name.clone(),
             job: number,
@@ -538,12 +554,12 @@ const KILLED: i32 = 137;
 /// A command on its way to a spawner.
 pub(crate) struct Pending {
     packet: Vec<u8>,
-    streams: Option<[OwnedFd; 3]>,
+    streams: Vec<OwnedFd>,
 }
 
 impl Pending {
     fn send_to(&self, spawner: &OwnedFd) -> Result<(), Errno> {
-        let all: Vec<BorrowedFd<'_>> = self.streams.iter().flatten().map(AsFd::as_fd).collect();
+        let all: Vec<BorrowedFd<'_>> = self.streams.iter().map(AsFd::as_fd).collect();
         channel::send(spawner, &self.packet, &all)
     }
 

@@ -3,17 +3,24 @@
 //! It stands where a command would: in the Landlock domain, behind the filter, without a capability. So each command it starts is born
 //! behind them, and costs no more than a spawn. Init is above it and ends the cage with it. It is opaque, so that the commands cannot
 //! reach into it; one that kills it ends its own session. It holds the command's variables, and while a command starts its streams.
+//!
+//! A command on a terminal has somebody between itself and the spawner who leads the session of that terminal, as init does for a run: so
+//! it can be stopped and go on, and can be kept from reading until somebody types to it.
 
+use crate::init;
 use crate::prepare::{Prepared, SHELL, c_string};
-use keyward_policy::door::{self, Errand, LONGEST, News, Size};
+use crate::wire::{self, Order, Report};
+use keyward_policy::door::{self, Errand, LONGEST, News, Terminal};
+use keyward_policy::outcome::code::USAGE;
 use keyward_policy::plan::Step;
 use keyward_sys::confine::Limit;
 use keyward_sys::exec::{self, Strings};
-use keyward_sys::fork::{self, Change, End};
+use keyward_sys::fork::{self, Change, End, Forked};
 use keyward_sys::signal::{self, Inbox, Set};
 use keyward_sys::{Errno, channel, confine, environ, terminal};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal};
 use std::collections::HashMap;
 use std::ffi::{CString, OsStr, OsString};
@@ -23,10 +30,25 @@ use std::path::{Path, PathBuf};
 /// A command that was started.
 struct Job {
     number: u32,
-    /// The cage's side of its terminal.
-    terminal: Option<OwnedFd>,
+    terminal: Option<OnTerminal>,
     /// Who belonged to it when it was told to end: each by number and birth, because numbers come again.
     ending: Vec<(Pid, u64)>,
+}
+
+/// What a job on a terminal has besides.
+struct OnTerminal {
+    /// The session's side of the terminal.
+    main: OwnedFd,
+    /// The socket to the one who leads the terminal's session.
+    leader: OwnedFd,
+}
+
+/// Why a command was not started.
+#[derive(Clone, Copy)]
+enum NotStarted {
+    Command(Errno),
+    /// The folder that it was to start in.
+    Folder(Errno),
 }
 
 struct Spawner<'a> {
@@ -48,13 +70,19 @@ pub(crate) fn live(prepared: &Prepared, door: OwnedFd, mask: &Set) -> ! {
     let mut packet = vec![0; LONGEST];
     loop {
         spawner.reap();
-        let mut polled = [PollFd::new(&inbox, PollFlags::IN), PollFd::new(&spawner.door, PollFlags::IN)];
+        let mut polled = vec![PollFd::new(&inbox, PollFlags::IN), PollFd::new(&spawner.door, PollFlags::IN)];
+        let leaders: Vec<(&Pid, &OnTerminal)> =
+            spawner.jobs.iter().filter_map(|(pid, job)| Some((pid, job.terminal.as_ref()?))).collect();
+        polled.extend(leaders.iter().map(|(_, terminal)| PollFd::new(&terminal.leader, PollFlags::IN)));
         match poll(&mut polled, None) {
             Ok(_) => {}
             Err(Errno::INTR) => continue,
             Err(_) => fork::exit_now(125),
         }
         let asked = !polled[1].revents().is_empty();
+        let told = leaders.iter().zip(&polled[2..]).filter(|(_, polled)| !polled.revents().is_empty());
+        let told: Vec<Pid> = told.map(|((pid, _), _)| **pid).collect();
+        told.into_iter().for_each(|pid| spawner.hear(pid));
         while inbox.next().is_some() {}
         if asked {
             match channel::receive(&spawner.door, &mut packet) {
@@ -78,10 +106,11 @@ impl Spawner<'_> {
     fn reap(&mut self) {
         while let Some((pid, change)) = fork::next_change() {
             let Change::Ended(end) = change else { continue };
+            let killed_by = self.last_words(pid);
             if let Some(job) = self.jobs.remove(&pid) {
-                let (exit, signal) = match end {
-                    End::Exited(code) => (code, None),
-                    End::Signalled(signal) => (128 + signal, Some(signal)),
+                let (exit, signal) = match (killed_by, end) {
+                    (Some(signal), _) | (None, End::Signalled(signal)) => (128 + signal, Some(signal)),
+                    (None, End::Exited(code)) => (code, None),
                 };
                 for (pid, born) in job.ending {
                     if born_at(pid) == Some(born) {
@@ -93,12 +122,33 @@ impl Spawner<'_> {
         }
     }
 
+    /// What the leader of a terminal says of its command.
+    fn hear(&self, pid: Pid) {
+        let Some(job) = self.jobs.get(&pid) else { return };
+        let Some(terminal) = &job.terminal else { return };
+        if let Some((Report::Stopped { signal }, _)) = wire::next_report(&terminal.leader) {
+            self.tell(&News::Stopped { job: job.number, signal }, &[]);
+        }
+    }
+
+    /// The signal that ended the command of a leader that has ended.
+    fn last_words(&self, pid: Pid) -> Option<i32> {
+        let terminal = self.jobs.get(&pid)?.terminal.as_ref()?;
+        let mut killed_by = None;
+        while let Some((report, _)) = wire::next_report(&terminal.leader) {
+            if let Report::Killed { signal } = report {
+                killed_by = Some(signal);
+            }
+        }
+        killed_by
+    }
+
     fn work(&mut self, errand: Errand, descriptors: Vec<OwnedFd>) {
         match errand {
             Errand::Start { job, argv, cwd, terminal } => {
                 let argv: Vec<OsString> = argv.into_iter().map(OsString::from).collect();
                 let cwd = cwd.map(OsString::from);
-                if let Err((code, why)) = self.start(job, &argv, cwd.as_deref(), terminal, &descriptors) {
+                if let Err((code, why)) = self.start(job, &argv, cwd.as_deref(), terminal, descriptors) {
                     self.tell(&News::Failed { job, code, why }, &[]);
                 }
             }
@@ -109,10 +159,22 @@ impl Spawner<'_> {
                         family.filter_map(|pid| Some((pid, born_at(pid)?))).collect();
                     self.jobs.entry(pid).and_modify(|job| job.ending.extend(family));
                 }
-                if let Some((pid, job)) = self.find(job) {
-                    let front =
-                        job.terminal.as_ref().and_then(|terminal| rustix::termios::tcgetpgrp(terminal).ok());
-                    signal::signal_group(front.unwrap_or(pid), signal);
+                match self.find(job) {
+                    Some((pid, Job { terminal: Some(terminal), .. })) => {
+                        match rustix::termios::tcgetpgrp(&terminal.main) {
+                            Ok(front) if front != pid => signal::signal_group(front, signal),
+                            // Nobody of the job is in front: its own group, whose number the leader knows.
+                            _ => drop(wire::order(&terminal.leader, Order::Signal { signal }, &[])),
+                        }
+                    }
+                    Some((pid, _)) => signal::signal_group(pid, signal),
+                    None => {}
+                }
+            }
+            Errand::Front { job, front } => {
+                if let Some((_, Job { terminal: Some(terminal), .. })) = self.find(job) {
+                    let order = if front { Order::Foreground } else { Order::Background };
+                    let _ = wire::order(&terminal.leader, order, &[]);
                 }
             }
             Errand::Kill { job } => {
@@ -132,8 +194,8 @@ impl Spawner<'_> {
         number: u32,
         argv: &[OsString],
         cwd: Option<&OsStr>,
-        size: Option<Size>,
-        streams: &[OwnedFd],
+        wanted: Option<Terminal>,
+        streams: Vec<OwnedFd>,
     ) -> Result<(), (i32, String)> {
         let program = argv
             .first()
@@ -154,62 +216,146 @@ impl Spawner<'_> {
             Some(cwd) => c_string(Step::Exec, cwd).map_err(bad)?,
             None => self.prepared.cwd.clone(),
         };
-        let pty = match size {
-            Some(size) => Some(open_terminal(size).map_err(|errno| (125, reason(errno)))?),
+        let pty = match wanted {
+            Some(wanted) => Some((wanted, open_terminal(wanted).map_err(|errno| (125, reason(errno)))?)),
             None => None,
         };
-        let [stdin, stdout, stderr] = match (&pty, streams) {
-            (Some((_, peer)), _) => [peer.as_fd(); 3],
-            (None, [stdin, stdout, stderr]) => [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()],
-            _ => return Err((125, "the command came without its streams".into())),
+        let mut others = streams.iter();
+        let mut stream = |place: usize| match &pty {
+            Some((wanted, (_, peer))) if wanted.streams[place] => Some(peer.as_fd()),
+            _ => others.next().map(AsFd::as_fd),
+        };
+        let (Some(stdin), Some(stdout), Some(stderr)) = (stream(0), stream(1), stream(2)) else {
+            return Err((125, "the command came without its streams".into()));
         };
         let (prepared, mask) = (self.prepared, self.mask);
-        // Where it failed, as the memory is borrowed.
-        let mut failed = None;
-        let process = fork::borrow_memory(&mut fork::Stack::new(), &mut || {
-            let ready = || -> Result<(), Errno> {
-                confine::new_session()?;
-                // What the command's children leave behind becomes its own, so that it can be ended with it.
-                confine::become_subreaper()?;
-                if let Some((_, peer)) = &pty {
-                    terminal::make_controlling(peer)?;
+        // Of a command on a terminal its leader leads the session; it has a group of its own there.
+        let in_session = || match &pty {
+            None => confine::new_session(),
+            Some((wanted, (_, peer))) => {
+                rustix::process::setpgid(None, None)?;
+                if wanted.front {
+                    // All signals are still blocked here, or the terminal would stop us for this.
+                    terminal::set_foreground(peer, rustix::process::getpid())?;
                 }
-                rustix::stdio::dup2_stdin(stdin)?;
-                rustix::stdio::dup2_stdout(stdout)?;
-                rustix::stdio::dup2_stderr(stderr)?;
-                rustix::process::chdir(cwd.as_c_str())?;
-                confine::close_on_exec_from(3)?;
-                for limit in prepared.limits.iter().filter(|limit| matches!(limit, Limit::CpuSeconds(_))) {
-                    limit.set()?;
-                }
-                signal::set_mask(mask);
                 Ok(())
-            };
-            failed = Some(match ready() {
-                Ok(()) => execute(&candidates, &words, &scripts, &prepared.envp),
-                Err(errno) => errno,
-            });
-            fork::exit_now(127);
-        });
+            }
+        };
+        let start = || {
+            // Where it failed, as the memory is borrowed.
+            let mut failed = None;
+            let process = fork::borrow_memory(&mut fork::Stack::new(), &mut || {
+                let ready = || -> Result<(), Errno> {
+                    in_session()?;
+                    // What the command's children leave behind becomes its own, so that it can be ended with it.
+                    confine::become_subreaper()?;
+                    rustix::stdio::dup2_stdin(stdin)?;
+                    rustix::stdio::dup2_stdout(stdout)?;
+                    rustix::stdio::dup2_stderr(stderr)?;
+                    confine::close_on_exec_from(3)?;
+                    for limit in prepared.limits.iter().filter(|limit| matches!(limit, Limit::CpuSeconds(_)))
+                    {
+                        limit.set()?;
+                    }
+                    signal::set_mask(mask);
+                    Ok(())
+                };
+                failed = Some(match (rustix::process::chdir(cwd.as_c_str()), ready()) {
+                    (Ok(()), Ok(())) => {
+                        NotStarted::Command(execute(&candidates, &words, &scripts, &prepared.envp))
+                    }
+                    (Err(errno), _) => NotStarted::Folder(errno),
+                    (_, Err(errno)) => NotStarted::Command(errno),
+                });
+                fork::exit_now(127);
+            })
+            .map_err(NotStarted::Command)?;
+            match failed {
+                Some(failed) => {
+                    let _ = process.wait();
+                    Err(failed)
+                }
+                None => Ok(process),
+            }
+        };
         let is_limited = prepared.limits.iter().any(|limit| matches!(limit, Limit::Processes(_)));
-        let process = process.map_err(|errno| match errno {
+        let refused = |errno: Errno| match errno {
             Errno::AGAIN if is_limited => (125, "the session reached its limit pids".to_owned()),
-            errno => (125, reason(errno)),
-        })?;
-        if let Some(errno) = failed {
-            let _ = process.wait();
-            let code = if errno == Errno::NOENT { 127 } else { 126 };
-            return Err((code, reason(errno)));
+            Errno::NOENT => (127, reason(errno)),
+            _ => (126, reason(errno)),
+        };
+        let not_started = |why: NotStarted| match why {
+            NotStarted::Command(errno) => refused(errno),
+            NotStarted::Folder(errno) => {
+                let folder = keyward_policy::text::visible(OsStr::from_bytes(cwd.as_bytes()));
+                let why = match errno {
+                    Errno::NOENT | Errno::NOTDIR => format!("the folder {folder} does not exist in the cage"),
+                    _ => format!("the folder {folder} cannot be entered in the cage: {}", reason(errno)),
+                };
+                (USAGE, why)
+            }
+        };
+        if pty.is_none() {
+            let process = start().map_err(not_started)?;
+            self.jobs.insert(process.pid, Job { number, terminal: None, ending: Vec::new() });
+            self.tell(&News::Started { job: number }, &[]);
+            return Ok(());
         }
-        match pty {
-            Some((main, peer)) => {
-                self.jobs.insert(process.pid, Job { number, terminal: Some(peer), ending: Vec::new() });
-                self.tell(&News::Started { job: number }, &[main.as_fd()]);
+        let (leader, theirs) = channel::pair().map_err(refused)?;
+        let process = match fork::fork().map_err(refused)? {
+            Forked::Parent(process) => process,
+            Forked::Child => {
+                environ::set_title(c"keyward:terminal");
+                let lead = |peer: &OwnedFd| {
+                    confine::new_session().map_err(NotStarted::Command)?;
+                    terminal::make_controlling(peer).map_err(NotStarted::Command)?;
+                    start()
+                };
+                let led = match &pty {
+                    Some((_, (_, peer))) => lead(peer),
+                    None => Err(NotStarted::Command(Errno::NOTTY)),
+                };
+                match led {
+                    Err(why) => {
+                        let (step, errno) = match why {
+                            NotStarted::Command(errno) => (Step::Exec, errno),
+                            NotStarted::Folder(errno) => (Step::View, errno),
+                        };
+                        wire::report(&theirs, Report::Failed { step, index: 0, errno }, &[]);
+                        fork::exit_now(127)
+                    }
+                    Ok(process) => {
+                        // Nothing of the spawner stays here but the way to it.
+                        wire::report(&theirs, Report::Started, &[]);
+                        self.jobs.clear();
+                        self.door = theirs;
+                        drop((leader, streams));
+                        let terminal = pty.map(|(_, (_, peer))| peer);
+                        init::live(init::Command { process, terminal }, &self.door, || {})
+                    }
+                }
             }
-            None => {
-                self.jobs.insert(process.pid, Job { number, terminal: None, ending: Vec::new() });
-                self.tell(&News::Started { job: number }, &[]);
+        };
+        drop(theirs);
+        match wire::next_report(&leader) {
+            Some((Report::Started, _)) => {}
+            told => {
+                let _ = process.wait();
+                return Err(match told {
+                    Some((Report::Failed { step: Step::View, errno, .. }, _)) => {
+                        not_started(NotStarted::Folder(errno))
+                    }
+                    Some((Report::Failed { errno, .. }, _)) => refused(errno),
+                    _ => (125, "the leader of its terminal is gone".into()),
+                });
             }
+        }
+        // One that was stopped must not make us wait.
+        rustix::fs::fcntl_setfl(&leader, OFlags::NONBLOCK).map_err(refused)?;
+        if let Some((_, (main, _))) = pty {
+            self.tell(&News::Started { job: number }, &[main.as_fd()]);
+            let terminal = Some(OnTerminal { main, leader });
+            self.jobs.insert(process.pid, Job { number, terminal, ending: Vec::new() });
         }
         Ok(())
     }
@@ -240,7 +386,7 @@ fn execute(candidates: &[CString], words: &Strings, scripts: &[Strings], envp: &
     told
 }
 
-fn open_terminal(size: Size) -> Result<(OwnedFd, OwnedFd), Errno> {
+fn open_terminal(size: Terminal) -> Result<(OwnedFd, OwnedFd), Errno> {
     let (main, peer) = terminal::open_pty(c"/dev/pts/ptmx")?;
     terminal::set_window_size(
         &peer,

@@ -21,7 +21,7 @@ use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
 /// Signals that are passed on to the command, as if it had been started without us.
-pub(crate) const PASSED_ON: &[i32] = &[
+pub const PASSED_ON: &[i32] = &[
     Signal::INT.as_raw(),
     Signal::TERM.as_raw(),
     Signal::HUP.as_raw(),

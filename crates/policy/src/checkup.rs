@@ -32,6 +32,8 @@ pub enum Exposed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Findings {
     pub exposed: Exposed,
+    /// Whether one logs in with it at all.
+    pub has_login: bool,
     /// Whether anything of its login is there outside: a file, or the keyring.
     pub there: bool,
     pub inside: Asked,
@@ -77,8 +79,11 @@ impl Verdict {
 
 /// Decides; `None` where there is nothing to say about a tool.
 pub fn judge(found: Findings) -> Option<Verdict> {
-    let Findings { exposed, there, inside, outside } = found;
+    let Findings { exposed, has_login, there, inside, outside } = found;
     Some(match (exposed, inside, outside) {
+        (Exposed::NotAskedFor, ..) if !has_login => return None,
+        (Exposed::Shown, ..) if !has_login => Verdict::Shown,
+        (Exposed::Withheld, ..) if !has_login => Verdict::LoginNotExposed,
         (Exposed::NotAskedFor, ..) if !there => return None,
         (Exposed::NotAskedFor | Exposed::Withheld, _, Asked::Answered(Login::Out)) => Verdict::NotLoggedIn,
         (Exposed::NotAskedFor, ..) => Verdict::LoginNotExposed,
@@ -130,7 +135,17 @@ mod tests {
     use super::*;
 
     fn found(exposed: Exposed, there: bool, inside: Asked, outside: Asked) -> Option<Verdict> {
-        judge(Findings { exposed, there, inside, outside })
+        judge(Findings { exposed, has_login: true, there, inside, outside })
+    }
+
+    #[test]
+    fn a_tool_that_nobody_logs_in_with_is_shown() {
+        let found = |exposed| {
+            let (inside, outside) = (Asked::NoQuestion, Asked::NotAsked);
+            judge(Findings { exposed, has_login: false, there: false, inside, outside })
+        };
+        assert_eq!(found(Exposed::Shown), Some(Verdict::Shown));
+        assert_eq!(found(Exposed::NotAskedFor), None);
     }
 
     #[test]

@@ -42,29 +42,53 @@ impl From<Word> for OsString {
     }
 }
 
-/// The size of a terminal.
+/// A terminal of the cage's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Size {
+pub struct Terminal {
     pub rows: u16,
     pub columns: u16,
+    /// Which of the three streams it is; the others travel along.
+    #[serde(default = "all_streams")]
+    pub streams: [bool; 3],
+    /// Whether the command reads from it at once. One that does not is stopped when it wants to read.
+    #[serde(default = "at_once")]
+    pub front: bool,
+}
+
+const fn all_streams() -> [bool; 3] {
+    [true; 3]
+}
+
+const fn at_once() -> bool {
+    true
+}
+
+impl Terminal {
+    /// How many streams travel along.
+    pub fn others(self) -> usize {
+        self.streams.iter().filter(|is_terminal| !**is_terminal).count()
+    }
 }
 
 /// What a client asks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Ask {
-    /// Runs a command. Its standard streams travel along: three descriptors; none with `background` or `terminal`.
+    /// Runs a command. Its standard streams travel along: three descriptors; none with `background`, and those that are none with `terminal`.
     Exec {
         argv: Vec<Word>,
         #[serde(default)]
         cwd: Option<Word>,
+        /// Where a relative `cwd` begins, if that is in the project; else it begins where the session does.
+        #[serde(default)]
+        from: Option<Word>,
         /// It goes on when the client is gone, and its output is kept.
         #[serde(default)]
         background: bool,
         /// A terminal of the cage's own, whose other side the client gets.
         #[serde(default)]
-        terminal: Option<Size>,
+        terminal: Option<Terminal>,
         #[serde(default)]
         timeout_ms: Option<u64>,
         /// In a cage of its own.
@@ -73,8 +97,12 @@ pub enum Ask {
     },
     /// Passes a signal on to a job: to its foreground, if it has a terminal.
     Signal { job: u32, signal: i32 },
+    /// Lets a job on a terminal that was stopped go on, as the one who reads from it or as one who does not.
+    Front { job: u32, front: bool },
     /// Ends a job with all its descendants.
     Kill { job: u32 },
+    /// Whether somebody is there: whoever sends descriptors cannot take them back from a session that was stopped.
+    Hello {},
     /// The session and its jobs.
     Jobs {},
     /// The kept output of a background job; with `follow` its end is told as well.
@@ -83,7 +111,7 @@ pub enum Ask {
         #[serde(default)]
         follow: bool,
     },
-    /// The other side of a job's terminal.
+    /// The other side of a background job's terminal.
     Attach { job: u32 },
     /// Offers functions of this client's to the cages of the session. For those outside.
     Offer { names: Vec<String> },
@@ -118,6 +146,11 @@ pub enum Answer {
     Started {
         job: u32,
     },
+    /// A job on a terminal was stopped: by a key, or because it wants to read and is not the one who does.
+    Stopped {
+        job: u32,
+        signal: i32,
+    },
     Ended {
         job: u32,
         exit: i32,
@@ -138,7 +171,7 @@ pub enum Answer {
         job: u32,
         ended: bool,
     },
-    /// The terminal travels along.
+    /// Two descriptors travel along: one to write keys to, and one to read from what is shown.
     Attached {
         job: u32,
     },
@@ -184,18 +217,23 @@ pub struct Job {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Errand {
-    /// Its standard streams travel along, unless it gets a terminal.
+    /// Its standard streams travel along, but for those that are a terminal.
     Start {
         job: u32,
         argv: Vec<Word>,
         cwd: Option<Word>,
-        terminal: Option<Size>,
+        terminal: Option<Terminal>,
     },
     /// With `ending`, what is left of the job when it ends by the signal is ended as well.
     Signal {
         job: u32,
         signal: i32,
         ending: bool,
+    },
+    /// Lets a job on a terminal go on, as the one who reads from it or not.
+    Front {
+        job: u32,
+        front: bool,
     },
     Kill {
         job: u32,
@@ -215,6 +253,10 @@ pub enum News {
         code: i32,
         why: String,
     },
+    Stopped {
+        job: u32,
+        signal: i32,
+    },
     Ended {
         job: u32,
         exit: i32,
@@ -226,7 +268,10 @@ impl News {
     /// Which job it is about.
     pub const fn job(&self) -> u32 {
         match self {
-            News::Started { job } | News::Failed { job, .. } | News::Ended { job, .. } => *job,
+            News::Started { job }
+            | News::Failed { job, .. }
+            | News::Stopped { job, .. }
+            | News::Ended { job, .. } => *job,
         }
     }
 }
@@ -263,8 +308,9 @@ mod tests {
         Ask::Exec {
             argv: argv.iter().map(|word| Word::from(OsStr::new(word))).collect(),
             cwd: None,
+            from: None,
             background: false,
-            terminal: Some(Size { rows: 24, columns: 80 }),
+            terminal: Some(Terminal { rows: 24, columns: 80, streams: [true, true, false], front: false }),
             timeout_ms: Some(5),
             fresh: false,
         }
@@ -278,13 +324,18 @@ mod tests {
             Ask::Jobs {},
             Ask::Stop {},
             Ask::Kill { job: 7 },
+            Ask::Front { job: 7, front: true },
             Ask::Log { job: 1, follow: true },
         ] {
             assert_eq!(read::<Ask>(&write(&ask)), Some(ask));
         }
         let errand = Errand::Start { job: 1, argv: vec![odd.clone()], cwd: Some(odd), terminal: None };
         assert_eq!(read::<Errand>(&write(&errand)), Some(errand));
-        for news in [News::Started { job: 1 }, News::Ended { job: 1, exit: 137, signal: Some(9) }] {
+        for news in [
+            News::Started { job: 1 },
+            News::Stopped { job: 1, signal: 21 },
+            News::Ended { job: 1, exit: 137, signal: Some(9) },
+        ] {
             assert_eq!(read::<News>(&write(&news)), Some(news));
         }
     }
@@ -321,7 +372,7 @@ mod tests {
         #[test]
         fn any_argument_survives_the_way(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
             let word = Word::from(OsStr::from_bytes(&bytes));
-            let ask = Ask::Exec { argv: vec![word], cwd: None, background: true, terminal: None, timeout_ms: None, fresh: true };
+            let ask = Ask::Exec { argv: vec![word], cwd: None, from: None, background: true, terminal: None, timeout_ms: None, fresh: true };
             let Some(Ask::Exec { argv, .. }) = read::<Ask>(&write(&ask)) else { panic!("lost") };
             let back: OsString = argv[0].clone().into();
             prop_assert_eq!(back.as_bytes(), &bytes[..]);

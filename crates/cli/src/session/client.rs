@@ -1,11 +1,13 @@
 //! The client's side of the door: a connection, a command with this process's own streams, a terminal that is relayed.
 
 use super::Trouble;
+use super::screen::{self, Relay, Role, Screen};
 use crate::args::ExecArgs;
-use crate::here::Here;
+use crate::here::Runtime;
 use crate::say;
-use keyward_policy::door::{self, Answer, Ask, CAGE_DOOR, LONGEST, Size};
-use keyward_policy::outcome::code;
+use keyward_launch::supervise::PASSED_ON;
+use keyward_policy::door::{self, Answer, Ask, CAGE_DOOR, LONGEST, Terminal};
+use keyward_policy::outcome::{Conclusion, Outcome, code};
 use keyward_policy::text::visible;
 use keyward_sys::signal::{Inbox, Set};
 use keyward_sys::{Errno, channel, signal, terminal};
@@ -17,19 +19,6 @@ use rustix::process::Signal;
 use std::ffi::OsString;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-
-/// Signals that are passed on to a command that runs for us.
-const PASSED_ON: &[i32] = &[
-    Signal::INT.as_raw(),
-    Signal::TERM.as_raw(),
-    Signal::HUP.as_raw(),
-    Signal::QUIT.as_raw(),
-    Signal::USR1.as_raw(),
-    Signal::USR2.as_raw(),
-];
-const RESIZED: &[i32] = &[Signal::WINCH.as_raw()];
-/// Ctrl-] leaves a terminal that one is attached to.
-const DETACH: u8 = 0x1d;
 
 /// `SESSION` or `SESSION/JOB`.
 pub struct Target {
@@ -54,32 +43,69 @@ impl Target {
     }
 }
 
-/// Where sessions have their folders.
-pub fn folder(here: &Here) -> PathBuf {
-    here.runtime.join("sessions")
+/// The folder of a session that is started now.
+pub fn folder(runtime: &Runtime, name: &str) -> PathBuf {
+    runtime.own().join("sessions").join(name)
+}
+
+/// Where every shell finds a session that is not in the state folder itself: a link to its folder.
+pub fn pointer(runtime: &Runtime, name: &str) -> PathBuf {
+    runtime.by_state.join("elsewhere").join(name)
+}
+
+/// The folders that a session of this name can have.
+pub fn folders(runtime: &Runtime, name: &str) -> Vec<PathBuf> {
+    let mut all = vec![folder(runtime, name), runtime.by_state.join("sessions").join(name)];
+    all.extend(std::fs::read_link(pointer(runtime, name)));
+    all.dedup();
+    all
 }
 
 /// The names of the sessions that are there.
-pub fn names(here: &Here) -> Vec<String> {
-    let entries = std::fs::read_dir(folder(here)).into_iter().flatten().flatten();
+pub fn names(runtime: &Runtime) -> Vec<String> {
+    let places = [
+        runtime.own().join("sessions"),
+        runtime.by_state.join("sessions"),
+        runtime.by_state.join("elsewhere"),
+    ];
+    let entries = places.iter().flat_map(|place| std::fs::read_dir(place).into_iter().flatten().flatten());
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort();
+    names.dedup();
     names
 }
 
 /// Takes away what sessions have left that were killed: nobody holds their locks any more.
-pub fn clean(here: &Here) {
-    for name in names(here) {
-        let folder = folder(here).join(name);
-        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let Ok(lock) = rustix::fs::open(folder.join("lock"), flags, Mode::empty()) else {
-            // Empty, or being made.
-            let _ = std::fs::remove_dir(&folder);
-            continue;
-        };
-        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            let _ = std::fs::remove_dir_all(&folder);
+pub fn clean(runtime: &Runtime) {
+    for name in names(runtime) {
+        let folders = folders(runtime, &name);
+        folders.iter().for_each(|folder| clean_folder(folder));
+        if !folders.iter().any(|folder| folder.join("lock").exists()) {
+            let _ = std::fs::remove_file(pointer(runtime, &name));
         }
+    }
+}
+
+/// Whether somebody holds the lock of a session of this name.
+pub fn is_there(runtime: &Runtime, name: &str) -> bool {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    folders(runtime, name).iter().any(|folder| {
+        let lock = rustix::fs::open(folder.join("lock"), flags, Mode::empty());
+        lock.is_ok_and(|lock| {
+            rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+        })
+    })
+}
+
+fn clean_folder(folder: &Path) {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(lock) = rustix::fs::open(folder.join("lock"), flags, Mode::empty()) else {
+        // Empty, or being made.
+        let _ = std::fs::remove_dir(folder);
+        return;
+    };
+    if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        let _ = std::fs::remove_dir_all(folder);
     }
 }
 
@@ -105,33 +131,61 @@ enum First {
     Signal(i32),
 }
 
+/// How long somebody who asks waits before wondering whether the session is still there, and then for the sign that it is.
+const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+
 /// A connection to a session.
-pub struct Door(OwnedFd);
+pub struct Door {
+    socket: OwnedFd,
+    /// Where it leads to; from inside a cage that is not known.
+    folder: Option<PathBuf>,
+}
+
+impl AsFd for Door {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn connect(folder: &Path) -> Result<OwnedFd, Errno> {
+    let folder = open_folder(folder)?;
+    let socket =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    // One that takes nobody in is not waited for.
+    let patience = std::time::Duration::from_secs(PATIENCE.tv_sec.unsigned_abs());
+    rustix::net::sockopt::set_socket_timeout(&socket, rustix::net::sockopt::Timeout::Send, Some(patience))?;
+    rustix::net::connect(&socket, &address(&folder)?)?;
+    Ok(socket)
+}
+
+fn deaf() -> Trouble {
+    Trouble::new(
+        "the session does not answer",
+        "its process `keyward:session` is stopped or has too much to do; let it go on with `kill -CONT`, or end it",
+    )
+}
 
 impl Door {
-    pub fn open(here: &Here, name: &str) -> Result<Self, Trouble> {
-        let absent = || {
-            let name = visible(name.as_ref());
-            Trouble::new(
-                format!("there is no session {name}"),
+    pub fn open(runtime: &Runtime, name: &str) -> Result<Self, Trouble> {
+        let absent = || Trouble {
+            exit: code::USAGE,
+            ..Trouble::new(
+                format!("there is no session {}", visible(name.as_ref())),
                 "`keyward ps` lists those that are there; `keyward session start` makes one",
             )
         };
         if !is_name(name) {
             return Err(absent());
         }
-        let connect = || {
-            let folder = open_folder(&folder(here).join(name))?;
-            let socket = rustix::net::socket_with(
-                AddressFamily::UNIX,
-                SocketType::SEQPACKET,
-                SocketFlags::CLOEXEC,
-                None,
-            )?;
-            rustix::net::connect(&socket, &address(&folder)?)?;
-            Ok::<OwnedFd, Errno>(socket)
-        };
-        connect().map(Door).map_err(|_| absent())
+        for folder in folders(runtime, name) {
+            match connect(&folder) {
+                Ok(socket) => return Ok(Door { socket, folder: Some(folder) }),
+                // It takes nobody in any more.
+                Err(Errno::AGAIN) => return Err(deaf()),
+                Err(_) => {}
+            }
+        }
+        Err(absent())
     }
 
     /// The door as a cage has it; `None` where this is no cage of a session.
@@ -141,7 +195,7 @@ impl Door {
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .ok()?;
         rustix::net::connect(&socket, &SocketAddrUnix::new(CAGE_DOOR).ok()?).ok()?;
-        Some(Door(socket))
+        Some(Door { socket, folder: None })
     }
 
     pub fn ask(&mut self, ask: &Ask, descriptors: &[BorrowedFd<'_>]) -> Result<(), Trouble> {
@@ -149,19 +203,32 @@ impl Door {
         let sent = if packet.len() > LONGEST {
             Err(Errno::MSGSIZE)
         } else {
-            channel::send(&self.0, &packet, descriptors)
+            channel::send(&self.socket, &packet, descriptors)
         };
         sent.map_err(|errno| match errno {
             Errno::MSGSIZE => {
                 Trouble::new("the command is too long for the door", "put it into a file of the project")
             }
+            Errno::AGAIN => deaf(),
             _ => gone(),
         })
     }
 
+    /// Whether the session is there: it answers somebody who asks anew. Only the first answer of a command may take long.
+    fn is_deaf(&self) -> bool {
+        let Some(folder) = &self.folder else { return false };
+        let Ok(socket) = connect(folder) else { return true };
+        let mut second = Door { socket, folder: None };
+        if second.ask(&Ask::Hello {}, &[]).is_err() {
+            return true;
+        }
+        let mut polled = [PollFd::new(&second.socket, PollFlags::IN)];
+        matches!(poll(&mut polled, Some(&PATIENCE)), Ok(0))
+    }
+
     pub fn next(&mut self) -> Result<(Answer, Vec<OwnedFd>), Trouble> {
         let mut packet = vec![0; LONGEST];
-        let message = channel::receive(&self.0, &mut packet).map_err(|_| gone())?;
+        let message = channel::receive(&self.socket, &mut packet).map_err(|_| gone())?;
         let answer = door::read::<Answer>(&packet[..message.length]).ok_or_else(gone)?;
         match answer {
             Answer::Refused { exit, fact, remedy } => {
@@ -174,30 +241,47 @@ impl Door {
     /// The first answer, unless somebody loses patience before.
     fn first(&mut self, inbox: &Inbox) -> Result<First, Trouble> {
         loop {
-            let mut polled = [PollFd::new(&self.0, PollFlags::IN), PollFd::new(inbox, PollFlags::IN)];
-            let _ = poll(&mut polled, None);
+            let mut polled = [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(inbox, PollFlags::IN)];
+            if poll(&mut polled, Some(&PATIENCE)) == Ok(0) && self.is_deaf() {
+                return Err(deaf());
+            }
             if !polled[0].revents().is_empty() {
                 return self.next().map(|(answer, descriptors)| First::Answer(answer, descriptors));
             }
-            let impatient = inbox.next().filter(|received| received.signal != Signal::WINCH.as_raw());
-            if let Some(received) = impatient {
-                return Ok(First::Signal(received.signal));
+            match inbox.next().map(|received| received.signal) {
+                Some(signal) if signal == Signal::TSTP.as_raw() => signal::stop_self(signal),
+                Some(signal) if signal == Signal::WINCH.as_raw() || signal == Signal::CONT.as_raw() => {}
+                Some(signal) => return Ok(First::Signal(signal)),
+                None => {}
             }
         }
     }
 
     pub fn request(&mut self, ask: &Ask) -> Result<Answer, Trouble> {
+        self.request_with(ask).map(|(answer, _)| answer)
+    }
+
+    pub fn request_with(&mut self, ask: &Ask) -> Result<(Answer, Vec<OwnedFd>), Trouble> {
         self.ask(ask, &[])?;
-        self.next().map(|(answer, _)| answer)
+        loop {
+            let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
+            if poll(&mut polled, Some(&PATIENCE)) == Ok(0) {
+                if self.is_deaf() {
+                    return Err(deaf());
+                }
+                continue;
+            }
+            return self.next();
+        }
     }
 
     /// The same, but a session that does not answer within two seconds is not waited for.
     pub fn request_soon(&mut self, ask: &Ask) -> Result<Answer, Trouble> {
         self.ask(ask, &[])?;
-        let mut polled = [PollFd::new(&self.0, PollFlags::IN)];
+        let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
         match poll(&mut polled, Some(&Timespec { tv_sec: 2, tv_nsec: 0 })) {
             Ok(1) => self.next().map(|(answer, _)| answer),
-            _ => Err(Trouble::new("the session does not answer", "end it by its process, if it stays so")),
+            _ => Err(deaf()),
         }
     }
 
@@ -206,50 +290,117 @@ impl Door {
     }
 }
 
-fn gone() -> Trouble {
+pub fn gone() -> Trouble {
     Trouble::new("the session has ended", "`keyward session start` makes another")
 }
 
-/// Runs a command in a session, as if it were run here.
+/// How a command has ended.
+pub struct Ended {
+    pub exit: i32,
+    pub signal: Option<i32>,
+    pub limit: Option<String>,
+}
+
+impl Ended {
+    /// Says what has to be said, to a person or to a program; gives the exit code.
+    fn tell_as(self, json: bool) -> i32 {
+        let Ended { exit, signal, limit } = self;
+        let result = match (limit.as_deref(), signal) {
+            (Some("cpu"), _) => Conclusion::Limit {
+                limit: "cpu",
+                fact: "the command was ended: it reached the limit cpu".into(),
+                remedy: "a session started with a higher one has it for all its commands",
+            },
+            (Some(_), _) => Conclusion::Limit {
+                limit: "wall",
+                fact: "the command was ended: its time was over".into(),
+                remedy: "give it more with `--timeout`",
+            },
+            (None, Some(signal)) => Conclusion::Signalled { signal },
+            (None, None) => Conclusion::Exited,
+        };
+        match result {
+            result if json => say::outcome(&Outcome::without_run(exit, result)),
+            Conclusion::Limit { fact, remedy, .. } => say::trouble(&fact, remedy),
+            _ => {}
+        }
+        exit
+    }
+
+    fn tell(self) -> i32 {
+        self.tell_as(false)
+    }
+}
+
+/// Runs a command in a session, as if it were run here: what is a terminal of ours is one of the cage's own there.
 pub fn exec(door: &mut Door, args: &ExecArgs) -> Result<i32, Trouble> {
-    let is_terminal =
-        [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()].map(terminal::is_terminal);
-    let on_terminal = args.pty || (is_terminal[0] && is_terminal[1] && !args.background && !args.fresh);
-    let size = || {
-        let size = terminal::window_size(rustix::stdio::stdout());
-        let size = size.filter(|size| size.ws_row > 0 && size.ws_col > 0);
-        size.map_or(Size { rows: 24, columns: 80 }, |size| Size { rows: size.ws_row, columns: size.ws_col })
+    let streams = match (args.pty, args.background) {
+        (true, _) => [true; 3],
+        (false, true) => [false; 3],
+        (false, false) => keyward_launch::terminals(),
     };
+    let screen = streams.contains(&true).then(|| Screen::new(streams));
+    let wish = screen.as_ref().map(|screen| screen.wish(streams));
     let ask = Ask::Exec {
         argv: args.command.iter().map(|word| word.as_os_str().into()).collect(),
         cwd: args.cwd.as_ref().map(|cwd| cwd.as_os_str().into()),
+        from: std::env::current_dir().ok().map(|from| from.as_os_str().into()),
         background: args.background,
-        terminal: on_terminal.then(size),
+        // Nobody else reads from a terminal that nobody is at.
+        terminal: wish.map(|wish| Terminal { front: wish.front || args.background, ..wish }),
         timeout_ms: args.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
         fresh: args.fresh,
     };
-    let inbox = inbox(if on_terminal { RESIZED } else { PASSED_ON })?;
-    let copies = if on_terminal || args.background {
-        door.ask(&ask, &[])?;
-        Vec::new()
-    } else {
-        ask_with_streams(door, &ask)?
-    };
+    let inbox = inbox()?;
+    let given = own_streams().into_iter().zip(streams).filter(|(_, is_terminal)| !is_terminal);
+    let given: Vec<BorrowedFd<'_>> = given.map(|(own, _)| own).filter(|_| !args.background).collect();
+    // What is sent to a session that was stopped stays open as long as that one is there.
+    door.request(&Ask::Hello {})?;
+    door.ask(&ask, &given)?;
     let (answer, descriptors) = match door.first(&inbox)? {
         First::Answer(answer, descriptors) => (answer, descriptors),
         First::Signal(signal) => return Ok(128 + signal),
     };
     let Answer::Started { job } = answer else {
-        return if let Answer::Ended { exit, .. } = answer { Ok(exit) } else { Err(gone()) };
+        return match answer {
+            Answer::Ended { exit, signal, limit, .. } => Ok(Ended { exit, signal, limit }.tell_as(args.json)),
+            _ => Err(gone()),
+        };
     };
     if args.background {
-        say::answer(&format!("{}/{job}", args.session));
+        match args.json {
+            true => say::answer_json(&serde_json::json!({ "v": 1, "session": args.session, "job": job })),
+            false => say::answer(&format!("{}/{job}", args.session)),
+        }
         return Ok(0);
     }
-    match descriptors.into_iter().next() {
-        Some(main) => relay(door, job, &main, &inbox, false),
-        None => wait(door, job, &inbox, copies),
+    let_go_of_streams(streams);
+    let ended = match (screen, descriptors.into_iter().next()) {
+        (Some(screen), Some(main)) => {
+            let relay = Relay { door, job, inbox: &inbox, screen, role: Role::Owner, main, shown: None };
+            relay.run()?.ok_or_else(gone)?
+        }
+        _ => wait(door, job, &inbox, Vec::new())?,
+    };
+    Ok(ended.tell_as(args.json))
+}
+
+/// Our pipes are the command's from here on: when it closes them, their other ends must see it. Descriptor 2 is still needed for what we
+/// have to say at the end.
+fn let_go_of_streams(terminals: [bool; 3]) {
+    let Ok(nothing) = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) else {
+        return;
+    };
+    if !terminals[0] {
+        let _ = rustix::stdio::dup2_stdin(&nothing);
     }
+    if !terminals[1] {
+        let _ = rustix::stdio::dup2_stdout(&nothing);
+    }
+}
+
+fn own_streams() -> [BorrowedFd<'static>; 3] {
+    [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()]
 }
 
 /// From inside a cage: runs a command in one beside it.
@@ -257,15 +408,16 @@ pub fn run_beside(door: &mut Door, command: &[OsString]) -> Result<i32, Trouble>
     let ask = Ask::Exec {
         argv: command.iter().map(|word| word.as_os_str().into()).collect(),
         cwd: std::env::current_dir().ok().map(|cwd| cwd.as_os_str().into()),
+        from: None,
         background: false,
         terminal: None,
         timeout_ms: None,
         fresh: true,
     };
-    let inbox = inbox(PASSED_ON)?;
+    let inbox = inbox()?;
     let copies = ask_with_streams(door, &ask)?;
     match door.first(&inbox)? {
-        First::Answer(Answer::Started { job }, _) => wait(door, job, &inbox, copies),
+        First::Answer(Answer::Started { job }, _) => wait(door, job, &inbox, copies).map(Ended::tell),
         First::Answer(Answer::Ended { exit, .. }, _) => Ok(exit),
         First::Answer(..) => Err(gone()),
         First::Signal(signal) => Ok(128 + signal),
@@ -279,8 +431,7 @@ type Copies = Vec<(OwnedFd, BorrowedFd<'static>)>;
 fn ask_with_streams(door: &mut Door, ask: &Ask) -> Result<Copies, Trouble> {
     let mut copies = Vec::new();
     let mut streams = Vec::new();
-    let own = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
-    for (number, own) in own.into_iter().enumerate() {
+    for (number, own) in own_streams().into_iter().enumerate() {
         let stream = match (terminal::is_terminal(own), number) {
             (false, _) => rustix::io::fcntl_dupfd_cloexec(own, 3),
             (true, 0) => rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()),
@@ -303,19 +454,20 @@ fn no_descriptors() -> Trouble {
     )
 }
 
-fn inbox(signals: &[i32]) -> Result<Inbox, Trouble> {
-    let set = Set::of(signals);
+/// Signals are passed on to a command that runs for us, as those of a run are.
+pub fn inbox() -> Result<Inbox, Trouble> {
+    let set = Set::of(PASSED_ON);
     signal::block(&set);
     Inbox::new(&set).map_err(|_| no_descriptors())
 }
 
 /// Waits for the end of a job, and passes signals on meanwhile.
-fn wait(door: &mut Door, job: u32, inbox: &Inbox, mut copies: Copies) -> Result<i32, Trouble> {
+fn wait(door: &mut Door, job: u32, inbox: &Inbox, mut copies: Copies) -> Result<Ended, Trouble> {
     let mut ended = None;
     loop {
         let mut polled = vec![PollFd::new(inbox, PollFlags::IN)];
         if ended.is_none() {
-            polled.push(PollFd::new(&door.0, PollFlags::IN));
+            polled.push(PollFd::new(&door.socket, PollFlags::IN));
         }
         let first = polled.len();
         polled.extend(copies.iter().map(|(from, _)| PollFd::new(from, PollFlags::IN)));
@@ -324,11 +476,15 @@ fn wait(door: &mut Door, job: u32, inbox: &Inbox, mut copies: Copies) -> Result<
         let found = poll(&mut polled, ended.is_some().then_some(&rest));
         let ready: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
         drop(polled);
-        if let (Some(exit), Ok(0)) = (ended, found) {
-            return Ok(exit);
-        }
         while let Some(received) = inbox.next() {
-            door.ask(&Ask::Signal { job, signal: received.signal }, &[])?;
+            if received.signal == Signal::TSTP.as_raw() {
+                // One that has no terminal would not heed it; with us it stops and goes on.
+                door.ask(&Ask::Signal { job, signal: Signal::STOP.as_raw() }, &[])?;
+                signal::stop_self(received.signal);
+                door.ask(&Ask::Signal { job, signal: Signal::CONT.as_raw() }, &[])?;
+            } else {
+                door.ask(&Ask::Signal { job, signal: received.signal }, &[])?;
+            }
         }
         let mut place = first;
         copies.retain(|(from, to)| {
@@ -338,36 +494,24 @@ fn wait(door: &mut Door, job: u32, inbox: &Inbox, mut copies: Copies) -> Result<
         if ended.is_none() && ready.get(1) == Some(&true) {
             ended = told_end(door, job)?;
         }
-        if copies.is_empty()
-            && let Some(exit) = ended
-        {
-            return Ok(exit);
+        if let Some(ended) = ended.take_if(|_| copies.is_empty() || found == Ok(0)) {
+            return Ok(ended);
         }
     }
 }
 
 /// The next answer, if it is the end of this job.
-fn told_end(door: &mut Door, job: u32) -> Result<Option<i32>, Trouble> {
+fn told_end(door: &mut Door, job: u32) -> Result<Option<Ended>, Trouble> {
     match door.next()?.0 {
-        Answer::Ended { job: ended, exit, limit, .. } if ended == job => {
-            match limit.as_deref() {
-                None => {}
-                Some("wall") => {
-                    say::trouble("the command was ended: its time was over", "give it more with `--timeout`");
-                }
-                Some(limit) => say::trouble(
-                    &format!("the command was ended: it reached the limit {limit}"),
-                    "a session started with a higher one has it for all its commands",
-                ),
-            }
-            Ok(Some(exit))
+        Answer::Ended { job: ended, exit, signal, limit } if ended == job => {
+            Ok(Some(Ended { exit, signal, limit }))
         }
         _ => Ok(None),
     }
 }
 
 /// Copies what is there; `false` at the end.
-fn copy(from: impl AsFd, to: impl AsFd) -> bool {
+pub fn copy(from: impl AsFd, to: impl AsFd) -> bool {
     let mut part = [0; 16 << 10];
     match rustix::io::read(from, &mut part) {
         Ok(0) => false,
@@ -388,99 +532,14 @@ fn copy(from: impl AsFd, to: impl AsFd) -> bool {
     }
 }
 
-/// Our terminal as it was, whatever happens.
-struct Raw(Option<terminal::Settings>);
-
-impl Raw {
-    fn enter() -> Self {
-        let keyboard = rustix::stdio::stdin();
-        let settings = terminal::is_terminal(keyboard).then(|| terminal::settings(keyboard).ok()).flatten();
-        if let Some(settings) = &settings {
-            terminal::apply(keyboard, &terminal::raw(settings));
-        }
-        Raw(settings)
-    }
-}
-
-impl Drop for Raw {
-    fn drop(&mut self) {
-        if let Some(settings) = &self.0 {
-            terminal::apply(rustix::stdio::stdin(), settings);
-        }
-    }
-}
-
-/// Relays between our terminal and a job's, until the job ends or one leaves.
-fn relay(door: &mut Door, job: u32, main: &OwnedFd, inbox: &Inbox, may_leave: bool) -> Result<i32, Trouble> {
-    let raw = Raw::enter();
-    let mut keyboard_open = true;
-    let mut ended = None;
-    loop {
-        let mut polled = vec![
-            PollFd::new(inbox, PollFlags::IN),
-            PollFd::new(&door.0, PollFlags::IN),
-            PollFd::new(main, PollFlags::IN),
-        ];
-        let keyboard = rustix::stdio::stdin();
-        if keyboard_open {
-            polled.push(PollFd::from_borrowed_fd(keyboard, PollFlags::IN));
-        }
-        let rest = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-        let found = poll(&mut polled, ended.is_some().then_some(&rest));
-        let ready: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
-        drop(polled);
-        while inbox.next().is_some() {
-            if let Some(size) = terminal::window_size(rustix::stdio::stdout()) {
-                terminal::set_window_size(main, size);
-            }
-        }
-        let shown = ready[2] && copy(main, rustix::stdio::stdout());
-        if let Some(exit) = ended
-            && (matches!(found, Ok(0)) || !shown)
-        {
-            drop(raw);
-            return Ok(exit);
-        }
-        if keyboard_open && ready.get(3) == Some(&true) {
-            let mut keys = [0; 4096];
-            match rustix::io::read(keyboard, &mut keys) {
-                Ok(length) if length > 0 => {
-                    if may_leave && keys[..length].contains(&DETACH) {
-                        drop(raw);
-                        say::note(&format!("left job {job}, which goes on"));
-                        return Ok(0);
-                    }
-                    let _ = rustix::io::write(main, &keys[..length]);
-                }
-                Err(Errno::INTR) => {}
-                // Nobody types any more: to the command that is the end of its input.
-                _ => {
-                    keyboard_open = false;
-                    let _ = rustix::io::write(main, &[4]);
-                }
-            }
-        }
-        if ended.is_none() && ready[1] {
-            ended = told_end(door, job)?;
-        }
-    }
-}
-
 pub fn attach(door: &mut Door, job: u32) -> Result<i32, Trouble> {
-    let inbox = inbox(RESIZED)?;
-    door.ask(&Ask::Attach { job }, &[])?;
-    let (_, descriptors) = door.next()?;
-    let main = descriptors.into_iter().next().ok_or_else(gone)?;
-    if let Some(size) = terminal::window_size(rustix::stdio::stdout()) {
-        terminal::set_window_size(&main, size);
-    }
-    relay(door, job, &main, &inbox, true)
+    let inbox = inbox()?;
+    Ok(screen::attach(door, job, &inbox)?.map_or(0, Ended::tell))
 }
 
 /// Prints the output that is kept; with `follow` until the job has ended.
 pub fn logs(door: &mut Door, job: u32, follow: bool) -> Result<i32, Trouble> {
-    door.ask(&Ask::Log { job, follow }, &[])?;
-    let (answer, descriptors) = door.next()?;
+    let (answer, descriptors) = door.request_with(&Ask::Log { job, follow })?;
     let (Answer::Log { ended, .. }, Some(file)) = (answer, descriptors.into_iter().next()) else {
         return Err(gone());
     };
@@ -490,12 +549,11 @@ pub fn logs(door: &mut Door, job: u32, follow: bool) -> Result<i32, Trouble> {
         if over {
             return Ok(0);
         }
-        let mut polled = [PollFd::new(&door.0, PollFlags::IN)];
+        let mut polled = [PollFd::new(&door.socket, PollFlags::IN)];
         let _ = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 100_000_000 }));
         if !polled[0].revents().is_empty() {
             // Its end, or the session's.
-            let _ = door.next();
-            over = true;
+            over = !matches!(door.next(), Ok((Answer::Stopped { .. }, _)));
         }
     }
 }

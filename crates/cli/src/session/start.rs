@@ -4,7 +4,7 @@ use super::Trouble;
 use super::client::{self, is_name};
 use crate::args::{RunArgs, SessionStartArgs};
 use crate::explain::NoPlan;
-use crate::here::{self, Here};
+use crate::here::{self, Here, Runtime};
 use crate::{files, run, say};
 use keyward_launch::session::{Membership, Session, serve};
 use keyward_policy::outcome::code;
@@ -24,12 +24,17 @@ use std::path::{Path, PathBuf};
 /// What stays of a session's folder is gone with this.
 struct Place {
     folder: PathBuf,
+    /// The link by which those find it who look elsewhere.
+    pointer: Option<PathBuf>,
     _lock: OwnedFd,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
+        if let Some(pointer) = &self.pointer {
+            let _ = std::fs::remove_file(pointer);
+        }
     }
 }
 
@@ -44,8 +49,8 @@ pub fn start(args: SessionStartArgs, block: &mut Block) -> i32 {
         Err(no_policy) => return NoPlan::Policy(no_policy).tell(args.json),
     };
     let name = args.name.clone().unwrap_or_else(|| format!("s{}", std::process::id()));
-    let made =
-        make_place(&here, &name).and_then(|place| listen(&place.folder).map(|listener| (place, listener)));
+    let made = make_place(&here::runtime(&block.entries()), &name)
+        .and_then(|place| listen(&place.folder).map(|listener| (place, listener)));
     let (place, listener) = match made {
         Ok(made) => made,
         Err(trouble) => return trouble.tell(),
@@ -61,7 +66,7 @@ pub fn start(args: SessionStartArgs, block: &mut Block) -> i32 {
 }
 
 /// A folder of the session's own, which nobody else has.
-fn make_place(here: &Here, name: &str) -> Result<Place, Trouble> {
+fn make_place(runtime: &Runtime, name: &str) -> Result<Place, Trouble> {
     if !is_name(name) {
         let trouble = Trouble::new(
             "this is no name for a session",
@@ -69,16 +74,32 @@ fn make_place(here: &Here, name: &str) -> Result<Place, Trouble> {
         );
         return Err(Trouble { exit: code::USAGE, ..trouble });
     }
-    let folder = client::folder(here).join(name);
+    let folder = client::folder(runtime, name);
     let broken = |errno: Errno| {
         let path = keyward_policy::text::visible(folder.as_os_str());
         Trouble::new(
             format!("cannot make {path}: {}", keyward_launch::fault::reason(errno)),
-            "make room or mend the permissions there",
+            match runtime.by_variable {
+                Some(_) => {
+                    "XDG_RUNTIME_DIR leads there: mend its permissions, set it to a folder of yours, or unset it"
+                }
+                None => "make room or mend the permissions there",
+            },
         )
     };
     let io = |error: std::io::Error| broken(Errno::from_io_error(&error).unwrap_or(Errno::IO));
-    client::clean(here);
+    client::clean(runtime);
+    let taken = || {
+        Trouble::new(
+            format!("there is a session {name} already"),
+            format!(
+                "use it with `keyward exec {name} -- CMD`, end it with `keyward session stop {name}`, or take another name"
+            ),
+        )
+    };
+    if client::is_there(runtime, name) {
+        return Err(taken());
+    }
     // Somebody who cleans up may take a folder that is being made for one that was left.
     let mut tries = 0;
     let lock = loop {
@@ -102,18 +123,20 @@ fn make_place(here: &Here, name: &str) -> Result<Place, Trouble> {
     };
     let (lock, is_ours) = lock;
     if !is_ours {
-        let fact = format!("there is a session {name} already");
-        return Err(Trouble::new(
-            fact,
-            format!(
-                "use it with `keyward exec {name} -- CMD`, end it with `keyward session stop {name}`, or take another name"
-            ),
-        ));
+        return Err(taken());
     }
     // One that was killed has left these.
     let _ = rustix::fs::unlink(folder.join("door"));
     let _ = std::fs::remove_dir_all(folder.join("jobs"));
-    Ok(Place { folder, _lock: lock })
+    // Without it the session is found by those who have the same variable.
+    let pointer = runtime.by_variable.as_ref().and_then(|_| {
+        let pointer = client::pointer(runtime, name);
+        let parent = pointer.parent()?;
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent).ok()?;
+        let _ = std::fs::remove_file(&pointer);
+        std::os::unix::fs::symlink(&folder, &pointer).ok().map(|()| pointer)
+    });
+    Ok(Place { folder, pointer, _lock: lock })
 }
 
 fn listen(folder: &Path) -> Result<OwnedFd, Trouble> {
@@ -245,6 +268,8 @@ fn be_session(
         profile: args.policy.profile.clone(),
         shell: args.shell,
         folder,
+        project: here.project.clone(),
+        cwd: here.cwd.clone(),
         listener,
         spawner,
         cage_door,

@@ -6,9 +6,11 @@ use super::jobs::{Clock, Job, Output, Place};
 use super::{Pending, Server, Waiting};
 use keyward_policy::door::{self, Answer, Ask, Errand, LONGEST};
 use keyward_policy::event::{self, What, arguments};
+use keyward_policy::outcome::code::USAGE;
 use keyward_sys::Errno;
 use rustix::fd::{AsFd, OwnedFd};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// What bash runs in a session that keeps a shell: the state of the last call comes back, and the new one is kept.
@@ -25,22 +27,23 @@ impl Server<'_> {
             return self.refuse(Some(client), fact, "ask from outside");
         }
         match ask {
-            Ask::Exec { argv, cwd, background, terminal, timeout_ms, fresh } => {
+            Ask::Exec { argv, cwd, from, background, terminal, timeout_ms, fresh } => {
                 let argv: Vec<OsString> = argv.into_iter().map(OsString::from).collect();
-                let streams = match (background, terminal.is_some(), <[OwnedFd; 3]>::try_from(descriptors)) {
-                    (true, _, Err(none)) | (_, true, Err(none)) if none.is_empty() => None,
-                    (false, false, Ok(streams)) => Some(streams),
-                    _ => {
-                        let fact = "a command comes with its three streams, or with none if it runs in the background or on a terminal";
-                        return self.refuse(
-                            Some(client),
-                            fact,
-                            "send the descriptors 0, 1 and 2 beside the message",
-                        );
-                    }
+                let expected = match (background, terminal) {
+                    (false, terminal) => terminal.map_or(3, door::Terminal::others),
+                    (true, _) => 0,
                 };
-                if let Some(number) = streams.as_ref().and_then(|streams| streams.iter().position(leads_out))
-                {
+                let has_all = !background || terminal.is_none_or(|terminal| terminal.others() == 0);
+                if descriptors.len() != expected || !has_all {
+                    let fact = "a command comes with its three streams, but for those that are a terminal, or with none if it runs in the background";
+                    return self.refuse(
+                        Some(client),
+                        fact,
+                        "send the descriptors 0, 1 and 2 beside the message",
+                    );
+                }
+                let streams = descriptors;
+                if let Some(number) = streams.iter().position(leads_out) {
                     let fact = format!(
                         "descriptor {number} is a terminal or a folder, and would lead the command out of the cage"
                     );
@@ -50,14 +53,8 @@ impl Server<'_> {
                         "pass a file or a pipe; for a terminal of the cage's own, ask for one",
                     );
                 }
-                if fresh && terminal.is_some() {
-                    return self.refuse(
-                        Some(client),
-                        "a cage of its own has no terminal of the session's",
-                        "use `keyward run` on a terminal",
-                    );
-                }
-                let wish = Wish { argv, cwd: cwd.map(OsString::from), background, terminal, streams, fresh };
+                let cwd = cwd.map(|cwd| self.place(cwd.into(), from.map(OsString::from)));
+                let wish = Wish { argv, cwd, background, terminal, streams, fresh };
                 let timeout = timeout_ms.map(Duration::from_millis);
                 if let Err((fact, remedy)) = self.exec(client, wish, timeout) {
                     self.refuse(Some(client), &fact, &remedy);
@@ -67,11 +64,21 @@ impl Server<'_> {
                 self.signal(job, signal, false);
                 self.clients.tell(client, &Answer::Done {}, &[]);
             }
+            Ask::Front { job, front } if self.jobs.running(job).is_some_and(|job| job.has_terminal) => {
+                let errand = door::write(&Errand::Front { job, front });
+                if let Some(spawner) = self.spawner_of(job) {
+                    let _ = keyward_sys::channel::send(spawner, &errand, &[]);
+                }
+                self.clients.tell(client, &Answer::Done {}, &[]);
+            }
             Ask::Kill { job } if self.jobs.running(job).is_some() => {
                 self.kill(job);
                 self.clients.tell(client, &Answer::Done {}, &[]);
             }
-            Ask::Signal { job, .. } | Ask::Kill { job } => self.no_such_job(client, job),
+            Ask::Signal { job, .. } | Ask::Front { job, .. } | Ask::Kill { job } => {
+                self.no_such_job(client, job)
+            }
+            Ask::Hello {} => self.clients.tell(client, &Answer::Done {}, &[]),
             Ask::Jobs {} => {
                 let answer = Answer::Jobs {
                     session: self.session.name.clone(),
@@ -101,9 +108,17 @@ impl Server<'_> {
                 }
             }
             Ask::Attach { job: number } => match self.jobs.running(number) {
-                Some(Job { terminal: Some(terminal), watchers, .. }) => {
+                Some(Job { terminal: Some(terminal), output: Some(output), watchers, .. }) => {
+                    let Some(shown) = output.listen() else {
+                        let fact = "too many are attached to this job";
+                        return self.refuse(Some(client), fact, "leave it elsewhere with Ctrl-]");
+                    };
                     watchers.push(client);
-                    self.clients.tell(client, &Answer::Attached { job: number }, &[terminal.as_fd()]);
+                    self.clients.tell(
+                        client,
+                        &Answer::Attached { job: number },
+                        &[terminal.as_fd(), shown.as_fd()],
+                    );
                 }
                 _ => self.no_such_job(client, number),
             },
@@ -166,20 +181,41 @@ impl Server<'_> {
         let own = |job: &u32| self.jobs.get(*job).is_some_and(|job| job.client == Some(client));
         match ask {
             Ask::Exec { background, terminal, fresh, .. } => *fresh && !*background && terminal.is_none(),
-            Ask::Signal { job, .. } | Ask::Kill { job } => own(job),
+            Ask::Signal { job, .. } | Ask::Kill { job } | Ask::Front { job, .. } => own(job),
             Ask::Call { .. } => true,
             Ask::Offer { .. } | Ask::Return { .. } => false,
-            Ask::Jobs {} | Ask::Log { .. } | Ask::Attach { .. } | Ask::Stop {} => false,
+            Ask::Hello {} | Ask::Jobs {} | Ask::Log { .. } | Ask::Attach { .. } | Ask::Stop {} => false,
         }
     }
 
-    fn no_such_job(&mut self, client: u64, job: u32) {
-        let fact = format!("there is no job {job} that this could be about");
-        self.refuse(
-            Some(client),
-            &fact,
-            "`keyward ps` lists the jobs that run, and those whose output is kept",
-        );
+    /// A folder that was named in another: there if that is in the project, else where the session began.
+    fn place(&self, cwd: OsString, from: Option<OsString>) -> OsString {
+        let from = from.map(PathBuf::from).filter(|from| from.starts_with(&self.session.project));
+        from.as_ref().unwrap_or(&self.session.cwd).join(cwd).into_os_string()
+    }
+
+    /// Says why nothing can be done about a job.
+    fn no_such_job(&mut self, client: u64, number: u32) {
+        let found = self.jobs.get(number).map(|job| (job.ended.is_some(), job.output.is_some()));
+        let Some(found) = found else {
+            let fact = format!("there is no job {number}");
+            let remedy = "`keyward ps` lists those that run, and those whose output is kept";
+            return self.refuse_with(Some(client), Some(USAGE), &fact, remedy);
+        };
+        let (fact, remedy) = match found {
+            (true, true) => ("it has ended", "`keyward logs` shows what it has printed"),
+            (true, false) => ("it has ended", "`keyward ps` lists those that run"),
+            (false, false) => (
+                "it does not run in the background",
+                "its streams are those of the `keyward exec` that waits for it",
+            ),
+            (false, true) => (
+                "it has no terminal",
+                "`--pty --background` gives it one; `keyward logs -f` shows what it prints",
+            ),
+        };
+        let fact = format!("job {number}: {fact}");
+        self.refuse_with(Some(client), Some(USAGE), &fact, remedy);
     }
 
     fn exec(&mut self, client: u64, wish: Wish, timeout: Option<Duration>) -> Result<(), (String, String)> {
@@ -213,16 +249,18 @@ impl Server<'_> {
             )
         };
         let mut output = None;
-        let streams = match (streams, background && terminal.is_none()) {
-            (Some(streams), _) => Some(streams),
-            (None, true) => {
-                let (kept, streams) = Output::new(&self.session.folder, number).map_err(broken)?;
-                output = Some(kept);
-                Some(streams)
-            }
-            (None, false) => None,
+        let streams = if background {
+            let kept = output.insert(Output::new(&self.session.folder, number).map_err(broken)?);
+            if terminal.is_none() { kept.streams().map_err(broken)? } else { Vec::new() }
+        } else {
+            streams
         };
-        let argv = if self.session.shell && !fresh { shell_line(&argv) } else { argv };
+        let argv = match (self.session.shell, fresh) {
+            (false, _) => argv,
+            (true, false) => shell_line(&argv, cwd.clone()),
+            // Where there is no state.
+            (true, true) => vec!["bash".into(), "-c".into(), argv.join(OsStr::new(" "))],
+        };
         let errand = Errand::Start {
             job: number,
             argv: argv.iter().map(|word| word.as_os_str().into()).collect(),
@@ -320,13 +358,14 @@ struct Wish {
     argv: Vec<OsString>,
     cwd: Option<OsString>,
     background: bool,
-    terminal: Option<door::Size>,
-    streams: Option<[OwnedFd; 3]>,
+    terminal: Option<door::Terminal>,
+    streams: Vec<OwnedFd>,
     fresh: bool,
 }
 
-/// The words of a command as one line for the shell that remembers.
-fn shell_line(argv: &[OsString]) -> Vec<OsString> {
-    let line = argv.join(std::ffi::OsStr::new(" "));
-    ["bash", "-c", SHELL, "keyward-shell"].into_iter().map(OsString::from).chain([line]).collect()
+/// The words of a command as one line for the shell that remembers, with the folder for this line alone.
+fn shell_line(argv: &[OsString], cwd: Option<OsString>) -> Vec<OsString> {
+    let line = argv.join(OsStr::new(" "));
+    let words = ["bash", "-c", SHELL, "keyward-shell"].into_iter().map(OsString::from);
+    words.chain([line]).chain(cwd).collect()
 }

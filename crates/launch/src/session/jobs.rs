@@ -150,7 +150,7 @@ impl Jobs {
     }
 }
 
-/// The output of a background job: a pipe that it writes to, and a file that we fill from it, up to a bound.
+/// The output of a background job: a pipe or a terminal that it writes to, and a file that we fill from it, up to a bound.
 pub(super) struct Output {
     path: PathBuf,
     file: OwnedFd,
@@ -158,11 +158,15 @@ pub(super) struct Output {
     kept: u64,
     /// Whether something was left out.
     cut: bool,
+    /// Who is shown it as it comes: those who have attached to a terminal.
+    pub(super) listeners: Vec<OwnedFd>,
 }
 
+/// Who may be attached to one terminal.
+const MOST_LISTENERS: usize = 16;
+
 impl Output {
-    /// The output, and the streams that the job gets.
-    pub(super) fn new(folder: &Path, number: u32) -> Result<(Self, [OwnedFd; 3]), Errno> {
+    pub(super) fn new(folder: &Path, number: u32) -> Result<Self, Errno> {
         let folder = folder.join("jobs");
         make_private_folder(&folder)?;
         let path = folder.join(format!("{number}.log"));
@@ -173,11 +177,34 @@ impl Output {
             | OFlags::NOFOLLOW
             | OFlags::CLOEXEC;
         let file = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR)?;
+        Ok(Output { path, file, from: None, kept: 0, cut: false, listeners: Vec::new() })
+    }
+
+    /// The streams of a job that has no terminal.
+    pub(super) fn streams(&mut self) -> Result<Vec<OwnedFd>, Errno> {
         let (from, to) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         rustix::fs::fcntl_setfl(&from, OFlags::NONBLOCK)?;
         let again = rustix::io::fcntl_dupfd_cloexec(&to, 3)?;
         let nothing = rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok((Output { path, file, from: Some(from), kept: 0, cut: false }, [nothing, to, again]))
+        self.from = Some(from);
+        Ok(vec![nothing, to, again])
+    }
+
+    /// The job has this terminal.
+    pub(super) fn read_terminal(&mut self, main: &OwnedFd) {
+        let _ = rustix::fs::fcntl_setfl(main, OFlags::NONBLOCK | OFlags::RDWR);
+        self.from = rustix::io::fcntl_dupfd_cloexec(main, 3).ok();
+    }
+
+    /// Somebody wants to see what comes from here on; `None` if too many do.
+    pub(super) fn listen(&mut self) -> Option<OwnedFd> {
+        if self.listeners.len() >= MOST_LISTENERS {
+            return None;
+        }
+        let (from, to) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).ok()?;
+        rustix::fs::fcntl_setfl(&to, OFlags::NONBLOCK).ok()?;
+        self.listeners.push(to);
+        Some(from)
     }
 
     /// Where output comes from, as long as somebody can write.
@@ -214,6 +241,10 @@ impl Output {
     }
 
     fn keep(&mut self, length: usize, part: &[u8]) {
+        // One who does not keep up misses something, and keeps nobody waiting.
+        let gone =
+            |to: &OwnedFd| !matches!(rustix::io::write(to, &part[..length]), Ok(_) | Err(Errno::AGAIN));
+        self.listeners.retain(|to| !gone(to));
         let room = usize::try_from(MOST_OUTPUT - self.kept).unwrap_or(0).min(length);
         if room > 0 && write_all(&self.file, &part[..room]).is_ok() {
             self.kept += room as u64;
