@@ -959,3 +959,23 @@ fn a_command_cannot_disown_what_it_has_started() {
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(124), "-1\n"), "{}", stderr(&output));
     assert!(eventually(|| processes_with(&time).is_empty()), "an orphan outlived its command");
 }
+
+#[test]
+fn what_is_taken_out_of_the_project_is_told_by_whoever_runs_commands() {
+    let session = Session::new(Who::User, &[]);
+    let git = |arguments: &[&str]| {
+        assert!(session.stage.command("git").args(arguments).status().unwrap().success())
+    };
+    git(&["init", "-q", "."]);
+    // As a later command, or as the end of the session says it: whichever comes first after it was noticed.
+    session.said("echo 'touch x' > .envrc");
+    assert!(eventually(|| stderr(&session.exec(&[], "true")).contains("took .envrc out of the project")));
+    assert!(!stderr(&session.exec(&[], "true")).contains(".envrc"), "told once");
+    let fresh = session.exec(&["--fresh"], "mkdir -p .vscode; echo '{}' > .vscode/tasks.json");
+    let obeyed = session.exec(&[], "echo obey > AGENTS.md");
+    let said = stderr(&fresh) + &stderr(&obeyed) + &stderr(&session.keyward(&["session", "stop", "work"]));
+    assert!(said.contains("took .vscode") && !said.contains(".envrc"), "{said}");
+    assert_eq!(said.matches("obey: AGENTS.md").count(), 1, "{said}");
+    let list = stdout(&session.keyward(&["quarantine", "list"]));
+    assert!(list.contains("session work"), "{list}");
+}

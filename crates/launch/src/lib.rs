@@ -135,7 +135,7 @@ pub fn run(
         publisher: &mut publisher,
         logins,
         keyring: plan.view.home.keyring.as_ref(),
-        session: session.map(|session| &session.link),
+        session: session.map(|session| (&session.link, &session.words)),
         describe: &describe,
         vault,
         guard: guard.as_deref_mut(),

@@ -10,7 +10,7 @@ mod calls;
 mod clients;
 mod jobs;
 
-pub use cages::{Make, Membership};
+pub use cages::{Launcher, Make, Membership, Words};
 
 use crate::supervise::CutShort;
 use cages::{Cage, Cages, Ending};
@@ -32,6 +32,8 @@ use std::time::{Duration, Instant};
 
 /// Between asking a job to end and ending it.
 const GRACE: Duration = Duration::from_secs(1);
+/// The most that is told at a time of what was found.
+const MOST_NEWS: usize = 32 << 10;
 /// How long the launcher may take to bring its work to an end.
 const LAST: Duration = Duration::from_secs(20);
 
@@ -54,6 +56,8 @@ pub struct Session<'a> {
     pub launcher: Process,
     /// The socket to that launcher, and the word it has sent the others with.
     pub link: OwnedFd,
+    /// What that launcher has to say.
+    pub words: Words,
     pub with_repositories: bool,
     /// The time that a command has if nobody says another.
     pub wall: Option<Duration>,
@@ -84,7 +88,8 @@ pub fn serve(session: Session<'_>) -> Result<End, Errno> {
         calls: Calls::default(),
         waiting: VecDeque::new(),
         inbox,
-        stopping: false,
+        news: String::new(),
+        stopping: None,
     };
     server.live()
 }
@@ -98,7 +103,10 @@ struct Server<'a> {
     /// What waits until the launcher has brought the repositories of both sides together, in order.
     waiting: VecDeque<Waiting>,
     inbox: Inbox,
-    stopping: bool,
+    /// What was found in the project and nobody was told of yet.
+    news: String,
+    /// Who has asked for the end.
+    stopping: Option<u64>,
 }
 
 /// Who may have something for us.
@@ -140,14 +148,15 @@ impl Server<'_> {
                 }
             }
             for place in ended.into_iter().rev() {
-                let Ending { launcher, told, .. } = self.cages.ending.swap_remove(place);
+                let Ending { launcher, told, mut words, .. } = self.cages.ending.swap_remove(place);
                 let _ = launcher.wait();
+                self.news.push_str(&words.take());
                 if let Some((number, exit, signal)) = told {
                     self.ended(number, exit, signal);
                 }
             }
             self.clocks();
-            if over || self.stopping {
+            if over || self.stopping.is_some() {
                 return self.end();
             }
         }
@@ -402,10 +411,36 @@ impl Server<'_> {
         (self.session.record)(end);
         let answer = Answer::Ended { job: number, exit, signal, limit };
         let told: Vec<u64> = job.client.into_iter().chain(std::mem::take(&mut job.watchers)).collect();
+        // Who is in a cage is not told what was taken out behind its back.
+        let outside = told.iter().copied().find(|client| self.clients.side(*client) == Some(Side::Outside));
+        self.pass_on_news(outside);
         for client in told {
             self.clients.tell(client, &answer, &[]);
         }
         self.jobs.forget_old();
+    }
+
+    /// Tells somebody what was found in the project since it was last told.
+    fn pass_on_news(&mut self, client: Option<u64>) {
+        let Some(client) = client else { return };
+        let all = std::mem::take(&mut self.news) + &self.session.words.take();
+        // Each launcher that looked at the project says the same of it.
+        let mut told: Vec<&str> = Vec::new();
+        let mut text = String::new();
+        for one in
+            all.split_inclusive('\n').collect::<Vec<_>>().chunk_by(|_, next| !next.starts_with("keyward:"))
+        {
+            let start = one.first().copied().unwrap_or_default();
+            if !told.contains(&start)
+                && text.len() + one.iter().map(|line| line.len()).sum::<usize>() < MOST_NEWS
+            {
+                told.push(start);
+                text.extend(one.iter().copied());
+            }
+        }
+        if !text.is_empty() {
+            self.clients.tell(client, &Answer::Said { text }, &[]);
+        }
     }
 
     fn serve_client(&mut self, number: u64) {
@@ -535,8 +570,10 @@ impl Server<'_> {
                 self.session.launcher.signal(signal::KILL);
             }
         }
-        self.cages.end_all();
+        let last = self.cages.end_all();
+        self.news.push_str(&last);
         let end = self.session.launcher.wait();
+        self.pass_on_news(self.stopping);
         (self.session.clean_up)();
         end
     }

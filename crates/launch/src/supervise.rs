@@ -143,8 +143,8 @@ pub(crate) struct Watch<'a, 'b> {
     pub(crate) publisher: &'a mut Publisher,
     /// Keeps login files inside and outside the same.
     pub(crate) logins: &'a mut Logins,
-    /// The session that the cage belongs to.
-    pub(crate) session: Option<&'a OwnedFd>,
+    /// The session that the cage belongs to, and where what we have to say goes once the cage is there.
+    pub(crate) session: Option<(&'a OwnedFd, &'a OwnedFd)>,
     /// What of the keyring the cage may see.
     pub(crate) keyring: Option<&'a KeyringView>,
     /// Says what a failed step was about.
@@ -188,7 +188,7 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
         polled.push(PollFd::from_borrowed_fd(noticed.unwrap_or(channel), PollFlags::IN));
         relay.ask(&mut polled, watch.screen.as_ref());
         let relayed = polled.len();
-        let session = watch.session.filter(|_| session_open);
+        let session = watch.session.map(|(link, _)| link).filter(|_| session_open);
         let asked = relayed + usize::from(watch.publisher.inbox().is_some());
         polled.extend(watch.publisher.inbox().map(|inbox| PollFd::from_borrowed_fd(inbox, PollFlags::IN)));
         polled.extend(session.map(|session| PollFd::new(session, PollFlags::IN)));
@@ -231,7 +231,7 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
                     }
                 }
                 Some((Report::Door, descriptors)) => {
-                    if let Some(session) = watch.session {
+                    if let Some((session, _)) = watch.session {
                         let all: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
                         // Without a session nobody wants the cage.
                         let word =
@@ -250,6 +250,9 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
                         && let Some(screen) = &mut watch.screen
                     {
                         screen.enter_raw();
+                    }
+                    if let Some((_, words)) = watch.session {
+                        let _ = rustix::stdio::dup2_stderr(words);
                     }
                     watch.publisher.start();
                     watch.logins.start();
@@ -278,13 +281,17 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
             }
         }
         relay.work(&ready[4..relayed], watch.screen.as_ref());
-        if let (Some(session), Some(true)) = (watch.session, ready.get(asked).map(|ready| !ready.is_empty()))
+        if let (Some((session, _)), Some(true)) =
+            (watch.session, ready.get(asked).map(|ready| !ready.is_empty()))
         {
             let mut word = [0; 8];
             match keyward_sys::channel::receive(session, &mut word) {
                 // A command of the session is about to start, or has ended: both sides see the same repository then.
                 Ok(message) if message.length > 0 => {
                     watch.publisher.sync();
+                    if let Some(guard) = &mut watch.guard {
+                        guard.work();
+                    }
                     session_open = keyward_sys::channel::send(session, b"synced", &[]).is_ok();
                 }
                 _ => session_open = false,
@@ -304,6 +311,15 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
             guard.work();
             if guard.needs_spaces() {
                 tell(&watch, Order::Spaces);
+            }
+        }
+        if let (Some(_), Some(guard)) = (watch.session, &mut watch.guard) {
+            // Whoever runs commands in a session is told while it lasts.
+            for (fact, remedy) in guard.news() {
+                let _ = rustix::io::write(
+                    rustix::stdio::stderr(),
+                    format!("keyward: {fact}\n{remedy}\n").as_bytes(),
+                );
             }
         }
         if relay.exceeded() && cut_short.is_none() {

@@ -20,6 +20,9 @@ pub struct Aftermath {
     pub appeared: Vec<String>,
     /// Folders that were not looked at.
     pub not_walked: Vec<String>,
+    /// How many of those that were taken out somebody was told of while the command ran.
+    #[serde(skip)]
+    pub already_told: usize,
 }
 
 /// A foothold that was taken out of the tree.
@@ -83,7 +86,8 @@ impl Left {
 impl Aftermath {
     /// Whether there is nothing that a person has to hear.
     pub fn is_quiet(&self) -> bool {
-        let Aftermath { quarantined, told, left, hidden_later, appeared, not_walked: _ } = self;
+        let Aftermath { quarantined, told, left, hidden_later, appeared, not_walked: _, already_told: _ } =
+            self;
         quarantined.is_empty()
             && told.is_empty()
             && left.is_empty()
@@ -95,7 +99,7 @@ impl Aftermath {
     pub fn lines(&self, verbose: bool) -> Vec<(String, String)> {
         let nothing = Vec::new();
         let mut lines = Vec::new();
-        for Quarantined { path, by, keys, restore, .. } in &self.quarantined {
+        for Quarantined { path, by, keys, restore, .. } in self.quarantined.iter().skip(self.already_told) {
             let what = if keys.is_empty() { path.clone() } else { format!("{} of {path}", few(keys)) };
             lines.push((
                 format!("took {what} out of the project: {by} would run or obey it"),

@@ -159,6 +159,10 @@ pub enum Answer {
         /// The limit that ended it.
         limit: Option<String>,
     },
+    /// What a person should know of what was found in the project: as `keyward run` would say it.
+    Said {
+        text: String,
+    },
     Jobs {
         session: String,
         pid: u32,

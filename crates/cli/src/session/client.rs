@@ -231,6 +231,10 @@ impl Door {
         let message = channel::receive(&self.socket, &mut packet).map_err(|_| gone())?;
         let answer = door::read::<Answer>(&packet[..message.length]).ok_or_else(gone)?;
         match answer {
+            Answer::Said { text } => {
+                say::raw_stderr(text.as_bytes());
+                self.next()
+            }
             Answer::Refused { exit, fact, remedy } => {
                 Err(Trouble { exit: exit.unwrap_or(code::REFUSED), fact, remedy })
             }

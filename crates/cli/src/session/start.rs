@@ -6,7 +6,7 @@ use crate::args::{RunArgs, SessionStartArgs};
 use crate::explain::NoPlan;
 use crate::here::{self, Here, Runtime};
 use crate::{files, run, say};
-use keyward_launch::session::{Membership, Session, serve};
+use keyward_launch::session::{Launcher, Membership, Session, Words, serve};
 use keyward_policy::outcome::code;
 use keyward_policy::settings::Policy;
 use keyward_sys::environ::{self, Block};
@@ -14,7 +14,7 @@ use keyward_sys::fork::{self, End, Forked, Process};
 use keyward_sys::spaces::Spaces;
 use keyward_sys::{Errno, channel, confine};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::ffi::OsString;
@@ -243,7 +243,8 @@ fn be_session(
         return code::FAULT;
     }
     environ::set_title(c"keyward:session");
-    let Ok((launcher, ours)) = make_cage(args, policy, name, block, None) else {
+    let Ok(Launcher { process: launcher, link: ours, words }) = make_cage(args, policy, name, block, None)
+    else {
         tell(to_status, code::FAULT);
         return code::FAULT;
     };
@@ -275,6 +276,7 @@ fn be_session(
         cage_door,
         launcher,
         link: ours,
+        words,
         with_repositories,
         wall: policy.limits.wall.as_ref().map(|wall| wall.value),
         limits_cpu: policy.limits.cpu.is_some(),
@@ -336,13 +338,17 @@ fn make_cage(
     name: &str,
     block: &mut Block,
     first: Option<&Spaces>,
-) -> Result<(Process, OwnedFd), Errno> {
+) -> Result<Launcher, Errno> {
     let (ours, theirs) = channel::pair()?;
-    if let Some(first) = first {
-        channel::send(&ours, b"join", &first.descriptors())?;
-    }
+    let words = Words::new()?;
+    let first = first.map(Spaces::descriptors);
+    // Sent ahead, as everything else of ours is closed there.
+    let writer = words.writer()?;
+    let mut sent = vec![writer.as_fd()];
+    sent.extend(first.iter().flatten());
+    channel::send(&ours, b"join", &sent)?;
     match fork::fork()? {
-        Forked::Parent(process) => Ok((process, ours)),
+        Forked::Parent(process) => Ok(Launcher { process, link: ours, words }),
         Forked::Child => {
             let tied = confine::die_with_parent();
             drop(ours);
@@ -350,22 +356,19 @@ fn make_cage(
                 fork::exit_now(code::FAULT);
             }
             let Ok(theirs) = confine::keep_only(theirs) else { fork::exit_now(code::FAULT) };
-            let spaces = match first.is_some().then(|| spaces_to_join(&theirs)) {
-                None => None,
-                Some(Some(spaces)) => Some(spaces),
-                Some(None) => fork::exit_now(code::FAULT),
+            let sent = channel::receive(&theirs, &mut [0; 8]).map(|message| message.descriptors);
+            let mut sent = sent.unwrap_or_default().into_iter();
+            let (Some(words), spaces) = (sent.next(), Spaces::from_descriptors(sent)) else {
+                fork::exit_now(code::FAULT)
             };
-            let command = vec!["keyward:spawner".into(), name.into()];
-            let membership = Membership { link: theirs, spaces };
+            if first.is_some() != spaces.is_some() {
+                fork::exit_now(code::FAULT);
+            }
+            let command = vec!["session".into(), name.into()];
+            let membership = Membership { link: theirs, spaces, words };
             let exit = run::run_for_session(run_args(args, command), policy.clone(), block, membership);
             block.wipe();
             fork::exit_now(exit)
         }
     }
-}
-
-/// The namespaces of the session's first cage, which was sent ahead.
-fn spaces_to_join(link: &OwnedFd) -> Option<Spaces> {
-    let message = channel::receive(link, &mut [0; 8]).ok()?;
-    Spaces::from_descriptors(message.descriptors)
 }

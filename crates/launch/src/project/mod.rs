@@ -176,6 +176,14 @@ impl<'a> Guard<'a> {
         self.secrets.hide(&self.root, &mut self.aftermath);
     }
 
+    /// What was taken out since this was last asked, as a person is told of it.
+    pub(crate) fn news(&mut self) -> Vec<(String, String)> {
+        let told = self.aftermath.already_told;
+        let fresh = self.aftermath.quarantined.get(told..).unwrap_or_default().to_vec();
+        self.aftermath.already_told += fresh.len();
+        Aftermath { quarantined: fresh, ..Aftermath::default() }.lines(false)
+    }
+
     /// Whether the launcher has to ask init for the cage's namespaces.
     pub(crate) fn needs_spaces(&self) -> bool {
         self.secrets.need_the_way()

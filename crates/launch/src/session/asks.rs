@@ -147,7 +147,7 @@ impl Server<'_> {
             },
             Ask::Stop {} => {
                 self.clients.tell(client, &Answer::Done {}, &[]);
-                self.stopping = true;
+                self.stopping = Some(client);
             }
         }
     }

@@ -4,7 +4,7 @@ use super::LAST;
 use keyward_policy::door::LONGEST;
 use keyward_sys::fork::Process;
 use keyward_sys::spaces::Spaces;
-use keyward_sys::{Errno, channel};
+use keyward_sys::{Errno, channel, memory};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::OFlags;
@@ -17,13 +17,15 @@ pub(super) struct Cage {
     /// Where the launcher sends the socket.
     from_launcher: OwnedFd,
     spawner: Option<OwnedFd>,
+    words: Words,
     /// Whether the launcher is bringing repositories up to date.
     syncing: bool,
 }
 
 impl Cage {
-    pub(super) fn new((launcher, from_launcher): (Process, OwnedFd)) -> Self {
-        Cage { launcher, from_launcher, spawner: None, syncing: false }
+    pub(super) fn new(made: Launcher) -> Self {
+        let Launcher { process: launcher, link: from_launcher, words } = made;
+        Cage { launcher, from_launcher, spawner: None, words, syncing: false }
     }
 
     /// Where something comes from next.
@@ -78,8 +80,8 @@ impl Cage {
     }
 
     /// Lets it come to its end: the spawner ends with its socket. Gives the launcher, which brings its work to an end.
-    pub(super) fn let_go(self) -> Process {
-        self.launcher
+    pub(super) fn let_go(self) -> (Process, Words) {
+        (self.launcher, self.words)
     }
 }
 
@@ -100,6 +102,7 @@ pub(super) struct Cages {
 /// The launcher of a cage that has ended, while it brings its work to an end.
 pub(super) struct Ending {
     pub(super) launcher: Process,
+    pub(super) words: Words,
     /// Who is told when it has.
     pub(super) told: Option<End>,
     /// When it is ended; `None` once it was.
@@ -107,8 +110,8 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    pub(super) fn new(launcher: Process, told: Option<End>) -> Self {
-        Ending { launcher, told, until: Some(Instant::now() + LAST) }
+    pub(super) fn new((launcher, words): (Process, Words), told: Option<End>) -> Self {
+        Ending { launcher, words, told, until: Some(Instant::now() + LAST) }
     }
 
     pub(super) fn due(&self) -> Option<Instant> {
@@ -126,17 +129,59 @@ impl Ending {
 
 impl Cages {
     /// Waits for all of them together, and no longer than for one.
-    pub(super) fn end_all(&mut self) {
+    pub(super) fn end_all(&mut self) -> String {
+        let mut said = String::new();
         let until = Instant::now() + LAST / 4;
-        for ending in self.ending.drain(..) {
+        for mut ending in self.ending.drain(..) {
             let left = Timespec::try_from(until.saturating_duration_since(Instant::now())).ok();
             let mut polled = [PollFd::new(&ending.launcher.pidfd, PollFlags::IN)];
             if !matches!(poll(&mut polled, left.as_ref()), Ok(1)) {
                 ending.launcher.signal(keyward_sys::signal::KILL);
             }
             let _ = ending.launcher.wait();
+            said.push_str(&ending.words.take());
         }
+        said
     }
+}
+
+/// What a launcher has to say to a person, once its cage is there. Nobody waits for us to read it.
+pub struct Words {
+    file: OwnedFd,
+    read: u64,
+}
+
+impl Words {
+    pub fn new() -> Result<Self, Errno> {
+        Ok(Words { file: memory::unsealed(c"keyward-words")?, read: 0 })
+    }
+
+    /// For the launcher.
+    pub fn writer(&self) -> Result<OwnedFd, Errno> {
+        rustix::io::fcntl_dupfd_cloexec(&self.file, 3)
+    }
+
+    /// What is new, as far as it is not too much.
+    pub(super) fn take(&mut self) -> String {
+        let mut part = [0; 16 << 10];
+        let Ok(length) = rustix::io::pread(&self.file, &mut part, self.read) else { return String::new() };
+        let all = rustix::fs::fstat(&self.file).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0));
+        let more = if all > self.read + length as u64 {
+            "keyward: and more; `keyward quarantine list`\n"
+        } else {
+            ""
+        };
+        self.read = all.max(self.read);
+        String::from_utf8_lossy(part.get(..length).unwrap_or_default()).into_owned() + more
+    }
+}
+
+/// A launcher that makes a cage for a session.
+pub struct Launcher {
+    pub process: Process,
+    /// Where it sends the socket to the spawner.
+    pub link: OwnedFd,
+    pub words: Words,
 }
 
 /// What the launcher of a cage knows of the session it is for.
@@ -145,7 +190,9 @@ pub struct Membership {
     pub link: OwnedFd,
     /// The namespaces of the session's first cage, unless this is the first one.
     pub spaces: Option<Spaces>,
+    /// Where what it has to say goes, once the cage is there.
+    pub words: OwnedFd,
 }
 
-/// Makes a cage: its launcher, and the socket by which that sends the one to the spawner.
-pub type Make<'a> = dyn FnMut() -> Result<(Process, OwnedFd), Errno> + 'a;
+/// Makes a cage.
+pub type Make<'a> = dyn FnMut() -> Result<Launcher, Errno> + 'a;
