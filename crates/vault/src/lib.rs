@@ -5,4 +5,6 @@ pub mod process;
 pub mod redemption;
 pub mod secret;
 pub mod source;
+pub mod store;
+mod terminal;
 pub mod token;

@@ -18,6 +18,7 @@ mod text;
 pub use error::{SourceError, Why};
 
 use crate::secret::Secret;
+use crate::store::Store;
 use keyward_policy::secret::Reference;
 use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;
@@ -77,7 +78,9 @@ impl<'a> Surroundings<'a> {
 /// Fetches the value.
 pub fn fetch(reference: &Reference, surroundings: &Surroundings<'_>) -> Result<Secret, SourceError> {
     let fetched = match reference {
-        Reference::Store(_) => Err(Why::NotFound),
+        Reference::Store(name) => {
+            Store::new(surroundings).get(name).map_err(|error| Why::Store(Box::new(error)))
+        }
         Reference::Keyring(attributes) => keyring::fetch(attributes, surroundings),
         Reference::Pass { path, field } => pass::fetch(path, field.as_deref(), surroundings),
         Reference::Env(name) => environment(name, surroundings),

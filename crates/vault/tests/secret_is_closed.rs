@@ -36,14 +36,16 @@ const ATTEMPTS: &[(&str, &str, Option<&str>)] = &[
 #[test]
 fn nothing_but_expose_gives_the_bytes() {
     let vault = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = tempfile::tempdir().unwrap();
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
+    let folder = target.join("tmp/attempts");
+    let _ = fs::remove_dir_all(&folder);
     let program = |name: &str, act: &str| {
         let text = format!(
             "use keyward_vault::secret::Secret;\npub fn attempt(secret: &Secret) {{ {act} }}\nfn main() {{}}\n"
         );
-        fs::write(folder.path().join(format!("src/bin/{name}.rs")), text).unwrap();
+        fs::write(folder.join(format!("src/bin/{name}.rs")), text).unwrap();
     };
-    fs::create_dir_all(folder.path().join("src/bin")).unwrap();
+    fs::create_dir_all(folder.join("src/bin")).unwrap();
     for (name, act, _) in ATTEMPTS {
         program(name, act);
     }
@@ -51,14 +53,14 @@ fn nothing_but_expose_gives_the_bytes() {
         "[package]\nname = \"attempts\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[dependencies]\n\
          keyward-vault = {{ path = {vault:?} }}\nserde_json = \"1\"\n[workspace]\n"
     );
-    fs::write(folder.path().join("Cargo.toml"), manifest).unwrap();
+    fs::write(folder.join("Cargo.toml"), manifest).unwrap();
     // The versions that are there already, so that nothing has to be fetched.
-    fs::copy(vault.join("../../Cargo.lock"), folder.path().join("Cargo.lock")).unwrap();
+    fs::copy(vault.join("../../Cargo.lock"), folder.join("Cargo.lock")).unwrap();
     let output = Command::new(env!("CARGO"))
         .args(["check", "--offline", "--keep-going", "--bins", "--message-format=json"])
-        .current_dir(folder.path())
-        // Kept, so that only the attempts are compiled the next time.
-        .env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("attempts"))
+        .current_dir(&folder)
+        // Where the lints have been before: what they have read need not be read again.
+        .env("CARGO_TARGET_DIR", &target)
         .env_remove("RUSTFLAGS")
         .output()
         .unwrap();

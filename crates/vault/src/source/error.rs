@@ -1,6 +1,7 @@
 //! Why there is no value, in two lines: the fact, and what can be done. Nothing that a source said is repeated.
 
 use crate::secret::{LARGEST, Unread};
+use crate::store::StoreError;
 use keyward_policy::secret::{Credential, Part, Reference};
 use std::fmt;
 use std::io;
@@ -42,6 +43,8 @@ pub enum Why {
     Exposed(String),
     /// The program ended with this code, or by a signal.
     Failed { program: String, code: Option<i32> },
+    /// The store could not open it.
+    Store(Box<StoreError>),
     /// There is no session bus, or no keyring on it.
     NoKeyring,
     /// The system refused.
@@ -95,6 +98,7 @@ impl SourceError {
             Why::Exposed(how) => format!("{at} is not private: {how}"),
             Why::Failed { program, code: Some(code) } => format!("{at}: {program} failed with code {code}"),
             Why::Failed { program, code: None } => format!("{at}: {program} was killed"),
+            Why::Store(error) => format!("{at}: {}", error.lines().0),
             Why::NoKeyring => format!("{at}: there is no keyring on the session bus"),
             Why::Io(kind) => format!("{at} cannot be read: {kind}"),
         }
@@ -102,6 +106,7 @@ impl SourceError {
 
     fn remedy(&self) -> String {
         match (&self.why, &self.hint) {
+            (Why::Store(error), _) => error.lines().1,
             (Why::NotInstalled(program), _) => format!("install {program}, or keep the value elsewhere, such as in store://"),
             (Why::Locked, Hint::Pass { .. }) => "unlock the key of gpg: run `pass show` once, or start from a terminal".to_owned(),
             (Why::Locked, _) => "unlock it first, or start from a terminal or a desktop where you can be asked".to_owned(),
@@ -135,7 +140,6 @@ impl SourceError {
                 "the file needs a line NAME=value with this name".to_owned()
             }
             (Why::NoSuchPart, Hint::File { .. }) => "the pointer must lead to a text or a number in the file".to_owned(),
-            (_, Hint::Store) => "`keyward secret set` puts a value there".to_owned(),
             _ => "check the reference, and what it leads to".to_owned(),
         }
     }

@@ -15,7 +15,10 @@ const SERVICE: &str = "org.freedesktop.secrets";
 const ROOT: &str = "/org/freedesktop/secrets";
 const SERVICE_INTERFACE: &str = "org.freedesktop.Secret.Service";
 const ITEM_INTERFACE: &str = "org.freedesktop.Secret.Item";
+const COLLECTION_INTERFACE: &str = "org.freedesktop.Secret.Collection";
 const PROMPT_INTERFACE: &str = "org.freedesktop.Secret.Prompt";
+/// The collection that new items go to.
+const DEFAULT: &str = "/org/freedesktop/secrets/aliases/default";
 /// The path that stands for none.
 const NONE: &str = "/";
 /// So many items of an answer are looked at.
@@ -43,6 +46,37 @@ pub(crate) fn fetch(attributes: &Attributes, surroundings: &Surroundings<'_>) ->
         reader.bytes()?;
         Ok(text::checked(reader.bytes()?).map(Secret::copy_of))
     })?
+}
+
+/// Keeps a value under these attributes, in the place of one that is there.
+pub(crate) fn save(
+    attributes: &Attributes,
+    label: &str,
+    value: &Secret,
+    surroundings: &Surroundings<'_>,
+) -> Result<(), Why> {
+    let mut bus = Connection::open(surroundings)?;
+    unlock(&mut bus, DEFAULT, surroundings)?;
+    let session = open_session(&mut bus)?;
+    let body = Body::with_value("a{sv}(oayays)b", value, |body, place| {
+        body.array(8, |body| {
+            body.align(8).string("org.freedesktop.Secret.Item.Label").signature("s").string(label);
+            body.align(8).string("org.freedesktop.Secret.Item.Attributes").signature("a{ss}");
+            pairs(body, attributes);
+        });
+        body.align(8).string(&session).array(1, |_| {}).array(1, |body| {
+            for byte in place {
+                body.byte(*byte);
+            }
+        });
+        body.string("text/plain").number(1);
+    });
+    let prompt = bus.call(SERVICE, DEFAULT, COLLECTION_INTERFACE, "CreateItem", &body, |answer| {
+        let mut reader = answer.body("oo")?;
+        reader.path()?;
+        Ok(reader.path()?.to_owned())
+    })?;
+    ask(&mut bus, &prompt, surroundings)
 }
 
 fn pairs(body: &mut keyward_policy::keyring::message::Writer, attributes: &Attributes) {

@@ -79,6 +79,18 @@ impl<'a> Call<'a> {
         self
     }
 
+    /// Input and output are a conversation; what it says on stderr is nobody's.
+    pub(crate) fn converse(mut self) -> Result<Running<'a>, Why> {
+        self.command.stdin(Stdio::piped()).stderr(Stdio::null());
+        self.terminal = None;
+        self.start()
+    }
+
+    pub(crate) fn limited(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
     fn start(mut self) -> Result<Running<'a>, Why> {
         if let Some(terminal) = self.terminal {
             self.command.stdin(terminal.try_clone_to_owned()?);
@@ -197,7 +209,7 @@ impl Answer {
 /// A program that runs. It ends with the value, and with it all of its group and its descendants.
 pub(crate) struct Running<'a> {
     name: String,
-    child: Child,
+    pub(crate) child: Child,
     group: Pid,
     /// Readable when it has ended.
     ended: Option<OwnedFd>,
@@ -221,6 +233,11 @@ impl Running<'_> {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
+    }
+
+    /// When its time is over.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.deadline
     }
 
     /// Its code, now that it has ended; the rest of its group ends as well.

@@ -6,6 +6,7 @@ use keyward_vault::secret::Secret;
 use keyward_vault::source::{Limits, SourceError, Surroundings, fetch};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::io::Write;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -157,5 +158,68 @@ impl Drop for Beside {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+const BUS: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+<busconfig><type>session</type><listen>unix:path=SOCKET</listen><auth>EXTERNAL</auth>
+<policy context="default"><allow user="*"/><allow send_destination="*"/><allow own="*"/><allow eavesdrop="false"/></policy></busconfig>"#;
+
+/// A bus and a gnome-keyring of the test's own, with one item.
+pub struct Desktop {
+    pub stage: Stage,
+    _running: Vec<Beside>,
+}
+
+impl Desktop {
+    /// With a bus and nothing on it.
+    pub fn bare() -> Desktop {
+        let stage = Stage::new();
+        let socket = stage.home().join("bus");
+        let settings = stage.file("bus.conf", BUS.replace("SOCKET", &socket.display().to_string()));
+        let mut daemon = stage.command("dbus-daemon");
+        daemon.arg(format!("--config-file={}", settings.display())).arg("--nofork").stderr(Stdio::null());
+        let daemon = Beside(daemon.spawn().unwrap());
+        assert!(eventually(|| socket.exists()), "dbus-daemon did not start");
+        let home = stage.home();
+        let stage = stage
+            .with("DBUS_SESSION_BUS_ADDRESS", format!("unix:path={}", socket.display()))
+            .with("XDG_RUNTIME_DIR", home);
+        Desktop { stage, _running: vec![daemon] }
+    }
+
+    pub fn new() -> Desktop {
+        let mut desktop = Desktop::bare();
+        let mut command = desktop.stage.command("gnome-keyring-daemon");
+        command.args(["--unlock", "--components=secrets", "--foreground"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut keyring = Beside(command.spawn().unwrap());
+        keyring.0.stdin.take().unwrap().write_all(b"password").unwrap();
+        desktop._running.push(keyring);
+        assert!(
+            eventually(|| desktop.store(CANARY, "service bank username ann")),
+            "gnome-keyring did not start"
+        );
+        desktop
+    }
+
+    pub fn store(&self, value: &str, attributes: &str) -> bool {
+        let script = format!("printf '%s' '{value}' | timeout 5 secret-tool store --label=x {attributes}");
+        self.stage.command("sh").args(["-c", &script]).stderr(Stdio::null()).status().unwrap().success()
+    }
+
+    /// With Python's keyring, for the account ann.
+    pub fn python_stores(&self, service: &str, value: &str) {
+        let script = format!(
+            "import keyring.backends.SecretService as s; s.Keyring().set_password('{service}', 'ann', {value})"
+        );
+        assert!(self.stage.command("/usr/bin/python3").args(["-c", &script]).status().unwrap().success());
+    }
+
+    pub fn lock(&self) {
+        self.stage.shell(
+            "gdbus call --session --dest org.freedesktop.secrets --object-path /org/freedesktop/secrets \
+             --method org.freedesktop.Secret.Service.Lock \"['/org/freedesktop/secrets/collection/login']\"",
+        );
     }
 }

@@ -3,7 +3,7 @@
 //! What comes in is kept in one place of a fixed size and wiped as soon as it was read, because answers hold values.
 
 use super::SERVICE;
-use crate::secret::{Buffer, LARGEST, Unread};
+use crate::secret::{Buffer, LARGEST, Secret, Unread};
 use crate::source::{Surroundings, Why};
 use keyward_policy::keyring::address::Place;
 use keyward_policy::keyring::message::{Head, Kind, Malformed, Order, Writer};
@@ -36,6 +36,23 @@ impl Body {
         let mut writer = Writer::new(Order::Little);
         write(&mut writer);
         Body { signature, bytes: Zeroizing::new(writer.finish()) }
+    }
+
+    /// With a value in it. It is written with a stand-in first, because the writer's place grows and would leave copies; `write` puts the
+    /// stand-in where the value belongs.
+    pub(super) fn with_value(
+        signature: &'static str,
+        value: &Secret,
+        write: impl FnOnce(&mut Writer, &[u8]),
+    ) -> Self {
+        // No text and no length holds this byte.
+        let place = vec![0xff; value.length()];
+        let mut body = Body::new(signature, |writer| write(writer, &place));
+        let found = body.bytes.windows(place.len().max(1)).position(|part| part == place);
+        if let Some(spot) = found.and_then(|at| body.bytes.get_mut(at..at + place.len())) {
+            spot.copy_from_slice(value.expose());
+        }
+        body
     }
 }
 
