@@ -74,6 +74,8 @@ pub enum Command {
     Call(CallArgs),
     /// Look at what was taken out of projects; put it back, or remove it
     Quarantine(QuarantineArgs),
+    /// Secrets: where their values come from, and the store that keeps some of them
+    Secret(SecretArgs),
     /// In a cage: swap a token for the secret that it is worth
     Redeem(RedeemArgs),
     /// Print the completions for a shell
@@ -432,6 +434,66 @@ pub struct ToolArgs {
     /// For this profile only, which is made if there is none
     #[arg(short, long, value_name = "PROFILE")]
     pub profile: Option<String>,
+}
+
+#[derive(Args)]
+pub struct SecretArgs {
+    #[command(subcommand)]
+    pub command: SecretCommand,
+}
+
+#[derive(Subcommand)]
+pub enum SecretCommand {
+    /// Add or change a secret; its value is typed, or read from standard input, and never an argument
+    Set(SecretSetArgs),
+    /// Show which secrets there are
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what is known of a secret
+    Show {
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Show the value as well: on a terminal, when you say so again; it is recorded
+        #[arg(long)]
+        reveal: bool,
+        /// Print JSON
+        #[arg(long, conflicts_with = "reveal")]
+        json: bool,
+    },
+    /// Remove a secret, and its value from the store
+    Rm {
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Bring the credentials of a .env file into the store
+    Import {
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Leave references in their places in the file
+        #[arg(long)]
+        blank: bool,
+    },
+}
+
+#[derive(Args)]
+pub struct SecretSetArgs {
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Where the value comes from, such as pass://work/github; without it, the store keeps it
+    #[arg(long, value_name = "REF")]
+    pub from: Option<String>,
+    /// A host that it is for
+    #[arg(long, value_name = "HOST")]
+    pub to: Vec<String>,
+    /// The variable that programs expect it in
+    #[arg(long = "as", value_name = "VAR")]
+    pub variable: Option<String>,
+    /// Where the key of a new store lies: keyring, passphrase, file, or the identity file of an age plugin
+    #[arg(long, value_name = "WHERE", conflicts_with = "from")]
+    pub identity: Option<String>,
 }
 
 #[derive(Args)]

@@ -16,6 +16,7 @@ mod redeem;
 mod rewrite;
 mod run;
 mod say;
+mod secret;
 mod session;
 mod shell_help;
 mod vault;
@@ -61,6 +62,7 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Call(args) => session::call(&args, block),
         Command::Kill(args) => session::kill(&args, block),
         Command::Quarantine(args) => quarantine::quarantine(args, block),
+        Command::Secret(args) => secret::secret(args, block),
         Command::Redeem(args) => redeem::redeem(&args),
         Command::Completions(args) => shell_help::completions(args),
         Command::Man(args) => shell_help::man(args),

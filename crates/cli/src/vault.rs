@@ -2,11 +2,14 @@
 
 use crate::here::Here;
 use keyward_launch::secrets::Vault;
+use keyward_policy::door;
 use keyward_policy::plan::Plan;
-use keyward_policy::secret::Said;
+use keyward_policy::secret::{Entry, Reference, Said};
+use keyward_policy::settings::Policy;
 use keyward_sys::environ::Block;
-use keyward_sys::fork::{self, Forked};
+use keyward_sys::fork::{self, End, Forked};
 use keyward_sys::{Errno, channel, confine};
+use keyward_vault::keep::NotDone;
 use keyward_vault::process::{self, Errand, Variables};
 use keyward_vault::source::{Limits, Surroundings};
 use std::ffi::OsStr;
@@ -18,12 +21,15 @@ pub fn needs(plan: &Plan, environment: &[&[u8]]) -> Vec<usize> {
     if plan.secrets.is_empty() {
         return Vec::new();
     }
-    let wanted = match process::variables(&plan.secrets) {
-        Variables::All => return (0..environment.len()).collect(),
-        Variables::These(names) => names,
-    };
+    match process::variables(&plan.secrets) {
+        Variables::All => (0..environment.len()).collect(),
+        Variables::These(names) => positions(&names, environment),
+    }
+}
+
+fn positions(names: &[String], environment: &[&[u8]]) -> Vec<usize> {
     let is_wanted = |entry: &[u8]| {
-        wanted
+        names
             .iter()
             .any(|name| entry.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")))
     };
@@ -31,14 +37,9 @@ pub fn needs(plan: &Plan, environment: &[&[u8]]) -> Vec<usize> {
 }
 
 /// Whether a value of the caller's environment is a secret of the plan: then there is one attempt only, as it is gone with the first.
-pub fn takes_from_environment(policy: &keyward_policy::settings::Policy) -> bool {
-    let is_env = |entry: &&keyward_policy::secret::Entry| {
-        matches!(entry.from, keyward_policy::secret::Reference::Env(_))
-    };
-    let granted = |name: &keyward_policy::secret::SecretName| {
-        policy.secrets.iter().any(|grant| grant.value.name == *name)
-    };
-    policy.known_secrets.iter().filter(is_env).any(|entry| granted(&entry.name))
+pub fn takes_from_environment(policy: &Policy) -> bool {
+    let granted = |entry: &Entry| policy.secrets.iter().any(|grant| grant.value.name == entry.name);
+    policy.known_secrets.iter().any(|entry| matches!(entry.from, Reference::Env(_)) && granted(entry))
 }
 
 /// Forks the vault; none where the plan gives no secret.
@@ -57,29 +58,89 @@ pub fn start(plan: &Plan, here: &Here, block: &mut Block) -> Result<Option<Vault
                 fork::exit_now(125);
             }
             let Ok([cage, reports]) = confine::keep([in_vault, to_reports]) else { fork::exit_now(125) };
-            if process::harden().is_err() {
+            become_vault(block, &process::variables(&plan.secrets));
+            with_surroundings(here, block, |surroundings| {
+                let errand = Errand { given: &plan.secrets, surroundings };
+                fork::exit_now(process::serve(&cage, &reports, &errand))
+            })
+        }
+    }
+}
+
+/// Closes the process that was just forked, and leaves it the variables that it needs.
+fn become_vault(block: &mut Block, variables: &Variables) {
+    if process::harden().is_err() {
+        fork::exit_now(125);
+    }
+    if let Variables::These(names) = variables {
+        let kept = positions(names, &block.entries());
+        block.wipe_values(&kept);
+    }
+}
+
+fn with_surroundings<T>(here: &Here, block: &Block, act: impl FnOnce(Surroundings<'_>) -> T) -> T {
+    let entries = block.entries();
+    let variable = |name: &str| -> Option<&OsStr> {
+        let value =
+            entries.iter().find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+        Some(OsStr::from_bytes(value))
+    };
+    act(Surroundings {
+        home: &here.caller.home,
+        store: &here.store,
+        variable: &variable,
+        terminal: terminal(here.caller.terminals),
+        limits: Limits::default(),
+    })
+}
+
+/// Has a vault do something with values, and gives what it said meanwhile.
+pub fn ask(
+    here: &Here,
+    block: &mut Block,
+    variables: &Variables,
+    act: impl FnOnce(&Surroundings<'_>, &dyn Fn(&Said)) -> Result<(), NotDone>,
+) -> Result<Vec<Said>, NotDone> {
+    let broken = |errno: Errno| NotDone {
+        fact: format!("the vault cannot be started: {}", keyward_launch::fault::reason(errno)),
+        remedy: "`keyward doctor` shows what this host can do".into(),
+    };
+    let (reports, to_reports) = channel::pair().map_err(broken)?;
+    match fork::fork().map_err(broken)? {
+        Forked::Child => {
+            let tied = confine::die_with_parent();
+            drop(reports);
+            if tied.is_err() || channel::peer_is_gone(&to_reports) {
                 fork::exit_now(125);
             }
-            let kept = needs(plan, &block.entries());
-            block.wipe_values(&kept);
-            let entries = block.entries();
-            let variable = |name: &str| -> Option<&OsStr> {
-                let value = entries
-                    .iter()
-                    .find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
-                Some(OsStr::from_bytes(value))
+            become_vault(block, variables);
+            let tell = |said: &Said| {
+                let _ = channel::send(&to_reports, &door::write(said), &[]);
             };
-            let errand = Errand {
-                given: &plan.secrets,
-                surroundings: Surroundings {
-                    home: &here.caller.home,
-                    store: &here.store,
-                    variable: &variable,
-                    terminal: terminal(here.caller.terminals),
-                    limits: Limits::default(),
-                },
-            };
-            fork::exit_now(process::serve(&cage, &reports, &errand))
+            let done = with_surroundings(here, block, |surroundings| act(&surroundings, &tell));
+            if let Err(NotDone { fact, remedy }) = &done {
+                tell(&Said::Failed { fact: fact.clone(), remedy: remedy.clone() });
+            }
+            fork::exit_now(i32::from(done.is_err()))
+        }
+        Forked::Parent(process) => {
+            drop(to_reports);
+            let mut said = Vec::new();
+            let mut packet = vec![0; door::LONGEST];
+            while let Ok(message) = channel::receive(&reports, &mut packet) {
+                match packet.get(..message.length).and_then(door::read::<Said>) {
+                    Some(Said::Failed { fact, remedy }) => return Err(NotDone { fact, remedy }),
+                    Some(one) => said.push(one),
+                    None => break,
+                }
+            }
+            match process.wait() {
+                Ok(End::Exited(0)) => Ok(said),
+                _ => Err(NotDone {
+                    fact: "the vault ended before it was done".into(),
+                    remedy: "do it again; what was kept before is as it was".into(),
+                }),
+            }
         }
     }
 }

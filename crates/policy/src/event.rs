@@ -47,6 +47,18 @@ pub enum What {
     /// A command is about to start in a session.
     Job(Job),
     JobEnd(JobEnd),
+    /// A secret has reached a command, or was swapped for its token; how long its value was in the vault.
+    Secret {
+        name: String,
+        delivery: Delivery,
+        microseconds: u64,
+    },
+    /// Somebody brought a token that was worth nothing.
+    TokenRefused {},
+    /// A person is about to be shown the value of a secret.
+    Reveal {
+        name: String,
+    },
     /// A function of an embedding program was called in a session; what was said is not written down.
     Call {
         session: String,

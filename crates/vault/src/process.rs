@@ -7,6 +7,7 @@
 use crate::redemption::{Offer, Redemption};
 use crate::secret::Secret;
 use crate::source::{self, Surroundings};
+use crate::store::{Kind, Store};
 use crate::token::Tokens;
 use keyward_policy::door;
 use keyward_policy::secret::{Delivery, Given, Reference, Said};
@@ -21,8 +22,8 @@ use std::time::Instant;
 const ABI_WITH_SCOPES: i32 = 6;
 
 /// What a vault is started for.
-pub struct Errand<'a> {
-    pub given: &'a [Given],
+pub struct Errand<'a, 'b> {
+    pub given: &'b [Given],
     pub surroundings: Surroundings<'a>,
 }
 
@@ -35,7 +36,7 @@ pub fn harden() -> Result<(), Errno> {
 }
 
 /// Serves one cage, from its first word to its end. Gives the exit code.
-pub fn serve(cage: &OwnedFd, reports: &OwnedFd, errand: &Errand<'_>) -> i32 {
+pub fn serve(cage: &OwnedFd, reports: &OwnedFd, errand: &Errand<'_, '_>) -> i32 {
     let mut word = [0; 256];
     // Nothing is fetched before somebody can take it.
     let Ok(hello) = channel::receive(cage, &mut word) else { return 0 };
@@ -55,14 +56,14 @@ pub fn serve(cage: &OwnedFd, reports: &OwnedFd, errand: &Errand<'_>) -> i32 {
 }
 
 /// A vault at work for its cage.
-struct Serving<'a, 'b> {
+struct Serving<'a, 'b, 'c> {
     cage: &'a OwnedFd,
     reports: &'a OwnedFd,
-    errand: &'a Errand<'b>,
+    errand: &'a Errand<'b, 'c>,
     tokens: Tokens,
 }
 
-impl Serving<'_, '_> {
+impl Serving<'_, '_, '_> {
     fn tell(&self, said: &Said) {
         let _ = channel::send(self.reports, &door::write(said), &[]);
     }
@@ -166,10 +167,14 @@ fn seal(given: &Given, value: &Secret) -> Result<OwnedFd, Said> {
 }
 
 /// Files that the sources are in; `None` where a program is asked, which may need anything.
-fn reach(errand: &Errand<'_>) -> Option<Vec<(PathBuf, Below)>> {
+fn reach(errand: &Errand<'_, '_>) -> Option<Vec<(PathBuf, Below)>> {
     let mut paths = Vec::new();
     for given in errand.given {
         match &given.from {
+            // Behind a plugin, its program is asked.
+            Reference::Store(_) if Store::new(&errand.surroundings).kind() == Ok(Some(Kind::Plugin)) => {
+                return None;
+            }
             Reference::Store(_) => paths.push((errand.surroundings.store.to_path_buf(), Below::Read)),
             Reference::File { path, .. } => {
                 paths.push((path.path(errand.surroundings.home), Below::Read));
@@ -182,7 +187,7 @@ fn reach(errand: &Errand<'_>) -> Option<Vec<(PathBuf, Below)>> {
     Some(paths)
 }
 
-fn confine_to_sources(errand: &Errand<'_>) -> Result<(), String> {
+fn confine_to_sources(errand: &Errand<'_, '_>) -> Result<(), String> {
     let abi = landlock::abi();
     let Some(paths) = reach(errand).filter(|_| abi > 0) else { return Ok(()) };
     let rules = paths.iter().map(|(path, below)| (path.as_path(), *below));

@@ -32,6 +32,16 @@ impl Secret {
         Ok(buffer.into_secret())
     }
 
+    /// Without the newline that an editor or `echo` has left at its end.
+    pub(crate) fn without_last_newline(self) -> Secret {
+        let bytes = self.expose();
+        let end = bytes
+            .strip_suffix(b"\r\n")
+            .or_else(|| bytes.strip_suffix(b"\n"))
+            .map_or(bytes.len(), <[u8]>::len);
+        Secret::copy_of(bytes.get(..end).unwrap_or_default())
+    }
+
     /// A copy of these bytes, which somebody else wipes.
     pub(crate) fn copy_of(bytes: &[u8]) -> Secret {
         Secret(Zeroizing::new(bytes.into()))

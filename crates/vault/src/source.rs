@@ -5,9 +5,9 @@
 //! because it may hold a value. Values are read into places of a fixed size that are wiped, and no error holds any part of one.
 
 mod command;
-mod dotenv;
+pub(crate) mod dotenv;
 mod error;
-mod file;
+pub(crate) mod file;
 mod json;
 pub(crate) mod keyring;
 mod pass;

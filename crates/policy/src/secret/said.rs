@@ -24,6 +24,10 @@ pub enum Said {
     Forgotten { microseconds: u64 },
     /// A word to the user: a secret that cannot be looked for in what the command prints.
     Note { text: String },
+    /// A store was made, whose identity is where this word says.
+    Began { identity: String },
+    /// A value is in the store now, and was that of this variable.
+    Kept { name: String, variable: String },
     /// A secret cannot be had, and so the command does not start.
     Failed { fact: String, remedy: String },
 }

@@ -4,7 +4,7 @@ use super::{Why, text};
 use crate::secret::{Buffer, Secret};
 
 /// The value of a variable. If it is set twice, the last one counts, as for whoever reads such files.
-pub(super) fn find(bytes: &[u8], name: &str) -> Result<Secret, Why> {
+pub(crate) fn find(bytes: &[u8], name: &str) -> Result<Secret, Why> {
     let mut rest = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut found = None;
     while !rest.is_empty() {
@@ -27,6 +27,54 @@ pub(super) fn find(bytes: &[u8], name: &str) -> Result<Secret, Why> {
     }
     text::sized(buffer.bytes())?;
     Ok(buffer.into_secret())
+}
+
+/// A line, or several, that set a variable.
+pub(crate) struct Entry<'a> {
+    pub(crate) name: &'a str,
+    /// The value as it is written, without its quotes.
+    pub(crate) written: &'a [u8],
+    /// Where in the file the value begins, and where what follows does.
+    value: usize,
+    end: usize,
+}
+
+/// All variables that are set, in their order.
+pub(crate) fn entries(bytes: &[u8]) -> Result<Vec<Entry<'_>>, Why> {
+    let mut rest = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let mut all = Vec::new();
+    while !rest.is_empty() {
+        let (key, after) = key(rest);
+        rest = after;
+        let Some(key) = key else { continue };
+        let begins = bytes.len() - after.len();
+        let (Raw::Plain(written) | Raw::Literal(written) | Raw::Escaped(written), next) = value(after)?;
+        rest = next;
+        if let Ok(name) = std::str::from_utf8(key) {
+            all.push(Entry { name, written, value: begins, end: bytes.len() - next.len() });
+        }
+    }
+    Ok(all)
+}
+
+/// The file with other values for some variables; everything else in it stays.
+pub(crate) fn replaced(bytes: &[u8], with: &dyn Fn(&str) -> Option<String>) -> Result<Vec<u8>, Why> {
+    // References can be longer than values; room for all of them, so that nothing is left behind by growing.
+    let entries = entries(bytes)?;
+    let more: usize = entries.iter().filter_map(|entry| with(entry.name)).map(|text| text.len() + 1).sum();
+    let mut out = Vec::with_capacity(bytes.len() + more);
+    let mut copied = 0;
+    for entry in &entries {
+        let Some(text) = with(entry.name) else { continue };
+        out.extend_from_slice(bytes.get(copied..entry.value).unwrap_or_default());
+        out.extend_from_slice(text.as_bytes());
+        if bytes.get(..entry.end).is_some_and(|before| before.ends_with(b"\n")) {
+            out.push(b'\n');
+        }
+        copied = entry.end;
+    }
+    out.extend_from_slice(bytes.get(copied..).unwrap_or_default());
+    Ok(out)
 }
 
 /// A value as it is written.

@@ -24,7 +24,7 @@ pub(super) fn fetch(path: &Path, part: &Part) -> Result<Secret, Why> {
 }
 
 /// Reads an ordinary file. A pipe or a device could keep us waiting, so it is not even waited for.
-pub(super) fn read(path: &Path, most: usize) -> Result<Buffer, Why> {
+pub(crate) fn read(path: &Path, most: usize) -> Result<Buffer, Why> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let mut file: File = rustix::fs::open(path, flags, Mode::empty())?.into();
     let metadata = file.metadata()?;

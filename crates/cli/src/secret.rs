@@ -1,0 +1,343 @@
+//! `keyward secret`: which secrets there are. Values pass between the terminal, a file or a pipe and the vault; never through here.
+
+use crate::args::{SecretArgs, SecretCommand, SecretSetArgs};
+use crate::explain::NoPlan;
+use crate::files::{self, Links, NoPolicy};
+use crate::here::{self, Here};
+use crate::rewrite::Folder;
+use crate::{run, say, vault};
+use keyward_policy::config::Document;
+use keyward_policy::event::What;
+use keyward_policy::outcome::code;
+use keyward_policy::secret::{self, Entry, Reference, Said, SecretName, Unfit};
+use keyward_sys::environ::Block;
+use keyward_vault::keep::{self, NotDone};
+use keyward_vault::process::Variables;
+use keyward_vault::source::Surroundings;
+use keyward_vault::store::Start;
+use std::path::Path;
+
+/// Two lines, and the exit code.
+pub struct Trouble {
+    exit: i32,
+    fact: String,
+    remedy: String,
+}
+
+impl From<NotDone> for Trouble {
+    fn from(NotDone { fact, remedy }: NotDone) -> Self {
+        Trouble { exit: code::FAULT, fact, remedy }
+    }
+}
+
+impl From<NoPolicy> for Trouble {
+    fn from(NoPolicy { exit, fact, remedy }: NoPolicy) -> Self {
+        Trouble { exit, fact, remedy }
+    }
+}
+
+impl From<Unfit> for Trouble {
+    fn from(unfit: Unfit) -> Self {
+        usage(&unfit)
+    }
+}
+
+/// What was typed does not fit.
+fn usage(error: &impl std::fmt::Display) -> Trouble {
+    let text = error.to_string();
+    let (fact, remedy) = text.split_once('\n').unwrap_or((&text, ""));
+    Trouble { exit: code::USAGE, fact: fact.into(), remedy: remedy.into() }
+}
+
+pub fn secret(args: SecretArgs, block: &mut Block) -> i32 {
+    let here = match here::look(&block.entries(), None) {
+        Ok(here) => here,
+        Err(refusal) => return NoPlan::Refused(refusal).tell(false),
+    };
+    let done = match args.command {
+        SecretCommand::Set(args) => set(&args, &here, block),
+        SecretCommand::List { json } => list(&here, json),
+        SecretCommand::Show { name, reveal, json } => match reveal {
+            true => show_value(&name, &here, block),
+            false => show(&name, &here, json),
+        },
+        SecretCommand::Rm { name } => remove(&name, &here, block),
+        SecretCommand::Import { file, blank } => import(&file, blank, &here, block),
+    };
+    match done {
+        Ok(()) => 0,
+        Err(Trouble { exit, fact, remedy }) => {
+            say::trouble(&fact, &remedy);
+            exit
+        }
+    }
+}
+
+fn set(args: &SecretSetArgs, here: &Here, block: &mut Block) -> Result<(), Trouble> {
+    let name = SecretName::parse(&args.name)?;
+    let from = match &args.from {
+        Some(text) => Reference::parse(text)?,
+        None => Reference::Store(name.clone()),
+    };
+    let mut to = Vec::new();
+    for host in &args.to {
+        to.push(secret::host(host)?);
+    }
+    let entry =
+        Entry { name, from, to, variable: args.variable.clone(), created: Some(keyward_ledger::now()) };
+    // What is refused asks for no value first.
+    let known = files::secrets(here)?;
+    edited(here, |document| secret::put(document, &entry))?;
+    if args.from.is_none() {
+        let start = start_of(args)?;
+        let keep = |surroundings: &Surroundings<'_>, tell: &dyn Fn(&Said)| {
+            if let Some(identity) = keep::begin(surroundings, start.as_ref().map(Begin::start))? {
+                tell(&Said::Began { identity: identity.into() });
+            }
+            keep::set(surroundings, &entry.name, rustix::stdio::stdin())
+        };
+        for said in vault::ask(here, block, &Variables::All, keep)? {
+            if let Said::Began { identity } = said {
+                say::note(&began(&identity, here));
+            }
+        }
+    }
+    change(here, |document| secret::put(document, &entry))?;
+    let verb = if known.iter().any(|known| known.name == entry.name) { "changed" } else { "added" };
+    say::answer(&format!("{verb} {}: {}", entry.name, entry.from));
+    Ok(())
+}
+
+/// How a store is begun, with the texts of its own.
+enum Begin {
+    File,
+    Keyring,
+    Passphrase,
+    Plugin { identity: String, recipient: String },
+}
+
+impl Begin {
+    fn start(&self) -> Start<'_> {
+        match self {
+            Begin::File => Start::File,
+            Begin::Keyring => Start::Keyring,
+            Begin::Passphrase => Start::Passphrase,
+            Begin::Plugin { identity, recipient } => Start::Plugin { identity, recipient },
+        }
+    }
+}
+
+fn start_of(args: &SecretSetArgs) -> Result<Option<Begin>, Trouble> {
+    let unfit = |fact: String| Trouble {
+        exit: code::USAGE,
+        fact,
+        remedy: "known here: file, keyring, passphrase, or the file that an age plugin has written".into(),
+    };
+    Ok(match args.identity.as_deref() {
+        None => None,
+        Some("file") => Some(Begin::File),
+        Some("keyring") => Some(Begin::Keyring),
+        Some("passphrase") => Some(Begin::Passphrase),
+        Some(file) => {
+            let shown = keyward_policy::text::visible(file.as_ref());
+            let text =
+                std::fs::read_to_string(file).map_err(|_| unfit(format!("there is no identity {shown}")))?;
+            // The plugin's programs write the recipient as a comment above.
+            let identity = text.lines().find(|line| line.starts_with("AGE-PLUGIN-"));
+            let recipient =
+                text.lines().find_map(|line| line.split_whitespace().find(|word| word.starts_with("age1")));
+            match (identity, recipient) {
+                (Some(identity), Some(recipient)) => {
+                    Some(Begin::Plugin { identity: identity.trim().into(), recipient: recipient.into() })
+                }
+                _ => {
+                    return Err(unfit(format!(
+                        "{shown} holds no identity of an age plugin with its recipient"
+                    )));
+                }
+            }
+        }
+    })
+}
+
+/// The chain down to its root is said when it is made.
+fn began(identity: &str, here: &Here) -> String {
+    let store = keyward_policy::text::visible(here.store.as_os_str());
+    match identity {
+        "keyring" => format!("made a store in {store}; its key is in your keyring"),
+        "passphrase" => format!("made a store in {store}; its key is behind your passphrase"),
+        "plugin" => format!("made a store in {store}; its key is behind the plugin"),
+        _ => format!(
+            "made a store in {store}; its key is a file beside it, as no keyring could be used: whoever reads your files reads it"
+        ),
+    }
+}
+
+type Edit = Result<String, secret::NotWritten>;
+
+fn edited(here: &Here, edit: impl Fn(&Document<'_>) -> Edit) -> Result<String, Trouble> {
+    let path = files::secrets_file(here);
+    let text = files::read(&path, Links::Followed).map_err(NoPolicy::from)?.unwrap_or_default();
+    let name = path.to_string_lossy();
+    edit(&Document { name: &name, text: &text }).map_err(|error| usage(&error))
+}
+
+/// Changes the list while nobody else does.
+fn change(here: &Here, edit: impl Fn(&Document<'_>) -> Edit) -> Result<(), Trouble> {
+    let unwritten = |error: crate::rewrite::NotWritten| Trouble {
+        exit: code::FAULT,
+        fact: format!(
+            "cannot write {}: {}",
+            keyward_policy::text::visible(error.path.as_os_str()),
+            say::cause(&error.cause)
+        ),
+        remedy: "make room or mend the permissions there, and do it again".into(),
+    };
+    let folder = Folder::lock(&here.config).map_err(unwritten)?;
+    let text = edited(here, edit)?;
+    folder.replace(&files::secrets_file(here), text.as_bytes()).map_err(unwritten)
+}
+
+fn as_json(entry: &Entry) -> serde_json::Value {
+    serde_json::json!({
+        "name": entry.name.as_str(),
+        "from": entry.from.to_string(),
+        "to": entry.to,
+        "as": entry.variable,
+        "created": entry.created,
+    })
+}
+
+fn list(here: &Here, json: bool) -> Result<(), Trouble> {
+    let known = files::secrets(here)?;
+    if json {
+        let all: Vec<serde_json::Value> = known.iter().map(as_json).collect();
+        say::answer_json(&serde_json::json!({ "v": 1, "secrets": all }));
+    } else if known.is_empty() {
+        say::answer("no secrets yet; `keyward secret set NAME` adds one");
+    } else {
+        let width = known.iter().map(|entry| entry.name.as_str().len()).max().unwrap_or(0);
+        for entry in &known {
+            let to =
+                if entry.to.is_empty() { String::new() } else { format!("  to {}", entry.to.join(", ")) };
+            let variable = entry.variable.as_ref().map_or_else(String::new, |name| format!("  as {name}"));
+            say::answer(&format!("{:<width$}  {}{to}{variable}", entry.name.as_str(), entry.from));
+        }
+    }
+    Ok(())
+}
+
+fn find(here: &Here, name: &str) -> Result<Entry, Trouble> {
+    let name = SecretName::parse(name)?;
+    let known = files::secrets(here)?;
+    known.into_iter().find(|entry| entry.name == name).ok_or_else(|| Trouble {
+        exit: code::USAGE,
+        fact: format!("there is no secret {name}"),
+        remedy: "`keyward secret list` shows those there are".into(),
+    })
+}
+
+fn show(name: &str, here: &Here, json: bool) -> Result<(), Trouble> {
+    let entry = find(here, name)?;
+    if json {
+        let mut fields = as_json(&entry);
+        fields["v"] = 1.into();
+        say::answer_json(&fields);
+        return Ok(());
+    }
+    say::answer(&format!("name     {}", entry.name));
+    say::answer(&format!("from     {}", entry.from));
+    for host in &entry.to {
+        say::answer(&format!("to       {host}"));
+    }
+    if let Some(variable) = &entry.variable {
+        say::answer(&format!("as       {variable}"));
+    }
+    if let Some(created) = &entry.created {
+        say::answer(&format!("created  {created}"));
+    }
+    Ok(())
+}
+
+/// The value itself: for a person at a terminal, who says so again, and it is written down before.
+fn show_value(name: &str, here: &Here, block: &mut Block) -> Result<(), Trouble> {
+    let entry = find(here, name)?;
+    if here.caller.terminals != [true; 3] {
+        return Err(Trouble {
+            exit: code::REFUSED,
+            fact: format!("the value of {} is shown on a terminal only", entry.name),
+            remedy: format!("to hand it to a program: `keyward run --secret {}=fd -- CMD`", entry.name),
+        });
+    }
+    let recorded = run::Record::open(here)
+        .and_then(|mut record| record.write(What::Reveal { name: entry.name.to_string() }));
+    if recorded.is_err() {
+        return Err(Trouble {
+            exit: code::FAULT,
+            fact: "this cannot be written down, and so it is not done".into(),
+            remedy: "make room or mend the permissions of Keyward's state folder".into(),
+        });
+    }
+    let reveal = |surroundings: &Surroundings<'_>, _: &dyn Fn(&Said)| {
+        keep::reveal(surroundings, &entry.name, &entry.from, rustix::stdio::stdin())
+    };
+    vault::ask(here, block, &Variables::All, reveal)?;
+    Ok(())
+}
+
+fn remove(name: &str, here: &Here, block: &mut Block) -> Result<(), Trouble> {
+    let entry = find(here, name)?;
+    if let Reference::Store(kept) = &entry.from {
+        vault::ask(here, block, &Variables::These(Vec::new()), |surroundings, _| {
+            keep::remove(surroundings, kept)
+        })?;
+    }
+    change(here, |document| secret::remove(document, &entry.name))?;
+    say::answer(&format!("removed {}", entry.name));
+    Ok(())
+}
+
+fn import(file: &Path, blank: bool, here: &Here, block: &mut Block) -> Result<(), Trouble> {
+    let known = files::secrets(here)?;
+    let file = here::absolute(&here.cwd, file);
+    let bring = |surroundings: &Surroundings<'_>, tell: &dyn Fn(&Said)| {
+        if let Some(identity) = keep::begin(surroundings, None)? {
+            tell(&Said::Began { identity: identity.into() });
+        }
+        let is_taken = |name: &SecretName| known.iter().any(|entry| entry.name == *name);
+        for imported in keep::import(surroundings, &file, blank, &is_taken)? {
+            tell(&Said::Kept { name: imported.name.to_string(), variable: imported.variable });
+        }
+        Ok(())
+    };
+    let said = vault::ask(here, block, &Variables::All, bring)?;
+    let mut count = 0;
+    for said in said {
+        match said {
+            Said::Began { identity } => say::note(&began(&identity, here)),
+            Said::Kept { name, variable } => {
+                let name = SecretName::parse(&name)?;
+                let entry = Entry {
+                    from: Reference::Store(name.clone()),
+                    name,
+                    to: Vec::new(),
+                    variable: Some(variable),
+                    created: Some(keyward_ledger::now()),
+                };
+                change(here, |document| secret::put(document, &entry))?;
+                say::answer(&format!("added {}: {}", entry.name, entry.from));
+                count += 1;
+            }
+            _ => {}
+        }
+    }
+    let shown = keyward_policy::text::visible(file.as_os_str());
+    match (count, blank) {
+        (0, _) => say::answer(&format!("nothing in {shown} looks like a credential")),
+        (_, true) => say::answer(&format!("{shown} has references in their places")),
+        (_, false) => {
+            say::answer(&format!("{shown} still holds them; `--blank` puts references in their places"))
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,220 @@
+//! What `keyward secret` does with values, in a process of the vault: keep, show, bring over, remove. Whoever asked learns names and
+//! reasons, and never a value.
+
+use crate::secret::Secret;
+use crate::source::{self, SourceError, Surroundings, Why, dotenv};
+use crate::store::{Start, Store, StoreError};
+use crate::terminal::{self, Echo};
+use keyward_policy::env::looks_like_credential;
+use keyward_policy::secret::{Part, Place, Reference, SecretName};
+use rustix::fd::BorrowedFd;
+use std::fmt;
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+use zeroize::Zeroizing;
+
+/// How long a person may take to type a value.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// The largest file that values are brought over from.
+const LARGEST_FILE: usize = 1 << 20;
+
+/// Why it was not done: the fact, and what can be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotDone {
+    pub fact: String,
+    pub remedy: String,
+}
+
+impl NotDone {
+    fn new(fact: impl Into<String>, remedy: impl Into<String>) -> Self {
+        NotDone { fact: fact.into(), remedy: remedy.into() }
+    }
+
+    /// From an error that is written in two lines.
+    fn of(error: &impl fmt::Display) -> Self {
+        let text = error.to_string();
+        let (fact, remedy) = text.split_once('\n').unwrap_or((&text, ""));
+        NotDone::new(fact, remedy)
+    }
+}
+
+/// Makes a store if there is none: as is said, else with its identity in the keyring, else in a private file. Gives the word for it if it was
+/// made now.
+pub fn begin(
+    surroundings: &Surroundings<'_>,
+    start: Option<Start<'_>>,
+) -> Result<Option<&'static str>, NotDone> {
+    let store = Store::new(surroundings);
+    let known = store.kind().map_err(|error| NotDone::of(&error))?;
+    match (known, start) {
+        (Some(_), Some(start)) => store.init(start).map(|()| None).map_err(|error| NotDone::of(&error)),
+        (Some(_), None) => Ok(None),
+        (None, Some(start)) => {
+            store.init(start).map_err(|error| NotDone::of(&error))?;
+            made(&store)
+        }
+        (None, None) => match store.init(Start::Keyring) {
+            Ok(()) => made(&store),
+            // Without a keyring, or with one that stays closed.
+            Err(_) => {
+                store.init(Start::File).map_err(|error| NotDone::of(&error))?;
+                made(&store)
+            }
+        },
+    }
+}
+
+fn made(store: &Store<'_>) -> Result<Option<&'static str>, NotDone> {
+    store.kind().map(|kind| kind.map(crate::store::Kind::word)).map_err(|error| NotDone::of(&error))
+}
+
+/// Keeps a value that is typed, or that comes from a pipe or a file.
+pub fn set(surroundings: &Surroundings<'_>, name: &SecretName, input: BorrowedFd<'_>) -> Result<(), NotDone> {
+    let value = match rustix::termios::isatty(input) {
+        true => typed(input, name)?,
+        false => read(input)?,
+    };
+    Store::new(surroundings).set(name, &value).map_err(|error| NotDone::of(&error))
+}
+
+fn typed(terminal: BorrowedFd<'_>, name: &SecretName) -> Result<Secret, NotDone> {
+    let question = format!("Value of {name} (it is not shown)");
+    let typed = terminal::ask(terminal, &question, Echo::Hidden, PATIENCE).map_err(|_| {
+        NotDone::new(
+            format!("nothing was typed for {name}"),
+            "type the value, or pipe it in: `keyward secret set NAME < file`",
+        )
+    })?;
+    Ok(typed.into_secret())
+}
+
+fn read(input: BorrowedFd<'_>) -> Result<Secret, NotDone> {
+    struct Input<'a>(BorrowedFd<'a>);
+    impl std::io::Read for Input<'_> {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            Ok(rustix::io::read(self.0, into)?)
+        }
+    }
+    let value = Secret::read(Input(input)).map_err(|_| {
+        NotDone::new(
+            "the value could not be read, or has more than 64 KiB",
+            "pipe in the value and nothing else",
+        )
+    })?;
+    // As an editor or `echo` leaves it.
+    Ok(value.without_last_newline())
+}
+
+/// Shows a value on a terminal, if whoever sits there says so again.
+pub fn reveal(
+    surroundings: &Surroundings<'_>,
+    name: &SecretName,
+    from: &Reference,
+    terminal: BorrowedFd<'_>,
+) -> Result<(), NotDone> {
+    let question =
+        format!("Show the value of {name} here, for everybody who sees this screen? Type its name to go on");
+    let typed = terminal::ask(terminal, &question, Echo::Shown, PATIENCE).ok();
+    if typed.is_none_or(|typed| typed.bytes() != name.as_str().as_bytes()) {
+        return Err(NotDone::new(
+            format!("the value of {name} was not shown"),
+            "type the name of the secret to see it",
+        ));
+    }
+    let value = source::fetch(from, surroundings).map_err(|error| NotDone::of(&error))?;
+    let shown = rustix::io::write(terminal, value.expose()).and_then(|_| rustix::io::write(terminal, b"\n"));
+    shown.map(drop).map_err(|_| NotDone::new("the terminal is gone", "open another one"))
+}
+
+/// Removes a value from the store; one that is not there is fine.
+pub fn remove(surroundings: &Surroundings<'_>, name: &SecretName) -> Result<(), NotDone> {
+    match Store::new(surroundings).remove(name) {
+        Ok(()) | Err(StoreError::NoSecret(_) | StoreError::Missing) => Ok(()),
+        Err(error) => Err(NotDone::of(&error)),
+    }
+}
+
+/// A variable of a file that was brought over, and what its secret is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    pub variable: String,
+    pub name: SecretName,
+}
+
+/// Brings the credentials of a `.env` file into the store. With `blank`, the file keeps references in their places.
+pub fn import(
+    surroundings: &Surroundings<'_>,
+    file: &Path,
+    blank: bool,
+    is_taken: &dyn Fn(&SecretName) -> bool,
+) -> Result<Vec<Imported>, NotDone> {
+    let shown = keyward_policy::text::visible(file.as_os_str());
+    let reference = Reference::File { path: Place::Absolute(shown.clone()), part: Part::Whole };
+    let unread = |why: Why| NotDone::of(&SourceError::new(&reference, why));
+    let text = source::file::read(file, LARGEST_FILE).map_err(unread)?;
+    let entries = dotenv::entries(text.bytes()).map_err(unread)?;
+    let mut imported: Vec<Imported> = Vec::new();
+    for entry in
+        entries.iter().filter(|entry| looks_like_credential(entry.name.as_bytes(), entry.written).is_some())
+    {
+        // The last of several counts.
+        if entry.written.is_empty()
+            || is_reference(entry.written)
+            || imported.iter().any(|known| known.variable == entry.name)
+        {
+            continue;
+        }
+        let name = SecretName::parse(&entry.name.to_lowercase().replace('_', "-"))
+            .map_err(|unfit| NotDone::of(&unfit))?;
+        if is_taken(&name) {
+            return Err(NotDone::new(
+                format!("there is a secret {name} already"),
+                format!("`keyward secret rm {name}` removes it first; nothing was changed"),
+            ));
+        }
+        imported.push(Imported { variable: entry.name.to_owned(), name });
+    }
+    let store = Store::new(surroundings);
+    for Imported { variable, name } in &imported {
+        let value = dotenv::find(text.bytes(), variable).map_err(unread)?;
+        store.set(name, &value).map_err(|error| NotDone::of(&error))?;
+    }
+    if blank && !imported.is_empty() {
+        let reference = |variable: &str| {
+            let known = imported.iter().find(|known| known.variable == variable)?;
+            Some(Reference::Store(known.name.clone()).to_string())
+        };
+        let blanked = Zeroizing::new(dotenv::replaced(text.bytes(), &reference).map_err(unread)?);
+        replace(file, &blanked).map_err(|error| {
+            NotDone::new(
+                format!("{shown} could not be written: {}", error.kind()),
+                "its values are in the store all the same; take them out of the file by hand",
+            )
+        })?;
+    }
+    Ok(imported)
+}
+
+/// What an earlier one has left in the place of a value.
+fn is_reference(written: &[u8]) -> bool {
+    std::str::from_utf8(written).is_ok_and(|text| matches!(Reference::parse(text), Ok(Reference::Store(_))))
+}
+
+/// Puts a text in the place of a file as a whole, with the same rights.
+fn replace(file: &Path, text: &[u8]) -> std::io::Result<()> {
+    let real = std::fs::canonicalize(file)?;
+    let folder = real.parent().ok_or(std::io::ErrorKind::InvalidInput)?;
+    let beside = folder.join(format!(".keyward-import-{}", std::process::id()));
+    let written = (|| {
+        let mut new = std::fs::OpenOptions::new().write(true).create_new(true).open(&beside)?;
+        new.set_permissions(std::fs::metadata(&real)?.permissions())?;
+        new.write_all(text)?;
+        new.sync_all()?;
+        std::fs::rename(&beside, &real)
+    })();
+    if written.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
+}
