@@ -20,6 +20,7 @@ pub mod read;
 pub mod seccomp;
 pub mod signal;
 pub mod terminal;
+pub mod vector;
 
 pub use rustix::io::Errno;
 
