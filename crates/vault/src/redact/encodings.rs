@@ -355,8 +355,9 @@ fn shell(value: &[u8], give: Give) {
     for quote in [&b"'\\''"[..], b"'\"'\"'", b"''"] {
         give(Encoding::Shell, replaced(value, b'\'', quote));
     }
-    // Within double quotes.
+    // Within double quotes; Perl has names with an `@` as well.
     give(Encoding::Shell, backslashed(value, b"$`\"\\"));
+    give(Encoding::Shell, backslashed(value, b"$@\"\\"));
     give(Encoding::Shell, replaced(value, b'"', b"\"\""));
     // Without quotes: `printf %q` of bash, which escapes a comma since 5.1, and a `#` or `~` only where a word begins.
     for special in [&b" \t'\"\\|&;()<>!{}*[]?^$`,"[..], b" \t'\"\\|&;()<>!{}*[]?^$`"] {
@@ -415,7 +416,7 @@ fn octal(unit: Unit, out: &mut Wiped) {
 /// Literals of Python, JavaScript, Rust and C: which quote is escaped, and what stands for what cannot be printed.
 fn source(value: &[u8], give: Give) {
     for quote in [None, Some('\''), Some('"')] {
-        for rest in [Rest::Hex(LOWER), Rest::Hex(UPPER), Rest::Braces, Rest::Octal] {
+        for rest in [Rest::Hex(LOWER), Rest::Hex(UPPER), Rest::Code, Rest::Braces, Rest::Octal] {
             for beyond_ascii in [false, true] {
                 let form = escaped(value, |unit, out| {
                     match unit {
@@ -443,6 +444,8 @@ fn source(value: &[u8], give: Give) {
 
 enum Rest {
     Hex(&'static [u8; 16]),
+    /// The number of the character, as short as it can be: Python's `ascii`.
+    Code,
     Braces,
     Octal,
 }
@@ -451,6 +454,16 @@ impl Rest {
     fn write(&self, unit: Unit, out: &mut Wiped) {
         match (self, unit) {
             (Rest::Octal, _) => octal(unit, out),
+            (Rest::Code, Unit::Char(character)) => {
+                let code = u32::from(character).to_be_bytes();
+                let (mark, first) = match character {
+                    '\0'..='\u{ff}' => (b'x', 3),
+                    '\u{100}'..='\u{ffff}' => (b'u', 2),
+                    _ => (b'U', 0),
+                };
+                out.extend(&[b'\\', mark]);
+                code[first..].iter().for_each(|byte| out.extend(&hex_digits(*byte, LOWER)));
+            }
             (Rest::Braces, Unit::Char(character)) => {
                 out.extend(b"\\u{");
                 let code = u32::from(character);
@@ -460,7 +473,7 @@ impl Rest {
                 }
                 out.push(b'}');
             }
-            (Rest::Braces, Unit::Byte(byte)) => Rest::Hex(LOWER).write(Unit::Byte(byte), out),
+            (Rest::Code | Rest::Braces, Unit::Byte(byte)) => Rest::Hex(LOWER).write(Unit::Byte(byte), out),
             (Rest::Hex(digits), _) => {
                 let mut bytes = Wiped::with_capacity(4);
                 unit.write(&mut bytes);
@@ -617,6 +630,32 @@ fn dumps(value: &[u8], give: Give) {
             give(Encoding::Dump, dumped(&bytes, dump));
         }
     }
+    give(Encoding::Dump, characters(value));
+}
+
+/// `od -c`
+fn characters(value: &[u8]) -> Wiped {
+    let mut out = Wiped::with_capacity(value.len() * 5);
+    for (count, line) in value.chunks(LINE).enumerate() {
+        if count > 0 {
+            out.push(b'\n');
+            octal_place(count * LINE, &mut out);
+        }
+        for (at, byte) in line.iter().enumerate() {
+            let short = b"\0\x07\x08\t\n\x0b\x0c\r".iter().position(|other| other == byte);
+            // A cell is three wide; the space before the first of a line is the one behind its place.
+            if at > 0 {
+                out.push(b' ');
+            }
+            match (short, *byte) {
+                (Some(place), _) => out.extend(&[b' ', b'\\', b"0abtnvfr"[place]]),
+                (None, b' '..=b'~') if count + at == 0 => out.push(*byte),
+                (None, b' '..=b'~') => out.extend(&[b' ', b' ', *byte]),
+                (None, byte) => out.extend(&[b'0' + (byte >> 6), b'0' + (byte >> 3 & 7), b'0' + (byte & 7)]),
+            }
+        }
+    }
+    out
 }
 
 fn dumped(bytes: &[u8], dump: &Dump) -> Wiped {
