@@ -30,8 +30,8 @@ pub struct Patterns {
     /// The literals in the order of their bytes.
     order: Vec<u32>,
     longest: usize,
-    /// The first four bytes of all literals.
-    beginnings: Filter,
+    /// The first four bytes of all literals, and the first eight.
+    beginnings: [Filter; 2],
     index: Index,
     pub(super) shapes: Shapes,
 }
@@ -74,8 +74,9 @@ impl Patterns {
         let text = |literal: &Literal| &bytes[literal.start..][..literal.length];
         let mut order: Vec<u32> = (0..literals.len() as u32).collect();
         order.sort_unstable_by(|a, b| text(&literals[*a as usize]).cmp(text(&literals[*b as usize])));
-        let beginnings =
-            Filter::new(literals.iter().map(|literal| first_four(text(literal))), literals.len());
+        let beginnings = [4, 8].map(|length| {
+            Filter::new(literals.iter().map(|literal| window(&text(literal)[..length])), literals.len())
+        });
         let index = Index::new(&bytes, &literals);
         let longest = literals.iter().map(|literal| literal.length).max().unwrap_or(0);
         (
@@ -157,7 +158,13 @@ impl Patterns {
 
     /// Whether a literal is longer than this and begins with it.
     fn goes_on(&self, begun: &[u8]) -> bool {
-        if begun.len() >= 4 && !self.beginnings.may_hold(first_four(begun)) {
+        let [four, eight] = &self.beginnings;
+        let may = match begun.len() {
+            0..4 => true,
+            4..8 => four.may_hold(window(&begun[..4])),
+            _ => eight.may_hold(window(begun)),
+        };
+        if !may {
             return false;
         }
         let next = self.order.partition_point(|literal| self.text(*literal) <= begun);
@@ -192,58 +199,93 @@ fn add_forms(value: &[u8], secret: u32, bytes: &mut Wiped, literals: &mut Vec<Li
     }
 }
 
-fn first_four(bytes: &[u8]) -> u64 {
-    bytes.iter().take(4).fold(0, |all, byte| all << 8 | u64::from(*byte))
-}
-
 /// An odd number whose bits look random: multiplying by it mixes the low bits into the high ones.
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 const MIX_AGAIN: u64 = 0xd6e8_feb8_6659_fd93;
 
-/// A set of numbers that is asked often and mostly says no. It may say yes wrongly.
+/// A set of numbers that is asked often and mostly says no. It may say yes wrongly. (A Bloom filter that has all bits of a number in one word.)
 struct Filter {
-    bits: Vec<u64>,
+    words: Vec<u64>,
     shift: u32,
 }
 
 impl Filter {
-    /// Bits for each number: more make wrong answers rarer.
-    const ROOM: usize = 64;
-    /// One megabyte. A larger one would not stay in the cache.
-    const MOST: u32 = 23;
+    /// Words, as powers of two: of three sizes, so that searching is compiled for each. The first fits into the first cache.
+    const SIZES: [u32; 3] = [12, 14, 17];
+    /// Bits that there should be for each number. With three of them set, one answer in two hundred is wrong.
+    const ROOM: usize = 16;
 
     fn new(numbers: impl Iterator<Item = u64>, count: usize) -> Self {
-        let log = (count * Self::ROOM).next_power_of_two().ilog2().clamp(15, Self::MOST);
-        let mut filter = Filter { bits: vec![0; 1 << (log - 6)], shift: 64 - log };
+        let enough = |log: &u32| count * Self::ROOM <= 64 << log;
+        let log = Self::SIZES.into_iter().find(enough).unwrap_or(Self::SIZES[2]);
+        let mut filter = Filter { words: vec![0; 1 << log], shift: 64 - log };
         for number in numbers {
-            let place = filter.place(number);
-            filter.bits[place >> 6] |= 1 << (place & 63);
+            let (word, bits) = filter.place(number);
+            filter.words[word] |= bits;
         }
         filter
     }
 
+    /// The word of this number, and its bits in it.
     #[inline(always)]
-    fn place(&self, number: u64) -> usize {
-        (number.wrapping_mul(MIX) >> self.shift) as usize
+    fn place(&self, number: u64) -> (usize, u64) {
+        let mixed = number.wrapping_mul(MIX);
+        ((mixed >> self.shift) as usize, bits(mixed, self.shift))
     }
 
     #[inline(always)]
     fn may_hold(&self, number: u64) -> bool {
-        self.bit(number) != 0
-    }
-
-    #[inline(always)]
-    fn bit(&self, number: u64) -> u64 {
-        let place = self.place(number);
-        self.bits[place >> 6] >> (place & 63) & 1
+        let (word, bits) = self.place(number);
+        bits & !self.words[word] == 0
     }
 }
+
+#[inline(always)]
+fn bits(mixed: u64, shift: u32) -> u64 {
+    BITS[usize::from((mixed >> (shift - 8)) as u8)]
+}
+
+/// A filter of a size that the compiler knows, so that it need not check places.
+#[derive(Clone, Copy)]
+struct Known<'a, const WORDS: usize>(&'a [u64; WORDS]);
+
+impl<const WORDS: usize> Known<'_, WORDS> {
+    const SHIFT: u32 = 64 - WORDS.ilog2();
+
+    /// Zero if it may hold the number.
+    #[inline(always)]
+    fn missing(self, number: u64) -> u64 {
+        let mixed = number.wrapping_mul(MIX);
+        bits(mixed, Self::SHIFT) & !self.0[(mixed >> Self::SHIFT) as usize]
+    }
+}
+
+/// Words with three bits each.
+static BITS: [u64; 256] = {
+    let mut words = [0_u64; 256];
+    let mut at = 0;
+    let mut random = MIX;
+    while at < 256 {
+        while words[at].count_ones() < 3 {
+            random = random.wrapping_mul(MIX_AGAIN).wrapping_add(MIX);
+            words[at] |= 1 << (random >> 58);
+        }
+        at += 1;
+    }
+    words
+};
 
 impl Drop for Filter {
     fn drop(&mut self) {
-        self.bits.zeroize();
+        self.words.zeroize();
     }
 }
+
+/// Steps that the search is compiled for, each with the narrowest window that it is used with. The first fits the shortest literal.
+const STRIDES: [(usize, usize); 5] = [(4, 5), (6, 5), (8, 6), (13, 8), (16, 8)];
+
+/// Windows that are asked for at once, because mostly all answers are no.
+const AT_ONCE: usize = 16;
 
 /// Which literals have which window.
 struct Index {
@@ -267,32 +309,43 @@ struct Slot {
 impl Index {
     fn new(bytes: &[u8], literals: &[Literal]) -> Self {
         let shortest = literals.iter().map(|literal| literal.length).min().unwrap_or(16);
-        let stride = if shortest >= 13 { 8 } else { 4 };
+        // Large steps, and windows that are wide enough to be rare.
+        let (stride, _) = STRIDES
+            .into_iter()
+            .rev()
+            .find(|(stride, width)| stride + width - 1 <= shortest)
+            .unwrap_or(STRIDES[0]);
         let width = (shortest - stride + 1).min(8);
         let mask = u64::MAX >> (64 - 8 * width);
         let span = width + stride - 1;
         let mut rows: Vec<(u64, u32, u32)> = Vec::with_capacity(literals.len() * stride);
-        // The windows of the forms of one secret so far.
-        let mut own: Vec<u64> = Vec::with_capacity(1024);
+        // The windows of the forms of one secret so far: forms that are partly the same share theirs.
+        let mut own = Filter::new(std::iter::empty(), 0);
+        let mut own_windows: Vec<u64> = Vec::with_capacity(4096);
         for (number, literal) in literals.iter().enumerate() {
             if number.checked_sub(1).is_some_and(|last| literals[last].secret != literal.secret) {
-                own.zeroize();
+                own.words.fill(0);
+                own_windows.zeroize();
             }
             let text = &bytes[literal.start..][..literal.length];
             let windows =
                 |from: usize| (from..from + stride).map(move |offset| window(&text[offset..]) & mask);
-            let shared =
-                (0..=text.len() - span).find(|from| windows(*from).all(|window| own.contains(&window)));
+            let known = |window| own.may_hold(window) && own_windows.contains(&window);
+            let shared = (0..=text.len() - span).find(|from| windows(*from).all(known));
             // The middle: beginnings are what values of one vendor have in common.
             let from = shared.unwrap_or((text.len() - span) / 2);
-            if shared.is_none() && own.len() + stride <= own.capacity() {
-                own.extend(windows(from));
+            if shared.is_none() && own_windows.len() + stride <= own_windows.capacity() {
+                for window in windows(from) {
+                    let (word, bits) = own.place(window);
+                    own.words[word] |= bits;
+                    own_windows.push(window);
+                }
             }
             for (window, offset) in windows(from).zip(from..) {
                 rows.push((window, number as u32, offset as u32));
             }
         }
-        own.zeroize();
+        own_windows.zeroize();
         rows.sort_unstable();
         let filter = Filter::new(rows.iter().map(|row| row.0), rows.len());
         let places = rows.iter().map(|(_, literal, offset)| (*literal, *offset)).collect();
@@ -347,45 +400,24 @@ impl Index {
         }
     }
 
-    /// Eight windows are asked for at once, because mostly all answers are no.
     #[inline(always)]
-    fn scan_by_eight(&self, data: &[u8], look: &mut dyn FnMut(usize, u64)) -> usize {
-        let (blocks, _) = data.as_chunks::<64>();
-        for (number, block) in blocks.iter().enumerate() {
-            let (windows, _) = block.as_chunks::<8>();
-            let mut hits = 0;
-            for (place, bytes) in windows.iter().enumerate() {
-                hits |= self.filter.bit(u64::from_le_bytes(*bytes) & self.mask) << place;
-            }
-            while hits != 0 {
-                let place = hits.trailing_zeros() as usize;
-                hits &= hits - 1;
-                look(number * 64 + place * 8, u64::from_le_bytes(windows[place]) & self.mask);
-            }
-        }
-        blocks.len() * 64
-    }
-
-    #[inline(always)]
-    fn scan_by_four(&self, data: &[u8], look: &mut dyn FnMut(usize, u64)) -> usize {
-        let (quarters, _) = data.as_chunks::<4>();
-        let joined = |low: &[u8; 4], high: &[u8; 4]| {
-            (u64::from(u32::from_le_bytes(*low)) | u64::from(u32::from_le_bytes(*high)) << 32) & self.mask
-        };
+    fn scan_by<const STRIDE: usize, const WORDS: usize>(
+        &self,
+        filter: Known<WORDS>,
+        data: &[u8],
+        look: &mut dyn FnMut(usize, u64),
+    ) -> usize {
         let mut at = 0;
-        while let Some(block) = quarters.get(at..at + 9) {
-            let mut hits = 0;
-            for (place, pair) in block.windows(2).enumerate() {
-                hits |= self.filter.bit(joined(&pair[0], &pair[1])) << place;
+        while let Some(block) = data.get(at..at + (AT_ONCE - 1) * STRIDE + 8) {
+            let window = |number: usize| window(&block[number * STRIDE..][..8]) & self.mask;
+            if (0..AT_ONCE).fold(u64::MAX, |least, number| least.min(filter.missing(window(number)))) == 0 {
+                for number in (0..AT_ONCE).filter(|number| filter.missing(window(*number)) == 0) {
+                    look(at + number * STRIDE, window(number));
+                }
             }
-            while hits != 0 {
-                let place = hits.trailing_zeros() as usize;
-                hits &= hits - 1;
-                look((at + place) * 4, joined(&block[place], &block[place + 1]));
-            }
-            at += 8;
+            at += AT_ONCE * STRIDE;
         }
-        at * 4
+        at
     }
 }
 
@@ -395,14 +427,33 @@ struct Scan<'a, 'b> {
     look: &'a mut (dyn FnMut(usize, u64) + 'b),
 }
 
+impl Scan<'_, '_> {
+    #[inline(always)]
+    fn with<const WORDS: usize>(self, filter: Known<WORDS>) -> usize {
+        match self.index.stride {
+            16 => self.index.scan_by::<16, WORDS>(filter, self.data, self.look),
+            13 => self.index.scan_by::<13, WORDS>(filter, self.data, self.look),
+            8 => self.index.scan_by::<8, WORDS>(filter, self.data, self.look),
+            6 => self.index.scan_by::<6, WORDS>(filter, self.data, self.look),
+            _ => self.index.scan_by::<4, WORDS>(filter, self.data, self.look),
+        }
+    }
+}
+
 impl Work for Scan<'_, '_> {
     type Result = usize;
 
     #[inline(always)]
     fn run<R: Registers>(self, _: R) -> usize {
-        match self.index.stride {
-            8 => self.index.scan_by_eight(self.data, self.look),
-            _ => self.index.scan_by_four(self.data, self.look),
+        let words = self.index.filter.words.as_slice();
+        if let Ok(words) = <&[u64; 1 << Filter::SIZES[0]]>::try_from(words) {
+            self.with(Known(words))
+        } else if let Ok(words) = <&[u64; 1 << Filter::SIZES[1]]>::try_from(words) {
+            self.with(Known(words))
+        } else if let Ok(words) = <&[u64; 1 << Filter::SIZES[2]]>::try_from(words) {
+            self.with(Known(words))
+        } else {
+            0
         }
     }
 }
@@ -416,6 +467,7 @@ impl Drop for Index {
 }
 
 /// The first eight bytes, as a number; what is missing is zero.
+#[inline(always)]
 fn window(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
         Some(eight) => u64::from_le_bytes(*eight),

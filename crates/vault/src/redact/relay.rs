@@ -12,7 +12,6 @@ use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat};
 use rustix::io::{Errno, IoSlice, ReadWriteFlags};
 use std::io;
 use std::time::{Duration, Instant};
-use zeroize::Zeroizing;
 
 /// How long a stream has to be silent before what was kept back may be shown: short for somebody who waits for a prompt, long for a
 /// program that writes a line in two pieces.
@@ -30,7 +29,6 @@ pub struct Stream<'a> {
     output: BorrowedFd<'a>,
     /// Gone when the input has ended.
     redactor: Option<Redactor<'a>>,
-    buffer: Zeroizing<Vec<u8>>,
     out: Vec<u8>,
     /// How much of `out` has been written.
     sent: usize,
@@ -69,7 +67,6 @@ impl<'a> Stream<'a> {
             input,
             output,
             redactor: Some(Redactor::new(patterns)),
-            buffer: Zeroizing::new(vec![0; CHUNK]),
             out: Vec::with_capacity(CHUNK),
             sent: 0,
             writes: if plain { Writes::Plain } else { Writes::NoWait },
@@ -121,21 +118,21 @@ impl<'a> Stream<'a> {
     }
 
     fn read(&mut self) -> io::Result<()> {
-        let length = match rustix::io::read(self.input, self.buffer.as_mut_slice()) {
-            Ok(length) => length,
-            // The other side of a terminal is gone.
-            Err(Errno::IO) => 0,
+        let Some(redactor) = &mut self.redactor else { return Ok(()) };
+        let input = self.input;
+        let read = |room: &mut [u8]| rustix::io::read(input, room);
+        match redactor.push_from(CHUNK, read, &mut self.out, &mut self.found) {
+            Ok(1..) => {}
+            // The end; or the other side of a terminal is gone.
+            Ok(0) | Err(Errno::IO) => {
+                if let Some(redactor) = self.redactor.take() {
+                    redactor.finish(&mut self.out, &mut self.found);
+                }
+            }
             Err(Errno::INTR | Errno::AGAIN) => return Ok(()),
             Err(error) => return Err(error.into()),
-        };
-        self.last_input = Instant::now();
-        if length > 0 {
-            if let Some(redactor) = &mut self.redactor {
-                redactor.push(&self.buffer[..length], &mut self.out, &mut self.found);
-            }
-        } else if let Some(redactor) = self.redactor.take() {
-            redactor.finish(&mut self.out, &mut self.found);
         }
+        self.last_input = Instant::now();
         Ok(())
     }
 

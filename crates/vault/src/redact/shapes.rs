@@ -4,7 +4,7 @@
 //! `-`, and rows of this length are rare enough: they are found 64 bytes at a time, by arithmetic on bits.
 
 use keyward_policy::registry::{TOKEN_REACH, is_token_byte, token_prefixes};
-use keyward_sys::vector::{Registers, Work, with_wide_registers};
+use keyward_sys::vector::{Classes, Registers, Work, with_wide_registers};
 
 /// Tokens that begin with such signs alone are at least this long.
 const ROW: usize = 13;
@@ -15,31 +15,24 @@ pub(super) struct Shapes {
     /// The first three bytes of all prefixes of token signs, mixed: one bit each.
     beginnings: Vec<u64>,
     /// Beginnings of prefixes up to the last sign that is none of a token's, such as `hvs.`; by the byte before that sign.
-    heads: Vec<(u8, &'static [u8])>,
-    /// The byte before the last sign of a head, and that sign.
-    ends: [bool; 256],
+    heads: Vec<Vec<&'static [u8]>>,
     /// With which bytes prefixes begin.
     firsts: [bool; 256],
 }
 
 impl Shapes {
     pub(super) fn new() -> Self {
-        let mut shapes = Shapes {
-            beginnings: vec![0; 1 << 10],
-            heads: Vec::new(),
-            ends: [false; 256],
-            firsts: [false; 256],
-        };
+        let heads = vec![Vec::new(); 256];
+        let mut shapes = Shapes { beginnings: vec![0; 1 << 10], heads, firsts: [false; 256] };
         for (text, _) in token_prefixes() {
             let text = text.as_bytes();
             shapes.firsts[usize::from(text[0])] = true;
             match text.iter().rposition(|byte| !is_token_byte(*byte)) {
                 Some(last) => {
                     let head = &text[..=last];
-                    let before = head[last.saturating_sub(1)];
-                    shapes.ends[usize::from(before)] = true;
-                    if !shapes.heads.contains(&(before, head)) {
-                        shapes.heads.push((before, head));
+                    let heads = &mut shapes.heads[usize::from(head[last.saturating_sub(1)])];
+                    if !heads.contains(&head) {
+                        heads.push(head);
                     }
                 }
                 None => {
@@ -75,10 +68,7 @@ impl Shapes {
             ends &= ends - 1;
             let start = end + 1 - ROW_BEHIND;
             let Some(byte) = start.checked_sub(2).map(|at| data[at]) else { continue };
-            if !self.ends[usize::from(byte)] {
-                continue;
-            }
-            for (_, head) in self.heads.iter().filter(|(before, _)| *before == byte) {
+            for head in &self.heads[usize::from(byte)] {
                 if data[..start].ends_with(head) {
                     places.push(start - head.len());
                 }
@@ -105,13 +95,13 @@ impl Work for Scan<'_> {
         let (blocks, _) = self.data.as_chunks::<64>();
         let mut rows = Rows::default();
         let mut earlier =
-            Classes { words: u64::from(self.before.is_ascii_alphanumeric()) << 63, ..Classes::default() };
+            Kinds { words: u64::from(self.before.is_ascii_alphanumeric()) << 63, ..Kinds::default() };
         let mut ends = Ends { at: [0; BATCH * 64 + Ends::STEP], count: 0 };
         for (batch, blocks) in blocks.chunks(BATCH).enumerate() {
             let from = batch * BATCH * 64;
             ends.count = 0;
             for (number, block) in blocks.iter().enumerate() {
-                let now = Classes::of(block, registers);
+                let now = Kinds::of(block, registers);
                 let (long, behind) = rows.next(now.tokens);
                 // Of the ends of rows those before whose beginning there is no letter and no digit.
                 ends.add(number * 64, long & !joined(earlier.words, now.words, ROW as u32));
@@ -173,7 +163,7 @@ fn mixed(bytes: [u8; 3]) -> usize {
 
 /// One bit for each byte of a block.
 #[derive(Clone, Copy, Default)]
-struct Classes {
+struct Kinds {
     /// What may stand in a token.
     tokens: u64,
     /// Letters and digits.
@@ -182,26 +172,43 @@ struct Classes {
     signs: u64,
 }
 
-impl Classes {
+impl Kinds {
     #[inline(always)]
     fn of<R: Registers>(block: &[u8; 64], registers: R) -> Self {
-        // One byte for each first, in a loop that compilers turn into vector instructions.
-        let (mut tokens, mut words, mut signs) = ([0_u8; 64], [0_u8; 64], [0_u8; 64]);
-        for at in 0..64 {
-            let byte = block[at];
-            let yes = |is: bool| if is { 0xff } else { 0 };
-            let word = yes((byte | 0x20).wrapping_sub(b'a') < 26) | yes(byte.wrapping_sub(b'0') < 10);
-            words[at] = word;
-            tokens[at] = word | yes(byte == b'_') | yes(byte == b'-');
-            signs[at] = yes(byte == b'.') | yes(byte == b':') | yes(byte == b'/') | yes(byte == b'$');
-        }
-        Classes {
-            tokens: registers.high_bits(&tokens),
-            words: registers.high_bits(&words),
-            signs: registers.high_bits(&signs),
-        }
+        let [tokens, words, signs] = registers.members(block, &CLASSES, [WORDS | JOINTS, WORDS, SIGNS]);
+        Kinds { tokens, words, signs }
     }
 }
+
+/// Digits; letters of the first and of the second half of the alphabet.
+const WORDS: u8 = 1 | 2 | 4;
+/// `_`; `-`.
+const JOINTS: u8 = 8 | 16;
+/// `$`, `.` and `/`; `:`.
+const SIGNS: u8 = 32 | 64;
+
+/// The classes of bytes by the halves of their number: `0x41` is a letter of the first half because 4 and 1 both have that bit.
+const CLASSES: Classes = Classes {
+    low: [
+        1 | 4,
+        1 | 2 | 4,
+        1 | 2 | 4,
+        1 | 2 | 4,
+        1 | 2 | 4 | 32,
+        1 | 2 | 4,
+        1 | 2 | 4,
+        1 | 2 | 4,
+        1 | 2 | 4,
+        1 | 2 | 4,
+        2 | 4 | 64,
+        2,
+        2,
+        2 | 16,
+        2 | 32,
+        2 | 8 | 32,
+    ],
+    high: [0, 0, 16 | 32, 1 | 64, 2, 4 | 8, 2, 4, 0, 0, 0, 0, 0, 0, 0, 0],
+};
 
 /// Where rows of token signs end, over one block after the other.
 #[derive(Default)]
@@ -232,4 +239,46 @@ impl Rows {
 #[inline(always)]
 fn joined(before: u64, now: u64, by: u32) -> u64 {
     now << by | before >> (64 - by)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Look<'a>(&'a [u8; 64]);
+
+    impl Work for Look<'_> {
+        type Result = Kinds;
+
+        #[inline(always)]
+        fn run<R: Registers>(self, registers: R) -> Kinds {
+            Kinds::of(self.0, registers)
+        }
+    }
+
+    #[test]
+    fn every_byte_is_of_its_kind() {
+        for first in (0..=255_u8).step_by(64) {
+            let bytes: [u8; 64] = std::array::from_fn(|at| first + at as u8);
+            let kinds = with_wide_registers(Look(&bytes));
+            for (at, byte) in bytes.into_iter().enumerate() {
+                assert_eq!(kinds.tokens >> at & 1 == 1, is_token_byte(byte), "{byte}");
+                assert_eq!(kinds.words >> at & 1 == 1, byte.is_ascii_alphanumeric(), "{byte}");
+                assert_eq!(kinds.signs >> at & 1 == 1, b"$./:".contains(&byte), "{byte}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_no_longer_than_what_the_registry_asks_for() {
+        for (text, then) in token_prefixes() {
+            match text.bytes().rposition(|byte| !is_token_byte(byte)) {
+                None => assert!(text.len() >= 3 && text.len() + then >= ROW, "{text}"),
+                Some(last) => {
+                    assert!(text.len() - last - 1 + then >= ROW_BEHIND, "{text}");
+                    assert!(b"$./:".contains(&text.as_bytes()[last]), "{text}");
+                }
+            }
+        }
+    }
 }

@@ -81,16 +81,28 @@ impl<'a> Redactor<'a> {
 
     /// The next piece. What can be shown is appended to `out`, what was found to `found`.
     pub fn push(&mut self, input: &[u8], out: &mut Vec<u8>, found: &mut Vec<Found>) {
-        if self.held.is_empty() {
-            let kept = self.work(input, false, out, found);
-            self.held.extend(&input[kept..]);
-        } else {
-            let mut data = std::mem::take(&mut self.held);
-            data.extend(input);
-            let kept = self.work(&data, false, out, found);
-            data.drop_first(kept);
-            self.held = data;
-        }
+        self.held.extend(input);
+        self.decide(out, found);
+    }
+
+    /// The next piece, up to `most` bytes, written by `fill` to where it is looked at. It says how many bytes it wrote.
+    pub fn push_from<E>(
+        &mut self,
+        most: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+        out: &mut Vec<u8>,
+        found: &mut Vec<Found>,
+    ) -> Result<usize, E> {
+        let length = self.held.fill(most, fill)?;
+        self.decide(out, found);
+        Ok(length)
+    }
+
+    fn decide(&mut self, out: &mut Vec<u8>, found: &mut Vec<Found>) {
+        let mut data = std::mem::take(&mut self.held);
+        let decided = self.work(&data, false, out, found);
+        data.drop_first(decided);
+        self.held = data;
     }
 
     /// The stream has come to its end: what was kept back is decided.

@@ -4,11 +4,15 @@ use std::ops::Deref;
 use zeroize::Zeroize;
 
 #[derive(Default)]
-pub(super) struct Wiped(Vec<u8>);
+pub(super) struct Wiped {
+    /// All of the memory; the bytes are the first of it.
+    memory: Vec<u8>,
+    length: usize,
+}
 
 impl Wiped {
     pub(super) fn with_capacity(capacity: usize) -> Self {
-        Wiped(Vec::with_capacity(capacity))
+        Wiped { memory: vec![0; capacity], length: 0 }
     }
 
     pub(super) fn push(&mut self, byte: u8) {
@@ -16,24 +20,39 @@ impl Wiped {
     }
 
     pub(super) fn extend(&mut self, bytes: &[u8]) {
-        let needed = self.0.len() + bytes.len();
-        if needed > self.0.capacity() {
-            // `Vec` would copy and leave the old bytes where they were.
-            let mut larger = Vec::with_capacity(needed.max(self.0.capacity() * 2).max(64));
-            larger.extend_from_slice(&self.0);
-            self.0.zeroize();
-            self.0 = larger;
-        }
-        self.0.extend_from_slice(bytes);
+        self.room(bytes.len())[..bytes.len()].copy_from_slice(bytes);
+        self.length += bytes.len();
     }
 
-    /// Forgets the first bytes.
+    /// Lets `fill` write up to so many bytes behind the others; it says how many it wrote.
+    pub(super) fn fill<E>(
+        &mut self,
+        most: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<usize, E> {
+        let written = fill(&mut self.room(most)[..most])?.min(most);
+        self.length += written;
+        Ok(written)
+    }
+
+    /// The memory behind the bytes, at least this much of it.
+    fn room(&mut self, wanted: usize) -> &mut [u8] {
+        let needed = self.length + wanted;
+        if needed > self.memory.len() {
+            // `Vec` would copy and leave the old bytes where they were.
+            let mut larger = vec![0; needed.max(self.memory.len() * 2).max(64)];
+            larger[..self.length].copy_from_slice(&self.memory[..self.length]);
+            self.memory.zeroize();
+            self.memory = larger;
+        }
+        &mut self.memory[self.length..]
+    }
+
+    /// Forgets the first bytes. Where the others stood before is wiped at the end, with the rest of the memory.
     pub(super) fn drop_first(&mut self, count: usize) {
-        let count = count.min(self.0.len());
-        let left = self.0.len() - count;
-        self.0.copy_within(count.., 0);
-        self.0[left..].zeroize();
-        self.0.truncate(left);
+        let count = count.min(self.length);
+        self.memory.copy_within(count..self.length, 0);
+        self.length -= count;
     }
 }
 
@@ -41,13 +60,13 @@ impl Deref for Wiped {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.0
+        &self.memory[..self.length]
     }
 }
 
 impl Drop for Wiped {
     fn drop(&mut self) {
-        self.0.zeroize();
+        self.memory.zeroize();
     }
 }
 
@@ -64,6 +83,13 @@ mod tests {
         assert_eq!(bytes.len(), 200);
         bytes.drop_first(190);
         assert_eq!(&*bytes, [190, 191, 192, 193, 194, 195, 196, 197, 198, 199]);
+        bytes.drop_first(8);
+        let filled: Result<usize, ()> = bytes.fill(300, |room| {
+            room[..2].copy_from_slice(b"ab");
+            Ok(2)
+        });
+        assert_eq!((filled, &*bytes), (Ok(2), &[198, 199, b'a', b'b'][..]));
+        assert_eq!(bytes.fill(1, |_| Err(())), Err(()));
         bytes.drop_first(11);
         assert!(bytes.is_empty());
     }
