@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 const CHUNK: usize = 64 * 1024;
-const TEXT: usize = 4 << 20;
+const TEXT: usize = 1 << 20;
 
 fn main() -> std::io::Result<()> {
     let seconds = std::env::args().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0.5);
@@ -38,12 +38,20 @@ fn main() -> std::io::Result<()> {
 
     println!("\n| relay, pipe to pipe, log | GB/s | to plain |\n|---|---|---|");
     let text = log(&[]);
-    let plain = best(|| through_pipes(&text, time, &plain_relay))?;
-    println!("| without redaction | {plain:.2} | 1.00 |");
-    for one in &compiled {
-        let redacted =
-            best(|| through_pipes(&text, time, &|from, to| relay(from, to, &one.patterns).map(drop)))?;
-        println!("| {} secrets | {redacted:.2} | {:.2} |", one.secrets.len(), redacted / plain);
+    // Short runs, one after the other in many rounds, and the best of each: others use this machine too.
+    let mut fastest = vec![0.0_f64; compiled.len() + 1];
+    let rounds = 20;
+    for _ in 0..rounds {
+        let time = time.mul_f64(4.0) / rounds;
+        fastest[0] = fastest[0].max(through_pipes(&text, time, &plain_relay)?);
+        for (one, fastest) in compiled.iter().zip(&mut fastest[1..]) {
+            let run = |from: BorrowedFd, to: BorrowedFd| relay(from, to, &one.patterns).map(drop);
+            *fastest = fastest.max(through_pipes(&text, time, &run)?);
+        }
+    }
+    println!("| without redaction | {:.2} | 1.00 |", fastest[0]);
+    for (one, redacted) in compiled.iter().zip(&fastest[1..]) {
+        println!("| {} secrets | {redacted:.2} | {:.2} |", one.secrets.len(), redacted / fastest[0]);
     }
     Ok(())
 }
@@ -198,11 +206,6 @@ fn through_pipes(
         counter.join().map_err(|_| std::io::Error::other("the reader failed"))
     })?;
     Ok(moved as f64 / start.elapsed().as_secs_f64() / 1e9)
-}
-
-/// The best of some runs: others use this machine too.
-fn best(run: impl Fn() -> std::io::Result<f64>) -> std::io::Result<f64> {
-    (0..3).try_fold(0.0, |best: f64, _| Ok(best.max(run()?)))
 }
 
 /// The same steps without looking at the bytes.

@@ -19,5 +19,5 @@ mod wiped;
 pub use encodings::Encoding;
 pub use patterns::Patterns;
 pub use refuse::{Reason, Refused};
-pub use relay::{REST, Stream, relay};
-pub use stream::{Found, Redactor};
+pub use relay::{REST, Stream, Wants, relay};
+pub use stream::{Found, Redactor, Show};

@@ -5,7 +5,7 @@
 //! processes may share, are not changed.
 
 use super::patterns::Patterns;
-use super::stream::{Found, Redactor};
+use super::stream::{Found, Redactor, Show};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat};
@@ -26,16 +26,22 @@ const SURE: usize = 4096;
 /// [`done`](Self::is_done).
 pub struct Stream<'a> {
     input: BorrowedFd<'a>,
-    output: BorrowedFd<'a>,
+    output: Output<'a>,
     /// Gone when the input has ended.
     redactor: Option<Redactor<'a>>,
-    out: Vec<u8>,
-    /// How much of `out` has been written.
-    sent: usize,
-    writes: Writes,
     last_input: Instant,
-    reader_gone: bool,
     found: Vec<Found>,
+}
+
+/// The descriptor that is written to, and what it has not taken yet.
+struct Output<'a> {
+    descriptor: BorrowedFd<'a>,
+    writes: Writes,
+    waiting: Vec<u8>,
+    /// How much of `waiting` has been written.
+    sent: usize,
+    gone: bool,
+    fault: Option<Errno>,
 }
 
 /// How one writes without blocking.
@@ -60,26 +66,14 @@ pub struct Wants {
 
 impl<'a> Stream<'a> {
     pub fn new(input: BorrowedFd<'a>, output: BorrowedFd<'a>, patterns: &'a Patterns) -> Self {
-        // A file is always ready, and never blocks for the sake of somebody else.
-        let file = fstat(output).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file());
-        let plain = file || fcntl_getfl(output).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK));
-        Stream {
-            input,
-            output,
-            redactor: Some(Redactor::new(patterns)),
-            out: Vec::with_capacity(CHUNK),
-            sent: 0,
-            writes: if plain { Writes::Plain } else { Writes::NoWait },
-            last_input: Instant::now(),
-            reader_gone: false,
-            found: Vec::new(),
-        }
+        let redactor = Some(Redactor::new(patterns));
+        Stream { input, output: Output::new(output), redactor, last_input: Instant::now(), found: Vec::new() }
     }
 
     pub fn wants(&self) -> Wants {
-        let write = self.sent < self.out.len();
-        let waiting = self.redactor.as_ref().is_some_and(|redactor| redactor.kept_back() > 0);
-        let within = (waiting && !write).then(|| REST.saturating_sub(self.last_input.elapsed()));
+        let write = self.output.is_waiting();
+        let held = self.redactor.as_ref().is_some_and(|redactor| redactor.kept_back() > 0);
+        let within = (held && !write).then(|| REST.saturating_sub(self.last_input.elapsed()));
         // What has passed the rest and is still kept back waits for input alone.
         let within = within.filter(|left| !left.is_zero());
         Wants { read: !write && self.redactor.is_some(), write, within }
@@ -87,7 +81,7 @@ impl<'a> Stream<'a> {
 
     /// Everything was written, or nobody reads any more. The input should then be closed, so that the writer learns it.
     pub fn is_done(&self) -> bool {
-        self.reader_gone || (self.redactor.is_none() && self.sent == self.out.len())
+        self.output.gone || (self.redactor.is_none() && !self.output.is_waiting())
     }
 
     /// What was found since the last call.
@@ -97,36 +91,30 @@ impl<'a> Stream<'a> {
 
     /// Does what can be done now, given what `poll` said about both descriptors.
     pub fn work(&mut self, input: PollFlags, output: PollFlags) -> io::Result<()> {
-        if output.intersects(PollFlags::ERR | PollFlags::NVAL) {
-            self.reader_gone = true;
-        }
-        if !self.reader_gone && self.wants().read {
-            match input.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
-                true => self.read()?,
-                false if self.last_input.elapsed() >= REST => {
-                    if let Some(redactor) = &mut self.redactor {
-                        redactor.rest(&mut self.out);
-                    }
-                }
-                false => {}
+        self.output.gone |= output.intersects(PollFlags::ERR | PollFlags::NVAL);
+        if !self.output.gone && self.wants().read {
+            if input.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+                self.read()?;
+            } else if self.last_input.elapsed() >= REST
+                && let Some(redactor) = &mut self.redactor
+            {
+                redactor.rest(&mut self.output);
             }
         }
-        if !self.reader_gone && self.wants().write {
-            self.write()?;
-        }
-        Ok(())
+        self.output.write_waiting();
+        self.output.fault.take().map_or(Ok(()), |fault| Err(fault.into()))
     }
 
     fn read(&mut self) -> io::Result<()> {
         let Some(redactor) = &mut self.redactor else { return Ok(()) };
         let input = self.input;
         let read = |room: &mut [u8]| rustix::io::read(input, room);
-        match redactor.push_from(CHUNK, read, &mut self.out, &mut self.found) {
+        match redactor.push_from(CHUNK, read, &mut self.output, &mut self.found) {
             Ok(1..) => {}
             // The end; or the other side of a terminal is gone.
             Ok(0) | Err(Errno::IO) => {
                 if let Some(redactor) = self.redactor.take() {
-                    redactor.finish(&mut self.out, &mut self.found);
+                    redactor.finish(&mut self.output, &mut self.found);
                 }
             }
             Err(Errno::INTR | Errno::AGAIN) => return Ok(()),
@@ -135,40 +123,73 @@ impl<'a> Stream<'a> {
         self.last_input = Instant::now();
         Ok(())
     }
+}
 
-    fn write(&mut self) -> io::Result<()> {
-        let rest = &self.out[self.sent..];
+impl<'a> Output<'a> {
+    fn new(descriptor: BorrowedFd<'a>) -> Self {
+        // A file is always ready, and never blocks for the sake of somebody else.
+        let file = fstat(descriptor).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file());
+        let plain = file || fcntl_getfl(descriptor).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK));
+        let writes = if plain { Writes::Plain } else { Writes::NoWait };
+        Output { descriptor, writes, waiting: Vec::new(), sent: 0, gone: false, fault: None }
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.sent < self.waiting.len()
+    }
+
+    fn write_waiting(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting);
+        self.sent += self.write(&waiting[self.sent..]);
+        self.waiting = waiting;
+        if self.sent == self.waiting.len() {
+            self.waiting.clear();
+            self.sent = 0;
+        }
+    }
+
+    /// Writes what is taken at once; says how much that was.
+    fn write(&mut self, bytes: &[u8]) -> usize {
+        if bytes.is_empty() || self.gone || self.fault.is_some() {
+            return 0;
+        }
         let written = match self.writes {
-            Writes::Plain => rustix::io::write(self.output, rest),
+            Writes::Plain => rustix::io::write(self.descriptor, bytes),
             // An offset of -1 is the place where the descriptor is.
-            Writes::NoWait => {
-                rustix::io::pwritev2(self.output, &[IoSlice::new(rest)], u64::MAX, ReadWriteFlags::NOWAIT)
-            }
+            Writes::NoWait => rustix::io::pwritev2(
+                self.descriptor,
+                &[IoSlice::new(bytes)],
+                u64::MAX,
+                ReadWriteFlags::NOWAIT,
+            ),
             Writes::Small => {
-                let mut polled = [PollFd::new(&self.output, PollFlags::OUT)];
+                let mut polled = [PollFd::new(&self.descriptor, PollFlags::OUT)];
                 match poll(&mut polled, Some(&Timespec::default())) {
-                    Ok(1..) => rustix::io::write(self.output, &rest[..rest.len().min(SURE)]),
+                    Ok(1..) => rustix::io::write(self.descriptor, &bytes[..bytes.len().min(SURE)]),
                     Ok(0) => Err(Errno::AGAIN),
                     Err(error) => Err(error),
                 }
             }
         };
         match written {
-            Ok(written) => {
-                self.sent += written;
-                if self.sent == self.out.len() {
-                    self.out.clear();
-                    self.sent = 0;
-                }
-            }
+            Ok(written) => return written,
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) if self.writes == Writes::NoWait => {
                 self.writes = Writes::Small;
             }
             Err(Errno::INTR | Errno::AGAIN) => {}
-            Err(Errno::PIPE | Errno::CONNRESET) => self.reader_gone = true,
-            Err(error) => return Err(error.into()),
+            Err(Errno::PIPE | Errno::CONNRESET) => self.gone = true,
+            Err(error) => self.fault = Some(error),
         }
-        Ok(())
+        0
+    }
+}
+
+impl Show for Output<'_> {
+    /// Much is written at once, from where it lies; little is collected.
+    fn show(&mut self, bytes: &[u8]) {
+        let much = bytes.len() >= SURE && !self.is_waiting();
+        let written = if much { self.write(bytes) } else { 0 };
+        self.waiting.extend_from_slice(&bytes[written..]);
     }
 }
 

@@ -12,7 +12,7 @@ const ROW: usize = 13;
 const ROW_BEHIND: usize = 10;
 
 pub(super) struct Shapes {
-    /// The first three bytes of all prefixes of token signs, mixed: one bit each.
+    /// The first three bytes of all prefixes, mixed: one bit each.
     beginnings: Vec<u64>,
     /// Beginnings of prefixes up to the last sign that is none of a token's, such as `hvs.`; by the byte before that sign.
     heads: Vec<Vec<&'static [u8]>>,
@@ -27,18 +27,18 @@ impl Shapes {
         for (text, _) in token_prefixes() {
             let text = text.as_bytes();
             shapes.firsts[usize::from(text[0])] = true;
-            match text.iter().rposition(|byte| !is_token_byte(*byte)) {
-                Some(last) => {
-                    let head = &text[..=last];
-                    let heads = &mut shapes.heads[usize::from(head[last.saturating_sub(1)])];
-                    if !heads.contains(&head) {
-                        heads.push(head);
-                    }
+            if let Some(last) = text.iter().rposition(|byte| !is_token_byte(*byte)) {
+                let head = &text[..=last];
+                let heads = &mut shapes.heads[usize::from(head[last.saturating_sub(1)])];
+                if !heads.contains(&head) {
+                    heads.push(head);
                 }
-                None => {
-                    let place = mixed([text[0], text[1], text[2]]);
-                    shapes.beginnings[place >> 6] |= 1 << (place & 63);
-                }
+            }
+            // Behind a prefix of two bytes anything may stand.
+            for third in 0..=255 {
+                let third = text.get(2).copied().unwrap_or(third);
+                let place = mixed([text[0], text[1], third]);
+                shapes.beginnings[place >> 6] |= 1 << (place & 63);
             }
         }
         shapes
@@ -55,10 +55,20 @@ impl Shapes {
         places.sort_unstable();
         places.dedup();
         for at in tail..data.len() {
-            if self.firsts[usize::from(data[at])] && is_boundary(before, data, at) {
+            let may = match data[at..].first_chunk() {
+                Some([one, two, three]) => self.may_begin([*one, *two, *three]),
+                None => self.firsts[usize::from(data[at])],
+            };
+            if may && is_boundary(before, data, at) {
                 places.push(at);
             }
         }
+    }
+
+    #[inline(always)]
+    fn may_begin(&self, bytes: [u8; 3]) -> bool {
+        let place = mixed(bytes);
+        self.beginnings[place >> 6] >> (place & 63) & 1 == 1
     }
 
     /// Each bit says that a row of `ROW_BEHIND` bytes ends there, and that a sign with which heads end stands before it.
@@ -114,8 +124,7 @@ impl Work for Scan<'_> {
             for end in &ends.at[..ends.count] {
                 let at = from + *end as usize + 1 - ROW;
                 let Some([one, two, three]) = self.data[at..].first_chunk() else { continue };
-                let place = mixed([*one, *two, *three]);
-                if self.shapes.beginnings[place >> 6] >> (place & 63) & 1 == 1 {
+                if self.shapes.may_begin([*one, *two, *three]) {
                     self.places.push(at);
                 }
             }

@@ -22,6 +22,17 @@ pub struct Found {
     pub offset: u64,
 }
 
+/// Where a stream goes on without its secrets.
+pub trait Show {
+    fn show(&mut self, bytes: &[u8]);
+}
+
+impl Show for Vec<u8> {
+    fn show(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
 /// Takes secrets out of one stream.
 ///
 /// What comes out does not depend on how the stream was cut into pieces, as long as [`rest`](Self::rest) is not called.
@@ -79,8 +90,8 @@ impl<'a> Redactor<'a> {
         }
     }
 
-    /// The next piece. What can be shown is appended to `out`, what was found to `found`.
-    pub fn push(&mut self, input: &[u8], out: &mut Vec<u8>, found: &mut Vec<Found>) {
+    /// The next piece. What can be shown goes to `out`, and what was found to `found`.
+    pub fn push(&mut self, input: &[u8], out: &mut impl Show, found: &mut Vec<Found>) {
         self.held.extend(input);
         self.decide(out, found);
     }
@@ -90,7 +101,7 @@ impl<'a> Redactor<'a> {
         &mut self,
         most: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
-        out: &mut Vec<u8>,
+        out: &mut impl Show,
         found: &mut Vec<Found>,
     ) -> Result<usize, E> {
         let length = self.held.fill(most, fill)?;
@@ -98,7 +109,7 @@ impl<'a> Redactor<'a> {
         Ok(length)
     }
 
-    fn decide(&mut self, out: &mut Vec<u8>, found: &mut Vec<Found>) {
+    fn decide(&mut self, out: &mut impl Show, found: &mut Vec<Found>) {
         let mut data = std::mem::take(&mut self.held);
         let decided = self.work(&data, false, out, found);
         data.drop_first(decided);
@@ -106,7 +117,7 @@ impl<'a> Redactor<'a> {
     }
 
     /// The stream has come to its end: what was kept back is decided.
-    pub fn finish(mut self, out: &mut Vec<u8>, found: &mut Vec<Found>) {
+    pub fn finish(mut self, out: &mut impl Show, found: &mut Vec<Found>) {
         let data = std::mem::take(&mut self.held);
         self.work(&data, true, out, found);
     }
@@ -120,7 +131,7 @@ impl<'a> Redactor<'a> {
     /// turns out to be something else. If the secret goes on after its beginning was shown, the rest is left out as ever, and it is told.
     ///
     /// All or nothing: what a program printed in one go and stopped in the middle of a secret does not give its first letters away.
-    pub fn rest(&mut self, out: &mut Vec<u8>) {
+    pub fn rest(&mut self, out: &mut impl Show) {
         let end = self.base + self.held.len() as u64;
         if self.written < end
             && !self.holds_secret()
@@ -128,7 +139,7 @@ impl<'a> Redactor<'a> {
             && self.token_may_show()
         {
             let from = (self.written.max(self.base) - self.base) as usize;
-            out.extend_from_slice(&self.held[from..]);
+            out.show(&self.held[from..]);
             self.written = end;
         }
     }
@@ -147,7 +158,7 @@ impl<'a> Redactor<'a> {
     }
 
     /// Decides all that can be decided; returns how many bytes are.
-    fn work(&mut self, data: &[u8], ended: bool, out: &mut Vec<u8>, found: &mut Vec<Found>) -> usize {
+    fn work(&mut self, data: &[u8], ended: bool, out: &mut impl Show, found: &mut Vec<Found>) -> usize {
         let patterns = self.patterns;
         let (mut hits, mut places) = (std::mem::take(&mut self.hits), std::mem::take(&mut self.places));
         patterns.find(data, &mut hits);
@@ -207,7 +218,7 @@ impl<'a> Redactor<'a> {
         decided
     }
 
-    fn take_secret(&mut self, data: &[u8], hit: &Hit, out: &mut Vec<u8>, found: &mut Vec<Found>) {
+    fn take_secret(&mut self, data: &[u8], hit: &Hit, out: &mut impl Show, found: &mut Vec<Found>) {
         let start = self.base + hit.start as u64;
         let end = start + hit.length as u64;
         if end <= self.secrets_end {
@@ -228,17 +239,17 @@ impl<'a> Redactor<'a> {
     }
 
     /// Shows what stands before, and the name in place of what begins here.
-    fn begin(&mut self, data: &[u8], at: usize, name: &str, out: &mut Vec<u8>) {
+    fn begin(&mut self, data: &[u8], at: usize, name: &str, out: &mut impl Show) {
         self.show_until(data, at, out);
-        out.extend_from_slice(b"[keyward:");
-        out.extend_from_slice(name.as_bytes());
-        out.push(b']');
+        out.show(b"[keyward:");
+        out.show(name.as_bytes());
+        out.show(b"]");
     }
 
-    fn show_until(&mut self, data: &[u8], end: usize, out: &mut Vec<u8>) {
+    fn show_until(&mut self, data: &[u8], end: usize, out: &mut impl Show) {
         let from = usize::try_from(self.written.saturating_sub(self.base)).unwrap_or(usize::MAX);
         if from < end {
-            out.extend_from_slice(&data[from..end]);
+            out.show(&data[from..end]);
             self.written = self.base + end as u64;
         }
     }
