@@ -30,8 +30,8 @@ pub struct Patterns {
     /// The literals in the order of their bytes.
     order: Vec<u32>,
     longest: usize,
-    /// The first four bytes of all literals, and the first eight.
-    beginnings: [Filter; 2],
+    /// The first bytes of all literals: one, two, three and so on.
+    beginnings: [Filter; SHORTEST],
     index: Index,
     pub(super) shapes: Shapes,
 }
@@ -74,8 +74,8 @@ impl Patterns {
         let text = |literal: &Literal| &bytes[literal.start..][..literal.length];
         let mut order: Vec<u32> = (0..literals.len() as u32).collect();
         order.sort_unstable_by(|a, b| text(&literals[*a as usize]).cmp(text(&literals[*b as usize])));
-        let beginnings = [4, 8].map(|length| {
-            Filter::new(literals.iter().map(|literal| window(&text(literal)[..length])), literals.len())
+        let beginnings = std::array::from_fn(|length| {
+            Filter::new(literals.iter().map(|literal| window(&text(literal)[..=length])), literals.len())
         });
         let index = Index::new(&bytes, &literals);
         let longest = literals.iter().map(|literal| literal.length).max().unwrap_or(0);
@@ -120,28 +120,33 @@ impl Patterns {
         Some((literal.length, literal.secret, literal.encoding))
     }
 
-    /// All literals that stand wholly in the data, by their place; at the same place the longest comes first.
-    pub(super) fn find(&self, data: &[u8], hits: &mut Vec<Hit>) {
+    /// Appends all literals that stand wholly in the data, by their place; at the same place the longest comes first. Returns the first place
+    /// from which on the data is the beginning of a literal, and not the whole of the longest one.
+    pub(super) fn find(&self, data: &[u8], hits: &mut Vec<Hit>) -> Option<usize> {
+        let mut undecided = usize::MAX;
         self.index.scan(data, &mut |at, window| {
             for (literal, offset) in self.index.having(window) {
                 let text = self.text(*literal);
                 let Some(start) = at.checked_sub(*offset as usize) else { continue };
-                if data[start..].starts_with(text) {
+                let there = &data[start..];
+                if there.starts_with(text) {
                     hits.push(Hit { start, length: text.len(), literal: *literal });
+                } else if text.starts_with(there) {
+                    undecided = undecided.min(start);
                 }
             }
         });
         hits.sort_unstable_by_key(|hit| (hit.start, Reverse(hit.length), hit.literal));
-    }
-
-    /// The first place from which on the data is the beginning of a literal, and not the whole of the longest one.
-    pub(super) fn undecided(&self, data: &[u8]) -> Option<usize> {
-        self.undecided_places(data).next()
+        // What has begun so late that none of its windows is there.
+        let late = data.len().saturating_sub(self.index.reach);
+        let begun = (late..data.len()).find(|at| self.goes_on(&data[*at..])).unwrap_or(usize::MAX);
+        Some(undecided.min(begun)).filter(|at| *at < data.len())
     }
 
     /// Whether all of this data may be shown although a secret may have begun in it.
     pub(super) fn may_show(&self, data: &[u8]) -> bool {
-        self.undecided_places(data).all(|at| {
+        let from = data.len().saturating_sub(self.longest);
+        (from..data.len()).filter(|at| self.goes_on(&data[*at..])).all(|at| {
             let begun = &data[at..];
             let from = self.order.partition_point(|literal| self.text(*literal) <= begun);
             let going_on =
@@ -151,20 +156,10 @@ impl Patterns {
         })
     }
 
-    fn undecided_places(&self, data: &[u8]) -> impl Iterator<Item = usize> {
-        let from = data.len().saturating_sub(self.longest.saturating_sub(1));
-        (from..data.len()).filter(|at| self.goes_on(&data[*at..]))
-    }
-
     /// Whether a literal is longer than this and begins with it.
     fn goes_on(&self, begun: &[u8]) -> bool {
-        let [four, eight] = &self.beginnings;
-        let may = match begun.len() {
-            0..4 => true,
-            4..8 => four.may_hold(window(&begun[..4])),
-            _ => eight.may_hold(window(begun)),
-        };
-        if !may {
+        let known = begun.len().min(SHORTEST);
+        if known == 0 || !self.beginnings[known - 1].may_hold(window(&begun[..known])) {
             return false;
         }
         let next = self.order.partition_point(|literal| self.text(*literal) <= begun);
@@ -284,6 +279,9 @@ impl Drop for Filter {
 /// Steps that the search is compiled for, each with the narrowest window that it is used with. The first fits the shortest literal.
 const STRIDES: [(usize, usize); 5] = [(4, 5), (6, 5), (8, 6), (13, 8), (16, 8)];
 
+/// Where the part of a literal begins at the latest by which it is found.
+const START: usize = 64;
+
 /// Windows that are asked for at once, because mostly all answers are no.
 const AT_ONCE: usize = 16;
 
@@ -292,6 +290,8 @@ struct Index {
     stride: usize,
     width: usize,
     mask: u64,
+    /// Of every literal, so many of its first bytes are enough for a window of it to be found.
+    reach: usize,
     filter: Filter,
     /// Open addressing; a slot without literals is free.
     slots: Vec<Slot>,
@@ -318,6 +318,7 @@ impl Index {
         let width = (shortest - stride + 1).min(8);
         let mask = u64::MAX >> (64 - 8 * width);
         let span = width + stride - 1;
+        let mut reach = 0;
         let mut rows: Vec<(u64, u32, u32)> = Vec::with_capacity(literals.len() * stride);
         // The windows of the forms of one secret so far: forms that are partly the same share theirs.
         let mut own = Filter::new(std::iter::empty(), 0);
@@ -331,9 +332,10 @@ impl Index {
             let windows =
                 |from: usize| (from..from + stride).map(move |offset| window(&text[offset..]) & mask);
             let known = |window| own.may_hold(window) && own_windows.contains(&window);
-            let shared = (0..=text.len() - span).find(|from| windows(*from).all(known));
-            // The middle: beginnings are what values of one vendor have in common.
-            let from = shared.unwrap_or((text.len() - span) / 2);
+            let shared = (0..=(text.len() - span).min(START)).find(|from| windows(*from).all(known));
+            // Not the beginning, which values of one vendor have in common, and not far from it: see `reach`.
+            let from = shared.unwrap_or((text.len() - span).min(START) / 2);
+            reach = reach.max(from + span);
             if shared.is_none() && own_windows.len() + stride <= own_windows.capacity() {
                 for window in windows(from) {
                     let (word, bits) = own.place(window);
@@ -353,6 +355,7 @@ impl Index {
             stride,
             width,
             mask,
+            reach,
             filter,
             slots: vec![Slot::default(); (rows.len() * 2).next_power_of_two()],
             places,

@@ -11,6 +11,11 @@ const ROW: usize = 13;
 /// Behind a prefix with another sign in it, the row is at least this long.
 const ROW_BEHIND: usize = 10;
 
+/// A prefix and the row behind it are seen by blocks if this much of them is in whole blocks.
+const LONGEST_START: usize = 48;
+/// What prefixes have in them beside token signs.
+const SIGN_BYTES: &[u8] = b"$./:";
+
 pub(super) struct Shapes {
     /// The first three bytes of all prefixes, mixed: one bit each.
     beginnings: Vec<u64>,
@@ -48,7 +53,13 @@ impl Shapes {
     ///
     /// Of the last bytes every place that could matter is among them: there the row may go on in what has not come yet.
     pub(super) fn places(&self, before: u8, data: &[u8], places: &mut Vec<usize>) {
-        let tail = data.len().saturating_sub(TOKEN_REACH) / 64 * 64;
+        // A token that is not decided reaches to the end; one that ends in the last, incomplete block is not found by blocks.
+        let open = data
+            .iter()
+            .rev()
+            .take(TOKEN_REACH)
+            .take_while(|byte| is_token_byte(**byte) || SIGN_BYTES.contains(byte));
+        let tail = (data.len() - open.count()).min((data.len() / 64 * 64).saturating_sub(LONGEST_START));
         with_wide_registers(Scan { shapes: self, before, data, places });
         // The beginnings that were found from the ends of rows are in order within each kind only.
         places.retain(|place| *place < tail);
@@ -95,7 +106,7 @@ struct Scan<'a> {
 }
 
 /// So many blocks are looked at before the places in them are.
-const BATCH: usize = 64;
+const BATCH: usize = 32;
 
 impl Work for Scan<'_> {
     type Result = ();
@@ -273,7 +284,7 @@ mod tests {
             for (at, byte) in bytes.into_iter().enumerate() {
                 assert_eq!(kinds.tokens >> at & 1 == 1, is_token_byte(byte), "{byte}");
                 assert_eq!(kinds.words >> at & 1 == 1, byte.is_ascii_alphanumeric(), "{byte}");
-                assert_eq!(kinds.signs >> at & 1 == 1, b"$./:".contains(&byte), "{byte}");
+                assert_eq!(kinds.signs >> at & 1 == 1, SIGN_BYTES.contains(&byte), "{byte}");
             }
         }
     }
@@ -285,7 +296,11 @@ mod tests {
                 None => assert!(text.len() >= 3 && text.len() + then >= ROW, "{text}"),
                 Some(last) => {
                     assert!(text.len() - last - 1 + then >= ROW_BEHIND, "{text}");
-                    assert!(b"$./:".contains(&text.as_bytes()[last]), "{text}");
+                    assert!(last + ROW_BEHIND < LONGEST_START, "{text}");
+                    assert!(
+                        text.bytes().all(|byte| is_token_byte(byte) || SIGN_BYTES.contains(&byte)),
+                        "{text}"
+                    );
                 }
             }
         }

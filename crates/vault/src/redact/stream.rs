@@ -161,9 +161,9 @@ impl<'a> Redactor<'a> {
     fn work(&mut self, data: &[u8], ended: bool, out: &mut impl Show, found: &mut Vec<Found>) -> usize {
         let patterns = self.patterns;
         let (mut hits, mut places) = (std::mem::take(&mut self.hits), std::mem::take(&mut self.places));
-        patterns.find(data, &mut hits);
+        let undecided = patterns.find(data, &mut hits);
         patterns.shapes.places(self.before, data, &mut places);
-        let mut decided = if ended { data.len() } else { patterns.undecided(data).unwrap_or(data.len()) };
+        let mut decided = if ended { data.len() } else { undecided.unwrap_or(data.len()) };
         decided = decided.min(self.go_on_with_token(data, ended));
 
         let (mut next_hit, mut next_place) = (hits.iter().peekable(), places.iter().copied().peekable());
