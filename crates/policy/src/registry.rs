@@ -3,8 +3,10 @@
 //! The facts stand in `data/credentials.toml`; `build/credentials.rs` turns them into the sorted tables that are searched here. Everything
 //! works on bytes, allocates nothing and takes time linear in its argument, because names and values are the attacker's choice.
 
+mod tokens;
 mod values;
 
+pub use tokens::{TOKEN_REACH, Token, is_token_byte, token_at, token_prefixes};
 pub use values::value_shape;
 
 /// What the registry knows about a name.

@@ -22,6 +22,7 @@ pub mod seccomp;
 pub mod signal;
 pub mod spaces;
 pub mod terminal;
+pub mod vector;
 
 pub use rustix::io::Errno;
 

@@ -1,8 +1,10 @@
-//! Where secrets come from, and the store that keeps some of them. Runs in `keyward:vault`, with one thread and no value in any message.
+//! Secrets: where they come from, how they reach a child, and what is taken out of its output. Runs in `keyward:vault`, with one thread and no value
+//! in any message.
 #![forbid(unsafe_code)]
 
 pub mod keep;
 pub mod process;
+pub mod redact;
 pub mod redemption;
 pub mod secret;
 pub mod source;

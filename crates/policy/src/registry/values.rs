@@ -83,7 +83,7 @@ fn follows(pattern: &Pattern, tail: &[u8], counts: fn(u8) -> bool) -> bool {
 }
 
 /// Words as people write them: no digit, no capital within, no endless run of letters.
-fn plain_words(text: &[u8]) -> bool {
+pub(super) fn plain_words(text: &[u8]) -> bool {
     let has = |kind: fn(&u8) -> bool| text.iter().skip(1).any(kind);
     let mixed = has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase);
     let long = text.split(|byte| !byte.is_ascii_alphanumeric()).any(|word| word.len() >= LONG_RUN);
@@ -167,7 +167,7 @@ fn discord(before: &[u8], after: &[u8]) -> Option<&'static str> {
 }
 
 /// How many bytes at the beginning are of the kind, up to `most`.
-fn run(bytes: &[u8], most: usize, kind: impl Fn(u8) -> bool) -> usize {
+pub(super) fn run(bytes: &[u8], most: usize, kind: impl Fn(u8) -> bool) -> usize {
     bytes.iter().take(most).take_while(|byte| kind(**byte)).count()
 }
 
@@ -180,7 +180,7 @@ fn ends_with(bytes: &[u8], text: &str) -> bool {
     bytes.len().checked_sub(text.len()).is_some_and(|at| starts_with(&bytes[at..], text))
 }
 
-fn is_token(byte: u8) -> bool {
+pub(super) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
