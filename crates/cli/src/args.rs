@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use keyward_policy::config::{Flags, parse_duration, parse_size};
-use keyward_policy::words::{Floor, HomeMode, NetMode, Protect, TrustClass};
+use keyward_policy::words::{Floor, HomeMode, NetMode, Protect, Redact, TrustClass};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -108,6 +108,9 @@ pub struct PolicyFlags {
     /// Give a secret of the vault, as fd, file, token or dangerous-env
     #[arg(long = "secret", value_name = "NAME=HOW")]
     pub secrets: Vec<String>,
+    /// Secrets in what the command prints: on (taken out) or off
+    #[arg(long, value_name = "HOW", value_parser = redact)]
+    pub redact: Option<Redact>,
     /// Show a file or folder, read-only
     #[arg(long, value_name = "PATH")]
     pub read: Vec<PathBuf>,
@@ -568,6 +571,10 @@ fn protect(text: &str) -> Result<Protect, String> {
     choice(Protect::parse(text), &["notice", "strict"])
 }
 
+fn redact(text: &str) -> Result<Redact, String> {
+    choice(Redact::parse(text), &["notice", "strict"])
+}
+
 fn net(text: &str) -> Result<NetMode, String> {
     choice(NetMode::parse(text), &["none", "open"])
 }
@@ -604,6 +611,7 @@ impl PolicyFlags {
             pass: self.pass.clone(),
             inherit_credentials: self.inherit_credentials.clone(),
             secrets: self.secrets.clone(),
+            redact: self.redact,
             read: absolute(&self.read),
             write: absolute(&self.write),
             hide: absolute(&self.hide),

@@ -202,7 +202,7 @@ impl Run<'_> {
         if let Err(unrecorded) = record.write(What::Spawn(Box::new(Spawn::of(&plan)))) {
             return Attempt::Over(tell_unrecorded(args, &unrecorded));
         }
-        let mut vault = match vault::start(&plan, here, self.block) {
+        let mut vault = match vault::start(&plan, here, self.block, &mut prepared) {
             Ok(vault) => vault,
             Err(errno) => {
                 return Attempt::Over(tell_fault(args, here, &Fault::new(Step::Secrets, "", errno)));
@@ -213,6 +213,7 @@ impl Run<'_> {
         prepared.secrets = vault.as_mut().map(|vault| Wanted {
             vault: vault.to_cage.take(),
             given: plan.secrets.clone(),
+            shows_terminal: vault.shows_terminal,
             key_pair: keyward_vault::token::key_pair,
         });
         let (policy, home) = (self.policy, &here.caller.home);

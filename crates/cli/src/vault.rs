@@ -1,19 +1,20 @@
 //! Starts the vault for a run, and tells what it said.
 
 use crate::here::Here;
+use keyward_launch::prepare::Prepared;
 use keyward_launch::secrets::Vault;
 use keyward_policy::door;
-use keyward_policy::plan::Plan;
+use keyward_policy::plan::{LimitKind, Plan};
 use keyward_policy::secret::{Entry, Reference, Said};
 use keyward_policy::settings::Policy;
 use keyward_sys::environ::Block;
 use keyward_sys::fork::{self, End, Forked};
 use keyward_sys::{Errno, channel, confine};
 use keyward_vault::keep::NotDone;
-use keyward_vault::process::{self, Errand, Variables};
+use keyward_vault::process::{self, Errand, Printed, Variables};
 use keyward_vault::source::{Limits, Surroundings};
 use std::ffi::OsStr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 /// The positions of the variables that the vault of this plan needs.
@@ -42,28 +43,118 @@ pub fn takes_from_environment(policy: &Policy) -> bool {
     policy.known_secrets.iter().any(|entry| matches!(entry.from, Reference::Env(_)) && granted(entry))
 }
 
-/// Forks the vault; none where the plan gives no secret.
-pub fn start(plan: &Plan, here: &Here, block: &mut Block) -> Result<Option<Vault>, Errno> {
+/// Forks the vault; none where the plan gives no secret. What the command prints goes through it, where secrets are taken out of that.
+pub fn start(
+    plan: &Plan,
+    here: &Here,
+    block: &mut Block,
+    prepared: &mut Prepared,
+) -> Result<Option<Vault>, Errno> {
     if plan.secrets.is_empty() {
         return Ok(None);
     }
     let (in_cage, in_vault) = channel::pair()?;
     let (reports, to_reports) = channel::pair()?;
+    let mut ways = if plan.redacts() { ways(plan)? } else { Ways::default() };
     match fork::fork()? {
-        Forked::Parent(process) => Ok(Some(Vault::new(process, in_cage, reports))),
+        Forked::Parent(process) => {
+            let mut vault = Vault::new(process, in_cage, reports);
+            vault.shows_terminal = ways.terminal.is_some();
+            vault.to_count = std::mem::take(&mut ways.to_count);
+            for (place, way) in ways.pipes.iter_mut().enumerate() {
+                prepared.counted[place] = way.as_mut().and_then(|way| way.command.take());
+            }
+            Ok(Some(vault))
+        }
         Forked::Child => {
             let tied = confine::die_with_parent();
             drop((in_cage, reports));
             if tied.is_err() || channel::peer_is_gone(&to_reports) {
                 fork::exit_now(125);
             }
-            let Ok([cage, reports]) = confine::keep([in_vault, to_reports]) else { fork::exit_now(125) };
+            // The command's ends are its own; only then do we see its end.
+            for way in ways.pipes.iter_mut().flatten() {
+                way.command = None;
+            }
+            ways.to_count = [None, None, None];
+            prepared.let_go();
+            let Ways { pipes: [stdout, stderr], terminal, .. } = &ways;
+            let printed = [stdout, stderr].into_iter().flatten().map(|way| Printed {
+                stream: way.number,
+                from: way.from.as_fd(),
+                to: way.to.as_ref().map_or_else(|| standard(way.number), AsFd::as_fd),
+            });
             become_vault(block, &process::variables(&plan.secrets));
             with_surroundings(here, block, |surroundings| {
-                let errand = Errand { given: &plan.secrets, surroundings };
-                fork::exit_now(process::serve(&cage, &reports, &errand))
+                let errand = Errand {
+                    given: &plan.secrets,
+                    surroundings,
+                    redacts: plan.redacts(),
+                    printed: printed.collect(),
+                    terminal: terminal
+                        .as_ref()
+                        .map(|to| to.as_ref().map_or_else(|| standard(display(plan)), AsFd::as_fd)),
+                };
+                fork::exit_now(process::serve(&in_vault, &to_reports, &errand))
             })
         }
+    }
+}
+
+/// A stream of the command's on its way through the vault.
+struct Way {
+    number: u8,
+    /// The command's end, in the launcher.
+    command: Option<OwnedFd>,
+    from: OwnedFd,
+    /// Where it goes on, if not to where it would have gone.
+    to: Option<OwnedFd>,
+}
+
+#[derive(Default)]
+struct Ways {
+    pipes: [Option<Way>; 2],
+    /// Where what the cage's terminal has goes on, if it does not go to the user's.
+    terminal: Option<Option<OwnedFd>>,
+    /// What the launcher counts.
+    to_count: [Option<OwnedFd>; 3],
+}
+
+fn ways(plan: &Plan) -> Result<Ways, Errno> {
+    let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
+    let counts = plan.limits.iter().any(|limit| matches!(limit.what, LimitKind::Output(_)));
+    let mut ways = Ways::default();
+    let onward = |place: usize, ways: &mut Ways| -> Result<Option<OwnedFd>, Errno> {
+        if !counts {
+            return Ok(None);
+        }
+        let (count, to) = pipe()?;
+        ways.to_count[place] = Some(count);
+        Ok(Some(to))
+    };
+    for (place, number) in [(0, 1), (1, 2)] {
+        if !plan.terminal[usize::from(number)] {
+            let (from, command) = pipe()?;
+            let to = onward(place, &mut ways)?;
+            ways.pipes[place] = Some(Way { number, command: Some(command), from, to });
+        }
+    }
+    if plan.terminal.contains(&true) {
+        ways.terminal = Some(onward(2, &mut ways)?);
+    }
+    Ok(ways)
+}
+
+/// The user's terminal, as something that is written to.
+fn display(plan: &Plan) -> u8 {
+    [1, 2, 0].into_iter().find(|&number| plan.terminal[usize::from(number)]).unwrap_or(2)
+}
+
+fn standard(number: u8) -> BorrowedFd<'static> {
+    match number {
+        0 => rustix::stdio::stdin(),
+        1 => rustix::stdio::stdout(),
+        _ => rustix::stdio::stderr(),
     }
 }
 

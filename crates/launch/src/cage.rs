@@ -415,7 +415,10 @@ pub(crate) fn start(
     caller_mask: &Set,
 ) -> Result<init::Command, Failure> {
     let given = match vault {
-        Some(vault) => secrets::take(prepared, control, vault)?,
+        Some(vault) => {
+            let terminal = pty.as_ref().map(|(main, _)| main.as_fd());
+            secrets::take(prepared, control, vault, terminal)?
+        }
         None => Vec::new(),
     };
     if prepared.session {

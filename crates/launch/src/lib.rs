@@ -53,7 +53,7 @@ pub fn run(
     mut guard: Option<&mut project::Guard<'_>>,
     logins: &mut Logins,
     session: Option<&session::Membership>,
-    vault: Option<&mut secrets::Vault>,
+    mut vault: Option<&mut secrets::Vault>,
 ) -> Result<Finished, Fault> {
     let wanted = supervise::signals();
     let caller_mask = signal::block(&wanted);
@@ -68,7 +68,8 @@ pub fn run(
     }
     let (ours, theirs) = keyward_sys::channel::pair().map_err(fault(Step::Session))?;
     let inbox = Inbox::new(&wanted).map_err(fault(Step::Session))?;
-    let counted = count_output(plan, &mut prepared).map_err(fault(Step::Descriptors))?;
+    let counted =
+        count_output(plan, &mut prepared, vault.as_deref_mut()).map_err(fault(Step::Descriptors))?;
     let spaces = session.and_then(|session| session.spaces.as_ref());
     let common = match spaces {
         Some(spaces) => Some(take_common(plan, &mut prepared, spaces).map_err(fault(Step::Namespaces))?),
@@ -211,9 +212,19 @@ fn output(plan: &Plan) -> Option<u64> {
 }
 
 /// Where output is limited, it runs through the launcher; otherwise the command has the caller's own descriptors.
-fn count_output(plan: &Plan, prepared: &mut Prepared) -> Result<Vec<(OwnedFd, BorrowedFd<'static>)>, Errno> {
+fn count_output(
+    plan: &Plan,
+    prepared: &mut Prepared,
+    vault: Option<&mut secrets::Vault>,
+) -> Result<Vec<(OwnedFd, BorrowedFd<'static>)>, Errno> {
     let mut reading = Vec::new();
-    if output(plan).is_some() {
+    if let Some(vault) = vault.filter(|_| plan.redacts()) {
+        // It goes through the vault first.
+        let display = [1, 2, 0].into_iter().find(|&number| plan.terminal[number]).unwrap_or(2);
+        for (from, number) in vault.to_count.iter_mut().zip([1, 2, display]) {
+            reading.extend(from.take().map(|from| (from, supervise::standard(number))));
+        }
+    } else if output(plan).is_some() {
         for (place, number) in [(0, 1), (1, 2)] {
             if !plan.terminal[number] {
                 let (from, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;

@@ -157,7 +157,7 @@ pub struct Prepared {
     pub warden: Option<Vec<CString>>,
     pub limits: Vec<Limit>,
     pub terminal: Option<TerminalSetup>,
-    /// Where output goes that has to be counted: the writing ends for descriptors 1 and 2.
+    /// Where output goes that has to be counted, or that secrets are taken out of: the writing ends for descriptors 1 and 2.
     pub counted: [Option<OwnedFd>; 2],
     pub umask: rustix::fs::Mode,
     /// Whether init has to wait until it has been moved into its cgroup.
@@ -176,6 +176,14 @@ pub struct Prepared {
     pub session: bool,
     /// Locks on caches, held as long as this value lives.
     pub locks: Vec<OwnedFd>,
+}
+
+impl Prepared {
+    /// For a process that has nothing to do with the cage: what is held open for it is let go.
+    pub fn let_go(&mut self) {
+        self.counted = [None, None];
+        self.locks.clear();
+    }
 }
 
 pub(crate) const SHELL: &std::ffi::CStr = c"/bin/sh";

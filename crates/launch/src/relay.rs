@@ -41,10 +41,12 @@ pub(crate) struct Relay {
     /// The user has typed Ctrl-Z (or what stands for it) since the command was last stopped.
     suspend_typed: bool,
     counted: Vec<(Option<OwnedFd>, BorrowedFd<'static>)>,
+    /// Whether it is we who show what the cage's terminal has.
+    shows: bool,
 }
 
 impl Relay {
-    pub(crate) fn new(counter: Counter, counted: Vec<(OwnedFd, BorrowedFd<'static>)>) -> Self {
+    pub(crate) fn new(counter: Counter, counted: Vec<(OwnedFd, BorrowedFd<'static>)>, shows: bool) -> Self {
         let counted = counted.into_iter().map(|(from, to)| (Some(from), to)).collect();
         Relay {
             counter,
@@ -54,6 +56,7 @@ impl Relay {
             keyboard_gone: false,
             suspend_typed: false,
             counted,
+            shows,
         }
     }
 
@@ -87,7 +90,8 @@ impl Relay {
                 false => PollFd::new(&screen.keyboard, events),
             });
             let writes = if self.pending.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
-            polled.push(PollFd::new(main, PollFlags::IN | writes));
+            let reads = if self.shows { PollFlags::IN } else { PollFlags::empty() };
+            polled.push(PollFd::new(main, reads | writes));
         }
         for (from, _) in &self.counted {
             if let Some(from) = from {
@@ -113,7 +117,7 @@ impl Relay {
             if terminal.contains(PollFlags::OUT) || !self.pending.is_empty() {
                 self.write_pending();
             }
-            if terminal.intersects(PollFlags::IN | PollFlags::HUP) {
+            if self.shows && terminal.intersects(PollFlags::IN | PollFlags::HUP) {
                 self.show(screen);
             }
         }
@@ -182,7 +186,7 @@ impl Relay {
 
     /// After the cage has ended: what is still on its way.
     pub(crate) fn finish(&mut self, screen: Option<&Screen>) {
-        if let Some(screen) = screen {
+        if let (Some(screen), true) = (screen, self.shows) {
             while self.show(screen) {}
         }
         for place in 0..self.counted.len() {

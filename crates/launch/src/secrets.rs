@@ -26,13 +26,24 @@ pub struct Vault {
     /// The end that goes into the cage; gone from here once the cage has it.
     pub to_cage: Option<OwnedFd>,
     reports: Option<OwnedFd>,
+    /// Where what it passes on is counted: of descriptor 1, of 2, and of the terminal.
+    pub to_count: [Option<OwnedFd>; 3],
+    /// Whether it shows what the cage's terminal has.
+    pub shows_terminal: bool,
     /// What it has said.
     pub said: Vec<Said>,
 }
 
 impl Vault {
     pub fn new(process: Process, to_cage: OwnedFd, reports: OwnedFd) -> Self {
-        Vault { process, to_cage: Some(to_cage), reports: Some(reports), said: Vec::new() }
+        Vault {
+            process,
+            to_cage: Some(to_cage),
+            reports: Some(reports),
+            to_count: [None, None, None],
+            shows_terminal: false,
+            said: Vec::new(),
+        }
     }
 
     pub(crate) fn reports(&self) -> Option<BorrowedFd<'_>> {
@@ -84,17 +95,25 @@ pub struct Wanted {
     pub vault: Option<OwnedFd>,
     pub given: Vec<Given>,
     pub key_pair: KeyPair,
+    /// Whether the vault shows what the cage's terminal has.
+    pub shows_terminal: bool,
 }
+
+/// What the first word to the vault says of the descriptors that come with it, in this order.
+const WITH_TERMINAL: u8 = 1;
+const WITH_DOOR: u8 = 2;
 
 /// Takes what the vault has. Gives the descriptors that the command gets, in the order of their numbers.
 pub(crate) fn take(
     prepared: &mut Prepared,
     control: &OwnedFd,
     vault: &OwnedFd,
+    terminal: Option<BorrowedFd<'_>>,
 ) -> Result<Vec<OwnedFd>, Failure> {
     let Some(wanted) = prepared.secrets.take() else { return Ok(Vec::new()) };
     let failed = at(Step::Secrets);
-    let private = announce(&wanted, vault).map_err(&failed)?;
+    let terminal = terminal.filter(|_| wanted.shows_terminal);
+    let private = announce(&wanted, vault, terminal).map_err(&failed)?;
     let mut descriptors = Vec::new();
     for (index, given) in wanted.given.iter().enumerate() {
         match (&given.place, given.delivery, &private) {
@@ -115,15 +134,31 @@ pub(crate) fn take(
     Ok(descriptors)
 }
 
-/// Tells the vault that the cage is there. Where a token is wanted, with the key that it is sealed to and the socket at which it is swapped.
-fn announce(wanted: &Wanted, vault: &OwnedFd) -> Result<Option<OwnedFd>, Errno> {
-    if !wanted.given.iter().any(|given| given.delivery == Delivery::Token) {
-        return channel::send(vault, b"ready", &[]).map(|()| None);
+/// Tells the vault that the cage is there: with its terminal, if the vault shows it, and where a token is wanted with the key that it is
+/// sealed to and the socket at which it is swapped.
+fn announce(
+    wanted: &Wanted,
+    vault: &OwnedFd,
+    terminal: Option<BorrowedFd<'_>>,
+) -> Result<Option<OwnedFd>, Errno> {
+    let mut word = vec![0];
+    let mut private = None;
+    let door;
+    let mut descriptors: Vec<BorrowedFd<'_>> = Vec::new();
+    if let Some(terminal) = terminal {
+        word[0] |= WITH_TERMINAL;
+        descriptors.push(terminal);
     }
-    let (public, private) = (wanted.key_pair)()?;
-    let door = listen(REDEMPTION, SocketType::SEQPACKET)?;
-    channel::send(vault, &public, &[door.as_fd()])?;
-    Ok(Some(private))
+    if wanted.given.iter().any(|given| given.delivery == Delivery::Token) {
+        let (public, secret) = (wanted.key_pair)()?;
+        word[0] |= WITH_DOOR;
+        word.extend(public);
+        private = Some(secret);
+        door = listen(REDEMPTION, SocketType::SEQPACKET)?;
+        descriptors.push(door.as_fd());
+    }
+    channel::send(vault, &word, &descriptors)?;
+    Ok(private)
 }
 
 /// The next secret of the vault, which has to be this one.

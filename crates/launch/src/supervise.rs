@@ -159,7 +159,8 @@ pub(crate) struct Watch<'a, 'b> {
 pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
     let mut clock = Clock::new(watch.wall);
     let counted: Vec<i32> = watch.counted.iter().map(|(_, to)| to.as_raw_fd()).collect();
-    let mut relay = Relay::new(Counter::new(watch.output), std::mem::take(&mut watch.counted));
+    let shows = !watch.vault.as_ref().is_some_and(|vault| vault.shows_terminal);
+    let mut relay = Relay::new(Counter::new(watch.output), std::mem::take(&mut watch.counted), shows);
     let mut failed = None;
     let mut killed_by = None;
     let mut cut_short = None;

@@ -7,7 +7,7 @@ use crate::promise::Held;
 use crate::secret::{Delivery, Whereabouts};
 use crate::text::visible;
 use crate::view::{Entry, FOOTHOLD, Mend, Shown, Withheld};
-use crate::words::{Origin, Protect};
+use crate::words::{Origin, Protect, Redact};
 use std::fmt::Write;
 
 /// The whole plan. With `everything`, also each place of the view and each variable that was not asked for.
@@ -129,6 +129,14 @@ fn secrets(text: &mut String, plan: &Plan) {
             given.from,
         );
     }
+    let _ = match plan.redact.value {
+        Redact::On => {
+            writeln!(text, "  notice  what the command prints goes without them ({})", plan.redact.origin)
+        }
+        Redact::Off => {
+            writeln!(text, "  OPEN    what the command prints is shown as it is ({})", plan.redact.origin)
+        }
+    };
 }
 
 /// Which HOME it is, and whose logins are in it.

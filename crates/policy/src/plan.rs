@@ -10,7 +10,9 @@ use crate::secret::{self, Given};
 use crate::settings::Policy;
 use crate::surface::Surroundings;
 use crate::view::{self, Entry, KEYRING_SOCKET, Shown, View};
-use crate::words::{Allowance, Floor, HomeMode, NetMode, Origin, ProjectGuard, Protect, Ruled, TrustClass};
+use crate::words::{
+    Allowance, Floor, HomeMode, NetMode, Origin, ProjectGuard, Protect, Redact, Ruled, TrustClass,
+};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -67,6 +69,8 @@ pub struct Plan {
     pub environment: Environment,
     /// Secrets that the vault hands over, and where they arrive.
     pub secrets: Vec<Given>,
+    /// Whether they are taken out of what the command prints.
+    pub redact: Ruled<Redact>,
     pub view: View,
     /// What happens to new footholds.
     pub protect: Ruled<Protect>,
@@ -276,6 +280,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         promises,
         environment,
         secrets,
+        redact: policy.redact.clone(),
         view,
         own_network,
         landlock,
@@ -632,6 +637,11 @@ impl Plan {
         let is_root = |entry: &&Entry| entry.rule == "project" && entry.target == project;
         let entry = self.view.entries.iter().find(is_root)?;
         matches!(entry.shown, Shown::Writable(_)).then_some(project)
+    }
+
+    /// Whether what the command prints goes through the vault.
+    pub fn redacts(&self) -> bool {
+        !self.secrets.is_empty() && self.redact.value == Redact::On
     }
 
     /// Whether what is put over a path of the project holds: only mounts can.

@@ -5,7 +5,7 @@
 use crate::secret::{Entry, Grant};
 use crate::tools::Tool;
 use crate::words::{
-    Allowance, Floor, HomeMode, KeyringUse, NetMode, ProjectGuard, Protect, Ruled, TrustClass,
+    Allowance, Floor, HomeMode, KeyringUse, NetMode, ProjectGuard, Protect, Redact, Ruled, TrustClass,
 };
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,6 +28,8 @@ pub struct Policy {
     pub inherit_credentials: Vec<Ruled<String>>,
     /// Secrets of the vault that the child receives.
     pub secrets: Vec<Ruled<Grant>>,
+    /// Whether they are taken out of what it prints.
+    pub redact: Ruled<Redact>,
     /// Which secrets there are; looked up only where one is granted.
     pub known_secrets: Vec<Entry>,
     pub env: EnvPolicy,
@@ -111,6 +113,7 @@ impl Default for Policy {
             allow: Vec::new(),
             inherit_credentials: Vec::new(),
             secrets: Vec::new(),
+            redact: Ruled::builtin(Redact::On),
             known_secrets: Vec::new(),
             env: EnvPolicy::default(),
             files: FilesPolicy::default(),

@@ -112,6 +112,16 @@ choice! {
 }
 
 choice! {
+    /// Whether secrets that a command was given are taken out of what it prints.
+    Redact {
+        /// It is shown as it is, and the vault forgets a value when it has handed it over.
+        Off = "off",
+        /// They are, in every form that programs print them in: a notice, not a wall. The default.
+        On = "on",
+    }
+}
+
+choice! {
     /// What the child may reach.
     NetMode {
         /// The host's network, unfiltered. Loud.

@@ -4,7 +4,7 @@
 use insta::{assert_json_snapshot, assert_snapshot};
 use keyward_policy::config::{Document, Flags, Layers, PolicyError, Role, check, resolve, schema, show};
 use keyward_policy::settings::Policy;
-use keyward_policy::words::{Floor, NetMode, Protect, TrustClass};
+use keyward_policy::words::{Floor, NetMode, Protect, Redact, TrustClass};
 use std::time::Duration;
 
 fn document<'a>(name: &'a str, text: &'a str) -> Document<'a> {
@@ -89,6 +89,7 @@ fn every_key_of_a_users_file_arrives_with_its_line() {
 fn a_profile_lies_over_the_file_and_flags_over_both() {
     let flags = Flags {
         secrets: vec!["github=fd".into()],
+        redact: Some(Redact::Off),
         trust: Some(TrustClass::Internal),
         floor: Some(Floor::Full),
         pass: vec!["CI".into(), "LANG".into()],

@@ -31,6 +31,7 @@ const ATTEMPTS: &[(&str, Option<&str>)] = &[
     ("allow", Some("allow = ['ptrace']")),
     ("inherit_credentials", Some("inherit_credentials = ['GH_TOKEN']")),
     ("secrets", Some("secrets = ['github=fd']")),
+    ("redact", Some("redact = 'off'")),
     ("env.pass", Some("env.pass = ['CI']")),
     ("env.set", Some("env.set.GIT_PAGER = 'x'")),
     ("env.not_secret", Some("env.not_secret = ['GH_TOKEN']")),
@@ -119,6 +120,7 @@ fn no_weaker(before: &Policy, after: &Policy) -> bool {
         && after.protect.value >= before.protect.value
         && after.home.mode.value >= before.home.mode.value
         && after.home.keyring.value >= before.home.keyring.value
+        && after.redact.value >= before.redact.value
         && after.home.path == before.home.path
         && after.home.tools.iter().all(|tool| before.home.tools.contains(tool))
         && after.home.share == before.home.share

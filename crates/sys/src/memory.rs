@@ -1,7 +1,7 @@
 //! Memory for what must not be seen: sealed files in memory, mappings of them, pages that stay out of the swap.
 
 use crate::{Errno, checked};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SealFlags};
 use std::ffi::{CStr, c_char};
 
@@ -30,6 +30,14 @@ pub fn unsealed(name: &CStr) -> Result<OwnedFd, Errno> {
         Err(Errno::INVAL) => rustix::fs::memfd_create(name, flags),
         made => made,
     }
+}
+
+/// Lets go of what a descriptor leads to, for whoever waits for that; the number stays, and leads to something empty.
+pub fn lead_nowhere(descriptor: impl AsFd) -> Result<(), Errno> {
+    let nothing = unsealed(c"nothing")?;
+    let number = descriptor.as_fd().as_raw_fd();
+    // SAFETY: numbers only; the descriptor stays open, as those who have it expect.
+    checked(unsafe { libc::dup3(nothing.as_raw_fd(), number, libc::O_CLOEXEC) }.into()).map(drop)
 }
 
 /// Ends all changes.

@@ -4,6 +4,7 @@
 //! pages stay out of the swap, and where its sources are files it sees nothing but them. What it says to whoever started it is in
 //! [`Said`]: names, times and reasons, never a value.
 
+use crate::redact::{Patterns, Stream};
 use crate::redemption::{Offer, Redemption};
 use crate::secret::Secret;
 use crate::source::{self, Surroundings};
@@ -13,10 +14,10 @@ use keyward_policy::door;
 use keyward_policy::secret::{Delivery, Given, Reference, Said};
 use keyward_sys::landlock::{self, Below, Scopes};
 use keyward_sys::{Errno, channel, confine, environ, memory};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The Landlock ABI that has scopes.
 const ABI_WITH_SCOPES: i32 = 6;
@@ -25,32 +26,66 @@ const ABI_WITH_SCOPES: i32 = 6;
 pub struct Errand<'a, 'b> {
     pub given: &'b [Given],
     pub surroundings: Surroundings<'a>,
+    /// Whether secrets are taken out of what the command prints.
+    pub redacts: bool,
+    pub printed: Vec<Printed<'b>>,
+    /// Where what the cage's terminal has is shown, if we show it.
+    pub terminal: Option<BorrowedFd<'b>>,
+}
+
+/// A stream that the command prints to, and where it goes on.
+pub struct Printed<'b> {
+    pub stream: u8,
+    pub from: BorrowedFd<'b>,
+    pub to: BorrowedFd<'b>,
 }
 
 /// Closes this process, which was just forked, to everybody else.
 pub fn harden() -> Result<(), Errno> {
     environ::set_title(c"keyward:vault");
     confine::become_opaque()?;
+    // What a program of a source leaves behind is ours to end.
+    confine::become_subreaper()?;
     confine::Limit::CoreBytes(0).set()?;
     memory::lock_all().map(drop)
 }
+
+/// What the first word of a cage says of the descriptors that come with it, in this order.
+const WITH_TERMINAL: u8 = 1;
+const WITH_DOOR: u8 = 2;
 
 /// Serves one cage, from its first word to its end. Gives the exit code.
 pub fn serve(cage: &OwnedFd, reports: &OwnedFd, errand: &Errand<'_, '_>) -> i32 {
     let mut word = [0; 256];
     // Nothing is fetched before somebody can take it.
     let Ok(hello) = channel::receive(cage, &mut word) else { return 0 };
-    let Some(public) = word.get(..hello.length).filter(|word| !word.is_empty()) else { return 0 };
+    let Some((&with, public)) = word.get(..hello.length).and_then(<[u8]>::split_first) else { return 0 };
+    let mut descriptors = hello.descriptors.into_iter();
+    let terminal = if with & WITH_TERMINAL != 0 { descriptors.next() } else { None };
+    let door = if with & WITH_DOOR != 0 { descriptors.next() } else { None };
+    let begun = Instant::now();
     let mut vault = Serving { cage, reports, errand, tokens: Tokens::default() };
-    match vault.hand_over(public) {
-        Ok(()) => {}
+    let patterns = match vault.hand_over(public) {
+        Ok(patterns) => patterns,
         Err(failed) => {
             vault.tell(&failed);
             return 1;
         }
+    };
+    let mut streams: Vec<(u8, Stream<'_>)> = Vec::new();
+    if let Some(patterns) = &patterns {
+        let pipes = errand.printed.iter();
+        streams
+            .extend(pipes.map(|printed| (printed.stream, Stream::new(printed.from, printed.to, patterns))));
+        if let (Some(from), Some(to)) = (&terminal, errand.terminal) {
+            streams.push((0, Stream::new(from.as_fd(), to, patterns)));
+        }
     }
-    if let Some(door) = hello.descriptors.into_iter().next() {
-        vault.wait_for_tokens(Redemption::new(door));
+    vault.attend(&mut streams, door.map(Redemption::new));
+    drop(streams);
+    if patterns.is_some() {
+        drop(patterns);
+        vault.tell(&Said::Forgotten { microseconds: since(begun) });
     }
     0
 }
@@ -68,63 +103,136 @@ impl Serving<'_, '_, '_> {
         let _ = channel::send(self.reports, &door::write(said), &[]);
     }
 
-    /// Brings all secrets to the cage: tokens for those that are wanted so, the others themselves.
-    fn hand_over(&mut self, public: &[u8]) -> Result<(), Said> {
+    /// Brings all secrets to the cage: tokens for those that are wanted so, the others themselves. Gives what is looked for in what the
+    /// command prints.
+    fn hand_over(&mut self, public: &[u8]) -> Result<Option<Patterns>, Said> {
         confine_to_sources(self.errand)
             .map_err(|fact| failed(fact, "`keyward doctor` shows what this host can do"))?;
+        let mut values = Vec::new();
         for (index, given) in self.errand.given.iter().enumerate() {
-            if given.delivery == Delivery::Token {
+            let begun = Instant::now();
+            let is_token = given.delivery == Delivery::Token;
+            if is_token {
                 let token = self.tokens.make(index, public).map_err(|errno| undelivered(given, errno))?;
                 self.tell(&Said::Sealed { secret: index, token });
+            }
+            if is_token && !self.errand.redacts {
                 continue;
             }
-            let begun = Instant::now();
-            let file = self.fetch(given)?;
-            let number = [u8::try_from(index).unwrap_or(u8::MAX)];
-            channel::send(self.cage, &number, &[file.as_fd()]).map_err(|errno| undelivered(given, errno))?;
-            self.tell(&Said::Delivered { secret: index, microseconds: since(begun) });
+            let value = self.fetch(given)?;
+            if !is_token {
+                let file = seal(given, &value)?;
+                let number = [u8::try_from(index).unwrap_or(u8::MAX)];
+                channel::send(self.cage, &number, &[file.as_fd()])
+                    .map_err(|errno| undelivered(given, errno))?;
+            }
+            if self.errand.redacts {
+                values.push((given.name.as_str(), value));
+            }
+            if !is_token {
+                self.tell(&Said::Delivered { secret: index, microseconds: since(begun) });
+            }
         }
-        Ok(())
+        if !self.errand.redacts {
+            return Ok(None);
+        }
+        let (patterns, refused) = Patterns::new(values.iter().map(|(name, value)| (*name, value.expose())));
+        for refused in refused {
+            self.tell(&Said::Note { text: refused.to_string() });
+        }
+        Ok(Some(patterns))
     }
 
-    /// A value as a sealed file; wiped from our memory when this returns.
-    fn fetch(&self, given: &Given) -> Result<OwnedFd, Said> {
-        let value = source::fetch(&given.from, &self.errand.surroundings).map_err(|error| {
+    fn fetch(&self, given: &Given) -> Result<Secret, Said> {
+        source::fetch(&given.from, &self.errand.surroundings).map_err(|error| {
             let text = error.to_string();
             let (fact, remedy) = text.split_once('\n').unwrap_or((&text, ""));
             failed(format!("the secret {}: {fact}", given.name), remedy)
-        })?;
-        seal(given, &value)
+        })
     }
 
-    /// Swaps tokens until the cage is gone.
-    fn wait_for_tokens(&mut self, mut redemption: Redemption) {
-        loop {
+    /// Passes on what the command prints, and swaps tokens, until the cage is gone and nothing is left to be passed on.
+    fn attend(&mut self, streams: &mut [(u8, Stream<'_>)], mut redemption: Option<Redemption>) {
+        let mut cage_is_there = redemption.is_some();
+        while cage_is_there || streams.iter().any(|(_, stream)| !stream.is_done()) {
             let mut polled = vec![PollFd::new(self.cage, PollFlags::IN)];
-            redemption.ask(&mut polled);
-            match poll(&mut polled, None) {
+            if !cage_is_there {
+                // Asked again and again, its end would be told for ever.
+                polled.clear();
+            }
+            let first = polled.len();
+            let mut within: Option<Duration> = None;
+            let mut places = Vec::with_capacity(streams.len());
+            for (_, stream) in streams.iter().filter(|(_, stream)| !stream.is_done()) {
+                let wants = stream.wants();
+                let (input, output) = stream.descriptors();
+                let writes = if wants.write { PollFlags::OUT } else { PollFlags::empty() };
+                polled.push(PollFd::from_borrowed_fd(output, writes));
+                if wants.read {
+                    polled.push(PollFd::from_borrowed_fd(input, PollFlags::IN));
+                }
+                places.push(wants.read);
+                within = within.into_iter().chain(wants.within).min();
+            }
+            let doors = polled.len();
+            if let Some(redemption) = &redemption {
+                redemption.ask(&mut polled);
+            }
+            let within = within.and_then(|time| Timespec::try_from(time).ok());
+            match poll(&mut polled, within.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => return,
             }
             let ready: Vec<PollFlags> = polled.iter().map(PollFd::revents).collect();
             drop(polled);
-            for offer in redemption.work(ready.get(1..).unwrap_or_default(), &mut self.tokens) {
-                self.redeem(offer);
+            let mut at = first;
+            for ((number, stream), reads) in
+                streams.iter_mut().filter(|(_, stream)| !stream.is_done()).zip(places)
+            {
+                let output = ready.get(at).copied().unwrap_or(PollFlags::empty());
+                let input = if reads { ready.get(at + 1).copied() } else { None };
+                at += 1 + usize::from(reads);
+                let worked = stream.work(input.unwrap_or(PollFlags::empty()), output);
+                self.tell_found(*number, stream);
+                if worked.is_err() {
+                    stream.give_up();
+                }
+                if stream.is_done() {
+                    // Whoever still prints learns that nobody reads.
+                    let _ = memory::lead_nowhere(stream.descriptors().0);
+                }
             }
-            if ready.first().is_some_and(|cage| !cage.is_empty()) {
-                return;
+            if let Some(redemption) = &mut redemption {
+                for offer in redemption.work(ready.get(doors..).unwrap_or_default(), &mut self.tokens) {
+                    self.redeem(offer);
+                }
             }
+            if first == 1 && ready.first().is_some_and(|cage| !cage.is_empty()) {
+                cage_is_there = false;
+                redemption = None;
+            }
+        }
+    }
+
+    fn tell_found(&self, number: u8, stream: &mut Stream<'_>) {
+        for found in stream.take_found() {
+            self.tell(&Said::Found {
+                name: found.name.to_string(),
+                encoding: found.encoding.as_str().into(),
+                stream: number,
+                offset: found.offset,
+            });
         }
     }
 
     fn redeem(&mut self, offer: Offer) {
         let begun = Instant::now();
-        let Some((index, given)) = offer.worth.and_then(|index| Some((index, self.errand.given.get(index)?)))
-        else {
+        let worth = offer.worth.and_then(|index| Some((index, self.errand.given.get(index)?)));
+        let Some((index, given)) = worth else {
             self.tell(&Said::Refused);
             return offer.answer(None);
         };
-        match self.fetch(given) {
+        match self.fetch(given).and_then(|value| seal(given, &value)) {
             Ok(file) => {
                 offer.answer(Some(&file));
                 self.tell(&Said::Redeemed { secret: index, microseconds: since(begun) });

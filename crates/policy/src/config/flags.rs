@@ -5,7 +5,7 @@ use super::keys::{Id, Kind};
 use super::mistake::{Mistake, Unfit};
 use super::value::{At, Value, Values};
 use crate::secret::Grant;
-use crate::words::{Floor, HomeMode, NetMode, Origin, Protect, TrustClass};
+use crate::words::{Floor, HomeMode, NetMode, Origin, Protect, Redact, TrustClass};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ pub struct Flags {
     pub pass: Vec<String>,
     pub inherit_credentials: Vec<String>,
     pub secrets: Vec<String>,
+    pub redact: Option<Redact>,
     pub read: Vec<PathBuf>,
     pub write: Vec<PathBuf>,
     pub hide: Vec<PathBuf>,
@@ -39,6 +40,7 @@ pub fn layer(flags: &Flags) -> Result<Values, Vec<Mistake>> {
     layer.names(Id::EnvPass, &flags.pass);
     layer.names(Id::InheritCredentials, &flags.inherit_credentials);
     layer.secrets(Id::Secrets, &flags.secrets);
+    layer.choose(Id::Redact, flags.redact.map(|word| word as usize));
     layer.paths(Id::FilesRead, &flags.read);
     layer.paths(Id::FilesWrite, &flags.write);
     layer.paths(Id::FilesHide, &flags.hide);
@@ -149,6 +151,7 @@ mod tests {
             pass: vec!["CI".into()],
             inherit_credentials: vec!["GH_TOKEN".into()],
             secrets: vec!["github=fd".into()],
+            redact: Some(Redact::Off),
             read: vec!["/srv".into()],
             write: vec!["/tmp/w".into()],
             hide: vec!["notes".into()],

@@ -3,7 +3,9 @@
 //! Reading, merging, the ceiling, the project's narrowing and the schema all walk this table. A key that is not here does not
 //! exist; a key that is added here is merged by its direction without further code.
 
-use crate::words::{Allowance, Floor, HomeMode, KeyringUse, NetMode, ProjectGuard, Protect, TrustClass};
+use crate::words::{
+    Allowance, Floor, HomeMode, KeyringUse, NetMode, ProjectGuard, Protect, Redact, TrustClass,
+};
 
 /// A key's name inside the program. The order is the order of [`KEYS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +17,7 @@ pub enum Id {
     Allow,
     InheritCredentials,
     Secrets,
+    Redact,
     EnvPass,
     EnvSet,
     EnvNotSecret,
@@ -155,6 +158,8 @@ pub const KEYS: &[Key] = {
         doc: "Names of credentials that the child receives from the caller's environment." },
     Key { id: Id::Secrets, path: "secrets", kind: Kind::Secrets, direction: Grant, flag: Some("--secret"),
         doc: "Secrets of the vault that the child receives, each as `NAME=HOW`." },
+    Key { id: Id::Redact, path: "redact", kind: Kind::Choice(spellings!(Redact)), direction: Choice, flag: Some("--redact"),
+        doc: "Whether secrets that the child receives are taken out of what it prints." },
     Key { id: Id::EnvPass, path: "env.pass", kind: Kind::Names, direction: Grant, flag: Some("--pass"),
         doc: "Further variables that pass, as long as neither name nor value looks like a credential." },
     Key { id: Id::EnvSet, path: "env.set", kind: Kind::Map, direction: Set, flag: None,

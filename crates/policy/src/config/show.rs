@@ -47,6 +47,7 @@ fn lines(policy: &Policy, id: Id, leaf: &str) -> String {
         Id::Allow => list(leaf, &policy.allow, |word| text(word.as_str())),
         Id::InheritCredentials => names(leaf, &policy.inherit_credentials),
         Id::Secrets => list(leaf, &policy.secrets, |grant| text(&grant.to_string())),
+        Id::Redact => word(leaf, policy.redact.value.as_str(), &policy.redact.origin),
         Id::EnvPass => names(leaf, &policy.env.pass),
         Id::EnvSet => variables(leaf, &policy.env.set),
         Id::EnvNotSecret => names(leaf, &policy.env.not_secret),

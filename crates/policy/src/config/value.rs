@@ -5,7 +5,7 @@ use crate::secret::Grant;
 use crate::settings::Policy;
 use crate::tools::{Tool, tool};
 use crate::words::{
-    Allowance, Floor, HomeMode, KeyringUse, NetMode, Origin, ProjectGuard, Protect, Ruled, TrustClass,
+    Allowance, Floor, HomeMode, KeyringUse, NetMode, Origin, ProjectGuard, Protect, Redact, Ruled, TrustClass,
 };
 use std::path::PathBuf;
 use std::time::Duration;
@@ -59,6 +59,7 @@ impl Values {
         choose(Id::HomeMode, policy.home.mode.value as usize, policy.home.mode.origin);
         choose(Id::HomeKeyring, policy.home.keyring.value as usize, policy.home.keyring.origin);
         choose(Id::NetMode, policy.net.value as usize, policy.net.origin);
+        choose(Id::Redact, policy.redact.value as usize, policy.redact.origin);
         values
     }
 
@@ -108,6 +109,7 @@ impl Values {
                 Id::Allow => policy.allow = allowances(value),
                 Id::InheritCredentials => policy.inherit_credentials = names(value),
                 Id::Secrets => policy.secrets = grants(value),
+                Id::Redact => choose(&mut policy.redact, value, Redact::ALL),
                 Id::EnvPass => policy.env.pass = names(value),
                 Id::EnvSet => policy.env.set = pairs(value),
                 Id::EnvNotSecret => policy.env.not_secret = names(value),

@@ -84,6 +84,16 @@ impl<'a> Stream<'a> {
         self.output.gone || (self.redactor.is_none() && !self.output.is_waiting())
     }
 
+    /// What it reads from, and what it writes to.
+    pub fn descriptors(&self) -> (BorrowedFd<'a>, BorrowedFd<'a>) {
+        (self.input, self.output.descriptor)
+    }
+
+    /// Ends it: whoever should read cannot.
+    pub fn give_up(&mut self) {
+        self.output.gone = true;
+    }
+
     /// What was found since the last call.
     pub fn take_found(&mut self) -> Vec<Found> {
         std::mem::take(&mut self.found)
