@@ -68,6 +68,15 @@ fn a_locked_keyring_is_told_and_nobody_waits() {
     );
 }
 
+/// The keyring wants to open a window, and its program for that is not there: it says that it was dismissed.
+#[test]
+fn a_window_that_does_not_come_is_a_no() {
+    let mut desktop = Desktop::new();
+    desktop.lock();
+    desktop.stage.variables.insert("DISPLAY".into(), ":4321".into());
+    assert_eq!(desktop.stage.fetch("keyring://bank/ann").err().unwrap().why, Why::Locked);
+}
+
 #[test]
 fn without_a_bus_or_a_keyring_it_is_said() {
     let expected = "keyring://bank: there is no keyring on the session bus\n\
