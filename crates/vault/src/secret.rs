@@ -3,7 +3,7 @@
 //! There is no Debug, Display, Clone, Serialize, Deref or PartialEq here, and none is ever added: `tests/secret_is_closed.rs` compiles each
 //! attempt and sees it fail. What has to see the bytes says [`Secret::expose`], so that one search finds every such place.
 //!
-//! Values are read into a [`Buffer`] whose size never changes, because a vector that grows leaves copies behind.
+//! Values are read into a `Buffer` whose size never changes, because a vector that grows leaves copies behind.
 
 use std::io::{self, Read};
 use zeroize::{Zeroize, Zeroizing};
