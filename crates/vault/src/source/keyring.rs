@@ -40,7 +40,7 @@ pub(crate) fn fetch(attributes: &Attributes, surroundings: &Surroundings<'_>) ->
     let body = Body::new("o", |body| {
         body.string(&session);
     });
-    bus.call(SERVICE, &item, ITEM_INTERFACE, "GetSecret", &body, |answer| {
+    bus.call(&item, ITEM_INTERFACE, "GetSecret", &body, |answer| {
         let mut reader = answer.body("(oayays)")?;
         reader.path()?;
         reader.bytes()?;
@@ -71,7 +71,7 @@ pub(crate) fn save(
         });
         body.string("text/plain").number(1);
     });
-    let prompt = bus.call(SERVICE, DEFAULT, COLLECTION_INTERFACE, "CreateItem", &body, |answer| {
+    let prompt = bus.call(DEFAULT, COLLECTION_INTERFACE, "CreateItem", &body, |answer| {
         let mut reader = answer.body("oo")?;
         reader.path()?;
         Ok(reader.path()?.to_owned())
@@ -90,7 +90,7 @@ fn pairs(body: &mut keyward_policy::keyring::message::Writer, attributes: &Attri
 /// Items with these attributes: those that can be read, those that are locked.
 fn search(bus: &mut Connection, attributes: &Attributes) -> Result<(Vec<String>, Vec<String>), Why> {
     let body = Body::new("a{ss}", |body| pairs(body, attributes));
-    bus.call(SERVICE, ROOT, SERVICE_INTERFACE, "SearchItems", &body, |answer| {
+    bus.call(ROOT, SERVICE_INTERFACE, "SearchItems", &body, |answer| {
         let mut reader = answer.body("aoao")?;
         let mut items = || reader.each(4, MOST_ITEMS, |reader| reader.path().map(str::to_owned));
         Ok((items()?, items()?))
@@ -101,7 +101,7 @@ fn open_session(bus: &mut Connection) -> Result<String, Why> {
     let body = Body::new("sv", |body| {
         body.string("plain").signature("s").string("");
     });
-    bus.call(SERVICE, ROOT, SERVICE_INTERFACE, "OpenSession", &body, |answer| {
+    bus.call(ROOT, SERVICE_INTERFACE, "OpenSession", &body, |answer| {
         let mut reader = answer.body("vo")?;
         match reader.signature()? {
             "s" => reader.string()?,
@@ -118,7 +118,7 @@ fn unlock(bus: &mut Connection, object: &str, surroundings: &Surroundings<'_>) -
             body.string(object);
         });
     });
-    let prompt = bus.call(SERVICE, ROOT, SERVICE_INTERFACE, "Unlock", &body, |answer| {
+    let prompt = bus.call(ROOT, SERVICE_INTERFACE, "Unlock", &body, |answer| {
         let mut reader = answer.body("aoo")?;
         reader.each(4, MOST_ITEMS, |reader| reader.path().map(drop))?;
         Ok(reader.path()?.to_owned())
@@ -134,14 +134,14 @@ fn ask(bus: &mut Connection, prompt: &str, surroundings: &Surroundings<'_>) -> R
     let nothing = Body::new("", |_| {});
     // A window asks, not a terminal.
     if !surroundings.has_display() {
-        bus.call(SERVICE, prompt, PROMPT_INTERFACE, "Dismiss", &nothing, |_| Ok(()))?;
+        bus.call(prompt, PROMPT_INTERFACE, "Dismiss", &nothing, |_| Ok(()))?;
         return Err(Why::Locked);
     }
     bus.hear_of(prompt, PROMPT_INTERFACE, "Completed")?;
     let window = Body::new("s", |body| {
         body.string("");
     });
-    bus.call(SERVICE, prompt, PROMPT_INTERFACE, "Prompt", &window, |_| Ok(()))?;
+    bus.call(prompt, PROMPT_INTERFACE, "Prompt", &window, |_| Ok(()))?;
     let dismissed = bus.signal(prompt, PROMPT_INTERFACE, "Completed", |news| news.body("bv")?.number())?;
     if dismissed == 0 { Ok(()) } else { Err(Why::Locked) }
 }

@@ -92,14 +92,14 @@ impl Connection {
         };
         connection.greet()?;
         let nothing = Body::new("", |_| {});
-        connection.call(BUS, BUS_PATH, BUS, "Hello", &nothing, |_| Ok(()))?;
+        connection.call_bus("Hello", &nothing, |_| Ok(()))?;
         connection.keyring = match connection.owner() {
             Err(Why::NoKeyring) => {
                 // The bus starts the keyring if it knows how.
                 let start = Body::new("su", |body| {
                     body.string(SERVICE).number(0);
                 });
-                connection.call(BUS, BUS_PATH, BUS, "StartServiceByName", &start, |_| Ok(()))?;
+                connection.call_bus("StartServiceByName", &start, |_| Ok(()))?;
                 connection.owner()?
             }
             owner => owner?,
@@ -112,9 +112,7 @@ impl Connection {
         let name = Body::new("s", |body| {
             body.string(SERVICE);
         });
-        self.call(BUS, BUS_PATH, BUS, "GetNameOwner", &name, |answer| {
-            Ok(answer.body("s")?.string()?.to_owned())
-        })
+        self.call_bus("GetNameOwner", &name, |answer| Ok(answer.body("s")?.string()?.to_owned()))
     }
 
     /// Tells the bus who we are.
@@ -135,8 +133,31 @@ impl Connection {
         self.send(b"BEGIN\r\n")
     }
 
-    /// Calls, and reads the answer. What comes in between is passed over.
+    /// Calls the keyring, by the name that nobody else can take over, and reads its answer.
     pub(super) fn call<T>(
+        &mut self,
+        path: &str,
+        interface: &str,
+        member: &str,
+        body: &Body,
+        read: impl FnOnce(&Message<'_>) -> Result<T, Malformed>,
+    ) -> Result<T, Why> {
+        let keyring = self.keyring.clone();
+        self.call_to(&keyring, path, interface, member, body, read)
+    }
+
+    /// Calls the bus itself.
+    fn call_bus<T>(
+        &mut self,
+        member: &str,
+        body: &Body,
+        read: impl FnOnce(&Message<'_>) -> Result<T, Malformed>,
+    ) -> Result<T, Why> {
+        self.call_to(BUS, BUS_PATH, BUS, member, body, read)
+    }
+
+    /// What comes in between is passed over, and so is an answer of somebody else: the bus writes down who has sent it.
+    fn call_to<T>(
         &mut self,
         destination: &str,
         path: &str,
@@ -152,8 +173,11 @@ impl Connection {
         let message = Zeroizing::new(head.write(Order::Little, &body.bytes));
         self.send(&message)?;
         self.next(
-            |message| {
-                message.head.reply_serial == serial && matches!(message.head.kind, Kind::Return | Kind::Error)
+            |Message { head, .. }| {
+                // Of a name that nobody has, the bus itself says so.
+                let is_theirs =
+                    head.sender == destination || (head.sender == BUS && head.kind == Kind::Error);
+                head.reply_serial == serial && matches!(head.kind, Kind::Return | Kind::Error) && is_theirs
             },
             |message| match message.head.kind {
                 Kind::Error => Err(refusal(message.head.error_name)),
@@ -168,7 +192,7 @@ impl Connection {
         let body = Body::new("s", |body| {
             body.string(&rule);
         });
-        self.call(BUS, BUS_PATH, BUS, "AddMatch", &body, |_| Ok(()))
+        self.call_bus("AddMatch", &body, |_| Ok(()))
     }
 
     /// Waits for it.
