@@ -76,6 +76,10 @@ pub enum Command {
     Quarantine(QuarantineArgs),
     /// Secrets: where their values come from, and the store that keeps some of them
     Secret(SecretArgs),
+    /// Pass a stream on, without the secrets in it
+    Redact(RedactArgs),
+    /// Show what is recorded
+    Log(LogArgs),
     /// In a cage: swap a token for the secret that it is worth
     Redeem(RedeemArgs),
     /// Print the completions for a shell
@@ -497,6 +501,23 @@ pub struct SecretSetArgs {
     /// Where the key of a new store lies: keyring, passphrase, file, or the identity file of an age plugin
     #[arg(long, value_name = "WHERE", conflicts_with = "from")]
     pub identity: Option<String>,
+}
+
+#[derive(Args)]
+pub struct RedactArgs {
+    /// A secret that is looked for; without one, all of them are
+    #[arg(long = "secret", value_name = "NAME")]
+    pub secrets: Vec<String>,
+}
+
+#[derive(Args)]
+pub struct LogArgs {
+    /// Only what says who could read this secret, when, and by which way
+    #[arg(long, value_name = "NAME")]
+    pub secret: Option<String>,
+    /// Print the events as they are recorded, one JSON object a line
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args)]

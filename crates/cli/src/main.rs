@@ -9,9 +9,11 @@ mod explain;
 mod files;
 mod here;
 mod home;
+mod log;
 mod policy_command;
 mod quarantine;
 mod read;
+mod redact;
 mod redeem;
 mod rewrite;
 mod run;
@@ -63,6 +65,8 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Kill(args) => session::kill(&args, block),
         Command::Quarantine(args) => quarantine::quarantine(args, block),
         Command::Secret(args) => secret::secret(args, block),
+        Command::Redact(args) => redact::redact(&args, block),
+        Command::Log(args) => log::log(&args, block),
         Command::Redeem(args) => redeem::redeem(&args),
         Command::Completions(args) => shell_help::completions(args),
         Command::Man(args) => shell_help::man(args),

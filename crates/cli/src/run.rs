@@ -220,11 +220,12 @@ impl Run<'_> {
         let is_secret = secret_names(policy);
         let is_to_be_hidden = |path: &Path| view::is_hidden_by_name(policy, &here.project, home, path);
         let is_shown = |path: &Path| view::is_shown_by_name(policy, &here.project, home, path);
+        let name_of_run = record.run.clone();
         let mut guard = plan.writable_project().map(|root| {
             Guard::begin(Begin {
                 project: root,
                 state: &here.state,
-                run: &record.run,
+                run: &name_of_run,
                 argv: event::arguments(&plan.argv),
                 found: &project,
                 seen,
@@ -252,6 +253,9 @@ impl Run<'_> {
         let ran = keyward_launch::run(&plan, prepared, guarded, &mut logins, session, vault.as_mut());
         if let Some(vault) = &mut vault {
             vault.finish();
+            for what in vault::events(vault, &plan) {
+                let _ = record.write(what);
+            }
         }
         match ran {
             Ok(finished) => {
@@ -265,6 +269,9 @@ impl Run<'_> {
                     record.write(What::End(event::End { exit, signal, limit, milliseconds, project }))
                 {
                     say::trouble(&unrecorded_fact(&unrecorded), UNRECORDED_REMEDY);
+                }
+                if let (Some(vault), false) = (&vault, args.json) {
+                    vault::tell(vault, &plan, args.verbose);
                 }
                 Attempt::Over(tell_end(args, &plan, &finished, exit, aftermath.as_ref()))
             }

@@ -1,9 +1,11 @@
 //! Starts the vault for a run, and tells what it said.
 
 use crate::here::Here;
+use crate::say;
 use keyward_launch::prepare::Prepared;
 use keyward_launch::secrets::Vault;
 use keyward_policy::door;
+use keyward_policy::event::What;
 use keyward_policy::plan::{LimitKind, Plan};
 use keyward_policy::secret::{Entry, Reference, Said};
 use keyward_policy::settings::Policy;
@@ -253,4 +255,71 @@ pub fn failure(vault: &Vault) -> Option<(&str, &str)> {
         Said::Failed { fact, remedy } => Some((fact.as_str(), remedy.as_str())),
         _ => None,
     })
+}
+
+/// What the vault did, for the record.
+pub fn events(vault: &Vault, plan: &Plan) -> Vec<What> {
+    let given = |secret: usize, microseconds: u64| {
+        let given = plan.secrets.get(secret)?;
+        Some(What::Secret { name: given.name.to_string(), delivery: given.delivery, microseconds })
+    };
+    let mut all = Vec::new();
+    for said in &vault.said {
+        all.extend(match said {
+            Said::Delivered { secret, microseconds } | Said::Redeemed { secret, microseconds } => {
+                given(*secret, *microseconds)
+            }
+            Said::Refused => Some(What::TokenRefused {}),
+            Said::Found { name, encoding, stream, offset } => Some(What::Printed {
+                name: name.clone(),
+                encoding: encoding.clone(),
+                stream: *stream,
+                offset: *offset,
+            }),
+            Said::Forgotten { microseconds } => Some(What::Forgotten { microseconds: *microseconds }),
+            _ => None,
+        });
+    }
+    all
+}
+
+/// What a person is told of it: what was found, and with `verbose` how long each value was in the vault.
+pub fn tell(vault: &Vault, plan: &Plan, verbose: bool) {
+    let mut printed: Vec<(&str, usize)> = Vec::new();
+    for said in &vault.said {
+        match said {
+            Said::Found { name, .. } => match printed.iter_mut().find(|(known, _)| known == name) {
+                Some((_, times)) => *times += 1,
+                None => printed.push((name, 1)),
+            },
+            Said::Note { text } => {
+                let (fact, remedy) = text.split_once('\n').unwrap_or((text, ""));
+                say::trouble(fact, remedy);
+            }
+            Said::Refused => say::trouble(
+                "somebody in the cage brought a token that is worth nothing",
+                "if it was not a second try of the command itself, look at what ran there",
+            ),
+            Said::Failed { fact, remedy } => say::trouble(fact, remedy),
+            Said::Delivered { secret, microseconds } | Said::Redeemed { secret, microseconds } if verbose => {
+                if let Some(given) = plan.secrets.get(*secret) {
+                    say::note(&format!(
+                        "{} was in the vault for {microseconds} µs ({})",
+                        given.name, given.delivery
+                    ));
+                }
+            }
+            Said::Forgotten { microseconds } if verbose => {
+                say::note(&format!("the vault looked for secrets in what was printed for {microseconds} µs"));
+            }
+            _ => {}
+        }
+    }
+    for (name, times) in printed {
+        let times = if times == 1 { "once".into() } else { format!("{times} times") };
+        say::trouble(
+            &format!("the command printed {name} {times}, and it was taken out"),
+            "`keyward log --secret` shows where; if the command had no reason to, think of it as known",
+        );
+    }
 }

@@ -53,6 +53,17 @@ pub enum What {
         delivery: Delivery,
         microseconds: u64,
     },
+    /// A secret, or what looks like a vendor's token, stood in what the command printed, and was taken out.
+    Printed {
+        name: String,
+        encoding: String,
+        stream: u8,
+        offset: u64,
+    },
+    /// What was looked for in the output is gone from the vault's memory.
+    Forgotten {
+        microseconds: u64,
+    },
     /// Somebody brought a token that was worth nothing.
     TokenRefused {},
     /// A person is about to be shown the value of a secret.

@@ -58,15 +58,19 @@ pub fn copy(from: impl AsFd, to: impl AsFd) -> Result<u64, Errno> {
     }
 }
 
-/// Keeps the pages of this process out of the swap, those that are still to come included; `false` where only these could be.
-pub fn lock_all() -> Result<bool, Errno> {
+/// Keeps all pages of this process out of the swap, those that are still to come included. `false` where only so much may be kept that
+/// a process could not live with it; then it is up to [`lock`].
+pub fn lock_all() -> bool {
+    let bounded = rustix::process::getrlimit(rustix::process::Resource::Memlock).current.is_some();
+    let flags = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
     // SAFETY: flags only; locking changes no content.
-    let lock = |flags: libc::c_int| checked(unsafe { libc::mlockall(flags) }.into());
-    let later = libc::MCL_FUTURE | libc::MCL_ONFAULT;
-    match lock(libc::MCL_CURRENT | later) {
-        Ok(_) => Ok(true),
-        Err(_) => lock(later).map(|_| false),
-    }
+    (!bounded || rustix::process::geteuid().is_root()) && unsafe { libc::mlockall(flags) } == 0
+}
+
+/// Keeps the pages of these bytes out of the swap, as far as that is allowed.
+pub fn lock(bytes: &[u8]) -> bool {
+    // SAFETY: the range of a live slice; locking changes no content.
+    unsafe { libc::mlock(bytes.as_ptr().cast(), bytes.len()) == 0 }
 }
 
 /// The content of a file in memory, as C strings that exec can be given.

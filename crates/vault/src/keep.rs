@@ -1,12 +1,13 @@
 //! What `keyward secret` does with values, in a process of the vault: keep, show, bring over, remove. Whoever asked learns names and
 //! reasons, and never a value.
 
+use crate::redact::{Patterns, relay};
 use crate::secret::Secret;
 use crate::source::{self, SourceError, Surroundings, Why, dotenv};
 use crate::store::{Start, Store, StoreError};
 use crate::terminal::{self, Echo};
 use keyward_policy::env::looks_like_credential;
-use keyward_policy::secret::{Part, Place, Reference, SecretName};
+use keyward_policy::secret::{Entry, Part, Place, Reference, SecretName};
 use rustix::fd::BorrowedFd;
 use std::fmt;
 use std::io::Write;
@@ -125,6 +126,32 @@ pub fn reveal(
     let value = source::fetch(from, surroundings).map_err(|error| NotDone::of(&error))?;
     let shown = rustix::io::write(terminal, value.expose()).and_then(|_| rustix::io::write(terminal, b"\n"));
     shown.map(drop).map_err(|_| NotDone::new("the terminal is gone", "open another one"))
+}
+
+/// Passes a stream on without the values of these secrets.
+pub fn filter(
+    surroundings: &Surroundings<'_>,
+    secrets: &[Entry],
+    input: BorrowedFd<'_>,
+    output: BorrowedFd<'_>,
+    note: &dyn Fn(String),
+) -> Result<(), NotDone> {
+    let mut values = Vec::with_capacity(secrets.len());
+    for entry in secrets {
+        values.push(source::fetch(&entry.from, surroundings).map_err(|error| NotDone::of(&error))?);
+    }
+    let named = secrets.iter().zip(&values).map(|(entry, value)| (entry.name.as_str(), value.expose()));
+    let (patterns, refused) = Patterns::new(named);
+    drop(values);
+    for refused in refused {
+        note(refused.to_string());
+    }
+    relay(input, output, &patterns).map(drop).map_err(|error| {
+        NotDone::new(
+            format!("the stream broke off: {}", error.kind()),
+            "look at where it comes from and where it goes",
+        )
+    })
 }
 
 /// Removes a value from the store; one that is not there is fine.

@@ -5,6 +5,7 @@
 //!
 //! Values are read into a `Buffer` whose size never changes, because a vector that grows leaves copies behind.
 
+use keyward_sys::memory;
 use std::io::{self, Read};
 use zeroize::{Zeroize, Zeroizing};
 
@@ -44,7 +45,11 @@ impl Secret {
 
     /// A copy of these bytes, which somebody else wipes.
     pub(crate) fn copy_of(bytes: &[u8]) -> Secret {
-        Secret(Zeroizing::new(bytes.into()))
+        let mut place = Zeroizing::new(vec![0; bytes.len()].into_boxed_slice());
+        // Out of the swap before there is something in it.
+        memory::lock(&place);
+        place.copy_from_slice(bytes);
+        Secret(place)
     }
 }
 
@@ -72,7 +77,9 @@ impl Buffer {
     /// With room for this many bytes.
     pub(crate) fn new(most: usize) -> Self {
         // One more, to notice that there is more.
-        Buffer { bytes: Zeroizing::new(vec![0; most + 1].into_boxed_slice()), length: 0 }
+        let bytes = Zeroizing::new(vec![0; most + 1].into_boxed_slice());
+        memory::lock(&bytes);
+        Buffer { bytes, length: 0 }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {

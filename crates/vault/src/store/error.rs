@@ -45,7 +45,7 @@ impl StoreError {
     pub(crate) fn lines(&self) -> (String, String) {
         let lines = |fact: &str, remedy: &str| (fact.to_owned(), remedy.to_owned());
         match self {
-            StoreError::Missing => lines("there is no store yet", "`keyward secret init` makes one"),
+            StoreError::Missing => lines("there is no store yet", "`keyward secret set NAME` makes one"),
             StoreError::Exists => {
                 lines("there is a store already", "`keyward secret set NAME` adds a secret to it")
             }

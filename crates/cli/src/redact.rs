@@ -1,0 +1,60 @@
+//! `keyward redact`: the stream filter on its own. Both ends of the stream are the vault's.
+
+use crate::args::RedactArgs;
+use crate::explain::NoPlan;
+use crate::{files, here, say, vault};
+use keyward_policy::outcome::code;
+use keyward_policy::secret::{Said, SecretName};
+use keyward_sys::environ::Block;
+use keyward_vault::keep;
+use keyward_vault::process::Variables;
+use keyward_vault::source::Surroundings;
+
+pub fn redact(args: &RedactArgs, block: &mut Block) -> i32 {
+    let here = match here::look(&block.entries(), None) {
+        Ok(here) => here,
+        Err(refusal) => return NoPlan::Refused(refusal).tell(false),
+    };
+    let known = match files::secrets(&here) {
+        Ok(known) => known,
+        Err(no_policy) => return NoPlan::Policy(no_policy).tell(false),
+    };
+    let mut wanted = Vec::new();
+    for name in &args.secrets {
+        let found =
+            SecretName::parse(name).ok().and_then(|name| known.iter().find(|entry| entry.name == name));
+        match found {
+            Some(entry) => wanted.push(entry.clone()),
+            None => {
+                let shown = keyward_policy::text::visible(name.as_ref());
+                say::trouble(
+                    &format!("there is no secret {shown}"),
+                    "`keyward secret list` shows those there are",
+                );
+                return code::USAGE;
+            }
+        }
+    }
+    if args.secrets.is_empty() {
+        wanted = known;
+    }
+    let filter = |surroundings: &Surroundings<'_>, tell: &dyn Fn(&Said)| {
+        let said = |text: String| tell(&Said::Note { text });
+        keep::filter(surroundings, &wanted, rustix::stdio::stdin(), rustix::stdio::stdout(), &said)
+    };
+    match vault::ask(&here, block, &Variables::All, filter) {
+        Ok(said) => {
+            for said in said {
+                if let Said::Note { text } = said {
+                    let (fact, remedy) = text.split_once('\n').unwrap_or((&text, ""));
+                    say::trouble(fact, remedy);
+                }
+            }
+            0
+        }
+        Err(not_done) => {
+            say::trouble(&not_done.fact, &not_done.remedy);
+            code::FAULT
+        }
+    }
+}
