@@ -203,6 +203,26 @@ fn every_form_is_found_in_the_middle_of_anything() {
     assert!(number > 100);
 }
 
+#[test]
+fn every_form_is_found_wherever_it_is_cut() {
+    // What stands before a form moves it against the steps of the search.
+    for (value, leads) in
+        [(token(), 16), ("q'7 w\n\"ü8".to_owned(), 4), ("k3y-of/m1ne&yours+theirs".to_owned(), 1)]
+    {
+        let patterns = patterns(&[("it", &value)]);
+        forms(value.as_bytes(), &mut |encoding, form| {
+            for lead in 0..leads {
+                let text = [&b"~".repeat(lead), &*form].concat();
+                let expected = whole(&patterns, &text);
+                for cut in lead + 1..text.len() {
+                    let cut_there = pieces(&patterns, [&text[..cut], &text[cut..]]);
+                    assert_eq!(cut_there, expected, "{encoding:?} behind {lead} cut at {cut}");
+                }
+            }
+        });
+    }
+}
+
 /// Values of several kinds; short ones make the search take smaller steps.
 fn values() -> impl Strategy<Value = Vec<String>> {
     let value = prop_oneof![
