@@ -286,6 +286,7 @@ pub fn events(vault: &Vault, plan: &Plan) -> Vec<What> {
 /// What a person is told of it: what was found, and with `verbose` how long each value was in the vault.
 pub fn tell(vault: &Vault, plan: &Plan, verbose: bool) {
     let mut printed: Vec<(&str, usize)> = Vec::new();
+    let mut refused = 0;
     for said in &vault.said {
         match said {
             Said::Found { name, .. } => match printed.iter_mut().find(|(known, _)| known == name) {
@@ -296,10 +297,7 @@ pub fn tell(vault: &Vault, plan: &Plan, verbose: bool) {
                 let (fact, remedy) = text.split_once('\n').unwrap_or((text, ""));
                 say::trouble(fact, remedy);
             }
-            Said::Refused => say::trouble(
-                "somebody in the cage brought a token that is worth nothing",
-                "if it was not a second try of the command itself, look at what ran there",
-            ),
+            Said::Refused => refused += 1,
             Said::Failed { fact, remedy } => say::trouble(fact, remedy),
             Said::Delivered { secret, microseconds } | Said::Redeemed { secret, microseconds } if verbose => {
                 if let Some(given) = plan.secrets.get(*secret) {
@@ -315,8 +313,15 @@ pub fn tell(vault: &Vault, plan: &Plan, verbose: bool) {
             _ => {}
         }
     }
-    for (name, times) in printed {
-        let times = if times == 1 { "once".into() } else { format!("{times} times") };
+    let times = |times: usize| if times == 1 { "once".into() } else { format!("{times} times") };
+    if refused > 0 {
+        say::trouble(
+            &format!("a token that is worth nothing was brought {}", times(refused)),
+            "if it was not a second try of the command itself, look at what ran there",
+        );
+    }
+    for (name, count) in printed {
+        let times = times(count);
         say::trouble(
             &format!("the command printed {name} {times}, and it was taken out"),
             "`keyward log --secret` shows where; if the command had no reason to, think of it as known",

@@ -66,7 +66,7 @@ pub fn serve(cage: &OwnedFd, reports: &OwnedFd, errand: &Errand<'_, '_>) -> i32 
     let terminal = if with & WITH_TERMINAL != 0 { descriptors.next() } else { None };
     let door = if with & WITH_DOOR != 0 { descriptors.next() } else { None };
     let begun = Instant::now();
-    let mut vault = Serving { cage, reports, errand, tokens: Tokens::default() };
+    let mut vault = Serving { cage, reports, errand, tokens: Tokens::default(), said: 0 };
     let patterns = match vault.hand_over(public) {
         Ok(patterns) => patterns,
         Err(failed) => {
@@ -98,11 +98,24 @@ struct Serving<'a, 'b, 'c> {
     reports: &'a OwnedFd,
     errand: &'a Errand<'b, 'c>,
     tokens: Tokens,
+    /// How much the cage has made us say. It does not decide how much is written down.
+    said: usize,
 }
+
+/// The most of what was found and refused that is told one by one.
+const MOST_TOLD: usize = 100;
 
 impl Serving<'_, '_, '_> {
     fn tell(&self, said: &Said) {
         let _ = channel::send(self.reports, &door::write(said), &[]);
+    }
+
+    /// The same for what the cage makes us say.
+    fn tell_some(&mut self, said: &Said) {
+        self.said += 1;
+        if self.said <= MOST_TOLD {
+            self.tell(said);
+        }
     }
 
     /// Brings all secrets to the cage: tokens for those that are wanted so, the others themselves. Gives what is looked for in what the
@@ -216,9 +229,9 @@ impl Serving<'_, '_, '_> {
         }
     }
 
-    fn tell_found(&self, number: u8, stream: &mut Stream<'_>) {
+    fn tell_found(&mut self, number: u8, stream: &mut Stream<'_>) {
         for found in stream.take_found() {
-            self.tell(&Said::Found {
+            self.tell_some(&Said::Found {
                 name: found.name.to_string(),
                 encoding: found.encoding.as_str().into(),
                 stream: number,
@@ -231,7 +244,7 @@ impl Serving<'_, '_, '_> {
         let begun = Instant::now();
         let worth = offer.worth.and_then(|index| Some((index, self.errand.given.get(index)?)));
         let Some((index, given)) = worth else {
-            self.tell(&Said::Refused);
+            self.tell_some(&Said::Refused);
             return offer.answer(None);
         };
         match self.fetch(given).and_then(|value| seal(given, &value)) {
