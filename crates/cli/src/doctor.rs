@@ -12,6 +12,8 @@ use keyward_policy::promise::Held;
 use keyward_policy::settings::Policy;
 use keyward_policy::words::{Floor, Ruled};
 use keyward_sys::environ::Block;
+use keyward_vault::source::{Limits, Surroundings};
+use keyward_vault::store::Store;
 use serde::Serialize;
 use std::path::Path;
 use std::process::Command;
@@ -83,6 +85,7 @@ pub fn doctor(args: DoctorArgs, block: &Block) -> i32 {
     } else {
         say::answer(&report(&facts, &floors, &fixes, args.fix));
         say::answer(&kept.line());
+        say::answer(&secrets(&here));
     }
     if args.apply {
         return fixes.iter().filter_map(|fix| fix.apply.as_ref()).map(apply).max().unwrap_or(0);
@@ -101,6 +104,27 @@ fn kept(here: &here::Here, quiet: bool) -> Kept {
         at_work: project::at_work(&here.state),
         recovered: recovered.len(),
     }
+}
+
+/// Which secrets there are, and where the key of the store lies.
+fn secrets(here: &here::Here) -> String {
+    let known = match crate::files::secrets(here) {
+        Ok(known) => known.len(),
+        Err(_) => return "secrets: their list cannot be read; `keyward secret list` says why".to_owned(),
+    };
+    let surroundings = Surroundings {
+        home: &here.caller.home,
+        store: &here.store,
+        variable: &|_| None,
+        terminal: None,
+        limits: Limits::default(),
+    };
+    let store = match Store::new(&surroundings).kind() {
+        Ok(None) => "no store yet".to_owned(),
+        Ok(Some(kind)) => format!("a store whose key is in: {}", kind.word()),
+        Err(error) => error.to_string().lines().next().unwrap_or_default().to_owned(),
+    };
+    format!("secrets: {known} known, {store}")
 }
 
 impl Kept {

@@ -19,7 +19,9 @@ use keyward_policy::env::{self, Dropped, Value, Var};
 use keyward_policy::event::{self, Event, Spawn, What};
 use keyward_policy::facts::{HostFacts, KernelFacts, Project};
 use keyward_policy::guard::secret_name;
-use keyward_policy::outcome::{Conclusion, LoginNews, LoginWhat, Outcome, Repository, RepositoryNews, code};
+use keyward_policy::outcome::{
+    Conclusion, LoginNews, LoginWhat, Outcome, Repository, RepositoryNews, SecretNews, code,
+};
 use keyward_policy::plan::{Cage, LimitKind, Plan, Refusal, RefusalKind, Step, plan};
 use keyward_policy::request::Request;
 use keyward_policy::settings::{Limits, Policy};
@@ -273,7 +275,8 @@ impl Run<'_> {
                 if let (Some(vault), false) = (&vault, args.json) {
                     vault::tell(vault, &plan, args.verbose);
                 }
-                Attempt::Over(tell_end(args, &plan, &finished, exit, aftermath.as_ref()))
+                let secrets = vault.as_ref().map(|vault| vault::news(vault, &plan)).unwrap_or_default();
+                Attempt::Over(tell_end(args, &plan, &finished, exit, aftermath.as_ref(), secrets))
             }
             Err(fault) => {
                 // Also where the command did not start: its journal must not stay.
@@ -522,6 +525,7 @@ fn tell_end(
     finished: &Finished,
     exit: i32,
     aftermath: Option<&Aftermath>,
+    secrets: Vec<SecretNews>,
 ) -> i32 {
     if let (Some(aftermath), false) = (aftermath, args.json) {
         tell_aftermath(aftermath, args.verbose);
@@ -546,7 +550,8 @@ fn tell_end(
         tell_logins(&finished.logins, args.verbose);
     }
     let (repositories, logins) = (&finished.repositories, &finished.logins);
-    tell_json(args, &Outcome::of_run(plan, exit, result, aftermath, repositories, logins));
+    let outcome = Outcome::of_run(plan, exit, result, aftermath, repositories, logins);
+    tell_json(args, &Outcome { secrets, ..outcome });
     exit
 }
 

@@ -6,6 +6,7 @@ use keyward_launch::prepare::Prepared;
 use keyward_launch::secrets::Vault;
 use keyward_policy::door;
 use keyward_policy::event::What;
+use keyward_policy::outcome::SecretNews;
 use keyward_policy::plan::{LimitKind, Plan};
 use keyward_policy::secret::{Entry, Reference, Said};
 use keyward_policy::settings::Policy;
@@ -327,4 +328,26 @@ pub fn tell(vault: &Vault, plan: &Plan, verbose: bool) {
             "`keyward log --secret` shows where; if the command had no reason to, think of it as known",
         );
     }
+}
+
+/// The same for a program.
+pub fn news(vault: &Vault, plan: &Plan) -> Vec<SecretNews> {
+    let of = |index: usize| SecretNews {
+        name: plan.secrets[index].name.to_string(),
+        delivery: plan.secrets[index].delivery,
+        microseconds: vault.said.iter().find_map(|said| match said {
+            Said::Delivered { secret, microseconds } | Said::Redeemed { secret, microseconds } => {
+                (*secret == index).then_some(*microseconds)
+            }
+            _ => None,
+        }),
+        printed: vault
+            .said
+            .iter()
+            .filter(
+                |said| matches!(said, Said::Found { name, .. } if *name == plan.secrets[index].name.as_str()),
+            )
+            .count(),
+    };
+    (0..plan.secrets.len()).map(of).collect()
 }

@@ -254,6 +254,15 @@ fn what_a_command_prints_goes_without_its_secrets_and_everything_else_as_it_is()
     assert_eq!(stdout(&output), "before [keyward:api] after\n[keyward:api]\n[keyward:api]\n");
     let said = stderr(&output);
     assert!(said.starts_with("[keyward:api]") && said.contains("printed api 4 times"), "{said}");
+    let json = stderr(&run(&stage, &["--json", "--secret", "api=fd"], "cat /dev/fd/3"));
+    let outcome: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
+    let news = &outcome["secrets"][0];
+    assert_eq!(
+        (&news["name"], &news["delivery"], &news["printed"]),
+        (&"api".into(), &"fd".into(), &1.into()),
+        "{json}"
+    );
+    assert!(news["microseconds"].as_u64().is_some(), "{json}");
     let log = stdout(&stage.command(keyward()).args(["log", "--secret", "api"]).output().unwrap());
     assert!(
         log.contains("api by fd") && log.contains("api as base64") && log.contains("of descriptor 2"),

@@ -4,6 +4,7 @@ use crate::aftermath::Aftermath;
 use crate::event::kept_back;
 use crate::plan::{Plan, Refusal, RefusalKind, VERSION};
 use crate::promise::Kept;
+use crate::secret::Delivery;
 use crate::text::visible;
 use serde::Serialize;
 use std::path::Path;
@@ -55,6 +56,20 @@ pub struct Outcome<'a> {
     /// Logins that the command has changed.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub logins: &'a [LoginNews],
+    /// Secrets that the command was given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<SecretNews>,
+}
+
+/// What became of a secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SecretNews {
+    pub name: String,
+    pub delivery: Delivery,
+    /// How long its value was in the vault on its way; nothing if it was not asked for.
+    pub microseconds: Option<u64>,
+    /// How often it was taken out of what the command printed.
+    pub printed: usize,
 }
 
 /// What became of a repository of the project.
@@ -161,7 +176,17 @@ impl<'a> Outcome<'a> {
         logins: &'a [LoginNews],
     ) -> Self {
         let kept_back = kept_back(&plan.environment);
-        Outcome { v: VERSION, exit, result, held: &plan.promises, kept_back, project, repositories, logins }
+        Outcome {
+            v: VERSION,
+            exit,
+            result,
+            held: &plan.promises,
+            kept_back,
+            project,
+            repositories,
+            logins,
+            secrets: Vec::new(),
+        }
     }
 
     pub fn of_refusal(refusal: &'a Refusal) -> Self {
@@ -176,6 +201,16 @@ impl<'a> Outcome<'a> {
 
     pub fn without_run(exit: i32, result: Conclusion<'a>) -> Self {
         let (project, repositories, logins) = (None, [].as_slice(), [].as_slice());
-        Outcome { v: VERSION, exit, result, held: &[], kept_back: Vec::new(), project, repositories, logins }
+        Outcome {
+            v: VERSION,
+            exit,
+            result,
+            held: &[],
+            kept_back: Vec::new(),
+            project,
+            repositories,
+            logins,
+            secrets: Vec::new(),
+        }
     }
 }
