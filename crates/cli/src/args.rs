@@ -593,7 +593,7 @@ fn protect(text: &str) -> Result<Protect, String> {
 }
 
 fn redact(text: &str) -> Result<Redact, String> {
-    choice(Redact::parse(text), &["notice", "strict"])
+    choice(Redact::parse(text), &["off", "on"])
 }
 
 fn net(text: &str) -> Result<NetMode, String> {

@@ -254,7 +254,7 @@ impl Run<'_> {
         let session = self.session.as_ref();
         let ran = keyward_launch::run(&plan, prepared, guarded, &mut logins, session, vault.as_mut());
         if let Some(vault) = &mut vault {
-            vault.finish();
+            vault.finish(ran.as_ref().is_ok_and(|finished| finished.cut_short.is_some()));
             for what in vault::events(vault, &plan) {
                 let _ = record.write(what);
             }

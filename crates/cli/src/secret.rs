@@ -11,7 +11,7 @@ use keyward_policy::event::What;
 use keyward_policy::outcome::code;
 use keyward_policy::secret::{self, Entry, Reference, Said, SecretName, Unfit};
 use keyward_sys::environ::Block;
-use keyward_vault::keep::{self, NotDone};
+use keyward_vault::keep::{self, Imported, NotDone};
 use keyward_vault::process::Variables;
 use keyward_vault::source::Surroundings;
 use keyward_vault::store::Start;
@@ -103,6 +103,9 @@ fn set(args: &SecretSetArgs, here: &Here, block: &mut Block) -> Result<(), Troub
         }
     }
     change(here, |document| secret::put(document, &entry))?;
+    if let Some(before) = known.iter().find(|known| known.name == entry.name) {
+        drop_value(before, Some(&entry), here, block)?;
+    }
     let verb = if known.iter().any(|known| known.name == entry.name) { "changed" } else { "added" };
     say::answer(&format!("{verb} {}: {}", entry.name, entry.from));
     Ok(())
@@ -287,13 +290,26 @@ fn show_value(name: &str, here: &Here, block: &mut Block) -> Result<(), Trouble>
 
 fn remove(name: &str, here: &Here, block: &mut Block) -> Result<(), Trouble> {
     let entry = find(here, name)?;
-    if let Reference::Store(kept) = &entry.from {
+    drop_value(&entry, None, here, block)?;
+    change(here, |document| secret::remove(document, &entry.name))?;
+    say::answer(&format!("removed {}", entry.name));
+    Ok(())
+}
+
+/// Removes the value of an entry from the store, unless another one uses it.
+fn drop_value(entry: &Entry, instead: Option<&Entry>, here: &Here, block: &mut Block) -> Result<(), Trouble> {
+    let Reference::Store(kept) = &entry.from else { return Ok(()) };
+    let others = files::secrets(here)?;
+    let is_used = others
+        .iter()
+        .filter(|other| other.name != entry.name)
+        .chain(instead)
+        .any(|other| other.from == entry.from);
+    if !is_used {
         vault::ask(here, block, &Variables::These(Vec::new()), |surroundings, _| {
             keep::remove(surroundings, kept)
         })?;
     }
-    change(here, |document| secret::remove(document, &entry.name))?;
-    say::answer(&format!("removed {}", entry.name));
     Ok(())
 }
 
@@ -305,38 +321,45 @@ fn import(file: &Path, blank: bool, here: &Here, block: &mut Block) -> Result<()
             tell(&Said::Began { identity: identity.into() });
         }
         let is_taken = |name: &SecretName| known.iter().any(|entry| entry.name == *name);
-        for imported in keep::import(surroundings, &file, blank, &is_taken)? {
+        for imported in keep::import(surroundings, &file, &is_taken)? {
             tell(&Said::Kept { name: imported.name.to_string(), variable: imported.variable });
         }
         Ok(())
     };
-    let said = vault::ask(here, block, &Variables::All, bring)?;
-    let mut count = 0;
-    for said in said {
+    let mut imported = Vec::new();
+    for said in vault::ask(here, block, &Variables::All, bring)? {
         match said {
             Said::Began { identity } => say::note(&began(&identity, here)),
             Said::Kept { name, variable } => {
                 let name = SecretName::parse(&name)?;
                 let entry = Entry {
                     from: Reference::Store(name.clone()),
-                    name,
+                    name: name.clone(),
                     to: Vec::new(),
-                    variable: Some(variable),
+                    variable: Some(variable.clone()),
                     created: Some(keyward_ledger::now()),
                 };
                 change(here, |document| secret::put(document, &entry))?;
                 say::answer(&format!("added {}: {}", entry.name, entry.from));
-                count += 1;
+                imported.push(Imported { variable, name });
             }
             _ => {}
         }
     }
     let shown = keyward_policy::text::visible(file.as_os_str());
-    match (count, blank) {
-        (0, _) => say::answer(&format!("nothing in {shown} looks like a credential")),
-        (_, true) => say::answer(&format!("{shown} has references in their places")),
-        (_, false) => {
-            say::answer(&format!("{shown} still holds them; `--blank` puts references in their places"))
+    match (imported.is_empty(), blank) {
+        (true, _) => say::answer(&format!("nothing in {shown} looks like a credential")),
+        (false, true) => {
+            // Last: what is taken out of the file is found again by its entry.
+            vault::ask(here, block, &Variables::All, |surroundings, _| {
+                keep::blank(surroundings, &file, &imported)
+            })?;
+            say::answer(&format!("{shown} has references in their places"));
+        }
+        (false, false) => {
+            say::answer(&format!(
+                "{shown} still holds them; `keyward secret import --blank` leaves references in their places"
+            ));
         }
     }
     Ok(())

@@ -67,6 +67,9 @@ pub fn start(
             for (place, way) in ways.pipes.iter_mut().enumerate() {
                 prepared.counted[place] = way.as_mut().and_then(|way| way.command.take());
             }
+            if let Some(second) = ways.second.take() {
+                prepared.counted[1] = Some(second);
+            }
             Ok(Some(vault))
         }
         Forked::Child => {
@@ -80,6 +83,7 @@ pub fn start(
                 way.command = None;
             }
             ways.to_count = [None, None, None];
+            ways.second = None;
             prepared.let_go();
             let Ways { pipes: [stdout, stderr], terminal, .. } = &ways;
             let printed = [stdout, stderr].into_iter().flatten().map(|way| Printed {
@@ -117,6 +121,8 @@ struct Way {
 #[derive(Default)]
 struct Ways {
     pipes: [Option<Way>; 2],
+    /// The command's other end of the first one, where both go to the same place.
+    second: Option<OwnedFd>,
     /// Where what the cage's terminal has goes on, if it does not go to the user's.
     terminal: Option<Option<OwnedFd>>,
     /// What the launcher counts.
@@ -135,8 +141,14 @@ fn ways(plan: &Plan) -> Result<Ways, Errno> {
         ways.to_count[place] = Some(count);
         Ok(Some(to))
     };
+    let file = |number: u8| rustix::fs::fstat(standard(number)).map(|stat| (stat.st_dev, stat.st_ino));
+    let is_one = !plan.terminal[1] && !plan.terminal[2] && file(1).is_ok() && file(1) == file(2);
     for (place, number) in [(0, 1), (1, 2)] {
-        if !plan.terminal[usize::from(number)] {
+        if number == 2 && is_one {
+            // One stream for both, so that what was printed first comes first.
+            let command = ways.pipes[0].as_ref().and_then(|way| way.command.as_ref());
+            ways.second = command.map(|command| rustix::io::fcntl_dupfd_cloexec(command, 3)).transpose()?;
+        } else if !plan.terminal[usize::from(number)] {
             let (from, command) = pipe()?;
             let to = onward(place, &mut ways)?;
             ways.pipes[place] = Some(Way { number, command: Some(command), from, to });
@@ -286,14 +298,15 @@ pub fn events(vault: &Vault, plan: &Plan) -> Vec<What> {
 
 /// What a person is told of it: what was found, and with `verbose` how long each value was in the vault.
 pub fn tell(vault: &Vault, plan: &Plan, verbose: bool) {
-    let mut printed: Vec<(&str, usize)> = Vec::new();
+    let mut printed: Vec<(&str, u64)> = Vec::new();
     let mut refused = 0;
     for said in &vault.said {
         match said {
-            Said::Found { name, .. } => match printed.iter_mut().find(|(known, _)| known == name) {
-                Some((_, times)) => *times += 1,
-                None => printed.push((name, 1)),
-            },
+            Said::Printed { name, times } => printed.push((name, *times)),
+            Said::Unwritten { .. } => say::trouble(
+                "what the command printed could not be written to where it goes",
+                "look whether the disk is full, or whoever should read is gone",
+            ),
             Said::Note { text } => {
                 let (fact, remedy) = text.split_once('\n').unwrap_or((text, ""));
                 say::trouble(fact, remedy);
@@ -314,7 +327,7 @@ pub fn tell(vault: &Vault, plan: &Plan, verbose: bool) {
             _ => {}
         }
     }
-    let times = |times: usize| if times == 1 { "once".into() } else { format!("{times} times") };
+    let times = |times: u64| if times == 1 { "once".into() } else { format!("{times} times") };
     if refused > 0 {
         say::trouble(
             &format!("a token that is worth nothing was brought {}", times(refused)),
@@ -344,10 +357,13 @@ pub fn news(vault: &Vault, plan: &Plan) -> Vec<SecretNews> {
         printed: vault
             .said
             .iter()
-            .filter(
-                |said| matches!(said, Said::Found { name, .. } if *name == plan.secrets[index].name.as_str()),
-            )
-            .count(),
+            .find_map(|said| match said {
+                Said::Printed { name, times } => {
+                    (*name == plan.secrets[index].name.as_str()).then_some(*times)
+                }
+                _ => None,
+            })
+            .unwrap_or(0),
     };
     (0..plan.secrets.len()).map(of).collect()
 }

@@ -40,7 +40,8 @@ fn stored(who: Who) -> Stage {
 fn with_input(command: &mut Command, input: &str) -> Output {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes()).unwrap();
+    // One that does not read is fine.
+    let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes());
     child.wait_with_output().unwrap()
 }
 
@@ -469,4 +470,132 @@ fn a_stream_goes_without_secrets_on_its_own() {
     assert_eq!(stdout(&output), "a [keyward:api] b\n", "{}", stderr(&output));
     assert_eq!(stdout(&filter(&[], &format!("{CANARY}{CANARY}"))), "[keyward:api][keyward:api]");
     assert_eq!(filter(&["--secret", "none"], "x").status.code(), Some(120));
+}
+
+/// Of two values one would be lost; and nothing is taken out of a file that is not kept elsewhere first.
+#[test]
+fn an_import_loses_no_value() {
+    let stage = Stage::user();
+    let import = |text: &str| {
+        stage.project_file(".env", text);
+        let output = stage.command(keyward()).args(["secret", "import", ".env", "--blank"]).output().unwrap();
+        (
+            output.status.code(),
+            stderr(&output),
+            std::fs::read_to_string(stage.project().join(".env")).unwrap(),
+        )
+    };
+    for (text, words) in [
+        (format!("API_KEY={CANARY}1\napi_key={CANARY}2\n"), "would both be called api-key"),
+        (format!("API_KEY={CANARY}1\nAPI_KEY={CANARY}2\n"), "more than once"),
+        (format!("API_KEY={CANARY}\nAPI_KEY=store://api-key\n"), "more than once"),
+    ] {
+        let (code, said, after) = import(&text);
+        assert!(code == Some(125) && said.contains(words) && after == text, "{said}{after}");
+        assert!(!said.contains(CANARY));
+    }
+    let (code, said, after) = import(&format!("API_KEY='{CANARY}'"));
+    assert_eq!((code, after.as_str()), (Some(0), "API_KEY=store://api-key"), "{said}");
+    // A value that an entry of another name uses stays.
+    let keyward = |arguments: &[&str]| stage.command(keyward()).args(arguments).output().unwrap();
+    assert!(keyward(&["secret", "set", "other", "--from", "store://api-key"]).status.success());
+    assert!(keyward(&["secret", "rm", "other"]).status.success());
+    assert_eq!(stdout(&run(&stage, &["--secret", "api-key=fd", "--redact", "off"], "cat <&3")), CANARY);
+    assert!(keyward(&["secret", "set", "api-key", "--from", "env://X"]).status.success());
+    assert!(
+        !stage.home().join(".local/share/keyward/store/api-key.age").exists(),
+        "nobody could find it any more"
+    );
+}
+
+#[test]
+fn the_end_of_the_vault_is_not_silent() {
+    let stage = staged(Who::User, "file://FILE");
+    let mut launcher = stage
+        .keyward_run(&["--secret", "api=fd"], &["sh", "-c", "echo ready; sleep 1000; echo lost"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = [0; 6];
+    std::io::Read::read_exact(launcher.stdout.as_mut().unwrap(), &mut line).unwrap();
+    let vault = named("keyward:vault", launcher.id()).unwrap();
+    let vault = rustix::process::Pid::from_raw(vault as i32).unwrap();
+    rustix::process::kill_process(vault, rustix::process::Signal::KILL).unwrap();
+    let output = launcher.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+    assert!(stderr(&output).contains("secrets"), "{}", stderr(&output));
+}
+
+/// A signal for the whole group is the command's to answer, and what it says then is passed on.
+#[test]
+fn what_a_command_says_while_it_is_interrupted_is_passed_on() {
+    let stage = staged(Who::User, "file://FILE");
+    let mut command = stage.keyward_run(
+        &["--secret", "api=fd"],
+        &["sh", "-c", "trap 'echo cleaning up; exit 7' INT; echo ready; while :; do sleep 0.1; done"],
+    );
+    command.stdout(Stdio::piped());
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut launcher = command.spawn().unwrap();
+    let mut line = [0; 6];
+    std::io::Read::read_exact(launcher.stdout.as_mut().unwrap(), &mut line).unwrap();
+    let group = rustix::process::Pid::from_raw(launcher.id() as i32).unwrap();
+    rustix::process::kill_process_group(group, rustix::process::Signal::INT).unwrap();
+    let output = launcher.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(7), "cleaning up\n"));
+}
+
+#[test]
+fn neither_a_reader_that_stops_nor_a_slow_source_keeps_a_run_from_its_end() {
+    let stage = staged(Who::User, "file://FILE");
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut command = stage.keyward_run(&["--secret", "api=fd", "--timeout", "500ms"], &["yes"]);
+    let status = command.stdout(writer).status().unwrap();
+    assert_eq!(status.code(), Some(124));
+    drop(reader);
+    let slow = staged(Who::User, "cmd://sleep 9");
+    let started = std::time::Instant::now();
+    let output = slow.keyward_run(&["--secret", "api=fd", "--timeout", "500ms"], &["true"]).output().unwrap();
+    assert!(!output.status.success() && started.elapsed().as_secs() < 8, "{}", stderr(&output));
+}
+
+#[test]
+fn both_streams_to_one_place_keep_their_order_and_counts_are_right() {
+    let stage = staged(Who::User, "file://FILE");
+    let script = format!(
+        "'{}' run --secret api=fd -- sh -c 'for n in 1 2 3 4; do echo o$n; echo e$n >&2; done' > both 2>&1; cat both",
+        keyward()
+    );
+    assert_eq!(stdout(&stage.bare(&script)), "o1\ne1\no2\ne2\no3\ne3\no4\ne4\n");
+    let output = run(&stage, &["--secret", "api=fd"], "for n in $(seq 250); do cat /dev/fd/3; done");
+    assert!(stderr(&output).contains("printed api 250 times"), "{}", stderr(&output));
+}
+
+/// A socket whose close takes as long as its owner wants, handed to the vault.
+#[test]
+fn nobody_in_the_cage_makes_the_vault_wait() {
+    let stage = staged(Who::User, "file://FILE");
+    let slow = r#"
+import socket, struct, os
+server = socket.create_server(("127.0.0.1", 0))
+one = socket.create_connection(server.getsockname())
+one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 3000))
+other = server.accept()[0]
+one.setblocking(False)
+try:
+    while True: one.send(b"x" * 65536)
+except BlockingIOError: pass
+keep = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(3)]
+for door in keep:
+    door.connect("/run/keyward-vault")
+    socket.send_fds(door, [b"x"], [one.fileno()])
+    socket.send_fds(door, [b"y"], [one.fileno(), other.fileno()])
+os._exit(0)
+"#;
+    stage.project_file("slow.py", slow);
+    let started = std::time::Instant::now();
+    let output = run(&stage, &["--secret", "api=token"], "/usr/bin/python3 slow.py; echo over");
+    assert_eq!(stdout(&output), "over\n", "{}", stderr(&output));
+    assert!(started.elapsed().as_secs() < 60);
 }

@@ -11,7 +11,8 @@ use keyward_policy::plan::Step;
 pub(crate) use keyward_policy::secret::FIRST_DESCRIPTOR;
 use keyward_policy::secret::{Delivery, FOLDER, Given, Said, Whereabouts};
 use keyward_sys::fork::Process;
-use keyward_sys::{Errno, channel, memory};
+use keyward_sys::{Errno, channel, memory, signal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::SocketType;
@@ -32,7 +33,14 @@ pub struct Vault {
     pub shows_terminal: bool,
     /// What it has said.
     pub said: Vec<Said>,
+    /// Whether it is gone without having said that it is done.
+    pub lost: bool,
+    /// Whether the command has what it was to get.
+    pub(crate) has_delivered: bool,
 }
+
+/// How long a vault may take to pass on what is left, where the command's time was over.
+const LAST: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 impl Vault {
     pub fn new(process: Process, to_cage: OwnedFd, reports: OwnedFd) -> Self {
@@ -43,6 +51,8 @@ impl Vault {
             to_count: [None, None, None],
             shows_terminal: false,
             said: Vec::new(),
+            lost: false,
+            has_delivered: false,
         }
     }
 
@@ -69,16 +79,27 @@ impl Vault {
             // It is gone, or speaks another language.
             None => {
                 self.reports = None;
+                self.lost = !self.said.iter().any(|said| matches!(said, Said::Done | Said::Failed { .. }));
                 None
             }
         }
     }
 
-    /// Waits until it has passed on what the command printed, and is gone.
-    pub fn finish(&mut self) {
+    /// Waits until it has passed on what the command printed, and is gone. One whose command was ended, or never started, does not make us
+    /// wait: whoever should read may have stopped.
+    pub fn finish(&mut self, was_cut_short: bool) {
         self.to_cage = None;
-        while self.reports.is_some() {
-            drop(self.hear());
+        while let Some(reports) = self.reports() {
+            let patience = (was_cut_short || !self.has_delivered).then_some(LAST);
+            let mut polled = [PollFd::from_borrowed_fd(reports, PollFlags::IN)];
+            match poll(&mut polled, patience.as_ref()) {
+                Ok(0) => {
+                    self.process.signal(signal::KILL);
+                    self.reports = None;
+                }
+                Ok(_) => drop(self.hear()),
+                Err(_) => {}
+            }
         }
         let _ = self.process.wait();
     }

@@ -304,6 +304,9 @@ impl Server<'_> {
                             why,
                             "name one that is there with `--cwd`; `keyward why read PATH` says whether the cage shows it",
                         )
+                    } else if why.contains("limit pids") {
+                        let fact = format!("cannot start {program}: {why}");
+                        (fact, "end a job with `keyward kill`, or start the session with a higher limit")
                     } else {
                         let fact = format!("cannot start {program}: {why}");
                         (fact, "check the spelling; `keyward why exec PATH` says whether the cage shows it")

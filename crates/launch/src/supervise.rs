@@ -34,6 +34,10 @@ pub const PASSED_ON: &[i32] = &[
     Signal::WINCH.as_raw(),
 ];
 
+/// Those that end who does nothing about them.
+const ENDING: [i32; 4] =
+    [Signal::INT.as_raw(), Signal::TERM.as_raw(), Signal::HUP.as_raw(), Signal::QUIT.as_raw()];
+
 /// How the command ended, and whether we ended it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
@@ -246,6 +250,9 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
                     // The command has its copy; there will be no second attempt.
                     keyward_sys::environ::wipe_own();
                     let_go_of_streams(&counted);
+                    if let Some(vault) = &mut watch.vault {
+                        vault.has_delivered = true;
+                    }
                     if std::mem::take(&mut waits_for_vault)
                         && watch.foreground
                         && let Some(screen) = &mut watch.screen
@@ -278,6 +285,11 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
         }
         if !ready[1].is_empty() {
             while let Some(received) = watch.inbox.next() {
+                // There is no command yet, and whoever is asked for a secret may take long.
+                if waits_for_vault && ENDING.contains(&received.signal) {
+                    killed_by = Some(received.signal);
+                    end_cage(&watch);
+                }
                 pass_on(&mut watch, &relay, received.signal);
             }
         }
@@ -303,6 +315,11 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
             && let Some(token) = vault.hear()
         {
             let _ = wire::order(&watch.control, Order::Token, &[token.as_fd()]);
+        }
+        if watch.vault.as_ref().is_some_and(|vault| vault.lost) && failed.is_none() {
+            // What the command prints would go nowhere.
+            failed = Some(Fault::new(Step::Secrets, "", Errno::PIPE));
+            end_cage(&watch);
         }
         watch.logins.work();
         watch.publisher.work(ready.get(relayed).is_some_and(|ready| !ready.is_empty()));

@@ -69,7 +69,7 @@ pub struct SecretNews {
     /// How long its value was in the vault on its way; nothing if it was not asked for.
     pub microseconds: Option<u64>,
     /// How often it was taken out of what the command printed.
-    pub printed: usize,
+    pub printed: u64,
 }
 
 /// What became of a repository of the project.

@@ -11,6 +11,7 @@ use keyward_policy::secret::{Entry, Part, Place, Reference, SecretName};
 use rustix::fd::BorrowedFd;
 use std::fmt;
 use std::io::Write;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 use zeroize::Zeroizing;
@@ -169,58 +170,97 @@ pub struct Imported {
     pub name: SecretName,
 }
 
-/// Brings the credentials of a `.env` file into the store. With `blank`, the file keeps references in their places.
+/// Brings the credentials of a `.env` file into the store. The file stays as it is.
 pub fn import(
     surroundings: &Surroundings<'_>,
     file: &Path,
-    blank: bool,
     is_taken: &dyn Fn(&SecretName) -> bool,
 ) -> Result<Vec<Imported>, NotDone> {
-    let shown = keyward_policy::text::visible(file.as_os_str());
-    let reference = Reference::File { path: Place::Absolute(shown.clone()), part: Part::Whole };
-    let unread = |why: Why| NotDone::of(&SourceError::new(&reference, why));
-    let text = source::file::read(file, LARGEST_FILE).map_err(unread)?;
-    let entries = dotenv::entries(text.bytes()).map_err(unread)?;
+    let unread = unread(file);
+    let text = source::file::read(file, LARGEST_FILE).map_err(&unread)?;
+    let entries = dotenv::entries(text.bytes()).map_err(&unread)?;
+    let store = Store::new(surroundings);
+    let kept = store.list().map_err(|error| NotDone::of(&error))?;
     let mut imported: Vec<Imported> = Vec::new();
-    for entry in
-        entries.iter().filter(|entry| looks_like_credential(entry.name.as_bytes(), entry.written).is_some())
-    {
-        // The last of several counts.
-        if entry.written.is_empty()
-            || is_reference(entry.written)
-            || imported.iter().any(|known| known.variable == entry.name)
-        {
+    let looks_secret = |entry: &&dotenv::Entry<'_>| {
+        let written = entry.written;
+        let is_value = !written.is_empty() && !is_reference(written);
+        is_value && looks_like_credential(entry.name.as_bytes(), written).is_some()
+    };
+    let nothing_was_changed = |fact: String, remedy: String| Err(NotDone::new(fact, remedy));
+    for entry in entries.iter().filter(looks_secret) {
+        let variable = entry.name;
+        // Of two values one would be lost.
+        if entries.iter().any(|other| other.name == variable && other.written != entry.written) {
+            return nothing_was_changed(
+                format!("{variable} stands in the file more than once, with different values"),
+                "leave the one that counts; nothing was changed".into(),
+            );
+        }
+        if imported.iter().any(|known| known.variable == variable) {
             continue;
         }
-        let name = SecretName::parse(&entry.name.to_lowercase().replace('_', "-"))
+        let name = SecretName::parse(&variable.to_lowercase().replace('_', "-"))
             .map_err(|unfit| NotDone::of(&unfit))?;
-        if is_taken(&name) {
-            return Err(NotDone::new(
+        if let Some(other) = imported.iter().find(|known| known.name == name) {
+            return nothing_was_changed(
+                format!("{} and {variable} would both be called {name}", other.variable),
+                "keep one of them with `keyward secret set`, and take it out of the file; nothing was changed".into(),
+            );
+        }
+        if is_taken(&name) || kept.contains(&name) {
+            return nothing_was_changed(
                 format!("there is a secret {name} already"),
                 format!("`keyward secret rm {name}` removes it first; nothing was changed"),
-            ));
+            );
         }
-        imported.push(Imported { variable: entry.name.to_owned(), name });
+        imported.push(Imported { variable: variable.to_owned(), name });
     }
-    let store = Store::new(surroundings);
     for Imported { variable, name } in &imported {
-        let value = dotenv::find(text.bytes(), variable).map_err(unread)?;
+        let value = dotenv::find(text.bytes(), variable).map_err(&unread)?;
         store.set(name, &value).map_err(|error| NotDone::of(&error))?;
     }
-    if blank && !imported.is_empty() {
-        let reference = |variable: &str| {
-            let known = imported.iter().find(|known| known.variable == variable)?;
-            Some(Reference::Store(known.name.clone()).to_string())
-        };
-        let blanked = Zeroizing::new(dotenv::replaced(text.bytes(), &reference).map_err(unread)?);
-        replace(file, &blanked).map_err(|error| {
-            NotDone::new(
-                format!("{shown} could not be written: {}", error.kind()),
-                "its values are in the store all the same; take them out of the file by hand",
-            )
-        })?;
-    }
     Ok(imported)
+}
+
+/// Puts references in the places of values that were brought over, once their entries are there.
+pub fn blank(surroundings: &Surroundings<'_>, file: &Path, imported: &[Imported]) -> Result<(), NotDone> {
+    let unread = unread(file);
+    let text = source::file::read(file, LARGEST_FILE).map_err(&unread)?;
+    let store = Store::new(surroundings);
+    for Imported { variable, name } in imported {
+        // What is taken out of the file has to be in the store, as it is there now.
+        let value = dotenv::find(text.bytes(), variable).map_err(&unread)?;
+        let kept = store.get(name).map_err(|error| NotDone::of(&error))?;
+        if value.expose() != kept.expose() {
+            return Err(NotDone::new(
+                format!("{variable} has changed meanwhile"),
+                "the file is as it was; import it again",
+            ));
+        }
+    }
+    let reference = |variable: &str| {
+        let known = imported.iter().find(|known| known.variable == variable)?;
+        Some(Reference::Store(known.name.clone()).to_string())
+    };
+    let blanked = Zeroizing::new(dotenv::replaced(text.bytes(), &reference).map_err(&unread)?);
+    replace(file, &blanked).map_err(|error| {
+        NotDone::new(
+            format!(
+                "{} could not be written: {}",
+                keyward_policy::text::visible(file.as_os_str()),
+                error.kind()
+            ),
+            "its values are in the store all the same; take them out of the file by hand",
+        )
+    })
+}
+
+/// Why a file of variables could not be read.
+fn unread(file: &Path) -> impl Fn(Why) -> NotDone {
+    let path = Place::Absolute(keyward_policy::text::visible(file.as_os_str()));
+    let reference = Reference::File { path, part: Part::Whole };
+    move |why| NotDone::of(&SourceError::new(&reference, why))
 }
 
 /// What an earlier one has left in the place of a value.
@@ -234,8 +274,10 @@ fn replace(file: &Path, text: &[u8]) -> std::io::Result<()> {
     let folder = real.parent().ok_or(std::io::ErrorKind::InvalidInput)?;
     let beside = folder.join(format!(".keyward-import-{}", std::process::id()));
     let written = (|| {
-        let mut new = std::fs::OpenOptions::new().write(true).create_new(true).open(&beside)?;
-        new.set_permissions(std::fs::metadata(&real)?.permissions())?;
+        let mut new = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+        let before = std::fs::metadata(&real)?;
+        std::os::unix::fs::fchown(&new, Some(before.uid()), Some(before.gid()))?;
+        new.set_permissions(before.permissions())?;
         new.write_all(text)?;
         new.sync_all()?;
         std::fs::rename(&beside, &real)

@@ -13,10 +13,12 @@ use crate::token::Tokens;
 use keyward_policy::door;
 use keyward_policy::secret::{Delivery, Given, Reference, Said};
 use keyward_sys::landlock::{self, Below, Scopes};
-use keyward_sys::{Errno, channel, confine, environ, memory};
+use keyward_sys::{Errno, channel, confine, environ, memory, signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The Landlock ABI that has scopes.
@@ -43,6 +45,8 @@ pub struct Printed<'b> {
 /// Closes this process, which was just forked, to everybody else.
 pub fn harden() -> Result<(), Errno> {
     environ::set_title(c"keyward:vault");
+    // Signals are for the command; what it prints while it ends has to be passed on.
+    signal::block(&signal::Set::all());
     confine::become_opaque()?;
     // What a program of a source leaves behind is ours to end.
     confine::become_subreaper()?;
@@ -66,7 +70,15 @@ pub fn serve(cage: &OwnedFd, reports: &OwnedFd, errand: &Errand<'_, '_>) -> i32 
     let terminal = if with & WITH_TERMINAL != 0 { descriptors.next() } else { None };
     let door = if with & WITH_DOOR != 0 { descriptors.next() } else { None };
     let begun = Instant::now();
-    let mut vault = Serving { cage, reports, errand, tokens: Tokens::default(), said: 0 };
+    let mut vault = Serving {
+        cage,
+        reports,
+        errand,
+        tokens: Tokens::default(),
+        held: HashMap::new(),
+        refused: 0,
+        printed: HashMap::new(),
+    };
     let patterns = match vault.hand_over(public) {
         Ok(patterns) => patterns,
         Err(failed) => {
@@ -85,10 +97,14 @@ pub fn serve(cage: &OwnedFd, reports: &OwnedFd, errand: &Errand<'_, '_>) -> i32 
     }
     vault.attend(&mut streams, door.map(Redemption::new));
     drop(streams);
+    for (name, times) in std::mem::take(&mut vault.printed) {
+        vault.tell(&Said::Printed { name: name.to_string(), times });
+    }
     if patterns.is_some() {
         drop(patterns);
         vault.tell(&Said::Forgotten { microseconds: since(begun) });
     }
+    vault.tell(&Said::Done);
     0
 }
 
@@ -98,24 +114,20 @@ struct Serving<'a, 'b, 'c> {
     reports: &'a OwnedFd,
     errand: &'a Errand<'b, 'c>,
     tokens: Tokens,
-    /// How much the cage has made us say. It does not decide how much is written down.
-    said: usize,
+    /// Values that a token is worth and that a person was asked for: nobody can be asked while the command has the terminal.
+    held: HashMap<usize, OwnedFd>,
+    /// How many worthless tokens were brought.
+    refused: usize,
+    /// How often each secret was printed.
+    printed: HashMap<Arc<str>, u64>,
 }
 
-/// The most of what was found and refused that is told one by one.
-const MOST_TOLD: usize = 100;
+/// The most that is told one by one, of each kind and each secret. The cage does not decide how much is written down.
+const MOST_TOLD: u64 = 100;
 
 impl Serving<'_, '_, '_> {
     fn tell(&self, said: &Said) {
         let _ = channel::send(self.reports, &door::write(said), &[]);
-    }
-
-    /// The same for what the cage makes us say.
-    fn tell_some(&mut self, said: &Said) {
-        self.said += 1;
-        if self.said <= MOST_TOLD {
-            self.tell(said);
-        }
     }
 
     /// Brings all secrets to the cage: tokens for those that are wanted so, the others themselves. Gives what is looked for in what the
@@ -127,14 +139,20 @@ impl Serving<'_, '_, '_> {
         for (index, given) in self.errand.given.iter().enumerate() {
             let begun = Instant::now();
             let is_token = given.delivery == Delivery::Token;
+            let may_ask = self.errand.surroundings.terminal.is_some();
+            let value = match is_token && !self.errand.redacts && !may_ask {
+                true => None,
+                false => Some(self.fetch(given, self.errand.surroundings)?),
+            };
+            // Only now may the command start: whoever is asked something is asked before.
             if is_token {
+                if let (Some(value), true) = (&value, may_ask) {
+                    self.held.insert(index, seal(given, value)?);
+                }
                 let token = self.tokens.make(index, public).map_err(|errno| undelivered(given, errno))?;
                 self.tell(&Said::Sealed { secret: index, token });
             }
-            if is_token && !self.errand.redacts {
-                continue;
-            }
-            let value = self.fetch(given)?;
+            let Some(value) = value else { continue };
             if !is_token {
                 let file = seal(given, &value)?;
                 let number = [u8::try_from(index).unwrap_or(u8::MAX)];
@@ -158,8 +176,8 @@ impl Serving<'_, '_, '_> {
         Ok(Some(patterns))
     }
 
-    fn fetch(&self, given: &Given) -> Result<Secret, Said> {
-        source::fetch(&given.from, &self.errand.surroundings).map_err(|error| {
+    fn fetch(&self, given: &Given, surroundings: Surroundings<'_>) -> Result<Secret, Said> {
+        source::fetch(&given.from, &surroundings).map_err(|error| {
             let text = error.to_string();
             let (fact, remedy) = text.split_once('\n').unwrap_or((&text, ""));
             failed(format!("the secret {}: {fact}", given.name), remedy)
@@ -193,7 +211,9 @@ impl Serving<'_, '_, '_> {
             if let Some(redemption) = &redemption {
                 redemption.ask(&mut polled);
             }
-            let within = within.and_then(|time| Timespec::try_from(time).ok());
+            let silent = redemption.as_ref().and_then(Redemption::due);
+            let within =
+                within.into_iter().chain(silent).min().and_then(|time| Timespec::try_from(time).ok());
             match poll(&mut polled, within.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => return,
@@ -210,6 +230,7 @@ impl Serving<'_, '_, '_> {
                 let worked = stream.work(input.unwrap_or(PollFlags::empty()), output);
                 self.tell_found(*number, stream);
                 if worked.is_err() {
+                    self.tell(&Said::Unwritten { stream: *number });
                     stream.give_up();
                 }
                 if stream.is_done() {
@@ -224,19 +245,24 @@ impl Serving<'_, '_, '_> {
             }
             if first == 1 && ready.first().is_some_and(|cage| !cage.is_empty()) {
                 cage_is_there = false;
-                redemption = None;
+                // What was sent there and not taken is closed when we end, and not before: it could take as long as the cage wanted.
+                std::mem::forget(redemption.take());
             }
         }
     }
 
     fn tell_found(&mut self, number: u8, stream: &mut Stream<'_>) {
         for found in stream.take_found() {
-            self.tell_some(&Said::Found {
-                name: found.name.to_string(),
-                encoding: found.encoding.as_str().into(),
-                stream: number,
-                offset: found.offset,
-            });
+            let times = self.printed.entry(Arc::clone(&found.name)).or_default();
+            *times += 1;
+            if *times <= MOST_TOLD {
+                self.tell(&Said::Found {
+                    name: found.name.to_string(),
+                    encoding: found.encoding.as_str().into(),
+                    stream: number,
+                    offset: found.offset,
+                });
+            }
         }
     }
 
@@ -244,10 +270,19 @@ impl Serving<'_, '_, '_> {
         let begun = Instant::now();
         let worth = offer.worth.and_then(|index| Some((index, self.errand.given.get(index)?)));
         let Some((index, given)) = worth else {
-            self.tell_some(&Said::Refused);
+            self.refused += 1;
+            if self.refused as u64 <= MOST_TOLD {
+                self.tell(&Said::Refused);
+            }
             return offer.answer(None);
         };
-        match self.fetch(given).and_then(|value| seal(given, &value)) {
+        // The terminal is the command's now.
+        let alone = Surroundings { terminal: None, ..self.errand.surroundings };
+        let value = match self.held.remove(&index) {
+            Some(file) => Ok(file),
+            None => self.fetch(given, alone).and_then(|value| seal(given, &value)),
+        };
+        match value {
             Ok(file) => {
                 offer.answer(Some(&file));
                 self.tell(&Said::Redeemed { secret: index, microseconds: since(begun) });

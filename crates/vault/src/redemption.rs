@@ -2,24 +2,25 @@
 //! else than a token that is worth something gets the same answer.
 
 use crate::token::{LENGTH, Tokens};
-use keyward_sys::channel;
+use keyward_sys::{channel, fork};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::SocketFlags;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
 /// The answer with which a descriptor comes, and the one without.
 pub const TAKEN: &[u8] = b"taken";
 pub const WORTHLESS: &[u8] = b"worthless";
 
-/// Connections at one time; of more, the oldest is let go.
-const MOST: usize = 2048;
+/// Connections at one time. Further ones wait until one has spoken, or was silent for too long.
+const MOST: usize = 500;
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The socket, and those who have connected and not spoken yet.
 pub(crate) struct Redemption {
     door: OwnedFd,
-    waiting: Vec<OwnedFd>,
+    waiting: Vec<(OwnedFd, Instant)>,
 }
 
 /// Somebody who brought a token.
@@ -35,8 +36,15 @@ impl Redemption {
     }
 
     pub(crate) fn ask<'a>(&'a self, polled: &mut Vec<PollFd<'a>>) {
-        polled.push(PollFd::new(&self.door, PollFlags::IN));
-        polled.extend(self.waiting.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
+        let room = if self.waiting.len() < MOST { PollFlags::IN } else { PollFlags::empty() };
+        polled.push(PollFd::new(&self.door, room));
+        polled.extend(self.waiting.iter().map(|(socket, _)| PollFd::new(socket, PollFlags::IN)));
+    }
+
+    /// When somebody was silent for too long.
+    pub(crate) fn due(&self) -> Option<Duration> {
+        let (_, since) = self.waiting.first()?;
+        Some(PATIENCE.saturating_sub(since.elapsed()))
     }
 
     /// Those who have spoken, by what `ask` has waited for.
@@ -44,12 +52,20 @@ impl Redemption {
         let Some((door, others)) = ready.split_first() else { return Vec::new() };
         let mut offers = Vec::new();
         let mut still = Vec::with_capacity(self.waiting.len());
-        for (place, socket) in self.waiting.drain(..).enumerate() {
+        for (place, (socket, since)) in self.waiting.drain(..).enumerate() {
             match others.get(place).is_some_and(|flags| !flags.is_empty()) {
-                false => still.push(socket),
+                false if since.elapsed() >= PATIENCE => {}
+                false => still.push((socket, since)),
                 true => {
                     let mut offered = Zeroizing::new([0; LENGTH + 1]);
-                    let length = channel::receive(&socket, &mut *offered).map_or(0, |message| message.length);
+                    let message = channel::receive(&socket, &mut *offered);
+                    let length = message.as_ref().map_or(0, |message| message.length);
+                    // Nothing else than a token is wanted, and closing it could take as long as the cage likes.
+                    if let Ok(message) = message
+                        && !message.descriptors.is_empty()
+                    {
+                        let _ = fork::let_go(message.descriptors);
+                    }
                     let worth = tokens.take(offered.get(..length).unwrap_or_default(), Instant::now());
                     offers.push(Offer { socket, worth });
                 }
@@ -59,9 +75,9 @@ impl Redemption {
         if !door.is_empty() {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             if let Ok(socket) = rustix::net::accept_with(&self.door, flags) {
-                self.waiting.push(socket);
-            }
-            if self.waiting.len() > MOST {
+                self.waiting.push((socket, Instant::now()));
+            } else if !self.waiting.is_empty() {
+                // No descriptor is left for it.
                 self.waiting.remove(0);
             }
         }
@@ -76,5 +92,9 @@ impl Offer {
             Some(value) => channel::send(&self.socket, TAKEN, &[value.as_fd()]),
             None => channel::send(&self.socket, WORTHLESS, &[]),
         };
+        // What came after it is closed with it.
+        if channel::is_left_unheard(&self.socket) {
+            let _ = fork::let_go(vec![self.socket]);
+        }
     }
 }

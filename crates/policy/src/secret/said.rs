@@ -20,6 +20,12 @@ pub enum Said {
     Refused,
     /// The command printed something that was taken out.
     Found { name: String, encoding: String, stream: u8, offset: u64 },
+    /// How often a secret was taken out of what the command printed, in all.
+    Printed { name: String, times: u64 },
+    /// What the command printed could not be written to where it goes.
+    Unwritten { stream: u8 },
+    /// The cage has ended, and everything was passed on.
+    Done,
     /// The patterns of all secrets are gone from the vault's memory.
     Forgotten { microseconds: u64 },
     /// A word to the user: a secret that cannot be looked for in what the command prints.
