@@ -46,22 +46,13 @@ fn stage_of(who: Who, canary: &Canary) -> Stage {
     let stage = Stage::new(who);
     stage.home_file("key", canary.text());
     stage.home_file("other", "another value\n");
-    stage.home_file("held", "");
-    // Gives the value at once, and does not end before it is let go.
-    let held = "cmd://sh -c 'cat ~/key; while [ -e ~/held ]; do sleep 0.05; done'";
-    let secrets = format!(
-        "version = 1\n[secrets.signing-key]\nfrom = \"file://~/key\"\n\
-         [secrets.signing-key-token]\nfrom = \"file://~/other\"\n\
-         [secrets.held-key]\nfrom = \"{held}\"\nas = \"SIGNING_KEY\"\n"
-    );
-    stage.home_file(".config/keyward/secrets.toml", &secrets);
+    let secrets = "version = 1\n[secrets.signing-key]\nfrom = \"file://~/key\"\n\
+        [secrets.signing-key-token]\nfrom = \"file://~/other\"\n";
+    stage.home_file(".config/keyward/secrets.toml", secrets);
     for name in ["scheduler.py", "worker.py"] {
         stage.project_file(name, &example(name));
     }
-    let places = [
-        (worker_in_rust(), stage.project().join("worker")),
-        (keyward().into(), stage.home().join(".cargo/bin/keyward")),
-    ];
+    let places = [(worker_in_rust(), stage.project().join("worker")), (keyward().into(), installed(&stage))];
     for (from, to) in places {
         stage.make_folder(to.parent().unwrap());
         std::fs::copy(from, &to).unwrap();
@@ -69,6 +60,10 @@ fn stage_of(who: Who, canary: &Canary) -> Stage {
         stage.own(&to);
     }
     stage
+}
+
+fn installed(stage: &Stage) -> PathBuf {
+    stage.home().join(".cargo/bin/keyward")
 }
 
 fn command(stage: &Stage, program: &str, arguments: &[&str]) -> Command {
@@ -308,6 +303,7 @@ fn neither_scheduler_nor_launcher_nor_init_ever_holds_the_key() {
         assert!(!leads_to_a_secret(cage.worker), "{way} {shown:?}");
         assert_eq!(talk.ask(""), "done");
         look("after use", 0);
+        assert!(canary.copies_in(vault) > 0, "and goes on until the cage ends");
         talk.end();
     }
 }
@@ -344,33 +340,54 @@ fn a_scheduler_that_passes_the_key_by_environment_holds_it() {
 }
 
 #[test]
-fn between_fetch_and_delivery_only_the_vault_holds_the_key() {
+fn before_the_spawn_nobody_and_between_fetch_and_delivery_only_the_vault_holds_the_key() {
     let canary = Canary::new();
     let stage = stage(&canary);
+    // Gives the value at once, and does not end before it is let go.
+    let source = "cmd://sh -c 'cat ~/key; while [ -e ~/fetching ]; do sleep 0.05; done'";
+    let secrets = format!("version = 1\n[secrets.signing-key]\nfrom = \"{source}\"\n");
+    stage.home_file(".config/keyward/secrets.toml", &secrets);
+    stage.home_file(".config/keyward/policy.toml", "version = 1\nredact = \"off\"\n");
+    let late = "#!/bin/sh\nwhile [ -e ~/starting ]; do sleep 0.05; done\nexec ~/.cargo/bin/keyward \"$@\"\n";
+    let late = stage.home_file("late/keyward", late);
+    std::fs::set_permissions(&late, PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", late.parent().unwrap().display());
     for way in ["fd", "token"] {
-        stage.home_file("held", "");
-        let secret = format!("held-key={way}");
-        let argv = ["run", "--redact", "off", "--secret", &secret, "--", "./worker"];
-        let mut talk = Talk::with(command(&stage, keyward(), &argv));
-        let launcher = talk.process.pid();
+        for name in ["starting", "fetching"] {
+            stage.home_file(name, "");
+        }
+        let mut scheduling = command(&stage, "/usr/bin/python3", &["scheduler.py", way, "./worker"]);
+        scheduling.env("PATH", &path);
+        let mut talk = Talk::with(scheduling);
+        let scheduler = talk.process.pid();
+        let launcher = child_that_is(scheduler, "/bin/sh\0");
+        for process in [scheduler, launcher] {
+            assert_eq!(canary.copies_in(process), 0, "{way}, before the spawn: {}", arguments(process));
+        }
+
+        std::fs::remove_file(stage.home().join("starting")).unwrap();
+        assert_eq!(child_that_is(scheduler, &format!("{}\0run", installed(&stage).display())), launcher);
         let vault = child_that_is(launcher, "keyward:vault");
         let init = child_that_is(launcher, "keyward:init");
         let worker = (way == "token").then(|| child_that_is(init, "./worker"));
         // A token is swapped when the worker asks.
         talk.say(JOB);
         assert!(eventually(|| canary.copies_in(vault) > 0), "{way}: the value was fetched");
-        for process in [Some(launcher), Some(init), worker].into_iter().flatten() {
-            assert_eq!(canary.copies_in(process), 0, "{way}: {}", arguments(process));
+        for process in [Some(scheduler), Some(launcher), Some(init), worker].into_iter().flatten() {
+            assert_eq!(canary.copies_in(process), 0, "{way}, fetched: {}", arguments(process));
         }
         assert_eq!(
             memory::children(init).len(),
             usize::from(way == "token"),
             "{way}: no worker without its key"
         );
-        std::fs::remove_file(stage.home().join("held")).unwrap();
+
+        std::fs::remove_file(stage.home().join("fetching")).unwrap();
         assert_eq!(talk.hear(), signature(canary.text(), JOB));
-        let worker = child_that_is(init, "./worker");
-        assert_eq!(canary.copies_in(worker), 1);
+        assert_eq!(canary.copies_in(child_that_is(init, "./worker")), 1);
+        for process in [scheduler, launcher, init] {
+            assert_eq!(canary.copies_in(process), 0, "{way}, delivered: {}", arguments(process));
+        }
         // It has nothing to look for, so that it is gone or has forgotten it.
         let is_gone = || !memory::children(launcher).contains(&vault);
         assert!(if way == "fd" { eventually(is_gone) } else { canary.copies_in(vault) == 0 }, "{way}");
@@ -392,10 +409,23 @@ fn blocks(language: &str) -> Vec<String> {
     found.collect()
 }
 
+/// The names in the last column of the table that says what shows what.
+fn table_of_tests() -> Vec<String> {
+    let page = std::fs::read_to_string(root().join("docs/hardened-parent.md")).unwrap();
+    let rows = page.lines().skip_while(|line| *line != "| what | test |").skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|'));
+    rows.map(|row| row.rsplit('`').nth(1).unwrap().to_owned()).collect()
+}
+
 #[test]
 fn the_page_shows_the_files_of_the_example() {
     assert_eq!(blocks("python"), [example("scheduler.py"), example("worker.py")]);
     assert!(example("worker.rs").contains(&block("rust")));
+    let tests = table_of_tests();
+    assert_eq!(tests.len(), 6, "{tests:?}");
+    for test in tests {
+        assert!(include_str!("workers.rs").contains(&format!("\nfn {test}() {{")), "there is no test {test}");
+    }
     let known =
         ["text", "console", "python", "rust", "javascript", "sh"].map(|language| blocks(language).len());
     let page = std::fs::read_to_string(root().join("docs/hardened-parent.md")).unwrap();
