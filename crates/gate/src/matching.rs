@@ -5,6 +5,7 @@ use crate::rules::{Flag, Program, Rule, Rules};
 use crate::text::{Field, Match, Taint, UNKNOWN, fits};
 use crate::verdict::Span;
 use std::cell::RefCell;
+use std::collections::HashMap;
 
 /// A program that would start, once its wrappers are taken off; or a function that would be called.
 pub struct Call<'a> {
@@ -22,19 +23,14 @@ pub struct Call<'a> {
 
 /// What paths of one call were found to be. Several rules ask for the same ones.
 #[derive(Default)]
-struct Looks(RefCell<Vec<(usize, usize, Seen)>>);
+struct Looks(RefCell<HashMap<(usize, usize), Seen>>);
 
 impl Looks {
     fn look(&self, path: &[u8], standing: &Standing) -> Seen {
         // All texts outlive the call, so that their place is their name.
         let (place, length) = (path.as_ptr() as usize, path.len());
         let mut known = self.0.borrow_mut();
-        if let Some((.., seen)) = known.iter().find(|(at, size, _)| *at == place && *size == length) {
-            return *seen;
-        }
-        let seen = look(path, standing);
-        known.push((place, length, seen));
-        seen
+        *known.entry((place, length)).or_insert_with(|| look(path, standing))
     }
 }
 
@@ -230,7 +226,11 @@ fn any_of<'a>(fields: impl Iterator<Item = &'a Field>, patterns: &[String], span
             continue;
         }
         for pattern in patterns {
-            let result = fits(pattern.as_bytes(), &field.text);
+            let mut result = fits(pattern.as_bytes(), &field.text);
+            if result == Match::Maybe && pattern.starts_with('*') {
+                // Whatever is unknown could end or hold it; that says nothing.
+                result = Match::No;
+            }
             if result > best {
                 best = result;
                 *span = field.span;

@@ -89,6 +89,9 @@ impl Reader<'_, '_> {
     }
 
     fn statement(&mut self, statement: &Statement) {
+        if !self.walker.findings.pay(1, self.at.unwrap_or_default()) {
+            return;
+        }
         match statement {
             Statement::Do(expr) => {
                 self.value(expr);

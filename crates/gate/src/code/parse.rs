@@ -64,6 +64,9 @@ pub fn parse(source: &[u8], language: Language, depth: usize) -> Result<Vec<Stat
     Ok(parser.found)
 }
 
+/// Longer chains of operators or members nest too deeply.
+const LONGEST_CHAIN: usize = 200;
+
 struct Parser<'a> {
     source: &'a [u8],
     tokens: &'a [Placed],
@@ -436,7 +439,12 @@ impl Parser<'_> {
 
     fn operators(&mut self) -> Result<Expr, Trouble> {
         let mut left = self.operand()?;
+        let mut length = 0;
         loop {
+            length += 1;
+            if length > LONGEST_CHAIN {
+                return Err(Trouble::TooDeep);
+            }
             let sign = match self.peek() {
                 Some(Token::Sign(sign @ ("+" | "/" | "%"))) => *sign,
                 Some(Token::Sign("||" | "??" | "&&" | "?" | "|" | "if")) => "or",
@@ -535,7 +543,12 @@ impl Parser<'_> {
             _ => return Ok(Expr::Unknown),
         };
         self.at += 1;
+        let mut length = 0;
         loop {
+            length += 1;
+            if length > LONGEST_CHAIN {
+                return Err(Trouble::TooDeep);
+            }
             // In JavaScript a chain goes on in the next line.
             let mut ahead = self.at;
             while !self.python && matches!(self.tokens.get(ahead), Some((Token::Newline, ..))) {

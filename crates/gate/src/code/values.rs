@@ -107,7 +107,11 @@ impl Value {
 
     pub fn plus(&self, other: &Value) -> Value {
         let mut text = self.rough();
-        text.extend(other.rough());
+        let more = other.rough();
+        // Unknown beside unknown is no more than unknown.
+        if more != [UNKNOWN] || text.last() != Some(&UNKNOWN) {
+            text.extend(more);
+        }
         if text.len() > LONGEST {
             text = vec![UNKNOWN];
         }

@@ -5,6 +5,9 @@ use super::syntax::{Piece, Word};
 /// A word that makes more words than these is not followed.
 const MOST: usize = 256;
 
+/// Nor is one that is longer than this.
+const LONGEST: usize = 2048;
+
 /// One sign of a word.
 #[derive(Clone)]
 enum Sign {
@@ -15,6 +18,14 @@ enum Sign {
 
 /// The words that a word stands for; none where there are too many.
 pub fn expand(word: &Word) -> Option<Vec<Word>> {
+    let length: usize = word
+        .pieces
+        .iter()
+        .map(|piece| if let Piece::Text { bytes, .. } = piece { bytes.len() } else { 1 })
+        .sum();
+    if length > LONGEST {
+        return None;
+    }
     let mut signs = Vec::new();
     for piece in &word.pieces {
         match piece {

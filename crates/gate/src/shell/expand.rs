@@ -171,7 +171,10 @@ impl Walker<'_> {
                     )
                 }
             };
-            text.bytes.extend_from_slice(&part.bytes);
+            // Unknown beside unknown is no more than unknown.
+            if part.bytes != [UNKNOWN] || text.bytes.last() != Some(&UNKNOWN) {
+                text.bytes.extend_from_slice(&part.bytes);
+            }
             text.taint = text.taint.and(part.taint);
             if text.bytes.len() > LONGEST {
                 text.bytes = vec![UNKNOWN];

@@ -84,7 +84,7 @@ impl Walker<'_> {
                 }
                 continue;
             }
-            if is_assignment(text) {
+            if !wrapper.shell && is_assignment(text) {
                 continue;
             }
             if wants_sub {

@@ -110,11 +110,10 @@ impl Variables {
     pub fn loosen_since(&mut self, mark: usize, except: &[u8]) -> bool {
         let mut names: Vec<Vec<u8>> = Vec::new();
         for (name, old) in self.journal.get(mark..).unwrap_or_default() {
-            if old.is_some() && name != except && !names.contains(name) {
+            if names.len() < 64 && old.is_some() && name != except && !names.contains(name) {
                 names.push(name.clone());
             }
         }
-        names.truncate(64);
         for name in &names {
             let unknown = Rc::new(vec![Text::unknown()]);
             let old = self.values.get(name).cloned();

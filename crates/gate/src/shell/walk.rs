@@ -279,6 +279,10 @@ impl<'r> Walker<'r> {
             let values: Vec<Vec<Text>> =
                 simple.assigns.iter().map(|assign| self.value_of(&assign.value, &mut choices)).collect();
             let args = self.expand_words(&simple.words, &mut choices);
+            let length: usize = values.iter().flatten().map(|text| text.bytes.len()).sum();
+            if !self.findings.pay((length + args.len()) / 256, simple.span) {
+                return Stream::unknown(Taint::NONE);
+            }
             let streams = self.redirections(&simple.redirects, input.clone(), &mut choices);
             if simple.words.is_empty() {
                 self.touch(&streams);
@@ -338,7 +342,7 @@ impl<'r> Walker<'r> {
         if let Some(text) = self.aliases.remove(&first.text) {
             let words = parse(&text, Some(first.span), self.depth).ok();
             let expanded = match words.as_deref() {
-                Some([Node::Simple(simple)]) => {
+                Some([Node::Simple(simple)]) if simple.redirects.is_empty() && simple.assigns.is_empty() => {
                     Some(self.expand_words(&simple.words, &mut Choices::default()))
                 }
                 _ => None,
