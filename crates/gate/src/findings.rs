@@ -1,6 +1,6 @@
 //! What was found so far, and what it may still cost to look for more.
 
-use crate::matching::Hit;
+use crate::matching::{Hit, Looks};
 use crate::rules::Rules;
 use crate::text::Match;
 use crate::verdict::{Judgement, Language, ScriptWanted, Span, Verdict};
@@ -21,6 +21,7 @@ pub struct Findings<'r> {
     pub containers: usize,
     /// How many other hosts: their files are not ours.
     pub remotes: usize,
+    pub looks: Looks,
 }
 
 struct Found {
@@ -33,7 +34,16 @@ struct Found {
 impl<'r> Findings<'r> {
     pub fn new(rules: &'r Rules) -> Self {
         let (matched, scripts) = (Vec::new(), Vec::new());
-        Findings { rules, strictest: None, matched, scripts, fuel: FUEL, containers: 0, remotes: 0 }
+        Findings {
+            rules,
+            strictest: None,
+            matched,
+            scripts,
+            fuel: FUEL,
+            containers: 0,
+            remotes: 0,
+            looks: Looks::default(),
+        }
     }
 
     pub fn hit(&mut self, hit: &Hit) {

@@ -18,19 +18,31 @@ pub struct Call<'a> {
     pub input: Option<&'a [u8]>,
     pub input_taint: Taint,
     pub standing: &'a Standing,
+    pub looks: &'a Looks,
     pub span: Span,
 }
 
-/// What paths of one call were found to be. Several rules ask for the same ones.
+/// What paths were found to be. Several rules ask for the same ones, and scripts name them often.
 #[derive(Default)]
-struct Looks(RefCell<HashMap<(usize, usize), Seen>>);
+pub struct Looks {
+    known: RefCell<HashMap<Vec<u8>, Seen>>,
+    standing: RefCell<Standing>,
+}
 
 impl Looks {
     fn look(&self, path: &[u8], standing: &Standing) -> Seen {
-        // All texts outlive the call, so that their place is their name.
-        let (place, length) = (path.as_ptr() as usize, path.len());
-        let mut known = self.0.borrow_mut();
-        *known.entry((place, length)).or_insert_with(|| look(path, standing))
+        let mut known = self.known.borrow_mut();
+        if *self.standing.borrow() != *standing {
+            // What is relative begins elsewhere now.
+            self.standing.replace(standing.clone());
+            known.clear();
+        }
+        if let Some(seen) = known.get(path) {
+            return *seen;
+        }
+        let seen = look(path, standing);
+        known.insert(path.to_vec(), seen);
+        seen
     }
 }
 
@@ -46,7 +58,6 @@ pub struct Parts<'a> {
     words: Vec<&'a Field>,
     /// Somewhere an unknown text may be an option.
     loose: bool,
-    looks: Looks,
 }
 
 /// A rule that fits, and where.
@@ -80,7 +91,7 @@ pub fn hits(rules: &Rules, key: &[u8], call: &Call<'_>, found: &mut Vec<Hit>) {
 }
 
 fn split<'a>(program: &'a Program, call: &'a Call<'a>) -> Parts<'a> {
-    let mut parts = Parts { options: Vec::new(), words: Vec::new(), loose: false, looks: Looks::default() };
+    let mut parts = Parts { options: Vec::new(), words: Vec::new(), loose: false };
     let takes_value = |name: &[u8]| program.values.iter().any(|value| value.as_bytes() == name);
     let mut args = call.args.iter();
     while let Some(arg) = args.next() {
@@ -173,21 +184,20 @@ fn fit(rule: &Rule, call: &Call<'_>, parts: &Parts<'_>, span: &mut Span) -> Matc
         need!(some_place(
             words.iter().map(|word| (word.text.as_slice(), *word)),
             call,
-            parts,
             when.places,
             when.within,
             span
         ));
     } else if !when.places.is_empty() {
-        need!(some_place(values(parts, &when.options), call, parts, when.places, when.within, span));
+        need!(some_place(values(parts, &when.options), call, when.places, when.within, span));
     }
     if !when.writes.is_empty() {
         let targets = call.writes.iter().map(|field| (field.text.as_slice(), field));
-        need!(some_place(targets, call, parts, when.writes, when.within, span));
+        need!(some_place(targets, call, when.writes, when.within, span));
     }
     if !when.reads.is_empty() {
         let targets = call.reads.iter().map(|field| (field.text.as_slice(), field));
-        need!(some_place(targets, call, parts, when.reads, when.within, span));
+        need!(some_place(targets, call, when.reads, when.within, span));
     }
     if when.taint != Taint::NONE {
         let by_value = values(parts, &when.options).find(|(_, field)| field.taint.has(when.taint));
@@ -275,14 +285,13 @@ fn values<'a>(parts: &'a Parts<'a>, names: &'a [String]) -> impl Iterator<Item =
 fn some_place<'a>(
     paths: impl Iterator<Item = (&'a [u8], &'a Field)>,
     call: &Call<'_>,
-    parts: &Parts<'_>,
     wanted: Places,
     within: Places,
     span: &mut Span,
 ) -> Match {
     let mut best = Match::No;
     for (text, field) in paths {
-        let seen = parts.looks.look(path_in(text), call.standing);
+        let seen = call.looks.look(path_in(text), call.standing);
         let also = |places: Places| within.is_empty() || places.meets(within);
         let result = if seen.is.meets(wanted) && also(seen.is) {
             Match::Yes

@@ -213,7 +213,7 @@ fn wrap(way: usize, command: &str) -> String {
         6 => format!("ssh host {single}"),
         7 => format!("eval {single}"),
         8 => format!("echo {single} | sh"),
-        9 => format!("bash <<'END_OF_IT'\n{command}\nEND_OF_IT\n"),
+        9 => format!("bash <<'END{0}'\n{command}\nEND{0}\n", command.len()),
         10 => format!("f() {{ {command}\n}}; f"),
         11 => format!("({command}\n)"),
         12 => format!("x={single}; eval \"$x\""),

@@ -337,6 +337,7 @@ impl Reader<'_, '_> {
             input: None,
             input_taint: Taint::NONE,
             standing: &standing,
+            looks: &self.walker.findings.looks,
             span,
         };
         let mut found: Vec<Hit> = Vec::new();

@@ -66,6 +66,7 @@ impl Walker<'_> {
             input: input.text.as_deref(),
             input_taint: input.taint,
             standing: &self.standing,
+            looks: &self.findings.looks,
             span,
         };
         let mut found: Vec<Hit> = Vec::new();
