@@ -145,11 +145,12 @@ impl Walker<'_> {
                     match arg.text.iter().position(|byte| *byte == b'=') {
                         Some(at) => {
                             let value = Text { bytes: arg.text[at + 1..].to_vec(), taint: arg.taint };
-                            self.variables.assign(&arg.text[..at], vec![value], false);
+                            match name {
+                                b"local" => self.variables.assign_local(&arg.text[..at], value),
+                                _ => self.variables.assign(&arg.text[..at], vec![value], false),
+                            }
                         }
-                        None if name == b"local" => {
-                            self.variables.assign(&arg.text, vec![Text::default()], false)
-                        }
+                        None if name == b"local" => self.variables.assign_local(&arg.text, Text::default()),
                         None => {}
                     }
                 }

@@ -30,15 +30,20 @@ impl Text {
 /// The elements of a variable; one, if it is no array.
 pub type Value = Rc<Vec<Text>>;
 
+/// A name, and what it stood for before.
+type Replaced = (Vec<u8>, Option<Vec<Value>>);
+
 #[derive(Default)]
 pub struct Variables {
     values: HashMap<Vec<u8>, Vec<Value>>,
     /// What assignments have replaced, so that a subshell can be left.
-    journal: Vec<(Vec<u8>, Option<Vec<Value>>)>,
+    journal: Vec<Replaced>,
     /// Inside branches: an assignment may not have happened.
     pub branches: usize,
     /// `$1` and following of the function that runs; absent for those of the script.
     pub arguments: Vec<Vec<Field>>,
+    /// What the local variables of each running function have hidden.
+    locals: Vec<Vec<Replaced>>,
 }
 
 impl Variables {
@@ -89,6 +94,31 @@ impl Variables {
             }
         }
         self.values.insert(name.to_vec(), values);
+        self.journal.push((name.to_vec(), old));
+    }
+
+    pub fn enter_function(&mut self, arguments: Vec<Field>) {
+        self.arguments.push(arguments);
+        self.locals.push(Vec::new());
+    }
+
+    /// What was hidden is there again.
+    pub fn leave_function(&mut self) {
+        self.arguments.pop();
+        for (name, old) in self.locals.pop().unwrap_or_default().into_iter().rev() {
+            let current = match old {
+                Some(old) => self.values.insert(name.clone(), old),
+                None => self.values.remove(&name),
+            };
+            self.journal.push((name, current));
+        }
+    }
+
+    /// A variable of the function that runs: whatever branch the call stands in, here it has this value.
+    pub fn assign_local(&mut self, name: &[u8], value: Text) {
+        let Some(frame) = self.locals.last_mut() else { return self.assign(name, vec![value], false) };
+        let old = self.values.insert(name.to_vec(), vec![Rc::new(vec![value])]);
+        frame.push((name.to_vec(), old.clone()));
         self.journal.push((name.to_vec(), old));
     }
 

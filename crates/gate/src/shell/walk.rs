@@ -280,7 +280,7 @@ impl<'r> Walker<'r> {
                 simple.assigns.iter().map(|assign| self.value_of(&assign.value, &mut choices)).collect();
             let args = self.expand_words(&simple.words, &mut choices);
             let length: usize = values.iter().flatten().map(|text| text.bytes.len()).sum();
-            if !self.findings.pay((length + args.len()) / 256, simple.span) {
+            if length + args.len() > 256 && !self.findings.pay((length + args.len()) / 256, simple.span) {
                 return Stream::unknown(Taint::NONE);
             }
             let streams = self.redirections(&simple.redirects, input.clone(), &mut choices);
@@ -362,9 +362,9 @@ impl<'r> Walker<'r> {
         if let Some((body, called)) = self.functions.get_mut(&first.text) {
             *called = true;
             let body = Rc::clone(body);
-            self.variables.arguments.push(started.args.split_off(1));
+            self.variables.enter_function(started.args.split_off(1));
             let output = self.deeper(span, |walker| walker.node(&body, &started.input));
-            self.variables.arguments.pop();
+            self.variables.leave_function();
             return output.unwrap_or_else(|| Stream::unknown(Taint::NONE));
         }
         self.deeper(span, |walker| walker.program(started)).unwrap_or_else(|| Stream::unknown(Taint::NONE))
