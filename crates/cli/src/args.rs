@@ -1,6 +1,7 @@
 //! The arguments, turned into their final types at the door.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use keyward_gate::Language;
 use keyward_policy::config::{Flags, parse_duration, parse_size};
 use keyward_policy::words::{Floor, HomeMode, NetMode, Protect, Redact, TrustClass};
 use std::ffi::OsString;
@@ -76,6 +77,8 @@ pub enum Command {
     Quarantine(QuarantineArgs),
     /// Secrets: where their values come from, and the store that keeps some of them
     Secret(SecretArgs),
+    /// Judge a command or a script by its text; starts nothing
+    Check(CheckArgs),
     /// Pass a stream on, without the secrets in it
     Redact(RedactArgs),
     /// Show what is recorded
@@ -504,6 +507,19 @@ pub struct SecretSetArgs {
 }
 
 #[derive(Args)]
+pub struct CheckArgs {
+    /// Print one line of JSON
+    #[arg(long)]
+    pub json: bool,
+    /// What the text is written in: sh, python or js; without it, words behind `--` are a program and its arguments
+    #[arg(long, value_name = "LANG", value_parser = language)]
+    pub lang: Option<Language>,
+    /// The command; without one, a script is read from standard input
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Args)]
 pub struct RedactArgs {
     /// A secret that is looked for; without one, all of them are
     #[arg(long = "secret", value_name = "NAME")]
@@ -590,6 +606,10 @@ fn home(text: &str) -> Result<HomeMode, String> {
 
 fn protect(text: &str) -> Result<Protect, String> {
     choice(Protect::parse(text), &["notice", "strict"])
+}
+
+fn language(text: &str) -> Result<Language, String> {
+    choice(Language::from_word(text), &["sh", "python", "js"])
 }
 
 fn redact(text: &str) -> Result<Redact, String> {

@@ -3,6 +3,7 @@
 
 mod args;
 mod attack;
+mod check;
 mod checkup;
 mod doctor;
 mod explain;
@@ -65,6 +66,7 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Kill(args) => session::kill(&args, block),
         Command::Quarantine(args) => quarantine::quarantine(args, block),
         Command::Secret(args) => secret::secret(args, block),
+        Command::Check(args) => check::check(&args),
         Command::Redact(args) => redact::redact(&args, block),
         Command::Log(args) => log::log(&args, block),
         Command::Redeem(args) => redeem::redeem(&args),

@@ -168,6 +168,13 @@ fn the_page_about_secrets_shows_what_its_commands_print() {
     }
 }
 
+#[test]
+fn the_page_about_the_gate_shows_what_its_commands_print() {
+    for block in blocks_in(&page("docs/gate.md"), "console") {
+        follow("docs/gate.md", &block);
+    }
+}
+
 /// The client that the page shows, as it is written there.
 #[test]
 fn the_client_of_the_page_about_the_door_works() {
@@ -210,7 +217,14 @@ fn the_page_about_homes_names_commands_that_exist() {
 
 #[test]
 fn every_command_of_the_documents_is_run_or_says_why_not() {
-    for name in ["README.md", "docs/policy.md", "docs/homes.md", "docs/sessions.md", "docs/secrets.md"] {
+    for name in [
+        "README.md",
+        "docs/policy.md",
+        "docs/homes.md",
+        "docs/sessions.md",
+        "docs/secrets.md",
+        "docs/gate.md",
+    ] {
         for block in blocks(&page(name)) {
             let known = matches!(block.language.as_str(), "console" | "toml" | "text");
             assert!(

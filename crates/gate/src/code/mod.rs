@@ -1,0 +1,428 @@
+//! Python and JavaScript: which functions a script would call, with what.
+//!
+//! The whole script is read in the order in which it is written, functions included, whoever calls them. Names are followed through imports
+//! and assignments; what a call starts is judged as the command it is.
+
+mod parse;
+mod tokens;
+mod values;
+
+use crate::matching::{Call, Hit, hits};
+use crate::paths::{CREDENTIAL, look};
+use crate::rules::Runs;
+use crate::shell::Walker;
+use crate::text::{Field, Taint, UNKNOWN};
+use crate::verdict::{Language, Span};
+use parse::{Expr, Piece, Statement, Trouble, parse};
+use std::collections::{HashMap, HashSet};
+use values::Value;
+
+/// Judges a script. With `at`, it stands as a whole at that place of another text.
+pub fn judge(walker: &mut Walker<'_>, language: Language, source: &[u8], at: Option<Span>) {
+    let whole = at.unwrap_or(Span::new(0, source.len()));
+    if !walker.findings.pay(1 + source.len() / 256, whole) {
+        return;
+    }
+    let statements = match parse(source, language, walker.remaining_depth()) {
+        Ok(statements) => statements,
+        Err(Trouble::Syntax(offset)) => {
+            let span = at.unwrap_or(Span::new(offset.min(source.len()), source.len().min(offset + 1)));
+            return walker.findings.fact("fact:unreadable", span);
+        }
+        Err(Trouble::TooDeep) => return walker.findings.fact("fact:too-deep", whole),
+    };
+    let prefix = if language == Language::Python { "python:" } else { "js:" };
+    let mut reader = Reader {
+        walker,
+        language,
+        prefix,
+        at,
+        names: HashMap::new(),
+        star: Vec::new(),
+        forever: false,
+        own: HashSet::new(),
+    };
+    for statement in &statements {
+        reader.statement(statement);
+    }
+}
+
+struct Reader<'w, 'r> {
+    walker: &'w mut Walker<'r>,
+    language: Language,
+    prefix: &'static str,
+    at: Option<Span>,
+    names: HashMap<String, Value>,
+    /// Modules of which all names are here.
+    star: Vec<String>,
+    forever: bool,
+    /// Names of parameters and counters: they hide functions of the same name.
+    own: HashSet<String>,
+}
+
+/// Modules whose functions act on the world: a name in them that cannot be seen is a question.
+const ACTING: &[&str] = &[
+    "os",
+    "subprocess",
+    "shutil",
+    "builtins",
+    "__builtins__",
+    "sys",
+    "importlib",
+    "child_process",
+    "fs",
+    "process",
+    "globalThis",
+    "global",
+    "window",
+    "pty",
+    "socket",
+    "vm",
+    "Deno",
+    "Bun",
+    "posix",
+];
+
+impl Reader<'_, '_> {
+    fn span(&self, span: Span) -> Span {
+        self.at.unwrap_or(span)
+    }
+
+    fn statement(&mut self, statement: &Statement) {
+        if !self.walker.findings.pay(1, self.at.unwrap_or_default()) {
+            return;
+        }
+        match statement {
+            Statement::Do(expr) => {
+                self.value(expr);
+            }
+            Statement::Assign(target, expr) => {
+                let value = self.value(expr);
+                self.assign(target, value);
+            }
+            Statement::Import(local, full) => {
+                self.own.remove(local);
+                self.names.insert(local.clone(), Value::Path(full.clone()));
+            }
+            Statement::ImportAll(module) => self.star.push(module.clone()),
+            Statement::Unknown(names) => {
+                for name in names {
+                    self.names.remove(name);
+                    self.own.insert(name.clone());
+                }
+            }
+            Statement::Forever => self.forever = true,
+        }
+    }
+
+    fn assign(&mut self, target: &Expr, value: Value) {
+        match target {
+            Expr::Name(name) => {
+                self.own.remove(name);
+                let value = match self.names.remove(name) {
+                    // Functions are read in one go: either assignment may be the one that counts.
+                    Some(before) => before.or(value),
+                    None => value,
+                };
+                self.names.insert(name.clone(), value);
+            }
+            // const { exec: run } = require('child_process')
+            Expr::Table(items) => {
+                for (key, local) in items {
+                    let Expr::Name(local) = local else { continue };
+                    let member = value.member(key.as_deref().unwrap_or(local));
+                    self.names.insert(local.clone(), member);
+                }
+            }
+            Expr::List(items) => {
+                for (at, item) in items.iter().enumerate() {
+                    let part = value.item(at);
+                    self.assign(item, part);
+                }
+            }
+            other => {
+                self.value(other);
+            }
+        }
+    }
+
+    fn value(&mut self, expr: &Expr) -> Value {
+        match expr {
+            Expr::Unknown => Value::unknown(),
+            Expr::Number(number) => Value::text(number.as_bytes()),
+            Expr::Text(pieces) => {
+                let mut whole = Value::text(b"");
+                for piece in pieces {
+                    let part = match piece {
+                        Piece::Text(text) => Value::text(text),
+                        Piece::Code(code) => self.value(code),
+                    };
+                    whole = whole.plus(&part);
+                }
+                whole
+            }
+            Expr::Name(name) => self.named(name),
+            Expr::List(items) => Value::List(items.iter().map(|item| self.value(item)).collect()),
+            Expr::Table(items) => {
+                let named = |(key, item): &(Option<String>, Expr)| (key.clone(), self.value(item));
+                Value::Table(items.iter().map(named).collect())
+            }
+            Expr::Member(of, name) => self.value(of).member(name),
+            Expr::Index(of, index) => {
+                let (of, index) = (self.value(of), self.value(index));
+                match (index.known_text(), &of) {
+                    (Some(key), Value::List(_)) => of.item(
+                        std::str::from_utf8(key).ok().and_then(|key| key.parse().ok()).unwrap_or(usize::MAX),
+                    ),
+                    (Some(key), _) => of.member(&String::from_utf8_lossy(key)),
+                    (None, Value::Path(path)) if acts(path) => Value::Hidden,
+                    (None, Value::Hidden) => Value::Hidden,
+                    (None, _) => Value::Unknown(of.taint()),
+                }
+            }
+            Expr::Both(sign, left, right) => {
+                let (left, right) = (self.value(left), self.value(right));
+                match *sign {
+                    "+" => left.plus(&right),
+                    "/" if self.language == Language::Python => left.joined(&right),
+                    "%" => left.formatted(&right),
+                    _ => Value::Unknown(left.taint().and(right.taint())),
+                }
+            }
+            Expr::Any(all) => {
+                let values: Vec<Value> = all.iter().map(|one| self.value(one)).collect();
+                values.into_iter().reduce(Value::or).unwrap_or_else(Value::unknown)
+            }
+            Expr::Call { callee, args, span } => {
+                let span = self.span(*span);
+                if !self.walker.findings.pay(1, span) {
+                    return Value::unknown();
+                }
+                let callee = self.value(callee);
+                let args: Vec<(Option<String>, Value)> =
+                    args.iter().map(|(name, arg)| (name.clone(), self.value(arg))).collect();
+                self.call(&callee, &args, span)
+            }
+        }
+    }
+
+    fn named(&self, name: &str) -> Value {
+        if let Some(value) = self.names.get(name) {
+            return value.clone();
+        }
+        if self.own.contains(name) {
+            return Value::unknown();
+        }
+        let rules = self.walker.findings.rules;
+        for module in &self.star {
+            let full = format!("{module}.{name}");
+            let key = format!("{}{full}", self.prefix);
+            if rules.runners.contains_key(key.as_bytes()) || rules.by_program.contains_key(key.as_bytes()) {
+                return Value::Path(full);
+            }
+        }
+        Value::Path(name.to_owned())
+    }
+
+    fn call(&mut self, callee: &Value, args: &[(Option<String>, Value)], span: Span) -> Value {
+        match callee {
+            Value::OneOf(all) => {
+                let results: Vec<Value> = all.iter().map(|one| self.call(one, args, span)).collect();
+                results.into_iter().reduce(Value::or).unwrap_or_else(Value::unknown)
+            }
+            Value::Hidden => {
+                self.walker.findings.fact("fact:hidden-call", span);
+                Value::Hidden
+            }
+            Value::Path(path) => self.call_path(path, args, span),
+            Value::Method(of, name) => {
+                let mut all = vec![(None, (**of).clone())];
+                all.extend(args.iter().cloned());
+                self.ask_rules(&format!(".{name}"), &all, span);
+                of.method(name, args)
+            }
+            _ => Value::Unknown(taint_of(args)),
+        }
+    }
+
+    fn call_path(&mut self, path: &str, args: &[(Option<String>, Value)], span: Span) -> Value {
+        let path = path.strip_prefix("builtins.").or(path.strip_prefix("__builtins__.")).unwrap_or(path);
+        let first = args.first().map(|(_, value)| value);
+        match path {
+            "__import__"
+            | "importlib.import_module"
+            | "require"
+            | "import"
+            | "process.mainModule.require"
+            | "module.require" => {
+                let known = first.and_then(Value::known_text).map(parse::module_name);
+                return match known {
+                    Some(module) => {
+                        self.ask_rules(path, args, span);
+                        Value::Path(module)
+                    }
+                    None => Value::Hidden,
+                };
+            }
+            "getattr" => {
+                let name = args.get(1).and_then(|(_, value)| value.known_text());
+                return match (first, name) {
+                    (Some(of), Some(name)) => of.member(&String::from_utf8_lossy(name)),
+                    (Some(Value::Path(path)), None) if acts(path) => Value::Hidden,
+                    _ => Value::unknown(),
+                };
+            }
+            "globals" | "locals" | "vars" => return Value::Path("globalThis".to_owned()),
+            _ => {}
+        }
+        let key = format!("{}{path}", self.prefix);
+        let rules = self.walker.findings.rules;
+        if let Some(runs) = rules.runners.get(key.as_bytes()) {
+            self.runs(*runs, args, span);
+        }
+        if self.forever && matches!(path, "os.fork" | "child_process.fork") {
+            self.walker.findings.fact("fact:fork-loop", span);
+        }
+        // A method of a module that was bound to a name, such as a connection.
+        let last = path.rsplit('.').next().unwrap_or(path);
+        self.ask_rules(path, args, span);
+        if path.contains('.') {
+            self.ask_rules(&format!(".{last}"), args, span);
+        }
+        if let Some(value) = values::computed(path, args) {
+            return value;
+        }
+        let mut taint = taint_of(args);
+        if rules.downloads.contains_key(key.as_bytes()) {
+            taint = taint.and(Taint::DOWNLOAD);
+        }
+        let paths = args.iter().filter_map(|(_, value)| value.known_text());
+        let standing = crate::paths::Standing::Project;
+        if paths.into_iter().any(|text| look(text, &standing).is.meets(CREDENTIAL)) {
+            taint = taint.and(Taint::SECRET);
+        }
+        Value::Unknown(taint)
+    }
+
+    fn ask_rules(&mut self, name: &str, args: &[(Option<String>, Value)], span: Span) {
+        let key = format!("{}{name}", self.prefix);
+        if !self.walker.findings.rules.by_program.contains_key(key.as_bytes()) {
+            return;
+        }
+        let mut fields = Vec::new();
+        let mut named = Vec::new();
+        for (key, value) in args {
+            match (key, value) {
+                (Some(key), value) => named.push((key.clone().into_bytes(), value.field(span))),
+                (None, Value::Table(items)) => {
+                    let keyed = items
+                        .iter()
+                        .filter_map(|(key, value)| Some((key.clone()?.into_bytes(), value.field(span))));
+                    named.extend(keyed);
+                    // A table without a name may be what is sent.
+                    let sent =
+                        Field { taint: value.taint_except(&["headers", "auth"]), ..Field::unknown(span) };
+                    fields.push(sent);
+                }
+                (None, value) => fields.push(value.field(span)),
+            }
+        }
+        let standing = crate::paths::Standing::Project;
+        let call = Call {
+            name: name.as_bytes(),
+            args: &fields,
+            named: &named,
+            writes: &[],
+            reads: &[],
+            input: None,
+            input_taint: Taint::NONE,
+            standing: &standing,
+            looks: &self.walker.findings.looks,
+            span,
+        };
+        let mut found: Vec<Hit> = Vec::new();
+        hits(self.walker.findings.rules, key.as_bytes(), &call, &mut found);
+        for hit in &found {
+            self.walker.findings.hit(hit);
+        }
+    }
+
+    /// A function that starts something.
+    fn runs(&mut self, runs: Runs, args: &[(Option<String>, Value)], span: Span) {
+        let by_name =
+            |name: &str| args.iter().find(|(key, _)| key.as_deref() == Some(name)).map(|(_, value)| value);
+        let positional: Vec<&Value> =
+            args.iter().filter(|(key, _)| key.is_none()).map(|(_, value)| value).collect();
+        let first = positional.first().copied().or_else(|| by_name("args")).or_else(|| by_name("cmd"));
+        let Some(first) = first else { return };
+        for first in first.alternatives() {
+            match (runs, first) {
+                (Runs::Code, value) => self.code(value, span),
+                (Runs::Shell | Runs::Arguments | Runs::Program, Value::List(items)) => {
+                    let fields: Vec<Field> = items.iter().map(|item| item.field(span)).collect();
+                    self.program(fields, span);
+                }
+                (Runs::Shell | Runs::Arguments, value) => self.shell_line(value, span),
+                (Runs::Program, value) => {
+                    let in_shell =
+                        positional.iter().any(|value| value.has_true("shell")) || by_name("shell").is_some();
+                    let mut fields = vec![value.field(span)];
+                    for value in positional.iter().skip(1) {
+                        match value {
+                            Value::List(items) => fields.extend(items.iter().map(|item| item.field(span))),
+                            Value::Text(..) => fields.push(value.field(span)),
+                            _ => {}
+                        }
+                    }
+                    if in_shell {
+                        let line: Vec<&[u8]> = fields.iter().map(|field| field.text.as_slice()).collect();
+                        self.shell_line(&Value::text(&line.join(&b' ')), span);
+                    } else {
+                        self.program(fields, span);
+                    }
+                }
+            }
+        }
+    }
+
+    fn program(&mut self, fields: Vec<Field>, span: Span) {
+        match fields.first() {
+            Some(first) if first.text == [UNKNOWN] => self.walker.findings.fact("fact:unknown-command", span),
+            _ => {
+                self.walker.start(fields, span);
+            }
+        }
+    }
+
+    fn shell_line(&mut self, value: &Value, span: Span) {
+        match value {
+            Value::Text(text, _) if text.as_slice() != [UNKNOWN] => self.walker.line_of_code(text, span),
+            _ if value.taint().has(Taint::DOWNLOAD) => {
+                self.walker.findings.fact("fact:downloaded-code", span)
+            }
+            _ => self.walker.findings.fact("fact:unknown-command", span),
+        }
+    }
+
+    /// `eval` and its like.
+    fn code(&mut self, value: &Value, span: Span) {
+        if value.taint().has(Taint::DOWNLOAD) {
+            self.walker.findings.fact("fact:downloaded-code", span);
+        } else if value.taint().has(Taint::DECODED) {
+            self.walker.findings.fact("fact:decoded-code", span);
+        }
+        match value.known_text() {
+            Some(text) => self.walker.nested(self.language, text, span),
+            None => self.walker.findings.fact("fact:unseen-code", span),
+        }
+    }
+}
+
+fn acts(path: &str) -> bool {
+    let first = path.split('.').next().unwrap_or(path);
+    ACTING.contains(&first)
+}
+
+fn taint_of(args: &[(Option<String>, Value)]) -> Taint {
+    args.iter().fold(Taint::NONE, |taint, (_, value)| taint.and(value.taint()))
+}

@@ -1,0 +1,124 @@
+//! What was found so far, and what it may still cost to look for more.
+
+use crate::matching::{Hit, Looks};
+use crate::rules::Rules;
+use crate::text::Match;
+use crate::verdict::{Judgement, Language, ScriptWanted, Span, Verdict};
+
+/// So many commands are looked at. A script that unfolds into more is not understood.
+const FUEL: usize = 60_000;
+/// So many scripts are asked for.
+const MOST_SCRIPTS: usize = 64;
+
+pub struct Findings<'r> {
+    pub rules: &'r Rules,
+    strictest: Option<Found>,
+    /// Numbers of the rules that fit for certain.
+    pub matched: Vec<usize>,
+    pub scripts: Vec<ScriptWanted>,
+    fuel: usize,
+    /// How many containers we are in: what is forbidden here may be right there.
+    pub containers: usize,
+    /// How many other hosts: their files are not ours.
+    pub remotes: usize,
+    pub looks: Looks,
+}
+
+struct Found {
+    verdict: Verdict,
+    rule: usize,
+    certain: bool,
+    span: Span,
+}
+
+impl<'r> Findings<'r> {
+    pub fn new(rules: &'r Rules) -> Self {
+        let (matched, scripts) = (Vec::new(), Vec::new());
+        Findings {
+            rules,
+            strictest: None,
+            matched,
+            scripts,
+            fuel: FUEL,
+            containers: 0,
+            remotes: 0,
+            looks: Looks::default(),
+        }
+    }
+
+    pub fn hit(&mut self, hit: &Hit) {
+        let rule = &self.rules.rules[hit.rule];
+        let certain = hit.certainty == Match::Yes;
+        let mut verdict = if certain { rule.verdict } else { rule.verdict.min(Verdict::Ask) };
+        if self.containers > 0 {
+            verdict = verdict.min(Verdict::Ask);
+        }
+        if certain && !self.matched.contains(&hit.rule) {
+            self.matched.push(hit.rule);
+        }
+        let rank = |found: &Found| (found.verdict, found.certain);
+        if self.strictest.as_ref().is_none_or(|found| (verdict, certain) > rank(found)) {
+            self.strictest = Some(Found { verdict, rule: hit.rule, certain, span: hit.span });
+        }
+    }
+
+    /// Something that is known about the script and no program's doing.
+    pub fn fact(&mut self, key: &str, span: Span) {
+        let rules = self.rules;
+        for number in rules.by_program.get(key.as_bytes()).into_iter().flatten() {
+            self.hit(&Hit { rule: *number, certainty: Match::Yes, span });
+        }
+    }
+
+    /// Pays for one step; false when nothing is left.
+    pub fn pay(&mut self, cost: usize, span: Span) -> bool {
+        if self.fuel == 0 {
+            return false;
+        }
+        self.fuel = self.fuel.saturating_sub(cost.max(1));
+        if self.fuel == 0 {
+            self.fact("fact:too-much", span);
+        }
+        self.fuel > 0
+    }
+
+    pub fn want(&mut self, path: &[u8], language: Option<Language>) {
+        let wanted = ScriptWanted { path: path.to_vec(), language };
+        if self.remotes + self.containers > 0 || self.scripts.contains(&wanted) {
+            return;
+        }
+        if self.scripts.len() < MOST_SCRIPTS {
+            self.scripts.push(wanted);
+        } else {
+            self.fact("fact:too-much", Span::default());
+        }
+    }
+
+    pub fn judgement(self) -> Judgement {
+        let scripts = self.scripts;
+        let Some(found) = self.strictest else {
+            let reason = "nothing in it reaches past the cage".to_owned();
+            return Judgement {
+                verdict: Verdict::Allow,
+                rule: None,
+                class: None,
+                span: None,
+                reason,
+                scripts,
+            };
+        };
+        let rule = &self.rules.rules[found.rule];
+        let reason = match found.certain {
+            true => rule.reason.clone(),
+            false => format!("{}; a part of it cannot be seen from here", rule.reason),
+        };
+        Judgement {
+            verdict: found.verdict,
+            rule: Some(rule.id.clone()),
+            class: Some(rule.class.clone()),
+            span: Some(found.span),
+            reason,
+            scripts,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What a command or a script would do, judged by its text before it starts.
+//!
+//! Pure: no files, no processes, no clock. A shell script is read by a parser of its own, its variables are followed, wrappers are looked
+//! through, and every command that it would run is compared with rules; Python and JavaScript are read for the calls that start, delete, send or
+//! open something. What cannot be understood is [`Verdict::Ask`], never [`Verdict::Allow`].
+//!
+//! All of this is a notice. A hostile program can do what no rule knows; what holds against it is the cage.
+#![forbid(unsafe_code)]
+
+mod code;
+mod findings;
+mod little;
+mod matching;
+mod mode;
+mod paths;
+mod rules;
+mod shell;
+mod show;
+mod text;
+mod verdict;
+
+pub use keyward_policy::config::Mistake;
+pub use mode::{Mode, Step};
+pub use rules::Rules;
+pub use show::underlined;
+pub use verdict::{Judgement, Language, ScriptWanted, Span, Verdict};
+
+use findings::Findings;
+use shell::{Stream, Walker};
+use text::Field;
+
+/// No script is this long; one that is, is not understood.
+pub const LARGEST: usize = 4 << 20;
+/// How deep commands, substitutions and scripts in scripts may nest, counted together.
+const DEEPEST: usize = 64;
+
+/// Judges a script.
+pub fn judge(rules: &Rules, language: Language, source: &[u8]) -> Judgement {
+    if rules.is_empty() {
+        return without_rules();
+    }
+    look_at(rules, language, source).judgement()
+}
+
+/// Judges a program and its arguments, as they would be given to exec: no shell reads them, unless one is among them.
+pub fn judge_argv<A: AsRef<[u8]>>(rules: &Rules, argv: &[A]) -> Judgement {
+    if rules.is_empty() {
+        return without_rules();
+    }
+    let mut walker = Walker::new(Findings::new(rules), DEEPEST);
+    let mut at = 0;
+    let mut args = Vec::with_capacity(argv.len());
+    for arg in argv {
+        let bytes = arg.as_ref();
+        args.push(Field::known(bytes, Span::new(at, at + bytes.len())));
+        at += bytes.len() + 1;
+    }
+    let whole = Span::new(0, at.saturating_sub(1));
+    if whole.end > LARGEST {
+        walker.findings.fact("fact:too-large", whole);
+    } else {
+        walker.start(args, whole);
+        walker.uncalled_functions();
+    }
+    walker.findings.judgement()
+}
+
+/// Without rules nothing is known to be harmless.
+fn without_rules() -> Judgement {
+    Judgement {
+        verdict: Verdict::Ask,
+        rule: None,
+        class: None,
+        span: None,
+        reason: "there are no rules to judge by".into(),
+        scripts: Vec::new(),
+    }
+}
+
+/// The numbers of all rules that fit for certain.
+fn matched_rules(rules: &Rules, language: Language, source: &[u8]) -> Vec<usize> {
+    look_at(rules, language, source).matched
+}
+
+fn look_at<'r>(rules: &'r Rules, language: Language, source: &[u8]) -> Findings<'r> {
+    let mut walker = Walker::new(Findings::new(rules), DEEPEST);
+    if source.len() > LARGEST {
+        walker.findings.fact("fact:too-large", Span::new(0, source.len()));
+        return walker.findings;
+    }
+    match language {
+        Language::Shell => {
+            walker.script(source, None, Stream::default());
+        }
+        Language::Python | Language::JavaScript => code::judge(&mut walker, language, source, None),
+    }
+    walker.uncalled_functions();
+    walker.findings
+}

@@ -1,0 +1,365 @@
+//! Whether a rule fits a call: a program, or a function of a language, with its arguments.
+
+use crate::paths::{Places, Seen, Standing, look};
+use crate::rules::{Flag, Program, Rule, Rules};
+use crate::text::{Field, Match, Taint, UNKNOWN, fits};
+use crate::verdict::Span;
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+/// A program that would start, once its wrappers are taken off; or a function that would be called.
+pub struct Call<'a> {
+    pub name: &'a [u8],
+    pub args: &'a [Field],
+    /// Named arguments of a function.
+    pub named: &'a [(Vec<u8>, Field)],
+    pub writes: &'a [Field],
+    pub reads: &'a [Field],
+    pub input: Option<&'a [u8]>,
+    pub input_taint: Taint,
+    pub standing: &'a Standing,
+    pub looks: &'a Looks,
+    pub span: Span,
+}
+
+/// What paths were found to be. Several rules ask for the same ones, and scripts name them often.
+#[derive(Default)]
+pub struct Looks {
+    known: RefCell<HashMap<Vec<u8>, Seen>>,
+    standing: RefCell<Standing>,
+}
+
+impl Looks {
+    fn look(&self, path: &[u8], standing: &Standing) -> Seen {
+        let mut known = self.known.borrow_mut();
+        if *self.standing.borrow() != *standing {
+            // What is relative begins elsewhere now.
+            self.standing.replace(standing.clone());
+            known.clear();
+        }
+        if let Some(seen) = known.get(path) {
+            return *seen;
+        }
+        let seen = look(path, standing);
+        known.insert(path.to_vec(), seen);
+        seen
+    }
+}
+
+/// An option of a call.
+struct Opt<'a> {
+    name: &'a [u8],
+    value: Option<(&'a [u8], &'a Field)>,
+}
+
+/// The arguments, told apart.
+pub struct Parts<'a> {
+    options: Vec<Opt<'a>>,
+    words: Vec<&'a Field>,
+    /// Somewhere an unknown text may be an option.
+    loose: bool,
+}
+
+/// A rule that fits, and where.
+pub struct Hit {
+    pub rule: usize,
+    pub certainty: Match,
+    pub span: Span,
+}
+
+/// All rules that fit a call.
+pub fn hits(rules: &Rules, key: &[u8], call: &Call<'_>, found: &mut Vec<Hit>) {
+    let for_program = rules.by_program.get(key).map_or(&[][..], Vec::as_slice);
+    let is_shell = !key.starts_with(b"python:") && !key.starts_with(b"js:");
+    let for_all = if is_shell { rules.for_all.as_slice() } else { &[] };
+    if for_program.is_empty() && for_all.is_empty() {
+        return;
+    }
+    let default = Program::default();
+    let parts = split(rules.programs.get(key).unwrap_or(&default), call);
+    for number in for_program.iter().chain(for_all) {
+        let rule = &rules.rules[*number];
+        if rule.contained && !rules.asks_for_all {
+            continue;
+        }
+        let mut span = call.span;
+        let certainty = fit(rule, call, &parts, &mut span);
+        if certainty == Match::Yes || certainty == Match::Maybe && !rule.when.seen_only {
+            found.push(Hit { rule: *number, certainty, span });
+        }
+    }
+}
+
+fn split<'a>(program: &'a Program, call: &'a Call<'a>) -> Parts<'a> {
+    let mut parts = Parts { options: Vec::new(), words: Vec::new(), loose: false };
+    let takes_value = |name: &[u8]| program.values.iter().any(|value| value.as_bytes() == name);
+    let mut args = call.args.iter();
+    while let Some(arg) = args.next() {
+        let text = arg.text.as_slice();
+        parts.loose |= arg.may_be_option();
+        if text == b"--" {
+            parts.words.extend(args);
+            break;
+        }
+        if let Some(long) =
+            text.strip_prefix(b"--").or_else(|| text.strip_prefix(b"-").filter(|_| program.single_dash))
+        {
+            let equals = long.iter().position(|byte| *byte == b'=');
+            let (name, value) = match equals {
+                Some(at) => (&long[..at], Some((&long[at + 1..], arg))),
+                None if takes_value(long) => (long, args.next().map(|next| (next.text.as_slice(), next))),
+                None => (long, None),
+            };
+            parts.options.push(Opt { name, value });
+        } else if text.len() > 1 && text[0] == b'-' {
+            for at in 1..text.len() {
+                let name = &text[at..=at];
+                if takes_value(name) {
+                    let rest = &text[at + 1..];
+                    let mut next = || args.next().map(|next| (next.text.as_slice(), next));
+                    let value = if rest.is_empty() { next() } else { Some((rest, arg)) };
+                    parts.options.push(Opt { name, value });
+                    break;
+                }
+                parts.options.push(Opt { name, value: None });
+            }
+        } else if let Some(at) = text.iter().position(|byte| *byte == b'=').filter(|_| program.operands) {
+            parts.options.push(Opt { name: &text[..at], value: Some((&text[at + 1..], arg)) });
+        } else {
+            parts.words.push(arg);
+        }
+    }
+    for (name, value) in call.named {
+        parts.options.push(Opt { name, value: Some((value.text.as_slice(), value)) });
+    }
+    parts
+}
+
+fn fit(rule: &Rule, call: &Call<'_>, parts: &Parts<'_>, span: &mut Span) -> Match {
+    let when = &rule.when;
+    let mut least = Match::Yes;
+    macro_rules! need {
+        ($result:expr) => {
+            match $result {
+                Match::No => return Match::No,
+                other => least = least.min(other),
+            }
+        };
+    }
+    if when.except.iter().any(|name| name.as_bytes() == call.name) {
+        return Match::No;
+    }
+    for (at, alternatives) in when.sub.iter().enumerate() {
+        need!(word_at(parts, at, alternatives));
+    }
+    if !when.any.is_empty() {
+        need!(any_of(parts.words.iter().copied(), &when.any, span));
+    }
+    for alternatives in &when.flags {
+        need!(flag(parts, alternatives));
+    }
+    for alternatives in &when.no_flags {
+        need!(not(flag(parts, alternatives)));
+    }
+    if !when.args.is_empty() {
+        need!(any_of(call.args.iter(), &when.args, span));
+    }
+    if !when.no_args.is_empty() {
+        let mut ignored = *span;
+        need!(not(any_of(call.args.iter(), &when.no_args, &mut ignored)));
+    }
+    if !when.words.is_empty() {
+        need!(some_words(call, &when.words));
+    }
+    if !when.no_words.is_empty() {
+        need!(not(some_words(call, &when.no_words)));
+    }
+    if when.bare {
+        need!(Match::from(parts.words.len() <= when.sub.len()));
+    }
+    if !when.places.is_empty() && when.options.is_empty() {
+        let words = parts.words.get(when.sub.len()..).unwrap_or_default();
+        let words = if when.last { &words[words.len().saturating_sub(1)..] } else { words };
+        // Only a path that is not a lone option's value is known to be one; an option that is a path counts too.
+        need!(some_place(
+            words.iter().map(|word| (word.text.as_slice(), *word)),
+            call,
+            when.places,
+            when.within,
+            span
+        ));
+    } else if !when.places.is_empty() {
+        need!(some_place(values(parts, &when.options), call, when.places, when.within, span));
+    }
+    if !when.writes.is_empty() {
+        let targets = call.writes.iter().map(|field| (field.text.as_slice(), field));
+        need!(some_place(targets, call, when.writes, when.within, span));
+    }
+    if !when.reads.is_empty() {
+        let targets = call.reads.iter().map(|field| (field.text.as_slice(), field));
+        need!(some_place(targets, call, when.reads, when.within, span));
+    }
+    if when.taint != Taint::NONE {
+        let by_value = values(parts, &when.options).find(|(_, field)| field.taint.has(when.taint));
+        let by_word = parts.words.iter().find(|word| word.taint.has(when.taint));
+        match by_value.map(|(_, field)| field).or(by_word.copied()) {
+            Some(field) => *span = field.span,
+            None => need!(Match::from(call.input_taint.has(when.taint))),
+        }
+    }
+    least
+}
+
+fn not(result: Match) -> Match {
+    match result {
+        Match::Yes => Match::No,
+        // What may be there may also be missing.
+        Match::Maybe | Match::No => Match::Yes,
+    }
+}
+
+fn word_at(parts: &Parts<'_>, at: usize, alternatives: &[String]) -> Match {
+    // An unknown word that may be several moves all that follow.
+    let shifted = parts.words.iter().take(at + 1).any(|word| word.splits && word.text.contains(&UNKNOWN));
+    if shifted {
+        return Match::Maybe;
+    }
+    let Some(word) = parts.words.get(at) else { return Match::No };
+    alternatives.iter().map(|wanted| fits(wanted.as_bytes(), &word.text)).max().unwrap_or(Match::No)
+}
+
+fn any_of<'a>(fields: impl Iterator<Item = &'a Field>, patterns: &[String], span: &mut Span) -> Match {
+    let mut best = Match::No;
+    for (at, field) in fields.enumerate() {
+        // A quoted text of which nothing is known is data, unless it stands where the command is named.
+        if at > 0 && !field.splits && field.text == [UNKNOWN] {
+            continue;
+        }
+        for pattern in patterns {
+            let mut result = fits(pattern.as_bytes(), &field.text);
+            if result == Match::Maybe && pattern.starts_with('*') {
+                // Whatever is unknown could end or hold it; that says nothing.
+                result = Match::No;
+            }
+            if result > best {
+                best = result;
+                *span = field.span;
+            }
+        }
+    }
+    best
+}
+
+fn flag(parts: &Parts<'_>, alternatives: &[Flag]) -> Match {
+    let one = |option: &Opt<'_>, flag: &Flag| {
+        // An option may be shortened as long as it is clear; `--forc` is `--force`.
+        let shortened = option.name.len() >= 4 && flag.name.as_bytes().starts_with(option.name);
+        if option.name != flag.name.as_bytes() && !shortened {
+            return if option.name.contains(&UNKNOWN) {
+                fits(flag.name.as_bytes(), option.name)
+            } else {
+                Match::No
+            };
+        }
+        match (&flag.value, option.value) {
+            (None, _) => Match::Yes,
+            (Some(wanted), Some((value, _))) => fits(wanted.as_bytes(), value),
+            (Some(_), None) => Match::No,
+        }
+    };
+    let pairs =
+        parts.options.iter().flat_map(|option| alternatives.iter().map(move |flag| one(option, flag)));
+    let best = pairs.max().unwrap_or(Match::No);
+    if best == Match::No && parts.loose { Match::Maybe } else { best }
+}
+
+/// The values of some options.
+fn values<'a>(parts: &'a Parts<'a>, names: &'a [String]) -> impl Iterator<Item = (&'a [u8], &'a Field)> {
+    // `*` stands for whatever there is.
+    let all = names.iter().any(|name| name == "*");
+    let named = move |option: &&Opt<'_>| all || names.iter().any(|name| name.as_bytes() == option.name);
+    let words = parts.words.iter().filter(move |_| all).map(|word| (word.text.as_slice(), *word));
+    parts.options.iter().filter(named).filter_map(|option| option.value).chain(words)
+}
+
+fn some_place<'a>(
+    paths: impl Iterator<Item = (&'a [u8], &'a Field)>,
+    call: &Call<'_>,
+    wanted: Places,
+    within: Places,
+    span: &mut Span,
+) -> Match {
+    let mut best = Match::No;
+    for (text, field) in paths {
+        let seen = call.looks.look(path_in(text), call.standing);
+        let also = |places: Places| within.is_empty() || places.meets(within);
+        let result = if seen.is.meets(wanted) && also(seen.is) {
+            Match::Yes
+        } else if seen.may_be.meets(wanted) && also(seen.is.and(seen.may_be)) {
+            Match::Maybe
+        } else {
+            Match::No
+        };
+        if result > best {
+            best = result;
+            *span = field.span;
+        }
+    }
+    best
+}
+
+/// The path in `@path`, `name=@path` and `user@host:path`.
+fn path_in(text: &[u8]) -> &[u8] {
+    match text.iter().position(|byte| *byte == b'@') {
+        Some(0) => &text[1..],
+        Some(at) if text[at - 1] == b'=' => &text[at + 1..],
+        _ => text,
+    }
+}
+
+/// Whether one of the sequences stands in an argument or in the input.
+fn some_words(call: &Call<'_>, sequences: &[Vec<String>]) -> Match {
+    let named = call.named.iter().map(|(_, field)| field.text.as_slice());
+    let texts = call.args.iter().map(|field| field.text.as_slice()).chain(named).chain(call.input);
+    let mut best = Match::No;
+    for text in texts {
+        for sequence in sequences {
+            if has_words(text, sequence) {
+                return Match::Yes;
+            }
+        }
+        if text == [UNKNOWN] {
+            best = Match::Maybe;
+        }
+    }
+    best
+}
+
+/// Whether the words follow each other, with nothing but blanks, signs and comments between them.
+fn has_words(text: &[u8], sequence: &[String]) -> bool {
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 128;
+    let mut wanted = 0;
+    let mut at = 0;
+    while at < text.len() {
+        if text[at..].starts_with(b"/*") {
+            let end = text[at + 2..].windows(2).position(|pair| pair == b"*/");
+            at = end.map_or(text.len(), |end| at + end + 4);
+            continue;
+        }
+        if !is_word(&text[at]) {
+            at += 1;
+            continue;
+        }
+        let length = text[at..].iter().position(|byte| !is_word(byte)).unwrap_or(text.len() - at);
+        let word = &text[at..at + length];
+        at += length;
+        let is = |number: usize| {
+            sequence.get(number).is_some_and(|want| want.as_bytes().eq_ignore_ascii_case(word))
+        };
+        wanted = if is(wanted) { wanted + 1 } else { usize::from(is(0)) };
+        if wanted == sequence.len() {
+            return true;
+        }
+    }
+    false
+}

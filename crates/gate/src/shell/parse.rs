@@ -1,0 +1,601 @@
+//! Reads a shell script: POSIX with what bash adds. Works on bytes; what it cannot read is an error, never a guess.
+
+use super::syntax::{Assign, Direction, Kind, List, Node, Piece, Redirect, Simple, Target, Word};
+use crate::verdict::Span;
+use std::cell::OnceCell;
+use std::rc::Rc;
+
+/// Why a script could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// At this byte.
+    Syntax(usize),
+    TooDeep,
+}
+
+pub type Read<T> = Result<T, Trouble>;
+
+/// Reads a script. With `at`, it stands as a whole at that place of another text. `depth` is how deep it may still nest.
+pub fn parse(source: &[u8], at: Option<Span>, depth: usize) -> Read<List> {
+    let mut parser = Parser::new(source, at, depth);
+    let list = parser.list(Stop::End)?;
+    parser.read_documents()?;
+    if parser.at < source.len() {
+        return Err(Trouble::Syntax(parser.at));
+    }
+    Ok(list)
+}
+
+/// Where a list ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    End,
+    Parenthesis,
+    Words(&'static [&'static [u8]]),
+}
+
+pub(super) struct Parser<'a> {
+    pub source: &'a [u8],
+    pub at: usize,
+    pub depth: usize,
+    /// All spans are this one: the text is no part of the source.
+    pub fixed: Option<Span>,
+    /// Here-documents whose text begins after the line.
+    pending: Vec<Pending>,
+}
+
+struct Pending {
+    place: Rc<OnceCell<Word>>,
+    delimiter: Vec<u8>,
+    expands: bool,
+    strips_tabs: bool,
+}
+
+const DONE: Stop = Stop::Words(&[b"done"]);
+const RESERVED: &[&[u8]] = &[b"then", b"do", b"done", b"fi", b"else", b"elif", b"esac", b"}", b"in", b"]]"];
+
+impl<'a> Parser<'a> {
+    pub fn new(source: &'a [u8], fixed: Option<Span>, depth: usize) -> Self {
+        Parser { source, at: 0, depth, fixed, pending: Vec::new() }
+    }
+
+    pub fn span(&self, start: usize) -> Span {
+        self.fixed.unwrap_or(Span::new(start, self.at))
+    }
+
+    pub fn peek(&self) -> Option<u8> {
+        self.source.get(self.at).copied()
+    }
+
+    pub fn peek_at(&self, ahead: usize) -> Option<u8> {
+        self.source.get(self.at + ahead).copied()
+    }
+
+    pub fn looks_at(&self, text: &[u8]) -> bool {
+        self.source[self.at.min(self.source.len())..].starts_with(text)
+    }
+
+    pub fn take(&mut self, text: &[u8]) -> bool {
+        let there = self.looks_at(text);
+        self.at += if there { text.len() } else { 0 };
+        there
+    }
+
+    pub fn want(&mut self, text: &[u8]) -> Read<()> {
+        if self.take(text) { Ok(()) } else { Err(Trouble::Syntax(self.at)) }
+    }
+
+    pub fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
+        self.depth = self.depth.checked_sub(1).ok_or(Trouble::TooDeep)?;
+        let result = read(self);
+        self.depth += 1;
+        result
+    }
+
+    /// Blanks, continued lines and comments, within a line.
+    pub fn blanks(&mut self) {
+        loop {
+            match self.peek() {
+                Some(b' ' | b'\t' | b'\r') => self.at += 1,
+                Some(b'\\') if self.peek_at(1) == Some(b'\n') => self.at += 2,
+                Some(b'#') => {
+                    let rest = &self.source[self.at..];
+                    self.at += rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Blanks and line ends.
+    fn gaps(&mut self) -> Read<()> {
+        loop {
+            self.blanks();
+            if self.peek() != Some(b'\n') {
+                return Ok(());
+            }
+            self.at += 1;
+            self.read_documents()?;
+        }
+    }
+
+    /// The reserved word that stands here.
+    fn word_here(&self) -> &'a [u8] {
+        let rest = &self.source[self.at.min(self.source.len())..];
+        let end = rest.iter().position(|byte| b" \t\r\n;&|<>()\"'\\$`#".contains(byte)).unwrap_or(rest.len());
+        // A quote or an expansion makes it an ordinary word.
+        if rest.get(end).is_some_and(|byte| b"\"'\\$`".contains(byte)) { &[] } else { &rest[..end] }
+    }
+
+    fn take_word(&mut self, word: &[u8]) -> bool {
+        let there = self.word_here() == word;
+        self.at += if there { word.len() } else { 0 };
+        there
+    }
+
+    fn at_stop(&self, stop: Stop) -> bool {
+        match stop {
+            Stop::End => false,
+            Stop::Parenthesis => self.peek() == Some(b')'),
+            Stop::Words(words) => {
+                let here = self.word_here();
+                words.contains(&here)
+                    || words.contains(&b";;".as_slice()) && self.looks_at(b";;")
+                    || words.contains(&b";;".as_slice()) && self.looks_at(b";&")
+            }
+        }
+    }
+
+    pub fn list(&mut self, stop: Stop) -> Read<List> {
+        self.deeper(|parser| {
+            let mut list = List::new();
+            loop {
+                parser.gaps()?;
+                if parser.at >= parser.source.len() || parser.at_stop(stop) {
+                    return Ok(list);
+                }
+                parser.and_or(&mut list)?;
+                parser.blanks();
+                match parser.peek() {
+                    Some(b';') if parser.at_stop(stop) => {}
+                    Some(b';') => parser.at += 1,
+                    Some(b'&') => {
+                        parser.at += 1;
+                        if let Some(last) = list.pop() {
+                            list.push(Node::Background(Box::new(last)));
+                        }
+                    }
+                    Some(b'\n') | None => {}
+                    _ if parser.at_stop(stop) => {}
+                    _ => return Err(Trouble::Syntax(parser.at)),
+                }
+            }
+        })
+    }
+
+    fn and_or(&mut self, list: &mut List) -> Read<()> {
+        let first = self.pipeline()?;
+        let mut parts = vec![first];
+        loop {
+            self.blanks();
+            if self.take(b"&&") {
+                self.gaps()?;
+                parts.push(self.pipeline()?);
+            } else if self.take(b"||") {
+                self.gaps()?;
+                let next = self.pipeline()?;
+                parts.push(Node::Body { kind: Kind::Branch, parts: vec![next], redirects: Vec::new() });
+            } else if parts.len() == 1 {
+                list.append(&mut parts);
+                return Ok(());
+            } else {
+                list.push(Node::Body { kind: Kind::Group, parts, redirects: Vec::new() });
+                return Ok(());
+            }
+        }
+    }
+
+    fn pipeline(&mut self) -> Read<Node> {
+        loop {
+            self.blanks();
+            if self.take_word(b"!") {
+                continue;
+            }
+            if self.take_word(b"time") {
+                self.blanks();
+                self.take_word(b"-p");
+                continue;
+            }
+            break;
+        }
+        let mut stages = vec![self.command()?];
+        loop {
+            self.blanks();
+            if self.looks_at(b"||") || !(self.take(b"|&") || self.take(b"|")) {
+                break;
+            }
+            self.gaps()?;
+            stages.push(self.command()?);
+        }
+        match stages.pop() {
+            Some(only) if stages.is_empty() => Ok(only),
+            Some(last) => {
+                stages.push(last);
+                Ok(Node::Pipe(stages))
+            }
+            None => Err(Trouble::Syntax(self.at)),
+        }
+    }
+
+    fn command(&mut self) -> Read<Node> {
+        self.deeper(|parser| {
+            parser.blanks();
+            if parser.looks_at(b"((")
+                && let Some(pieces) = parser.arithmetic_command()?
+            {
+                return Ok(pieces);
+            }
+            if parser.take(b"(") {
+                let parts = parser.list(Stop::Parenthesis)?;
+                parser.want(b")")?;
+                return parser.body(Kind::Subshell, parts);
+            }
+            match parser.word_here() {
+                b"{" => parser.group(),
+                b"if" => parser.branches(),
+                b"while" | b"until" => parser.repeat(),
+                b"for" | b"select" => parser.each(),
+                b"case" => parser.cases(),
+                b"[[" => parser.test(),
+                b"function" => {
+                    parser.take_word(b"function");
+                    parser.blanks();
+                    let start = parser.at;
+                    let name = parser.word_here().to_vec();
+                    if name.is_empty() {
+                        return Err(Trouble::Syntax(start));
+                    }
+                    parser.at += name.len();
+                    parser.blanks();
+                    if parser.take(b"(") {
+                        parser.blanks();
+                        parser.want(b")")?;
+                    }
+                    parser.function(name, start)
+                }
+                reserved if RESERVED.contains(&reserved) => Err(Trouble::Syntax(parser.at)),
+                _ => parser.simple(),
+            }
+        })
+    }
+
+    fn function(&mut self, name: Vec<u8>, start: usize) -> Read<Node> {
+        self.gaps()?;
+        let body = Rc::new(self.command()?);
+        Ok(Node::Function { name, body, span: self.span(start) })
+    }
+
+    /// A compound command, with the redirections that follow it.
+    fn body(&mut self, kind: Kind, parts: List) -> Read<Node> {
+        let redirects = self.redirects()?;
+        Ok(Node::Body { kind, parts, redirects })
+    }
+
+    fn redirects(&mut self) -> Read<Vec<Redirect>> {
+        let mut redirects = Vec::new();
+        loop {
+            self.blanks();
+            match self.redirect()? {
+                Some(redirect) => redirects.push(redirect),
+                None => return Ok(redirects),
+            }
+        }
+    }
+
+    fn group(&mut self) -> Read<Node> {
+        self.take_word(b"{");
+        let parts = self.list(Stop::Words(&[b"}"]))?;
+        self.want_word(b"}")?;
+        self.body(Kind::Group, parts)
+    }
+
+    fn want_word(&mut self, word: &[u8]) -> Read<()> {
+        if self.take_word(word) { Ok(()) } else { Err(Trouble::Syntax(self.at)) }
+    }
+
+    fn branches(&mut self) -> Read<Node> {
+        self.take_word(b"if");
+        let mut parts = self.list(Stop::Words(&[b"then"]))?;
+        self.want_word(b"then")?;
+        loop {
+            let branch = self.list(Stop::Words(&[b"elif", b"else", b"fi"]))?;
+            parts.push(Node::Body { kind: Kind::Branch, parts: branch, redirects: Vec::new() });
+            if self.take_word(b"elif") {
+                parts.append(&mut self.list(Stop::Words(&[b"then"]))?);
+                self.want_word(b"then")?;
+            } else if self.take_word(b"else") {
+                continue;
+            } else {
+                self.want_word(b"fi")?;
+                return self.body(Kind::Group, parts);
+            }
+        }
+    }
+
+    fn repeat(&mut self) -> Read<Node> {
+        self.at += self.word_here().len();
+        let mut parts = self.list(Stop::Words(&[b"do"]))?;
+        self.want_word(b"do")?;
+        parts.append(&mut self.list(DONE)?);
+        self.want_word(b"done")?;
+        self.body(Kind::Branch, parts)
+    }
+
+    fn each(&mut self) -> Read<Node> {
+        self.at += self.word_here().len();
+        self.blanks();
+        if self.looks_at(b"((") {
+            let Some(head) = self.arithmetic_command()? else { return Err(Trouble::Syntax(self.at)) };
+            self.blanks();
+            self.take(b";");
+            self.gaps()?;
+            let mut parts = vec![head];
+            parts.append(&mut self.loop_body()?);
+            return self.body(Kind::Branch, parts);
+        }
+        let name = self.word_here().to_vec();
+        self.at += name.len();
+        if name.is_empty() {
+            return Err(Trouble::Syntax(self.at));
+        }
+        self.gaps()?;
+        let mut words = Vec::new();
+        if self.take_word(b"in") {
+            loop {
+                self.blanks();
+                match self.word()? {
+                    Some(word) => words.push(word),
+                    None => break,
+                }
+            }
+        } else {
+            words.push(Word::all_arguments(self.span(self.at)));
+        }
+        self.blanks();
+        self.take(b";");
+        self.gaps()?;
+        let body = self.loop_body()?;
+        let redirects = self.redirects()?;
+        Ok(Node::For { name, words, body, redirects })
+    }
+
+    fn loop_body(&mut self) -> Read<List> {
+        if self.take_word(b"{") {
+            let body = self.list(Stop::Words(&[b"}"]))?;
+            self.want_word(b"}")?;
+            return Ok(body);
+        }
+        self.want_word(b"do")?;
+        let body = self.list(DONE)?;
+        self.want_word(b"done")?;
+        Ok(body)
+    }
+
+    fn cases(&mut self) -> Read<Node> {
+        self.take_word(b"case");
+        self.blanks();
+        let Some(subject) = self.word()? else { return Err(Trouble::Syntax(self.at)) };
+        self.gaps()?;
+        self.want_word(b"in")?;
+        let mut parts = vec![Node::Words(vec![subject])];
+        loop {
+            self.gaps()?;
+            if self.take_word(b"esac") {
+                return self.body(Kind::Group, parts);
+            }
+            self.take(b"(");
+            let mut patterns = Vec::new();
+            loop {
+                self.blanks();
+                match self.word()? {
+                    Some(word) => patterns.push(word),
+                    None if self.take(b"|") => {}
+                    None => break,
+                }
+            }
+            self.want(b")")?;
+            parts.push(Node::Words(patterns));
+            let arm = self.list(Stop::Words(&[b";;", b"esac"]))?;
+            parts.push(Node::Body { kind: Kind::Branch, parts: arm, redirects: Vec::new() });
+            let _ = self.take(b";;&") || self.take(b";;") || self.take(b";&");
+        }
+    }
+
+    /// `[[ … ]]`: words and operators; nothing runs but what is substituted.
+    fn test(&mut self) -> Read<Node> {
+        self.take_word(b"[[");
+        let mut words = Vec::new();
+        loop {
+            self.gaps()?;
+            if self.take_word(b"]]") {
+                let parts = vec![Node::Words(words)];
+                return self.body(Kind::Group, parts);
+            }
+            match self.word()? {
+                Some(word) => words.push(word),
+                None if self.peek().is_some_and(|byte| b"()<>&|!".contains(&byte)) => self.at += 1,
+                None => return Err(Trouble::Syntax(self.at)),
+            }
+        }
+    }
+
+    fn simple(&mut self) -> Read<Node> {
+        let start = self.at;
+        let mut simple =
+            Simple { assigns: Vec::new(), words: Vec::new(), redirects: Vec::new(), span: Span::default() };
+        let mut end = start;
+        loop {
+            self.blanks();
+            if let Some(redirect) = self.redirect()? {
+                simple.redirects.push(redirect);
+                end = self.at;
+                continue;
+            }
+            let from = self.at;
+            let Some(word) = self.word()? else { break };
+            end = self.at;
+            if simple.words.is_empty() {
+                if let Some(name) = function_name(&self.source[from..self.at])
+                    && simple.assigns.is_empty()
+                {
+                    self.blanks();
+                    if self.take(b"(") {
+                        self.blanks();
+                        self.want(b")")?;
+                        return self.function(name.to_vec(), start);
+                    }
+                }
+                match word.into_assign() {
+                    Ok(assign) => simple.assigns.push(assign),
+                    Err(word) => simple.words.push(word),
+                }
+            } else {
+                simple.words.push(word);
+            }
+        }
+        if simple.words.is_empty() && simple.assigns.is_empty() && simple.redirects.is_empty() {
+            return Err(Trouble::Syntax(self.at));
+        }
+        simple.span = self.fixed.unwrap_or(Span::new(start, end));
+        Ok(Node::Simple(simple))
+    }
+
+    fn redirect(&mut self) -> Read<Option<Redirect>> {
+        let start = self.at;
+        if self.take(b"{") {
+            // {name}>file
+            while self.peek().is_some_and(|byte| byte == b'_' || byte.is_ascii_alphanumeric()) {
+                self.at += 1;
+            }
+            if !(self.at > start + 1 && self.take(b"}")) {
+                self.at = start;
+            }
+        } else {
+            while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+                self.at += 1;
+            }
+        }
+        let process = self.looks_at(b"<(") || self.looks_at(b">(");
+        if process || !self.peek().is_some_and(|byte| b"<>&".contains(&byte)) {
+            self.at = start;
+            return Ok(None);
+        }
+        let document = |strip| (Direction::Text, Some(strip));
+        let (direction, document) = match () {
+            () if self.take(b"&>>") || self.take(b">>") => (Direction::Append, None),
+            () if self.take(b"&>") => (Direction::Write, None),
+            () if self.peek() == Some(b'&') => {
+                self.at = start;
+                return Ok(None);
+            }
+            () if self.take(b"<<<") => (Direction::Text, None),
+            () if self.take(b"<<-") => document(true),
+            () if self.take(b"<<") => document(false),
+            () if self.take(b"<&") || self.take(b">&") => (Direction::Descriptor, None),
+            () if self.take(b">|") || self.take(b"<>") || self.take(b">") => (Direction::Write, None),
+            () => {
+                self.want(b"<")?;
+                (Direction::Read, None)
+            }
+        };
+        self.blanks();
+        let from = self.at;
+        let Some(word) = self.word()? else { return Err(Trouble::Syntax(self.at)) };
+        let Some(strip) = document else {
+            // `>&file` writes a file; `>&2` does not.
+            let raw = &self.source[from..self.at];
+            let number = raw.iter().all(|byte| byte.is_ascii_digit() || *byte == b'-');
+            let direction = match direction {
+                Direction::Descriptor if !number => Direction::Write,
+                other => other,
+            };
+            return Ok(Some(Redirect { direction, target: Target::Word(word) }));
+        };
+        let raw = &self.source[from..self.at];
+        let quoted = raw.iter().any(|byte| b"\"'\\".contains(byte));
+        let delimiter: Vec<u8> = raw.iter().copied().filter(|byte| !b"\"'\\".contains(byte)).collect();
+        let place = Rc::new(OnceCell::new());
+        let target = Target::Document(Rc::clone(&place));
+        self.pending.push(Pending { place, delimiter, expands: !quoted, strips_tabs: strip });
+        Ok(Some(Redirect { direction, target }))
+    }
+
+    /// The here-documents that begin at this line.
+    pub fn read_documents(&mut self) -> Read<()> {
+        for Pending { place, delimiter, expands, strips_tabs } in std::mem::take(&mut self.pending) {
+            let mut body = Vec::new();
+            let start = self.at;
+            let mut end = start;
+            while self.at < self.source.len() {
+                let rest = &self.source[self.at..];
+                let length = rest.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |at| at + 1);
+                let mut line = &rest[..length];
+                self.at += length;
+                if strips_tabs {
+                    line = &line[line.iter().take_while(|byte| **byte == b'\t').count()..];
+                }
+                let bare = line.strip_suffix(b"\n").unwrap_or(line);
+                if bare == delimiter {
+                    break;
+                }
+                body.extend_from_slice(line);
+                end = self.at;
+            }
+            let span = self.fixed.unwrap_or(Span::new(start, end));
+            let pieces = if expands {
+                // The text may be indented anew, so that its parts have no place of their own.
+                let mut inner = Parser::new(&body, Some(span), self.depth);
+                inner.document_text()?
+            } else {
+                vec![Piece::Text { bytes: body, quoted: true }]
+            };
+            // Each place is filled once: it leaves the list here.
+            let _ = place.set(Word { pieces, span });
+        }
+        Ok(())
+    }
+}
+
+/// A word that can be the name of a function in `name()`.
+fn function_name(raw: &[u8]) -> Option<&[u8]> {
+    let plain = |byte: &u8| !b"\"'\\$`=<>(){}".contains(byte);
+    (!raw.is_empty() && raw.iter().all(plain)).then_some(raw)
+}
+
+impl Word {
+    /// As an assignment, if it is one.
+    fn into_assign(mut self) -> Result<Assign, Word> {
+        let Some(Piece::Text { bytes, quoted: false }) = self.pieces.first_mut() else {
+            return Err(self);
+        };
+        let name_end = bytes.iter().position(|byte| *byte != b'_' && !byte.is_ascii_alphanumeric());
+        let Some(name_end) = name_end.filter(|end| *end > 0 && !bytes[0].is_ascii_digit()) else {
+            return Err(self);
+        };
+        let mut value = name_end;
+        if bytes[value] == b'[' {
+            let Some(close) = bytes.iter().position(|byte| *byte == b']') else { return Err(self) };
+            value = close + 1;
+        }
+        let append = bytes.get(value) == Some(&b'+');
+        value += usize::from(append);
+        if bytes.get(value) != Some(&b'=') {
+            return Err(self);
+        }
+        let name = bytes[..name_end].to_vec();
+        // An element of an array is added to what is there.
+        let append = append || bytes[name_end] == b'[';
+        bytes.drain(..=value);
+        Ok(Assign { name, value: self, append })
+    }
+}

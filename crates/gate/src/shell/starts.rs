@@ -1,0 +1,461 @@
+//! Programs that start others: wrappers, shells, interpreters, `find`, `xargs`.
+
+use super::programs::joined;
+use super::walk::{Started, Stream, Walker};
+use crate::little;
+use crate::rules::{Interpreter, Kind, Wrapper};
+use crate::text::{Field, Taint, UNKNOWN};
+use crate::verdict::{Language, Span};
+
+/// What an interpreter is told to run.
+enum Told {
+    Code(Vec<Field>),
+    File(Field),
+    Input,
+    Nothing,
+}
+
+impl Walker<'_> {
+    /// Judges what the program starts, if it starts anything; its output then.
+    pub(super) fn starts_another(&mut self, name: &[u8], started: &mut Started) -> Option<Stream> {
+        let rules = self.findings.rules;
+        if let Some(options) = rules.shell_options.get(name) {
+            for code in option_values(&started.args[1..], options) {
+                self.code(Language::Shell, &code.text, code.span, Stream::default());
+            }
+        }
+        if let Some(interpreter) = rules.interpreters.get(name) {
+            return Some(self.interpreter(name, interpreter, started));
+        }
+        match name {
+            b"env" => return Some(self.environment(started)),
+            b"xargs" | b"parallel" => return Some(self.for_each_line(started)),
+            b"find" | b"fd" | b"fdfind" => self.found_files(started),
+            _ => {}
+        }
+        let wrapper = rules.wrappers.get(name)?;
+        self.wrapper(wrapper, started)
+    }
+
+    fn inner(&mut self, args: Vec<Field>, started: &Started) -> Stream {
+        let input = started.input.clone();
+        let inner = Started { args, writes: Vec::new(), reads: Vec::new(), input, span: started.span };
+        self.command(inner)
+    }
+
+    fn wrapper(&mut self, wrapper: &Wrapper, started: &mut Started) -> Option<Stream> {
+        let mut args = started.args[1..].iter().peekable();
+        let mut skip = wrapper.skip;
+        let mut wants_sub = !wrapper.sub.is_empty();
+        let takes_value = |name: &[u8]| wrapper.values.iter().any(|value| value.as_bytes() == name);
+        let mut rest: Vec<Field> = Vec::new();
+        while let Some(arg) = args.next() {
+            let text = arg.text.as_slice();
+            if arg.may_be_option() && !wants_sub && skip > 0 {
+                // What follows may be options or the program.
+                self.findings.fact("fact:unknown-program", arg.span);
+                return Some(Stream::unknown(Taint::NONE));
+            }
+            if text == b"--" {
+                if !wants_sub {
+                    rest.extend(args.skip(if wrapper.container { 0 } else { skip }).cloned());
+                    break;
+                }
+                continue;
+            }
+            if text.len() > 1 && (text[0] == b'-' || text[0] == b'+') {
+                if wrapper.only_asks.iter().any(|option| option.as_bytes() == text) {
+                    return None;
+                }
+                let long = text.strip_prefix(b"--");
+                let name = long.unwrap_or(&text[1..]);
+                // `-u root` takes the next one, `-uroot` and `--user=root` do not.
+                let takes = match long {
+                    Some(name) => takes_value(name),
+                    None => {
+                        name.iter()
+                            .position(|letter| takes_value(&[*letter]))
+                            .is_some_and(|at| at + 1 == name.len())
+                            || takes_value(name)
+                    }
+                };
+                if takes {
+                    args.next();
+                }
+                continue;
+            }
+            if !wrapper.shell && is_assignment(text) {
+                continue;
+            }
+            if wants_sub {
+                if !wrapper.sub.iter().any(|sub| sub.as_bytes() == text) {
+                    return None;
+                }
+                wants_sub = false;
+                continue;
+            }
+            if skip > 0 {
+                skip -= 1;
+                continue;
+            }
+            rest.push(arg.clone());
+            rest.extend(args.cloned());
+            break;
+        }
+        if rest.is_empty() {
+            return None;
+        }
+        self.findings.containers += usize::from(wrapper.container);
+        let output = if wrapper.shell {
+            self.findings.remotes += 1;
+            let span = Span::new(rest[0].span.start, rest[rest.len() - 1].span.end);
+            let output = self.code(Language::Shell, &joined(&rest), span, started.input.clone());
+            self.findings.remotes -= 1;
+            output
+        } else {
+            self.inner(rest, started)
+        };
+        self.findings.containers -= usize::from(wrapper.container);
+        Some(output)
+    }
+
+    fn environment(&mut self, started: &mut Started) -> Stream {
+        let mut args = started.args[1..].iter();
+        while let Some(arg) = args.next() {
+            let text = arg.text.as_slice();
+            match text {
+                b"-u" | b"-C" | b"--unset" | b"--chdir" => {
+                    args.next();
+                }
+                b"-S" | b"--split-string" => {
+                    let line: Vec<Field> = args.cloned().collect();
+                    return self.code(Language::Shell, &joined(&line), arg.span, started.input.clone());
+                }
+                _ if text.starts_with(b"-S") || text.starts_with(b"--split-string=") => {
+                    let prefix = if text.starts_with(b"-S") { 2 } else { 15 };
+                    let mut line = vec![Field { text: text[prefix..].to_vec(), ..arg.clone() }];
+                    line.extend(args.cloned());
+                    return self.code(Language::Shell, &joined(&line), arg.span, started.input.clone());
+                }
+                _ if text.first() == Some(&b'-') => {}
+                _ if is_assignment(text) => {
+                    let at = text.iter().position(|byte| *byte == b'=').unwrap_or(0);
+                    let value = super::variables::Text { bytes: text[at + 1..].to_vec(), taint: arg.taint };
+                    self.variables.assign(&text[..at], vec![value], false);
+                }
+                _ => {
+                    let mut rest = vec![arg.clone()];
+                    rest.extend(args.cloned());
+                    return self.inner(rest, started);
+                }
+            }
+        }
+        // It prints all there are.
+        Stream::unknown(Taint::SECRET)
+    }
+
+    fn for_each_line(&mut self, started: &mut Started) -> Stream {
+        const VALUES: [&[u8]; 16] = [
+            b"-n",
+            b"-P",
+            b"-L",
+            b"-s",
+            b"-d",
+            b"-a",
+            b"-E",
+            b"-j",
+            b"-N",
+            b"--max-args",
+            b"--max-procs",
+            b"--max-lines",
+            b"--delimiter",
+            b"--arg-file",
+            b"--jobs",
+            b"--colsep",
+        ];
+        let mut replaced: Option<Vec<u8>> = None;
+        let mut args = started.args[1..].iter();
+        let mut rest: Vec<Field> = Vec::new();
+        while let Some(arg) = args.next() {
+            match arg.text.as_slice() {
+                b"-I" | b"--replace" => replaced = args.next().map(|next| next.text.clone()),
+                b"-i" => replaced = Some(b"{}".to_vec()),
+                text if text.starts_with(b"-I") => replaced = Some(text[2..].to_vec()),
+                text if VALUES.contains(&text) => {
+                    args.next();
+                }
+                text if text.len() > 1 && text[0] == b'-' => {}
+                _ => {
+                    rest.push(arg.clone());
+                    rest.extend(args.cloned());
+                    break;
+                }
+            }
+        }
+        if rest.is_empty() {
+            // Lines are commands for `parallel`; `xargs` echoes them.
+            if started.args[0].text.ends_with(b"parallel") {
+                return self.stream_as_code(&started.input.clone(), Language::Shell, started.span);
+            }
+            return Stream::unknown(started.input.taint);
+        }
+        if rest.iter().any(|arg| arg.text.windows(2).any(|pair| pair == b"{}")) && replaced.is_none() {
+            replaced = Some(b"{}".to_vec());
+        }
+        let span = started.span;
+        let taint = started.input.taint;
+        let mut lines: Vec<Field> = match &started.input.text {
+            Some(text) => {
+                let parts = text.split(|byte| b" \t\n".contains(byte)).filter(|part| !part.is_empty());
+                parts.take(64).map(|part| Field { taint, ..Field::known(part, span) }).collect()
+            }
+            None => vec![Field { taint, splits: true, ..Field::unknown(span) }],
+        };
+        let cut = started.input.text.as_ref().is_some_and(|_| lines.len() == 64);
+        if cut || taint.has(Taint::DOWNLOAD) {
+            lines.push(Field { taint, splits: true, ..Field::unknown(span) });
+        }
+        let alone = Started {
+            args: Vec::new(),
+            writes: Vec::new(),
+            reads: Vec::new(),
+            input: Stream::unknown(Taint::NONE),
+            span,
+        };
+        match replaced.filter(|mark| !mark.is_empty()) {
+            Some(mark) => {
+                let mut output = Stream::unknown(taint);
+                for line in lines.iter().take(16) {
+                    let args = rest.iter().map(|arg| substitute(arg, &mark, line)).collect();
+                    output = self.inner(args, &alone);
+                }
+                output
+            }
+            None => {
+                rest.append(&mut lines);
+                self.inner(rest, &alone)
+            }
+        }
+    }
+
+    fn found_files(&mut self, started: &mut Started) {
+        let args = &started.args[1..];
+        let roots: Vec<Field> = args
+            .iter()
+            .take_while(|arg| !matches!(arg.text.first(), Some(b'-' | b'(' | b'!')))
+            .cloned()
+            .collect();
+        let roots = if roots.is_empty() { vec![Field::known(b".", started.span)] } else { roots };
+        const RUN: [&[u8]; 8] =
+            [b"-exec", b"-execdir", b"-ok", b"-okdir", b"-x", b"--exec", b"-X", b"--exec-batch"];
+        let mut commands: Vec<Vec<Field>> = Vec::new();
+        let mut at = 0;
+        while at < args.len() {
+            if RUN.contains(&args[at].text.as_slice()) {
+                let end = args[at + 1..].iter().position(|arg| matches!(arg.text.as_slice(), b";" | b"+"));
+                let end = end.map_or(args.len(), |end| at + 1 + end);
+                commands.push(args[at + 1..end].to_vec());
+                at = end;
+            }
+            at += 1;
+        }
+        for command in commands {
+            for root in roots.iter().take(4) {
+                // Something below the root, or the root itself where that is all there is to say.
+                let whole = matches!(root.text.as_slice(), b"/" | b"~" | b"~/");
+                let text = if whole { root.text.clone() } else { [root.text.as_slice(), b"/found"].concat() };
+                let found = Field { text, ..root.clone() };
+                let args: Vec<Field> = command.iter().map(|arg| substitute(arg, b"{}", &found)).collect();
+                if !args.is_empty() {
+                    self.inner(args, started);
+                }
+            }
+        }
+    }
+
+    fn interpreter(&mut self, name: &[u8], interpreter: &Interpreter, started: &mut Started) -> Stream {
+        let is_shell = interpreter.kind == Kind::Known(Language::Shell);
+        let told = told(interpreter, &started.args[1..], is_shell);
+        let span = started.span;
+        match (told, &interpreter.kind) {
+            (Told::Nothing, _) => Stream::unknown(Taint::NONE),
+            (Told::Code(codes), Kind::Known(language)) => {
+                let mut output = Stream::text(b"");
+                for code in codes {
+                    if code.taint.has(Taint::DOWNLOAD) {
+                        self.findings.fact("fact:downloaded-code", code.span);
+                    } else if code.taint.has(Taint::DECODED) {
+                        self.findings.fact("fact:decoded-code", code.span);
+                    }
+                    let mark = self.variables.mark();
+                    if is_shell {
+                        self.variables.arguments.push(arguments_after(&started.args, &code));
+                    }
+                    output = self.code(*language, &code.text, code.span, started.input.clone());
+                    if is_shell {
+                        self.variables.arguments.pop();
+                        self.variables.back_to(mark);
+                    }
+                }
+                output
+            }
+            (Told::Code(codes), Kind::Little(words)) => {
+                let taint = codes.iter().fold(started.input.taint, |taint, code| taint.and(code.taint));
+                if codes.iter().any(|code| !code.is_known() || !little::is_harmless(name, &code.text, words))
+                {
+                    self.findings.fact("fact:other-language", codes.first().map_or(span, |code| code.span));
+                }
+                Stream::unknown(taint)
+            }
+            (Told::File(file), Kind::Known(language)) => {
+                let input = started.input.clone();
+                self.file_as_code(&file.text, *language, file.span, &input)
+            }
+            (Told::File(file), Kind::Little(_)) => {
+                match self.files.get(&file.text) {
+                    Some(stream) if stream.taint.has(Taint::DOWNLOAD) => {
+                        self.findings.fact("fact:downloaded-code", file.span);
+                    }
+                    Some(_) => self.findings.fact("fact:other-language", file.span),
+                    None if file.is_known() => self.findings.want(&file.text, None),
+                    None => self.findings.fact("fact:unseen-code", file.span),
+                }
+                Stream::unknown(started.input.taint)
+            }
+            (Told::Input, kind) if started.input.fed => match kind {
+                Kind::Known(language) => self.stream_as_code(&started.input.clone(), *language, span),
+                Kind::Little(_) => {
+                    let downloaded = started.input.taint.has(Taint::DOWNLOAD);
+                    let key = if downloaded { "fact:downloaded-code" } else { "fact:other-language" };
+                    self.findings.fact(key, span);
+                    Stream::unknown(Taint::NONE)
+                }
+            },
+            // A person types.
+            (Told::Input, _) => Stream::unknown(Taint::NONE),
+        }
+    }
+}
+
+fn told(interpreter: &Interpreter, args: &[Field], is_shell: bool) -> Told {
+    let is_in = |list: &[String], name: &[u8]| list.iter().any(|item| item.as_bytes() == name);
+    let mut codes: Vec<Field> = Vec::new();
+    let mut wants_code = false;
+    let mut reads_input = false;
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let text = arg.text.as_slice();
+        if arg.may_be_option() {
+            // An option or a file: nobody knows what runs.
+            return Told::File(arg.clone());
+        }
+        if text == b"--" {
+            break;
+        }
+        if let Some(long) = text.strip_prefix(b"--") {
+            let at = long.iter().position(|byte| *byte == b'=');
+            let (name, value) = (&long[..at.unwrap_or(long.len())], at.map(|at| &long[at + 1..]));
+            if is_in(&interpreter.code, name) {
+                match value {
+                    Some(value) => codes.push(Field { text: value.to_vec(), ..arg.clone() }),
+                    None => codes.extend(args.next().cloned()),
+                }
+            } else if is_in(&interpreter.stops, name) {
+                return Told::Nothing;
+            } else if value.is_none() && is_in(&interpreter.values, name) {
+                args.next();
+            }
+            continue;
+        }
+        if text == b"-" {
+            reads_input = true;
+            break;
+        }
+        if text.len() > 1 && (text[0] == b'-' || text[0] == b'+' && is_shell) {
+            for at in 1..text.len() {
+                let letter = &text[at..=at];
+                let attached = &text[at + 1..];
+                if is_in(&interpreter.stops, letter) {
+                    return Told::Nothing;
+                }
+                if is_in(&interpreter.code, letter) {
+                    if is_shell {
+                        wants_code = true;
+                        continue;
+                    }
+                    match attached.is_empty() {
+                        true => codes.extend(args.next().cloned()),
+                        false => codes.push(Field { text: attached.to_vec(), ..arg.clone() }),
+                    }
+                    break;
+                }
+                if is_in(&interpreter.values, letter) {
+                    if attached.is_empty() {
+                        args.next();
+                    }
+                    break;
+                }
+                reads_input |= is_shell && letter == b"s";
+            }
+            continue;
+        }
+        if wants_code || is_in(&interpreter.code, b"first") && codes.is_empty() {
+            return Told::Code(vec![arg.clone()]);
+        }
+        if codes.is_empty() && !reads_input && !is_in(&interpreter.stops, text) {
+            return Told::File(arg.clone());
+        }
+        break;
+    }
+    if codes.is_empty() {
+        let next = args.next();
+        match next {
+            Some(file) if !reads_input && !wants_code => return Told::File(file.clone()),
+            Some(code) if wants_code => return Told::Code(vec![code.clone()]),
+            _ => return Told::Input,
+        }
+    }
+    Told::Code(codes)
+}
+
+/// The arguments that follow the code: `$1` and so on; `$0` stands between.
+fn arguments_after(args: &[Field], code: &Field) -> Vec<Field> {
+    let at = args.iter().position(|arg| arg.span == code.span && arg.text == code.text);
+    at.and_then(|at| args.get(at + 2..)).unwrap_or_default().to_vec()
+}
+
+/// The values of some options, wherever they stand.
+fn option_values(args: &[Field], options: &[String]) -> Vec<Field> {
+    let mut values = Vec::new();
+    for (at, arg) in args.iter().enumerate() {
+        for option in options {
+            let dashed = if option.len() == 1 { format!("-{option}") } else { format!("--{option}") };
+            if arg.text == dashed.as_bytes() {
+                values.extend(args.get(at + 1).cloned());
+            } else if let Some(value) = arg.text.strip_prefix(format!("{dashed}=").as_bytes()) {
+                values.push(Field { text: value.to_vec(), ..arg.clone() });
+            } else if option.contains('=')
+                && let Some(value) = arg.text.strip_prefix(dashed.as_bytes())
+            {
+                values.push(Field { text: value.to_vec(), ..arg.clone() });
+            }
+        }
+    }
+    values
+}
+
+fn substitute(arg: &Field, mark: &[u8], value: &Field) -> Field {
+    let Some(at) = arg.text.windows(mark.len()).position(|window| window == mark) else { return arg.clone() };
+    let text = [&arg.text[..at], &value.text, &arg.text[at + mark.len()..]].concat();
+    Field { text, span: arg.span, splits: arg.splits, taint: arg.taint.and(value.taint) }
+}
+
+/// `NAME=value`.
+fn is_assignment(text: &[u8]) -> bool {
+    let Some(at) = text.iter().position(|byte| *byte == b'=') else { return false };
+    let name = &text[..at];
+    !name.is_empty()
+        && !name[0].is_ascii_digit()
+        && name.iter().all(|byte| *byte == b'_' || byte.is_ascii_alphanumeric())
+        && !name.contains(&UNKNOWN)
+}

@@ -1,0 +1,516 @@
+//! Walks through a script in the order in which it would run, and hands every command on.
+
+use super::expand::Choices;
+use super::parse::{Trouble, parse};
+use super::syntax::{Direction, Kind, List, Node, Piece, Redirect, Simple, Target};
+use super::variables::{Text, Variables};
+use crate::findings::Findings;
+use crate::paths::Standing;
+use crate::text::{Field, LONGEST, Taint, UNKNOWN};
+use crate::verdict::{Language, Span};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// So many combinations of values of one command are looked at.
+const COMBINATIONS: usize = 64;
+
+/// What flows into a command or out of it.
+#[derive(Clone, Debug, Default)]
+pub struct Stream {
+    /// The whole text, if it is known; its unknown parts are marked.
+    pub text: Option<Vec<u8>>,
+    pub taint: Taint,
+    /// It is the content of this file.
+    pub file: Option<Vec<u8>>,
+    /// Somebody feeds it: it is not the caller's terminal.
+    pub fed: bool,
+}
+
+impl Stream {
+    pub fn text(text: &[u8]) -> Stream {
+        Stream { text: Some(text.to_vec()), fed: true, ..Stream::default() }
+    }
+
+    pub fn unknown(taint: Taint) -> Stream {
+        Stream { taint, fed: true, ..Stream::default() }
+    }
+
+    fn nothing() -> Stream {
+        Stream::text(b"")
+    }
+
+    /// One after the other.
+    fn then(mut self, other: Stream) -> Stream {
+        self.text = match (self.text, other.text) {
+            (Some(mut one), Some(two)) if one.len() + two.len() <= LONGEST => {
+                one.extend_from_slice(&two);
+                Some(one)
+            }
+            _ => None,
+        };
+        self.taint = self.taint.and(other.taint);
+        self.file = self.file.or(other.file);
+        self
+    }
+}
+
+/// A command on its way to a program.
+pub struct Started {
+    pub args: Vec<Field>,
+    pub writes: Vec<Field>,
+    pub reads: Vec<Field>,
+    pub input: Stream,
+    pub span: Span,
+}
+
+pub struct Walker<'r> {
+    pub findings: Findings<'r>,
+    pub(super) variables: Variables,
+    functions: HashMap<Vec<u8>, (Rc<Node>, bool)>,
+    pub(super) aliases: HashMap<Vec<u8>, Vec<u8>>,
+    /// What the script itself has written into files, and what stands behind process substitutions.
+    pub(super) files: HashMap<Vec<u8>, Stream>,
+    pub(super) standing: Standing,
+    /// How deep it may still go.
+    pub(super) depth: usize,
+}
+
+impl<'r> Walker<'r> {
+    pub fn new(findings: Findings<'r>, depth: usize) -> Self {
+        Walker {
+            findings,
+            variables: Variables::default(),
+            functions: HashMap::new(),
+            aliases: HashMap::new(),
+            files: HashMap::new(),
+            standing: Standing::Project,
+            depth,
+        }
+    }
+
+    /// Reads and walks a script; `at` is where it stands as a whole, if it is a part of something else.
+    pub fn script(&mut self, source: &[u8], at: Option<Span>, input: Stream) -> Stream {
+        let whole = at.unwrap_or(Span::new(0, source.len()));
+        if !self.findings.pay(1 + source.len() / 256, whole) {
+            return Stream::unknown(Taint::NONE);
+        }
+        let list = match parse(source, at, self.depth) {
+            Ok(list) => list,
+            Err(trouble) => {
+                let (key, span) = match trouble {
+                    Trouble::Syntax(offset) => {
+                        let offset = offset.min(source.len());
+                        ("fact:unreadable", at.unwrap_or(Span::new(offset, source.len().min(offset + 1))))
+                    }
+                    Trouble::TooDeep => ("fact:too-deep", whole),
+                };
+                self.findings.fact(key, span);
+                return Stream::unknown(Taint::NONE);
+            }
+        };
+        self.list(&list, &input)
+    }
+
+    /// A program with its arguments, started without a shell.
+    pub fn start(&mut self, args: Vec<Field>, span: Span) -> Stream {
+        let input = Stream::default();
+        self.command(Started { args, writes: Vec::new(), reads: Vec::new(), input, span })
+    }
+
+    /// A line that some program gives to a shell.
+    pub fn line_of_code(&mut self, text: &[u8], span: Span) {
+        self.code(Language::Shell, text, span, Stream::default());
+    }
+
+    /// Code in code.
+    pub fn nested(&mut self, language: Language, text: &[u8], span: Span) {
+        self.code(language, text, span, Stream::default());
+    }
+
+    pub fn remaining_depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Functions that nobody has called: whoever reads the script may.
+    pub fn uncalled_functions(&mut self) {
+        let mut waiting: Vec<(Vec<u8>, Rc<Node>)> = Vec::new();
+        for (name, (body, called)) in &self.functions {
+            if !called {
+                waiting.push((name.clone(), Rc::clone(body)));
+            }
+        }
+        waiting.sort_by(|one, two| one.0.cmp(&two.0));
+        for (_, body) in waiting {
+            let any = Field { splits: true, ..Field::unknown(Span::default()) };
+            self.variables.arguments.push(vec![any]);
+            self.node(&body, &Stream::default());
+            self.variables.arguments.pop();
+        }
+    }
+
+    pub(super) fn deeper<T>(&mut self, span: Span, walk: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        match self.depth.checked_sub(1) {
+            Some(depth) => {
+                self.depth = depth;
+                let result = walk(self);
+                self.depth += 1;
+                Some(result)
+            }
+            None => {
+                self.findings.fact("fact:too-deep", span);
+                None
+            }
+        }
+    }
+
+    pub(super) fn list(&mut self, list: &List, input: &Stream) -> Stream {
+        let mut output = Stream::nothing();
+        for node in list {
+            output = output.then(self.node(node, input));
+        }
+        output
+    }
+
+    /// As in a process of its own: what it assigns is gone afterwards.
+    pub(super) fn apart(&mut self, list: &List) -> Stream {
+        let (mark, standing) = (self.variables.mark(), self.standing.clone());
+        let output = self.deeper(Span::default(), |walker| walker.list(list, &Stream::default()));
+        self.variables.back_to(mark);
+        self.standing = standing;
+        output.unwrap_or_else(|| Stream::unknown(Taint::NONE))
+    }
+
+    fn node(&mut self, node: &Node, input: &Stream) -> Stream {
+        let unknown = || Stream::unknown(Taint::NONE);
+        match node {
+            Node::Simple(simple) => self.simple(simple, input),
+            _ => self.deeper(Span::default(), |walker| walker.compound(node, input)).unwrap_or_else(unknown),
+        }
+    }
+
+    fn compound(&mut self, node: &Node, input: &Stream) -> Stream {
+        match node {
+            Node::Simple(simple) => self.simple(simple, input),
+            Node::Pipe(stages) => {
+                let mut stream = input.clone();
+                for stage in stages {
+                    stream = self.node(stage, &stream);
+                }
+                stream
+            }
+            Node::Background(inner) => self.node(inner, input),
+            Node::Words(words) => {
+                self.expand_words(words, &mut Choices::default());
+                Stream::nothing()
+            }
+            Node::Function { name, body, span } => {
+                if runs_itself(body, name) {
+                    self.findings.fact("fact:fork-bomb", *span);
+                }
+                self.functions.insert(name.clone(), (Rc::clone(body), false));
+                Stream::nothing()
+            }
+            Node::Body { kind, parts, redirects } => {
+                self.redirected(redirects, input, |walker, input| match kind {
+                    Kind::Group => walker.list(parts, input),
+                    Kind::Subshell => {
+                        let (mark, standing) = (walker.variables.mark(), walker.standing.clone());
+                        let output = walker.list(parts, input);
+                        walker.variables.back_to(mark);
+                        walker.standing = standing;
+                        output
+                    }
+                    Kind::Branch => walker.rounds(b"", |walker| walker.list(parts, input)),
+                })
+            }
+            Node::For { name, words, body, redirects } => {
+                self.redirected(redirects, input, |walker, input| {
+                    let fields = walker.expand_words(words, &mut Choices::default());
+                    let texts =
+                        fields.into_iter().map(|field| Text { bytes: field.text, taint: field.taint });
+                    walker.variables.assign_one_of(name, texts.collect());
+                    walker.rounds(name, |walker| walker.list(body, input))
+                })
+            }
+        }
+    }
+
+    /// A branch or a loop: what it assigns may be there afterwards, and at its next round.
+    fn rounds(&mut self, counter: &[u8], walk: impl Fn(&mut Self) -> Stream) -> Stream {
+        self.variables.branches += 1;
+        let mark = self.variables.mark();
+        let mut output = walk(self);
+        if self.variables.mark() > mark && self.variables.loosen_since(mark, counter) {
+            output = walk(self);
+        }
+        self.variables.branches -= 1;
+        // How often it runs is not known.
+        Stream { text: None, ..output }
+    }
+
+    /// A compound command with its redirections.
+    fn redirected(
+        &mut self,
+        redirects: &[Redirect],
+        input: &Stream,
+        walk: impl FnOnce(&mut Self, &Stream) -> Stream,
+    ) -> Stream {
+        if redirects.is_empty() {
+            return walk(self, input);
+        }
+        let streams = self.redirections(redirects, input.clone(), &mut Choices::default());
+        let output = walk(self, &streams.input);
+        self.touch(&streams);
+        self.keep_output(&streams, output)
+    }
+
+    fn simple(&mut self, simple: &Simple, input: &Stream) -> Stream {
+        let mut choices = Choices::default();
+        let mut output = Stream::nothing();
+        let mut assigned: Vec<Vec<Vec<Text>>> = Vec::new();
+        for round in 0.. {
+            if round == COMBINATIONS {
+                self.findings.fact("fact:too-much", simple.span);
+                break;
+            }
+            if !self.findings.pay(1, simple.span) {
+                return Stream::unknown(Taint::NONE);
+            }
+            let values: Vec<Vec<Text>> =
+                simple.assigns.iter().map(|assign| self.value_of(&assign.value, &mut choices)).collect();
+            let args = self.expand_words(&simple.words, &mut choices);
+            let length: usize = values.iter().flatten().map(|text| text.bytes.len()).sum();
+            if length + args.len() > 256 && !self.findings.pay((length + args.len()) / 256, simple.span) {
+                return Stream::unknown(Taint::NONE);
+            }
+            let streams = self.redirections(&simple.redirects, input.clone(), &mut choices);
+            if simple.words.is_empty() {
+                self.touch(&streams);
+                self.keep_output(&streams, Stream::nothing());
+                assigned.push(values);
+            } else {
+                let mark = self.variables.mark();
+                let keeps = args.first().is_some_and(|arg| arg.text == b"export" || arg.text == b":");
+                for (assign, value) in simple.assigns.iter().zip(values) {
+                    self.variables.assign(&assign.name, value, assign.append);
+                }
+                let before = self.variables.mark();
+                let started = Started {
+                    args,
+                    writes: streams.writes.iter().map(|(field, _)| field.clone()).collect(),
+                    reads: streams.reads.clone(),
+                    input: streams.input.clone(),
+                    span: simple.span,
+                };
+                let result = self.command(started);
+                // Only if nothing else was assigned since, it is taken back: the command may be `read` or `cd`.
+                if !keeps && !simple.assigns.is_empty() && self.variables.mark() == before {
+                    self.variables.back_to(mark);
+                }
+                output = self.keep_output(&streams, result);
+            }
+            if !choices.advance() {
+                break;
+            }
+        }
+        for (at, assign) in simple.assigns.iter().enumerate().filter(|_| simple.words.is_empty()) {
+            let mut alternatives: Vec<Vec<Text>> = Vec::new();
+            for values in assigned.iter().filter_map(|values| values.get(at)) {
+                if !alternatives.contains(values) {
+                    alternatives.push(values.clone());
+                }
+            }
+            match alternatives.len() {
+                0 => {}
+                1 => self.variables.assign(&assign.name, alternatives.remove(0), assign.append),
+                _ => {
+                    let texts = alternatives.into_iter().filter_map(|texts| texts.into_iter().next());
+                    self.variables.assign_one_of(&assign.name, texts.collect());
+                }
+            }
+        }
+        output
+    }
+
+    /// A command with its arguments: an alias, a function or a program.
+    pub(super) fn command(&mut self, mut started: Started) -> Stream {
+        let span = started.span;
+        let Some(first) = started.args.first() else {
+            // All of it was empty, or unknown and empty.
+            return Stream::nothing();
+        };
+        if let Some(text) = self.aliases.remove(&first.text) {
+            let words = parse(&text, Some(first.span), self.depth).ok();
+            let expanded = match words.as_deref() {
+                Some([Node::Simple(simple)]) if simple.redirects.is_empty() && simple.assigns.is_empty() => {
+                    Some(self.expand_words(&simple.words, &mut Choices::default()))
+                }
+                _ => None,
+            };
+            let name = started.args[0].text.clone();
+            let output = match expanded {
+                Some(mut args) => {
+                    args.extend(started.args.drain(1..));
+                    started.args = args;
+                    self.deeper(span, |walker| walker.command(started))
+                }
+                None => self.deeper(span, |walker| walker.script(&text, Some(span), Stream::default())),
+            };
+            self.aliases.insert(name, text);
+            return output.unwrap_or_else(|| Stream::unknown(Taint::NONE));
+        }
+        if let Some((body, called)) = self.functions.get_mut(&first.text) {
+            *called = true;
+            let body = Rc::clone(body);
+            self.variables.enter_function(started.args.split_off(1));
+            let output = self.deeper(span, |walker| walker.node(&body, &started.input));
+            self.variables.leave_function();
+            return output.unwrap_or_else(|| Stream::unknown(Taint::NONE));
+        }
+        self.deeper(span, |walker| walker.program(started)).unwrap_or_else(|| Stream::unknown(Taint::NONE))
+    }
+
+    fn redirections(&mut self, redirects: &[Redirect], input: Stream, choices: &mut Choices) -> Streams {
+        let mut streams = Streams { input, writes: Vec::new(), reads: Vec::new() };
+        for redirect in redirects {
+            let word = match &redirect.target {
+                Target::Word(word) => word,
+                Target::Document(place) => match place.get() {
+                    Some(word) => word,
+                    None => continue,
+                },
+            };
+            let text = self.text_of(word, choices);
+            let field = Field { text: text.bytes, span: word.span, splits: false, taint: text.taint };
+            match redirect.direction {
+                Direction::Read => {
+                    streams.input = self.file_stream(&field.text);
+                    streams.reads.push(field);
+                }
+                Direction::Write => streams.writes.push((field, false)),
+                Direction::Append => streams.writes.push((field, true)),
+                Direction::Text => {
+                    let mut bytes = field.text;
+                    if matches!(redirect.target, Target::Word(_)) {
+                        bytes.push(b'\n');
+                    }
+                    streams.input = Stream { taint: field.taint, ..Stream::text(&bytes) };
+                }
+                Direction::Descriptor => {}
+            }
+        }
+        streams
+    }
+
+    /// What is in a file, as far as the script has written it.
+    pub(super) fn file_stream(&self, path: &[u8]) -> Stream {
+        match self.files.get(path) {
+            Some(stream) => stream.clone(),
+            None => {
+                let secret = crate::paths::look(path, &self.standing).is.meets(crate::paths::CREDENTIAL);
+                let taint = if secret { Taint::SECRET } else { Taint::NONE };
+                let file = (!path.contains(&UNKNOWN) && path != b"/dev/stdin").then(|| path.to_vec());
+                Stream { file, ..Stream::unknown(taint) }
+            }
+        }
+    }
+
+    pub(super) fn remember_stream(&mut self, stream: Stream) -> Vec<u8> {
+        let name = format!("/dev/fd/{}", 63 + self.files.len()).into_bytes();
+        self.files.insert(name.clone(), stream);
+        name
+    }
+
+    /// Judges redirections that stand alone or around a compound command.
+    fn touch(&mut self, streams: &Streams) {
+        if streams.writes.is_empty() && streams.reads.is_empty() {
+            return;
+        }
+        let span = streams
+            .writes
+            .first()
+            .map(|(field, _)| field.span)
+            .or(streams.reads.first().map(|field| field.span));
+        let writes: Vec<Field> = streams.writes.iter().map(|(field, _)| field.clone()).collect();
+        self.judge_call(b"", &[], &writes, &streams.reads, &streams.input, span.unwrap_or_default());
+    }
+
+    /// Output that goes into a file does not go further.
+    fn keep_output(&mut self, streams: &Streams, output: Stream) -> Stream {
+        let mut kept = false;
+        for (field, append) in streams.writes.iter().filter(|(field, _)| field.is_known()) {
+            if matches!(field.text.as_slice(), b"/dev/stdout" | b"/dev/stderr" | b"/dev/tty" | b"/dev/null") {
+                continue;
+            }
+            let before = self.files.remove(&field.text).filter(|_| *append);
+            let stream = match before {
+                Some(before) => before.then(output.clone()),
+                None => output.clone(),
+            };
+            self.files.insert(field.text.clone(), stream);
+            kept = true;
+        }
+        if kept { Stream { taint: Taint::NONE, ..Stream::nothing() } } else { output }
+    }
+
+    /// Judges a text as code of a language, in the place where a word stands.
+    pub(super) fn code(&mut self, language: Language, text: &[u8], span: Span, input: Stream) -> Stream {
+        if text.contains(&UNKNOWN) {
+            self.findings.fact("fact:unseen-code", span);
+        }
+        let output = self.deeper(span, |walker| match language {
+            Language::Shell => walker.script(text, Some(span), input),
+            Language::Python | Language::JavaScript => {
+                crate::code::judge(walker, language, text, Some(span));
+                Stream::unknown(Taint::NONE)
+            }
+        });
+        output.unwrap_or_else(|| Stream::unknown(Taint::NONE))
+    }
+
+    /// Judges what flows in as code of a language.
+    pub(super) fn stream_as_code(&mut self, stream: &Stream, language: Language, span: Span) -> Stream {
+        if stream.taint.has(Taint::DOWNLOAD) {
+            self.findings.fact("fact:downloaded-code", span);
+        } else if stream.taint.has(Taint::DECODED) {
+            self.findings.fact("fact:decoded-code", span);
+        } else if let (None, Some(file)) = (&stream.text, &stream.file) {
+            self.findings.want(file, Some(language));
+            return Stream::unknown(Taint::NONE);
+        } else if stream.text.is_none() {
+            self.findings.fact("fact:unseen-code", span);
+        }
+        match &stream.text {
+            Some(text) => self.code(language, text, span, Stream::default()),
+            None => Stream::unknown(Taint::NONE),
+        }
+    }
+}
+
+/// The redirections of a command, expanded.
+struct Streams {
+    input: Stream,
+    /// And whether the text is added to what is there.
+    writes: Vec<(Field, bool)>,
+    reads: Vec<Field>,
+}
+
+/// Whether a function starts itself twice, beside itself and without a condition: each call makes two.
+fn runs_itself(node: &Node, name: &[u8]) -> bool {
+    calls_beside(node, name, false) > 1
+}
+
+fn calls_beside(node: &Node, name: &[u8], beside: bool) -> usize {
+    let all = |list: &List, beside| list.iter().map(|node| calls_beside(node, name, beside)).sum();
+    match node {
+        Node::Simple(simple) => {
+            let first = simple.words.first().map(|word| word.pieces.as_slice());
+            let same = matches!(first, Some([Piece::Text { bytes, .. }]) if bytes == name);
+            usize::from(same && beside)
+        }
+        Node::Pipe(stages) => all(stages, true),
+        Node::Background(inner) => calls_beside(inner, name, true),
+        Node::Body { kind: Kind::Group | Kind::Subshell, parts, .. } => all(parts, beside),
+        Node::Body { .. } | Node::For { .. } | Node::Function { .. } | Node::Words(_) => 0,
+    }
+}
