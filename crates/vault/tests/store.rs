@@ -86,7 +86,10 @@ fn what_was_set_is_there_until_it_is_removed() {
 #[test]
 fn without_a_store_it_is_said() {
     let stage = Stage::new();
-    assert_eq!(stage.error("store://a"), "store://a: there is no store yet\n`keyward secret set NAME` makes one");
+    assert_eq!(
+        stage.error("store://a"),
+        "store://a: there is no store yet\n`keyward secret set NAME` makes one"
+    );
     with(&stage, |store| {
         assert_eq!((store.kind(), store.list()), (Ok(None), Ok(Vec::new())));
         assert_eq!(refused(store.set(&name("a"), &secret("x"))), StoreError::Missing);
