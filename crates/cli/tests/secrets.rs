@@ -160,8 +160,10 @@ fn neither_launcher_nor_init_ever_has_the_value() {
         ("file://FILE", "api=dangerous-env"),
         ("cmd://cat 'FILE'", "api=fd"),
         ("file://FILE", "api=token"),
+        ("store://api", "api=fd"),
+        ("store://api", "api=token"),
     ] {
-        let stage = staged(Who::User, from);
+        let stage = if from.starts_with("store") { stored(Who::User) } else { staged(Who::User, from) };
         let time = long_time();
         let program = stage.elsewhere().join("keyward");
         std::fs::copy(keyward(), &program).unwrap();
@@ -202,6 +204,23 @@ fn neither_launcher_nor_init_ever_has_the_value() {
             "something outlived the launcher"
         );
     }
+}
+
+/// The value that is kept goes from the pipe to the vault, and the command line that was typed never has it.
+#[test]
+fn whoever_keeps_a_secret_never_has_it_but_the_vault() {
+    let stage = Stage::user();
+    let mut command = stage.command(keyward());
+    command.args(["secret", "set", "api", "--identity", "file"]);
+    let mut typed =
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut pipe = typed.stdin.take().unwrap();
+    std::io::Write::write_all(&mut pipe, CANARY.as_bytes()).unwrap();
+    // It waits for the end of the value, which does not come yet.
+    assert!(eventually(|| named("keyward:vault", typed.id()).is_some_and(holds)), "the control did not work");
+    assert!(!holds(typed.id()) && !has_memory_file(typed.id()));
+    drop(pipe);
+    assert!(typed.wait().unwrap().success());
 }
 
 #[test]
