@@ -72,9 +72,13 @@ fn state_below(entries: &[&[u8]], home: &Path) -> PathBuf {
 
 pub fn runtime(entries: &[&[u8]]) -> Runtime {
     let (home, _) = home_and_account(entries, rustix::process::geteuid().as_raw());
+    runtime_for(entries, &home)
+}
+
+fn runtime_for(entries: &[&[u8]], home: &Path) -> Runtime {
     Runtime {
         by_variable: folder(entries, "XDG_RUNTIME_DIR").map(|path| path.join("keyward")),
-        by_state: state_below(entries, &home).join("run"),
+        by_state: state_below(entries, home).join("run"),
     }
 }
 
@@ -104,7 +108,7 @@ pub fn look(entries: &[&[u8]], cwd: Option<&Path>) -> Result<Here, Refusal> {
     };
     let (config, state) = (below("XDG_CONFIG_HOME", ".config"), state_below(entries, &home));
     let (cache, data) = (below("XDG_CACHE_HOME", ".cache"), below("XDG_DATA_HOME", ".local/share"));
-    let scratch = runtime(entries).own().join(format!("cage-{}", keyward_ledger::run_name()));
+    let scratch = runtime_for(entries, &home).own().join(format!("cage-{}", keyward_ledger::run_name()));
     Ok(Here {
         project: project_of(&cwd, [Some(&home), account_home.as_ref()].into_iter().flatten()),
         cwd,
