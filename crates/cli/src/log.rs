@@ -14,7 +14,7 @@ pub fn log(args: &LogArgs, block: &Block) -> i32 {
         Ok(here) => here,
         Err(refusal) => return NoPlan::Refused(refusal).tell(false),
     };
-    let path = here.state.join("events.jsonl");
+    let path = keyward_ledger::path(&here.state);
     let file = match std::fs::File::open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -32,8 +32,9 @@ pub fn log(args: &LogArgs, block: &Block) -> i32 {
     };
     // Which command a run was: what happens to a secret is told later than that.
     let mut commands: HashMap<String, String> = HashMap::new();
-    for line in BufReader::new(file).lines().map_while(Result::ok) {
-        let Ok(event) = serde_json::from_str::<Value>(&line) else { continue };
+    for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
+        // One that a killed writer has left torn.
+        let Ok(event) = serde_json::from_slice::<Value>(&line) else { continue };
         let run = text(&event, "run");
         if text(&event, "event") == "spawn" {
             let words = event["argv"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -43,7 +44,7 @@ pub fn log(args: &LogArgs, block: &Block) -> i32 {
             continue;
         }
         if args.json {
-            say::answer(&line);
+            say::answer(&String::from_utf8_lossy(&line));
         } else {
             let command = commands.get(&run).map_or("", String::as_str);
             say::answer(&format!(

@@ -22,10 +22,15 @@ pub struct Unrecorded {
     pub cause: io::Error,
 }
 
+/// Where the record is.
+pub fn path(state: &Path) -> PathBuf {
+    state.join("events.jsonl")
+}
+
 impl Ledger {
     /// Opens the ledger in the state folder, making both when they are missing.
     pub fn open(state: &Path) -> Result<Self, Unrecorded> {
-        let path = state.join("events.jsonl");
+        let path = path(state);
         let open = || {
             let mut options = OpenOptions::new();
             // Not through a link: the file is ours, or it is not the ledger.
