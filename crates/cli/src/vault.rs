@@ -4,6 +4,7 @@ use crate::here::Here;
 use crate::say;
 use keyward_launch::prepare::Prepared;
 use keyward_launch::secrets::Vault;
+use keyward_launch::{display, standard};
 use keyward_policy::door;
 use keyward_policy::event::What;
 use keyward_policy::outcome::SecretNews;
@@ -87,7 +88,7 @@ pub fn start(
             prepared.let_go();
             let Ways { pipes: [stdout, stderr], terminal, .. } = &ways;
             let printed = [stdout, stderr].into_iter().flatten().map(|way| Printed {
-                stream: way.number,
+                stream: u8::try_from(way.number).unwrap_or(u8::MAX),
                 from: way.from.as_fd(),
                 to: way.to.as_ref().map_or_else(|| standard(way.number), AsFd::as_fd),
             });
@@ -100,7 +101,7 @@ pub fn start(
                     printed: printed.collect(),
                     terminal: terminal
                         .as_ref()
-                        .map(|to| to.as_ref().map_or_else(|| standard(display(plan)), AsFd::as_fd)),
+                        .map(|to| to.as_ref().map_or_else(|| standard(display(plan.terminal)), AsFd::as_fd)),
                 };
                 fork::exit_now(process::serve(&in_vault, &to_reports, &errand))
             })
@@ -110,7 +111,7 @@ pub fn start(
 
 /// A stream of the command's on its way through the vault.
 struct Way {
-    number: u8,
+    number: usize,
     /// The command's end, in the launcher.
     command: Option<OwnedFd>,
     from: OwnedFd,
@@ -141,14 +142,14 @@ fn ways(plan: &Plan) -> Result<Ways, Errno> {
         ways.to_count[place] = Some(count);
         Ok(Some(to))
     };
-    let file = |number: u8| rustix::fs::fstat(standard(number)).map(|stat| (stat.st_dev, stat.st_ino));
+    let file = |number: usize| rustix::fs::fstat(standard(number)).map(|stat| (stat.st_dev, stat.st_ino));
     let is_one = !plan.terminal[1] && !plan.terminal[2] && file(1).is_ok() && file(1) == file(2);
     for (place, number) in [(0, 1), (1, 2)] {
         if number == 2 && is_one {
             // One stream for both, so that what was printed first comes first.
             let command = ways.pipes[0].as_ref().and_then(|way| way.command.as_ref());
             ways.second = command.map(|command| rustix::io::fcntl_dupfd_cloexec(command, 3)).transpose()?;
-        } else if !plan.terminal[usize::from(number)] {
+        } else if !plan.terminal[number] {
             let (from, command) = pipe()?;
             let to = onward(place, &mut ways)?;
             ways.pipes[place] = Some(Way { number, command: Some(command), from, to });
@@ -158,19 +159,6 @@ fn ways(plan: &Plan) -> Result<Ways, Errno> {
         ways.terminal = Some(onward(2, &mut ways)?);
     }
     Ok(ways)
-}
-
-/// The user's terminal, as something that is written to.
-fn display(plan: &Plan) -> u8 {
-    [1, 2, 0].into_iter().find(|&number| plan.terminal[usize::from(number)]).unwrap_or(2)
-}
-
-fn standard(number: u8) -> BorrowedFd<'static> {
-    match number {
-        0 => rustix::stdio::stdin(),
-        1 => rustix::stdio::stdout(),
-        _ => rustix::stdio::stderr(),
-    }
 }
 
 /// Closes the process that was just forked, and leaves it the variables that it needs.
@@ -299,7 +287,7 @@ pub fn events(vault: &Vault, plan: &Plan) -> Vec<What> {
 /// What a person is told of it: what was found, and with `verbose` how long each value was in the vault.
 pub fn tell(vault: &Vault, plan: &Plan, verbose: bool) {
     let mut printed: Vec<(&str, u64)> = Vec::new();
-    let mut refused = 0;
+    let (mut refused, mut unredeemed) = (0, false);
     for said in &vault.said {
         match said {
             Said::Printed { name, times } => printed.push((name, *times)),
@@ -312,6 +300,10 @@ pub fn tell(vault: &Vault, plan: &Plan, verbose: bool) {
                 say::trouble(fact, remedy);
             }
             Said::Refused => refused += 1,
+            Said::NotRedeemed { fact, remedy, .. } if !unredeemed => {
+                unredeemed = true;
+                say::trouble(fact, remedy);
+            }
             Said::Failed { fact, remedy } => say::trouble(fact, remedy),
             Said::Delivered { secret, microseconds } | Said::Redeemed { secret, microseconds } if verbose => {
                 if let Some(given) = plan.secrets.get(*secret) {

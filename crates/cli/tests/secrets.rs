@@ -618,3 +618,32 @@ os._exit(0)
     assert_eq!(stdout(&output), "over\n", "{}", stderr(&output));
     assert!(started.elapsed().as_secs() < 60);
 }
+
+/// A source that fails when a token is brought is told once, and says nothing about whether the vault is still there.
+#[test]
+fn a_token_whose_secret_cannot_be_had_is_told_once_and_stays_worth_it() {
+    let stage = staged(Who::User, "file:///nowhere/at-all");
+    let program = stage.elsewhere().join("keyward");
+    std::fs::copy(keyward(), &program).unwrap();
+    let read = stage.elsewhere();
+    let flags = ["--secret", "api=token", "--redact", "off", "--read", read.to_str().unwrap()];
+    let script =
+        format!("for n in 1 2 3; do '{}' redeem --fd 3 2>/dev/null; done; echo code $?", program.display());
+    let output = run(&stage, &flags, &script);
+    let said = stderr(&output);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "code 125\n"), "{said}");
+    assert_eq!(said.matches("is not there").count(), 1, "{said}");
+}
+
+/// A line that is none is left out, and the rest of the record is shown.
+#[test]
+fn the_record_is_shown_whatever_stands_in_it() {
+    let stage = stored(Who::User);
+    run(&stage, &["--secret", "api=fd"], "true");
+    let record = stage.state().join("events.jsonl");
+    let mut bytes = std::fs::read(&record).unwrap();
+    bytes.splice(0..0, *b"\xff\xfe torn\n");
+    std::fs::write(&record, bytes).unwrap();
+    let log = stage.command(keyward()).args(["log", "--secret", "api"]).output().unwrap();
+    assert!(stdout(&log).contains("api by fd"), "{}{}", stdout(&log), stderr(&log));
+}

@@ -43,6 +43,7 @@ use prepare::{Act, Prepared, TerminalSetup, Tree};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags};
 use std::time::Duration;
+pub use supervise::standard;
 use supervise::{Finished, Screen, Watch};
 use wire::Order;
 
@@ -220,8 +221,7 @@ fn count_output(
     let mut reading = Vec::new();
     if let Some(vault) = vault.filter(|_| plan.redacts()) {
         // It goes through the vault first.
-        let display = [1, 2, 0].into_iter().find(|&number| plan.terminal[number]).unwrap_or(2);
-        for (from, number) in vault.to_count.iter_mut().zip([1, 2, display]) {
+        for (from, number) in vault.to_count.iter_mut().zip([1, 2, display(plan.terminal)]) {
             reading.extend(from.take().map(|from| (from, supervise::standard(number))));
         }
     } else if output(plan).is_some() {
@@ -247,10 +247,10 @@ pub fn terminal_setup(which: [bool; 3]) -> Option<TerminalSetup> {
 }
 
 fn screen(setup: TerminalSetup) -> (Screen, bool) {
-    let first = |order: [usize; 3]| order.into_iter().find(|&number| setup.replaces[number]).unwrap_or(2);
+    let keyboard = (0..3).find(|&number| setup.replaces[number]).unwrap_or(2);
     let screen = Screen {
-        keyboard: supervise::standard(first([0, 1, 2])),
-        display: supervise::standard(first([1, 2, 0])),
+        keyboard: supervise::standard(keyboard),
+        display: supervise::standard(display(setup.replaces)),
         settings: setup.settings,
         raw: false,
     };
@@ -327,6 +327,11 @@ fn object(plan: &Plan, prepared: &Prepared, step: Step, index: u16) -> String {
         Step::Exec => keyward_policy::text::visible(&plan.argv[0]),
         _ => String::new(),
     }
+}
+
+/// Of descriptors 0 to 2 that are terminals, the one that is written to.
+pub fn display(terminals: [bool; 3]) -> usize {
+    [1, 2, 0].into_iter().find(|&number| terminals[number]).unwrap_or(2)
 }
 
 /// Which of descriptors 0 to 2 are terminals.

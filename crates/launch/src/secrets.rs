@@ -9,7 +9,7 @@ use crate::wire::{self, Order};
 use keyward_policy::door::{self, LONGEST};
 use keyward_policy::plan::Step;
 pub(crate) use keyward_policy::secret::FIRST_DESCRIPTOR;
-use keyward_policy::secret::{Delivery, FOLDER, Given, Said, Whereabouts};
+use keyward_policy::secret::{Delivery, FOLDER, Given, Said, WITH_DOOR, WITH_TERMINAL, Whereabouts};
 use keyward_sys::fork::Process;
 use keyward_sys::{Errno, channel, memory, signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -71,7 +71,8 @@ impl Vault {
         match said {
             Some(Said::Sealed { token, .. }) => memory::sealed(c"keyward-sealed", &[token.as_bytes()]).ok(),
             Some(said) => {
-                if self.said.len() < MOST_SAID {
+                // How it ended, and how often something was found in all, is never left out.
+                if self.said.len() < MOST_SAID || !matches!(said, Said::Found { .. }) {
                     self.said.push(said);
                 }
                 None
@@ -119,10 +120,6 @@ pub struct Wanted {
     /// Whether the vault shows what the cage's terminal has.
     pub shows_terminal: bool,
 }
-
-/// What the first word to the vault says of the descriptors that come with it, in this order.
-const WITH_TERMINAL: u8 = 1;
-const WITH_DOOR: u8 = 2;
 
 /// Takes what the vault has. Gives the descriptors that the command gets, in the order of their numbers.
 pub(crate) fn take(
@@ -228,4 +225,31 @@ fn write(path: &Path, value: &OwnedFd) -> Result<(), Errno> {
 /// Borrowed, in the same order.
 pub(crate) fn borrowed(descriptors: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
     descriptors.iter().map(AsFd::as_fd).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+    /// A command that has much taken out of its output cannot push the last words of the vault out of the list.
+    #[test]
+    fn the_end_and_the_sums_are_heard_after_whatever_came_before() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let process = Process { pid, pidfd: pidfd_open(pid, PidfdFlags::empty()).unwrap() };
+        let ((reports, vault), (to_cage, _)) = (channel::pair().unwrap(), channel::pair().unwrap());
+        let mut heard = Vault::new(process, to_cage, reports);
+        let found = Said::Found { name: "api".into(), encoding: "plain".into(), stream: 1, offset: 0 };
+        let sum = Said::Printed { name: "api".into(), times: 7 };
+        for said in std::iter::repeat_n(&found, MOST_SAID + 5).chain([&sum, &Said::Done]) {
+            channel::send(&vault, &door::write(said), &[]).unwrap();
+            assert!(heard.hear().is_none());
+        }
+        drop(vault);
+        assert!(heard.hear().is_none());
+        assert_eq!(heard.said.len(), MOST_SAID + 2);
+        assert!(heard.said.ends_with(&[sum, Said::Done]) && !heard.lost);
+        let _ = child.wait();
+    }
 }

@@ -482,7 +482,7 @@ pub(crate) fn signals() -> Set {
 }
 
 /// A borrowed standard stream; the launcher never closes those it relays.
-pub(crate) fn standard(number: usize) -> BorrowedFd<'static> {
+pub fn standard(number: usize) -> BorrowedFd<'static> {
     match number {
         0 => rustix::stdio::stdin(),
         1 => rustix::stdio::stdout(),

@@ -17,4 +17,4 @@ pub use file::{Entry, host, read};
 pub use grant::{Delivery, FIRST_DESCRIPTOR, FOLDER, Given, Grant, MOST, Place as Whereabouts, given};
 pub use name::SecretName;
 pub use reference::{Attributes, Credential, Part, Place, Reference, SCHEMES};
-pub use said::Said;
+pub use said::{Said, WITH_DOOR, WITH_TERMINAL};

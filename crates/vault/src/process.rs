@@ -9,9 +9,9 @@ use crate::redemption::{Offer, Redemption};
 use crate::secret::Secret;
 use crate::source::{self, Surroundings};
 use crate::store::{Kind, Store};
-use crate::token::Tokens;
+use crate::token::{self, Tokens};
 use keyward_policy::door;
-use keyward_policy::secret::{Delivery, Given, Reference, Said};
+use keyward_policy::secret::{Delivery, Given, Reference, Said, WITH_DOOR, WITH_TERMINAL};
 use keyward_sys::landlock::{self, Below, Scopes};
 use keyward_sys::{Errno, channel, confine, environ, memory, signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -55,10 +55,6 @@ pub fn harden() -> Result<(), Errno> {
     memory::lock_all();
     Ok(())
 }
-
-/// What the first word of a cage says of the descriptors that come with it, in this order.
-const WITH_TERMINAL: u8 = 1;
-const WITH_DOOR: u8 = 2;
 
 /// Serves one cage, from its first word to its end. Gives the exit code.
 pub fn serve(cage: &OwnedFd, reports: &OwnedFd, errand: &Errand<'_, '_>) -> i32 {
@@ -116,8 +112,8 @@ struct Serving<'a, 'b, 'c> {
     tokens: Tokens,
     /// Values that a token is worth and that a person was asked for: nobody can be asked while the command has the terminal.
     held: HashMap<usize, OwnedFd>,
-    /// How many worthless tokens were brought.
-    refused: usize,
+    /// How many tokens were brought for nothing.
+    refused: u64,
     /// How often each secret was printed.
     printed: HashMap<Arc<str>, u64>,
 }
@@ -186,6 +182,7 @@ impl Serving<'_, '_, '_> {
 
     /// Passes on what the command prints, and swaps tokens, until the cage is gone and nothing is left to be passed on.
     fn attend(&mut self, streams: &mut [(u8, Stream<'_>)], mut redemption: Option<Redemption>) {
+        let begun = Instant::now();
         let mut cage_is_there = redemption.is_some();
         while cage_is_there || streams.iter().any(|(_, stream)| !stream.is_done()) {
             let mut polled = vec![PollFd::new(self.cage, PollFlags::IN)];
@@ -212,8 +209,14 @@ impl Serving<'_, '_, '_> {
                 redemption.ask(&mut polled);
             }
             let silent = redemption.as_ref().and_then(Redemption::due);
-            let within =
-                within.into_iter().chain(silent).min().and_then(|time| Timespec::try_from(time).ok());
+            // A value is held no longer than its token is worth it.
+            let expires = (!self.held.is_empty()).then(|| token::LIFE.saturating_sub(begun.elapsed()));
+            let within = within
+                .into_iter()
+                .chain(silent)
+                .chain(expires)
+                .min()
+                .and_then(|time| Timespec::try_from(time).ok());
             match poll(&mut polled, within.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => return,
@@ -243,6 +246,9 @@ impl Serving<'_, '_, '_> {
                     self.redeem(offer);
                 }
             }
+            if begun.elapsed() >= token::LIFE {
+                self.held.clear();
+            }
             if first == 1 && ready.first().is_some_and(|cage| !cage.is_empty()) {
                 cage_is_there = false;
                 // What was sent there and not taken is closed when we end, and not before: it could take as long as the cage wanted.
@@ -266,14 +272,18 @@ impl Serving<'_, '_, '_> {
         }
     }
 
+    fn tell_refused(&mut self, said: &Said) {
+        self.refused += 1;
+        if self.refused <= MOST_TOLD {
+            self.tell(said);
+        }
+    }
+
     fn redeem(&mut self, offer: Offer) {
         let begun = Instant::now();
         let worth = offer.worth.and_then(|index| Some((index, self.errand.given.get(index)?)));
         let Some((index, given)) = worth else {
-            self.refused += 1;
-            if self.refused as u64 <= MOST_TOLD {
-                self.tell(&Said::Refused);
-            }
+            self.tell_refused(&Said::Refused);
             return offer.answer(None);
         };
         // The terminal is the command's now.
@@ -289,7 +299,9 @@ impl Serving<'_, '_, '_> {
             }
             Err(failed) => {
                 self.tokens.give_back(index);
-                self.tell(&failed);
+                if let Said::Failed { fact, remedy } = failed {
+                    self.tell_refused(&Said::NotRedeemed { secret: index, fact, remedy });
+                }
                 offer.answer(None);
             }
         }

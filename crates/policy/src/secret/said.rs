@@ -2,6 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+/// What the first byte of a cage's first word to the vault says of the descriptors that come with it, in this order. A public key may follow.
+pub const WITH_TERMINAL: u8 = 1;
+pub const WITH_DOOR: u8 = 2;
+
 /// One message of the vault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is", deny_unknown_fields)]
@@ -16,6 +20,8 @@ pub enum Said {
     Sealed { secret: usize, token: String },
     /// A token was swapped for its secret.
     Redeemed { secret: usize, microseconds: u64 },
+    /// A token was brought whose secret could not be had; it is still worth it.
+    NotRedeemed { secret: usize, fact: String, remedy: String },
     /// Somebody brought a token that is worth nothing.
     Refused,
     /// The command printed something that was taken out.
