@@ -3,7 +3,8 @@
 use crate::matching::{Hit, Looks};
 use crate::rules::Rules;
 use crate::text::Match;
-use crate::verdict::{Judgement, Language, ScriptWanted, Span, Verdict};
+use crate::verdict::{Judgement, Language, ScriptWanted, Span};
+use keyward_policy::words::Verdict;
 
 /// So many commands are looked at. A script that unfolds into more is not understood.
 const FUEL: usize = 60_000;

@@ -11,7 +11,6 @@ mod code;
 mod findings;
 mod little;
 mod matching;
-mod mode;
 mod paths;
 mod rules;
 mod shell;
@@ -20,10 +19,10 @@ mod text;
 mod verdict;
 
 pub use keyward_policy::config::Mistake;
-pub use mode::{Mode, Step};
+pub use keyward_policy::words::Verdict;
 pub use rules::Rules;
 pub use show::underlined;
-pub use verdict::{Judgement, Language, ScriptWanted, Span, Verdict};
+pub use verdict::{Judgement, Language, ScriptWanted, Span};
 
 use findings::Findings;
 use shell::{Stream, Walker};

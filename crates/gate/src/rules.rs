@@ -4,8 +4,9 @@ mod load;
 
 use crate::paths::Places;
 use crate::text::Taint;
-use crate::verdict::{Language, Verdict};
+use crate::verdict::Language;
 use keyward_policy::config::Mistake;
+use keyward_policy::words::Verdict;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 

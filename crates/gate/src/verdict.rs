@@ -1,42 +1,7 @@
 //! The words of a judgement.
 
+use keyward_policy::words::Verdict;
 use serde::Serialize;
-use std::fmt;
-
-/// What becomes of a command. Ordered: the strictest part of a script decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    Allow,
-    /// Somebody has to say yes.
-    Ask,
-    Deny,
-    /// The hard floor: no mode, grant, flag or policy lifts it.
-    Forbid,
-}
-
-impl Verdict {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Verdict::Allow => "allow",
-            Verdict::Ask => "ask",
-            Verdict::Deny => "deny",
-            Verdict::Forbid => "forbid",
-        }
-    }
-
-    pub(crate) fn from_word(word: &str) -> Option<Self> {
-        [Verdict::Allow, Verdict::Ask, Verdict::Deny, Verdict::Forbid]
-            .into_iter()
-            .find(|v| v.as_str() == word)
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 /// In which language a script is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]

@@ -1,6 +1,6 @@
 //! Input that is made to break the reader ends in a verdict; a forbidden command stays one, however it is wrapped.
 
-use keyward_gate::{LARGEST, Language, Mode, Rules, Step, Verdict, judge, judge_argv};
+use keyward_gate::{LARGEST, Language, Rules, Verdict, judge, judge_argv};
 use proptest::prelude::*;
 
 const LANGUAGES: [Language; 3] = [Language::Shell, Language::Python, Language::JavaScript];
@@ -183,7 +183,7 @@ fn what_stays_in_the_cage_is_asked_about_only_where_all_is() {
         assert_eq!(judge(&auto, Language::Shell, command.as_bytes()).verdict, Verdict::Allow, "{command}");
         assert_eq!(judge(&all, Language::Shell, command.as_bytes()).verdict, Verdict::Ask, "{command}");
     }
-    assert_eq!(Mode::Auto.step(judge(&auto, Language::Shell, b"rm -rf /").verdict), Step::Refuse);
+    assert_eq!(judge(&auto, Language::Shell, b"rm -rf /").verdict, Verdict::Forbid);
 }
 
 #[test]

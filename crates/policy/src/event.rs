@@ -2,13 +2,14 @@
 
 use crate::aftermath::Aftermath;
 use crate::env::{Environment, Rule};
+use crate::gate::Because;
 use crate::plan::{Cage, Plan, Refusal, VERSION};
 use crate::promise::{Held, Kept};
 use crate::registry;
 use crate::secret::Delivery;
 use crate::text::visible;
-use crate::words::{Floor, NetMode, TrustClass};
-use serde::Serialize;
+use crate::words::{Floor, GateMode, NetMode, TrustClass, Verdict};
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
@@ -70,12 +71,103 @@ pub enum What {
     Reveal {
         name: String,
     },
+    /// The gate has refused a command, before it started.
+    Denied(Box<Denied>),
+    /// Somebody is asked whether a command may run.
+    Asked {
+        /// The number of the approval.
+        question: u64,
+        digest: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        session: Option<String>,
+        argv: Vec<String>,
+        rule: Option<String>,
+        class: Option<String>,
+    },
+    /// What came of asking. A yes is on the disk before the command starts.
+    Answered {
+        question: u64,
+        digest: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        session: Option<String>,
+        allow: bool,
+        by: By,
+    },
+    /// A person has said yes beforehand.
+    Granted {
+        grant: u64,
+        /// Everything of this class; absent where it is for the very same bytes.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        class: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        digest: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        session: Option<String>,
+        uses: u32,
+        /// RFC 3339, UTC.
+        until: String,
+    },
+    /// A grant was used: this is on the disk before the command starts.
+    GrantUsed {
+        grant: u64,
+        digest: String,
+        uses_left: u32,
+    },
+    Revoked {
+        grant: u64,
+    },
     /// A function of an embedding program was called in a session; what was said is not written down.
     Call {
         session: String,
         name: String,
         from_inside: bool,
     },
+}
+
+/// A command that the gate has refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Denied {
+    /// Where it can be allowed for the next time: the number of the approval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub question: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    pub argv: Vec<String>,
+    pub from_inside: bool,
+    #[serde(flatten)]
+    pub gate: Gate,
+}
+
+/// What the gate has said of a command, and why it went on or did not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Gate {
+    pub mode: GateMode,
+    pub verdict: Verdict,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// The SHA-256 of what runs; absent where nothing had to be decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    pub because: Because,
+}
+
+/// Who has answered a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum By {
+    /// The terminal of the command.
+    Terminal,
+    /// `keyward approvals`.
+    Approvals,
+    Webhook,
+    /// A program that embeds the session.
+    Door,
+    /// Nobody, in the time there was.
+    Timeout,
+    /// Nobody: whoever was asked is gone.
+    Lost,
 }
 
 /// The first of these words, up to so many characters: whoever asks from inside a cage does not decide how much is written down.

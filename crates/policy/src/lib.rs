@@ -13,6 +13,7 @@ pub mod event;
 pub mod explain;
 pub mod facts;
 pub mod footholds;
+pub mod gate;
 pub mod git;
 pub mod guard;
 pub mod inventory;

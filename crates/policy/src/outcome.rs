@@ -17,6 +17,8 @@ pub mod code {
     pub const REFUSED: i32 = 121;
     /// The floor is not available here.
     pub const FLOOR: i32 = 122;
+    /// The gate said no, or nobody said yes.
+    pub const DENIED: i32 = 123;
     /// A limit on time was hit.
     pub const TIMEOUT: i32 = 124;
     /// A fault in Keyward.

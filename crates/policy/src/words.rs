@@ -122,6 +122,47 @@ choice! {
 }
 
 choice! {
+    /// How verdicts of the gate are treated.
+    GateMode {
+        /// Nothing is asked, and the hard floor holds. Loud.
+        Yolo = "yolo",
+        /// An external program may answer what would be asked.
+        Judge = "judge",
+        /// Somebody is asked about what reaches past the cage. The default.
+        Auto = "auto",
+        /// Somebody is asked about what stays in it as well.
+        Ask = "ask",
+        /// What would be asked is refused.
+        Deny = "deny",
+    }
+}
+
+choice! {
+    /// What becomes of a command. The strictest part of a script decides.
+    Verdict {
+        /// Nothing in it reaches past the cage.
+        Allow = "allow",
+        /// Somebody has to say yes.
+        Ask = "ask",
+        Deny = "deny",
+        /// The hard floor: no mode, grant, flag or policy lifts it.
+        Forbid = "forbid",
+    }
+}
+
+choice! {
+    /// Whether there is somebody who answers questions.
+    Attended {
+        /// A person looks at `keyward approvals`, also when none of them says so.
+        Always = "always",
+        /// Who is there when the run begins: a terminal, `keyward approvals -f`, a webhook, an embedding program. The default.
+        Auto = "auto",
+        /// Nobody: questions are denied.
+        Never = "never",
+    }
+}
+
+choice! {
     /// What the child may reach.
     NetMode {
         /// The host's network, unfiltered. Loud.

@@ -3,8 +3,9 @@
 use super::{Flag, Interpreter, Kind, Program, Rule, Rules, Runs, When, Wrapper};
 use crate::paths::{NAMES, Places};
 use crate::text::Taint;
-use crate::verdict::{Language, Verdict};
+use crate::verdict::Language;
 use keyward_policy::config::{Mistake, Unfit};
+use keyward_policy::words::Verdict;
 use std::ops::Range;
 use toml_edit::{Document, Item, Table, Value};
 
@@ -223,7 +224,7 @@ impl Reader<'_> {
         let reason = self.wanted(table, "reason");
         let word = self.wanted(table, "verdict");
         let verdict = word.and_then(|word| {
-            let verdict = Verdict::from_word(&word).filter(|verdict| *verdict != Verdict::Allow);
+            let verdict = Verdict::parse(&word).filter(|verdict| *verdict != Verdict::Allow);
             if verdict.is_none() {
                 let span = table.get("verdict").and_then(Item::span);
                 self.wrong(

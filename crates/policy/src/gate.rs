@@ -1,0 +1,169 @@
+//! What becomes of a verdict, and what a person is asked.
+//!
+//! [`decide`] is the one function of modes, denials, grants and operators; `docs/approvals.md` shows its whole table, and a test
+//! compares the two.
+
+use crate::words::{GateMode, Verdict};
+use serde::{Deserialize, Serialize};
+
+/// Everything that the decision needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Situation {
+    pub mode: GateMode,
+    pub verdict: Verdict,
+    /// A person has said no to the same kind of thing in this session.
+    pub denied_before: bool,
+    /// A person has said yes beforehand: to the very same bytes, or to the class.
+    pub granted: bool,
+    /// Somebody can be asked.
+    pub attended: bool,
+    /// What the judge has said; `None` where it was not asked, or has failed.
+    pub opinion: Option<Opinion>,
+    /// What came of asking; `None` before.
+    pub answer: Option<Answer>,
+}
+
+/// What an external judge says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Opinion {
+    Allow,
+    /// Somebody else has to decide. Also what a judge that fails says.
+    Ask,
+    Deny,
+}
+
+/// What came of asking somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Yes,
+    No,
+    /// Nobody answered in time.
+    Timeout,
+    /// The one who was asked is gone.
+    Lost,
+}
+
+/// What happens next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Step {
+    Go(Because),
+    AskJudge,
+    AskOperator,
+    Refuse(Because),
+}
+
+/// Why something goes on, or does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Because {
+    /// Nothing in it reaches past the cage.
+    Harmless,
+    /// The hard floor.
+    Forbidden,
+    /// A rule denies it.
+    Rule,
+    /// The mode asks nothing.
+    Yolo,
+    /// The mode refuses what would be asked.
+    Mode,
+    Grant,
+    Judge,
+    Operator,
+    DeniedBefore,
+    Unattended,
+    Timeout,
+    Lost,
+}
+
+impl Because {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Because::Harmless => "harmless",
+            Because::Forbidden => "forbidden",
+            Because::Rule => "rule",
+            Because::Yolo => "yolo",
+            Because::Mode => "mode",
+            Because::Grant => "grant",
+            Because::Judge => "judge",
+            Because::Operator => "operator",
+            Because::DeniedBefore => "denied-before",
+            Because::Unattended => "unattended",
+            Because::Timeout => "timeout",
+            Because::Lost => "lost",
+        }
+    }
+}
+
+/// The whole decision. What is missing to decide is asked for by the step it gives.
+pub fn decide(situation: &Situation) -> Step {
+    let Situation { mode, verdict, denied_before, granted, attended, opinion, answer } = *situation;
+    match (verdict, mode) {
+        (Verdict::Forbid, _) => return Step::Refuse(Because::Forbidden),
+        (Verdict::Allow, _) => return Step::Go(Because::Harmless),
+        (_, GateMode::Yolo) => return Step::Go(Because::Yolo),
+        (Verdict::Deny, _) => return Step::Refuse(Because::Rule),
+        (Verdict::Ask, GateMode::Deny) => return Step::Refuse(Because::Mode),
+        (Verdict::Ask, GateMode::Auto | GateMode::Ask | GateMode::Judge) => {}
+    }
+    if granted {
+        return Step::Go(Because::Grant);
+    }
+    if denied_before {
+        return Step::Refuse(Because::DeniedBefore);
+    }
+    if mode == GateMode::Judge {
+        match opinion {
+            None => return Step::AskJudge,
+            Some(Opinion::Allow) => return Step::Go(Because::Judge),
+            Some(Opinion::Deny) => return Step::Refuse(Because::Judge),
+            Some(Opinion::Ask) => {}
+        }
+    }
+    match (attended, answer) {
+        (_, Some(Answer::Yes)) => Step::Go(Because::Operator),
+        (_, Some(Answer::No)) => Step::Refuse(Because::Operator),
+        (_, Some(Answer::Timeout)) => Step::Refuse(Because::Timeout),
+        (_, Some(Answer::Lost)) => Step::Refuse(Because::Lost),
+        (false, None) => Step::Refuse(Because::Unattended),
+        (true, None) => Step::AskOperator,
+    }
+}
+
+/// What a person is asked, and all that is needed to say yes or no with open eyes. Texts are as they would run: whoever
+/// shows them makes what cannot be seen visible.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    /// The SHA-256, in hex, of everything that would run: an approval is for these bytes.
+    pub digest: String,
+    /// The run or the job that waits.
+    pub run: String,
+    pub session: Option<String>,
+    pub profile: Option<String>,
+    /// What a grant is bound to besides its class: project, profile and trust class, as a digest in hex.
+    pub scope: String,
+    pub project: String,
+    pub cwd: String,
+    /// The command, without what looks like a credential.
+    pub argv: Vec<String>,
+    pub rule: Option<String>,
+    pub class: Option<String>,
+    /// A sentence that says what it does.
+    pub reason: String,
+    /// The part of the first text that caused the question: bytes, the end not included.
+    pub span: Option<(usize, usize)>,
+    /// The command as it was judged, and each script that it starts.
+    pub texts: Vec<Text>,
+    /// Whether code in a cage has asked for it.
+    pub from_inside: bool,
+}
+
+/// A text that would run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Text {
+    /// `the command`, or the path of a script.
+    pub name: String,
+    /// Lossy where it is no UTF-8.
+    pub text: String,
+}
