@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use keyward_gate::Language;
 use keyward_policy::config::{Flags, parse_duration, parse_size};
-use keyward_policy::words::{Floor, HomeMode, NetMode, Protect, Redact, TrustClass};
+use keyward_policy::words::{Floor, GateMode, HomeMode, NetMode, Protect, Redact, TrustClass};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -142,6 +142,9 @@ pub struct PolicyFlags {
     /// The network: none or open
     #[arg(long, value_name = "MODE", value_parser = net)]
     pub net: Option<NetMode>,
+    /// What the gate does about risky commands: ask, deny, auto, judge or yolo
+    #[arg(long, value_name = "MODE", value_parser = gate)]
+    pub gate: Option<GateMode>,
     /// Run in this directory
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,
@@ -616,6 +619,10 @@ fn redact(text: &str) -> Result<Redact, String> {
     choice(Redact::parse(text), &["off", "on"])
 }
 
+fn gate(text: &str) -> Result<GateMode, String> {
+    choice(GateMode::parse(text), &["ask", "deny", "auto", "judge", "yolo"])
+}
+
 fn net(text: &str) -> Result<NetMode, String> {
     choice(NetMode::parse(text), &["none", "open"])
 }
@@ -661,6 +668,7 @@ impl PolicyFlags {
             home: self.home,
             tools: self.tools.clone(),
             net: self.net,
+            gate: self.gate,
             wall: self.timeout,
             memory: self.memory,
             pids: self.pids,

@@ -5,7 +5,8 @@
 use crate::secret::{Entry, Grant};
 use crate::tools::Tool;
 use crate::words::{
-    Allowance, Floor, HomeMode, KeyringUse, NetMode, ProjectGuard, Protect, Redact, Ruled, TrustClass,
+    Allowance, Attended, Floor, GateMode, HomeMode, KeyringUse, NetMode, ProjectGuard, Protect, Redact,
+    Ruled, TrustClass,
 };
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,6 +36,7 @@ pub struct Policy {
     pub env: EnvPolicy,
     pub files: FilesPolicy,
     pub net: Ruled<NetMode>,
+    pub gate: GatePolicy,
     pub limits: Limits,
 }
 
@@ -48,6 +50,40 @@ pub struct EnvPolicy {
     pub not_secret: Vec<Ruled<String>>,
     /// Loader and interpreter variables that pass all the same.
     pub dangerous_loader_env: Vec<Ruled<String>>,
+}
+
+/// How verdicts of the gate are treated, and who is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatePolicy {
+    pub mode: Ruled<GateMode>,
+    pub attended: Ruled<Attended>,
+    /// How long a question waits; without it [`GatePolicy::WAIT`].
+    pub wait: Option<Ruled<Duration>>,
+    /// A file with rules of the user's own, as written.
+    pub rules: Option<Ruled<PathBuf>>,
+    /// The program that may answer, and its arguments; none if empty.
+    pub judge: Vec<Ruled<String>>,
+    /// How long it may take; without it [`GatePolicy::JUDGE_WAIT`].
+    pub judge_wait: Option<Ruled<Duration>>,
+    pub webhook: Option<Ruled<String>>,
+    /// The name of the secret that signs.
+    pub webhook_key: Option<Ruled<String>>,
+    pub webhook_listen: Option<Ruled<String>>,
+}
+
+impl GatePolicy {
+    pub const WAIT: Duration = Duration::from_secs(5 * 60);
+    pub const JUDGE_WAIT: Duration = Duration::from_secs(10);
+
+    /// How long a question waits for its answer.
+    pub fn waits(&self) -> Duration {
+        self.wait.as_ref().map_or(Self::WAIT, |wait| wait.value)
+    }
+
+    /// How long the judge may take.
+    pub fn judge_waits(&self) -> Duration {
+        self.judge_wait.as_ref().map_or(Self::JUDGE_WAIT, |wait| wait.value)
+    }
 }
 
 /// Which HOME, and what of the real one is in it.
@@ -119,6 +155,17 @@ impl Default for Policy {
             files: FilesPolicy::default(),
             // The cage's own loopback is enough for tests and local servers; the rest is asked for by name.
             net: Ruled::builtin(NetMode::None),
+            gate: GatePolicy {
+                mode: Ruled::builtin(GateMode::Auto),
+                attended: Ruled::builtin(Attended::Auto),
+                wait: None,
+                rules: None,
+                judge: Vec::new(),
+                judge_wait: None,
+                webhook: None,
+                webhook_key: None,
+                webhook_listen: None,
+            },
             limits: Limits::default(),
         }
     }

@@ -4,7 +4,7 @@
 use insta::{assert_json_snapshot, assert_snapshot};
 use keyward_policy::config::{Document, Flags, Layers, PolicyError, Role, check, resolve, schema, show};
 use keyward_policy::settings::Policy;
-use keyward_policy::words::{Floor, NetMode, Protect, Redact, TrustClass};
+use keyward_policy::words::{Floor, GateMode, NetMode, Protect, Redact, TrustClass};
 use std::time::Duration;
 
 fn document<'a>(name: &'a str, text: &'a str) -> Document<'a> {
@@ -57,6 +57,17 @@ protect = "strict"
 [net]
 mode = "open"
 
+[gate]
+mode = "judge"
+attended = "always"
+wait = "10m"
+rules = "~/rules.toml"
+judge = ["/usr/local/bin/judge", "--fast"]
+judge_wait = "5s"
+webhook = "https://example.com/ask"
+webhook_key = "ask-key"
+webhook_listen = "127.0.0.1:8765"
+
 [limits]
 wall = "10m"
 cpu = "90s"
@@ -102,6 +113,7 @@ fn a_profile_lies_over_the_file_and_flags_over_both() {
         home: None,
         tools: Vec::new(),
         net: Some(NetMode::None),
+        gate: Some(GateMode::Ask),
         wall: Some(Duration::from_millis(1500)),
         memory: Some(1 << 30),
         pids: Some(9),

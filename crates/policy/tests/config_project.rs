@@ -13,6 +13,11 @@ floor = "full"
 project = "protected"
 files.protect = "strict"
 net.mode = "none"
+[gate]
+mode = "deny"
+attended = "never"
+wait = "10m"
+judge_wait = "10m"
 [limits]
 wall = "10m"
 cpu = "10m"
@@ -47,6 +52,15 @@ const ATTEMPTS: &[(&str, Option<&str>)] = &[
     ("home.share", Some("home.share = ['claude']")),
     ("home.keyring", Some("home.keyring = 'always'")),
     ("net.mode", Some("net.mode = 'open'")),
+    ("gate.mode", Some("gate.mode = 'yolo'")),
+    ("gate.attended", Some("gate.attended = 'always'")),
+    ("gate.wait", Some("gate.wait = '11m'")),
+    ("gate.rules", Some("gate.rules = '/srv/rules.toml'")),
+    ("gate.judge", Some("gate.judge = ['/bin/true']")),
+    ("gate.judge_wait", Some("gate.judge_wait = '11m'")),
+    ("gate.webhook", Some("gate.webhook = 'https://example.com'")),
+    ("gate.webhook_key", Some("gate.webhook_key = 'github'")),
+    ("gate.webhook_listen", Some("gate.webhook_listen = '127.0.0.1:8765'")),
     ("limits.wall", Some("limits.wall = '11m'")),
     ("limits.cpu", Some("limits.cpu = '11m'")),
     ("limits.memory", Some("limits.memory = '2G'")),
@@ -98,7 +112,7 @@ fn a_widening_project_is_told_what_holds() {
     assert_eq!(
         said,
         ".keyward.toml:2:19: the project file may only narrow, and limits.memory = \"2G\" is weaker than \"1G\" \
-         (policy.toml:10)\nremove the line, or write it in your own policy file\n\
+         (policy.toml:15)\nremove the line, or write it in your own policy file\n\
          .keyward.toml:3:12: the project file may only narrow, and net.mode = \"open\" is weaker than \"none\" \
          (policy.toml:6)\nremove the line, or write it in your own policy file"
     );
@@ -125,6 +139,15 @@ fn no_weaker(before: &Policy, after: &Policy) -> bool {
         && after.home.tools.iter().all(|tool| before.home.tools.contains(tool))
         && after.home.share == before.home.share
         && after.net.value >= before.net.value
+        && after.gate.mode.value >= before.gate.mode.value
+        && after.gate.attended.value >= before.gate.attended.value
+        && limit(&before.gate.wait, &after.gate.wait)
+        && limit(&before.gate.judge_wait, &after.gate.judge_wait)
+        && after.gate.rules == before.gate.rules
+        && after.gate.judge == before.gate.judge
+        && after.gate.webhook == before.gate.webhook
+        && after.gate.webhook_key == before.gate.webhook_key
+        && after.gate.webhook_listen == before.gate.webhook_listen
         && after.allow == before.allow
         && after.inherit_credentials == before.inherit_credentials
         && after.env == before.env

@@ -2,10 +2,11 @@
 //!
 //! Nothing here repeats a variable's value or a text that should have been a name: either may be a secret.
 
-use super::keys::PathUse;
+use super::keys::{PathUse, TextUse};
 use super::mistake::{Unfit, quoted};
 use super::units;
 use crate::registry;
+use crate::secret::SecretName;
 use std::path::{Component, Path};
 
 /// The longest `NAME=value` with its end that the kernel hands to a program.
@@ -57,7 +58,7 @@ pub fn env_value(key: &str, name: &str, value: &str) -> Result<(), Unfit> {
 }
 
 /// A text without control characters.
-fn plain(key: &str, text: &str) -> Result<(), Unfit> {
+pub fn plain(key: &str, text: &str) -> Result<(), Unfit> {
     if text.chars().any(char::is_control) {
         return Err(Unfit::new(
             format!("{key} holds a control character: {}", quoted(text)),
@@ -126,6 +127,53 @@ pub fn path(key: &str, path: &Path, purpose: PathUse, writer: Writer) -> Result<
 }
 
 /// A limit in bytes.
+/// A text that is for something.
+pub fn text(key: &str, text: &str, purpose: TextUse) -> Result<(), Unfit> {
+    // What is no address may be a secret, and is not repeated.
+    if text.chars().any(|c| c.is_control() || c == ' ') {
+        return Err(Unfit::new(format!("{key} holds a blank or a control character"), "write it without"));
+    }
+    match purpose {
+        TextUse::Url => {
+            let host = text
+                .strip_prefix("http://")
+                .map(|rest| rest.split(['/', ':', '?']).next().unwrap_or_default());
+            let here = matches!(host, Some("127.0.0.1" | "localhost"));
+            match text.starts_with("https://") || here {
+                true => Ok(()),
+                false => Err(Unfit::new(
+                    format!("{key} is no address that can be used"),
+                    "write `https://…`; `http://` is for 127.0.0.1 and localhost alone",
+                )),
+            }
+        }
+        TextUse::Secret => match SecretName::parse(text) {
+            Ok(_) => Ok(()),
+            Err(_) => {
+                Err(Unfit::new(format!("{key} is no name of a secret"), "`keyward secret list` shows them"))
+            }
+        },
+        TextUse::Listen => match text.parse::<std::net::SocketAddr>() {
+            Ok(address) if address.ip().is_loopback() => Ok(()),
+            _ => Err(Unfit::new(
+                format!("{key} is no address of this host alone"),
+                "write an address and a port, as in \"127.0.0.1:8765\"",
+            )),
+        },
+    }
+}
+
+/// A program that is found without looking.
+pub fn program(key: &str, text: &str) -> Result<(), Unfit> {
+    if text.starts_with('/') {
+        return Ok(());
+    }
+    Err(Unfit::new(
+        format!("{key} begins with no path of a program"),
+        "write it as in [\"/usr/local/bin/judge\"]",
+    ))
+}
+
 pub fn size(key: &str, bytes: u64, least: u64) -> Result<u64, Unfit> {
     if bytes >= least {
         return Ok(bytes);

@@ -5,7 +5,7 @@ use super::keys::{Id, Kind};
 use super::mistake::{Mistake, Unfit};
 use super::value::{At, Value, Values};
 use crate::secret::Grant;
-use crate::words::{Floor, HomeMode, NetMode, Origin, Protect, Redact, TrustClass};
+use crate::words::{Floor, GateMode, HomeMode, NetMode, Origin, Protect, Redact, TrustClass};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,6 +26,7 @@ pub struct Flags {
     pub home: Option<HomeMode>,
     pub tools: Vec<String>,
     pub net: Option<NetMode>,
+    pub gate: Option<GateMode>,
     pub wall: Option<Duration>,
     pub memory: Option<u64>,
     pub pids: Option<u64>,
@@ -37,6 +38,7 @@ pub fn layer(flags: &Flags) -> Result<Values, Vec<Mistake>> {
     layer.choose(Id::Trust, flags.trust.map(|word| word as usize));
     layer.choose(Id::Floor, flags.floor.map(|word| word as usize));
     layer.choose(Id::NetMode, flags.net.map(|word| word as usize));
+    layer.choose(Id::GateMode, flags.gate.map(|word| word as usize));
     layer.names(Id::EnvPass, &flags.pass);
     layer.names(Id::InheritCredentials, &flags.inherit_credentials);
     layer.secrets(Id::Secrets, &flags.secrets);
@@ -160,6 +162,7 @@ mod tests {
             home: Some(HomeMode::Empty),
             tools: vec!["gh".into()],
             net: Some(NetMode::Open),
+            gate: Some(GateMode::Deny),
             wall: Some(Duration::from_secs(1)),
             memory: Some(1 << 30),
             pids: Some(7),

@@ -4,7 +4,8 @@
 //! exist; a key that is added here is merged by its direction without further code.
 
 use crate::words::{
-    Allowance, Floor, HomeMode, KeyringUse, NetMode, ProjectGuard, Protect, Redact, TrustClass,
+    Allowance, Attended, Floor, GateMode, HomeMode, KeyringUse, NetMode, ProjectGuard, Protect, Redact,
+    TrustClass,
 };
 
 /// A key's name inside the program. The order is the order of [`KEYS`].
@@ -33,6 +34,15 @@ pub enum Id {
     HomeShare,
     HomeKeyring,
     NetMode,
+    GateMode,
+    GateAttended,
+    GateWait,
+    GateRules,
+    GateJudge,
+    GateJudgeWait,
+    GateWebhook,
+    GateWebhookKey,
+    GateWebhookListen,
     LimitsWall,
     LimitsCpu,
     LimitsMemory,
@@ -50,6 +60,17 @@ pub enum PathUse {
     Hide,
     /// Not hidden after all.
     Show,
+}
+
+/// What a text is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextUse {
+    /// An address of the web.
+    Url,
+    /// The name of a secret of the vault.
+    Secret,
+    /// An address of this host and a port.
+    Listen,
 }
 
 /// The type of a value.
@@ -71,6 +92,10 @@ pub enum Kind {
     Paths(PathUse),
     /// One path.
     Folder,
+    /// One text.
+    Text(TextUse),
+    /// A program by its path, and its arguments.
+    Command,
     /// A table from names of environment variables to their values.
     Map,
     /// A text such as `10m`.
@@ -190,6 +215,24 @@ pub const KEYS: &[Key] = {
         doc: "Which classes reach the keyring of the desktop when a tool of theirs keeps its login there." },
     Key { id: Id::NetMode, path: "net.mode", kind: Kind::Choice(spellings!(NetMode)), direction: Choice, flag: Some("--net"),
         doc: "What the child may reach." },
+    Key { id: Id::GateMode, path: "gate.mode", kind: Kind::Choice(spellings!(GateMode)), direction: Choice, flag: Some("--gate"),
+        doc: "What becomes of commands that the gate would ask about." },
+    Key { id: Id::GateAttended, path: "gate.attended", kind: Kind::Choice(spellings!(Attended)), direction: Choice, flag: None,
+        doc: "Whether somebody is there who answers questions of the gate." },
+    Key { id: Id::GateWait, path: "gate.wait", kind: Kind::Duration, direction: Limit, flag: None,
+        doc: "How long a question waits for its answer; no answer is a no." },
+    Key { id: Id::GateRules, path: "gate.rules", kind: Kind::Folder, direction: OwnSetting, flag: None,
+        doc: "A file with rules of your own for the gate, which can only make it stricter." },
+    Key { id: Id::GateJudge, path: "gate.judge", kind: Kind::Command, direction: OwnSetting, flag: None,
+        doc: "A program of your own that may answer questions of the gate in the mode `judge`." },
+    Key { id: Id::GateJudgeWait, path: "gate.judge_wait", kind: Kind::Duration, direction: Limit, flag: None,
+        doc: "How long that program may take; afterwards somebody else is asked." },
+    Key { id: Id::GateWebhook, path: "gate.webhook", kind: Kind::Text(TextUse::Url), direction: OwnSetting, flag: None,
+        doc: "An address that questions of the gate are sent to." },
+    Key { id: Id::GateWebhookKey, path: "gate.webhook_key", kind: Kind::Text(TextUse::Secret), direction: OwnSetting, flag: None,
+        doc: "The secret of the vault that these messages are signed with." },
+    Key { id: Id::GateWebhookListen, path: "gate.webhook_listen", kind: Kind::Text(TextUse::Listen), direction: OwnSetting, flag: None,
+        doc: "Where answers to these messages may come in later, as `127.0.0.1:8765`." },
     Key { id: Id::LimitsWall, path: "limits.wall", kind: Kind::Duration, direction: Limit, flag: Some("--timeout"),
         doc: "How long the command may take." },
     Key { id: Id::LimitsCpu, path: "limits.cpu", kind: Kind::Duration, direction: Limit, flag: None,

@@ -1,6 +1,6 @@
 //! The JSON Schema of the user's policy file, made from the table of keys.
 
-use super::keys::{KEYS, Key, Kind, PathUse};
+use super::keys::{KEYS, Key, Kind, PathUse, TextUse};
 use serde_json::{Map, Value, json};
 
 const NAME: &str = "^[A-Za-z_][A-Za-z0-9_]*$";
@@ -61,6 +61,10 @@ fn property(key: &Key) -> Value {
             "pattern": "^[a-z0-9][a-z0-9._-]{0,63}=(token|fd|file|dangerous-env)$",
         })),
         Kind::Folder => json!({ "type": "string", "pattern": "^~?/[^*?\\[]+$" }),
+        Kind::Text(TextUse::Url) => json!({ "type": "string", "pattern": "^https?://[^ ]+$" }),
+        Kind::Text(TextUse::Secret) => json!({ "type": "string", "pattern": "^[a-z0-9][a-z0-9._-]{0,63}$" }),
+        Kind::Text(TextUse::Listen) => json!({ "type": "string", "pattern": "^.+:[0-9]+$" }),
+        Kind::Command => json!({ "type": "array", "minItems": 1, "items": { "type": "string" } }),
         Kind::Names => list(json!({ "type": "string", "pattern": NAME })),
         Kind::Paths(PathUse::Hide) => list(json!({ "type": "string", "pattern": "^([^*?\\[]+|[^/\\[]+)$" })),
         Kind::Paths(PathUse::Show) => list(json!({ "type": "string", "pattern": "^[^*?\\[]+$" })),

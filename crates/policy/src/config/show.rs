@@ -44,6 +44,17 @@ fn lines(policy: &Policy, id: Id, leaf: &str) -> String {
         Id::HomeShare => list(leaf, &policy.home.share, |tool| text(tool.name)),
         Id::HomeKeyring => word(leaf, policy.home.keyring.value.as_str(), &policy.home.keyring.origin),
         Id::NetMode => word(leaf, policy.net.value.as_str(), &policy.net.origin),
+        Id::GateMode => word(leaf, policy.gate.mode.value.as_str(), &policy.gate.mode.origin),
+        Id::GateAttended => word(leaf, policy.gate.attended.value.as_str(), &policy.gate.attended.origin),
+        Id::GateWait => one(leaf, policy.gate.wait.as_ref(), |wait| text(&units::spell_duration(*wait))),
+        Id::GateRules => one(leaf, policy.gate.rules.as_ref(), |path| text(&path.to_string_lossy())),
+        Id::GateJudge => names(leaf, &policy.gate.judge),
+        Id::GateJudgeWait => {
+            one(leaf, policy.gate.judge_wait.as_ref(), |wait| text(&units::spell_duration(*wait)))
+        }
+        Id::GateWebhook => one(leaf, policy.gate.webhook.as_ref(), |url| text(url)),
+        Id::GateWebhookKey => one(leaf, policy.gate.webhook_key.as_ref(), |name| text(name)),
+        Id::GateWebhookListen => one(leaf, policy.gate.webhook_listen.as_ref(), |address| text(address)),
         Id::Allow => list(leaf, &policy.allow, |word| text(word.as_str())),
         Id::InheritCredentials => names(leaf, &policy.inherit_credentials),
         Id::Secrets => list(leaf, &policy.secrets, |grant| text(&grant.to_string())),

@@ -52,6 +52,18 @@ pub fn read(
             let path = reading.at(path, place(item, offset));
             Some(Value::Paths(At { value: vec![path.clone()], origin: path.origin, offset: path.offset }))
         }
+        Kind::Text(purpose) => {
+            let text = reading.text(item, "a string")?.to_owned();
+            reading.checked(item, checks::text(shown, &text, purpose))?;
+            let text = reading.at(text, place(item, offset));
+            Some(Value::Names(At { value: vec![text.clone()], origin: text.origin, offset: text.offset }))
+        }
+        Kind::Command => {
+            let words = reading.list(item, |text| checks::plain(shown, text).map(|()| text.to_owned()))?;
+            let program = words.first().map_or("", |word| word.value.as_str()).to_owned();
+            reading.checked(item, checks::program(shown, &program))?;
+            Some(Value::Names(reading.at(words, offset)))
+        }
         Kind::Names => reading
             .list(item, |text| checks::env_name(shown, text).map(|()| text.to_owned()))
             .map(|list| Value::Names(reading.at(list, offset))),

@@ -5,7 +5,8 @@ use crate::secret::Grant;
 use crate::settings::Policy;
 use crate::tools::{Tool, tool};
 use crate::words::{
-    Allowance, Floor, HomeMode, KeyringUse, NetMode, Origin, ProjectGuard, Protect, Redact, Ruled, TrustClass,
+    Allowance, Attended, Floor, GateMode, HomeMode, KeyringUse, NetMode, Origin, ProjectGuard, Protect,
+    Redact, Ruled, TrustClass,
 };
 use std::path::PathBuf;
 use std::time::Duration;
@@ -43,8 +44,14 @@ pub enum Value {
 }
 
 /// What a layer says of each key, in the order of the table.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Values([Option<Value>; KEYS.len()]);
+
+impl Default for Values {
+    fn default() -> Self {
+        Values([const { None }; KEYS.len()])
+    }
+}
 
 impl Values {
     /// The choices of the built-in policy. All its lists are empty, and it has no limits.
@@ -59,6 +66,8 @@ impl Values {
         choose(Id::HomeMode, policy.home.mode.value as usize, policy.home.mode.origin);
         choose(Id::HomeKeyring, policy.home.keyring.value as usize, policy.home.keyring.origin);
         choose(Id::NetMode, policy.net.value as usize, policy.net.origin);
+        choose(Id::GateMode, policy.gate.mode.value as usize, policy.gate.mode.origin);
+        choose(Id::GateAttended, policy.gate.attended.value as usize, policy.gate.attended.origin);
         choose(Id::Redact, policy.redact.value as usize, policy.redact.origin);
         values
     }
@@ -106,6 +115,15 @@ impl Values {
                 Id::HomeShare => policy.home.share = tools(value),
                 Id::HomeKeyring => choose(&mut policy.home.keyring, value, KeyringUse::ALL),
                 Id::NetMode => choose(&mut policy.net, value, NetMode::ALL),
+                Id::GateMode => choose(&mut policy.gate.mode, value, GateMode::ALL),
+                Id::GateAttended => choose(&mut policy.gate.attended, value, Attended::ALL),
+                Id::GateWait => policy.gate.wait = number(value, Duration::from_nanos),
+                Id::GateRules => policy.gate.rules = paths(value).into_iter().next(),
+                Id::GateJudge => policy.gate.judge = names(value),
+                Id::GateJudgeWait => policy.gate.judge_wait = number(value, Duration::from_nanos),
+                Id::GateWebhook => policy.gate.webhook = names(value).into_iter().next(),
+                Id::GateWebhookKey => policy.gate.webhook_key = names(value).into_iter().next(),
+                Id::GateWebhookListen => policy.gate.webhook_listen = names(value).into_iter().next(),
                 Id::Allow => policy.allow = allowances(value),
                 Id::InheritCredentials => policy.inherit_credentials = names(value),
                 Id::Secrets => policy.secrets = grants(value),
