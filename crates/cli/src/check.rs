@@ -3,15 +3,15 @@
 use crate::args::CheckArgs;
 use crate::files::{self, Links};
 use crate::say;
-use keyward_gate::{Judgement, LARGEST, Language, Rules, Verdict, judge, judge_argv, underlined};
+use keyward_gate::{
+    Found, Judgement, LARGEST, Language, Rules, Verdict, Whole, judge, judge_argv, underlined, with_scripts,
+};
 use keyward_policy::outcome::code;
+use keyward_policy::text::visible;
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-
-/// How far scripts that start scripts are followed.
-const DEEPEST: usize = 8;
 
 pub fn check(args: &CheckArgs) -> i32 {
     let rules = Rules::builtin();
@@ -36,40 +36,22 @@ pub fn check(args: &CheckArgs) -> i32 {
         let words: Vec<&[u8]> = args.command.iter().map(|word| word.as_bytes()).collect();
         (words.join(&b' '), judge_argv(&rules, &words))
     };
-    let (judgement, from) = with_scripts(&rules, judgement, DEEPEST);
+    let Whole { judgement, from, .. } = with_scripts(&rules, judgement, read);
     if args.json {
         say::answer(&judgement.json());
     } else {
-        say(&judgement, &source, from.as_deref());
+        say(&judgement, &source, from.map(|path| visible(OsStr::from_bytes(&path))).as_deref());
     }
     exit_code(judgement.verdict)
 }
 
-/// The strictest verdict, of the command and of the scripts that it starts, and in which of these it was found.
-fn with_scripts(rules: &Rules, own: Judgement, left: usize) -> (Judgement, Option<String>) {
-    let mut strictest = (own.clone(), None);
-    for wanted in &own.scripts {
-        let path = Path::new(OsStr::from_bytes(&wanted.path));
-        let shown = keyward_policy::text::visible(path.as_os_str());
-        let judged = match (left, files::read(path, Links::Followed), wanted.language) {
-            (0, ..) | (_, Err(_) | Ok(None), _) | (_, _, None) => Judgement {
-                verdict: Verdict::Ask,
-                rule: Some("script".into()),
-                class: Some("unclear".into()),
-                span: None,
-                reason: format!("{shown} is a script that cannot be read here"),
-                scripts: Vec::new(),
-            },
-            (_, Ok(Some(text)), Some(language)) => {
-                with_scripts(rules, judge(rules, language, &text), left - 1).0
-            }
-        };
-        if judged.verdict > strictest.0.verdict {
-            // A place in another file is none in this one.
-            strictest = (Judgement { span: None, ..judged }, Some(shown));
-        }
+/// A script as it stands here.
+fn read(path: &[u8]) -> Found {
+    match files::read(Path::new(OsStr::from_bytes(path)), Links::Followed) {
+        Ok(Some(text)) => Found::Text(text),
+        Ok(None) => Found::Missing,
+        Err(_) => Found::Unreadable,
     }
-    strictest
 }
 
 fn say(judgement: &Judgement, source: &[u8], from: Option<&str>) {

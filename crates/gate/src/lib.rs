@@ -13,6 +13,7 @@ mod little;
 mod matching;
 mod paths;
 mod rules;
+mod scripts;
 mod shell;
 mod show;
 mod text;
@@ -21,6 +22,7 @@ mod verdict;
 pub use keyward_policy::config::Mistake;
 pub use keyward_policy::words::Verdict;
 pub use rules::Rules;
+pub use scripts::{Found, Whole, with_scripts};
 pub use show::underlined;
 pub use verdict::{Judgement, Language, ScriptWanted, Span};
 

@@ -1,0 +1,180 @@
+//! Scripts that a command starts: judged with it, by whoever can read them.
+
+use crate::rules::Rules;
+use crate::verdict::{Judgement, Language, ScriptWanted};
+use keyward_policy::words::Verdict;
+
+/// How far scripts that start scripts are followed.
+const DEEPEST: usize = 8;
+/// How many of them are read for one command.
+const MOST: usize = 64;
+
+/// What stands where a script is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    Text(Vec<u8>),
+    /// Nothing is there yet.
+    Missing,
+    /// It cannot be read, or is not what the command will find.
+    Unreadable,
+}
+
+/// A command with all that it starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Whole {
+    /// The strictest of all; without a place if that was found in a script.
+    pub judgement: Judgement,
+    /// The script in which it was found, as it is written.
+    pub from: Option<Vec<u8>>,
+    /// Every script that was judged, as it is written, and its text.
+    pub scripts: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Judges what a command starts, and what that starts. `read` is asked for each script once.
+pub fn with_scripts(rules: &Rules, own: Judgement, mut read: impl FnMut(&[u8]) -> Found) -> Whole {
+    let mut whole = Whole { judgement: own, from: None, scripts: Vec::new() };
+    let mut waiting: Vec<(ScriptWanted, usize)> =
+        whole.judgement.scripts.iter().map(|wanted| (wanted.clone(), 1)).collect();
+    let mut known: Vec<Vec<u8>> = Vec::new();
+    while let Some((wanted, depth)) = waiting.pop() {
+        if known.contains(&wanted.path) {
+            continue;
+        }
+        known.push(wanted.path.clone());
+        let found =
+            if depth > DEEPEST || known.len() > MOST { Found::Unreadable } else { read(&wanted.path) };
+        let judged = match found {
+            Found::Text(text) => {
+                let judged = judge_text(rules, wanted.language, &text);
+                whole.scripts.push((wanted.path.clone(), text));
+                judged
+            }
+            // What the command itself makes is a program like any other that it builds.
+            Found::Missing if wanted.language.is_none() => continue,
+            Found::Missing | Found::Unreadable => Some(unclear("is a script that cannot be read here")),
+        };
+        let Some(mut judged) = judged else { continue };
+        waiting.extend(judged.scripts.drain(..).map(|wanted| (wanted, depth + 1)));
+        if judged.verdict > whole.judgement.verdict {
+            let scripts = std::mem::take(&mut whole.judgement.scripts);
+            // A place in another file is none in this one.
+            whole.judgement = Judgement { span: None, scripts, ..judged };
+            whole.from = Some(wanted.path);
+        }
+    }
+    whole
+}
+
+/// Judges a file by what its first line and its name say it is; `None` for one that is no script.
+fn judge_text(rules: &Rules, language: Option<Language>, text: &[u8]) -> Option<Judgement> {
+    if text.starts_with(b"\x7fELF") {
+        return None;
+    }
+    let languages = match (language, first_line(text)) {
+        (_, FirstLine::Unknown) => return Some(unclear("is written in a language that is not read")),
+        (Some(named), FirstLine::Says(said)) if said != named => vec![named, said],
+        (Some(one), _) | (None, FirstLine::Says(one)) => vec![one],
+        // The kernel leaves such a file to the shell.
+        (None, FirstLine::Nothing) => vec![Language::Shell],
+    };
+    languages
+        .into_iter()
+        .map(|language| crate::judge(rules, language, text))
+        .max_by_key(|judged| judged.verdict)
+}
+
+enum FirstLine {
+    Nothing,
+    Says(Language),
+    Unknown,
+}
+
+/// Which interpreter `#!` names.
+fn first_line(text: &[u8]) -> FirstLine {
+    let Some(rest) = text.strip_prefix(b"#!") else { return FirstLine::Nothing };
+    let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.split_whitespace().map(|word| word.rsplit('/').next().unwrap_or(word));
+    let mut program = words.next().unwrap_or_default();
+    if program == "env" {
+        program = words.find(|word| !word.starts_with('-') && !word.contains('=')).unwrap_or_default();
+    }
+    let name = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    match name {
+        "sh" | "bash" | "dash" | "zsh" | "ksh" | "ash" => FirstLine::Says(Language::Shell),
+        "python" | "pypy" => FirstLine::Says(Language::Python),
+        "node" | "nodejs" | "bun" | "deno" => FirstLine::Says(Language::JavaScript),
+        _ => FirstLine::Unknown,
+    }
+}
+
+fn unclear(what: &str) -> Judgement {
+    Judgement {
+        verdict: Verdict::Ask,
+        rule: Some("script".into()),
+        class: Some("unclear".into()),
+        span: None,
+        reason: format!("it {what}"),
+        scripts: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::{Rules, judge_argv};
+    use std::collections::HashMap;
+
+    fn whole(command: &[&str], files: &[(&str, &str)]) -> Whole {
+        let files: HashMap<&[u8], &str> = files.iter().map(|(name, text)| (name.as_bytes(), *text)).collect();
+        let rules = Rules::builtin();
+        let own = judge_argv(&rules, command);
+        with_scripts(&rules, own, |path| match files.get(path) {
+            Some(&"?") => Found::Unreadable,
+            Some(text) => Found::Text(text.as_bytes().to_vec()),
+            None => Found::Missing,
+        })
+    }
+
+    #[test]
+    fn the_strictest_of_a_command_and_its_scripts_decides_and_says_where() {
+        let files = [
+            ("a.sh", "echo 1; ./b.py"),
+            ("./b.py", "#!/usr/bin/env python3\nimport shutil\nshutil.rmtree('/')"),
+        ];
+        let found = whole(&["sh", "a.sh"], &files);
+        assert_eq!(found.judgement.verdict, Verdict::Forbid, "{found:?}");
+        assert_eq!((found.from.as_deref(), found.scripts.len()), (Some(&b"./b.py"[..]), 2));
+        assert_eq!(found.judgement.span, None);
+        assert_eq!(whole(&["sh", "a.sh"], &[("a.sh", "echo 1")]).judgement.verdict, Verdict::Allow);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_asked_about_and_what_is_built_is_not() {
+        assert_eq!(whole(&["sh", "a.sh"], &[]).judgement.verdict, Verdict::Ask);
+        assert_eq!(whole(&["sh", "a.sh"], &[("a.sh", "?")]).judgement.verdict, Verdict::Ask);
+        assert_eq!(whole(&["./tool"], &[("./tool", "?")]).judgement.verdict, Verdict::Ask);
+        assert_eq!(whole(&["./tool"], &[("./tool", "#!/usr/bin/perl\n1")]).judgement.verdict, Verdict::Ask);
+        assert_eq!(whole(&["sh", "-c", "make && ./a.out"], &[]).judgement.verdict, Verdict::Allow);
+        assert_eq!(whole(&["./tool"], &[("./tool", "\x7fELF rm -rf /")]).judgement.verdict, Verdict::Allow);
+        assert_eq!(whole(&["./tool"], &[("./tool", "rm -rf /")]).judgement.verdict, Verdict::Forbid);
+    }
+
+    #[test]
+    fn a_name_does_not_hide_what_the_first_line_says() {
+        let lies = [("./a.py", "#!/bin/sh\nrm -rf /")];
+        assert_eq!(whole(&["./a.py"], &lies).judgement.verdict, Verdict::Forbid);
+    }
+
+    #[test]
+    fn scripts_that_start_each_other_come_to_an_end() {
+        let circle = [("a.sh", "sh b.sh"), ("b.sh", "sh a.sh")];
+        assert_eq!(whole(&["sh", "a.sh"], &circle).scripts.len(), 2);
+        let long: Vec<(String, String)> =
+            (0..20).map(|n| (format!("{n}.sh"), format!("sh {}.sh", n + 1))).collect();
+        let long: Vec<(&str, &str)> =
+            long.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        assert_eq!(whole(&["sh", "0.sh"], &long).judgement.verdict, Verdict::Ask);
+    }
+}
