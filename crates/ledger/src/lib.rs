@@ -3,6 +3,8 @@
 //! Runs in the launcher. Touches its own file and nothing else.
 #![forbid(unsafe_code)]
 
+pub mod approvals;
+
 use keyward_policy::event::Event;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
