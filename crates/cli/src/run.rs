@@ -270,7 +270,7 @@ impl Run<'_> {
                 if let Err(unrecorded) =
                     record.write(What::End(event::End { exit, signal, limit, milliseconds, project }))
                 {
-                    say::trouble(&unrecorded_fact(&unrecorded), UNRECORDED_REMEDY);
+                    say::trouble(&unrecorded_fact(&unrecorded), unrecorded.remedy());
                 }
                 if let (Some(vault), false) = (&vault, args.json) {
                     vault::tell(vault, &plan, args.verbose);
@@ -650,10 +650,8 @@ fn tell_no_policy(args: &RunArgs, no_policy: &NoPolicy) -> i32 {
 }
 
 fn tell_unrecorded(args: &RunArgs, unrecorded: &Unrecorded) -> i32 {
-    tell_trouble(args, code::FAULT, &unrecorded_fact(unrecorded), UNRECORDED_REMEDY)
+    tell_trouble(args, code::FAULT, &unrecorded_fact(unrecorded), unrecorded.remedy())
 }
-
-const UNRECORDED_REMEDY: &str = "nothing runs unrecorded: make room or mend the permissions there, or set XDG_STATE_HOME to another place";
 
 fn unrecorded_fact(unrecorded: &Unrecorded) -> String {
     let path = keyward_policy::text::visible(unrecorded.path.as_os_str());

@@ -76,6 +76,53 @@ pub enum What {
         name: String,
         from_inside: bool,
     },
+    /// A file of the ledger begins: what it goes on from, and what lies beside it without a chain.
+    LedgerFile {
+        before: Option<Before>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        unchained: Vec<Unchained>,
+    },
+    /// A writer was killed, or the host went down: what it left half written stands right before this line, and is not part of the chain.
+    Torn {
+        bytes: u64,
+        digest: String,
+    },
+}
+
+/// The end of the file of the ledger that came before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Before {
+    pub file: String,
+    pub seq: u64,
+    pub digest: String,
+}
+
+/// A file without a chain: the record of an earlier version, or one whose first line was cut off.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unchained {
+    pub file: String,
+    pub bytes: u64,
+    pub digest: String,
+}
+
+impl What {
+    /// Whether this has to be on the disk before anything else happens: what hands somebody a credential, or shows one.
+    pub fn must_last(&self) -> bool {
+        match self {
+            What::Spawn(spawn) => !spawn.secrets.is_empty() || !spawn.inherited.is_empty(),
+            What::Reveal { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+/// Whether an event says that something was not allowed, by its name and, where somebody was asked, by the answer.
+pub fn is_denial(event: &str, answer: Option<&str>) -> bool {
+    match event {
+        "refused" | "denied" | "token-refused" => true,
+        "answered" => answer.is_some_and(|answer| answer.starts_with("den")),
+        _ => false,
+    }
 }
 
 /// The first of these words, up to so many characters: whoever asks from inside a cage does not decide how much is written down.
@@ -227,4 +274,24 @@ pub fn kept_back(environment: &Environment) -> Vec<String> {
 fn not_held(promises: &[Kept]) -> Vec<&'static str> {
     let gone = promises.iter().filter(|kept| !matches!(kept.held, Held::Wall { .. } | Held::Notice { .. }));
     gone.map(|kept| kept.promise.name()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_shows_a_credential_must_last_and_what_ends_need_not() {
+        assert!(What::Reveal { name: "github".into() }.must_last());
+        assert!(!What::TokenRefused {}.must_last());
+        assert!(!What::Fault { fact: String::new() }.must_last());
+    }
+
+    #[test]
+    fn a_denial_is_known_by_its_name_or_by_the_answer() {
+        assert!(["refused", "denied", "token-refused"].iter().all(|event| is_denial(event, None)));
+        assert!(is_denial("answered", Some("deny")) && is_denial("answered", Some("denied")));
+        assert!(!is_denial("answered", Some("allow")) && !is_denial("answered", None));
+        assert!(!is_denial("spawn", Some("deny")));
+    }
 }
