@@ -6,13 +6,18 @@
 mod append;
 mod chain;
 mod files;
+mod gist;
+mod index;
 mod lock;
 mod mend;
+mod query;
 mod time;
 mod verify;
 
 pub use append::{Bounds, Ledger, Unrecorded};
 pub use chain::{Digest, Head};
 pub use files::path;
-pub use time::{now, run_name, time_of};
+pub use gist::Filter;
+pub use query::{Found, Reader};
+pub use time::{milliseconds, now, parse, run_name, time_of};
 pub use verify::{Aside, AsideState, Bad, Kept, Known, Report, TornPlace, Wrong, head, verify};

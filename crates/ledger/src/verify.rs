@@ -6,7 +6,9 @@ use crate::chain::{Digest, Head, Sealed};
 use crate::files::{self, ACTIVE};
 use crate::mend;
 use serde::{Deserialize, Serialize};
+use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -121,16 +123,24 @@ struct Looked {
 
 /// Looks at the whole ledger.
 pub fn verify(state: &Path, kept: &[Kept]) -> io::Result<Report> {
+    // The active file first: if it gets another name before we look for the others, it is among them and known by its inode.
+    let active = open_if_there(&state.join(ACTIVE))?;
     let listing = files::list(state)?;
-    let mut names: Vec<String> = listing.closed.iter().map(|closed| closed.name.clone()).collect();
-    names.push(ACTIVE.into());
-    let looked = look_at_all(state, &names, kept)?;
+    let mut opened = Vec::new();
+    for closed in &listing.closed {
+        let Some(file) = open_if_there(&state.join(&closed.name))? else { continue };
+        let is_active = active.as_ref().is_some_and(|(_, active)| *active == file.1);
+        if !is_active {
+            opened.push((closed.name.clone(), file.0));
+        }
+    }
+    opened.extend(active.map(|(file, _)| (ACTIVE.to_owned(), file)));
+    let looked = look_at_all(&opened, kept)?;
     let mut report = Report::default();
     let mut known = vec![None; kept.len()];
     let mut said = Vec::new();
     let mut previous: Option<Head> = None;
-    for (name, file) in names.iter().zip(looked) {
-        let Some(file) = file else { continue };
+    for ((name, _), file) in opened.iter().zip(looked) {
         report.files += 1;
         report.bytes += file.bytes;
         report.lines += file.lines;
@@ -193,18 +203,30 @@ fn named_wrong(listing: &files::Listing, name: &str, file: &Looked) -> Option<Ba
     Some(Bad { file: name.into(), line: file.lines, wrong, fact })
 }
 
-fn look_at_all(state: &Path, names: &[String], kept: &[Kept]) -> io::Result<Vec<Option<Looked>>> {
+/// A file and its inode.
+fn open_if_there(path: &Path) -> io::Result<Option<(File, u64)>> {
+    match files::open_to_read(path) {
+        Ok(file) => {
+            let inode = file.metadata()?.ino();
+            Ok(Some((file, inode)))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn look_at_all(opened: &[(String, File)], kept: &[Kept]) -> io::Result<Vec<Looked>> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(names.len());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(opened.len());
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 let mut room = Vec::new();
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(name) = names.get(at) else { return };
-                    let looked = look_at(state, name, kept, &mut room);
+                    let Some((name, file)) = opened.get(at) else { return };
+                    let looked = look_at(name, file, kept, &mut room);
                     if let Ok(mut done) = done.lock() {
                         done.push((at, looked));
                     }
@@ -217,16 +239,11 @@ fn look_at_all(state: &Path, names: &[String], kept: &[Kept]) -> io::Result<Vec<
     done.into_iter().map(|(_, looked)| looked).collect()
 }
 
-fn look_at(state: &Path, name: &str, kept: &[Kept], room: &mut Vec<u8>) -> io::Result<Option<Looked>> {
-    let mut file = match files::open_to_read(&state.join(name)) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
+fn look_at(name: &str, mut file: &File, kept: &[Kept], room: &mut Vec<u8>) -> io::Result<Looked> {
     room.clear();
     room.reserve(usize::try_from(file.metadata()?.len()).unwrap_or(0));
     file.read_to_end(room)?;
-    Ok(Some(Looking::new(name, room, kept).all()))
+    Ok(Looking::new(name, room, kept).all())
 }
 
 /// The fields of the ledger's own lines.
