@@ -4,8 +4,9 @@
 //! folder that is removed at the end.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
-use keyward_ledger::{Ledger, verify};
+use keyward_ledger::{Filter, Ledger, Reader, verify};
 use keyward_policy::event::{End, Event, Job, What};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -61,6 +62,7 @@ fn main() {
     let each = started.elapsed().as_secs_f64() / events as f64;
     println!("one process                 {:.0} events/s", 1.0 / each);
     verifying(&state);
+    asking(&state, events);
 }
 
 fn appending(state: &Path, events: u64) {
@@ -109,4 +111,27 @@ fn verifying(state: &Path) {
         report.lines,
         report.files
     );
+}
+
+/// The first question makes the indexes; what is asked every day finds them.
+fn asking(state: &Path, events: u64) {
+    let ask = |filter: &Filter| {
+        let started = Instant::now();
+        let mut count = 0u64;
+        let mut reader = Reader::open(state, filter).unwrap();
+        let flow = reader.each(filter, |_| {
+            count += 1;
+            ControlFlow::Continue(())
+        });
+        assert!(flow.unwrap().is_continue());
+        (count, started.elapsed().as_secs_f64())
+    };
+    let denied = Filter { denied: true, ..Filter::default() };
+    let session = Filter { session: Some(format!("s{}", events / 4_000)), ..Filter::default() };
+    let since = Filter { since: Some((1_760_000_000 + events * 99 / 100 / 20) * 1000), ..denied.clone() };
+    println!("first question              {:.2} s, which makes the indexes", ask(&denied).1);
+    for (name, filter) in [("denied", denied), ("of a session", session), ("denied, the last 1 %", since)] {
+        let (count, seconds) = ask(&filter);
+        println!("{name:<27} {seconds:.2} s for {count} of {events} events   (goal: 1 s)");
+    }
 }
