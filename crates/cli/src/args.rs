@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use keyward_gate::Language;
+use keyward_ledger::Kept;
 use keyward_policy::config::{Flags, parse_duration, parse_size};
 use keyward_policy::words::{Floor, HomeMode, NetMode, Protect, Redact, TrustClass};
 use std::ffi::OsString;
@@ -527,13 +528,70 @@ pub struct RedactArgs {
 }
 
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct LogArgs {
-    /// Only what says who could read this secret, when, and by which way
-    #[arg(long, value_name = "NAME")]
-    pub secret: Option<String>,
+    #[command(subcommand)]
+    pub command: Option<LogCommand>,
+    #[command(flatten)]
+    pub filter: LogFilter,
     /// Print the events as they are recorded, one JSON object a line
     #[arg(long)]
     pub json: bool,
+    /// Go on with what is recorded from now on
+    #[arg(short, long)]
+    pub follow: bool,
+}
+
+#[derive(Subcommand)]
+pub enum LogCommand {
+    /// Find any change, cut, insertion or other order in the record
+    Verify(LogVerifyArgs),
+    /// Print the number and the digest of the last event, to be kept elsewhere
+    Head,
+    /// Print events for another program
+    Export(LogExportArgs),
+}
+
+/// Which events; each word narrows further.
+#[derive(Args)]
+pub struct LogFilter {
+    /// Only what was refused or denied
+    #[arg(long)]
+    pub denied: bool,
+    /// Only what happened in this session
+    #[arg(long, value_name = "NAME")]
+    pub session: Option<String>,
+    /// Only what says who could read this secret, when, and by which way
+    #[arg(long, value_name = "NAME")]
+    pub secret: Option<String>,
+    /// Only what is not older: 1h, 2026-01-31, or 2026-01-31T12:00:00Z
+    #[arg(long, value_name = "WHEN", value_parser = since)]
+    pub since: Option<u64>,
+}
+
+#[derive(Args)]
+pub struct LogVerifyArgs {
+    /// A digest that `keyward log head` has printed, and that has to be in the chain
+    #[arg(long, value_name = "DIGEST", value_parser = head)]
+    pub head: Vec<Kept>,
+    /// A file with lines of `keyward log head`, or of a witness
+    #[arg(long, value_name = "FILE")]
+    pub head_file: Option<PathBuf>,
+    /// Print what was found as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct LogExportArgs {
+    /// One JSON object a line
+    #[arg(long, required_unless_present = "csv", conflicts_with = "csv")]
+    pub jsonl: bool,
+    /// A table for spreadsheets
+    #[arg(long)]
+    pub csv: bool,
+    #[command(flatten)]
+    pub filter: LogFilter,
 }
 
 #[derive(Args)]
@@ -630,6 +688,20 @@ fn attack_name(text: &str) -> Result<String, String> {
 
 fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text)
+}
+
+/// A moment, as milliseconds since 1970: so long ago, or a date.
+fn since(text: &str) -> Result<u64, String> {
+    if let Ok(ago) = parse_duration(text) {
+        let ago = u64::try_from(ago.as_millis()).unwrap_or(u64::MAX);
+        return Ok(keyward_ledger::milliseconds().saturating_sub(ago));
+    }
+    keyward_ledger::parse(text)
+        .ok_or_else(|| "expected a time such as 1h, 2026-01-31 or 2026-01-31T12:00:00Z".to_owned())
+}
+
+fn head(text: &str) -> Result<Kept, String> {
+    Kept::read(text).ok_or_else(|| "expected the 64 digits that `keyward log head` prints".to_owned())
 }
 
 fn size(text: &str) -> Result<u64, String> {

@@ -65,7 +65,8 @@ pub enum AsideState {
 }
 
 /// What became of a head that was kept elsewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Known {
     /// It is in the chain, as this event.
     Found(u64),
@@ -80,6 +81,16 @@ pub enum Known {
 pub struct Kept {
     pub seq: Option<u64>,
     pub digest: Digest,
+}
+
+impl Kept {
+    /// Reads `DIGEST` or `NUMBER DIGEST`.
+    pub fn read(text: &str) -> Option<Self> {
+        let mut words = text.split_whitespace().rev();
+        let digest = Digest::parse(words.next()?.as_bytes())?;
+        let seq = words.next().map(str::parse).transpose().ok()?;
+        words.next().is_none().then_some(Kept { seq, digest })
+    }
 }
 
 /// What was found.
