@@ -24,6 +24,7 @@ mod session;
 mod shell_help;
 mod vault;
 mod why;
+mod witness;
 
 use args::Command;
 use keyward_policy::outcome::code;

@@ -3,7 +3,7 @@
 use crate::args::{RunArgs, ShellArgs};
 use crate::files::{self, NoPolicy};
 use crate::here::{self, Here};
-use crate::{say, session, vault};
+use crate::{say, session, vault, witness};
 use keyward_launch::cgroup::{self, Reached};
 use keyward_launch::fault::Fault;
 use keyward_launch::logins::{self, Logins};
@@ -204,6 +204,9 @@ impl Run<'_> {
         if let Err(unrecorded) = record.write(What::Spawn(Box::new(Spawn::of(&plan)))) {
             return Attempt::Over(tell_unrecorded(args, &unrecorded));
         }
+        if !plan.secrets.is_empty() || !event::inherited(&plan.environment).is_empty() {
+            witness::tell_at_once(here, self.policy, &record.ledger);
+        }
         let mut vault = match vault::start(&plan, here, self.block, &mut prepared) {
             Ok(vault) => vault,
             Err(errno) => {
@@ -272,6 +275,7 @@ impl Run<'_> {
                 {
                     say::trouble(&unrecorded_fact(&unrecorded), unrecorded.remedy());
                 }
+                witness::tell_all(here, self.policy, &record.ledger, args.json);
                 if let (Some(vault), false) = (&vault, args.json) {
                     vault::tell(vault, &plan, args.verbose);
                 }

@@ -175,6 +175,13 @@ fn the_page_about_the_gate_shows_what_its_commands_print() {
     }
 }
 
+#[test]
+fn the_page_about_the_ledger_shows_what_its_commands_print() {
+    for block in blocks_in(&page("docs/ledger.md"), "console") {
+        follow("docs/ledger.md", &block);
+    }
+}
+
 /// The client that the page shows, as it is written there.
 #[test]
 fn the_client_of_the_page_about_the_door_works() {
@@ -224,6 +231,7 @@ fn every_command_of_the_documents_is_run_or_says_why_not() {
         "docs/sessions.md",
         "docs/secrets.md",
         "docs/gate.md",
+        "docs/ledger.md",
     ] {
         for block in blocks(&page(name)) {
             let known = matches!(block.language.as_str(), "console" | "toml" | "text");

@@ -104,7 +104,7 @@ fn a_head_kept_elsewhere_finds_an_end_that_was_cut_off() {
     let file = file.to_str().unwrap();
     let good = log(&stage, &["verify", "--head", &digest, "--head-file", file]);
     assert!(
-        good.status.success() && stdout(&good).contains("the head from --head is event 4"),
+        good.status.success() && stdout(&good).contains("what --head knows is in the chain, up to event 4"),
         "{}",
         stdout(&good)
     );
@@ -119,6 +119,50 @@ fn a_head_kept_elsewhere_finds_an_end_that_was_cut_off() {
     }
     assert_eq!(log(&stage, &["verify", "--head", "12"]).status.code(), Some(120));
     assert_eq!(log(&stage, &["verify", "--head-file", "/nonexistent"]).status.code(), Some(120));
+}
+
+#[test]
+fn a_witness_hears_the_head_of_every_run_and_finds_a_record_that_was_made_anew() {
+    let stage = Stage::user();
+    let heads = stage.elsewhere().join("heads");
+    let policy = format!("version = 1\nledger.witness = ['{}', '!grep -q digest']\n", heads.display());
+    stage.home_file(".config/keyward/policy.toml", &policy);
+    assert!(stage.caged("exit 0").status.success());
+    assert!(stage.caged("exit 0").status.success());
+    let told = std::fs::read_to_string(&heads).unwrap();
+    let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((told.len(), &told[0]["seq"], &told[1]["seq"]), (2, &3.into(), &5.into()));
+    let verified = log(&stage, &["verify"]);
+    assert!(verified.status.success(), "{}", stderr(&verified));
+    assert!(
+        stdout(&verified).contains("heads knows is in the chain, up to event 5"),
+        "{}",
+        stdout(&verified)
+    );
+    assert!(stdout(&verified).contains("not asked: !grep -q digest"), "{}", stdout(&verified));
+    // The whole record, made anew by another program of the user.
+    std::fs::remove_file(record(&stage)).unwrap();
+    std::fs::remove_file(stage.home().join(".config/keyward/policy.toml")).unwrap();
+    assert!(stage.caged("exit 0").status.success());
+    assert!(log(&stage, &["verify"]).status.success(), "the chain alone cannot know");
+    stage.home_file(".config/keyward/policy.toml", &policy);
+    let verified = log(&stage, &["verify"]);
+    assert_eq!(verified.status.code(), Some(1));
+    assert!(stderr(&verified).contains("event 3, is not in the chain"), "{}", stderr(&verified));
+}
+
+#[test]
+fn a_witness_that_cannot_be_told_is_a_word_and_not_a_failure() {
+    let stage = Stage::user();
+    let policy = "version = 1\nledger.witness = ['/nonexistent/heads', '!false', '!nonexistent-program']\n";
+    stage.home_file(".config/keyward/policy.toml", policy);
+    let output = stage.caged("exit 3");
+    assert_eq!(output.status.code(), Some(3));
+    let told = stderr(&output);
+    for witness in ["/nonexistent/heads", "!false", "!nonexistent-program"] {
+        assert!(told.contains(&format!("the witness {witness} of the record was not told: ")), "{told}");
+    }
+    assert_eq!(told.lines().count(), 6, "{told}");
 }
 
 #[test]

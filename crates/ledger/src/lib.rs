@@ -13,6 +13,7 @@ mod mend;
 mod query;
 mod time;
 mod verify;
+pub mod witness;
 
 pub use append::{Bounds, Ledger, Unrecorded};
 pub use chain::{Digest, Head};

@@ -6,6 +6,7 @@ use crate::chain::{Digest, Head, Sealed};
 use crate::files::{self, ACTIVE};
 use crate::mend;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -146,7 +147,11 @@ pub fn verify(state: &Path, kept: &[Kept]) -> io::Result<Report> {
         }
     }
     opened.extend(active.map(|(file, _)| (ACTIVE.to_owned(), file)));
-    let looked = look_at_all(&opened, kept)?;
+    let mut wanted: Wanted = HashMap::new();
+    for (asked, kept) in kept.iter().enumerate() {
+        wanted.entry(kept.digest).or_default().push(asked);
+    }
+    let looked = look_at_all(&opened, &wanted)?;
     let mut report = Report::default();
     let mut known = vec![None; kept.len()];
     let mut said = Vec::new();
@@ -226,7 +231,10 @@ fn open_if_there(path: &Path) -> io::Result<Option<(File, u64)>> {
     }
 }
 
-fn look_at_all(opened: &[(String, File)], kept: &[Kept]) -> io::Result<Vec<Looked>> {
+/// Digests that are looked for, and who asked.
+type Wanted = HashMap<Digest, Vec<usize>>;
+
+fn look_at_all(opened: &[(String, File)], kept: &Wanted) -> io::Result<Vec<Looked>> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(opened.len());
@@ -250,7 +258,7 @@ fn look_at_all(opened: &[(String, File)], kept: &[Kept]) -> io::Result<Vec<Looke
     done.into_iter().map(|(_, looked)| looked).collect()
 }
 
-fn look_at(name: &str, mut file: &File, kept: &[Kept], room: &mut Vec<u8>) -> io::Result<Looked> {
+fn look_at(name: &str, mut file: &File, kept: &Wanted, room: &mut Vec<u8>) -> io::Result<Looked> {
     room.clear();
     room.reserve(usize::try_from(file.metadata()?.len()).unwrap_or(0));
     file.read_to_end(room)?;
@@ -286,12 +294,12 @@ struct OwnUnchained {
 struct Looking<'a> {
     name: &'a str,
     bytes: &'a [u8],
-    kept: &'a [Kept],
+    kept: &'a Wanted,
     out: Looked,
 }
 
 impl<'a> Looking<'a> {
-    fn new(name: &'a str, bytes: &'a [u8], kept: &'a [Kept]) -> Self {
+    fn new(name: &'a str, bytes: &'a [u8], kept: &'a Wanted) -> Self {
         Looking { name, bytes, kept, out: Looked { bytes: bytes.len() as u64, ..Looked::default() } }
     }
 
@@ -330,10 +338,9 @@ impl<'a> Looking<'a> {
                 self.explain(number, at, next, &previous, &sealed);
                 return self.out;
             }
-            for (asked, kept) in self.kept.iter().enumerate() {
-                if kept.digest == sealed.head.digest {
-                    self.out.found.push((asked, sealed.head.seq));
-                }
+            if !self.kept.is_empty() {
+                let asked = self.kept.get(&sealed.head.digest).into_iter().flatten();
+                self.out.found.extend(asked.map(|asked| (*asked, sealed.head.seq)));
             }
             self.out.first.get_or_insert(sealed.head.seq);
             before = Some(sealed.head);

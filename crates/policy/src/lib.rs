@@ -31,4 +31,5 @@ pub mod toolchains;
 pub mod tools;
 pub mod view;
 pub mod why;
+pub mod witness;
 pub mod words;

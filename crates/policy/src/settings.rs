@@ -4,6 +4,7 @@
 
 use crate::secret::{Entry, Grant};
 use crate::tools::Tool;
+use crate::witness::Witness;
 use crate::words::{
     Allowance, Floor, HomeMode, KeyringUse, NetMode, ProjectGuard, Protect, Redact, Ruled, TrustClass,
 };
@@ -36,6 +37,8 @@ pub struct Policy {
     pub files: FilesPolicy,
     pub net: Ruled<NetMode>,
     pub limits: Limits,
+    /// Who is told the head of the ledger.
+    pub witness: Vec<Ruled<Witness>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -120,6 +123,8 @@ impl Default for Policy {
             // The cage's own loopback is enough for tests and local servers; the rest is asked for by name.
             net: Ruled::builtin(NetMode::None),
             limits: Limits::default(),
+            // Nobody is told what they have not asked to hear.
+            witness: Vec::new(),
         }
     }
 }

@@ -65,6 +65,9 @@ pids = 512
 open_files = 1024
 output = "64MiB"
 
+[ledger]
+witness = ["journald", "/mnt/heads", "!logger -t heads"]
+
 [profiles.claude]
 trust = "executor"
 inherit_credentials = ["ANTHROPIC_API_KEY"]

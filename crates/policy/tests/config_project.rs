@@ -53,6 +53,7 @@ const ATTEMPTS: &[(&str, Option<&str>)] = &[
     ("limits.pids", Some("limits.pids = 11")),
     ("limits.open_files", Some("limits.open_files = 11")),
     ("limits.output", Some("limits.output = '2M'")),
+    ("ledger.witness", Some("ledger.witness = ['journald']")),
     ("profiles", Some("profiles.default.net.mode = 'open'")),
 ];
 
@@ -132,6 +133,7 @@ fn no_weaker(before: &Policy, after: &Policy) -> bool {
         && after.files.write == before.files.write
         && after.files.show == before.files.show
         && before.files.hide.iter().all(|path| after.files.hide.contains(path))
+        && after.witness == before.witness
         && limit(&was.wall, &is.wall)
         && limit(&was.cpu, &is.cpu)
         && limit(&was.memory, &is.memory)

@@ -1,8 +1,8 @@
 //! `keyward log verify` and `keyward log head`.
 
-use crate::args::LogVerifyArgs;
+use crate::args::{LogVerifyArgs, PolicyFlags};
 use crate::here::Here;
-use crate::say;
+use crate::{files, say, witness};
 use keyward_ledger::{AsideState, Head, Kept, Known, Report, Wrong};
 use keyward_policy::outcome::code;
 use keyward_policy::text::visible;
@@ -25,49 +25,96 @@ pub fn head(here: &Here) -> io::Result<i32> {
     }
 }
 
-/// A head that was kept elsewhere, and where.
-struct From {
+/// Heads that were kept elsewhere, and where.
+struct Elsewhere {
     place: String,
-    kept: Kept,
+    heads: Vec<Kept>,
+}
+
+/// What became of the heads of one place.
+struct Judged<'a> {
+    place: &'a str,
+    asked: usize,
+    /// The newest that is in the chain.
+    found: Option<u64>,
+    missing: Vec<&'a Kept>,
 }
 
 pub fn verify(args: &LogVerifyArgs, here: &Here) -> io::Result<i32> {
-    let mut heads: Vec<From> =
-        args.head.iter().map(|kept| From { place: "--head".into(), kept: *kept }).collect();
+    let mut elsewhere = vec![Elsewhere { place: "--head".into(), heads: args.head.clone() }];
     if let Some(path) = &args.head_file {
         let place = visible(path.as_os_str());
-        let Some(kept) = std::fs::read_to_string(path).ok().and_then(|text| read_heads(&text)) else {
+        let Some(heads) = std::fs::read_to_string(path).ok().and_then(|text| read_heads(&text, here)) else {
             say::trouble(
                 &format!("cannot find heads in {place}"),
-                "name a file whose lines `keyward log head` has printed",
+                "name a file whose lines `keyward log head` has printed, or a witness has written",
             );
             return Ok(code::USAGE);
         };
-        heads.extend(kept.into_iter().map(|kept| From { place: place.clone(), kept }));
+        elsewhere.push(Elsewhere { place, heads });
     }
-    let kept: Vec<Kept> = heads.iter().map(|head| head.kept).collect();
+    // Before the ledger: whatever they know by now has to be in it.
+    let unasked = ask_witnesses(here, &mut elsewhere);
+    elsewhere.retain(|place| !place.heads.is_empty());
+    let kept: Vec<Kept> = elsewhere.iter().flat_map(|place| place.heads.iter().copied()).collect();
     let report = keyward_ledger::verify(&here.state, &kept)?;
+    let judged = judge(&elsewhere, &report);
     match args.json {
-        true => say::answer_json(&as_json(&report, &heads)),
-        false => tell(&report, &heads),
+        true => say::answer_json(&as_json(&report, &judged, &unasked)),
+        false => tell(&report, &judged, &unasked),
     }
     Ok(if report.is_good() { 0 } else { NOT_WHOLE })
 }
 
+/// Asks those that the policy names; gives the ones that cannot be asked.
+fn ask_witnesses(here: &Here, elsewhere: &mut Vec<Elsewhere>) -> Vec<String> {
+    let policy = match files::policy(&PolicyFlags::default(), here) {
+        Ok(policy) => policy,
+        Err(no_policy) => return vec![format!("those of the policy ({})", no_policy.fact)],
+    };
+    let mut unasked = Vec::new();
+    for named in &policy.witness {
+        let place = witness::shown(&named.value);
+        match keyward_ledger::witness::ask(&named.value, &here.state) {
+            Some(heads) if !heads.is_empty() => elsewhere.push(Elsewhere { place, heads }),
+            Some(_) => unasked.push(format!("{place} (it knows nothing of this record)")),
+            None => unasked.push(place),
+        }
+    }
+    unasked
+}
+
+fn judge<'a>(elsewhere: &'a [Elsewhere], report: &Report) -> Vec<Judged<'a>> {
+    let mut known = report.kept.iter();
+    let mut judged = Vec::new();
+    for Elsewhere { place, heads } in elsewhere {
+        let mut one = Judged { place, asked: heads.len(), found: None, missing: Vec::new() };
+        for (head, known) in heads.iter().zip(known.by_ref()) {
+            match known {
+                Known::Found(seq) => one.found = one.found.max(Some(*seq)),
+                Known::Missing => one.missing.push(head),
+                Known::Older => {}
+            }
+        }
+        judged.push(one);
+    }
+    judged
+}
+
 /// Lines with a head each; nothing where one is something else.
-fn read_heads(text: &str) -> Option<Vec<Kept>> {
+fn read_heads(text: &str, here: &Here) -> Option<Vec<Kept>> {
+    let told = keyward_ledger::witness::from_lines(text.as_bytes(), &here.state);
+    if !told.is_empty() {
+        return Some(told);
+    }
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     lines.map(Kept::read).collect::<Option<Vec<_>>>().filter(|heads| !heads.is_empty())
 }
 
-fn as_json(report: &Report, heads: &[From]) -> serde_json::Value {
-    let kept = heads.iter().zip(&report.kept).map(|(head, known)| {
-        json!({
-            "from": head.place,
-            "seq": head.kept.seq,
-            "digest": head.kept.digest.to_string(),
-            "known": match known { Known::Found(_) => "found", Known::Missing => "missing", Known::Older => "older" },
-        })
+fn as_json(report: &Report, judged: &[Judged<'_>], unasked: &[String]) -> serde_json::Value {
+    let heads = judged.iter().map(|one| {
+        let missing = one.missing.iter().map(|head| json!({ "seq": head.seq, "digest": head.digest.to_string() }));
+        json!({ "from": one.place, "asked": one.asked, "found": one.found, "missing": missing.collect::<Vec<_>>() })
     });
     json!({
         "v": 1,
@@ -80,11 +127,12 @@ fn as_json(report: &Report, heads: &[From]) -> serde_json::Value {
         "bad": report.bad,
         "torn": report.torn,
         "unchained": report.aside,
-        "heads": kept.collect::<Vec<_>>(),
+        "heads": heads.collect::<Vec<_>>(),
+        "not_asked": unasked,
     })
 }
 
-fn tell(report: &Report, heads: &[From]) {
+fn tell(report: &Report, judged: &[Judged<'_>], unasked: &[String]) {
     if let (None, Some(head)) = (&report.bad, report.head) {
         let first = report.first.unwrap_or(1);
         let files = if report.files == 1 { "1 file".into() } else { format!("{} files", report.files) };
@@ -117,18 +165,25 @@ fn tell(report: &Report, heads: &[From]) {
             ),
         }
     }
-    for (head, known) in heads.iter().zip(&report.kept) {
-        let place = &head.place;
-        match known {
-            Known::Found(seq) => say::answer(&format!("the head from {place} is event {seq}")),
-            Known::Older => say::answer(&format!("the head from {place} is older than what is here")),
-            Known::Missing => say::trouble(
-                &format!(
-                    "the head from {place} is not in the chain: its end was cut off, or it was made anew"
-                ),
-                "keep the files as they are, and compare them with a copy",
-            ),
+    for Judged { place, found, missing, .. } in judged {
+        match (missing.first(), found) {
+            (Some(head), _) => {
+                let event = head.seq.map(|seq| format!(", event {seq},")).unwrap_or_default();
+                say::trouble(
+                    &format!(
+                        "the head from {place}{event} is not in the chain: its end was cut off, or it was made anew"
+                    ),
+                    "keep the files as they are, and compare them with a copy",
+                );
+            }
+            (None, Some(seq)) => {
+                say::answer(&format!("what {place} knows is in the chain, up to event {seq}"))
+            }
+            (None, None) => say::answer(&format!("what {place} knows is older than what is here")),
         }
+    }
+    for place in unasked {
+        say::answer(&format!("not asked: {place}"));
     }
     if let Some(bad) = &report.bad {
         let wrong = match bad.wrong {

@@ -39,6 +39,7 @@ pub enum Id {
     LimitsPids,
     LimitsOpenFiles,
     LimitsOutput,
+    LedgerWitness,
     Profiles,
 }
 
@@ -67,6 +68,8 @@ pub enum Kind {
     Tools,
     /// A list of secrets and how each is given.
     Secrets,
+    /// A list of those who are told the head of the ledger.
+    Witnesses,
     /// A list of paths.
     Paths(PathUse),
     /// One path.
@@ -203,6 +206,8 @@ pub const KEYS: &[Key] = {
         doc: "How many descriptors each process may hold open." },
     Key { id: Id::LimitsOutput, path: "limits.output", kind: Kind::Size { least: 1 }, direction: Limit, flag: None,
         doc: "How much the command may print." },
+    Key { id: Id::LedgerWitness, path: "ledger.witness", kind: Kind::Witnesses, direction: OwnSetting, flag: None,
+        doc: "Who is told the head of the record: `journald`, a file, or a program as `!program argument`." },
     Key { id: Id::Profiles, path: "profiles", kind: Kind::Profiles, direction: Header, flag: None,
         doc: "Named policies that are laid over this one when they are chosen." },
     ]

@@ -62,6 +62,7 @@ fn lines(policy: &Policy, id: Id, leaf: &str) -> String {
         Id::LimitsPids => one(leaf, limits.pids.as_ref(), u64::to_string),
         Id::LimitsOpenFiles => one(leaf, limits.open_files.as_ref(), u64::to_string),
         Id::LimitsOutput => one(leaf, limits.output.as_ref(), |output| text(&units::spell_size(*output))),
+        Id::LedgerWitness => list(leaf, &policy.witness, |witness| text(&witness.to_string())),
     }
 }
 
