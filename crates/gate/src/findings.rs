@@ -1,7 +1,8 @@
 //! What was found so far, and what it may still cost to look for more.
 
 use crate::matching::{Hit, Looks};
-use crate::rules::Rules;
+use crate::rules::tables::Tables;
+use crate::rules::{Counts, Rules};
 use crate::text::Match;
 use crate::verdict::{Judgement, Language, ScriptWanted, Span, Verdict};
 
@@ -12,6 +13,7 @@ const MOST_SCRIPTS: usize = 64;
 
 pub struct Findings<'r> {
     pub rules: &'r Rules,
+    pub tables: &'r Tables,
     strictest: Option<Found>,
     /// Numbers of the rules that fit for certain.
     pub matched: Vec<usize>,
@@ -36,6 +38,7 @@ impl<'r> Findings<'r> {
         let (matched, scripts) = (Vec::new(), Vec::new());
         Findings {
             rules,
+            tables: rules.tables(),
             strictest: None,
             matched,
             scripts,
@@ -47,9 +50,10 @@ impl<'r> Findings<'r> {
     }
 
     pub fn hit(&mut self, hit: &Hit) {
-        let rule = &self.rules.rules[hit.rule];
+        let rule = &self.tables.rules[hit.rule];
+        let decided = Verdict::from(rule.decides);
         let certain = hit.certainty == Match::Yes;
-        let mut verdict = if certain { rule.verdict } else { rule.verdict.min(Verdict::Ask) };
+        let mut verdict = if certain { decided } else { decided.min(Verdict::Ask) };
         if self.containers > 0 {
             verdict = verdict.min(Verdict::Ask);
         }
@@ -64,9 +68,13 @@ impl<'r> Findings<'r> {
 
     /// Something that is known about the script and no program's doing.
     pub fn fact(&mut self, key: &str, span: Span) {
-        let rules = self.rules;
-        for number in rules.by_program.get(key.as_bytes()).into_iter().flatten() {
-            self.hit(&Hit { rule: *number, certainty: Match::Yes, span });
+        let tables = self.tables;
+        let Some(entry) = tables.find("fact:", key.as_bytes()) else { return };
+        for number in tables.numbers(entry.rules) {
+            let number = usize::from(*number);
+            if self.rules.counts(&tables.rules[number]) != Counts::Never {
+                self.hit(&Hit { rule: number, certainty: Match::Yes, span });
+            }
         }
     }
 
@@ -77,7 +85,7 @@ impl<'r> Findings<'r> {
         }
         self.fuel = self.fuel.saturating_sub(cost.max(1));
         if self.fuel == 0 {
-            self.fact("fact:too-much", span);
+            self.fact("too-much", span);
         }
         self.fuel > 0
     }
@@ -90,7 +98,7 @@ impl<'r> Findings<'r> {
         if self.scripts.len() < MOST_SCRIPTS {
             self.scripts.push(wanted);
         } else {
-            self.fact("fact:too-much", Span::default());
+            self.fact("too-much", Span::default());
         }
     }
 
@@ -107,15 +115,16 @@ impl<'r> Findings<'r> {
                 scripts,
             };
         };
-        let rule = &self.rules.rules[found.rule];
+        let tables = self.tables;
+        let rule = &tables.rules[found.rule];
         let reason = match found.certain {
-            true => rule.reason.clone(),
-            false => format!("{}; a part of it cannot be seen from here", rule.reason),
+            true => tables.text(rule.reason).to_owned(),
+            false => format!("{}; a part of it cannot be seen from here", tables.text(rule.reason)),
         };
         Judgement {
             verdict: found.verdict,
-            rule: Some(rule.id.clone()),
-            class: Some(rule.class.clone()),
+            rule: Some(tables.text(rule.id).to_owned()),
+            class: Some(tables.text(rule.class).to_owned()),
             span: Some(found.span),
             reason,
             scripts,

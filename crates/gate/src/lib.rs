@@ -21,7 +21,7 @@ mod verdict;
 
 pub use keyward_policy::config::Mistake;
 pub use mode::{Mode, Step};
-pub use rules::Rules;
+pub use rules::{Cage, Rules};
 pub use show::underlined;
 pub use verdict::{Judgement, Language, ScriptWanted, Span, Verdict};
 
@@ -57,7 +57,7 @@ pub fn judge_argv<A: AsRef<[u8]>>(rules: &Rules, argv: &[A]) -> Judgement {
     }
     let whole = Span::new(0, at.saturating_sub(1));
     if whole.end > LARGEST {
-        walker.findings.fact("fact:too-large", whole);
+        walker.findings.fact("too-large", whole);
     } else {
         walker.start(args, whole);
         walker.uncalled_functions();
@@ -85,7 +85,7 @@ fn matched_rules(rules: &Rules, language: Language, source: &[u8]) -> Vec<usize>
 fn look_at<'r>(rules: &'r Rules, language: Language, source: &[u8]) -> Findings<'r> {
     let mut walker = Walker::new(Findings::new(rules), DEEPEST);
     if source.len() > LARGEST {
-        walker.findings.fact("fact:too-large", Span::new(0, source.len()));
+        walker.findings.fact("too-large", Span::new(0, source.len()));
         return walker.findings;
     }
     match language {

@@ -1,7 +1,7 @@
 //! Code in languages that are not read here (perl, ruby, awk …): harmless only if it consists of words that are known to be.
 
 /// Whether nothing in it could start, delete or send anything.
-pub fn is_harmless(program: &[u8], code: &[u8], words: &[String]) -> bool {
+pub fn is_harmless(program: &[u8], code: &[u8], is_known: impl Fn(&[u8]) -> bool) -> bool {
     let perl_like = matches!(program, b"perl" | b"ruby" | b"sed" | b"awk" | b"gawk" | b"mawk" | b"nawk");
     let awk = matches!(program, b"awk" | b"gawk" | b"mawk" | b"nawk");
     let mut at = 0;
@@ -46,7 +46,7 @@ pub fn is_harmless(program: &[u8], code: &[u8], words: &[String]) -> bool {
                 }
                 // `$name` is a variable, whatever it is called.
                 let variable = matches!(before, Some(b'$'));
-                if !variable && !words.iter().any(|known| known.as_bytes() == word) {
+                if !variable && !is_known(word) {
                     return false;
                 }
                 after_value = variable;

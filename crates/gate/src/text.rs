@@ -1,5 +1,6 @@
 //! Texts of which a part may be unknown, and what is known about where they come from.
 
+pub use crate::rules::kinds::Taint;
 use crate::verdict::Span;
 
 /// Stands in a text for a part that cannot be known. No word of a shell holds this byte.
@@ -7,37 +8,6 @@ pub const UNKNOWN: u8 = 0;
 
 /// No text is followed beyond this.
 pub const LONGEST: usize = 1 << 16;
-
-/// Where a text comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taint(u8);
-
-impl Taint {
-    pub const NONE: Taint = Taint(0);
-    /// From the network.
-    pub const DOWNLOAD: Taint = Taint(1);
-    /// From a credential.
-    pub const SECRET: Taint = Taint(2);
-    /// Was written so that it cannot be read.
-    pub const DECODED: Taint = Taint(4);
-
-    pub fn and(self, other: Taint) -> Taint {
-        Taint(self.0 | other.0)
-    }
-
-    pub fn has(self, other: Taint) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    pub fn from_word(word: &str) -> Option<Taint> {
-        match word {
-            "download" => Some(Taint::DOWNLOAD),
-            "secret" => Some(Taint::SECRET),
-            "decoded" => Some(Taint::DECODED),
-            _ => None,
-        }
-    }
-}
 
 /// One argument, as the program would get it.
 #[derive(Clone, Debug, Default)]

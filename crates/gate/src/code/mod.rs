@@ -9,7 +9,7 @@ mod values;
 
 use crate::matching::{Call, Hit, hits};
 use crate::paths::{CREDENTIAL, look};
-use crate::rules::Runs;
+use crate::rules::kinds::{Runs, Tongue};
 use crate::shell::Walker;
 use crate::text::{Field, Taint, UNKNOWN};
 use crate::verdict::{Language, Span};
@@ -27,11 +27,12 @@ pub fn judge(walker: &mut Walker<'_>, language: Language, source: &[u8], at: Opt
         Ok(statements) => statements,
         Err(Trouble::Syntax(offset)) => {
             let span = at.unwrap_or(Span::new(offset.min(source.len()), source.len().min(offset + 1)));
-            return walker.findings.fact("fact:unreadable", span);
+            return walker.findings.fact("unreadable", span);
         }
-        Err(Trouble::TooDeep) => return walker.findings.fact("fact:too-deep", whole),
+        Err(Trouble::TooDeep) => return walker.findings.fact("too-deep", whole),
     };
-    let prefix = if language == Language::Python { "python:" } else { "js:" };
+    let tongue = if language == Language::Python { Tongue::Python } else { Tongue::JavaScript };
+    let prefix = tongue.prefix();
     let mut reader = Reader {
         walker,
         language,
@@ -213,11 +214,10 @@ impl Reader<'_, '_> {
         if self.own.contains(name) {
             return Value::unknown();
         }
-        let rules = self.walker.findings.rules;
+        let tables = self.walker.findings.tables;
         for module in &self.star {
             let full = format!("{module}.{name}");
-            let key = format!("{}{full}", self.prefix);
-            if rules.runners.contains_key(key.as_bytes()) || rules.by_program.contains_key(key.as_bytes()) {
+            if tables.find(self.prefix, full.as_bytes()).is_some() {
                 return Value::Path(full);
             }
         }
@@ -231,7 +231,7 @@ impl Reader<'_, '_> {
                 results.into_iter().reduce(Value::or).unwrap_or_else(Value::unknown)
             }
             Value::Hidden => {
-                self.walker.findings.fact("fact:hidden-call", span);
+                self.walker.findings.fact("hidden-call", span);
                 Value::Hidden
             }
             Value::Path(path) => self.call_path(path, args, span),
@@ -275,13 +275,12 @@ impl Reader<'_, '_> {
             "globals" | "locals" | "vars" => return Value::Path("globalThis".to_owned()),
             _ => {}
         }
-        let key = format!("{}{path}", self.prefix);
-        let rules = self.walker.findings.rules;
-        if let Some(runs) = rules.runners.get(key.as_bytes()) {
-            self.runs(*runs, args, span);
+        let entry = self.walker.findings.tables.find(self.prefix, path.as_bytes());
+        if let Some(runs) = entry.and_then(|entry| entry.runs) {
+            self.runs(runs, args, span);
         }
         if self.forever && matches!(path, "os.fork" | "child_process.fork") {
-            self.walker.findings.fact("fact:fork-loop", span);
+            self.walker.findings.fact("fork-loop", span);
         }
         // A method of a module that was bound to a name, such as a connection.
         let last = path.rsplit('.').next().unwrap_or(path);
@@ -293,7 +292,7 @@ impl Reader<'_, '_> {
             return value;
         }
         let mut taint = taint_of(args);
-        if rules.downloads.contains_key(key.as_bytes()) {
+        if entry.is_some_and(|entry| entry.download) {
             taint = taint.and(Taint::DOWNLOAD);
         }
         let paths = args.iter().filter_map(|(_, value)| value.known_text());
@@ -305,8 +304,9 @@ impl Reader<'_, '_> {
     }
 
     fn ask_rules(&mut self, name: &str, args: &[(Option<String>, Value)], span: Span) {
-        let key = format!("{}{name}", self.prefix);
-        if !self.walker.findings.rules.by_program.contains_key(key.as_bytes()) {
+        let tables = self.walker.findings.tables;
+        let entry = tables.find(self.prefix, name.as_bytes());
+        if entry.is_none_or(|entry| entry.rules.is_empty()) {
             return;
         }
         let mut fields = Vec::new();
@@ -329,7 +329,6 @@ impl Reader<'_, '_> {
         }
         let standing = crate::paths::Standing::Project;
         let call = Call {
-            name: name.as_bytes(),
             args: &fields,
             named: &named,
             writes: &[],
@@ -341,7 +340,7 @@ impl Reader<'_, '_> {
             span,
         };
         let mut found: Vec<Hit> = Vec::new();
-        hits(self.walker.findings.rules, key.as_bytes(), &call, &mut found);
+        hits(self.walker.findings.rules, entry, false, &call, &mut found);
         for hit in &found {
             self.walker.findings.hit(hit);
         }
@@ -358,12 +357,12 @@ impl Reader<'_, '_> {
         for first in first.alternatives() {
             match (runs, first) {
                 (Runs::Code, value) => self.code(value, span),
-                (Runs::Shell | Runs::Arguments | Runs::Program, Value::List(items)) => {
+                (Runs::Line | Runs::Arguments | Runs::Executable, Value::List(items)) => {
                     let fields: Vec<Field> = items.iter().map(|item| item.field(span)).collect();
                     self.program(fields, span);
                 }
-                (Runs::Shell | Runs::Arguments, value) => self.shell_line(value, span),
-                (Runs::Program, value) => {
+                (Runs::Line | Runs::Arguments, value) => self.shell_line(value, span),
+                (Runs::Executable, value) => {
                     let in_shell =
                         positional.iter().any(|value| value.has_true("shell")) || by_name("shell").is_some();
                     let mut fields = vec![value.field(span)];
@@ -387,7 +386,7 @@ impl Reader<'_, '_> {
 
     fn program(&mut self, fields: Vec<Field>, span: Span) {
         match fields.first() {
-            Some(first) if first.text == [UNKNOWN] => self.walker.findings.fact("fact:unknown-command", span),
+            Some(first) if first.text == [UNKNOWN] => self.walker.findings.fact("unknown-command", span),
             _ => {
                 self.walker.start(fields, span);
             }
@@ -397,23 +396,21 @@ impl Reader<'_, '_> {
     fn shell_line(&mut self, value: &Value, span: Span) {
         match value {
             Value::Text(text, _) if text.as_slice() != [UNKNOWN] => self.walker.line_of_code(text, span),
-            _ if value.taint().has(Taint::DOWNLOAD) => {
-                self.walker.findings.fact("fact:downloaded-code", span)
-            }
-            _ => self.walker.findings.fact("fact:unknown-command", span),
+            _ if value.taint().has(Taint::DOWNLOAD) => self.walker.findings.fact("downloaded-code", span),
+            _ => self.walker.findings.fact("unknown-command", span),
         }
     }
 
     /// `eval` and its like.
     fn code(&mut self, value: &Value, span: Span) {
         if value.taint().has(Taint::DOWNLOAD) {
-            self.walker.findings.fact("fact:downloaded-code", span);
+            self.walker.findings.fact("downloaded-code", span);
         } else if value.taint().has(Taint::DECODED) {
-            self.walker.findings.fact("fact:decoded-code", span);
+            self.walker.findings.fact("decoded-code", span);
         }
         match value.known_text() {
             Some(text) => self.walker.nested(self.language, text, span),
-            None => self.walker.findings.fact("fact:unseen-code", span),
+            None => self.walker.findings.fact("unseen-code", span),
         }
     }
 }

@@ -3,10 +3,11 @@
 use super::walk::{Started, Stream, Walker};
 use super::word::unescape;
 use crate::paths::{CREDENTIAL, look};
+use crate::rules::tables::Entry;
 use crate::text::{Field, LONGEST, Taint, UNKNOWN};
 
 impl Walker<'_> {
-    pub(super) fn output(&mut self, name: &[u8], started: &Started) -> Stream {
+    pub(super) fn output(&mut self, name: &[u8], entry: Option<&Entry>, started: &Started) -> Stream {
         let args = &started.args[1..];
         let input = &started.input;
         let own = args.iter().fold(Taint::NONE, |taint, arg| taint.and(arg.taint));
@@ -118,7 +119,7 @@ impl Walker<'_> {
                 }
             }
             b"printenv" | b"gpg" | b"pass" => Stream::unknown(Taint::SECRET),
-            _ if self.findings.rules.downloads.contains_key(name) => {
+            _ if entry.is_some_and(|entry| entry.download) => {
                 self.downloaded_files(name, args, own);
                 Stream::unknown(Taint::DOWNLOAD.and(input.taint))
             }

@@ -4,6 +4,7 @@ use super::variables::Text;
 use super::walk::{Started, Stream, Walker};
 use crate::matching::{Call, Hit, hits};
 use crate::paths::Standing;
+use crate::rules::tables::Entry;
 use crate::text::{Field, Taint, UNKNOWN};
 use crate::verdict::{Language, Span};
 
@@ -16,41 +17,38 @@ impl Walker<'_> {
             return Stream::text(b"");
         }
         if name.contains(&UNKNOWN) {
-            let key = if first.taint.has(Taint::DOWNLOAD) {
-                "fact:downloaded-code"
-            } else {
-                "fact:unknown-program"
-            };
+            let key = if first.taint.has(Taint::DOWNLOAD) { "downloaded-code" } else { "unknown-program" };
             self.findings.fact(key, first.span);
             return Stream::unknown(Taint::NONE);
         }
         if !name.is_ascii() || name.iter().any(u8::is_ascii_control) {
-            self.findings.fact("fact:odd-name", first.span);
+            self.findings.fact("odd-name", first.span);
             return Stream::unknown(Taint::NONE);
         }
         // A pattern as the name of a program runs whatever it finds.
         if name.iter().any(|byte| b"*?[".contains(byte)) && name != b"[" && name != b"[[" {
-            self.findings.fact("fact:unknown-program", first.span);
+            self.findings.fact("unknown-program", first.span);
             return Stream::unknown(Taint::NONE);
         }
         if first.text.contains(&b'/') {
             self.script_by_path(&first.text.clone(), first.span);
         }
         let name = canonical(&name);
-        self.judge_call(name, &started.args[1..], &started.writes, &started.reads, &started.input, span);
+        let entry = self.findings.tables.find("", name);
+        self.judge_call(entry, &started.args[1..], &started.writes, &started.reads, &started.input, span);
         if let Some(output) = self.builtin(name, &mut started) {
             return output;
         }
-        if let Some(output) = self.starts_another(name, &mut started) {
+        if let Some(output) = self.starts_another(name, entry, &mut started) {
             return output;
         }
-        self.output(name, &started)
+        self.output(name, entry, &started)
     }
 
     /// Asks the rules.
     pub(super) fn judge_call(
         &mut self,
-        name: &[u8],
+        entry: Option<&Entry>,
         args: &[Field],
         writes: &[Field],
         reads: &[Field],
@@ -58,7 +56,6 @@ impl Walker<'_> {
         span: Span,
     ) {
         let call = Call {
-            name,
             args,
             named: &[],
             writes,
@@ -70,7 +67,7 @@ impl Walker<'_> {
             span,
         };
         let mut found: Vec<Hit> = Vec::new();
-        hits(self.findings.rules, name, &call, &mut found);
+        hits(self.findings.rules, entry, true, &call, &mut found);
         for hit in &found {
             self.findings.hit(hit);
         }
@@ -102,9 +99,9 @@ impl Walker<'_> {
                 let text = joined(args);
                 let taint = args.iter().fold(Taint::NONE, |taint, arg| taint.and(arg.taint));
                 if taint.has(Taint::DOWNLOAD) {
-                    self.findings.fact("fact:downloaded-code", span);
+                    self.findings.fact("downloaded-code", span);
                 } else if taint.has(Taint::DECODED) {
-                    self.findings.fact("fact:decoded-code", span);
+                    self.findings.fact("decoded-code", span);
                 }
                 Some(self.code(Language::Shell, &text, span, started.input.clone()))
             }
@@ -235,7 +232,7 @@ impl Walker<'_> {
             return self.stream_as_code(&stream, language, span);
         }
         if path.contains(&UNKNOWN) {
-            self.findings.fact("fact:unseen-code", span);
+            self.findings.fact("unseen-code", span);
         } else {
             self.findings.want(path, Some(language));
         }

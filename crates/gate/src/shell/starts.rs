@@ -3,7 +3,8 @@
 use super::programs::joined;
 use super::walk::{Started, Stream, Walker};
 use crate::little;
-use crate::rules::{Interpreter, Kind, Wrapper};
+use crate::rules::kinds::Tongue;
+use crate::rules::tables::{Entry, Interpreter, List, Tables, Wrapper};
 use crate::text::{Field, Taint, UNKNOWN};
 use crate::verdict::{Language, Span};
 
@@ -17,14 +18,19 @@ enum Told {
 
 impl Walker<'_> {
     /// Judges what the program starts, if it starts anything; its output then.
-    pub(super) fn starts_another(&mut self, name: &[u8], started: &mut Started) -> Option<Stream> {
-        let rules = self.findings.rules;
-        if let Some(options) = rules.shell_options.get(name) {
-            for code in option_values(&started.args[1..], options) {
+    pub(super) fn starts_another(
+        &mut self,
+        name: &[u8],
+        entry: Option<&Entry>,
+        started: &mut Started,
+    ) -> Option<Stream> {
+        let tables = self.findings.tables;
+        if let Some(entry) = entry.filter(|entry| !entry.shell_options.is_empty()) {
+            for code in option_values(&started.args[1..], tables, entry.shell_options) {
                 self.code(Language::Shell, &code.text, code.span, Stream::default());
             }
         }
-        if let Some(interpreter) = rules.interpreters.get(name) {
+        if let Some(interpreter) = entry.and_then(|entry| tables.interpreter(entry)) {
             return Some(self.interpreter(name, interpreter, started));
         }
         match name {
@@ -33,7 +39,7 @@ impl Walker<'_> {
             b"find" | b"fd" | b"fdfind" => self.found_files(started),
             _ => {}
         }
-        let wrapper = rules.wrappers.get(name)?;
+        let wrapper = tables.wrapper(entry?)?;
         self.wrapper(wrapper, started)
     }
 
@@ -45,15 +51,16 @@ impl Walker<'_> {
 
     fn wrapper(&mut self, wrapper: &Wrapper, started: &mut Started) -> Option<Stream> {
         let mut args = started.args[1..].iter().peekable();
-        let mut skip = wrapper.skip;
+        let tables = self.findings.tables;
+        let mut skip = usize::from(wrapper.skip);
         let mut wants_sub = !wrapper.sub.is_empty();
-        let takes_value = |name: &[u8]| wrapper.values.iter().any(|value| value.as_bytes() == name);
+        let takes_value = |name: &[u8]| tables.has(wrapper.values, name);
         let mut rest: Vec<Field> = Vec::new();
         while let Some(arg) = args.next() {
             let text = arg.text.as_slice();
             if arg.may_be_option() && !wants_sub && skip > 0 {
                 // What follows may be options or the program.
-                self.findings.fact("fact:unknown-program", arg.span);
+                self.findings.fact("unknown-program", arg.span);
                 return Some(Stream::unknown(Taint::NONE));
             }
             if text == b"--" {
@@ -64,7 +71,7 @@ impl Walker<'_> {
                 continue;
             }
             if text.len() > 1 && (text[0] == b'-' || text[0] == b'+') {
-                if wrapper.only_asks.iter().any(|option| option.as_bytes() == text) {
+                if tables.has(wrapper.only_asks, text) {
                     return None;
                 }
                 let long = text.strip_prefix(b"--");
@@ -88,7 +95,7 @@ impl Walker<'_> {
                 continue;
             }
             if wants_sub {
-                if !wrapper.sub.iter().any(|sub| sub.as_bytes() == text) {
+                if !tables.has(wrapper.sub, text) {
                     return None;
                 }
                 wants_sub = false;
@@ -107,10 +114,10 @@ impl Walker<'_> {
         }
         self.findings.containers += usize::from(wrapper.container);
         let output = if wrapper.shell {
-            self.findings.remotes += 1;
+            self.findings.remotes += usize::from(wrapper.remote);
             let span = Span::new(rest[0].span.start, rest[rest.len() - 1].span.end);
             let output = self.code(Language::Shell, &joined(&rest), span, started.input.clone());
-            self.findings.remotes -= 1;
+            self.findings.remotes -= usize::from(wrapper.remote);
             output
         } else {
             self.inner(rest, started)
@@ -274,24 +281,25 @@ impl Walker<'_> {
     }
 
     fn interpreter(&mut self, name: &[u8], interpreter: &Interpreter, started: &mut Started) -> Stream {
-        let is_shell = interpreter.kind == Kind::Known(Language::Shell);
-        let told = told(interpreter, &started.args[1..], is_shell);
+        let tables = self.findings.tables;
+        let is_shell = interpreter.tongue == Some(Tongue::Shell);
+        let told = told(tables, interpreter, &started.args[1..], is_shell);
         let span = started.span;
-        match (told, &interpreter.kind) {
+        match (told, interpreter.tongue.map(Language::from)) {
             (Told::Nothing, _) => Stream::unknown(Taint::NONE),
-            (Told::Code(codes), Kind::Known(language)) => {
+            (Told::Code(codes), Some(language)) => {
                 let mut output = Stream::text(b"");
                 for code in codes {
                     if code.taint.has(Taint::DOWNLOAD) {
-                        self.findings.fact("fact:downloaded-code", code.span);
+                        self.findings.fact("downloaded-code", code.span);
                     } else if code.taint.has(Taint::DECODED) {
-                        self.findings.fact("fact:decoded-code", code.span);
+                        self.findings.fact("decoded-code", code.span);
                     }
                     let mark = self.variables.mark();
                     if is_shell {
                         self.variables.arguments.push(arguments_after(&started.args, &code));
                     }
-                    output = self.code(*language, &code.text, code.span, started.input.clone());
+                    output = self.code(language, &code.text, code.span, started.input.clone());
                     if is_shell {
                         self.variables.arguments.pop();
                         self.variables.back_to(mark);
@@ -299,34 +307,35 @@ impl Walker<'_> {
                 }
                 output
             }
-            (Told::Code(codes), Kind::Little(words)) => {
+            (Told::Code(codes), None) => {
                 let taint = codes.iter().fold(started.input.taint, |taint, code| taint.and(code.taint));
-                if codes.iter().any(|code| !code.is_known() || !little::is_harmless(name, &code.text, words))
+                let known = |word: &[u8]| tables.has(interpreter.words, word);
+                if codes.iter().any(|code| !code.is_known() || !little::is_harmless(name, &code.text, known))
                 {
-                    self.findings.fact("fact:other-language", codes.first().map_or(span, |code| code.span));
+                    self.findings.fact("other-language", codes.first().map_or(span, |code| code.span));
                 }
                 Stream::unknown(taint)
             }
-            (Told::File(file), Kind::Known(language)) => {
+            (Told::File(file), Some(language)) => {
                 let input = started.input.clone();
-                self.file_as_code(&file.text, *language, file.span, &input)
+                self.file_as_code(&file.text, language, file.span, &input)
             }
-            (Told::File(file), Kind::Little(_)) => {
+            (Told::File(file), None) => {
                 match self.files.get(&file.text) {
                     Some(stream) if stream.taint.has(Taint::DOWNLOAD) => {
-                        self.findings.fact("fact:downloaded-code", file.span);
+                        self.findings.fact("downloaded-code", file.span);
                     }
-                    Some(_) => self.findings.fact("fact:other-language", file.span),
+                    Some(_) => self.findings.fact("other-language", file.span),
                     None if file.is_known() => self.findings.want(&file.text, None),
-                    None => self.findings.fact("fact:unseen-code", file.span),
+                    None => self.findings.fact("unseen-code", file.span),
                 }
                 Stream::unknown(started.input.taint)
             }
-            (Told::Input, kind) if started.input.fed => match kind {
-                Kind::Known(language) => self.stream_as_code(&started.input.clone(), *language, span),
-                Kind::Little(_) => {
+            (Told::Input, language) if started.input.fed => match language {
+                Some(language) => self.stream_as_code(&started.input.clone(), language, span),
+                None => {
                     let downloaded = started.input.taint.has(Taint::DOWNLOAD);
-                    let key = if downloaded { "fact:downloaded-code" } else { "fact:other-language" };
+                    let key = if downloaded { "downloaded-code" } else { "other-language" };
                     self.findings.fact(key, span);
                     Stream::unknown(Taint::NONE)
                 }
@@ -337,8 +346,8 @@ impl Walker<'_> {
     }
 }
 
-fn told(interpreter: &Interpreter, args: &[Field], is_shell: bool) -> Told {
-    let is_in = |list: &[String], name: &[u8]| list.iter().any(|item| item.as_bytes() == name);
+fn told(tables: &Tables, interpreter: &Interpreter, args: &[Field], is_shell: bool) -> Told {
+    let is_in = |list: List, name: &[u8]| tables.has(list, name);
     let mut codes: Vec<Field> = Vec::new();
     let mut wants_code = false;
     let mut reads_input = false;
@@ -355,14 +364,14 @@ fn told(interpreter: &Interpreter, args: &[Field], is_shell: bool) -> Told {
         if let Some(long) = text.strip_prefix(b"--") {
             let at = long.iter().position(|byte| *byte == b'=');
             let (name, value) = (&long[..at.unwrap_or(long.len())], at.map(|at| &long[at + 1..]));
-            if is_in(&interpreter.code, name) {
+            if is_in(interpreter.code, name) {
                 match value {
                     Some(value) => codes.push(Field { text: value.to_vec(), ..arg.clone() }),
                     None => codes.extend(args.next().cloned()),
                 }
-            } else if is_in(&interpreter.stops, name) {
+            } else if is_in(interpreter.stops, name) {
                 return Told::Nothing;
-            } else if value.is_none() && is_in(&interpreter.values, name) {
+            } else if value.is_none() && is_in(interpreter.values, name) {
                 args.next();
             }
             continue;
@@ -375,10 +384,10 @@ fn told(interpreter: &Interpreter, args: &[Field], is_shell: bool) -> Told {
             for at in 1..text.len() {
                 let letter = &text[at..=at];
                 let attached = &text[at + 1..];
-                if is_in(&interpreter.stops, letter) {
+                if is_in(interpreter.stops, letter) {
                     return Told::Nothing;
                 }
-                if is_in(&interpreter.code, letter) {
+                if is_in(interpreter.code, letter) {
                     if is_shell {
                         wants_code = true;
                         continue;
@@ -389,7 +398,7 @@ fn told(interpreter: &Interpreter, args: &[Field], is_shell: bool) -> Told {
                     }
                     break;
                 }
-                if is_in(&interpreter.values, letter) {
+                if is_in(interpreter.values, letter) {
                     if attached.is_empty() {
                         args.next();
                     }
@@ -399,10 +408,10 @@ fn told(interpreter: &Interpreter, args: &[Field], is_shell: bool) -> Told {
             }
             continue;
         }
-        if wants_code || is_in(&interpreter.code, b"first") && codes.is_empty() {
+        if wants_code || is_in(interpreter.code, b"first") && codes.is_empty() {
             return Told::Code(vec![arg.clone()]);
         }
-        if codes.is_empty() && !reads_input && !is_in(&interpreter.stops, text) {
+        if codes.is_empty() && !reads_input && !is_in(interpreter.stops, text) {
             return Told::File(arg.clone());
         }
         break;
@@ -425,10 +434,10 @@ fn arguments_after(args: &[Field], code: &Field) -> Vec<Field> {
 }
 
 /// The values of some options, wherever they stand.
-fn option_values(args: &[Field], options: &[String]) -> Vec<Field> {
+fn option_values(args: &[Field], tables: &Tables, options: List) -> Vec<Field> {
     let mut values = Vec::new();
     for (at, arg) in args.iter().enumerate() {
-        for option in options {
+        for option in tables.texts(options) {
             let dashed = if option.len() == 1 { format!("-{option}") } else { format!("--{option}") };
             if arg.text == dashed.as_bytes() {
                 values.extend(args.get(at + 1).cloned());

@@ -100,9 +100,9 @@ impl<'r> Walker<'r> {
                 let (key, span) = match trouble {
                     Trouble::Syntax(offset) => {
                         let offset = offset.min(source.len());
-                        ("fact:unreadable", at.unwrap_or(Span::new(offset, source.len().min(offset + 1))))
+                        ("unreadable", at.unwrap_or(Span::new(offset, source.len().min(offset + 1))))
                     }
-                    Trouble::TooDeep => ("fact:too-deep", whole),
+                    Trouble::TooDeep => ("too-deep", whole),
                 };
                 self.findings.fact(key, span);
                 return Stream::unknown(Taint::NONE);
@@ -157,7 +157,7 @@ impl<'r> Walker<'r> {
                 Some(result)
             }
             None => {
-                self.findings.fact("fact:too-deep", span);
+                self.findings.fact("too-deep", span);
                 None
             }
         }
@@ -205,7 +205,7 @@ impl<'r> Walker<'r> {
             }
             Node::Function { name, body, span } => {
                 if runs_itself(body, name) {
-                    self.findings.fact("fact:fork-bomb", *span);
+                    self.findings.fact("fork-bomb", *span);
                 }
                 self.functions.insert(name.clone(), (Rc::clone(body), false));
                 Stream::nothing()
@@ -270,7 +270,7 @@ impl<'r> Walker<'r> {
         let mut assigned: Vec<Vec<Vec<Text>>> = Vec::new();
         for round in 0.. {
             if round == COMBINATIONS {
-                self.findings.fact("fact:too-much", simple.span);
+                self.findings.fact("too-much", simple.span);
                 break;
             }
             if !self.findings.pay(1, simple.span) {
@@ -432,7 +432,7 @@ impl<'r> Walker<'r> {
             .map(|(field, _)| field.span)
             .or(streams.reads.first().map(|field| field.span));
         let writes: Vec<Field> = streams.writes.iter().map(|(field, _)| field.clone()).collect();
-        self.judge_call(b"", &[], &writes, &streams.reads, &streams.input, span.unwrap_or_default());
+        self.judge_call(None, &[], &writes, &streams.reads, &streams.input, span.unwrap_or_default());
     }
 
     /// Output that goes into a file does not go further.
@@ -456,7 +456,7 @@ impl<'r> Walker<'r> {
     /// Judges a text as code of a language, in the place where a word stands.
     pub(super) fn code(&mut self, language: Language, text: &[u8], span: Span, input: Stream) -> Stream {
         if text.contains(&UNKNOWN) {
-            self.findings.fact("fact:unseen-code", span);
+            self.findings.fact("unseen-code", span);
         }
         let output = self.deeper(span, |walker| match language {
             Language::Shell => walker.script(text, Some(span), input),
@@ -471,14 +471,14 @@ impl<'r> Walker<'r> {
     /// Judges what flows in as code of a language.
     pub(super) fn stream_as_code(&mut self, stream: &Stream, language: Language, span: Span) -> Stream {
         if stream.taint.has(Taint::DOWNLOAD) {
-            self.findings.fact("fact:downloaded-code", span);
+            self.findings.fact("downloaded-code", span);
         } else if stream.taint.has(Taint::DECODED) {
-            self.findings.fact("fact:decoded-code", span);
+            self.findings.fact("decoded-code", span);
         } else if let (None, Some(file)) = (&stream.text, &stream.file) {
             self.findings.want(file, Some(language));
             return Stream::unknown(Taint::NONE);
         } else if stream.text.is_none() {
-            self.findings.fact("fact:unseen-code", span);
+            self.findings.fact("unseen-code", span);
         }
         match &stream.text {
             Some(text) => self.code(language, text, span, Stream::default()),
