@@ -60,7 +60,7 @@ pub fn judge_argv<A: AsRef<[u8]>>(rules: &Rules, argv: &[A]) -> Judgement {
         walker.findings.fact("too-large", whole);
     } else {
         walker.start(args, whole);
-        walker.uncalled_functions();
+        walker.finish();
     }
     walker.findings.judgement()
 }
@@ -94,6 +94,6 @@ fn look_at<'r>(rules: &'r Rules, language: Language, source: &[u8]) -> Findings<
         }
         Language::Python | Language::JavaScript => code::judge(&mut walker, language, source, None),
     }
-    walker.uncalled_functions();
+    walker.finish();
     walker.findings
 }

@@ -14,10 +14,10 @@ const SYSTEM: Places = Places(1 << 2);
 const HOME: Places = Places(1 << 3);
 const IN_HOME: Places = Places(1 << 4);
 const PARENT: Places = Places(1 << 5);
-const HERE: Places = Places(1 << 6);
+pub const HERE: Places = Places(1 << 6);
 const PROJECT: Places = Places(1 << 7);
 const GIT: Places = Places(1 << 8);
-const TEMPORARY: Places = Places(1 << 9);
+pub const TEMPORARY: Places = Places(1 << 9);
 const DEVICE: Places = Places(1 << 10);
 pub const CREDENTIAL: Places = Places(1 << 11);
 const STARTUP: Places = Places(1 << 12);
@@ -253,7 +253,13 @@ fn whole(path: &[u8]) -> Places {
         Start::Root => [b"/", names.join(&b'/').as_slice()].concat(),
         _ => names.join(&b'/'),
     };
-    if is_secret(&secret_path) {
+    // The outermost folder of a home with nothing but credentials in it is one itself.
+    let below = |names: &[&[u8]]| is_secret(&[b"/home/user/", names.join(&b'/').as_slice(), b"/x"].concat());
+    let holds = match (start, names.as_slice()) {
+        (Start::Home, [above @ .., _]) => below(&names) && !below(above),
+        _ => false,
+    };
+    if is_secret(&secret_path) || holds {
         places = places.and(CREDENTIAL);
     }
     // All names of footholds begin with a dot.
@@ -506,6 +512,8 @@ mod tests {
             ("~/notes", &["in-home"]),
             ("~/.bashrc", &["in-home", "startup"]),
             ("~/.ssh/id_rsa", &["in-home", "credential"]),
+            ("~/.ssh", &["in-home", "credential"]),
+            ("~/.config", &["in-home"]),
             ("/root/.aws/credentials", &["in-home", "credential"]),
             ("..", &["parent"]),
             ("a/../..", &["parent"]),

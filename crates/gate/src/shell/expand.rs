@@ -370,7 +370,10 @@ impl Walker<'_> {
             (number, arguments) if !number.is_empty() && number.iter().all(u8::is_ascii_digit) => {
                 let number: usize = std::str::from_utf8(number).ok()?.parse().ok()?;
                 let text = match (number, arguments) {
-                    (0, _) => Text::known(b"sh"),
+                    (0, _) => match self.variables.get(b"0").and_then(|values| values.first()) {
+                        Some(value) => value.first().cloned().unwrap_or_default(),
+                        None => Text::known(b"sh"),
+                    },
                     (_, None) => Text::unknown(),
                     (_, Some(arguments)) => arguments.get(number - 1).map(text).unwrap_or_else(|| {
                         // Beyond an argument that may be several, anything may stand.

@@ -26,7 +26,7 @@ impl Walker<'_> {
             return Stream::unknown(Taint::NONE);
         }
         // A pattern as the name of a program runs whatever it finds.
-        if name.iter().any(|byte| b"*?[".contains(byte)) && name != b"[" && name != b"[[" {
+        if first.text.iter().any(|byte| b"*?[".contains(byte)) && name != b"[" && name != b"[[" {
             self.findings.fact("unknown-program", first.span);
             return Stream::unknown(Taint::NONE);
         }
@@ -75,9 +75,7 @@ impl Walker<'_> {
 
     /// A program that is named by a path may be a script, and may be one that this script has written.
     fn script_by_path(&mut self, path: &[u8], span: Span) {
-        if let Some(stream) =
-            self.files.get(path).or_else(|| self.files.get(path.strip_prefix(b"./").unwrap_or(path)))
-        {
+        if let Some(stream) = self.written(path) {
             let stream = stream.clone();
             let language = language_of(path).or(stream.text.as_deref().and_then(first_line_language));
             self.stream_as_code(&stream, language.unwrap_or(Language::Shell), span);
@@ -114,8 +112,8 @@ impl Walker<'_> {
                 let code = args.iter().find(|arg| !arg.text.starts_with(b"-"));
                 // A number or a name alone asks for no code.
                 if let Some(code) = code.filter(|_| args.len() > 1) {
-                    let (text, span) = (code.text.clone(), code.span);
-                    self.code(Language::Shell, &text, span, Stream::default());
+                    // It runs later, with what the variables hold then.
+                    self.traps.push((code.text.clone(), code.span));
                 }
                 nothing()
             }
@@ -138,10 +136,14 @@ impl Walker<'_> {
                     // It lists all there are.
                     return Some(Stream::unknown(Taint::SECRET));
                 }
+                let exports = args.iter().any(|arg| arg.text.starts_with(b"-") && arg.text.contains(&b'x'));
                 for arg in args.iter().filter(|arg| !arg.text.starts_with(b"-")) {
                     match arg.text.iter().position(|byte| *byte == b'=') {
                         Some(at) => {
                             let value = Text { bytes: arg.text[at + 1..].to_vec(), taint: arg.taint };
+                            if name == b"export" || exports {
+                                self.set_for_programs(&arg.text[..at], &value.bytes, arg.span);
+                            }
                             match name {
                                 b"local" => self.variables.assign_local(&arg.text[..at], value),
                                 _ => self.variables.assign(&arg.text[..at], vec![value], false),
@@ -227,11 +229,12 @@ impl Walker<'_> {
         if matches!(path, b"/dev/stdin" | b"/dev/fd/0" | b"-" | b"/proc/self/fd/0") {
             return self.stream_as_code(input, language, span);
         }
-        if let Some(stream) = self.files.get(path) {
+        if let Some(stream) = self.written(path) {
             let stream = stream.clone();
             return self.stream_as_code(&stream, language, span);
         }
-        if path.contains(&UNKNOWN) {
+        let descriptor = path.starts_with(b"/dev/fd/") || path.starts_with(b"/proc/");
+        if path.contains(&UNKNOWN) || descriptor {
             self.findings.fact("unseen-code", span);
         } else {
             self.findings.want(path, Some(language));

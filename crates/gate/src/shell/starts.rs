@@ -1,8 +1,11 @@
 //! Programs that start others: wrappers, shells, interpreters, `find`, `xargs`.
 
-use super::programs::joined;
+use super::output::picks;
+use super::programs::{joined, last_name};
+use super::variables::Text;
 use super::walk::{Started, Stream, Walker};
 use crate::little;
+use crate::paths::{HERE, look};
 use crate::rules::kinds::Tongue;
 use crate::rules::tables::{Entry, Interpreter, List, Tables, Wrapper};
 use crate::text::{Field, Taint, UNKNOWN};
@@ -37,6 +40,13 @@ impl Walker<'_> {
             b"env" => return Some(self.environment(started)),
             b"xargs" | b"parallel" => return Some(self.for_each_line(started)),
             b"find" | b"fd" | b"fdfind" => self.found_files(started),
+            // A line editor runs what stands behind `!`.
+            b"ed" | b"ex" | b"red"
+                if started.input.fed
+                    && started.input.text.as_ref().is_none_or(|text| text.contains(&b'!')) =>
+            {
+                self.findings.fact("other-language", started.span);
+            }
             _ => {}
         }
         let wrapper = tables.wrapper(entry?)?;
@@ -58,7 +68,9 @@ impl Walker<'_> {
         let mut rest: Vec<Field> = Vec::new();
         while let Some(arg) = args.next() {
             let text = arg.text.as_slice();
-            if arg.may_be_option() && !wants_sub && skip > 0 {
+            // Nor can be told what an image starts that nobody has named.
+            let unnamed = wrapper.container && text == [UNKNOWN];
+            if (arg.may_be_option() || unnamed) && !wants_sub && skip > 0 {
                 // What follows may be options or the program.
                 self.findings.fact("unknown-program", arg.span);
                 return Some(Stream::unknown(Taint::NONE));
@@ -148,6 +160,7 @@ impl Walker<'_> {
                 _ if is_assignment(text) => {
                     let at = text.iter().position(|byte| *byte == b'=').unwrap_or(0);
                     let value = super::variables::Text { bytes: text[at + 1..].to_vec(), taint: arg.taint };
+                    self.set_for_programs(&text[..at], &value.bytes, arg.span);
                     self.variables.assign(&text[..at], vec![value], false);
                 }
                 _ => {
@@ -210,6 +223,9 @@ impl Walker<'_> {
             replaced = Some(b"{}".to_vec());
         }
         let span = started.span;
+        if started.input.names_all && deletes(&rest[0].text) {
+            self.findings.fact("delete-found", span);
+        }
         let taint = started.input.taint;
         let mut lines: Vec<Field> = match &started.input.text {
             Some(text) => {
@@ -229,17 +245,25 @@ impl Walker<'_> {
             input: Stream::unknown(Taint::NONE),
             span,
         };
+        // `parallel` hands a line to a shell.
+        let line_of_code = started.args[0].text.ends_with(b"parallel");
         match replaced.filter(|mark| !mark.is_empty()) {
             Some(mark) => {
                 let mut output = Stream::unknown(taint);
                 for line in lines.iter().take(16) {
-                    let args = rest.iter().map(|arg| substitute(arg, &mark, line)).collect();
-                    output = self.inner(args, &alone);
+                    let args: Vec<Field> = rest.iter().map(|arg| substitute(arg, &mark, line)).collect();
+                    output = match line_of_code {
+                        true => self.code(Language::Shell, &joined(&args), span, Stream::default()),
+                        false => self.inner(args, &alone),
+                    };
                 }
                 output
             }
             None => {
                 rest.append(&mut lines);
+                if line_of_code {
+                    return self.code(Language::Shell, &joined(&rest), span, Stream::default());
+                }
                 self.inner(rest, &alone)
             }
         }
@@ -265,6 +289,12 @@ impl Walker<'_> {
                 at = end;
             }
             at += 1;
+        }
+        let all = !args.iter().any(|arg| picks(&arg.text));
+        let here = roots.iter().any(|root| look(&root.text, &self.standing).is.meets(HERE));
+        if all && here && commands.iter().any(|command| command.first().is_some_and(|arg| deletes(&arg.text)))
+        {
+            self.findings.fact("delete-found", started.span);
         }
         for command in commands {
             for root in roots.iter().take(4) {
@@ -297,7 +327,13 @@ impl Walker<'_> {
                     }
                     let mark = self.variables.mark();
                     if is_shell {
-                        self.variables.arguments.push(arguments_after(&started.args, &code));
+                        let (zero, arguments) = arguments_after(&started.args, &code);
+                        let zero = zero.map_or_else(
+                            || Text::known(b"sh"),
+                            |field| Text { bytes: field.text.clone(), taint: field.taint },
+                        );
+                        self.variables.assign(b"0", vec![zero], false);
+                        self.variables.arguments.push(arguments);
                     }
                     output = self.code(language, &code.text, code.span, started.input.clone());
                     if is_shell {
@@ -321,7 +357,7 @@ impl Walker<'_> {
                 self.file_as_code(&file.text, language, file.span, &input)
             }
             (Told::File(file), None) => {
-                match self.files.get(&file.text) {
+                match self.written(&file.text) {
                     Some(stream) if stream.taint.has(Taint::DOWNLOAD) => {
                         self.findings.fact("downloaded-code", file.span);
                     }
@@ -427,10 +463,16 @@ fn told(tables: &Tables, interpreter: &Interpreter, args: &[Field], is_shell: bo
     Told::Code(codes)
 }
 
-/// The arguments that follow the code: `$1` and so on; `$0` stands between.
-fn arguments_after(args: &[Field], code: &Field) -> Vec<Field> {
+/// What follows the code: `$0`, and then `$1` and so on.
+fn arguments_after<'a>(args: &'a [Field], code: &Field) -> (Option<&'a Field>, Vec<Field>) {
     let at = args.iter().position(|arg| arg.span == code.span && arg.text == code.text);
-    at.and_then(|at| args.get(at + 2..)).unwrap_or_default().to_vec()
+    let after = at.and_then(|at| args.get(at + 1..)).unwrap_or_default();
+    (after.first(), after.get(1..).unwrap_or_default().to_vec())
+}
+
+/// Whether a program does nothing but delete.
+fn deletes(program: &[u8]) -> bool {
+    matches!(last_name(program), b"rm" | b"unlink" | b"shred" | b"srm" | b"rimraf" | b"truncate")
 }
 
 /// The values of some options, wherever they stand.
@@ -439,7 +481,13 @@ fn option_values(args: &[Field], tables: &Tables, options: List) -> Vec<Field> {
     for (at, arg) in args.iter().enumerate() {
         for option in tables.texts(options) {
             let dashed = if option.len() == 1 { format!("-{option}") } else { format!("--{option}") };
-            if arg.text == dashed.as_bytes() {
+            // `-qc line` and `-c line`.
+            let cluster = option.len() == 1
+                && arg.text.len() > 2
+                && arg.text[0] == b'-'
+                && arg.text.ends_with(option.as_bytes())
+                && arg.text[1..].iter().all(u8::is_ascii_alphabetic);
+            if arg.text == dashed.as_bytes() || cluster {
                 values.extend(args.get(at + 1).cloned());
             } else if let Some(value) = arg.text.strip_prefix(format!("{dashed}=").as_bytes()) {
                 values.push(Field { text: value.to_vec(), ..arg.clone() });

@@ -20,6 +20,8 @@ pub struct Stream {
     /// The whole text, if it is known; its unknown parts are marked.
     pub text: Option<Vec<u8>>,
     pub taint: Taint,
+    /// It names every file of the project, with nothing left out.
+    pub names_all: bool,
     /// It is the content of this file.
     pub file: Option<Vec<u8>>,
     /// Somebody feeds it: it is not the caller's terminal.
@@ -71,6 +73,8 @@ pub struct Walker<'r> {
     /// What the script itself has written into files, and what stands behind process substitutions.
     pub(super) files: HashMap<Vec<u8>, Stream>,
     pub(super) standing: Standing,
+    /// What `trap` keeps for the end.
+    pub(super) traps: Vec<(Vec<u8>, Span)>,
     /// How deep it may still go.
     pub(super) depth: usize,
 }
@@ -84,6 +88,7 @@ impl<'r> Walker<'r> {
             aliases: HashMap::new(),
             files: HashMap::new(),
             standing: Standing::Project,
+            traps: Vec::new(),
             depth,
         }
     }
@@ -131,8 +136,8 @@ impl<'r> Walker<'r> {
         self.depth
     }
 
-    /// Functions that nobody has called: whoever reads the script may.
-    pub fn uncalled_functions(&mut self) {
+    /// What runs after the last command: functions that nobody has called, because whoever reads the script may, and traps.
+    pub fn finish(&mut self) {
         let mut waiting: Vec<(Vec<u8>, Rc<Node>)> = Vec::new();
         for (name, (body, called)) in &self.functions {
             if !called {
@@ -145,6 +150,10 @@ impl<'r> Walker<'r> {
             self.variables.arguments.push(vec![any]);
             self.node(&body, &Stream::default());
             self.variables.arguments.pop();
+        }
+        // A trap may set another one; each costs a step.
+        while let Some((code, span)) = self.traps.pop() {
+            self.code(Language::Shell, &code, span, Stream::default());
         }
     }
 
@@ -287,11 +296,20 @@ impl<'r> Walker<'r> {
             if simple.words.is_empty() {
                 self.touch(&streams);
                 self.keep_output(&streams, Stream::nothing());
+                for (assign, value) in simple.assigns.iter().zip(&values) {
+                    // Only the search path is handed on without being exported.
+                    if let (b"PATH", Some(first)) = (assign.name.as_slice(), value.first()) {
+                        self.set_for_programs(b"PATH", &first.bytes, simple.span);
+                    }
+                }
                 assigned.push(values);
             } else {
                 let mark = self.variables.mark();
                 let keeps = args.first().is_some_and(|arg| arg.text == b"export" || arg.text == b":");
                 for (assign, value) in simple.assigns.iter().zip(values) {
+                    if let Some(first) = value.first() {
+                        self.set_for_programs(&assign.name, &first.bytes, simple.span);
+                    }
                     self.variables.assign(&assign.name, value, assign.append);
                 }
                 let before = self.variables.mark();
@@ -404,7 +422,7 @@ impl<'r> Walker<'r> {
 
     /// What is in a file, as far as the script has written it.
     pub(super) fn file_stream(&self, path: &[u8]) -> Stream {
-        match self.files.get(path) {
+        match self.written(path) {
             Some(stream) => stream.clone(),
             None => {
                 let secret = crate::paths::look(path, &self.standing).is.meets(crate::paths::CREDENTIAL);
@@ -413,6 +431,15 @@ impl<'r> Walker<'r> {
                 Stream { file, ..Stream::unknown(taint) }
             }
         }
+    }
+
+    /// What the script has written into a file, whether it says `./` or not.
+    pub(super) fn written(&self, path: &[u8]) -> Option<&Stream> {
+        self.files.get(plain_path(path))
+    }
+
+    pub(super) fn write(&mut self, path: &[u8], stream: Stream) {
+        self.files.insert(plain_path(path).to_vec(), stream);
     }
 
     pub(super) fn remember_stream(&mut self, stream: Stream) -> Vec<u8> {
@@ -442,12 +469,12 @@ impl<'r> Walker<'r> {
             if matches!(field.text.as_slice(), b"/dev/stdout" | b"/dev/stderr" | b"/dev/tty" | b"/dev/null") {
                 continue;
             }
-            let before = self.files.remove(&field.text).filter(|_| *append);
+            let before = self.files.remove(plain_path(&field.text)).filter(|_| *append);
             let stream = match before {
                 Some(before) => before.then(output.clone()),
                 None => output.clone(),
             };
-            self.files.insert(field.text.clone(), stream);
+            self.write(&field.text, stream);
             kept = true;
         }
         if kept { Stream { taint: Taint::NONE, ..Stream::nothing() } } else { output }
@@ -493,6 +520,14 @@ struct Streams {
     /// And whether the text is added to what is there.
     writes: Vec<(Field, bool)>,
     reads: Vec<Field>,
+}
+
+/// Without `./` at its beginning.
+fn plain_path(mut path: &[u8]) -> &[u8] {
+    while let Some(rest) = path.strip_prefix(b"./") {
+        path = rest;
+    }
+    path
 }
 
 /// Whether a function starts itself twice, beside itself and without a condition: each call makes two.
