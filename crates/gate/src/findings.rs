@@ -1,8 +1,9 @@
 //! What was found so far, and what it may still cost to look for more.
 
 use crate::matching::{Hit, Looks};
+use crate::rules::tables::Rule;
 use crate::rules::tables::Tables;
-use crate::rules::{Counts, Rules};
+use crate::rules::{Counts, Rules, Runs};
 use crate::text::Match;
 use crate::verdict::{Judgement, Language, ScriptWanted, Span, Verdict};
 
@@ -66,13 +67,24 @@ impl<'r> Findings<'r> {
         }
     }
 
+    /// Whether a rule is to be looked at, here and now.
+    pub fn counts(&self, rule: &Rule) -> Counts {
+        let runs = match (self.containers, self.remotes) {
+            (0, 0) => Runs::Here,
+            (0, _) => Runs::Elsewhere,
+            _ => Runs::Contained,
+        };
+        self.rules.counts(rule, runs)
+    }
+
     /// Something that is known about the script and no program's doing.
     pub fn fact(&mut self, key: &str, span: Span) {
         let tables = self.tables;
         let Some(entry) = tables.find("fact:", key.as_bytes()) else { return };
         for number in tables.numbers(entry.rules) {
             let number = usize::from(*number);
-            if self.rules.counts(&tables.rules[number]) != Counts::Never {
+            // Facts about the project are found in it alone.
+            if self.counts(&tables.rules[number]) == Counts::Always {
                 self.hit(&Hit { rule: number, certainty: Match::Yes, span });
             }
         }

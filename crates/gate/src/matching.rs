@@ -1,8 +1,9 @@
 //! Whether a rule fits a call: a program, or a function of a language, with its arguments.
 
+use crate::findings::Findings;
 use crate::paths::{Places, Seen, Standing, look};
+use crate::rules::Counts;
 use crate::rules::tables::{Entry, List, Program, Rule, Tables};
-use crate::rules::{Counts, Rules};
 use crate::text::{Field, Match, Taint, UNKNOWN, fits};
 use crate::verdict::Span;
 use std::cell::RefCell;
@@ -68,8 +69,14 @@ pub struct Hit {
 }
 
 /// All rules that fit a call of what is known by this entry.
-pub fn hits(rules: &Rules, entry: Option<&Entry>, is_shell: bool, call: &Call<'_>, found: &mut Vec<Hit>) {
-    let tables = rules.tables();
+pub fn hits(
+    findings: &Findings<'_>,
+    entry: Option<&Entry>,
+    is_shell: bool,
+    call: &Call<'_>,
+    found: &mut Vec<Hit>,
+) {
+    let tables = findings.tables;
     let (for_program, spared) =
         entry.map_or((&[][..], &[][..]), |entry| (tables.numbers(entry.rules), tables.numbers(entry.spared)));
     let for_all = if is_shell { tables.numbers(tables.for_all) } else { &[] };
@@ -82,7 +89,7 @@ pub fn hits(rules: &Rules, entry: Option<&Entry>, is_shell: bool, call: &Call<'_
     for number in for_program.iter().chain(for_all.iter().filter(|number| !spared.contains(number))) {
         let number = usize::from(*number);
         let rule = &tables.rules[number];
-        match rules.counts(rule) {
+        match findings.counts(rule) {
             Counts::Never => continue,
             Counts::Outside if stays_in_project(call) => continue,
             Counts::Outside | Counts::Always => {}

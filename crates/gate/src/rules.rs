@@ -101,17 +101,21 @@ impl Rules {
         }
     }
 
-    /// Whether a rule is to be looked at here, and if so, what it would need.
-    pub(crate) fn counts(&self, rule: &Rule) -> Counts {
+    /// Whether a rule is to be looked at for a command that runs there.
+    pub(crate) fn counts(&self, rule: &Rule, runs: Runs) -> Counts {
         if self.asks_for_all {
             return Counts::Always;
         }
         if rule.contained {
             return Counts::Never;
         }
-        match rule.needs {
-            Needs::Network if !self.cage.network && rule.decides == Decides::Ask => Counts::Never,
-            Needs::Project if !self.cage.project && rule.decides == Decides::Ask => Counts::Outside,
+        if rule.decides != Decides::Ask {
+            return Counts::Always;
+        }
+        match (runs, rule.needs) {
+            (Runs::Elsewhere, _) if !self.cage.network => Counts::Never,
+            (Runs::Here, Needs::Network) if !self.cage.network => Counts::Never,
+            (Runs::Here, Needs::Project) if !self.cage.project => Counts::Outside,
             _ => Counts::Always,
         }
     }
@@ -143,6 +147,16 @@ impl Rules {
         }
         if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
     }
+}
+
+/// Where a command runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runs {
+    Here,
+    /// In a container, which reaches what its own daemon lets it.
+    Contained,
+    /// On a machine that only the network leads to.
+    Elsewhere,
 }
 
 /// Whether a rule is to be looked at.

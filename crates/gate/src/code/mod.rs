@@ -340,7 +340,7 @@ impl Reader<'_, '_> {
             span,
         };
         let mut found: Vec<Hit> = Vec::new();
-        hits(self.walker.findings.rules, entry, false, &call, &mut found);
+        hits(&self.walker.findings, entry, false, &call, &mut found);
         for hit in &found {
             self.walker.findings.hit(hit);
         }

@@ -67,7 +67,7 @@ impl Walker<'_> {
             span,
         };
         let mut found: Vec<Hit> = Vec::new();
-        hits(self.findings.rules, entry, true, &call, &mut found);
+        hits(&self.findings, entry, true, &call, &mut found);
         for hit in &found {
             self.findings.hit(hit);
         }
