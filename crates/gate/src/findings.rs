@@ -1,6 +1,6 @@
 //! What was found so far, and what it may still cost to look for more.
 
-use crate::matching::{Hit, Looks};
+use crate::matching::{Asked, Hit, Looks};
 use crate::rules::tables::Rule;
 use crate::rules::tables::Tables;
 use crate::rules::{Counts, Rules, Runs};
@@ -25,6 +25,7 @@ pub struct Findings<'r> {
     /// How many other hosts: their files are not ours.
     pub remotes: usize,
     pub looks: Looks,
+    pub asked: Asked,
 }
 
 struct Found {
@@ -47,6 +48,7 @@ impl<'r> Findings<'r> {
             containers: 0,
             remotes: 0,
             looks: Looks::default(),
+            asked: Asked::default(),
         }
     }
 

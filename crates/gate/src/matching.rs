@@ -7,7 +7,7 @@ use crate::rules::tables::{Entry, List, Program, Rule, Tables};
 use crate::text::{Field, Match, Taint, UNKNOWN, fits};
 use crate::verdict::Span;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A program that would start, once its wrappers are taken off; or a function that would be called.
 pub struct Call<'a> {
@@ -26,24 +26,93 @@ pub struct Call<'a> {
 /// What paths were found to be. Several rules ask for the same ones, and scripts name them often.
 #[derive(Default)]
 pub struct Looks {
-    known: RefCell<HashMap<Vec<u8>, Seen>>,
-    standing: RefCell<Standing>,
+    /// For each place where the shell stood; the last one is where it stood last.
+    known: RefCell<Vec<(Standing, HashMap<Vec<u8>, Seen>)>>,
 }
 
 impl Looks {
+    /// So many places, and so many paths of each, are kept in mind.
+    const STANDINGS: usize = 8;
+    const PATHS: usize = 4096;
+
     fn look(&self, path: &[u8], standing: &Standing) -> Seen {
         let mut known = self.known.borrow_mut();
-        if *self.standing.borrow() != *standing {
-            // What is relative begins elsewhere now.
-            self.standing.replace(standing.clone());
-            known.clear();
+        match known.iter().rposition(|(at, _)| at == standing) {
+            Some(at) if at + 1 < known.len() => known[at..].rotate_left(1),
+            Some(_) => {}
+            None => {
+                if known.len() == Looks::STANDINGS {
+                    known.remove(0);
+                }
+                known.push((standing.clone(), HashMap::new()));
+            }
         }
-        if let Some(seen) = known.get(path) {
+        let Some((_, paths)) = known.last_mut() else { return look(path, standing) };
+        if let Some(seen) = paths.get(path) {
             return *seen;
         }
         let seen = look(path, standing);
-        known.insert(path.to_vec(), seen);
+        if paths.len() >= Looks::PATHS {
+            paths.clear();
+        }
+        paths.insert(path.to_vec(), seen);
         seen
+    }
+}
+
+/// Calls that the rules were asked about: what a loop or a function repeats word for word has been answered.
+#[derive(Default)]
+pub struct Asked {
+    known: RefCell<HashSet<Vec<u8>>>,
+    key: RefCell<Vec<u8>>,
+}
+
+impl Asked {
+    /// So many calls, and none that is longer, are kept in mind.
+    const CALLS: usize = 4096;
+    const LONGEST: usize = 512;
+
+    /// Whether the same was asked before, in the same circumstances.
+    pub fn again(&self, findings: &Findings<'_>, entry: Option<&Entry>, call: &Call<'_>) -> bool {
+        let mut key = self.key.borrow_mut();
+        key.clear();
+        let add = |key: &mut Vec<u8>, text: &[u8]| {
+            key.extend_from_slice(&text.len().to_le_bytes());
+            key.extend_from_slice(text);
+        };
+        let runs = [u8::from(findings.containers > 0), u8::from(findings.remotes > 0), call.input_taint.0];
+        add(&mut key, &runs);
+        // Names without an entry share the rules for all.
+        key.extend_from_slice(&entry.map_or(0, |entry| entry.name.0).to_le_bytes());
+        match call.standing {
+            Standing::Project => key.push(0),
+            Standing::In(folder) => add(&mut key, folder),
+        }
+        for fields in [call.args, call.writes, call.reads] {
+            key.extend_from_slice(&fields.len().to_le_bytes());
+            for field in fields {
+                key.extend_from_slice(&[u8::from(field.splits), field.taint.0]);
+                add(&mut key, &field.text);
+                if key.len() > Asked::LONGEST {
+                    return false;
+                }
+            }
+        }
+        match call.input {
+            Some(input) => add(&mut key, input),
+            None => key.push(1),
+        }
+        if key.len() > Asked::LONGEST {
+            return false;
+        }
+        let mut known = self.known.borrow_mut();
+        if known.contains(key.as_slice()) {
+            return true;
+        }
+        if known.len() < Asked::CALLS {
+            known.insert(key.clone());
+        }
+        false
     }
 }
 

@@ -428,7 +428,8 @@ struct Hints {
 }
 
 impl Hints {
-    const WORDS: usize = 64;
+    /// So many that a path without a hint rarely meets one by chance.
+    const WORDS: usize = 1024;
     const LENGTH: usize = 4;
 
     const fn of(secrets: &[Secret]) -> Hints {
@@ -451,7 +452,7 @@ impl Hints {
     }
 
     const fn slot(signs: [u8; Hints::LENGTH]) -> usize {
-        (u32::from_le_bytes(signs).wrapping_mul(0x9e37_79b1) >> 20) as usize % (Hints::WORDS * 64)
+        (u32::from_le_bytes(signs).wrapping_mul(0x9e37_79b1) >> 16) as usize % (Hints::WORDS * 64)
     }
 
     fn may_hold(&self, path: &[u8]) -> bool {

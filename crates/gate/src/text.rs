@@ -54,6 +54,16 @@ impl From<bool> for Match {
 
 /// Whether a pattern with `*` fits a text, of which a part may be unknown. Case does not count.
 pub fn fits(pattern: &[u8], text: &[u8]) -> Match {
+    if text == [UNKNOWN] {
+        return Match::Maybe;
+    }
+    // Most patterns already differ in their first sign.
+    if let (Some(sign), Some(byte)) = (pattern.first(), text.first())
+        && !matches!((sign, byte), (b'*', _) | (_, &UNKNOWN))
+        && !sign.eq_ignore_ascii_case(byte)
+    {
+        return Match::No;
+    }
     if !text.contains(&UNKNOWN) {
         return glob(pattern, text, false).into();
     }

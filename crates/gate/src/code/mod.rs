@@ -61,6 +61,12 @@ struct Reader<'w, 'r> {
     own: HashSet<String>,
 }
 
+/// From so many modules all names are looked for.
+const MOST_STARS: usize = 32;
+
+/// No value with more parts than these is followed; sixteen signs of a text count as one.
+const LARGEST_VALUE: usize = 8192;
+
 /// Modules whose functions act on the world: a name in them that cannot be seen is a question.
 const ACTING: &[&str] = &[
     "os",
@@ -105,7 +111,14 @@ impl Reader<'_, '_> {
                 self.own.remove(local);
                 self.names.insert(local.clone(), Value::Path(full.clone()));
             }
-            Statement::ImportAll(module) => self.star.push(module.clone()),
+            Statement::ImportAll(module) => {
+                let again = self.star.contains(module);
+                if !again && self.star.len() < MOST_STARS {
+                    self.star.push(module.clone());
+                } else if !again {
+                    self.walker.findings.fact("too-much", self.at.unwrap_or_default());
+                }
+            }
             Statement::Unknown(names) => {
                 for name in names {
                     self.names.remove(name);
@@ -162,11 +175,15 @@ impl Reader<'_, '_> {
                 }
                 whole
             }
-            Expr::Name(name) => self.named(name),
-            Expr::List(items) => Value::List(items.iter().map(|item| self.value(item)).collect()),
+            Expr::Name(name) => self.named_value(name),
+            Expr::List(items) => {
+                let list = Value::List(items.iter().map(|item| self.value(item)).collect());
+                self.bounded(list)
+            }
             Expr::Table(items) => {
                 let named = |(key, item): &(Option<String>, Expr)| (key.clone(), self.value(item));
-                Value::Table(items.iter().map(named).collect())
+                let table = Value::Table(items.iter().map(named).collect());
+                self.bounded(table)
             }
             Expr::Member(of, name) => self.value(of).member(name),
             Expr::Index(of, index) => {
@@ -205,6 +222,27 @@ impl Reader<'_, '_> {
                 self.call(&callee, &args, span)
             }
         }
+    }
+
+    /// A value that is too large to be handed on is any.
+    fn bounded(&mut self, value: Value) -> Value {
+        let weight = value.weight(LARGEST_VALUE);
+        let paid = weight < 64 || self.walker.findings.pay(weight / 64, self.at.unwrap_or_default());
+        match paid && weight < LARGEST_VALUE {
+            true => value,
+            false if value.may_act(LARGEST_VALUE) => Value::Hidden,
+            false => Value::Unknown(value.taint()),
+        }
+    }
+
+    /// What a name stands for. To hand on something large costs something.
+    fn named_value(&mut self, name: &str) -> Value {
+        let value = self.named(name);
+        let weight = value.weight(LARGEST_VALUE);
+        if weight >= 64 && !self.walker.findings.pay(weight / 64, self.at.unwrap_or_default()) {
+            return Value::unknown();
+        }
+        value
     }
 
     fn named(&self, name: &str) -> Value {

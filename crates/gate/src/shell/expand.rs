@@ -7,6 +7,7 @@ use super::walk::Walker;
 use crate::text::{Field, LONGEST, Taint, UNKNOWN};
 use crate::verdict::Span;
 use keyward_policy::registry;
+use std::rc::Rc;
 
 /// Which of several possible values is taken: a counter that runs through all of them.
 #[derive(Default)]
@@ -393,7 +394,7 @@ impl Walker<'_> {
     /// What a command substitution would put in its place.
     pub(super) fn substituted(&mut self, body: &super::syntax::List) -> Text {
         let stream = self.apart(body);
-        let mut bytes = stream.text.unwrap_or_else(|| vec![UNKNOWN]);
+        let mut bytes = stream.text.map_or_else(|| vec![UNKNOWN], Rc::unwrap_or_clone);
         while bytes.last() == Some(&b'\n') {
             bytes.pop();
         }

@@ -5,6 +5,7 @@ use super::word::unescape;
 use crate::paths::{CREDENTIAL, HERE, look};
 use crate::rules::tables::Entry;
 use crate::text::{Field, LONGEST, Taint, UNKNOWN};
+use std::rc::Rc;
 
 impl Walker<'_> {
     pub(super) fn output(&mut self, name: &[u8], entry: Option<&Entry>, started: &Started) -> Stream {
@@ -45,13 +46,13 @@ impl Walker<'_> {
                 if files.peek().is_none() {
                     return Stream { text: input.text.clone().filter(|_| whole), ..input.clone() };
                 }
-                let mut output = Stream { fed: true, text: Some(Vec::new()), ..Stream::default() };
+                let mut output = Stream { fed: true, ..Stream::text(b"") };
                 for file in files {
                     let stream = if file.text == b"-" { input.clone() } else { self.file_stream(&file.text) };
                     output = Stream {
                         text: match (output.text, stream.text) {
                             (Some(mut one), Some(two)) if whole && one.len() + two.len() <= LONGEST => {
-                                one.extend_from_slice(&two);
+                                Rc::make_mut(&mut one).extend_from_slice(&two);
                                 Some(one)
                             }
                             _ => None,
@@ -199,7 +200,7 @@ impl Walker<'_> {
             Some(file) => self.file_stream(&file.text),
             None => input.clone(),
         };
-        let known = source.text.as_deref().filter(|text| !text.contains(&UNKNOWN));
+        let known = source.text.as_deref().map(Vec::as_slice).filter(|text| !text.contains(&UNKNOWN));
         let taint = source.taint;
         let hidden = |bytes: Option<Vec<u8>>| match bytes {
             Some(bytes) => Stream { taint: taint.and(Taint::DECODED), ..Stream::text(&bytes) },

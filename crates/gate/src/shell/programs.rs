@@ -60,12 +60,15 @@ impl Walker<'_> {
             named: &[],
             writes,
             reads,
-            input: input.text.as_deref(),
+            input: input.text.as_deref().map(Vec::as_slice),
             input_taint: input.taint,
             standing: &self.standing,
             looks: &self.findings.looks,
             span,
         };
+        if self.findings.asked.again(&self.findings, entry, &call) {
+            return;
+        }
         let mut found: Vec<Hit> = Vec::new();
         hits(&self.findings, entry, true, &call, &mut found);
         for hit in &found {
@@ -77,7 +80,8 @@ impl Walker<'_> {
     fn script_by_path(&mut self, path: &[u8], span: Span) {
         if let Some(stream) = self.written(path) {
             let stream = stream.clone();
-            let language = language_of(path).or(stream.text.as_deref().and_then(first_line_language));
+            let language =
+                language_of(path).or(stream.text.as_deref().and_then(|text| first_line_language(text)));
             self.stream_as_code(&stream, language.unwrap_or(Language::Shell), span);
             return;
         }

@@ -18,7 +18,7 @@ const COMBINATIONS: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
     /// The whole text, if it is known; its unknown parts are marked.
-    pub text: Option<Vec<u8>>,
+    pub text: Option<Rc<Vec<u8>>>,
     pub taint: Taint,
     /// It names every file of the project, with nothing left out.
     pub names_all: bool,
@@ -30,7 +30,7 @@ pub struct Stream {
 
 impl Stream {
     pub fn text(text: &[u8]) -> Stream {
-        Stream { text: Some(text.to_vec()), fed: true, ..Stream::default() }
+        Stream { text: Some(Rc::new(text.to_vec())), fed: true, ..Stream::default() }
     }
 
     pub fn unknown(taint: Taint) -> Stream {
@@ -45,7 +45,9 @@ impl Stream {
     fn then(mut self, other: Stream) -> Stream {
         self.text = match (self.text, other.text) {
             (Some(mut one), Some(two)) if one.len() + two.len() <= LONGEST => {
-                one.extend_from_slice(&two);
+                if !two.is_empty() {
+                    Rc::make_mut(&mut one).extend_from_slice(&two);
+                }
                 Some(one)
             }
             _ => None,
@@ -276,7 +278,7 @@ impl<'r> Walker<'r> {
     fn simple(&mut self, simple: &Simple, input: &Stream) -> Stream {
         let mut choices = Choices::default();
         let mut output = Stream::nothing();
-        let mut assigned: Vec<Vec<Vec<Text>>> = Vec::new();
+        let mut alternatives_of: Vec<Vec<Vec<Text>>> = Vec::new();
         for round in 0.. {
             if round == COMBINATIONS {
                 self.findings.fact("too-much", simple.span);
@@ -288,8 +290,13 @@ impl<'r> Walker<'r> {
             let values: Vec<Vec<Text>> =
                 simple.assigns.iter().map(|assign| self.value_of(&assign.value, &mut choices)).collect();
             let args = self.expand_words(&simple.words, &mut choices);
-            let length: usize = values.iter().flatten().map(|text| text.bytes.len()).sum();
-            if length + args.len() > 256 && !self.findings.pay((length + args.len()) / 256, simple.span) {
+            // What is long costs more, also where it is added to what is there.
+            let assigned: usize = values.iter().flatten().map(|text| text.bytes.len() + 32).sum();
+            let grown = simple.assigns.iter().filter(|assign| assign.append);
+            let grown: usize = grown.map(|assign| self.variables.size(&assign.name)).sum();
+            let given: usize = args.iter().map(|arg| arg.text.len() + 64).sum();
+            let cost = (assigned + grown + given) / 512;
+            if cost > 0 && !self.findings.pay(cost, simple.span) {
                 return Stream::unknown(Taint::NONE);
             }
             let streams = self.redirections(&simple.redirects, input.clone(), &mut choices);
@@ -302,7 +309,7 @@ impl<'r> Walker<'r> {
                         self.set_for_programs(b"PATH", &first.bytes, simple.span);
                     }
                 }
-                assigned.push(values);
+                alternatives_of.push(values);
             } else {
                 let mark = self.variables.mark();
                 let keeps = args.first().is_some_and(|arg| arg.text == b"export" || arg.text == b":");
@@ -333,7 +340,7 @@ impl<'r> Walker<'r> {
         }
         for (at, assign) in simple.assigns.iter().enumerate().filter(|_| simple.words.is_empty()) {
             let mut alternatives: Vec<Vec<Text>> = Vec::new();
-            for values in assigned.iter().filter_map(|values| values.get(at)) {
+            for values in alternatives_of.iter().filter_map(|values| values.get(at)) {
                 if !alternatives.contains(values) {
                     alternatives.push(values.clone());
                 }
@@ -353,6 +360,10 @@ impl<'r> Walker<'r> {
     /// A command with its arguments: an alias, a function or a program.
     pub(super) fn command(&mut self, mut started: Started) -> Stream {
         let span = started.span;
+        // Each wrapper hands all arguments on.
+        if started.args.len() > 64 && !self.findings.pay(started.args.len() / 64, span) {
+            return Stream::unknown(Taint::NONE);
+        }
         let Some(first) = started.args.first() else {
             // All of it was empty, or unknown and empty.
             return Stream::nothing();
