@@ -27,7 +27,9 @@ const COMMANDS: &[&str] = &[
 fn main() {
     let start = seconds();
     let rules = Rules::builtin();
-    println!("{} rules read in {:.1} ms", rules.len(), (seconds() - start) * 1e3);
+    black_box(judge(&rules, Language::Shell, black_box(COMMANDS[1].as_bytes())));
+    let first = (seconds() - start) * 1e6;
+    println!("{first:8.1} µs  the first verdict of a process, {} rules   (goal: at most 100)", rules.len());
     for command in COMMANDS {
         let rounds = 2000;
         let start = seconds();
@@ -64,7 +66,7 @@ fn main() {
         let found = judge(&rules, language, script.as_bytes());
         let rule = found.rule.unwrap_or_default();
         println!(
-            "{best:8.2} ms best, {:.2} ms mean  {} {rule}  {name} script of {} bytes",
+            "{best:8.2} ms best, {:.2} ms mean  {} {rule}  {name} script of {} bytes   (goal: at most 10)",
             sum / 20.0,
             found.verdict,
             script.len()

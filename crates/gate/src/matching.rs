@@ -23,11 +23,13 @@ pub struct Call<'a> {
     pub span: Span,
 }
 
+type Paths = HashMap<Vec<u8>, Seen>;
+
 /// What paths were found to be. Several rules ask for the same ones, and scripts name them often.
 #[derive(Default)]
 pub struct Looks {
     /// For each place where the shell stood; the last one is where it stood last.
-    known: RefCell<Vec<(Standing, HashMap<Vec<u8>, Seen>)>>,
+    known: RefCell<Vec<(Standing, Paths)>>,
 }
 
 impl Looks {
@@ -44,7 +46,7 @@ impl Looks {
                 if known.len() == Looks::STANDINGS {
                     known.remove(0);
                 }
-                known.push((standing.clone(), HashMap::new()));
+                known.push((standing.clone(), Paths::new()));
             }
         }
         let Some((_, paths)) = known.last_mut() else { return look(path, standing) };

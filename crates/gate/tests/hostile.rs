@@ -106,6 +106,14 @@ fn values_that_multiply_do_not_take_forever() {
     assert_eq!(verdict(Language::Shell, doubled.as_bytes()), Verdict::Ask);
     let loops = format!("{}rm -rf /{}", "for i in a b c; do ".repeat(12), "; done".repeat(12));
     assert_eq!(verdict(Language::Shell, loops.as_bytes()), Verdict::Forbid);
+    // A value that doubles at each step, and an assignment that never ends.
+    let lists: String = (1..40).map(|n| format!("v{n} = [v{0}, v{0}]\n", n - 1)).collect();
+    for language in [Language::Python, Language::JavaScript] {
+        verdict(language, format!("v0 = 'a'\n{lists}").as_bytes());
+        assert_eq!(verdict(language, "a = ".repeat(50_000).as_bytes()), Verdict::Ask);
+    }
+    let split = format!("x='{}'; {}", "a ".repeat(30_000), "rm $x;".repeat(2000));
+    assert_eq!(verdict(Language::Shell, split.as_bytes()), Verdict::Ask);
     let functions: String = (1..30).map(|n| format!("f{n}() {{ f{0}; f{0}; }}; ", n - 1)).collect();
     assert!(verdict(Language::Shell, format!("f0() {{ ls; }}; {functions} f29").as_bytes()) >= Verdict::Ask);
 }
