@@ -4,7 +4,7 @@ use crate::matching::{Asked, Hit, Looks};
 use crate::rules::tables::Rule;
 use crate::rules::tables::Tables;
 use crate::rules::{Counts, Rules, Runs};
-use crate::text::Match;
+use crate::text::{Match, Stands};
 use crate::verdict::{Judgement, Language, ScriptWanted, Span, Verdict};
 
 /// So many commands are looked at. A script that unfolds into more is not understood.
@@ -15,6 +15,8 @@ const MOST_SCRIPTS: usize = 64;
 pub struct Findings<'r> {
     pub rules: &'r Rules,
     pub tables: &'r Tables,
+    /// What is judged; places are places in it.
+    source: &'r [u8],
     strictest: Option<Found>,
     /// Numbers of the rules that fit for certain.
     pub matched: Vec<usize>,
@@ -36,11 +38,12 @@ struct Found {
 }
 
 impl<'r> Findings<'r> {
-    pub fn new(rules: &'r Rules) -> Self {
+    pub fn new(rules: &'r Rules, source: &'r [u8]) -> Self {
         let (matched, scripts) = (Vec::new(), Vec::new());
         Findings {
             rules,
             tables: rules.tables(),
+            source,
             strictest: None,
             matched,
             scripts,
@@ -92,6 +95,18 @@ impl<'r> Findings<'r> {
         }
     }
 
+    /// Where a text stands that a word or a document gives: inside of it, if it is written there as it is.
+    pub fn literal(&self, text: &[u8], span: Span) -> Stands {
+        let raw = self.source.get(span.start..span.end).unwrap_or_default();
+        let quoted =
+            |quote: &[u8]| raw.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)) == Some(text);
+        match raw == text {
+            true => Stands::At(span.start),
+            false if quoted(b"'") || quoted(b"\"") => Stands::At(span.start + 1),
+            false => Stands::Within(span),
+        }
+    }
+
     /// Pays for one step; false when nothing is left.
     pub fn pay(&mut self, cost: usize, span: Span) -> bool {
         if self.fuel == 0 {
@@ -139,9 +154,21 @@ impl<'r> Findings<'r> {
             verdict: found.verdict,
             rule: Some(tables.text(rule.id).to_owned()),
             class: Some(tables.text(rule.class).to_owned()),
-            span: Some(found.span),
+            span: Some(whole_signs(self.source, found.span)),
             reason,
             scripts,
         }
     }
+}
+
+/// The same part, in range and with no sign of UTF-8 cut through.
+fn whole_signs(source: &[u8], span: Span) -> Span {
+    let within = |at: usize| source.get(at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    let (mut start, mut end) = (span.start.min(source.len()), span.end.min(source.len()));
+    // No sign has more than three further bytes.
+    for _ in 0..3 {
+        start -= usize::from(start > 0 && within(start));
+        end += usize::from(within(end));
+    }
+    Span::new(start, end)
 }

@@ -27,7 +27,7 @@ pub use verdict::{Judgement, Language, ScriptWanted, Span, Verdict};
 
 use findings::Findings;
 use shell::{Stream, Walker};
-use text::Field;
+use text::{Field, Stands};
 
 /// No script is this long; one that is, is not understood.
 pub const LARGEST: usize = 4 << 20;
@@ -47,7 +47,8 @@ pub fn judge_argv<A: AsRef<[u8]>>(rules: &Rules, argv: &[A]) -> Judgement {
     if rules.is_empty() {
         return without_rules();
     }
-    let mut walker = Walker::new(Findings::new(rules), DEEPEST);
+    let joined = argv.iter().map(AsRef::as_ref).collect::<Vec<&[u8]>>().join(&b' ');
+    let mut walker = Walker::new(Findings::new(rules, &joined), DEEPEST);
     let mut at = 0;
     let mut args = Vec::with_capacity(argv.len());
     for arg in argv {
@@ -82,17 +83,17 @@ fn matched_rules(rules: &Rules, language: Language, source: &[u8]) -> Vec<usize>
     look_at(rules, language, source).matched
 }
 
-fn look_at<'r>(rules: &'r Rules, language: Language, source: &[u8]) -> Findings<'r> {
-    let mut walker = Walker::new(Findings::new(rules), DEEPEST);
+fn look_at<'r>(rules: &'r Rules, language: Language, source: &'r [u8]) -> Findings<'r> {
+    let mut walker = Walker::new(Findings::new(rules, source), DEEPEST);
     if source.len() > LARGEST {
         walker.findings.fact("too-large", Span::new(0, source.len()));
         return walker.findings;
     }
     match language {
         Language::Shell => {
-            walker.script(source, None, Stream::default());
+            walker.script(source, Stands::At(0), Stream::default());
         }
-        Language::Python | Language::JavaScript => code::judge(&mut walker, language, source, None),
+        Language::Python | Language::JavaScript => code::judge(&mut walker, language, source, Stands::At(0)),
     }
     walker.finish();
     walker.findings

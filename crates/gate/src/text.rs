@@ -6,6 +6,33 @@ use crate::verdict::Span;
 /// Stands in a text for a part that cannot be known. No word of a shell holds this byte.
 pub const UNKNOWN: u8 = 0;
 
+/// Where a text stands in the source that is judged.
+#[derive(Clone, Copy, Debug)]
+pub enum Stands {
+    /// It begins there and is written as it is.
+    At(usize),
+    /// It was made of what stands there.
+    Within(Span),
+}
+
+impl Stands {
+    /// The place of a part.
+    pub fn of(self, part: Span) -> Span {
+        match self {
+            Stands::At(base) => Span::new(base + part.start, base + part.end),
+            Stands::Within(whole) => whole,
+        }
+    }
+
+    /// The same for what begins further on.
+    pub fn further(self, by: usize) -> Stands {
+        match self {
+            Stands::At(base) => Stands::At(base + by),
+            within => within,
+        }
+    }
+}
+
 /// No text is followed beyond this.
 pub const LONGEST: usize = 1 << 16;
 

@@ -11,22 +11,22 @@ use crate::matching::{Call, Hit, hits};
 use crate::paths::{CREDENTIAL, look};
 use crate::rules::kinds::{Runs, Tongue};
 use crate::shell::Walker;
-use crate::text::{Field, Taint, UNKNOWN};
+use crate::text::{Field, Stands, Taint, UNKNOWN};
 use crate::verdict::{Language, Span};
 use parse::{Expr, Piece, Statement, Trouble, parse};
 use std::collections::{HashMap, HashSet};
 use values::Value;
 
-/// Judges a script. With `at`, it stands as a whole at that place of another text.
-pub fn judge(walker: &mut Walker<'_>, language: Language, source: &[u8], at: Option<Span>) {
-    let whole = at.unwrap_or(Span::new(0, source.len()));
+/// Judges a script.
+pub fn judge(walker: &mut Walker<'_>, language: Language, source: &[u8], stands: Stands) {
+    let whole = stands.of(Span::new(0, source.len()));
     if !walker.findings.pay(1 + source.len() / 256, whole) {
         return;
     }
     let statements = match parse(source, language, walker.remaining_depth()) {
         Ok(statements) => statements,
         Err(Trouble::Syntax(offset)) => {
-            let span = at.unwrap_or(Span::new(offset.min(source.len()), source.len().min(offset + 1)));
+            let span = stands.of(Span::new(offset.min(source.len()), source.len().min(offset + 1)));
             return walker.findings.fact("unreadable", span);
         }
         Err(Trouble::TooDeep) => return walker.findings.fact("too-deep", whole),
@@ -37,7 +37,8 @@ pub fn judge(walker: &mut Walker<'_>, language: Language, source: &[u8], at: Opt
         walker,
         language,
         prefix,
-        at,
+        stands,
+        whole,
         names: HashMap::new(),
         star: Vec::new(),
         forever: false,
@@ -52,7 +53,9 @@ struct Reader<'w, 'r> {
     walker: &'w mut Walker<'r>,
     language: Language,
     prefix: &'static str,
-    at: Option<Span>,
+    stands: Stands,
+    /// All of the script.
+    whole: Span,
     names: HashMap<String, Value>,
     /// Modules of which all names are here.
     star: Vec<String>,
@@ -92,11 +95,11 @@ const ACTING: &[&str] = &[
 
 impl Reader<'_, '_> {
     fn span(&self, span: Span) -> Span {
-        self.at.unwrap_or(span)
+        self.stands.of(span)
     }
 
     fn statement(&mut self, statement: &Statement) {
-        if !self.walker.findings.pay(1, self.at.unwrap_or_default()) {
+        if !self.walker.findings.pay(1, self.whole) {
             return;
         }
         match statement {
@@ -116,7 +119,7 @@ impl Reader<'_, '_> {
                 if !again && self.star.len() < MOST_STARS {
                     self.star.push(module.clone());
                 } else if !again {
-                    self.walker.findings.fact("too-much", self.at.unwrap_or_default());
+                    self.walker.findings.fact("too-much", self.whole);
                 }
             }
             Statement::Unknown(names) => {
@@ -227,7 +230,7 @@ impl Reader<'_, '_> {
     /// A value that is too large to be handed on is any.
     fn bounded(&mut self, value: Value) -> Value {
         let weight = value.weight(LARGEST_VALUE);
-        let paid = weight < 64 || self.walker.findings.pay(weight / 64, self.at.unwrap_or_default());
+        let paid = weight < 64 || self.walker.findings.pay(weight / 64, self.whole);
         match paid && weight < LARGEST_VALUE {
             true => value,
             false if value.may_act(LARGEST_VALUE) => Value::Hidden,
@@ -239,7 +242,7 @@ impl Reader<'_, '_> {
     fn named_value(&mut self, name: &str) -> Value {
         let value = self.named(name);
         let weight = value.weight(LARGEST_VALUE);
-        if weight >= 64 && !self.walker.findings.pay(weight / 64, self.at.unwrap_or_default()) {
+        if weight >= 64 && !self.walker.findings.pay(weight / 64, self.whole) {
             return Value::unknown();
         }
         value

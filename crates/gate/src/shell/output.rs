@@ -60,6 +60,7 @@ impl Walker<'_> {
                         taint: output.taint.and(stream.taint),
                         file: output.file.or(stream.file),
                         names_all: false,
+                        place: None,
                         fed: true,
                     };
                 }

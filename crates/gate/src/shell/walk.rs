@@ -6,7 +6,7 @@ use super::syntax::{Direction, Kind, List, Node, Piece, Redirect, Simple, Target
 use super::variables::{Text, Variables};
 use crate::findings::Findings;
 use crate::paths::Standing;
-use crate::text::{Field, LONGEST, Taint, UNKNOWN};
+use crate::text::{Field, LONGEST, Stands, Taint, UNKNOWN};
 use crate::verdict::{Language, Span};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -20,6 +20,8 @@ pub struct Stream {
     /// The whole text, if it is known; its unknown parts are marked.
     pub text: Option<Rc<Vec<u8>>>,
     pub taint: Taint,
+    /// Where a document stands that it comes from.
+    pub place: Option<Span>,
     /// It names every file of the project, with nothing left out.
     pub names_all: bool,
     /// It is the content of this file.
@@ -95,19 +97,19 @@ impl<'r> Walker<'r> {
         }
     }
 
-    /// Reads and walks a script; `at` is where it stands as a whole, if it is a part of something else.
-    pub fn script(&mut self, source: &[u8], at: Option<Span>, input: Stream) -> Stream {
-        let whole = at.unwrap_or(Span::new(0, source.len()));
+    /// Reads and walks a script.
+    pub fn script(&mut self, source: &[u8], stands: Stands, input: Stream) -> Stream {
+        let whole = stands.of(Span::new(0, source.len()));
         if !self.findings.pay(1 + source.len() / 256, whole) {
             return Stream::unknown(Taint::NONE);
         }
-        let list = match parse(source, at, self.depth) {
+        let list = match parse(source, stands, self.depth) {
             Ok(list) => list,
             Err(trouble) => {
                 let (key, span) = match trouble {
                     Trouble::Syntax(offset) => {
                         let offset = offset.min(source.len());
-                        ("unreadable", at.unwrap_or(Span::new(offset, source.len().min(offset + 1))))
+                        ("unreadable", stands.of(Span::new(offset, source.len().min(offset + 1))))
                     }
                     Trouble::TooDeep => ("too-deep", whole),
                 };
@@ -369,7 +371,7 @@ impl<'r> Walker<'r> {
             return Stream::nothing();
         };
         if let Some(text) = self.aliases.remove(&first.text) {
-            let words = parse(&text, Some(first.span), self.depth).ok();
+            let words = parse(&text, Stands::Within(first.span), self.depth).ok();
             let expanded = match words.as_deref() {
                 Some([Node::Simple(simple)]) if simple.redirects.is_empty() && simple.assigns.is_empty() => {
                     Some(self.expand_words(&simple.words, &mut Choices::default()))
@@ -383,7 +385,9 @@ impl<'r> Walker<'r> {
                     started.args = args;
                     self.deeper(span, |walker| walker.command(started))
                 }
-                None => self.deeper(span, |walker| walker.script(&text, Some(span), Stream::default())),
+                None => {
+                    self.deeper(span, |walker| walker.script(&text, Stands::Within(span), Stream::default()))
+                }
             };
             self.aliases.insert(name, text);
             return output.unwrap_or_else(|| Stream::unknown(Taint::NONE));
@@ -423,7 +427,8 @@ impl<'r> Walker<'r> {
                     if matches!(redirect.target, Target::Word(_)) {
                         bytes.push(b'\n');
                     }
-                    streams.input = Stream { taint: field.taint, ..Stream::text(&bytes) };
+                    streams.input =
+                        Stream { taint: field.taint, place: Some(field.span), ..Stream::text(&bytes) };
                 }
                 Direction::Descriptor => {}
             }
@@ -496,10 +501,11 @@ impl<'r> Walker<'r> {
         if text.contains(&UNKNOWN) {
             self.findings.fact("unseen-code", span);
         }
+        let stands = self.findings.literal(text, span);
         let output = self.deeper(span, |walker| match language {
-            Language::Shell => walker.script(text, Some(span), input),
+            Language::Shell => walker.script(text, stands, input),
             Language::Python | Language::JavaScript => {
-                crate::code::judge(walker, language, text, Some(span));
+                crate::code::judge(walker, language, text, stands);
                 Stream::unknown(Taint::NONE)
             }
         });
@@ -519,7 +525,11 @@ impl<'r> Walker<'r> {
             self.findings.fact("unseen-code", span);
         }
         match &stream.text {
-            Some(text) => self.code(language, text, span, Stream::default()),
+            Some(text) => {
+                let literal = |place: &Span| matches!(self.findings.literal(text, *place), Stands::At(_));
+                let span = stream.place.filter(literal).unwrap_or(span);
+                self.code(language, text, span, Stream::default())
+            }
             None => Stream::unknown(Taint::NONE),
         }
     }
