@@ -22,6 +22,7 @@ pub mod outcome;
 pub mod plan;
 pub mod promise;
 pub mod registry;
+pub mod rendering;
 pub mod request;
 pub mod secret;
 pub mod settings;
