@@ -79,6 +79,10 @@ pub enum Command {
     Secret(SecretArgs),
     /// Judge a command or a script by its text; starts nothing
     Check(CheckArgs),
+    /// Answer what commands wait for: show questions, allow or deny them
+    Approvals(ApprovalsArgs),
+    /// What you have allowed beforehand
+    Grants(GrantsArgs),
     /// Pass a stream on, without the secrets in it
     Redact(RedactArgs),
     /// Show what is recorded
@@ -520,6 +524,92 @@ pub struct CheckArgs {
 }
 
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct ApprovalsArgs {
+    #[command(subcommand)]
+    pub command: Option<ApprovalsCommand>,
+    /// Wait for questions, and answer them on this terminal
+    #[arg(short, long, conflicts_with_all = ["all", "json"])]
+    pub follow: bool,
+    #[command(flatten)]
+    pub list: ApprovalsListArgs,
+}
+
+#[derive(Args)]
+pub struct ApprovalsListArgs {
+    /// Also those that nobody waits for any more
+    #[arg(long)]
+    pub all: bool,
+    /// Print them as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Subcommand)]
+pub enum ApprovalsCommand {
+    /// Show the questions that wait for an answer
+    List(ApprovalsListArgs),
+    /// Show everything that is known of a question
+    Show {
+        #[arg(value_name = "ID")]
+        id: u64,
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say yes: to one that waits now, or beforehand to one that was refused
+    Allow(AllowArgs),
+    /// Say no; in a session it counts for everything of the same rule
+    Deny {
+        #[arg(value_name = "ID")]
+        id: u64,
+    },
+}
+
+#[derive(Args)]
+pub struct AllowArgs {
+    #[arg(value_name = "ID")]
+    pub id: u64,
+    /// Also allow it again within this time, such as 10m, 1h or 7d (30d at most)
+    #[arg(long = "for", value_name = "TIME", value_parser = grant_time)]
+    pub time: Option<Duration>,
+    /// Also allow it again so many times (1000 at most)
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub uses: Option<u32>,
+    /// Not only these very bytes, but everything of this class, which must be that of the question
+    #[arg(long, value_name = "CLASS")]
+    pub class: Option<String>,
+}
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct GrantsArgs {
+    #[command(subcommand)]
+    pub command: Option<GrantsCommand>,
+    /// Print them as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Subcommand)]
+pub enum GrantsCommand {
+    /// Show the grants that are still worth something
+    List {
+        /// Print them as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take a grant back
+    Revoke {
+        #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
+        id: Option<u64>,
+        /// Take all of them back
+        #[arg(long)]
+        all: bool,
+    },
+}
+
+#[derive(Args)]
 pub struct RedactArgs {
     /// A secret that is looked for; without one, all of them are
     #[arg(long = "secret", value_name = "NAME")]
@@ -630,6 +720,19 @@ fn attack_name(text: &str) -> Result<String, String> {
 
 fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text)
+}
+
+/// How long a grant may hold. Days are for grants alone.
+fn grant_time(text: &str) -> Result<Duration, String> {
+    const DAY: Duration = Duration::from_secs(86_400);
+    let time = match text.strip_suffix('d').and_then(|days| days.parse().ok()) {
+        Some(days) => DAY.checked_mul(days).unwrap_or(Duration::MAX),
+        None => parse_duration(text)?,
+    };
+    if (Duration::from_secs(1)..=30 * DAY).contains(&time) {
+        return Ok(time);
+    }
+    Err("a grant holds for 1s to 30d; make a new one when it has ended".into())
 }
 
 fn size(text: &str) -> Result<u64, String> {
