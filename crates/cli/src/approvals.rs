@@ -257,6 +257,6 @@ fn revoke_all(here: &Here) -> Result<(), Trouble> {
             count += u32::from(approvals.revoke(grant.id, &mut record)?);
         }
     }
-    say::answer(&format!("revoked {count} grants"));
+    say::answer(&format!("grants revoked: {count}"));
     Ok(())
 }

@@ -222,7 +222,7 @@ fn a_class_is_granted_in_its_scope_and_can_be_revoked() {
     assert_eq!(works(&stage, &["grants", "revoke", "1"]), "revoked grant 1\n");
     assert_eq!(once(&stage, "take-grant", &other), "None");
     refused(run(&stage, &["grants", "revoke", "1"]), 120, "there is no grant 1");
-    assert_eq!(works(&stage, &["grants", "revoke", "--all"]), "revoked 0 grants\n");
+    assert_eq!(works(&stage, &["grants", "revoke", "--all"]), "grants revoked: 0\n");
     let told: Vec<String> = events(&stage).into_iter().map(|(name, _)| name).collect();
     assert_eq!(told, ["answered", "granted", "revoked"]);
 }

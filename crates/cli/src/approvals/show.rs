@@ -217,7 +217,9 @@ pub fn grants(grants: &[Grant], json: bool) {
     for grant in grants {
         let what = match &grant.what {
             For::Class(class) => format!("class {}", inline(class)),
-            For::Digest(digest) => format!("the command {}", inline_up_to(digest, 12)),
+            For::Digest(digest) => {
+                format!("the command {}…", inline(&digest.chars().take(12).collect::<String>()))
+            }
         };
         let session = grant
             .session
