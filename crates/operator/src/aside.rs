@@ -5,7 +5,7 @@ use keyward_sys::fork::{self, Forked, Process};
 use keyward_sys::signal::{self, Inbox};
 use keyward_sys::{Errno, channel, confine, environ};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::Signal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -92,6 +92,11 @@ impl Aside {
         let mut bytes = vec![0; LONGEST];
         let message = channel::receive(self.socket.as_ref()?, &mut bytes).ok()?;
         serde_json::from_slice(bytes.get(..message.length)?).ok()
+    }
+
+    /// Readable when there is a message, or will be none.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_ref().map_or_else(|| self.process.pidfd.as_fd(), AsFd::as_fd)
     }
 }
 

@@ -1,10 +1,12 @@
-//! Who is asked besides a person at a terminal: an external judge.
+//! Who is asked besides a person at a terminal: an external judge, and a service behind a webhook.
 //!
-//! It works below a process of its own beside the launcher, which hears a bounded answer or why there is none.
+//! Both work in a process of their own beside the launcher, which hears a bounded answer or why there is none. Neither ever says yes by
+//! failing: a judge that fails has no opinion, and a webhook that fails is lost.
 #![forbid(unsafe_code)]
 
 mod aside;
 pub mod judge;
+pub mod webhook;
 
 use keyward_policy::text;
 
