@@ -4,17 +4,22 @@
 
 #[path = "support/asking.rs"]
 mod asking;
+#[path = "support/mod.rs"]
+mod beside;
 #[path = "../../cli/tests/support/memory.rs"]
 mod memory;
-mod support;
+use beside as support;
 
 use asking::{Ask, Asking, ask_here};
 use keyward_operator::webhook::Heard;
 use memory::{Canary, arguments, child_that_is, children, environment};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Stdio};
+use std::time::Duration;
 use support::{Beside, eventually};
 
 #[test]
@@ -76,6 +81,8 @@ impl Stage {
     }
 }
 
+/// The ordinary user of the tests; nobody else has this number.
+const USER: u32 = 54_321;
 const SERVICE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/service.py");
 
 fn free_port() -> u16 {
@@ -366,7 +373,7 @@ fn those_who_connect_and_say_little_keep_nobody_waiting() {
     let (ask, port) = stage.ask_and_listen(&service);
     let mut asking = ask.start();
     assert!(listens(port));
-    let slow: Vec<TcpStream> = (0..200)
+    let slow: Vec<TcpStream> = (0..450)
         .map(|_| {
             let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
             let _ = stream.write_all(b"POST /answer HTTP/1.1\r\nContent-Length: 60000\r\n\r\n{");
@@ -377,7 +384,10 @@ fn those_who_connect_and_say_little_keep_nobody_waiting() {
     assert_eq!(asking.hear(), ask.answer(true));
     // And each of them is cut in the end.
     for mut stream in slow {
-        let _ = stream.read_to_end(&mut Vec::new());
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let read = stream.read_to_end(&mut Vec::new());
+        let kept = |error: &std::io::Error| error.kind() == ErrorKind::WouldBlock;
+        assert!(!read.as_ref().is_err_and(kept), "{read:?}");
     }
 }
 
@@ -446,7 +456,13 @@ fn the_key_is_in_one_process_and_nothing_is_on_a_command_line() {
     let stage = Stage::new();
     let mut service = stage.service("hang");
     let (ask, port) = stage.ask_and_listen(&service);
-    let mut asking = ask.start();
+    // As an ordinary user: nobody but root is to look into it.
+    for (path, mode) in [(stage.path(""), 0o755), (stage.path("key"), 0o644)] {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    }
+    let mut command = ask.command();
+    command.uid(USER).gid(USER);
+    let mut asking = Asking::of(command);
     service.got();
     let process = child_that_is(asking.pid(), "keyward:webhook");
     let curl = child_that_is(process, "/usr/bin/curl");
@@ -462,7 +478,9 @@ fn the_key_is_in_one_process_and_nothing_is_on_a_command_line() {
     );
     assert!(!String::from_utf8_lossy(&environment(curl)).contains(&ask.token()));
     assert_eq!(children(process), [curl]);
-    // Closed to others of the same user: its files in /proc are root's.
+    // Closed to others of the same user: its files in /proc are root's, and those of curl, the control, are not.
+    let owner = |number: u32| std::fs::metadata(format!("/proc/{number}/environ")).unwrap().uid();
+    assert_eq!((owner(process), owner(curl)), (0, USER));
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     assert!(status.contains("NoNewPrivs:\t1"), "it has closed itself to files: {status}");
     let limits = std::fs::read_to_string(format!("/proc/{process}/limits")).unwrap();

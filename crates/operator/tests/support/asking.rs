@@ -1,7 +1,7 @@
 //! A launcher that asks a webhook, in a process of its own, and says what it hears.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
-use super::support::{Beside, other_half, question};
+use super::beside::{Beside, other_half, question};
 use keyward_operator::webhook::{Heard, Webhook, start, wire};
 use keyward_policy::secret::{Reference, SecretName};
 use keyward_vault::source::{Surroundings, fetch};
