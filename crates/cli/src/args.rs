@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use keyward_gate::Language;
+use keyward_ledger::Kept;
 use keyward_policy::config::{Flags, parse_duration, parse_size};
 use keyward_policy::words::{Floor, GateMode, HomeMode, NetMode, Protect, Redact, TrustClass};
 use std::ffi::OsString;
@@ -79,6 +80,10 @@ pub enum Command {
     Secret(SecretArgs),
     /// Judge a command or a script by its text; starts nothing
     Check(CheckArgs),
+    /// Answer what commands wait for: show questions, allow or deny them
+    Approvals(ApprovalsArgs),
+    /// What you have allowed beforehand
+    Grants(GrantsArgs),
     /// Pass a stream on, without the secrets in it
     Redact(RedactArgs),
     /// Show what is recorded
@@ -523,6 +528,92 @@ pub struct CheckArgs {
 }
 
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct ApprovalsArgs {
+    #[command(subcommand)]
+    pub command: Option<ApprovalsCommand>,
+    /// Wait for questions, and answer them on this terminal
+    #[arg(short, long, conflicts_with_all = ["all", "json"])]
+    pub follow: bool,
+    #[command(flatten)]
+    pub list: ApprovalsListArgs,
+}
+
+#[derive(Args)]
+pub struct ApprovalsListArgs {
+    /// Also those that nobody waits for any more
+    #[arg(long)]
+    pub all: bool,
+    /// Print them as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Subcommand)]
+pub enum ApprovalsCommand {
+    /// Show the questions that wait for an answer
+    List(ApprovalsListArgs),
+    /// Show everything that is known of a question
+    Show {
+        #[arg(value_name = "ID")]
+        id: u64,
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say yes: to one that waits now, or beforehand to one that was refused
+    Allow(AllowArgs),
+    /// Say no; in a session it counts for everything of the same rule
+    Deny {
+        #[arg(value_name = "ID")]
+        id: u64,
+    },
+}
+
+#[derive(Args)]
+pub struct AllowArgs {
+    #[arg(value_name = "ID")]
+    pub id: u64,
+    /// Also allow it again within this time, such as 10m, 1h or 7d (30d at most)
+    #[arg(long = "for", value_name = "TIME", value_parser = grant_time)]
+    pub time: Option<Duration>,
+    /// Also allow it again so many times (1000 at most)
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub uses: Option<u32>,
+    /// Not only these very bytes, but everything of this class, which must be that of the question
+    #[arg(long, value_name = "CLASS")]
+    pub class: Option<String>,
+}
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct GrantsArgs {
+    #[command(subcommand)]
+    pub command: Option<GrantsCommand>,
+    /// Print them as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Subcommand)]
+pub enum GrantsCommand {
+    /// Show the grants that are still worth something
+    List {
+        /// Print them as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take a grant back
+    Revoke {
+        #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
+        id: Option<u64>,
+        /// Take all of them back
+        #[arg(long)]
+        all: bool,
+    },
+}
+
+#[derive(Args)]
 pub struct RedactArgs {
     /// A secret that is looked for; without one, all of them are
     #[arg(long = "secret", value_name = "NAME")]
@@ -530,13 +621,70 @@ pub struct RedactArgs {
 }
 
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct LogArgs {
-    /// Only what says who could read this secret, when, and by which way
-    #[arg(long, value_name = "NAME")]
-    pub secret: Option<String>,
+    #[command(subcommand)]
+    pub command: Option<LogCommand>,
+    #[command(flatten)]
+    pub filter: LogFilter,
     /// Print the events as they are recorded, one JSON object a line
     #[arg(long)]
     pub json: bool,
+    /// Go on with what is recorded from now on
+    #[arg(short, long)]
+    pub follow: bool,
+}
+
+#[derive(Subcommand)]
+pub enum LogCommand {
+    /// Find any change, cut, insertion or other order in the record
+    Verify(LogVerifyArgs),
+    /// Print the number and the digest of the last event, to be kept elsewhere
+    Head,
+    /// Print events for another program
+    Export(LogExportArgs),
+}
+
+/// Which events; each word narrows further.
+#[derive(Args)]
+pub struct LogFilter {
+    /// Only what was refused or denied
+    #[arg(long)]
+    pub denied: bool,
+    /// Only what happened in this session
+    #[arg(long, value_name = "NAME")]
+    pub session: Option<String>,
+    /// Only what says who could read this secret, when, and by which way
+    #[arg(long, value_name = "NAME")]
+    pub secret: Option<String>,
+    /// Only what is not older: 1h, 2026-01-31, or 2026-01-31T12:00:00Z
+    #[arg(long, value_name = "WHEN", value_parser = since)]
+    pub since: Option<u64>,
+}
+
+#[derive(Args)]
+pub struct LogVerifyArgs {
+    /// A digest that `keyward log head` has printed, and that has to be in the chain
+    #[arg(long, value_name = "DIGEST", value_parser = head)]
+    pub head: Vec<Kept>,
+    /// A file with lines of `keyward log head`, or of a witness
+    #[arg(long, value_name = "FILE")]
+    pub head_file: Option<PathBuf>,
+    /// Print what was found as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct LogExportArgs {
+    /// One JSON object a line
+    #[arg(long, required_unless_present = "csv", conflicts_with = "csv")]
+    pub jsonl: bool,
+    /// A table for spreadsheets
+    #[arg(long)]
+    pub csv: bool,
+    #[command(flatten)]
+    pub filter: LogFilter,
 }
 
 #[derive(Args)]
@@ -637,6 +785,33 @@ fn attack_name(text: &str) -> Result<String, String> {
 
 fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text)
+}
+
+/// How long a grant may hold. Days are for grants alone.
+fn grant_time(text: &str) -> Result<Duration, String> {
+    const DAY: Duration = Duration::from_secs(86_400);
+    let time = match text.strip_suffix('d').and_then(|days| days.parse().ok()) {
+        Some(days) => DAY.checked_mul(days).unwrap_or(Duration::MAX),
+        None => parse_duration(text)?,
+    };
+    if (Duration::from_secs(1)..=30 * DAY).contains(&time) {
+        return Ok(time);
+    }
+    Err("a grant holds for 1s to 30d; make a new one when it has ended".into())
+}
+
+/// A moment, as milliseconds since 1970: so long ago, or a date.
+fn since(text: &str) -> Result<u64, String> {
+    if let Ok(ago) = parse_duration(text) {
+        let ago = u64::try_from(ago.as_millis()).unwrap_or(u64::MAX);
+        return Ok(keyward_ledger::milliseconds().saturating_sub(ago));
+    }
+    keyward_ledger::parse(text)
+        .ok_or_else(|| "expected a time such as 1h, 2026-01-31 or 2026-01-31T12:00:00Z".to_owned())
+}
+
+fn head(text: &str) -> Result<Kept, String> {
+    Kept::read(text).ok_or_else(|| "expected the 64 digits that `keyward log head` prints".to_owned())
 }
 
 fn size(text: &str) -> Result<u64, String> {

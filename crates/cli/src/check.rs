@@ -1,8 +1,7 @@
 //! `keyward check`: the gate's verdict on a command or a script, alone. It starts nothing.
 
 use crate::args::CheckArgs;
-use crate::files::{self, Links};
-use crate::say;
+use crate::{gate, say};
 use keyward_gate::{
     Found, Judgement, LARGEST, Language, Rules, Verdict, Whole, judge, judge_argv, underlined, with_scripts,
 };
@@ -11,7 +10,7 @@ use keyward_policy::text::visible;
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt;
 
 pub fn check(args: &CheckArgs) -> i32 {
     let rules = Rules::builtin();
@@ -47,9 +46,10 @@ pub fn check(args: &CheckArgs) -> i32 {
 
 /// A script as it stands here.
 fn read(path: &[u8]) -> Found {
-    match files::read(Path::new(OsStr::from_bytes(path)), Links::Followed) {
-        Ok(Some(text)) => Found::Text(text),
-        Ok(None) => Found::Missing,
+    match std::fs::OpenOptions::new().read(true).custom_flags(gate::NOT_WAITING).open(OsStr::from_bytes(path))
+    {
+        Ok(file) => gate::read_script(file),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Found::Missing,
         Err(_) => Found::Unreadable,
     }
 }

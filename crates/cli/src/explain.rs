@@ -1,9 +1,10 @@
 //! `keyward explain`: stops where a run would start.
 
 use crate::args::{ExplainArgs, PolicyFlags};
+use crate::gate::BadRules;
 use crate::{files, here, run, say};
 use keyward_launch::probe;
-use keyward_policy::outcome::Outcome;
+use keyward_policy::outcome::{Outcome, code};
 use keyward_policy::plan::Plan;
 use keyward_sys::environ::Block;
 use std::ffi::OsString;
@@ -56,6 +57,10 @@ pub fn plan_for(flags: &PolicyFlags, mut command: Vec<OsString>, block: &Block) 
         command.push("sh".into());
     }
     let request = run::request(command, &here, &environment);
-    run::decide(&policy, &request, probe::probe(&here.project, &here.caller.cache), &here)
-        .map_err(NoPlan::Refused)
+    let mut plan = run::decide(&policy, &request, probe::probe(&here.project, &here.caller.cache), &here)
+        .map_err(NoPlan::Refused)?;
+    run::judge(&policy, &here, &mut plan).map_err(|BadRules { fact, remedy }| {
+        NoPlan::Policy(files::NoPolicy { exit: code::USAGE, fact, remedy })
+    })?;
+    Ok(plan)
 }

@@ -107,7 +107,7 @@ pub fn policy(flags: &PolicyFlags, here: &Here) -> Result<Policy, NoPolicy> {
         flags: flags.layer(&std::env::current_dir().unwrap_or_else(|_| here.cwd.clone())),
     };
     let policy = config::resolve(&layers)?;
-    if policy.secrets.is_empty() {
+    if policy.secrets.is_empty() && policy.gate.webhook_key.is_none() {
         return Ok(policy);
     }
     Ok(Policy { known_secrets: secrets(here)?, ..policy })

@@ -45,6 +45,11 @@ pub fn absolute(typed_in: &Path, path: &Path) -> PathBuf {
     joined
 }
 
+/// Whether we are in a cage: its first process says so.
+pub fn is_cage() -> bool {
+    std::fs::read("/proc/1/comm").is_ok_and(|name| name.starts_with(b"keyward:init"))
+}
+
 /// Where sessions are looked for. It does not depend on the current directory, which may be gone.
 pub struct Runtime {
     /// The folder that `XDG_RUNTIME_DIR` names, where it does.

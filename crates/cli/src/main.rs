@@ -1,6 +1,7 @@
 //! `keyward`: reads the arguments, and hands each command to its own file. `run.rs` holds the main story.
 #![forbid(unsafe_code)]
 
+mod approvals;
 mod args;
 mod attack;
 mod check;
@@ -8,11 +9,14 @@ mod checkup;
 mod doctor;
 mod explain;
 mod files;
+mod gate;
 mod here;
 mod home;
 mod log;
+mod permit;
 mod policy_command;
 mod quarantine;
+mod question;
 mod read;
 mod redact;
 mod redeem;
@@ -24,6 +28,7 @@ mod session;
 mod shell_help;
 mod vault;
 mod why;
+mod witness;
 
 use args::Command;
 use keyward_policy::outcome::code;
@@ -67,6 +72,8 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Quarantine(args) => quarantine::quarantine(args, block),
         Command::Secret(args) => secret::secret(args, block),
         Command::Check(args) => check::check(&args),
+        Command::Approvals(args) => approvals::approvals(args, block),
+        Command::Grants(args) => approvals::grants(args, block),
         Command::Redact(args) => redact::redact(&args, block),
         Command::Log(args) => log::log(&args, block),
         Command::Redeem(args) => redeem::redeem(&args),

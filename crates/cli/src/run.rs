@@ -2,8 +2,10 @@
 
 use crate::args::{RunArgs, ShellArgs};
 use crate::files::{self, NoPolicy};
+use crate::gate::{self, BadRules, Gate, Subject};
 use crate::here::{self, Here};
-use crate::{say, session, vault};
+use crate::permit::{self, Denial, Ways};
+use crate::{say, session, vault, witness};
 use keyward_launch::cgroup::{self, Reached};
 use keyward_launch::fault::Fault;
 use keyward_launch::logins::{self, Logins};
@@ -18,6 +20,7 @@ use keyward_policy::aftermath::Aftermath;
 use keyward_policy::env::{self, Dropped, Value, Var};
 use keyward_policy::event::{self, Event, Spawn, What};
 use keyward_policy::facts::{HostFacts, KernelFacts, Project};
+use keyward_policy::gate::Because;
 use keyward_policy::guard::secret_name;
 use keyward_policy::outcome::{
     Conclusion, LoginNews, LoginWhat, Outcome, Repository, RepositoryNews, SecretNews, code,
@@ -109,7 +112,8 @@ fn run_with(args: RunArgs, block: &mut Block, session: Option<(Membership, Polic
     if policy.limits.memory.is_some() || policy.limits.pids.is_some() {
         hopeful.cgroup = cgroup::find();
     }
-    let mut run = Run { args: &args, policy: &policy, here: &here, block, dropped: None, session };
+    let mut run =
+        Run { args: &args, policy: &policy, here: &here, block, dropped: None, permitted: None, session };
     // What a secret is taken from is gone after the first attempt.
     let first = match vault::takes_from_environment(&policy) {
         true => probe::probe(&here.project, &here.caller.cache),
@@ -163,6 +167,8 @@ struct Run<'a> {
     block: &'a mut Block,
     /// What the first attempt kept back: the values that told so are gone by the second.
     dropped: Option<Vec<Dropped>>,
+    /// What was said yes to, by the first attempt.
+    permitted: Option<event::Gate>,
     /// The session that the cage is for.
     session: Option<Membership>,
 }
@@ -180,6 +186,18 @@ impl Run<'_> {
         if let (true, Some(refusal)) = (self.session.is_some(), cannot_be_a_session(&plan)) {
             return Attempt::Over(tell_refusal(args, Some(here), &refusal));
         }
+        let mut record = match Record::open(here) {
+            Ok(record) => record,
+            Err(unrecorded) => return Attempt::Over(tell_unrecorded(args, &unrecorded)),
+        };
+        // Of a session each command is judged when it is asked for.
+        let gate = match self.session {
+            Some(_) => None,
+            None => match self.pass_gate(&mut plan, &environment, &mut record) {
+                Ok(gate) => Some(gate),
+                Err(exit) => return Attempt::Over(exit),
+            },
+        };
         let first = self.dropped.is_none();
         match self.dropped.take() {
             Some(dropped) => plan.environment.dropped = dropped,
@@ -195,14 +213,14 @@ impl Run<'_> {
         keep.extend(environment.iter().position(|entry| entry.starts_with(b"PATH=")));
         let vaults = [keep.clone(), vault::needs(&plan, &environment)].concat();
         drop(environment);
+        self.permitted = gate.clone().filter(|gate| gate.digest.is_some());
         self.block.wipe_values(&vaults);
 
-        let mut record = match Record::open(here) {
-            Ok(record) => record,
-            Err(unrecorded) => return Attempt::Over(tell_unrecorded(args, &unrecorded)),
-        };
-        if let Err(unrecorded) = record.write(What::Spawn(Box::new(Spawn::of(&plan)))) {
+        if let Err(unrecorded) = record.write(What::Spawn(Box::new(Spawn::of(&plan, gate)))) {
             return Attempt::Over(tell_unrecorded(args, &unrecorded));
+        }
+        if !plan.secrets.is_empty() || !event::inherited(&plan.environment).is_empty() {
+            witness::tell_at_once(here, self.policy, &record.ledger);
         }
         let mut vault = match vault::start(&plan, here, self.block, &mut prepared) {
             Ok(vault) => vault,
@@ -270,8 +288,9 @@ impl Run<'_> {
                 if let Err(unrecorded) =
                     record.write(What::End(event::End { exit, signal, limit, milliseconds, project }))
                 {
-                    say::trouble(&unrecorded_fact(&unrecorded), UNRECORDED_REMEDY);
+                    say::trouble(&unrecorded_fact(&unrecorded), unrecorded.remedy());
                 }
+                witness::tell_all(here, self.policy, &record.ledger, args.json);
                 if let (Some(vault), false) = (&vault, args.json) {
                     vault::tell(vault, &plan, args.verbose);
                 }
@@ -295,6 +314,79 @@ impl Run<'_> {
             }
         }
     }
+}
+
+impl Run<'_> {
+    /// Has the command judged, and asks whoever has to be asked. Gives the exit code where it may not run.
+    fn pass_gate(
+        &self,
+        plan: &mut Plan,
+        environment: &[&[u8]],
+        record: &mut Record,
+    ) -> Result<event::Gate, i32> {
+        let (args, here, policy) = (self.args, self.here, self.policy);
+        judge(policy, here, plan).map_err(|bad| tell_trouble(args, code::USAGE, &bad.fact, &bad.remedy))?;
+        let Some(judged) = plan.gate.judged.clone() else {
+            return Err(tell_trouble(
+                args,
+                code::FAULT,
+                "the gate was not asked",
+                "this is a fault in keyward",
+            ));
+        };
+        let name_of_run = record.run.clone();
+        let subject = Subject {
+            policy,
+            here,
+            argv: &plan.argv,
+            cwd: &plan.view.cwd,
+            run: &name_of_run,
+            session: None,
+            from_inside: false,
+            judged: &judged,
+            scripts: &plan.gate.scripts,
+        };
+        // What somebody has said yes to is not asked about again because the host wants another plan.
+        let again = self.permitted.as_ref().filter(|gate| gate.digest == Some(subject.digest()));
+        let gate = match again {
+            Some(gate) => Ok(gate.clone()),
+            None => {
+                let environment = permit::plain_environment(environment);
+                let ways = Ways { terminal: true, session: None, tells: !args.json, environment };
+                permit::permit(&subject, &ways, record)
+            }
+        };
+        let gate = gate.map_err(|denial| tell_denied(args, *denial))?;
+        let tells = args.verbose || here.caller.terminals[2];
+        if gate.because == Because::Yolo && tells && !args.json {
+            say::note(&format!(
+                "the gate asks nothing ({}); this would be a question: {}",
+                plan.gate.mode.origin,
+                judged.sentence()
+            ));
+        }
+        plan.gate.scripts.iter_mut().for_each(|script| script.pinned = gate.because != Because::Harmless);
+        Ok(gate)
+    }
+}
+
+/// Writes into a plan what the gate says of its command.
+pub fn judge(policy: &Policy, here: &Here, plan: &mut Plan) -> Result<(), BadRules> {
+    let reach = gate::reach(policy, plan.writable_project().is_some());
+    let gate = Gate::new(policy, &here.caller.home, reach)?;
+    gate::judge(&gate, plan);
+    Ok(())
+}
+
+fn tell_denied(args: &RunArgs, denial: Denial) -> i32 {
+    let Denial { fact, remedy, gate, question } = denial;
+    if !args.json {
+        say::trouble(&fact, &remedy);
+    }
+    let retry = question.is_some();
+    let result = Conclusion::Denied { fact, remedy, gate, approval: question, retry };
+    tell_json(args, &Outcome::without_run(code::DENIED, result));
+    code::DENIED
 }
 
 /// What a session needs of its cage.
@@ -478,7 +570,7 @@ fn announce(args: &RunArgs, here: &Here, plan: &Plan) {
 
 pub struct Record {
     ledger: Ledger,
-    run: String,
+    pub run: String,
 }
 
 impl Record {
@@ -624,7 +716,7 @@ fn limit_fact(plan: &Plan, name: &str, what: &str) -> String {
 }
 
 fn tell_refusal(args: &RunArgs, here: Option<&Here>, refusal: &Refusal) -> i32 {
-    let nested = (refusal.kind == RefusalKind::Floor && is_cage()).then(|| Refusal {
+    let nested = (refusal.kind == RefusalKind::Floor && here::is_cage()).then(|| Refusal {
         fact: "this is a cage already, and from here no further one can be made".into(),
         remedy: "run the command as it is; cages beside each other are for a session: `keyward session start` outside, `keyward run` in its cage".into(),
         ..refusal.clone()
@@ -640,20 +732,13 @@ fn tell_refusal(args: &RunArgs, here: Option<&Here>, refusal: &Refusal) -> i32 {
     refusal.kind.exit_code()
 }
 
-/// Whether we are in a cage: its first process says so.
-fn is_cage() -> bool {
-    std::fs::read("/proc/1/comm").is_ok_and(|name| name.starts_with(b"keyward:init"))
-}
-
 fn tell_no_policy(args: &RunArgs, no_policy: &NoPolicy) -> i32 {
     tell_trouble(args, no_policy.exit, &no_policy.fact, &no_policy.remedy)
 }
 
 fn tell_unrecorded(args: &RunArgs, unrecorded: &Unrecorded) -> i32 {
-    tell_trouble(args, code::FAULT, &unrecorded_fact(unrecorded), UNRECORDED_REMEDY)
+    tell_trouble(args, code::FAULT, &unrecorded_fact(unrecorded), unrecorded.remedy())
 }
-
-const UNRECORDED_REMEDY: &str = "nothing runs unrecorded: make room or mend the permissions there, or set XDG_STATE_HOME to another place";
 
 fn unrecorded_fact(unrecorded: &Unrecorded) -> String {
     let path = keyward_policy::text::visible(unrecorded.path.as_os_str());

@@ -24,6 +24,11 @@ pub fn answer(text: &str) {
     let _ = stdout.flush();
 }
 
+/// Where a long answer goes, piece by piece. Whoever writes it looks whether the reader is still there.
+pub fn listing() -> impl Write {
+    std::io::BufWriter::with_capacity(64 << 10, std::io::stdout().lock())
+}
+
 /// The same as JSON.
 pub fn answer_json(value: &impl serde::Serialize) {
     match serde_json::to_string_pretty(value) {

@@ -52,7 +52,7 @@ fn scripts_that_a_command_starts_are_read() {
     stage.project_file("hidden.sh", "bash deeper.sh\n");
     stage.project_file("deeper.sh", "rm -rf /\n");
     stage.project_file("loop.sh", "bash loop.sh\n");
-    for (script, code) in [("harmless.sh", 0), ("hidden.sh", 3), ("none.sh", 1), ("loop.sh", 1)] {
+    for (script, code) in [("harmless.sh", 0), ("hidden.sh", 3), ("none.sh", 1), ("loop.sh", 0)] {
         let output = check(&stage, &["--", "bash", script], "");
         assert_eq!(output.status.code(), Some(code), "{script}: {}", stdout(&output));
     }

@@ -3,7 +3,9 @@
 
 mod support;
 
+use keyward_ledger::approvals::Approvals;
 use keyward_policy::config::{self, Document, KEYS, Kind, Role};
+use keyward_policy::gate::{Question, Text};
 use keyward_policy::outcome::code;
 use keyward_policy::promise::Promise;
 use keyward_policy::words::Floor;
@@ -128,14 +130,18 @@ const MARK: &str = "\u{1}next\u{1}";
 
 /// Runs the commands of a block in one shell and compares what each prints.
 fn follow(name: &str, block: &Block) {
-    let stage = stage();
+    follow_on(&stage(), name, block);
+}
+
+/// The same on a machine where something has happened before.
+fn follow_on(stage: &Stage, name: &str, block: &Block) {
     let shown = transcript(&block.text);
     let mut script = String::new();
     for step in &shown {
         // The code of a command is still there for the next one to ask for.
         script += &format!("{}\nstatus=$?; printf '{MARK}'; (exit $status)\n", step.command);
     }
-    let printed = on_a_terminal(&stage, &script);
+    let printed = on_a_terminal(stage, &script);
     let printed: Vec<&str> = printed.split(MARK).collect();
     assert_eq!(printed.len(), shown.len() + 1, "{name}:{}: {printed:?}", block.line);
     for (step, printed) in shown.iter().zip(printed) {
@@ -172,6 +178,51 @@ fn the_page_about_secrets_shows_what_its_commands_print() {
 fn the_page_about_the_gate_shows_what_its_commands_print() {
     for block in blocks_in(&page("docs/gate.md"), "console") {
         follow("docs/gate.md", &block);
+    }
+}
+
+/// A command of the stage's user was refused, because nobody was there to answer.
+fn refuse_a_push(stage: &Stage) {
+    let command = "git push --force origin main";
+    let question = Question {
+        digest: "3f9a1c0e5b7d24680f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a6978".into(),
+        run: "1-1".into(),
+        session: None,
+        profile: None,
+        scope: "5c0b".into(),
+        project: "/home/ann/my project".into(),
+        cwd: "/home/ann/my project".into(),
+        argv: command.split(' ').map(str::to_owned).collect(),
+        rule: Some("git-push-force".into()),
+        class: Some("git".into()),
+        reason: "it replaces history that others may already have".into(),
+        span: Some((0, 28)),
+        texts: vec![Text { name: "the command".into(), text: command.into() }],
+        from_inside: false,
+    };
+    let state = stage.state();
+    stage.make_folder(&state);
+    let mut approvals = Approvals::open(&state).unwrap();
+    assert_eq!(approvals.refused(&question, "unattended").unwrap(), 1);
+    drop(approvals);
+    for file in std::fs::read_dir(&state).unwrap() {
+        stage.own(&file.unwrap().path());
+    }
+}
+
+#[test]
+fn the_page_about_approvals_shows_what_its_commands_print() {
+    let stage = stage();
+    refuse_a_push(&stage);
+    for block in blocks_in(&page("docs/approvals.md"), "console") {
+        follow_on(&stage, "docs/approvals.md", &block);
+    }
+}
+
+#[test]
+fn the_page_about_the_ledger_shows_what_its_commands_print() {
+    for block in blocks_in(&page("docs/ledger.md"), "console") {
+        follow("docs/ledger.md", &block);
     }
 }
 
@@ -224,6 +275,8 @@ fn every_command_of_the_documents_is_run_or_says_why_not() {
         "docs/sessions.md",
         "docs/secrets.md",
         "docs/gate.md",
+        "docs/approvals.md",
+        "docs/ledger.md",
     ] {
         for block in blocks(&page(name)) {
             let known = matches!(block.language.as_str(), "console" | "toml" | "text");

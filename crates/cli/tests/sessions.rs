@@ -641,7 +641,7 @@ fn a_cage_that_was_made_ahead_is_as_one_that_was_not() {
 fn what_one_session_does_to_itself_another_does_not_feel() {
     let wild = Session::new(Who::User, &["--pids", "40", "--memory", "256M"]);
     let calm = Session::new(Who::User, &[]);
-    wild.background("bomb() { bomb | bomb & }; bomb; sleep 5");
+    wild.background("perl -e '$e = time + 5; while (time < $e) { fork }'");
     wild.background("python3 -c \"x = []\nwhile True: x.append(bytearray(1 << 20))\"");
     wild.background("yes");
     wild.background("cat /dev/zero > /tmp/full");

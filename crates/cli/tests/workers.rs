@@ -255,7 +255,7 @@ fn what_runs_beside_a_worker_cannot_look_into_it() {
         wait $! && echo ended
     "#;
     let stage = stage(&Canary::new());
-    let argv = ["run", "--secret", "signing-key=file", "--", "sh", "-c", script];
+    let argv = ["run", "--gate", "yolo", "--secret", "signing-key=file", "--", "sh", "-c", script];
     let output = command(&stage, keyward(), &argv).output().unwrap();
     let seen: Vec<String> = stdout(&output).lines().map(str::to_owned).collect();
     let all = ["environ", "maps", "auxv", "fd", "mem"].map(|what| format!("before {what}"));

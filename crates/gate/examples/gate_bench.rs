@@ -2,8 +2,14 @@
 #![allow(clippy::print_stdout)]
 
 use keyward_gate::{Language, Rules, judge};
+use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
-use std::time::Instant;
+
+/// Seconds that this thread has had of a processor: a busy machine does not change them.
+fn seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
 
 const COMMANDS: &[&str] = &[
     "ls -la",
@@ -19,16 +25,18 @@ const COMMANDS: &[&str] = &[
 ];
 
 fn main() {
-    let start = Instant::now();
+    let start = seconds();
     let rules = Rules::builtin();
-    println!("{} rules read in {:.1} ms", rules.len(), start.elapsed().as_secs_f64() * 1e3);
+    black_box(judge(&rules, Language::Shell, black_box(COMMANDS[1].as_bytes())));
+    let first = (seconds() - start) * 1e6;
+    println!("{first:8.1} µs  the first verdict of a process, {} rules   (goal: at most 100)", rules.len());
     for command in COMMANDS {
         let rounds = 2000;
-        let start = Instant::now();
+        let start = seconds();
         for _ in 0..rounds {
             black_box(judge(&rules, Language::Shell, black_box(command.as_bytes())));
         }
-        let each = start.elapsed().as_secs_f64() * 1e6 / f64::from(rounds);
+        let each = (seconds() - start) * 1e6 / f64::from(rounds);
         let verdict = judge(&rules, Language::Shell, command.as_bytes()).verdict;
         println!("{each:8.1} µs  {verdict:6}  {command}");
     }
@@ -49,16 +57,16 @@ fn main() {
         let mut best = f64::MAX;
         let mut sum = 0.0;
         for _ in 0..20 {
-            let start = Instant::now();
+            let start = seconds();
             black_box(judge(&rules, language, black_box(script.as_bytes())));
-            let time = start.elapsed().as_secs_f64() * 1e3;
+            let time = (seconds() - start) * 1e3;
             best = best.min(time);
             sum += time;
         }
         let found = judge(&rules, language, script.as_bytes());
         let rule = found.rule.unwrap_or_default();
         println!(
-            "{best:8.2} ms best, {:.2} ms mean  {} {rule}  {name} script of {} bytes",
+            "{best:8.2} ms best, {:.2} ms mean  {} {rule}  {name} script of {} bytes   (goal: at most 10)",
             sum / 20.0,
             found.verdict,
             script.len()

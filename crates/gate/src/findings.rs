@@ -1,8 +1,10 @@
 //! What was found so far, and what it may still cost to look for more.
 
-use crate::matching::{Hit, Looks};
-use crate::rules::Rules;
-use crate::text::Match;
+use crate::matching::{Asked, Hit, Looks};
+use crate::rules::tables::Rule;
+use crate::rules::tables::Tables;
+use crate::rules::{Counts, Rules, Runs};
+use crate::text::{Match, Stands};
 use crate::verdict::{Judgement, Language, ScriptWanted, Span};
 use keyward_policy::words::Verdict;
 
@@ -13,6 +15,9 @@ const MOST_SCRIPTS: usize = 64;
 
 pub struct Findings<'r> {
     pub rules: &'r Rules,
+    pub tables: &'r Tables,
+    /// What is judged; places are places in it.
+    source: &'r [u8],
     strictest: Option<Found>,
     /// Numbers of the rules that fit for certain.
     pub matched: Vec<usize>,
@@ -23,6 +28,7 @@ pub struct Findings<'r> {
     /// How many other hosts: their files are not ours.
     pub remotes: usize,
     pub looks: Looks,
+    pub asked: Asked,
 }
 
 struct Found {
@@ -33,10 +39,12 @@ struct Found {
 }
 
 impl<'r> Findings<'r> {
-    pub fn new(rules: &'r Rules) -> Self {
+    pub fn new(rules: &'r Rules, source: &'r [u8]) -> Self {
         let (matched, scripts) = (Vec::new(), Vec::new());
         Findings {
             rules,
+            tables: rules.tables(),
+            source,
             strictest: None,
             matched,
             scripts,
@@ -44,13 +52,15 @@ impl<'r> Findings<'r> {
             containers: 0,
             remotes: 0,
             looks: Looks::default(),
+            asked: Asked::default(),
         }
     }
 
     pub fn hit(&mut self, hit: &Hit) {
-        let rule = &self.rules.rules[hit.rule];
+        let rule = &self.tables.rules[hit.rule];
+        let decided = Verdict::from(rule.decides);
         let certain = hit.certainty == Match::Yes;
-        let mut verdict = if certain { rule.verdict } else { rule.verdict.min(Verdict::Ask) };
+        let mut verdict = if certain { decided } else { decided.min(Verdict::Ask) };
         if self.containers > 0 {
             verdict = verdict.min(Verdict::Ask);
         }
@@ -63,11 +73,38 @@ impl<'r> Findings<'r> {
         }
     }
 
+    /// Whether a rule is to be looked at, here and now.
+    pub fn counts(&self, rule: &Rule) -> Counts {
+        let runs = match (self.containers, self.remotes) {
+            (0, 0) => Runs::Here,
+            (0, _) => Runs::Elsewhere,
+            _ => Runs::Contained,
+        };
+        self.rules.counts(rule, runs)
+    }
+
     /// Something that is known about the script and no program's doing.
     pub fn fact(&mut self, key: &str, span: Span) {
-        let rules = self.rules;
-        for number in rules.by_program.get(key.as_bytes()).into_iter().flatten() {
-            self.hit(&Hit { rule: *number, certainty: Match::Yes, span });
+        let tables = self.tables;
+        let Some(entry) = tables.find("fact:", key.as_bytes()) else { return };
+        for number in tables.numbers(entry.rules) {
+            let number = usize::from(*number);
+            // Facts about the project are found in it alone.
+            if self.counts(&tables.rules[number]) == Counts::Always {
+                self.hit(&Hit { rule: number, certainty: Match::Yes, span });
+            }
+        }
+    }
+
+    /// Where a text stands that a word or a document gives: inside of it, if it is written there as it is.
+    pub fn literal(&self, text: &[u8], span: Span) -> Stands {
+        let raw = self.source.get(span.start..span.end).unwrap_or_default();
+        let quoted =
+            |quote: &[u8]| raw.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)) == Some(text);
+        match raw == text {
+            true => Stands::At(span.start),
+            false if quoted(b"'") || quoted(b"\"") => Stands::At(span.start + 1),
+            false => Stands::Within(span),
         }
     }
 
@@ -78,7 +115,7 @@ impl<'r> Findings<'r> {
         }
         self.fuel = self.fuel.saturating_sub(cost.max(1));
         if self.fuel == 0 {
-            self.fact("fact:too-much", span);
+            self.fact("too-much", span);
         }
         self.fuel > 0
     }
@@ -91,7 +128,7 @@ impl<'r> Findings<'r> {
         if self.scripts.len() < MOST_SCRIPTS {
             self.scripts.push(wanted);
         } else {
-            self.fact("fact:too-much", Span::default());
+            self.fact("too-much", Span::default());
         }
     }
 
@@ -108,18 +145,31 @@ impl<'r> Findings<'r> {
                 scripts,
             };
         };
-        let rule = &self.rules.rules[found.rule];
+        let tables = self.tables;
+        let rule = &tables.rules[found.rule];
         let reason = match found.certain {
-            true => rule.reason.clone(),
-            false => format!("{}; a part of it cannot be seen from here", rule.reason),
+            true => tables.text(rule.reason).to_owned(),
+            false => format!("{}; a part of it cannot be seen from here", tables.text(rule.reason)),
         };
         Judgement {
             verdict: found.verdict,
-            rule: Some(rule.id.clone()),
-            class: Some(rule.class.clone()),
-            span: Some(found.span),
+            rule: Some(tables.text(rule.id).to_owned()),
+            class: Some(tables.text(rule.class).to_owned()),
+            span: Some(whole_signs(self.source, found.span)),
             reason,
             scripts,
         }
     }
+}
+
+/// The same part, in range and with no sign of UTF-8 cut through.
+fn whole_signs(source: &[u8], span: Span) -> Span {
+    let within = |at: usize| source.get(at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    let (mut start, mut end) = (span.start.min(source.len()), span.end.min(source.len()));
+    // No sign has more than three further bytes.
+    for _ in 0..3 {
+        start -= usize::from(start > 0 && within(start));
+        end += usize::from(within(end));
+    }
+    Span::new(start, end)
 }

@@ -21,14 +21,14 @@ mod verdict;
 
 pub use keyward_policy::config::Mistake;
 pub use keyward_policy::words::Verdict;
-pub use rules::Rules;
+pub use rules::{Cage, Rules};
 pub use scripts::{Found, Whole, with_scripts};
 pub use show::underlined;
 pub use verdict::{Judgement, Language, ScriptWanted, Span};
 
 use findings::Findings;
 use shell::{Stream, Walker};
-use text::Field;
+use text::{Field, Stands};
 
 /// No script is this long; one that is, is not understood.
 pub const LARGEST: usize = 4 << 20;
@@ -48,7 +48,8 @@ pub fn judge_argv<A: AsRef<[u8]>>(rules: &Rules, argv: &[A]) -> Judgement {
     if rules.is_empty() {
         return without_rules();
     }
-    let mut walker = Walker::new(Findings::new(rules), DEEPEST);
+    let joined = argv.iter().map(AsRef::as_ref).collect::<Vec<&[u8]>>().join(&b' ');
+    let mut walker = Walker::new(Findings::new(rules, &joined), DEEPEST);
     let mut at = 0;
     let mut args = Vec::with_capacity(argv.len());
     for arg in argv {
@@ -58,10 +59,10 @@ pub fn judge_argv<A: AsRef<[u8]>>(rules: &Rules, argv: &[A]) -> Judgement {
     }
     let whole = Span::new(0, at.saturating_sub(1));
     if whole.end > LARGEST {
-        walker.findings.fact("fact:too-large", whole);
+        walker.findings.fact("too-large", whole);
     } else {
         walker.start(args, whole);
-        walker.uncalled_functions();
+        walker.finish();
     }
     walker.findings.judgement()
 }
@@ -83,18 +84,18 @@ fn matched_rules(rules: &Rules, language: Language, source: &[u8]) -> Vec<usize>
     look_at(rules, language, source).matched
 }
 
-fn look_at<'r>(rules: &'r Rules, language: Language, source: &[u8]) -> Findings<'r> {
-    let mut walker = Walker::new(Findings::new(rules), DEEPEST);
+fn look_at<'r>(rules: &'r Rules, language: Language, source: &'r [u8]) -> Findings<'r> {
+    let mut walker = Walker::new(Findings::new(rules, source), DEEPEST);
     if source.len() > LARGEST {
-        walker.findings.fact("fact:too-large", Span::new(0, source.len()));
+        walker.findings.fact("too-large", Span::new(0, source.len()));
         return walker.findings;
     }
     match language {
         Language::Shell => {
-            walker.script(source, None, Stream::default());
+            walker.script(source, Stands::At(0), Stream::default());
         }
-        Language::Python | Language::JavaScript => code::judge(&mut walker, language, source, None),
+        Language::Python | Language::JavaScript => code::judge(&mut walker, language, source, Stands::At(0)),
     }
-    walker.uncalled_functions();
+    walker.finish();
     walker.findings
 }

@@ -1,12 +1,14 @@
 //! Code in languages that are not read here (perl, ruby, awk …): harmless only if it consists of words that are known to be.
 
 /// Whether nothing in it could start, delete or send anything.
-pub fn is_harmless(program: &[u8], code: &[u8], words: &[String]) -> bool {
+pub fn is_harmless(program: &[u8], code: &[u8], is_known: impl Fn(&[u8]) -> bool) -> bool {
     let perl_like = matches!(program, b"perl" | b"ruby" | b"sed" | b"awk" | b"gawk" | b"mawk" | b"nawk");
     let awk = matches!(program, b"awk" | b"gawk" | b"mawk" | b"nawk");
     let mut at = 0;
     // What stood last decides whether a slash begins a pattern.
     let mut after_value = false;
+    // In awk a name without a sign is a variable.
+    let mut after_name = false;
     while at < code.len() {
         let byte = code[at];
         match byte {
@@ -22,6 +24,11 @@ pub fn is_harmless(program: &[u8], code: &[u8], words: &[String]) -> bool {
                 _ => return false,
             },
             b'#' if !after_value => return false,
+            // Where it could be either, it is a division only if no quote is hidden by that.
+            b'/' if awk && after_name && !quote_follows(code, at) => {
+                at += 1;
+                after_name = false;
+            }
             b'/' if perl_like && !after_value => match delimited(code, at) {
                 Some(end) => {
                     at = end;
@@ -46,19 +53,31 @@ pub fn is_harmless(program: &[u8], code: &[u8], words: &[String]) -> bool {
                 }
                 // `$name` is a variable, whatever it is called.
                 let variable = matches!(before, Some(b'$'));
-                if !variable && !words.iter().any(|known| known.as_bytes() == word) {
+                if !variable && !is_known(word) {
                     return false;
                 }
                 after_value = variable;
+                after_name = !matches!(
+                    word,
+                    b"print" | b"printf" | b"return" | b"in" | b"if" | b"while" | b"else" | b"do"
+                );
             }
             byte if byte.is_ascii_whitespace() => at += 1,
             byte => {
                 after_value = byte.is_ascii_digit() || matches!(byte, b')' | b']' | b'}' | b'$');
+                after_name = false;
                 at += 1;
             }
         }
     }
     true
+}
+
+/// Whether a quote stands between this slash and the next, or the end of the line.
+fn quote_follows(code: &[u8], at: usize) -> bool {
+    let rest = &code[at + 1..];
+    let end = rest.iter().position(|byte| b"/\n".contains(byte)).unwrap_or(rest.len());
+    rest[..end].iter().any(|byte| b"\"'`".contains(byte))
 }
 
 /// Where a string ends, and whether nothing is evaluated in it.

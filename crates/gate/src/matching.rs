@@ -1,15 +1,16 @@
 //! Whether a rule fits a call: a program, or a function of a language, with its arguments.
 
+use crate::findings::Findings;
 use crate::paths::{Places, Seen, Standing, look};
-use crate::rules::{Flag, Program, Rule, Rules};
+use crate::rules::Counts;
+use crate::rules::tables::{Entry, List, Program, Rule, Tables};
 use crate::text::{Field, Match, Taint, UNKNOWN, fits};
 use crate::verdict::Span;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A program that would start, once its wrappers are taken off; or a function that would be called.
 pub struct Call<'a> {
-    pub name: &'a [u8],
     pub args: &'a [Field],
     /// Named arguments of a function.
     pub named: &'a [(Vec<u8>, Field)],
@@ -22,27 +23,98 @@ pub struct Call<'a> {
     pub span: Span,
 }
 
+type Paths = HashMap<Vec<u8>, Seen>;
+
 /// What paths were found to be. Several rules ask for the same ones, and scripts name them often.
 #[derive(Default)]
 pub struct Looks {
-    known: RefCell<HashMap<Vec<u8>, Seen>>,
-    standing: RefCell<Standing>,
+    /// For each place where the shell stood; the last one is where it stood last.
+    known: RefCell<Vec<(Standing, Paths)>>,
 }
 
 impl Looks {
+    /// So many places, and so many paths of each, are kept in mind.
+    const STANDINGS: usize = 8;
+    const PATHS: usize = 4096;
+
     fn look(&self, path: &[u8], standing: &Standing) -> Seen {
         let mut known = self.known.borrow_mut();
-        if *self.standing.borrow() != *standing {
-            // What is relative begins elsewhere now.
-            self.standing.replace(standing.clone());
-            known.clear();
+        match known.iter().rposition(|(at, _)| at == standing) {
+            Some(at) if at + 1 < known.len() => known[at..].rotate_left(1),
+            Some(_) => {}
+            None => {
+                if known.len() == Looks::STANDINGS {
+                    known.remove(0);
+                }
+                known.push((standing.clone(), Paths::new()));
+            }
         }
-        if let Some(seen) = known.get(path) {
+        let Some((_, paths)) = known.last_mut() else { return look(path, standing) };
+        if let Some(seen) = paths.get(path) {
             return *seen;
         }
         let seen = look(path, standing);
-        known.insert(path.to_vec(), seen);
+        if paths.len() >= Looks::PATHS {
+            paths.clear();
+        }
+        paths.insert(path.to_vec(), seen);
         seen
+    }
+}
+
+/// Calls that the rules were asked about: what a loop or a function repeats word for word has been answered.
+#[derive(Default)]
+pub struct Asked {
+    known: RefCell<HashSet<Vec<u8>>>,
+    key: RefCell<Vec<u8>>,
+}
+
+impl Asked {
+    /// So many calls, and none that is longer, are kept in mind.
+    const CALLS: usize = 4096;
+    const LONGEST: usize = 512;
+
+    /// Whether the same was asked before, in the same circumstances.
+    pub fn again(&self, findings: &Findings<'_>, entry: Option<&Entry>, call: &Call<'_>) -> bool {
+        let mut key = self.key.borrow_mut();
+        key.clear();
+        let add = |key: &mut Vec<u8>, text: &[u8]| {
+            key.extend_from_slice(&text.len().to_le_bytes());
+            key.extend_from_slice(text);
+        };
+        let runs = [u8::from(findings.containers > 0), u8::from(findings.remotes > 0), call.input_taint.0];
+        add(&mut key, &runs);
+        // Names without an entry share the rules for all.
+        key.extend_from_slice(&entry.map_or(0, |entry| entry.name.0).to_le_bytes());
+        match call.standing {
+            Standing::Project => key.push(0),
+            Standing::In(folder) => add(&mut key, folder),
+        }
+        for fields in [call.args, call.writes, call.reads] {
+            key.extend_from_slice(&fields.len().to_le_bytes());
+            for field in fields {
+                key.extend_from_slice(&[u8::from(field.splits), field.taint.0]);
+                add(&mut key, &field.text);
+                if key.len() > Asked::LONGEST {
+                    return false;
+                }
+            }
+        }
+        match call.input {
+            Some(input) => add(&mut key, input),
+            None => key.push(1),
+        }
+        if key.len() > Asked::LONGEST {
+            return false;
+        }
+        let mut known = self.known.borrow_mut();
+        if known.contains(key.as_slice()) {
+            return true;
+        }
+        if known.len() < Asked::CALLS {
+            known.insert(key.clone());
+        }
+        false
     }
 }
 
@@ -67,32 +139,53 @@ pub struct Hit {
     pub span: Span,
 }
 
-/// All rules that fit a call.
-pub fn hits(rules: &Rules, key: &[u8], call: &Call<'_>, found: &mut Vec<Hit>) {
-    let for_program = rules.by_program.get(key).map_or(&[][..], Vec::as_slice);
-    let is_shell = !key.starts_with(b"python:") && !key.starts_with(b"js:");
-    let for_all = if is_shell { rules.for_all.as_slice() } else { &[] };
+/// All rules that fit a call of what is known by this entry.
+pub fn hits(
+    findings: &Findings<'_>,
+    entry: Option<&Entry>,
+    is_shell: bool,
+    call: &Call<'_>,
+    found: &mut Vec<Hit>,
+) {
+    let tables = findings.tables;
+    let (for_program, spared) =
+        entry.map_or((&[][..], &[][..]), |entry| (tables.numbers(entry.rules), tables.numbers(entry.spared)));
+    let for_all = if is_shell { tables.numbers(tables.for_all) } else { &[] };
     if for_program.is_empty() && for_all.is_empty() {
         return;
     }
     let default = Program::default();
-    let parts = split(rules.programs.get(key).unwrap_or(&default), call);
-    for number in for_program.iter().chain(for_all) {
-        let rule = &rules.rules[*number];
-        if rule.contained && !rules.asks_for_all {
-            continue;
+    let program = entry.and_then(|entry| tables.program(entry)).unwrap_or(&default);
+    let parts = split(tables, program, call);
+    for number in for_program.iter().chain(for_all.iter().filter(|number| !spared.contains(number))) {
+        let number = usize::from(*number);
+        let rule = &tables.rules[number];
+        match findings.counts(rule) {
+            Counts::Never => continue,
+            Counts::Outside if stays_in_project(call) => continue,
+            Counts::Outside | Counts::Always => {}
         }
         let mut span = call.span;
-        let certainty = fit(rule, call, &parts, &mut span);
-        if certainty == Match::Yes || certainty == Match::Maybe && !rule.when.seen_only {
-            found.push(Hit { rule: *number, certainty, span });
+        let certainty = fit(tables, rule, call, &parts, &mut span);
+        if certainty == Match::Yes || certainty == Match::Maybe && !rule.seen_only {
+            found.push(Hit { rule: number, certainty, span });
         }
     }
 }
 
-fn split<'a>(program: &'a Program, call: &'a Call<'a>) -> Parts<'a> {
+/// Whether nothing in a call leads out of the project, as far as can be seen.
+fn stays_in_project(call: &Call<'_>) -> bool {
+    let stays = |path: &[u8]| {
+        let value = path.iter().position(|byte| *byte == b'=').map_or(path, |at| &path[at + 1..]);
+        let seen = call.looks.look(path_in(value), call.standing);
+        !seen.is.and(seen.may_be).meets(crate::paths::ELSEWHERE)
+    };
+    stays(b".") && call.args.iter().all(|arg| stays(&arg.text))
+}
+
+fn split<'a>(tables: &Tables, program: &Program, call: &'a Call<'a>) -> Parts<'a> {
     let mut parts = Parts { options: Vec::new(), words: Vec::new(), loose: false };
-    let takes_value = |name: &[u8]| program.values.iter().any(|value| value.as_bytes() == name);
+    let takes_value = |name: &[u8]| tables.has(program.values, name);
     let mut args = call.args.iter();
     while let Some(arg) = args.next() {
         let text = arg.text.as_slice();
@@ -135,8 +228,7 @@ fn split<'a>(program: &'a Program, call: &'a Call<'a>) -> Parts<'a> {
     parts
 }
 
-fn fit(rule: &Rule, call: &Call<'_>, parts: &Parts<'_>, span: &mut Span) -> Match {
-    let when = &rule.when;
+fn fit(tables: &Tables, rule: &Rule, call: &Call<'_>, parts: &Parts<'_>, span: &mut Span) -> Match {
     let mut least = Match::Yes;
     macro_rules! need {
         ($result:expr) => {
@@ -146,65 +238,62 @@ fn fit(rule: &Rule, call: &Call<'_>, parts: &Parts<'_>, span: &mut Span) -> Matc
             }
         };
     }
-    if when.except.iter().any(|name| name.as_bytes() == call.name) {
-        return Match::No;
-    }
-    for (at, alternatives) in when.sub.iter().enumerate() {
+    for (at, alternatives) in tables.texts(rule.sub).enumerate() {
         need!(word_at(parts, at, alternatives));
     }
-    if !when.any.is_empty() {
-        need!(any_of(parts.words.iter().copied(), &when.any, span));
+    if !rule.any.is_empty() {
+        need!(any_of(parts.words.iter().copied(), tables, rule.any, span));
     }
-    for alternatives in &when.flags {
+    for alternatives in tables.texts(rule.flags) {
         need!(flag(parts, alternatives));
     }
-    for alternatives in &when.no_flags {
+    for alternatives in tables.texts(rule.no_flags) {
         need!(not(flag(parts, alternatives)));
     }
-    if !when.args.is_empty() {
-        need!(any_of(call.args.iter(), &when.args, span));
+    if !rule.args.is_empty() {
+        need!(any_of(call.args.iter(), tables, rule.args, span));
     }
-    if !when.no_args.is_empty() {
+    if !rule.no_args.is_empty() {
         let mut ignored = *span;
-        need!(not(any_of(call.args.iter(), &when.no_args, &mut ignored)));
+        need!(not(any_of(call.args.iter(), tables, rule.no_args, &mut ignored)));
     }
-    if !when.words.is_empty() {
-        need!(some_words(call, &when.words));
+    if !rule.words.is_empty() {
+        need!(some_words(call, tables, rule.words));
     }
-    if !when.no_words.is_empty() {
-        need!(not(some_words(call, &when.no_words)));
+    if !rule.no_words.is_empty() {
+        need!(not(some_words(call, tables, rule.no_words)));
     }
-    if when.bare {
-        need!(Match::from(parts.words.len() <= when.sub.len()));
+    if rule.bare {
+        need!(Match::from(parts.words.len() <= usize::from(rule.sub.length)));
     }
-    if !when.places.is_empty() && when.options.is_empty() {
-        let words = parts.words.get(when.sub.len()..).unwrap_or_default();
-        let words = if when.last { &words[words.len().saturating_sub(1)..] } else { words };
+    if !rule.places.is_empty() && rule.options.is_empty() {
+        let words = parts.words.get(usize::from(rule.sub.length)..).unwrap_or_default();
+        let words = if rule.last { &words[words.len().saturating_sub(1)..] } else { words };
         // Only a path that is not a lone option's value is known to be one; an option that is a path counts too.
         need!(some_place(
             words.iter().map(|word| (word.text.as_slice(), *word)),
             call,
-            when.places,
-            when.within,
+            rule.places,
+            rule.within,
             span
         ));
-    } else if !when.places.is_empty() {
-        need!(some_place(values(parts, &when.options), call, when.places, when.within, span));
+    } else if !rule.places.is_empty() {
+        need!(some_place(values(parts, tables, rule.options), call, rule.places, rule.within, span));
     }
-    if !when.writes.is_empty() {
+    if !rule.writes.is_empty() {
         let targets = call.writes.iter().map(|field| (field.text.as_slice(), field));
-        need!(some_place(targets, call, when.writes, when.within, span));
+        need!(some_place(targets, call, rule.writes, rule.within, span));
     }
-    if !when.reads.is_empty() {
+    if !rule.reads.is_empty() {
         let targets = call.reads.iter().map(|field| (field.text.as_slice(), field));
-        need!(some_place(targets, call, when.reads, when.within, span));
+        need!(some_place(targets, call, rule.reads, rule.within, span));
     }
-    if when.taint != Taint::NONE {
-        let by_value = values(parts, &when.options).find(|(_, field)| field.taint.has(when.taint));
-        let by_word = parts.words.iter().find(|word| word.taint.has(when.taint));
+    if rule.taint != Taint::NONE {
+        let by_value = values(parts, tables, rule.options).find(|(_, field)| field.taint.has(rule.taint));
+        let by_word = parts.words.iter().find(|word| word.taint.has(rule.taint));
         match by_value.map(|(_, field)| field).or(by_word.copied()) {
             Some(field) => *span = field.span,
-            None => need!(Match::from(call.input_taint.has(when.taint))),
+            None => need!(Match::from(call.input_taint.has(rule.taint))),
         }
     }
     least
@@ -218,24 +307,29 @@ fn not(result: Match) -> Match {
     }
 }
 
-fn word_at(parts: &Parts<'_>, at: usize, alternatives: &[String]) -> Match {
+fn word_at(parts: &Parts<'_>, at: usize, alternatives: &str) -> Match {
     // An unknown word that may be several moves all that follow.
     let shifted = parts.words.iter().take(at + 1).any(|word| word.splits && word.text.contains(&UNKNOWN));
     if shifted {
         return Match::Maybe;
     }
     let Some(word) = parts.words.get(at) else { return Match::No };
-    alternatives.iter().map(|wanted| fits(wanted.as_bytes(), &word.text)).max().unwrap_or(Match::No)
+    alternatives.split('|').map(|wanted| fits(wanted.as_bytes(), &word.text)).max().unwrap_or(Match::No)
 }
 
-fn any_of<'a>(fields: impl Iterator<Item = &'a Field>, patterns: &[String], span: &mut Span) -> Match {
+fn any_of<'a>(
+    fields: impl Iterator<Item = &'a Field>,
+    tables: &Tables,
+    patterns: List,
+    span: &mut Span,
+) -> Match {
     let mut best = Match::No;
     for (at, field) in fields.enumerate() {
         // A quoted text of which nothing is known is data, unless it stands where the command is named.
         if at > 0 && !field.splits && field.text == [UNKNOWN] {
             continue;
         }
-        for pattern in patterns {
+        for pattern in tables.texts(patterns) {
             let mut result = fits(pattern.as_bytes(), &field.text);
             if result == Match::Maybe && pattern.starts_with('*') {
                 // Whatever is unknown could end or hold it; that says nothing.
@@ -250,34 +344,39 @@ fn any_of<'a>(fields: impl Iterator<Item = &'a Field>, patterns: &[String], span
     best
 }
 
-fn flag(parts: &Parts<'_>, alternatives: &[Flag]) -> Match {
-    let one = |option: &Opt<'_>, flag: &Flag| {
-        // An option may be shortened as long as it is clear; `--forc` is `--force`.
-        let shortened = option.name.len() >= 4 && flag.name.as_bytes().starts_with(option.name);
-        if option.name != flag.name.as_bytes() && !shortened {
-            return if option.name.contains(&UNKNOWN) {
-                fits(flag.name.as_bytes(), option.name)
+fn flag(parts: &Parts<'_>, alternatives: &str) -> Match {
+    let mut best = Match::No;
+    for flag in alternatives.split('|') {
+        let (name, wanted) = flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value)));
+        for option in &parts.options {
+            // An option may be shortened as long as it is clear; `--forc` is `--force`.
+            let shortened = option.name.len() >= 4 && name.as_bytes().starts_with(option.name);
+            let result = if option.name == name.as_bytes() || shortened {
+                match (wanted, option.value) {
+                    (None, _) => Match::Yes,
+                    (Some(wanted), Some((value, _))) => fits(wanted.as_bytes(), value),
+                    (Some(_), None) => Match::No,
+                }
+            } else if option.name.contains(&UNKNOWN) {
+                fits(name.as_bytes(), option.name)
             } else {
                 Match::No
             };
+            best = best.max(result);
         }
-        match (&flag.value, option.value) {
-            (None, _) => Match::Yes,
-            (Some(wanted), Some((value, _))) => fits(wanted.as_bytes(), value),
-            (Some(_), None) => Match::No,
-        }
-    };
-    let pairs =
-        parts.options.iter().flat_map(|option| alternatives.iter().map(move |flag| one(option, flag)));
-    let best = pairs.max().unwrap_or(Match::No);
+    }
     if best == Match::No && parts.loose { Match::Maybe } else { best }
 }
 
 /// The values of some options.
-fn values<'a>(parts: &'a Parts<'a>, names: &'a [String]) -> impl Iterator<Item = (&'a [u8], &'a Field)> {
+fn values<'a>(
+    parts: &'a Parts<'a>,
+    tables: &'a Tables,
+    names: List,
+) -> impl Iterator<Item = (&'a [u8], &'a Field)> {
     // `*` stands for whatever there is.
-    let all = names.iter().any(|name| name == "*");
-    let named = move |option: &&Opt<'_>| all || names.iter().any(|name| name.as_bytes() == option.name);
+    let all = tables.has(names, b"*");
+    let named = move |option: &&Opt<'_>| all || tables.has(names, option.name);
     let words = parts.words.iter().filter(move |_| all).map(|word| (word.text.as_slice(), *word));
     parts.options.iter().filter(named).filter_map(|option| option.value).chain(words)
 }
@@ -318,12 +417,12 @@ fn path_in(text: &[u8]) -> &[u8] {
 }
 
 /// Whether one of the sequences stands in an argument or in the input.
-fn some_words(call: &Call<'_>, sequences: &[Vec<String>]) -> Match {
+fn some_words(call: &Call<'_>, tables: &Tables, sequences: List) -> Match {
     let named = call.named.iter().map(|(_, field)| field.text.as_slice());
     let texts = call.args.iter().map(|field| field.text.as_slice()).chain(named).chain(call.input);
     let mut best = Match::No;
     for text in texts {
-        for sequence in sequences {
+        for sequence in tables.texts(sequences) {
             if has_words(text, sequence) {
                 return Match::Yes;
             }
@@ -336,7 +435,8 @@ fn some_words(call: &Call<'_>, sequences: &[Vec<String>]) -> Match {
 }
 
 /// Whether the words follow each other, with nothing but blanks, signs and comments between them.
-fn has_words(text: &[u8], sequence: &[String]) -> bool {
+fn has_words(text: &[u8], sequence: &str) -> bool {
+    let sequence: Vec<&[u8]> = sequence.split(' ').map(str::as_bytes).collect();
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 128;
     let mut wanted = 0;
     let mut at = 0;
@@ -353,9 +453,7 @@ fn has_words(text: &[u8], sequence: &[String]) -> bool {
         let length = text[at..].iter().position(|byte| !is_word(byte)).unwrap_or(text.len() - at);
         let word = &text[at..at + length];
         at += length;
-        let is = |number: usize| {
-            sequence.get(number).is_some_and(|want| want.as_bytes().eq_ignore_ascii_case(word))
-        };
+        let is = |number: usize| sequence.get(number).is_some_and(|want| want.eq_ignore_ascii_case(word));
         wanted = if is(wanted) { wanted + 1 } else { usize::from(is(0)) };
         if wanted == sequence.len() {
             return true;

@@ -1,36 +1,12 @@
 //! What a path names: the root, a home, a disk, a credential, a file that starts programs. Judged by its text alone.
 
+pub use crate::rules::kinds::Places;
 use crate::text::UNKNOWN;
-use aho_corasick::AhoCorasick;
 use keyward_policy::footholds;
-use keyward_policy::guard::{self, SECRETS};
+use keyward_policy::guard::{self, SECRETS, Secret};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::OnceLock;
-
-/// A set of kinds of places.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Places(u32);
-
-/// Names of the kinds, as rules write them; the number of each is its place in the list.
-pub const NAMES: [&str; 15] = [
-    "root",       // `/`, or all that is in it
-    "system-top", // `/etc`, `/usr` and their like as a whole
-    "system",     // something below them
-    "home",       // a home, or all that is in it
-    "in-home",    // something below a home
-    "parent",     // outside the project, by `..`
-    "here",       // the project as a whole: `.`, `*`
-    "project",    // something below the project
-    "git",        // `.git` as a whole, or something in it
-    "temporary",  // below `/tmp` and its like
-    "device",     // a disk
-    "credential", // a file that holds a credential
-    "startup",    // a file that makes programs start
-    "process",    // memory and environment of processes
-    "network",    // a connection, as bash opens it
-];
 
 pub const ROOT: Places = Places(1);
 const SYSTEM_TOP: Places = Places(1 << 1);
@@ -38,36 +14,20 @@ const SYSTEM: Places = Places(1 << 2);
 const HOME: Places = Places(1 << 3);
 const IN_HOME: Places = Places(1 << 4);
 const PARENT: Places = Places(1 << 5);
-const HERE: Places = Places(1 << 6);
+pub const HERE: Places = Places(1 << 6);
 const PROJECT: Places = Places(1 << 7);
 const GIT: Places = Places(1 << 8);
-const TEMPORARY: Places = Places(1 << 9);
+pub const TEMPORARY: Places = Places(1 << 9);
 const DEVICE: Places = Places(1 << 10);
 pub const CREDENTIAL: Places = Places(1 << 11);
 const STARTUP: Places = Places(1 << 12);
 const PROCESS: Places = Places(1 << 13);
 const NETWORK: Places = Places(1 << 14);
-
-impl Places {
-    pub const NONE: Places = Places(0);
-    const ALL: Places = Places(u32::MAX);
-
-    pub fn from_word(word: &str) -> Option<Places> {
-        NAMES.iter().position(|name| *name == word).map(|at| Places(1 << at))
-    }
-
-    pub fn and(self, other: Places) -> Places {
-        Places(self.0 | other.0)
-    }
-
-    pub fn meets(self, other: Places) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-}
+const KERNEL: Places = Places(1 << 15);
+const ALL: Places = Places(u32::MAX);
+/// Whatever is neither the project nor private to a cage.
+pub const ELSEWHERE: Places =
+    Places(ROOT.0 | SYSTEM_TOP.0 | SYSTEM.0 | HOME.0 | IN_HOME.0 | PARENT.0 | DEVICE.0 | KERNEL.0);
 
 /// What a path is, and what it could be as far as its unknown parts go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -244,11 +204,11 @@ fn partly(path: &[u8], at: usize) -> Seen {
         tail.contains(&b'/') && is_plain_name(last) && !TOPS.iter().any(|top| top.as_bytes() == last);
     if head.is_empty() {
         // `$X/name` is something in a folder that someone chose; `$X` alone can be all.
-        let may_be = if concrete { PROJECT } else { Places::ALL };
+        let may_be = if concrete { PROJECT } else { ALL };
         return Seen { is, may_be };
     }
     if head == b"/" && !concrete {
-        return Seen { is, may_be: Places::ALL };
+        return Seen { is, may_be: ALL };
     }
     // Something below what is known, whatever it is called.
     let folder = head.iter().rposition(|byte| *byte == b'/').map_or(&b"."[..], |end| &head[..=end]);
@@ -293,7 +253,13 @@ fn whole(path: &[u8]) -> Places {
         Start::Root => [b"/", names.join(&b'/').as_slice()].concat(),
         _ => names.join(&b'/'),
     };
-    if is_secret(&secret_path) {
+    // The outermost folder of a home with nothing but credentials in it is one itself.
+    let below = |names: &[&[u8]]| is_secret(&[b"/home/user/", names.join(&b'/').as_slice(), b"/x"].concat());
+    let holds = match (start, names.as_slice()) {
+        (Start::Home, [above @ .., _]) => below(&names) && !below(above),
+        _ => false,
+    };
+    if is_secret(&secret_path) || holds {
         places = places.and(CREDENTIAL);
     }
     // All names of footholds begin with a dot.
@@ -391,6 +357,7 @@ fn from_root(names: &[&[u8]]) -> Places {
             return if names.len() == 1 { TEMPORARY.and(SYSTEM) } else { TEMPORARY };
         }
         [b"dev", b"tcp" | b"udp", ..] => return NETWORK,
+        [b"proc", b"sysrq-trigger"] => return KERNEL.and(SYSTEM),
         [b"dev", device @ ..] => {
             let name = device.join(&b'/');
             let disk = DISKS.iter().any(|disk| name.starts_with(disk.as_bytes()));
@@ -443,14 +410,8 @@ fn begins_with_names(path: &str, start: &str) -> bool {
 
 /// Whether the read guard would not show the file.
 fn is_secret(path: &[u8]) -> bool {
-    static HINTS: OnceLock<Option<AhoCorasick>> = OnceLock::new();
-    let hints = HINTS.get_or_init(|| {
-        let literals = SECRETS.iter().map(|secret| hint(secret.pattern));
-        AhoCorasick::builder().ascii_case_insensitive(true).build(literals).ok()
-    });
     // The table is long and most paths are none of it.
-    let hinted = hints.as_ref().is_none_or(|hints| hints.is_match(path));
-    if path.is_ascii() && !hinted {
+    if path.is_ascii() && !HINTS.may_hold(path) {
         return false;
     }
     let absolute = [b"/project/", path.strip_prefix(b"/").unwrap_or(path)].concat();
@@ -458,9 +419,69 @@ fn is_secret(path: &[u8]) -> bool {
     guard::secret_file(Path::new(OsStr::from_bytes(path)), &[Path::new("/home/user")]).is_some()
 }
 
-/// The longest text without a star in a pattern.
-fn hint(pattern: &str) -> &str {
-    pattern.split(['*', '/']).max_by_key(|part| part.len()).unwrap_or_default()
+/// The first four signs of the longest text without a star of each secret's pattern, in any case: a quick no for what holds none of them.
+/// Made when the program is built.
+static HINTS: Hints = Hints::of(SECRETS);
+
+struct Hints {
+    bits: [u64; Hints::WORDS],
+}
+
+impl Hints {
+    /// So many that a path without a hint rarely meets one by chance.
+    const WORDS: usize = 1024;
+    const LENGTH: usize = 4;
+
+    const fn of(secrets: &[Secret]) -> Hints {
+        let mut bits = [0; Hints::WORDS];
+        let mut row = 0;
+        while row < secrets.len() {
+            let pattern = secrets[row].pattern.as_bytes();
+            let (start, length) = longest_part(pattern);
+            // A shorter one stands for all that begin with it.
+            let mut last = 0;
+            while last < 256 {
+                let fourth = if length < Hints::LENGTH { last as u8 } else { pattern[start + 3] };
+                let slot = Hints::slot([pattern[start], pattern[start + 1], pattern[start + 2], fourth]);
+                bits[slot / 64] |= 1 << (slot % 64);
+                last += if length < Hints::LENGTH { 1 } else { 256 };
+            }
+            row += 1;
+        }
+        Hints { bits }
+    }
+
+    const fn slot(signs: [u8; Hints::LENGTH]) -> usize {
+        (u32::from_le_bytes(signs).wrapping_mul(0x9e37_79b1) >> 16) as usize % (Hints::WORDS * 64)
+    }
+
+    fn may_hold(&self, path: &[u8]) -> bool {
+        let is_there = |signs: &[u8]| {
+            let at = |index: usize| signs.get(index).map_or(0, u8::to_ascii_lowercase);
+            let slot = Hints::slot([at(0), at(1), at(2), at(3)]);
+            self.bits[slot / 64] >> (slot % 64) & 1 == 1
+        };
+        // The end counts too, where only three signs are left.
+        (0..path.len().saturating_sub(2)).any(|start| is_there(&path[start..]))
+    }
+}
+
+/// The longest part of a pattern between stars and slashes: where it begins, and its length. No pattern is without three plain signs, or
+/// this does not compile.
+const fn longest_part(pattern: &[u8]) -> (usize, usize) {
+    let (mut best, mut length) = (0, 0);
+    let (mut start, mut at) = (0, 0);
+    while at <= pattern.len() {
+        if at == pattern.len() || pattern[at] == b'*' || pattern[at] == b'/' {
+            if at - start > length {
+                (best, length) = (start, at - start);
+            }
+            start = at + 1;
+        }
+        at += 1;
+    }
+    assert!(length >= 3);
+    (best, length)
 }
 
 #[cfg(test)]
@@ -469,7 +490,7 @@ mod tests {
 
     fn names(path: &str) -> Vec<&'static str> {
         let seen = look(path.as_bytes(), &Standing::Project);
-        NAMES
+        crate::rules::kinds::PLACES
             .into_iter()
             .filter(|name| Places::from_word(name).is_some_and(|place| seen.is.meets(place)))
             .collect()
@@ -492,6 +513,8 @@ mod tests {
             ("~/notes", &["in-home"]),
             ("~/.bashrc", &["in-home", "startup"]),
             ("~/.ssh/id_rsa", &["in-home", "credential"]),
+            ("~/.ssh", &["in-home", "credential"]),
+            ("~/.config", &["in-home"]),
             ("/root/.aws/credentials", &["in-home", "credential"]),
             ("..", &["parent"]),
             ("a/../..", &["parent"]),
@@ -509,6 +532,8 @@ mod tests {
             ("/proc/1/environ", &["process"]),
             ("/proc/self/root/etc", &["system-top"]),
             ("/etc/cron.d/x", &["system", "startup"]),
+            ("/proc/sysrq-trigger", &["system", "kernel"]),
+            ("a/x.P8", &["project", "credential"]),
         ] {
             assert_eq!(names(path), expected, "{path}");
         }

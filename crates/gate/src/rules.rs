@@ -1,214 +1,199 @@
 //! Rules: data with examples. `data/rules.toml` is built in; a user's own are added to it and can only make verdicts stricter.
 
-mod load;
+mod builtin;
+pub mod kinds;
+mod make;
+mod read;
+pub mod tables;
 
-use crate::paths::Places;
-use crate::text::Taint;
 use crate::verdict::Language;
-use keyward_policy::config::Mistake;
+use keyward_policy::config::{Mistake, Unfit};
 use keyward_policy::words::Verdict;
-use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use kinds::{Decides, Needs, Tongue};
+use read::Example;
+use std::sync::Arc;
+use tables::{Rule, Tables};
 
-/// One rule.
-#[derive(Clone, Debug)]
-pub struct Rule {
-    pub id: String,
-    pub class: String,
-    pub verdict: Verdict,
-    pub reason: String,
-    pub language: Language,
-    pub when: When,
-    /// What it is about stays in the cage: counts only where everything is to be asked for.
-    pub contained: bool,
-    pub must: Vec<String>,
-    pub must_not: Vec<String>,
-}
-
-/// When a rule applies: each condition that is there must hold.
-#[derive(Clone, Debug, Default)]
-pub struct When {
-    /// Any of these; any at all if empty.
-    pub programs: Vec<String>,
-    pub except: Vec<String>,
-    /// The first words, each one of its alternatives.
-    pub sub: Vec<Vec<String>>,
-    /// A word that fits one of these.
-    pub any: Vec<String>,
-    /// Options: each entry a list of alternatives, of which one is there.
-    pub flags: Vec<Vec<Flag>>,
-    pub no_flags: Vec<Vec<Flag>>,
-    /// An argument of any kind that fits one of these.
-    pub args: Vec<String>,
-    pub no_args: Vec<String>,
-    /// Words in this order in an argument or in the input, whatever stands between them.
-    pub words: Vec<Vec<String>>,
-    pub no_words: Vec<Vec<String>>,
-    /// What one of the paths is, and what the same path is besides.
-    pub places: Places,
-    pub within: Places,
-    /// Paths are the values of these options instead of the words.
-    pub options: Vec<String>,
-    pub last: bool,
-    /// There is no word beyond `sub`.
-    pub bare: bool,
-    pub writes: Places,
-    pub reads: Places,
-    /// Words, input, or the values of `options` come from there.
-    pub taint: Taint,
-    pub fact: Option<String>,
-    /// What cannot be seen does not count.
-    pub seen_only: bool,
-}
-
-#[derive(Clone, Debug)]
-pub struct Flag {
-    pub name: String,
-    pub value: Option<String>,
-}
-
-/// How a program reads its arguments.
-#[derive(Clone, Debug, Default)]
-pub struct Program {
-    /// Options that take the next argument.
-    pub values: Vec<String>,
-    /// `-name` is one option and not five.
-    pub single_dash: bool,
-    /// `name=value` is an option.
-    pub operands: bool,
-}
-
-/// A program that starts another one.
-#[derive(Clone, Debug, Default)]
-pub struct Wrapper {
-    pub values: Vec<String>,
-    /// With one of these it starts nothing.
-    pub only_asks: Vec<String>,
-    /// Words before the other program's name.
-    pub skip: usize,
-    /// The first words are its own command, if they are any of these.
-    pub sub: Vec<String>,
-    /// What it starts runs in a container: what is forbidden here may be right there.
-    pub container: bool,
-    /// What follows is one script for a shell, not a list of arguments.
-    pub shell: bool,
-}
-
-/// A program that runs code.
-#[derive(Clone, Debug)]
-pub struct Interpreter {
-    pub kind: Kind,
-    /// Options that are followed by code.
-    pub code: Vec<String>,
-    pub values: Vec<String>,
-    /// Options with which it runs no code of a file.
-    pub stops: Vec<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Known(Language),
-    /// A language this crate cannot read: code may consist of these words.
-    Little(Vec<String>),
-}
-
-/// How a function of a language runs something.
+/// What a command in a cage can reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Runs {
-    /// The first argument is a shell line.
-    Shell,
-    /// The first argument is a list, or a shell line.
-    Arguments,
-    /// The first argument is a program, the second or the further ones its arguments.
-    Program,
-    /// The first argument is code.
-    Code,
+pub struct Cage {
+    /// Other machines, by whatever name or address.
+    pub network: bool,
+    /// The project, to write there.
+    pub project: bool,
+    /// Something else of the machine, to write there, or a credential.
+    pub machine: bool,
 }
 
-/// All rules, ready to be asked.
-#[derive(Clone, Debug, Default)]
+impl Cage {
+    /// A cage of which nothing is known.
+    pub const OPEN: Cage = Cage { network: true, project: true, machine: true };
+}
+
+/// All rules, ready to be asked. A copy costs nothing.
+#[derive(Clone, Debug)]
 pub struct Rules {
-    pub(crate) rules: Vec<Rule>,
-    /// Which rules name a program, a function as `language:name`, or a fact as `fact:name`.
-    pub(crate) by_program: HashMap<Vec<u8>, Vec<usize>>,
-    /// Those that name none.
-    pub(crate) for_all: Vec<usize>,
-    pub(crate) programs: HashMap<Vec<u8>, Program>,
-    pub(crate) wrappers: HashMap<Vec<u8>, Wrapper>,
-    pub(crate) interpreters: HashMap<Vec<u8>, Interpreter>,
-    /// Programs, and which of their options hold a shell line.
-    pub(crate) shell_options: HashMap<Vec<u8>, Vec<String>>,
-    pub(crate) runners: HashMap<Vec<u8>, Runs>,
-    /// Programs and functions whose output comes from the network.
-    pub(crate) downloads: HashMap<Vec<u8>, ()>,
-    pub(crate) asks_for_all: bool,
+    source: Source,
+    asks_for_all: bool,
+    cage: Cage,
 }
 
-const BUILT_IN: &str = include_str!("../data/rules.toml");
+#[derive(Clone, Debug)]
+enum Source {
+    BuiltIn,
+    Read(Arc<Tables>),
+}
+
+impl Default for Rules {
+    /// No rules at all.
+    fn default() -> Self {
+        Rules { source: Source::Read(Arc::default()), asks_for_all: false, cage: Cage::OPEN }
+    }
+}
 
 impl Rules {
     /// The rules that come with Keyward.
-    pub fn builtin() -> Arc<Rules> {
-        static RULES: OnceLock<Arc<Rules>> = OnceLock::new();
-        let load = || {
-            let mut rules = Rules::default();
-            // Its examples are checked by a test; a file that could not be read would leave no rule, and the test too.
-            match load::read(&mut rules, "rules.toml", BUILT_IN) {
-                Ok(_) => Arc::new(rules),
-                Err(_) => Arc::default(),
-            }
-        };
-        Arc::clone(RULES.get_or_init(load))
+    pub fn builtin() -> Rules {
+        Rules { source: Source::BuiltIn, asks_for_all: false, cage: Cage::OPEN }
     }
 
     /// These rules and those of a file, whose examples must hold. `file` is its name for mistakes.
     pub fn with(&self, file: &str, toml: &str) -> Result<Rules, Vec<Mistake>> {
-        let mut rules = self.clone();
-        let places = load::read(&mut rules, file, toml)?;
-        load::check_examples(&rules, file, toml, &places)?;
+        let (tables, examples) = read::read(self.tables(), toml).map_err(|wrongs| {
+            let all = wrongs.into_iter();
+            all.map(|wrong| mistake(file, toml, wrong.at, Unfit::new(wrong.fact, wrong.remedy)))
+                .collect::<Vec<_>>()
+        })?;
+        let rules = Rules { source: Source::Read(Arc::new(tables)), ..*self };
+        rules.check(file, toml, &examples)?;
         Ok(rules)
     }
 
-    /// The same rules, and those about what stays in the cage: what mode `ask` asks about.
+    /// The same rules, and those about what stays in the cage: what mode `ask` asks about, whatever the cage is.
     pub fn asking_for_all(&self) -> Rules {
         Rules { asks_for_all: true, ..self.clone() }
     }
 
+    /// The same rules for a command in this cage: what could do its harm only by reaching further is not asked about.
+    /// What is denied or forbidden stays so in every cage.
+    pub fn within(&self, cage: Cage) -> Rules {
+        Rules { cage, ..self.clone() }
+    }
+
     pub fn len(&self) -> usize {
-        self.rules.len()
+        self.tables().rules.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.rules.is_empty()
+        self.tables().rules.is_empty()
     }
 
     /// The classes that there are, sorted.
     pub fn classes(&self) -> Vec<&str> {
-        let mut classes: Vec<&str> = self.rules.iter().map(|rule| rule.class.as_str()).collect();
+        let tables = self.tables();
+        let mut classes: Vec<&str> = tables.rules.iter().map(|rule| tables.text(rule.class)).collect();
         classes.sort_unstable();
         classes.dedup();
         classes
     }
 
-    fn add(&mut self, rule: Rule) {
-        let number = self.rules.len();
-        let mut keys: Vec<Vec<u8>> = Vec::new();
-        let prefix = match rule.language {
-            Language::Shell => "",
-            Language::Python => "python:",
-            Language::JavaScript => "js:",
-        };
-        if let Some(fact) = &rule.when.fact {
-            keys.push(format!("fact:{fact}").into_bytes());
-        } else {
-            keys.extend(rule.when.programs.iter().map(|program| format!("{prefix}{program}").into_bytes()));
+    pub(crate) fn tables(&self) -> &Tables {
+        match &self.source {
+            Source::BuiltIn => &builtin::BUILT_IN,
+            Source::Read(tables) => tables,
         }
-        for key in &keys {
-            self.by_program.entry(key.clone()).or_default().push(number);
+    }
+
+    /// Whether a rule is to be looked at for a command that runs there.
+    pub(crate) fn counts(&self, rule: &Rule, runs: Runs) -> Counts {
+        if self.asks_for_all {
+            return Counts::Always;
         }
-        if keys.is_empty() {
-            self.for_all.push(number);
+        if rule.contained {
+            return Counts::Never;
         }
-        self.rules.push(rule);
+        match (runs, rule.needs) {
+            // The hard floor is everywhere.
+            _ if rule.decides == Decides::Forbid => Counts::Always,
+            // What of the machine is not in the cage cannot be harmed or read there.
+            (Runs::Here, Needs::Machine) if !self.cage.machine => Counts::Never,
+            _ if rule.decides == Decides::Deny => Counts::Always,
+            (Runs::Elsewhere, _) if !self.cage.network => Counts::Never,
+            (Runs::Here, Needs::Network) if !self.cage.network => Counts::Never,
+            (Runs::Here, Needs::Project) if !self.cage.project && !self.cage.machine => Counts::Never,
+            (Runs::Here, Needs::Project) if !self.cage.project => Counts::Outside,
+            _ => Counts::Always,
+        }
+    }
+
+    /// Whether each rule that was just read matches what it must, and nothing that it must not.
+    fn check(&self, file: &str, toml: &str, examples: &[Example]) -> Result<(), Vec<Mistake>> {
+        let tables = self.tables();
+        // An example is there for the rule itself, whatever the cage is.
+        let anywhere = self.within(Cage::OPEN);
+        let mut mistakes = Vec::new();
+        for example in examples {
+            let rule = &tables.rules[example.rule];
+            let found = crate::matched_rules(&anywhere, rule.tongue.into(), example.text.as_bytes());
+            if found.contains(&example.rule) == example.must {
+                continue;
+            }
+            let (id, text) = (tables.text(rule.id), &example.text);
+            let unfit = match example.must {
+                true => Unfit::new(
+                    format!("rule \"{id}\" does not match its example {text:?}"),
+                    "correct the conditions of the rule, or the example",
+                ),
+                false => Unfit::new(
+                    format!("rule \"{id}\" matches {text:?}, which it must not"),
+                    "narrow the conditions of the rule, or correct the example",
+                ),
+            };
+            mistakes.push(mistake(file, toml, example.at, unfit));
+        }
+        if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+    }
+}
+
+/// Where a command runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runs {
+    Here,
+    /// In a container, which reaches what its own daemon lets it.
+    Contained,
+    /// On a machine that only the network leads to.
+    Elsewhere,
+}
+
+/// Whether a rule is to be looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counts {
+    Always,
+    /// Only where the command acts outside of the project, which cannot be written.
+    Outside,
+    Never,
+}
+
+fn mistake(file: &str, toml: &str, offset: usize, unfit: Unfit) -> Mistake {
+    let before = toml.get(..offset.min(toml.len())).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    Mistake { file: file.to_owned(), line, column, fact: unfit.fact, remedy: unfit.remedy }
+}
+
+impl From<Tongue> for Language {
+    fn from(tongue: Tongue) -> Language {
+        match tongue {
+            Tongue::Shell => Language::Shell,
+            Tongue::Python => Language::Python,
+            Tongue::JavaScript => Language::JavaScript,
+        }
+    }
+}
+
+impl From<Decides> for Verdict {
+    fn from(decides: Decides) -> Verdict {
+        // The words are the same, and a verdict that had none would be the strictest.
+        Verdict::parse(decides.as_str()).unwrap_or(Verdict::Forbid)
     }
 }

@@ -13,6 +13,8 @@ const MOST: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     Text(Vec<u8>),
+    /// A program that was compiled: nothing of it can be read.
+    Program,
     /// Nothing is there yet.
     Missing,
     /// It cannot be read, or is not what the command will find.
@@ -43,17 +45,17 @@ pub fn with_scripts(rules: &Rules, own: Judgement, mut read: impl FnMut(&[u8]) -
         known.push(wanted.path.clone());
         let found =
             if depth > DEEPEST || known.len() > MOST { Found::Unreadable } else { read(&wanted.path) };
-        let judged = match found {
+        let mut judged = match found {
             Found::Text(text) => {
                 let judged = judge_text(rules, wanted.language, &text);
                 whole.scripts.push((wanted.path.clone(), text));
                 judged
             }
+            Found::Program => continue,
             // What the command itself makes is a program like any other that it builds.
             Found::Missing if wanted.language.is_none() => continue,
-            Found::Missing | Found::Unreadable => Some(unclear("is a script that cannot be read here")),
+            Found::Missing | Found::Unreadable => unclear("is a script that cannot be read here"),
         };
-        let Some(mut judged) = judged else { continue };
         waiting.extend(judged.scripts.drain(..).map(|wanted| (wanted, depth + 1)));
         if judged.verdict > whole.judgement.verdict {
             let scripts = std::mem::take(&mut whole.judgement.scripts);
@@ -65,22 +67,20 @@ pub fn with_scripts(rules: &Rules, own: Judgement, mut read: impl FnMut(&[u8]) -
     whole
 }
 
-/// Judges a file by what its first line and its name say it is; `None` for one that is no script.
-fn judge_text(rules: &Rules, language: Option<Language>, text: &[u8]) -> Option<Judgement> {
-    if text.starts_with(b"\x7fELF") {
-        return None;
-    }
-    let languages = match (language, first_line(text)) {
-        (_, FirstLine::Unknown) => return Some(unclear("is written in a language that is not read")),
-        (Some(named), FirstLine::Says(said)) if said != named => vec![named, said],
-        (Some(one), _) | (None, FirstLine::Says(one)) => vec![one],
+/// Judges a file by what its first line and its name say it is.
+fn judge_text(rules: &Rules, language: Option<Language>, text: &[u8]) -> Judgement {
+    let (language, second) = match (language, first_line(text)) {
+        (_, FirstLine::Unknown) => return unclear("is written in a language that is not read"),
+        (Some(named), FirstLine::Says(said)) if said != named => (named, Some(said)),
+        (Some(one), _) | (None, FirstLine::Says(one)) => (one, None),
         // The kernel leaves such a file to the shell.
-        (None, FirstLine::Nothing) => vec![Language::Shell],
+        (None, FirstLine::Nothing) => (Language::Shell, None),
     };
-    languages
-        .into_iter()
-        .map(|language| crate::judge(rules, language, text))
-        .max_by_key(|judged| judged.verdict)
+    let judged = crate::judge(rules, language, text);
+    match second.map(|language| crate::judge(rules, language, text)) {
+        Some(other) if other.verdict > judged.verdict => other,
+        _ => judged,
+    }
 }
 
 enum FirstLine {
@@ -132,6 +132,7 @@ mod tests {
         let own = judge_argv(&rules, command);
         with_scripts(&rules, own, |path| match files.get(path) {
             Some(&"?") => Found::Unreadable,
+            Some(text) if text.starts_with('\x7f') => Found::Program,
             Some(text) => Found::Text(text.as_bytes().to_vec()),
             None => Found::Missing,
         })

@@ -1,43 +1,40 @@
 //! Texts of which a part may be unknown, and what is known about where they come from.
 
+pub use crate::rules::kinds::Taint;
 use crate::verdict::Span;
 
 /// Stands in a text for a part that cannot be known. No word of a shell holds this byte.
 pub const UNKNOWN: u8 = 0;
 
-/// No text is followed beyond this.
-pub const LONGEST: usize = 1 << 16;
+/// Where a text stands in the source that is judged.
+#[derive(Clone, Copy, Debug)]
+pub enum Stands {
+    /// It begins there and is written as it is.
+    At(usize),
+    /// It was made of what stands there.
+    Within(Span),
+}
 
-/// Where a text comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taint(u8);
-
-impl Taint {
-    pub const NONE: Taint = Taint(0);
-    /// From the network.
-    pub const DOWNLOAD: Taint = Taint(1);
-    /// From a credential.
-    pub const SECRET: Taint = Taint(2);
-    /// Was written so that it cannot be read.
-    pub const DECODED: Taint = Taint(4);
-
-    pub fn and(self, other: Taint) -> Taint {
-        Taint(self.0 | other.0)
+impl Stands {
+    /// The place of a part.
+    pub fn of(self, part: Span) -> Span {
+        match self {
+            Stands::At(base) => Span::new(base + part.start, base + part.end),
+            Stands::Within(whole) => whole,
+        }
     }
 
-    pub fn has(self, other: Taint) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    pub fn from_word(word: &str) -> Option<Taint> {
-        match word {
-            "download" => Some(Taint::DOWNLOAD),
-            "secret" => Some(Taint::SECRET),
-            "decoded" => Some(Taint::DECODED),
-            _ => None,
+    /// The same for what begins further on.
+    pub fn further(self, by: usize) -> Stands {
+        match self {
+            Stands::At(base) => Stands::At(base + by),
+            within => within,
         }
     }
 }
+
+/// No text is followed beyond this.
+pub const LONGEST: usize = 1 << 16;
 
 /// One argument, as the program would get it.
 #[derive(Clone, Debug, Default)]
@@ -84,6 +81,16 @@ impl From<bool> for Match {
 
 /// Whether a pattern with `*` fits a text, of which a part may be unknown. Case does not count.
 pub fn fits(pattern: &[u8], text: &[u8]) -> Match {
+    if text == [UNKNOWN] {
+        return Match::Maybe;
+    }
+    // Most patterns already differ in their first sign.
+    if let (Some(sign), Some(byte)) = (pattern.first(), text.first())
+        && !matches!((sign, byte), (b'*', _) | (_, &UNKNOWN))
+        && !sign.eq_ignore_ascii_case(byte)
+    {
+        return Match::No;
+    }
     if !text.contains(&UNKNOWN) {
         return glob(pattern, text, false).into();
     }

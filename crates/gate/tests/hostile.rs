@@ -106,6 +106,14 @@ fn values_that_multiply_do_not_take_forever() {
     assert_eq!(verdict(Language::Shell, doubled.as_bytes()), Verdict::Ask);
     let loops = format!("{}rm -rf /{}", "for i in a b c; do ".repeat(12), "; done".repeat(12));
     assert_eq!(verdict(Language::Shell, loops.as_bytes()), Verdict::Forbid);
+    // A value that doubles at each step, and an assignment that never ends.
+    let lists: String = (1..40).map(|n| format!("v{n} = [v{0}, v{0}]\n", n - 1)).collect();
+    for language in [Language::Python, Language::JavaScript] {
+        verdict(language, format!("v0 = 'a'\n{lists}").as_bytes());
+        assert_eq!(verdict(language, "a = ".repeat(50_000).as_bytes()), Verdict::Ask);
+    }
+    let split = format!("x='{}'; {}", "a ".repeat(30_000), "rm $x;".repeat(2000));
+    assert_eq!(verdict(Language::Shell, split.as_bytes()), Verdict::Ask);
     let functions: String = (1..30).map(|n| format!("f{n}() {{ f{0}; f{0}; }}; ", n - 1)).collect();
     assert!(verdict(Language::Shell, format!("f0() {{ ls; }}; {functions} f29").as_bytes()) >= Verdict::Ask);
 }
@@ -230,6 +238,22 @@ fn wrap(way: usize, command: &str) -> String {
     }
 }
 
+#[test]
+fn a_part_in_a_quoted_script_is_found_where_it_stands() {
+    for (source, expected) in [
+        ("sh -c 'ls; rm -rf /'", "/"),
+        ("bash -c \"cd x && rm -rf ~\"", "~"),
+        ("ssh host 'ls; rm -rf /etc'", "/etc"),
+        ("bash <<'E'\nls\nmkfs.ext4 /dev/sda\nE\n", "/dev/sda"),
+        ("python3 -c 'import shutil; shutil.rmtree(\"/\")'", "shutil.rmtree(\"/\")"),
+        // With an escape between them there is no such place.
+        ("sh -c \"rm -rf \\\"/\\\"\"", "\"rm -rf \\\"/\\\"\""),
+    ] {
+        let span = judge(&Rules::builtin(), Language::Shell, source.as_bytes()).span.expect("a place");
+        assert_eq!(&source[span.start..span.end], expected, "{source}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -243,6 +267,18 @@ proptest! {
         prefixes.extend(others);
         let wrapped = prefixes.iter().fold(command.to_owned(), |text, way| wrap(*way, &text));
         prop_assert_eq!(verdict(Language::Shell, wrapped.as_bytes()), Verdict::Forbid, "{}", wrapped);
+    }
+
+    #[test]
+    fn no_place_cuts_through_a_sign(parts in prop::collection::vec(
+        prop::sample::select(vec!["é", "€", "🦀", "'", "\"", "$(", ")", " ", "sh -c ", "rm -rf /", "\n", "<<E\n", "E\n", "`", "{é,ü}", ";", "\\", "eval "]),
+        0..30,
+    )) {
+        let source = parts.concat();
+        for language in LANGUAGES {
+            let span = judge(&Rules::builtin(), language, source.as_bytes()).span;
+            prop_assert!(span.is_none_or(|span| source.get(span.start..span.end).is_some()), "{:?}", source);
+        }
     }
 
     #[test]

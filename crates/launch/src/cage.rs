@@ -16,7 +16,7 @@ use keyward_sys::signal::Set;
 use keyward_sys::spaces::{self, Spaces};
 use keyward_sys::{Errno, channel, confine, environ, exec, fork, network, signal, terminal};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::ffi::CStr;
 use std::path::Path;
@@ -283,6 +283,7 @@ fn perform(
             let file = rustix::fs::open(at.as_c_str(), flags, Mode::from_raw_mode(0o644))?;
             crate::plain::write_all(file, text)
         }
+        Act::Judged { way, at, text, pinned } => judged(way, at, text, *pinned),
         Act::Link { at, to } => rustix::fs::symlink(to.as_c_str(), at.as_c_str()),
         Act::Bind { tree, at, attributes, expect, foreign: true } => {
             let opened;
@@ -344,6 +345,31 @@ fn perform(
             mount::attach_onto(mask, mount::place(at)?)
         }
     }
+}
+
+/// The script that the command will find is the one that was judged. Where somebody has said yes to it, the cage gets a copy of its own,
+/// which nobody can change.
+fn judged(way: &CStr, at: &CStr, text: &[u8], pinned: bool) -> Result<(), Errno> {
+    const BESIDE: &CStr = c".judged-script";
+    let found = |way: &CStr| {
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        rustix::fs::openat2(CWD, way, OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty(), resolve)
+    };
+    let script = found(way)?;
+    if !pinned {
+        return if crate::judged::holds(&script, text)? { Ok(()) } else { Err(Errno::STALE) };
+    }
+    let mode = Mode::from_raw_mode(rustix::fs::fstat(&script)?.st_mode & 0o555 | 0o400);
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    let copy = rustix::fs::open(BESIDE, flags, mode)?;
+    crate::plain::write_all(&copy, text)?;
+    let tree = mount::open_tree(BESIDE)?;
+    mount::restrict_tree(&tree, Attributes { read_only: true, no_dev: true, no_exec: false })?;
+    mount::attach_onto(tree, mount::place(at)?)?;
+    rustix::fs::unlink(BESIDE)?;
+    // By the way that the command takes, the copy is reached.
+    let copy = rustix::fs::fstat(&copy)?;
+    is_as_looked_at(&rustix::fs::fstat(found(way)?)?, (copy.st_dev, copy.st_ino))
 }
 
 /// Puts an overlay over a repository's own folder and hands its private layer to the launcher.

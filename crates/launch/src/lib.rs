@@ -12,6 +12,7 @@ pub mod git;
 mod guardian;
 pub mod home;
 mod init;
+pub mod judged;
 mod keyring;
 mod lines;
 pub mod logins;
@@ -310,6 +311,7 @@ fn object(plan: &Plan, prepared: &Prepared, step: Step, index: u16) -> String {
                     | Act::KeptFile { name: at, .. }
                     | Act::File { at }
                     | Act::Text { at, .. }
+                    | Act::Judged { at, .. }
                     | Act::Link { at, .. }
                     | Act::Bind { at, .. }
                     | Act::Own { at, .. }

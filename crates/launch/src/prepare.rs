@@ -5,6 +5,7 @@ use crate::home;
 use crate::plain::make_private_folder;
 use crate::secrets::Wanted;
 use keyward_policy::env::Value;
+use keyward_policy::gate::Script;
 use keyward_policy::plan::{Cage, Identity, Keeper, LimitKind, Plan, Step};
 use keyward_policy::surface::{self, Answer, Test};
 use keyward_policy::view::{CACHE, Entry, FOOTHOLD, Shown, Source};
@@ -52,6 +53,13 @@ pub enum Act {
     Text {
         at: CString,
         text: Vec<u8>,
+    },
+    /// A script as it was judged, where the command looks for it: found to be the same, or put there for good.
+    Judged {
+        way: CString,
+        at: CString,
+        text: Vec<u8>,
+        pinned: bool,
     },
     Link {
         at: CString,
@@ -224,6 +232,9 @@ pub fn prepare(plan: &Plan, environment: &[&[u8]], setup: Option<TerminalSetup>)
     if plan.cage != Cage::Landlock {
         for entry in &plan.view.entries {
             builder.entry(entry, &mut locks)?;
+        }
+        for script in &plan.gate.scripts {
+            builder.judged(script)?;
         }
     }
     let spaces = plan.cage != Cage::Landlock;
@@ -534,6 +545,11 @@ impl<'a> Acts<'a> {
                 self.folder(&from, *mode)?;
                 self.acts.push(Act::Own { from: below_root(&from)?, at: below_root(target)? });
             }
+            // Over a file of the host.
+            Shown::Text { text } if self.is_shown(target) => {
+                let at = below_root(target)?;
+                self.acts.push(Act::Judged { way: at.clone(), at, text: text.clone(), pinned: true });
+            }
             Shown::Text { text } => {
                 self.parents(target)?;
                 self.acts.push(Act::Text { at: below_root(target)?, text: text.clone() });
@@ -578,6 +594,20 @@ impl<'a> Acts<'a> {
                 self.acts.push(Act::Mask { at: below_root(target)?, directory: *directory });
             }
         }
+        Ok(())
+    }
+
+    /// A script that was judged stands there as it was then.
+    fn judged(&mut self, script: &Script) -> Result<(), Fault> {
+        if script.pinned {
+            self.pin_above(&script.real)?;
+        }
+        self.acts.push(Act::Judged {
+            way: below_root(&script.way)?,
+            at: below_root(&script.real)?,
+            text: script.text.clone(),
+            pinned: script.pinned,
+        });
         Ok(())
     }
 

@@ -9,8 +9,10 @@ mod cages;
 mod calls;
 mod clients;
 mod jobs;
+mod questions;
 
 pub use cages::{Launcher, Make, Membership, Words};
+pub use questions::{Judge, Passage, Request, Thing};
 
 use crate::supervise::CutShort;
 use cages::{Cage, Cages, Ending};
@@ -22,6 +24,7 @@ use keyward_policy::event::{self, What};
 use keyward_sys::fork::{End, Process};
 use keyward_sys::signal::{Inbox, Set};
 use keyward_sys::{Errno, channel, signal};
+use questions::Questions;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::OFlags;
@@ -65,6 +68,8 @@ pub struct Session<'a> {
     pub limits_cpu: bool,
     /// Makes further cages of the same policy.
     pub make: Box<Make<'a>>,
+    /// What the gate says of commands and of calls.
+    pub gate: Box<Judge<'a>>,
     /// Writes down what happens; what cannot be written down does not happen.
     pub record: Box<dyn FnMut(What) -> bool + 'a>,
     /// What is done when all is over, before those who wait for that are told.
@@ -86,6 +91,7 @@ pub fn serve(session: Session<'_>) -> Result<End, Errno> {
         jobs: Jobs::default(),
         cages: Cages::default(),
         calls: Calls::default(),
+        questions: Questions::default(),
         waiting: VecDeque::new(),
         inbox,
         news: String::new(),
@@ -100,6 +106,7 @@ struct Server<'a> {
     jobs: Jobs,
     cages: Cages,
     calls: Calls,
+    questions: Questions,
     /// What waits until the launcher has brought the repositories of both sides together, in order.
     waiting: VecDeque<Waiting>,
     inbox: Inbox,
@@ -124,6 +131,8 @@ enum Source {
     Beside(u32),
     Warm,
     Ending(usize),
+    /// The process that asks about something.
+    Gate(u64),
 }
 
 impl Server<'_> {
@@ -145,6 +154,7 @@ impl Server<'_> {
                     Source::Beside(job) => self.hear_beside(job),
                     Source::Warm => self.warm_up(),
                     Source::Ending(place) => ended.push(place),
+                    Source::Gate(number) => self.hear_gate(number),
                 }
             }
             for place in ended.into_iter().rev() {
@@ -202,6 +212,10 @@ impl Server<'_> {
         for (place, Ending { launcher, .. }) in self.cages.ending.iter().enumerate() {
             sources.push(Source::Ending(place));
             polled.push(PollFd::new(&launcher.pidfd, PollFlags::IN));
+        }
+        for (number, socket) in self.questions.sources() {
+            sources.push(Source::Gate(number));
+            polled.push(PollFd::new(socket, PollFlags::IN));
         }
         let next = self
             .jobs
@@ -304,6 +318,8 @@ impl Server<'_> {
                             why,
                             "name one that is there with `--cwd`; `keyward why read PATH` says whether the cage shows it",
                         )
+                    } else if code == keyward_policy::outcome::code::DENIED {
+                        (format!("denied: {why}"), "somebody changes it meanwhile; try again")
                     } else if why.contains("limit pids") {
                         let fact = format!("cannot start {program}: {why}");
                         (fact, "end a job with `keyward kill`, or start the session with a higher limit")
@@ -452,6 +468,7 @@ impl Server<'_> {
             // Gone, or not speaking our language: this connection ends, and what it waited for with it.
             None => {
                 self.clients.close(number);
+                self.forget_questions_of(number);
                 for caller in self.calls.forget(number) {
                     self.refuse(
                         Some(caller),

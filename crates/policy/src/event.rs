@@ -90,6 +90,7 @@ pub enum What {
         digest: String,
         #[serde(skip_serializing_if = "Option::is_none")]
         session: Option<String>,
+        #[serde(rename = "answer", serialize_with = "answer")]
         allow: bool,
         by: By,
     },
@@ -121,7 +122,64 @@ pub enum What {
         session: String,
         name: String,
         from_inside: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        gate: Option<Gate>,
     },
+    /// A file of the ledger begins: what it goes on from, and what lies beside it without a chain.
+    LedgerFile {
+        before: Option<Before>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        unchained: Vec<Unchained>,
+    },
+    /// A writer was killed, or the host went down: what it left half written stands right before this line, and is not part of the chain.
+    Torn {
+        bytes: u64,
+        digest: String,
+    },
+}
+
+/// The end of the file of the ledger that came before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Before {
+    pub file: String,
+    pub seq: u64,
+    pub digest: String,
+}
+
+/// A file without a chain: the record of an earlier version, or one whose first line was cut off.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unchained {
+    pub file: String,
+    pub bytes: u64,
+    pub digest: String,
+}
+
+impl What {
+    /// Whether this has to be on the disk before anything else happens: what hands somebody a credential, or shows one.
+    pub fn must_last(&self) -> bool {
+        match self {
+            What::Spawn(spawn) => !spawn.secrets.is_empty() || !spawn.inherited.is_empty(),
+            What::Reveal { .. }
+            | What::Answered { allow: true, .. }
+            | What::Granted { .. }
+            | What::GrantUsed { .. }
+            | What::Revoked { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+/// Whether an event says that something was not allowed, by its name and, where somebody was asked, by the answer.
+pub fn is_denial(event: &str, answer: Option<&str>) -> bool {
+    match event {
+        "refused" | "denied" | "token-refused" => true,
+        "answered" => answer == Some("deny"),
+        _ => false,
+    }
+}
+
+fn answer<S: serde::Serializer>(allow: &bool, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(if *allow { "allow" } else { "deny" })
 }
 
 /// A command that the gate has refused.
@@ -139,16 +197,16 @@ pub struct Denied {
 }
 
 /// What the gate has said of a command, and why it went on or did not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gate {
     pub mode: GateMode,
     pub verdict: Verdict,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
     /// The SHA-256 of what runs; absent where nothing had to be decided.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     pub because: Because,
 }
@@ -196,6 +254,7 @@ pub struct Job {
     pub fresh: bool,
     /// Whether it was asked for by somebody in a cage of the session.
     pub from_inside: bool,
+    pub gate: Gate,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -231,6 +290,9 @@ pub struct Spawn {
     pub kept_back: Vec<String>,
     /// Promises that do not hold, or were waived.
     pub not_held: Vec<&'static str>,
+    /// What the gate has said; nothing for the cage of a session, whose commands are judged one by one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gate: Option<Gate>,
 }
 
 /// A secret and how it is given.
@@ -260,7 +322,7 @@ impl Event {
 }
 
 impl Spawn {
-    pub fn of(plan: &Plan) -> Self {
+    pub fn of(plan: &Plan, gate: Option<Gate>) -> Self {
         Spawn {
             argv: arguments(&plan.argv),
             cwd: visible(plan.view.cwd.as_os_str()),
@@ -286,6 +348,7 @@ impl Spawn {
                 .collect(),
             kept_back: kept_back(&plan.environment),
             not_held: not_held(&plan.promises),
+            gate,
         }
     }
 }
@@ -319,4 +382,32 @@ pub fn kept_back(environment: &Environment) -> Vec<String> {
 fn not_held(promises: &[Kept]) -> Vec<&'static str> {
     let gone = promises.iter().filter(|kept| !matches!(kept.held, Held::Wall { .. } | Held::Notice { .. }));
     gone.map(|kept| kept.promise.name()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_shows_a_credential_must_last_and_what_ends_need_not() {
+        assert!(What::Reveal { name: "github".into() }.must_last());
+        let answered = |allow| What::Answered {
+            question: 1,
+            digest: String::new(),
+            session: None,
+            allow,
+            by: By::Terminal,
+        };
+        assert!(answered(true).must_last() && !answered(false).must_last());
+        assert!(!What::TokenRefused {}.must_last());
+        assert!(!What::Fault { fact: String::new() }.must_last());
+    }
+
+    #[test]
+    fn a_denial_is_known_by_its_name_or_by_the_answer() {
+        assert!(["refused", "denied", "token-refused"].iter().all(|event| is_denial(event, None)));
+        assert!(is_denial("answered", Some("deny")));
+        assert!(!is_denial("answered", Some("allow")) && !is_denial("answered", None));
+        assert!(!is_denial("spawn", Some("deny")));
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::env::Var;
 use crate::event::arguments;
+use crate::gate::GatePlan;
 use crate::plan::{Cage, Identity, LimitKind, Plan};
 use crate::promise::Held;
 use crate::secret::{Delivery, Whereabouts};
@@ -14,6 +15,7 @@ use std::fmt::Write;
 pub fn explain(plan: &Plan, everything: bool) -> String {
     let mut text = String::new();
     head(&mut text, plan);
+    gate(&mut text, plan);
     promises(&mut text, plan);
     environment(&mut text, plan, everything);
     secrets(&mut text, plan);
@@ -51,6 +53,18 @@ fn head(text: &mut String, plan: &Plan) {
     ];
     for (name, value) in rows {
         let _ = writeln!(text, "{name:<10} {value}");
+    }
+}
+
+/// What the gate says of the command, before anybody is asked.
+fn gate(text: &mut String, plan: &Plan) {
+    let GatePlan { mode, judged, scripts } = &plan.gate;
+    let _ = writeln!(text, "{:<10} {} ({})", "gate", mode.value, mode.origin);
+    let Some(judged) = judged else { return };
+    let _ = writeln!(text, "{:<10} {}", "", judged.sentence());
+    for script in scripts {
+        let kept = if script.pinned { "runs as it was judged" } else { "was judged with it" };
+        let _ = writeln!(text, "{:<10} {} {kept}", "", visible(script.real.as_os_str()));
     }
 }
 

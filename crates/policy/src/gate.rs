@@ -1,10 +1,12 @@
 //! What becomes of a verdict, and what a person is asked.
 //!
-//! [`decide`] is the one function of modes, denials, grants and operators; `docs/approvals.md` shows its whole table, and a test
+//! [`decide`] is the one function of modes, denials, grants and operators; `docs/gate.md` shows its whole table, and a test
 //! compares the two.
 
-use crate::words::{GateMode, Verdict};
+use crate::event::Gate;
+use crate::words::{GateMode, Ruled, Verdict};
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// Everything that the decision needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +57,7 @@ pub enum Step {
 }
 
 /// Why something goes on, or does not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Because {
     /// Nothing in it reaches past the cage.
@@ -131,6 +133,56 @@ pub fn decide(situation: &Situation) -> Step {
     }
 }
 
+/// What the gate makes of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GatePlan {
+    pub mode: Ruled<GateMode>,
+    /// What it says of the command; `None` until it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judged: Option<Judged>,
+    /// The scripts that were judged with it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scripts: Vec<Script>,
+}
+
+/// What the gate says of a command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Judged {
+    pub verdict: Verdict,
+    pub rule: Option<String>,
+    pub class: Option<String>,
+    /// A sentence that says what it does.
+    pub reason: String,
+    /// Bytes of the words, joined by single blanks.
+    pub span: Option<(usize, usize)>,
+    /// The script in which it was found, if it was.
+    pub script: Option<String>,
+}
+
+/// A script that a command starts. It runs as it was judged, or not at all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Script {
+    /// The way by which the command comes to it, absolute.
+    #[serde(serialize_with = "crate::text::path")]
+    pub way: PathBuf,
+    /// Where it really lies.
+    #[serde(serialize_with = "crate::text::path")]
+    pub real: PathBuf,
+    #[serde(skip)]
+    pub text: Vec<u8>,
+    /// What somebody has said yes to cannot be changed any more: the cage has its own copy of it.
+    pub pinned: bool,
+}
+
+impl Judged {
+    /// One line: the verdict, why, and by which rule.
+    pub fn sentence(&self) -> String {
+        let rule = self.rule.as_ref().map_or_else(String::new, |rule| format!(" ({rule})"));
+        let place = self.script.as_ref().map_or_else(String::new, |script| format!(" in {script}"));
+        format!("{}{place}: {}{rule}", self.verdict, self.reason)
+    }
+}
+
 /// What a person is asked, and all that is needed to say yes or no with open eyes. Texts are as they would run: whoever
 /// shows them makes what cannot be seen visible.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,4 +218,33 @@ pub struct Text {
     pub name: String,
     /// Lossy where it is no UTF-8.
     pub text: String,
+}
+
+/// What the process that asks about a command tells the session, and is told. Beside `Asked` the question travels, beside `Go` the
+/// scripts that were judged, if there are any.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Progress {
+    Asked {
+        question: u64,
+        digest: String,
+        rule: Option<String>,
+        class: Option<String>,
+        reason: String,
+        argv: Vec<String>,
+        from_inside: bool,
+    },
+    Go {
+        gate: Gate,
+    },
+    Refuse {
+        fact: String,
+        remedy: String,
+    },
+    /// To the one who asks: somebody at the door has answered.
+    Decided {
+        allow: bool,
+    },
+    /// To the one who asks: nobody is at the door any more.
+    Left {},
 }

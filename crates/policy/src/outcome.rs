@@ -1,7 +1,7 @@
 //! The outcome: what a run tells its caller, as an exit code and as one JSON object.
 
 use crate::aftermath::Aftermath;
-use crate::event::kept_back;
+use crate::event::{Gate, kept_back};
 use crate::plan::{Plan, Refusal, RefusalKind, VERSION};
 use crate::promise::Kept;
 use crate::secret::Delivery;
@@ -159,6 +159,17 @@ pub enum Conclusion<'a> {
         fact: &'a str,
         remedy: &'a str,
         /// Whether the same call may go through later.
+        retry: bool,
+    },
+    /// The gate said no, or nobody said yes.
+    Denied {
+        fact: String,
+        remedy: String,
+        #[serde(flatten)]
+        gate: Gate,
+        /// The approval that somebody outside can give for the next time.
+        approval: Option<u64>,
+        /// Whether the same call may go through once it is given.
         retry: bool,
     },
     Fault {

@@ -4,6 +4,7 @@
 
 use crate::env::{self, Environment};
 use crate::facts::{Fact, HostFacts};
+use crate::gate::GatePlan;
 use crate::promise::{Held, Kept, Promise};
 use crate::request::Request;
 use crate::secret::{self, Given};
@@ -75,6 +76,7 @@ pub struct Plan {
     /// What happens to new footholds.
     pub protect: Ruled<Protect>,
     pub net: Ruled<NetMode>,
+    pub gate: GatePlan,
     /// Whether the cage has a network namespace of its own.
     pub own_network: bool,
     pub landlock: Landlock,
@@ -275,6 +277,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         terminal: request.caller.terminals,
         protect: policy.protect.clone(),
         net: policy.net.clone(),
+        gate: GatePlan { mode: policy.gate.mode.clone(), judged: None, scripts: Vec::new() },
         cage,
         identity,
         promises,

@@ -4,6 +4,7 @@
 
 use crate::secret::{Entry, Grant};
 use crate::tools::Tool;
+use crate::witness::Witness;
 use crate::words::{
     Allowance, Attended, Floor, GateMode, HomeMode, KeyringUse, NetMode, ProjectGuard, Protect, Redact,
     Ruled, TrustClass,
@@ -38,6 +39,8 @@ pub struct Policy {
     pub net: Ruled<NetMode>,
     pub gate: GatePolicy,
     pub limits: Limits,
+    /// Who is told the head of the ledger.
+    pub witness: Vec<Ruled<Witness>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,6 +72,8 @@ pub struct GatePolicy {
     /// The name of the secret that signs.
     pub webhook_key: Option<Ruled<String>>,
     pub webhook_listen: Option<Ruled<String>>,
+    /// As written.
+    pub webhook_ca: Option<Ruled<PathBuf>>,
 }
 
 impl GatePolicy {
@@ -165,8 +170,11 @@ impl Default for Policy {
                 webhook: None,
                 webhook_key: None,
                 webhook_listen: None,
+                webhook_ca: None,
             },
             limits: Limits::default(),
+            // Nobody is told what they have not asked to hear.
+            witness: Vec::new(),
         }
     }
 }

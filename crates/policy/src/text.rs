@@ -1,6 +1,7 @@
 //! How paths and arguments become text for people and JSON: control characters and bytes that are not UTF-8 are made visible.
 
 use serde::Serializer;
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,15 @@ pub fn visible(text: &OsStr) -> String {
         return text.into_owned();
     }
     text.chars().map(|c| if is_plain(c) { c.to_string() } else { c.escape_unicode().to_string() }).collect()
+}
+
+/// A line of JSON that is safe on a terminal and means the same: outside of strings JSON has none of these characters.
+pub fn visible_json(line: &str) -> Cow<'_, str> {
+    if line.chars().all(is_plain) {
+        return line.into();
+    }
+    let escaped = |c: char| if is_plain(c) { c.to_string() } else { format!("\\u{:04x}", u32::from(c)) };
+    line.chars().map(escaped).collect()
 }
 
 /// Neither control characters nor marks that change the direction of writing.
@@ -41,4 +51,18 @@ pub(crate) fn paths<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S
 /// Arguments, without those that look like credentials.
 pub(crate) fn strings<S: Serializer>(strings: &[OsString], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(crate::event::arguments(strings))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_that_is_made_visible_means_the_same() {
+        let line = "{\"a\":\"x\u{202e}y\u{7f}\u{9b}\u{feff} é\"}";
+        let shown = visible_json(line);
+        assert_eq!(shown, "{\"a\":\"x\\u202ey\\u007f\\u009b\\ufeff é\"}");
+        let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+        assert_eq!(read(&shown), read(line));
+    }
 }

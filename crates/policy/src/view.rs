@@ -23,7 +23,8 @@ use crate::toolchains::{CACHES, TOOLCHAINS};
 use crate::tools::{self, Exposure, Platform};
 use crate::words::{NetMode, Origin, ProjectGuard, TrustClass};
 use places::{
-    DEVICE_LINKS, DEVICES, KEYS_FILE, NEVER_PROJECTS, SHARED_PLACES, STORES, SYSTEM, SYSTEM_SECRETS,
+    DEVICE_LINKS, DEVICES, KEYS_FILE, NEVER_PROJECTS, OTHER_USERS, SHARED_PLACES, STORES, SYSTEM,
+    SYSTEM_SECRETS,
 };
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
@@ -226,6 +227,9 @@ pub fn questions(policy: &Policy, request: &Request<'_>) -> Vec<Question> {
     for path in SYSTEM_SECRETS.iter().chain([&KEYS_FILE]) {
         ask(path.into(), About::Secret);
     }
+    for path in OTHER_USERS {
+        ask(path.into(), About::All);
+    }
     ask(home.clone(), About::All);
     for path in request.caller.account_home.iter().chain([&request.project]) {
         ask(path.clone(), About::All);
@@ -344,6 +348,9 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     let mut builder = Builder { paths: &facts.paths, entries: Vec::with_capacity(64), notes: Vec::new() };
 
     system(&mut builder);
+    if cage != Cage::Landlock {
+        other_users(&mut builder);
+    }
     private_places(&mut builder, request, cage);
     let mut own = home::own_home(&mut builder, policy, request, &homes, cage)?;
     if let Some((name, address)) = &facts.project.author {
@@ -407,6 +414,27 @@ fn system(builder: &mut Builder<'_>) {
             None => builder.builtin(*path, Shown::ReadOnly(Source::system(*path)), "system"),
         }
     }
+}
+
+/// Instead of a puzzling refusal of their own, these say why they cannot work.
+fn other_users(builder: &mut Builder<'_>) {
+    for path in OTHER_USERS {
+        let Some(fact) = builder.paths.existing(Path::new(path)).filter(|fact| fact.kind == Kind::File)
+        else {
+            continue;
+        };
+        let (real, name) = (fact.real.clone(), path.rsplit('/').next().unwrap_or(path));
+        if builder.shows_host(&real) {
+            builder.builtin(real, Shown::Text { text: refusal_of(name).into_bytes() }, "no other user");
+        }
+    }
+}
+
+fn refusal_of(name: &str) -> String {
+    format!(
+        "#!/bin/sh\necho 'keyward: {name} cannot work in a cage: nothing in it can become another user\n\
+         do without it, or have your user do it outside; packages can be installed into the project' >&2\nexit 1\n"
+    )
 }
 
 fn private_places(builder: &mut Builder<'_>, request: &Request<'_>, cage: Cage) {

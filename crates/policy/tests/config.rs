@@ -67,6 +67,7 @@ judge_wait = "5s"
 webhook = "https://example.com/ask"
 webhook_key = "ask-key"
 webhook_listen = "127.0.0.1:8765"
+webhook_ca = "~/ca.pem"
 
 [limits]
 wall = "10m"
@@ -75,6 +76,9 @@ memory = "4G"
 pids = 512
 open_files = 1024
 output = "64MiB"
+
+[ledger]
+witness = ["journald", "/mnt/heads", "!logger -t heads"]
 
 [profiles.claude]
 trust = "executor"

@@ -61,12 +61,14 @@ const ATTEMPTS: &[(&str, Option<&str>)] = &[
     ("gate.webhook", Some("gate.webhook = 'https://example.com'")),
     ("gate.webhook_key", Some("gate.webhook_key = 'github'")),
     ("gate.webhook_listen", Some("gate.webhook_listen = '127.0.0.1:8765'")),
+    ("gate.webhook_ca", Some("gate.webhook_ca = '/srv/ca.pem'")),
     ("limits.wall", Some("limits.wall = '11m'")),
     ("limits.cpu", Some("limits.cpu = '11m'")),
     ("limits.memory", Some("limits.memory = '2G'")),
     ("limits.pids", Some("limits.pids = 11")),
     ("limits.open_files", Some("limits.open_files = 11")),
     ("limits.output", Some("limits.output = '2M'")),
+    ("ledger.witness", Some("ledger.witness = ['journald']")),
     ("profiles", Some("profiles.default.net.mode = 'open'")),
 ];
 
@@ -148,6 +150,7 @@ fn no_weaker(before: &Policy, after: &Policy) -> bool {
         && after.gate.webhook == before.gate.webhook
         && after.gate.webhook_key == before.gate.webhook_key
         && after.gate.webhook_listen == before.gate.webhook_listen
+        && after.gate.webhook_ca == before.gate.webhook_ca
         && after.allow == before.allow
         && after.inherit_credentials == before.inherit_credentials
         && after.env == before.env
@@ -155,6 +158,7 @@ fn no_weaker(before: &Policy, after: &Policy) -> bool {
         && after.files.write == before.files.write
         && after.files.show == before.files.show
         && before.files.hide.iter().all(|path| after.files.hide.contains(path))
+        && after.witness == before.witness
         && limit(&was.wall, &is.wall)
         && limit(&was.cpu, &is.cpu)
         && limit(&was.memory, &is.memory)

@@ -46,6 +46,19 @@ impl Spaces {
         tree
     }
 
+    /// A file of that cage, to be read. Nobody is waited for: it may be a pipe.
+    pub fn file(&self, path: &CStr) -> Result<OwnedFd, Errno> {
+        let mut file = Err(Errno::CHILD);
+        let helper = fork::borrow_memory_and_descriptors(&mut Stack::new(), &mut || {
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+            let open = || rustix::fs::open(path, flags, Mode::empty());
+            file = mount::enter(&self.user, &self.mounts).and_then(|()| open());
+            fork::exit_now(0)
+        })?;
+        helper.wait()?;
+        file
+    }
+
     /// Forks into new namespaces that belong to the user namespace of that cage, which the new process is in. It is our child all the
     /// same, and runs `act`, which must not return.
     pub fn fork_within(&self, namespaces: Namespaces, act: &mut dyn FnMut()) -> Result<Process, Errno> {

@@ -11,7 +11,7 @@ pub(crate) mod file;
 mod json;
 pub(crate) mod keyring;
 mod pass;
-pub(crate) mod program;
+pub mod program;
 mod systemd;
 mod text;
 

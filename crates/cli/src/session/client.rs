@@ -4,6 +4,7 @@ use super::Trouble;
 use super::screen::{self, Relay, Role, Screen};
 use crate::args::ExecArgs;
 use crate::here::Runtime;
+use crate::question::{self, Reply};
 use crate::say;
 use keyward_launch::supervise::PASSED_ON;
 use keyward_policy::door::{self, Answer, Ask, CAGE_DOOR, LONGEST, Terminal};
@@ -17,8 +18,10 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Signal;
 use std::ffi::OsString;
+use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 /// `SESSION` or `SESSION/JOB`.
 pub struct Target {
@@ -250,7 +253,15 @@ impl Door {
                 return Err(deaf());
             }
             if !polled[0].revents().is_empty() {
-                return self.next().map(|(answer, descriptors)| First::Answer(answer, descriptors));
+                match self.next()? {
+                    (Answer::Question { question, .. }, descriptors) => {
+                        self.answer_question(question, descriptors.into_iter().next())?;
+                    }
+                    // It was answered, here or elsewhere.
+                    (Answer::Settled { .. } | Answer::Done {}, _) => {}
+                    (answer, descriptors) => return Ok(First::Answer(answer, descriptors)),
+                }
+                continue;
             }
             match inbox.next().map(|received| received.signal) {
                 Some(signal) if signal == Signal::TSTP.as_raw() => signal::stop_self(signal),
@@ -258,6 +269,26 @@ impl Door {
                 Some(signal) => return Ok(First::Signal(signal)),
                 None => {}
             }
+        }
+    }
+
+    /// Asks the person at our terminal, unless somebody else is faster. What cannot be asked is left to others.
+    fn answer_question(&mut self, id: u64, document: Option<OwnedFd>) -> Result<(), Trouble> {
+        let mut text = Vec::new();
+        let read = document.map(|document| std::fs::File::from(document).read_to_end(&mut text));
+        let question = read.and_then(Result::ok).and_then(|_| serde_json::from_slice(&text).ok());
+        let (Some(question), Some(terminal)) = (question, question::own_terminal()) else { return Ok(()) };
+        // The session says when the time is over.
+        let until = SystemTime::now() + Duration::from_secs(30 * 86_400);
+        let socket = &self.socket;
+        let reply = question::ask(&question, id, terminal, until, &mut || {
+            let mut polled = [PollFd::new(socket, PollFlags::IN)];
+            let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+            matches!(poll(&mut polled, Some(&at_once)), Ok(1)).then_some(false)
+        });
+        match reply {
+            Reply::Elsewhere(_) => Ok(()),
+            reply => self.ask(&Ask::Decide { question: id, allow: matches!(reply, Reply::Allow) }, &[]),
         }
     }
 
@@ -354,6 +385,7 @@ pub fn exec(door: &mut Door, args: &ExecArgs) -> Result<i32, Trouble> {
         terminal: wish.map(|wish| Terminal { front: wish.front || args.background, ..wish }),
         timeout_ms: args.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
         fresh: args.fresh,
+        answers: question::has_terminal(),
     };
     let inbox = inbox()?;
     let given = own_streams().into_iter().zip(streams).filter(|(_, is_terminal)| !is_terminal);
@@ -417,6 +449,7 @@ pub fn run_beside(door: &mut Door, command: &[OsString]) -> Result<i32, Trouble>
         terminal: None,
         timeout_ms: None,
         fresh: true,
+        answers: false,
     };
     let inbox = inbox()?;
     let copies = ask_with_streams(door, &ask)?;

@@ -2,10 +2,13 @@
 
 use super::Trouble;
 use super::client::{self, is_name};
+use super::gate::SessionGate;
 use crate::args::{RunArgs, SessionStartArgs};
 use crate::explain::NoPlan;
+use crate::gate::{self, BadRules, Gate};
 use crate::here::{self, Here, Runtime};
-use crate::{files, run, say};
+use crate::{files, permit, run, say};
+use keyward_gate::Cage;
 use keyward_launch::session::{Launcher, Membership, Session, Words, serve};
 use keyward_policy::outcome::code;
 use keyward_policy::settings::Policy;
@@ -248,6 +251,7 @@ fn be_session(
         tell(to_status, code::FAULT);
         return code::FAULT;
     };
+    let environment = permit::plain_environment(&block.entries());
     // The cage has its copy; a session holds no credential while it waits, and none afterwards.
     run::keep_for_fresh_cages(policy, block);
     let Some((spawner, cage_door, spaces, with_repositories)) = wait_for_cage(&ours, &launcher) else {
@@ -258,6 +262,16 @@ fn be_session(
         tell(to_status, exit);
         return exit;
     };
+    let name_of_all = format!("{name}#{}", keyward_ledger::run_name());
+    let gate = match session_gate(here, policy, name_of_all, &spaces, environment) {
+        Ok(gate) => gate,
+        Err(bad) => {
+            say::trouble(&bad.fact, &bad.remedy);
+            tell(to_status, code::USAGE);
+            return code::USAGE;
+        }
+    };
+    gate.announce();
     tell(to_status, 0);
     drop(to_words);
     let _ = nothing().and_then(|nothing| rustix::stdio::dup2_stderr(&nothing));
@@ -281,6 +295,7 @@ fn be_session(
         wall: policy.limits.wall.as_ref().map(|wall| wall.value),
         limits_cpu: policy.limits.cpu.is_some(),
         make: Box::new(|| make_cage(args, policy, name, block, Some(&spaces))),
+        gate: Box::new(|request| gate.judge(request)),
         record: Box::new(move |what| record.as_mut().is_some_and(|record| record.write(what).is_ok())),
         clean_up: Box::new(move || drop(place.take())),
     };
@@ -289,6 +304,19 @@ fn be_session(
         Ok(End::Signalled(signal)) => 128 + signal,
         Err(_) => code::FAULT,
     }
+}
+
+/// What judges the commands of the session.
+fn session_gate<'a>(
+    here: &'a Here,
+    policy: &'a Policy,
+    name: String,
+    spaces: &'a Spaces,
+    environment: Vec<(OsString, OsString)>,
+) -> Result<SessionGate<'a>, BadRules> {
+    let inside = Gate::new(policy, &here.caller.home, gate::reach(policy, true))?;
+    let outside = Gate::new(policy, &here.caller.home, Cage::OPEN)?;
+    Ok(SessionGate { policy, here, inside, outside, name, spaces, environment })
 }
 
 /// No stream of the caller's stays with us but the words of the beginning.

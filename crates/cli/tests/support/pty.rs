@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Long enough for a machine that does many other things as well.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How often something that cannot be waited for is looked at.
 pub const BLINK: Duration = Duration::from_millis(10);

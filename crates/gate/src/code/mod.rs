@@ -9,34 +9,36 @@ mod values;
 
 use crate::matching::{Call, Hit, hits};
 use crate::paths::{CREDENTIAL, look};
-use crate::rules::Runs;
+use crate::rules::kinds::{Runs, Tongue};
 use crate::shell::Walker;
-use crate::text::{Field, Taint, UNKNOWN};
+use crate::text::{Field, Stands, Taint, UNKNOWN};
 use crate::verdict::{Language, Span};
 use parse::{Expr, Piece, Statement, Trouble, parse};
 use std::collections::{HashMap, HashSet};
 use values::Value;
 
-/// Judges a script. With `at`, it stands as a whole at that place of another text.
-pub fn judge(walker: &mut Walker<'_>, language: Language, source: &[u8], at: Option<Span>) {
-    let whole = at.unwrap_or(Span::new(0, source.len()));
+/// Judges a script.
+pub fn judge(walker: &mut Walker<'_>, language: Language, source: &[u8], stands: Stands) {
+    let whole = stands.of(Span::new(0, source.len()));
     if !walker.findings.pay(1 + source.len() / 256, whole) {
         return;
     }
     let statements = match parse(source, language, walker.remaining_depth()) {
         Ok(statements) => statements,
         Err(Trouble::Syntax(offset)) => {
-            let span = at.unwrap_or(Span::new(offset.min(source.len()), source.len().min(offset + 1)));
-            return walker.findings.fact("fact:unreadable", span);
+            let span = stands.of(Span::new(offset.min(source.len()), source.len().min(offset + 1)));
+            return walker.findings.fact("unreadable", span);
         }
-        Err(Trouble::TooDeep) => return walker.findings.fact("fact:too-deep", whole),
+        Err(Trouble::TooDeep) => return walker.findings.fact("too-deep", whole),
     };
-    let prefix = if language == Language::Python { "python:" } else { "js:" };
+    let tongue = if language == Language::Python { Tongue::Python } else { Tongue::JavaScript };
+    let prefix = tongue.prefix();
     let mut reader = Reader {
         walker,
         language,
         prefix,
-        at,
+        stands,
+        whole,
         names: HashMap::new(),
         star: Vec::new(),
         forever: false,
@@ -51,7 +53,9 @@ struct Reader<'w, 'r> {
     walker: &'w mut Walker<'r>,
     language: Language,
     prefix: &'static str,
-    at: Option<Span>,
+    stands: Stands,
+    /// All of the script.
+    whole: Span,
     names: HashMap<String, Value>,
     /// Modules of which all names are here.
     star: Vec<String>,
@@ -59,6 +63,12 @@ struct Reader<'w, 'r> {
     /// Names of parameters and counters: they hide functions of the same name.
     own: HashSet<String>,
 }
+
+/// From so many modules all names are looked for.
+const MOST_STARS: usize = 32;
+
+/// No value with more parts than these is followed; sixteen signs of a text count as one.
+const LARGEST_VALUE: usize = 8192;
 
 /// Modules whose functions act on the world: a name in them that cannot be seen is a question.
 const ACTING: &[&str] = &[
@@ -85,11 +95,11 @@ const ACTING: &[&str] = &[
 
 impl Reader<'_, '_> {
     fn span(&self, span: Span) -> Span {
-        self.at.unwrap_or(span)
+        self.stands.of(span)
     }
 
     fn statement(&mut self, statement: &Statement) {
-        if !self.walker.findings.pay(1, self.at.unwrap_or_default()) {
+        if !self.walker.findings.pay(1, self.whole) {
             return;
         }
         match statement {
@@ -104,7 +114,14 @@ impl Reader<'_, '_> {
                 self.own.remove(local);
                 self.names.insert(local.clone(), Value::Path(full.clone()));
             }
-            Statement::ImportAll(module) => self.star.push(module.clone()),
+            Statement::ImportAll(module) => {
+                let again = self.star.contains(module);
+                if !again && self.star.len() < MOST_STARS {
+                    self.star.push(module.clone());
+                } else if !again {
+                    self.walker.findings.fact("too-much", self.whole);
+                }
+            }
             Statement::Unknown(names) => {
                 for name in names {
                     self.names.remove(name);
@@ -161,11 +178,15 @@ impl Reader<'_, '_> {
                 }
                 whole
             }
-            Expr::Name(name) => self.named(name),
-            Expr::List(items) => Value::List(items.iter().map(|item| self.value(item)).collect()),
+            Expr::Name(name) => self.named_value(name),
+            Expr::List(items) => {
+                let list = Value::List(items.iter().map(|item| self.value(item)).collect());
+                self.bounded(list)
+            }
             Expr::Table(items) => {
                 let named = |(key, item): &(Option<String>, Expr)| (key.clone(), self.value(item));
-                Value::Table(items.iter().map(named).collect())
+                let table = Value::Table(items.iter().map(named).collect());
+                self.bounded(table)
             }
             Expr::Member(of, name) => self.value(of).member(name),
             Expr::Index(of, index) => {
@@ -206,6 +227,27 @@ impl Reader<'_, '_> {
         }
     }
 
+    /// A value that is too large to be handed on is any.
+    fn bounded(&mut self, value: Value) -> Value {
+        let weight = value.weight(LARGEST_VALUE);
+        let paid = weight < 64 || self.walker.findings.pay(weight / 64, self.whole);
+        match paid && weight < LARGEST_VALUE {
+            true => value,
+            false if value.may_act(LARGEST_VALUE) => Value::Hidden,
+            false => Value::Unknown(value.taint()),
+        }
+    }
+
+    /// What a name stands for. To hand on something large costs something.
+    fn named_value(&mut self, name: &str) -> Value {
+        let value = self.named(name);
+        let weight = value.weight(LARGEST_VALUE);
+        if weight >= 64 && !self.walker.findings.pay(weight / 64, self.whole) {
+            return Value::unknown();
+        }
+        value
+    }
+
     fn named(&self, name: &str) -> Value {
         if let Some(value) = self.names.get(name) {
             return value.clone();
@@ -213,11 +255,10 @@ impl Reader<'_, '_> {
         if self.own.contains(name) {
             return Value::unknown();
         }
-        let rules = self.walker.findings.rules;
+        let tables = self.walker.findings.tables;
         for module in &self.star {
             let full = format!("{module}.{name}");
-            let key = format!("{}{full}", self.prefix);
-            if rules.runners.contains_key(key.as_bytes()) || rules.by_program.contains_key(key.as_bytes()) {
+            if tables.find(self.prefix, full.as_bytes()).is_some() {
                 return Value::Path(full);
             }
         }
@@ -231,7 +272,7 @@ impl Reader<'_, '_> {
                 results.into_iter().reduce(Value::or).unwrap_or_else(Value::unknown)
             }
             Value::Hidden => {
-                self.walker.findings.fact("fact:hidden-call", span);
+                self.walker.findings.fact("hidden-call", span);
                 Value::Hidden
             }
             Value::Path(path) => self.call_path(path, args, span),
@@ -275,13 +316,12 @@ impl Reader<'_, '_> {
             "globals" | "locals" | "vars" => return Value::Path("globalThis".to_owned()),
             _ => {}
         }
-        let key = format!("{}{path}", self.prefix);
-        let rules = self.walker.findings.rules;
-        if let Some(runs) = rules.runners.get(key.as_bytes()) {
-            self.runs(*runs, args, span);
+        let entry = self.walker.findings.tables.find(self.prefix, path.as_bytes());
+        if let Some(runs) = entry.and_then(|entry| entry.runs) {
+            self.runs(runs, args, span);
         }
         if self.forever && matches!(path, "os.fork" | "child_process.fork") {
-            self.walker.findings.fact("fact:fork-loop", span);
+            self.walker.findings.fact("fork-loop", span);
         }
         // A method of a module that was bound to a name, such as a connection.
         let last = path.rsplit('.').next().unwrap_or(path);
@@ -293,7 +333,7 @@ impl Reader<'_, '_> {
             return value;
         }
         let mut taint = taint_of(args);
-        if rules.downloads.contains_key(key.as_bytes()) {
+        if entry.is_some_and(|entry| entry.download) {
             taint = taint.and(Taint::DOWNLOAD);
         }
         let paths = args.iter().filter_map(|(_, value)| value.known_text());
@@ -305,8 +345,9 @@ impl Reader<'_, '_> {
     }
 
     fn ask_rules(&mut self, name: &str, args: &[(Option<String>, Value)], span: Span) {
-        let key = format!("{}{name}", self.prefix);
-        if !self.walker.findings.rules.by_program.contains_key(key.as_bytes()) {
+        let tables = self.walker.findings.tables;
+        let entry = tables.find(self.prefix, name.as_bytes());
+        if entry.is_none_or(|entry| entry.rules.is_empty()) {
             return;
         }
         let mut fields = Vec::new();
@@ -329,7 +370,6 @@ impl Reader<'_, '_> {
         }
         let standing = crate::paths::Standing::Project;
         let call = Call {
-            name: name.as_bytes(),
             args: &fields,
             named: &named,
             writes: &[],
@@ -341,7 +381,7 @@ impl Reader<'_, '_> {
             span,
         };
         let mut found: Vec<Hit> = Vec::new();
-        hits(self.walker.findings.rules, key.as_bytes(), &call, &mut found);
+        hits(&self.walker.findings, entry, false, &call, &mut found);
         for hit in &found {
             self.walker.findings.hit(hit);
         }
@@ -358,12 +398,12 @@ impl Reader<'_, '_> {
         for first in first.alternatives() {
             match (runs, first) {
                 (Runs::Code, value) => self.code(value, span),
-                (Runs::Shell | Runs::Arguments | Runs::Program, Value::List(items)) => {
+                (Runs::Line | Runs::Arguments | Runs::Executable, Value::List(items)) => {
                     let fields: Vec<Field> = items.iter().map(|item| item.field(span)).collect();
                     self.program(fields, span);
                 }
-                (Runs::Shell | Runs::Arguments, value) => self.shell_line(value, span),
-                (Runs::Program, value) => {
+                (Runs::Line | Runs::Arguments, value) => self.shell_line(value, span),
+                (Runs::Executable, value) => {
                     let in_shell =
                         positional.iter().any(|value| value.has_true("shell")) || by_name("shell").is_some();
                     let mut fields = vec![value.field(span)];
@@ -387,7 +427,7 @@ impl Reader<'_, '_> {
 
     fn program(&mut self, fields: Vec<Field>, span: Span) {
         match fields.first() {
-            Some(first) if first.text == [UNKNOWN] => self.walker.findings.fact("fact:unknown-command", span),
+            Some(first) if first.text == [UNKNOWN] => self.walker.findings.fact("unknown-command", span),
             _ => {
                 self.walker.start(fields, span);
             }
@@ -397,23 +437,21 @@ impl Reader<'_, '_> {
     fn shell_line(&mut self, value: &Value, span: Span) {
         match value {
             Value::Text(text, _) if text.as_slice() != [UNKNOWN] => self.walker.line_of_code(text, span),
-            _ if value.taint().has(Taint::DOWNLOAD) => {
-                self.walker.findings.fact("fact:downloaded-code", span)
-            }
-            _ => self.walker.findings.fact("fact:unknown-command", span),
+            _ if value.taint().has(Taint::DOWNLOAD) => self.walker.findings.fact("downloaded-code", span),
+            _ => self.walker.findings.fact("unknown-command", span),
         }
     }
 
     /// `eval` and its like.
     fn code(&mut self, value: &Value, span: Span) {
         if value.taint().has(Taint::DOWNLOAD) {
-            self.walker.findings.fact("fact:downloaded-code", span);
+            self.walker.findings.fact("downloaded-code", span);
         } else if value.taint().has(Taint::DECODED) {
-            self.walker.findings.fact("fact:decoded-code", span);
+            self.walker.findings.fact("decoded-code", span);
         }
         match value.known_text() {
             Some(text) => self.walker.nested(self.language, text, span),
-            None => self.walker.findings.fact("fact:unseen-code", span),
+            None => self.walker.findings.fact("unseen-code", span),
         }
     }
 }

@@ -254,7 +254,9 @@ impl Parser<'_> {
             let value = self.expression()?;
             // `a = b = value`
             if self.sign("=") {
+                self.depth = self.depth.checked_sub(1).ok_or(Trouble::TooDeep)?;
                 self.after_expression(value.clone())?;
+                self.depth += 1;
             }
             self.found.push(Statement::Assign(target, value));
             return Ok(());

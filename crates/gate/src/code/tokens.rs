@@ -263,9 +263,9 @@ fn begins_regex(tokens: &[Placed]) -> bool {
 
 fn unclear_division(tokens: &[Placed], rest: &[u8]) -> bool {
     let after_bracket = matches!(tokens.last(), Some((Token::Sign(")" | "}" | "++" | "--"), ..)));
-    let line = rest[1..].split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let close = line.iter().position(|byte| *byte == b'/');
-    after_bracket && close.is_some_and(|close| line[..close].iter().any(|byte| b"'\"`".contains(byte)))
+    let line = &rest[1..];
+    let close = line.iter().position(|byte| b"/\n".contains(byte)).unwrap_or(line.len());
+    after_bracket && line.get(close) == Some(&b'/') && line[..close].iter().any(|byte| b"'\"`".contains(byte))
 }
 
 fn regex_end(source: &[u8], at: usize) -> Option<usize> {

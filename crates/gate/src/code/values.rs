@@ -40,6 +40,41 @@ impl Value {
         }
     }
 
+    /// How many parts it has, counted as far as `most`.
+    pub fn weight(&self, most: usize) -> usize {
+        let all = |items: &mut dyn Iterator<Item = &Value>| {
+            let mut sum = 1;
+            for item in items {
+                sum += item.weight(most);
+                if sum >= most {
+                    break;
+                }
+            }
+            sum
+        };
+        match self {
+            Value::Text(text, _) => 1 + text.len() / 16,
+            Value::List(items) | Value::OneOf(items) => all(&mut items.iter()),
+            Value::Table(items) => all(&mut items.iter().map(|(_, value)| value)),
+            Value::Method(of, _) => 1 + of.weight(most),
+            Value::Path(path) => 1 + path.len() / 16,
+            Value::Hidden | Value::Unknown(_) => 1,
+        }
+    }
+
+    /// Whether something in it could be called and act.
+    pub fn may_act(&self, most: usize) -> bool {
+        match self {
+            Value::Path(_) | Value::Hidden => true,
+            Value::List(items) | Value::OneOf(items) => {
+                items.iter().take(most).any(|item| item.may_act(most))
+            }
+            Value::Table(items) => items.iter().take(most).any(|(_, item)| item.may_act(most)),
+            Value::Method(of, _) => of.may_act(most),
+            Value::Text(..) | Value::Unknown(_) => false,
+        }
+    }
+
     /// The text, with its unknown parts marked.
     fn rough(&self) -> Vec<u8> {
         match self {

@@ -8,6 +8,9 @@ const MOST: usize = 256;
 /// Nor is one that is longer than this.
 const LONGEST: usize = 2048;
 
+/// Nor one in which so many signs must be looked at, again and again.
+const STEPS: usize = 1 << 16;
+
 /// One sign of a word.
 #[derive(Clone)]
 enum Sign {
@@ -41,7 +44,8 @@ pub fn expand(word: &Word) -> Option<Vec<Word>> {
         }
     }
     let mut results = Vec::new();
-    expand_signs(Vec::new(), &signs, &mut results, 0)?;
+    let mut steps = STEPS;
+    expand_signs(Vec::new(), &signs, &mut results, 0, &mut steps)?;
     Some(results.into_iter().map(|signs| assemble(&signs, word)).collect())
 }
 
@@ -56,12 +60,19 @@ fn is(sign: &Sign, byte: u8) -> bool {
 }
 
 /// Expands the first pair of braces and what follows, in front of which `done` stands.
-fn expand_signs(done: Vec<Sign>, signs: &[Sign], results: &mut Vec<Vec<Sign>>, depth: usize) -> Option<()> {
+fn expand_signs(
+    done: Vec<Sign>,
+    signs: &[Sign],
+    results: &mut Vec<Vec<Sign>>,
+    depth: usize,
+    steps: &mut usize,
+) -> Option<()> {
     if depth > 24 || results.len() > MOST {
         return None;
     }
     let mut from = 0;
     while let Some(open) = signs[from..].iter().position(|sign| is(sign, b'{')).map(|at| at + from) {
+        *steps = steps.checked_sub(signs.len() - from)?;
         if let Some((close, parts)) = parts(signs, open) {
             for part in parts {
                 let mut rest = part;
@@ -69,7 +80,7 @@ fn expand_signs(done: Vec<Sign>, signs: &[Sign], results: &mut Vec<Vec<Sign>>, d
                 let mut done = done.clone();
                 done.extend_from_slice(&signs[..open]);
                 // The part may hold further braces; what stands before is finished.
-                expand_signs(done, &rest, results, depth + 1)?;
+                expand_signs(done, &rest, results, depth + 1, steps)?;
             }
             return Some(());
         }

@@ -7,6 +7,7 @@ use super::walk::Walker;
 use crate::text::{Field, LONGEST, Taint, UNKNOWN};
 use crate::verdict::Span;
 use keyward_policy::registry;
+use std::rc::Rc;
 
 /// Which of several possible values is taken: a counter that runs through all of them.
 #[derive(Default)]
@@ -370,7 +371,10 @@ impl Walker<'_> {
             (number, arguments) if !number.is_empty() && number.iter().all(u8::is_ascii_digit) => {
                 let number: usize = std::str::from_utf8(number).ok()?.parse().ok()?;
                 let text = match (number, arguments) {
-                    (0, _) => Text::known(b"sh"),
+                    (0, _) => match self.variables.get(b"0").and_then(|values| values.first()) {
+                        Some(value) => value.first().cloned().unwrap_or_default(),
+                        None => Text::known(b"sh"),
+                    },
                     (_, None) => Text::unknown(),
                     (_, Some(arguments)) => arguments.get(number - 1).map(text).unwrap_or_else(|| {
                         // Beyond an argument that may be several, anything may stand.
@@ -390,7 +394,7 @@ impl Walker<'_> {
     /// What a command substitution would put in its place.
     pub(super) fn substituted(&mut self, body: &super::syntax::List) -> Text {
         let stream = self.apart(body);
-        let mut bytes = stream.text.unwrap_or_else(|| vec![UNKNOWN]);
+        let mut bytes = stream.text.map_or_else(|| vec![UNKNOWN], Rc::unwrap_or_clone);
         while bytes.last() == Some(&b'\n') {
             bytes.pop();
         }

@@ -1,6 +1,7 @@
 //! The shell: a script is read, its variables are followed, and every command that it would run is judged.
 
 mod braces;
+mod environ;
 mod expand;
 mod output;
 pub mod parse;

@@ -2,11 +2,13 @@
 
 use super::walk::{Started, Stream, Walker};
 use super::word::unescape;
-use crate::paths::{CREDENTIAL, look};
+use crate::paths::{CREDENTIAL, HERE, look};
+use crate::rules::tables::Entry;
 use crate::text::{Field, LONGEST, Taint, UNKNOWN};
+use std::rc::Rc;
 
 impl Walker<'_> {
-    pub(super) fn output(&mut self, name: &[u8], started: &Started) -> Stream {
+    pub(super) fn output(&mut self, name: &[u8], entry: Option<&Entry>, started: &Started) -> Stream {
         let args = &started.args[1..];
         let input = &started.input;
         let own = args.iter().fold(Taint::NONE, |taint, arg| taint.and(arg.taint));
@@ -44,19 +46,21 @@ impl Walker<'_> {
                 if files.peek().is_none() {
                     return Stream { text: input.text.clone().filter(|_| whole), ..input.clone() };
                 }
-                let mut output = Stream { fed: true, text: Some(Vec::new()), ..Stream::default() };
+                let mut output = Stream { fed: true, ..Stream::text(b"") };
                 for file in files {
                     let stream = if file.text == b"-" { input.clone() } else { self.file_stream(&file.text) };
                     output = Stream {
                         text: match (output.text, stream.text) {
                             (Some(mut one), Some(two)) if whole && one.len() + two.len() <= LONGEST => {
-                                one.extend_from_slice(&two);
+                                Rc::make_mut(&mut one).extend_from_slice(&two);
                                 Some(one)
                             }
                             _ => None,
                         },
                         taint: output.taint.and(stream.taint),
                         file: output.file.or(stream.file),
+                        names_all: false,
+                        place: None,
                         fed: true,
                     };
                 }
@@ -68,7 +72,7 @@ impl Walker<'_> {
             }
             b"tee" => {
                 for file in words() {
-                    self.files.insert(file.text.clone(), input.clone());
+                    self.write(&file.text, input.clone());
                 }
                 input.clone()
             }
@@ -105,22 +109,29 @@ impl Walker<'_> {
                 } else {
                     [root, b"/\0\n"].concat()
                 };
-                text(&line, Taint::NONE)
+                let names_all =
+                    !args.iter().any(|arg| picks(&arg.text)) && look(root, &self.standing).is.meets(HERE);
+                Stream { names_all, ..text(&line, Taint::NONE) }
             }
             b"ls" | b"rg" | b"grep" | b"git" | b"ag" if started.reads.is_empty() && !input.fed => {
                 let secret = words().any(|word| self.is_credential(&word.text));
                 let names = name == b"ls"
                     || flag(b'l', b"--files-with-matches")
                     || words().next().is_some_and(|word| word.text == b"ls-files");
+                // `git ls-files` without a pattern.
+                let names_all = name == b"git" && words().count() == 1;
                 match names && !secret {
-                    true => text(b"./\0\n", Taint::NONE),
+                    true => Stream { names_all, ..text(b"./\0\n", Taint::NONE) },
                     false => Stream::unknown(if secret { Taint::SECRET } else { Taint::NONE }),
                 }
             }
             b"printenv" | b"gpg" | b"pass" => Stream::unknown(Taint::SECRET),
-            _ if self.findings.rules.downloads.contains_key(name) => {
-                self.downloaded_files(name, args, own);
-                Stream::unknown(Taint::DOWNLOAD.and(input.taint))
+            _ if entry.is_some_and(|entry| entry.download) => {
+                // What comes from this machine is no download, but nobody has seen it either.
+                let from =
+                    if args.iter().any(|arg| is_near(&arg.text)) { Taint::NONE } else { Taint::DOWNLOAD };
+                self.downloaded_files(name, args, own, from);
+                Stream::unknown(from.and(input.taint))
             }
             _ => {
                 let secret = words().any(|word| self.is_credential(&word.text));
@@ -134,8 +145,8 @@ impl Walker<'_> {
     }
 
     /// Remembers which files come from the network.
-    fn downloaded_files(&mut self, name: &[u8], args: &[Field], taint: Taint) {
-        let stream = Stream::unknown(Taint::DOWNLOAD.and(taint));
+    fn downloaded_files(&mut self, name: &[u8], args: &[Field], taint: Taint, from: Taint) {
+        let stream = Stream::unknown(from.and(taint));
         for (at, arg) in args.iter().enumerate() {
             let text = arg.text.as_slice();
             let option = matches!(text, b"-o" | b"--output" | b"-O" | b"--output-document");
@@ -145,13 +156,13 @@ impl Walker<'_> {
                 && !remote
                 && let Some(file) = args.get(at + 1)
             {
-                self.files.insert(file.text.clone(), stream.clone());
+                self.write(&file.text, stream.clone());
             }
             let joined = text.strip_prefix(b"-o").filter(|rest| !rest.is_empty());
             if let Some(file) =
                 text.strip_prefix(b"--output=").or(text.strip_prefix(b"--output-document=")).or(joined)
             {
-                self.files.insert(file.to_vec(), stream.clone());
+                self.write(file, stream.clone());
             }
             // Clusters such as `-fsSLo`.
             if text.len() > 2
@@ -160,7 +171,7 @@ impl Walker<'_> {
                 && matches!(text.last(), Some(b'o' | b'O'))
                 && let Some(file) = args.get(at + 1)
             {
-                self.files.insert(file.text.clone(), stream.clone());
+                self.write(&file.text, stream.clone());
             }
             // The name on the server becomes the name here.
             if text.windows(3).any(|window| window == b"://")
@@ -171,7 +182,7 @@ impl Walker<'_> {
                     && (name != b"curl"
                         || args.iter().any(|arg| arg.text.starts_with(b"-") && arg.text.contains(&b'O')))
                 {
-                    self.files.insert(last.to_vec(), stream.clone());
+                    self.write(last, stream.clone());
                 }
             }
         }
@@ -190,7 +201,7 @@ impl Walker<'_> {
             Some(file) => self.file_stream(&file.text),
             None => input.clone(),
         };
-        let known = source.text.as_deref().filter(|text| !text.contains(&UNKNOWN));
+        let known = source.text.as_deref().map(Vec::as_slice).filter(|text| !text.contains(&UNKNOWN));
         let taint = source.taint;
         let hidden = |bytes: Option<Vec<u8>>| match bytes {
             Some(bytes) => Stream { taint: taint.and(Taint::DECODED), ..Stream::text(&bytes) },
@@ -228,6 +239,44 @@ impl Walker<'_> {
             _ => hidden(None),
         }
     }
+}
+
+/// Whether an argument of `find` leaves some files out.
+pub(super) fn picks(arg: &[u8]) -> bool {
+    const PICKING: [&[u8]; 14] = [
+        b"-name",
+        b"-iname",
+        b"-path",
+        b"-ipath",
+        b"-regex",
+        b"-iregex",
+        b"-newer",
+        b"-mtime",
+        b"-mmin",
+        b"-size",
+        b"-empty",
+        b"-user",
+        b"-perm",
+        b"-maxdepth",
+    ];
+    PICKING.contains(&arg)
+}
+
+/// Whether an address is one of this machine.
+fn is_near(arg: &[u8]) -> bool {
+    let address = arg.strip_prefix(b"http://").or(arg.strip_prefix(b"https://")).unwrap_or(arg);
+    let near: [&[u8]; 9] = [
+        b"file:",
+        b"localhost",
+        b"127.",
+        b"[::1]",
+        b"0.0.0.0",
+        b"--unix-socket",
+        b"--abstract-unix-socket",
+        b"UNIX",
+        b"-U",
+    ];
+    near.iter().any(|start| address.starts_with(start)) || arg == b"-l"
 }
 
 fn echo(args: &[Field]) -> Option<Vec<u8>> {

@@ -1,6 +1,7 @@
 //! Reads a shell script: POSIX with what bash adds. Works on bytes; what it cannot read is an error, never a guess.
 
 use super::syntax::{Assign, Direction, Kind, List, Node, Piece, Redirect, Simple, Target, Word};
+use crate::text::Stands;
 use crate::verdict::Span;
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -15,9 +16,9 @@ pub enum Trouble {
 
 pub type Read<T> = Result<T, Trouble>;
 
-/// Reads a script. With `at`, it stands as a whole at that place of another text. `depth` is how deep it may still nest.
-pub fn parse(source: &[u8], at: Option<Span>, depth: usize) -> Read<List> {
-    let mut parser = Parser::new(source, at, depth);
+/// Reads a script. `depth` is how deep it may still nest.
+pub fn parse(source: &[u8], stands: Stands, depth: usize) -> Read<List> {
+    let mut parser = Parser::new(source, stands, depth);
     let list = parser.list(Stop::End)?;
     parser.read_documents()?;
     if parser.at < source.len() {
@@ -38,8 +39,7 @@ pub(super) struct Parser<'a> {
     pub source: &'a [u8],
     pub at: usize,
     pub depth: usize,
-    /// All spans are this one: the text is no part of the source.
-    pub fixed: Option<Span>,
+    pub stands: Stands,
     /// Here-documents whose text begins after the line.
     pending: Vec<Pending>,
 }
@@ -55,12 +55,12 @@ const DONE: Stop = Stop::Words(&[b"done"]);
 const RESERVED: &[&[u8]] = &[b"then", b"do", b"done", b"fi", b"else", b"elif", b"esac", b"}", b"in", b"]]"];
 
 impl<'a> Parser<'a> {
-    pub fn new(source: &'a [u8], fixed: Option<Span>, depth: usize) -> Self {
-        Parser { source, at: 0, depth, fixed, pending: Vec::new() }
+    pub fn new(source: &'a [u8], stands: Stands, depth: usize) -> Self {
+        Parser { source, at: 0, depth, stands, pending: Vec::new() }
     }
 
     pub fn span(&self, start: usize) -> Span {
-        self.fixed.unwrap_or(Span::new(start, self.at))
+        self.stands.of(Span::new(start, self.at))
     }
 
     pub fn peek(&self) -> Option<u8> {
@@ -466,7 +466,7 @@ impl<'a> Parser<'a> {
         if simple.words.is_empty() && simple.assigns.is_empty() && simple.redirects.is_empty() {
             return Err(Trouble::Syntax(self.at));
         }
-        simple.span = self.fixed.unwrap_or(Span::new(start, end));
+        simple.span = self.stands.of(Span::new(start, end));
         Ok(Node::Simple(simple))
     }
 
@@ -551,10 +551,11 @@ impl<'a> Parser<'a> {
                 body.extend_from_slice(line);
                 end = self.at;
             }
-            let span = self.fixed.unwrap_or(Span::new(start, end));
+            let span = self.stands.of(Span::new(start, end));
             let pieces = if expands {
-                // The text may be indented anew, so that its parts have no place of their own.
-                let mut inner = Parser::new(&body, Some(span), self.depth);
+                // Where it is indented anew, its parts have no place of their own.
+                let stands = if strips_tabs { Stands::Within(span) } else { self.stands.further(start) };
+                let mut inner = Parser::new(&body, stands, self.depth);
                 inner.document_text()?
             } else {
                 vec![Piece::Text { bytes: body, quoted: true }]

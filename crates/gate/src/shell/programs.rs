@@ -4,6 +4,7 @@ use super::variables::Text;
 use super::walk::{Started, Stream, Walker};
 use crate::matching::{Call, Hit, hits};
 use crate::paths::Standing;
+use crate::rules::tables::Entry;
 use crate::text::{Field, Taint, UNKNOWN};
 use crate::verdict::{Language, Span};
 
@@ -16,41 +17,38 @@ impl Walker<'_> {
             return Stream::text(b"");
         }
         if name.contains(&UNKNOWN) {
-            let key = if first.taint.has(Taint::DOWNLOAD) {
-                "fact:downloaded-code"
-            } else {
-                "fact:unknown-program"
-            };
+            let key = if first.taint.has(Taint::DOWNLOAD) { "downloaded-code" } else { "unknown-program" };
             self.findings.fact(key, first.span);
             return Stream::unknown(Taint::NONE);
         }
         if !name.is_ascii() || name.iter().any(u8::is_ascii_control) {
-            self.findings.fact("fact:odd-name", first.span);
+            self.findings.fact("odd-name", first.span);
             return Stream::unknown(Taint::NONE);
         }
         // A pattern as the name of a program runs whatever it finds.
-        if name.iter().any(|byte| b"*?[".contains(byte)) && name != b"[" && name != b"[[" {
-            self.findings.fact("fact:unknown-program", first.span);
+        if first.text.iter().any(|byte| b"*?[".contains(byte)) && name != b"[" && name != b"[[" {
+            self.findings.fact("unknown-program", first.span);
             return Stream::unknown(Taint::NONE);
         }
         if first.text.contains(&b'/') {
             self.script_by_path(&first.text.clone(), first.span);
         }
         let name = canonical(&name);
-        self.judge_call(name, &started.args[1..], &started.writes, &started.reads, &started.input, span);
+        let entry = self.findings.tables.find("", name);
+        self.judge_call(entry, &started.args[1..], &started.writes, &started.reads, &started.input, span);
         if let Some(output) = self.builtin(name, &mut started) {
             return output;
         }
-        if let Some(output) = self.starts_another(name, &mut started) {
+        if let Some(output) = self.starts_another(name, entry, &mut started) {
             return output;
         }
-        self.output(name, &started)
+        self.output(name, entry, &started)
     }
 
     /// Asks the rules.
     pub(super) fn judge_call(
         &mut self,
-        name: &[u8],
+        entry: Option<&Entry>,
         args: &[Field],
         writes: &[Field],
         reads: &[Field],
@@ -58,19 +56,21 @@ impl Walker<'_> {
         span: Span,
     ) {
         let call = Call {
-            name,
             args,
             named: &[],
             writes,
             reads,
-            input: input.text.as_deref(),
+            input: input.text.as_deref().map(Vec::as_slice),
             input_taint: input.taint,
             standing: &self.standing,
             looks: &self.findings.looks,
             span,
         };
+        if self.findings.asked.again(&self.findings, entry, &call) {
+            return;
+        }
         let mut found: Vec<Hit> = Vec::new();
-        hits(self.findings.rules, name, &call, &mut found);
+        hits(&self.findings, entry, true, &call, &mut found);
         for hit in &found {
             self.findings.hit(hit);
         }
@@ -78,11 +78,10 @@ impl Walker<'_> {
 
     /// A program that is named by a path may be a script, and may be one that this script has written.
     fn script_by_path(&mut self, path: &[u8], span: Span) {
-        if let Some(stream) =
-            self.files.get(path).or_else(|| self.files.get(path.strip_prefix(b"./").unwrap_or(path)))
-        {
+        if let Some(stream) = self.written(path) {
             let stream = stream.clone();
-            let language = language_of(path).or(stream.text.as_deref().and_then(first_line_language));
+            let language =
+                language_of(path).or(stream.text.as_deref().and_then(|text| first_line_language(text)));
             self.stream_as_code(&stream, language.unwrap_or(Language::Shell), span);
             return;
         }
@@ -102,9 +101,9 @@ impl Walker<'_> {
                 let text = joined(args);
                 let taint = args.iter().fold(Taint::NONE, |taint, arg| taint.and(arg.taint));
                 if taint.has(Taint::DOWNLOAD) {
-                    self.findings.fact("fact:downloaded-code", span);
+                    self.findings.fact("downloaded-code", span);
                 } else if taint.has(Taint::DECODED) {
-                    self.findings.fact("fact:decoded-code", span);
+                    self.findings.fact("decoded-code", span);
                 }
                 Some(self.code(Language::Shell, &text, span, started.input.clone()))
             }
@@ -117,8 +116,8 @@ impl Walker<'_> {
                 let code = args.iter().find(|arg| !arg.text.starts_with(b"-"));
                 // A number or a name alone asks for no code.
                 if let Some(code) = code.filter(|_| args.len() > 1) {
-                    let (text, span) = (code.text.clone(), code.span);
-                    self.code(Language::Shell, &text, span, Stream::default());
+                    // It runs later, with what the variables hold then.
+                    self.traps.push((code.text.clone(), code.span));
                 }
                 nothing()
             }
@@ -141,10 +140,14 @@ impl Walker<'_> {
                     // It lists all there are.
                     return Some(Stream::unknown(Taint::SECRET));
                 }
+                let exports = args.iter().any(|arg| arg.text.starts_with(b"-") && arg.text.contains(&b'x'));
                 for arg in args.iter().filter(|arg| !arg.text.starts_with(b"-")) {
                     match arg.text.iter().position(|byte| *byte == b'=') {
                         Some(at) => {
                             let value = Text { bytes: arg.text[at + 1..].to_vec(), taint: arg.taint };
+                            if name == b"export" || exports {
+                                self.set_for_programs(&arg.text[..at], &value.bytes, arg.span);
+                            }
                             match name {
                                 b"local" => self.variables.assign_local(&arg.text[..at], value),
                                 _ => self.variables.assign(&arg.text[..at], vec![value], false),
@@ -230,12 +233,13 @@ impl Walker<'_> {
         if matches!(path, b"/dev/stdin" | b"/dev/fd/0" | b"-" | b"/proc/self/fd/0") {
             return self.stream_as_code(input, language, span);
         }
-        if let Some(stream) = self.files.get(path) {
+        if let Some(stream) = self.written(path) {
             let stream = stream.clone();
             return self.stream_as_code(&stream, language, span);
         }
-        if path.contains(&UNKNOWN) {
-            self.findings.fact("fact:unseen-code", span);
+        let descriptor = path.starts_with(b"/dev/fd/") || path.starts_with(b"/proc/");
+        if path.contains(&UNKNOWN) || descriptor {
+            self.findings.fact("unseen-code", span);
         } else {
             self.findings.want(path, Some(language));
         }

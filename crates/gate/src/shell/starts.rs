@@ -1,9 +1,13 @@
 //! Programs that start others: wrappers, shells, interpreters, `find`, `xargs`.
 
-use super::programs::joined;
+use super::output::picks;
+use super::programs::{joined, last_name};
+use super::variables::Text;
 use super::walk::{Started, Stream, Walker};
 use crate::little;
-use crate::rules::{Interpreter, Kind, Wrapper};
+use crate::paths::{HERE, look};
+use crate::rules::kinds::Tongue;
+use crate::rules::tables::{Entry, Interpreter, List, Tables, Wrapper};
 use crate::text::{Field, Taint, UNKNOWN};
 use crate::verdict::{Language, Span};
 
@@ -17,23 +21,35 @@ enum Told {
 
 impl Walker<'_> {
     /// Judges what the program starts, if it starts anything; its output then.
-    pub(super) fn starts_another(&mut self, name: &[u8], started: &mut Started) -> Option<Stream> {
-        let rules = self.findings.rules;
-        if let Some(options) = rules.shell_options.get(name) {
-            for code in option_values(&started.args[1..], options) {
+    pub(super) fn starts_another(
+        &mut self,
+        name: &[u8],
+        entry: Option<&Entry>,
+        started: &mut Started,
+    ) -> Option<Stream> {
+        let tables = self.findings.tables;
+        if let Some(entry) = entry.filter(|entry| !entry.shell_options.is_empty()) {
+            for code in option_values(&started.args[1..], tables, entry.shell_options) {
                 self.code(Language::Shell, &code.text, code.span, Stream::default());
             }
         }
-        if let Some(interpreter) = rules.interpreters.get(name) {
+        if let Some(interpreter) = entry.and_then(|entry| tables.interpreter(entry)) {
             return Some(self.interpreter(name, interpreter, started));
         }
         match name {
             b"env" => return Some(self.environment(started)),
             b"xargs" | b"parallel" => return Some(self.for_each_line(started)),
             b"find" | b"fd" | b"fdfind" => self.found_files(started),
+            // A line editor runs what stands behind `!`.
+            b"ed" | b"ex" | b"red"
+                if started.input.fed
+                    && started.input.text.as_ref().is_none_or(|text| text.contains(&b'!')) =>
+            {
+                self.findings.fact("other-language", started.span);
+            }
             _ => {}
         }
-        let wrapper = rules.wrappers.get(name)?;
+        let wrapper = tables.wrapper(entry?)?;
         self.wrapper(wrapper, started)
     }
 
@@ -45,15 +61,18 @@ impl Walker<'_> {
 
     fn wrapper(&mut self, wrapper: &Wrapper, started: &mut Started) -> Option<Stream> {
         let mut args = started.args[1..].iter().peekable();
-        let mut skip = wrapper.skip;
+        let tables = self.findings.tables;
+        let mut skip = usize::from(wrapper.skip);
         let mut wants_sub = !wrapper.sub.is_empty();
-        let takes_value = |name: &[u8]| wrapper.values.iter().any(|value| value.as_bytes() == name);
+        let takes_value = |name: &[u8]| tables.has(wrapper.values, name);
         let mut rest: Vec<Field> = Vec::new();
         while let Some(arg) = args.next() {
             let text = arg.text.as_slice();
-            if arg.may_be_option() && !wants_sub && skip > 0 {
+            // Nor can be told what an image starts that nobody has named.
+            let unnamed = wrapper.container && text == [UNKNOWN];
+            if (arg.may_be_option() || unnamed) && !wants_sub && skip > 0 {
                 // What follows may be options or the program.
-                self.findings.fact("fact:unknown-program", arg.span);
+                self.findings.fact("unknown-program", arg.span);
                 return Some(Stream::unknown(Taint::NONE));
             }
             if text == b"--" {
@@ -64,7 +83,7 @@ impl Walker<'_> {
                 continue;
             }
             if text.len() > 1 && (text[0] == b'-' || text[0] == b'+') {
-                if wrapper.only_asks.iter().any(|option| option.as_bytes() == text) {
+                if tables.has(wrapper.only_asks, text) {
                     return None;
                 }
                 let long = text.strip_prefix(b"--");
@@ -88,7 +107,7 @@ impl Walker<'_> {
                 continue;
             }
             if wants_sub {
-                if !wrapper.sub.iter().any(|sub| sub.as_bytes() == text) {
+                if !tables.has(wrapper.sub, text) {
                     return None;
                 }
                 wants_sub = false;
@@ -107,10 +126,10 @@ impl Walker<'_> {
         }
         self.findings.containers += usize::from(wrapper.container);
         let output = if wrapper.shell {
-            self.findings.remotes += 1;
+            self.findings.remotes += usize::from(wrapper.remote);
             let span = Span::new(rest[0].span.start, rest[rest.len() - 1].span.end);
             let output = self.code(Language::Shell, &joined(&rest), span, started.input.clone());
-            self.findings.remotes -= 1;
+            self.findings.remotes -= usize::from(wrapper.remote);
             output
         } else {
             self.inner(rest, started)
@@ -141,6 +160,7 @@ impl Walker<'_> {
                 _ if is_assignment(text) => {
                     let at = text.iter().position(|byte| *byte == b'=').unwrap_or(0);
                     let value = super::variables::Text { bytes: text[at + 1..].to_vec(), taint: arg.taint };
+                    self.set_for_programs(&text[..at], &value.bytes, arg.span);
                     self.variables.assign(&text[..at], vec![value], false);
                 }
                 _ => {
@@ -203,6 +223,9 @@ impl Walker<'_> {
             replaced = Some(b"{}".to_vec());
         }
         let span = started.span;
+        if started.input.names_all && deletes(&rest[0].text) {
+            self.findings.fact("delete-found", span);
+        }
         let taint = started.input.taint;
         let mut lines: Vec<Field> = match &started.input.text {
             Some(text) => {
@@ -222,17 +245,25 @@ impl Walker<'_> {
             input: Stream::unknown(Taint::NONE),
             span,
         };
+        // `parallel` hands a line to a shell.
+        let line_of_code = started.args[0].text.ends_with(b"parallel");
         match replaced.filter(|mark| !mark.is_empty()) {
             Some(mark) => {
                 let mut output = Stream::unknown(taint);
                 for line in lines.iter().take(16) {
-                    let args = rest.iter().map(|arg| substitute(arg, &mark, line)).collect();
-                    output = self.inner(args, &alone);
+                    let args: Vec<Field> = rest.iter().map(|arg| substitute(arg, &mark, line)).collect();
+                    output = match line_of_code {
+                        true => self.code(Language::Shell, &joined(&args), span, Stream::default()),
+                        false => self.inner(args, &alone),
+                    };
                 }
                 output
             }
             None => {
                 rest.append(&mut lines);
+                if line_of_code {
+                    return self.code(Language::Shell, &joined(&rest), span, Stream::default());
+                }
                 self.inner(rest, &alone)
             }
         }
@@ -259,6 +290,12 @@ impl Walker<'_> {
             }
             at += 1;
         }
+        let all = !args.iter().any(|arg| picks(&arg.text));
+        let here = roots.iter().any(|root| look(&root.text, &self.standing).is.meets(HERE));
+        if all && here && commands.iter().any(|command| command.first().is_some_and(|arg| deletes(&arg.text)))
+        {
+            self.findings.fact("delete-found", started.span);
+        }
         for command in commands {
             for root in roots.iter().take(4) {
                 // Something below the root, or the root itself where that is all there is to say.
@@ -274,24 +311,31 @@ impl Walker<'_> {
     }
 
     fn interpreter(&mut self, name: &[u8], interpreter: &Interpreter, started: &mut Started) -> Stream {
-        let is_shell = interpreter.kind == Kind::Known(Language::Shell);
-        let told = told(interpreter, &started.args[1..], is_shell);
+        let tables = self.findings.tables;
+        let is_shell = interpreter.tongue == Some(Tongue::Shell);
+        let told = told(tables, interpreter, &started.args[1..], is_shell);
         let span = started.span;
-        match (told, &interpreter.kind) {
+        match (told, interpreter.tongue.map(Language::from)) {
             (Told::Nothing, _) => Stream::unknown(Taint::NONE),
-            (Told::Code(codes), Kind::Known(language)) => {
+            (Told::Code(codes), Some(language)) => {
                 let mut output = Stream::text(b"");
                 for code in codes {
                     if code.taint.has(Taint::DOWNLOAD) {
-                        self.findings.fact("fact:downloaded-code", code.span);
+                        self.findings.fact("downloaded-code", code.span);
                     } else if code.taint.has(Taint::DECODED) {
-                        self.findings.fact("fact:decoded-code", code.span);
+                        self.findings.fact("decoded-code", code.span);
                     }
                     let mark = self.variables.mark();
                     if is_shell {
-                        self.variables.arguments.push(arguments_after(&started.args, &code));
+                        let (zero, arguments) = arguments_after(&started.args, &code);
+                        let zero = zero.map_or_else(
+                            || Text::known(b"sh"),
+                            |field| Text { bytes: field.text.clone(), taint: field.taint },
+                        );
+                        self.variables.assign(b"0", vec![zero], false);
+                        self.variables.arguments.push(arguments);
                     }
-                    output = self.code(*language, &code.text, code.span, started.input.clone());
+                    output = self.code(language, &code.text, code.span, started.input.clone());
                     if is_shell {
                         self.variables.arguments.pop();
                         self.variables.back_to(mark);
@@ -299,34 +343,35 @@ impl Walker<'_> {
                 }
                 output
             }
-            (Told::Code(codes), Kind::Little(words)) => {
+            (Told::Code(codes), None) => {
                 let taint = codes.iter().fold(started.input.taint, |taint, code| taint.and(code.taint));
-                if codes.iter().any(|code| !code.is_known() || !little::is_harmless(name, &code.text, words))
+                let known = |word: &[u8]| tables.has(interpreter.words, word);
+                if codes.iter().any(|code| !code.is_known() || !little::is_harmless(name, &code.text, known))
                 {
-                    self.findings.fact("fact:other-language", codes.first().map_or(span, |code| code.span));
+                    self.findings.fact("other-language", codes.first().map_or(span, |code| code.span));
                 }
                 Stream::unknown(taint)
             }
-            (Told::File(file), Kind::Known(language)) => {
+            (Told::File(file), Some(language)) => {
                 let input = started.input.clone();
-                self.file_as_code(&file.text, *language, file.span, &input)
+                self.file_as_code(&file.text, language, file.span, &input)
             }
-            (Told::File(file), Kind::Little(_)) => {
-                match self.files.get(&file.text) {
+            (Told::File(file), None) => {
+                match self.written(&file.text) {
                     Some(stream) if stream.taint.has(Taint::DOWNLOAD) => {
-                        self.findings.fact("fact:downloaded-code", file.span);
+                        self.findings.fact("downloaded-code", file.span);
                     }
-                    Some(_) => self.findings.fact("fact:other-language", file.span),
+                    Some(_) => self.findings.fact("other-language", file.span),
                     None if file.is_known() => self.findings.want(&file.text, None),
-                    None => self.findings.fact("fact:unseen-code", file.span),
+                    None => self.findings.fact("unseen-code", file.span),
                 }
                 Stream::unknown(started.input.taint)
             }
-            (Told::Input, kind) if started.input.fed => match kind {
-                Kind::Known(language) => self.stream_as_code(&started.input.clone(), *language, span),
-                Kind::Little(_) => {
+            (Told::Input, language) if started.input.fed => match language {
+                Some(language) => self.stream_as_code(&started.input.clone(), language, span),
+                None => {
                     let downloaded = started.input.taint.has(Taint::DOWNLOAD);
-                    let key = if downloaded { "fact:downloaded-code" } else { "fact:other-language" };
+                    let key = if downloaded { "downloaded-code" } else { "other-language" };
                     self.findings.fact(key, span);
                     Stream::unknown(Taint::NONE)
                 }
@@ -337,8 +382,8 @@ impl Walker<'_> {
     }
 }
 
-fn told(interpreter: &Interpreter, args: &[Field], is_shell: bool) -> Told {
-    let is_in = |list: &[String], name: &[u8]| list.iter().any(|item| item.as_bytes() == name);
+fn told(tables: &Tables, interpreter: &Interpreter, args: &[Field], is_shell: bool) -> Told {
+    let is_in = |list: List, name: &[u8]| tables.has(list, name);
     let mut codes: Vec<Field> = Vec::new();
     let mut wants_code = false;
     let mut reads_input = false;
@@ -355,14 +400,14 @@ fn told(interpreter: &Interpreter, args: &[Field], is_shell: bool) -> Told {
         if let Some(long) = text.strip_prefix(b"--") {
             let at = long.iter().position(|byte| *byte == b'=');
             let (name, value) = (&long[..at.unwrap_or(long.len())], at.map(|at| &long[at + 1..]));
-            if is_in(&interpreter.code, name) {
+            if is_in(interpreter.code, name) {
                 match value {
                     Some(value) => codes.push(Field { text: value.to_vec(), ..arg.clone() }),
                     None => codes.extend(args.next().cloned()),
                 }
-            } else if is_in(&interpreter.stops, name) {
+            } else if is_in(interpreter.stops, name) {
                 return Told::Nothing;
-            } else if value.is_none() && is_in(&interpreter.values, name) {
+            } else if value.is_none() && is_in(interpreter.values, name) {
                 args.next();
             }
             continue;
@@ -375,10 +420,10 @@ fn told(interpreter: &Interpreter, args: &[Field], is_shell: bool) -> Told {
             for at in 1..text.len() {
                 let letter = &text[at..=at];
                 let attached = &text[at + 1..];
-                if is_in(&interpreter.stops, letter) {
+                if is_in(interpreter.stops, letter) {
                     return Told::Nothing;
                 }
-                if is_in(&interpreter.code, letter) {
+                if is_in(interpreter.code, letter) {
                     if is_shell {
                         wants_code = true;
                         continue;
@@ -389,7 +434,7 @@ fn told(interpreter: &Interpreter, args: &[Field], is_shell: bool) -> Told {
                     }
                     break;
                 }
-                if is_in(&interpreter.values, letter) {
+                if is_in(interpreter.values, letter) {
                     if attached.is_empty() {
                         args.next();
                     }
@@ -399,10 +444,10 @@ fn told(interpreter: &Interpreter, args: &[Field], is_shell: bool) -> Told {
             }
             continue;
         }
-        if wants_code || is_in(&interpreter.code, b"first") && codes.is_empty() {
+        if wants_code || is_in(interpreter.code, b"first") && codes.is_empty() {
             return Told::Code(vec![arg.clone()]);
         }
-        if codes.is_empty() && !reads_input && !is_in(&interpreter.stops, text) {
+        if codes.is_empty() && !reads_input && !is_in(interpreter.stops, text) {
             return Told::File(arg.clone());
         }
         break;
@@ -418,19 +463,31 @@ fn told(interpreter: &Interpreter, args: &[Field], is_shell: bool) -> Told {
     Told::Code(codes)
 }
 
-/// The arguments that follow the code: `$1` and so on; `$0` stands between.
-fn arguments_after(args: &[Field], code: &Field) -> Vec<Field> {
+/// What follows the code: `$0`, and then `$1` and so on.
+fn arguments_after<'a>(args: &'a [Field], code: &Field) -> (Option<&'a Field>, Vec<Field>) {
     let at = args.iter().position(|arg| arg.span == code.span && arg.text == code.text);
-    at.and_then(|at| args.get(at + 2..)).unwrap_or_default().to_vec()
+    let after = at.and_then(|at| args.get(at + 1..)).unwrap_or_default();
+    (after.first(), after.get(1..).unwrap_or_default().to_vec())
+}
+
+/// Whether a program does nothing but delete.
+fn deletes(program: &[u8]) -> bool {
+    matches!(last_name(program), b"rm" | b"unlink" | b"shred" | b"srm" | b"rimraf" | b"truncate")
 }
 
 /// The values of some options, wherever they stand.
-fn option_values(args: &[Field], options: &[String]) -> Vec<Field> {
+fn option_values(args: &[Field], tables: &Tables, options: List) -> Vec<Field> {
     let mut values = Vec::new();
     for (at, arg) in args.iter().enumerate() {
-        for option in options {
+        for option in tables.texts(options) {
             let dashed = if option.len() == 1 { format!("-{option}") } else { format!("--{option}") };
-            if arg.text == dashed.as_bytes() {
+            // `-qc line` and `-c line`.
+            let cluster = option.len() == 1
+                && arg.text.len() > 2
+                && arg.text[0] == b'-'
+                && arg.text.ends_with(option.as_bytes())
+                && arg.text[1..].iter().all(u8::is_ascii_alphabetic);
+            if arg.text == dashed.as_bytes() || cluster {
                 values.extend(args.get(at + 1).cloned());
             } else if let Some(value) = arg.text.strip_prefix(format!("{dashed}=").as_bytes()) {
                 values.push(Field { text: value.to_vec(), ..arg.clone() });

@@ -51,6 +51,12 @@ impl Variables {
         self.values.get(name).map(Vec::as_slice)
     }
 
+    /// How much a variable holds, all that it may be taken together.
+    pub fn size(&self, name: &[u8]) -> usize {
+        let texts = self.get(name).unwrap_or_default().iter().flat_map(|value| value.iter());
+        texts.map(|text| text.bytes.len() + 32).sum()
+    }
+
     pub fn assign(&mut self, name: &[u8], value: Vec<Text>, append: bool) {
         let short = |text: Text| {
             if text.bytes.len() > LONGEST { Text { bytes: vec![UNKNOWN], ..text } } else { text }

@@ -6,7 +6,7 @@ use super::syntax::{Direction, Kind, List, Node, Piece, Redirect, Simple, Target
 use super::variables::{Text, Variables};
 use crate::findings::Findings;
 use crate::paths::Standing;
-use crate::text::{Field, LONGEST, Taint, UNKNOWN};
+use crate::text::{Field, LONGEST, Stands, Taint, UNKNOWN};
 use crate::verdict::{Language, Span};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -18,8 +18,12 @@ const COMBINATIONS: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
     /// The whole text, if it is known; its unknown parts are marked.
-    pub text: Option<Vec<u8>>,
+    pub text: Option<Rc<Vec<u8>>>,
     pub taint: Taint,
+    /// Where a document stands that it comes from.
+    pub place: Option<Span>,
+    /// It names every file of the project, with nothing left out.
+    pub names_all: bool,
     /// It is the content of this file.
     pub file: Option<Vec<u8>>,
     /// Somebody feeds it: it is not the caller's terminal.
@@ -28,7 +32,7 @@ pub struct Stream {
 
 impl Stream {
     pub fn text(text: &[u8]) -> Stream {
-        Stream { text: Some(text.to_vec()), fed: true, ..Stream::default() }
+        Stream { text: Some(Rc::new(text.to_vec())), fed: true, ..Stream::default() }
     }
 
     pub fn unknown(taint: Taint) -> Stream {
@@ -43,7 +47,9 @@ impl Stream {
     fn then(mut self, other: Stream) -> Stream {
         self.text = match (self.text, other.text) {
             (Some(mut one), Some(two)) if one.len() + two.len() <= LONGEST => {
-                one.extend_from_slice(&two);
+                if !two.is_empty() {
+                    Rc::make_mut(&mut one).extend_from_slice(&two);
+                }
                 Some(one)
             }
             _ => None,
@@ -71,6 +77,8 @@ pub struct Walker<'r> {
     /// What the script itself has written into files, and what stands behind process substitutions.
     pub(super) files: HashMap<Vec<u8>, Stream>,
     pub(super) standing: Standing,
+    /// What `trap` keeps for the end.
+    pub(super) traps: Vec<(Vec<u8>, Span)>,
     /// How deep it may still go.
     pub(super) depth: usize,
 }
@@ -84,25 +92,26 @@ impl<'r> Walker<'r> {
             aliases: HashMap::new(),
             files: HashMap::new(),
             standing: Standing::Project,
+            traps: Vec::new(),
             depth,
         }
     }
 
-    /// Reads and walks a script; `at` is where it stands as a whole, if it is a part of something else.
-    pub fn script(&mut self, source: &[u8], at: Option<Span>, input: Stream) -> Stream {
-        let whole = at.unwrap_or(Span::new(0, source.len()));
+    /// Reads and walks a script.
+    pub fn script(&mut self, source: &[u8], stands: Stands, input: Stream) -> Stream {
+        let whole = stands.of(Span::new(0, source.len()));
         if !self.findings.pay(1 + source.len() / 256, whole) {
             return Stream::unknown(Taint::NONE);
         }
-        let list = match parse(source, at, self.depth) {
+        let list = match parse(source, stands, self.depth) {
             Ok(list) => list,
             Err(trouble) => {
                 let (key, span) = match trouble {
                     Trouble::Syntax(offset) => {
                         let offset = offset.min(source.len());
-                        ("fact:unreadable", at.unwrap_or(Span::new(offset, source.len().min(offset + 1))))
+                        ("unreadable", stands.of(Span::new(offset, source.len().min(offset + 1))))
                     }
-                    Trouble::TooDeep => ("fact:too-deep", whole),
+                    Trouble::TooDeep => ("too-deep", whole),
                 };
                 self.findings.fact(key, span);
                 return Stream::unknown(Taint::NONE);
@@ -131,8 +140,8 @@ impl<'r> Walker<'r> {
         self.depth
     }
 
-    /// Functions that nobody has called: whoever reads the script may.
-    pub fn uncalled_functions(&mut self) {
+    /// What runs after the last command: functions that nobody has called, because whoever reads the script may, and traps.
+    pub fn finish(&mut self) {
         let mut waiting: Vec<(Vec<u8>, Rc<Node>)> = Vec::new();
         for (name, (body, called)) in &self.functions {
             if !called {
@@ -146,6 +155,10 @@ impl<'r> Walker<'r> {
             self.node(&body, &Stream::default());
             self.variables.arguments.pop();
         }
+        // A trap may set another one; each costs a step.
+        while let Some((code, span)) = self.traps.pop() {
+            self.code(Language::Shell, &code, span, Stream::default());
+        }
     }
 
     pub(super) fn deeper<T>(&mut self, span: Span, walk: impl FnOnce(&mut Self) -> T) -> Option<T> {
@@ -157,7 +170,7 @@ impl<'r> Walker<'r> {
                 Some(result)
             }
             None => {
-                self.findings.fact("fact:too-deep", span);
+                self.findings.fact("too-deep", span);
                 None
             }
         }
@@ -205,7 +218,7 @@ impl<'r> Walker<'r> {
             }
             Node::Function { name, body, span } => {
                 if runs_itself(body, name) {
-                    self.findings.fact("fact:fork-bomb", *span);
+                    self.findings.fact("fork-bomb", *span);
                 }
                 self.functions.insert(name.clone(), (Rc::clone(body), false));
                 Stream::nothing()
@@ -267,10 +280,10 @@ impl<'r> Walker<'r> {
     fn simple(&mut self, simple: &Simple, input: &Stream) -> Stream {
         let mut choices = Choices::default();
         let mut output = Stream::nothing();
-        let mut assigned: Vec<Vec<Vec<Text>>> = Vec::new();
+        let mut alternatives_of: Vec<Vec<Vec<Text>>> = Vec::new();
         for round in 0.. {
             if round == COMBINATIONS {
-                self.findings.fact("fact:too-much", simple.span);
+                self.findings.fact("too-much", simple.span);
                 break;
             }
             if !self.findings.pay(1, simple.span) {
@@ -279,19 +292,33 @@ impl<'r> Walker<'r> {
             let values: Vec<Vec<Text>> =
                 simple.assigns.iter().map(|assign| self.value_of(&assign.value, &mut choices)).collect();
             let args = self.expand_words(&simple.words, &mut choices);
-            let length: usize = values.iter().flatten().map(|text| text.bytes.len()).sum();
-            if length + args.len() > 256 && !self.findings.pay((length + args.len()) / 256, simple.span) {
+            // What is long costs more, also where it is added to what is there.
+            let assigned: usize = values.iter().flatten().map(|text| text.bytes.len() + 32).sum();
+            let grown = simple.assigns.iter().filter(|assign| assign.append);
+            let grown: usize = grown.map(|assign| self.variables.size(&assign.name)).sum();
+            let given: usize = args.iter().map(|arg| arg.text.len() + 64).sum();
+            let cost = (assigned + grown + given) / 512;
+            if cost > 0 && !self.findings.pay(cost, simple.span) {
                 return Stream::unknown(Taint::NONE);
             }
             let streams = self.redirections(&simple.redirects, input.clone(), &mut choices);
             if simple.words.is_empty() {
                 self.touch(&streams);
                 self.keep_output(&streams, Stream::nothing());
-                assigned.push(values);
+                for (assign, value) in simple.assigns.iter().zip(&values) {
+                    // Only the search path is handed on without being exported.
+                    if let (b"PATH", Some(first)) = (assign.name.as_slice(), value.first()) {
+                        self.set_for_programs(b"PATH", &first.bytes, simple.span);
+                    }
+                }
+                alternatives_of.push(values);
             } else {
                 let mark = self.variables.mark();
                 let keeps = args.first().is_some_and(|arg| arg.text == b"export" || arg.text == b":");
                 for (assign, value) in simple.assigns.iter().zip(values) {
+                    if let Some(first) = value.first() {
+                        self.set_for_programs(&assign.name, &first.bytes, simple.span);
+                    }
                     self.variables.assign(&assign.name, value, assign.append);
                 }
                 let before = self.variables.mark();
@@ -315,7 +342,7 @@ impl<'r> Walker<'r> {
         }
         for (at, assign) in simple.assigns.iter().enumerate().filter(|_| simple.words.is_empty()) {
             let mut alternatives: Vec<Vec<Text>> = Vec::new();
-            for values in assigned.iter().filter_map(|values| values.get(at)) {
+            for values in alternatives_of.iter().filter_map(|values| values.get(at)) {
                 if !alternatives.contains(values) {
                     alternatives.push(values.clone());
                 }
@@ -335,12 +362,16 @@ impl<'r> Walker<'r> {
     /// A command with its arguments: an alias, a function or a program.
     pub(super) fn command(&mut self, mut started: Started) -> Stream {
         let span = started.span;
+        // Each wrapper hands all arguments on.
+        if started.args.len() > 64 && !self.findings.pay(started.args.len() / 64, span) {
+            return Stream::unknown(Taint::NONE);
+        }
         let Some(first) = started.args.first() else {
             // All of it was empty, or unknown and empty.
             return Stream::nothing();
         };
         if let Some(text) = self.aliases.remove(&first.text) {
-            let words = parse(&text, Some(first.span), self.depth).ok();
+            let words = parse(&text, Stands::Within(first.span), self.depth).ok();
             let expanded = match words.as_deref() {
                 Some([Node::Simple(simple)]) if simple.redirects.is_empty() && simple.assigns.is_empty() => {
                     Some(self.expand_words(&simple.words, &mut Choices::default()))
@@ -354,7 +385,9 @@ impl<'r> Walker<'r> {
                     started.args = args;
                     self.deeper(span, |walker| walker.command(started))
                 }
-                None => self.deeper(span, |walker| walker.script(&text, Some(span), Stream::default())),
+                None => {
+                    self.deeper(span, |walker| walker.script(&text, Stands::Within(span), Stream::default()))
+                }
             };
             self.aliases.insert(name, text);
             return output.unwrap_or_else(|| Stream::unknown(Taint::NONE));
@@ -394,7 +427,8 @@ impl<'r> Walker<'r> {
                     if matches!(redirect.target, Target::Word(_)) {
                         bytes.push(b'\n');
                     }
-                    streams.input = Stream { taint: field.taint, ..Stream::text(&bytes) };
+                    streams.input =
+                        Stream { taint: field.taint, place: Some(field.span), ..Stream::text(&bytes) };
                 }
                 Direction::Descriptor => {}
             }
@@ -404,7 +438,7 @@ impl<'r> Walker<'r> {
 
     /// What is in a file, as far as the script has written it.
     pub(super) fn file_stream(&self, path: &[u8]) -> Stream {
-        match self.files.get(path) {
+        match self.written(path) {
             Some(stream) => stream.clone(),
             None => {
                 let secret = crate::paths::look(path, &self.standing).is.meets(crate::paths::CREDENTIAL);
@@ -413,6 +447,15 @@ impl<'r> Walker<'r> {
                 Stream { file, ..Stream::unknown(taint) }
             }
         }
+    }
+
+    /// What the script has written into a file, whether it says `./` or not.
+    pub(super) fn written(&self, path: &[u8]) -> Option<&Stream> {
+        self.files.get(plain_path(path))
+    }
+
+    pub(super) fn write(&mut self, path: &[u8], stream: Stream) {
+        self.files.insert(plain_path(path).to_vec(), stream);
     }
 
     pub(super) fn remember_stream(&mut self, stream: Stream) -> Vec<u8> {
@@ -432,7 +475,7 @@ impl<'r> Walker<'r> {
             .map(|(field, _)| field.span)
             .or(streams.reads.first().map(|field| field.span));
         let writes: Vec<Field> = streams.writes.iter().map(|(field, _)| field.clone()).collect();
-        self.judge_call(b"", &[], &writes, &streams.reads, &streams.input, span.unwrap_or_default());
+        self.judge_call(None, &[], &writes, &streams.reads, &streams.input, span.unwrap_or_default());
     }
 
     /// Output that goes into a file does not go further.
@@ -442,12 +485,12 @@ impl<'r> Walker<'r> {
             if matches!(field.text.as_slice(), b"/dev/stdout" | b"/dev/stderr" | b"/dev/tty" | b"/dev/null") {
                 continue;
             }
-            let before = self.files.remove(&field.text).filter(|_| *append);
+            let before = self.files.remove(plain_path(&field.text)).filter(|_| *append);
             let stream = match before {
                 Some(before) => before.then(output.clone()),
                 None => output.clone(),
             };
-            self.files.insert(field.text.clone(), stream);
+            self.write(&field.text, stream);
             kept = true;
         }
         if kept { Stream { taint: Taint::NONE, ..Stream::nothing() } } else { output }
@@ -456,12 +499,13 @@ impl<'r> Walker<'r> {
     /// Judges a text as code of a language, in the place where a word stands.
     pub(super) fn code(&mut self, language: Language, text: &[u8], span: Span, input: Stream) -> Stream {
         if text.contains(&UNKNOWN) {
-            self.findings.fact("fact:unseen-code", span);
+            self.findings.fact("unseen-code", span);
         }
+        let stands = self.findings.literal(text, span);
         let output = self.deeper(span, |walker| match language {
-            Language::Shell => walker.script(text, Some(span), input),
+            Language::Shell => walker.script(text, stands, input),
             Language::Python | Language::JavaScript => {
-                crate::code::judge(walker, language, text, Some(span));
+                crate::code::judge(walker, language, text, stands);
                 Stream::unknown(Taint::NONE)
             }
         });
@@ -471,17 +515,21 @@ impl<'r> Walker<'r> {
     /// Judges what flows in as code of a language.
     pub(super) fn stream_as_code(&mut self, stream: &Stream, language: Language, span: Span) -> Stream {
         if stream.taint.has(Taint::DOWNLOAD) {
-            self.findings.fact("fact:downloaded-code", span);
+            self.findings.fact("downloaded-code", span);
         } else if stream.taint.has(Taint::DECODED) {
-            self.findings.fact("fact:decoded-code", span);
+            self.findings.fact("decoded-code", span);
         } else if let (None, Some(file)) = (&stream.text, &stream.file) {
             self.findings.want(file, Some(language));
             return Stream::unknown(Taint::NONE);
         } else if stream.text.is_none() {
-            self.findings.fact("fact:unseen-code", span);
+            self.findings.fact("unseen-code", span);
         }
         match &stream.text {
-            Some(text) => self.code(language, text, span, Stream::default()),
+            Some(text) => {
+                let literal = |place: &Span| matches!(self.findings.literal(text, *place), Stands::At(_));
+                let span = stream.place.filter(literal).unwrap_or(span);
+                self.code(language, text, span, Stream::default())
+            }
             None => Stream::unknown(Taint::NONE),
         }
     }
@@ -493,6 +541,14 @@ struct Streams {
     /// And whether the text is added to what is there.
     writes: Vec<(Field, bool)>,
     reads: Vec<Field>,
+}
+
+/// Without `./` at its beginning.
+fn plain_path(mut path: &[u8]) -> &[u8] {
+    while let Some(rest) = path.strip_prefix(b"./") {
+        path = rest;
+    }
+    path
 }
 
 /// Whether a function starts itself twice, beside itself and without a condition: each call makes two.

@@ -2,6 +2,7 @@
 
 use super::parse::{Parser, Read, Stop, Trouble};
 use super::syntax::{Change, Kind, Node, Piece, Word};
+use crate::text::Stands;
 use crate::verdict::Span;
 use std::rc::Rc;
 
@@ -194,7 +195,7 @@ impl Parser<'_> {
         self.at += 1;
         let span = self.span(start);
         let body = self.deeper(|parser| {
-            let mut inner = Parser::new(&text, Some(span), parser.depth);
+            let mut inner = Parser::new(&text, Stands::Within(span), parser.depth);
             let body = inner.list(Stop::End)?;
             inner.read_documents()?;
             if inner.at == text.len() { Ok(body) } else { Err(Trouble::Syntax(span.start)) }
@@ -340,10 +341,10 @@ impl Parser<'_> {
 
     /// The expansions between two places.
     fn inner_pieces(&mut self, from: usize, to: usize) -> Read<Vec<Piece>> {
-        let span = self.fixed.unwrap_or(Span::new(from, to));
+        let stands = self.stands.further(from);
         let text = self.source.get(from..to).unwrap_or_default();
         self.deeper(|parser| {
-            let mut inner = Parser::new(text, Some(span), parser.depth);
+            let mut inner = Parser::new(text, stands, parser.depth);
             inner.pieces(Until::End)
         })
     }

@@ -3,9 +3,10 @@
 use super::cages::Cage;
 use super::clients::Side;
 use super::jobs::{Clock, Job, Output, Place};
+use super::questions::Then;
 use super::{Pending, Server, Waiting};
 use keyward_policy::door::{self, Answer, Ask, Errand, LONGEST};
-use keyward_policy::event::{self, What, arguments};
+use keyward_policy::event::{self, Gate, What, arguments};
 use keyward_policy::outcome::code::USAGE;
 use keyward_sys::Errno;
 use rustix::fd::{AsFd, OwnedFd};
@@ -27,7 +28,7 @@ impl Server<'_> {
             return self.refuse(Some(client), fact, "ask from outside");
         }
         match ask {
-            Ask::Exec { argv, cwd, from, background, terminal, timeout_ms, fresh } => {
+            Ask::Exec { argv, cwd, from, background, terminal, timeout_ms, fresh, answers } => {
                 let argv: Vec<OsString> = argv.into_iter().map(OsString::from).collect();
                 let expected = match (background, terminal) {
                     (false, terminal) => terminal.map_or(3, door::Terminal::others),
@@ -56,9 +57,7 @@ impl Server<'_> {
                 let cwd = cwd.map(|cwd| self.place(cwd.into(), from.map(OsString::from)));
                 let wish = Wish { argv, cwd, background, terminal, streams, fresh };
                 let timeout = timeout_ms.map(Duration::from_millis);
-                if let Err((fact, remedy)) = self.exec(client, wish, timeout) {
-                    self.refuse(Some(client), &fact, &remedy);
-                }
+                self.pass_gate(client, Then::Command { wish, timeout }, None, answers);
             }
             Ask::Signal { job, signal } if self.jobs.running(job).is_some() && (1..=31).contains(&signal) => {
                 self.signal(job, signal, false);
@@ -122,15 +121,26 @@ impl Server<'_> {
                 }
                 _ => self.no_such_job(client, number),
             },
-            Ask::Offer { names } => {
-                if names.iter().all(|name| door::is_function(name)) && self.calls.offer(client, names) {
+            Ask::Offer { names, judged } => {
+                let known = judged.keys().all(|name| names.contains(name));
+                let fit = names.iter().all(|name| door::is_function(name));
+                if known && fit && self.calls.offer(client, names, judged) {
                     self.clients.tell(client, &Answer::Done {}, &[]);
                 } else {
                     let fact = "these functions cannot be offered: a name is not one, is offered already, or there are too many";
                     self.refuse(Some(client), fact, "letters, digits, `-`, `_` and `.`, at most 64 bytes");
                 }
             }
-            Ask::Call { name, input } => self.call(client, name, input),
+            // Who is outside meets no gate: that is for what comes out of a cage.
+            Ask::Call { name, input } if self.clients.side(client) != Some(Side::Inside) => {
+                self.call(client, name, input, None);
+            }
+            Ask::Call { name, input } => {
+                let judging = self.calls.judging(&name).cloned();
+                self.pass_gate(client, Then::Call { name, input }, judging.as_ref(), false);
+            }
+            Ask::Watch {} => self.watch(client),
+            Ask::Decide { question, allow } => self.decide(client, question, allow),
             Ask::Return { call, output, error } => match self.calls.take(client, call) {
                 Some(caller) => match (output, error) {
                     (Some(output), None) => self.clients.tell(caller, &Answer::Returned { output }, &[]),
@@ -153,14 +163,14 @@ impl Server<'_> {
     }
 
     /// Passes a call on to whoever has offered the function. From which session it comes, the socket says.
-    fn call(&mut self, client: u64, name: String, input: door::Value) {
+    pub(super) fn call(&mut self, client: u64, name: String, input: door::Value, gate: Option<Gate>) {
         let from_inside = self.clients.side(client) == Some(Side::Inside);
         let Some((provider, call)) = self.calls.begin(client, &name) else {
             let fact = "nobody offers this function, or too many calls wait";
             return self.refuse(Some(client), fact, "ask the program that embeds this session");
         };
         let session = self.session.name.clone();
-        if !(self.session.record)(What::Call { session, name: name.clone(), from_inside }) {
+        if !(self.session.record)(What::Call { session, name: name.clone(), from_inside, gate }) {
             self.calls.take(provider, call);
             return self.refuse(
                 Some(client),
@@ -183,7 +193,7 @@ impl Server<'_> {
             Ask::Exec { background, terminal, fresh, .. } => *fresh && !*background && terminal.is_none(),
             Ask::Signal { job, .. } | Ask::Kill { job } | Ask::Front { job, .. } => own(job),
             Ask::Call { .. } => true,
-            Ask::Offer { .. } | Ask::Return { .. } => false,
+            Ask::Offer { .. } | Ask::Return { .. } | Ask::Watch {} | Ask::Decide { .. } => false,
             Ask::Hello {} | Ask::Jobs {} | Ask::Log { .. } | Ask::Attach { .. } | Ask::Stop {} => false,
         }
     }
@@ -218,7 +228,14 @@ impl Server<'_> {
         self.refuse_with(Some(client), Some(USAGE), &fact, remedy);
     }
 
-    fn exec(&mut self, client: u64, wish: Wish, timeout: Option<Duration>) -> Result<(), (String, String)> {
+    pub(super) fn exec(
+        &mut self,
+        client: u64,
+        wish: Wish,
+        timeout: Option<Duration>,
+        gate: Gate,
+        scripts: Option<OwnedFd>,
+    ) -> Result<(), (String, String)> {
         if !self.jobs.has_room() || (wish.fresh && self.cages.ending.len() >= MOST_ENDING) {
             return Err((
                 "this session runs as many jobs as it may".into(),
@@ -233,6 +250,7 @@ impl Server<'_> {
             background: wish.background,
             fresh: wish.fresh,
             from_inside: self.clients.side(client) == Some(Side::Inside),
+            gate,
         });
         if !(self.session.record)(started) {
             return Err((
@@ -249,7 +267,7 @@ impl Server<'_> {
             )
         };
         let mut output = None;
-        let streams = if background {
+        let mut streams = if background {
             let kept = output.insert(Output::new(&self.session.folder, number).map_err(broken)?);
             if terminal.is_none() { kept.streams().map_err(broken)? } else { Vec::new() }
         } else {
@@ -266,7 +284,9 @@ impl Server<'_> {
             argv: argv.iter().map(|word| word.as_os_str().into()).collect(),
             cwd: cwd.as_deref().map(Into::into),
             terminal,
+            judged: scripts.is_some(),
         };
+        streams.extend(scripts);
         let pending = Pending { packet: door::write(&errand), streams };
         let handed_over = |errno: Errno| {
             (
@@ -354,9 +374,9 @@ fn leads_out(stream: &OwnedFd) -> bool {
 }
 
 /// A command that was asked for.
-struct Wish {
-    argv: Vec<OsString>,
-    cwd: Option<OsString>,
+pub(super) struct Wish {
+    pub(super) argv: Vec<OsString>,
+    pub(super) cwd: Option<OsString>,
     background: bool,
     terminal: Option<door::Terminal>,
     streams: Vec<OwnedFd>,

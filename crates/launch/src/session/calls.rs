@@ -1,5 +1,6 @@
 //! Functions that an embedding program offers to the cages of a session, and calls that wait for an answer.
 
+use keyward_policy::door::Judging;
 use std::collections::BTreeMap;
 
 /// Functions of one session.
@@ -17,19 +18,34 @@ struct Call {
 pub(super) struct Calls {
     /// Who offers a function.
     functions: BTreeMap<String, u64>,
+    /// What the gate judges of a call.
+    judged: BTreeMap<String, Judging>,
     waiting: BTreeMap<u64, Call>,
     last: u64,
 }
 
 impl Calls {
     /// Offers functions; all of them or none. Nobody takes the place of another.
-    pub(super) fn offer(&mut self, provider: u64, names: Vec<String>) -> bool {
+    pub(super) fn offer(
+        &mut self,
+        provider: u64,
+        names: Vec<String>,
+        judged: BTreeMap<String, Judging>,
+    ) -> bool {
         let taken = |name: &String| self.functions.get(name).is_some_and(|other| *other != provider);
         if names.iter().any(taken) || self.functions.len() + names.len() > MOST_FUNCTIONS {
             return false;
         }
-        self.functions.extend(names.into_iter().map(|name| (name, provider)));
+        for name in names {
+            self.judged.remove(&name);
+            self.functions.insert(name, provider);
+        }
+        self.judged.extend(judged);
         true
+    }
+
+    pub(super) fn judging(&self, name: &str) -> Option<&Judging> {
+        self.judged.get(name)
     }
 
     /// A call begins: whom it goes to, and its number.
@@ -55,6 +71,7 @@ impl Calls {
     /// A client is gone: its functions are, and its calls. Gives those who waited for it.
     pub(super) fn forget(&mut self, client: u64) -> Vec<u64> {
         self.functions.retain(|_, provider| *provider != client);
+        self.judged.retain(|name, _| self.functions.contains_key(name));
         let left =
             self.waiting.values().filter(|call| call.provider == client).map(|call| call.caller).collect();
         self.waiting.retain(|_, call| call.provider != client && call.caller != client);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long we wait for others that use it. Each does so for some milliseconds.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Looks often: who sleeps longer and longer is overtaken by all others.
 fn wait(looks: i32) -> bool {

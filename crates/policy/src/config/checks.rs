@@ -135,15 +135,14 @@ pub fn text(key: &str, text: &str, purpose: TextUse) -> Result<(), Unfit> {
     }
     match purpose {
         TextUse::Url => {
-            let host = text
-                .strip_prefix("http://")
-                .map(|rest| rest.split(['/', ':', '?']).next().unwrap_or_default());
-            let here = matches!(host, Some("127.0.0.1" | "localhost"));
+            let here = ["http://127.0.0.1", "http://[::1]"]
+                .iter()
+                .any(|here| text.strip_prefix(here).is_some_and(|rest| rest.starts_with([':', '/'])));
             match text.starts_with("https://") || here {
                 true => Ok(()),
                 false => Err(Unfit::new(
                     format!("{key} is no address that can be used"),
-                    "write `https://…`; `http://` is for 127.0.0.1 and localhost alone",
+                    "write `https://…`; `http://` is for 127.0.0.1 and [::1] alone",
                 )),
             }
         }

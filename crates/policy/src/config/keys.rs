@@ -43,12 +43,14 @@ pub enum Id {
     GateWebhook,
     GateWebhookKey,
     GateWebhookListen,
+    GateWebhookCa,
     LimitsWall,
     LimitsCpu,
     LimitsMemory,
     LimitsPids,
     LimitsOpenFiles,
     LimitsOutput,
+    LedgerWitness,
     Profiles,
 }
 
@@ -88,6 +90,8 @@ pub enum Kind {
     Tools,
     /// A list of secrets and how each is given.
     Secrets,
+    /// A list of those who are told the head of the ledger.
+    Witnesses,
     /// A list of paths.
     Paths(PathUse),
     /// One path.
@@ -233,6 +237,8 @@ pub const KEYS: &[Key] = {
         doc: "The secret of the vault that these messages are signed with." },
     Key { id: Id::GateWebhookListen, path: "gate.webhook_listen", kind: Kind::Text(TextUse::Listen), direction: OwnSetting, flag: None,
         doc: "Where answers to these messages may come in later, as `127.0.0.1:8765`." },
+    Key { id: Id::GateWebhookCa, path: "gate.webhook_ca", kind: Kind::Folder, direction: OwnSetting, flag: None,
+        doc: "The certificate of whoever vouches for the webhook, where the system does not know it." },
     Key { id: Id::LimitsWall, path: "limits.wall", kind: Kind::Duration, direction: Limit, flag: Some("--timeout"),
         doc: "How long the command may take." },
     Key { id: Id::LimitsCpu, path: "limits.cpu", kind: Kind::Duration, direction: Limit, flag: None,
@@ -246,6 +252,8 @@ pub const KEYS: &[Key] = {
         doc: "How many descriptors each process may hold open." },
     Key { id: Id::LimitsOutput, path: "limits.output", kind: Kind::Size { least: 1 }, direction: Limit, flag: None,
         doc: "How much the command may print." },
+    Key { id: Id::LedgerWitness, path: "ledger.witness", kind: Kind::Witnesses, direction: OwnSetting, flag: None,
+        doc: "Who is told the head of the record: `journald`, a file, or a program as `!program argument`." },
     Key { id: Id::Profiles, path: "profiles", kind: Kind::Profiles, direction: Header, flag: None,
         doc: "Named policies that are laid over this one when they are chosen." },
     ]

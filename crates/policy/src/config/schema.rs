@@ -60,6 +60,7 @@ fn property(key: &Key) -> Value {
             "type": "string",
             "pattern": "^[a-z0-9][a-z0-9._-]{0,63}=(token|fd|file|dangerous-env)$",
         })),
+        Kind::Witnesses => list(json!({ "type": "string", "pattern": "^(journald|/.*[^/]|!.+)$" })),
         Kind::Folder => json!({ "type": "string", "pattern": "^~?/[^*?\\[]+$" }),
         Kind::Text(TextUse::Url) => json!({ "type": "string", "pattern": "^https?://[^ ]+$" }),
         Kind::Text(TextUse::Secret) => json!({ "type": "string", "pattern": "^[a-z0-9][a-z0-9._-]{0,63}$" }),

@@ -54,6 +54,7 @@ fn lines(policy: &Policy, id: Id, leaf: &str) -> String {
         }
         Id::GateWebhook => one(leaf, policy.gate.webhook.as_ref(), |url| text(url)),
         Id::GateWebhookKey => one(leaf, policy.gate.webhook_key.as_ref(), |name| text(name)),
+        Id::GateWebhookCa => one(leaf, policy.gate.webhook_ca.as_ref(), |path| text(&path.to_string_lossy())),
         Id::GateWebhookListen => one(leaf, policy.gate.webhook_listen.as_ref(), |address| text(address)),
         Id::Allow => list(leaf, &policy.allow, |word| text(word.as_str())),
         Id::InheritCredentials => names(leaf, &policy.inherit_credentials),
@@ -73,6 +74,7 @@ fn lines(policy: &Policy, id: Id, leaf: &str) -> String {
         Id::LimitsPids => one(leaf, limits.pids.as_ref(), u64::to_string),
         Id::LimitsOpenFiles => one(leaf, limits.open_files.as_ref(), u64::to_string),
         Id::LimitsOutput => one(leaf, limits.output.as_ref(), |output| text(&units::spell_size(*output))),
+        Id::LedgerWitness => list(leaf, &policy.witness, |witness| text(&witness.to_string())),
     }
 }
 

@@ -8,6 +8,7 @@ use super::source::Report;
 use super::value::{At, Value};
 use super::{Role, units};
 use crate::secret::Grant;
+use crate::witness::Witness;
 use std::path::PathBuf;
 use toml_edit::{Item, Value as Toml};
 
@@ -44,6 +45,11 @@ pub fn read(
         Kind::Secrets => reading
             .list(item, |text| {
                 Grant::parse(text).map(|_| text.to_owned()).map_err(|unfit| below(shown, unfit))
+            })
+            .map(|list| Value::Names(reading.at(list, offset))),
+        Kind::Witnesses => reading
+            .list(item, |text| {
+                Witness::parse(text).map(|_| text.to_owned()).map_err(|unfit| below(shown, unfit))
             })
             .map(|list| Value::Names(reading.at(list, offset))),
         Kind::Folder => {

@@ -4,6 +4,7 @@ use super::keys::{Direction, Id, KEYS, Key};
 use crate::secret::Grant;
 use crate::settings::Policy;
 use crate::tools::{Tool, tool};
+use crate::witness::Witness;
 use crate::words::{
     Allowance, Attended, Floor, GateMode, HomeMode, KeyringUse, NetMode, Origin, ProjectGuard, Protect,
     Redact, Ruled, TrustClass,
@@ -123,6 +124,7 @@ impl Values {
                 Id::GateJudgeWait => policy.gate.judge_wait = number(value, Duration::from_nanos),
                 Id::GateWebhook => policy.gate.webhook = names(value).into_iter().next(),
                 Id::GateWebhookKey => policy.gate.webhook_key = names(value).into_iter().next(),
+                Id::GateWebhookCa => policy.gate.webhook_ca = paths(value).into_iter().next(),
                 Id::GateWebhookListen => policy.gate.webhook_listen = names(value).into_iter().next(),
                 Id::Allow => policy.allow = allowances(value),
                 Id::InheritCredentials => policy.inherit_credentials = names(value),
@@ -142,6 +144,7 @@ impl Values {
                 Id::LimitsPids => policy.limits.pids = number(value, u64::from),
                 Id::LimitsOpenFiles => policy.limits.open_files = number(value, u64::from),
                 Id::LimitsOutput => policy.limits.output = number(value, u64::from),
+                Id::LedgerWitness => policy.witness = witnesses(value),
             }
         }
         policy
@@ -173,6 +176,12 @@ fn allowances(value: Value) -> Vec<Ruled<Allowance>> {
 fn grants(value: Value) -> Vec<Ruled<Grant>> {
     let all = names(value).into_iter();
     all.filter_map(|text| Some(Ruled { value: Grant::parse(&text.value).ok()?, origin: text.origin }))
+        .collect()
+}
+
+fn witnesses(value: Value) -> Vec<Ruled<Witness>> {
+    let all = names(value).into_iter();
+    all.filter_map(|text| Some(Ruled { value: Witness::parse(&text.value).ok()?, origin: text.origin }))
         .collect()
 }
 

@@ -12,13 +12,13 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
@@ -31,7 +31,7 @@ pub(crate) const PLAIN: &[&str] = &["HOME", "PATH", "USER", "LOGNAME", "TMPDIR",
 pub(crate) const DISPLAY: &[&str] = &["DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "DBUS_SESSION_BUS_ADDRESS"];
 
 /// One run of a program.
-pub(crate) struct Call<'a> {
+pub struct Call<'a> {
     /// How it is called in messages.
     name: String,
     command: Command,
@@ -41,7 +41,7 @@ pub(crate) struct Call<'a> {
 
 impl<'a> Call<'a> {
     /// A program by its name in PATH, or by its path. It gets no variable and no input but what is added.
-    pub(crate) fn new(program: &OsStr, surroundings: &Surroundings<'a>) -> Result<Self, Why> {
+    pub fn new(program: &OsStr, surroundings: &Surroundings<'a>) -> Result<Self, Why> {
         let name = keyward_policy::text::visible(program);
         let path = find(program, surroundings).ok_or_else(|| Why::NotInstalled(name.clone()))?;
         let mut command = Command::new(path);
@@ -51,7 +51,7 @@ impl<'a> Call<'a> {
         Ok(Call { name, command, terminal: None, limit: surroundings.limits.alone })
     }
 
-    pub(crate) fn arguments<T: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = T>) -> Self {
+    pub fn arguments<T: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = T>) -> Self {
         self.command.args(arguments);
         self
     }
@@ -67,7 +67,7 @@ impl<'a> Call<'a> {
         self
     }
 
-    pub(crate) fn set(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+    pub fn set(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self
     }
@@ -86,7 +86,7 @@ impl<'a> Call<'a> {
         self.start()
     }
 
-    pub(crate) fn limited(mut self, limit: Duration) -> Self {
+    pub fn limited(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
@@ -115,38 +115,111 @@ impl<'a> Call<'a> {
         Ok(running)
     }
 
-    /// Runs it to its end.
-    pub(crate) fn answer(self) -> Result<Answer, Why> {
+    /// Starts it and gives it this to read. What it prints is for [`Exchange`].
+    pub fn begin(mut self, input: Option<Vec<u8>>) -> Result<Exchange<'a>, Why> {
+        if input.is_some() {
+            self.command.stdin(Stdio::piped());
+            self.terminal = None;
+        }
         let mut running = self.start()?;
-        let (mut out, mut said) = (Buffer::new(LARGEST), Buffer::new(LOOKED_AT));
-        let mut streams = (running.child.stdout.take(), running.child.stderr.take());
-        for stream in
-            [streams.0.as_ref().map(AsFd::as_fd), streams.1.as_ref().map(AsFd::as_fd)].into_iter().flatten()
-        {
+        let child = &mut running.child;
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let streams = [
+            stdin.as_ref().map(AsFd::as_fd),
+            stdout.as_ref().map(AsFd::as_fd),
+            stderr.as_ref().map(AsFd::as_fd),
+        ];
+        for stream in streams.into_iter().flatten() {
             rustix::fs::fcntl_setfl(stream, OFlags::NONBLOCK)?;
         }
+        let input = stdin.zip(input).map(|(to, text)| Input { to, text: Zeroizing::new(text), written: 0 });
+        let (out, said) = (Buffer::new(LARGEST), Buffer::new(LOOKED_AT));
+        Ok(Exchange { running, input, stdout, stderr, out, said, took_all: true })
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn answer(self) -> Result<Answer, Why> {
+        let mut exchange = self.begin(None)?;
         loop {
-            let ended = {
+            {
                 let mut polled = Vec::with_capacity(3);
-                polled.extend(running.ended.as_ref().map(|ended| PollFd::new(ended, PollFlags::IN)));
-                polled.extend(streams.0.as_ref().map(|out| PollFd::new(out, PollFlags::IN)));
-                polled.extend(streams.1.as_ref().map(|err| PollFd::new(err, PollFlags::IN)));
-                running.wait(&mut polled)?;
-                polled.first().is_some_and(|ended| !ended.revents().is_empty())
-            };
-            // What it wrote before it ended is in the pipe by now; what others would still write is not its answer.
-            if !drain(&mut streams.0, |stream| out.read_once(stream))? {
-                streams.0 = None;
+                exchange.ask(&mut polled);
+                exchange.running.wait(&mut polled)?;
             }
-            if !drain(&mut streams.1, |stream| look(stream, &mut said))? {
-                streams.1 = None;
-            }
-            if ended {
-                break;
+            if exchange.work()? {
+                return exchange.end();
             }
         }
-        let name = running.name.clone();
-        Ok(Answer { name, code: running.end()?, out, said })
+    }
+}
+
+/// A program that is given something to read and is heard to its end, by somebody who may wait for other things meanwhile. Dropped before its
+/// end, it is killed with all that came from it.
+pub struct Exchange<'a> {
+    running: Running<'a>,
+    /// What it has not read yet.
+    input: Option<Input>,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    out: Buffer,
+    said: Buffer,
+    took_all: bool,
+}
+
+struct Input {
+    to: ChildStdin,
+    text: Zeroizing<Vec<u8>>,
+    /// How much of it is written.
+    written: usize,
+}
+
+impl Exchange<'_> {
+    /// What to wait for, besides [`Exchange::left`].
+    pub fn ask<'b>(&'b self, polled: &mut Vec<PollFd<'b>>) {
+        polled.extend(self.running.ended.as_ref().map(|ended| PollFd::new(ended, PollFlags::IN)));
+        polled.extend(self.stdout.as_ref().map(|out| PollFd::new(out, PollFlags::IN)));
+        polled.extend(self.stderr.as_ref().map(|err| PollFd::new(err, PollFlags::IN)));
+        polled.extend(self.input.as_ref().map(|input| PollFd::new(&input.to, PollFlags::OUT)));
+    }
+
+    /// How much time it has; an error when that is over.
+    pub fn left(&self) -> Result<Duration, Why> {
+        let left = self.running.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(Why::TimedOut(self.running.limit.as_secs())) } else { Ok(left) }
+    }
+
+    /// Does what can be done without waiting. True when it has ended.
+    pub fn work(&mut self) -> Result<bool, Why> {
+        let ended = self.running.has_ended()?;
+        // What it wrote before it ended is in the pipe by now; what others would still write is not its answer.
+        if !drain(&mut self.stdout, |stream| self.out.read_once(stream))? {
+            self.stdout = None;
+        }
+        if !drain(&mut self.stderr, |stream| look(stream, &mut self.said))? {
+            self.stderr = None;
+        }
+        if let Some(input) = &mut self.input {
+            match input.to.write(input.text.get(input.written..).unwrap_or_default()) {
+                Ok(written) => input.written += written,
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                Err(_) => {
+                    self.took_all = false;
+                    self.input = None;
+                }
+            }
+        }
+        // The end of what it reads is the end of the pipe.
+        self.input.take_if(|input| input.written >= input.text.len());
+        Ok(ended)
+    }
+
+    /// What it answered, now that it has ended.
+    pub fn end(self) -> Result<Answer, Why> {
+        let name = self.running.name.clone();
+        let took_all = self.took_all && self.input.is_none();
+        let let_go = self.stdout.is_none();
+        Ok(Answer { name, code: self.running.end()?, out: self.out, said: self.said, took_all, let_go })
     }
 }
 
@@ -176,20 +249,42 @@ fn look(stream: &mut impl Read, said: &mut Buffer) -> Result<usize, Unread> {
 }
 
 /// What a program answered.
-pub(crate) struct Answer {
+pub struct Answer {
     name: String,
     code: Option<i32>,
     out: Buffer,
     said: Buffer,
+    took_all: bool,
+    let_go: bool,
 }
 
 impl Answer {
-    pub(crate) fn succeeded(&self) -> bool {
+    pub fn succeeded(&self) -> bool {
         self.code == Some(0)
     }
 
+    /// Its exit code; `None` where a signal ended it.
+    pub fn code(&self) -> Option<i32> {
+        self.code
+    }
+
+    /// Whether it has taken all that it was given to read, as far as one can tell: a short text is taken by the pipe.
+    pub fn took_all(&self) -> bool {
+        self.took_all
+    }
+
+    /// Whether nobody whom it has started still held its output when it ended.
+    pub fn let_go(&self) -> bool {
+        self.let_go
+    }
+
+    /// The beginning of what it said on stderr. Of a source this is never shown, as it may hold a value.
+    pub fn complaint(&self) -> &[u8] {
+        self.said.bytes()
+    }
+
     /// What it printed.
-    pub(crate) fn out(&self) -> &[u8] {
+    pub fn out(&self) -> &[u8] {
         self.out.bytes()
     }
 
@@ -231,6 +326,16 @@ impl Running<'_> {
         match poll(polled, Some(&left)) {
             Ok(0) => Err(Why::TimedOut(self.limit.as_secs())),
             Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn has_ended(&self) -> Result<bool, Why> {
+        let Some(ended) = &self.ended else { return Ok(true) };
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match poll(&mut [PollFd::new(ended, PollFlags::IN)], Some(&now)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(Errno::INTR) => Ok(false),
             Err(errno) => Err(errno.into()),
         }
     }

@@ -1,0 +1,80 @@
+//! `keyward approvals -f`: every new question is asked on this terminal.
+
+use super::{Trouble, counted, recorder};
+use crate::here::Here;
+use crate::question::{self, Reply};
+use crate::say;
+use keyward_ledger::approvals::{self, Approvals, Entry, State, Which};
+use keyward_policy::event::By;
+use keyward_policy::outcome::code;
+use std::collections::HashSet;
+use std::time::{Duration, SystemTime};
+
+/// How often new questions are looked for.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Watches until Ctrl-C, or until the terminal is gone.
+pub fn follow(here: &Here) -> Result<(), Trouble> {
+    if question::own_terminal().is_none() {
+        return Err(Trouble::new(
+            code::USAGE,
+            "questions are answered on a terminal, and there is none",
+            "answer them one by one: `keyward approvals`, then `keyward approvals allow ID`",
+        ));
+    }
+    let mut approvals = Approvals::open(&here.state)?;
+    let _watch = approvals::watch(&here.state)?;
+    say::note("waiting for questions; Ctrl-C ends this");
+    let mut seen = HashSet::new();
+    loop {
+        let waiting = approvals.list(Which::Waiting)?;
+        seen.retain(|id| waiting.iter().any(|entry| entry.id == *id));
+        for id in waiting.iter().map(|entry| entry.id) {
+            if !seen.insert(id) {
+                continue;
+            }
+            // With its texts, and only if it still waits.
+            if let Some(entry) = approvals.get(id)?.filter(|entry| entry.state == State::Waiting)
+                && present(here, &mut approvals, &entry)? == Present::Gone
+            {
+                return Err(Trouble::new(
+                    code::FAULT,
+                    "the terminal is gone, or another program has it",
+                    "start this again, in the foreground of a terminal",
+                ));
+            }
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Present {
+    Done,
+    Gone,
+}
+
+/// Asks one question. What goes wrong with one answer is told, and the next question comes all the same.
+fn present(here: &Here, approvals: &mut Approvals, entry: &Entry) -> Result<Present, Trouble> {
+    let Some(tty) = question::own_terminal() else { return Ok(Present::Gone) };
+    let until = SystemTime::UNIX_EPOCH + Duration::from_secs(entry.until);
+    let mut elsewhere = || match approvals.state(entry.id) {
+        Ok(State::Waiting) => None,
+        Ok(State::Allowed { .. } | State::Used) => Some(true),
+        // Where nobody can tell, nobody can answer.
+        Ok(State::Denied { .. } | State::Over) | Err(_) => Some(false),
+    };
+    let allow = match question::ask(&entry.question, entry.id, tty, until, &mut elsewhere) {
+        Reply::Allow => true,
+        Reply::Deny => false,
+        Reply::Timeout | Reply::Elsewhere(_) => return Ok(Present::Done),
+        Reply::Gone => return Ok(Present::Gone),
+    };
+    let mut record = recorder(here, entry.question.run.clone());
+    let answered = approvals.answer(entry.id, allow, By::Approvals, &mut record).map_err(Trouble::from);
+    match answered.and_then(|answered| counted(entry.id, answered)) {
+        Ok(()) => say::note(&format!("{} question {}", if allow { "allowed" } else { "denied" }, entry.id)),
+        Err(Trouble { fact, remedy, .. }) => say::trouble(&fact, &remedy),
+    }
+    Ok(Present::Done)
+}

@@ -1,0 +1,303 @@
+//! What the gate says of a command: its rules, the scripts that the command will find, and the question that follows.
+
+use crate::files::{self, Links};
+use crate::here::Here;
+use crate::say;
+use keyward_gate::{Cage, Found, Judgement, LARGEST, Language, Rules, Whole, judge_argv, with_scripts};
+use keyward_policy::event::arguments;
+use keyward_policy::gate::{Judged, Question, Script, Text};
+use keyward_policy::plan::Plan;
+use keyward_policy::settings::Policy;
+use keyward_policy::text::visible;
+use keyward_policy::view::{self, Entry, Shown};
+use keyward_policy::words::{GateMode, HomeMode, NetMode, TrustClass};
+use sha2::{Digest, Sha256};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The rules that hold for one policy.
+pub struct Gate {
+    rules: Rules,
+}
+
+/// Two lines about rules that cannot be used.
+pub struct BadRules {
+    pub fact: String,
+    pub remedy: String,
+}
+
+impl Gate {
+    /// The rules that come with Keyward and the user's own, for a cage that reaches so far.
+    pub fn new(policy: &Policy, home: &Path, reach: Cage) -> Result<Self, BadRules> {
+        let builtin = Rules::builtin();
+        let rules = match &policy.gate.rules {
+            None => builtin.clone(),
+            Some(own) => with_own(&builtin, &view::expand(&own.value, home))?,
+        };
+        let rules = match policy.gate.mode.value {
+            GateMode::Ask => rules.asking_for_all(),
+            _ => rules.within(reach),
+        };
+        Ok(Gate { rules })
+    }
+
+    /// Judges a command with the scripts that it starts.
+    pub fn judge(&self, argv: &[OsString], read: impl FnMut(&[u8]) -> Found) -> Whole {
+        let words: Vec<&[u8]> = argv.iter().map(|word| word.as_bytes()).collect();
+        with_scripts(&self.rules, judge_argv(&self.rules, &words), read)
+    }
+}
+
+impl Gate {
+    /// Judges a text as it is, without what it starts.
+    pub fn judge_text(&self, language: Language, text: &str) -> Judgement {
+        keyward_gate::judge(&self.rules, language, text.as_bytes())
+    }
+
+    /// The same for a list of words.
+    pub fn judge_words(&self, words: &[&str]) -> Judgement {
+        judge_argv(&self.rules, words)
+    }
+}
+
+fn with_own(builtin: &Rules, path: &Path) -> Result<Rules, BadRules> {
+    let shown = visible(path.as_os_str());
+    let bad = |fact: String| BadRules {
+        fact,
+        remedy: "mend the file, or take gate.rules out of your policy".into(),
+    };
+    let text = match files::read(path, Links::Followed) {
+        Ok(Some(text)) => text,
+        Ok(None) => return Err(bad(format!("the rules in {shown} are not there"))),
+        Err(unreadable) => {
+            return Err(bad(format!("cannot read {shown}: {}", say::cause(&unreadable.cause))));
+        }
+    };
+    let text = String::from_utf8(text).map_err(|_| bad(format!("{shown} is no UTF-8")))?;
+    builtin.with(&shown, &text).map_err(|mistakes| {
+        bad(mistakes.first().map_or_else(|| format!("{shown} holds a mistake"), ToString::to_string))
+    })
+}
+
+/// How far a cage of this policy reaches. Of the machine it reaches nothing, unless it was given something of it: a folder, a HOME, a
+/// login, a credential.
+pub fn reach(policy: &Policy, project_is_writable: bool) -> Cage {
+    let Policy { files, home, trust, .. } = policy;
+    let has_logins = trust.value.may_have_logins()
+        && (trust.value == TrustClass::Internal || !home.tools.is_empty() || !home.share.is_empty());
+    let machine = !files.write.is_empty()
+        || !files.show.is_empty()
+        || home.mode.value == HomeMode::Real
+        || has_logins
+        || !policy.inherit_credentials.is_empty()
+        || !policy.secrets.is_empty();
+    Cage { network: policy.net.value == NetMode::Open, project: project_is_writable, machine }
+}
+
+/// Has a command judged as the cage of this plan will find it, and writes that into the plan.
+pub fn judge(gate: &Gate, plan: &mut Plan) {
+    let mut scripts: Vec<(Vec<u8>, Script)> = Vec::new();
+    let whole = gate.judge(&plan.argv, |path| match read_in(plan, path) {
+        Ok(script) => {
+            let text = script.text.clone();
+            scripts.push((path.to_vec(), script));
+            Found::Text(text)
+        }
+        Err(found) => found,
+    });
+    plan.gate.judged = Some(judged(&whole));
+    plan.gate.scripts = scripts.into_iter().map(|(_, script)| script).collect();
+}
+
+pub fn judged(whole: &Whole) -> Judged {
+    let judgement = &whole.judgement;
+    Judged {
+        verdict: judgement.verdict,
+        rule: judgement.rule.clone(),
+        class: judgement.class.clone(),
+        reason: judgement.reason.clone(),
+        span: judgement.span.map(|span| (span.start, span.end)),
+        script: whole.from.as_ref().map(|path| visible(OsStr::from_bytes(path))),
+    }
+}
+
+/// A script where the command of a plan will find it. What the cage does not show is not read: its text is shown to others.
+fn read_in(plan: &Plan, written: &[u8]) -> Result<Script, Found> {
+    let written = Path::new(OsStr::from_bytes(written));
+    let way = match written.strip_prefix("~") {
+        Ok(below) => plan.view.home.at.join(below),
+        Err(_) => plan.view.cwd.join(written),
+    };
+    let outside = on_host(plan, &way)?;
+    let lies_at = match std::fs::canonicalize(&outside) {
+        Ok(real) => real,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Found::Missing),
+        Err(_) => return Err(Found::Unreadable),
+    };
+    let real = in_cage(plan, &lies_at).ok_or(Found::Unreadable)?;
+    const O_NOFOLLOW: i32 = 0o400_000;
+    let opened = OpenOptions::new().read(true).custom_flags(NOT_WAITING | O_NOFOLLOW).open(&lies_at);
+    match opened.map(read_script) {
+        Ok(Found::Text(text)) => Ok(Script { way, real, text, pinned: false }),
+        Ok(found) => Err(found),
+        Err(_) => Err(Found::Unreadable),
+    }
+}
+
+/// Opening a pipe or a device does not wait for anybody.
+pub const NOT_WAITING: i32 = 0o4000;
+
+/// The text of an open file, as far as it can be a script.
+pub fn read_script(mut file: File) -> Found {
+    const ELF: &[u8] = b"\x7fELF";
+    match file.metadata() {
+        Ok(found) if found.is_file() => {}
+        // A folder runs nothing.
+        Ok(found) if found.is_dir() => return Found::Missing,
+        _ => return Found::Unreadable,
+    }
+    let mut text = Vec::new();
+    let read = (&mut file).take(ELF.len() as u64).read_to_end(&mut text);
+    if read.is_ok() && text == ELF {
+        return Found::Program;
+    }
+    let rest = read.and_then(|_| file.take((LARGEST - ELF.len() + 1) as u64).read_to_end(&mut text));
+    if rest.is_err() || text.len() > LARGEST { Found::Unreadable } else { Found::Text(text) }
+}
+
+/// Where the host has what stands at a path of the cage.
+fn on_host(plan: &Plan, path: &Path) -> Result<PathBuf, Found> {
+    let entry = view::covering(&plan.view.entries, path).ok_or(Found::Missing)?;
+    let source = match &entry.shown {
+        Shown::Private { .. } => return Err(Found::Missing),
+        _ => source_of(entry).ok_or(Found::Unreadable)?,
+    };
+    path.strip_prefix(&entry.target).map(|below| join(source, below)).map_err(|_| Found::Unreadable)
+}
+
+/// Where the cage shows a file of the host; `None` where it hides it, or has another in its place.
+fn in_cage(plan: &Plan, outside: &Path) -> Option<PathBuf> {
+    plan.view.entries.iter().rev().find_map(|entry| {
+        let shown_at = join(&entry.target, outside.strip_prefix(source_of(entry)?).ok()?);
+        let hidden =
+            plan.view.entries.iter().any(|entry| {
+                matches!(entry.shown, Shown::Hidden { .. }) && shown_at.starts_with(&entry.target)
+            });
+        let is_the_one = view::covering(&plan.view.entries, &shown_at) == Some(entry);
+        (is_the_one && !hidden).then_some(shown_at)
+    })
+}
+
+fn source_of(entry: &Entry) -> Option<&Path> {
+    match &entry.shown {
+        Shown::ReadOnly(source) | Shown::Writable(source) => Some(&source.path),
+        _ => None,
+    }
+}
+
+/// Without the slash that an empty rest would leave.
+fn join(above: &Path, below: &Path) -> PathBuf {
+    if below.as_os_str().is_empty() { above.into() } else { above.join(below) }
+}
+
+/// Everything that a question is about.
+pub struct Subject<'a> {
+    pub policy: &'a Policy,
+    pub here: &'a Here,
+    pub argv: &'a [OsString],
+    pub cwd: &'a Path,
+    /// The run, or the session and the job.
+    pub run: &'a str,
+    pub session: Option<&'a str>,
+    pub from_inside: bool,
+    pub judged: &'a Judged,
+    pub scripts: &'a [Script],
+}
+
+impl Subject<'_> {
+    /// What a person is asked.
+    pub fn question(&self) -> Question {
+        let Subject { policy, here, judged, .. } = *self;
+        let command = self.argv.join(OsStr::new(" "));
+        let mut texts =
+            vec![Text { name: "the command".into(), text: command.to_string_lossy().into_owned() }];
+        texts.extend(self.scripts.iter().map(|script| Text {
+            name: visible(script.real.as_os_str()),
+            text: String::from_utf8_lossy(&script.text).into_owned(),
+        }));
+        Question {
+            digest: self.digest(),
+            run: self.run.to_owned(),
+            session: self.session.map(str::to_owned),
+            profile: policy.profile.clone(),
+            scope: self.scope(),
+            project: visible(here.project.as_os_str()),
+            cwd: visible(self.cwd.as_os_str()),
+            argv: arguments(self.argv),
+            rule: judged.rule.clone(),
+            class: judged.class.clone(),
+            reason: judged.reason.clone(),
+            span: judged.span,
+            texts,
+            from_inside: self.from_inside,
+        }
+    }
+
+    /// Of everything that would run, and of what it would be given.
+    pub fn digest(&self) -> String {
+        let mut digest = Fields::new(b"keyward approval 1");
+        digest.list(self.argv.iter().map(|word| word.as_bytes()));
+        digest.one(self.cwd.as_os_str().as_bytes());
+        self.add_scope(&mut digest);
+        digest.one(self.policy.net.value.as_str().as_bytes());
+        digest.list(self.policy.secrets.iter().map(|grant| grant.value.to_string().into_bytes()));
+        digest.list(self.policy.inherit_credentials.iter().map(|name| name.value.as_bytes()));
+        for script in self.scripts {
+            digest.one(script.way.as_os_str().as_bytes());
+            digest.one(&script.text);
+        }
+        digest.hex()
+    }
+
+    /// What a grant for a class is bound to.
+    fn scope(&self) -> String {
+        let mut digest = Fields::new(b"keyward scope 1");
+        self.add_scope(&mut digest);
+        digest.hex()
+    }
+
+    fn add_scope(&self, digest: &mut Fields) {
+        digest.one(self.here.project.as_os_str().as_bytes());
+        digest.one(self.policy.profile.as_deref().unwrap_or_default().as_bytes());
+        digest.one(self.policy.trust.value.as_str().as_bytes());
+    }
+}
+
+/// A digest of fields, each with its length, so that none can reach into the next.
+struct Fields(Sha256);
+
+impl Fields {
+    fn new(purpose: &[u8]) -> Self {
+        let mut fields = Fields(Sha256::new());
+        fields.one(purpose);
+        fields
+    }
+
+    fn one(&mut self, field: impl AsRef<[u8]>) {
+        self.0.update((field.as_ref().len() as u64).to_le_bytes());
+        self.0.update(field);
+    }
+
+    fn list(&mut self, fields: impl ExactSizeIterator<Item = impl AsRef<[u8]>>) {
+        self.0.update((fields.len() as u64).to_le_bytes());
+        fields.for_each(|field| self.one(field));
+    }
+
+    fn hex(self) -> String {
+        self.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}

@@ -1,0 +1,131 @@
+//! `keyward log`: what the record says, and whether it is what was written.
+
+mod check;
+mod export;
+mod words;
+
+use crate::args::{LogArgs, LogCommand, LogFilter};
+use crate::explain::NoPlan;
+use crate::here::{self, Here};
+use crate::say;
+use keyward_ledger::{Filter, Found, Reader};
+use keyward_policy::outcome::code;
+use keyward_policy::text::{visible, visible_json};
+use keyward_sys::environ::Block;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+
+/// How often a follower looks for what is new.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+
+pub fn log(args: &LogArgs, block: &Block) -> i32 {
+    let here = match here::look(&block.entries(), None) {
+        Ok(here) => here,
+        Err(refusal) => return NoPlan::Refused(refusal).tell(false),
+    };
+    let asked = match &args.command {
+        Some(LogCommand::Verify(args)) => check::verify(args, &here),
+        Some(LogCommand::Head) => check::head(&here),
+        Some(LogCommand::Export(args)) => export::export(args, &here),
+        None => list(args, &here),
+    };
+    asked.unwrap_or_else(|error| {
+        let folder = visible(here.state.as_os_str());
+        say::trouble(
+            &format!("cannot read the record in {folder}: {}", say::cause(&error)),
+            "mend the permissions there, or move away what is not a file of the record",
+        );
+        code::FAULT
+    })
+}
+
+impl LogFilter {
+    fn filter(&self) -> Filter {
+        Filter {
+            denied: self.denied,
+            session: self.session.clone(),
+            secret: self.secret.clone(),
+            since: self.since,
+        }
+    }
+}
+
+fn list(args: &LogArgs, here: &Here) -> io::Result<i32> {
+    let filter = args.filter.filter();
+    let mut reader = Reader::open(&here.state, &filter)?;
+    let mut out = say::listing();
+    let mut commands = Commands::default();
+    let mut count = 0u64;
+    let show = |out: &mut dyn Write, line: &[u8], command: &str, event: &Value| {
+        let written = match args.json {
+            true => writeln!(out, "{}", visible_json(&String::from_utf8_lossy(line))),
+            false => writeln!(out, "{}", words::line(event, command)),
+        };
+        if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    let flow = reader.each(&filter, |found| {
+        count += 1;
+        let Ok(event) = serde_json::from_slice(found.line) else { return ControlFlow::Continue(()) };
+        let command = commands.of(&event, Some(found));
+        show(&mut out, found.line, &command, &event)
+    })?;
+    // A reader that has gone away is no trouble.
+    if flow.is_break() || out.flush().is_err() {
+        return Ok(0);
+    }
+    if !args.follow {
+        if count == 0 && filter.takes_all() {
+            say::answer("nothing is recorded yet");
+        }
+        return Ok(0);
+    }
+    loop {
+        if waited_in_vain() {
+            return Ok(0);
+        }
+        let flow = reader.more(&filter, |line| {
+            let Ok(event) = serde_json::from_slice(line) else { return ControlFlow::Continue(()) };
+            let command = commands.of(&event, None);
+            show(&mut out, line, &command, &event)
+        })?;
+        if flow.is_break() || out.flush().is_err() {
+            return Ok(0);
+        }
+    }
+}
+
+/// Waits for a moment; true when nobody reads our output any more.
+fn waited_in_vain() -> bool {
+    let stdout = rustix::stdio::stdout();
+    let mut one = [PollFd::new(&stdout, PollFlags::empty())];
+    let ready = poll(&mut one, Some(&LOOK));
+    ready.is_ok_and(|ready| ready > 0)
+}
+
+/// Which command a run was: what happens to it is told later than that.
+#[derive(Default)]
+struct Commands(HashMap<String, String>);
+
+impl Commands {
+    fn of(&mut self, event: &Value, found: Option<&Found<'_>>) -> String {
+        let run = event["run"].as_str().unwrap_or_default();
+        if event["event"] == "spawn" {
+            self.0.insert(run.to_owned(), words::argv(event));
+        }
+        if let Some(known) = self.0.get(run) {
+            return known.clone();
+        }
+        let spawn = found.and_then(|found| found.spawn(run));
+        let spawn = spawn.and_then(|line| serde_json::from_slice::<Value>(&line).ok());
+        let command = spawn.map(|spawn| words::argv(&spawn)).unwrap_or_default();
+        // Not for ever: there may be millions of runs.
+        if self.0.len() > 100_000 {
+            self.0.clear();
+        }
+        self.0.insert(run.to_owned(), command.clone());
+        command
+    }
+}

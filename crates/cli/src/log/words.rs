@@ -1,0 +1,60 @@
+//! An event in one line. Everything in it may come from inside a cage, so nothing of it reaches a terminal unseen.
+
+use keyward_policy::text::visible;
+use serde_json::Value;
+use std::ffi::OsStr;
+
+/// The whole line.
+pub fn line(event: &Value, command: &str) -> String {
+    let line = format!("{}  {:<13} {}  {command}", text(event, "time"), text(event, "event"), detail(event));
+    line.trim_end().to_owned()
+}
+
+/// A field that is a text.
+pub fn text(event: &Value, key: &str) -> String {
+    visible(OsStr::new(event[key].as_str().unwrap_or_default()))
+}
+
+/// The command line of an event.
+pub fn argv(event: &Value) -> String {
+    let words = event["argv"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    words.map(|word| visible(OsStr::new(word))).collect::<Vec<_>>().join(" ")
+}
+
+/// What there is to say beside the command.
+pub fn detail(event: &Value) -> String {
+    match event["event"].as_str() {
+        Some("secret") => format!(
+            "{} by {}, {} µs in the vault",
+            text(event, "name"),
+            text(event, "delivery"),
+            event["microseconds"]
+        ),
+        Some("printed") => format!(
+            "{} as {}, at byte {} of descriptor {}",
+            text(event, "name"),
+            text(event, "encoding"),
+            event["offset"],
+            event["stream"]
+        ),
+        Some("reveal") => format!("{} on a terminal", text(event, "name")),
+        Some("spawn") => {
+            let one = |given: &Value| format!("{} by {}", text(given, "name"), text(given, "delivery"));
+            event["secrets"].as_array().into_iter().flatten().map(one).collect::<Vec<_>>().join(", ")
+        }
+        Some("end") => format!("code {}", event["exit"]),
+        Some("job") => format!("{}/{}  {}", text(event, "session"), event["job"], argv(event)),
+        Some("job-end") => {
+            format!("{}/{}  code {}", text(event, "session"), event["job"], event["exit"])
+        }
+        Some("call") => format!("{} in {}", text(event, "name"), text(event, "session")),
+        Some("refused") => format!("{}: {}", argv(event), text(event, "fact")),
+        Some("recovered") => text(event, "folder"),
+        Some("torn") => format!("{} bytes before this line were left half written", event["bytes"]),
+        Some("ledger-file") => match event["before"]["file"].as_str() {
+            Some(file) => format!("goes on from {}", visible(OsStr::new(file))),
+            None => "the record begins".to_owned(),
+        },
+        _ => text(event, "fact"),
+    }
+}

@@ -1,0 +1,261 @@
+//! A person is asked on a terminal whether a command may run. The default is no.
+//!
+//! A yes counts only when everything that would run was shown: on the screen at once, or page by page with `v`. Whoever does not want
+//! to read it all says so by typing the first digits of its digest. What was typed before the question stood there is thrown away.
+
+mod keyboard;
+
+use keyboard::{Keyboard, Typed};
+use keyward_policy::gate::Question;
+use keyward_policy::rendering::{self, grouped, inline, inline_up_to};
+use std::fs::File;
+use std::time::{Duration, SystemTime};
+
+/// What came of asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Reply {
+    Allow,
+    Deny,
+    /// Nobody answered in time.
+    Timeout,
+    /// The terminal is gone, or was never ours, or we were told to end.
+    Gone,
+    /// Somebody else has answered, or nobody waits any more.
+    Elsewhere(bool),
+}
+
+/// Whoever types while the question appears cannot have read it.
+const TIME_TO_SEE: Duration = Duration::from_millis(400);
+/// So many digits of the digest stand for having read everything.
+const DIGITS: usize = 6;
+/// Of a single value, such as a path.
+const LONGEST_VALUE: usize = 400;
+/// What our own lines take of the screen: what is asked, and some room.
+const ROOM: usize = 4;
+const FEWEST_ROWS: usize = 6;
+
+/// Puts back what a program before us may have left: colours, character sets, margins, modes. The cursor stays.
+const PLAIN_SCREEN: &str = "\x1b[!p\x1b[0m\x1b(B\x0f";
+
+/// Asks. `elsewhere` is looked at about ten times a second: `Some` when somebody else has answered.
+pub fn ask(
+    question: &Question,
+    id: u64,
+    tty: File,
+    until: SystemTime,
+    elsewhere: &mut dyn FnMut() -> Option<bool>,
+) -> Reply {
+    let Some(mut keyboard) = Keyboard::take(tty, until) else { return Reply::Gone };
+    let mut seen = draw(question, id, &mut keyboard);
+    if let Some(reply) = keyboard.pause(TIME_TO_SEE, elsewhere) {
+        return told(reply, &mut keyboard);
+    }
+    loop {
+        keyboard.say("Allow it? y, n, v (view all), ? (help) [n] ");
+        let line = match keyboard.line(elsewhere) {
+            Typed::Line(line) => line,
+            Typed::End(reply) => return told(reply, &mut keyboard),
+        };
+        let mut words = line.split_ascii_whitespace();
+        match (words.next(), words.next(), words.next()) {
+            (None | Some("n" | "no"), None, None) => return Reply::Deny,
+            (Some("y" | "yes"), None, None) if seen => return Reply::Allow,
+            (Some("y" | "yes"), None, None) => keyboard.say(&format!(
+                "Not all of it was shown. View it to its end with v, or type y {} to allow it unseen.\n",
+                inline(&first_digits(question))
+            )),
+            (Some("y" | "yes"), Some(digits), None) if stands_for(digits, question) => return Reply::Allow,
+            (Some("v"), None, None) => match view(question, id, &mut keyboard, elsewhere) {
+                Viewed::All => seen = true,
+                Viewed::Left => {}
+                Viewed::End(reply) => return told(reply, &mut keyboard),
+            },
+            (Some("?" | "h" | "help"), None, None) => keyboard.say(HELP),
+            _ => keyboard.say("That is no answer. "),
+        }
+    }
+}
+
+const HELP: &str = "\
+y  allow it, once        n  or Enter, or Ctrl-C: do not allow it
+v  view everything that would run, page by page
+Texts that are not ours stand behind a bar; ┆ goes on with the line above.
+What cannot be seen is written as \\u{…}. `keyward approvals` answers elsewhere.
+";
+
+fn told(reply: Reply, keyboard: &mut Keyboard) -> Reply {
+    match reply {
+        Reply::Timeout => keyboard.say("\nNobody has answered in time: no.\n"),
+        Reply::Elsewhere(true) => keyboard.say("\nIt was answered elsewhere: yes.\n"),
+        Reply::Elsewhere(false) => {
+            keyboard.say("\nIt was answered elsewhere, or does not wait any more: no.\n")
+        }
+        Reply::Deny => keyboard.say("\n"),
+        Reply::Allow | Reply::Gone => {}
+    }
+    reply
+}
+
+fn first_digits(question: &Question) -> String {
+    question.digest.chars().take(DIGITS).collect()
+}
+
+fn stands_for(digits: &str, question: &Question) -> bool {
+    digits.len() >= DIGITS && question.digest.starts_with(digits)
+}
+
+/// What is known of a question, in lines of our own.
+pub fn about(question: &Question) -> Vec<String> {
+    let value = |text: &str| inline_up_to(text, LONGEST_VALUE);
+    let mut lines = vec![format!("why      {}", value(&question.reason))];
+    let rule = question.rule.as_deref().map(|rule| format!("rule     {}", value(rule)));
+    let class = question.class.as_deref().map(|class| format!(", class {}", value(class)));
+    lines.extend(rule.map(|rule| rule + &class.unwrap_or_default()));
+    lines.push(format!("where    {}", value(&question.cwd)));
+    if question.project != question.cwd {
+        lines.push(format!("project  {}", value(&question.project)));
+    }
+    lines.extend(question.profile.as_deref().map(|profile| format!("profile  {}", value(profile))));
+    lines.extend(question.session.as_deref().map(|session| format!("session  {}", value(session))));
+    if question.from_inside {
+        lines.push("who      asked from inside a cage".into());
+    }
+    lines
+}
+
+/// The texts that would run, each under its name; the command line, where they are not kept any more.
+pub fn full_rows(question: &Question, columns: usize) -> Box<dyn Iterator<Item = String> + '_> {
+    if question.texts.is_empty() {
+        let words = question.argv.iter().flat_map(move |word| rendering::rows(word, columns, None));
+        return Box::new(words.map(|row| row.text));
+    }
+    Box::new(question.texts.iter().enumerate().flat_map(move |(number, text)| {
+        let name =
+            format!("{} ({} bytes)", inline_up_to(&text.name, LONGEST_VALUE), grouped(text.text.len()));
+        let span = question.span.filter(|_| number == 0);
+        let rows = rendering::rows(&text.text, columns, span);
+        std::iter::once(name).chain(rows.flat_map(|row| [Some(row.text), row.pointer].into_iter().flatten()))
+    }))
+}
+
+/// Draws the question; whether that was all of it.
+fn draw(question: &Question, id: u64, keyboard: &mut Keyboard) -> bool {
+    let (rows, columns) = keyboard.size();
+    let mut lines = vec![format!("keyward: may this run? (question {id})")];
+    lines.extend(about(question));
+    lines.push(format!("digest   {}", inline_up_to(&question.digest, 64)));
+    let budget = rows.saturating_sub(lines.len() + ROOM).max(FEWEST_ROWS);
+    let shown: Vec<String> = full_rows(question, columns).take(budget + 1).collect();
+    let seen = shown.len() <= budget && !question.texts.is_empty();
+    if seen {
+        lines.extend(shown);
+    } else {
+        lines.extend(beginning(question, columns, budget));
+    }
+    let screen = if keyboard.is_dumb() { "" } else { PLAIN_SCREEN };
+    keyboard.say(&format!("{screen}\n{}\n", lines.join("\n")));
+    seen
+}
+
+/// As much of the command as there is room for, with the place that matters in it, and the names of the scripts.
+fn beginning(question: &Question, columns: usize, budget: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let (scripts, command) = match question.texts.split_first() {
+        Some((command, scripts)) => (scripts, command.text.as_str()),
+        None => (&[][..], ""),
+    };
+    let room = budget.saturating_sub(scripts.len().min(3) + 2).max(3);
+    let mut shown = 0;
+    for row in rendering::rows(command, columns, question.span) {
+        if lines.len() + 2 > room {
+            break;
+        }
+        lines.push(row.text);
+        lines.extend(row.pointer);
+        shown = row.end;
+    }
+    let left = command.get(shown..).map_or(0, |left| left.chars().count());
+    if left > 0 {
+        lines.push(format!("… {} characters more, v shows all", grouped(left)));
+    }
+    if let Some((start, end)) = question.span.filter(|&(start, _)| start >= shown && left > 0)
+        && let Some(cause) = command.get(start..end)
+    {
+        lines.push("what it is about stands there:".into());
+        let cause: String = cause.chars().take(columns).collect();
+        lines.extend(rendering::rows(&cause, columns, None).take(2).map(|row| row.text));
+    }
+    for text in scripts.iter().take(3) {
+        let name = inline_up_to(&text.name, LONGEST_VALUE);
+        lines.push(format!("script   {name} ({} bytes), v shows it", grouped(text.text.len())));
+    }
+    if scripts.len() > 3 {
+        lines.push(format!("… {} scripts more, v shows all", grouped(scripts.len() - 3)));
+    }
+    lines
+}
+
+/// How looking at everything ended.
+enum Viewed {
+    All,
+    Left,
+    End(Reply),
+}
+
+fn view(
+    question: &Question,
+    id: u64,
+    keyboard: &mut Keyboard,
+    elsewhere: &mut dyn FnMut() -> Option<bool>,
+) -> Viewed {
+    let (_, columns) = keyboard.size();
+    let head = std::iter::once(format!("question {id}")).chain(about(question));
+    let mut lines = head.chain(full_rows(question, columns)).peekable();
+    while lines.peek().is_some() {
+        let (rows, _) = keyboard.size();
+        let page: Vec<String> = lines.by_ref().take(rows.saturating_sub(1).max(FEWEST_ROWS)).collect();
+        keyboard.say(&(page.join("\n") + "\n"));
+        if lines.peek().is_none() {
+            break;
+        }
+        keyboard.say("-- more: Enter goes on, q goes back -- ");
+        match keyboard.line(elsewhere) {
+            Typed::Line(line) if line.trim() == "q" => return Viewed::Left,
+            Typed::Line(_) => {}
+            Typed::End(reply) => return Viewed::End(reply),
+        }
+    }
+    keyboard.say("-- that was all of it --\n");
+    Viewed::All
+}
+
+/// Shows lines that are safe already, page by page where there is a terminal to turn them on.
+pub fn show_pages(lines: impl Iterator<Item = String>, tty: File) {
+    let for_ever = SystemTime::now() + Duration::from_secs(365 * 86_400);
+    let Some(mut keyboard) = Keyboard::take(tty, for_ever) else { return };
+    let mut lines = lines.peekable();
+    while lines.peek().is_some() {
+        let (rows, _) = keyboard.size();
+        let page: Vec<String> = lines.by_ref().take(rows.saturating_sub(1).max(FEWEST_ROWS)).collect();
+        keyboard.say(&(page.join("\n") + "\n"));
+        if lines.peek().is_none() {
+            break;
+        }
+        keyboard.say("-- more: Enter goes on, q ends -- ");
+        match keyboard.line(&mut || None) {
+            Typed::Line(line) if line.trim() != "q" => {}
+            _ => break,
+        }
+    }
+}
+
+/// Whether there is a terminal that is ours to ask on.
+pub fn has_terminal() -> bool {
+    own_terminal().is_some_and(|terminal| keyward_sys::terminal::are_we_in_foreground(&terminal))
+}
+
+/// The terminal of this process, for reading and writing.
+pub fn own_terminal() -> Option<File> {
+    std::fs::OpenOptions::new().read(true).write(true).open("/dev/tty").ok()
+}
