@@ -153,6 +153,8 @@ fn scripts_that_would_run_are_named() {
         one("x.js", Some(Language::JavaScript))
     );
     assert_eq!(wanted(&["./run"]), one("./run", None));
+    assert_eq!(wanted(&["sh", "-c", "cd sub && ./run"]), one("sub/./run", None));
+    assert_eq!(wanted(&["sh", "-c", "cd /a; cd b; sh x.sh"]), one("/a/b/x.sh", Some(Language::Shell)));
     assert_eq!(wanted(&["sh", "-c", ". ./env.sh; cat a.py | python3"]).len(), 2);
     assert_eq!(wanted(&["ls", "x.sh"]), []);
     assert_eq!(wanted(&["ssh", "host", "bash x.sh"]), []);

@@ -87,7 +87,18 @@ impl Walker<'_> {
         }
         const SYSTEM: [&[u8]; 6] = [b"/bin/", b"/usr/", b"/sbin/", b"/opt/", b"/nix/", b"/snap/"];
         if !path.contains(&UNKNOWN) && !SYSTEM.iter().any(|folder| path.starts_with(folder)) {
-            self.findings.want(path, language_of(path));
+            self.want(path, language_of(path));
+        }
+    }
+
+    /// A script that somebody has to read, by its path from where the command starts.
+    pub(super) fn want(&mut self, path: &[u8], language: Option<Language>) {
+        match &self.standing {
+            Standing::In(folder) if !matches!(path.first(), Some(b'/' | b'~')) => {
+                let path = [folder.as_slice(), b"/", path].concat();
+                self.findings.want(&path, language);
+            }
+            _ => self.findings.want(path, language),
         }
     }
 
@@ -241,7 +252,7 @@ impl Walker<'_> {
         if path.contains(&UNKNOWN) || descriptor {
             self.findings.fact("unseen-code", span);
         } else {
-            self.findings.want(path, Some(language));
+            self.want(path, Some(language));
         }
         Stream::unknown(Taint::NONE)
     }

@@ -362,7 +362,7 @@ impl Walker<'_> {
                         self.findings.fact("downloaded-code", file.span);
                     }
                     Some(_) => self.findings.fact("other-language", file.span),
-                    None if file.is_known() => self.findings.want(&file.text, None),
+                    None if file.is_known() => self.want(&file.text, None),
                     None => self.findings.fact("unseen-code", file.span),
                 }
                 Stream::unknown(started.input.taint)

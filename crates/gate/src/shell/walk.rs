@@ -519,7 +519,7 @@ impl<'r> Walker<'r> {
         } else if stream.taint.has(Taint::DECODED) {
             self.findings.fact("decoded-code", span);
         } else if let (None, Some(file)) = (&stream.text, &stream.file) {
-            self.findings.want(file, Some(language));
+            self.want(file, Some(language));
             return Stream::unknown(Taint::NONE);
         } else if stream.text.is_none() {
             self.findings.fact("unseen-code", span);
