@@ -1,5 +1,7 @@
 //! `keyward doctor`: what this host can do, found by doing it, which promises hold, and the exact fix.
 
+mod asking;
+
 use crate::args::DoctorArgs;
 use crate::explain::NoPlan;
 use crate::{here, run, say};
@@ -26,6 +28,7 @@ struct Findings<'a> {
     floors: Vec<FloorFinding>,
     fixes: &'a [Fix],
     quarantine: &'a Kept,
+    gate: &'a asking::Asking,
 }
 
 /// What Keyward holds of projects.
@@ -79,13 +82,16 @@ pub fn doctor(args: DoctorArgs, block: &Block) -> i32 {
     let full = floors[0].available;
     let fixes = fixes(&facts);
     let kept = kept(&here, args.json);
+    let asking = asking::look(&here);
     if args.json {
         let kernel = kernel();
-        say::answer_json(&Findings { v: 1, kernel, facts: &facts, floors, fixes: &fixes, quarantine: &kept });
+        let (facts, fixes, quarantine, gate) = (&facts, &fixes, &kept, &asking);
+        say::answer_json(&Findings { v: 1, kernel, facts, floors, fixes, quarantine, gate });
     } else {
         say::answer(&report(&facts, &floors, &fixes, args.fix));
         say::answer(&kept.line());
         say::answer(&secrets(&here));
+        say::answer(&asking.lines());
     }
     if args.apply {
         return fixes.iter().filter_map(|fix| fix.apply.as_ref()).map(apply).max().unwrap_or(0);

@@ -13,6 +13,7 @@ use keyward_policy::gate::Question;
 use keyward_policy::secret::SecretName;
 use keyward_sys::Errno;
 use keyward_vault::secret::Secret;
+pub use process::curl_is_there;
 use rustix::fd::{AsFd, BorrowedFd};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};

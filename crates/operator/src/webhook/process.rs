@@ -23,6 +23,11 @@ use zeroize::Zeroizing;
 
 /// Where curl is looked for. Not in the caller's PATH, which may lead into a project.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/run/current-system/sw/bin";
+
+/// Whether there is one.
+pub fn curl_is_there() -> bool {
+    PATH.split(':').any(|folder| std::path::Path::new(folder).join("curl").is_file())
+}
 /// A shorter key could be guessed from one signature.
 const SHORTEST_KEY: usize = 16;
 /// The most bytes of a question.

@@ -1,0 +1,111 @@
+//! What `doctor` says of the gate, of who answers it, and of the record.
+
+use crate::args::PolicyFlags;
+use crate::here::Here;
+use crate::{files, gate, permit};
+use keyward_ledger::approvals::{self, Approvals, Which};
+use keyward_policy::settings::Policy;
+use keyward_policy::text::visible;
+use keyward_policy::view;
+use keyward_policy::words::{GateMode, Ruled};
+use serde::Serialize;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+#[derive(Serialize)]
+pub struct Asking {
+    /// The mode, or why there is none.
+    mode: Result<Ruled<GateMode>, String>,
+    /// Whether somebody would answer a command that has no terminal.
+    attended: bool,
+    /// Questions that wait, and grants that are worth something.
+    waiting: usize,
+    grants: usize,
+    /// The number of the last event.
+    events: u64,
+    /// What does not work, in two lines each.
+    troubles: Vec<[String; 2]>,
+}
+
+pub fn look(here: &Here) -> Asking {
+    let mut troubles = Vec::new();
+    let policy = files::policy(&PolicyFlags::default(), here);
+    if let Ok(policy) = &policy {
+        settings(policy, here, &mut troubles);
+    }
+    let (waiting, grants) = match approvals::path(&here.state).exists() {
+        true => counted(here).unwrap_or_else(|trouble| {
+            troubles.push([trouble.fact, trouble.remedy]);
+            (0, 0)
+        }),
+        false => (0, 0),
+    };
+    let events = match keyward_ledger::head(&here.state) {
+        Ok(head) => head.map_or(0, |head| head.seq),
+        Err(error) => {
+            let fact = format!("the record cannot be read: {}", crate::say::cause(&error));
+            troubles.push([fact, "mend the permissions in Keyward's state folder".into()]);
+            0
+        }
+    };
+    let attended = policy.as_ref().is_ok_and(|policy| permit::is_attended(policy, here, false, false));
+    let mode = policy.map(|policy| policy.gate.mode).map_err(|no_policy| no_policy.fact);
+    Asking { mode, attended, waiting, grants, events, troubles }
+}
+
+fn counted(here: &Here) -> Result<(usize, usize), approvals::Trouble> {
+    let mut approvals = Approvals::open(&here.state)?;
+    Ok((approvals.list(Which::Waiting)?.len(), approvals.grants()?.len()))
+}
+
+/// What the policy names and is not there.
+fn settings(policy: &Policy, here: &Here, troubles: &mut Vec<[String; 2]>) {
+    let settings = &policy.gate;
+    if let Err(bad) = gate::Gate::new(policy, &here.caller.home, gate::reach(policy, true)) {
+        troubles.push([bad.fact, bad.remedy]);
+    }
+    if let Some(judge) = settings.judge.first() {
+        let path = view::expand(Path::new(&judge.value), &here.caller.home);
+        let runs =
+            path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
+        if !runs {
+            let fact = format!("the judge {} is no program that can be run", visible(path.as_os_str()));
+            troubles.push([fact, format!("mend gate.judge ({}), or take it out", judge.origin)]);
+        }
+    }
+    if settings.mode.value == GateMode::Judge && settings.judge.is_empty() {
+        let fact = "the mode is judge, and there is no judge: somebody else is asked".to_owned();
+        troubles.push([fact, "name one with gate.judge".into()]);
+    }
+    if let Some(webhook) = &settings.webhook {
+        if settings.webhook_key.is_none() {
+            let fact = format!("the webhook ({}) has no key to sign with, and is not asked", webhook.origin);
+            troubles.push([
+                fact,
+                "make a secret with `keyward secret set`, and name it with gate.webhook_key".into(),
+            ]);
+        }
+        if !keyward_operator::webhook::curl_is_there() {
+            let fact = "the webhook is asked by curl, which is not there".to_owned();
+            troubles.push([fact, "install curl".into()]);
+        }
+    }
+}
+
+impl Asking {
+    pub fn lines(&self) -> String {
+        let mode = match &self.mode {
+            Ok(mode) => format!("{} ({})", mode.value, mode.origin),
+            Err(fact) => format!("no policy: {fact}"),
+        };
+        let who = if self.attended { "somebody answers" } else { "nobody would answer" };
+        let mut lines = format!(
+            "gate: {mode}; of a command without a terminal {who}; {} questions wait, {} grants\nrecord: {} events; `keyward log verify` checks them",
+            self.waiting, self.grants, self.events
+        );
+        for [fact, remedy] in &self.troubles {
+            lines.push_str(&format!("\n{fact}\n  {remedy}"));
+        }
+        lines
+    }
+}

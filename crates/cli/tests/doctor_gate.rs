@@ -1,0 +1,37 @@
+//! What `doctor` says of the gate, of who answers it, and of the record.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use support::{Stage, keyward, stdout};
+
+fn doctor(stage: &Stage) -> String {
+    stdout(&stage.command(keyward()).arg("doctor").output().unwrap())
+}
+
+#[test]
+fn it_says_what_of_the_gate_does_not_work() {
+    let stage = Stage::user();
+    let calm = doctor(&stage);
+    assert!(
+        calm.contains("gate: auto (built in); of a command without a terminal nobody would answer"),
+        "{calm}"
+    );
+    assert!(calm.contains("record: 0 events"), "{calm}");
+    stage.home_file(
+        ".config/keyward/policy.toml",
+        "version = 1\n[gate]\nmode = \"judge\"\njudge = [\"/nowhere/judge\"]\nwebhook = \"https://example.test/ask\"\nrules = \"/nowhere/rules.toml\"\n",
+    );
+    stage.make_folder(&stage.state());
+    stage.file(&stage.state().join("approvals.db"), "no database at all");
+    let troubled = doctor(&stage);
+    for said in [
+        "gate: judge (",
+        "the judge /nowhere/judge is no program that can be run",
+        "has no key to sign with",
+        "the rules in /nowhere/rules.toml are not there",
+        "approvals.db",
+    ] {
+        assert!(troubled.contains(said), "{said}: {troubled}");
+    }
+}
