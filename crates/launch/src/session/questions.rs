@@ -22,6 +22,8 @@ pub struct Request<'r> {
     pub from_inside: bool,
     /// Whether somebody at the door can be asked.
     pub at_the_door: bool,
+    /// Whether one more may wait for an answer.
+    pub has_room: bool,
 }
 
 pub enum Thing<'r> {
@@ -98,14 +100,11 @@ impl Server<'_> {
             Then::Call { name, input } => Thing::Call { name, input, judging },
         };
         let at_the_door = (answers && !from_inside) || !self.questions.watchers.is_empty();
-        match (self.session.gate)(&Request { what, from_inside, at_the_door }) {
+        let has_room = self.questions.waiting.len() < MOST;
+        match (self.session.gate)(&Request { what, from_inside, at_the_door, has_room }) {
             Passage::Go(gate, scripts) => self.go(client, then, gate, scripts),
             Passage::Refuse { fact, remedy } => {
                 self.refuse_with(Some(client), Some(DENIED), &fact, &remedy);
-            }
-            Passage::Wait(_) if self.questions.waiting.len() >= MOST => {
-                let fact = "too many questions of the gate wait for an answer";
-                self.refuse_with(Some(client), Some(DENIED), fact, "wait until they are answered");
             }
             Passage::Wait(socket) => {
                 self.questions.last += 1;
