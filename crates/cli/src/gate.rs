@@ -256,11 +256,26 @@ impl Subject<'_> {
         digest.one(self.policy.net.value.as_str().as_bytes());
         digest.list(self.policy.secrets.iter().map(|grant| grant.value.to_string().into_bytes()));
         digest.list(self.policy.inherit_credentials.iter().map(|name| name.value.as_bytes()));
+        self.add_reach(&mut digest);
         for script in self.scripts {
             digest.one(script.way.as_os_str().as_bytes());
             digest.one(&script.text);
         }
         digest.hex()
+    }
+
+    /// What the cage shows of the machine: a yes for a command is none for the same words in a wider cage.
+    fn add_reach(&self, digest: &mut Fields) {
+        let Policy { files, home, env, .. } = self.policy;
+        for paths in [&files.read, &files.write, &files.hide, &files.show] {
+            digest.list(paths.iter().map(|path| path.value.as_os_str().as_bytes()));
+        }
+        digest.one(home.mode.value.as_str().as_bytes());
+        for tools in [&home.tools, &home.share] {
+            digest.list(tools.iter().map(|tool| tool.value.name.as_bytes()));
+        }
+        digest.list(env.pass.iter().map(|name| name.value.as_bytes()));
+        digest.list(env.dangerous_loader_env.iter().map(|name| name.value.as_bytes()));
     }
 
     /// What a grant for a class is bound to.
