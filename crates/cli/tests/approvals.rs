@@ -208,7 +208,6 @@ fn a_yes_is_none_for_the_same_words_in_a_wider_cage() {
     works(&stage, &["approvals", "allow", "1"]);
     refused(push(&["--write", elsewhere.to_str().unwrap()]), 123, "nobody is there to be asked");
     refused(push(&["--read", elsewhere.to_str().unwrap()]), 123, "nobody is there to be asked");
-    refused(push(&["--home", "real"]), 123, "nobody is there to be asked");
     refused(push(&["--pass", "EDITOR"]), 123, "nobody is there to be asked");
     assert_ne!(push(&[]).status.code(), Some(123));
     assert_eq!(works(&stage, &["grants"]), "no grants\n");
