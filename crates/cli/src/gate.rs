@@ -6,7 +6,7 @@ use crate::say;
 use keyward_gate::{Cage, Found, Judgement, LARGEST, Language, Rules, Whole, judge_argv, with_scripts};
 use keyward_policy::event::arguments;
 use keyward_policy::gate::{Judged, Question, Script, Text};
-use keyward_policy::plan::Plan;
+use keyward_policy::plan::{Identity, Plan};
 use keyward_policy::settings::Policy;
 use keyward_policy::text::visible;
 use keyward_policy::view::{self, Entry, Shown};
@@ -16,7 +16,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The rules that hold for one policy.
@@ -139,6 +139,9 @@ fn read_in(plan: &Plan, written: &[u8]) -> Result<Script, Found> {
         Err(_) => return Err(Found::Unreadable),
     };
     let real = in_cage(plan, &lies_at).ok_or(Found::Unreadable)?;
+    if matches!(plan.identity, Identity::MappedRoot { .. }) && !may_be_read_inside(plan, &real, &lies_at) {
+        return Err(Found::Unreadable);
+    }
     const O_NOFOLLOW: i32 = 0o400_000;
     let opened = OpenOptions::new().read(true).custom_flags(NOT_WAITING | O_NOFOLLOW).open(&lies_at);
     match opened.map(read_script) {
@@ -190,6 +193,25 @@ fn in_cage(plan: &Plan, outside: &Path) -> Option<PathBuf> {
         let is_the_one = view::covering(&plan.view.entries, &shown_at) == Some(entry);
         (is_the_one && !hidden).then_some(shown_at)
     })
+}
+
+/// Whether somebody who is not root can read what root has shown: its text is shown to others. What can be written is the command's own.
+fn may_be_read_inside(plan: &Plan, real: &Path, outside: &Path) -> bool {
+    const READ_BY_ALL: u32 = 0o004;
+    const SEARCHED_BY_ALL: u32 = 0o001;
+    let has = |path: &Path, bits: u32| path.metadata().is_ok_and(|found| found.mode() & bits != 0);
+    match view::covering(&plan.view.entries, real) {
+        Some(Entry { shown: Shown::Writable(_), .. }) => true,
+        Some(entry) => {
+            let shown = source_of(entry);
+            let mut above = outside
+                .ancestors()
+                .skip(1)
+                .take_while(|folder| shown.is_some_and(|shown| folder.starts_with(shown)));
+            has(outside, READ_BY_ALL) && above.all(|folder| has(folder, SEARCHED_BY_ALL))
+        }
+        None => false,
+    }
 }
 
 fn source_of(entry: &Entry) -> Option<&Path> {
@@ -256,11 +278,26 @@ impl Subject<'_> {
         digest.one(self.policy.net.value.as_str().as_bytes());
         digest.list(self.policy.secrets.iter().map(|grant| grant.value.to_string().into_bytes()));
         digest.list(self.policy.inherit_credentials.iter().map(|name| name.value.as_bytes()));
+        self.add_reach(&mut digest);
         for script in self.scripts {
             digest.one(script.way.as_os_str().as_bytes());
             digest.one(&script.text);
         }
         digest.hex()
+    }
+
+    /// What the cage shows of the machine: a yes for a command is none for the same words in a wider cage.
+    fn add_reach(&self, digest: &mut Fields) {
+        let Policy { files, home, env, .. } = self.policy;
+        for paths in [&files.read, &files.write, &files.hide, &files.show] {
+            digest.list(paths.iter().map(|path| path.value.as_os_str().as_bytes()));
+        }
+        digest.one(home.mode.value.as_str().as_bytes());
+        for tools in [&home.tools, &home.share] {
+            digest.list(tools.iter().map(|tool| tool.value.name.as_bytes()));
+        }
+        digest.list(env.pass.iter().map(|name| name.value.as_bytes()));
+        digest.list(env.dangerous_loader_env.iter().map(|name| name.value.as_bytes()));
     }
 
     /// What a grant for a class is bound to.

@@ -197,6 +197,23 @@ fn what_was_refused_can_be_allowed_for_the_next_time() {
 }
 
 #[test]
+fn a_yes_is_none_for_the_same_words_in_a_wider_cage() {
+    let stage = Stage::user();
+    let elsewhere = stage.elsewhere();
+    let push = |flags: &[&str]| {
+        let flags = [&["--net", "open", "--gate", "auto"], flags].concat();
+        stage.keyward_run(&flags, &["git", "push", "--force", "origin", "main"]).output().unwrap()
+    };
+    refused(push(&[]), 123, "nobody is there to be asked");
+    works(&stage, &["approvals", "allow", "1"]);
+    refused(push(&["--write", elsewhere.to_str().unwrap()]), 123, "nobody is there to be asked");
+    refused(push(&["--read", elsewhere.to_str().unwrap()]), 123, "nobody is there to be asked");
+    refused(push(&["--pass", "EDITOR"]), 123, "nobody is there to be asked");
+    assert_ne!(push(&[]).status.code(), Some(123));
+    assert_eq!(works(&stage, &["grants"]), "no grants\n");
+}
+
+#[test]
 fn a_class_is_granted_in_its_scope_and_can_be_revoked() {
     let stage = Stage::user();
     let asked = question(PUSH);

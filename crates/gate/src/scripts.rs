@@ -1,5 +1,6 @@
 //! Scripts that a command starts: judged with it, by whoever can read them.
 
+use crate::LARGEST;
 use crate::rules::Rules;
 use crate::verdict::{Judgement, Language, ScriptWanted};
 use keyward_policy::words::Verdict;
@@ -38,15 +39,25 @@ pub fn with_scripts(rules: &Rules, own: Judgement, mut read: impl FnMut(&[u8]) -
     let mut waiting: Vec<(ScriptWanted, usize)> =
         whole.judgement.scripts.iter().map(|wanted| (wanted.clone(), 1)).collect();
     let mut known: Vec<Vec<u8>> = Vec::new();
+    // All of them together may be as long as one: whoever waits for the verdict waits no longer for many.
+    let mut room = LARGEST;
     while let Some((wanted, depth)) = waiting.pop() {
         if known.contains(&wanted.path) {
             continue;
         }
         known.push(wanted.path.clone());
-        let found =
-            if depth > DEEPEST || known.len() > MOST { Found::Unreadable } else { read(&wanted.path) };
+        let found = if depth > DEEPEST || known.len() > MOST || room == 0 {
+            Found::Unreadable
+        } else {
+            read(&wanted.path)
+        };
         let mut judged = match found {
+            Found::Text(text) if text.len() > room => {
+                room = 0;
+                unclear("starts more scripts than can be read for one command")
+            }
             Found::Text(text) => {
+                room -= text.len();
                 let judged = judge_text(rules, wanted.language, &text);
                 whole.scripts.push((wanted.path.clone(), text));
                 judged
@@ -166,6 +177,17 @@ mod tests {
     fn a_name_does_not_hide_what_the_first_line_says() {
         let lies = [("./a.py", "#!/bin/sh\nrm -rf /")];
         assert_eq!(whole(&["./a.py"], &lies).judgement.verdict, Verdict::Forbid);
+    }
+
+    #[test]
+    fn many_scripts_are_no_longer_than_one_may_be() {
+        let half = format!("# {}", "x".repeat(LARGEST / 2 - 10));
+        let three = [("a.sh", half.as_str()), ("b.sh", &half), ("c.sh", &half), ("d.sh", "true")];
+        let of = |command: &str| whole(&["sh", "-c", command], &three);
+        assert_eq!(of("sh a.sh; sh b.sh").judgement.verdict, Verdict::Allow);
+        let found = of("sh a.sh; sh b.sh; sh c.sh; sh d.sh");
+        assert_eq!(found.judgement.verdict, Verdict::Ask, "{:?}", found.judgement);
+        assert!(found.scripts.len() <= 3);
     }
 
     #[test]

@@ -81,13 +81,15 @@ pub fn open_active(folder: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     // Not through a link: the file is ours, or it is not the ledger.
     options.read(true).append(true).create(true).mode(0o600).custom_flags(O_NOFOLLOW | O_CLOEXEC);
-    options.open(&path).or_else(|error| match error.kind() {
+    let file = options.open(&path).or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => {
             make_folder(folder)?;
             options.open(&path)
         }
         _ => Err(error),
-    })
+    })?;
+    // What is written into a pipe or a device is not kept.
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a regular file")) }
 }
 
 /// Opens a file for reading, not through a link, and never waiting for somebody at the other end of a pipe.

@@ -217,6 +217,15 @@ fn only_the_owner_can_read_the_ledger() {
 }
 
 #[test]
+fn a_pipe_in_the_place_of_the_ledger_keeps_nothing_and_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("events.jsonl");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let refused = Ledger::open(folder.path()).err().unwrap();
+    assert_eq!(refused.cause.to_string(), "not a regular file");
+}
+
+#[test]
 fn a_link_in_the_place_of_the_ledger_is_not_followed() {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("target");

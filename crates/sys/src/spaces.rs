@@ -1,7 +1,7 @@
 //! The namespaces of a cage that is already there, by descriptor, and what is done in them from outside.
 
 use crate::fork::{self, Forked, Namespaces, Process, Stack};
-use crate::{Errno, mount};
+use crate::{Errno, confine, mount};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -46,13 +46,18 @@ impl Spaces {
         tree
     }
 
-    /// A file of that cage, to be read. Nobody is waited for: it may be a pipe.
+    /// A file of that cage, to be read with the rights that a program in it has: where root has started a cage whose programs are somebody
+    /// else, that is somebody else. Nobody is waited for: it may be a pipe.
     pub fn file(&self, path: &CStr) -> Result<OwnedFd, Errno> {
         let mut file = Err(Errno::CHILD);
         let helper = fork::borrow_memory_and_descriptors(&mut Stack::new(), &mut || {
             let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
             let open = || rustix::fs::open(path, flags, Mode::empty());
-            file = mount::enter(&self.user, &self.mounts).and_then(|()| open());
+            let was_root = rustix::process::geteuid().is_root();
+            let entered = mount::enter(&self.user, &self.mounts);
+            let is_another = was_root && !rustix::process::geteuid().is_root();
+            let own = || if is_another { confine::become_namespace_root() } else { Ok(()) };
+            file = entered.and_then(|()| own()).and_then(|()| open());
             fork::exit_now(0)
         })?;
         helper.wait()?;

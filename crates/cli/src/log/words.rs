@@ -15,6 +15,11 @@ pub fn text(event: &Value, key: &str) -> String {
     visible(OsStr::new(event[key].as_str().unwrap_or_default()))
 }
 
+/// A field that is a number, where nobody has put something else there.
+fn number(event: &Value, key: &str) -> String {
+    visible(OsStr::new(&event[key].to_string()))
+}
+
 /// The command line of an event.
 pub fn argv(event: &Value) -> String {
     let words = event["argv"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -28,33 +33,52 @@ pub fn detail(event: &Value) -> String {
             "{} by {}, {} µs in the vault",
             text(event, "name"),
             text(event, "delivery"),
-            event["microseconds"]
+            number(event, "microseconds")
         ),
         Some("printed") => format!(
             "{} as {}, at byte {} of descriptor {}",
             text(event, "name"),
             text(event, "encoding"),
-            event["offset"],
-            event["stream"]
+            number(event, "offset"),
+            number(event, "stream")
         ),
         Some("reveal") => format!("{} on a terminal", text(event, "name")),
         Some("spawn") => {
             let one = |given: &Value| format!("{} by {}", text(given, "name"), text(given, "delivery"));
             event["secrets"].as_array().into_iter().flatten().map(one).collect::<Vec<_>>().join(", ")
         }
-        Some("end") => format!("code {}", event["exit"]),
-        Some("job") => format!("{}/{}  {}", text(event, "session"), event["job"], argv(event)),
+        Some("end") => format!("code {}", number(event, "exit")),
+        Some("job") => format!("{}/{}  {}", text(event, "session"), number(event, "job"), argv(event)),
         Some("job-end") => {
-            format!("{}/{}  code {}", text(event, "session"), event["job"], event["exit"])
+            format!("{}/{}  code {}", text(event, "session"), number(event, "job"), number(event, "exit"))
         }
         Some("call") => format!("{} in {}", text(event, "name"), text(event, "session")),
         Some("refused") => format!("{}: {}", argv(event), text(event, "fact")),
         Some("recovered") => text(event, "folder"),
-        Some("torn") => format!("{} bytes before this line were left half written", event["bytes"]),
+        Some("torn") => format!("{} bytes before this line were left half written", number(event, "bytes")),
         Some("ledger-file") => match event["before"]["file"].as_str() {
             Some(file) => format!("goes on from {}", visible(OsStr::new(file))),
             None => "the record begins".to_owned(),
         },
         _ => text(event, "fact"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_in_the_place_of_a_number_is_not_obeyed_either() {
+        for kind in ["secret", "printed", "end", "job", "job-end", "torn"] {
+            let hostile = "\u{9b}31m\u{202e}";
+            let event = serde_json::json!({
+                "event": kind, "microseconds": hostile, "offset": hostile, "stream": hostile, "exit": hostile,
+                "job": hostile, "bytes": hostile
+            });
+            let line = line(&event, "");
+            assert!(!line.contains(['\u{9b}', '\u{202e}']) && line.contains("\\u{9b}"), "{line}");
+        }
+        assert_eq!(detail(&serde_json::json!({ "event": "end", "exit": 3 })), "code 3");
     }
 }

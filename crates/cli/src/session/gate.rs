@@ -79,6 +79,11 @@ impl SessionGate<'_> {
                 }
                 Passage::Refuse { fact: denial.fact, remedy: denial.remedy }
             }
+            // Nobody is started to ask, nothing is used up and nobody is told.
+            None if !request.has_room => Passage::Refuse {
+                fact: "denied: too many questions of the gate wait for an answer".into(),
+                remedy: "wait until they are answered".into(),
+            },
             None => self.ask_aside(&subject, request.at_the_door).map_or_else(broken, Passage::Wait),
         }
     }

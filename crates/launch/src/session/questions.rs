@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// Questions that wait at one time: nobody is to be worn out.
 const MOST: usize = 32;
+/// Of those who ask from inside a cage: they cannot take the places of those outside.
+const MOST_FROM_INSIDE: usize = 8;
 
 /// What somebody wants, and from where.
 pub struct Request<'r> {
@@ -22,6 +24,8 @@ pub struct Request<'r> {
     pub from_inside: bool,
     /// Whether somebody at the door can be asked.
     pub at_the_door: bool,
+    /// Whether one more may wait for an answer.
+    pub has_room: bool,
 }
 
 pub enum Thing<'r> {
@@ -98,14 +102,12 @@ impl Server<'_> {
             Then::Call { name, input } => Thing::Call { name, input, judging },
         };
         let at_the_door = (answers && !from_inside) || !self.questions.watchers.is_empty();
-        match (self.session.gate)(&Request { what, from_inside, at_the_door }) {
+        let has_room = self.questions.waiting.len() < MOST
+            && (!from_inside || self.waiting_from_inside() < MOST_FROM_INSIDE);
+        match (self.session.gate)(&Request { what, from_inside, at_the_door, has_room }) {
             Passage::Go(gate, scripts) => self.go(client, then, gate, scripts),
             Passage::Refuse { fact, remedy } => {
                 self.refuse_with(Some(client), Some(DENIED), &fact, &remedy);
-            }
-            Passage::Wait(_) if self.questions.waiting.len() >= MOST => {
-                let fact = "too many questions of the gate wait for an answer";
-                self.refuse_with(Some(client), Some(DENIED), fact, "wait until they are answered");
             }
             Passage::Wait(socket) => {
                 self.questions.last += 1;
@@ -116,6 +118,11 @@ impl Server<'_> {
                 self.questions.waiting.push(Waiting { number, client, then, socket, question });
             }
         }
+    }
+
+    fn waiting_from_inside(&self) -> usize {
+        let is_inside = |waiting: &&Waiting| self.clients.side(waiting.client) == Some(Side::Inside);
+        self.questions.waiting.iter().filter(is_inside).count()
     }
 
     fn go(&mut self, client: u64, then: Then, gate: Gate, scripts: Option<OwnedFd>) {
