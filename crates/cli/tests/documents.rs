@@ -416,6 +416,7 @@ fn the_exit_codes_of_the_readme_are_those_of_the_program() {
         code::USAGE,
         code::REFUSED,
         code::FLOOR,
+        code::DENIED,
         code::TIMEOUT,
         code::FAULT,
         code::NOT_EXECUTABLE,
