@@ -10,7 +10,7 @@ use crate::here::{self, Here};
 use crate::say;
 use keyward_ledger::Ledger;
 use keyward_ledger::approvals::{self, Answered, Approvals, Entry, For, NewGrant, State, Which};
-use keyward_policy::event::{By, Event, What};
+use keyward_policy::event::{By, Event, What, session_name};
 use keyward_policy::outcome::code;
 use keyward_policy::rendering::inline;
 use keyward_sys::environ::Block;
@@ -187,7 +187,7 @@ fn granted(number: u64, grant: &NewGrant) -> String {
         For::Digest(_) => "the very same command".into(),
     };
     let session = match &grant.session {
-        Some(session) => format!(" and session {}", inline(session)),
+        Some(session) => format!(" and session {}", inline(session_name(session))),
         None => String::new(),
     };
     let times = if grant.uses == 1 { "once".into() } else { format!("{} times", grant.uses) };

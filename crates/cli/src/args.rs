@@ -555,6 +555,7 @@ pub enum ApprovalsCommand {
     List(ApprovalsListArgs),
     /// Show everything that is known of a question
     Show {
+        /// The number of the question
         #[arg(value_name = "ID")]
         id: u64,
         /// Print it as JSON
@@ -565,6 +566,7 @@ pub enum ApprovalsCommand {
     Allow(AllowArgs),
     /// Say no; in a session it counts for everything of the same rule
     Deny {
+        /// The number of the question
         #[arg(value_name = "ID")]
         id: u64,
     },
@@ -572,6 +574,7 @@ pub enum ApprovalsCommand {
 
 #[derive(Args)]
 pub struct AllowArgs {
+    /// The number of the question
     #[arg(value_name = "ID")]
     pub id: u64,
     /// Also allow it again within this time, such as 10m, 1h or 7d (30d at most)
@@ -605,6 +608,7 @@ pub enum GrantsCommand {
     },
     /// Take a grant back
     Revoke {
+        /// The number of the grant
         #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
         id: Option<u64>,
         /// Take all of them back

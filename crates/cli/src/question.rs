@@ -6,6 +6,7 @@
 mod keyboard;
 
 use keyboard::{Keyboard, Typed};
+use keyward_policy::event::session_name;
 use keyward_policy::gate::Question;
 use keyward_policy::rendering::{self, grouped, inline, inline_up_to};
 use std::fs::File;
@@ -117,7 +118,9 @@ pub fn about(question: &Question) -> Vec<String> {
         lines.push(format!("project  {}", value(&question.project)));
     }
     lines.extend(question.profile.as_deref().map(|profile| format!("profile  {}", value(profile))));
-    lines.extend(question.session.as_deref().map(|session| format!("session  {}", value(session))));
+    lines.extend(
+        question.session.as_deref().map(|session| format!("session  {}", value(session_name(session)))),
+    );
     if question.from_inside {
         lines.push("who      asked from inside a cage".into());
     }

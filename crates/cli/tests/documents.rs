@@ -10,6 +10,7 @@ use keyward_policy::outcome::code;
 use keyward_policy::promise::Promise;
 use keyward_policy::words::Floor;
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use support::{Stage, keyward, stdout};
@@ -239,6 +240,38 @@ fn the_client_of_the_page_about_the_door_works() {
     assert_eq!(stdout(&output), "hello\n0\n", "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// The client that answers questions, as the page shows it: it says yes to what the page says, and no to anything else.
+#[test]
+fn the_client_of_the_page_about_the_door_answers_questions() {
+    let program = &blocks_in(&page("docs/door.md"), "python")[1].text;
+    let stage = stage();
+    let run = |arguments: &[&str]| stage.command(keyward()).args(arguments).output().unwrap();
+    assert!(run(&["session", "start", "--name", "door", "--net", "open"]).status.success());
+    let door = stage.state().join("run/sessions/door/door");
+    // A client that is wrong, and waits for what does not come, ends all the same.
+    let mut command = stage.command("timeout");
+    command
+        .args(["60", "python3", "-u", "-c", program])
+        .env("DOOR", door)
+        .stdout(std::process::Stdio::piped());
+    let mut client = command.spawn().unwrap();
+    let mut told = BufReader::new(client.stdout.take().unwrap()).lines();
+    let mut next = || told.next().map(Result::unwrap).unwrap_or_default();
+    assert_eq!(next(), "done", "it watches");
+    let allowed = run(&["exec", "door", "--", "git", "push", "--force", "./no-such-place", "main"]);
+    let first = [next(), next(), next()];
+    let denied = run(&["exec", "door", "--", "git", "push", "--force", "origin", "main"]);
+    let second = [next(), next(), next()];
+    client.kill().unwrap();
+    client.wait().unwrap();
+    run(&["session", "stop", "door"]);
+    assert_ne!(allowed.status.code(), Some(code::DENIED), "{}", support::stderr(&allowed));
+    assert_eq!(first, ["yes git push --force ./no-such-place main", "done", "settled"]);
+    assert_eq!(denied.status.code(), Some(code::DENIED));
+    assert!(support::stderr(&denied).contains("denied by the operator"), "{}", support::stderr(&denied));
+    assert_eq!(second, ["no git push --force origin main", "done", "settled"]);
+}
+
 #[test]
 fn the_policy_page_shows_what_its_commands_print() {
     for block in blocks_in(&page("docs/policy.md"), "console") {
@@ -383,6 +416,7 @@ fn the_exit_codes_of_the_readme_are_those_of_the_program() {
         code::USAGE,
         code::REFUSED,
         code::FLOOR,
+        code::DENIED,
         code::TIMEOUT,
         code::FAULT,
         code::NOT_EXECUTABLE,

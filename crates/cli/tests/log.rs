@@ -51,6 +51,30 @@ fn every_event_is_numbered_and_what_was_denied_can_be_asked_for() {
     assert!(stderr(&wrong).contains("such as 1h, 2026-01-31"), "{}", stderr(&wrong));
 }
 
+/// A refused command, an answer for the next time, and that it was used.
+#[test]
+fn what_the_gate_did_can_be_read_in_one_line_each() {
+    let stage = Stage::user();
+    let run = |words: &[&str]| stage.command(keyward()).args(words).output().unwrap();
+    let push =
+        || run(&["run", "--gate", "auto", "--net", "open", "--", "git", "push", "--force", "origin", "main"]);
+    assert_eq!(push().status.code(), Some(123));
+    assert!(run(&["approvals", "allow", "1"]).status.success());
+    assert_ne!(push().status.code(), Some(123), "it was granted");
+    assert!(run(&["approvals", "allow", "1", "--class", "git", "--uses", "2"]).status.success());
+    assert!(run(&["grants", "revoke", "2"]).status.success());
+    let told = stdout(&log(&stage, &[]));
+    for wanted in [
+        "denied        unattended (git-push-force)  git push --force origin main\n",
+        "granted       grant 1: the same command, uses 1, until 2",
+        "grant-used    grant 1: uses left 0\n",
+        "granted       grant 2: class git, uses 2, until 2",
+        "revoked       grant 2\n",
+    ] {
+        assert!(told.contains(wanted), "{wanted:?} is not in {told}");
+    }
+}
+
 #[test]
 fn nothing_recorded_is_an_answer() {
     let stage = Stage::user();

@@ -1,7 +1,7 @@
 //! What a question can be about: the few fields of a line by which events are picked.
 
 use crate::time;
-use keyward_policy::event::is_denial;
+use keyward_policy::event::{is_denial, session_name};
 use serde::Deserialize;
 use std::borrow::Cow;
 
@@ -48,8 +48,7 @@ impl<'a> Gist<'a> {
     }
 
     pub fn session(&self) -> Option<&str> {
-        // Behind the name may stand what no other session of that name has.
-        self.session.split('#').next().filter(|name| !name.is_empty())
+        Some(session_name(&self.session)).filter(|name| !name.is_empty())
     }
 
     /// Secrets that somebody could read by this event, or that it says the fate of.
@@ -108,7 +107,7 @@ mod tests {
         assert!(!takes(secret(), r#"{"event":"call","name":"a"}"#));
         let session = || Filter { session: Some("s".into()), ..Filter::default() };
         assert!(takes(session(), r#"{"event":"job","session":"s"}"#));
-        assert!(takes(session(), r##"{"event":"denied","session":"s#5f-1"}"##));
+        assert!(takes(session(), r##"{"event":"denied","session":"s#1-2"}"##));
         assert!(!takes(session(), r#"{"event":"job","session":"s2"}"#) && !takes(session(), "{}"));
         let denied = || Filter { denied: true, ..Filter::default() };
         assert!(takes(denied(), r#"{"event":"refused"}"#) && !takes(denied(), r#"{"event":"spawn"}"#));

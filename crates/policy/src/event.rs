@@ -228,6 +228,12 @@ pub enum By {
     Lost,
 }
 
+/// The name by which a person knows a session. Questions, grants and their events carry more: behind `#` stands what no other session of that
+/// name has.
+pub fn session_name(session: &str) -> &str {
+    session.split_once('#').map_or(session, |(name, _)| name)
+}
+
 /// The first of these words, up to so many characters: whoever asks from inside a cage does not decide how much is written down.
 pub fn bounded(words: &[String], most: usize) -> Vec<String> {
     let mut left = most;

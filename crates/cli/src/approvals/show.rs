@@ -5,7 +5,7 @@ use crate::args::ApprovalsListArgs;
 use crate::{question, say};
 use keyward_ledger::approvals::{Entry, For, Grant, Size, State, clock};
 use keyward_ledger::time_of;
-use keyward_policy::event::By;
+use keyward_policy::event::{By, session_name};
 use keyward_policy::gate::Text;
 use keyward_policy::rendering::{self, grouped, inline, inline_up_to};
 use serde::Serialize;
@@ -224,7 +224,7 @@ pub fn grants(grants: &[Grant], json: bool) {
         let session = grant
             .session
             .as_deref()
-            .map(|session| format!("  session {}", inline(session)))
+            .map(|session| format!("  session {}", inline(session_name(session))))
             .unwrap_or_default();
         let (left, uses) = (grant.uses_left, grant.uses);
         say::answer(&format!(

@@ -6,7 +6,12 @@ use std::ffi::OsStr;
 
 /// The whole line.
 pub fn line(event: &Value, command: &str) -> String {
-    let line = format!("{}  {:<13} {}  {command}", text(event, "time"), text(event, "event"), detail(event));
+    // What was never started has no run that says its command.
+    let own = match event["event"].as_str() {
+        Some("asked" | "denied") => argv(event),
+        _ => command.to_owned(),
+    };
+    let line = format!("{}  {:<13} {}  {own}", text(event, "time"), text(event, "event"), detail(event));
     line.trim_end().to_owned()
 }
 
@@ -54,6 +59,24 @@ pub fn detail(event: &Value) -> String {
         }
         Some("call") => format!("{} in {}", text(event, "name"), text(event, "session")),
         Some("refused") => format!("{}: {}", argv(event), text(event, "fact")),
+        Some("denied") => match event["rule"].as_str() {
+            Some(_) => format!("{} ({})", text(event, "because"), text(event, "rule")),
+            None => text(event, "because"),
+        },
+        Some("asked") => format!("question {}", event["question"]),
+        Some("answered") => {
+            format!("question {}: {} by {}", event["question"], text(event, "answer"), text(event, "by"))
+        }
+        Some("granted") => {
+            let what = match event["class"].as_str() {
+                Some(_) => format!("class {}", text(event, "class")),
+                None => "the same command".to_owned(),
+            };
+            let (uses, until) = (&event["uses"], text(event, "until"));
+            format!("grant {}: {what}, uses {uses}, until {until}", event["grant"])
+        }
+        Some("grant-used") => format!("grant {}: uses left {}", event["grant"], event["uses_left"]),
+        Some("revoked") => format!("grant {}", event["grant"]),
         Some("recovered") => text(event, "folder"),
         Some("torn") => format!("{} bytes before this line were left half written", number(event, "bytes")),
         Some("ledger-file") => match event["before"]["file"].as_str() {

@@ -15,7 +15,7 @@ pub fn question(text: &str) -> Question {
         cwd: "/srv/project".into(),
         argv: vec!["git".into(), "push".into()],
         rule: Some("git-push".into()),
-        class: Some("publish".into()),
+        class: Some("publishing".into()),
         reason: "publishes \"refs\" \\ to others".into(),
         span: Some((0, 8)),
         texts: vec![Text { name: "the command".into(), text: text.into() }],
