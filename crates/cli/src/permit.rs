@@ -267,7 +267,8 @@ fn ask(
     number: &mut Option<u64>,
 ) -> Result<Answer, Trouble> {
     let until = SystemTime::now() + subject.policy.gate.waits();
-    let seconds = until.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    // Whole seconds, and not before our own time is over: then the end is known as what it is.
+    let seconds = until.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() + 1);
     let token = subject.policy.gate.webhook.as_ref().map(|_| token()).transpose()?;
     let id = approvals.ask(question, seconds, token.map(|token| Sha256::digest(token).into()))?;
     *number = Some(id);

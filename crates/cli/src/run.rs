@@ -20,7 +20,7 @@ use keyward_policy::aftermath::Aftermath;
 use keyward_policy::env::{self, Dropped, Value, Var};
 use keyward_policy::event::{self, Event, Spawn, What};
 use keyward_policy::facts::{HostFacts, KernelFacts, Project};
-use keyward_policy::gate::Because;
+use keyward_policy::gate::{Because, Script};
 use keyward_policy::guard::secret_name;
 use keyward_policy::outcome::{
     Conclusion, LoginNews, LoginWhat, Outcome, Repository, RepositoryNews, SecretNews, code,
@@ -167,8 +167,8 @@ struct Run<'a> {
     block: &'a mut Block,
     /// What the first attempt kept back: the values that told so are gone by the second.
     dropped: Option<Vec<Dropped>>,
-    /// What was said yes to, by the first attempt.
-    permitted: Option<event::Gate>,
+    /// What was said yes to, by the first attempt, and the scripts of it.
+    permitted: Option<(event::Gate, Vec<Script>)>,
     /// The session that the cage is for.
     session: Option<Membership>,
 }
@@ -213,7 +213,8 @@ impl Run<'_> {
         keep.extend(environment.iter().position(|entry| entry.starts_with(b"PATH=")));
         let vaults = [keep.clone(), vault::needs(&plan, &environment)].concat();
         drop(environment);
-        self.permitted = gate.clone().filter(|gate| gate.digest.is_some());
+        let permitted = gate.clone().filter(|gate| gate.digest.is_some());
+        self.permitted = permitted.map(|gate| (gate, plan.gate.scripts.clone()));
         self.block.wipe_values(&vaults);
 
         if let Err(unrecorded) = record.write(What::Spawn(Box::new(Spawn::of(&plan, gate)))) {
@@ -346,8 +347,16 @@ impl Run<'_> {
             judged: &judged,
             scripts: &plan.gate.scripts,
         };
+        let (before, scripts) =
+            self.permitted.as_ref().map_or((None, &[][..]), |(gate, scripts)| (Some(gate), scripts));
+        let changed = |now: &&Script| scripts.iter().any(|then| then.way == now.way && then.text != now.text);
+        if let Some(script) = plan.gate.scripts.iter().find(changed) {
+            let way = keyward_policy::text::visible(script.way.as_os_str());
+            let fact = format!("{way} has changed since it was judged");
+            return Err(tell_trouble(args, code::FAULT, &fact, "look at it, and try again"));
+        }
         // What somebody has said yes to is not asked about again because the host wants another plan.
-        let again = self.permitted.as_ref().filter(|gate| gate.digest == Some(subject.digest()));
+        let again = before.filter(|gate| gate.digest == Some(subject.digest()));
         let gate = match again {
             Some(gate) => Ok(gate.clone()),
             None => {

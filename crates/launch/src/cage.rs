@@ -354,6 +354,7 @@ fn judged(way: &CStr, at: &CStr, text: &[u8], pinned: bool) -> Result<(), Errno>
     let found = |way: &CStr| {
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         rustix::fs::openat2(CWD, way, OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty(), resolve)
+            .map_err(not_any_more)
     };
     let script = found(way)?;
     if !pinned {
@@ -365,11 +366,19 @@ fn judged(way: &CStr, at: &CStr, text: &[u8], pinned: bool) -> Result<(), Errno>
     crate::plain::write_all(&copy, text)?;
     let tree = mount::open_tree(BESIDE)?;
     mount::restrict_tree(&tree, Attributes { read_only: true, no_dev: true, no_exec: false })?;
-    mount::attach_onto(tree, mount::place(at)?)?;
+    mount::attach_onto(tree, mount::place(at).map_err(not_any_more)?)?;
     rustix::fs::unlink(BESIDE)?;
     // By the way that the command takes, the copy is reached.
     let copy = rustix::fs::fstat(&copy)?;
     is_as_looked_at(&rustix::fs::fstat(found(way)?)?, (copy.st_dev, copy.st_ino))
+}
+
+/// Where a script was there when it was judged, and is not now, or a link leads elsewhere, it is another one. No other plan helps.
+fn not_any_more(errno: Errno) -> Errno {
+    match errno {
+        Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::ACCESS => Errno::STALE,
+        other => other,
+    }
 }
 
 /// Puts an overlay over a repository's own folder and hands its private layer to the launcher.

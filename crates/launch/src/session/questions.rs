@@ -159,6 +159,11 @@ impl Server<'_> {
                 let document = descriptors.next();
                 let shown = Shown { answer, number: question, document, to };
                 self.show(&shown, &shown.to);
+                // Whoever was at the door when it was judged may have gone before it could be shown.
+                if shown.to.is_empty() {
+                    let socket = &self.questions.waiting[place].socket;
+                    let _ = channel::send(socket, &door::write(&Progress::Left {}), &[]);
+                }
                 self.questions.waiting[place].question = Some(shown);
             }
             Some(Progress::Go { gate }) => {

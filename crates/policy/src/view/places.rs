@@ -18,10 +18,10 @@ pub(super) const SYSTEM: &[&str] = &[
     "/sys/devices/system/cpu",
 ];
 
-/// What is secret in there. Hidden when the caller could read it.
 /// Programs that make their caller somebody else, which nothing in a cage can become.
 pub(super) const OTHER_USERS: &[&str] = &["/usr/bin/sudo", "/usr/bin/doas", "/usr/bin/pkexec"];
 
+/// What is secret in there. Hidden when the caller could read it.
 pub(super) const SYSTEM_SECRETS: &[&str] = &[
     "/etc/shadow",
     "/etc/shadow-",
