@@ -266,7 +266,24 @@ impl Subject<'_> {
             span: judged.span,
             texts,
             from_inside: self.from_inside,
+            given: self.given(),
         }
+    }
+
+    /// What it gets besides the project, in words.
+    fn given(&self) -> Vec<String> {
+        let policy = self.policy;
+        let mut given = Vec::new();
+        if policy.net.value == NetMode::Open {
+            given.push("the network".into());
+        }
+        given.extend(policy.secrets.iter().map(|grant| format!("secret {}", grant.value)));
+        given.extend(policy.inherit_credentials.iter().map(|name| format!("credential {}", name.value)));
+        given.extend(policy.home.tools.iter().map(|tool| format!("login {}", tool.value.name)));
+        given.extend(
+            policy.files.write.iter().map(|path| format!("write {}", visible(path.value.as_os_str()))),
+        );
+        given
     }
 
     /// Of everything that would run, and of what it would be given.

@@ -16,7 +16,7 @@ use keyward_policy::gate::{Answer, Because, Opinion, Progress, Question, Situati
 use keyward_policy::secret::SecretName;
 use keyward_policy::settings::Policy;
 use keyward_policy::view;
-use keyward_policy::words::Attended;
+use keyward_policy::words::{Attended, GateMode};
 use keyward_sys::{channel, memory};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -514,7 +514,10 @@ impl Asking<'_> {
 }
 
 /// What a judge is started with, and where the key of a webhook is looked for: nothing that could be a credential.
-pub fn plain_environment(entries: &[&[u8]]) -> Vec<(OsString, OsString)> {
+pub fn plain_environment(policy: &Policy, entries: &[&[u8]]) -> Vec<(OsString, OsString)> {
+    if policy.gate.mode.value != GateMode::Judge && policy.gate.webhook.is_none() {
+        return Vec::new();
+    }
     const PASSED: &[&str] = &[
         "PATH",
         "HOME",

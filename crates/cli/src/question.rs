@@ -121,6 +121,9 @@ pub fn about(question: &Question) -> Vec<String> {
     lines.extend(
         question.session.as_deref().map(|session| format!("session  {}", value(session_name(session)))),
     );
+    if !question.given.is_empty() {
+        lines.push(format!("gets     {}", value(&question.given.join(", "))));
+    }
     if question.from_inside {
         lines.push("who      asked from inside a cage".into());
     }

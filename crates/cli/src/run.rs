@@ -190,10 +190,18 @@ impl Run<'_> {
             Ok(record) => record,
             Err(unrecorded) => return Attempt::Over(tell_unrecorded(args, &unrecorded)),
         };
+        let plain = permit::plain_environment(self.policy, &environment);
+        // What neither the child nor its vault gets is gone from our memory before anybody is asked, and before anything copies it. PATH
+        // is no secret, and a second plan needs it.
+        let mut keep: Vec<usize> = plan.environment.vars.iter().filter_map(from_caller).collect();
+        keep.extend(environment.iter().position(|entry| entry.starts_with(b"PATH=")));
+        let vaults = [keep.clone(), vault::needs(&plan, &environment)].concat();
+        drop(environment);
+        self.block.wipe_values(&vaults);
         // Of a session each command is judged when it is asked for.
         let gate = match self.session {
             Some(_) => None,
-            None => match self.pass_gate(&mut plan, &environment, &mut record) {
+            None => match self.pass_gate(&mut plan, plain, &mut record) {
                 Ok(gate) => Some(gate),
                 Err(exit) => return Attempt::Over(exit),
             },
@@ -204,19 +212,12 @@ impl Run<'_> {
             None => announce(args, here, &plan),
         }
         let setup = keyward_launch::terminal_setup(plan.terminal);
-        let mut prepared = match prepare::prepare(&plan, &environment, setup) {
+        let mut prepared = match prepare::prepare(&plan, &self.block.entries(), setup) {
             Ok(prepared) => prepared,
             Err(fault) => return Attempt::Over(tell_fault(args, here, &fault)),
         };
-        // What the child does not get is gone from our memory before anything copies it. PATH is no secret, and a second plan needs it.
-        let mut keep: Vec<usize> = plan.environment.vars.iter().filter_map(from_caller).collect();
-        keep.extend(environment.iter().position(|entry| entry.starts_with(b"PATH=")));
-        let vaults = [keep.clone(), vault::needs(&plan, &environment)].concat();
-        drop(environment);
         let permitted = gate.clone().filter(|gate| gate.digest.is_some());
         self.permitted = permitted.map(|gate| (gate, plan.gate.scripts.clone()));
-        self.block.wipe_values(&vaults);
-
         if let Err(unrecorded) = record.write(What::Spawn(Box::new(Spawn::of(&plan, gate)))) {
             return Attempt::Over(tell_unrecorded(args, &unrecorded));
         }
@@ -322,7 +323,7 @@ impl Run<'_> {
     fn pass_gate(
         &self,
         plan: &mut Plan,
-        environment: &[&[u8]],
+        environment: Vec<(OsString, OsString)>,
         record: &mut Record,
     ) -> Result<event::Gate, i32> {
         let (args, here, policy) = (self.args, self.here, self.policy);
@@ -360,7 +361,6 @@ impl Run<'_> {
         let gate = match again {
             Some(gate) => Ok(gate.clone()),
             None => {
-                let environment = permit::plain_environment(environment);
                 let ways = Ways { terminal: true, session: None, tells: !args.json, environment };
                 permit::permit(&subject, &ways, record)
             }

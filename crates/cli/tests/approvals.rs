@@ -29,6 +29,7 @@ fn question(script: &str) -> Question {
         span: Some((0, 8)),
         texts: vec![Text { name: "the command".into(), text: script.into() }],
         from_inside: true,
+        given: Vec::new(),
     }
 }
 

@@ -200,6 +200,7 @@ fn refuse_a_push(stage: &Stage) {
         span: Some((0, 28)),
         texts: vec![Text { name: "the command".into(), text: command.into() }],
         from_inside: false,
+        given: Vec::new(),
     };
     let state = stage.state();
     stage.make_folder(&state);

@@ -29,6 +29,7 @@ fn question(session: &str) -> Question {
         span: None,
         texts: vec![Text { name: "the command".into(), text: "git push --force".into() }],
         from_inside: false,
+        given: Vec::new(),
     }
 }
 

@@ -209,6 +209,9 @@ pub struct Question {
     pub texts: Vec<Text>,
     /// Whether code in a cage has asked for it.
     pub from_inside: bool,
+    /// What it gets besides the project, in words: the network, secrets, folders.
+    #[serde(default)]
+    pub given: Vec<String>,
 }
 
 /// A text that would run.

@@ -251,7 +251,7 @@ fn be_session(
         tell(to_status, code::FAULT);
         return code::FAULT;
     };
-    let environment = permit::plain_environment(&block.entries());
+    let environment = permit::plain_environment(policy, &block.entries());
     // The cage has its copy; a session holds no credential while it waits, and none afterwards.
     run::keep_for_fresh_cages(policy, block);
     let Some((spawner, cage_door, spaces, with_repositories)) = wait_for_cage(&ours, &launcher) else {

@@ -121,6 +121,7 @@ fn without_texts(question: &Question) -> Question {
         span: question.span,
         texts: Vec::new(),
         from_inside: question.from_inside,
+        given: question.given.clone(),
     }
 }
 
@@ -166,6 +167,19 @@ pub(super) fn refused(
     because: &str,
 ) -> Result<u64, Failure> {
     tidy(change, now)?;
+    // Whoever tries the same again and again does not fill the list.
+    let again = change
+        .query_row(
+            "UPDATE question SET asked = ?1, until = ?1, because = ?2
+             WHERE id = (SELECT max(id) FROM question WHERE digest = ?3 AND session IS ?4 AND state = 'over')
+             RETURNING id",
+            params![signed(now), because, question.digest, question.session],
+            |row| row.get(0),
+        )
+        .optional()?;
+    if let Some(id) = again {
+        return Ok(unsigned(id));
+    }
     insert(change, now, question, &Waits { state: "over", until: now, token: None, because: Some(because) })
 }
 

@@ -40,6 +40,7 @@ fn question(words: &str) -> Question {
         span: Some((0, 3)),
         texts: vec![Text { name: "the command".into(), text: words.into() }],
         from_inside: false,
+        given: Vec::new(),
     }
 }
 

@@ -20,6 +20,7 @@ pub fn question(text: &str) -> Question {
         span: Some((0, 8)),
         texts: vec![Text { name: "the command".into(), text: text.into() }],
         from_inside: false,
+        given: Vec::new(),
     }
 }
 
