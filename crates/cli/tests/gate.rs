@@ -157,8 +157,11 @@ fn digest(stage: &Stage, argv: &[&str]) -> String {
     for field in [project, project, "", "unknown", "none"] {
         one(&mut all, field);
     }
-    // No secret, no credential.
+    // No secret, no credential; nothing of the machine but a HOME of the profile's: four lists of paths, two of tools, two of names.
     all.update([0; 16]);
+    all.update([0; 32]);
+    one(&mut all, "profile");
+    all.update([0; 32]);
     all.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -247,8 +247,10 @@ fn what_is_over_is_kept_for_thirty_days_and_a_thousand_at_most() {
     pass(1);
     let first = approvals.refused(&question("x"), "unattended").unwrap();
     assert!(approvals.get(old).unwrap().is_none());
-    for _ in 0..1010 {
-        approvals.refused(&question("x"), "unattended").unwrap();
+    // The same again is the same entry.
+    assert_eq!(approvals.refused(&question("x"), "unattended").unwrap(), first);
+    for number in 0..1010 {
+        approvals.refused(&question(&format!("x{number}")), "unattended").unwrap();
     }
     assert!(approvals.get(first).unwrap().is_none());
     assert_eq!(approvals.list(Which::All).unwrap().len(), 1001);
