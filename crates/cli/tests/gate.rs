@@ -650,3 +650,40 @@ fn nothing_in_a_cage_becomes_another_user_and_that_is_said_in_two_lines() {
     assert!(!stderr(&outside).contains("keyward"), "{outside:?}");
     assert_eq!(stdout(&outside), "0\n");
 }
+
+/// The service of the page about the webhook, as it is written there, is asked by a real run.
+#[test]
+fn a_service_behind_a_webhook_answers_a_run_and_is_recorded() {
+    const KEY: &str = "hook-EXAMPLE-0123456789";
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/webhook.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let program = page.split("```python\n").nth(1).unwrap().split("```").next().unwrap();
+    let stage = Stage::user();
+    let (service, key) = (stage.home_file("service.py", program), stage.home_file("hook.key", KEY));
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let mut command = stage.command("python3");
+    let _service = stage.beside(command.arg(service).arg(&key).arg(&port));
+    let there = || std::net::TcpStream::connect(format!("127.0.0.1:{port}")).is_ok();
+    assert!(eventually(there), "the service does not start");
+    let mut set = alone(&stage, &["secret", "set", "hook", "--identity", "file"]);
+    set.stdin(std::fs::File::open(&key).unwrap());
+    assert!(set.output().unwrap().status.success());
+    policy(
+        &stage,
+        &format!(
+            "[gate]\nwebhook = \"http://127.0.0.1:{port}/ask\"\nwebhook_key = \"hook\"\nwait = \"30s\"\n\
+             [profiles.builder]\nnet.mode = \"open\"\n"
+        ),
+    );
+    // The service says yes to pushes of this profile alone. There is nowhere to push to: git itself fails, and not with our code.
+    let push = ["git", "push", "--force", "nowhere", "main"];
+    let yes = run(&stage, &["-p", "builder"], &push);
+    assert_eq!(yes.status.code(), Some(128), "{}", stderr(&yes));
+    let no = run(&stage, &["--net", "open"], &push);
+    assert_eq!(no.status.code(), Some(123), "{}", stderr(&no));
+    assert!(stderr(&no).contains("denied by the operator"), "{}", stderr(&no));
+    let told = works(&stage, &["log"]);
+    assert!(told.contains("allow by webhook") && told.contains("deny by webhook"), "{told}");
+    let record = std::fs::read_to_string(stage.state().join("events.jsonl")).unwrap();
+    assert!(!record.contains(KEY) && !stderr(&yes).contains(KEY));
+}
