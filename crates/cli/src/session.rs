@@ -68,6 +68,14 @@ impl Trouble {
             return self.tell();
         }
         let Trouble { exit, fact, remedy } = self;
+        if exit == code::DENIED {
+            let (rule, fact, remedy) = ("gate", fact.as_str(), remedy.as_str());
+            say::outcome(&Outcome::without_run(
+                exit,
+                Conclusion::Refused { rule, fact, remedy, retry: false },
+            ));
+            return exit;
+        }
         say::outcome(&Outcome::without_run(exit, Conclusion::Fault { fact, remedy, retry: false }));
         exit
     }

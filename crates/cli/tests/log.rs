@@ -268,6 +268,9 @@ fn a_writer_that_was_stopped_does_not_hang_a_run_for_ever() {
 #[test]
 fn a_cage_can_neither_read_change_nor_cut_the_ledger() {
     let stage = with_events();
+    let inside = stage.keyward_run(&["--read", keyward()], &[keyward(), "log", "verify"]).output().unwrap();
+    assert_eq!(inside.status.code(), Some(121), "{}", stderr(&inside));
+    assert!(stderr(&inside).contains("the record is outside the cage"), "{}", stderr(&inside));
     let path = record(&stage).to_str().unwrap().to_owned();
     leaks_only_outside(&stage, &format!("cat '{path}'"), "\"event\":\"spawn\"");
     let before = std::fs::read(record(&stage)).unwrap();

@@ -22,6 +22,11 @@ use std::ops::ControlFlow;
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
 pub fn log(args: &LogArgs, block: &Block) -> i32 {
+    // There is no record in a cage, and an empty one would be a wrong answer.
+    if here::is_cage() {
+        say::trouble("the record is outside the cage", "run this in a terminal of your own, outside");
+        return code::REFUSED;
+    }
     let here = match here::look(&block.entries(), None) {
         Ok(here) => here,
         Err(refusal) => return NoPlan::Refused(refusal).tell(false),
