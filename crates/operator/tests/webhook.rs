@@ -489,8 +489,6 @@ fn the_key_is_in_one_process_and_nothing_is_on_a_command_line() {
     assert_eq!(post(port, &("t=1,v1=00".into(), "{}".into())), 401);
     let Heard::Refused(text) = asking.hear() else { panic!("it was refused") };
     assert_eq!(stage.canary.count(text.as_bytes()), 0);
-    asking.drop_handle();
-    assert_eq!(stage.canary.copies_in(asking.pid()), 0);
 }
 
 #[test]
