@@ -7,10 +7,12 @@ use keyward_gate::{
 };
 use keyward_policy::outcome::code;
 use keyward_policy::text::visible;
+use keyward_sys::Errno;
+use keyward_sys::read::{NotOpened, open_guarded};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 pub fn check(args: &CheckArgs) -> i32 {
     let rules = Rules::builtin();
@@ -46,10 +48,9 @@ pub fn check(args: &CheckArgs) -> i32 {
 
 /// A script as it stands here.
 fn read(path: &[u8]) -> Found {
-    match std::fs::OpenOptions::new().read(true).custom_flags(gate::NOT_WAITING).open(OsStr::from_bytes(path))
-    {
+    match open_guarded(Path::new(OsStr::from_bytes(path)), |_| Ok::<(), ()>(())) {
         Ok(file) => gate::read_script(file),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Found::Missing,
+        Err(NotOpened::Failed(Errno::NOENT | Errno::NOTDIR)) => Found::Missing,
         Err(_) => Found::Unreadable,
     }
 }

@@ -11,12 +11,14 @@ use keyward_policy::settings::Policy;
 use keyward_policy::text::visible;
 use keyward_policy::view::{self, Entry, Shown};
 use keyward_policy::words::{GateMode, HomeMode, NetMode, TrustClass};
+use keyward_sys::Errno;
+use keyward_sys::read::{NotOpened, open_guarded};
 use sha2::{Digest, Sha256};
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The rules that hold for one policy.
@@ -133,26 +135,20 @@ fn read_in(plan: &Plan, written: &[u8]) -> Result<Script, Found> {
         Err(_) => plan.view.cwd.join(written),
     };
     let outside = on_host(plan, &way)?;
-    let lies_at = match std::fs::canonicalize(&outside) {
-        Ok(real) => real,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Found::Missing),
-        Err(_) => return Err(Found::Unreadable),
-    };
-    let real = in_cage(plan, &lies_at).ok_or(Found::Unreadable)?;
-    if matches!(plan.identity, Identity::MappedRoot { .. }) && !may_be_read_inside(plan, &real, &lies_at) {
-        return Err(Found::Unreadable);
-    }
-    const O_NOFOLLOW: i32 = 0o400_000;
-    let opened = OpenOptions::new().read(true).custom_flags(NOT_WAITING | O_NOFOLLOW).open(&lies_at);
-    match opened.map(read_script) {
-        Ok(Found::Text(text)) => Ok(Script { way, real, text, pinned: false }),
-        Ok(found) => Err(found),
-        Err(_) => Err(Found::Unreadable),
+    // Resolved once: whoever may write on the way cannot lead us elsewhere between the look and the opening.
+    let mut real = None;
+    let opened = open_guarded(&outside, |found| {
+        let shown = in_cage(plan, &found.real).filter(|shown| may_be_read_inside(plan, shown, &found.real));
+        real = shown;
+        if real.is_some() { Ok(()) } else { Err(()) }
+    });
+    match (opened.map(read_script), real) {
+        (Ok(Found::Text(text)), Some(real)) => Ok(Script { way, real, text, pinned: false }),
+        (Ok(found), _) => Err(found),
+        (Err(NotOpened::Failed(Errno::NOENT | Errno::NOTDIR)), _) => Err(Found::Missing),
+        (Err(_), _) => Err(Found::Unreadable),
     }
 }
-
-/// Opening a pipe or a device does not wait for anybody.
-pub const NOT_WAITING: i32 = 0o4000;
 
 /// The text of an open file, as far as it can be a script.
 pub fn read_script(mut file: File) -> Found {
@@ -201,6 +197,7 @@ fn may_be_read_inside(plan: &Plan, real: &Path, outside: &Path) -> bool {
     const SEARCHED_BY_ALL: u32 = 0o001;
     let has = |path: &Path, bits: u32| path.metadata().is_ok_and(|found| found.mode() & bits != 0);
     match view::covering(&plan.view.entries, real) {
+        _ if !matches!(plan.identity, Identity::MappedRoot { .. }) => true,
         Some(Entry { shown: Shown::Writable(_), .. }) => true,
         Some(entry) => {
             let shown = source_of(entry);
