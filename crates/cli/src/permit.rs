@@ -10,7 +10,7 @@ use crate::say;
 use keyward_ledger::approvals::{self, Answered, Approvals, State, Trouble};
 use keyward_operator::judge;
 use keyward_operator::webhook::{self, Handle, Heard, Webhook};
-use keyward_policy::door;
+use keyward_policy::door::{self, Asked};
 use keyward_policy::event::{By, Denied, Gate, What};
 use keyward_policy::gate::{Answer, Because, Opinion, Progress, Question, Situation, Step, decide};
 use keyward_policy::secret::SecretName;
@@ -346,7 +346,7 @@ fn start_webhook(
 
 /// The session shows it to those at its door.
 fn tell_session(session: &OwnedFd, id: u64, question: &Question) {
-    let asked = Progress::Asked {
+    let asked = Progress::Asked(Asked {
         question: id,
         digest: question.digest.clone(),
         rule: question.rule.clone(),
@@ -354,7 +354,7 @@ fn tell_session(session: &OwnedFd, id: u64, question: &Question) {
         reason: question.reason.clone(),
         argv: keyward_policy::event::bounded(&question.argv, SHOWN),
         from_inside: question.from_inside,
-    };
+    });
     let text = serde_json::to_vec(question).unwrap_or_default();
     let document = memory::sealed(c"keyward-question", &[&text]).ok();
     let document: Vec<BorrowedFd<'_>> = document.iter().map(AsFd::as_fd).collect();
@@ -506,7 +506,7 @@ impl Asking<'_> {
     fn over(&mut self, by: By, answer: Answer) -> Result<Answer, Trouble> {
         self.approvals.over(self.id, by)?;
         let (question, allow) = (self.id, false);
-        let digest = self.subject.question().digest;
+        let digest = self.subject.digest();
         let session = self.subject.session.map(str::to_owned);
         writes(self.record, What::Answered { question, digest, session, allow, by })?;
         Ok(answer)

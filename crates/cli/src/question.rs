@@ -217,29 +217,27 @@ fn view(
 ) -> Viewed {
     let (_, columns) = keyboard.size();
     let head = std::iter::once(format!("question {id}")).chain(about(question));
-    let mut lines = head.chain(full_rows(question, columns)).peekable();
-    while lines.peek().is_some() {
-        let (rows, _) = keyboard.size();
-        let page: Vec<String> = lines.by_ref().take(rows.saturating_sub(1).max(FEWEST_ROWS)).collect();
-        keyboard.say(&(page.join("\n") + "\n"));
-        if lines.peek().is_none() {
-            break;
-        }
-        keyboard.say("-- more: Enter goes on, q goes back -- ");
-        match keyboard.line(elsewhere) {
-            Typed::Line(line) if line.trim() == "q" => return Viewed::Left,
-            Typed::Line(_) => {}
-            Typed::End(reply) => return Viewed::End(reply),
-        }
+    let lines = head.chain(full_rows(question, columns));
+    let viewed = turn_pages(lines, keyboard, "-- more: Enter goes on, q goes back -- ", elsewhere);
+    if matches!(viewed, Viewed::All) {
+        keyboard.say("-- that was all of it --\n");
     }
-    keyboard.say("-- that was all of it --\n");
-    Viewed::All
+    viewed
 }
 
-/// Shows lines that are safe already, page by page where there is a terminal to turn them on.
+/// Shows lines that are safe already, page by page.
 pub fn show_pages(lines: impl Iterator<Item = String>, tty: File) {
     let for_ever = SystemTime::now() + Duration::from_secs(365 * 86_400);
     let Some(mut keyboard) = Keyboard::take(tty, for_ever) else { return };
+    let _ = turn_pages(lines, &mut keyboard, "-- more: Enter goes on, q ends -- ", &mut || None);
+}
+
+fn turn_pages(
+    lines: impl Iterator<Item = String>,
+    keyboard: &mut Keyboard,
+    prompt: &str,
+    elsewhere: &mut dyn FnMut() -> Option<bool>,
+) -> Viewed {
     let mut lines = lines.peekable();
     while lines.peek().is_some() {
         let (rows, _) = keyboard.size();
@@ -248,12 +246,14 @@ pub fn show_pages(lines: impl Iterator<Item = String>, tty: File) {
         if lines.peek().is_none() {
             break;
         }
-        keyboard.say("-- more: Enter goes on, q ends -- ");
-        match keyboard.line(&mut || None) {
-            Typed::Line(line) if line.trim() != "q" => {}
-            _ => break,
+        keyboard.say(prompt);
+        match keyboard.line(elsewhere) {
+            Typed::Line(line) if line.trim() == "q" => return Viewed::Left,
+            Typed::Line(_) => {}
+            Typed::End(reply) => return Viewed::End(reply),
         }
     }
+    Viewed::All
 }
 
 /// Whether there is a terminal that is ours to ask on.

@@ -175,6 +175,20 @@ pub fn is_function(name: &str) -> bool {
     (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(fits)
 }
 
+/// What a question of the gate is about, in short.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Asked {
+    pub question: u64,
+    pub digest: String,
+    pub rule: Option<String>,
+    pub class: Option<String>,
+    pub reason: String,
+    /// The first words of the command.
+    pub argv: Vec<String>,
+    pub from_inside: bool,
+}
+
 /// What a client is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case", deny_unknown_fields)]
@@ -229,16 +243,7 @@ pub enum Answer {
         output: Value,
     },
     /// The gate has a question: the full text travels along, as JSON to be read from a descriptor. A command waits for the answer.
-    Question {
-        question: u64,
-        digest: String,
-        rule: Option<String>,
-        class: Option<String>,
-        reason: String,
-        /// The first words of the command.
-        argv: Vec<String>,
-        from_inside: bool,
-    },
+    Question(Asked),
     /// A question that this client was shown needs no answer any more.
     Settled {
         question: u64,
@@ -399,6 +404,20 @@ mod tests {
         ] {
             assert_eq!(read::<News>(&write(&news)), Some(news));
         }
+        let question = Answer::Question(Asked {
+            question: 7,
+            digest: "d".into(),
+            rule: None,
+            class: Some("git".into()),
+            reason: "r".into(),
+            argv: vec!["a".into()],
+            from_inside: true,
+        });
+        let packet = write(&question);
+        assert_eq!(read::<Answer>(&packet), Some(question));
+        let more =
+            String::from_utf8(packet).unwrap_or_default().replace("\"digest\"", "\"other\":1,\"digest\"");
+        assert_eq!(read::<Answer>(more.as_bytes()), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! [`decide`] is the one function of modes, denials, grants and operators; `docs/gate.md` shows its whole table, and a test
 //! compares the two.
 
+use crate::door::Asked;
 use crate::event::Gate;
 use crate::words::{GateMode, Ruled, Verdict};
 use serde::{Deserialize, Serialize};
@@ -228,15 +229,7 @@ pub struct Text {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Progress {
-    Asked {
-        question: u64,
-        digest: String,
-        rule: Option<String>,
-        class: Option<String>,
-        reason: String,
-        argv: Vec<String>,
-        from_inside: bool,
-    },
+    Asked(Asked),
     Go {
         gate: Gate,
     },

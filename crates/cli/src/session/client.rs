@@ -254,8 +254,8 @@ impl Door {
             }
             if !polled[0].revents().is_empty() {
                 match self.next()? {
-                    (Answer::Question { question, .. }, descriptors) => {
-                        self.answer_question(question, descriptors.into_iter().next())?;
+                    (Answer::Question(asked), descriptors) => {
+                        self.answer_question(asked.question, descriptors.into_iter().next())?;
                     }
                     // It was answered, here or elsewhere.
                     (Answer::Settled { .. } | Answer::Done {}, _) => {}

@@ -4,7 +4,7 @@
 use super::Server;
 use super::asks::Wish;
 use super::clients::Side;
-use keyward_policy::door::{self, Answer, Judging, LONGEST, Value};
+use keyward_policy::door::{self, Answer, Asked, Judging, LONGEST, Value};
 use keyward_policy::event::Gate;
 use keyward_policy::gate::Progress;
 use keyward_policy::outcome::code::DENIED;
@@ -60,15 +60,16 @@ struct Waiting {
     then: Then,
     /// To the process that asks; it ends when this does.
     socket: OwnedFd,
-    question: Option<Shown>,
+    /// The question and its full text, once there is one.
+    question: Option<(Asked, Option<OwnedFd>)>,
+    /// Who is shown it, and may answer.
+    shown_to: Vec<u64>,
 }
 
-/// A question that was shown to some.
-struct Shown {
-    answer: Answer,
-    number: u64,
-    document: Option<OwnedFd>,
-    to: Vec<u64>,
+impl Waiting {
+    fn asks(&self, number: u64) -> bool {
+        self.question.as_ref().is_some_and(|(asked, _)| asked.question == number)
+    }
 }
 
 #[derive(Default)]
@@ -113,9 +114,14 @@ impl Server<'_> {
                 self.questions.last += 1;
                 let number = self.questions.last;
                 let shown_to = if answers && !from_inside { vec![client] } else { Vec::new() };
-                let question = Shown { answer: Answer::Done {}, number: 0, document: None, to: shown_to };
-                let question = Some(question);
-                self.questions.waiting.push(Waiting { number, client, then, socket, question });
+                self.questions.waiting.push(Waiting {
+                    number,
+                    client,
+                    then,
+                    socket,
+                    question: None,
+                    shown_to,
+                });
             }
         }
     }
@@ -150,21 +156,19 @@ impl Server<'_> {
             Err(_) => (None, Vec::new().into_iter()),
         };
         match progress {
-            Some(Progress::Asked { question, digest, rule, class, reason, argv, from_inside }) => {
-                let answer = Answer::Question { question, digest, rule, class, reason, argv, from_inside };
+            Some(Progress::Asked(asked)) => {
+                let watchers = self.questions.watchers.clone();
                 let waiting = &mut self.questions.waiting[place];
-                let own = waiting.question.take().map(|shown| shown.to).unwrap_or_default();
-                let mut to = self.questions.watchers.clone();
-                to.extend(own.iter().filter(|client| !self.questions.watchers.contains(client)));
-                let document = descriptors.next();
-                let shown = Shown { answer, number: question, document, to };
-                self.show(&shown, &shown.to);
+                waiting.question = Some((asked, descriptors.next()));
+                waiting.shown_to.extend(watchers);
+                waiting.shown_to.sort_unstable();
+                waiting.shown_to.dedup();
                 // Whoever was at the door when it was judged may have gone before it could be shown.
-                if shown.to.is_empty() {
-                    let socket = &self.questions.waiting[place].socket;
-                    let _ = channel::send(socket, &door::write(&Progress::Left {}), &[]);
+                if waiting.shown_to.is_empty() {
+                    let _ = channel::send(&waiting.socket, &door::write(&Progress::Left {}), &[]);
                 }
-                self.questions.waiting[place].question = Some(shown);
+                let to = waiting.shown_to.clone();
+                self.show(place, &to);
             }
             Some(Progress::Go { gate }) => {
                 let waiting = self.settle(place);
@@ -183,19 +187,20 @@ impl Server<'_> {
         }
     }
 
-    fn show(&mut self, shown: &Shown, to: &[u64]) {
+    fn show(&mut self, place: usize, to: &[u64]) {
+        let Some((asked, document)) = &self.questions.waiting[place].question else { return };
+        let document: Vec<_> = document.iter().map(AsFd::as_fd).collect();
         for client in to {
-            let document: Vec<_> = shown.document.iter().map(AsFd::as_fd).collect();
-            self.clients.tell(*client, &shown.answer, &document);
+            self.clients.tell(*client, &Answer::Question(asked.clone()), &document);
         }
     }
 
     /// It waits no more: whoever was shown the question need not answer.
     fn settle(&mut self, place: usize) -> Waiting {
         let waiting = self.questions.waiting.remove(place);
-        if let Some(shown) = waiting.question.as_ref().filter(|shown| shown.number != 0) {
-            for client in &shown.to {
-                self.clients.tell(*client, &Answer::Settled { question: shown.number }, &[]);
+        if let Some((asked, _)) = &waiting.question {
+            for client in &waiting.shown_to {
+                self.clients.tell(*client, &Answer::Settled { question: asked.question }, &[]);
             }
         }
         waiting
@@ -208,21 +213,18 @@ impl Server<'_> {
         }
         self.clients.tell(client, &Answer::Done {}, &[]);
         for place in 0..self.questions.waiting.len() {
-            let Some(mut shown) = self.questions.waiting[place].question.take() else { continue };
-            if shown.number != 0 && !shown.to.contains(&client) {
-                self.show(&shown, &[client]);
-                shown.to.push(client);
+            let waiting = &mut self.questions.waiting[place];
+            if waiting.question.is_some() && !waiting.shown_to.contains(&client) {
+                waiting.shown_to.push(client);
+                self.show(place, &[client]);
             }
-            self.questions.waiting[place].question = Some(shown);
         }
     }
 
     /// Somebody outside answers.
     pub(super) fn decide(&mut self, client: u64, question: u64, allow: bool) {
-        let asked = |waiting: &&Waiting| {
-            waiting.question.as_ref().is_some_and(|shown| shown.number == question && question != 0)
-        };
-        let sent = self.questions.waiting.iter().find(asked).is_some_and(|waiting| {
+        let asked = self.questions.waiting.iter().find(|waiting| waiting.asks(question));
+        let sent = asked.is_some_and(|waiting| {
             channel::send(&waiting.socket, &door::write(&Progress::Decided { allow }), &[]).is_ok()
         });
         match sent {
@@ -238,11 +240,9 @@ impl Server<'_> {
             self.settle(place);
         }
         for waiting in &mut self.questions.waiting {
-            let Some(shown) = waiting.question.as_mut().filter(|shown| shown.to.contains(&client)) else {
-                continue;
-            };
-            shown.to.retain(|other| *other != client);
-            if shown.to.is_empty() {
+            let before = waiting.shown_to.len();
+            waiting.shown_to.retain(|other| *other != client);
+            if waiting.shown_to.is_empty() && before > 0 && waiting.question.is_some() {
                 let _ = channel::send(&waiting.socket, &door::write(&Progress::Left {}), &[]);
             }
         }
