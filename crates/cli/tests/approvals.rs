@@ -597,11 +597,11 @@ fn a_command_in_a_cage_cannot_write_the_database() {
     for reach in [
         "python3 say-yes.py $STATE/approvals.db",
         "for root in /proc/self/root /proc/$PID/root /proc/[0-9]*/root; do python3 say-yes.py $root$STATE/approvals.db; done",
-        "for file in /proc/$PID/fd/* /proc/[0-9]*/fd/*; do case $(readlink $file) in *approvals.db) python3 say-yes.py $(readlink $file);; esac; done",
+        // Only this one: outside of the cage the databases of all other tests can be written, too.
+        "for file in /proc/$PID/fd/* /proc/[0-9]*/fd/*; do case $(readlink $file) in $STATE/approvals.db) python3 say-yes.py $STATE/approvals.db;; esac; done",
     ] {
         let asker = Asker::start(&stage, &question(PUSH));
-        let reach =
-            reach.replace("$STATE", "\"$STATE\"").replace("$(readlink $file);;", "\"$(readlink $file)\";;");
+        let reach = reach.replace("$STATE", "\"$STATE\"");
         answers_only_outside(&stage, &asker, &format!("{WRITE_THE_DATABASE}\n{reach}"));
         drop(asker);
     }
