@@ -3,7 +3,7 @@
 use crate::args::{DoctorArgs, PolicyFlags};
 use crate::explain::{NoPlan, plan_for};
 use crate::here::{self, Here};
-use crate::{run, say};
+use crate::{decide, say};
 use keyward_policy::checkup::{Asked, Exposed, Findings, Verdict, judge, remedy};
 use keyward_policy::plan::Plan;
 use keyward_policy::tools::{self, Platform, Service, Status, Tool};
@@ -57,7 +57,7 @@ pub fn checkup(args: &DoctorArgs, block: &Block) -> i32 {
         Ok(here) => here,
         Err(refusal) => return NoPlan::Refused(refusal).tell(args.json),
     };
-    let request = run::request(vec!["true".into()], &here, &environment);
+    let request = decide::request(vec!["true".into()], &here, &environment);
     let mut rows = Vec::new();
     for tool in tools::all() {
         let there = tool

@@ -4,7 +4,7 @@ mod asking;
 
 use crate::args::DoctorArgs;
 use crate::explain::NoPlan;
-use crate::{here, run, say};
+use crate::{decide, here, run, say};
 use keyward_launch::project::quarantine::Quarantine;
 use keyward_launch::{probe, project};
 use keyward_policy::facts::{Fact, KernelFacts};
@@ -73,10 +73,10 @@ pub fn doctor(args: DoctorArgs, block: &Block) -> i32 {
         Err(refusal) => return NoPlan::Refused(refusal).tell(args.json),
     };
     let facts = probe::probe(&here.project, &here.caller.cache);
-    let request = run::request(vec!["true".into()], &here, &environment);
+    let request = decide::request(vec!["true".into()], &here, &environment);
     let at = |floor: Floor| {
         let policy = Policy { floor: Ruled::builtin(floor), ..Policy::default() };
-        run::decide(&policy, &request, facts.clone(), &here)
+        decide::decide(&policy, &request, facts.clone(), &here)
     };
     let floors = vec![finding(Floor::Full, at(Floor::Full)), finding(Floor::Landlock, at(Floor::Landlock))];
     let full = floors[0].available;
@@ -102,7 +102,7 @@ pub fn doctor(args: DoctorArgs, block: &Block) -> i32 {
 /// Finishes what killed runs have left, and counts what there is.
 fn kept(here: &here::Here, quiet: bool) -> Kept {
     let recovered = project::recover_all(&here.state);
-    recovered.iter().for_each(|recovered| run::tell_recovered(here, recovered, quiet));
+    recovered.iter().for_each(|recovered| run::tell::recovered(here, recovered, quiet));
     let quarantine = Quarantine::new(&here.state);
     Kept {
         entries: quarantine.list().len(),

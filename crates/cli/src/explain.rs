@@ -1,8 +1,8 @@
 //! `keyward explain`: stops where a run would start.
 
 use crate::args::{ExplainArgs, PolicyFlags};
-use crate::gate::BadRules;
-use crate::{files, here, run, say};
+use crate::gate::{self, BadRules};
+use crate::{decide, files, here, say};
 use keyward_launch::probe;
 use keyward_policy::outcome::{Outcome, code};
 use keyward_policy::plan::Plan;
@@ -56,10 +56,10 @@ pub fn plan_for(flags: &PolicyFlags, mut command: Vec<OsString>, block: &Block) 
     if command.is_empty() {
         command.push("sh".into());
     }
-    let request = run::request(command, &here, &environment);
-    let mut plan = run::decide(&policy, &request, probe::probe(&here.project, &here.caller.cache), &here)
+    let request = decide::request(command, &here, &environment);
+    let mut plan = decide::decide(&policy, &request, probe::probe(&here.project, &here.caller.cache), &here)
         .map_err(NoPlan::Refused)?;
-    run::judge(&policy, &here, &mut plan).map_err(|BadRules { fact, remedy }| {
+    gate::judge(&policy, &here, &mut plan).map_err(|BadRules { fact, remedy }| {
         NoPlan::Policy(files::NoPolicy { exit: code::USAGE, fact, remedy })
     })?;
     Ok(plan)

@@ -10,7 +10,7 @@ use keyward_policy::plan::{Identity, Plan};
 use keyward_policy::settings::Policy;
 use keyward_policy::text::visible;
 use keyward_policy::view::{self, Entry, Shown};
-use keyward_policy::words::{GateMode, HomeMode, NetMode, TrustClass};
+use keyward_policy::words::{GateMode, NetMode};
 use keyward_sys::Errno;
 use keyward_sys::read::{NotOpened, open_guarded};
 use sha2::{Digest, Sha256};
@@ -47,14 +47,26 @@ impl Gate {
         Ok(Gate { rules })
     }
 
-    /// Judges a command with the scripts that it starts.
-    pub fn judge(&self, argv: &[OsString], read: impl FnMut(&[u8]) -> Found) -> Whole {
+    /// Judges a command with the scripts that it starts, and gives these.
+    pub fn judge(
+        &self,
+        argv: &[OsString],
+        read: impl FnMut(&[u8]) -> Found<Script>,
+    ) -> (Judged, Vec<Script>) {
         let words: Vec<&[u8]> = argv.iter().map(|word| word.as_bytes()).collect();
-        with_scripts(&self.rules, judge_argv(&self.rules, &words), read)
+        let Whole { judgement, from, scripts } =
+            with_scripts(&self.rules, judge_argv(&self.rules, &words), read);
+        let judged = Judged {
+            verdict: judgement.verdict,
+            rule: judgement.rule,
+            class: judgement.class,
+            reason: judgement.reason,
+            span: judgement.span.map(|span| (span.start, span.end)),
+            script: from.map(|path| visible(OsStr::from_bytes(&path))),
+        };
+        (judged, scripts)
     }
-}
 
-impl Gate {
     /// Judges a text as it is, without what it starts.
     pub fn judge_text(&self, language: Language, text: &str) -> Judgement {
         keyward_gate::judge(&self.rules, language, text.as_bytes())
@@ -85,56 +97,27 @@ fn with_own(builtin: &Rules, path: &Path) -> Result<Rules, BadRules> {
     })
 }
 
-/// How far a cage of this policy reaches. Of the machine it reaches nothing, unless it was given something of it: a folder, a HOME, a
-/// login, a credential.
-pub fn reach(policy: &Policy, project_is_writable: bool) -> Cage {
-    let Policy { files, home, trust, .. } = policy;
-    let has_logins = trust.value.may_have_logins()
-        && (trust.value == TrustClass::Internal || !home.tools.is_empty() || !home.share.is_empty());
-    let machine = !files.write.is_empty()
-        || !files.show.is_empty()
-        || home.mode.value == HomeMode::Real
-        || has_logins
-        || !policy.inherit_credentials.is_empty()
-        || !policy.secrets.is_empty();
-    Cage { network: policy.net.value == NetMode::Open, project: project_is_writable, machine }
-}
-
-/// Has a command judged as the cage of this plan will find it, and writes that into the plan.
-pub fn judge(gate: &Gate, plan: &mut Plan) {
-    let mut scripts: Vec<(Vec<u8>, Script)> = Vec::new();
-    let whole = gate.judge(&plan.argv, |path| match read_in(plan, path) {
-        Ok(script) => {
-            let text = script.text.clone();
-            scripts.push((path.to_vec(), script));
-            Found::Text(text)
-        }
-        Err(found) => found,
-    });
-    plan.gate.judged = Some(judged(&whole));
-    plan.gate.scripts = scripts.into_iter().map(|(_, script)| script).collect();
-}
-
-pub fn judged(whole: &Whole) -> Judged {
-    let judgement = &whole.judgement;
-    Judged {
-        verdict: judgement.verdict,
-        rule: judgement.rule.clone(),
-        class: judgement.class.clone(),
-        reason: judgement.reason.clone(),
-        span: judgement.span.map(|span| (span.start, span.end)),
-        script: whole.from.as_ref().map(|path| visible(OsStr::from_bytes(path))),
-    }
+/// Has the command of a plan judged as its cage will find it, writes that into the plan, and gives it.
+pub fn judge(policy: &Policy, here: &Here, plan: &mut Plan) -> Result<Judged, BadRules> {
+    let reach = Cage::of(policy, plan.writable_project().is_some());
+    let gate = Gate::new(policy, &here.caller.home, reach)?;
+    let (judged, scripts) = gate.judge(&plan.argv, |path| read_in(plan, path));
+    plan.gate.judged = Some(judged.clone());
+    plan.gate.scripts = scripts;
+    Ok(judged)
 }
 
 /// A script where the command of a plan will find it. What the cage does not show is not read: its text is shown to others.
-fn read_in(plan: &Plan, written: &[u8]) -> Result<Script, Found> {
+fn read_in(plan: &Plan, written: &[u8]) -> Found<Script> {
     let written = Path::new(OsStr::from_bytes(written));
     let way = match written.strip_prefix("~") {
         Ok(below) => plan.view.home.at.join(below),
         Err(_) => plan.view.cwd.join(written),
     };
-    let outside = on_host(plan, &way)?;
+    let outside = match on_host(plan, &way) {
+        Ok(outside) => outside,
+        Err(found) => return found,
+    };
     // Resolved once: whoever may write on the way cannot lead us elsewhere between the look and the opening.
     let mut real = None;
     let opened = open_guarded(&outside, |found| {
@@ -143,10 +126,9 @@ fn read_in(plan: &Plan, written: &[u8]) -> Result<Script, Found> {
         if real.is_some() { Ok(()) } else { Err(()) }
     });
     match (opened.map(read_script), real) {
-        (Ok(Found::Text(text)), Some(real)) => Ok(Script { way, real, text, pinned: false }),
-        (Ok(found), _) => Err(found),
-        (Err(NotOpened::Failed(Errno::NOENT | Errno::NOTDIR)), _) => Err(Found::Missing),
-        (Err(_), _) => Err(Found::Unreadable),
+        (Ok(found), Some(real)) => found.map(|text| Script { way, real, text, pinned: false }),
+        (Err(NotOpened::Failed(Errno::NOENT | Errno::NOTDIR)), _) => Found::Missing,
+        _ => Found::Unreadable,
     }
 }
 
@@ -169,7 +151,7 @@ pub fn read_script(mut file: File) -> Found {
 }
 
 /// Where the host has what stands at a path of the cage.
-fn on_host(plan: &Plan, path: &Path) -> Result<PathBuf, Found> {
+fn on_host(plan: &Plan, path: &Path) -> Result<PathBuf, Found<Script>> {
     let entry = view::covering(&plan.view.entries, path).ok_or(Found::Missing)?;
     let source = match &entry.shown {
         Shown::Private { .. } => return Err(Found::Missing),

@@ -6,7 +6,7 @@ mod clean;
 use crate::args::{HomeArgs, HomeCommand, PolicyFlags};
 use crate::explain::NoPlan;
 use crate::here::{self, Here};
-use crate::{files, run, say};
+use crate::{decide, files, say};
 use keyward_launch::probe;
 use keyward_policy::config::Change;
 use keyward_policy::inventory;
@@ -101,8 +101,8 @@ fn show(flags: &PolicyFlags, json: bool, block: &Block) -> Result<(), NoPlan> {
     let environment = block.entries();
     let here = here::look(&environment, flags.cwd.as_deref()).map_err(NoPlan::Refused)?;
     let policy = files::policy(flags, &here).map_err(NoPlan::Policy)?;
-    let request = run::request(vec!["sh".into()], &here, &environment);
-    let plan = run::decide(&policy, &request, probe::probe(&here.project, &here.caller.cache), &here)
+    let request = decide::request(vec!["sh".into()], &here, &environment);
+    let plan = decide::decide(&policy, &request, probe::probe(&here.project, &here.caller.cache), &here)
         .map_err(NoPlan::Refused)?;
     let shown = inventory::inventory(&policy, &request, &plan, &|path| path.symlink_metadata().is_ok());
     if json {

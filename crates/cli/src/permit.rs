@@ -5,7 +5,7 @@
 use crate::gate::Subject;
 use crate::here::Here;
 use crate::question::{self, Reply};
-use crate::run::Record;
+use crate::record::Record;
 use crate::say;
 use keyward_ledger::approvals::{self, Answered, Approvals, State, Trouble};
 use keyward_operator::judge;
@@ -43,9 +43,13 @@ pub struct Ways<'a> {
 }
 
 impl Ways<'_> {
-    /// Whether there is a terminal that we may use.
-    fn has_terminal(&self) -> bool {
-        self.terminal && question::has_terminal()
+    /// Who is there besides.
+    fn present(&self, named: Present) -> Present {
+        Present {
+            terminal: self.terminal && question::has_terminal(),
+            door: self.session.is_some_and(|(_, at_the_door)| at_the_door),
+            ..named
+        }
     }
 }
 
@@ -58,14 +62,28 @@ pub struct Denial {
     pub question: Option<u64>,
 }
 
-/// Whether somebody can be asked now. Known when a run or a session begins.
-pub fn is_attended(policy: &Policy, here: &Here, has_terminal: bool, at_the_door: bool) -> bool {
+/// Who can be asked now, besides whoever watches `keyward approvals -f`.
+#[derive(Clone, Copy)]
+pub struct Present {
+    terminal: bool,
+    door: bool,
+    webhook: bool,
+}
+
+impl Present {
+    /// Those whom the policy names.
+    pub fn named_by(policy: &Policy) -> Self {
+        Present { terminal: false, door: false, webhook: policy.gate.webhook.is_some() }
+    }
+}
+
+/// Whether somebody can be asked now.
+pub fn is_attended(policy: &Policy, here: &Here, present: Present) -> bool {
+    let Present { terminal, door, webhook } = present;
     match policy.gate.attended.value {
         Attended::Always => true,
         Attended::Never => false,
-        Attended::Auto => {
-            has_terminal || at_the_door || policy.gate.webhook.is_some() || approvals::is_watched(&here.state)
-        }
+        Attended::Auto => terminal || door || webhook || approvals::is_watched(&here.state),
     }
 }
 
@@ -137,8 +155,8 @@ pub fn permit(subject: &Subject<'_>, ways: &Ways<'_>, record: &mut Record) -> Re
         }
         Err(trouble) => return deny(Because::Lost, None, Some(trouble), record),
     }
-    let at_the_door = ways.session.is_some_and(|(_, at_the_door)| at_the_door);
-    situation.attended = is_attended(subject.policy, subject.here, ways.has_terminal(), at_the_door);
+    let present = ways.present(Present::named_by(subject.policy));
+    situation.attended = is_attended(subject.policy, subject.here, present);
     let mut id = None;
     loop {
         match decide(&situation) {
@@ -252,8 +270,7 @@ struct Asking<'a> {
     id: u64,
     until: SystemTime,
     webhook: Option<Handle>,
-    at_the_door: bool,
-    terminal: bool,
+    present: Present,
     /// The session is gone, or nobody there waits any more.
     left: bool,
 }
@@ -297,11 +314,9 @@ fn ask(
     if let Some((session, _)) = ways.session {
         tell_session(session, id, question);
     }
-    let at_the_door = ways.session.is_some_and(|(_, at_the_door)| at_the_door);
-    let terminal = ways.has_terminal();
-    let mut asking =
-        Asking { subject, ways, approvals, record, id, until, webhook, at_the_door, terminal, left: false };
-    let answer = match terminal.then(question::own_terminal).flatten() {
+    let present = ways.present(Present::named_by(subject.policy));
+    let mut asking = Asking { subject, ways, approvals, record, id, until, webhook, present, left: false };
+    let answer = match present.terminal.then(question::own_terminal).flatten() {
         Some(terminal) => asking.on_terminal(question, terminal)?,
         None => asking.wait(question)?,
     };
@@ -428,18 +443,11 @@ impl Asking<'_> {
             State::Denied { .. } => return Ok(Some(Answer::No)),
             State::Used | State::Over => return Ok(Some(Answer::Lost)),
         }
-        if self.left || !self.somebody_is_there() {
+        self.present.webhook = self.webhook.is_some();
+        if self.left || !is_attended(self.subject.policy, self.subject.here, self.present) {
             return self.over(By::Lost, Answer::Lost).map(Some);
         }
         Ok(None)
-    }
-
-    fn somebody_is_there(&self) -> bool {
-        self.terminal
-            || self.at_the_door
-            || self.webhook.is_some()
-            || self.subject.policy.gate.attended.value == Attended::Always
-            || approvals::is_watched(&self.subject.here.state)
     }
 
     fn hear_webhook(&mut self) -> Result<(), Trouble> {
@@ -484,7 +492,7 @@ impl Asking<'_> {
                 Some(Progress::Decided { allow }) => {
                     self.answered(allow, By::Door)?;
                 }
-                Some(Progress::Left {}) => self.at_the_door = false,
+                Some(Progress::Left {}) => self.present.door = false,
                 _ => self.left = true,
             }
         }

@@ -22,7 +22,7 @@ pub fn quarantine(args: QuarantineArgs, block: &Block) -> i32 {
     };
     let quiet = matches!(args.command, QuarantineCommand::List { json: true });
     for recovered in project::recover_all(&here.state) {
-        run::tell_recovered(&here, &recovered, quiet);
+        run::tell::recovered(&here, &recovered, quiet);
     }
     let quarantine = Quarantine::new(&here.state);
     match args.command {

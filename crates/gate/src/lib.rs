@@ -12,6 +12,7 @@ mod findings;
 mod little;
 mod matching;
 mod paths;
+mod reach;
 mod rules;
 mod scripts;
 mod shell;
@@ -21,7 +22,8 @@ mod verdict;
 
 pub use keyward_policy::config::Mistake;
 pub use keyward_policy::words::Verdict;
-pub use rules::{Cage, Rules};
+pub use reach::Cage;
+pub use rules::Rules;
 pub use scripts::{Found, Whole, with_scripts};
 pub use show::underlined;
 pub use verdict::{Judgement, Language, ScriptWanted, Span};

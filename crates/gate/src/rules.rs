@@ -6,6 +6,7 @@ mod make;
 mod read;
 pub mod tables;
 
+use crate::reach::Cage;
 use crate::verdict::Language;
 use keyward_policy::config::{Mistake, Unfit};
 use keyward_policy::words::Verdict;
@@ -13,22 +14,6 @@ use kinds::{Decides, Needs, Tongue};
 use read::Example;
 use std::sync::Arc;
 use tables::{Rule, Tables};
-
-/// What a command in a cage can reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cage {
-    /// Other machines, by whatever name or address.
-    pub network: bool,
-    /// The project, to write there.
-    pub project: bool,
-    /// Something else of the machine, to write there, or a credential.
-    pub machine: bool,
-}
-
-impl Cage {
-    /// A cage of which nothing is known.
-    pub const OPEN: Cage = Cage { network: true, project: true, machine: true };
-}
 
 /// All rules, ready to be asked. A copy costs nothing.
 #[derive(Clone, Debug)]

@@ -175,6 +175,12 @@ pub struct Script {
     pub pinned: bool,
 }
 
+impl AsRef<[u8]> for Script {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
+    }
+}
+
 impl Judged {
     /// One line: the verdict, why, and by which rule.
     pub fn sentence(&self) -> String {

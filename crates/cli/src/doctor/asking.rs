@@ -2,7 +2,9 @@
 
 use crate::args::PolicyFlags;
 use crate::here::Here;
-use crate::{files, gate, permit};
+use crate::permit::{self, Present};
+use crate::{files, gate};
+use keyward_gate::Cage;
 use keyward_ledger::approvals::{self, Approvals, Which};
 use keyward_policy::settings::Policy;
 use keyward_policy::text::visible;
@@ -48,7 +50,8 @@ pub fn look(here: &Here) -> Asking {
             0
         }
     };
-    let attended = policy.as_ref().is_ok_and(|policy| permit::is_attended(policy, here, false, false));
+    let attended =
+        policy.as_ref().is_ok_and(|policy| permit::is_attended(policy, here, Present::named_by(policy)));
     let mode = policy.map(|policy| policy.gate.mode).map_err(|no_policy| no_policy.fact);
     Asking { mode, attended, waiting, grants, events, troubles }
 }
@@ -61,7 +64,7 @@ fn counted(here: &Here) -> Result<(usize, usize), approvals::Trouble> {
 /// What the policy names and is not there.
 fn settings(policy: &Policy, here: &Here, troubles: &mut Vec<[String; 2]>) {
     let settings = &policy.gate;
-    if let Err(bad) = gate::Gate::new(policy, &here.caller.home, gate::reach(policy, true)) {
+    if let Err(bad) = gate::Gate::new(policy, &here.caller.home, Cage::of(policy, true)) {
         troubles.push([bad.fact, bad.remedy]);
     }
     if let Some(judge) = settings.judge.first() {

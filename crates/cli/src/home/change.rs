@@ -5,7 +5,7 @@ use crate::explain::NoPlan;
 use crate::files::{self, Links, NoPolicy};
 use crate::here::{self, Here};
 use crate::rewrite::{Folder, NotWritten};
-use crate::{run, say};
+use crate::{decide, say};
 use keyward_policy::config::{self, Change, Document, Edited, NotEdited, PolicyError, Wish};
 use keyward_policy::outcome::code;
 use keyward_policy::request::Request;
@@ -59,7 +59,7 @@ pub fn change(change: Change, args: &ToolArgs, block: &Block) -> i32 {
     let wish = Wish { change, tools: &args.tools, file: &file, profile: args.profile.as_deref() };
     match write(&wish, &here) {
         Ok(edited) => {
-            tell(&edited, &wish, &run::request(Vec::new(), &here, &environment));
+            tell(&edited, &wish, &decide::request(Vec::new(), &here, &environment));
             0
         }
         Err(Failed::Mistakes(error)) => {

@@ -1,10 +1,10 @@
 //! The gate of a session: each command and each call from inside is judged when it is asked for. Whoever has to be asked is asked by a
 //! process of its own, so that the session goes on meanwhile.
 
-use crate::gate::{Gate, Subject, judged, read_script};
+use crate::gate::{Gate, Subject, read_script};
 use crate::here::Here;
-use crate::permit::{self, Ways};
-use crate::run::Record;
+use crate::permit::{self, Present, Ways};
+use crate::record::Record;
 use crate::say;
 use keyward_gate::{Found, Judgement, Language};
 use keyward_launch::session::{Passage, Request, Thing};
@@ -40,16 +40,8 @@ impl SessionGate<'_> {
         let (argv, cwd, scripts, judged) = match &request.what {
             Thing::Command { argv, cwd } => {
                 let cwd = cwd.map_or_else(|| self.here.cwd.clone(), PathBuf::from);
-                let mut scripts = Vec::new();
-                let whole = self.inside.judge(argv, |path| match self.script(path, &cwd) {
-                    Ok(script) => {
-                        let text = script.text.clone();
-                        scripts.push(script);
-                        Found::Text(text)
-                    }
-                    Err(found) => found,
-                });
-                (argv.to_vec(), cwd, scripts, judged(&whole))
+                let (judged, scripts) = self.inside.judge(argv, |path| self.script(path, &cwd));
+                (argv.to_vec(), cwd, scripts, judged)
             }
             Thing::Call { name, input, judging } => {
                 let argv = vec!["call".into(), (*name).into(), input.to_string().into()];
@@ -91,7 +83,7 @@ impl SessionGate<'_> {
     /// Says once whether questions will have an answer.
     pub fn announce(&self) {
         let asks = matches!(self.policy.gate.mode.value, GateMode::Auto | GateMode::Ask | GateMode::Judge);
-        if asks && !permit::is_attended(self.policy, self.here, false, false) {
+        if asks && !permit::is_attended(self.policy, self.here, Present::named_by(self.policy)) {
             say::note(
                 "nobody is here to answer questions of the gate: they will be denied until `keyward approvals -f` runs or a program answers at the door",
             );
@@ -102,21 +94,19 @@ impl SessionGate<'_> {
     }
 
     /// A script as the session's cage has it.
-    fn script(&self, written: &[u8], cwd: &Path) -> Result<Script, Found> {
+    fn script(&self, written: &[u8], cwd: &Path) -> Found<Script> {
         let written = Path::new(OsStr::from_bytes(written));
         let way = match written.strip_prefix("~") {
             Ok(below) => self.here.caller.home.join(below),
             Err(_) => cwd.join(written),
         };
-        let path = CString::new(way.as_os_str().as_bytes()).map_err(|_| Found::Missing)?;
-        let file = match self.spaces.file(&path) {
-            Ok(file) => std::fs::File::from(file),
-            Err(Errno::NOENT | Errno::NOTDIR) => return Err(Found::Missing),
-            Err(_) => return Err(Found::Unreadable),
-        };
-        match read_script(file) {
-            Found::Text(text) => Ok(Script { real: way.clone(), way, text, pinned: false }),
-            found => Err(found),
+        let Ok(path) = CString::new(way.as_os_str().as_bytes()) else { return Found::Missing };
+        match self.spaces.file(&path) {
+            Ok(file) => {
+                read_script(file.into()).map(|text| Script { real: way.clone(), way, text, pinned: false })
+            }
+            Err(Errno::NOENT | Errno::NOTDIR) => Found::Missing,
+            Err(_) => Found::Unreadable,
         }
     }
 

@@ -5,8 +5,9 @@ use super::client::{self, is_name};
 use super::gate::SessionGate;
 use crate::args::{RunArgs, SessionStartArgs};
 use crate::explain::NoPlan;
-use crate::gate::{self, BadRules, Gate};
+use crate::gate::{BadRules, Gate};
 use crate::here::{self, Here, Runtime};
+use crate::record::Record;
 use crate::{files, permit, run, say};
 use keyward_gate::Cage;
 use keyward_launch::session::{Launcher, Membership, Session, Words, serve};
@@ -276,7 +277,7 @@ fn be_session(
     drop(to_words);
     let _ = nothing().and_then(|nothing| rustix::stdio::dup2_stderr(&nothing));
     let folder = place.folder.clone();
-    let mut record = run::Record::open(here).ok();
+    let mut record = Record::open(here).ok();
     let mut place = Some(place);
     let session = Session {
         name: name.into(),
@@ -314,7 +315,7 @@ fn session_gate<'a>(
     spaces: &'a Spaces,
     environment: Vec<(OsString, OsString)>,
 ) -> Result<SessionGate<'a>, BadRules> {
-    let inside = Gate::new(policy, &here.caller.home, gate::reach(policy, true))?;
+    let inside = Gate::new(policy, &here.caller.home, Cage::of(policy, true))?;
     let outside = Gate::new(policy, &here.caller.home, Cage::OPEN)?;
     Ok(SessionGate { policy, here, inside, outside, name, spaces, environment })
 }

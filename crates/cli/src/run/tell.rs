@@ -1,0 +1,293 @@
+//! What a run tells: on standard error in two lines, in JSON, and by its exit code.
+
+use crate::args::RunArgs;
+use crate::files::NoPolicy;
+use crate::here::{self, Here};
+use crate::permit::Denial;
+use crate::record::Record;
+use crate::say;
+use keyward_launch::cgroup::Reached;
+use keyward_launch::fault::Fault;
+use keyward_launch::project::Recovered;
+use keyward_launch::supervise::{CutShort, Finished};
+use keyward_ledger::Unrecorded;
+use keyward_policy::aftermath::Aftermath;
+use keyward_policy::event::{self, What};
+use keyward_policy::outcome::{
+    Conclusion, LoginNews, LoginWhat, Outcome, Repository, RepositoryNews, SecretNews, code,
+};
+use keyward_policy::plan::{LimitKind, Plan, Refusal, RefusalKind, Step};
+use keyward_sys::fork::End;
+use rustix::io::Errno;
+use std::path::PathBuf;
+
+/// Says and records what was finished for another run.
+pub fn recovered(here: &Here, recovered: &Recovered, quiet: bool) {
+    let folder = keyward_policy::text::visible(recovered.project.as_os_str());
+    if !quiet && !recovered.aftermath.is_quiet() {
+        say::note(&format!("a run in {folder} was killed before its end; this is what it left"));
+        self::aftermath(&recovered.aftermath, false);
+    }
+    if let Ok(mut record) = Record::open(here) {
+        record.run.clone_from(&recovered.run);
+        let _ = record.write(What::Recovered { folder, project: recovered.aftermath.clone() });
+    }
+}
+
+pub fn denied(args: &RunArgs, denial: Denial) -> i32 {
+    let Denial { fact, remedy, gate, question } = denial;
+    if !args.json {
+        say::trouble(&fact, &remedy);
+    }
+    let retry = question.is_some();
+    let result = Conclusion::Denied { fact, remedy, gate, approval: question, retry };
+    json(args, &Outcome::without_run(code::DENIED, result));
+    code::DENIED
+}
+
+/// One line on a terminal about what was kept back, and always a word when the command does not stand where the caller does.
+pub fn announce(args: &RunArgs, here: &Here, plan: &Plan) {
+    if args.json {
+        return;
+    }
+    let kept_back = event::kept_back(&plan.environment);
+    if !kept_back.is_empty() && (args.verbose || here.caller.terminals[2]) {
+        let shown = if args.verbose { kept_back.len() } else { kept_back.len().min(6) };
+        let more = kept_back.len() - shown;
+        let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+        say::note(&format!("kept back {}{tail}", kept_back[..shown].join(", ")));
+    }
+    for withheld in &plan.view.home.withheld {
+        if args.verbose || here.caller.terminals[2] {
+            say::note(&format!(
+                "the login of {} ({}) is not shown: {}",
+                withheld.tool, withheld.origin, withheld.why
+            ));
+        }
+    }
+    for note in &plan.view.notes {
+        if args.verbose || plan.view.project.is_none() {
+            say::note(note);
+        }
+    }
+}
+
+pub fn exit_code(finished: &Finished) -> i32 {
+    match (finished.cut_short, finished.end) {
+        (Some(CutShort::Wall), _) => code::TIMEOUT,
+        (_, End::Exited(code)) => code,
+        (_, End::Signalled(signal)) => 128 + signal,
+    }
+}
+
+pub fn signal(finished: &Finished) -> Option<i32> {
+    match finished.end {
+        End::Signalled(signal) => Some(signal),
+        End::Exited(_) => None,
+    }
+}
+
+pub fn limit(plan: &Plan, finished: &Finished) -> Option<&'static str> {
+    let limits_cpu = plan.limits.iter().any(|limit| matches!(limit.what, LimitKind::Cpu(_)));
+    const SIGXCPU: i32 = 24;
+    match (finished.cut_short, finished.end) {
+        (Some(CutShort::Wall), _) => Some("wall"),
+        (Some(CutShort::Output), _) => Some("output"),
+        (None, End::Signalled(SIGXCPU)) if limits_cpu => Some("cpu"),
+        (None, _) if finished.reached == Some(Reached::Memory) => Some("memory"),
+        _ => None,
+    }
+}
+
+pub fn end(
+    args: &RunArgs,
+    plan: &Plan,
+    finished: &Finished,
+    exit: i32,
+    aftermath: Option<&Aftermath>,
+    secrets: Vec<SecretNews>,
+) -> i32 {
+    if let (Some(aftermath), false) = (aftermath, args.json) {
+        self::aftermath(aftermath, args.verbose);
+    }
+    if finished.reached == Some(Reached::Pids) && !args.json {
+        say::trouble(&limit_fact(plan, "pids", "the cage could start no more processes"), LIMIT_REMEDY);
+    }
+    if args.verbose && !args.json {
+        keyward_policy::explain::promise_lines(plan).for_each(|line| say::note(&line));
+    }
+    let told = limit(plan, finished).map(|limit| (limit, limit_fact(plan, limit, "the command was ended")));
+    if let (Some((_, fact)), false) = (&told, args.json) {
+        say::trouble(fact, LIMIT_REMEDY);
+    }
+    let result = match (told, finished.end) {
+        (Some((limit, fact)), _) => Conclusion::Limit { limit, fact, remedy: LIMIT_REMEDY },
+        (None, End::Exited(_)) => Conclusion::Exited,
+        (None, End::Signalled(signal)) => Conclusion::Signalled { signal },
+    };
+    if !args.json {
+        finished.repositories.iter().for_each(self::repository);
+        self::logins(&finished.logins, args.verbose);
+    }
+    let (repositories, logins) = (&finished.repositories, &finished.logins);
+    let outcome = Outcome::of_run(plan, exit, result, aftermath, repositories, logins);
+    json(args, &Outcome { secrets, ..outcome });
+    exit
+}
+
+/// What of a repository a person has to know: what did not reach it.
+fn repository(repository: &Repository) {
+    let names = |news: &[RepositoryNews]| {
+        let one = |news: &RepositoryNews| match news.why.as_str() {
+            "" => format!("{}/{}", repository.path, news.path),
+            why => format!("{}/{} ({why})", repository.path, news.path),
+        };
+        let more = if news.len() > 6 { format!(" and {} more", news.len() - 6) } else { String::new() };
+        news.iter().take(6).map(one).collect::<Vec<_>>().join(", ") + &more
+    };
+    if !repository.kept_back.is_empty() {
+        say::trouble(
+            &format!("kept out of your repository: {}", names(&repository.kept_back)),
+            "git could run it, or be led by it, outside the cage; make the change yourself if it is what you want",
+        );
+    }
+    if !repository.conflicts.is_empty() {
+        say::trouble(
+            &format!("changed by you and by the command: {}", names(&repository.conflicts)),
+            "yours is as you left it; `keyward quarantine list` shows what the command had",
+        );
+    }
+    if !repository.troubles.is_empty() {
+        say::trouble(
+            &format!("could not be written to your repository: {}", names(&repository.troubles)),
+            "commits are there all the same; make room or mend the permissions, and run the command again",
+        );
+    }
+}
+
+/// What of a login a person has to know.
+pub fn logins(news: &[LoginNews], verbose: bool) {
+    for LoginNews { path, what, why } in news {
+        match what {
+            LoginWhat::WrittenThrough if verbose => say::note(&format!("{path} was changed by the command")),
+            LoginWhat::WrittenThrough => {}
+            LoginWhat::Conflict | LoginWhat::NotTaken => say::trouble(
+                &format!("what the command wrote to {path} was not taken over: {why}"),
+                "if its tool asks you to log in again, do so outside",
+            ),
+        }
+    }
+}
+
+/// What was found in the project, in two lines each.
+pub fn aftermath(aftermath: &Aftermath, verbose: bool) {
+    for (fact, remedy) in aftermath.lines(verbose) {
+        say::trouble(&fact, &remedy);
+    }
+    if verbose && !aftermath.not_walked.is_empty() {
+        let places = aftermath.not_walked.join(", ");
+        say::note(&format!("not looked through for new footholds: {places}"));
+    }
+}
+
+const LIMIT_REMEDY: &str = "raise the limit if the command needs more";
+
+fn limit_fact(plan: &Plan, name: &str, what: &str) -> String {
+    let lines = keyward_policy::explain::limit_lines(plan);
+    let line = lines.iter().find(|line| line.name == name);
+    match line {
+        Some(line) => {
+            format!("{what}: it reached the limit {} = {} ({})", line.name, line.value, line.origin)
+        }
+        None => format!("{what}: it reached the limit on {name}"),
+    }
+}
+
+pub fn refusal(args: &RunArgs, here: Option<&Here>, refusal: &Refusal) -> i32 {
+    let nested = (refusal.kind == RefusalKind::Floor && here::is_cage()).then(|| Refusal {
+        fact: "this is a cage already, and from here no further one can be made".into(),
+        remedy: "run the command as it is; cages beside each other are for a session: `keyward session start` outside, `keyward run` in its cage".into(),
+        ..refusal.clone()
+    });
+    let refusal = nested.as_ref().unwrap_or(refusal);
+    if let Some(Ok(mut record)) = here.map(Record::open) {
+        let _ = record.write(event::refused(&args.command, refusal));
+    }
+    if !args.json {
+        say::trouble(&refusal.fact, &refusal.remedy);
+    }
+    json(args, &Outcome::of_refusal(refusal));
+    refusal.kind.exit_code()
+}
+
+pub fn no_policy(args: &RunArgs, no_policy: &NoPolicy) -> i32 {
+    trouble(args, no_policy.exit, &no_policy.fact, &no_policy.remedy)
+}
+
+pub fn unrecorded(args: &RunArgs, unrecorded: &Unrecorded) -> i32 {
+    trouble(args, code::FAULT, &unrecorded_fact(unrecorded), unrecorded.remedy())
+}
+
+pub fn unrecorded_fact(unrecorded: &Unrecorded) -> String {
+    let path = keyward_policy::text::visible(unrecorded.path.as_os_str());
+    format!("cannot record this run in {path}: {}", say::cause(&unrecorded.cause))
+}
+
+pub fn fault(args: &RunArgs, here: &Here, fault: &Fault) -> i32 {
+    let (exit, remedy) = match (fault.step, fault.errno) {
+        (Step::Exec, Errno::NOENT) => (code::NOT_FOUND, not_found_remedy(args, here)),
+        (Step::Exec, Errno::ACCESS | Errno::NOEXEC | Errno::ISDIR) => (
+            code::NOT_EXECUTABLE,
+            "it is there, but cannot be executed in the cage; check its mode and its `#!` line".into(),
+        ),
+        (Step::View, Errno::LOOP) => (
+            code::FAULT,
+            "a link stands there, which a command of an earlier run may have left; `keyward home path` with the same flags leads to its HOME: remove it".into(),
+        ),
+        (_, Errno::STALE) => (code::FAULT, "it changed while the cage was being built; try again".into()),
+        _ => (code::FAULT, "`keyward doctor` shows what this host can do".into()),
+    };
+    trouble(args, exit, &fault.to_string(), &remedy)
+}
+
+/// A command that exists outside but not in the view is the most common surprise.
+fn not_found_remedy(args: &RunArgs, here: &Here) -> String {
+    let program = args.command.first().map(PathBuf::from).unwrap_or_default();
+    if program.components().count() > 1 {
+        return "check the spelling; `keyward why exec PATH` says whether the cage shows it".into();
+    }
+    let found =
+        std::env::split_paths(&here.search).map(|folder| folder.join(&program)).find(|path| path.is_file());
+    match found {
+        Some(path) => {
+            format!("it is at {}, which the cage does not show; add `--read` with its folder", path.display())
+        }
+        None => format!("no folder of PATH has it; the cage starts in {}", here.cwd.display()),
+    }
+}
+
+pub fn trouble(args: &RunArgs, exit: i32, fact: &str, remedy: &str) -> i32 {
+    if !args.json {
+        say::trouble(fact, remedy);
+    }
+    let result = Conclusion::Fault { fact: fact.into(), remedy: remedy.into(), retry: false };
+    json(args, &Outcome::without_run(exit, result));
+    exit
+}
+
+/// The outcome goes to the last line of stderr, or to a descriptor of the caller's choice.
+fn json(args: &RunArgs, outcome: &Outcome<'_>) {
+    if args.json {
+        return say::outcome(outcome);
+    }
+    let Ok(mut line) = serde_json::to_vec(outcome) else { return };
+    line.push(b'\n');
+    if let Some(number) = args.outcome_fd
+        && keyward_sys::write_to_number(number, &line).is_err()
+    {
+        say::trouble(
+            &format!("cannot write the outcome to descriptor {number}"),
+            "open it for writing in the caller, as in `keyward run --outcome-fd 3 … 3>outcome.json`",
+        );
+    }
+}
