@@ -196,8 +196,15 @@ fn on_a_terminal(stage: &Stage, caged: bool, redirect: &str, script: &str) -> St
     } else {
         format!("sh on_terminal.sh {redirect}")
     };
-    let output = stage.command("timeout").args(["20", "script", "-qec", &run, "/dev/null"]).output().unwrap();
-    stdout(&output)
+    under_script(stage, &run)
+}
+
+/// What a line shows on a terminal of its own, with a keyboard at which nobody types: at its end `script` would type something itself.
+fn under_script(stage: &Stage, line: &str) -> String {
+    let (keyboard, _nobody) = std::io::pipe().unwrap();
+    let mut command = stage.command("timeout");
+    command.args(["20", "script", "-qec", line, "/dev/null"]).stdin(keyboard);
+    stdout(&command.output().unwrap())
 }
 
 #[test]
@@ -269,9 +276,7 @@ fn a_child_that_stops_itself_stops_nobody_around_the_launcher() {
         support::keyward()
     );
     stage.project_file("group.sh", &script);
-    let output =
-        stage.command("timeout").args(["20", "script", "-qec", "sh group.sh", "/dev/null"]).output().unwrap();
-    let text = stdout(&output);
+    let text = under_script(&stage, "sh group.sh");
     assert!(!text.contains("neighbour was stopped"), "{text}");
     assert!(text.contains("neighbour is over"), "{text}");
 }
