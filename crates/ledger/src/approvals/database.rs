@@ -1,7 +1,7 @@
 //! The file: made, opened and known as ours.
 
 use super::{Trouble, path, trouble};
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -16,6 +16,19 @@ fn wait(looks: i32) -> bool {
     const PAUSE: Duration = Duration::from_millis(1);
     std::thread::sleep(PAUSE);
     u32::try_from(looks).is_ok_and(|looks| PAUSE * looks < PATIENCE)
+}
+
+/// The same for what SQLite does not wait for: while several begin at once, one of them changes how the file is written.
+fn patiently<T>(mut act: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+    let mut looks = 0;
+    loop {
+        match act() {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && wait(looks) => {
+                looks += 1;
+            }
+            other => return other,
+        }
+    }
 }
 
 /// "kwap": what says that a database is ours.
@@ -85,7 +98,7 @@ pub(super) fn open(state: &Path) -> Result<(Connection, PathBuf), Trouble> {
     connection.busy_handler(Some(wait)).map_err(told)?;
     // Before anything is changed: what is not ours stays as it is.
     let is_new = identify(&connection, &path)?;
-    prepare(&connection).map_err(told)?;
+    patiently(|| prepare(&connection)).map_err(told)?;
     if is_new {
         fill(&mut connection).map_err(told)?;
         identify(&connection, &path)?;
@@ -133,7 +146,7 @@ fn identify(connection: &Connection, path: &Path) -> Result<bool, Trouble> {
         let objects = number("SELECT count(*) FROM sqlite_schema")?;
         Ok((number("PRAGMA application_id")?, number("PRAGMA user_version")?, objects))
     };
-    match look().map_err(|error| trouble::of(&error, path))? {
+    match patiently(look).map_err(|error| trouble::of(&error, path))? {
         (0, 0, 0) => Ok(true),
         (APPLICATION, VERSION, _) => whole(connection, path).map(|()| false),
         (APPLICATION, version, _) if version > VERSION => Err(trouble::newer(path, version)),
