@@ -606,11 +606,14 @@ try:
     while True: one.send(b"x" * 65536)
 except BlockingIOError: pass
 keep = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(3)]
-for door in keep:
-    door.connect("/run/keyward-vault")
-    socket.send_fds(door, [b"x"], [one.fileno()])
-    socket.send_fds(door, [b"y"], [one.fileno(), other.fileno()])
-os._exit(0)
+# However that goes: an orderly end would close `one` here, and wait itself.
+try:
+    for door in keep:
+        door.connect("/run/keyward-vault")
+        socket.send_fds(door, [b"x"], [one.fileno()])
+        socket.send_fds(door, [b"y"], [one.fileno(), other.fileno()])
+finally:
+    os._exit(0)
 "#;
     stage.project_file("slow.py", slow);
     let started = std::time::Instant::now();

@@ -276,7 +276,7 @@ pub fn refused(output: Output, code: i32, words: &str) -> Output {
 }
 
 /// Waits until something holds, for as long as a slow machine may need.
-pub fn eventually(what: impl Fn() -> bool) -> bool {
+pub fn eventually(mut what: impl FnMut() -> bool) -> bool {
     for _ in 0..200 {
         if what() {
             return true;
