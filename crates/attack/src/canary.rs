@@ -1,6 +1,6 @@
 //! Canaries: values that nobody can guess. One that turns up in the child's hands has leaked.
 
-use rustix::rand::{GetRandomFlags, getrandom};
+use keyward_sys::random;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Every canary begins like this, so that an attacker can recognise one, as real ones recognise `ghp_`.
@@ -15,7 +15,7 @@ pub struct Canaries {
 impl Canaries {
     pub fn new() -> std::io::Result<Self> {
         let mut seed = [0; 16];
-        getrandom(&mut seed, GetRandomFlags::empty())?;
+        random::fill(&mut seed)?;
         Ok(Canaries { seed })
     }
 

@@ -17,6 +17,7 @@ pub mod mount;
 pub mod network;
 pub mod notify;
 pub mod owner;
+pub mod random;
 pub mod read;
 pub mod seccomp;
 pub mod signal;

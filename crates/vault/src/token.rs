@@ -5,7 +5,7 @@
 
 use age::secrecy::ExposeSecret;
 use age::x25519::{Identity, Recipient};
-use keyward_sys::{Errno, memory};
+use keyward_sys::{Errno, memory, random};
 use rustix::fd::OwnedFd;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ impl Tokens {
     pub fn make(&mut self, secret: usize, public: &[u8]) -> Result<String, Errno> {
         let public = std::str::from_utf8(public).ok().and_then(|text| Recipient::from_str(text).ok());
         let mut value = Zeroizing::new([0; LENGTH]);
-        fill(&mut *value)?;
+        random::fill(&mut *value)?;
         let sealed = age::encrypt(&public.ok_or(Errno::INVAL)?, &*value).map_err(|_| Errno::IO)?;
         self.0.push(Token { secret, value, until: Instant::now() + LIFE, used: false });
         Ok(hex(&sealed))
@@ -74,14 +74,6 @@ pub fn open(text: &str) -> Option<Zeroizing<Vec<u8>>> {
     let (key, sealed) = text.trim_end().split_once('\n')?;
     let identity = Identity::from_str(key).ok()?;
     age::decrypt(&identity, &unhex(sealed)?).ok().map(Zeroizing::new)
-}
-
-fn fill(bytes: &mut [u8]) -> Result<(), Errno> {
-    let mut at = 0;
-    while let Some(rest) = bytes.get_mut(at..).filter(|rest| !rest.is_empty()) {
-        at += rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty())?;
-    }
-    Ok(())
 }
 
 fn hex(bytes: &[u8]) -> String {

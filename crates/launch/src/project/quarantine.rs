@@ -9,6 +9,7 @@ use crate::lines;
 use crate::plain::make_private_folder;
 use crate::plain::write_all;
 use crate::search::{Is, changed};
+use keyward_sys::random;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
@@ -196,9 +197,9 @@ impl Quarantine {
     fn new_entry(&self, about: &About) -> Result<(String, OwnedFd), Errno> {
         make_private_folder(&self.folder)?;
         for _ in 0..20 {
-            let mut random = [0; 3];
-            rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
-            let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+            let mut bytes = [0; 3];
+            random::fill(&mut bytes)?;
+            let id: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             match rustix::fs::mkdir(self.folder.join(&id), Mode::RWXU) {
                 Err(Errno::EXIST) => continue,
                 other => other?,
