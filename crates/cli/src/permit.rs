@@ -17,7 +17,7 @@ use keyward_policy::secret::SecretName;
 use keyward_policy::settings::Policy;
 use keyward_policy::view;
 use keyward_policy::words::{Attended, GateMode};
-use keyward_sys::{channel, memory};
+use keyward_sys::{channel, memory, random};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use sha2::{Digest, Sha256};
@@ -94,13 +94,15 @@ pub fn at_once(subject: &Subject<'_>) -> Option<Result<Gate, Box<Denial>>> {
             let digest = (because != Because::Harmless).then(|| subject.digest());
             Some(Ok(said(subject, because, digest)))
         }
-        Step::Refuse(because) => {
-            let (fact, remedy) = words(subject, because, None);
-            let gate = said(subject, because, None);
-            Some(Err(Box::new(Denial { fact, remedy, gate, question: None })))
-        }
+        Step::Refuse(because) => Some(Err(Box::new(refusal(subject, because)))),
         Step::AskJudge | Step::AskOperator => None,
     }
+}
+
+/// A no that nobody was asked for.
+pub fn refusal(subject: &Subject<'_>, because: Because) -> Denial {
+    let (fact, remedy) = words(subject, because, None);
+    Denial { fact, remedy, gate: said(subject, because, None), question: None }
 }
 
 /// Before anybody was asked.
@@ -163,7 +165,7 @@ pub fn permit(subject: &Subject<'_>, ways: &Ways<'_>, record: &mut Record) -> Re
             Step::Go(because) => return Ok(said(subject, because, Some(question.digest.clone()))),
             Step::Refuse(because) => {
                 // Nobody was asked: so that somebody can say yes for the next time.
-                if id.is_none() && because != Because::DeniedBefore {
+                if id.is_none() && !matches!(because, Because::DeniedBefore | Because::Crowded) {
                     id = approvals.refused(&question, because.as_str()).ok();
                 }
                 return deny(because, id, None, record);
@@ -242,6 +244,10 @@ fn words(subject: &Subject<'_>, because: Because, id: Option<u64>) -> (String, S
         Because::Unattended => (format!("denied: {what}, and nobody is there to be asked"), later),
         Because::Timeout => (format!("denied: {what}, and nobody has answered in time"), later),
         Because::Lost => (format!("denied: {what}, and whoever was asked is gone"), later),
+        Because::Crowded => (
+            format!("denied: {what}, and too many questions are open already"),
+            "`keyward approvals`, outside, shows them; try again when they are answered".into(),
+        ),
         Because::Harmless | Because::Yolo | Because::Grant => (what, String::new()),
     }
 }
@@ -283,6 +289,9 @@ fn ask(
     record: &mut Record,
     number: &mut Option<u64>,
 ) -> Result<Answer, Trouble> {
+    if !approvals.has_room(question)? {
+        return Ok(Answer::Crowded);
+    }
     let until = SystemTime::now() + subject.policy.gate.waits();
     // Whole seconds, and not before our own time is over: then the end is known as what it is.
     let seconds = until.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() + 1);
@@ -329,14 +338,10 @@ fn ask(
 /// Worth one answer.
 fn token() -> Result<[u8; 32], Trouble> {
     let mut token = [0; 32];
-    match rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty()) {
-        Ok(32) => Ok(token),
-        Ok(_) => Err(Trouble { fact: "no token can be made".into(), remedy: "try again".into() }),
-        Err(errno) => Err(Trouble {
-            fact: format!("no token can be made: {}", keyward_launch::fault::reason(errno)),
-            remedy: "try again".into(),
-        }),
-    }
+    random::fill(&mut token).map(|()| token).map_err(|errno| Trouble {
+        fact: format!("no token can be made: {}", keyward_launch::fault::reason(errno)),
+        remedy: "try again".into(),
+    })
 }
 
 fn start_webhook(
@@ -441,6 +446,10 @@ impl Asking<'_> {
             State::Waiting => {}
             State::Allowed { .. } => return Ok(Some(Answer::Yes)),
             State::Denied { .. } => return Ok(Some(Answer::No)),
+            // Whoever was held up looks only now.
+            State::Over if SystemTime::now() >= self.until => {
+                return self.over(By::Timeout, Answer::Timeout).map(Some);
+            }
             State::Used | State::Over => return Ok(Some(Answer::Lost)),
         }
         self.present.webhook = self.webhook.is_some();

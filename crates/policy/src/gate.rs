@@ -45,6 +45,8 @@ pub enum Answer {
     Timeout,
     /// The one who was asked is gone.
     Lost,
+    /// Nobody was asked: too many questions are open.
+    Crowded,
 }
 
 /// What happens next.
@@ -78,6 +80,7 @@ pub enum Because {
     Unattended,
     Timeout,
     Lost,
+    Crowded,
 }
 
 impl Because {
@@ -95,6 +98,7 @@ impl Because {
             Because::Unattended => "unattended",
             Because::Timeout => "timeout",
             Because::Lost => "lost",
+            Because::Crowded => "crowded",
         }
     }
 }
@@ -129,6 +133,7 @@ pub fn decide(situation: &Situation) -> Step {
         (_, Some(Answer::No)) => Step::Refuse(Because::Operator),
         (_, Some(Answer::Timeout)) => Step::Refuse(Because::Timeout),
         (_, Some(Answer::Lost)) => Step::Refuse(Because::Lost),
+        (_, Some(Answer::Crowded)) => Step::Refuse(Because::Crowded),
         (false, None) => Step::Refuse(Because::Unattended),
         (true, None) => Step::AskOperator,
     }

@@ -10,6 +10,7 @@ const ANSWERS: &[(&str, Option<Answer>)] = &[
     ("no", Some(Answer::No)),
     ("no answer in time", Some(Answer::Timeout)),
     ("gone, crashed", Some(Answer::Lost)),
+    ("too many questions are open", Some(Answer::Crowded)),
 ];
 
 /// Where something is asked: what the gate says there, and whether somebody can answer.
@@ -105,7 +106,7 @@ fn nothing_runs_without_a_reason_and_nothing_lifts_the_floor() {
             for bits in 0..8 {
                 let (denied_before, granted, attended) = (bits & 1 != 0, bits & 2 != 0, bits & 4 != 0);
                 for opinion in [Opinion::Allow, Opinion::Ask, Opinion::Deny] {
-                    for answer in [Answer::Yes, Answer::No, Answer::Timeout, Answer::Lost] {
+                    for answer in [Answer::Yes, Answer::No, Answer::Timeout, Answer::Lost, Answer::Crowded] {
                         let start =
                             Situation { denied_before, granted, ..situation(mode, verdict, attended) };
                         let (goes, because) = outcome(start, opinion, answer);
@@ -126,7 +127,7 @@ fn nothing_runs_without_a_reason_and_nothing_lifts_the_floor() {
             }
         }
     }
-    assert_eq!(seen, 5 * 4 * 8 * 3 * 4);
+    assert_eq!(seen, 5 * 4 * 8 * 3 * 5);
 }
 
 #[test]

@@ -3,13 +3,13 @@
 
 use crate::gate::{Gate, Subject, read_script};
 use crate::here::Here;
-use crate::permit::{self, Present, Ways};
+use crate::permit::{self, Denial, Present, Ways};
 use crate::record::Record;
 use crate::say;
 use keyward_gate::{Found, Judgement, Language};
 use keyward_launch::session::{Passage, Request, Thing};
 use keyward_policy::door::{self, JudgedAs, Judging, Value};
-use keyward_policy::gate::{Judged, Progress, Script};
+use keyward_policy::gate::{Because, Judged, Progress, Script};
 use keyward_policy::settings::Policy;
 use keyward_policy::words::{GateMode, Verdict};
 use keyward_sys::fork::{self, Forked};
@@ -65,19 +65,18 @@ impl SessionGate<'_> {
                 Ok(scripts) => Passage::Go(gate, scripts),
                 Err(errno) => broken(errno),
             },
-            Some(Err(denial)) => {
-                if let Ok(mut record) = Record::open(self.here) {
-                    permit::write_down(&subject, &denial, &mut record);
-                }
-                Passage::Refuse { fact: denial.fact, remedy: denial.remedy }
-            }
-            // Nobody is started to ask, nothing is used up and nobody is told.
-            None if !request.has_room => Passage::Refuse {
-                fact: "denied: too many questions of the gate wait for an answer".into(),
-                remedy: "wait until they are answered".into(),
-            },
+            Some(Err(denial)) => self.refuse(&subject, *denial),
+            // Nobody is started to ask, and nothing is used up.
+            None if !request.has_room => self.refuse(&subject, permit::refusal(&subject, Because::Crowded)),
             None => self.ask_aside(&subject, request.at_the_door).map_or_else(broken, Passage::Wait),
         }
+    }
+
+    fn refuse(&self, subject: &Subject<'_>, denial: Denial) -> Passage {
+        if let Ok(mut record) = Record::open(self.here) {
+            permit::write_down(subject, &denial, &mut record);
+        }
+        Passage::Refuse { fact: denial.fact, remedy: denial.remedy }
     }
 
     /// Says once whether questions will have an answer.

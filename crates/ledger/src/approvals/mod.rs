@@ -61,6 +61,11 @@ impl Approvals {
         self.change(|now, change| questions::ask(change, now, question, until, token))
     }
 
+    /// Whether one more question can be asked.
+    pub fn has_room(&mut self, question: &Question) -> Result<bool, Trouble> {
+        self.look(|now, look| questions::has_room(look, now, question))
+    }
+
     /// One that was refused without asking anybody, so that a person can allow it for the next time.
     pub fn refused(&mut self, question: &Question, because: &str) -> Result<u64, Trouble> {
         self.change(|now, change| questions::refused(change, now, question, because))

@@ -10,9 +10,13 @@ use sha2::{Digest, Sha256};
 /// What is kept of a question that nobody waits for any more: so long, and so many.
 const KEPT_SECONDS: u64 = 30 * 86_400;
 const KEPT_NUMBER: i64 = 1000;
+/// Of one session, so that none pushes out what others have asked.
+const KEPT_OF_A_SESSION: i64 = 200;
 /// More at once would tire whoever answers, and could fill the disk.
 const WAITING_OF_A_SESSION: i64 = 16;
 const WAITING: i64 = 128;
+/// Whoever asks and goes away again asks nobody.
+const IN_A_MINUTE_FROM_INSIDE: i64 = 60;
 /// Of a command line so many characters are kept.
 const KEPT_WORDS: usize = 16 * 1024;
 
@@ -140,17 +144,10 @@ pub(super) fn ask(
     until: u64,
     token: Option<[u8; 32]>,
 ) -> Result<u64, Failure> {
-    tidy(change, now)?;
-    let waiting =
-        |sql: &str, of: &[&dyn rusqlite::ToSql]| change.query_row(sql, of, |row| row.get::<_, i64>(0));
-    let all = waiting("SELECT count(*) FROM question WHERE state = 'waiting'", &[])?;
-    let of_session = waiting(
-        "SELECT count(*) FROM question WHERE state = 'waiting' AND session = ?1",
-        &[&question.session],
-    )?;
-    if all >= WAITING || of_session >= WAITING_OF_A_SESSION {
+    tidy(change, now, question)?;
+    if !has_room(change, now, question)? {
         return Err(Trouble::new(
-            "too many questions wait for an answer already",
+            "too many questions are open",
             "`keyward approvals` shows them; try again when they are answered",
         )
         .into());
@@ -160,13 +157,27 @@ pub(super) fn ask(
     insert(change, now, question, &waits)
 }
 
+/// Whether one more can be asked. What comes from a cage is counted also when nobody waits for it any more.
+pub(super) fn has_room(look: &Transaction<'_>, now: u64, question: &Question) -> Result<bool, Failure> {
+    let count = |filter: &str, of: &[&dyn rusqlite::ToSql]| {
+        let sql = format!("SELECT count(*) FROM question WHERE {filter}");
+        look.query_row(&sql, of, |row| row.get::<_, i64>(0))
+    };
+    let session = &question.session;
+    let minute = signed(now.saturating_sub(60));
+    Ok(count("state = 'waiting'", &[])? < WAITING
+        && count("state = 'waiting' AND session = ?1", &[session])? < WAITING_OF_A_SESSION
+        && (!question.from_inside
+            || count("session = ?1 AND asked > ?2", &[session, &minute])? < IN_A_MINUTE_FROM_INSIDE))
+}
+
 pub(super) fn refused(
     change: &Transaction<'_>,
     now: u64,
     question: &Question,
     because: &str,
 ) -> Result<u64, Failure> {
-    tidy(change, now)?;
+    tidy(change, now, question)?;
     // Whoever tries the same again and again does not fill the list.
     let again = change
         .query_row(
@@ -220,7 +231,7 @@ fn written(value: &impl Serialize) -> Result<String, Failure> {
 }
 
 /// Questions that nobody waits for any more are over, and what is old goes.
-fn tidy(change: &Transaction<'_>, now: u64) -> Result<(), Failure> {
+fn tidy(change: &Transaction<'_>, now: u64, question: &Question) -> Result<(), Failure> {
     sweep(change, now)?;
     let oldest = signed(now.saturating_sub(KEPT_SECONDS));
     change
@@ -229,6 +240,11 @@ fn tidy(change: &Transaction<'_>, now: u64) -> Result<(), Failure> {
         "DELETE FROM question WHERE state NOT IN ('waiting', 'allowed') AND id NOT IN
          (SELECT id FROM question ORDER BY id DESC LIMIT ?1)",
         [KEPT_NUMBER],
+    )?;
+    change.execute(
+        "DELETE FROM question WHERE session = ?1 AND state NOT IN ('waiting', 'allowed') AND id NOT IN
+         (SELECT id FROM question WHERE session = ?1 ORDER BY id DESC LIMIT ?2)",
+        params![question.session, KEPT_OF_A_SESSION],
     )?;
     grants::tidy(change, now)
 }

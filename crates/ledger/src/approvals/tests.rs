@@ -250,7 +250,8 @@ fn what_is_over_is_kept_for_thirty_days_and_a_thousand_at_most() {
     // The same again is the same entry.
     assert_eq!(approvals.refused(&question("x"), "unattended").unwrap(), first);
     for number in 0..1010 {
-        approvals.refused(&question(&format!("x{number}")), "unattended").unwrap();
+        let another = Question { session: None, ..question(&format!("x{number}")) };
+        approvals.refused(&another, "unattended").unwrap();
     }
     assert!(approvals.get(first).unwrap().is_none());
     assert_eq!(approvals.list(Which::All).unwrap().len(), 1001);
@@ -270,6 +271,34 @@ fn only_so_many_can_wait_at_once() {
     approvals.over(id, By::Lost).unwrap();
     pass(60);
     approvals.ask(&question("a"), now() + 60, None).unwrap();
+}
+
+#[test]
+fn whoever_asks_from_a_cage_and_goes_away_asks_only_so_often() {
+    let folder = folder();
+    let mut approvals = open(&folder);
+    let other = approvals.refused(&question("other"), "unattended").unwrap();
+    let inside = Question { session: Some("inside".into()), from_inside: true, ..question("a") };
+    let mut asked = 0;
+    while approvals.has_room(&inside).unwrap() && asked < 100 {
+        let id = approvals.ask(&inside, now() + 60, None).unwrap();
+        approvals.over(id, By::Lost).unwrap();
+        asked += 1;
+    }
+    assert_eq!(asked, 60);
+    assert!(approvals.ask(&inside, now() + 60, None).unwrap_err().fact.contains("too many"));
+    // The controls: others can, and a minute later so can it.
+    assert!(approvals.has_room(&Question { from_inside: false, ..inside.clone() }).unwrap());
+    assert!(approvals.has_room(&Question { session: Some("another".into()), ..inside.clone() }).unwrap());
+    pass(60);
+    assert!(approvals.has_room(&inside).unwrap());
+    // What it leaves pushes nothing out that others have asked.
+    for number in 0..1200 {
+        let many = Question { digest: format!("{number}"), ..inside.clone() };
+        approvals.refused(&many, "unattended").unwrap();
+    }
+    assert!(approvals.get(other).unwrap().is_some());
+    assert!(approvals.list(Which::All).unwrap().len() <= 202);
 }
 
 #[test]
