@@ -186,11 +186,12 @@ impl Approvals {
         behaviour: TransactionBehavior,
         act: impl FnOnce(u64, &Transaction<'_>) -> Result<T, Failure>,
     ) -> Result<T, Trouble> {
-        let now = (self.clock)();
-        let connection = &mut self.connection;
+        let (connection, clock) = (&mut self.connection, self.clock);
         let done = (|| {
             let transaction = connection.transaction_with_behavior(behaviour)?;
-            let value = act(now, &transaction)?;
+            // What it will look at is fixed by its first look. Only then the clock: it is never behind what others have written.
+            transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+            let value = act(clock(), &transaction)?;
             transaction.commit()?;
             Ok(value)
         })();

@@ -328,3 +328,32 @@ fn the_texts_are_there_while_it_waits_and_then_nowhere() {
         assert_eq!(entry.sizes, [Size { name: "the command".into(), bytes: 50_000 }]);
     }
 }
+
+thread_local! {
+    static FILE: std::cell::RefCell<PathBuf> = const { std::cell::RefCell::new(PathBuf::new()) };
+}
+
+/// Somebody else asks something at the moment at which the clock is looked at.
+fn clock_that_meddles() -> u64 {
+    let other = FILE.with_borrow(|file| Connection::open(file).unwrap());
+    other.busy_timeout(std::time::Duration::ZERO).unwrap();
+    let _ = other.execute_batch(
+        "INSERT INTO question (state, digest, about, asker, asked, until)
+         SELECT state, digest, about, asker, asked, until FROM question LIMIT 1",
+    );
+    now()
+}
+
+#[test]
+fn nothing_is_seen_that_is_younger_than_the_clock() {
+    let folder = folder();
+    let mut approvals = open(&folder);
+    let id = approvals.ask(&question("a"), now() + 60, None).unwrap();
+    FILE.set(path(folder.path()));
+    let mut meddled = Approvals::with_clock(folder.path(), clock_that_meddles).unwrap();
+    assert_eq!(meddled.list(Which::All).unwrap().len(), 1);
+    // The control: it was written meanwhile, and while something is changed it cannot be.
+    assert_eq!(approvals.list(Which::All).unwrap().len(), 2);
+    meddled.over(id, By::Lost).unwrap();
+    assert_eq!(approvals.list(Which::All).unwrap().len(), 2);
+}
