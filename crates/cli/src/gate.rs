@@ -8,7 +8,7 @@ use keyward_policy::event::arguments;
 use keyward_policy::gate::{Judged, Question, Script, Text};
 use keyward_policy::plan::{Identity, Plan};
 use keyward_policy::settings::Policy;
-use keyward_policy::text::visible;
+use keyward_policy::text::{typed_command, visible};
 use keyward_policy::view::{self, Entry, Shown};
 use keyward_policy::words::{GateMode, NetMode};
 use keyward_sys::Errno;
@@ -223,9 +223,9 @@ impl Subject<'_> {
     /// What a person is asked.
     pub fn question(&self) -> Question {
         let Subject { policy, here, judged, .. } = *self;
-        let command = self.argv.join(OsStr::new(" "));
-        let mut texts =
-            vec![Text { name: "the command".into(), text: command.to_string_lossy().into_owned() }];
+        let words: Vec<&[u8]> = self.argv.iter().map(|word| word.as_bytes()).collect();
+        let (text, span) = typed_command(&words, judged.span);
+        let mut texts = vec![Text { name: "the command".into(), text }];
         texts.extend(self.scripts.iter().map(|script| Text {
             name: visible(script.real.as_os_str()),
             text: String::from_utf8_lossy(&script.text).into_owned(),
@@ -242,7 +242,7 @@ impl Subject<'_> {
             rule: judged.rule.clone(),
             class: judged.class.clone(),
             reason: judged.reason.clone(),
-            span: judged.span,
+            span,
             texts,
             from_inside: self.from_inside,
             given: self.given(),

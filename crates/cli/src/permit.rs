@@ -15,6 +15,7 @@ use keyward_policy::event::{By, Denied, Gate, What};
 use keyward_policy::gate::{Answer, Because, Opinion, Progress, Question, Situation, Step, decide};
 use keyward_policy::secret::SecretName;
 use keyward_policy::settings::Policy;
+use keyward_policy::text::typed_words;
 use keyward_policy::view;
 use keyward_policy::words::{Attended, GateMode};
 use keyward_sys::{channel, memory, random};
@@ -413,7 +414,7 @@ impl Asking<'_> {
     /// Somebody who is not at this terminal.
     fn wait(&mut self, question: &Question) -> Result<Answer, Trouble> {
         if self.ways.tells {
-            let command = keyward_policy::event::bounded(&question.argv, SHOWN).join(" ");
+            let command = typed_words(&keyward_policy::event::bounded(&question.argv, SHOWN));
             say::note(&format!("waits for an answer: {} ({command})", question.reason));
             say::note(&format!(
                 "`keyward approvals show {0}`, then `keyward approvals allow {0}` or `deny {0}`",

@@ -8,7 +8,7 @@ use keyward_launch::project;
 use keyward_launch::project::quarantine::{About, Entry, NotRestored, Quarantine, Why};
 use keyward_policy::aftermath::obeyed_by;
 use keyward_policy::outcome::code;
-use keyward_policy::text::visible;
+use keyward_policy::text::{typed_words, visible};
 use keyward_sys::environ::Block;
 use rustix::io::Errno;
 use serde::Serialize;
@@ -88,7 +88,7 @@ fn list(quarantine: &Quarantine, json: bool) -> i32 {
         for Line { id, time, project, path, is, by, argv, restore } in entries {
             say::answer(&format!(
                 "{id}  {time}  {is} {path} of {project}\n        {by} would run or obey it; made under: {}\n        `{restore}` puts it back",
-                argv.join(" ")
+                typed_words(&argv)
             ));
         }
     }

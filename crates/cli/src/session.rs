@@ -13,6 +13,7 @@ use crate::say;
 use client::{Door, Target};
 use keyward_policy::door::{Answer, Ask};
 use keyward_policy::outcome::{Conclusion, Outcome, code};
+use keyward_policy::text::typed_words;
 use keyward_sys::environ::Block;
 use rustix::process::Signal;
 use serde::Serialize;
@@ -204,7 +205,7 @@ pub fn ps(args: &PsArgs, block: &Block) -> i32 {
                 None => format!("runs {}s", job.seconds),
                 Some(exit) => format!("exit {exit}"),
             };
-            lines.push(format!("  {session}/{:<4} {state:<12} {}", job.job, job.argv.join(" ")));
+            lines.push(format!("  {session}/{:<4} {state:<12} {}", job.job, typed_words(&job.argv)));
         }
     }
     say::answer(&lines.join("\n"));

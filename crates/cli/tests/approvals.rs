@@ -145,7 +145,7 @@ fn a_question_is_listed_shown_and_allowed_once() {
     let asker = Asker::start(&stage, &question(PUSH));
     let id = asker.id.to_string();
     let listed = works(&stage, &["approvals"]);
-    assert!(listed.contains("waits") && listed.contains("sh -c git push --force"), "{listed}");
+    assert!(listed.contains("waits") && listed.contains("sh -c 'git push --force'"), "{listed}");
     assert_eq!(
         listed.lines().nth(1).unwrap(),
         "    it replaces history that others may already have (git-push-force)"

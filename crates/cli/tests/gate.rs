@@ -354,7 +354,7 @@ fn a_judge_answers_as_the_table_says() {
     assert_eq!(asked["argv"], serde_json::json!(["sh", "-c", RESET]));
     assert_eq!((&asked["v"], &asked["limit_ms"]), (&1.into(), &2000.into()));
     assert_eq!((&asked["cwd"], &asked["class"]), (&project.to_str().unwrap().into(), &"git".into()));
-    assert_eq!(asked["texts"][0]["text"], format!("sh -c {RESET}"));
+    assert_eq!(asked["texts"][0]["text"], format!("sh -c '{RESET}'"));
     assert_eq!((&asked["from_inside"], &asked["session"]), (&false.into(), &serde_json::Value::Null));
     assert_eq!(asked["digest"], digest(&stage, &["sh", "-c", RESET]));
     // A judge that leaves it to others: one is there now.

@@ -190,7 +190,7 @@ fn a_program_at_the_door_answers_and_one_that_crashes_has_said_no() {
         }
         let question = told(&file).into_iter().find(|message| message["is"] == "question").unwrap();
         assert_eq!(question["argv"], serde_json::json!(["sh", "-c", RESET]));
-        assert_eq!(question["document"]["texts"][0]["text"], format!("sh -c {RESET}"));
+        assert_eq!(question["document"]["texts"][0]["text"], format!("sh -c '{RESET}'"));
         assert_eq!(question["document"]["digest"], question["digest"]);
         assert_eq!(question["from_inside"], false);
     }

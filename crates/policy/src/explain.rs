@@ -6,7 +6,7 @@ use crate::gate::GatePlan;
 use crate::plan::{Cage, Identity, LimitKind, Plan};
 use crate::promise::Held;
 use crate::secret::{Delivery, Whereabouts};
-use crate::text::visible;
+use crate::text::{typed_words, visible};
 use crate::view::{Entry, FOOTHOLD, Mend, Shown, Withheld};
 use crate::words::{Origin, Protect, Redact};
 use std::fmt::Write;
@@ -43,7 +43,7 @@ fn head(text: &mut String, plan: &Plan) {
     };
     let profile = plan.profile.as_deref().unwrap_or("none");
     let rows = [
-        ("command", command.join(" ")),
+        ("command", typed_words(&command)),
         ("directory", visible(plan.view.cwd.as_os_str())),
         ("trust", format!("{} ({})", plan.trust.value, plan.trust.origin)),
         ("profile", profile.into()),

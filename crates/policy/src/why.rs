@@ -3,7 +3,7 @@
 use crate::footholds::guarded;
 use crate::plan::Plan;
 use crate::strict;
-use crate::text::visible;
+use crate::text::{typed, visible};
 use crate::view::{Entry, FOOTHOLD, SECRET_FILE, Shown, covering};
 use crate::words::{Origin, Protect};
 use serde::Serialize;
@@ -125,12 +125,6 @@ fn obeyed(foothold: &Entry) -> String {
         Some(by) => format!(", because it is read by {by} outside the cage"),
         None => ", because a link makes programs outside the cage read it".into(),
     }
-}
-
-/// A path as one would type it.
-fn typed(path: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%".contains(c);
-    if path.chars().all(plain) { path.into() } else { format!("'{}'", path.replace('\'', "'\\''")) }
 }
 
 fn remedy(entry: Option<&Entry>, act: Act, path: &Path) -> Option<String> {

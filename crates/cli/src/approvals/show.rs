@@ -8,6 +8,7 @@ use keyward_ledger::time_of;
 use keyward_policy::event::{By, session_name};
 use keyward_policy::gate::Text;
 use keyward_policy::rendering::{self, grouped, inline, inline_up_to};
+use keyward_policy::text::typed_words;
 use serde::Serialize;
 
 /// Of a command, in a list.
@@ -128,7 +129,7 @@ pub fn list(entries: &[Entry], args: &ApprovalsListArgs) {
             "{}  {}  {}\n    {}{rule}",
             entry.id,
             became(entry),
-            inline_up_to(&question.argv.join(" "), LONGEST),
+            inline_up_to(&typed_words(&question.argv), LONGEST),
             inline_up_to(&question.reason, LONGEST)
         ));
     }

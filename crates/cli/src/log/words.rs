@@ -1,6 +1,6 @@
 //! An event in one line. Everything in it may come from inside a cage, so nothing of it reaches a terminal unseen.
 
-use keyward_policy::text::visible;
+use keyward_policy::text::{typed_words, visible};
 use serde_json::Value;
 use std::ffi::OsStr;
 
@@ -28,7 +28,7 @@ fn number(event: &Value, key: &str) -> String {
 /// The command line of an event.
 pub fn argv(event: &Value) -> String {
     let words = event["argv"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    words.map(|word| visible(OsStr::new(word))).collect::<Vec<_>>().join(" ")
+    typed_words(&words.map(|word| visible(OsStr::new(word))).collect::<Vec<_>>())
 }
 
 /// What there is to say beside the command.

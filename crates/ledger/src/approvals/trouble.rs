@@ -1,7 +1,7 @@
 //! What can go wrong with the database, and the way to mend it.
 
 use crate::Unrecorded;
-use keyward_policy::text::visible;
+use keyward_policy::text::{typed, visible};
 use rusqlite::{Error, ErrorCode};
 use std::path::Path;
 
@@ -31,15 +31,8 @@ impl From<Unrecorded> for Trouble {
 fn put_aside(path: &Path) -> String {
     format!(
         "put it aside: `mv {0} {0}.aside; rm -f {0}-wal {0}-shm`; what waits is refused then, and grants are gone",
-        quoted(path)
+        typed(&visible(path.as_os_str()))
     )
-}
-
-/// A path as one types it.
-fn quoted(path: &Path) -> String {
-    let text = visible(path.as_os_str());
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
-    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 pub(super) fn not_ours(path: &Path, what: &str) -> Trouble {
@@ -72,7 +65,10 @@ pub(super) fn of(error: &Error, path: &Path) -> Trouble {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Trouble::new(
             format!("another program has kept {shown} locked for {} s", super::database::PATIENCE.as_secs()),
-            format!("`fuser {}` says which one; try again when it has ended", quoted(path)),
+            format!(
+                "`fuser {}` says which one; try again when it has ended",
+                typed(&visible(path.as_os_str()))
+            ),
         ),
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => damaged(path),
         Some(ErrorCode::DiskFull) => {
