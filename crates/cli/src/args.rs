@@ -1,9 +1,11 @@
 //! The arguments, turned into their final types at the door.
 
+mod values;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use keyward_gate::Language;
 use keyward_ledger::Kept;
-use keyward_policy::config::{Flags, parse_duration, parse_size};
+use keyward_policy::config::Flags;
 use keyward_policy::words::{Floor, GateMode, HomeMode, NetMode, Protect, Redact, TrustClass};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -106,10 +108,10 @@ pub struct PolicyFlags {
     #[arg(short, long, value_name = "PROFILE")]
     pub profile: Option<String>,
     /// Who the child is to you: internal, executor, tool or unknown
-    #[arg(long, value_name = "CLASS", value_parser = trust)]
+    #[arg(long, value_name = "CLASS", value_parser = values::TRUST, hide_possible_values = true)]
     pub trust: Option<TrustClass>,
     /// The promises you insist on: full or landlock
-    #[arg(long, value_name = "FLOOR", value_parser = floor)]
+    #[arg(long, value_name = "FLOOR", value_parser = values::FLOOR, hide_possible_values = true)]
     pub floor: Option<Floor>,
     /// Pass a variable on, unless it looks like a credential
     #[arg(long, value_name = "NAME")]
@@ -121,7 +123,7 @@ pub struct PolicyFlags {
     #[arg(long = "secret", value_name = "NAME=HOW")]
     pub secrets: Vec<String>,
     /// Secrets in what the command prints: on (taken out) or off
-    #[arg(long, value_name = "HOW", value_parser = redact)]
+    #[arg(long, value_name = "HOW", value_parser = values::REDACT, hide_possible_values = true)]
     pub redact: Option<Redact>,
     /// Show a file or folder, read-only
     #[arg(long, value_name = "PATH")]
@@ -136,28 +138,28 @@ pub struct PolicyFlags {
     #[arg(long, value_name = "PATH")]
     pub show: Vec<PathBuf>,
     /// New footholds in the project, such as .envrc: notice or strict
-    #[arg(long, value_name = "HOW", value_parser = protect)]
+    #[arg(long, value_name = "HOW", value_parser = values::PROTECT, hide_possible_values = true)]
     pub protect: Option<Protect>,
     /// Which HOME the command has: real, profile or empty
-    #[arg(long, value_name = "MODE", value_parser = home)]
+    #[arg(long, value_name = "MODE", value_parser = values::HOME, hide_possible_values = true)]
     pub home: Option<HomeMode>,
     /// Show the login of a tool, such as gh
     #[arg(long = "tool", value_name = "NAME")]
     pub tools: Vec<String>,
     /// The network: none or open
-    #[arg(long, value_name = "MODE", value_parser = net)]
+    #[arg(long, value_name = "MODE", value_parser = values::NET, hide_possible_values = true)]
     pub net: Option<NetMode>,
     /// What the gate does about risky commands: ask, deny, auto, judge or yolo
-    #[arg(long, value_name = "MODE", value_parser = gate)]
+    #[arg(long, value_name = "MODE", value_parser = values::GATE, hide_possible_values = true)]
     pub gate: Option<GateMode>,
     /// Run in this directory
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,
     /// End the command after this time, such as 30s or 10m
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub timeout: Option<Duration>,
     /// Limit memory, such as 512M or 2G
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
     pub memory: Option<u64>,
     /// Limit processes and threads
     #[arg(long, value_name = "COUNT")]
@@ -233,7 +235,7 @@ pub struct ExecArgs {
     #[arg(long)]
     pub background: bool,
     /// Interrupt, then end the command after this time, such as 30s or 10m
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub timeout: Option<Duration>,
     /// In a cage of its own, under the same policy
     #[arg(long)]
@@ -333,7 +335,7 @@ pub struct ReadArgs {
     /// The file
     pub path: PathBuf,
     /// Print no more than this, such as 64K or 10M
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "10M")]
+    #[arg(long, value_name = "SIZE", value_parser = values::size, default_value = "10M")]
     pub max: u64,
     /// Tell how it went as one line of JSON, the last of stderr
     #[arg(long)]
@@ -358,7 +360,7 @@ pub struct DoctorArgs {
     #[arg(long, conflicts_with = "fix")]
     pub attack: bool,
     /// Try only the attack of this name
-    #[arg(long, value_name = "NAME", requires = "attack", value_parser = attack_name)]
+    #[arg(long, value_name = "NAME", requires = "attack", value_parser = values::attack_name)]
     pub only: Option<String>,
 }
 
@@ -436,7 +438,7 @@ pub enum HomeCommand {
         #[arg(long)]
         caches: bool,
         /// Only those of this class: internal, executor, tool or unknown
-        #[arg(long, value_name = "CLASS", value_parser = trust)]
+        #[arg(long, value_name = "CLASS", value_parser = values::TRUST, hide_possible_values = true)]
         class: Option<TrustClass>,
         /// Tell how it went as JSON
         #[arg(long)]
@@ -520,7 +522,7 @@ pub struct CheckArgs {
     #[arg(long)]
     pub json: bool,
     /// What the text is written in: sh, python or js; without it, words behind `--` are a program and its arguments
-    #[arg(long, value_name = "LANG", value_parser = language)]
+    #[arg(long, value_name = "LANG", value_parser = values::LANGUAGE, hide_possible_values = true)]
     pub lang: Option<Language>,
     /// The command; without one, a script is read from standard input
     #[arg(last = true, value_name = "COMMAND")]
@@ -578,7 +580,7 @@ pub struct AllowArgs {
     #[arg(value_name = "ID")]
     pub id: u64,
     /// Also allow it again within this time, such as 10m, 1h or 7d (30d at most)
-    #[arg(long = "for", value_name = "TIME", value_parser = grant_time)]
+    #[arg(long = "for", value_name = "TIME", value_parser = values::grant_time)]
     pub time: Option<Duration>,
     /// Also allow it again so many times (1000 at most)
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -662,14 +664,14 @@ pub struct LogFilter {
     #[arg(long, value_name = "NAME")]
     pub secret: Option<String>,
     /// Only what is not older: 1h, 2026-01-31, or 2026-01-31T12:00:00Z
-    #[arg(long, value_name = "WHEN", value_parser = since)]
+    #[arg(long, value_name = "WHEN", value_parser = values::since)]
     pub since: Option<u64>,
 }
 
 #[derive(Args)]
 pub struct LogVerifyArgs {
     /// A digest that `keyward log head` has printed, and that has to be in the chain
-    #[arg(long, value_name = "DIGEST", value_parser = head)]
+    #[arg(long, value_name = "DIGEST", value_parser = values::head)]
     pub head: Vec<Kept>,
     /// A file with lines of `keyward log head`, or of a witness
     #[arg(long, value_name = "FILE")]
@@ -741,85 +743,6 @@ pub struct CompletionsArgs {
 pub struct ManArgs {
     /// The folder to write to
     pub folder: PathBuf,
-}
-
-fn choice<T>(parsed: Option<T>, all: &[&str]) -> Result<T, String> {
-    parsed.ok_or_else(|| format!("expected one of: {}", all.join(", ")))
-}
-
-fn trust(text: &str) -> Result<TrustClass, String> {
-    choice(TrustClass::parse(text), &["internal", "executor", "tool", "unknown"])
-}
-
-fn floor(text: &str) -> Result<Floor, String> {
-    choice(Floor::parse(text), &["full", "landlock"])
-}
-
-fn home(text: &str) -> Result<HomeMode, String> {
-    choice(HomeMode::parse(text), &["real", "profile", "empty"])
-}
-
-fn protect(text: &str) -> Result<Protect, String> {
-    choice(Protect::parse(text), &["notice", "strict"])
-}
-
-fn language(text: &str) -> Result<Language, String> {
-    choice(Language::from_word(text), &["sh", "python", "js"])
-}
-
-fn redact(text: &str) -> Result<Redact, String> {
-    choice(Redact::parse(text), &["off", "on"])
-}
-
-fn gate(text: &str) -> Result<GateMode, String> {
-    choice(GateMode::parse(text), &["ask", "deny", "auto", "judge", "yolo"])
-}
-
-fn net(text: &str) -> Result<NetMode, String> {
-    choice(NetMode::parse(text), &["none", "open"])
-}
-
-/// The names are in the answer of `doctor --attack --json`.
-fn attack_name(text: &str) -> Result<String, String> {
-    if keyward_attack::names().any(|name| name == text) {
-        return Ok(text.into());
-    }
-    Err("no attack has this name; `keyward doctor --attack --json` lists them".into())
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text)
-}
-
-/// How long a grant may hold. Days are for grants alone.
-fn grant_time(text: &str) -> Result<Duration, String> {
-    const DAY: Duration = Duration::from_secs(86_400);
-    let time = match text.strip_suffix('d').and_then(|days| days.parse().ok()) {
-        Some(days) => DAY.checked_mul(days).unwrap_or(Duration::MAX),
-        None => parse_duration(text)?,
-    };
-    if (Duration::from_secs(1)..=30 * DAY).contains(&time) {
-        return Ok(time);
-    }
-    Err("a grant holds for 1s to 30d; make a new one when it has ended".into())
-}
-
-/// A moment, as milliseconds since 1970: so long ago, or a date.
-fn since(text: &str) -> Result<u64, String> {
-    if let Ok(ago) = parse_duration(text) {
-        let ago = u64::try_from(ago.as_millis()).unwrap_or(u64::MAX);
-        return Ok(keyward_ledger::milliseconds().saturating_sub(ago));
-    }
-    keyward_ledger::parse(text)
-        .ok_or_else(|| "expected a time such as 1h, 2026-01-31 or 2026-01-31T12:00:00Z".to_owned())
-}
-
-fn head(text: &str) -> Result<Kept, String> {
-    Kept::read(text).ok_or_else(|| "expected the 64 digits that `keyward log head` prints".to_owned())
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    parse_size(text)
 }
 
 impl PolicyFlags {
