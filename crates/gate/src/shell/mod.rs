@@ -11,6 +11,7 @@ mod syntax;
 mod variables;
 mod walk;
 mod word;
+mod wrappers;
 
 pub use output::decode_base64;
 pub use walk::{Stream, Walker};
