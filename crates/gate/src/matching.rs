@@ -1,7 +1,7 @@
 //! Whether a rule fits a call: a program, or a function of a language, with its arguments.
 
 use crate::findings::Findings;
-use crate::paths::{Places, Seen, Standing, look};
+use crate::paths::{Places, Seen, Standing, TEMPORARY, look};
 use crate::rules::Counts;
 use crate::rules::tables::{Entry, List, Program, Rule, Tables, is_option};
 use crate::text::{Field, Match, Taint, UNKNOWN, fits};
@@ -277,18 +277,19 @@ fn fit(tables: &Tables, rule: &Rule, call: &Call<'_>, parts: &Parts<'_>, span: &
             call,
             rule.places,
             rule.within,
+            rule.last,
             span
         ));
     } else if !rule.places.is_empty() {
-        need!(some_place(values(parts, tables, rule.options), call, rule.places, rule.within, span));
+        need!(some_place(values(parts, tables, rule.options), call, rule.places, rule.within, true, span));
     }
     if !rule.writes.is_empty() {
         let targets = call.writes.iter().map(|field| (field.text.as_slice(), field));
-        need!(some_place(targets, call, rule.writes, rule.within, span));
+        need!(some_place(targets, call, rule.writes, rule.within, true, span));
     }
     if !rule.reads.is_empty() {
         let targets = call.reads.iter().map(|field| (field.text.as_slice(), field));
-        need!(some_place(targets, call, rule.reads, rule.within, span));
+        need!(some_place(targets, call, rule.reads, rule.within, false, span));
     }
     if rule.taint != Taint::NONE {
         let by_value = values(parts, tables, rule.options).find(|(_, field)| field.taint.has(rule.taint));
@@ -392,11 +393,16 @@ fn some_place<'a>(
     call: &Call<'_>,
     wanted: Places,
     within: Places,
+    into: bool,
     span: &mut Span,
 ) -> Match {
     let mut best = Match::No;
     for (text, field) in paths {
-        let seen = call.looks.look(path_in(text), call.standing);
+        let mut seen = call.looks.look(path_in(text), call.standing);
+        // To put something there is what the folder is for; to delete it is not.
+        if into && seen.is.meets(TEMPORARY) {
+            seen.is = TEMPORARY;
+        }
         let also = |places: Places| within.is_empty() || places.meets(within);
         let result = if seen.is.meets(wanted) && also(seen.is) {
             Match::Yes
