@@ -342,7 +342,7 @@ impl Reader {
     }
 
     fn interpreter(&mut self, table: &Table) -> Result<(), Full> {
-        self.keys(table, &["programs", "language", "code", "values", "stops", "words"]);
+        self.keys(table, &["programs", "language", "code", "values", "loads", "stops", "words"]);
         let lists = self.strings(table, "words");
         let words: Vec<&str> = lists.iter().flat_map(|words| words.split(' ')).collect();
         let interpreter = Interpreter {
@@ -350,6 +350,7 @@ impl Reader {
             words: self.kept(|maker| maker.list(&words)),
             code: self.list(table, "code"),
             values: self.list(table, "values"),
+            loads: self.list(table, "loads"),
             stops: self.list(table, "stops"),
         };
         let names = self.strings(table, "programs");

@@ -127,6 +127,8 @@ pub struct Interpreter {
     /// Options that are followed by code.
     pub code: List,
     pub values: List,
+    /// Those of them whose value is a file that runs first.
+    pub loads: List,
     /// Options with which it runs no code of a file.
     pub stops: List,
 }

@@ -45,6 +45,9 @@ impl Walker<'_> {
             b"env" => return Some(self.environment(started)),
             b"xargs" | b"parallel" => return Some(self.for_each_line(started)),
             b"find" | b"fd" | b"fdfind" => self.found_files(started),
+            b"git" => self.settings_of_git(started),
+            b"sed" | b"gsed" => self.stream_editor(started),
+            b"psql" | b"mysql" | b"mariadb" | b"sqlite3" | b"duckdb" | b"usql" => self.console(started),
             // A line editor runs what stands behind `!`.
             b"ed" | b"ex" | b"red"
                 if started.input.fed
@@ -263,6 +266,11 @@ impl Walker<'_> {
         let is_shell = interpreter.tongue == Some(Tongue::Shell);
         let told = told(tables, interpreter, &started.args[1..], is_shell);
         let span = started.span;
+        if let Some(language) = interpreter.tongue.map(Language::from) {
+            for file in loaded(tables, interpreter, &started.args[1..]) {
+                self.file_as_code(&file.text, language, file.span, &Stream::default());
+            }
+        }
         match (told, interpreter.tongue.map(Language::from)) {
             (Told::Nothing, _) => Stream::unknown(Taint::NONE),
             (Told::Code(codes), Some(language)) => {
@@ -294,6 +302,12 @@ impl Walker<'_> {
             (Told::Code(codes), None) => {
                 let taint = codes.iter().fold(started.input.taint, |taint, code| taint.and(code.taint));
                 let known = |word: &[u8]| tables.has(interpreter.words, word);
+                for code in &codes {
+                    for path in little::written_files(name, &code.text) {
+                        let file = Field { text: path.to_vec(), ..code.clone() };
+                        self.judge_call(None, &[], &[file], &[], &Stream::default(), code.span);
+                    }
+                }
                 if codes.iter().any(|code| !code.is_known() || !little::is_harmless(name, &code.text, known))
                 {
                     self.findings.fact("other-language", codes.first().map_or(span, |code| code.span));
@@ -414,6 +428,28 @@ fn told(tables: &Tables, interpreter: &Interpreter, args: &[Field], is_shell: bo
         }
     }
     Told::Code(codes)
+}
+
+/// Files that run before the code: values of options, where they are paths. What is no path is a package.
+fn loaded(tables: &Tables, interpreter: &Interpreter, args: &[Field]) -> Vec<Field> {
+    let mut files = Vec::new();
+    let mut args = args.iter();
+    while let Some(arg) = args.next().filter(|arg| arg.text.first() == Some(&b'-')) {
+        let text = arg.text.as_slice();
+        let long = text.strip_prefix(b"--");
+        let whole = long.unwrap_or(&text[1..]);
+        let at = whole.iter().position(|byte| *byte == b'=').filter(|_| long.is_some());
+        let name = &whole[..at.unwrap_or(whole.len())];
+        if !tables.has(interpreter.loads, name) {
+            continue;
+        }
+        match at {
+            Some(at) => files.push(Field { text: whole[at + 1..].to_vec(), ..arg.clone() }),
+            None => files.extend(args.next().cloned()),
+        }
+    }
+    files.retain(|file| matches!(file.text.first(), Some(b'.' | b'/' | b'~')));
+    files
 }
 
 /// What follows the code: `$0`, and then `$1` and so on.
