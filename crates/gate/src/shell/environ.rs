@@ -53,20 +53,15 @@ const COMMANDS: &[&[u8]] = &[
     b"RUSTC_WRAPPER",
     b"RUSTC_WORKSPACE_WRAPPER",
     b"CARGO_BUILD_RUSTC_WRAPPER",
-    b"CARGO_BUILD_RUSTC",
-    b"RUSTC",
-    b"RUSTDOC",
-    b"CC",
-    b"CXX",
-    b"LD",
-    b"AR",
 ];
 
-/// Programs that are usual there: they show or take a text, edit one as they are told, connect or compile. What they are told is judged.
+/// Compilers, which projects bring along: only those from where everybody can write are foreign.
+const COMPILERS: &[&[u8]] = &[b"CC", b"CXX", b"LD", b"AR", b"RUSTC", b"RUSTDOC", b"CARGO_BUILD_RUSTC"];
+
+/// Programs that are usual there: they show or take a text, edit one as they are told, or connect. What they are told is judged.
 const USUAL: &str = "cat less more most true false : echo printf vi vim nvim nano micro hx emacs emacsclient code cursor zed subl kate \
                      gedit ssh bat batcat delta diff-so-fancy difft tig sccache ccache distcc ed head tail tee col sed grep touch cp wc \
-                     gpg gpg2 gcc g++ cc c++ clang clang++ ld lld mold ar llvm-ar gcc-ar zig rustc rustdoc clippy-driver mpicc mpicxx \
-                     musl-gcc emcc em++ tcc icx nvcc";
+                     gpg gpg2 clippy-driver";
 
 /// Where programs of the system are.
 const SYSTEM: &[&[u8]] = &[b"/bin/", b"/usr/bin/", b"/usr/local/bin/", b"/opt/homebrew/bin/"];
@@ -80,11 +75,20 @@ const TOOLS: &[&[u8]] = &[b"node_modules/.bin", b"venv/bin", b".venv/bin", b"ven
 impl Walker<'_> {
     /// A variable is set for the programs that follow.
     pub(super) fn set_for_programs(&mut self, name: &[u8], value: &[u8], span: Span) {
-        if LOADERS.contains(&name) && !value.is_empty() {
+        // Nothing to load; and `ENV` is a file for a shell, or else a word of the project's own.
+        let harmless = matches!(value, b"" | b"/dev/null") || name == b"ENV" && !value.contains(&b'/');
+        if LOADERS.contains(&name) && !harmless {
             self.findings.fact("foreign-code", span);
         } else if COMMANDS.contains(&name) {
             // A pipe in it reads from the command.
             self.started_by_a_tool(value.strip_prefix(b"|").unwrap_or(value), span);
+        } else if COMPILERS.contains(&name) {
+            if look(value, &self.standing).is.meets(TEMPORARY) {
+                self.findings.fact("foreign-code", span);
+            }
+            if !value.is_empty() && !value.contains(&UNKNOWN) {
+                self.code(Language::Shell, value, span, Default::default());
+            }
         } else if name.starts_with(b"GIT_CONFIG_") {
             self.setting_in_variables(name, value, span);
         }
@@ -99,11 +103,8 @@ impl Walker<'_> {
                     self.findings.fact("foreign-code", span);
                 }
             }
-            b"PYTHONPATH" | b"ZDOTDIR" | b"PERL5LIB" | b"RUBYLIB" | b"NODE_PATH" => {
-                let temporary = |entry: &[u8]| look(entry, &self.standing).is.meets(TEMPORARY);
-                if value.split(|byte| *byte == b':').any(temporary) {
-                    self.findings.fact("foreign-code", span);
-                }
+            b"ZDOTDIR" if look(value, &self.standing).is.meets(TEMPORARY) => {
+                self.findings.fact("foreign-code", span);
             }
             b"MAKEFLAGS" | b"GNUMAKEFLAGS" if has_word(value, &[b"--eval", b"-E"]) => {
                 self.findings.fact("foreign-code", span);
@@ -140,12 +141,7 @@ impl Walker<'_> {
         let value = value.trim_ascii_start();
         let first = value.split(|byte| b" \t".contains(byte)).next().unwrap_or_default();
         let name = without_folder(first);
-        // `clang-18`, and `aarch64-linux-gnu-gcc`.
-        let last = name.iter().rposition(|byte| !byte.is_ascii_digit() && !b".-".contains(byte));
-        let version = last.map_or(name, |at| &name[..=at]);
-        let is = |usual: &[u8]| usual == name || usual == version;
-        let target = !name.contains(&b'/') && (name.ends_with(b"-gcc") || name.ends_with(b"-g++"));
-        let usual = name.is_empty() || target || USUAL.split(' ').any(|usual| is(usual.as_bytes()));
+        let usual = name.is_empty() || USUAL.split(' ').any(|usual| usual.as_bytes() == name);
         if !usual {
             self.findings.fact("foreign-code", span);
         }

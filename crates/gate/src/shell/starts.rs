@@ -148,6 +148,15 @@ impl Walker<'_> {
                 }
             }
         }
+        // `parallel` takes what stands behind `:::` for lines.
+        let listed = rest.iter().position(|arg| arg.text == b":::").map(|at| rest.split_off(at));
+        if let (Some(listed), true) = (&listed, rest.is_empty()) {
+            let mut output = Stream::unknown(Taint::NONE);
+            for line in listed.iter().skip(1).take(64) {
+                output = self.code(Language::Shell, &line.text, line.span, Stream::default());
+            }
+            return output;
+        }
         if rest.is_empty() {
             // Lines are commands for `parallel`; `xargs` echoes them.
             if started.args[0].text.ends_with(b"parallel") {
@@ -163,14 +172,16 @@ impl Walker<'_> {
             self.findings.fact("delete-found", span);
         }
         let taint = started.input.taint;
-        let mut lines: Vec<Field> = match &started.input.text {
-            Some(text) => {
+        let mut lines: Vec<Field> = match (&listed, &started.input.text) {
+            (Some(listed), _) => listed.iter().filter(|line| line.text != b":::").take(64).cloned().collect(),
+            (None, Some(text)) => {
                 let parts = text.split(|byte| b" \t\n".contains(byte)).filter(|part| !part.is_empty());
                 parts.take(64).map(|part| Field { taint, ..Field::known(part, span) }).collect()
             }
-            None => vec![Field { taint, splits: true, ..Field::unknown(span) }],
+            (None, None) => vec![Field { taint, splits: true, ..Field::unknown(span) }],
         };
-        let cut = started.input.text.as_ref().is_some_and(|_| lines.len() == 64);
+        let cut = listed.is_some() && lines.len() == 64
+            || started.input.text.as_ref().is_some_and(|_| lines.len() == 64);
         if cut || taint.has(Taint::DOWNLOAD) {
             lines.push(Field { taint, splits: true, ..Field::unknown(span) });
         }
