@@ -118,7 +118,7 @@ fn string_end(code: &[u8], start: usize) -> Option<(usize, bool)> {
 
 /// The end of `/…/`, if nothing is evaluated in it.
 fn delimited(code: &[u8], start: usize) -> Option<usize> {
-    let mark = code[start];
+    let mark = *code.get(start)?;
     let close = match mark {
         b'{' => b'}',
         b'(' => b')',
