@@ -73,6 +73,23 @@ pub fn is_harmless(program: &[u8], code: &[u8], is_known: impl Fn(&[u8]) -> bool
     true
 }
 
+/// Files that awk writes: the texts behind `>`.
+pub fn written_files<'c>(program: &[u8], code: &'c [u8]) -> Vec<&'c [u8]> {
+    let mut files = Vec::new();
+    if !matches!(program, b"awk" | b"gawk" | b"mawk" | b"nawk") {
+        return files;
+    }
+    for (at, _) in code.iter().enumerate().filter(|(_, byte)| **byte == b'>') {
+        let rest = code[at + 1..].trim_ascii_start();
+        if let Some(text) = rest.strip_prefix(b"\"")
+            && let Some(end) = text.iter().position(|byte| *byte == b'"')
+        {
+            files.push(&text[..end]);
+        }
+    }
+    files
+}
+
 /// Whether a quote stands between this slash and the next, or the end of the line.
 fn quote_follows(code: &[u8], at: usize) -> bool {
     let rest = &code[at + 1..];
@@ -101,7 +118,7 @@ fn string_end(code: &[u8], start: usize) -> Option<(usize, bool)> {
 
 /// The end of `/…/`, if nothing is evaluated in it.
 fn delimited(code: &[u8], start: usize) -> Option<usize> {
-    let mark = code[start];
+    let mark = *code.get(start)?;
     let close = match mark {
         b'{' => b'}',
         b'(' => b')',

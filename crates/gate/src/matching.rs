@@ -1,9 +1,9 @@
 //! Whether a rule fits a call: a program, or a function of a language, with its arguments.
 
 use crate::findings::Findings;
-use crate::paths::{Places, Seen, Standing, look};
+use crate::paths::{Places, Seen, Standing, TEMPORARY, look};
 use crate::rules::Counts;
-use crate::rules::tables::{Entry, List, Program, Rule, Tables};
+use crate::rules::tables::{Entry, List, Program, Rule, Tables, is_option};
 use crate::text::{Field, Match, Taint, UNKNOWN, fits};
 use crate::verdict::Span;
 use std::cell::RefCell;
@@ -121,6 +121,8 @@ impl Asked {
 /// An option of a call.
 struct Opt<'a> {
     name: &'a [u8],
+    /// Written with two dashes, so that a beginning of its name is enough.
+    long: bool,
     value: Option<(&'a [u8], &'a Field)>,
 }
 
@@ -203,7 +205,7 @@ fn split<'a>(tables: &Tables, program: &Program, call: &'a Call<'a>) -> Parts<'a
                 None if takes_value(long) => (long, args.next().map(|next| (next.text.as_slice(), next))),
                 None => (long, None),
             };
-            parts.options.push(Opt { name, value });
+            parts.options.push(Opt { name, long: text.starts_with(b"--"), value });
         } else if text.len() > 1 && text[0] == b'-' {
             for at in 1..text.len() {
                 let name = &text[at..=at];
@@ -211,19 +213,19 @@ fn split<'a>(tables: &Tables, program: &Program, call: &'a Call<'a>) -> Parts<'a
                     let rest = &text[at + 1..];
                     let mut next = || args.next().map(|next| (next.text.as_slice(), next));
                     let value = if rest.is_empty() { next() } else { Some((rest, arg)) };
-                    parts.options.push(Opt { name, value });
+                    parts.options.push(Opt { name, long: false, value });
                     break;
                 }
-                parts.options.push(Opt { name, value: None });
+                parts.options.push(Opt { name, long: false, value: None });
             }
         } else if let Some(at) = text.iter().position(|byte| *byte == b'=').filter(|_| program.operands) {
-            parts.options.push(Opt { name: &text[..at], value: Some((&text[at + 1..], arg)) });
+            parts.options.push(Opt { name: &text[..at], long: false, value: Some((&text[at + 1..], arg)) });
         } else {
             parts.words.push(arg);
         }
     }
     for (name, value) in call.named {
-        parts.options.push(Opt { name, value: Some((value.text.as_slice(), value)) });
+        parts.options.push(Opt { name, long: false, value: Some((value.text.as_slice(), value)) });
     }
     parts
 }
@@ -275,18 +277,19 @@ fn fit(tables: &Tables, rule: &Rule, call: &Call<'_>, parts: &Parts<'_>, span: &
             call,
             rule.places,
             rule.within,
+            rule.last,
             span
         ));
     } else if !rule.places.is_empty() {
-        need!(some_place(values(parts, tables, rule.options), call, rule.places, rule.within, span));
+        need!(some_place(values(parts, tables, rule.options), call, rule.places, rule.within, true, span));
     }
     if !rule.writes.is_empty() {
         let targets = call.writes.iter().map(|field| (field.text.as_slice(), field));
-        need!(some_place(targets, call, rule.writes, rule.within, span));
+        need!(some_place(targets, call, rule.writes, rule.within, true, span));
     }
     if !rule.reads.is_empty() {
         let targets = call.reads.iter().map(|field| (field.text.as_slice(), field));
-        need!(some_place(targets, call, rule.reads, rule.within, span));
+        need!(some_place(targets, call, rule.reads, rule.within, false, span));
     }
     if rule.taint != Taint::NONE {
         let by_value = values(parts, tables, rule.options).find(|(_, field)| field.taint.has(rule.taint));
@@ -350,7 +353,7 @@ fn flag(parts: &Parts<'_>, alternatives: &str) -> Match {
         let (name, wanted) = flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value)));
         for option in &parts.options {
             // An option may be shortened as long as it is clear; `--forc` is `--force`.
-            let shortened = option.name.len() >= 4 && name.as_bytes().starts_with(option.name);
+            let shortened = option.long && is_option(name.as_bytes(), option.name);
             let result = if option.name == name.as_bytes() || shortened {
                 match (wanted, option.value) {
                     (None, _) => Match::Yes,
@@ -376,7 +379,11 @@ fn values<'a>(
 ) -> impl Iterator<Item = (&'a [u8], &'a Field)> {
     // `*` stands for whatever there is.
     let all = tables.has(names, b"*");
-    let named = move |option: &&Opt<'_>| all || tables.has(names, option.name);
+    let named = move |option: &&Opt<'_>| match option.long {
+        _ if all => true,
+        true => tables.has_option(names, option.name),
+        false => tables.has(names, option.name),
+    };
     let words = parts.words.iter().filter(move |_| all).map(|word| (word.text.as_slice(), *word));
     parts.options.iter().filter(named).filter_map(|option| option.value).chain(words)
 }
@@ -386,11 +393,16 @@ fn some_place<'a>(
     call: &Call<'_>,
     wanted: Places,
     within: Places,
+    into: bool,
     span: &mut Span,
 ) -> Match {
     let mut best = Match::No;
     for (text, field) in paths {
-        let seen = call.looks.look(path_in(text), call.standing);
+        let mut seen = call.looks.look(path_in(text), call.standing);
+        // To put something there is what the folder is for; to delete it is not.
+        if into && seen.is.meets(TEMPORARY) {
+            seen.is = TEMPORARY;
+        }
         let also = |places: Places| within.is_empty() || places.meets(within);
         let result = if seen.is.meets(wanted) && also(seen.is) {
             Match::Yes

@@ -3,6 +3,7 @@
 //! The whole script is read in the order in which it is written, functions included, whoever calls them. Names are followed through imports
 //! and assignments; what a call starts is judged as the command it is.
 
+mod handed;
 mod parse;
 mod tokens;
 mod values;
@@ -275,14 +276,29 @@ impl Reader<'_, '_> {
                 self.walker.findings.fact("hidden-call", span);
                 Value::Hidden
             }
-            Value::Path(path) => self.call_path(path, args, span),
+            Value::Path(path) => {
+                self.handed_on(None, args, span);
+                match self.called_by_method(path, args, span) {
+                    true => Value::Unknown(taint_of(args)),
+                    false => self.call_path(path, args, span),
+                }
+            }
+            // `(0, f)(x)`.
+            Value::List(items) if self.language == Language::JavaScript => match items.last() {
+                Some(last) => self.call(last, args, span),
+                None => Value::unknown(),
+            },
             Value::Method(of, name) => {
+                self.handed_on(Some(of), args, span);
                 let mut all = vec![(None, (**of).clone())];
                 all.extend(args.iter().cloned());
                 self.ask_rules(&format!(".{name}"), &all, span);
                 of.method(name, args)
             }
-            _ => Value::Unknown(taint_of(args)),
+            _ => {
+                self.handed_on(None, args, span);
+                Value::Unknown(taint_of(args))
+            }
         }
     }
 
@@ -295,7 +311,8 @@ impl Reader<'_, '_> {
             | "require"
             | "import"
             | "process.mainModule.require"
-            | "module.require" => {
+            | "module.require"
+            | "module.constructor._load" => {
                 let known = first.and_then(Value::known_text).map(parse::module_name);
                 return match known {
                     Some(module) => {
@@ -313,12 +330,28 @@ impl Reader<'_, '_> {
                     _ => Value::unknown(),
                 };
             }
+            "module.createRequire" => return Value::Path("require".to_owned()),
+            "vars" if matches!(first, Some(Value::Path(_))) => {
+                return first.cloned().unwrap_or_else(Value::unknown);
+            }
             "globals" | "locals" | "vars" => return Value::Path("globalThis".to_owned()),
             _ => {}
         }
         let entry = self.walker.findings.tables.find(self.prefix, path.as_bytes());
         if let Some(runs) = entry.and_then(|entry| entry.runs) {
             self.runs(runs, args, span);
+        }
+        if path.starts_with("os.spawn") && self.language == Language::Python {
+            // The first says whether to wait.
+            self.runs(Runs::Executable, args.get(1..).unwrap_or_default(), span);
+        }
+        // These take a function as well, which is no text.
+        let timed = matches!(
+            path,
+            "timeit.timeit" | "timeit.repeat" | "timeit.Timer" | "cProfile.run" | "profile.run"
+        );
+        if let Some(code) = first.filter(|code| timed && code.known_text().is_some()) {
+            self.code(code, span);
         }
         if self.forever && matches!(path, "os.fork" | "child_process.fork") {
             self.walker.findings.fact("fork-loop", span);

@@ -196,7 +196,7 @@ impl Value {
                 {
                     variable(name)
                 }
-                "globalThis" | "global" | "window" | "builtins" | "__builtins__" => {
+                "globalThis" | "global" | "window" | "builtins" | "__builtins__" | "sys.modules" => {
                     Value::Path(name.to_owned())
                 }
                 _ if name == "__dict__" || name == "default" => self.clone(),

@@ -306,15 +306,35 @@ impl Reader {
     }
 
     fn wrapper(&mut self, table: &Table) -> Result<(), Full> {
-        self.keys(table, &["programs", "values", "only_asks", "skip", "sub", "container", "shell", "remote"]);
+        let known = [
+            "programs",
+            "values",
+            "only_asks",
+            "pairs",
+            "lines",
+            "after",
+            "skip",
+            "before",
+            "sub",
+            "container",
+            "shell",
+            "each",
+            "remote",
+        ];
+        self.keys(table, &known);
         let skip = table.get("skip").and_then(Item::as_integer).unwrap_or(0);
         let wrapper = Wrapper {
             values: self.list(table, "values"),
             only_asks: self.list(table, "only_asks"),
+            pairs: self.list(table, "pairs"),
+            lines: self.list(table, "lines"),
+            after: self.list(table, "after"),
             skip: u8::try_from(skip).unwrap_or(0),
+            before: self.list(table, "before"),
             sub: self.list(table, "sub"),
             container: self.flag(table, "container"),
             shell: self.flag(table, "shell"),
+            each: self.flag(table, "each"),
             remote: self.flag(table, "remote"),
         };
         let names = self.strings(table, "programs");
@@ -322,7 +342,7 @@ impl Reader {
     }
 
     fn interpreter(&mut self, table: &Table) -> Result<(), Full> {
-        self.keys(table, &["programs", "language", "code", "values", "stops", "words"]);
+        self.keys(table, &["programs", "language", "code", "values", "loads", "stops", "words"]);
         let lists = self.strings(table, "words");
         let words: Vec<&str> = lists.iter().flat_map(|words| words.split(' ')).collect();
         let interpreter = Interpreter {
@@ -330,6 +350,7 @@ impl Reader {
             words: self.kept(|maker| maker.list(&words)),
             code: self.list(table, "code"),
             values: self.list(table, "values"),
+            loads: self.list(table, "loads"),
             stops: self.list(table, "stops"),
         };
         let names = self.strings(table, "programs");

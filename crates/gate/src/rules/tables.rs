@@ -96,14 +96,24 @@ pub struct Wrapper {
     pub values: List,
     /// With one of these it starts nothing.
     pub only_asks: List,
+    /// Options that take the next two.
+    pub pairs: List,
+    /// Options whose value is a line for a shell.
+    pub lines: List,
+    /// Options behind which the other command stands. Where there are any, it stands nowhere else, except behind `--`.
+    pub after: List,
     /// Words before the other program's name.
     pub skip: u8,
+    /// Words that may stand before those of `sub`, or before the other program's name.
+    pub before: List,
     /// The first words are its own command, if they are any of these.
     pub sub: List,
     /// What it starts runs in a container: what is forbidden here may be right there.
     pub container: bool,
     /// What follows is one script for a shell, not a list of arguments.
     pub shell: bool,
+    /// Each word is such a script.
+    pub each: bool,
     /// What it starts runs on another machine.
     pub remote: bool,
 }
@@ -117,6 +127,8 @@ pub struct Interpreter {
     /// Options that are followed by code.
     pub code: List,
     pub values: List,
+    /// Those of them whose value is a file that runs first.
+    pub loads: List,
     /// Options with which it runs no code of a file.
     pub stops: List,
 }
@@ -171,6 +183,11 @@ impl Tables {
         self.texts(list).any(|text| text.as_bytes() == wanted)
     }
 
+    /// The same for a long option, of which the beginning is enough.
+    pub fn has_option(&self, list: List, wanted: &[u8]) -> bool {
+        self.texts(list).any(|text| is_option(text.as_bytes(), wanted))
+    }
+
     pub fn numbers(&self, list: List) -> &[u16] {
         list.of(&self.numbers)
     }
@@ -201,6 +218,13 @@ impl Tables {
     pub fn interpreter(&self, entry: &Entry) -> Option<&Interpreter> {
         self.interpreters.get(usize::from(entry.interpreter).checked_sub(1)?)
     }
+}
+
+/// Whether a long option is written like this. Tools take the beginning of a name as long as it is clear; one that is not clear
+/// is no option at all, so that nothing is lost by taking it for one.
+pub fn is_option(name: &[u8], written: &[u8]) -> bool {
+    name == written
+        || written.len() > 1 && name.len() > written.len() && name.starts_with(written) && written != b"no"
 }
 
 /// The number of a name, from which its slot is counted.

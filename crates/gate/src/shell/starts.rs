@@ -7,9 +7,9 @@ use super::walk::{Started, Stream, Walker};
 use crate::little;
 use crate::paths::{HERE, look};
 use crate::rules::kinds::Tongue;
-use crate::rules::tables::{Entry, Interpreter, List, Tables, Wrapper};
+use crate::rules::tables::{Entry, Interpreter, List, Tables};
 use crate::text::{Field, Taint, UNKNOWN};
-use crate::verdict::{Language, Span};
+use crate::verdict::Language;
 
 /// What an interpreter is told to run.
 enum Told {
@@ -33,13 +33,21 @@ impl Walker<'_> {
                 self.code(Language::Shell, &code.text, code.span, Stream::default());
             }
         }
+        let wrapper = entry.and_then(|entry| tables.wrapper(entry));
         if let Some(interpreter) = entry.and_then(|entry| tables.interpreter(entry)) {
+            // `bun x` starts another program, `bun x.js` runs a file.
+            if let Some(output) = wrapper.and_then(|wrapper| self.wrapper(wrapper, started)) {
+                return Some(output);
+            }
             return Some(self.interpreter(name, interpreter, started));
         }
         match name {
             b"env" => return Some(self.environment(started)),
             b"xargs" | b"parallel" => return Some(self.for_each_line(started)),
             b"find" | b"fd" | b"fdfind" => self.found_files(started),
+            b"git" => self.settings_of_git(started),
+            b"sed" | b"gsed" => self.stream_editor(started),
+            b"psql" | b"mysql" | b"mariadb" | b"sqlite3" | b"duckdb" | b"usql" => self.console(started),
             // A line editor runs what stands behind `!`.
             b"ed" | b"ex" | b"red"
                 if started.input.fed
@@ -49,93 +57,13 @@ impl Walker<'_> {
             }
             _ => {}
         }
-        let wrapper = tables.wrapper(entry?)?;
-        self.wrapper(wrapper, started)
+        self.wrapper(wrapper?, started)
     }
 
-    fn inner(&mut self, args: Vec<Field>, started: &Started) -> Stream {
+    pub(super) fn inner(&mut self, args: Vec<Field>, started: &Started) -> Stream {
         let input = started.input.clone();
         let inner = Started { args, writes: Vec::new(), reads: Vec::new(), input, span: started.span };
         self.command(inner)
-    }
-
-    fn wrapper(&mut self, wrapper: &Wrapper, started: &mut Started) -> Option<Stream> {
-        let mut args = started.args[1..].iter().peekable();
-        let tables = self.findings.tables;
-        let mut skip = usize::from(wrapper.skip);
-        let mut wants_sub = !wrapper.sub.is_empty();
-        let takes_value = |name: &[u8]| tables.has(wrapper.values, name);
-        let mut rest: Vec<Field> = Vec::new();
-        while let Some(arg) = args.next() {
-            let text = arg.text.as_slice();
-            // Nor can be told what an image starts that nobody has named.
-            let unnamed = wrapper.container && text == [UNKNOWN];
-            if (arg.may_be_option() || unnamed) && !wants_sub && skip > 0 {
-                // What follows may be options or the program.
-                self.findings.fact("unknown-program", arg.span);
-                return Some(Stream::unknown(Taint::NONE));
-            }
-            if text == b"--" {
-                if !wants_sub {
-                    rest.extend(args.skip(if wrapper.container { 0 } else { skip }).cloned());
-                    break;
-                }
-                continue;
-            }
-            if text.len() > 1 && (text[0] == b'-' || text[0] == b'+') {
-                if tables.has(wrapper.only_asks, text) {
-                    return None;
-                }
-                let long = text.strip_prefix(b"--");
-                let name = long.unwrap_or(&text[1..]);
-                // `-u root` takes the next one, `-uroot` and `--user=root` do not.
-                let takes = match long {
-                    Some(name) => takes_value(name),
-                    None => {
-                        name.iter()
-                            .position(|letter| takes_value(&[*letter]))
-                            .is_some_and(|at| at + 1 == name.len())
-                            || takes_value(name)
-                    }
-                };
-                if takes {
-                    args.next();
-                }
-                continue;
-            }
-            if !wrapper.shell && is_assignment(text) {
-                continue;
-            }
-            if wants_sub {
-                if !tables.has(wrapper.sub, text) {
-                    return None;
-                }
-                wants_sub = false;
-                continue;
-            }
-            if skip > 0 {
-                skip -= 1;
-                continue;
-            }
-            rest.push(arg.clone());
-            rest.extend(args.cloned());
-            break;
-        }
-        if rest.is_empty() {
-            return None;
-        }
-        self.findings.containers += usize::from(wrapper.container);
-        let output = if wrapper.shell {
-            self.findings.remotes += usize::from(wrapper.remote);
-            let span = Span::new(rest[0].span.start, rest[rest.len() - 1].span.end);
-            let output = self.code(Language::Shell, &joined(&rest), span, started.input.clone());
-            self.findings.remotes -= usize::from(wrapper.remote);
-            output
-        } else {
-            self.inner(rest, started)
-        };
-        self.findings.containers -= usize::from(wrapper.container);
-        Some(output)
     }
 
     fn environment(&mut self, started: &mut Started) -> Stream {
@@ -143,17 +71,18 @@ impl Walker<'_> {
         while let Some(arg) = args.next() {
             let text = arg.text.as_slice();
             match text {
-                b"-u" | b"-C" | b"--unset" | b"--chdir" => {
+                b"-u" | b"-C" => {
                     args.next();
                 }
-                b"-S" | b"--split-string" => {
-                    let line: Vec<Field> = args.cloned().collect();
-                    return self.code(Language::Shell, &joined(&line), arg.span, started.input.clone());
+                _ if (text.starts_with(b"--u") || text.starts_with(b"--c")) && !text.contains(&b'=') => {
+                    args.next();
                 }
-                _ if text.starts_with(b"-S") || text.starts_with(b"--split-string=") => {
-                    let prefix = if text.starts_with(b"-S") { 2 } else { 15 };
-                    let mut line = vec![Field { text: text[prefix..].to_vec(), ..arg.clone() }];
-                    line.extend(args.cloned());
+                // No other long option of it begins so.
+                _ if text.starts_with(b"-S") || text.starts_with(b"--s") => {
+                    let equals = text.iter().position(|byte| *byte == b'=').map_or(text.len(), |at| at + 1);
+                    let prefix = if text.starts_with(b"-S") { 2 } else { equals };
+                    let attached = Field { text: text[prefix..].to_vec(), ..arg.clone() };
+                    let line: Vec<Field> = [attached].into_iter().chain(args.cloned()).collect();
                     return self.code(Language::Shell, &joined(&line), arg.span, started.input.clone());
                 }
                 _ if text.first() == Some(&b'-') => {}
@@ -175,7 +104,7 @@ impl Walker<'_> {
     }
 
     fn for_each_line(&mut self, started: &mut Started) -> Stream {
-        const VALUES: [&[u8]; 16] = [
+        const VALUES: [&[u8]; 17] = [
             b"-n",
             b"-P",
             b"-L",
@@ -192,16 +121,23 @@ impl Walker<'_> {
             b"--arg-file",
             b"--jobs",
             b"--colsep",
+            b"--max-chars",
         ];
         let mut replaced: Option<Vec<u8>> = None;
         let mut args = started.args[1..].iter();
         let mut rest: Vec<Field> = Vec::new();
         while let Some(arg) = args.next() {
             match arg.text.as_slice() {
-                b"-I" | b"--replace" => replaced = args.next().map(|next| next.text.clone()),
+                b"-I" => replaced = args.next().map(|next| next.text.clone()),
                 b"-i" => replaced = Some(b"{}".to_vec()),
-                text if text.starts_with(b"-I") => replaced = Some(text[2..].to_vec()),
-                text if VALUES.contains(&text) => {
+                text if text.starts_with(b"-I") || text.starts_with(b"-i") => {
+                    replaced = Some(text[2..].to_vec());
+                }
+                text if text.starts_with(b"--rep") => {
+                    let at = text.iter().position(|byte| *byte == b'=');
+                    replaced = Some(at.map_or_else(|| b"{}".to_vec(), |at| text[at + 1..].to_vec()));
+                }
+                text if VALUES.iter().any(|option| is_written(text, option)) => {
                     args.next();
                 }
                 text if text.len() > 1 && text[0] == b'-' => {}
@@ -211,6 +147,15 @@ impl Walker<'_> {
                     break;
                 }
             }
+        }
+        // `parallel` takes what stands behind `:::` for lines.
+        let listed = rest.iter().position(|arg| arg.text == b":::").map(|at| rest.split_off(at));
+        if let (Some(listed), true) = (&listed, rest.is_empty()) {
+            let mut output = Stream::unknown(Taint::NONE);
+            for line in listed.iter().skip(1).take(64) {
+                output = self.code(Language::Shell, &line.text, line.span, Stream::default());
+            }
+            return output;
         }
         if rest.is_empty() {
             // Lines are commands for `parallel`; `xargs` echoes them.
@@ -227,14 +172,16 @@ impl Walker<'_> {
             self.findings.fact("delete-found", span);
         }
         let taint = started.input.taint;
-        let mut lines: Vec<Field> = match &started.input.text {
-            Some(text) => {
+        let mut lines: Vec<Field> = match (&listed, &started.input.text) {
+            (Some(listed), _) => listed.iter().filter(|line| line.text != b":::").take(64).cloned().collect(),
+            (None, Some(text)) => {
                 let parts = text.split(|byte| b" \t\n".contains(byte)).filter(|part| !part.is_empty());
                 parts.take(64).map(|part| Field { taint, ..Field::known(part, span) }).collect()
             }
-            None => vec![Field { taint, splits: true, ..Field::unknown(span) }],
+            (None, None) => vec![Field { taint, splits: true, ..Field::unknown(span) }],
         };
-        let cut = started.input.text.as_ref().is_some_and(|_| lines.len() == 64);
+        let cut = listed.is_some() && lines.len() == 64
+            || started.input.text.as_ref().is_some_and(|_| lines.len() == 64);
         if cut || taint.has(Taint::DOWNLOAD) {
             lines.push(Field { taint, splits: true, ..Field::unknown(span) });
         }
@@ -271,41 +218,56 @@ impl Walker<'_> {
 
     fn found_files(&mut self, started: &mut Started) {
         let args = &started.args[1..];
-        let roots: Vec<Field> = args
-            .iter()
-            .take_while(|arg| !matches!(arg.text.first(), Some(b'-' | b'(' | b'!')))
-            .cloned()
-            .collect();
+        let is_find = last_name(&started.args[0].text) == b"find";
+        let (roots, filtered) = match is_find {
+            true => {
+                let args = args.iter().skip_while(|arg| matches!(arg.text.as_slice(), b"-L" | b"-H" | b"-P"));
+                let roots = args.take_while(|arg| !matches!(arg.text.first(), Some(b'-' | b'(' | b'!')));
+                (roots.cloned().collect(), args_pick(&started.args[1..]))
+            }
+            false => pattern_and_roots(args),
+        };
         let roots = if roots.is_empty() { vec![Field::known(b".", started.span)] } else { roots };
         const RUN: [&[u8]; 8] =
             [b"-exec", b"-execdir", b"-ok", b"-okdir", b"-x", b"--exec", b"-X", b"--exec-batch"];
         let mut commands: Vec<Vec<Field>> = Vec::new();
         let mut at = 0;
         while at < args.len() {
-            if RUN.contains(&args[at].text.as_slice()) {
+            let text = args[at].text.as_slice();
+            let equals = text.iter().position(|byte| *byte == b'=').unwrap_or(text.len());
+            if RUN.contains(&&text[..equals]) {
+                let attached =
+                    text.get(equals + 1..).map(|text| Field { text: text.to_vec(), ..args[at].clone() });
                 let end = args[at + 1..].iter().position(|arg| matches!(arg.text.as_slice(), b";" | b"+"));
                 let end = end.map_or(args.len(), |end| at + 1 + end);
-                commands.push(args[at + 1..end].to_vec());
+                commands.push(attached.into_iter().chain(args[at + 1..end].iter().cloned()).collect());
                 at = end;
             }
             at += 1;
         }
-        let all = !args.iter().any(|arg| picks(&arg.text));
+        let all = !filtered;
         let here = roots.iter().any(|root| look(&root.text, &self.standing).is.meets(HERE));
         if all && here && commands.iter().any(|command| command.first().is_some_and(|arg| deletes(&arg.text)))
         {
             self.findings.fact("delete-found", started.span);
         }
-        for command in commands {
+        for mut command in commands {
+            let Some(first) = command.first().cloned() else { continue };
+            // `fd` puts what it finds at the end, if no other place is named.
+            if !is_find && !command.iter().any(|arg| arg.text.contains(&b'{')) {
+                command.push(Field { text: b"{}".to_vec(), ..first.clone() });
+            }
+            // Whoever deletes all files one by one deletes the whole.
+            if all && deletes(&first.text) {
+                command.insert(1, Field { text: b"-r".to_vec(), ..first });
+            }
             for root in roots.iter().take(4) {
                 // Something below the root, or the root itself where that is all there is to say.
                 let whole = matches!(root.text.as_slice(), b"/" | b"~" | b"~/");
                 let text = if whole { root.text.clone() } else { [root.text.as_slice(), b"/found"].concat() };
                 let found = Field { text, ..root.clone() };
                 let args: Vec<Field> = command.iter().map(|arg| substitute(arg, b"{}", &found)).collect();
-                if !args.is_empty() {
-                    self.inner(args, started);
-                }
+                self.inner(args, started);
             }
         }
     }
@@ -315,6 +277,11 @@ impl Walker<'_> {
         let is_shell = interpreter.tongue == Some(Tongue::Shell);
         let told = told(tables, interpreter, &started.args[1..], is_shell);
         let span = started.span;
+        if let Some(language) = interpreter.tongue.map(Language::from) {
+            for file in loaded(tables, interpreter, &started.args[1..]) {
+                self.file_as_code(&file.text, language, file.span, &Stream::default());
+            }
+        }
         match (told, interpreter.tongue.map(Language::from)) {
             (Told::Nothing, _) => Stream::unknown(Taint::NONE),
             (Told::Code(codes), Some(language)) => {
@@ -346,6 +313,12 @@ impl Walker<'_> {
             (Told::Code(codes), None) => {
                 let taint = codes.iter().fold(started.input.taint, |taint, code| taint.and(code.taint));
                 let known = |word: &[u8]| tables.has(interpreter.words, word);
+                for code in &codes {
+                    for path in little::written_files(name, &code.text) {
+                        let file = Field { text: path.to_vec(), ..code.clone() };
+                        self.judge_call(None, &[], &[file], &[], &Stream::default(), code.span);
+                    }
+                }
                 if codes.iter().any(|code| !code.is_known() || !little::is_harmless(name, &code.text, known))
                 {
                     self.findings.fact("other-language", codes.first().map_or(span, |code| code.span));
@@ -447,8 +420,13 @@ fn told(tables: &Tables, interpreter: &Interpreter, args: &[Field], is_shell: bo
         if wants_code || is_in(interpreter.code, b"first") && codes.is_empty() {
             return Told::Code(vec![arg.clone()]);
         }
-        if codes.is_empty() && !reads_input && !is_in(interpreter.stops, text) {
-            return Told::File(arg.clone());
+        if codes.is_empty() && !reads_input {
+            match text {
+                // `deno run FILE`.
+                b"run" if is_in(interpreter.stops, text) => continue,
+                _ if is_in(interpreter.stops, text) => return Told::Nothing,
+                _ => return Told::File(arg.clone()),
+            }
         }
         break;
     }
@@ -463,6 +441,28 @@ fn told(tables: &Tables, interpreter: &Interpreter, args: &[Field], is_shell: bo
     Told::Code(codes)
 }
 
+/// Files that run before the code: values of options, where they are paths. What is no path is a package.
+fn loaded(tables: &Tables, interpreter: &Interpreter, args: &[Field]) -> Vec<Field> {
+    let mut files = Vec::new();
+    let mut args = args.iter();
+    while let Some(arg) = args.next().filter(|arg| arg.text.first() == Some(&b'-')) {
+        let text = arg.text.as_slice();
+        let long = text.strip_prefix(b"--");
+        let whole = long.unwrap_or(&text[1..]);
+        let at = whole.iter().position(|byte| *byte == b'=').filter(|_| long.is_some());
+        let name = &whole[..at.unwrap_or(whole.len())];
+        if !tables.has(interpreter.loads, name) {
+            continue;
+        }
+        match at {
+            Some(at) => files.push(Field { text: whole[at + 1..].to_vec(), ..arg.clone() }),
+            None => files.extend(args.next().cloned()),
+        }
+    }
+    files.retain(|file| matches!(file.text.first(), Some(b'.' | b'/' | b'~')));
+    files
+}
+
 /// What follows the code: `$0`, and then `$1` and so on.
 fn arguments_after<'a>(args: &'a [Field], code: &Field) -> (Option<&'a Field>, Vec<Field>) {
     let at = args.iter().position(|arg| arg.span == code.span && arg.text == code.text);
@@ -470,31 +470,104 @@ fn arguments_after<'a>(args: &'a [Field], code: &Field) -> (Option<&'a Field>, V
     (after.first(), after.get(1..).unwrap_or_default().to_vec())
 }
 
+/// Whether `find` leaves some files out.
+fn args_pick(args: &[Field]) -> bool {
+    args.iter().any(|arg| picks(&arg.text))
+}
+
+/// Where `fd` searches, and whether it leaves some files out: the first word is a pattern, the others are folders.
+fn pattern_and_roots(args: &[Field]) -> (Vec<Field>, bool) {
+    const VALUES: &[&[u8]] = &[
+        b"-t",
+        b"--type",
+        b"-d",
+        b"--max-depth",
+        b"-j",
+        b"--threads",
+        b"-c",
+        b"--color",
+        b"--base-directory",
+    ];
+    const PICKING: &[&[u8]] =
+        &[b"-e", b"--extension", b"-S", b"--size", b"-E", b"--exclude", b"-o", b"--owner"];
+    let mut words = Vec::new();
+    let mut filtered = false;
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.text.as_slice() {
+            b"-x" | b"-X" => break,
+            text if text.starts_with(b"--exec") => break,
+            text if VALUES.contains(&text) => {
+                args.next();
+            }
+            text if PICKING.contains(&text) => {
+                args.next();
+                filtered = true;
+            }
+            text if text.first() == Some(&b'-') => {}
+            _ => words.push(arg.clone()),
+        }
+    }
+    let pattern = if words.is_empty() { None } else { Some(words.remove(0)) };
+    filtered |= pattern.is_some_and(|pattern| !matches!(pattern.text.as_slice(), b"." | b"" | b".*"));
+    (words, filtered)
+}
+
+/// Whether an argument is this option, or a beginning of it that is long enough to be one.
+fn is_written(arg: &[u8], option: &[u8]) -> bool {
+    arg == option || arg.len() > 4 && arg.starts_with(b"--") && option.starts_with(arg)
+}
+
 /// Whether a program does nothing but delete.
 fn deletes(program: &[u8]) -> bool {
     matches!(last_name(program), b"rm" | b"unlink" | b"shred" | b"srm" | b"rimraf" | b"truncate")
 }
 
-/// The values of some options, wherever they stand.
+/// The values of some options, wherever they stand. An option that is written with its dash in the table has one dash and a whole name.
 fn option_values(args: &[Field], tables: &Tables, options: List) -> Vec<Field> {
     let mut values = Vec::new();
-    for (at, arg) in args.iter().enumerate() {
-        for option in tables.texts(options) {
-            let dashed = if option.len() == 1 { format!("-{option}") } else { format!("--{option}") };
-            // `-qc line` and `-c line`.
-            let cluster = option.len() == 1
-                && arg.text.len() > 2
-                && arg.text[0] == b'-'
-                && arg.text.ends_with(option.as_bytes())
-                && arg.text[1..].iter().all(u8::is_ascii_alphabetic);
-            if arg.text == dashed.as_bytes() || cluster {
-                values.extend(args.get(at + 1).cloned());
-            } else if let Some(value) = arg.text.strip_prefix(format!("{dashed}=").as_bytes()) {
-                values.push(Field { text: value.to_vec(), ..arg.clone() });
-            } else if option.contains('=')
-                && let Some(value) = arg.text.strip_prefix(dashed.as_bytes())
+    for (at, arg) in args.iter().enumerate().filter(|(_, arg)| arg.text.first() == Some(&b'-')) {
+        let attached = |value: &[u8]| Field { text: value.to_vec(), ..arg.clone() };
+        let text = arg.text.as_slice();
+        let equals = text.iter().position(|byte| *byte == b'=');
+        let (name, value) = (&text[..equals.unwrap_or(text.len())], equals.map(|at| &text[at + 1..]));
+        for option in tables.texts(options).map(str::as_bytes) {
+            // `exec=` at the end is the beginning of a value.
+            let (option, start) = match option.iter().position(|byte| *byte == b'=') {
+                Some(at) => (&option[..at], &option[at + 1..]),
+                None => (option, &b""[..]),
+            };
+            let next = || args.get(at + 1).map(|next| (next.text.as_slice(), next));
+            let found = if option.len() == 1 {
+                // `-qc line` and `-c line`, `-cline` only if it cannot be other letters.
+                let letters = text.get(1..).unwrap_or_default();
+                let alone = letters == option;
+                let cluster = letters.len() > 1
+                    && letters.ends_with(option)
+                    && letters.iter().all(u8::is_ascii_alphabetic);
+                match letters.strip_prefix(option) {
+                    _ if alone || cluster => next(),
+                    Some(line) if line.iter().any(u8::is_ascii_whitespace) => Some((line, arg)),
+                    _ => None,
+                }
+            } else {
+                let whole = name.strip_prefix(b"--").unwrap_or_default();
+                let long = whole == option || whole.len() > 1 && option.starts_with(whole);
+                if option[0] == b'-' && name == option || option[0] != b'-' && long {
+                    value.map(|value| (value, arg)).or_else(next)
+                } else {
+                    None
+                }
+            };
+            if let Some((line, field)) = found
+                && let Some(line) = line.strip_prefix(start)
             {
-                values.push(Field { text: value.to_vec(), ..arg.clone() });
+                let line = if std::ptr::eq(field, arg) {
+                    attached(line)
+                } else {
+                    Field { text: line.to_vec(), ..field.clone() }
+                };
+                values.push(line);
             }
         }
     }
@@ -508,7 +581,7 @@ fn substitute(arg: &Field, mark: &[u8], value: &Field) -> Field {
 }
 
 /// `NAME=value`.
-fn is_assignment(text: &[u8]) -> bool {
+pub(super) fn is_assignment(text: &[u8]) -> bool {
     let Some(at) = text.iter().position(|byte| *byte == b'=') else { return false };
     let name = &text[..at];
     !name.is_empty()
