@@ -2,12 +2,12 @@
 
 use crate::findings::Findings;
 use crate::paths::{Places, Seen, Standing, look};
+use crate::quick::{QuickMap, QuickSet};
 use crate::rules::Counts;
 use crate::rules::tables::{Entry, List, Program, Rule, Tables};
-use crate::text::{Field, Match, Taint, UNKNOWN, fits};
+use crate::text::{Bytes, Field, Match, Taint, UNKNOWN, fits};
 use crate::verdict::Span;
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
 
 /// A program that would start, once its wrappers are taken off; or a function that would be called.
 pub struct Call<'a> {
@@ -23,7 +23,7 @@ pub struct Call<'a> {
     pub span: Span,
 }
 
-type Paths = HashMap<Vec<u8>, Seen>;
+type Paths = QuickMap<Bytes, Seen>;
 
 /// What paths were found to be. Several rules ask for the same ones, and scripts name them often.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl Looks {
                 if known.len() == Looks::STANDINGS {
                     known.remove(0);
                 }
-                known.push((standing.clone(), Paths::new()));
+                known.push((standing.clone(), Paths::default()));
             }
         }
         let Some((_, paths)) = known.last_mut() else { return look(path, standing) };
@@ -57,7 +57,7 @@ impl Looks {
         if paths.len() >= Looks::PATHS {
             paths.clear();
         }
-        paths.insert(path.to_vec(), seen);
+        paths.insert(path.into(), seen);
         seen
     }
 }
@@ -65,7 +65,7 @@ impl Looks {
 /// Calls that the rules were asked about: what a loop or a function repeats word for word has been answered.
 #[derive(Default)]
 pub struct Asked {
-    known: RefCell<HashSet<Vec<u8>>>,
+    known: RefCell<QuickSet<Vec<u8>>>,
     key: RefCell<Vec<u8>>,
 }
 

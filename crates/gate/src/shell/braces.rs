@@ -149,7 +149,7 @@ fn assemble(signs: &[Sign], word: &Word) -> Word {
         };
         match pieces.last_mut() {
             Some(Piece::Text { bytes, quoted }) if *quoted == is_quoted => bytes.push(byte),
-            _ => pieces.push(Piece::Text { bytes: vec![byte], quoted: is_quoted }),
+            _ => pieces.push(Piece::Text { bytes: [byte].into(), quoted: is_quoted }),
         }
     }
     Word { pieces, span: word.span }

@@ -2,9 +2,9 @@
 
 use super::braces;
 use super::syntax::{Change, Piece, Word};
-use super::variables::Text;
+use super::variables::{Text, Value, only};
 use super::walk::Walker;
-use crate::text::{Field, LONGEST, Taint, UNKNOWN};
+use crate::text::{Bytes, Field, LONGEST, Taint, UNKNOWN};
 use crate::verdict::Span;
 use keyward_policy::registry;
 use std::rc::Rc;
@@ -62,7 +62,7 @@ impl Builder {
         field.text.extend_from_slice(bytes);
         field.taint = field.taint.and(taint);
         if field.text.len() > LONGEST {
-            field.text = vec![UNKNOWN];
+            field.text = [UNKNOWN].into();
             field.splits = true;
         }
     }
@@ -178,7 +178,7 @@ impl Walker<'_> {
             }
             text.taint = text.taint.and(part.taint);
             if text.bytes.len() > LONGEST {
-                text.bytes = vec![UNKNOWN];
+                text.bytes = [UNKNOWN].into();
             }
         }
         text
@@ -249,25 +249,26 @@ impl Walker<'_> {
         }
     }
 
-    fn separators(&self) -> Vec<u8> {
+    fn separators(&self) -> Bytes {
         match self.variables.get(b"IFS").and_then(|values| values.first()).and_then(|value| value.first()) {
             Some(text) if !text.bytes.contains(&UNKNOWN) => text.bytes.clone(),
-            _ => b" \t\n".to_vec(),
+            _ => (*b" \t\n").into(),
         }
     }
 
     /// The elements of a variable, changed as its expansion says.
-    fn variable(&mut self, name: &[u8], change: &Change, choices: &mut Choices, span: Span) -> Vec<Text> {
+    fn variable(&mut self, name: &[u8], change: &Change, choices: &mut Choices, span: Span) -> Value {
         let texts = match change {
+            Change::None => return self.plain_variable(name, choices, span),
             Change::Default(sign, word) => return self.with_default(name, *sign, word, choices, span),
             Change::Indirect => {
                 let target = join(&self.plain_variable(name, choices, span));
                 if target.bytes.contains(&UNKNOWN) {
-                    return vec![Text::unknown()];
+                    return only(Text::unknown());
                 }
                 return self.plain_variable(&target.bytes, choices, span);
             }
-            Change::Length => return vec![Text::known(b"1")],
+            Change::Length => return only(Text::known(b"1")),
             _ => self.plain_variable(name, choices, span),
         };
         let mut text = join(&texts);
@@ -275,12 +276,9 @@ impl Walker<'_> {
             Change::Slice(word) | Change::Trim(_, word) | Change::Replace(word) | Change::Other(word) => {
                 self.unsplit_text(word, choices).bytes
             }
-            _ => Vec::new(),
+            _ => Bytes::new(),
         };
         let unclear = argument.contains(&UNKNOWN) || argument.iter().any(|byte| b"*?[".contains(byte));
-        if matches!(change, Change::None) {
-            return texts;
-        }
         let changed = match change {
             _ if text.bytes.contains(&UNKNOWN) => None,
             Change::Upper => Some(text.bytes.to_ascii_uppercase()),
@@ -295,8 +293,8 @@ impl Walker<'_> {
             Change::Replace(_) if !unclear => replace(&text.bytes, &argument),
             _ => None,
         };
-        text.bytes = changed.unwrap_or_else(|| vec![UNKNOWN]);
-        vec![text]
+        text.bytes = changed.unwrap_or_else(|| vec![UNKNOWN]).into();
+        only(text)
     }
 
     fn with_default(
@@ -306,9 +304,9 @@ impl Walker<'_> {
         word: &Word,
         choices: &mut Choices,
         span: Span,
-    ) -> Vec<Text> {
+    ) -> Value {
         let known = self.variables.get(name).is_some() || is_special(name);
-        let default = self.value_of(word, choices);
+        let default: Value = self.value_of(word, choices).into();
         match (sign, known) {
             (b'+', true) => default,
             // Set from outside or not: both can be.
@@ -316,7 +314,7 @@ impl Walker<'_> {
                 if choices.pick(2) == 0 {
                     default
                 } else {
-                    vec![Text::default()]
+                    only(Text::default())
                 }
             }
             (b'?', _) => self.plain_variable(name, choices, span),
@@ -326,7 +324,7 @@ impl Walker<'_> {
             }
             (_, false) => {
                 if sign == b'=' {
-                    self.variables.assign(name, default.clone(), false);
+                    self.variables.assign(name, default.to_vec(), false);
                 }
                 let outside = self.plain_variable(name, choices, span);
                 if choices.pick(2) == 0 { default } else { outside }
@@ -334,7 +332,7 @@ impl Walker<'_> {
         }
     }
 
-    fn plain_variable(&mut self, name: &[u8], choices: &mut Choices, span: Span) -> Vec<Text> {
+    fn plain_variable(&mut self, name: &[u8], choices: &mut Choices, span: Span) -> Value {
         let (name, subscript) = match name.iter().position(|byte| *byte == b'[') {
             Some(at) => (&name[..at], Some(&name[at + 1..])),
             None => (name, None),
@@ -344,30 +342,31 @@ impl Walker<'_> {
         }
         let values = match self.variables.get(name) {
             Some(values) => values,
-            None => return vec![from_outside(name)],
+            None => return only(from_outside(name)),
         };
         let at = if values.len() > 1 { choices.pick(values.len()) } else { 0 };
         let Some(value) = self.variables.get(name).and_then(|values| values.get(at)) else {
-            return vec![Text::unknown()];
+            return only(Text::unknown());
         };
         match subscript {
-            Some(b"@" | b"*") => value.to_vec(),
+            Some(b"@" | b"*") => Rc::clone(value),
             Some(number) => {
                 let number = std::str::from_utf8(number).ok().and_then(|number| number.parse::<usize>().ok());
                 // An element by name is one of them.
-                vec![number.and_then(|number| value.get(number)).cloned().unwrap_or_else(Text::unknown)]
+                only(number.and_then(|number| value.get(number)).cloned().unwrap_or_else(Text::unknown))
             }
-            None => vec![value.first().cloned().unwrap_or_default()],
+            None if value.len() == 1 => Rc::clone(value),
+            None => only(value.first().cloned().unwrap_or_default()),
         }
     }
 
     /// `$1`, `$@` and their like.
-    fn positional(&self, name: &[u8], _span: Span) -> Option<Vec<Text>> {
+    fn positional(&self, name: &[u8], _span: Span) -> Option<Value> {
         let arguments = self.variables.arguments.last();
         let text = |field: &Field| Text { bytes: field.text.clone(), taint: field.taint };
         match (name, arguments) {
             (b"@" | b"*", Some(arguments)) => Some(arguments.iter().map(text).collect()),
-            (b"@" | b"*", None) => Some(vec![Text::unknown()]),
+            (b"@" | b"*", None) => Some(only(Text::unknown())),
             (number, arguments) if !number.is_empty() && number.iter().all(u8::is_ascii_digit) => {
                 let number: usize = std::str::from_utf8(number).ok()?.parse().ok()?;
                 let text = match (number, arguments) {
@@ -385,7 +384,7 @@ impl Walker<'_> {
                         }
                     }),
                 };
-                Some(vec![text])
+                Some(only(text))
             }
             _ => None,
         }
@@ -394,7 +393,7 @@ impl Walker<'_> {
     /// What a command substitution would put in its place.
     pub(super) fn substituted(&mut self, body: &super::syntax::List) -> Text {
         let stream = self.apart(body);
-        let mut bytes = stream.text.map_or_else(|| vec![UNKNOWN], Rc::unwrap_or_clone);
+        let mut bytes = stream.text.unwrap_or_else(|| [UNKNOWN].into());
         while bytes.last() == Some(&b'\n') {
             bytes.pop();
         }
@@ -422,7 +421,7 @@ fn from_outside(name: &[u8]) -> Text {
         name => {
             let secret = registry::known(name).is_some_and(|entry| entry.kind == registry::Kind::Credential)
                 || registry::name_shape(name).is_some();
-            Text { bytes: vec![UNKNOWN], taint: if secret { Taint::SECRET } else { Taint::NONE } }
+            Text { bytes: [UNKNOWN].into(), taint: if secret { Taint::SECRET } else { Taint::NONE } }
         }
     }
 }

@@ -5,7 +5,6 @@ use super::word::unescape;
 use crate::paths::{CREDENTIAL, HERE, look};
 use crate::rules::tables::Entry;
 use crate::text::{Field, LONGEST, Taint, UNKNOWN};
-use std::rc::Rc;
 
 impl Walker<'_> {
     pub(super) fn output(&mut self, name: &[u8], entry: Option<&Entry>, started: &Started) -> Stream {
@@ -34,7 +33,7 @@ impl Walker<'_> {
                 };
                 let bytes = formatted.unwrap_or_else(|| vec![UNKNOWN]);
                 if let Some(variable) = into {
-                    let value = super::variables::Text { bytes, taint: own };
+                    let value = super::variables::Text { bytes: bytes.into(), taint: own };
                     self.variables.assign(&variable.text, vec![value], false);
                     return text(b"", Taint::NONE);
                 }
@@ -52,7 +51,7 @@ impl Walker<'_> {
                     output = Stream {
                         text: match (output.text, stream.text) {
                             (Some(mut one), Some(two)) if whole && one.len() + two.len() <= LONGEST => {
-                                Rc::make_mut(&mut one).extend_from_slice(&two);
+                                one.extend_from_slice(&two);
                                 Some(one)
                             }
                             _ => None,
@@ -201,7 +200,7 @@ impl Walker<'_> {
             Some(file) => self.file_stream(&file.text),
             None => input.clone(),
         };
-        let known = source.text.as_deref().map(Vec::as_slice).filter(|text| !text.contains(&UNKNOWN));
+        let known = source.text.as_deref().filter(|text| !text.contains(&UNKNOWN));
         let taint = source.taint;
         let hidden = |bytes: Option<Vec<u8>>| match bytes {
             Some(bytes) => Stream { taint: taint.and(Taint::DECODED), ..Stream::text(&bytes) },

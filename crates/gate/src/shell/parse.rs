@@ -1,7 +1,7 @@
 //! Reads a shell script: POSIX with what bash adds. Works on bytes; what it cannot read is an error, never a guess.
 
 use super::syntax::{Assign, Direction, Kind, List, Node, Piece, Redirect, Simple, Target, Word};
-use crate::text::Stands;
+use crate::text::{Bytes, Stands};
 use crate::verdict::Span;
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -251,7 +251,7 @@ impl<'a> Parser<'a> {
                     parser.take_word(b"function");
                     parser.blanks();
                     let start = parser.at;
-                    let name = parser.word_here().to_vec();
+                    let name = Bytes::from(parser.word_here());
                     if name.is_empty() {
                         return Err(Trouble::Syntax(start));
                     }
@@ -269,7 +269,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn function(&mut self, name: Vec<u8>, start: usize) -> Read<Node> {
+    fn function(&mut self, name: Bytes, start: usize) -> Read<Node> {
         self.gaps()?;
         let body = Rc::new(self.command()?);
         Ok(Node::Function { name, body, span: self.span(start) })
@@ -343,7 +343,7 @@ impl<'a> Parser<'a> {
             parts.append(&mut self.loop_body()?);
             return self.body(Kind::Branch, parts);
         }
-        let name = self.word_here().to_vec();
+        let name = Bytes::from(self.word_here());
         self.at += name.len();
         if name.is_empty() {
             return Err(Trouble::Syntax(self.at));
@@ -452,7 +452,7 @@ impl<'a> Parser<'a> {
                     if self.take(b"(") {
                         self.blanks();
                         self.want(b")")?;
-                        return self.function(name.to_vec(), start);
+                        return self.function(name.into(), start);
                     }
                 }
                 match word.into_assign() {
@@ -558,7 +558,7 @@ impl<'a> Parser<'a> {
                 let mut inner = Parser::new(&body, stands, self.depth);
                 inner.document_text()?
             } else {
-                vec![Piece::Text { bytes: body, quoted: true }]
+                vec![Piece::Text { bytes: body.into(), quoted: true }]
             };
             // Each place is filled once: it leaves the list here.
             let _ = place.set(Word { pieces, span });
@@ -593,10 +593,10 @@ impl Word {
         if bytes.get(value) != Some(&b'=') {
             return Err(self);
         }
-        let name = bytes[..name_end].to_vec();
+        let name = Bytes::from(&bytes[..name_end]);
         // An element of an array is added to what is there.
         let append = append || bytes[name_end] == b'[';
-        bytes.drain(..=value);
+        *bytes = bytes.without_first(value + 1);
         Ok(Assign { name, value: self, append })
     }
 }

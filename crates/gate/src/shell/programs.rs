@@ -60,7 +60,7 @@ impl Walker<'_> {
             named: &[],
             writes,
             reads,
-            input: input.text.as_deref().map(Vec::as_slice),
+            input: input.text.as_deref(),
             input_taint: input.taint,
             standing: &self.standing,
             looks: &self.findings.looks,
@@ -135,7 +135,7 @@ impl Walker<'_> {
             b"alias" => {
                 for arg in args {
                     if let Some(at) = arg.text.iter().position(|byte| *byte == b'=') {
-                        self.aliases.insert(arg.text[..at].to_vec(), arg.text[at + 1..].to_vec());
+                        self.aliases.insert(arg.text[..at].into(), arg.text[at + 1..].into());
                     }
                 }
                 nothing()
@@ -155,7 +155,7 @@ impl Walker<'_> {
                 for arg in args.iter().filter(|arg| !arg.text.starts_with(b"-")) {
                     match arg.text.iter().position(|byte| *byte == b'=') {
                         Some(at) => {
-                            let value = Text { bytes: arg.text[at + 1..].to_vec(), taint: arg.taint };
+                            let value = Text { bytes: arg.text.without_first(at + 1), taint: arg.taint };
                             if name == b"export" || exports {
                                 self.set_for_programs(&arg.text[..at], &value.bytes, arg.span);
                             }
@@ -173,7 +173,7 @@ impl Walker<'_> {
             b"read" | b"mapfile" | b"readarray" | b"getopts" => {
                 let taint = started.input.taint;
                 for arg in args.iter().filter(|arg| !arg.text.starts_with(b"-")) {
-                    self.variables.assign(&arg.text, vec![Text { bytes: vec![UNKNOWN], taint }], false);
+                    self.variables.assign(&arg.text, vec![Text { bytes: [UNKNOWN].into(), taint }], false);
                 }
                 if name == b"read" && args.is_empty() {
                     self.variables.forget(b"REPLY");

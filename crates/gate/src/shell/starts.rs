@@ -8,7 +8,7 @@ use crate::little;
 use crate::paths::{HERE, look};
 use crate::rules::kinds::Tongue;
 use crate::rules::tables::{Entry, Interpreter, List, Tables, Wrapper};
-use crate::text::{Field, Taint, UNKNOWN};
+use crate::text::{Bytes, Field, Taint, UNKNOWN};
 use crate::verdict::{Language, Span};
 
 /// What an interpreter is told to run.
@@ -152,14 +152,14 @@ impl Walker<'_> {
                 }
                 _ if text.starts_with(b"-S") || text.starts_with(b"--split-string=") => {
                     let prefix = if text.starts_with(b"-S") { 2 } else { 15 };
-                    let mut line = vec![Field { text: text[prefix..].to_vec(), ..arg.clone() }];
+                    let mut line = vec![Field { text: text[prefix..].into(), ..arg.clone() }];
                     line.extend(args.cloned());
                     return self.code(Language::Shell, &joined(&line), arg.span, started.input.clone());
                 }
                 _ if text.first() == Some(&b'-') => {}
                 _ if is_assignment(text) => {
                     let at = text.iter().position(|byte| *byte == b'=').unwrap_or(0);
-                    let value = super::variables::Text { bytes: text[at + 1..].to_vec(), taint: arg.taint };
+                    let value = super::variables::Text { bytes: text[at + 1..].into(), taint: arg.taint };
                     self.set_for_programs(&text[..at], &value.bytes, arg.span);
                     self.variables.assign(&text[..at], vec![value], false);
                 }
@@ -193,14 +193,14 @@ impl Walker<'_> {
             b"--jobs",
             b"--colsep",
         ];
-        let mut replaced: Option<Vec<u8>> = None;
+        let mut replaced: Option<Bytes> = None;
         let mut args = started.args[1..].iter();
         let mut rest: Vec<Field> = Vec::new();
         while let Some(arg) = args.next() {
             match arg.text.as_slice() {
                 b"-I" | b"--replace" => replaced = args.next().map(|next| next.text.clone()),
-                b"-i" => replaced = Some(b"{}".to_vec()),
-                text if text.starts_with(b"-I") => replaced = Some(text[2..].to_vec()),
+                b"-i" => replaced = Some((*b"{}").into()),
+                text if text.starts_with(b"-I") => replaced = Some(text[2..].into()),
                 text if VALUES.contains(&text) => {
                     args.next();
                 }
@@ -220,7 +220,7 @@ impl Walker<'_> {
             return Stream::unknown(started.input.taint);
         }
         if rest.iter().any(|arg| arg.text.windows(2).any(|pair| pair == b"{}")) && replaced.is_none() {
-            replaced = Some(b"{}".to_vec());
+            replaced = Some((*b"{}").into());
         }
         let span = started.span;
         if started.input.names_all && deletes(&rest[0].text) {
@@ -300,7 +300,10 @@ impl Walker<'_> {
             for root in roots.iter().take(4) {
                 // Something below the root, or the root itself where that is all there is to say.
                 let whole = matches!(root.text.as_slice(), b"/" | b"~" | b"~/");
-                let text = if whole { root.text.clone() } else { [root.text.as_slice(), b"/found"].concat() };
+                let mut text = root.text.clone();
+                if !whole {
+                    text.extend_from_slice(b"/found");
+                }
                 let found = Field { text, ..root.clone() };
                 let args: Vec<Field> = command.iter().map(|arg| substitute(arg, b"{}", &found)).collect();
                 if !args.is_empty() {
@@ -402,7 +405,7 @@ fn told(tables: &Tables, interpreter: &Interpreter, args: &[Field], is_shell: bo
             let (name, value) = (&long[..at.unwrap_or(long.len())], at.map(|at| &long[at + 1..]));
             if is_in(interpreter.code, name) {
                 match value {
-                    Some(value) => codes.push(Field { text: value.to_vec(), ..arg.clone() }),
+                    Some(value) => codes.push(Field { text: value.into(), ..arg.clone() }),
                     None => codes.extend(args.next().cloned()),
                 }
             } else if is_in(interpreter.stops, name) {
@@ -430,7 +433,7 @@ fn told(tables: &Tables, interpreter: &Interpreter, args: &[Field], is_shell: bo
                     }
                     match attached.is_empty() {
                         true => codes.extend(args.next().cloned()),
-                        false => codes.push(Field { text: attached.to_vec(), ..arg.clone() }),
+                        false => codes.push(Field { text: attached.into(), ..arg.clone() }),
                     }
                     break;
                 }
@@ -490,11 +493,11 @@ fn option_values(args: &[Field], tables: &Tables, options: List) -> Vec<Field> {
             if arg.text == dashed.as_bytes() || cluster {
                 values.extend(args.get(at + 1).cloned());
             } else if let Some(value) = arg.text.strip_prefix(format!("{dashed}=").as_bytes()) {
-                values.push(Field { text: value.to_vec(), ..arg.clone() });
+                values.push(Field { text: value.into(), ..arg.clone() });
             } else if option.contains('=')
                 && let Some(value) = arg.text.strip_prefix(dashed.as_bytes())
             {
-                values.push(Field { text: value.to_vec(), ..arg.clone() });
+                values.push(Field { text: value.into(), ..arg.clone() });
             }
         }
     }
@@ -504,7 +507,7 @@ fn option_values(args: &[Field], tables: &Tables, options: List) -> Vec<Field> {
 fn substitute(arg: &Field, mark: &[u8], value: &Field) -> Field {
     let Some(at) = arg.text.windows(mark.len()).position(|window| window == mark) else { return arg.clone() };
     let text = [&arg.text[..at], &value.text, &arg.text[at + mark.len()..]].concat();
-    Field { text, span: arg.span, splits: arg.splits, taint: arg.taint.and(value.taint) }
+    Field { text: text.into(), span: arg.span, splits: arg.splits, taint: arg.taint.and(value.taint) }
 }
 
 /// `NAME=value`.

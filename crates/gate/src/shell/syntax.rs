@@ -1,5 +1,6 @@
 //! The form into which a shell script is read: commands, words and where they stand.
 
+use crate::text::Bytes;
 use crate::verdict::Span;
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -19,14 +20,14 @@ pub enum Node {
         redirects: Vec<Redirect>,
     },
     For {
-        name: Vec<u8>,
+        name: Bytes,
         words: Vec<Word>,
         body: List,
         redirects: Vec<Redirect>,
     },
     /// A command that is defined now and runs when it is called.
     Function {
-        name: Vec<u8>,
+        name: Bytes,
         body: Rc<Node>,
         span: Span,
     },
@@ -56,7 +57,7 @@ pub struct Simple {
 
 #[derive(Debug)]
 pub struct Assign {
-    pub name: Vec<u8>,
+    pub name: Bytes,
     pub value: Word,
     pub append: bool,
 }
@@ -92,11 +93,11 @@ pub struct Word {
 #[derive(Clone, Debug)]
 pub enum Piece {
     Text {
-        bytes: Vec<u8>,
+        bytes: Bytes,
         quoted: bool,
     },
     Variable {
-        name: Vec<u8>,
+        name: Bytes,
         change: Change,
         quoted: bool,
     },

@@ -2,14 +2,14 @@
 
 use super::parse::{Parser, Read, Stop, Trouble};
 use super::syntax::{Change, Kind, Node, Piece, Word};
-use crate::text::Stands;
+use crate::text::{Bytes, Stands};
 use crate::verdict::Span;
 use std::rc::Rc;
 
 impl Word {
     /// `"$@"`.
     pub fn all_arguments(span: Span) -> Word {
-        let piece = Piece::Variable { name: b"@".to_vec(), change: Change::None, quoted: true };
+        let piece = Piece::Variable { name: b"@".as_slice().into(), change: Change::None, quoted: true };
         Word { pieces: vec![piece], span }
     }
 }
@@ -205,7 +205,7 @@ impl Parser<'_> {
     }
 
     fn dollar(&mut self, quoted: bool, pieces: &mut Vec<Piece>) -> Read<()> {
-        let variable = |name: &[u8]| Piece::Variable { name: name.to_vec(), change: Change::None, quoted };
+        let variable = |name: &[u8]| Piece::Variable { name: name.into(), change: Change::None, quoted };
         match self.peek_at(1) {
             Some(b'(') => {
                 if self.peek_at(2) == Some(b'(') {
@@ -259,12 +259,12 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn name(&mut self) -> Vec<u8> {
+    fn name(&mut self) -> Bytes {
         let start = self.at;
         while self.peek().is_some_and(|byte| byte == b'_' || byte.is_ascii_alphanumeric()) {
             self.at += 1;
         }
-        self.source[start..self.at].to_vec()
+        self.source[start..self.at].into()
     }
 
     /// What follows `${`.
@@ -455,7 +455,7 @@ pub fn unescape(text: &[u8]) -> Vec<u8> {
 fn push(pieces: &mut Vec<Piece>, more: &[u8], is_quoted: bool) {
     match pieces.last_mut() {
         Some(Piece::Text { bytes, quoted }) if *quoted == is_quoted => bytes.extend_from_slice(more),
-        _ => pieces.push(Piece::Text { bytes: more.to_vec(), quoted: is_quoted }),
+        _ => pieces.push(Piece::Text { bytes: more.into(), quoted: is_quoted }),
     }
 }
 
