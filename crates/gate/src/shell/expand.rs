@@ -234,7 +234,7 @@ impl Walker<'_> {
                 builder.push(&name, Taint::NONE);
             }
             Piece::Number(inner) => {
-                for piece in inner {
+                for piece in inner.as_ref() {
                     let mut ignored = Builder { fields: Vec::new(), current: None, span: builder.span };
                     self.piece(piece, choices, &mut ignored);
                 }

@@ -140,7 +140,7 @@ impl Walker<'_> {
     }
 
     fn is_credential(&self, path: &[u8]) -> bool {
-        look(path, &self.standing).is.meets(CREDENTIAL)
+        self.findings.looks.look(path, &self.standing).is.meets(CREDENTIAL)
     }
 
     /// Remembers which files come from the network.

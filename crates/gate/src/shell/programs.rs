@@ -5,14 +5,14 @@ use super::walk::{Started, Stream, Walker};
 use crate::matching::{Call, Hit, hits};
 use crate::paths::Standing;
 use crate::rules::tables::Entry;
-use crate::text::{Field, Taint, UNKNOWN};
+use crate::text::{Bytes, Field, Taint, UNKNOWN};
 use crate::verdict::{Language, Span};
 
 impl Walker<'_> {
     pub(super) fn program(&mut self, mut started: Started) -> Stream {
         let span = started.span;
         let first = &started.args[0];
-        let name = last_name(&first.text).to_vec();
+        let name = Bytes::from(last_name(&first.text));
         if name.is_empty() {
             return Stream::text(b"");
         }
@@ -80,8 +80,7 @@ impl Walker<'_> {
     fn script_by_path(&mut self, path: &[u8], span: Span) {
         if let Some(stream) = self.written(path) {
             let stream = stream.clone();
-            let language =
-                language_of(path).or(stream.text.as_deref().and_then(|text| first_line_language(text)));
+            let language = language_of(path).or(stream.text.as_deref().and_then(first_line_language));
             self.stream_as_code(&stream, language.unwrap_or(Language::Shell), span);
             return;
         }

@@ -86,8 +86,59 @@ pub enum Target {
 
 #[derive(Clone, Debug)]
 pub struct Word {
-    pub pieces: Vec<Piece>,
+    pub pieces: Pieces,
     pub span: Span,
+}
+
+/// The pieces of a word. Most words are of one, which is kept in place.
+#[derive(Clone, Debug, Default)]
+pub enum Pieces {
+    #[default]
+    None,
+    One(Piece),
+    Many(Vec<Piece>),
+}
+
+impl Pieces {
+    pub fn push(&mut self, piece: Piece) {
+        *self = match std::mem::take(self) {
+            Pieces::None => Pieces::One(piece),
+            Pieces::One(first) => Pieces::Many(vec![first, piece]),
+            Pieces::Many(mut pieces) => {
+                pieces.push(piece);
+                Pieces::Many(pieces)
+            }
+        };
+    }
+
+    pub fn as_slice(&self) -> &[Piece] {
+        match self {
+            Pieces::None => &[],
+            Pieces::One(piece) => std::slice::from_ref(piece),
+            Pieces::Many(pieces) => pieces,
+        }
+    }
+
+    pub fn as_mut_slice(&mut self) -> &mut [Piece] {
+        match self {
+            Pieces::None => &mut [],
+            Pieces::One(piece) => std::slice::from_mut(piece),
+            Pieces::Many(pieces) => pieces,
+        }
+    }
+
+    pub fn iter(&self) -> std::slice::Iter<'_, Piece> {
+        self.as_slice().iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Pieces {
+    type Item = &'a Piece;
+    type IntoIter = std::slice::Iter<'a, Piece>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -111,7 +162,7 @@ pub enum Piece {
         body: Rc<List>,
     },
     /// Arithmetic: its value is a number, but what stands in it is expanded.
-    Number(Vec<Piece>),
+    Number(Box<Pieces>),
     /// `name=( … )`.
     Array(Vec<Word>),
 }

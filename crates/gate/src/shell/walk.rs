@@ -440,7 +440,8 @@ impl<'r> Walker<'r> {
         match self.written(path) {
             Some(stream) => stream.clone(),
             None => {
-                let secret = crate::paths::look(path, &self.standing).is.meets(crate::paths::CREDENTIAL);
+                let seen = self.findings.looks.look(path, &self.standing);
+                let secret = seen.is.meets(crate::paths::CREDENTIAL);
                 let taint = if secret { Taint::SECRET } else { Taint::NONE };
                 let file = (!path.contains(&UNKNOWN) && path != b"/dev/stdin").then(|| path.into());
                 Stream { file, ..Stream::unknown(taint) }
