@@ -98,32 +98,37 @@ impl Walker<'_> {
 
     fn expand_word(&mut self, word: &Word, choices: &mut Choices, fields: &mut Vec<Field>) {
         if let [Piece::Text { bytes, .. }] = word.pieces.as_slice()
-            && !bytes.contains(&b'{')
-            && !bytes.contains(&UNKNOWN)
+            && !bytes.iter().any(|byte| matches!(*byte, b'{' | UNKNOWN))
         {
-            return fields.push(Field::known(bytes, word.span));
+            return fields.push(Field { text: bytes.clone(), span: word.span, ..Field::default() });
         }
         if braces::has_braces(word) {
             match braces::expand(word) {
                 Some(words) => {
                     for word in words {
-                        fields.append(&mut self.fields_of(&word, choices));
+                        self.add_fields_of(&word, choices, fields);
                     }
                 }
                 None => fields.push(Field { splits: true, ..Field::unknown(word.span) }),
             }
             return;
         }
-        fields.append(&mut self.fields_of(word, choices));
+        self.add_fields_of(word, choices, fields);
     }
 
     fn fields_of(&mut self, word: &Word, choices: &mut Choices) -> Vec<Field> {
-        let mut builder = Builder { fields: Vec::new(), current: None, span: word.span };
+        let mut fields = Vec::new();
+        self.add_fields_of(word, choices, &mut fields);
+        fields
+    }
+
+    fn add_fields_of(&mut self, word: &Word, choices: &mut Choices, fields: &mut Vec<Field>) {
+        let mut builder = Builder { fields: std::mem::take(fields), current: None, span: word.span };
         for piece in &word.pieces {
             self.piece(piece, choices, &mut builder);
         }
         builder.finish_field();
-        builder.fields
+        *fields = builder.fields;
     }
 
     /// A word that is never split: an assignment, a redirection, a here-document.
@@ -204,10 +209,13 @@ impl Walker<'_> {
                             builder.field().splits |= text.bytes == [UNKNOWN];
                         }
                     }
-                    (true, false) => {
-                        let text = join(&texts);
-                        builder.push(&text.bytes, text.taint);
-                    }
+                    (true, false) => match texts.as_ref() {
+                        [text] => builder.push(&text.bytes, text.taint),
+                        _ => {
+                            let text = join(&texts);
+                            builder.push(&text.bytes, text.taint);
+                        }
+                    },
                     (false, _) => {
                         let separators = self.separators();
                         for (at, text) in texts.iter().enumerate() {
@@ -427,6 +435,9 @@ fn from_outside(name: &[u8]) -> Text {
 }
 
 fn join(texts: &[Text]) -> Text {
+    if let [only] = texts {
+        return only.clone();
+    }
     let mut whole = Text::default();
     for (at, text) in texts.iter().enumerate() {
         if at > 0 {

@@ -461,15 +461,15 @@ impl<'a> Parser<'a> {
             let Some(word) = self.word()? else { break };
             end = self.at;
             if self.words.len() == words {
-                if let Some(name) = function_name(&self.source[from..self.at])
+                self.blanks();
+                if self.peek() == Some(b'(')
                     && assigns.is_empty()
+                    && let Some(name) = function_name(&self.source[from..end])
                 {
+                    self.at += 1;
                     self.blanks();
-                    if self.take(b"(") {
-                        self.blanks();
-                        self.want(b")")?;
-                        return self.function(name.into(), start);
-                    }
+                    self.want(b")")?;
+                    return self.function(name.into(), start);
                 }
                 match word.into_assign() {
                     Ok(assign) => assigns.push(assign),
@@ -489,6 +489,9 @@ impl<'a> Parser<'a> {
 
     fn redirect(&mut self) -> Read<Option<Redirect>> {
         let start = self.at;
+        if !matches!(self.peek(), Some(b'<' | b'>' | b'&' | b'{' | b'0'..=b'9')) {
+            return Ok(None);
+        }
         if self.take(b"{") {
             // {name}>file
             while self.peek().is_some_and(|byte| byte == b'_' || byte.is_ascii_alphanumeric()) {

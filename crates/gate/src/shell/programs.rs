@@ -9,40 +9,52 @@ use crate::text::{Bytes, Field, Taint, UNKNOWN};
 use crate::verdict::{Language, Span};
 
 impl Walker<'_> {
-    pub(super) fn program(&mut self, mut started: Started) -> Stream {
+    pub(super) fn program(&mut self, started: &mut Started) -> Stream {
         let span = started.span;
         let first = &started.args[0];
+        let is_usual = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        if (first.text.is_empty() || !first.text.iter().all(is_usual))
+            && let Some(output) = self.unusual_name(first)
+        {
+            return output;
+        }
         let name = Bytes::from(last_name(&first.text));
+        let name = canonical(&name);
+        let entry = self.findings.tables.find("", name);
+        self.judge_call(entry, &started.args[1..], &started.writes, &started.reads, &started.input, span);
+        if let Some(output) = self.builtin(name, started) {
+            return output;
+        }
+        if let Some(output) = self.starts_another(name, entry, started) {
+            return output;
+        }
+        self.output(name, entry, started)
+    }
+
+    /// What is known by a name alone that is not of letters and digits; an output, if nothing else is to be looked at.
+    fn unusual_name(&mut self, first: &Field) -> Option<Stream> {
+        let name = last_name(&first.text);
         if name.is_empty() {
-            return Stream::text(b"");
+            return Some(Stream::text(b""));
         }
         if name.contains(&UNKNOWN) {
             let key = if first.taint.has(Taint::DOWNLOAD) { "downloaded-code" } else { "unknown-program" };
             self.findings.fact(key, first.span);
-            return Stream::unknown(Taint::NONE);
+            return Some(Stream::unknown(Taint::NONE));
         }
         if !name.is_ascii() || name.iter().any(u8::is_ascii_control) {
             self.findings.fact("odd-name", first.span);
-            return Stream::unknown(Taint::NONE);
+            return Some(Stream::unknown(Taint::NONE));
         }
         // A pattern as the name of a program runs whatever it finds.
         if first.text.iter().any(|byte| b"*?[".contains(byte)) && name != b"[" && name != b"[[" {
             self.findings.fact("unknown-program", first.span);
-            return Stream::unknown(Taint::NONE);
+            return Some(Stream::unknown(Taint::NONE));
         }
         if first.text.contains(&b'/') {
-            self.script_by_path(&first.text.clone(), first.span);
+            self.script_by_path(&first.text, first.span);
         }
-        let name = canonical(&name);
-        let entry = self.findings.tables.find("", name);
-        self.judge_call(entry, &started.args[1..], &started.writes, &started.reads, &started.input, span);
-        if let Some(output) = self.builtin(name, &mut started) {
-            return output;
-        }
-        if let Some(output) = self.starts_another(name, entry, &mut started) {
-            return output;
-        }
-        self.output(name, entry, &started)
+        None
     }
 
     /// Asks the rules.

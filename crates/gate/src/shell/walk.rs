@@ -273,7 +273,7 @@ impl<'r> Walker<'r> {
         let streams = self.redirections(redirects, input.clone(), &mut Choices::default());
         let output = walk(self, &streams.input);
         self.touch(&streams);
-        self.keep_output(&streams, output)
+        self.keep_output(&streams.writes, output)
     }
 
     fn simple(&mut self, simple: &Simple, input: &Stream) -> Stream {
@@ -303,7 +303,7 @@ impl<'r> Walker<'r> {
             let streams = self.redirections(&simple.redirects, input.clone(), &mut choices);
             if simple.words.is_empty() {
                 self.touch(&streams);
-                self.keep_output(&streams, Stream::nothing());
+                self.keep_output(&streams.writes, Stream::nothing());
                 for (assign, value) in simple.assigns.iter().zip(&values) {
                     // Only the search path is handed on without being exported.
                     if let (b"PATH", Some(first)) = (assign.name.as_slice(), value.first()) {
@@ -321,19 +321,14 @@ impl<'r> Walker<'r> {
                     self.variables.assign(&assign.name, value, assign.append);
                 }
                 let before = self.variables.mark();
-                let started = Started {
-                    args,
-                    writes: streams.writes.iter().map(|(field, _)| field.clone()).collect(),
-                    reads: streams.reads.clone(),
-                    input: streams.input.clone(),
-                    span: simple.span,
-                };
-                let result = self.command(started);
+                let Streams { input, writes, reads } = streams;
+                let targets = writes.iter().map(|(field, _)| field.clone()).collect();
+                let result = self.command(Started { args, writes: targets, reads, input, span: simple.span });
                 // Only if nothing else was assigned since, it is taken back: the command may be `read` or `cd`.
                 if !keeps && !simple.assigns.is_empty() && self.variables.mark() == before {
                     self.variables.back_to(mark);
                 }
-                output = self.keep_output(&streams, result);
+                output = self.keep_output(&writes, result);
             }
             if !choices.advance() {
                 break;
@@ -369,7 +364,9 @@ impl<'r> Walker<'r> {
             // All of it was empty, or unknown and empty.
             return Stream::nothing();
         };
-        if let Some(text) = self.aliases.remove(&first.text) {
+        if !self.aliases.is_empty()
+            && let Some(text) = self.aliases.remove(&first.text)
+        {
             let words = parse(&text, Stands::Within(first.span), self.depth).ok();
             let expanded = match words.as_deref() {
                 Some([Node::Simple(simple)]) if simple.redirects.is_empty() && simple.assigns.is_empty() => {
@@ -399,7 +396,8 @@ impl<'r> Walker<'r> {
             self.variables.leave_function();
             return output.unwrap_or_else(|| Stream::unknown(Taint::NONE));
         }
-        self.deeper(span, |walker| walker.program(started)).unwrap_or_else(|| Stream::unknown(Taint::NONE))
+        self.deeper(span, |walker| walker.program(&mut started))
+            .unwrap_or_else(|| Stream::unknown(Taint::NONE))
     }
 
     fn redirections(&mut self, redirects: &[Redirect], input: Stream, choices: &mut Choices) -> Streams {
@@ -479,9 +477,9 @@ impl<'r> Walker<'r> {
     }
 
     /// Output that goes into a file does not go further.
-    fn keep_output(&mut self, streams: &Streams, output: Stream) -> Stream {
+    fn keep_output(&mut self, writes: &[(Field, bool)], output: Stream) -> Stream {
         let mut kept = false;
-        for (field, append) in streams.writes.iter().filter(|(field, _)| field.is_known()) {
+        for (field, append) in writes.iter().filter(|(field, _)| field.is_known()) {
             if matches!(field.text.as_slice(), b"/dev/stdout" | b"/dev/stderr" | b"/dev/tty" | b"/dev/null") {
                 continue;
             }
