@@ -348,14 +348,9 @@ impl Walker<'_> {
         if let Some(texts) = self.positional(name, span) {
             return texts;
         }
-        let values = match self.variables.get(name) {
-            Some(values) => values,
-            None => return only(from_outside(name)),
-        };
+        let Some(values) = self.variables.get(name) else { return only(from_outside(name)) };
         let at = if values.len() > 1 { choices.pick(values.len()) } else { 0 };
-        let Some(value) = self.variables.get(name).and_then(|values| values.get(at)) else {
-            return only(Text::unknown());
-        };
+        let Some(value) = values.get(at) else { return only(Text::unknown()) };
         match subscript {
             Some(b"@" | b"*") => Rc::clone(value),
             Some(number) => {
@@ -370,6 +365,9 @@ impl Walker<'_> {
 
     /// `$1`, `$@` and their like.
     fn positional(&self, name: &[u8], _span: Span) -> Option<Value> {
+        if !matches!(name.first(), Some(b'@' | b'*' | b'0'..=b'9')) {
+            return None;
+        }
         let arguments = self.variables.arguments.last();
         let text = |field: &Field| Text { bytes: field.text.clone(), taint: field.taint };
         match (name, arguments) {

@@ -55,7 +55,6 @@ struct Pending {
 }
 
 const DONE: Stop = Stop::Words(&[b"done"]);
-const RESERVED: &[&[u8]] = &[b"then", b"do", b"done", b"fi", b"else", b"elif", b"esac", b"}", b"in", b"]]"];
 
 impl<'a> Parser<'a> {
     pub fn new(source: &'a [u8], stands: Stands, depth: usize) -> Self {
@@ -146,10 +145,12 @@ impl<'a> Parser<'a> {
             Stop::End => false,
             Stop::Parenthesis => self.peek() == Some(b')'),
             Stop::Words(words) => {
-                let here = self.word_here();
-                words.contains(&here)
-                    || words.contains(&b";;".as_slice()) && self.looks_at(b";;")
-                    || words.contains(&b";;".as_slice()) && self.looks_at(b";&")
+                if self.peek() == Some(b';') {
+                    let ends = self.looks_at(b";;") || self.looks_at(b";&");
+                    return ends && words.contains(&b";;".as_slice());
+                }
+                let first = self.peek();
+                words.iter().any(|word| word.first().copied() == first && self.word_here() == *word)
             }
         }
     }
@@ -279,7 +280,9 @@ impl<'a> Parser<'a> {
                     }
                     parser.function(name, start)
                 }
-                reserved if RESERVED.contains(&reserved) => Err(Trouble::Syntax(parser.at)),
+                b"then" | b"do" | b"done" | b"fi" | b"else" | b"elif" | b"esac" | b"}" | b"in" | b"]]" => {
+                    Err(Trouble::Syntax(parser.at))
+                }
                 _ => parser.simple(),
             }
         })

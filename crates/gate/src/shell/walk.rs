@@ -292,11 +292,12 @@ impl<'r> Walker<'r> {
                 simple.assigns.iter().map(|assign| self.value_of(&assign.value, &mut choices)).collect();
             let args = self.expand_words(&simple.words, &mut choices);
             // What is long costs more, also where it is added to what is there.
-            let assigned: usize = values.iter().flatten().map(|text| text.bytes.len() + 32).sum();
-            let grown = simple.assigns.iter().filter(|assign| assign.append);
-            let grown: usize = grown.map(|assign| self.variables.size(&assign.name)).sum();
-            let given: usize = args.iter().map(|arg| arg.text.len() + 64).sum();
-            let cost = (assigned + grown + given) / 512;
+            let mut size: usize = args.iter().map(|arg| arg.text.len() + 64).sum();
+            for (assign, value) in simple.assigns.iter().zip(&values) {
+                size += value.iter().map(|text| text.bytes.len() + 32).sum::<usize>();
+                size += if assign.append { self.variables.size(&assign.name) } else { 0 };
+            }
+            let cost = size / 512;
             if cost > 0 && !self.findings.pay(cost, simple.span) {
                 return Stream::unknown(Taint::NONE);
             }
