@@ -179,10 +179,12 @@ impl<'a> Parser<'a> {
                     _ if parser.at_stop(stop) => {}
                     _ => return Err(Trouble::Syntax(parser.at)),
                 }
-                commands += usize::from(matches!(list.last(), Some(Node::Simple(_))));
                 // Whoever walks through a whole script has nothing left for more; it must only be readable.
-                if stop == Stop::End && commands > FUEL + 1 {
-                    commands -= usize::from(list.pop_if(|last| matches!(last, Node::Simple(_))).is_some());
+                if stop == Stop::End && matches!(list.last(), Some(Node::Simple(_))) {
+                    commands += 1;
+                    if commands > FUEL + 1 {
+                        list.pop();
+                    }
                 }
             }
         })
