@@ -9,7 +9,7 @@ use crate::verdict::{Judgement, Language, ScriptWanted, Span};
 use keyward_policy::words::Verdict;
 
 /// So many commands are looked at. A script that unfolds into more is not understood.
-const FUEL: usize = 60_000;
+pub const FUEL: usize = 60_000;
 /// So many scripts are asked for.
 const MOST_SCRIPTS: usize = 64;
 

@@ -7,11 +7,13 @@
 //! All of this is a notice. A hostile program can do what no rule knows; what holds against it is the cage.
 #![forbid(unsafe_code)]
 
+mod bytes;
 mod code;
 mod findings;
 mod little;
 mod matching;
 mod paths;
+mod quick;
 mod reach;
 mod rules;
 mod scripts;

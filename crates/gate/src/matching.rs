@@ -2,12 +2,12 @@
 
 use crate::findings::Findings;
 use crate::paths::{Places, Seen, Standing, TEMPORARY, look};
+use crate::quick::{QuickMap, QuickSet};
 use crate::rules::Counts;
 use crate::rules::tables::{Entry, List, Program, Rule, Tables, is_option};
-use crate::text::{Field, Match, Taint, UNKNOWN, fits};
+use crate::text::{Bytes, Field, Match, Taint, UNKNOWN, fits};
 use crate::verdict::Span;
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
 
 /// A program that would start, once its wrappers are taken off; or a function that would be called.
 pub struct Call<'a> {
@@ -23,7 +23,7 @@ pub struct Call<'a> {
     pub span: Span,
 }
 
-type Paths = HashMap<Vec<u8>, Seen>;
+type Paths = QuickMap<Bytes, Seen>;
 
 /// What paths were found to be. Several rules ask for the same ones, and scripts name them often.
 #[derive(Default)]
@@ -37,7 +37,7 @@ impl Looks {
     const STANDINGS: usize = 8;
     const PATHS: usize = 4096;
 
-    fn look(&self, path: &[u8], standing: &Standing) -> Seen {
+    pub fn look(&self, path: &[u8], standing: &Standing) -> Seen {
         let mut known = self.known.borrow_mut();
         match known.iter().rposition(|(at, _)| at == standing) {
             Some(at) if at + 1 < known.len() => known[at..].rotate_left(1),
@@ -46,7 +46,7 @@ impl Looks {
                 if known.len() == Looks::STANDINGS {
                     known.remove(0);
                 }
-                known.push((standing.clone(), Paths::new()));
+                known.push((standing.clone(), Paths::default()));
             }
         }
         let Some((_, paths)) = known.last_mut() else { return look(path, standing) };
@@ -57,7 +57,7 @@ impl Looks {
         if paths.len() >= Looks::PATHS {
             paths.clear();
         }
-        paths.insert(path.to_vec(), seen);
+        paths.insert(path.into(), seen);
         seen
     }
 }
@@ -65,7 +65,7 @@ impl Looks {
 /// Calls that the rules were asked about: what a loop or a function repeats word for word has been answered.
 #[derive(Default)]
 pub struct Asked {
-    known: RefCell<HashSet<Vec<u8>>>,
+    known: RefCell<QuickSet<Vec<u8>>>,
     key: RefCell<Vec<u8>>,
 }
 
@@ -78,33 +78,33 @@ impl Asked {
     pub fn again(&self, findings: &Findings<'_>, entry: Option<&Entry>, call: &Call<'_>) -> bool {
         let mut key = self.key.borrow_mut();
         key.clear();
-        let add = |key: &mut Vec<u8>, text: &[u8]| {
-            key.extend_from_slice(&text.len().to_le_bytes());
-            key.extend_from_slice(text);
-        };
-        let runs = [u8::from(findings.containers > 0), u8::from(findings.remotes > 0), call.input_taint.0];
-        add(&mut key, &runs);
         // Names without an entry share the rules for all.
-        key.extend_from_slice(&entry.map_or(0, |entry| entry.name.0).to_le_bytes());
-        match call.standing {
-            Standing::Project => key.push(0),
-            Standing::In(folder) => add(&mut key, folder),
-        }
-        for fields in [call.args, call.writes, call.reads] {
-            key.extend_from_slice(&fields.len().to_le_bytes());
-            for field in fields {
-                key.extend_from_slice(&[u8::from(field.splits), field.taint.0]);
-                add(&mut key, &field.text);
-                if key.len() > Asked::LONGEST {
-                    return false;
-                }
+        let [a, b, c, d] = entry.map_or(0, |entry| entry.name.0).to_le_bytes();
+        let runs = u8::from(findings.containers > 0) | u8::from(findings.remotes > 0) << 1;
+        key.extend_from_slice(&[a, b, c, d, runs, call.input_taint.0]);
+        // Each part begins with a byte that says what it is, and no length is more than two bytes.
+        let mut add = |head: [u8; 2], text: &[u8]| {
+            let fits = key.len() + text.len() <= Asked::LONGEST;
+            if fits {
+                let [low, high] = (text.len() as u16).to_le_bytes();
+                key.extend_from_slice(&[head[0], head[1], low, high]);
+                key.extend_from_slice(text);
             }
-        }
-        match call.input {
-            Some(input) => add(&mut key, input),
-            None => key.push(1),
-        }
-        if key.len() > Asked::LONGEST {
+            fits
+        };
+        let standing = match call.standing {
+            Standing::Project => true,
+            Standing::In(folder) => add([1, 0], folder),
+        };
+        let mut fields = [call.args, call.writes, call.reads].into_iter().zip(2..);
+        let known = standing
+            && fields.all(|(fields, kind)| {
+                fields
+                    .iter()
+                    .all(|field| add([kind, u8::from(field.splits) << 7 | field.taint.0], &field.text))
+            })
+            && call.input.is_none_or(|input| add([5, 0], input));
+        if !known {
             return false;
         }
         let mut known = self.known.borrow_mut();

@@ -1,5 +1,6 @@
 //! Texts of which a part may be unknown, and what is known about where they come from.
 
+pub use crate::bytes::Bytes;
 pub use crate::rules::kinds::Taint;
 use crate::verdict::Span;
 
@@ -39,7 +40,7 @@ pub const LONGEST: usize = 1 << 16;
 /// One argument, as the program would get it.
 #[derive(Clone, Debug, Default)]
 pub struct Field {
-    pub text: Vec<u8>,
+    pub text: Bytes,
     pub span: Span,
     /// Its unknown part stood outside quotes: it may be several arguments, or none.
     pub splits: bool,
@@ -48,11 +49,11 @@ pub struct Field {
 
 impl Field {
     pub fn known(text: &[u8], span: Span) -> Field {
-        Field { text: text.to_vec(), span, ..Field::default() }
+        Field { text: text.into(), span, ..Field::default() }
     }
 
     pub fn unknown(span: Span) -> Field {
-        Field { text: vec![UNKNOWN], span, ..Field::default() }
+        Field { text: [UNKNOWN].into(), span, ..Field::default() }
     }
 
     pub fn is_known(&self) -> bool {

@@ -90,6 +90,17 @@ fn long_input_of_any_kind_ends_in_a_verdict() {
 }
 
 #[test]
+fn behind_more_commands_than_are_looked_at_a_script_must_still_be_readable() {
+    let many = "a;".repeat(70_000);
+    let rule = |end: &str| judge(&Rules::builtin(), Language::Shell, format!("{many}{end}").as_bytes()).rule;
+    assert_eq!(rule("b").as_deref(), Some("too-much"));
+    assert_eq!(rule("b)").as_deref(), Some("unreadable"));
+    // What is defined there is still seen, and so is what is kept for a command that comes later.
+    assert_eq!(rule("f() { f | f & }").as_deref(), Some("fork-bomb"));
+    assert_eq!(rule("{ b; } > /dev/sda").as_deref(), rule("b; { b; } > /dev/sda; b").as_deref());
+}
+
+#[test]
 fn invalid_utf_8_and_control_bytes_are_read_like_everything_else() {
     for source in
         [&b"rm -rf / \xff\xfe"[..], b"\xff; rm -rf /", b"'\xff' ; rm -rf /", b"x=\x80\x81; rm -rf /"]

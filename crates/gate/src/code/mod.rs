@@ -10,12 +10,12 @@ mod values;
 
 use crate::matching::{Call, Hit, hits};
 use crate::paths::{CREDENTIAL, look};
+use crate::quick::{QuickMap, QuickSet};
 use crate::rules::kinds::{Runs, Tongue};
 use crate::shell::Walker;
 use crate::text::{Field, Stands, Taint, UNKNOWN};
 use crate::verdict::{Language, Span};
 use parse::{Expr, Piece, Statement, Trouble, parse};
-use std::collections::{HashMap, HashSet};
 use values::Value;
 
 /// Judges a script.
@@ -40,10 +40,10 @@ pub fn judge(walker: &mut Walker<'_>, language: Language, source: &[u8], stands:
         prefix,
         stands,
         whole,
-        names: HashMap::new(),
+        names: QuickMap::default(),
         star: Vec::new(),
         forever: false,
-        own: HashSet::new(),
+        own: QuickSet::default(),
     };
     for statement in &statements {
         reader.statement(statement);
@@ -57,12 +57,12 @@ struct Reader<'w, 'r> {
     stands: Stands,
     /// All of the script.
     whole: Span,
-    names: HashMap<String, Value>,
+    names: QuickMap<String, Value>,
     /// Modules of which all names are here.
     star: Vec<String>,
     forever: bool,
     /// Names of parameters and counters: they hide functions of the same name.
-    own: HashSet<String>,
+    own: QuickSet<String>,
 }
 
 /// From so many modules all names are looked for.

@@ -110,7 +110,7 @@ impl Value {
     }
 
     pub fn field(&self, span: Span) -> Field {
-        Field { text: self.rough(), span, splits: false, taint: self.taint() }
+        Field { text: self.rough().into(), span, splits: false, taint: self.taint() }
     }
 
     pub fn alternatives(&self) -> &[Value] {

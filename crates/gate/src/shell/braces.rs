@@ -1,6 +1,6 @@
 //! Brace expansion: `{a,b}` and `{1..3}` make several words of one.
 
-use super::syntax::{Piece, Word};
+use super::syntax::{Piece, Pieces, Word};
 
 /// A word that makes more words than these is not followed.
 const MOST: usize = 256;
@@ -137,7 +137,7 @@ fn range(signs: &[Sign]) -> Option<Vec<Vec<Sign>>> {
 }
 
 fn assemble(signs: &[Sign], word: &Word) -> Word {
-    let mut pieces: Vec<Piece> = Vec::new();
+    let mut pieces = Pieces::None;
     for sign in signs {
         let (byte, is_quoted) = match sign {
             Sign::Plain(byte) => (*byte, false),
@@ -147,9 +147,9 @@ fn assemble(signs: &[Sign], word: &Word) -> Word {
                 continue;
             }
         };
-        match pieces.last_mut() {
+        match pieces.as_mut_slice().last_mut() {
             Some(Piece::Text { bytes, quoted }) if *quoted == is_quoted => bytes.push(byte),
-            _ => pieces.push(Piece::Text { bytes: vec![byte], quoted: is_quoted }),
+            _ => pieces.push(Piece::Text { bytes: [byte].into(), quoted: is_quoted }),
         }
     }
     Word { pieces, span: word.span }

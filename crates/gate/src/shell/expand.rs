@@ -2,9 +2,9 @@
 
 use super::braces;
 use super::syntax::{Change, Piece, Word};
-use super::variables::Text;
+use super::variables::{Text, Value, only};
 use super::walk::Walker;
-use crate::text::{Field, LONGEST, Taint, UNKNOWN};
+use crate::text::{Bytes, Field, LONGEST, Taint, UNKNOWN};
 use crate::verdict::Span;
 use keyward_policy::registry;
 use std::rc::Rc;
@@ -62,7 +62,7 @@ impl Builder {
         field.text.extend_from_slice(bytes);
         field.taint = field.taint.and(taint);
         if field.text.len() > LONGEST {
-            field.text = vec![UNKNOWN];
+            field.text = [UNKNOWN].into();
             field.splits = true;
         }
     }
@@ -98,32 +98,37 @@ impl Walker<'_> {
 
     fn expand_word(&mut self, word: &Word, choices: &mut Choices, fields: &mut Vec<Field>) {
         if let [Piece::Text { bytes, .. }] = word.pieces.as_slice()
-            && !bytes.contains(&b'{')
-            && !bytes.contains(&UNKNOWN)
+            && !bytes.iter().any(|byte| matches!(*byte, b'{' | UNKNOWN))
         {
-            return fields.push(Field::known(bytes, word.span));
+            return fields.push(Field { text: bytes.clone(), span: word.span, ..Field::default() });
         }
         if braces::has_braces(word) {
             match braces::expand(word) {
                 Some(words) => {
                     for word in words {
-                        fields.append(&mut self.fields_of(&word, choices));
+                        self.add_fields_of(&word, choices, fields);
                     }
                 }
                 None => fields.push(Field { splits: true, ..Field::unknown(word.span) }),
             }
             return;
         }
-        fields.append(&mut self.fields_of(word, choices));
+        self.add_fields_of(word, choices, fields);
     }
 
     fn fields_of(&mut self, word: &Word, choices: &mut Choices) -> Vec<Field> {
-        let mut builder = Builder { fields: Vec::new(), current: None, span: word.span };
+        let mut fields = Vec::new();
+        self.add_fields_of(word, choices, &mut fields);
+        fields
+    }
+
+    fn add_fields_of(&mut self, word: &Word, choices: &mut Choices, fields: &mut Vec<Field>) {
+        let mut builder = Builder { fields: std::mem::take(fields), current: None, span: word.span };
         for piece in &word.pieces {
             self.piece(piece, choices, &mut builder);
         }
         builder.finish_field();
-        builder.fields
+        *fields = builder.fields;
     }
 
     /// A word that is never split: an assignment, a redirection, a here-document.
@@ -178,7 +183,7 @@ impl Walker<'_> {
             }
             text.taint = text.taint.and(part.taint);
             if text.bytes.len() > LONGEST {
-                text.bytes = vec![UNKNOWN];
+                text.bytes = [UNKNOWN].into();
             }
         }
         text
@@ -204,10 +209,13 @@ impl Walker<'_> {
                             builder.field().splits |= text.bytes == [UNKNOWN];
                         }
                     }
-                    (true, false) => {
-                        let text = join(&texts);
-                        builder.push(&text.bytes, text.taint);
-                    }
+                    (true, false) => match texts.as_ref() {
+                        [text] => builder.push(&text.bytes, text.taint),
+                        _ => {
+                            let text = join(&texts);
+                            builder.push(&text.bytes, text.taint);
+                        }
+                    },
                     (false, _) => {
                         let separators = self.separators();
                         for (at, text) in texts.iter().enumerate() {
@@ -234,7 +242,7 @@ impl Walker<'_> {
                 builder.push(&name, Taint::NONE);
             }
             Piece::Number(inner) => {
-                for piece in inner {
+                for piece in inner.as_ref() {
                     let mut ignored = Builder { fields: Vec::new(), current: None, span: builder.span };
                     self.piece(piece, choices, &mut ignored);
                 }
@@ -249,25 +257,26 @@ impl Walker<'_> {
         }
     }
 
-    fn separators(&self) -> Vec<u8> {
+    fn separators(&self) -> Bytes {
         match self.variables.get(b"IFS").and_then(|values| values.first()).and_then(|value| value.first()) {
             Some(text) if !text.bytes.contains(&UNKNOWN) => text.bytes.clone(),
-            _ => b" \t\n".to_vec(),
+            _ => (*b" \t\n").into(),
         }
     }
 
     /// The elements of a variable, changed as its expansion says.
-    fn variable(&mut self, name: &[u8], change: &Change, choices: &mut Choices, span: Span) -> Vec<Text> {
+    fn variable(&mut self, name: &[u8], change: &Change, choices: &mut Choices, span: Span) -> Value {
         let texts = match change {
+            Change::None => return self.plain_variable(name, choices, span),
             Change::Default(sign, word) => return self.with_default(name, *sign, word, choices, span),
             Change::Indirect => {
                 let target = join(&self.plain_variable(name, choices, span));
                 if target.bytes.contains(&UNKNOWN) {
-                    return vec![Text::unknown()];
+                    return only(Text::unknown());
                 }
                 return self.plain_variable(&target.bytes, choices, span);
             }
-            Change::Length => return vec![Text::known(b"1")],
+            Change::Length => return only(Text::known(b"1")),
             _ => self.plain_variable(name, choices, span),
         };
         let mut text = join(&texts);
@@ -275,12 +284,9 @@ impl Walker<'_> {
             Change::Slice(word) | Change::Trim(_, word) | Change::Replace(word) | Change::Other(word) => {
                 self.unsplit_text(word, choices).bytes
             }
-            _ => Vec::new(),
+            _ => Bytes::new(),
         };
         let unclear = argument.contains(&UNKNOWN) || argument.iter().any(|byte| b"*?[".contains(byte));
-        if matches!(change, Change::None) {
-            return texts;
-        }
         let changed = match change {
             _ if text.bytes.contains(&UNKNOWN) => None,
             Change::Upper => Some(text.bytes.to_ascii_uppercase()),
@@ -295,8 +301,8 @@ impl Walker<'_> {
             Change::Replace(_) if !unclear => replace(&text.bytes, &argument),
             _ => None,
         };
-        text.bytes = changed.unwrap_or_else(|| vec![UNKNOWN]);
-        vec![text]
+        text.bytes = changed.unwrap_or_else(|| vec![UNKNOWN]).into();
+        only(text)
     }
 
     fn with_default(
@@ -306,9 +312,9 @@ impl Walker<'_> {
         word: &Word,
         choices: &mut Choices,
         span: Span,
-    ) -> Vec<Text> {
+    ) -> Value {
         let known = self.variables.get(name).is_some() || is_special(name);
-        let default = self.value_of(word, choices);
+        let default: Value = self.value_of(word, choices).into();
         match (sign, known) {
             (b'+', true) => default,
             // Set from outside or not: both can be.
@@ -316,7 +322,7 @@ impl Walker<'_> {
                 if choices.pick(2) == 0 {
                     default
                 } else {
-                    vec![Text::default()]
+                    only(Text::default())
                 }
             }
             (b'?', _) => self.plain_variable(name, choices, span),
@@ -326,7 +332,7 @@ impl Walker<'_> {
             }
             (_, false) => {
                 if sign == b'=' {
-                    self.variables.assign(name, default.clone(), false);
+                    self.variables.assign(name, default.to_vec(), false);
                 }
                 let outside = self.plain_variable(name, choices, span);
                 if choices.pick(2) == 0 { default } else { outside }
@@ -334,7 +340,7 @@ impl Walker<'_> {
         }
     }
 
-    fn plain_variable(&mut self, name: &[u8], choices: &mut Choices, span: Span) -> Vec<Text> {
+    fn plain_variable(&mut self, name: &[u8], choices: &mut Choices, span: Span) -> Value {
         let (name, subscript) = match name.iter().position(|byte| *byte == b'[') {
             Some(at) => (&name[..at], Some(&name[at + 1..])),
             None => (name, None),
@@ -342,32 +348,31 @@ impl Walker<'_> {
         if let Some(texts) = self.positional(name, span) {
             return texts;
         }
-        let values = match self.variables.get(name) {
-            Some(values) => values,
-            None => return vec![from_outside(name)],
-        };
+        let Some(values) = self.variables.get(name) else { return only(from_outside(name)) };
         let at = if values.len() > 1 { choices.pick(values.len()) } else { 0 };
-        let Some(value) = self.variables.get(name).and_then(|values| values.get(at)) else {
-            return vec![Text::unknown()];
-        };
+        let Some(value) = values.get(at) else { return only(Text::unknown()) };
         match subscript {
-            Some(b"@" | b"*") => value.to_vec(),
+            Some(b"@" | b"*") => Rc::clone(value),
             Some(number) => {
                 let number = std::str::from_utf8(number).ok().and_then(|number| number.parse::<usize>().ok());
                 // An element by name is one of them.
-                vec![number.and_then(|number| value.get(number)).cloned().unwrap_or_else(Text::unknown)]
+                only(number.and_then(|number| value.get(number)).cloned().unwrap_or_else(Text::unknown))
             }
-            None => vec![value.first().cloned().unwrap_or_default()],
+            None if value.len() == 1 => Rc::clone(value),
+            None => only(value.first().cloned().unwrap_or_default()),
         }
     }
 
     /// `$1`, `$@` and their like.
-    fn positional(&self, name: &[u8], _span: Span) -> Option<Vec<Text>> {
+    fn positional(&self, name: &[u8], _span: Span) -> Option<Value> {
+        if !matches!(name.first(), Some(b'@' | b'*' | b'0'..=b'9')) {
+            return None;
+        }
         let arguments = self.variables.arguments.last();
         let text = |field: &Field| Text { bytes: field.text.clone(), taint: field.taint };
         match (name, arguments) {
             (b"@" | b"*", Some(arguments)) => Some(arguments.iter().map(text).collect()),
-            (b"@" | b"*", None) => Some(vec![Text::unknown()]),
+            (b"@" | b"*", None) => Some(only(Text::unknown())),
             (number, arguments) if !number.is_empty() && number.iter().all(u8::is_ascii_digit) => {
                 let number: usize = std::str::from_utf8(number).ok()?.parse().ok()?;
                 let text = match (number, arguments) {
@@ -385,7 +390,7 @@ impl Walker<'_> {
                         }
                     }),
                 };
-                Some(vec![text])
+                Some(only(text))
             }
             _ => None,
         }
@@ -394,7 +399,7 @@ impl Walker<'_> {
     /// What a command substitution would put in its place.
     pub(super) fn substituted(&mut self, body: &super::syntax::List) -> Text {
         let stream = self.apart(body);
-        let mut bytes = stream.text.map_or_else(|| vec![UNKNOWN], Rc::unwrap_or_clone);
+        let mut bytes = stream.text.unwrap_or_else(|| [UNKNOWN].into());
         while bytes.last() == Some(&b'\n') {
             bytes.pop();
         }
@@ -422,12 +427,15 @@ fn from_outside(name: &[u8]) -> Text {
         name => {
             let secret = registry::known(name).is_some_and(|entry| entry.kind == registry::Kind::Credential)
                 || registry::name_shape(name).is_some();
-            Text { bytes: vec![UNKNOWN], taint: if secret { Taint::SECRET } else { Taint::NONE } }
+            Text { bytes: [UNKNOWN].into(), taint: if secret { Taint::SECRET } else { Taint::NONE } }
         }
     }
 }
 
 fn join(texts: &[Text]) -> Text {
+    if let [only] = texts {
+        return only.clone();
+    }
     let mut whole = Text::default();
     for (at, text) in texts.iter().enumerate() {
         if at > 0 {

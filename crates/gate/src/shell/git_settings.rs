@@ -89,7 +89,7 @@ impl Walker<'_> {
     pub(super) fn setting_in_variables(&mut self, name: &[u8], value: &[u8], span: Span) {
         let other = |prefix: &[u8], number: &[u8]| -> Option<Vec<u8>> {
             let values = self.variables.get(&[prefix, number].concat())?;
-            Some(values.first()?.first()?.bytes.clone())
+            Some(values.first()?.first()?.bytes.to_vec())
         };
         if let Some(number) = name.strip_prefix(b"GIT_CONFIG_KEY_") {
             if let Some(known) = other(b"GIT_CONFIG_VALUE_", number) {

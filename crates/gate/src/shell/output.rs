@@ -4,8 +4,7 @@ use super::walk::{Started, Stream, Walker};
 use super::word::unescape;
 use crate::paths::{CREDENTIAL, HERE, look};
 use crate::rules::tables::Entry;
-use crate::text::{Field, LONGEST, Taint, UNKNOWN};
-use std::rc::Rc;
+use crate::text::{Bytes, Field, LONGEST, Taint, UNKNOWN};
 
 impl Walker<'_> {
     pub(super) fn output(&mut self, name: &[u8], entry: Option<&Entry>, started: &Started) -> Stream {
@@ -25,7 +24,10 @@ impl Walker<'_> {
         };
         let text = |bytes: &[u8], taint| Stream { taint, ..Stream::text(bytes) };
         match name {
-            b"echo" => echo(args).map_or(Stream::unknown(own), |bytes| text(&bytes, own)),
+            b"echo" => match echo(args) {
+                Some(text) => Stream { text: Some(text), ..Stream::unknown(own) },
+                None => Stream::unknown(own),
+            },
             b"printf" => {
                 let into = args.first().filter(|arg| arg.text == b"-v").and_then(|_| args.get(1));
                 let formatted = match into {
@@ -34,7 +36,7 @@ impl Walker<'_> {
                 };
                 let bytes = formatted.unwrap_or_else(|| vec![UNKNOWN]);
                 if let Some(variable) = into {
-                    let value = super::variables::Text { bytes, taint: own };
+                    let value = super::variables::Text { bytes: bytes.into(), taint: own };
                     self.variables.assign(&variable.text, vec![value], false);
                     return text(b"", Taint::NONE);
                 }
@@ -52,7 +54,7 @@ impl Walker<'_> {
                     output = Stream {
                         text: match (output.text, stream.text) {
                             (Some(mut one), Some(two)) if whole && one.len() + two.len() <= LONGEST => {
-                                Rc::make_mut(&mut one).extend_from_slice(&two);
+                                one.extend_from_slice(&two);
                                 Some(one)
                             }
                             _ => None,
@@ -141,7 +143,7 @@ impl Walker<'_> {
     }
 
     fn is_credential(&self, path: &[u8]) -> bool {
-        look(path, &self.standing).is.meets(CREDENTIAL)
+        self.findings.looks.look(path, &self.standing).is.meets(CREDENTIAL)
     }
 
     /// Remembers which files come from the network.
@@ -201,7 +203,7 @@ impl Walker<'_> {
             Some(file) => self.file_stream(&file.text),
             None => input.clone(),
         };
-        let known = source.text.as_deref().map(Vec::as_slice).filter(|text| !text.contains(&UNKNOWN));
+        let known = source.text.as_deref().filter(|text| !text.contains(&UNKNOWN));
         let taint = source.taint;
         let hidden = |bytes: Option<Vec<u8>>| match bytes {
             Some(bytes) => Stream { taint: taint.and(Taint::DECODED), ..Stream::text(&bytes) },
@@ -279,7 +281,7 @@ fn is_near(arg: &[u8]) -> bool {
     near.iter().any(|start| address.starts_with(start)) || arg == b"-l"
 }
 
-fn echo(args: &[Field]) -> Option<Vec<u8>> {
+fn echo(args: &[Field]) -> Option<Bytes> {
     let mut args = args;
     let (mut escapes, mut newline) = (false, true);
     while let Some(first) = args.first() {
@@ -292,10 +294,15 @@ fn echo(args: &[Field]) -> Option<Vec<u8>> {
         newline &= !letters.contains(&b'n');
         args = &args[1..];
     }
-    let texts: Vec<&[u8]> = args.iter().map(|arg| arg.text.as_slice()).collect();
-    let mut text = texts.join(&b' ');
+    let mut text = Bytes::new();
+    for (at, arg) in args.iter().enumerate() {
+        if at > 0 {
+            text.push(b' ');
+        }
+        text.extend_from_slice(&arg.text);
+    }
     if escapes {
-        text = unescape(&text);
+        text = unescape(&text).into();
     }
     if newline {
         text.push(b'\n');

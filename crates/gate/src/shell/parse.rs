@@ -1,7 +1,8 @@
 //! Reads a shell script: POSIX with what bash adds. Works on bytes; what it cannot read is an error, never a guess.
 
-use super::syntax::{Assign, Direction, Kind, List, Node, Piece, Redirect, Simple, Target, Word};
-use crate::text::Stands;
+use super::syntax::{Assign, Direction, Kind, List, Node, Piece, Pieces, Redirect, Simple, Target, Word};
+use crate::findings::FUEL;
+use crate::text::{Bytes, Stands};
 use crate::verdict::Span;
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -42,6 +43,8 @@ pub(super) struct Parser<'a> {
     pub stands: Stands,
     /// Here-documents whose text begins after the line.
     pending: Vec<Pending>,
+    /// Words of the commands that are being read: each takes its own when it is complete.
+    words: Vec<Word>,
 }
 
 struct Pending {
@@ -52,11 +55,10 @@ struct Pending {
 }
 
 const DONE: Stop = Stop::Words(&[b"done"]);
-const RESERVED: &[&[u8]] = &[b"then", b"do", b"done", b"fi", b"else", b"elif", b"esac", b"}", b"in", b"]]"];
 
 impl<'a> Parser<'a> {
     pub fn new(source: &'a [u8], stands: Stands, depth: usize) -> Self {
-        Parser { source, at: 0, depth, stands, pending: Vec::new() }
+        Parser { source, at: 0, depth, stands, pending: Vec::new(), words: Vec::new() }
     }
 
     pub fn span(&self, start: usize) -> Span {
@@ -122,9 +124,14 @@ impl<'a> Parser<'a> {
     /// The reserved word that stands here.
     fn word_here(&self) -> &'a [u8] {
         let rest = &self.source[self.at.min(self.source.len())..];
-        let end = rest.iter().position(|byte| b" \t\r\n;&|<>()\"'\\$`#".contains(byte)).unwrap_or(rest.len());
-        // A quote or an expansion makes it an ordinary word.
-        if rest.get(end).is_some_and(|byte| b"\"'\\$`".contains(byte)) { &[] } else { &rest[..end] }
+        let ends = |byte: &u8| {
+            matches!(
+                byte,
+                b' ' | b'\t' | b'\r' | b'\n' | b';' | b'&' | b'|' | b'<' | b'>' | b'(' | b')' | b'#'
+            ) || makes_ordinary(byte)
+        };
+        let end = rest.iter().position(ends).unwrap_or(rest.len());
+        if rest.get(end).is_some_and(makes_ordinary) { &[] } else { &rest[..end] }
     }
 
     fn take_word(&mut self, word: &[u8]) -> bool {
@@ -138,10 +145,12 @@ impl<'a> Parser<'a> {
             Stop::End => false,
             Stop::Parenthesis => self.peek() == Some(b')'),
             Stop::Words(words) => {
-                let here = self.word_here();
-                words.contains(&here)
-                    || words.contains(&b";;".as_slice()) && self.looks_at(b";;")
-                    || words.contains(&b";;".as_slice()) && self.looks_at(b";&")
+                if self.peek() == Some(b';') {
+                    let ends = self.looks_at(b";;") || self.looks_at(b";&");
+                    return ends && words.contains(&b";;".as_slice());
+                }
+                let first = self.peek();
+                words.iter().any(|word| word.first().copied() == first && self.word_here() == *word)
             }
         }
     }
@@ -149,6 +158,7 @@ impl<'a> Parser<'a> {
     pub fn list(&mut self, stop: Stop) -> Read<List> {
         self.deeper(|parser| {
             let mut list = List::new();
+            let mut commands = 0;
             loop {
                 parser.gaps()?;
                 if parser.at >= parser.source.len() || parser.at_stop(stop) {
@@ -169,12 +179,24 @@ impl<'a> Parser<'a> {
                     _ if parser.at_stop(stop) => {}
                     _ => return Err(Trouble::Syntax(parser.at)),
                 }
+                // Whoever walks through a whole script has nothing left for more; it must only be readable.
+                if stop == Stop::End && matches!(list.last(), Some(Node::Simple(_))) {
+                    commands += 1;
+                    if commands > FUEL + 1 {
+                        list.pop();
+                    }
+                }
             }
         })
     }
 
     fn and_or(&mut self, list: &mut List) -> Read<()> {
         let first = self.pipeline()?;
+        self.blanks();
+        if !self.looks_at(b"&&") && !self.looks_at(b"||") {
+            list.push(first);
+            return Ok(());
+        }
         let mut parts = vec![first];
         loop {
             self.blanks();
@@ -185,9 +207,6 @@ impl<'a> Parser<'a> {
                 self.gaps()?;
                 let next = self.pipeline()?;
                 parts.push(Node::Body { kind: Kind::Branch, parts: vec![next], redirects: Vec::new() });
-            } else if parts.len() == 1 {
-                list.append(&mut parts);
-                return Ok(());
             } else {
                 list.push(Node::Body { kind: Kind::Group, parts, redirects: Vec::new() });
                 return Ok(());
@@ -198,33 +217,33 @@ impl<'a> Parser<'a> {
     fn pipeline(&mut self) -> Read<Node> {
         loop {
             self.blanks();
-            if self.take_word(b"!") {
-                continue;
+            match self.peek() {
+                Some(b'!') if self.take_word(b"!") => {}
+                Some(b't') if self.take_word(b"time") => {
+                    self.blanks();
+                    self.take_word(b"-p");
+                }
+                _ => break,
             }
-            if self.take_word(b"time") {
-                self.blanks();
-                self.take_word(b"-p");
-                continue;
-            }
-            break;
         }
-        let mut stages = vec![self.command()?];
+        let first = self.command()?;
+        if !self.takes_pipe() {
+            return Ok(first);
+        }
+        let mut stages = vec![first];
         loop {
-            self.blanks();
-            if self.looks_at(b"||") || !(self.take(b"|&") || self.take(b"|")) {
-                break;
-            }
             self.gaps()?;
             stages.push(self.command()?);
-        }
-        match stages.pop() {
-            Some(only) if stages.is_empty() => Ok(only),
-            Some(last) => {
-                stages.push(last);
-                Ok(Node::Pipe(stages))
+            if !self.takes_pipe() {
+                return Ok(Node::Pipe(stages));
             }
-            None => Err(Trouble::Syntax(self.at)),
         }
+    }
+
+    /// Goes past a `|`, if the next stage of a pipeline follows.
+    fn takes_pipe(&mut self) -> bool {
+        self.blanks();
+        !self.looks_at(b"||") && (self.take(b"|&") || self.take(b"|"))
     }
 
     fn command(&mut self) -> Read<Node> {
@@ -251,7 +270,7 @@ impl<'a> Parser<'a> {
                     parser.take_word(b"function");
                     parser.blanks();
                     let start = parser.at;
-                    let name = parser.word_here().to_vec();
+                    let name = Bytes::from(parser.word_here());
                     if name.is_empty() {
                         return Err(Trouble::Syntax(start));
                     }
@@ -263,13 +282,15 @@ impl<'a> Parser<'a> {
                     }
                     parser.function(name, start)
                 }
-                reserved if RESERVED.contains(&reserved) => Err(Trouble::Syntax(parser.at)),
+                b"then" | b"do" | b"done" | b"fi" | b"else" | b"elif" | b"esac" | b"}" | b"in" | b"]]" => {
+                    Err(Trouble::Syntax(parser.at))
+                }
                 _ => parser.simple(),
             }
         })
     }
 
-    fn function(&mut self, name: Vec<u8>, start: usize) -> Read<Node> {
+    fn function(&mut self, name: Bytes, start: usize) -> Read<Node> {
         self.gaps()?;
         let body = Rc::new(self.command()?);
         Ok(Node::Function { name, body, span: self.span(start) })
@@ -343,7 +364,7 @@ impl<'a> Parser<'a> {
             parts.append(&mut self.loop_body()?);
             return self.body(Kind::Branch, parts);
         }
-        let name = self.word_here().to_vec();
+        let name = Bytes::from(self.word_here());
         self.at += name.len();
         if name.is_empty() {
             return Err(Trouble::Syntax(self.at));
@@ -431,47 +452,51 @@ impl<'a> Parser<'a> {
 
     fn simple(&mut self) -> Read<Node> {
         let start = self.at;
-        let mut simple =
-            Simple { assigns: Vec::new(), words: Vec::new(), redirects: Vec::new(), span: Span::default() };
+        let (mut assigns, mut redirects) = (Vec::new(), Vec::new());
+        let words = self.words.len();
         let mut end = start;
         loop {
             self.blanks();
             if let Some(redirect) = self.redirect()? {
-                simple.redirects.push(redirect);
+                redirects.push(redirect);
                 end = self.at;
                 continue;
             }
             let from = self.at;
             let Some(word) = self.word()? else { break };
             end = self.at;
-            if simple.words.is_empty() {
-                if let Some(name) = function_name(&self.source[from..self.at])
-                    && simple.assigns.is_empty()
+            if self.words.len() == words {
+                self.blanks();
+                if self.peek() == Some(b'(')
+                    && assigns.is_empty()
+                    && let Some(name) = function_name(&self.source[from..end])
                 {
+                    self.at += 1;
                     self.blanks();
-                    if self.take(b"(") {
-                        self.blanks();
-                        self.want(b")")?;
-                        return self.function(name.to_vec(), start);
-                    }
+                    self.want(b")")?;
+                    return self.function(name.into(), start);
                 }
                 match word.into_assign() {
-                    Ok(assign) => simple.assigns.push(assign),
-                    Err(word) => simple.words.push(word),
+                    Ok(assign) => assigns.push(assign),
+                    Err(word) => self.words.push(word),
                 }
             } else {
-                simple.words.push(word);
+                self.words.push(word);
             }
         }
-        if simple.words.is_empty() && simple.assigns.is_empty() && simple.redirects.is_empty() {
+        let words: Vec<Word> = self.words.drain(words..).collect();
+        if words.is_empty() && assigns.is_empty() && redirects.is_empty() {
             return Err(Trouble::Syntax(self.at));
         }
-        simple.span = self.stands.of(Span::new(start, end));
-        Ok(Node::Simple(simple))
+        let span = self.stands.of(Span::new(start, end));
+        Ok(Node::Simple(Simple { assigns, words, redirects, span }))
     }
 
     fn redirect(&mut self) -> Read<Option<Redirect>> {
         let start = self.at;
+        if !matches!(self.peek(), Some(b'<' | b'>' | b'&' | b'{' | b'0'..=b'9')) {
+            return Ok(None);
+        }
         if self.take(b"{") {
             // {name}>file
             while self.peek().is_some_and(|byte| byte == b'_' || byte.is_ascii_alphanumeric()) {
@@ -558,7 +583,7 @@ impl<'a> Parser<'a> {
                 let mut inner = Parser::new(&body, stands, self.depth);
                 inner.document_text()?
             } else {
-                vec![Piece::Text { bytes: body, quoted: true }]
+                Pieces::One(Piece::Text { bytes: body.into(), quoted: true })
             };
             // Each place is filled once: it leaves the list here.
             let _ = place.set(Word { pieces, span });
@@ -567,16 +592,22 @@ impl<'a> Parser<'a> {
     }
 }
 
+/// A quote or an expansion makes an ordinary word of a reserved one.
+fn makes_ordinary(byte: &u8) -> bool {
+    matches!(byte, b'"' | b'\'' | b'\\' | b'$' | b'`')
+}
+
 /// A word that can be the name of a function in `name()`.
 fn function_name(raw: &[u8]) -> Option<&[u8]> {
-    let plain = |byte: &u8| !b"\"'\\$`=<>(){}".contains(byte);
+    let plain =
+        |byte: &u8| !makes_ordinary(byte) && !matches!(byte, b'=' | b'<' | b'>' | b'(' | b')' | b'{' | b'}');
     (!raw.is_empty() && raw.iter().all(plain)).then_some(raw)
 }
 
 impl Word {
     /// As an assignment, if it is one.
     fn into_assign(mut self) -> Result<Assign, Word> {
-        let Some(Piece::Text { bytes, quoted: false }) = self.pieces.first_mut() else {
+        let Some(Piece::Text { bytes, quoted: false }) = self.pieces.as_mut_slice().first_mut() else {
             return Err(self);
         };
         let name_end = bytes.iter().position(|byte| *byte != b'_' && !byte.is_ascii_alphanumeric());
@@ -593,10 +624,10 @@ impl Word {
         if bytes.get(value) != Some(&b'=') {
             return Err(self);
         }
-        let name = bytes[..name_end].to_vec();
+        let name = Bytes::from(&bytes[..name_end]);
         // An element of an array is added to what is there.
         let append = append || bytes[name_end] == b'[';
-        bytes.drain(..=value);
+        *bytes = bytes.without_first(value + 1);
         Ok(Assign { name, value: self, append })
     }
 }

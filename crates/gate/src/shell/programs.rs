@@ -5,44 +5,56 @@ use super::walk::{Started, Stream, Walker};
 use crate::matching::{Call, Hit, hits};
 use crate::paths::Standing;
 use crate::rules::tables::Entry;
-use crate::text::{Field, Taint, UNKNOWN};
+use crate::text::{Bytes, Field, Taint, UNKNOWN};
 use crate::verdict::{Language, Span};
 
 impl Walker<'_> {
-    pub(super) fn program(&mut self, mut started: Started) -> Stream {
+    pub(super) fn program(&mut self, started: &mut Started) -> Stream {
         let span = started.span;
         let first = &started.args[0];
-        let name = last_name(&first.text).to_vec();
+        let is_usual = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        if (first.text.is_empty() || !first.text.iter().all(is_usual))
+            && let Some(output) = self.unusual_name(first)
+        {
+            return output;
+        }
+        let name = Bytes::from(last_name(&first.text));
+        let name = canonical(&name);
+        let entry = self.findings.tables.find("", name);
+        self.judge_call(entry, &started.args[1..], &started.writes, &started.reads, &started.input, span);
+        if let Some(output) = self.builtin(name, started) {
+            return output;
+        }
+        if let Some(output) = self.starts_another(name, entry, started) {
+            return output;
+        }
+        self.output(name, entry, started)
+    }
+
+    /// What is known by a name alone that is not of letters and digits; an output, if nothing else is to be looked at.
+    fn unusual_name(&mut self, first: &Field) -> Option<Stream> {
+        let name = last_name(&first.text);
         if name.is_empty() {
-            return Stream::text(b"");
+            return Some(Stream::text(b""));
         }
         if name.contains(&UNKNOWN) {
             let key = if first.taint.has(Taint::DOWNLOAD) { "downloaded-code" } else { "unknown-program" };
             self.findings.fact(key, first.span);
-            return Stream::unknown(Taint::NONE);
+            return Some(Stream::unknown(Taint::NONE));
         }
         if !name.is_ascii() || name.iter().any(u8::is_ascii_control) {
             self.findings.fact("odd-name", first.span);
-            return Stream::unknown(Taint::NONE);
+            return Some(Stream::unknown(Taint::NONE));
         }
         // A pattern as the name of a program runs whatever it finds.
         if first.text.iter().any(|byte| b"*?[".contains(byte)) && name != b"[" && name != b"[[" {
             self.findings.fact("unknown-program", first.span);
-            return Stream::unknown(Taint::NONE);
+            return Some(Stream::unknown(Taint::NONE));
         }
         if first.text.contains(&b'/') {
-            self.script_by_path(&first.text.clone(), first.span);
+            self.script_by_path(&first.text, first.span);
         }
-        let name = canonical(&name);
-        let entry = self.findings.tables.find("", name);
-        self.judge_call(entry, &started.args[1..], &started.writes, &started.reads, &started.input, span);
-        if let Some(output) = self.builtin(name, &mut started) {
-            return output;
-        }
-        if let Some(output) = self.starts_another(name, entry, &mut started) {
-            return output;
-        }
-        self.output(name, entry, &started)
+        None
     }
 
     /// Asks the rules.
@@ -60,7 +72,7 @@ impl Walker<'_> {
             named: &[],
             writes,
             reads,
-            input: input.text.as_deref().map(Vec::as_slice),
+            input: input.text.as_deref(),
             input_taint: input.taint,
             standing: &self.standing,
             looks: &self.findings.looks,
@@ -80,8 +92,7 @@ impl Walker<'_> {
     fn script_by_path(&mut self, path: &[u8], span: Span) {
         if let Some(stream) = self.written(path) {
             let stream = stream.clone();
-            let language =
-                language_of(path).or(stream.text.as_deref().and_then(|text| first_line_language(text)));
+            let language = language_of(path).or(stream.text.as_deref().and_then(first_line_language));
             self.stream_as_code(&stream, language.unwrap_or(Language::Shell), span);
             return;
         }
@@ -135,7 +146,7 @@ impl Walker<'_> {
             b"alias" => {
                 for arg in args {
                     if let Some(at) = arg.text.iter().position(|byte| *byte == b'=') {
-                        self.aliases.insert(arg.text[..at].to_vec(), arg.text[at + 1..].to_vec());
+                        self.aliases.insert(arg.text[..at].into(), arg.text[at + 1..].into());
                     }
                 }
                 nothing()
@@ -155,7 +166,7 @@ impl Walker<'_> {
                 for arg in args.iter().filter(|arg| !arg.text.starts_with(b"-")) {
                     match arg.text.iter().position(|byte| *byte == b'=') {
                         Some(at) => {
-                            let value = Text { bytes: arg.text[at + 1..].to_vec(), taint: arg.taint };
+                            let value = Text { bytes: arg.text.without_first(at + 1), taint: arg.taint };
                             if name == b"export" || exports {
                                 self.set_for_programs(&arg.text[..at], &value.bytes, arg.span);
                             }
@@ -173,7 +184,7 @@ impl Walker<'_> {
             b"read" | b"mapfile" | b"readarray" | b"getopts" => {
                 let taint = started.input.taint;
                 for arg in args.iter().filter(|arg| !arg.text.starts_with(b"-")) {
-                    self.variables.assign(&arg.text, vec![Text { bytes: vec![UNKNOWN], taint }], false);
+                    self.variables.assign(&arg.text, vec![Text { bytes: [UNKNOWN].into(), taint }], false);
                 }
                 if name == b"read" && args.is_empty() {
                     self.variables.forget(b"REPLY");

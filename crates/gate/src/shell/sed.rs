@@ -21,7 +21,7 @@ impl Walker<'_> {
         let mut args = started.args[1..].iter();
         while let Some(arg) = args.next() {
             let text = arg.text.as_slice();
-            let attached = |value: &[u8]| Field { text: value.to_vec(), ..arg.clone() };
+            let attached = |value: &[u8]| Field { text: value.into(), ..arg.clone() };
             match text {
                 b"-f" | b"--file" => {
                     named = true;
@@ -60,7 +60,7 @@ impl Walker<'_> {
                         self.code(Language::Shell, &line, script.span, Stream::default());
                     }
                     Does::Writes(file) => {
-                        let file = Field { text: file, ..script.clone() };
+                        let file = Field { text: file.into(), ..script.clone() };
                         self.judge_call(None, &[], &[file], &[], &Stream::default(), script.span);
                     }
                 }

@@ -8,7 +8,7 @@ use crate::little;
 use crate::paths::{HERE, look};
 use crate::rules::kinds::Tongue;
 use crate::rules::tables::{Entry, Interpreter, List, Tables};
-use crate::text::{Field, Taint, UNKNOWN};
+use crate::text::{Bytes, Field, Taint, UNKNOWN};
 use crate::verdict::Language;
 
 /// What an interpreter is told to run.
@@ -81,14 +81,14 @@ impl Walker<'_> {
                 _ if text.starts_with(b"-S") || text.starts_with(b"--s") => {
                     let equals = text.iter().position(|byte| *byte == b'=').map_or(text.len(), |at| at + 1);
                     let prefix = if text.starts_with(b"-S") { 2 } else { equals };
-                    let attached = Field { text: text[prefix..].to_vec(), ..arg.clone() };
+                    let attached = Field { text: text[prefix..].into(), ..arg.clone() };
                     let line: Vec<Field> = [attached].into_iter().chain(args.cloned()).collect();
                     return self.code(Language::Shell, &joined(&line), arg.span, started.input.clone());
                 }
                 _ if text.first() == Some(&b'-') => {}
                 _ if is_assignment(text) => {
                     let at = text.iter().position(|byte| *byte == b'=').unwrap_or(0);
-                    let value = super::variables::Text { bytes: text[at + 1..].to_vec(), taint: arg.taint };
+                    let value = super::variables::Text { bytes: text[at + 1..].into(), taint: arg.taint };
                     self.set_for_programs(&text[..at], &value.bytes, arg.span);
                     self.variables.assign(&text[..at], vec![value], false);
                 }
@@ -123,19 +123,19 @@ impl Walker<'_> {
             b"--colsep",
             b"--max-chars",
         ];
-        let mut replaced: Option<Vec<u8>> = None;
+        let mut replaced: Option<Bytes> = None;
         let mut args = started.args[1..].iter();
         let mut rest: Vec<Field> = Vec::new();
         while let Some(arg) = args.next() {
             match arg.text.as_slice() {
                 b"-I" => replaced = args.next().map(|next| next.text.clone()),
-                b"-i" => replaced = Some(b"{}".to_vec()),
+                b"-i" => replaced = Some((*b"{}").into()),
                 text if text.starts_with(b"-I") || text.starts_with(b"-i") => {
-                    replaced = Some(text[2..].to_vec());
+                    replaced = Some(text[2..].into());
                 }
                 text if text.starts_with(b"--rep") => {
                     let at = text.iter().position(|byte| *byte == b'=');
-                    replaced = Some(at.map_or_else(|| b"{}".to_vec(), |at| text[at + 1..].to_vec()));
+                    replaced = Some(at.map_or_else(|| (*b"{}").into(), |at| text[at + 1..].into()));
                 }
                 text if VALUES.iter().any(|option| is_written(text, option)) => {
                     args.next();
@@ -165,7 +165,7 @@ impl Walker<'_> {
             return Stream::unknown(started.input.taint);
         }
         if rest.iter().any(|arg| arg.text.windows(2).any(|pair| pair == b"{}")) && replaced.is_none() {
-            replaced = Some(b"{}".to_vec());
+            replaced = Some((*b"{}").into());
         }
         let span = started.span;
         if started.input.names_all && deletes(&rest[0].text) {
@@ -237,7 +237,7 @@ impl Walker<'_> {
             let equals = text.iter().position(|byte| *byte == b'=').unwrap_or(text.len());
             if RUN.contains(&&text[..equals]) {
                 let attached =
-                    text.get(equals + 1..).map(|text| Field { text: text.to_vec(), ..args[at].clone() });
+                    text.get(equals + 1..).map(|text| Field { text: text.into(), ..args[at].clone() });
                 let end = args[at + 1..].iter().position(|arg| matches!(arg.text.as_slice(), b";" | b"+"));
                 let end = end.map_or(args.len(), |end| at + 1 + end);
                 commands.push(attached.into_iter().chain(args[at + 1..end].iter().cloned()).collect());
@@ -255,16 +255,19 @@ impl Walker<'_> {
             let Some(first) = command.first().cloned() else { continue };
             // `fd` puts what it finds at the end, if no other place is named.
             if !is_find && !command.iter().any(|arg| arg.text.contains(&b'{')) {
-                command.push(Field { text: b"{}".to_vec(), ..first.clone() });
+                command.push(Field { text: (*b"{}").into(), ..first.clone() });
             }
             // Whoever deletes all files one by one deletes the whole.
             if all && deletes(&first.text) {
-                command.insert(1, Field { text: b"-r".to_vec(), ..first });
+                command.insert(1, Field { text: (*b"-r").into(), ..first });
             }
             for root in roots.iter().take(4) {
                 // Something below the root, or the root itself where that is all there is to say.
                 let whole = matches!(root.text.as_slice(), b"/" | b"~" | b"~/");
-                let text = if whole { root.text.clone() } else { [root.text.as_slice(), b"/found"].concat() };
+                let mut text = root.text.clone();
+                if !whole {
+                    text.extend_from_slice(b"/found");
+                }
                 let found = Field { text, ..root.clone() };
                 let args: Vec<Field> = command.iter().map(|arg| substitute(arg, b"{}", &found)).collect();
                 self.inner(args, started);
@@ -315,7 +318,7 @@ impl Walker<'_> {
                 let known = |word: &[u8]| tables.has(interpreter.words, word);
                 for code in &codes {
                     for path in little::written_files(name, &code.text) {
-                        let file = Field { text: path.to_vec(), ..code.clone() };
+                        let file = Field { text: path.into(), ..code.clone() };
                         self.judge_call(None, &[], &[file], &[], &Stream::default(), code.span);
                     }
                 }
@@ -375,7 +378,7 @@ fn told(tables: &Tables, interpreter: &Interpreter, args: &[Field], is_shell: bo
             let (name, value) = (&long[..at.unwrap_or(long.len())], at.map(|at| &long[at + 1..]));
             if is_in(interpreter.code, name) {
                 match value {
-                    Some(value) => codes.push(Field { text: value.to_vec(), ..arg.clone() }),
+                    Some(value) => codes.push(Field { text: value.into(), ..arg.clone() }),
                     None => codes.extend(args.next().cloned()),
                 }
             } else if is_in(interpreter.stops, name) {
@@ -403,7 +406,7 @@ fn told(tables: &Tables, interpreter: &Interpreter, args: &[Field], is_shell: bo
                     }
                     match attached.is_empty() {
                         true => codes.extend(args.next().cloned()),
-                        false => codes.push(Field { text: attached.to_vec(), ..arg.clone() }),
+                        false => codes.push(Field { text: attached.into(), ..arg.clone() }),
                     }
                     break;
                 }
@@ -455,7 +458,7 @@ fn loaded(tables: &Tables, interpreter: &Interpreter, args: &[Field]) -> Vec<Fie
             continue;
         }
         match at {
-            Some(at) => files.push(Field { text: whole[at + 1..].to_vec(), ..arg.clone() }),
+            Some(at) => files.push(Field { text: whole[at + 1..].into(), ..arg.clone() }),
             None => files.extend(args.next().cloned()),
         }
     }
@@ -527,7 +530,7 @@ fn deletes(program: &[u8]) -> bool {
 fn option_values(args: &[Field], tables: &Tables, options: List) -> Vec<Field> {
     let mut values = Vec::new();
     for (at, arg) in args.iter().enumerate().filter(|(_, arg)| arg.text.first() == Some(&b'-')) {
-        let attached = |value: &[u8]| Field { text: value.to_vec(), ..arg.clone() };
+        let attached = |value: &[u8]| Field { text: value.into(), ..arg.clone() };
         let text = arg.text.as_slice();
         let equals = text.iter().position(|byte| *byte == b'=');
         let (name, value) = (&text[..equals.unwrap_or(text.len())], equals.map(|at| &text[at + 1..]));
@@ -565,7 +568,7 @@ fn option_values(args: &[Field], tables: &Tables, options: List) -> Vec<Field> {
                 let line = if std::ptr::eq(field, arg) {
                     attached(line)
                 } else {
-                    Field { text: line.to_vec(), ..field.clone() }
+                    Field { text: line.into(), ..field.clone() }
                 };
                 values.push(line);
             }
@@ -577,7 +580,7 @@ fn option_values(args: &[Field], tables: &Tables, options: List) -> Vec<Field> {
 fn substitute(arg: &Field, mark: &[u8], value: &Field) -> Field {
     let Some(at) = arg.text.windows(mark.len()).position(|window| window == mark) else { return arg.clone() };
     let text = [&arg.text[..at], &value.text, &arg.text[at + mark.len()..]].concat();
-    Field { text, span: arg.span, splits: arg.splits, taint: arg.taint.and(value.taint) }
+    Field { text: text.into(), span: arg.span, splits: arg.splits, taint: arg.taint.and(value.taint) }
 }
 
 /// `NAME=value`.

@@ -1,5 +1,6 @@
 //! The form into which a shell script is read: commands, words and where they stand.
 
+use crate::text::Bytes;
 use crate::verdict::Span;
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -19,14 +20,14 @@ pub enum Node {
         redirects: Vec<Redirect>,
     },
     For {
-        name: Vec<u8>,
+        name: Bytes,
         words: Vec<Word>,
         body: List,
         redirects: Vec<Redirect>,
     },
     /// A command that is defined now and runs when it is called.
     Function {
-        name: Vec<u8>,
+        name: Bytes,
         body: Rc<Node>,
         span: Span,
     },
@@ -56,7 +57,7 @@ pub struct Simple {
 
 #[derive(Debug)]
 pub struct Assign {
-    pub name: Vec<u8>,
+    pub name: Bytes,
     pub value: Word,
     pub append: bool,
 }
@@ -85,18 +86,69 @@ pub enum Target {
 
 #[derive(Clone, Debug)]
 pub struct Word {
-    pub pieces: Vec<Piece>,
+    pub pieces: Pieces,
     pub span: Span,
+}
+
+/// The pieces of a word. Most words are of one, which is kept in place.
+#[derive(Clone, Debug, Default)]
+pub enum Pieces {
+    #[default]
+    None,
+    One(Piece),
+    Many(Vec<Piece>),
+}
+
+impl Pieces {
+    pub fn push(&mut self, piece: Piece) {
+        *self = match std::mem::take(self) {
+            Pieces::None => Pieces::One(piece),
+            Pieces::One(first) => Pieces::Many(vec![first, piece]),
+            Pieces::Many(mut pieces) => {
+                pieces.push(piece);
+                Pieces::Many(pieces)
+            }
+        };
+    }
+
+    pub fn as_slice(&self) -> &[Piece] {
+        match self {
+            Pieces::None => &[],
+            Pieces::One(piece) => std::slice::from_ref(piece),
+            Pieces::Many(pieces) => pieces,
+        }
+    }
+
+    pub fn as_mut_slice(&mut self) -> &mut [Piece] {
+        match self {
+            Pieces::None => &mut [],
+            Pieces::One(piece) => std::slice::from_mut(piece),
+            Pieces::Many(pieces) => pieces,
+        }
+    }
+
+    pub fn iter(&self) -> std::slice::Iter<'_, Piece> {
+        self.as_slice().iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Pieces {
+    type Item = &'a Piece;
+    type IntoIter = std::slice::Iter<'a, Piece>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
 }
 
 #[derive(Clone, Debug)]
 pub enum Piece {
     Text {
-        bytes: Vec<u8>,
+        bytes: Bytes,
         quoted: bool,
     },
     Variable {
-        name: Vec<u8>,
+        name: Bytes,
         change: Change,
         quoted: bool,
     },
@@ -110,7 +162,7 @@ pub enum Piece {
         body: Rc<List>,
     },
     /// Arithmetic: its value is a number, but what stands in it is expanded.
-    Number(Vec<Piece>),
+    Number(Box<Pieces>),
     /// `name=( … )`.
     Array(Vec<Word>),
 }

@@ -6,9 +6,9 @@ use super::syntax::{Direction, Kind, List, Node, Piece, Redirect, Simple, Target
 use super::variables::{Text, Variables};
 use crate::findings::Findings;
 use crate::paths::Standing;
-use crate::text::{Field, LONGEST, Stands, Taint, UNKNOWN};
+use crate::quick::QuickMap;
+use crate::text::{Bytes, Field, LONGEST, Stands, Taint, UNKNOWN};
 use crate::verdict::{Language, Span};
-use std::collections::HashMap;
 use std::rc::Rc;
 
 /// So many combinations of values of one command are looked at.
@@ -18,21 +18,21 @@ const COMBINATIONS: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
     /// The whole text, if it is known; its unknown parts are marked.
-    pub text: Option<Rc<Vec<u8>>>,
+    pub text: Option<Bytes>,
     pub taint: Taint,
     /// Where a document stands that it comes from.
     pub place: Option<Span>,
     /// It names every file of the project, with nothing left out.
     pub names_all: bool,
     /// It is the content of this file.
-    pub file: Option<Vec<u8>>,
+    pub file: Option<Bytes>,
     /// Somebody feeds it: it is not the caller's terminal.
     pub fed: bool,
 }
 
 impl Stream {
     pub fn text(text: &[u8]) -> Stream {
-        Stream { text: Some(Rc::new(text.to_vec())), fed: true, ..Stream::default() }
+        Stream { text: Some(text.into()), fed: true, ..Stream::default() }
     }
 
     pub fn unknown(taint: Taint) -> Stream {
@@ -46,10 +46,9 @@ impl Stream {
     /// One after the other.
     fn then(mut self, other: Stream) -> Stream {
         self.text = match (self.text, other.text) {
+            (Some(one), Some(two)) if one.is_empty() && two.len() <= LONGEST => Some(two),
             (Some(mut one), Some(two)) if one.len() + two.len() <= LONGEST => {
-                if !two.is_empty() {
-                    Rc::make_mut(&mut one).extend_from_slice(&two);
-                }
+                one.extend_from_slice(&two);
                 Some(one)
             }
             _ => None,
@@ -72,13 +71,13 @@ pub struct Started {
 pub struct Walker<'r> {
     pub findings: Findings<'r>,
     pub(super) variables: Variables,
-    functions: HashMap<Vec<u8>, (Rc<Node>, bool)>,
-    pub(super) aliases: HashMap<Vec<u8>, Vec<u8>>,
+    functions: QuickMap<Bytes, (Rc<Node>, bool)>,
+    pub(super) aliases: QuickMap<Bytes, Bytes>,
     /// What the script itself has written into files, and what stands behind process substitutions.
-    pub(super) files: HashMap<Vec<u8>, Stream>,
+    pub(super) files: QuickMap<Bytes, Stream>,
     pub(super) standing: Standing,
     /// What `trap` keeps for the end.
-    pub(super) traps: Vec<(Vec<u8>, Span)>,
+    pub(super) traps: Vec<(Bytes, Span)>,
     /// How deep it may still go.
     pub(super) depth: usize,
 }
@@ -88,9 +87,9 @@ impl<'r> Walker<'r> {
         Walker {
             findings,
             variables: Variables::default(),
-            functions: HashMap::new(),
-            aliases: HashMap::new(),
-            files: HashMap::new(),
+            functions: QuickMap::default(),
+            aliases: QuickMap::default(),
+            files: QuickMap::default(),
             standing: Standing::Project,
             traps: Vec::new(),
             depth,
@@ -142,13 +141,13 @@ impl<'r> Walker<'r> {
 
     /// What runs after the last command: functions that nobody has called, because whoever reads the script may, and traps.
     pub fn finish(&mut self) {
-        let mut waiting: Vec<(Vec<u8>, Rc<Node>)> = Vec::new();
+        let mut waiting: Vec<(Bytes, Rc<Node>)> = Vec::new();
         for (name, (body, called)) in &self.functions {
             if !called {
                 waiting.push((name.clone(), Rc::clone(body)));
             }
         }
-        waiting.sort_by(|one, two| one.0.cmp(&two.0));
+        waiting.sort_by(|one, two| one.0.as_slice().cmp(two.0.as_slice()));
         for (_, body) in waiting {
             let any = Field { splits: true, ..Field::unknown(Span::default()) };
             self.variables.arguments.push(vec![any]);
@@ -274,7 +273,7 @@ impl<'r> Walker<'r> {
         let streams = self.redirections(redirects, input.clone(), &mut Choices::default());
         let output = walk(self, &streams.input);
         self.touch(&streams);
-        self.keep_output(&streams, output)
+        self.keep_output(&streams.writes, output)
     }
 
     fn simple(&mut self, simple: &Simple, input: &Stream) -> Stream {
@@ -293,18 +292,19 @@ impl<'r> Walker<'r> {
                 simple.assigns.iter().map(|assign| self.value_of(&assign.value, &mut choices)).collect();
             let args = self.expand_words(&simple.words, &mut choices);
             // What is long costs more, also where it is added to what is there.
-            let assigned: usize = values.iter().flatten().map(|text| text.bytes.len() + 32).sum();
-            let grown = simple.assigns.iter().filter(|assign| assign.append);
-            let grown: usize = grown.map(|assign| self.variables.size(&assign.name)).sum();
-            let given: usize = args.iter().map(|arg| arg.text.len() + 64).sum();
-            let cost = (assigned + grown + given) / 512;
+            let mut size: usize = args.iter().map(|arg| arg.text.len() + 64).sum();
+            for (assign, value) in simple.assigns.iter().zip(&values) {
+                size += value.iter().map(|text| text.bytes.len() + 32).sum::<usize>();
+                size += if assign.append { self.variables.size(&assign.name) } else { 0 };
+            }
+            let cost = size / 512;
             if cost > 0 && !self.findings.pay(cost, simple.span) {
                 return Stream::unknown(Taint::NONE);
             }
             let streams = self.redirections(&simple.redirects, input.clone(), &mut choices);
             if simple.words.is_empty() {
                 self.touch(&streams);
-                self.keep_output(&streams, Stream::nothing());
+                self.keep_output(&streams.writes, Stream::nothing());
                 for (assign, value) in simple.assigns.iter().zip(&values) {
                     // Only the search path is handed on without being exported.
                     if let (b"PATH", Some(first)) = (assign.name.as_slice(), value.first()) {
@@ -322,19 +322,14 @@ impl<'r> Walker<'r> {
                     self.variables.assign(&assign.name, value, assign.append);
                 }
                 let before = self.variables.mark();
-                let started = Started {
-                    args,
-                    writes: streams.writes.iter().map(|(field, _)| field.clone()).collect(),
-                    reads: streams.reads.clone(),
-                    input: streams.input.clone(),
-                    span: simple.span,
-                };
-                let result = self.command(started);
+                let Streams { input, writes, reads } = streams;
+                let targets = writes.iter().map(|(field, _)| field.clone()).collect();
+                let result = self.command(Started { args, writes: targets, reads, input, span: simple.span });
                 // Only if nothing else was assigned since, it is taken back: the command may be `read` or `cd`.
                 if !keeps && !simple.assigns.is_empty() && self.variables.mark() == before {
                     self.variables.back_to(mark);
                 }
-                output = self.keep_output(&streams, result);
+                output = self.keep_output(&writes, result);
             }
             if !choices.advance() {
                 break;
@@ -370,7 +365,9 @@ impl<'r> Walker<'r> {
             // All of it was empty, or unknown and empty.
             return Stream::nothing();
         };
-        if let Some(text) = self.aliases.remove(&first.text) {
+        if !self.aliases.is_empty()
+            && let Some(text) = self.aliases.remove(&first.text)
+        {
             let words = parse(&text, Stands::Within(first.span), self.depth).ok();
             let expanded = match words.as_deref() {
                 Some([Node::Simple(simple)]) if simple.redirects.is_empty() && simple.assigns.is_empty() => {
@@ -400,7 +397,8 @@ impl<'r> Walker<'r> {
             self.variables.leave_function();
             return output.unwrap_or_else(|| Stream::unknown(Taint::NONE));
         }
-        self.deeper(span, |walker| walker.program(started)).unwrap_or_else(|| Stream::unknown(Taint::NONE))
+        self.deeper(span, |walker| walker.program(&mut started))
+            .unwrap_or_else(|| Stream::unknown(Taint::NONE))
     }
 
     fn redirections(&mut self, redirects: &[Redirect], input: Stream, choices: &mut Choices) -> Streams {
@@ -441,9 +439,10 @@ impl<'r> Walker<'r> {
         match self.written(path) {
             Some(stream) => stream.clone(),
             None => {
-                let secret = crate::paths::look(path, &self.standing).is.meets(crate::paths::CREDENTIAL);
+                let seen = self.findings.looks.look(path, &self.standing);
+                let secret = seen.is.meets(crate::paths::CREDENTIAL);
                 let taint = if secret { Taint::SECRET } else { Taint::NONE };
-                let file = (!path.contains(&UNKNOWN) && path != b"/dev/stdin").then(|| path.to_vec());
+                let file = (!path.contains(&UNKNOWN) && path != b"/dev/stdin").then(|| path.into());
                 Stream { file, ..Stream::unknown(taint) }
             }
         }
@@ -455,11 +454,11 @@ impl<'r> Walker<'r> {
     }
 
     pub(super) fn write(&mut self, path: &[u8], stream: Stream) {
-        self.files.insert(plain_path(path).to_vec(), stream);
+        self.files.insert(plain_path(path).into(), stream);
     }
 
-    pub(super) fn remember_stream(&mut self, stream: Stream) -> Vec<u8> {
-        let name = format!("/dev/fd/{}", 63 + self.files.len()).into_bytes();
+    pub(super) fn remember_stream(&mut self, stream: Stream) -> Bytes {
+        let name = Bytes::from(format!("/dev/fd/{}", 63 + self.files.len()).into_bytes());
         self.files.insert(name.clone(), stream);
         name
     }
@@ -479,9 +478,9 @@ impl<'r> Walker<'r> {
     }
 
     /// Output that goes into a file does not go further.
-    fn keep_output(&mut self, streams: &Streams, output: Stream) -> Stream {
+    fn keep_output(&mut self, writes: &[(Field, bool)], output: Stream) -> Stream {
         let mut kept = false;
-        for (field, append) in streams.writes.iter().filter(|(field, _)| field.is_known()) {
+        for (field, append) in writes.iter().filter(|(field, _)| field.is_known()) {
             if matches!(field.text.as_slice(), b"/dev/stdout" | b"/dev/stderr" | b"/dev/tty" | b"/dev/null") {
                 continue;
             }

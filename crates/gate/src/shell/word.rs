@@ -1,16 +1,16 @@
 //! Reads words: quotes, expansions, substitutions.
 
 use super::parse::{Parser, Read, Stop, Trouble};
-use super::syntax::{Change, Kind, Node, Piece, Word};
-use crate::text::Stands;
+use super::syntax::{Change, Kind, Node, Piece, Pieces, Word};
+use crate::text::{Bytes, Stands};
 use crate::verdict::Span;
 use std::rc::Rc;
 
 impl Word {
     /// `"$@"`.
     pub fn all_arguments(span: Span) -> Word {
-        let piece = Piece::Variable { name: b"@".to_vec(), change: Change::None, quoted: true };
-        Word { pieces: vec![piece], span }
+        let piece = Piece::Variable { name: b"@".as_slice().into(), change: Change::None, quoted: true };
+        Word { pieces: Pieces::One(piece), span }
     }
 }
 
@@ -36,14 +36,14 @@ impl Parser<'_> {
     }
 
     /// The text of a here-document: as in double quotes, but quotes are text.
-    pub fn document_text(&mut self) -> Read<Vec<Piece>> {
-        let mut pieces = Vec::new();
+    pub fn document_text(&mut self) -> Read<Pieces> {
+        let mut pieces = Pieces::None;
         self.double_quoted(None, &mut pieces)?;
         Ok(pieces)
     }
 
-    fn pieces(&mut self, until: Until) -> Read<Vec<Piece>> {
-        let mut pieces = Vec::new();
+    fn pieces(&mut self, until: Until) -> Read<Pieces> {
+        let mut pieces = Pieces::None;
         while let Some(byte) = self.peek() {
             match byte {
                 b'\\' if self.peek_at(1) == Some(b'\n') => self.at += 2,
@@ -68,17 +68,21 @@ impl Parser<'_> {
                 b'$' => self.dollar(false, &mut pieces)?,
                 b'`' => self.backticks(false, &mut pieces)?,
                 b'}' if until == Until::Brace => break,
-                b'<' | b'>' if until == Until::Meta && pieces.is_empty() && self.peek_at(1) == Some(b'(') => {
+                b'<' | b'>'
+                    if until == Until::Meta
+                        && matches!(pieces, Pieces::None)
+                        && self.peek_at(1) == Some(b'(') =>
+                {
                     self.at += 2;
                     let body = self.list(Stop::Parenthesis)?;
                     self.want(b")")?;
                     pieces.push(Piece::Process { body: Rc::new(body) });
                 }
-                b'(' if until == Until::Meta && is_assignment(&pieces) => {
+                b'(' if until == Until::Meta && is_assignment(pieces.as_slice()) => {
                     self.at += 1;
                     pieces.push(Piece::Array(self.array()?));
                 }
-                b'(' if until == Until::Meta && self.is_pattern_group(&pieces) => {
+                b'(' if until == Until::Meta && self.is_pattern_group(pieces.as_slice()) => {
                     self.pattern_group(&mut pieces)?;
                 }
                 b' ' | b'\t' | b'\n' | b'\r' | b';' | b'&' | b'|' | b'<' | b'>' | b'(' | b')'
@@ -86,9 +90,12 @@ impl Parser<'_> {
                 {
                     break;
                 }
-                other => {
-                    push(&mut pieces, &[other], false);
-                    self.at += 1;
+                _ => {
+                    // Whatever stands here is text, and so is what means nothing anywhere.
+                    let rest = &self.source[self.at..];
+                    let length = rest.iter().skip(1).take_while(|byte| is_plain(**byte)).count() + 1;
+                    push(&mut pieces, &rest[..length], false);
+                    self.at += length;
                 }
             }
         }
@@ -120,7 +127,7 @@ impl Parser<'_> {
         !pieces.is_empty() && before.is_some_and(|byte| b"?*+@!".contains(byte))
     }
 
-    fn pattern_group(&mut self, pieces: &mut Vec<Piece>) -> Read<()> {
+    fn pattern_group(&mut self, pieces: &mut Pieces) -> Read<()> {
         let start = self.at;
         let mut open = 0usize;
         while let Some(byte) = self.peek() {
@@ -140,7 +147,7 @@ impl Parser<'_> {
         Err(Trouble::Syntax(start))
     }
 
-    fn double_quoted(&mut self, end: Option<u8>, pieces: &mut Vec<Piece>) -> Read<()> {
+    fn double_quoted(&mut self, end: Option<u8>, pieces: &mut Pieces) -> Read<()> {
         loop {
             match self.peek() {
                 None if end.is_none() => return Ok(()),
@@ -164,7 +171,7 @@ impl Parser<'_> {
                 Some(b'`') => self.backticks(true, pieces)?,
                 Some(_) => {
                     let rest = &self.source[self.at..];
-                    let stop = |byte: &u8| b"\\$`".contains(byte) || Some(*byte) == end;
+                    let stop = |byte: &u8| matches!(byte, b'\\' | b'$' | b'`') || Some(*byte) == end;
                     let length = rest.iter().position(stop).unwrap_or(rest.len());
                     push(pieces, &rest[..length], true);
                     self.at += length;
@@ -174,7 +181,7 @@ impl Parser<'_> {
     }
 
     /// Backticks: the text between them is a script of its own, once its backslashes are taken off.
-    fn backticks(&mut self, quoted: bool, pieces: &mut Vec<Piece>) -> Read<()> {
+    fn backticks(&mut self, quoted: bool, pieces: &mut Pieces) -> Read<()> {
         let start = self.at;
         self.at += 1;
         let mut text = Vec::new();
@@ -204,15 +211,15 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn dollar(&mut self, quoted: bool, pieces: &mut Vec<Piece>) -> Read<()> {
-        let variable = |name: &[u8]| Piece::Variable { name: name.to_vec(), change: Change::None, quoted };
+    fn dollar(&mut self, quoted: bool, pieces: &mut Pieces) -> Read<()> {
+        let variable = |name: &[u8]| Piece::Variable { name: name.into(), change: Change::None, quoted };
         match self.peek_at(1) {
             Some(b'(') => {
                 if self.peek_at(2) == Some(b'(') {
                     let start = self.at;
                     self.at += 1;
                     if let Some(inner) = self.arithmetic()? {
-                        pieces.push(Piece::Number(inner));
+                        pieces.push(Piece::Number(Box::new(inner)));
                         return Ok(());
                     }
                     self.at = start;
@@ -233,7 +240,7 @@ impl Parser<'_> {
                     return Err(Trouble::Syntax(self.at));
                 };
                 let inner = self.inner_pieces(self.at + 2, self.at + end)?;
-                pieces.push(Piece::Number(inner));
+                pieces.push(Piece::Number(Box::new(inner)));
                 self.at += end + 1;
             }
             Some(b'\'') if !quoted => {
@@ -259,12 +266,12 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn name(&mut self) -> Vec<u8> {
+    fn name(&mut self) -> Bytes {
         let start = self.at;
         while self.peek().is_some_and(|byte| byte == b'_' || byte.is_ascii_alphanumeric()) {
             self.at += 1;
         }
-        self.source[start..self.at].to_vec()
+        self.source[start..self.at].into()
     }
 
     /// What follows `${`.
@@ -315,7 +322,7 @@ impl Parser<'_> {
         };
         self.at += skip;
         let from = self.at;
-        let mut pieces = Vec::new();
+        let mut pieces = Pieces::None;
         if quoted {
             // A single quote is text here.
             self.double_quoted(Some(b'}'), &mut pieces)?;
@@ -340,7 +347,7 @@ impl Parser<'_> {
     }
 
     /// The expansions between two places.
-    fn inner_pieces(&mut self, from: usize, to: usize) -> Read<Vec<Piece>> {
+    fn inner_pieces(&mut self, from: usize, to: usize) -> Read<Pieces> {
         let stands = self.stands.further(from);
         let text = self.source.get(from..to).unwrap_or_default();
         self.deeper(|parser| {
@@ -350,7 +357,7 @@ impl Parser<'_> {
     }
 
     /// `((…))`, if both closing parentheses stand together.
-    fn arithmetic(&mut self) -> Read<Option<Vec<Piece>>> {
+    fn arithmetic(&mut self) -> Read<Option<Pieces>> {
         let start = self.at;
         let mut open = 0usize;
         let mut at = start;
@@ -377,7 +384,7 @@ impl Parser<'_> {
     pub fn arithmetic_command(&mut self) -> Read<Option<Node>> {
         let start = self.at;
         let Some(pieces) = self.arithmetic()? else { return Ok(None) };
-        let word = Word { pieces: vec![Piece::Number(pieces)], span: self.span(start) };
+        let word = Word { pieces: Pieces::One(Piece::Number(Box::new(pieces))), span: self.span(start) };
         let parts = vec![Node::Words(vec![word])];
         Ok(Some(Node::Body { kind: Kind::Group, parts, redirects: Vec::new() }))
     }
@@ -452,10 +459,34 @@ pub fn unescape(text: &[u8]) -> Vec<u8> {
     out
 }
 
-fn push(pieces: &mut Vec<Piece>, more: &[u8], is_quoted: bool) {
-    match pieces.last_mut() {
+/// Whether a byte is text wherever a word may stand.
+fn is_plain(byte: u8) -> bool {
+    !matches!(
+        byte,
+        b'\\'
+            | b'\''
+            | b'"'
+            | b'$'
+            | b'`'
+            | b'}'
+            | b' '
+            | b'\t'
+            | b'\n'
+            | b'\r'
+            | b';'
+            | b'&'
+            | b'|'
+            | b'<'
+            | b'>'
+            | b'('
+            | b')'
+    )
+}
+
+fn push(pieces: &mut Pieces, more: &[u8], is_quoted: bool) {
+    match pieces.as_mut_slice().last_mut() {
         Some(Piece::Text { bytes, quoted }) if *quoted == is_quoted => bytes.extend_from_slice(more),
-        _ => pieces.push(Piece::Text { bytes: more.to_vec(), quoted: is_quoted }),
+        _ => pieces.push(Piece::Text { bytes: more.into(), quoted: is_quoted }),
     }
 }
 

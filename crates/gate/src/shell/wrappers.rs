@@ -157,7 +157,7 @@ struct Taken {
 
 fn option(tables: &Tables, wrapper: &Wrapper, arg: &Field) -> Taken {
     let text = arg.text.as_slice();
-    let attached = |value: &[u8]| Some(Field { text: value.to_vec(), ..arg.clone() });
+    let attached = |value: &[u8]| Some(Field { text: value.into(), ..arg.clone() });
     let long = text.strip_prefix(b"--");
     let whole = long.unwrap_or(&text[1..]);
     let equals = whole.iter().position(|byte| *byte == b'=').filter(|_| long.is_some());
