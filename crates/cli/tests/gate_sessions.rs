@@ -419,6 +419,32 @@ while True:
     say({"do": "return", "call": call["call"], "output": "CALLED"})
 "#;
 
+/// What is long is judged by a process of its own, so that the session need not wait: with the same verdicts.
+#[test]
+fn what_is_long_is_judged_aside_as_anything_else_is() {
+    let (session, _, _) = session("auto");
+    // No argument may have 128 KiB.
+    let long = "true;".repeat(20_000);
+    for (name, first, last) in
+        [("harmless.sh", "echo RAN", "true"), ("risky.sh", RESET, "true"), ("floor.sh", "true", FORBIDDEN)]
+    {
+        session.stage.project_file(name, &format!("{first}\n{long}\n{last}\n"));
+    }
+    session.stage.project_file("short.sh", "echo RAN\nsh harmless.sh\n");
+    ran(&exec(&session, "sh ./harmless.sh"), "long and harmless");
+    ran(&exec(&session, "sh ./short.sh"), "by way of a short one");
+    ran(&exec(&session, &format!("echo RAN; {long}")), "typed");
+    denied(&exec(&session, "sh ./floor.sh"), "forbidden", "long and forbidden");
+    denied(&exec(&session, &format!("{long}{FORBIDDEN}")), "forbidden", "typed and forbidden");
+    let refused = exec(&session, "sh ./risky.sh");
+    denied(&refused, "nobody is there to be asked", "long and risky");
+    works(&session, &["approvals", "allow", &approval(&refused)]);
+    ran(&exec(&session, "sh ./risky.sh"), "allowed");
+    let reasons: Vec<_> =
+        events(&session, "denied").into_iter().map(|event| event["because"].clone()).collect();
+    assert_eq!(reasons, ["forbidden", "forbidden", "unattended"]);
+}
+
 fn offers(session: &Session) -> Beside {
     let called = session.stage.file(&session.stage.home().join("called"), "");
     let mut command = session.stage.command("python3");

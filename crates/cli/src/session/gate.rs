@@ -35,12 +35,56 @@ pub struct SessionGate<'a> {
     pub environment: Vec<(OsString, OsString)>,
 }
 
+/// So many bytes are judged while the session waits. What is longer is judged aside.
+const AT_ONCE: usize = 64 << 10;
+
+/// What was judged, and what the gate says of it.
+struct Looked {
+    argv: Vec<OsString>,
+    cwd: PathBuf,
+    run: String,
+    scripts: Vec<Script>,
+    judged: Judged,
+}
+
 impl SessionGate<'_> {
     pub fn judge(&self, request: &Request<'_>) -> Passage {
+        let looked = self.look(request, self.spaces, AT_ONCE);
+        if let Some(looked) = &looked {
+            let subject = self.subject(looked, request);
+            match permit::at_once(&subject) {
+                Some(Ok(gate)) => {
+                    return kept(subject.scripts).map_or_else(broken, |scripts| Passage::Go(gate, scripts));
+                }
+                Some(Err(denial)) => return self.refuse(&subject, *denial),
+                // Nobody is started to ask, and nothing is used up.
+                None if !request.has_room => {
+                    return self.refuse(&subject, permit::refusal(&subject, Because::Crowded));
+                }
+                None => {}
+            }
+        } else if !request.has_room {
+            let fact = "denied: it is too long to be judged at once, and others are judged already".into();
+            return Passage::Refuse { fact, remedy: "try again when they are done".into() };
+        }
+        self.ask_aside(request, looked).map_or_else(broken, Passage::Wait)
+    }
+
+    /// Judges as many bytes as this; `None` where there are more.
+    fn look(&self, request: &Request<'_>, spaces: &Spaces, most: usize) -> Option<Looked> {
         let (argv, cwd, scripts, judged) = match &request.what {
             Thing::Command { argv, cwd } => {
                 let cwd = cwd.map_or_else(|| self.here.cwd.clone(), PathBuf::from);
-                let (judged, scripts) = self.inside.judge(argv, |path| self.script(path, &cwd));
+                let mut room = Some(argv.iter().try_fold(most, |room, word| room.checked_sub(word.len()))?);
+                let (judged, scripts) = self.inside.judge(argv, |path| {
+                    let found = self.script(path, &cwd, spaces);
+                    if let Found::Text(script) = &found {
+                        room = room.and_then(|room| room.checked_sub(script.text.len()));
+                    }
+                    // Where it is too much, all of it is judged again.
+                    if room.is_some() { found } else { Found::Unreadable }
+                });
+                room?;
                 (argv.to_vec(), cwd, scripts, judged)
             }
             Thing::Call { name, input, judging } => {
@@ -49,26 +93,21 @@ impl SessionGate<'_> {
             }
         };
         let run = format!("{}/{}", self.name, keyward_ledger::run_name());
-        let subject = Subject {
+        Some(Looked { argv, cwd, run, scripts, judged })
+    }
+
+    fn subject<'a>(&'a self, looked: &'a Looked, request: &Request<'_>) -> Subject<'a> {
+        let Looked { argv, cwd, run, scripts, judged } = looked;
+        Subject {
             policy: self.policy,
             here: self.here,
-            argv: &argv,
-            cwd: &cwd,
-            run: &run,
+            argv,
+            cwd,
+            run,
             session: Some(&self.name),
             from_inside: request.from_inside,
-            judged: &judged,
-            scripts: &scripts,
-        };
-        match permit::at_once(&subject) {
-            Some(Ok(gate)) => match kept(&scripts) {
-                Ok(scripts) => Passage::Go(gate, scripts),
-                Err(errno) => broken(errno),
-            },
-            Some(Err(denial)) => self.refuse(&subject, *denial),
-            // Nobody is started to ask, and nothing is used up.
-            None if !request.has_room => self.refuse(&subject, permit::refusal(&subject, Because::Crowded)),
-            None => self.ask_aside(&subject, request.at_the_door).map_or_else(broken, Passage::Wait),
+            judged,
+            scripts,
         }
     }
 
@@ -93,14 +132,14 @@ impl SessionGate<'_> {
     }
 
     /// A script as the session's cage has it.
-    fn script(&self, written: &[u8], cwd: &Path) -> Found<Script> {
+    fn script(&self, written: &[u8], cwd: &Path, spaces: &Spaces) -> Found<Script> {
         let written = Path::new(OsStr::from_bytes(written));
         let way = match written.strip_prefix("~") {
             Ok(below) => self.here.caller.home.join(below),
             Err(_) => cwd.join(written),
         };
         let Ok(path) = CString::new(way.as_os_str().as_bytes()) else { return Found::Missing };
-        match self.spaces.file(&path) {
+        match spaces.file(&path) {
             Ok(file) => {
                 read_script(file.into()).map(|text| Script { real: way.clone(), way, text, pinned: false })
             }
@@ -152,9 +191,12 @@ impl SessionGate<'_> {
         Judged { verdict, rule: judgement.rule, class: judgement.class, reason, span: None, script: None }
     }
 
-    /// Has a process of its own ask. It ends when the other end of the socket does.
-    fn ask_aside(&self, subject: &Subject<'_>, at_the_door: bool) -> Result<OwnedFd, Errno> {
+    /// Has a process of its own judge, where that was not done yet, and ask. It ends when the other end of the socket does.
+    fn ask_aside(&self, request: &Request<'_>, looked: Option<Looked>) -> Result<OwnedFd, Errno> {
         let (ours, theirs) = channel::pair()?;
+        let copy = |descriptor: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(descriptor, 3);
+        let Spaces { user, mounts, network } = self.spaces;
+        let needed = [theirs, copy(user)?, copy(mounts)?, copy(network)?];
         match fork::fork()? {
             Forked::Parent(process) => {
                 process.wait()?;
@@ -163,10 +205,17 @@ impl SessionGate<'_> {
             // Not our child but nobody's: the session need not wait for its end.
             Forked::Child => match fork::fork() {
                 Ok(Forked::Child) => {
-                    let Ok(session) = confine::keep_only(theirs) else { fork::exit_now(0) };
+                    let Ok([session, user, mounts, network]) = confine::keep(needed) else {
+                        fork::exit_now(0)
+                    };
                     environ::set_title(c"keyward:gate");
                     let _ = confine::become_opaque();
-                    self.ask(subject, &session, at_the_door);
+                    let spaces = Spaces { user, mounts, network };
+                    let looked = looked.or_else(|| self.look(request, &spaces, usize::MAX));
+                    drop(spaces);
+                    if let Some(looked) = &looked {
+                        self.ask(&self.subject(looked, request), &session, request.at_the_door);
+                    }
                     fork::exit_now(0)
                 }
                 _ => fork::exit_now(0),
