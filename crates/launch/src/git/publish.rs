@@ -189,6 +189,15 @@ impl Publisher {
     }
 }
 
+/// An overlay keeps what it has once found of the host. A lock that was seen while a git outside held it would stand in the command's way
+/// for ever, though it is on neither side.
+fn forget_lock_of_host(sides: &Sides, lock: &Path) {
+    let is_nowhere = place::thing(&sides.host, lock).is_none() && place::thing(&sides.upper, lock).is_none();
+    if is_nowhere && place::thing(&sides.merged, lock).is_some() {
+        let _ = keyward_sys::owner::as_owner_of(&sides.upper, || place::remove(&sides.merged, lock));
+    }
+}
+
 /// Both sides of one repository.
 pub(super) struct Sides {
     pub(super) host: OwnedFd,
@@ -308,7 +317,13 @@ impl Repository {
     /// Gives the command what the host has changed, where it has not changed the same itself.
     fn give(&mut self, sides: &Sides) {
         for name in GIVEN {
-            let name = Path::new(name);
+            let (name, lock) = (Path::new(name), PathBuf::from(format!("{name}.lock")));
+            // Somebody outside is about to change it: whoever looks for the lock in the overlay now sees it there for good.
+            if place::thing(&sides.host, &lock).is_some() {
+                self.busy = true;
+                continue;
+            }
+            forget_lock_of_host(sides, &lock);
             let found = place::thing(&sides.host, name);
             let now = file_stamp(found);
             let own = match place::thing(&sides.upper, name) {
