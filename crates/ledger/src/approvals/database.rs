@@ -143,6 +143,8 @@ fn own_file(path: &Path) -> Result<(), Trouble> {
 fn identify(connection: &Connection, path: &Path) -> Result<bool, Trouble> {
     let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
     let look = || {
+        // All of it at one moment: another may be making it.
+        let _one = connection.unchecked_transaction()?;
         let objects = number("SELECT count(*) FROM sqlite_schema")?;
         Ok((number("PRAGMA application_id")?, number("PRAGMA user_version")?, objects))
     };
