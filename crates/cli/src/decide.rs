@@ -1,8 +1,7 @@
 //! Looks at what a request is about, and has it decided.
 
 use crate::here::Here;
-use keyward_launch::search::{self, Search, Seen};
-use keyward_launch::{git, logins, look};
+use keyward_launch::look;
 use keyward_policy::facts::{HostFacts, KernelFacts, Project};
 use keyward_policy::guard::secret_name;
 use keyward_policy::plan::{Plan, Refusal, plan};
@@ -10,6 +9,8 @@ use keyward_policy::request::Request;
 use keyward_policy::settings::Policy;
 use keyward_policy::tools::Platform;
 use keyward_policy::view;
+use keyward_project::search::{self, Search, Seen};
+use keyward_project::{git, logins};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;

@@ -144,7 +144,7 @@ fn directory(wanted: Option<&Path>) -> Result<PathBuf, Refusal> {
     };
     let path = wanted.unwrap_or(Path::new("."));
     let cwd = std::fs::canonicalize(path).map_err(|error| {
-        let reason = keyward_launch::fault::reason(
+        let reason = keyward_sys::file::reason(
             rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO),
         );
         match wanted {

@@ -340,7 +340,7 @@ fn ask(
 fn token() -> Result<[u8; 32], Trouble> {
     let mut token = [0; 32];
     random::fill(&mut token).map(|()| token).map_err(|errno| Trouble {
-        fact: format!("no token can be made: {}", keyward_launch::fault::reason(errno)),
+        fact: format!("no token can be made: {}", keyward_sys::file::reason(errno)),
         remedy: "try again".into(),
     })
 }

@@ -3,13 +3,13 @@
 use crate::args::{QuarantineArgs, QuarantineCommand};
 use crate::explain::NoPlan;
 use crate::{here, run, say};
-use keyward_launch::fault::reason;
-use keyward_launch::project;
-use keyward_launch::project::quarantine::{About, Entry, NotRestored, Quarantine, Why};
 use keyward_policy::aftermath::obeyed_by;
 use keyward_policy::outcome::code;
 use keyward_policy::text::{typed_words, visible};
+use keyward_project as project;
+use keyward_project::quarantine::{About, Entry, NotRestored, Quarantine, Why};
 use keyward_sys::environ::Block;
+use keyward_sys::file::reason;
 use rustix::io::Errno;
 use serde::Serialize;
 use std::path::Path;

@@ -4,11 +4,11 @@
 
 use crate::args::ReadArgs;
 use crate::{here, say};
-use keyward_launch::fault::reason;
 use keyward_policy::guard::{self, Kind, Opened};
 use keyward_policy::outcome::code;
 use keyward_policy::plan::{Refusal, VERSION};
 use keyward_sys::environ::Block;
+use keyward_sys::file::reason;
 use keyward_sys::read::{Found, NotOpened, Twin, find_twin, open_guarded};
 use rustix::fs::FileType;
 use serde::Serialize;

@@ -77,7 +77,7 @@ fn print(value: &OwnedFd) -> i32 {
     match memory::copy(value, out) {
         Ok(_) => 0,
         Err(errno) => {
-            let fact = format!("the secret could not be passed on: {}", keyward_launch::fault::reason(errno));
+            let fact = format!("the secret could not be passed on: {}", keyward_sys::file::reason(errno));
             say::trouble(&fact, "its token is used up; run the command again");
             code::FAULT
         }

@@ -12,8 +12,6 @@ use crate::record::Record;
 use crate::{say, session, vault, witness};
 use keyward_launch::cgroup;
 use keyward_launch::fault::Fault;
-use keyward_launch::logins::{self, Logins};
-use keyward_launch::project::{self, Begin, Guard, Names};
 use keyward_launch::secrets::Wanted;
 use keyward_launch::session::Membership;
 use keyward_launch::{prepare, probe};
@@ -27,6 +25,8 @@ use keyward_policy::plan::{Cage, LimitKind, Plan, Refusal, RefusalKind, Step};
 use keyward_policy::settings::{Limits, Policy};
 use keyward_policy::view::{self, Shown};
 use keyward_policy::words::Protect;
+use keyward_project::logins::{self, Logins};
+use keyward_project::{self as project, Begin, Guard, Names};
 use keyward_sys::environ::Block;
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -389,7 +389,7 @@ fn after(guard: Result<Guard<'_>, Errno>) -> Aftermath {
     match guard {
         Ok(guard) => guard.finish(),
         Err(errno) => {
-            let all = format!("the whole project: {}", keyward_launch::fault::reason(errno));
+            let all = format!("the whole project: {}", keyward_sys::file::reason(errno));
             Aftermath { not_walked: vec![all], ..Aftermath::default() }
         }
     }

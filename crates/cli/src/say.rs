@@ -42,7 +42,7 @@ pub fn answer_json(value: &impl serde::Serialize) {
 /// The cause of an I/O error, in lower case and without a number.
 pub fn cause(error: &std::io::Error) -> String {
     match rustix::io::Errno::from_io_error(error) {
-        Some(errno) => keyward_launch::fault::reason(errno),
+        Some(errno) => keyward_sys::file::reason(errno),
         None => error.to_string(),
     }
 }

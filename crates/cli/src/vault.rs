@@ -221,7 +221,7 @@ pub fn ask(
     act: impl FnOnce(&Surroundings<'_>, &dyn Fn(&Said)) -> Result<(), NotDone>,
 ) -> Result<Vec<Said>, NotDone> {
     let broken = |errno: Errno| NotDone {
-        fact: format!("the vault cannot be started: {}", keyward_launch::fault::reason(errno)),
+        fact: format!("the vault cannot be started: {}", keyward_sys::file::reason(errno)),
         remedy: "`keyward doctor` shows what this host can do".into(),
     };
     let (reports, to_reports) = channel::pair().map_err(broken)?;

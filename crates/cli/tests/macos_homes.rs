@@ -2,7 +2,7 @@
 //! looks for the keychain is a stand-in, and nothing of this has run on a Mac.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use keyward_launch::{home, look};
+use keyward_launch::look;
 use keyward_policy::facts::{HostFacts, KernelFacts, Project};
 use keyward_policy::plan::{Plan, plan};
 use keyward_policy::request::{Caller, Request};
@@ -10,6 +10,7 @@ use keyward_policy::settings::Policy;
 use keyward_policy::tools::Platform;
 use keyward_policy::view::questions;
 use keyward_policy::words::{KeyringUse, Ruled, TrustClass};
+use keyward_project::home;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;

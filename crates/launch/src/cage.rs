@@ -281,7 +281,7 @@ fn perform(
         Act::Text { at, text } => {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
             let file = rustix::fs::open(at.as_c_str(), flags, Mode::from_raw_mode(0o644))?;
-            crate::plain::write_all(file, text)
+            keyward_sys::file::write_all(file, text)
         }
         Act::Judged { way, at, text, pinned } => judged(way, at, text, *pinned),
         Act::Link { at, to } => rustix::fs::symlink(to.as_c_str(), at.as_c_str()),
@@ -363,7 +363,7 @@ fn judged(way: &CStr, at: &CStr, text: &[u8], pinned: bool) -> Result<(), Errno>
     let mode = Mode::from_raw_mode(rustix::fs::fstat(&script)?.st_mode & 0o555 | 0o400);
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     let copy = rustix::fs::open(BESIDE, flags, mode)?;
-    crate::plain::write_all(&copy, text)?;
+    keyward_sys::file::write_all(&copy, text)?;
     let tree = mount::open_tree(BESIDE)?;
     mount::restrict_tree(&tree, Attributes { read_only: true, no_dev: true, no_exec: false })?;
     mount::attach_onto(tree, mount::place(at).map_err(not_any_more)?)?;

@@ -1,6 +1,7 @@
 //! What can fail in the launcher: a step, the object it was about, and the cause.
 
 use keyward_policy::plan::Step;
+use keyward_sys::file::reason;
 use rustix::io::Errno;
 use std::fmt;
 
@@ -48,12 +49,4 @@ impl fmt::Display for Fault {
         }
         write!(f, ": {}", reason(*errno))
     }
-}
-
-/// The kernel's word, in lower case and without a number.
-pub fn reason(errno: Errno) -> String {
-    let text = std::io::Error::from(errno).to_string();
-    let text = text.split(" (os error").next().unwrap_or(&text);
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }

@@ -84,7 +84,7 @@ mod tests {
         std::fs::remove_file(&scripts[1].way).unwrap();
         assert_eq!(changed(&kept), Ok(Some(scripts[1].way.clone())));
         let broken = memory::unsealed(c"x").unwrap();
-        crate::plain::write_all(&broken, &[255; 9]).unwrap();
+        keyward_sys::file::write_all(&broken, &[255; 9]).unwrap();
         assert_eq!(changed(&broken), Err(Errno::INVAL));
     }
 }

@@ -4,25 +4,17 @@
 //! cage is in `cage` and `init`.
 #![forbid(unsafe_code)]
 
-pub mod caches;
 mod cage;
 pub mod cgroup;
 pub mod fault;
-pub mod git;
 mod guardian;
-pub mod home;
 mod init;
 pub mod judged;
 mod keyring;
-mod lines;
-pub mod logins;
 pub mod look;
-mod plain;
 pub mod prepare;
 pub mod probe;
-pub mod project;
 mod relay;
-pub mod search;
 pub mod secrets;
 pub mod session;
 mod spawner;
@@ -31,15 +23,15 @@ mod warden;
 mod wire;
 
 use fault::Fault;
-use git::publish::Publisher;
 use keyward_policy::facts::GitFolder;
 use keyward_policy::plan::{Identity, LimitKind, Plan, Step};
 use keyward_policy::view::Shown;
+use keyward_project::git::publish::Publisher;
+use keyward_project::logins::Logins;
 use keyward_sys::fork::{self, Forked, Process};
 use keyward_sys::signal::{self, Inbox};
 use keyward_sys::spaces::Spaces;
 use keyward_sys::{Errno, mount, terminal};
-use logins::Logins;
 use prepare::{Act, Prepared, TerminalSetup, Tree};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags};
@@ -52,7 +44,7 @@ use wire::Order;
 pub fn run(
     plan: &Plan,
     mut prepared: Prepared,
-    mut guard: Option<&mut project::Guard<'_>>,
+    mut guard: Option<&mut keyward_project::Guard<'_>>,
     logins: &mut Logins,
     session: Option<&session::Membership>,
     mut vault: Option<&mut secrets::Vault>,

@@ -1,8 +1,6 @@
 //! Turns a plan into what init needs between clone and exec: strings, lists and programs, all made beforehand.
 
 use crate::fault::Fault;
-use crate::home;
-use crate::plain::make_private_folder;
 use crate::secrets::Wanted;
 use keyward_policy::env::Value;
 use keyward_policy::gate::Script;
@@ -10,8 +8,10 @@ use keyward_policy::plan::{Cage, Identity, Keeper, LimitKind, Plan, Step};
 use keyward_policy::surface::{self, Answer, Test};
 use keyward_policy::view::{CACHE, Entry, FOOTHOLD, Shown, Source};
 use keyward_policy::words::Protect;
+use keyward_project::home;
 use keyward_sys::confine::Limit;
 use keyward_sys::exec::Strings;
+use keyward_sys::file::make_private_folder;
 use keyward_sys::fork::Namespaces;
 use keyward_sys::landlock::{Below, Scopes};
 use keyward_sys::mount::Attributes;

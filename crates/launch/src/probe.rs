@@ -60,7 +60,7 @@ fn told(process: &Process) -> Fact {
 }
 
 fn refused(errno: Errno) -> Fact {
-    Fact::Refused { why: crate::fault::reason(errno) }
+    Fact::Refused { why: keyward_sys::file::reason(errno) }
 }
 
 /// Maps the caller onto itself; `ids` are the ids outside, which a process in a new namespace no longer sees.

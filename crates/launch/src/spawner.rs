@@ -104,7 +104,7 @@ fn are_as_judged(scripts: &OwnedFd) -> Result<(), (i32, String)> {
             Err((DENIED, format!("{} is not as the gate has judged it", changed.to_string_lossy())))
         }
         Err(errno) => {
-            Err((DENIED, format!("the scripts cannot be compared: {}", crate::fault::reason(errno))))
+            Err((DENIED, format!("the scripts cannot be compared: {}", keyward_sys::file::reason(errno))))
         }
     }
 }
@@ -382,7 +382,7 @@ impl Spawner<'_> {
 }
 
 fn reason(errno: Errno) -> String {
-    crate::fault::reason(errno)
+    keyward_sys::file::reason(errno)
 }
 
 fn candidates(program: &OsStr, search: &[PathBuf]) -> Result<Vec<CString>, crate::fault::Fault> {

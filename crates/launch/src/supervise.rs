@@ -1,16 +1,16 @@
 //! The launcher while the command runs: passes signals on, relays the terminal, watches the clock. Holds no secret.
 
 use crate::fault::Fault;
-use crate::git::publish::Publisher;
 use crate::keyring::Keyring;
-use crate::logins::Logins;
-use crate::project::Guard;
 use crate::relay::{Counter, Relay};
 use crate::secrets::Vault;
 use crate::wire::{self, Order, Report};
 use keyward_policy::outcome::{LoginNews, Repository};
 use keyward_policy::plan::Step;
 use keyward_policy::view::Keyring as KeyringView;
+use keyward_project::Guard;
+use keyward_project::git::publish::Publisher;
+use keyward_project::logins::Logins;
 use keyward_sys::fork::{End, Process};
 use keyward_sys::signal::{self, Inbox, Set};
 use keyward_sys::terminal;

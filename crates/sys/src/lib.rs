@@ -10,6 +10,7 @@ pub mod confine;
 pub mod creation;
 pub mod environ;
 pub mod exec;
+pub mod file;
 pub mod fork;
 pub mod landlock;
 pub mod memory;

@@ -2,11 +2,11 @@
 
 use crate::here::Here;
 use crate::say;
-use keyward_launch::caches::{self, Became, Cache};
-use keyward_launch::fault::reason;
 use keyward_policy::outcome::code;
 use keyward_policy::text::visible;
 use keyward_policy::words::TrustClass;
+use keyward_project::caches::{self, Became, Cache};
+use keyward_sys::file::reason;
 
 pub fn clean(here: &Here, caches: bool, class: Option<TrustClass>, json: bool) -> i32 {
     if !caches {

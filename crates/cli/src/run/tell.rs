@@ -8,7 +8,6 @@ use crate::record::Record;
 use crate::say;
 use keyward_launch::cgroup::Reached;
 use keyward_launch::fault::Fault;
-use keyward_launch::project::Recovered;
 use keyward_launch::supervise::{CutShort, Finished};
 use keyward_ledger::Unrecorded;
 use keyward_policy::aftermath::Aftermath;
@@ -17,6 +16,7 @@ use keyward_policy::outcome::{
     Conclusion, LoginNews, LoginWhat, Outcome, Repository, RepositoryNews, SecretNews, code,
 };
 use keyward_policy::plan::{LimitKind, Plan, Refusal, RefusalKind, Step};
+use keyward_project::Recovered;
 use keyward_sys::fork::End;
 use rustix::io::Errno;
 use std::path::PathBuf;

@@ -256,12 +256,12 @@ fn kept(scripts: &[Script]) -> Result<Option<OwnedFd>, Errno> {
 
 fn no_memory(errno: Errno) -> (String, String) {
     (
-        format!("denied: what was judged cannot be kept: {}", keyward_launch::fault::reason(errno)),
+        format!("denied: what was judged cannot be kept: {}", keyward_sys::file::reason(errno)),
         "try again".into(),
     )
 }
 
 fn broken(errno: Errno) -> Passage {
-    let fact = format!("denied: nobody can be asked: {}", keyward_launch::fault::reason(errno));
+    let fact = format!("denied: nobody can be asked: {}", keyward_sys::file::reason(errno));
     Passage::Refuse { fact, remedy: "try again, or end some processes".into() }
 }

@@ -62,7 +62,7 @@ pub fn start(args: SessionStartArgs, block: &mut Block) -> i32 {
     match begin(args, (&here, &policy), &name, place, listener, block) {
         Ok(exit) => exit,
         Err(errno) => Trouble::new(
-            format!("cannot start a session: {}", keyward_launch::fault::reason(errno)),
+            format!("cannot start a session: {}", keyward_sys::file::reason(errno)),
             "`keyward doctor` shows what this host can do",
         )
         .tell(),
@@ -82,7 +82,7 @@ fn make_place(runtime: &Runtime, name: &str) -> Result<Place, Trouble> {
     let broken = |errno: Errno| {
         let path = keyward_policy::text::visible(folder.as_os_str());
         Trouble::new(
-            format!("cannot make {path}: {}", keyward_launch::fault::reason(errno)),
+            format!("cannot make {path}: {}", keyward_sys::file::reason(errno)),
             match runtime.by_variable {
                 Some(_) => {
                     "XDG_RUNTIME_DIR leads there: mend its permissions, set it to a folder of yours, or unset it"
@@ -154,7 +154,7 @@ fn listen(folder: &Path) -> Result<OwnedFd, Trouble> {
     };
     listen().map_err(|errno: Errno| {
         Trouble::new(
-            format!("cannot open the door of the session: {}", keyward_launch::fault::reason(errno)),
+            format!("cannot open the door of the session: {}", keyward_sys::file::reason(errno)),
             "set XDG_RUNTIME_DIR to a folder of yours",
         )
     })

@@ -262,7 +262,7 @@ impl Server<'_> {
         let shown = arguments(&argv);
         let broken = |errno: Errno| {
             (
-                format!("cannot keep the output of a job: {}", crate::fault::reason(errno)),
+                format!("cannot keep the output of a job: {}", keyward_sys::file::reason(errno)),
                 "make room in the session's folder".to_owned(),
             )
         };
@@ -290,7 +290,7 @@ impl Server<'_> {
         let pending = Pending { packet: door::write(&errand), streams };
         let handed_over = |errno: Errno| {
             (
-                format!("cannot hand the command over: {}", crate::fault::reason(errno)),
+                format!("cannot hand the command over: {}", keyward_sys::file::reason(errno)),
                 "make it shorter, or put it into a file".to_owned(),
             )
         };
@@ -345,7 +345,10 @@ impl Server<'_> {
     /// A command in a cage of its own: one that waits, or a new one. Whoever has asked once may ask again, so that the next is made ahead.
     fn beside(&mut self, pending: Pending) -> Result<Place, (String, String)> {
         let broken = |errno: Errno| {
-            (format!("cannot start another cage: {}", crate::fault::reason(errno)), "try again".to_owned())
+            (
+                format!("cannot start another cage: {}", keyward_sys::file::reason(errno)),
+                "try again".to_owned(),
+            )
         };
         let mut cage = match self.cages.warm.take() {
             Some(warm) => warm,

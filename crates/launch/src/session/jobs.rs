@@ -2,10 +2,10 @@
 
 use super::Pending;
 use super::cages::Cage;
-use crate::plain::{make_private_folder, write_all};
 use crate::supervise::CutShort;
 use keyward_policy::door;
 use keyward_sys::Errno;
+use keyward_sys::file::{make_private_folder, write_all};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::PipeFlags;

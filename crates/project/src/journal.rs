@@ -3,10 +3,10 @@
 //!
 //! The writer holds a lock on its journal as long as it lives, so that the dead can be told from the living.
 
-use super::tree::Identity;
 use crate::lines::{self, Line};
-use crate::plain::{make_private_folder, write_all};
+use crate::tree::Identity;
 use keyward_policy::facts::Searched;
+use keyward_sys::file::{make_private_folder, write_all};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -17,27 +17,27 @@ const HEADER: &str = "keyward journal 4";
 
 /// What is known of the start of a run. Paths are relative to the project.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Start {
-    pub(super) project: PathBuf,
-    pub(super) identity: Identity,
+pub(crate) struct Start {
+    pub(crate) project: PathBuf,
+    pub(crate) identity: Identity,
     /// Nanoseconds since 1970, by the clock that files are stamped with.
-    pub(super) since: i128,
-    pub(super) argv: Vec<String>,
+    pub(crate) since: i128,
+    pub(crate) argv: Vec<String>,
     /// Footholds that were there.
-    pub(super) known: Vec<PathBuf>,
+    pub(crate) known: Vec<PathBuf>,
     /// What made folders repositories: `.git` in them, or a bare one itself.
-    pub(super) marks: Vec<PathBuf>,
+    pub(crate) marks: Vec<PathBuf>,
     /// What git would run if it were there.
-    pub(super) awaited: Vec<PathBuf>,
+    pub(crate) awaited: Vec<PathBuf>,
     /// `.git` files in folders below the root, with what they said.
-    pub(super) pointers: Vec<(PathBuf, Vec<u8>)>,
+    pub(crate) pointers: Vec<(PathBuf, Vec<u8>)>,
     /// Footholds that a grant names.
-    pub(super) granted: Vec<PathBuf>,
+    pub(crate) granted: Vec<PathBuf>,
     /// Footholds that were links, with their texts.
-    pub(super) links: Vec<(PathBuf, PathBuf)>,
+    pub(crate) links: Vec<(PathBuf, PathBuf)>,
     /// Whether footholds that were there are read-only for the command.
-    pub(super) protected: bool,
-    pub(super) searched: Searched,
+    pub(crate) protected: bool,
+    pub(crate) searched: Searched,
 }
 
 impl Start {
@@ -112,7 +112,7 @@ fn paths(lines: &[Line], name: &str) -> Vec<PathBuf> {
 }
 
 /// A journal that we hold.
-pub(super) struct Journal {
+pub(crate) struct Journal {
     path: PathBuf,
     _lock: OwnedFd,
 }
@@ -122,7 +122,7 @@ const UNFINISHED: &[u8] = b".new-";
 
 impl Journal {
     /// Writes a journal, under a lock from its first moment on.
-    pub(super) fn write(folder: &Path, run: &str, start: &Start) -> Result<Self, Errno> {
+    pub(crate) fn write(folder: &Path, run: &str, start: &Start) -> Result<Self, Errno> {
         let beside = folder.join(format!(".new-{run}"));
         let path = folder.join(run);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -151,13 +151,13 @@ impl Journal {
     }
 
     /// Nothing is left to be done for this run.
-    pub(super) fn close(self) {
+    pub(crate) fn close(self) {
         let _ = rustix::fs::unlink(&self.path);
     }
 }
 
 /// Journals whose writers are dead, each locked by us now; those that say nothing are gone.
-pub(super) fn abandoned(folder: &Path) -> Vec<(String, Journal, Start)> {
+pub(crate) fn abandoned(folder: &Path) -> Vec<(String, Journal, Start)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
@@ -181,7 +181,7 @@ pub(super) fn abandoned(folder: &Path) -> Vec<(String, Journal, Start)> {
 }
 
 /// How many journals there are, of the living and of the dead.
-pub(super) fn count(folder: &Path) -> usize {
+pub(crate) fn count(folder: &Path) -> usize {
     std::fs::read_dir(folder).into_iter().flatten().count()
 }
 

@@ -1,9 +1,9 @@
 //! Looks at the repositories of a project: where their own folders are, and what of them is shared with the cage.
 
-use crate::plain::plain;
 use keyward_policy::facts::{Found, GitFolder, Own, Repository};
 use keyward_policy::git::config::Config;
 use keyward_policy::git::names::SHARED;
+use keyward_sys::file::plain;
 use rustix::fs::{FileType, lstat};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -1,8 +1,8 @@
 //! The end of a run: a bounded walk through the project that is compared with what was there at the start. It takes nothing itself.
 
-use super::journal::Start;
-use super::tree::{self, OpenedUp, Root};
+use crate::journal::Start;
 use crate::search::{Folder, Seen, changed};
+use crate::tree::{self, OpenedUp, Root};
 use keyward_policy::facts::Searched;
 use keyward_policy::text::visible;
 use rustix::fs::FileType;
@@ -19,23 +19,23 @@ const MOST_INSIDE: usize = 256;
 
 /// What the walk met. Paths are relative to the project.
 #[derive(Default)]
-pub(super) struct Met {
+pub(crate) struct Met {
     /// Guarded footholds that were made during the run.
-    pub(super) new: Vec<PathBuf>,
+    pub(crate) new: Vec<PathBuf>,
     /// Guarded footholds that changed and may be the user's own.
-    pub(super) changed: Vec<PathBuf>,
+    pub(crate) changed: Vec<PathBuf>,
     /// Instructions and workflows that were made or changed.
-    pub(super) told: Vec<PathBuf>,
+    pub(crate) told: Vec<PathBuf>,
     /// Files that look secret and were not there when their folder was searched.
-    pub(super) secrets: Vec<PathBuf>,
+    pub(crate) secrets: Vec<PathBuf>,
     /// What makes folders repositories and was not there at the start.
-    pub(super) repositories: Vec<PathBuf>,
-    pub(super) not_walked: Vec<String>,
+    pub(crate) repositories: Vec<PathBuf>,
+    pub(crate) not_walked: Vec<String>,
 }
 
 /// What is known of the start, ready to be asked.
-pub(super) struct Before<'a> {
-    pub(super) start: &'a Start,
+pub(crate) struct Before<'a> {
+    pub(crate) start: &'a Start,
     is_secret: &'a dyn Fn(&OsStr) -> bool,
     // By their bytes: as paths they would be taken apart for every look.
     known: HashSet<&'a OsStr>,
@@ -49,7 +49,7 @@ pub(super) struct Before<'a> {
 }
 
 impl<'a> Before<'a> {
-    pub(super) fn new(start: &'a Start, seen: &'a Seen, is_secret: &'a dyn Fn(&OsStr) -> bool) -> Self {
+    pub(crate) fn new(start: &'a Start, seen: &'a Seen, is_secret: &'a dyn Fn(&OsStr) -> bool) -> Self {
         let set = |paths: &'a [PathBuf]| paths.iter().map(|path| path.as_os_str()).collect();
         Before {
             start,
@@ -74,12 +74,12 @@ impl<'a> Before<'a> {
     }
 
     /// The text of the link that stood here.
-    pub(super) fn link(&self, relative: &Path) -> Option<&'a Path> {
+    pub(crate) fn link(&self, relative: &Path) -> Option<&'a Path> {
         self.links.get(relative.as_os_str()).copied()
     }
 
     /// Whether a guarded foothold was made during the run.
-    pub(super) fn judge(&self, root: &Root, relative: &Path) -> Verdict {
+    pub(crate) fn judge(&self, root: &Root, relative: &Path) -> Verdict {
         if self.granted.contains(relative.as_os_str()) {
             return Verdict::Old;
         }
@@ -143,7 +143,7 @@ impl<'a> Before<'a> {
 
 /// What a foothold is to this run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// It was there, or is granted.
     Old,
     New,
@@ -164,7 +164,7 @@ fn names(root: &Root, folder: &Path) -> Vec<(PathBuf, rustix::fs::Stat)> {
 }
 
 /// Walks. Folders that their maker closed to their owner are open as long as the second value lives.
-pub(super) fn walk(root: &Root, before: &Before<'_>) -> (Met, Vec<OpenedUp>) {
+pub(crate) fn walk(root: &Root, before: &Before<'_>) -> (Met, Vec<OpenedUp>) {
     let mut walk = Walk { root, before, met: Met::default(), opened: Vec::new(), waiting: VecDeque::new() };
     // Folders that were searched and have not changed hold what they held, and need one question each.
     for (relative, folder) in &before.in_order.0 {

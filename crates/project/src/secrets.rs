@@ -1,9 +1,9 @@
 //! Secret files that are replaced or appear while the command runs. What was hidden is hidden again, and so is what the user named; what
 //! only looks secret is named at the end, because it may be the command's own.
 
-use super::mask::{self, Hidden, Spaces};
-use super::tree::Root;
+use crate::mask::{self, Hidden, Spaces};
 use crate::search::changed;
+use crate::tree::Root;
 use keyward_policy::aftermath::Aftermath;
 use keyward_policy::text::visible;
 use rustix::fd::OwnedFd;
@@ -33,8 +33,8 @@ fn identity(root: &Root, relative: &Path) -> Option<Identity> {
 }
 
 /// The secrets of one project.
-pub(super) struct Secrets<'a> {
-    pub(super) names: Names<'a>,
+pub(crate) struct Secrets<'a> {
+    pub(crate) names: Names<'a>,
     /// What is hidden from the start, relative to the project, and what stood there when we last looked.
     hidden: HashMap<PathBuf, Option<Identity>>,
     spaces: Option<Spaces>,
@@ -43,19 +43,19 @@ pub(super) struct Secrets<'a> {
 }
 
 impl<'a> Secrets<'a> {
-    pub(super) fn new(root: &Root, names: Names<'a>, hidden: impl Iterator<Item = PathBuf>) -> Self {
+    pub(crate) fn new(root: &Root, names: Names<'a>, hidden: impl Iterator<Item = PathBuf>) -> Self {
         let hidden =
             hidden.map(|path| (identity(root, &path), path)).map(|(identity, path)| (path, identity));
         Secrets { names, hidden: hidden.collect(), spaces: None, waiting: Vec::new() }
     }
 
     /// The folders in which something is hidden.
-    pub(super) fn folders(&self) -> impl Iterator<Item = &Path> {
+    pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> {
         self.hidden.keys().filter_map(|path| path.parent())
     }
 
     /// A name has appeared. The command cannot have replaced what is hidden from it, so somebody outside has.
-    pub(super) fn noticed(&mut self, root: &Root, relative: &Path) {
+    pub(crate) fn noticed(&mut self, root: &Root, relative: &Path) {
         let is_new = match self.hidden.get_mut(relative) {
             Some(before) => {
                 let now = identity(root, relative);
@@ -69,26 +69,26 @@ impl<'a> Secrets<'a> {
     }
 
     /// A folder is watched from now on: what is hidden there may have been replaced before.
-    pub(super) fn watched(&mut self, root: &Root, folder: &Path) {
+    pub(crate) fn watched(&mut self, root: &Root, folder: &Path) {
         let here = self.hidden.keys().filter(|path| path.parent() == Some(folder));
         let here: Vec<PathBuf> = here.cloned().collect();
         here.iter().for_each(|path| self.noticed(root, path));
     }
 
     /// Whether the launcher has to ask for the way into the cage.
-    pub(super) fn need_the_way(&self) -> bool {
+    pub(crate) fn need_the_way(&self) -> bool {
         self.spaces.is_none() && !self.waiting.is_empty()
     }
 
     /// The way into the cage, from init.
-    pub(super) fn take_the_way(&mut self, descriptors: Vec<OwnedFd>) {
+    pub(crate) fn take_the_way(&mut self, descriptors: Vec<OwnedFd>) {
         if let Ok([user, mounts]) = <[OwnedFd; 2]>::try_from(descriptors) {
             self.spaces = Some(Spaces { user, mounts });
         }
     }
 
     /// Hides what waits for it.
-    pub(super) fn hide(&mut self, root: &Root, aftermath: &mut Aftermath) {
+    pub(crate) fn hide(&mut self, root: &Root, aftermath: &mut Aftermath) {
         let Some(spaces) = &self.spaces else { return };
         for path in std::mem::take(&mut self.waiting) {
             match mask::hide(spaces, root, &path) {
@@ -100,7 +100,7 @@ impl<'a> Secrets<'a> {
     }
 
     /// Names what looks secret and was not there at the start.
-    pub(super) fn tell_appeared(&self, root: &Root, found: &[PathBuf], aftermath: &mut Aftermath) {
+    pub(crate) fn tell_appeared(&self, root: &Root, found: &[PathBuf], aftermath: &mut Aftermath) {
         for path in found {
             let known = self.hidden.contains_key(path) || (self.names.is_shown)(&root.path.join(path));
             if !known && !aftermath.hidden_later.contains(&visible(path.as_os_str())) {

@@ -1,6 +1,6 @@
 //! Files below a folder that is known by its descriptor: read, replaced and removed without following a link.
 
-use crate::plain::write_all;
+use keyward_sys::file::write_all;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;

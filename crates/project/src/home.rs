@@ -1,8 +1,8 @@
 //! Makes and mends a HOME that is kept, before a run: nothing in it is overwritten, and no link in it is followed. Plain POSIX, for every
 //! platform: another command may be at work in the same HOME, so that each folder is opened from the one above it.
 
-use crate::plain::make_private_folder;
 use keyward_policy::view::{Home, Mend};
+use keyward_sys::file::make_private_folder;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;

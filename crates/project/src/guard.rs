@@ -3,37 +3,26 @@
 //!
 //! What was there at the start is protected by mounts, which is a wall. All of this here is a notice.
 
-mod carry;
-mod journal;
-mod mask;
-pub mod quarantine;
-mod secrets;
-mod sweep;
-mod tree;
-mod watch;
-
-pub use secrets::Names;
-
-use crate::fault::reason;
+use crate::carry::Across;
 use crate::git::inspect::{inspect, put_settings};
+use crate::journal::{Journal, Start};
+use crate::quarantine::Quarantine;
 use crate::search::{Seen, changed};
-use carry::Across;
-use journal::{Journal, Start};
+use crate::secrets::{Names, Secrets};
+use crate::sweep::{Before, Met, Verdict};
+use crate::tree::Root;
+use crate::watch::Watch;
 use keyward_policy::aftermath::{Aftermath, Left, Quarantined};
 use keyward_policy::facts::{Project, Standing};
 use keyward_policy::footholds;
 use keyward_policy::text::visible;
-use quarantine::Quarantine;
+use keyward_sys::file::reason;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
-use secrets::Secrets;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use sweep::{Before, Met, Verdict};
-use tree::Root;
-use watch::Watch;
 
 /// Taken while the command runs, at the most; one that makes them in a loop is left to the end.
 const MOST_AT_ONCE: usize = 32;
@@ -136,7 +125,7 @@ impl<'a> Guard<'a> {
     }
 
     /// The command is about to be executed.
-    pub(crate) fn command_started(&mut self) {
+    pub fn command_started(&mut self) {
         self.has_started = true;
         let seen = self.seen.0.iter().map(|(path, _)| path.as_path());
         // The root, and where something is hidden, come first.
@@ -147,17 +136,17 @@ impl<'a> Guard<'a> {
     }
 
     /// What the launcher waits for beside everything else.
-    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.watch.as_ref().and_then(Watch::descriptor)
     }
 
     /// When there is something to do even if nothing is reported.
-    pub(crate) fn due(&self) -> Option<Duration> {
+    pub fn due(&self) -> Option<Duration> {
         self.watch.as_ref().and_then(Watch::due)
     }
 
     /// Looks at what has appeared.
-    pub(crate) fn work(&mut self) {
+    pub fn work(&mut self) {
         let Some(watch) = &mut self.watch else { return };
         let Some(appeared) = watch.work(&self.root, self.secrets.names.is_secret) else {
             self.watch = None;
@@ -177,7 +166,7 @@ impl<'a> Guard<'a> {
     }
 
     /// What was taken out since this was last asked, as a person is told of it.
-    pub(crate) fn news(&mut self) -> Vec<(String, String)> {
+    pub fn news(&mut self) -> Vec<(String, String)> {
         let told = self.aftermath.already_told;
         let fresh = self.aftermath.quarantined.get(told..).unwrap_or_default().to_vec();
         self.aftermath.already_told += fresh.len();
@@ -185,12 +174,12 @@ impl<'a> Guard<'a> {
     }
 
     /// Whether the launcher has to ask init for the cage's namespaces.
-    pub(crate) fn needs_spaces(&self) -> bool {
+    pub fn needs_spaces(&self) -> bool {
         self.secrets.need_the_way()
     }
 
     /// The cage's namespaces, from init.
-    pub(crate) fn take_spaces(&mut self, descriptors: Vec<OwnedFd>) {
+    pub fn take_spaces(&mut self, descriptors: Vec<OwnedFd>) {
         self.secrets.take_the_way(descriptors);
         self.secrets.hide(&self.root, &mut self.aftermath);
     }
@@ -212,7 +201,7 @@ impl<'a> Guard<'a> {
 
     /// Looks at what makes folders repositories, wherever they are, before the host's git is led to them. What the user has there is older than the
     /// run and stays.
-    pub(crate) fn clean_marks(&mut self, marks: &[PathBuf]) {
+    pub fn clean_marks(&mut self, marks: &[PathBuf]) {
         for mark in marks.iter().filter_map(|mark| mark.strip_prefix(&self.root.path).ok()) {
             if !self.start.marks.iter().any(|known| known == mark) {
                 let since = Some(self.start.since);
@@ -223,7 +212,7 @@ impl<'a> Guard<'a> {
     }
 
     /// Keeps what a command had made of a file that somebody outside changed as well. The name of its entry.
-    pub(crate) fn keep(&self, path: &Path, content: &[u8]) -> Option<String> {
+    pub fn keep(&self, path: &Path, content: &[u8]) -> Option<String> {
         let elsewhere;
         let root = match path.starts_with(&self.root.path) {
             true => &self.root,
@@ -254,7 +243,7 @@ impl<'a> Guard<'a> {
 /// Takes what is new, and names what is to be told.
 fn sweep_up(root: &Root, before: &Before<'_>, quarantine: &Quarantine, aftermath: &mut Aftermath) -> Met {
     let start = before.start;
-    let (mut met, opened) = sweep::walk(root, before);
+    let (mut met, opened) = crate::sweep::walk(root, before);
     for path in &met.new {
         match quarantine.take(root, path, &start.argv, Across::Copied) {
             Ok(Some(id)) => {
@@ -382,7 +371,7 @@ pub struct Recovered {
 
 /// Finishes what runs that were killed have left: half-done moves, and projects that nobody looked at.
 pub fn recover(state: &Path) -> Vec<Recovered> {
-    let abandoned = journal::abandoned(&journals(state));
+    let abandoned = crate::journal::abandoned(&journals(state));
     if abandoned.is_empty() {
         return Vec::new();
     }
@@ -412,5 +401,5 @@ pub fn recover_all(state: &Path) -> Vec<Recovered> {
 
 /// How many commands are at work, by their journals.
 pub fn at_work(state: &Path) -> usize {
-    journal::count(&journals(state))
+    crate::journal::count(&journals(state))
 }

@@ -8,11 +8,11 @@
 mod files;
 
 use crate::lines;
-use crate::plain::{make_private_folder, write_all};
 use files::{MOST, Spot, Stamp};
 use keyward_policy::outcome::{LoginNews, LoginWhat};
 use keyward_policy::plan::Plan;
 use keyward_policy::view::Shown;
+use keyward_sys::file::{make_private_folder, write_all};
 use keyward_sys::owner::as_owner_of;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -149,12 +149,12 @@ impl Logins {
     }
 
     /// Whether the cage has to wait until its HOME has been filled.
-    pub(crate) fn waits_for_home(&self) -> bool {
+    pub fn waits_for_home(&self) -> bool {
         matches!(&self.book, Book::Memory(copies) if !copies.is_empty())
     }
 
     /// The HOME of the cage's own.
-    pub(crate) fn receive(&mut self, home: OwnedFd) -> Result<(), Trouble> {
+    pub fn receive(&mut self, home: OwnedFd) -> Result<(), Trouble> {
         if let Book::Memory(copies) = &mut self.book {
             for copy in copies {
                 place(&home, copy).map_err(|errno| (copy.real.clone(), errno))?;
@@ -165,18 +165,18 @@ impl Logins {
     }
 
     /// The command runs: from here on both sides may change.
-    pub(crate) fn start(&mut self) {
+    pub fn start(&mut self) {
         if !self.seen.is_empty() {
             self.due = Some(Instant::now() + PAUSE);
         }
     }
 
-    pub(crate) fn due_in(&self) -> Option<Duration> {
+    pub fn due_in(&self) -> Option<Duration> {
         self.due.map(|due| due.saturating_duration_since(Instant::now()))
     }
 
     /// Compares both sides, if it is time to.
-    pub(crate) fn work(&mut self) {
+    pub fn work(&mut self) {
         if self.due_in() == Some(Duration::ZERO) {
             self.exchange();
             self.due = Some(Instant::now() + PAUSE);
@@ -203,7 +203,7 @@ impl Logins {
     }
 
     /// The command has ended: takes over what it changed last, and takes the copies away. If another run uses them, that one does both.
-    pub(crate) fn finish(&mut self) -> Vec<LoginNews> {
+    pub fn finish(&mut self) -> Vec<LoginNews> {
         self.due = None;
         match (&mut self.book, &self.home) {
             (Book::Memory(copies), Some(home)) => {
@@ -426,8 +426,8 @@ fn take_over(home: &OwnedFd, copy: &mut Copy, inside: Option<Stamp>, ended: bool
         Err(Errno::BUSY) => Taken::Never(Some("it was changed outside at the same time; yours stays".into())),
         Err(
             errno @ (Errno::NOSPC | Errno::DQUOT | Errno::IO | Errno::ROFS | Errno::ACCESS | Errno::PERM),
-        ) => Taken::NoRoom(crate::fault::reason(errno)),
-        Err(errno) => Taken::Never(Some(crate::fault::reason(errno))),
+        ) => Taken::NoRoom(keyward_sys::file::reason(errno)),
+        Err(errno) => Taken::Never(Some(keyward_sys::file::reason(errno))),
     }
 }
 

@@ -11,12 +11,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// Device and inode of a folder, and when it was born: an inode alone may be used again. Where the file system does not remember, 0.
-pub(super) type Identity = (u64, u64, i128);
+pub(crate) type Identity = (u64, u64, i128);
 
 /// The root of a project.
-pub(super) struct Root {
-    pub(super) path: PathBuf,
-    pub(super) identity: Identity,
+pub(crate) struct Root {
+    pub(crate) path: PathBuf,
+    pub(crate) identity: Identity,
     folder: OwnedFd,
 }
 
@@ -27,7 +27,7 @@ const NO_LINKS: ResolveFlags = ResolveFlags::NO_SYMLINKS.union(ResolveFlags::NO_
 
 impl Root {
     /// Opens a root by its real path.
-    pub(super) fn open(path: &Path) -> Result<Self, Errno> {
+    pub(crate) fn open(path: &Path) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::openat2(CWD, path, flags, Mode::empty(), NO_LINKS)?;
         let stat = rustix::fs::fstat(&folder)?;
@@ -51,27 +51,27 @@ impl Root {
     }
 
     /// A folder, to find names in.
-    pub(super) fn folder(&self, relative: &Path) -> Result<OwnedFd, Errno> {
+    pub(crate) fn folder(&self, relative: &Path) -> Result<OwnedFd, Errno> {
         self.open_beneath(relative, OFlags::PATH | OFlags::DIRECTORY)
     }
 
     /// Anything, to put something over it.
-    pub(super) fn thing(&self, relative: &Path) -> Result<OwnedFd, Errno> {
+    pub(crate) fn thing(&self, relative: &Path) -> Result<OwnedFd, Errno> {
         self.open_beneath(relative, OFlags::PATH)
     }
 
     /// A folder, to list it.
-    pub(super) fn listing(&self, relative: &Path) -> Result<OwnedFd, Errno> {
+    pub(crate) fn listing(&self, relative: &Path) -> Result<OwnedFd, Errno> {
         self.open_beneath(relative, OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
     /// What stands at a path, if its last name is a link the link itself. For a look only: folders on the way are not checked.
-    pub(super) fn stat(&self, relative: &Path) -> Result<Stat, Errno> {
+    pub(crate) fn stat(&self, relative: &Path) -> Result<Stat, Errno> {
         rustix::fs::statat(&self.folder, relative, AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)
     }
 
     /// When something was born, in nanoseconds, where the file system remembers.
-    pub(super) fn born(&self, relative: &Path) -> Option<i128> {
+    pub(crate) fn born(&self, relative: &Path) -> Option<i128> {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
         let found = rustix::fs::statx(&self.folder, relative, flags, StatxFlags::BTIME).ok()?;
         let born = found.stx_btime;
@@ -81,7 +81,7 @@ impl Root {
     }
 
     /// The content of a small file, if it is one.
-    pub(super) fn small_file(&self, relative: &Path) -> Option<Vec<u8>> {
+    pub(crate) fn small_file(&self, relative: &Path) -> Option<Vec<u8>> {
         let file = self.open_beneath(relative, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).ok()?;
         let stat = rustix::fs::fstat(&file).ok()?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_size > SMALL {
@@ -94,7 +94,7 @@ impl Root {
     }
 
     /// The text of a link, if it is one.
-    pub(super) fn link(&self, relative: &Path) -> Option<PathBuf> {
+    pub(crate) fn link(&self, relative: &Path) -> Option<PathBuf> {
         let folder = self.folder(relative.parent()?).ok()?;
         let text = rustix::fs::readlinkat(&folder, relative.file_name()?, Vec::new()).ok()?;
         Some(OsString::from_vec(text.into_bytes()).into())
@@ -102,7 +102,7 @@ impl Root {
 }
 
 /// The names in an open folder that a search cares for.
-pub(super) fn list(
+pub(crate) fn list(
     folder: impl AsFd,
     relative: &Path,
     is_secret: &dyn Fn(&OsStr) -> bool,
@@ -142,13 +142,13 @@ impl From<FileType> for Is {
 
 /// A folder of the user's that is closed even to its owner, opened until the value is dropped. By its descriptor: a link that takes its
 /// place is not followed.
-pub(super) struct OpenedUp {
+pub(crate) struct OpenedUp {
     folder: OwnedFd,
     mode: Mode,
 }
 
 impl OpenedUp {
-    pub(super) fn new(folder: OwnedFd) -> Result<Self, Errno> {
+    pub(crate) fn new(folder: OwnedFd) -> Result<Self, Errno> {
         let mode = Mode::from_raw_mode(rustix::fs::fstat(&folder)?.st_mode);
         set_mode(&folder, mode | Mode::RWXU)?;
         Ok(OpenedUp { folder, mode })
@@ -162,11 +162,11 @@ impl Drop for OpenedUp {
 }
 
 /// Sets the mode of what a descriptor stands for, also of one that is only a path.
-pub(super) fn set_mode(thing: impl AsFd, mode: Mode) -> Result<(), Errno> {
+pub(crate) fn set_mode(thing: impl AsFd, mode: Mode) -> Result<(), Errno> {
     rustix::fs::chmod(by_number(thing), mode)
 }
 
 /// The way to an open thing for calls that take a path.
-pub(super) fn by_number(thing: impl AsFd) -> String {
+pub(crate) fn by_number(thing: impl AsFd) -> String {
     format!("/proc/self/fd/{}", thing.as_fd().as_raw_fd())
 }

@@ -3,12 +3,12 @@
 //!
 //! What is known is on the disk before the thing is moved, so that whoever is killed in between leaves enough to finish.
 
-use super::carry::{self, Across, At, PARTIAL, carry};
-use super::tree::Root;
+use crate::carry::{self, Across, At, PARTIAL, carry};
 use crate::lines;
-use crate::plain::make_private_folder;
-use crate::plain::write_all;
 use crate::search::{Is, changed};
+use crate::tree::Root;
+use keyward_sys::file::make_private_folder;
+use keyward_sys::file::write_all;
 use keyward_sys::random;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, ResolveFlags, Stat};
@@ -123,7 +123,7 @@ impl Quarantine {
     }
 
     /// Takes something out of a project. `None` when it is not there any more.
-    pub(super) fn take(
+    pub(crate) fn take(
         &self,
         root: &Root,
         relative: &Path,
@@ -164,7 +164,7 @@ impl Quarantine {
     }
 
     /// Keeps a content that has no place in the project.
-    pub(super) fn keep(
+    pub(crate) fn keep(
         &self,
         root: &Root,
         relative: &Path,
@@ -331,7 +331,7 @@ impl Quarantine {
     }
 
     /// Finishes what somebody who was killed had begun: what is still in the project is taken, an entry of nothing is dropped.
-    pub(super) fn finish_interrupted(&self) -> Vec<Entry> {
+    pub(crate) fn finish_interrupted(&self) -> Vec<Entry> {
         let mut finished = Vec::new();
         for id in self.ids() {
             let Ok(folder) = self.open_entry(&id) else { continue };

@@ -3,8 +3,8 @@
 //! Watches are made only when the command has run for a while, a few at a time, so that a short one is not slowed. What is missed here is
 //! found at the end.
 
-use super::tree::{self, Root, by_number};
 use crate::search::Folder;
+use crate::tree::{self, Root, by_number};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -26,7 +26,7 @@ const MOST_FOLDERS: usize = 1_024;
 const MOST_EVENTS: usize = 512;
 
 /// The folders that are watched.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     inotify: Option<OwnedFd>,
     folders: HashMap<i32, PathBuf>,
     waiting: VecDeque<PathBuf>,
@@ -37,33 +37,33 @@ pub(super) struct Watch {
 
 /// What is to be looked at. Paths are relative to the project.
 #[derive(Default)]
-pub(super) struct Appeared {
-    pub(super) names: Vec<PathBuf>,
+pub(crate) struct Appeared {
+    pub(crate) names: Vec<PathBuf>,
     /// Folders that are watched from now on.
-    pub(super) watched: Vec<PathBuf>,
+    pub(crate) watched: Vec<PathBuf>,
 }
 
 impl Watch {
     /// Watches nothing yet.
-    pub(super) fn new(folders: impl Iterator<Item = PathBuf>) -> Self {
+    pub(crate) fn new(folders: impl Iterator<Item = PathBuf>) -> Self {
         let waiting: VecDeque<PathBuf> = folders.take(MOST_FOLDERS).collect();
         let known = waiting.iter().map(|path| path.clone().into_os_string()).collect();
         let next = Instant::now().checked_add(PATIENCE);
         Watch { inotify: None, folders: HashMap::new(), waiting, known, next }
     }
 
-    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inotify.as_ref().map(AsFd::as_fd)
     }
 
     /// When the next batch of watches is due.
-    pub(super) fn due(&self) -> Option<Duration> {
+    pub(crate) fn due(&self) -> Option<Duration> {
         self.next.map(|next| next.saturating_duration_since(Instant::now()))
     }
 
     /// What has appeared since the last time, and what was in folders that are watched from now on. `None` when the kernel lost count, or
     /// has no room for another watcher: the rest is left to the end.
-    pub(super) fn work(&mut self, root: &Root, is_secret: &dyn Fn(&OsStr) -> bool) -> Option<Appeared> {
+    pub(crate) fn work(&mut self, root: &Root, is_secret: &dyn Fn(&OsStr) -> bool) -> Option<Appeared> {
         let mut appeared = Appeared::default();
         self.read_events(&mut appeared.names)?;
         let now = Instant::now();

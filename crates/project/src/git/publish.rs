@@ -62,7 +62,7 @@ impl Publisher {
     }
 
     /// Init has built the next overlay.
-    pub(crate) fn receive(&mut self, descriptors: Vec<OwnedFd>) {
+    pub fn receive(&mut self, descriptors: Vec<OwnedFd>) {
         let mut descriptors = descriptors.into_iter();
         if let (Some(repository), Some(upper), Some(merged)) =
             (self.repositories.get_mut(self.received), descriptors.next(), descriptors.next())
@@ -73,7 +73,7 @@ impl Publisher {
     }
 
     /// The command runs: from here on the host's side may change.
-    pub(crate) fn start(&mut self) {
+    pub fn start(&mut self) {
         let opened = self.repositories.iter_mut().filter_map(Repository::remember).count();
         if opened > 0 {
             self.due = Some(Instant::now() + WATCHED_AFTER);
@@ -98,17 +98,17 @@ impl Publisher {
         self.inbox = Some(inbox);
     }
 
-    pub(crate) fn inbox(&self) -> Option<BorrowedFd<'_>> {
+    pub fn inbox(&self) -> Option<BorrowedFd<'_>> {
         self.inbox.as_ref().map(AsFd::as_fd)
     }
 
     /// How long the next work can wait.
-    pub(crate) fn due_in(&self) -> Option<Duration> {
+    pub fn due_in(&self) -> Option<Duration> {
         self.due.map(|due| due.saturating_duration_since(Instant::now()))
     }
 
     /// Something has changed, or the pause is over.
-    pub(crate) fn work(&mut self, told: bool) {
+    pub fn work(&mut self, told: bool) {
         if told && let Some(inbox) = &self.inbox {
             let mut space = [MaybeUninit::uninit(); 4096];
             let mut events = inotify::Reader::new(inbox, &mut space);
@@ -138,19 +138,19 @@ impl Publisher {
     }
 
     /// Brings both sides together now, as far as that can be done while commands run.
-    pub(crate) fn sync(&mut self) {
+    pub fn sync(&mut self) {
         for repository in &mut self.repositories {
             repository.exchange(false);
         }
         self.worked = Some(Instant::now());
     }
 
-    pub(crate) fn has_repositories(&self) -> bool {
+    pub fn has_repositories(&self) -> bool {
         !self.repositories.is_empty()
     }
 
     /// The `.git` of every folder that an index of the command's or the host's names as a repository.
-    pub(crate) fn gitlinks(&self) -> Vec<PathBuf> {
+    pub fn gitlinks(&self) -> Vec<PathBuf> {
         let mut all = Vec::new();
         for repository in &self.repositories {
             let (Some(sides), Some(tree)) = (&repository.sides, repository.folder.path.parent()) else {

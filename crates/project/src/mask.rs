@@ -1,7 +1,7 @@
 //! Hides a file in a cage that is already running. A short-lived child of the launcher enters the cage's namespaces for it; nothing of the
 //! cage is executed, and no link is followed.
 
-use super::tree::Root;
+use crate::tree::Root;
 use keyward_sys::fork::{self, End, Forked};
 use keyward_sys::{confine, mount};
 use rustix::fd::OwnedFd;
@@ -10,14 +10,14 @@ use rustix::io::Errno;
 use std::path::Path;
 
 /// The namespaces of a cage.
-pub(super) struct Spaces {
-    pub(super) user: OwnedFd,
-    pub(super) mounts: OwnedFd,
+pub(crate) struct Spaces {
+    pub(crate) user: OwnedFd,
+    pub(crate) mounts: OwnedFd,
 }
 
 /// What became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hidden {
+pub(crate) enum Hidden {
     Now,
     /// Something else stands over it already, or it is gone.
     Already,
@@ -28,7 +28,7 @@ const NOTHING_TO_DO: i32 = 1;
 const FAILED: i32 = 2;
 
 /// Hides what stands at a path of the project, if the cage shows the same file that stands there outside.
-pub(super) fn hide(spaces: &Spaces, root: &Root, relative: &Path) -> Result<Hidden, Errno> {
+pub(crate) fn hide(spaces: &Spaces, root: &Root, relative: &Path) -> Result<Hidden, Errno> {
     let Ok(stat) = root.stat(relative) else { return Ok(Hidden::Already) };
     let directory = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => false,

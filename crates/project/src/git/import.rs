@@ -2,9 +2,9 @@
 
 use super::place::{self, Thing};
 use super::publish::Sides;
-use crate::plain::plain;
 use keyward_policy::git::names::{new_fate, worktree_fate};
 use keyward_policy::git::{Check, Fate, config};
+use keyward_sys::file::plain;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;

@@ -1,6 +1,6 @@
 //! Carries a file, link or folder from one folder to another, as it is: nothing is followed, and what stands at the target stays.
 
-use super::tree::{OpenedUp, set_mode};
+use crate::tree::{OpenedUp, set_mode};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Timestamps, Uid};
 use rustix::io::Errno;
@@ -15,7 +15,7 @@ const DEEPEST: usize = 64;
 
 /// Whether a thing may be copied where it cannot be moved.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Across {
+pub(crate) enum Across {
     /// Copy it, then remove it.
     Copied,
     /// Not while the command lives: it could put something else in its place between the copy and the removal.
@@ -24,16 +24,16 @@ pub(super) enum Across {
 
 /// The name of a thing in a folder.
 #[derive(Clone, Copy)]
-pub(super) struct At<'a> {
-    pub(super) folder: BorrowedFd<'a>,
-    pub(super) name: &'a OsStr,
+pub(crate) struct At<'a> {
+    pub(crate) folder: BorrowedFd<'a>,
+    pub(crate) name: &'a OsStr,
 }
 
 /// The name under which a copy is made before it is whole.
-pub(super) const PARTIAL: &str = "partial";
+pub(crate) const PARTIAL: &str = "partial";
 
 /// Carries. `EXDEV` is the answer where it would have to be copied and may not be.
-pub(super) fn carry(from: At<'_>, to: At<'_>, across: Across) -> Result<(), Errno> {
+pub(crate) fn carry(from: At<'_>, to: At<'_>, across: Across) -> Result<(), Errno> {
     let moved = match rename(from, to) {
         Err(Errno::ACCESS | Errno::PERM) => rename_what_is_closed(from, to),
         other => other,
@@ -69,7 +69,7 @@ fn rename_what_is_closed(from: At<'_>, to: At<'_>) -> Result<(), Errno> {
     moved
 }
 
-pub(super) fn stat(at: At<'_>) -> Result<Stat, Errno> {
+pub(crate) fn stat(at: At<'_>) -> Result<Stat, Errno> {
     rustix::fs::statat(at.folder, at.name, AtFlags::SYMLINK_NOFOLLOW)
 }
 
@@ -182,7 +182,7 @@ fn copy_bytes(from: &OwnedFd, to: &OwnedFd, left: &mut Left) -> Result<(), Errno
             Ok(0) => return Ok(()),
             Ok(read) => {
                 left.bytes = left.bytes.checked_sub(read as u64).ok_or(Errno::FBIG)?;
-                crate::plain::write_all(to, &buffer[..read])?;
+                keyward_sys::file::write_all(to, &buffer[..read])?;
             }
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
@@ -201,7 +201,7 @@ fn each_name(folder: &OwnedFd, mut act: impl FnMut(&CStr) -> Result<(), Errno>) 
 }
 
 /// Removes a tree. Links are removed, not followed.
-pub(super) fn remove(at: At<'_>) -> Result<(), Errno> {
+pub(crate) fn remove(at: At<'_>) -> Result<(), Errno> {
     match rustix::fs::unlinkat(at.folder, at.name, AtFlags::empty()) {
         Err(Errno::ISDIR | Errno::PERM) => {}
         other => return other,
