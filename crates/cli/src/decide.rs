@@ -2,18 +2,18 @@
 
 use crate::here::Here;
 use keyward_launch::look;
-use keyward_policy::facts::{HostFacts, KernelFacts, Project};
-use keyward_policy::guard::secret_name;
+use keyward_policy::facts::{HostFacts, KernelFacts, Paths, Project};
 use keyward_policy::plan::{Plan, Refusal, plan};
 use keyward_policy::request::Request;
 use keyward_policy::settings::Policy;
 use keyward_policy::tools::Platform;
 use keyward_policy::view;
-use keyward_project::search::{self, Search, Seen};
+use keyward_policy::words::SearchExtent;
+use keyward_project::search::{self, Search, Seen, Tree};
 use keyward_project::{git, logins};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The request for this command, here.
 pub fn request<'a>(argv: Vec<OsString>, here: &Here, environment: &'a [&'a [u8]]) -> Request<'a> {
@@ -37,54 +37,68 @@ pub fn decide(
     decide_and_remember(policy, request, kernel, here).map(|decided| decided.plan)
 }
 
-/// A plan, and what the search of the project saw: the end of a run is compared with it.
-pub struct Decided {
+/// A plan, and what the search saw: the end of a run is compared with it.
+pub struct Decided<'a> {
     pub plan: Plan,
     pub project: Project,
-    pub seen: Seen,
+    pub search: Search<'a>,
+    pub seen: Vec<Seen>,
 }
 
-pub fn decide_and_remember(
-    policy: &Policy,
+pub fn decide_and_remember<'a>(
+    policy: &'a Policy,
     request: &Request<'_>,
     kernel: KernelFacts,
-    here: &Here,
-) -> Result<Decided, Refusal> {
+    here: &'a Here,
+) -> Result<Decided<'a>, Refusal> {
     let paths = look::look(view::questions(policy, request));
-    let (project, seen) =
-        if view::can_be_project(request) { search_project(policy, here) } else { Default::default() };
-    let placed = view::kept_home(policy, request).map(|kept| logins::placed(&here.state, &kept));
-    let facts = HostFacts { kernel, paths, project, placed: placed.unwrap_or_default() };
-    plan(policy, request, &facts).map(|plan| Decided { plan, project: facts.project, seen })
-}
-
-/// What the project holds that needs care; secret files by our names and by the user's patterns.
-fn search_project(policy: &Policy, here: &Here) -> (Project, Seen) {
-    let (mut project, seen) = search::search(&Search {
-        project: &here.project,
-        home: &here.caller.home,
-        indexes: &here.state.join("search"),
-        patterns: &patterns(policy),
-        is_secret: &secret_names(policy),
-    });
+    let search = search_of(policy, request, &paths, here);
+    let (mut project, seen) = search::search(&search);
     project.repositories = git::look::look(&here.project, &here.caller.home, &project.marks);
+    project.committed = git::committed::take_out(&mut project.secrets, &project.repositories);
     if !project.marks.is_empty() {
         project.author = git::look::author(&here.caller.home);
     }
-    (project, seen)
+    let placed = view::kept_home(policy, request).map(|kept| logins::placed(&here.state, &kept));
+    let facts = HostFacts { kernel, paths, project, placed: placed.unwrap_or_default() };
+    plan(policy, request, &facts).map(|plan| Decided { plan, project: facts.project, search, seen })
+}
+
+/// What has to be searched: the project, and every directory that is granted.
+fn search_of<'a>(policy: &'a Policy, request: &Request<'_>, paths: &Paths, here: &'a Here) -> Search<'a> {
+    let programs = programs(request);
+    Search {
+        trees: view::searched(policy, request, paths)
+            .into_iter()
+            .map(|(path, writable)| Tree { is_project: path == here.project, path, writable })
+            .collect(),
+        homes: [Some(&here.caller.home), here.caller.account_home.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(PathBuf::as_path)
+            .filter(|home| *home != Path::new("/"))
+            .collect(),
+        state: &here.state,
+        patterns: patterns(policy),
+        not_secret: policy.env.not_secret.iter().map(|name| name.value.as_str()).collect(),
+        programs,
+        bounded: policy.search.value == SearchExtent::Bounded,
+    }
+}
+
+/// Where the caller's shell looks for programs.
+fn programs(request: &Request<'_>) -> Vec<PathBuf> {
+    let folder = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
+    let search = request.variable("PATH").unwrap_or_default().split(|&byte| byte == b':').map(folder);
+    let environment = request.variable("VIRTUAL_ENV").map(|path| folder(path).join("bin"));
+    let mut all: Vec<PathBuf> = search.chain(environment).filter(|path| path.is_absolute()).collect();
+    all.sort();
+    all.dedup();
+    all
 }
 
 /// The user's patterns of names.
 fn patterns(policy: &Policy) -> Vec<&OsStr> {
     let hide = policy.files.hide.iter().map(|hide| hide.value.as_path());
     hide.filter(|path| view::is_pattern(path)).map(Path::as_os_str).collect()
-}
-
-/// Whether a file is secret by its name.
-pub fn secret_names(policy: &Policy) -> impl Fn(&OsStr) -> bool {
-    let patterns = patterns(policy);
-    move |name: &OsStr| {
-        secret_name(name).is_some()
-            || patterns.iter().any(|pattern| view::fits(name.as_bytes(), pattern.as_bytes()))
-    }
 }

@@ -4,6 +4,7 @@
 
 use crate::args::ReadArgs;
 use crate::{here, say};
+use keyward_policy::detect::{Content, Secret, secret_file, stores_of};
 use keyward_policy::guard::{self, Kind, Opened};
 use keyward_policy::outcome::code;
 use keyward_policy::plan::{Refusal, VERSION};
@@ -13,7 +14,7 @@ use keyward_sys::read::{Found, NotOpened, Twin, find_twin, open_guarded};
 use rustix::fs::FileType;
 use serde::Serialize;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Cursor, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Reads, or says why not.
@@ -23,7 +24,11 @@ pub fn read(args: ReadArgs, block: &Block) -> i32 {
         Ok(file) => file,
         Err(refusal) => return tell_refusal(&args, &refusal),
     };
-    match copy(file, args.max) {
+    let copied = match file {
+        Allowed::File(file) => copy(file, args.max),
+        Allowed::Content(content) => copy(content, args.max),
+    };
+    match copied {
         Ok(copied) => tell_copied(&args, &copied),
         Err((fact, remedy)) => tell_fault(&args, &fact, remedy),
     }
@@ -44,27 +49,49 @@ fn homes(block: &Block) -> Result<Vec<PathBuf>, Refusal> {
     Ok(homes)
 }
 
-fn open(path: &Path, homes: &[PathBuf]) -> Result<File, Refusal> {
+/// What may be read: the file, or its content where that had to be looked at first.
+enum Allowed {
+    File(File),
+    Content(Cursor<Vec<u8>>),
+}
+
+fn open(path: &Path, homes: &[PathBuf]) -> Result<Allowed, Refusal> {
     let homes: Vec<&Path> = homes.iter().map(PathBuf::as_path).collect();
-    open_guarded(path, |found| judge(path, found, &homes)).map_err(|not| match not {
+    let mut by_content = None;
+    let opened = open_guarded(path, |found| {
+        by_content = judge(path, found, &homes)?.map(|secret| (secret, found.real.clone()));
+        Ok(())
+    });
+    let file = opened.map_err(|not| match not {
         NotOpened::Refused(refusal) => refusal,
         NotOpened::Changed => guard::changed(path),
         NotOpened::MagicLink => guard::magic_link(path),
         NotOpened::NoSafeOpen => guard::no_safe_open(path),
         NotOpened::Failed(errno) => guard::cannot_open(path, &reason(errno)),
-    })
+    })?;
+    let Some((secret, real)) = by_content else { return Ok(Allowed::File(file)) };
+    let mut content = Vec::new();
+    let cannot = |_| guard::cannot_open(path, "it cannot be read");
+    file.take(MOST_CONTENT).read_to_end(&mut content).map_err(cannot)?;
+    guard::judge_content(path, &real, secret, &content)?;
+    // What was looked at is what is shown.
+    Ok(Allowed::Content(Cursor::new(content)))
 }
 
-fn judge(path: &Path, found: &Found, homes: &[&Path]) -> Result<(), Refusal> {
-    guard::judge(path, &opened(found), homes)?;
+/// Settings and certificates are not larger.
+const MOST_CONTENT: u64 = 1 << 20;
+
+fn judge(path: &Path, found: &Found, homes: &[&Path]) -> Result<Option<&'static Secret>, Refusal> {
+    let by_content = guard::judge(path, &opened(found), homes)?;
     if found.kind != FileType::RegularFile {
-        return Ok(());
+        return Ok(by_content);
     }
-    let counts = |store: &Path| guard::secret_file(store, homes).is_some();
-    match find_twin(found.identity, guard::stores_of(homes), counts) {
+    let counts =
+        |store: &Path| secret_file(store, homes).is_some_and(|secret| secret.content != Content::Settings);
+    match find_twin(found.identity, stores_of(homes), counts) {
         Twin::Is(store) => Err(guard::another_name(path, &store, homes)),
         Twin::TooMany if found.names > 1 => Err(guard::too_many_names(path)),
-        Twin::TooMany | Twin::None => Ok(()),
+        Twin::TooMany | Twin::None => Ok(by_content),
     }
 }
 
@@ -88,7 +115,7 @@ struct Copied {
     cut: bool,
 }
 
-fn copy(mut file: File, most: u64) -> Result<Copied, (String, &'static str)> {
+fn copy(mut file: impl Read, most: u64) -> Result<Copied, (String, &'static str)> {
     let mut stdout = io::stdout().lock();
     let mut buffer = vec![0; 64 * 1024];
     let mut bytes = 0;

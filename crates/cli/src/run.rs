@@ -15,7 +15,6 @@ use keyward_launch::fault::Fault;
 use keyward_launch::secrets::Wanted;
 use keyward_launch::session::Membership;
 use keyward_launch::{prepare, probe};
-use keyward_policy::aftermath::Aftermath;
 use keyward_policy::env::{self, Dropped, Value, Var};
 use keyward_policy::event::{self, Spawn, What};
 use keyward_policy::facts::KernelFacts;
@@ -26,7 +25,7 @@ use keyward_policy::settings::{Limits, Policy};
 use keyward_policy::view::{self, Shown};
 use keyward_policy::words::Protect;
 use keyward_project::logins::{self, Logins};
-use keyward_project::{self as project, Begin, Guard, Names};
+use keyward_project::{self as project, Begin, Guard, Names, NoGuard};
 use keyward_sys::environ::Block;
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -160,7 +159,7 @@ impl Run<'_> {
         let (args, here) = (self.args, self.here);
         let environment = self.block.entries();
         let request = decide::request(args.command.clone(), here, &environment);
-        let Decided { mut plan, project, seen } =
+        let Decided { mut plan, project, search, mut seen } =
             match decide::decide_and_remember(self.policy, &request, kernel, here) {
                 Ok(decided) => decided,
                 Err(refusal) => return Attempt::Over(tell::refusal(args, Some(here), &refusal)),
@@ -221,38 +220,41 @@ impl Run<'_> {
             key_pair: keyward_vault::token::key_pair,
         });
         let (policy, home) = (self.policy, &here.caller.home);
-        let is_secret = decide::secret_names(policy);
         let is_to_be_hidden = |path: &Path| view::is_hidden_by_name(policy, &here.project, home, path);
         let is_shown = |path: &Path| view::is_shown_by_name(policy, &here.project, home, path);
         let name_of_run = record.run.clone();
-        let mut guard = plan.writable_project().map(|root| {
-            Guard::begin(Begin {
-                project: root,
+        for one in &mut seen {
+            one.set_writable(plan.may_write(one.path()));
+        }
+        let mut guard = None;
+        if !seen.is_empty() {
+            let begun = Guard::begin(Begin {
                 state: &here.state,
                 run: &name_of_run,
                 argv: event::arguments(&plan.argv),
+                search,
                 found: &project,
                 seen,
                 granted: granted(self.policy, here),
                 protected: plan.protects_footholds(),
                 hidden: hidden(&plan),
-                names: Names {
-                    is_secret: &is_secret,
-                    is_to_be_hidden: &is_to_be_hidden,
-                    is_shown: &is_shown,
-                },
-            })
-        });
+                names: Names { is_to_be_hidden: &is_to_be_hidden, is_shown: &is_shown },
+            });
+            match begun {
+                Ok(begun) => guard = Some(begun),
+                Err(none) => return Attempt::Over(unguarded(args, here, &none)),
+            }
+        }
         let mut logins = match Logins::begin(&plan, &here.state) {
             Ok(logins) => logins,
             Err((path, errno)) => {
-                drop(guard.map(after));
+                drop(guard.map(Guard::finish));
                 let path = keyward_policy::text::visible(path.as_os_str());
                 return Attempt::Over(tell::fault(args, here, &Fault::new(Step::View, path, errno)));
             }
         };
         let started = Instant::now();
-        let guarded = guard.as_mut().and_then(|guard| guard.as_mut().ok());
+        let guarded = guard.as_mut();
         let session = self.session.as_ref();
         let ran = keyward_launch::run(&plan, prepared, guarded, &mut logins, session, vault.as_mut());
         if let Some(vault) = &mut vault {
@@ -263,7 +265,7 @@ impl Run<'_> {
         }
         match ran {
             Ok(finished) => {
-                let aftermath = guard.map(after);
+                let aftermath = guard.map(Guard::finish);
                 let exit = tell::exit_code(&finished);
                 let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
                 let (signal, limit) = (tell::signal(&finished), tell::limit(&plan, &finished));
@@ -283,7 +285,7 @@ impl Run<'_> {
             }
             Err(fault) => {
                 // Also where the command did not start: its journal must not stay.
-                drop(guard.map(after));
+                drop(guard.map(Guard::finish));
                 if let Some((fact, remedy)) = vault.as_ref().and_then(vault::failure) {
                     let _ = record.write(What::Fault { fact: fact.to_owned() });
                     return Attempt::Over(tell::trouble(args, code::FAULT, fact, remedy));
@@ -384,21 +386,43 @@ fn cannot_be_a_session(plan: &Plan) -> Option<Refusal> {
     }
 }
 
-/// What the guard of a project found.
-fn after(guard: Result<Guard<'_>, Errno>) -> Aftermath {
-    match guard {
-        Ok(guard) => guard.finish(),
-        Err(errno) => {
-            let all = format!("the whole project: {}", keyward_sys::file::reason(errno));
-            Aftermath { not_walked: vec![all], ..Aftermath::default() }
-        }
+/// A command that cannot be watched over does not start.
+fn unguarded(args: &RunArgs, here: &Here, none: &NoGuard) -> i32 {
+    let reason = keyward_sys::file::reason;
+    let visible = |path: &Path| keyward_policy::text::visible(path.as_os_str());
+    match none {
+        NoGuard::Tree(path, errno) => tell::trouble(
+            args,
+            code::FAULT,
+            &format!("cannot open {}: {}", visible(path), reason(*errno)),
+            "name a directory that exists and that you may enter",
+        ),
+        NoGuard::Journal(path, errno) => tell::trouble(
+            args,
+            code::FAULT,
+            &format!("cannot write to {}: {}", visible(path), reason(*errno)),
+            "make room, or fix the permissions: what a command leaves has to be found after a crash as well",
+        ),
+        NoGuard::Watch(errno) => tell::refusal(
+            args,
+            Some(here),
+            &Refusal {
+                kind: RefusalKind::Floor,
+                rule: "watch".into(),
+                fact: format!("cannot watch for secret files that appear: {}", reason(*errno)),
+                remedy: "your user has no inotify instance left: end a program that holds many, or run `sysctl fs.inotify.max_user_instances=512` as root".into(),
+            },
+        ),
     }
 }
 
-/// What is hidden by a mask.
-fn hidden(plan: &Plan) -> Vec<PathBuf> {
-    let masks = plan.view.entries.iter().filter(|entry| matches!(entry.shown, Shown::Hidden { .. }));
-    masks.map(|mask| mask.target.clone()).collect()
+/// What is hidden by a mask, and what is read instead.
+fn hidden(plan: &Plan) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+    let masks = plan.view.entries.iter().filter_map(|entry| match &entry.shown {
+        Shown::Hidden { reads_as, .. } => Some((entry.target.clone(), reads_as.clone())),
+        _ => None,
+    });
+    masks.collect()
 }
 
 /// Paths that the user grants for writing.

@@ -5,6 +5,7 @@
 
 mod support;
 
+use keyward_policy::detect::{secrets::is_secret_file, stores_of};
 use keyward_policy::guard::{self, Kind, Opened};
 use keyward_sys::read::{Found, NotOpened, Twin, find_twin, open_guarded};
 use rustix::fs::{CWD, FileType, RenameFlags, renameat_with};
@@ -94,7 +95,6 @@ fn the_guard_reads_no_store_by_its_path() {
         ".config/gh/hosts.yml",
         ".git-credentials",
         ".netrc",
-        ".npmrc",
         ".pypirc",
         ".cargo/credentials.toml",
         ".gnupg/private-keys-v1.d/a.key",
@@ -107,6 +107,7 @@ fn the_guard_reads_no_store_by_its_path() {
     ] {
         only_cat_shows(&stage, stage.home_file(below, SECRET));
     }
+    only_cat_shows(&stage, stage.home_file(".npmrc", &format!("//r.example.test/:_authToken={SECRET}")));
     for name in [".env", ".env.local", "server.pem", "a.key", "id_rsa", "terraform.tfstate"] {
         stage.project_file(name, SECRET);
         only_cat_shows(&stage, name);
@@ -156,7 +157,7 @@ fn a_store_that_is_a_link_to_elsewhere_is_known_there_too() {
 #[test]
 fn a_home_that_is_reached_by_a_link_is_still_the_home() {
     let stage = stage();
-    stage.home_file(".npmrc", SECRET);
+    stage.home_file(".npmrc", &format!("_authToken={SECRET}"));
     let link = stage.elsewhere().join("ann");
     symlink(stage.home(), &link).unwrap();
     for path in [link.join(".npmrc"), stage.home().join(".npmrc")] {
@@ -368,8 +369,8 @@ fn rules(path: &Path, found: &Found, home: &Path) -> Result<(), String> {
     let kind = if found.kind == FileType::RegularFile { Kind::File } else { Kind::Other };
     let opened = Opened { kind, file_system: found.file_system, real: &found.real, names: found.names };
     guard::judge(path, &opened, &[home]).map_err(|refusal| refusal.rule)?;
-    let counts = |store: &Path| guard::is_secret_file(store, home).is_some();
-    match find_twin(found.identity, guard::stores_of(&[home]), counts) {
+    let counts = |store: &Path| is_secret_file(store, home).is_some();
+    match find_twin(found.identity, stores_of(&[home]), counts) {
         Twin::None => Ok(()),
         twin => Err(format!("{twin:?}")),
     }

@@ -2,8 +2,8 @@
 
 pub use crate::rules::kinds::Places;
 use crate::text::UNKNOWN;
-use keyward_policy::footholds;
-use keyward_policy::guard::{self, SECRETS, Secret};
+use keyward_policy::detect::footholds;
+use keyward_policy::detect::secrets::{self, SECRETS, Secret};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -262,8 +262,8 @@ fn whole(path: &[u8]) -> Places {
     if is_secret(&secret_path) || holds {
         places = places.and(CREDENTIAL);
     }
-    // All names of footholds begin with a dot.
-    let dotted = names.iter().any(|name| name.first() == Some(&b'.'));
+    // All names of guarded footholds but one begin with a dot.
+    let dotted = names.iter().any(|name| name.first() == Some(&b'.') || name.eq_ignore_ascii_case(b"hgrc"));
     if dotted && footholds::guarded_above(lookup).is_some() {
         places = places.and(STARTUP);
     }
@@ -416,7 +416,7 @@ fn is_secret(path: &[u8]) -> bool {
     }
     let absolute = [b"/project/", path.strip_prefix(b"/").unwrap_or(path)].concat();
     let path = if path.first() == Some(&b'/') { path } else { &absolute };
-    guard::secret_file(Path::new(OsStr::from_bytes(path)), &[Path::new("/home/user")]).is_some()
+    secrets::secret_file(Path::new(OsStr::from_bytes(path)), &[Path::new("/home/user")]).is_some()
 }
 
 /// The first four signs of the longest text without a star of each secret's pattern, in any case: a quick no for what holds none of them.

@@ -3,7 +3,7 @@
 //! Everything used here was prepared by the launcher before the fork. A failing step goes home through the channel with its name, and
 //! the command is not started.
 
-use crate::prepare::{Act, Layer, MASK_FILE, MASK_FOLDER, Prepared, SHELL, Shared, TerminalSetup, Tree};
+use crate::prepare::{Act, Exclude, Layer, MASKS, Prepared, SHELL, Shared, Substitute, TerminalSetup, Tree};
 use crate::wire::{self, Order, Report};
 use crate::{init, secrets, spawner, warden};
 use keyward_policy::door::CAGE_DOOR;
@@ -241,11 +241,6 @@ fn build_view(prepared: &Prepared, trees: &[OwnedFd], control: &OwnedFd) -> Resu
         let index = u16::try_from(index).unwrap_or(u16::MAX);
         perform(act, trees, shared_proc.as_ref(), control).map_err(|errno| (Step::View, index, errno))?;
     }
-    if prepared.acts.iter().any(|act| matches!(act, Act::Mask { .. })) {
-        // What lies under the masks needs no name.
-        rustix::fs::unlink(MASK_FILE).map_err(at(Step::View))?;
-        rustix::fs::rmdir(MASK_FOLDER).map_err(at(Step::View))?;
-    }
     mount::read_only_here(c".").map_err(at(Step::Root))?;
     mount::pivot_here().map_err(at(Step::Pivot))
 }
@@ -339,12 +334,26 @@ fn perform(
         Act::Repository { at, expect, layer, shared } => {
             overlay_repository(at, *expect, layer, shared, control)
         }
-        Act::Mask { at, directory } => {
-            let mask = mount::open_tree(if *directory { MASK_FOLDER } else { MASK_FILE })?;
-            mount::restrict_tree(&mask, Attributes { read_only: true, no_dev: true, no_exec: true })?;
-            mount::attach_onto(mask, mount::place(at)?)
+        Act::Masks { substitutes } => make_masks(substitutes),
+        Act::Mask { at, by } => mount::attach_onto(mount::open_folder(by)?, mount::place(at)?),
+    }
+}
+
+/// Makes what masks show, on a mount of its own. It is read-only from then on, and so is every copy of a part of it.
+fn make_masks(substitutes: &[Substitute]) -> Result<(), Errno> {
+    mount::tmpfs(MASKS, c"mode=0755")?;
+    for Substitute { at, directory, text } in substitutes {
+        if *directory {
+            let mode = if text.is_some() { 0o555 } else { 0 };
+            rustix::fs::mkdir(at.as_c_str(), Mode::from_raw_mode(mode))?;
+        } else {
+            let mode = if text.is_some() { 0o444 } else { 0 };
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            let file = rustix::fs::open(at.as_c_str(), flags, Mode::from_raw_mode(mode))?;
+            keyward_sys::file::write_all(file, text.as_deref().unwrap_or_default())?;
         }
     }
+    mount::restrict(MASKS, Attributes { read_only: true, no_dev: true, no_exec: true })
 }
 
 /// The script that the command will find is the one that was judged. Where somebody has said yes to it, the cage gets a copy of its own,
@@ -393,6 +402,14 @@ fn overlay_repository(
         is_what_was_looked_at(at, expect)?;
     }
     mount::overlay(&layer.merged, &layer.options)?;
+    if let Some(Exclude { info, file, lines }) = &layer.exclude {
+        there_already(rustix::fs::mkdir(info.as_c_str(), Mode::from_raw_mode(0o755)))?;
+        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let exclude = rustix::fs::open(file.as_c_str(), flags, Mode::from_raw_mode(0o644))?;
+        // The last line of the user's may have no end.
+        keyward_sys::file::write_all(&exclude, b"\n")?;
+        keyward_sys::file::write_all(&exclude, lines)?;
+    }
     for folder in shared {
         // Taken out of the overlay before the host's folder covers it.
         let info = match &folder.info {

@@ -174,7 +174,7 @@ fn take_common(plan: &Plan, prepared: &mut Prepared, spaces: &Spaces) -> Result<
 /// The repositories of a view, in its order.
 fn publisher(plan: &Plan) -> Publisher {
     let folders = plan.view.entries.iter().filter_map(|entry| match &entry.shown {
-        Shown::Repository { source, shared } => {
+        Shown::Repository { source, shared, .. } => {
             let (device, inode) = source.expect?;
             Some(GitFolder { path: source.path.clone(), device, inode, shared: shared.clone() })
         }
@@ -314,7 +314,7 @@ fn object(plan: &Plan, prepared: &Prepared, step: Step, index: u16) -> String {
                     | Act::Repository { at, .. }
                     | Act::Mask { at, .. },
                 ) => at.to_string_lossy(),
-                None => "the view".into(),
+                Some(Act::Masks { .. }) | None => "the view".into(),
             };
             format!("/{}", keyward_policy::text::visible(at.as_ref().as_ref()))
         }

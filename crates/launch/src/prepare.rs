@@ -18,7 +18,7 @@ use keyward_sys::mount::Attributes;
 use keyward_sys::{Errno, seccomp, terminal};
 use rustix::fd::OwnedFd;
 use rustix::fs::FlockOperation;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -103,10 +103,24 @@ pub enum Act {
         layer: Layer,
         shared: Vec<Shared>,
     },
+    /// Puts something else over a file or directory, read-only.
     Mask {
         at: CString,
-        directory: bool,
+        /// What is put there: a name in the directory of masks.
+        by: CString,
     },
+    /// Makes what masks show, before the first of them.
+    Masks {
+        substitutes: Vec<Substitute>,
+    },
+}
+
+/// What is seen in the place of something hidden.
+pub struct Substitute {
+    pub at: CString,
+    pub directory: bool,
+    /// `None` where nothing can be read or listed.
+    pub text: Option<Vec<u8>>,
 }
 
 /// The places of an overlay that is gone with the cage.
@@ -114,6 +128,14 @@ pub struct Layer {
     pub upper: CString,
     pub merged: CString,
     pub options: CString,
+    pub exclude: Option<Exclude>,
+}
+
+/// Lines that are added to git's own list of what to leave out, in the layer alone.
+pub struct Exclude {
+    pub info: CString,
+    pub file: CString,
+    pub lines: Vec<u8>,
 }
 
 /// A folder of a repository that is the host's.
@@ -195,8 +217,8 @@ impl Prepared {
 }
 
 pub(crate) const SHELL: &std::ffi::CStr = c"/bin/sh";
-pub(crate) const MASK_FILE: &std::ffi::CStr = c".masked-file";
-pub(crate) const MASK_FOLDER: &std::ffi::CStr = c".masked-folder";
+/// Where masks are made: a directory of every host, outside the new root, so that it is gone with the old one.
+pub(crate) const MASKS: &std::ffi::CStr = c"/dev";
 
 pub(crate) fn c_string(step: Step, text: &OsStr) -> Result<CString, Fault> {
     CString::new(text.as_bytes())
@@ -401,7 +423,9 @@ struct Acts<'a> {
     passed: Vec<Passed>,
     /// Folders that are there already.
     made: HashSet<OsString>,
-    masks_made: bool,
+    /// The act that makes what masks show, and which of them there are.
+    masks: Option<usize>,
+    substitutes: HashMap<(bool, Option<Vec<u8>>), usize>,
 }
 
 impl<'a> Acts<'a> {
@@ -412,7 +436,8 @@ impl<'a> Acts<'a> {
             acts: Vec::with_capacity(128),
             passed: Vec::new(),
             made: HashSet::new(),
-            masks_made: false,
+            masks: None,
+            substitutes: HashMap::new(),
         }
     }
 
@@ -579,22 +604,40 @@ impl<'a> Acts<'a> {
                 self.folder(target, 0o755)?;
                 self.acts.push(Act::Terminals { at: below_root(target)? });
             }
-            Shown::Repository { source, shared } => self.repository(target, source, shared)?,
+            Shown::Repository { source, shared, exclude } => {
+                self.repository(target, source, shared, exclude)?
+            }
             Shown::Cache { store, below } => self.cache(target, Some(store), below, locks)?,
             Shown::Layer(below) => self.cache(target, None, below, locks)?,
             // The launcher puts it there.
             Shown::Copied { .. } => {}
-            Shown::Hidden { directory } => {
-                if !self.masks_made {
-                    self.acts.push(Act::File { at: MASK_FILE.to_owned() });
-                    self.acts.push(Act::Directory { at: MASK_FOLDER.to_owned(), mode: 0 });
-                    self.masks_made = true;
-                }
+            Shown::Hidden { directory, reads_as } => {
                 self.pin_above(target)?;
-                self.acts.push(Act::Mask { at: below_root(target)?, directory: *directory });
+                let by = self.substitute(*directory, reads_as.as_deref())?;
+                self.acts.push(Act::Mask { at: below_root(target)?, by });
             }
         }
         Ok(())
+    }
+
+    /// What masks show, each once. Those of a view stand together at its end.
+    fn substitute(&mut self, directory: bool, text: Option<&[u8]>) -> Result<CString, Fault> {
+        let place = match self.masks {
+            Some(place) => place,
+            None => {
+                self.acts.push(Act::Masks { substitutes: Vec::new() });
+                *self.masks.insert(self.acts.len() - 1)
+            }
+        };
+        let Act::Masks { substitutes: all } = &mut self.acts[place] else {
+            return Err(Fault::new(Step::View, String::new(), Errno::INVAL));
+        };
+        let number = *self.substitutes.entry((directory, text.map(<[u8]>::to_vec))).or_insert(all.len());
+        let at = c_string(Step::View, OsStr::new(&format!("/dev/{number}")))?;
+        if number == all.len() {
+            all.push(Substitute { at: at.clone(), directory, text: text.map(<[u8]>::to_vec) });
+        }
+        Ok(at)
     }
 
     /// A script that was judged stands there as it was then.
@@ -627,7 +670,13 @@ impl<'a> Acts<'a> {
     }
 
     /// Built beside and then put in its place, so that the folders of the host can be found by their paths meanwhile.
-    fn repository(&mut self, target: &Path, source: &Source, shared: &[PathBuf]) -> Result<(), Fault> {
+    fn repository(
+        &mut self,
+        target: &Path,
+        source: &Source,
+        shared: &[PathBuf],
+        exclude: &[u8],
+    ) -> Result<(), Fault> {
         if self.is_shown(target) {
             self.pin_above(target)?;
         } else {
@@ -660,7 +709,15 @@ impl<'a> Acts<'a> {
             let info = name.ends_with("objects").then(|| join(&merged, &name.join("info"))).transpose()?;
             folders.push(Shared { from: join(&at, name)?, at: join(&merged, name)?, info });
         }
-        let layer = Layer { upper, merged, options };
+        let exclude = match exclude {
+            [] => None,
+            lines => Some(Exclude {
+                info: join(&merged, Path::new("info"))?,
+                file: join(&merged, Path::new("info/exclude"))?,
+                lines: lines.into(),
+            }),
+        };
+        let layer = Layer { upper, merged, options, exclude };
         self.acts.push(Act::Repository { at, expect: source.expect, layer, shared: folders });
         Ok(())
     }

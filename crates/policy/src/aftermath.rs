@@ -1,6 +1,6 @@
 //! The aftermath: what the end of a run found in the project, for the outcome, the record and people.
 
-use crate::footholds::foothold;
+use crate::detect::footholds::foothold;
 use crate::text::visible;
 use serde::Serialize;
 use std::path::Path;
@@ -18,7 +18,15 @@ pub struct Aftermath {
     pub hidden_later: Vec<String>,
     /// Files with secret names that appeared and were not hidden from the command.
     pub appeared: Vec<String>,
-    /// Folders that were not looked at.
+    /// Links of the user's that were removed or replaced, and stand again.
+    pub restored: Vec<String>,
+    /// Programs that were made or changed where the user's shell looks for them.
+    pub programs: Vec<String>,
+    /// Secret files that were replaced or appeared and could not be hidden.
+    pub not_hidden: Vec<String>,
+    /// What was not watched while the command ran, with the reason.
+    pub not_watched: Option<String>,
+    /// Directories that could not be looked at when the command had ended.
     pub not_walked: Vec<String>,
     /// How many of those that were taken out somebody was told of while the command ran.
     #[serde(skip)]
@@ -48,6 +56,9 @@ pub struct Left {
 }
 
 const GIT: &str = "git";
+
+/// So many that were taken out are told one by one: an installer of packages may bring many.
+const MOST_TAKEN: usize = 8;
 
 /// Who runs or obeys a path of the project.
 pub fn obeyed_by(relative: &Path) -> &'static str {
@@ -86,24 +97,42 @@ impl Left {
 impl Aftermath {
     /// Whether there is nothing that a person has to hear.
     pub fn is_quiet(&self) -> bool {
-        let Aftermath { quarantined, told, left, hidden_later, appeared, not_walked: _, already_told: _ } =
-            self;
+        let Aftermath {
+            quarantined,
+            told,
+            left,
+            hidden_later,
+            appeared,
+            restored,
+            programs,
+            not_hidden,
+            not_watched,
+            not_walked,
+            already_told: _,
+        } = self;
+        let lists = [told, hidden_later, appeared, restored, programs, not_hidden, not_walked];
         quarantined.is_empty()
-            && told.is_empty()
             && left.is_empty()
-            && hidden_later.is_empty()
-            && appeared.is_empty()
+            && not_watched.is_none()
+            && lists.iter().all(|list| list.is_empty())
     }
 
     /// For people: the fact, and what they can do. What a command often makes itself is told only if they want to know everything.
     pub fn lines(&self, verbose: bool) -> Vec<(String, String)> {
         let nothing = Vec::new();
         let mut lines = Vec::new();
-        for Quarantined { path, by, keys, restore, .. } in self.quarantined.iter().skip(self.already_told) {
+        let taken = self.quarantined.get(self.already_told..).unwrap_or_default();
+        for Quarantined { path, by, keys, restore, .. } in taken.iter().take(MOST_TAKEN) {
             let what = if keys.is_empty() { path.clone() } else { format!("{} of {path}", few(keys)) };
             lines.push((
                 format!("took {what} out of the project: {by} would run or obey it"),
                 format!("`{restore}` puts it back"),
+            ));
+        }
+        if let Some(more) = taken.len().checked_sub(MOST_TAKEN).filter(|more| *more > 0) {
+            lines.push((
+                format!("took {more} more out of the project"),
+                "`keyward quarantine list` shows them, with the commands that put them back".into(),
             ));
         }
         for Left { path, by, fact } in &self.left {
@@ -124,6 +153,26 @@ impl Aftermath {
                 "the command may have read it in between: this is a notice, not a wall",
             ),
             (
+                "put back, because programs or the next run go by it",
+                &self.restored,
+                "the command had removed or replaced this link; remove it yourself if you no longer want it",
+            ),
+            (
+                "added or changed programs where your shell looks for them",
+                &self.programs,
+                "look at them before you run one outside; with `--protect strict` none can be added",
+            ),
+            (
+                "a secret file was replaced or appeared, and could not be hidden",
+                &self.not_hidden,
+                "treat its content as known to the command",
+            ),
+            (
+                "could not be searched for new footholds when the command had ended",
+                &self.not_walked,
+                "look there before you work in it without keyward; the next run closes it",
+            ),
+            (
                 "a file with a secret name appeared, and the command could read it",
                 if verbose { &self.appeared } else { &nothing },
                 "if the command did not make it itself, think of its content as known to it",
@@ -134,12 +183,18 @@ impl Aftermath {
                 lines.push((format!("{fact}: {}", few(paths)), remedy.into()));
             }
         }
+        if let Some(what) = &self.not_watched {
+            lines.push((
+                format!("not watched while the command ran: {what}"),
+                "all of it was searched at the end; raise fs.inotify.max_user_watches, or end programs that watch many files".into(),
+            ));
+        }
         lines
     }
 }
 
 /// The first names, and how many more there are.
-fn few(paths: &[String]) -> String {
+pub(crate) fn few(paths: &[String]) -> String {
     const MOST: usize = 8;
     match paths.len().checked_sub(MOST) {
         Some(more) if more > 0 => format!("{} and {more} more", paths[..MOST].join(", ")),

@@ -7,7 +7,7 @@ use crate::plan::{Cage, Identity, LimitKind, Plan};
 use crate::promise::Held;
 use crate::secret::{Delivery, Whereabouts};
 use crate::text::{typed_words, visible};
-use crate::view::{Entry, FOOTHOLD, Mend, Shown, Withheld};
+use crate::view::{Entry, FOOTHOLD, Mend, SECRET_FILE, Shown, Withheld};
 use crate::words::{Origin, Protect, Redact};
 use std::fmt::Write;
 
@@ -200,7 +200,17 @@ fn home(text: &mut String, plan: &Plan) {
 
 fn files(text: &mut String, plan: &Plan, everything: bool) {
     let _ = writeln!(text, "\nfiles: nothing but this");
+    let mut more = 0;
+    let mut blank = 0;
     for entry in &plan.view.entries {
+        // Of very many hidden files the first ones are enough.
+        if matches!(entry.shown, Shown::Hidden { reads_as: Some(_), .. }) && entry.rule == SECRET_FILE {
+            blank += 1;
+            if blank > FEW && !everything {
+                more += 1;
+                continue;
+            }
+        }
         let detail = matches!(entry.shown, Shown::Link { .. } | Shown::Device | Shown::Terminals);
         if everything || !detail {
             let _ = writeln!(
@@ -212,7 +222,16 @@ fn files(text: &mut String, plan: &Plan, everything: bool) {
             );
         }
     }
+    if more > 0 {
+        let _ = writeln!(text, "  hidden   {more} more that look secret (-v names them)");
+    }
+    for warning in &plan.view.warnings {
+        let _ = writeln!(text, "  {}\n           {}", warning.fact, warning.remedy);
+    }
 }
+
+/// So many hidden files are named.
+const FEW: usize = 20;
 
 /// What becomes of footholds: names that make programs outside run or obey what stands there.
 fn project(text: &mut String, plan: &Plan) {
@@ -235,6 +254,14 @@ fn project(text: &mut String, plan: &Plan) {
             }
         },
         "  notice  instructions and workflows (AGENTS.md …) that were changed are named at the end",
+        match plan.protect.value {
+            Protect::Strict => {
+                "  wall    no program can be added to a directory of the search path, such as .venv/bin"
+            }
+            Protect::Notice => {
+                "  notice  programs that were added to a directory of the search path are named at the end"
+            }
+        },
     ];
     for line in lines {
         let _ = writeln!(text, "{line}");
@@ -242,7 +269,7 @@ fn project(text: &mut String, plan: &Plan) {
 }
 
 fn access(entry: &Entry) -> &'static str {
-    match entry.shown {
+    match &entry.shown {
         Shown::ReadOnly(_) | Shown::FreshProc | Shown::SharedProc => "read",
         Shown::Writable(_) => "write",
         Shown::Private { .. } => "private",
@@ -254,7 +281,9 @@ fn access(entry: &Entry) -> &'static str {
         Shown::Link { .. } => "link",
         Shown::Device => "device",
         Shown::Terminals => "own",
-        Shown::Hidden { .. } => "hidden",
+        Shown::Hidden { reads_as: Some(text), directory: false } if !text.is_empty() => "names",
+        Shown::Hidden { reads_as: Some(_), .. } => "empty",
+        Shown::Hidden { reads_as: None, .. } => "hidden",
     }
 }
 

@@ -110,35 +110,44 @@ pub struct HostFacts {
     pub placed: HashSet<PathBuf>,
 }
 
-/// What the project holds that needs care, as a bounded search found it.
+/// What the searched trees (the project and every grant) hold that needs care.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Project {
-    /// Files that look secret.
-    pub secrets: Vec<PathBuf>,
+    pub secrets: Vec<SecretFile>,
     pub footholds: Vec<Foothold>,
-    /// What makes a folder a repository: a `.git` in it, or the folder itself where it is a bare one.
+    /// What makes a directory a repository: a `.git` in it, or the directory itself where it is a bare one.
     pub marks: Vec<Found>,
     /// What those marks lead to.
     pub repositories: Vec<Repository>,
     /// Who commits, as the user's own settings say: name and address.
     pub author: Option<(Vec<u8>, Vec<u8>)>,
-    /// Folders that were left out, for the reader.
-    pub not_searched: Vec<String>,
-    /// Which folders were looked at.
-    pub searched: Searched,
-    /// More folders hold such files than can be hidden.
-    pub too_many: bool,
-    /// A secret file of HOME has a second name that could not be searched for.
-    pub twin_not_found: bool,
+    /// Directories that could not be searched: they are closed to the command.
+    pub unsearched: Vec<Unsearched>,
+    /// Directories that a bounded search has left out: they are open to the command.
+    pub left_out: Vec<PathBuf>,
+    /// Files with secret names that git has committed as they are: its objects show them anyway.
+    pub committed: Vec<PathBuf>,
+    /// Directories of a searched tree in which shells and interpreters look for programs.
+    pub programs: Vec<PathBuf>,
 }
 
-/// Which folders a search has looked at. Trees that tools fill are never among them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Searched {
-    #[default]
-    All,
-    /// Only these, relative to the project.
-    Only(Vec<PathBuf>),
+/// A file or directory that the command must not read, and what it reads instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretFile {
+    /// The real path: no component is a link.
+    pub path: PathBuf,
+    /// Where the name stands that makes it secret: a link that leads to it, or the path itself.
+    pub named: PathBuf,
+    pub directory: bool,
+    /// What is shown in its place. It has names and clearly operational values only, never a credential.
+    pub reads_as: Vec<u8>,
+}
+
+/// A directory that could not be searched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsearched {
+    pub path: PathBuf,
+    pub why: String,
 }
 
 /// A foothold that was there at the start.

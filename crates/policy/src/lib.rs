@@ -7,12 +7,12 @@
 pub mod aftermath;
 pub mod checkup;
 pub mod config;
+pub mod detect;
 pub mod door;
 pub mod env;
 pub mod event;
 pub mod explain;
 pub mod facts;
-pub mod footholds;
 pub mod gate;
 pub mod git;
 pub mod guard;

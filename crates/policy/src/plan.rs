@@ -12,7 +12,8 @@ use crate::settings::Policy;
 use crate::surface::Surroundings;
 use crate::view::{self, Entry, KEYRING_SOCKET, Shown, View};
 use crate::words::{
-    Allowance, Floor, HomeMode, NetMode, Origin, ProjectGuard, Protect, Redact, Ruled, TrustClass,
+    Allowance, Floor, HomeMode, NetMode, Origin, ProjectGuard, Protect, Redact, Ruled, SearchExtent,
+    TrustClass,
 };
 use serde::Serialize;
 use std::ffi::OsString;
@@ -402,6 +403,11 @@ fn promises(
             gone(format!("writable without protection, as asked for ({})", policy.project.origin))
         }
         Promise::Project => gone("read-only: without mounts it cannot be protected".into()),
+        Promise::Repository | Promise::Footholds
+            if spaces && policy.search.value == SearchExtent::Bounded =>
+        {
+            Held::Waived { by: format!("files.search = \"bounded\" ({})", policy.search.origin) }
+        }
         Promise::Repository if spaces && kernel.overlay.holds() => {
             wall("an overlay; a fixed list of names is taken over, each judged")
         }
@@ -640,6 +646,12 @@ impl Plan {
         let is_root = |entry: &&Entry| entry.rule == "project" && entry.target == project;
         let entry = self.view.entries.iter().find(is_root)?;
         matches!(entry.shown, Shown::Writable(_)).then_some(project)
+    }
+
+    /// Whether the command may write to the directory that is shown at this path.
+    pub fn may_write(&self, path: &Path) -> bool {
+        view::covering(&self.view.entries, path)
+            .is_some_and(|entry| matches!(entry.shown, Shown::Writable(_)))
     }
 
     /// Whether what the command prints goes through the vault.

@@ -7,7 +7,7 @@ use crate::tools::Tool;
 use crate::witness::Witness;
 use crate::words::{
     Allowance, Attended, Floor, GateMode, HomeMode, KeyringUse, NetMode, ProjectGuard, Protect, Redact,
-    Ruled, TrustClass,
+    Ruled, SearchExtent, TrustClass,
 };
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,6 +21,7 @@ pub struct Policy {
     pub floor: Ruled<Floor>,
     pub project: Ruled<ProjectGuard>,
     pub protect: Ruled<Protect>,
+    pub search: Ruled<SearchExtent>,
     pub home: HomePolicy,
     /// The folders that profiles name as their HOMEs, as written: each is for its own profile alone.
     pub profile_homes: Vec<(String, PathBuf)>,
@@ -143,6 +144,8 @@ impl Default for Policy {
             floor: Ruled::builtin(Floor::Full),
             project: Ruled::builtin(ProjectGuard::Protected),
             protect: Ruled::builtin(Protect::Notice),
+            // What was not searched is not protected.
+            search: Ruled::builtin(SearchExtent::Complete),
             home: HomePolicy {
                 mode: Ruled::builtin(HomeMode::Profile),
                 path: None,

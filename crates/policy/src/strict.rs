@@ -3,7 +3,7 @@
 //! The calls are rules of the kernel surface like all others; the names are checked by the warden (`launch::warden`), which does each of
 //! these calls in the place of whoever asked.
 
-use crate::footholds;
+use crate::detect::footholds;
 use crate::surface::{Answer, Only, Rule, Test};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

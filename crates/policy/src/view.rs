@@ -14,8 +14,8 @@ pub use home::{
 };
 pub use places::{PINNED, PROJECT_FILE};
 
+use crate::detect::footholds::guarded_above;
 use crate::facts::{GitFolder, HostFacts, Kind, PathFact, Paths, Project};
-use crate::footholds::guarded_above;
 use crate::plan::{Cage, Refusal};
 use crate::request::Request;
 use crate::settings::Policy;
@@ -99,6 +99,9 @@ pub enum Shown {
         source: Source,
         #[serde(serialize_with = "crate::text::paths")]
         shared: Vec<PathBuf>,
+        /// Lines for git's own list of what to leave out: files that are hidden must not be added as they look to the command.
+        #[serde(skip)]
+        exclude: Vec<u8>,
     },
     /// A tree of the host under a layer of the cage's own: what the command changes there is gone with the cage.
     Layer(Source),
@@ -109,8 +112,13 @@ pub enum Shown {
         #[serde(skip)]
         text: Vec<u8>,
     },
-    /// Nothing can be read or listed here. These come last in a view.
-    Hidden { directory: bool },
+    /// Something else stands in its place, read-only. These come last in a view.
+    Hidden {
+        directory: bool,
+        /// What a file shows; a directory is empty. Without it nothing can be read or listed.
+        #[serde(skip)]
+        reads_as: Option<Vec<u8>>,
+    },
 }
 
 /// A tree of the host.
@@ -173,13 +181,30 @@ pub struct View {
     pub cwd: PathBuf,
     pub home: Home,
     pub notes: Vec<String>,
+    /// What a person has to know in any case: what is closed because it could not be searched, or open although it was not.
+    pub warnings: Vec<Warning>,
+}
+
+/// What a person has to know before the command starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Warning {
+    pub fact: String,
+    pub remedy: String,
+    /// Whether it is the same at every run, and is told on a terminal only.
+    pub lasting: bool,
 }
 
 /// The rule by which a file of the project is hidden that looks secret.
 pub const SECRET_FILE: &str = "secret file";
 
+/// The rule by which a directory is closed because it could not be searched.
+pub const UNSEARCHED: &str = "not searched";
+
 /// The rule by which something of the project is read-only that programs outside run or obey.
 pub const FOOTHOLD: &str = "foothold";
+
+/// The rule by which a directory is read-only in which the user's shell looks for programs.
+pub const PROGRAMS: &str = "programs on the search path";
 
 /// A path the plan wants to know about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -365,8 +390,9 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     let notes = home::keychain(policy, request, facts, &mut own);
     builder.notes.extend(notes);
     let project = project(&mut builder, policy, request, &homes, cage, &facts.project)?;
-    if project.is_some() && cage != Cage::Landlock {
-        inside::footholds(&mut builder, &facts.project.footholds);
+    if cage != Cage::Landlock {
+        inside::footholds(&mut builder, request, &facts.project.footholds)?;
+        inside::programs(&mut builder, policy, &facts.project.programs);
         inside::repositories(&mut builder, policy, request, facts);
     }
     grants(&mut builder, policy, request, &homes)?;
@@ -374,13 +400,9 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     links_with_something_below(&mut builder.entries);
     // Parents before what lies in them: a parent is the beginning of its child's path.
     builder.entries.sort_by(|a, b| a.target.as_os_str().cmp(b.target.as_os_str()));
-    hidden::hide(&mut builder, policy, request, facts, &own);
-    if !facts.project.not_searched.is_empty() && project.is_some() {
-        let places = &facts.project.not_searched;
-        let more = if places.len() > 8 { format!(" and {} more", places.len() - 8) } else { String::new() };
-        let shown = places[..places.len().min(8)].join(", ");
-        builder.notes.push(format!("not searched for secret files and footholds: {shown}{more}"));
-    }
+    hidden::hide(&mut builder, policy, request, facts, &own)?;
+    inside::exclude(&mut builder.entries, &facts.project.repositories);
+    let warnings = inside::warnings(policy, &facts.project);
 
     let cwd = if builder.shows_host(&request.cwd) {
         request.cwd.clone()
@@ -389,7 +411,7 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     } else {
         own.at.clone()
     };
-    Ok(View { entries: builder.entries, project, cwd, home: own, notes: builder.notes })
+    Ok(View { entries: builder.entries, project, cwd, home: own, notes: builder.notes, warnings })
 }
 
 /// A link cannot hold anything: where something is granted below `/var/tmp`, it is a folder of the cage's own instead.
@@ -546,6 +568,39 @@ pub fn can_be_project(request: &Request<'_>) -> bool {
         && !NEVER_PROJECTS.iter().any(|place| project.starts_with(place))
 }
 
+/// The directories that have to be searched, each with whether the command may write there: the project first, then what is granted. What
+/// lies in another one that is searched in the same way is not named again.
+pub fn searched(policy: &Policy, request: &Request<'_>, paths: &Paths) -> Vec<(PathBuf, bool)> {
+    let mut all: Vec<(PathBuf, bool)> = Vec::new();
+    if can_be_project(request) {
+        all.push((request.project.clone(), true));
+    }
+    let home = &request.caller.home;
+    let reads = policy.files.read.iter().map(|grant| (grant, false));
+    let writes = policy.files.write.iter().map(|grant| (grant, true));
+    let granted = writes.chain(reads).filter_map(|(grant, writable)| {
+        let fact = paths.existing(&expand(&grant.value, home))?;
+        // What every command sees of the system is not the user's.
+        let system = !writable && SYSTEM.iter().any(|system| fact.real.starts_with(system));
+        let holds_home = home.starts_with(&fact.real) || fact.real == Path::new("/");
+        (fact.kind == Kind::Directory && !system && !holds_home).then(|| (fact.real.clone(), writable))
+    });
+    let mut granted: Vec<(PathBuf, bool)> = granted.collect();
+    // Outer ones first, so that inner ones are found to be covered.
+    granted.sort_by_key(|(path, writable)| (path.as_os_str().len(), !writable));
+    for (path, writable) in granted {
+        let covers = |(other, other_writable): &(PathBuf, bool)| {
+            at_or_below(&path, other) && (*other_writable || !writable)
+        };
+        if !all.iter().any(covers) {
+            all.push((path, writable));
+        }
+    }
+    let grants = usize::from(can_be_project(request));
+    all[grants..].reverse();
+    all
+}
+
 fn is_shared_place(path: &Path) -> bool {
     SHARED_PLACES.iter().any(|place| path == Path::new(place))
 }
@@ -572,18 +627,11 @@ fn project(
         ));
         return Ok(None);
     }
-    if found.too_many {
+    if found.unsearched.iter().any(|unsearched| unsearched.path == *project) {
         return Err(Refusal::policy(
-            SECRET_FILE,
-            "the project has more folders with files that look secret than can be hidden".into(),
-            "look at what made them; `keyward run` in a folder below searches only that",
-        ));
-    }
-    if found.twin_not_found {
-        return Err(Refusal::policy(
-            SECRET_FILE,
-            "a secret file of your HOME has a second name (a hard link), and the project is too large to search for it".into(),
-            "remove the second name: `find ~ -xdev -type f -links +1` lists such files",
+            UNSEARCHED,
+            format!("{} cannot be searched for secret files and footholds", project.display()),
+            "open it for yourself: `chmod u+rwx .` in that directory",
         ));
     }
     let Some(fact) = builder.paths.existing(project).cloned() else {

@@ -1,6 +1,6 @@
 //! `keyward why read|write|exec PATH`: which entry of the view decides about a path, where it comes from, and what would change it.
 
-use crate::footholds::guarded;
+use crate::detect::footholds::guarded;
 use crate::plan::Plan;
 use crate::strict;
 use crate::text::{typed, visible};
@@ -44,7 +44,16 @@ pub fn why(plan: &Plan, act: Act, path: &Path) -> Decision {
     }
     let (allowed, because) = match entry.map(|entry| &entry.shown) {
         None => (false, "it does not exist in the cage"),
-        Some(Shown::Hidden { .. }) => (false, "it is hidden"),
+        Some(Shown::Hidden { reads_as: None, .. }) => (false, "it is hidden"),
+        Some(Shown::Hidden { directory: true, .. }) => {
+            (false, "it is hidden: an empty directory stands in its place")
+        }
+        Some(Shown::Hidden { reads_as: Some(text), .. }) if text.is_empty() => {
+            (false, "it is hidden: an empty file stands in its place, read-only")
+        }
+        Some(Shown::Hidden { .. }) => {
+            (false, "it is hidden: its names with empty values stand in its place, read-only")
+        }
         Some(Shown::ReadOnly(_)) => (act != Act::Write, "it is there, read-only"),
         Some(Shown::Writable(_)) => (true, "it is there, writable"),
         Some(Shown::Repository { .. }) => (

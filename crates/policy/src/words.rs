@@ -95,6 +95,16 @@ choice! {
 }
 
 choice! {
+    /// How much is searched for secret files, footholds and repositories.
+    SearchExtent {
+        /// The first directories, and none that tools fill. What is left out is open to the child, with all that is in it.
+        Bounded = "bounded",
+        /// Everything that the child may read or write; what cannot be searched is closed. The default.
+        Complete = "complete",
+    }
+}
+
+choice! {
     /// Which HOME the child has.
     HomeMode {
         /// The user's own, for classes that are trusted with it.

@@ -46,6 +46,7 @@ const ATTEMPTS: &[(&str, Option<&str>)] = &[
     ("files.hide", None),
     ("files.show", Some("files.show = ['.env']")),
     ("files.protect", Some("files.protect = 'notice'")),
+    ("files.search", Some("files.search = 'bounded'")),
     ("home.mode", Some("home.mode = 'real'")),
     ("home.path", Some("home.path = '/srv/home'")),
     ("home.tools", Some("home.tools = ['gh']")),
@@ -134,6 +135,7 @@ fn no_weaker(before: &Policy, after: &Policy) -> bool {
         && after.floor.value >= before.floor.value
         && after.project.value >= before.project.value
         && after.protect.value >= before.protect.value
+        && after.search.value >= before.search.value
         && after.home.mode.value >= before.home.mode.value
         && after.home.keyring.value >= before.home.keyring.value
         && after.redact.value >= before.redact.value
@@ -177,6 +179,7 @@ fn narrow_line() -> impl Strategy<Value = String> {
         choice("floor", &["landlock", "full"]),
         choice("project", &["unprotected", "protected"]),
         choice("files.protect", &["notice", "strict"]),
+        choice("files.search", &["bounded", "complete"]),
         choice("home.mode", &["real", "profile", "empty"]),
         choice("net.mode", &["open", "none"]),
         choice("limits.wall", &["1ms", "5m", "1h"]),

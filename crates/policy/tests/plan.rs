@@ -4,7 +4,7 @@
 use keyward_policy::explain::explain;
 use keyward_policy::facts::{
     Fact, Foothold, Found, GitFolder, HostFacts, KernelFacts, Kind, Own, PathFact, Paths, Project,
-    Repository, Standing,
+    Repository, SecretFile, Standing, Unsearched,
 };
 use keyward_policy::plan::{Cage, Identity, Plan, Refusal, RefusalKind, Step, plan};
 use keyward_policy::promise::{Held, Kept, Promise};
@@ -14,7 +14,7 @@ use keyward_policy::tools::{Platform, all, tool};
 use keyward_policy::view::{LOGIN, Mend, Shown, questions};
 use keyward_policy::why::{Act, why};
 use keyward_policy::words::{
-    Floor, HomeMode, KeyringUse, NetMode, Origin, ProjectGuard, Protect, Ruled, TrustClass,
+    Floor, HomeMode, KeyringUse, NetMode, Origin, ProjectGuard, Protect, Ruled, SearchExtent, TrustClass,
 };
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -196,7 +196,7 @@ fn root_stays_uid_0_without_capabilities_where_owners_cannot_be_mapped() {
     case.kernel.mapped_owners = refused("operation not permitted");
     let plan = case.plan();
     assert_eq!(plan.identity, Identity::BareRoot);
-    assert_eq!(shown(&plan, "/etc/shadow"), Some(&Shown::Hidden { directory: false }));
+    assert_eq!(shown(&plan, "/etc/shadow"), Some(&Shown::Hidden { directory: false, reads_as: None }));
     assert!(explain(&plan, false).contains("uid 0 without capabilities (owners cannot be mapped here)"));
 }
 
@@ -410,7 +410,10 @@ fn a_grant_to_read_around_keywards_own_folders_hides_them() {
     let mut case = Case::new();
     case.folder("/home/ada/.config").folder("/home/ada/.config/keyward");
     case.policy.files.read = vec![flag("/home/ada/.config".into(), "--read")];
-    assert_eq!(shown(&case.plan(), "/home/ada/.config/keyward"), Some(&Shown::Hidden { directory: true }));
+    assert_eq!(
+        shown(&case.plan(), "/home/ada/.config/keyward"),
+        Some(&Shown::Hidden { directory: true, reads_as: None })
+    );
 }
 
 #[test]
@@ -772,8 +775,29 @@ fn hidden_paths_need_a_mask_only_where_they_can_be_seen() {
     case.file("/home/ada/work/.env").file("/home/ada/.netrc");
     case.policy.files.hide = vec![flag(".env".into(), "--hide"), flag("~/.netrc".into(), "--hide")];
     let plan = case.plan();
-    assert_eq!(shown(&plan, "/home/ada/work/.env"), Some(&Shown::Hidden { directory: false }));
+    assert_eq!(shown(&plan, "/home/ada/work/.env"), Some(&blank()));
     assert_eq!(shown(&plan, "/home/ada/.netrc"), None);
+}
+
+fn blank() -> Shown {
+    Shown::Hidden { directory: false, reads_as: Some(Vec::new()) }
+}
+
+fn secret(path: &str) -> SecretFile {
+    SecretFile { path: path.into(), named: path.into(), directory: false, reads_as: Vec::new() }
+}
+
+#[test]
+fn a_secret_that_a_link_names_is_shown_by_either_name() {
+    for named in [".env", "conf/app.txt"] {
+        let mut case = Case::new();
+        let secret =
+            SecretFile { named: "/home/ada/work/.env".into(), ..secret("/home/ada/work/conf/app.txt") };
+        case.found.secrets.push(secret);
+        assert_eq!(shown(&case.plan(), "/home/ada/work/conf/app.txt"), Some(&blank()));
+        case.policy.files.show = vec![flag(named.into(), "--show")];
+        assert_eq!(shown(&case.plan(), "/home/ada/work/conf/app.txt"), None, "{named}");
+    }
 }
 
 #[test]
@@ -782,11 +806,12 @@ fn secret_files_of_the_project_are_hidden_unless_shown_by_name() {
     for path in
         ["/home/ada/work/.env", "/home/ada/work/tests/keys/server.key", "/home/ada/work/tests/client.key"]
     {
-        case.found.secrets.push(path.into());
+        case.found.secrets.push(secret(path));
     }
     case.policy.files.show = vec![flag("tests/keys".into(), "--show")];
     let plan = case.plan();
-    let hidden = Some(&Shown::Hidden { directory: false });
+    let blank = blank();
+    let hidden = Some(&blank);
     assert_eq!(shown(&plan, "/home/ada/work/.env"), hidden);
     assert_eq!(shown(&plan, "/home/ada/work/tests/client.key"), hidden);
     assert_eq!(shown(&plan, "/home/ada/work/tests/keys/server.key"), None);
@@ -799,7 +824,7 @@ fn a_place_is_masked_once_and_nothing_below_a_hidden_folder() {
     case.folder("/home/ada/work/keys").file("/home/ada/work/.env");
     case.policy.files.hide = vec![flag(".env".into(), "--hide"), flag("keys".into(), "--hide")];
     for path in ["/home/ada/work/.env", "/home/ada/work/keys/a.key", "/home/ada/work/keys-b.key"] {
-        case.found.secrets.push(path.into());
+        case.found.secrets.push(secret(path));
     }
     let plan = case.plan();
     let masks = plan.view.entries.iter().filter(|entry| matches!(entry.shown, Shown::Hidden { .. }));
@@ -813,31 +838,64 @@ fn a_place_is_masked_once_and_nothing_below_a_hidden_folder() {
 }
 
 #[test]
-fn what_was_not_searched_for_secrets_is_told() {
+fn what_could_not_be_searched_is_closed_and_told() {
     let mut case = Case::new();
-    case.found.not_searched = vec!["node_modules".into(), "web/dist".into()];
-    assert_eq!(
-        case.plan().view.notes,
-        ["not searched for secret files and footholds: node_modules, web/dist"]
-    );
+    let path: PathBuf = "/home/ada/work/locked".into();
+    case.found.unsearched = vec![Unsearched { path, why: "permission denied".into() }];
+    let plan = case.plan();
+    let closed = Shown::Hidden { directory: true, reads_as: None };
+    assert_eq!(shown(&plan, "/home/ada/work/locked"), Some(&closed));
+    insta::assert_snapshot!(format!("{:#?}", plan.view.warnings));
 }
 
 #[test]
-fn a_twin_that_cannot_be_searched_for_is_a_refusal() {
+fn a_project_that_cannot_be_searched_is_a_refusal() {
     let mut case = Case::new();
-    case.found.twin_not_found = true;
+    case.found.unsearched =
+        vec![Unsearched { path: "/home/ada/work".into(), why: "permission denied".into() }];
     let refusal = case.refusal();
     assert_eq!(refusal.kind, RefusalKind::Policy);
     insta::assert_snapshot!(format!("{}\n{}", refusal.fact, refusal.remedy));
 }
 
 #[test]
+fn a_bounded_search_is_told_with_its_origin() {
+    let mut case = Case::new();
+    case.policy.search = flag(SearchExtent::Bounded, "policy.toml");
+    case.found.left_out = vec!["/home/ada/work/node_modules".into()];
+    insta::assert_snapshot!(format!("{:#?}", case.plan().view.warnings));
+}
+
+#[test]
 fn more_secret_files_than_can_be_hidden_are_a_refusal() {
     let mut case = Case::new();
-    case.found.too_many = true;
+    case.found.secrets = (0..20_001).map(|number| secret(&format!("/home/ada/work/{number}.key"))).collect();
     let refusal = case.refusal();
     assert_eq!(refusal.kind, RefusalKind::Policy);
-    assert!(refusal.fact.contains("than can be hidden"), "{}", refusal.fact);
+    assert!(refusal.fact.contains("can be hidden"), "{}", refusal.fact);
+}
+
+#[test]
+fn repositories_beyond_the_limit_are_read_only_and_told() {
+    let mut case = Case::new();
+    for number in 0..300 {
+        let path = PathBuf::from(format!("/home/ada/work/{number:03}/.git"));
+        let own = Own::Here(GitFolder { path: path.clone(), device: 1, inode: 2, shared: Vec::new() });
+        case.found.repositories.push(Repository {
+            mark: path,
+            own,
+            run_by_git: Vec::new(),
+            awaited: Vec::new(),
+        });
+    }
+    let plan = case.plan();
+    assert!(matches!(shown(&plan, "/home/ada/work/000/.git"), Some(Shown::Repository { .. })));
+    assert!(matches!(shown(&plan, "/home/ada/work/299/.git"), Some(Shown::ReadOnly(_))));
+    assert!(
+        plan.view.warnings[0].fact.starts_with("44 repositories are read-only"),
+        "{:?}",
+        plan.view.warnings
+    );
 }
 
 #[test]

@@ -30,7 +30,12 @@ fn overlap(one: &str, other: &str) -> bool {
 
 fn is_refused(path: &Path) -> bool {
     let opened = Opened { kind: Kind::File, file_system: 0xef53, real: path, names: 1 };
-    guard::judge(path, &opened, &[Path::new(HOME)]).is_err()
+    // Where the content decides, a file with a credential is refused.
+    match guard::judge(path, &opened, &[Path::new(HOME)]) {
+        Ok(Some(secret)) => guard::judge_content(path, path, secret, b"token = abc\n").is_err(),
+        Ok(None) => false,
+        Err(_) => true,
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The project while a command works in it, and afterwards: new footholds are taken out of the tree, changes that somebody should know
-//! of are named. Runs in the launcher, with the user's own rights, and never in the cage.
+//! The project and the grants while a command works in them, and afterwards: new footholds are taken out of the tree, changes that a person
+//! should know of are named. Runs in the launcher, with the user's own rights, and never in the cage.
 //!
 //! What was there at the start is protected by mounts, which is a wall. All of this here is a notice.
 
@@ -7,14 +7,15 @@ use crate::carry::Across;
 use crate::git::inspect::{inspect, put_settings};
 use crate::journal::{Journal, Start};
 use crate::quarantine::Quarantine;
-use crate::search::{Seen, changed};
+use crate::search::walk::changed;
+use crate::search::{Rules, Search, Seen};
 use crate::secrets::{Names, Secrets};
 use crate::sweep::{Before, Met, Verdict};
 use crate::tree::Root;
-use crate::watch::Watch;
+use crate::watch::{Place, Watch};
 use keyward_policy::aftermath::{Aftermath, Left, Quarantined};
+use keyward_policy::detect::footholds;
 use keyward_policy::facts::{Project, Standing};
-use keyward_policy::footholds;
 use keyward_policy::text::visible;
 use keyward_sys::file::reason;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -32,94 +33,112 @@ const MOST_TOLD: usize = 64;
 
 /// What a guard needs to know before the command starts.
 pub struct Begin<'a> {
-    pub project: &'a Path,
     pub state: &'a Path,
     /// The name of the run, as the record has it.
     pub run: &'a str,
     /// The command, without what looks like a credential.
     pub argv: Vec<String>,
+    pub search: Search<'a>,
     pub found: &'a Project,
-    pub seen: Seen,
+    pub seen: Vec<Seen>,
     /// Paths that a grant to write names.
     pub granted: Vec<PathBuf>,
     /// Whether footholds that are there are read-only for the command.
     pub protected: bool,
-    /// What is hidden from the command by a mask.
-    pub hidden: Vec<PathBuf>,
+    /// What is hidden from the command by a mask, and what it reads instead.
+    pub hidden: Vec<(PathBuf, Option<Vec<u8>>)>,
     pub names: Names<'a>,
 }
 
-/// Watches over a project from before the command starts until after it has ended.
+/// Why a command cannot be watched over, and is not started.
+#[derive(Debug)]
+pub enum NoGuard {
+    /// The directory of a tree.
+    Tree(PathBuf, Errno),
+    /// The file that says that a command is at work.
+    Journal(PathBuf, Errno),
+    /// The kernel's watcher.
+    Watch(Errno),
+}
+
+/// Watches over the project and the grants from before the command starts until after it has ended.
 pub struct Guard<'a> {
-    root: Root,
-    start: Start,
-    seen: Seen,
+    search: Search<'a>,
+    trees: Vec<Watched<'a>>,
     quarantine: Quarantine,
-    journal: Option<Journal>,
-    secrets: Secrets<'a>,
     has_started: bool,
-    watch: Option<Watch>,
+    watch: Watch,
     aftermath: Aftermath,
 }
 
+/// One tree, and what is known of it.
+struct Watched<'a> {
+    root: Root,
+    start: Start,
+    seen: Seen,
+    journal: Option<Journal>,
+    secrets: Secrets<'a>,
+    /// Whether paths are told as they are, and not relative to the project.
+    is_grant: bool,
+}
+
+impl Watched<'_> {
+    fn shown(&self, relative: &Path) -> String {
+        match self.is_grant {
+            true => visible(self.root.path.join(relative).as_os_str()),
+            false => visible(relative.as_os_str()),
+        }
+    }
+
+    /// Trees in this one that are looked at on their own.
+    fn skip(&self, search: &Search<'_>) -> Vec<PathBuf> {
+        let others = search.trees.iter().filter_map(|other| other.path.strip_prefix(&self.root.path).ok());
+        others.filter(|path| !path.as_os_str().is_empty()).map(PathBuf::from).collect()
+    }
+}
+
 /// The journals of running commands.
-fn journals(state: &Path) -> PathBuf {
+pub(crate) fn journals(state: &Path) -> PathBuf {
     state.join("journals")
 }
 
 impl<'a> Guard<'a> {
-    /// Writes down that a command is about to work in the project.
-    pub fn begin(begin: Begin<'a>) -> Result<Self, Errno> {
-        let root = Root::open(begin.project)?;
-        let below = |path: &Path| path.strip_prefix(begin.project).ok().map(PathBuf::from);
-        let (mut known, mut links) = (Vec::new(), Vec::new());
-        for foothold in &begin.found.footholds {
-            match (&foothold.is, below(&foothold.path)) {
-                (Standing::Thing { .. }, Some(path)) => known.push(path),
-                (Standing::Link { to }, Some(path)) => links.push((path, to.clone())),
-                (_, None) => {}
-            }
-        }
-        let files = begin.found.marks.iter().filter(|mark| !mark.directory);
-        let pointers =
-            files.filter_map(|mark| below(&mark.path)).filter(|path| path.components().count() > 1);
-        let pointers = pointers.filter_map(|path| root.small_file(&path).map(|text| (path, text))).collect();
-        let granted = begin.granted.iter().filter_map(|path| below(path));
-        let granted = granted.filter_map(|path| footholds::guarded_above(&path).map(PathBuf::from)).collect();
+    /// Writes down that a command is about to work in these trees.
+    pub fn begin(mut begin: Begin<'a>) -> Result<Self, NoGuard> {
         // The clock that files are stamped with; the other one may be ahead of it by a tick.
         let now = clock_gettime(ClockId::RealtimeCoarse);
-        let start = Start {
-            project: begin.project.into(),
-            identity: root.identity,
-            since: i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec),
-            argv: begin.argv,
-            known,
-            awaited: begin
-                .found
-                .repositories
-                .iter()
-                .flat_map(|one| &one.awaited)
-                .filter_map(|path| below(path))
-                .collect(),
-            pointers,
-            marks: begin.found.marks.iter().filter_map(|mark| below(&mark.path)).collect(),
-            granted,
-            links,
-            protected: begin.protected,
-            searched: begin.found.searched.clone(),
-        };
-        let secrets = Secrets::new(&root, begin.names, begin.hidden.iter().filter_map(|path| below(path)));
-        // Without a journal the end of the run is looked at all the same, unless we are killed before.
-        let journal = Journal::write(&journals(begin.state), begin.run, &start).ok();
+        let since = i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec);
+        let watch = Watch::new().map_err(NoGuard::Watch)?;
+        let mut trees = Vec::with_capacity(begin.seen.len());
+        for (number, seen) in std::mem::take(&mut begin.seen).into_iter().enumerate() {
+            let path = seen.tree.path.clone();
+            let root = Root::open(&path).map_err(|errno| NoGuard::Tree(path.clone(), errno))?;
+            let start = begin.start(&root, since);
+            let below = |path: &Path| path.strip_prefix(&root.path).ok().map(PathBuf::from);
+            let hidden = begin.hidden.iter();
+            let hidden = hidden.filter_map(|(path, reads_as)| Some((below(path)?, reads_as.clone())));
+            let secrets = Secrets::new(&root, begin.names, hidden);
+            let journal = match seen.tree.writable {
+                false => None,
+                true => {
+                    let run =
+                        if number == 0 { begin.run.to_owned() } else { format!("{}.{number}", begin.run) };
+                    let folder = journals(begin.state);
+                    Some(
+                        Journal::write(&folder, &run, &start)
+                            .map_err(|errno| NoGuard::Journal(folder, errno))?,
+                    )
+                }
+            };
+            let is_grant = !seen.tree.is_project;
+            trees.push(Watched { root, start, seen, journal, secrets, is_grant });
+        }
         Ok(Guard {
-            root,
-            start,
-            seen: begin.seen,
+            search: begin.search,
+            trees,
             quarantine: Quarantine::new(begin.state),
-            journal,
-            secrets,
             has_started: false,
-            watch: None,
+            watch,
             aftermath: Aftermath::default(),
         })
     }
@@ -127,42 +146,67 @@ impl<'a> Guard<'a> {
     /// The command is about to be executed.
     pub fn command_started(&mut self) {
         self.has_started = true;
-        let seen = self.seen.0.iter().map(|(path, _)| path.as_path());
-        // The root, and where something is hidden, come first.
-        let mut met = HashSet::new();
-        let folders = [Path::new("")].into_iter().chain(self.secrets.folders()).chain(seen);
-        let folders = folders.filter(|path| met.insert(path.as_os_str()));
-        self.watch = Some(Watch::new(folders.map(PathBuf::from)));
+        // The roots, and where something is hidden, come first.
+        let mut places: Vec<Place> = Vec::new();
+        for (number, tree) in self.trees.iter().enumerate() {
+            places.push((number, PathBuf::new()));
+            places.extend(tree.secrets.folders().map(|path| (number, path.to_path_buf())));
+        }
+        let writable = self.trees.iter().enumerate().filter(|(_, tree)| tree.seen.tree.writable);
+        let known = writable.flat_map(|(number, tree)| {
+            let known = &tree.seen.known;
+            (0..known.len()).map(move |directory| (number, known.path(directory).to_path_buf()))
+        });
+        self.watch.begin(places.into_iter().chain(known));
     }
 
     /// What the launcher waits for beside everything else.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.watch.as_ref().and_then(Watch::descriptor)
+        Some(self.watch.descriptor())
     }
 
     /// When there is something to do even if nothing is reported.
     pub fn due(&self) -> Option<Duration> {
-        self.watch.as_ref().and_then(Watch::due)
+        self.watch.due()
     }
 
     /// Looks at what has appeared.
     pub fn work(&mut self) {
-        let Some(watch) = &mut self.watch else { return };
-        let Some(appeared) = watch.work(&self.root, self.secrets.names.is_secret) else {
-            self.watch = None;
-            return;
-        };
-        for folder in appeared.watched {
-            self.secrets.watched(&self.root, &folder);
+        let nothing = HashSet::new();
+        let trees = self.trees.iter();
+        let trees: Vec<(&Root, Rules<'_>)> =
+            trees.map(|tree| (&tree.root, Rules::new(&tree.root.path, &self.search, &nothing))).collect();
+        let appeared = self.watch.work(&trees);
+        drop(trees);
+        for (number, folder) in appeared.watched {
+            let tree = &mut self.trees[number];
+            tree.secrets.watched(&tree.root, &folder);
         }
-        for path in appeared.names {
-            if path.file_name().and_then(footholds::guarded).is_some() {
-                self.take_at_once(&path);
-            } else if self.start.protected {
-                self.secrets.noticed(&self.root, &path);
+        if appeared.lost {
+            self.trees.iter_mut().for_each(|tree| tree.secrets.look_at_all(&tree.root));
+        }
+        for (number, path) in appeared.names {
+            let tree = &mut self.trees[number];
+            let is_foothold = path.file_name().and_then(footholds::guarded).is_some();
+            if tree.start.protected {
+                tree.secrets.noticed(&tree.root, &path);
+            }
+            if is_foothold && tree.seen.tree.writable {
+                self.take_at_once(number, &path);
             }
         }
-        self.secrets.hide(&self.root, &mut self.aftermath);
+        self.hide();
+    }
+
+    fn hide(&mut self) {
+        for tree in &mut self.trees {
+            let (is_grant, root) = (tree.is_grant, &tree.root);
+            let shown = |path: &Path| match is_grant {
+                true => visible(root.path.join(path).as_os_str()),
+                false => visible(path.as_os_str()),
+            };
+            tree.secrets.hide(root, &shown, &mut self.aftermath);
+        }
     }
 
     /// What was taken out since this was last asked, as a person is told of it.
@@ -175,99 +219,201 @@ impl<'a> Guard<'a> {
 
     /// Whether the launcher has to ask init for the cage's namespaces.
     pub fn needs_spaces(&self) -> bool {
-        self.secrets.need_the_way()
+        self.trees.iter().any(|tree| tree.secrets.need_the_way())
     }
 
     /// The cage's namespaces, from init.
     pub fn take_spaces(&mut self, descriptors: Vec<OwnedFd>) {
-        self.secrets.take_the_way(descriptors);
-        self.secrets.hide(&self.root, &mut self.aftermath);
+        let Ok([user, mounts]) = <[OwnedFd; 2]>::try_from(descriptors) else { return };
+        for tree in &mut self.trees {
+            if let (Ok(user), Ok(mounts)) = (user.try_clone(), mounts.try_clone()) {
+                tree.secrets.take_the_way(user, mounts);
+            }
+        }
+        self.hide();
     }
 
-    fn take_at_once(&mut self, relative: &Path) {
-        let before = Before::new(&self.start, &self.seen, self.secrets.names.is_secret);
+    fn take_at_once(&mut self, number: usize, relative: &Path) {
+        let tree = &self.trees[number];
+        let nothing = HashSet::new();
+        let rules = Rules::new(&tree.root.path, &self.search, &nothing);
+        let before = Before::new(&tree.start, Some(&tree.seen), &rules, Vec::new());
         // A link that has to be put back is left to the end: it could be replaced again and again.
         if self.aftermath.quarantined.len() >= MOST_AT_ONCE
             || before.link(relative).is_some()
-            || before.judge(&self.root, relative) != Verdict::New
+            || before.judge(&tree.root, relative) != Verdict::New
         {
             return;
         }
         // What does not work now may work at the end, and is told then.
-        if let Ok(Some(id)) = self.quarantine.take(&self.root, relative, &self.start.argv, Across::NotNow) {
-            self.aftermath.quarantined.push(Quarantined::new(relative, &id));
+        if let Ok(Some(id)) = self.quarantine.take(&tree.root, relative, &tree.start.argv, Across::NotNow) {
+            self.aftermath.quarantined.push(tree.quarantined(relative, &id));
         }
     }
 
-    /// Looks at what makes folders repositories, wherever they are, before the host's git is led to them. What the user has there is older than the
-    /// run and stays.
+    /// Looks at what makes directories repositories, wherever they are, before the host's git is led to them. What the user has there is
+    /// older than the run and stays.
     pub fn clean_marks(&mut self, marks: &[PathBuf]) {
-        for mark in marks.iter().filter_map(|mark| mark.strip_prefix(&self.root.path).ok()) {
-            if !self.start.marks.iter().any(|known| known == mark) {
-                let since = Some(self.start.since);
-                let Start { marks, argv, .. } = &self.start;
-                clean_repository(&self.root, mark, marks, &self.quarantine, argv, since, &mut self.aftermath);
+        for tree in self.trees.iter().filter(|tree| tree.seen.tree.writable) {
+            for mark in marks.iter().filter_map(|mark| mark.strip_prefix(&tree.root.path).ok()) {
+                if !tree.start.marks.iter().any(|known| known == mark) {
+                    let since = Some(tree.start.since);
+                    clean_repository(tree.place(), mark, &self.quarantine, since, &mut self.aftermath);
+                }
             }
         }
     }
 
-    /// Keeps what a command had made of a file that somebody outside changed as well. The name of its entry.
+    /// Keeps what a command had made of a file that a process outside changed as well. The name of its entry.
     pub fn keep(&self, path: &Path, content: &[u8]) -> Option<String> {
         let elsewhere;
-        let root = match path.starts_with(&self.root.path) {
-            true => &self.root,
-            false => {
+        let root = match self.trees.iter().find(|tree| path.starts_with(&tree.root.path)) {
+            Some(tree) => &tree.root,
+            None => {
                 elsewhere = Root::open(path.parent()?).ok()?;
                 &elsewhere
             }
         };
         let relative = path.strip_prefix(&root.path).ok()?;
-        self.quarantine.keep(root, relative, content, &self.start.argv).ok()
+        let argv = &self.trees.first()?.start.argv;
+        self.quarantine.keep(root, relative, content, argv).ok()
     }
 
-    /// The command has ended: looks through the project, and says what it found.
+    /// The command has ended: looks through the trees, and says what it found.
     pub fn finish(mut self) -> Aftermath {
-        self.watch = None;
-        if self.has_started {
-            let before = Before::new(&self.start, &self.seen, self.secrets.names.is_secret);
-            let met = sweep_up(&self.root, &before, &self.quarantine, &mut self.aftermath);
-            self.secrets.tell_appeared(&self.root, &met.secrets, &mut self.aftermath);
+        if let Some((count, errno)) = self.watch.unwatched {
+            self.aftermath.not_watched = Some(format!("{count} directories: {}", reason(errno)));
+        } else if self.watch.lost {
+            self.aftermath.not_watched = Some("some events: more than the kernel keeps".into());
         }
-        if let Some(journal) = self.journal {
-            journal.close();
+        drop(self.watch);
+        for tree in &self.trees {
+            if self.has_started && tree.seen.tree.writable {
+                let nothing = HashSet::new();
+                let rules = Rules::new(&tree.root.path, &self.search, &nothing);
+                let before = Before::new(&tree.start, Some(&tree.seen), &rules, tree.skip(&self.search));
+                let met = sweep_up(tree.place(), &before, &self.quarantine, &mut self.aftermath);
+                tree.secrets.tell_appeared(
+                    &tree.root,
+                    &met.secrets,
+                    &|path| tree.shown(path),
+                    &mut self.aftermath,
+                );
+            }
+        }
+        for tree in self.trees {
+            if let Some(journal) = tree.journal {
+                journal.close();
+            }
         }
         self.aftermath
     }
 }
 
-/// Takes what is new, and names what is to be told.
-fn sweep_up(root: &Root, before: &Before<'_>, quarantine: &Quarantine, aftermath: &mut Aftermath) -> Met {
-    let start = before.start;
-    let (mut met, opened) = crate::sweep::walk(root, before);
-    for path in &met.new {
-        match quarantine.take(root, path, &start.argv, Across::Copied) {
-            Ok(Some(id)) => {
-                aftermath.quarantined.push(Quarantined::new(path, &id));
-                if let Some(to) = before.link(path) {
-                    put_link_back(root, path, to);
-                }
+impl Begin<'_> {
+    /// What is known of a tree at the start.
+    fn start(&self, root: &Root, since: i128) -> Start {
+        let below = |path: &Path| {
+            path.strip_prefix(&root.path).ok().filter(|path| !path.as_os_str().is_empty()).map(PathBuf::from)
+        };
+        let (mut known, mut links) = (Vec::new(), Vec::new());
+        for foothold in &self.found.footholds {
+            match (&foothold.is, below(&foothold.path)) {
+                (Standing::Thing { .. }, Some(path)) => known.push(path),
+                (Standing::Link { to }, Some(path)) => links.push((path, to.clone())),
+                (_, None) => {}
             }
+        }
+        let files = self.found.marks.iter().filter(|mark| !mark.directory);
+        let pointers =
+            files.filter_map(|mark| below(&mark.path)).filter(|path| path.components().count() > 1);
+        let pointers = pointers.filter_map(|path| root.small_file(&path).map(|text| (path, text))).collect();
+        let granted = self.granted.iter().filter_map(|path| below(path));
+        let granted = granted.filter_map(|path| footholds::guarded_above(&path).map(PathBuf::from)).collect();
+        let led = self.found.secrets.iter().filter(|secret| secret.named != secret.path);
+        let awaited = self.found.repositories.iter().flat_map(|one| &one.awaited);
+        Start {
+            project: root.path.clone(),
+            identity: root.identity,
+            since,
+            argv: self.argv.clone(),
+            known,
+            hidden: led.filter_map(|secret| below(&secret.path)).collect(),
+            awaited: awaited.filter_map(|path| below(path)).collect(),
+            pointers,
+            marks: self
+                .found
+                .marks
+                .iter()
+                .filter_map(|mark| mark.path.strip_prefix(&root.path).ok())
+                .map(PathBuf::from)
+                .collect(),
+            granted,
+            links,
+            protected: self.protected,
+            left_out: self.found.left_out.iter().filter_map(|path| below(path)).collect(),
+            closed: self.found.unsearched.iter().filter_map(|it| below(&it.path)).collect(),
+        }
+    }
+}
+
+/// A tree whose end is looked at, and how its paths are told.
+#[derive(Clone, Copy)]
+struct Swept<'a> {
+    root: &'a Root,
+    start: &'a Start,
+    is_grant: bool,
+}
+
+impl Swept<'_> {
+    fn told_path(&self, relative: &Path) -> PathBuf {
+        if self.is_grant { self.root.path.join(relative) } else { relative.into() }
+    }
+
+    fn shown(&self, relative: &Path) -> String {
+        visible(self.told_path(relative).as_os_str())
+    }
+}
+
+impl Watched<'_> {
+    fn place(&self) -> Swept<'_> {
+        Swept { root: &self.root, start: &self.start, is_grant: self.is_grant }
+    }
+
+    fn quarantined(&self, relative: &Path, id: &str) -> Quarantined {
+        Quarantined::new(&self.place().told_path(relative), id)
+    }
+}
+
+/// Takes what is new, and names what is to be told.
+fn sweep_up(tree: Swept<'_>, before: &Before<'_>, quarantine: &Quarantine, aftermath: &mut Aftermath) -> Met {
+    let Swept { root, start, .. } = tree;
+    let (mut met, opened) = crate::sweep::walk(root, before);
+    let take = |path: &Path| quarantine.take(root, path, &start.argv, Across::Copied);
+    for path in &met.new {
+        match take(path) {
+            Ok(Some(id)) => aftermath.quarantined.push(Quarantined::new(&tree.told_path(path), &id)),
             Ok(None) => {}
-            Err(errno) => aftermath.left.push(Left::new(path, cannot_take(errno))),
+            Err(errno) => aftermath.left.push(Left::new(&tree.told_path(path), cannot_take(errno))),
         }
     }
     for path in start.awaited.iter().filter(|path| root.stat(path).is_ok()) {
-        match quarantine.take(root, path, &start.argv, Across::Copied) {
-            Ok(Some(id)) => aftermath.quarantined.push(Quarantined::run_by_git(path, &id, Vec::new())),
+        match take(path) {
+            Ok(Some(id)) => {
+                aftermath.quarantined.push(Quarantined::run_by_git(&tree.told_path(path), &id, Vec::new()));
+            }
             Ok(None) => {}
-            Err(errno) => aftermath.left.push(Left::run_by_git(path, cannot_take(errno))),
+            Err(errno) => aftermath.left.push(Left::run_by_git(&tree.told_path(path), cannot_take(errno))),
         }
     }
+    for (path, to) in &start.links {
+        put_link_back(tree, path, to, quarantine, aftermath);
+    }
     for (path, text) in &start.pointers {
-        put_pointer_back(root, path, text, quarantine, &start.argv, aftermath);
+        put_pointer_back(tree, path, text, quarantine, aftermath);
     }
     for mark in &met.repositories {
-        clean_repository(root, mark, &start.marks, quarantine, &start.argv, None, aftermath);
+        clean_repository(tree, mark, quarantine, None, aftermath);
     }
     drop(opened);
     let unsure = if start.protected {
@@ -275,75 +421,87 @@ fn sweep_up(root: &Root, before: &Before<'_>, quarantine: &Quarantine, aftermath
     } else {
         "it was changed, and is not protected here"
     };
-    aftermath.left.extend(met.changed.iter().map(|path| Left::new(path, unsure.into())));
-    aftermath.told.extend(met.told.iter().take(MOST_TOLD).map(|path| visible(path.as_os_str())));
-    aftermath.not_walked = std::mem::take(&mut met.not_walked);
+    let changed = met.changed.iter().map(|path| Left::new(&tree.told_path(path), unsure.into()));
+    aftermath.left.extend(changed);
+    aftermath.told.extend(met.told.iter().take(MOST_TOLD).map(|path| tree.shown(path)));
+    aftermath.programs.extend(met.programs.iter().take(MOST_TOLD).map(|path| tree.shown(path)));
+    aftermath.not_walked.append(&mut met.not_walked);
     met
 }
 
 /// A `.git` file that leads elsewhere than before is taken out, and the old one stands again. One that is gone is gone.
 fn put_pointer_back(
-    root: &Root,
+    tree: Swept<'_>,
     path: &Path,
     text: &[u8],
     quarantine: &Quarantine,
-    argv: &[String],
     aftermath: &mut Aftermath,
 ) {
+    let root = tree.root;
     if root.stat(path).is_err() || root.small_file(path).as_deref() == Some(text) {
         return;
     }
-    match quarantine.take(root, path, argv, Across::Copied) {
+    match quarantine.take(root, path, &tree.start.argv, Across::Copied) {
         Ok(Some(id)) => {
-            aftermath.quarantined.push(Quarantined::run_by_git(path, &id, Vec::new()));
-            if let Ok(base) = root.listing(Path::new("")) {
-                let _ = put_settings(&base, path, text);
+            aftermath.quarantined.push(Quarantined::run_by_git(&tree.told_path(path), &id, Vec::new()));
+            let put = root.listing(Path::new("")).and_then(|base| put_settings(&base, path, text));
+            if let Err(errno) = put {
+                aftermath.left.push(Left::run_by_git(&tree.told_path(path), cannot_put_back(errno)));
             }
         }
         Ok(None) => {}
-        Err(errno) => aftermath.left.push(Left::run_by_git(path, cannot_take(errno))),
+        Err(errno) => aftermath.left.push(Left::run_by_git(&tree.told_path(path), cannot_take(errno))),
     }
 }
 
 /// Takes out of a repository that the command made what git would run because of it. The repository stays.
 fn clean_repository(
-    root: &Root,
+    tree: Swept<'_>,
     mark: &Path,
-    known: &[PathBuf],
     quarantine: &Quarantine,
-    argv: &[String],
     since: Option<i128>,
     aftermath: &mut Aftermath,
 ) {
-    let Ok(base) = root.listing(Path::new("")) else { return };
-    let mut findings = inspect(base.as_fd(), mark, &root.path, &|path| known.iter().any(|one| one == path));
+    let Swept { root, start, .. } = tree;
+    let base = match root.listing(Path::new("")) {
+        Ok(base) => base,
+        Err(errno) => return aftermath.not_walked.push(format!("{} ({})", tree.shown(mark), reason(errno))),
+    };
+    let mut findings =
+        inspect(base.as_fd(), mark, &root.path, &|path| start.marks.iter().any(|one| one == path));
     if let Some(since) = since {
-        let touched = |path: &Path| root.stat(path).is_ok_and(|stat| changed(&stat) >= since);
+        let touched = |path: &Path| root.stat(path).is_ok_and(|stat| i128::from(changed(&stat)) >= since);
         findings.out.retain(|path| touched(path));
         findings.settings.retain(|(path, _, _)| touched(path));
     }
-    let mut take = |path: &Path, keys: Vec<String>| match quarantine.take(root, path, argv, Across::Copied) {
-        Ok(Some(id)) => {
-            aftermath.quarantined.push(Quarantined::run_by_git(path, &id, keys));
-            true
-        }
-        Ok(None) => false,
-        Err(errno) => {
-            aftermath.left.push(Left::run_by_git(path, cannot_take(errno)));
-            false
-        }
-    };
+    let mut take =
+        |path: &Path, keys: Vec<String>| match quarantine.take(root, path, &start.argv, Across::Copied) {
+            Ok(Some(id)) => {
+                aftermath.quarantined.push(Quarantined::run_by_git(&tree.told_path(path), &id, keys));
+                true
+            }
+            Ok(None) => false,
+            Err(errno) => {
+                aftermath.left.push(Left::run_by_git(&tree.told_path(path), cannot_take(errno)));
+                false
+            }
+        };
     for path in &findings.out {
         take(path, Vec::new());
     }
+    let mut not_written = Vec::new();
     for (path, kept, keys) in findings.settings {
         if take(&path, keys) && put_settings(&base, &path, &kept).is_err() {
             // Without them it is hardly a repository, and nothing runs.
-            aftermath
-                .not_walked
-                .push(format!("{} (its settings could not be written again)", path.display()));
+            let fact = "its settings could not be written again".into();
+            not_written.push(Left::run_by_git(&tree.told_path(&path), fact));
         }
     }
+    aftermath.left.append(&mut not_written);
+}
+
+fn cannot_put_back(errno: Errno) -> String {
+    format!("what stood there could not be put back: {}", reason(errno))
 }
 
 fn cannot_take(errno: Errno) -> String {
@@ -353,12 +511,34 @@ fn cannot_take(errno: Errno) -> String {
     }
 }
 
-/// Where a link of the user's was replaced, the link stands again. Nothing is followed, and nothing that stands there is replaced.
-fn put_link_back(root: &Root, relative: &Path, to: &Path) {
-    if let (Some(parent), Some(name)) = (relative.parent(), relative.file_name())
-        && let Ok(folder) = root.folder(parent)
-    {
-        let _ = rustix::fs::symlinkat(to, &folder, name);
+/// Where a link of the user's was replaced or removed, the link stands again: by it the next run knows what it leads to. Nothing is followed,
+/// and nothing that stands there is lost.
+fn put_link_back(
+    tree: Swept<'_>,
+    path: &Path,
+    to: &Path,
+    quarantine: &Quarantine,
+    aftermath: &mut Aftermath,
+) {
+    let root = tree.root;
+    if root.link(path).is_some_and(|now| now == to) {
+        return;
+    }
+    if root.stat(path).is_ok() {
+        match quarantine.take(root, path, &tree.start.argv, Across::Copied) {
+            Ok(Some(id)) => aftermath.quarantined.push(Quarantined::new(&tree.told_path(path), &id)),
+            Ok(None) => {}
+            Err(errno) => {
+                return aftermath.left.push(Left::new(&tree.told_path(path), cannot_take(errno)));
+            }
+        }
+    }
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
+    match root.folder(parent).and_then(|folder| rustix::fs::symlinkat(to, &folder, name)) {
+        Ok(()) => aftermath.restored.push(tree.shown(path)),
+        // With its directory it is gone.
+        Err(Errno::NOENT | Errno::EXIST) => {}
+        Err(errno) => aftermath.left.push(Left::new(&tree.told_path(path), cannot_put_back(errno))),
     }
 }
 
@@ -383,8 +563,12 @@ pub fn recover(state: &Path) -> Vec<Recovered> {
         let finished = interrupted.iter().filter(|entry| entry.about.project == start.project);
         aftermath.quarantined.extend(finished.map(|entry| Quarantined::new(&entry.about.path, &entry.id)));
         if let Some(root) = Root::open(&start.project).ok().filter(|root| root.identity == start.identity) {
-            let seen = Seen::default();
-            sweep_up(&root, &Before::new(&start, &seen, &|_| false), &quarantine, &mut aftermath);
+            let nothing = HashSet::new();
+            let search = Search::nothing(state);
+            let rules = Rules::new(&root.path, &search, &nothing);
+            let before = Before::new(&start, None, &rules, Vec::new());
+            let tree = Swept { root: &root, start: &start, is_grant: run.contains('.') };
+            sweep_up(tree, &before, &quarantine, &mut aftermath);
         }
         journal.close();
         recovered.push(Recovered { run, project: start.project, aftermath });

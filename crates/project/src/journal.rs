@@ -5,7 +5,6 @@
 
 use crate::lines::{self, Line};
 use crate::tree::Identity;
-use keyward_policy::facts::Searched;
 use keyward_sys::file::{make_private_folder, write_all};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -13,9 +12,9 @@ use rustix::io::Errno;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-const HEADER: &str = "keyward journal 4";
+const HEADER: &str = "keyward journal 5";
 
-/// What is known of the start of a run. Paths are relative to the project.
+/// What is known of the start of a run in one tree: the project, or a grant. Paths are relative to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Start {
     pub(crate) project: PathBuf,
@@ -25,6 +24,8 @@ pub(crate) struct Start {
     pub(crate) argv: Vec<String>,
     /// Footholds that were there.
     pub(crate) known: Vec<PathBuf>,
+    /// What was hidden, and has its secret name elsewhere: a link leads to it.
+    pub(crate) hidden: Vec<PathBuf>,
     /// What made folders repositories: `.git` in them, or a bare one itself.
     pub(crate) marks: Vec<PathBuf>,
     /// What git would run if it were there.
@@ -37,7 +38,10 @@ pub(crate) struct Start {
     pub(crate) links: Vec<(PathBuf, PathBuf)>,
     /// Whether footholds that were there are read-only for the command.
     pub(crate) protected: bool,
-    pub(crate) searched: Searched,
+    /// Directories that were not searched.
+    pub(crate) left_out: Vec<PathBuf>,
+    /// Directories that were closed to the command, so that it cannot have changed anything there.
+    pub(crate) closed: Vec<PathBuf>,
 }
 
 impl Start {
@@ -55,6 +59,7 @@ impl Start {
             ("argv", self.argv.iter().map(|argument| argument.clone().into()).collect()),
         ];
         all.extend(self.known.iter().map(|path| ("known", vec![bytes(path)])));
+        all.extend(self.hidden.iter().map(|path| ("hidden", vec![bytes(path)])));
         all.extend(self.marks.iter().map(|path| ("mark", vec![bytes(path)])));
         all.extend(self.awaited.iter().map(|path| ("awaited", vec![bytes(path)])));
         all.extend(self.pointers.iter().map(|(path, text)| ("pointer", vec![bytes(path), text.clone()])));
@@ -63,10 +68,8 @@ impl Start {
         if self.protected {
             all.push(("protected", Vec::new()));
         }
-        if let Searched::Only(folders) = &self.searched {
-            all.push(("only", Vec::new()));
-            all.extend(folders.iter().map(|path| ("searched", vec![bytes(path)])));
-        }
+        all.extend(self.left_out.iter().map(|path| ("left-out", vec![bytes(path)])));
+        all.extend(self.closed.iter().map(|path| ("closed", vec![bytes(path)])));
         let borrowed = all.iter().map(|(name, values)| (*name, values.iter().map(Vec::as_slice).collect()));
         lines::write(HEADER, borrowed)
     }
@@ -93,16 +96,15 @@ impl Start {
             since: lines::number(since)?,
             argv: one("argv")?.iter().map(|argument| argument.to_string_lossy().into_owned()).collect(),
             known: paths(&lines, "known"),
+            hidden: paths(&lines, "hidden"),
             marks: paths(&lines, "mark"),
             awaited: paths(&lines, "awaited"),
             pointers,
             granted: paths(&lines, "granted"),
             links,
             protected: one("protected").is_some(),
-            searched: match one("only") {
-                Some(_) => Searched::Only(paths(&lines, "searched")),
-                None => Searched::All,
-            },
+            left_out: paths(&lines, "left-out"),
+            closed: paths(&lines, "closed"),
         })
     }
 }
@@ -180,6 +182,17 @@ pub(crate) fn abandoned(folder: &Path) -> Vec<(String, Journal, Start)> {
     found
 }
 
+/// What other runs that are at work have said at their start.
+pub(crate) fn living(folder: &Path) -> Vec<Start> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if !entry.file_name().as_bytes().starts_with(UNFINISHED) {
+            found.extend(std::fs::read(entry.path()).ok().and_then(|text| Start::parse(&text)));
+        }
+    }
+    found
+}
+
 /// How many journals there are, of the living and of the dead.
 pub(crate) fn count(folder: &Path) -> usize {
     std::fs::read_dir(folder).into_iter().flatten().count()
@@ -202,16 +215,15 @@ mod tests {
             since: 1_700_000_000_123_456_789,
             argv: vec!["sh".into(), "-c".into(), "a b\nc".into(), String::new()],
             known: known.iter().map(PathBuf::from).collect(),
+            hidden: vec!["conf/app.txt".into()],
             marks: vec![".git".into(), "bare".into()],
             awaited: vec![".githooks".into()],
             pointers: vec![("mod/.git".into(), b"gitdir: ../.git/modules/mod\n".to_vec())],
             granted: vec![".vscode".into()],
             links: vec![("x/.envrc".into(), "../shared envrc".into())],
             protected: only.is_none(),
-            searched: match only {
-                Some(folders) => Searched::Only(folders.iter().map(PathBuf::from).collect()),
-                None => Searched::All,
-            },
+            left_out: only.unwrap_or_default().iter().map(PathBuf::from).collect(),
+            closed: vec!["locked".into()],
         }
     }
 

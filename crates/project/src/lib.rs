@@ -20,5 +20,5 @@ mod sweep;
 mod tree;
 mod watch;
 
-pub use guard::{Begin, Guard, Recovered, at_work, recover, recover_all};
+pub use guard::{Begin, Guard, NoGuard, Recovered, at_work, recover, recover_all};
 pub use secrets::Names;

@@ -27,8 +27,14 @@ const DONE: i32 = 0;
 const NOTHING_TO_DO: i32 = 1;
 const FAILED: i32 = 2;
 
-/// Hides what stands at a path of the project, if the cage shows the same file that stands there outside.
-pub(crate) fn hide(spaces: &Spaces, root: &Root, relative: &Path) -> Result<Hidden, Errno> {
+/// Hides what stands at a path of a tree, if the cage shows the same file that stands there outside. `reads_as` is what is seen instead;
+/// without it nothing can be opened.
+pub(crate) fn hide(
+    spaces: &Spaces,
+    root: &Root,
+    relative: &Path,
+    reads_as: Option<&[u8]>,
+) -> Result<Hidden, Errno> {
     let Ok(stat) = root.stat(relative) else { return Ok(Hidden::Already) };
     let directory = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => false,
@@ -46,7 +52,7 @@ pub(crate) fn hide(spaces: &Spaces, root: &Root, relative: &Path) -> Result<Hidd
         if (found.st_dev, found.st_ino) != (stat.st_dev, stat.st_ino) {
             return Ok(Hidden::Already);
         }
-        mount::mask(&target, directory)?;
+        mount::mask(&target, directory, reads_as)?;
         Ok(Hidden::Now)
     };
     match fork::fork()? {

@@ -5,7 +5,8 @@
 
 use crate::carry::{self, Across, At, PARTIAL, carry};
 use crate::lines;
-use crate::search::{Is, changed};
+use crate::search::index::Kind as Is;
+use crate::search::walk::changed;
 use crate::tree::Root;
 use keyward_sys::file::make_private_folder;
 use keyward_sys::file::write_all;
@@ -111,7 +112,7 @@ fn now() -> u64 {
 fn word(is: Is) -> &'static str {
     match is {
         Is::File => "file",
-        Is::Folder => "folder",
+        Is::Directory => "folder",
         Is::Link => "link",
         Is::Other => "special file",
     }
@@ -383,7 +384,7 @@ impl Quarantine {
 }
 
 fn identity(stat: &Stat) -> (u64, u64, i128) {
-    (stat.st_dev, stat.st_ino, changed(stat))
+    (stat.st_dev, stat.st_ino, changed(stat).into())
 }
 
 /// As `new_entry` makes them.

@@ -1,14 +1,12 @@
 //! Secret files that are replaced or appear while the command runs. What was hidden is hidden again, and so is what the user named; what
 //! only looks secret is named at the end, because it may be the command's own.
 
-use crate::mask::{self, Hidden, Spaces};
-use crate::search::changed;
+use crate::mask::{self, Spaces};
+use crate::search::walk::changed;
 use crate::tree::Root;
 use keyward_policy::aftermath::Aftermath;
-use keyward_policy::text::visible;
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// Names that are told at the most.
@@ -17,35 +15,47 @@ const MOST_TOLD: usize = 64;
 /// What a name tells about a file.
 #[derive(Clone, Copy)]
 pub struct Names<'a> {
-    /// It looks secret: by a rule of ours, or by one of the user's.
-    pub is_secret: &'a dyn Fn(&OsStr) -> bool,
-    /// The user wrote that what stands at this path is to be hidden, whoever makes it.
+    /// The user wrote that what stands at this path is to be hidden, also if the command makes it.
     pub is_to_be_hidden: &'a dyn Fn(&Path) -> bool,
     /// The user wrote that what stands at this path is no secret.
     pub is_shown: &'a dyn Fn(&Path) -> bool,
 }
 
 /// Device, inode and change time: an inode alone may be used again.
-type Identity = (u64, u64, i128);
+type Identity = (u64, u64, i64);
 
 fn identity(root: &Root, relative: &Path) -> Option<Identity> {
     root.stat(relative).ok().map(|stat| (stat.st_dev, stat.st_ino, changed(&stat)))
 }
 
-/// The secrets of one project.
+/// What is hidden at a path.
+struct Hidden {
+    /// What stood there when we last looked.
+    identity: Option<Identity>,
+    /// What the command sees instead; `None` where it can open nothing.
+    reads_as: Option<Vec<u8>>,
+}
+
+/// The secrets of one tree.
 pub(crate) struct Secrets<'a> {
-    pub(crate) names: Names<'a>,
-    /// What is hidden from the start, relative to the project, and what stood there when we last looked.
-    hidden: HashMap<PathBuf, Option<Identity>>,
+    names: Names<'a>,
+    /// What is hidden from the start, relative to the tree.
+    hidden: HashMap<PathBuf, Hidden>,
     spaces: Option<Spaces>,
     /// What has to be hidden as soon as we have the way into the cage.
     waiting: Vec<PathBuf>,
 }
 
 impl<'a> Secrets<'a> {
-    pub(crate) fn new(root: &Root, names: Names<'a>, hidden: impl Iterator<Item = PathBuf>) -> Self {
-        let hidden =
-            hidden.map(|path| (identity(root, &path), path)).map(|(identity, path)| (path, identity));
+    pub(crate) fn new(
+        root: &Root,
+        names: Names<'a>,
+        hidden: impl Iterator<Item = (PathBuf, Option<Vec<u8>>)>,
+    ) -> Self {
+        let hidden = hidden.map(|(path, reads_as)| {
+            let identity = identity(root, &path);
+            (path, Hidden { identity, reads_as })
+        });
         Secrets { names, hidden: hidden.collect(), spaces: None, waiting: Vec::new() }
     }
 
@@ -54,12 +64,12 @@ impl<'a> Secrets<'a> {
         self.hidden.keys().filter_map(|path| path.parent())
     }
 
-    /// A name has appeared. The command cannot have replaced what is hidden from it, so somebody outside has.
+    /// A name has appeared. The command cannot have replaced what is hidden from it, so a process outside has.
     pub(crate) fn noticed(&mut self, root: &Root, relative: &Path) {
         let is_new = match self.hidden.get_mut(relative) {
-            Some(before) => {
+            Some(hidden) => {
                 let now = identity(root, relative);
-                std::mem::replace(before, now) != now
+                std::mem::replace(&mut hidden.identity, now) != now
             }
             None => (self.names.is_to_be_hidden)(&root.path.join(relative)),
         };
@@ -75,43 +85,54 @@ impl<'a> Secrets<'a> {
         here.iter().for_each(|path| self.noticed(root, path));
     }
 
+    /// Some of what happened was lost: whatever is hidden may have been replaced.
+    pub(crate) fn look_at_all(&mut self, root: &Root) {
+        let all: Vec<PathBuf> = self.hidden.keys().cloned().collect();
+        all.iter().for_each(|path| self.noticed(root, path));
+    }
+
     /// Whether the launcher has to ask for the way into the cage.
     pub(crate) fn need_the_way(&self) -> bool {
         self.spaces.is_none() && !self.waiting.is_empty()
     }
 
     /// The way into the cage, from init.
-    pub(crate) fn take_the_way(&mut self, descriptors: Vec<OwnedFd>) {
-        if let Ok([user, mounts]) = <[OwnedFd; 2]>::try_from(descriptors) {
-            self.spaces = Some(Spaces { user, mounts });
-        }
+    pub(crate) fn take_the_way(&mut self, user: OwnedFd, mounts: OwnedFd) {
+        self.spaces = Some(Spaces { user, mounts });
     }
 
-    /// Hides what waits for it.
-    pub(crate) fn hide(&mut self, root: &Root, aftermath: &mut Aftermath) {
+    /// Hides what waits for it. `shown` is how a path is told.
+    pub(crate) fn hide(&mut self, root: &Root, shown: &dyn Fn(&Path) -> String, aftermath: &mut Aftermath) {
         let Some(spaces) = &self.spaces else { return };
         for path in std::mem::take(&mut self.waiting) {
-            match mask::hide(spaces, root, &path) {
-                Ok(Hidden::Now) => tell(&mut aftermath.hidden_later, &path),
-                Ok(Hidden::Already) => {}
-                Err(_) => tell(&mut aftermath.appeared, &path),
+            let empty = Some(Vec::new());
+            let reads_as = self.hidden.get(&path).map_or(&empty, |hidden| &hidden.reads_as);
+            match mask::hide(spaces, root, &path, reads_as.as_deref()) {
+                Ok(mask::Hidden::Now) => tell(&mut aftermath.hidden_later, shown(&path)),
+                Ok(mask::Hidden::Already) => {}
+                Err(_) => tell(&mut aftermath.not_hidden, shown(&path)),
             }
         }
     }
 
     /// Names what looks secret and was not there at the start.
-    pub(crate) fn tell_appeared(&self, root: &Root, found: &[PathBuf], aftermath: &mut Aftermath) {
+    pub(crate) fn tell_appeared(
+        &self,
+        root: &Root,
+        found: &[PathBuf],
+        shown: &dyn Fn(&Path) -> String,
+        aftermath: &mut Aftermath,
+    ) {
         for path in found {
             let known = self.hidden.contains_key(path) || (self.names.is_shown)(&root.path.join(path));
-            if !known && !aftermath.hidden_later.contains(&visible(path.as_os_str())) {
-                tell(&mut aftermath.appeared, path);
+            if !known && !aftermath.hidden_later.contains(&shown(path)) {
+                tell(&mut aftermath.appeared, shown(path));
             }
         }
     }
 }
 
-fn tell(list: &mut Vec<String>, path: &Path) {
-    let path = visible(path.as_os_str());
+fn tell(list: &mut Vec<String>, path: String) {
     if list.len() < MOST_TOLD && !list.contains(&path) {
         list.push(path);
     }

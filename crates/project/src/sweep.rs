@@ -1,81 +1,109 @@
-//! The end of a run: a bounded walk through the project that is compared with what was there at the start. It takes nothing itself.
+//! The end of a run: a walk through a tree that is compared with what was there at the start. It takes nothing itself.
+//!
+//! The walk is complete. A directory that could not be looked at is named.
 
 use crate::journal::Start;
-use crate::search::{Folder, Seen, changed};
-use crate::tree::{self, OpenedUp, Root};
-use keyward_policy::facts::Searched;
+use crate::search::index::{Known, Note, mark};
+use crate::search::walk::{self, Listing, changed, stamp};
+use crate::search::{Rules, Seen, is_generated};
+use crate::tree::{OpenedUp, Root};
 use keyward_policy::text::visible;
+use keyward_sys::file::reason;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// More than at the start: what was made meanwhile has to be reached as well.
-const MOST_FOLDERS: usize = 4_096;
-/// Of a told folder, and of a foothold that is not protected, this many names are looked at.
+/// Of a told directory, and of a foothold that is not protected, this many names are looked at.
 const MOST_INSIDE: usize = 256;
+/// Directories that stay open for us at a time, of those that their maker has closed.
+const MOST_OPENED: usize = 256;
 
-/// What the walk met. Paths are relative to the project.
+/// What the walk met. Paths are relative to the tree.
 #[derive(Default)]
 pub(crate) struct Met {
-    /// Guarded footholds that were made during the run.
+    /// Guarded footholds that were made during the run, and compiled modules that python would run unchecked.
     pub(crate) new: Vec<PathBuf>,
     /// Guarded footholds that changed and may be the user's own.
     pub(crate) changed: Vec<PathBuf>,
     /// Instructions and workflows that were made or changed.
     pub(crate) told: Vec<PathBuf>,
-    /// Files that look secret and were not there when their folder was searched.
+    /// Programs that were made or changed where the user's shell looks for them.
+    pub(crate) programs: Vec<PathBuf>,
+    /// Files that look secret and were not there when their directory was searched.
     pub(crate) secrets: Vec<PathBuf>,
-    /// What makes folders repositories and was not there at the start.
+    /// What makes directories repositories and was not there at the start.
     pub(crate) repositories: Vec<PathBuf>,
+    /// Directories that could not be looked at, with the reason.
     pub(crate) not_walked: Vec<String>,
 }
 
 /// What is known of the start, ready to be asked.
 pub(crate) struct Before<'a> {
     pub(crate) start: &'a Start,
-    is_secret: &'a dyn Fn(&OsStr) -> bool,
+    rules: &'a Rules<'a>,
     // By their bytes: as paths they would be taken apart for every look.
     known: HashSet<&'a OsStr>,
     marks: HashSet<&'a OsStr>,
     granted: HashSet<&'a OsStr>,
     links: HashMap<&'a OsStr, &'a Path>,
     /// What the search had in memory; nothing of it after a crash.
-    in_order: &'a Seen,
-    by_path: OnceCell<HashMap<&'a OsStr, &'a Folder>>,
-    only: Option<HashSet<&'a OsStr>>,
+    seen: Option<&'a Seen>,
+    /// Trees in this one that are walked on their own.
+    skip: Vec<PathBuf>,
+    by_path: OnceCell<HashMap<&'a OsStr, (&'a Known, usize)>>,
 }
 
 impl<'a> Before<'a> {
-    pub(crate) fn new(start: &'a Start, seen: &'a Seen, is_secret: &'a dyn Fn(&OsStr) -> bool) -> Self {
+    pub(crate) fn new(
+        start: &'a Start,
+        seen: Option<&'a Seen>,
+        rules: &'a Rules<'a>,
+        skip: Vec<PathBuf>,
+    ) -> Self {
         let set = |paths: &'a [PathBuf]| paths.iter().map(|path| path.as_os_str()).collect();
         Before {
             start,
-            is_secret,
+            rules,
             known: set(&start.known),
             marks: set(&start.marks),
             granted: set(&start.granted),
             links: start.links.iter().map(|(path, to)| (path.as_os_str(), to.as_path())).collect(),
-            in_order: seen,
+            seen,
+            skip,
             by_path: OnceCell::new(),
-            only: match &start.searched {
-                Searched::All => None,
-                Searched::Only(folders) => Some(set(folders)),
-            },
         }
     }
 
-    /// The folders that were searched. Most runs do not ask for one.
-    fn seen(&self) -> &HashMap<&'a OsStr, &'a Folder> {
-        self.by_path
-            .get_or_init(|| self.in_order.0.iter().map(|(path, folder)| (path.as_os_str(), folder)).collect())
+    /// The directories that were searched. Most runs do not ask for one.
+    fn seen(&self) -> &HashMap<&'a OsStr, (&'a Known, usize)> {
+        self.by_path.get_or_init(|| {
+            let known = self.seen.into_iter().flat_map(|seen| [&seen.known, &seen.opened]);
+            let all = known.flat_map(|known| (0..known.len()).map(move |number| (known, number)));
+            all.map(|(known, number)| (known.path(number).as_os_str(), (known, number))).collect()
+        })
+    }
+
+    fn was_searched(&self, directory: &Path) -> bool {
+        !self.start.left_out.iter().any(|left_out| directory.starts_with(left_out))
+    }
+
+    /// Whether a directory is walked on its own, or was closed to the command.
+    fn is_left_out(&self, directory: &Path) -> bool {
+        let mut left_out = self.skip.iter().chain(&self.start.closed);
+        left_out.any(|left_out| directory.starts_with(left_out))
     }
 
     /// The text of the link that stood here.
     pub(crate) fn link(&self, relative: &Path) -> Option<&'a Path> {
         self.links.get(relative.as_os_str()).copied()
+    }
+
+    fn touched(&self, stat: &rustix::fs::Stat) -> bool {
+        i128::from(changed(stat)) >= self.start.since
     }
 
     /// Whether a guarded foothold was made during the run.
@@ -84,7 +112,7 @@ impl<'a> Before<'a> {
             return Verdict::Old;
         }
         let Ok(stat) = root.stat(relative) else { return Verdict::Old };
-        let touched = changed(&stat) >= self.start.since;
+        let touched = self.touched(&stat);
         if let Some(text) = self.link(relative) {
             return if root.link(relative).is_some_and(|now| now == text) {
                 Verdict::Old
@@ -93,20 +121,19 @@ impl<'a> Before<'a> {
             };
         }
         if self.known.contains(relative.as_os_str()) {
-            // Where it is protected, only somebody outside can have changed it.
+            // Where it is protected, only a process outside can have changed it.
             let changed = !self.start.protected && (touched || self.touched_inside(root, relative));
             return if changed { Verdict::Changed } else { Verdict::Old };
         }
         let folder = relative.parent().unwrap_or(Path::new(""));
-        // A name that was not there when its folder was searched.
+        // A name that was not there when its directory was searched.
         if self.seen().contains_key(folder.as_os_str())
             || root.born(relative).is_some_and(|born| born >= self.start.since)
         {
             return Verdict::New;
         }
         // Not born in this run, but it may have got its name in it: that sets the change time, as any change does.
-        let searched = self.only.as_ref().is_none_or(|only| only.contains(folder.as_os_str()));
-        match (touched, searched) {
+        match (touched, self.was_searched(folder)) {
             (true, true) => Verdict::New,
             (true, false) => Verdict::Changed,
             // It is older, and what is in it need not be.
@@ -115,12 +142,10 @@ impl<'a> Before<'a> {
         }
     }
 
-    /// Whether a folder became a repository during the run.
+    /// Whether a directory became a repository during the run.
     fn is_new_mark(&self, root: &Root, folder: &Path, mark: &Path) -> bool {
-        // Where folders were searched, or all of them were, it would be known.
-        let searched = self.only.as_ref().is_none_or(|only| only.contains(folder.as_os_str()));
         !self.marks.contains(mark.as_os_str())
-            && (searched || root.born(mark).is_none_or(|born| born >= self.start.since))
+            && (self.was_searched(folder) || root.born(mark).is_none_or(|born| born >= self.start.since))
     }
 
     fn touched_inside(&self, root: &Root, relative: &Path) -> bool {
@@ -128,8 +153,8 @@ impl<'a> Before<'a> {
         let mut waiting = vec![relative.to_path_buf()];
         while let Some(folder) = waiting.pop() {
             for (path, stat) in names(root, &folder) {
-                if left == 0 || changed(&stat) >= self.start.since {
-                    return left != 0;
+                if left == 0 || self.touched(&stat) {
+                    return true;
                 }
                 left -= 1;
                 if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
@@ -151,9 +176,8 @@ pub(crate) enum Verdict {
     Changed,
 }
 
-/// What stands in a folder, each with what the kernel says about it.
+/// What stands in a directory, each with what the kernel says about it.
 fn names(root: &Root, folder: &Path) -> Vec<(PathBuf, rustix::fs::Stat)> {
-    use std::os::unix::ffi::OsStrExt;
     let Ok(open) = root.listing(folder) else { return Vec::new() };
     let entries = rustix::fs::Dir::read_from(&open).into_iter().flatten().flatten();
     entries
@@ -163,39 +187,28 @@ fn names(root: &Root, folder: &Path) -> Vec<(PathBuf, rustix::fs::Stat)> {
         .collect()
 }
 
-/// Walks. Folders that their maker closed to their owner are open as long as the second value lives.
+/// Walks. Directories that their maker closed to their owner are open as long as the second value lives.
 pub(crate) fn walk(root: &Root, before: &Before<'_>) -> (Met, Vec<OpenedUp>) {
     let mut walk = Walk { root, before, met: Met::default(), opened: Vec::new(), waiting: VecDeque::new() };
-    // Folders that were searched and have not changed hold what they held, and need one question each.
-    for (relative, folder) in &before.in_order.0 {
-        let Ok(stat) = root.stat(relative) else { continue };
-        if folder.changed == changed(&stat) {
-            walk.look(relative, folder);
-            if before.only.is_some() {
-                walk.go_on(relative, folder);
-            }
-        } else {
-            walk.visit(relative, changed(&stat));
+    if let Some(seen) = before.seen {
+        // Directories that were searched and have not changed hold what they held, and need one question each.
+        let same = walk::unchanged(root, &seen.known);
+        for (number, same) in same.into_iter().enumerate() {
+            walk.known(&seen.known, number, same);
         }
-    }
-    if before.in_order.0.is_empty() {
-        // After a crash: the root, and then where something was at the start, so that a flood of folders does not keep us from it.
+        for number in 0..seen.opened.len() {
+            // Where it fails, it lies in a closed directory. If that had been opened it would be open to us now.
+            if let Ok(stat) = root.stat(seen.opened.path(number)) {
+                walk.known(&seen.opened, number, stamp(&stat) == seen.opened.stamp(number));
+            }
+        }
+    } else {
         walk.waiting.push_back(PathBuf::new());
-        let with_footholds =
-            before.known.iter().chain(before.links.keys()).filter_map(|path| Path::new(path).parent());
-        walk.waiting.extend(with_footholds.map(PathBuf::from));
     }
     let mut visited = HashSet::new();
     while let Some(relative) = walk.waiting.pop_front() {
-        if visited.len() == MOST_FOLDERS {
-            let more = walk.waiting.len() + 1;
-            walk.met.not_walked.push(format!("{more} folders or more beyond {MOST_FOLDERS} new ones"));
-            break;
-        }
-        if visited.insert(relative.clone().into_os_string())
-            && let Ok(stat) = root.stat(&relative)
-        {
-            walk.visit(&relative, changed(&stat));
+        if !before.is_left_out(&relative) && visited.insert(relative.clone().into_os_string()) {
+            walk.visit(&relative);
         }
     }
     (walk.met, walk.opened)
@@ -211,82 +224,143 @@ struct Walk<'a, 'b> {
 }
 
 impl Walk<'_, '_> {
-    fn visit(&mut self, relative: &Path, changed: i128) {
-        match read(self.root, self.before, relative, changed, &mut self.opened) {
-            Ok(folder) => {
-                self.look(relative, &folder);
-                self.go_on(relative, &folder);
+    /// A directory of the index.
+    fn known(&mut self, known: &Known, number: usize, same: bool) {
+        if !same {
+            if !self.before.is_left_out(known.path(number)) {
+                self.visit(known.path(number));
             }
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
-            Err(_) => self.met.not_walked.push(format!("{} (closed)", visible(relative.as_os_str()))),
+        } else if known.has_notes(number) {
+            let path = known.path(number);
+            for note in known.notes(number) {
+                self.unchanged(path, note);
+            }
         }
     }
 
-    /// Folders below that were not searched at the start. A foothold counts as a whole.
-    fn go_on(&mut self, relative: &Path, folder: &Folder) {
-        let below = folder.folders.iter().filter(|name| !folder.footholds[1].contains(name));
+    fn visit(&mut self, relative: &Path) {
+        match self.read(relative) {
+            Ok(listing) => {
+                for note in &listing.notes {
+                    self.look(relative, note.note());
+                }
+                if relative.ends_with("__pycache__") {
+                    self.modules(relative);
+                }
+                self.go_on(relative, &listing);
+            }
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+            Err(errno) => {
+                let why = match errno {
+                    Errno::NAMETOOLONG => "too deep".to_owned(),
+                    errno => reason(errno),
+                };
+                self.met.not_walked.push(format!("{} ({why})", visible(relative.as_os_str())));
+            }
+        }
+    }
+
+    /// Reads a directory. One that is closed to its owner is opened for as long as we look.
+    fn read(&mut self, relative: &Path) -> Result<Listing, Errno> {
+        let list = || walk::list(&self.root.listing(relative)?, relative, self.before.rules);
+        match list() {
+            Err(Errno::ACCESS) => {
+                let opened = OpenedUp::new(self.root.folder(relative)?)?;
+                let listing = list();
+                if self.opened.len() < MOST_OPENED {
+                    self.opened.push(opened);
+                }
+                listing
+            }
+            other => other,
+        }
+    }
+
+    /// Directories below that were not searched at the start. A foothold counts as a whole.
+    fn go_on(&mut self, relative: &Path, listing: &Listing) {
+        let is_foothold = |name: &OsStr| {
+            listing.notes.iter().any(|note| note.name == name && note.marks & mark::GUARDED != 0)
+        };
+        let below = listing.directories.iter().filter(|name| !is_foothold(name));
         let below = below.map(|name| relative.join(name));
         self.waiting.extend(below.filter(|path| !self.before.seen().contains_key(path.as_os_str())));
     }
 
-    fn look(&mut self, relative: &Path, folder: &Folder) {
-        look(self.root, self.before, relative, folder, &mut self.met);
+    /// A name in a directory that holds the names it held: only what is in the file may be new.
+    fn unchanged(&mut self, relative: &Path, note: Note<'_>) {
+        if note.has(mark::GUARDED) && !self.before.start.protected {
+            self.look(relative, note);
+        } else if note.has(mark::TOLD | mark::PROGRAM) {
+            self.look(relative, Note { marks: note.marks & (mark::TOLD | mark::PROGRAM), ..note });
+        }
+    }
+
+    fn look(&mut self, relative: &Path, note: Note<'_>) {
+        let (root, before) = (self.root, self.before);
+        let path = if note.name.is_empty() { relative.to_path_buf() } else { relative.join(note.name) };
+        if note.has(mark::GUARDED) {
+            match before.judge(root, &path) {
+                Verdict::Old => {}
+                Verdict::New => self.met.new.push(path.clone()),
+                Verdict::Changed => self.met.changed.push(path.clone()),
+            }
+        }
+        // Packages of others bring instructions and workflows that nothing obeys where they lie.
+        let is_told = note.has(mark::TOLD) && !relative.iter().any(is_generated) || note.has(mark::PROGRAM);
+        if is_told && let Ok(stat) = root.stat(&path) {
+            let list = if note.has(mark::TOLD) { &mut self.met.told } else { &mut self.met.programs };
+            if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+                let inside = names(root, &path).into_iter().take(MOST_INSIDE);
+                list.extend(inside.filter(|(_, stat)| before.touched(stat)).map(|(path, _)| path));
+            } else if before.touched(&stat) {
+                list.push(path.clone());
+            }
+        }
+        if note.has(mark::SECRET) {
+            let is_new = match before.seen().get(relative.as_os_str()) {
+                Some((then, number)) => !then.notes(*number).any(|then| then.name == note.name),
+                // In a directory that was not searched it may be as old as any other.
+                None => root.born(&path).is_some_and(|born| born >= before.start.since),
+            };
+            if is_new {
+                self.met.secrets.push(path.clone());
+            }
+        }
+        if note.has(mark::REPOSITORY) && before.is_new_mark(root, relative, &path) {
+            self.met.repositories.push(path);
+        }
+    }
+
+    /// Compiled modules that were made in this run and that python would run without a look at their source.
+    fn modules(&mut self, relative: &Path) {
+        for (path, stat) in names(self.root, relative) {
+            let is_compiled = path.extension().is_some_and(|ending| ending == "pyc" || ending == "pyo");
+            if is_compiled
+                && self.before.touched(&stat)
+                && self.root.beginning(&path).is_some_and(is_unchecked)
+            {
+                self.met.new.push(path);
+            }
+        }
     }
 }
 
-/// Reads a folder. One that was closed to its owner during the run is opened for as long as we look.
-fn read(
-    root: &Root,
-    before: &Before<'_>,
-    relative: &Path,
-    changed: i128,
-    opened: &mut Vec<OpenedUp>,
-) -> Result<Folder, Errno> {
-    let list = || tree::list(root.listing(relative)?, relative, before.is_secret);
-    match list() {
-        Err(Errno::ACCESS) if changed >= before.start.since => {
-            opened.push(OpenedUp::new(root.folder(relative)?)?);
-            list()
-        }
-        other => other,
-    }
+/// PEP 552: a module whose flags say that it is found by a hash, and that the hash is not to be checked.
+fn is_unchecked(beginning: [u8; 8]) -> bool {
+    const BY_HASH: u32 = 1;
+    const CHECKED: u32 = 2;
+    let flags = u32::from_le_bytes([beginning[4], beginning[5], beginning[6], beginning[7]]);
+    flags & BY_HASH != 0 && flags & CHECKED == 0
 }
 
-fn look(root: &Root, before: &Before<'_>, relative: &Path, folder: &Folder, met: &mut Met) {
-    for name in folder.footholds.iter().flatten() {
-        let path = relative.join(name);
-        match before.judge(root, &path) {
-            Verdict::Old => {}
-            Verdict::New => met.new.push(path),
-            Verdict::Changed => met.changed.push(path),
-        }
-    }
-    for name in &folder.told {
-        let path = relative.join(name);
-        let Ok(stat) = root.stat(&path) else { continue };
-        let touched = |stat: &rustix::fs::Stat| changed(stat) >= before.start.since;
-        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-            let inside = names(root, &path).into_iter().take(MOST_INSIDE);
-            met.told.extend(inside.filter(|(_, stat)| touched(stat)).map(|(path, _)| path));
-        } else if touched(&stat) {
-            met.told.push(path);
-        }
-    }
-    for name in &folder.secrets {
-        let path = relative.join(name);
-        let is_new = match before.seen().get(relative.as_os_str()) {
-            Some(then) => !then.secrets.contains(name),
-            // In a folder that was not searched it may be as old as any other.
-            None => root.born(&path).is_some_and(|born| born >= before.start.since),
-        };
-        if is_new {
-            met.secrets.push(path);
-        }
-    }
-    for name in folder.repositories.iter().flatten() {
-        let mark = if name.is_empty() { relative.to_path_buf() } else { relative.join(name) };
-        if before.is_new_mark(root, relative, &mark) {
-            met.repositories.push(mark);
-        }
+#[cfg(test)]
+mod tests {
+    use super::is_unchecked;
+
+    #[test]
+    fn only_a_module_that_is_never_compared_with_its_source_is_unchecked() {
+        assert!(is_unchecked([0xa7, 0x0d, 0x0d, 0x0a, 1, 0, 0, 0]));
+        assert!(!is_unchecked([0xa7, 0x0d, 0x0d, 0x0a, 3, 0, 0, 0]));
+        assert!(!is_unchecked([0xa7, 0x0d, 0x0d, 0x0a, 0, 0, 0, 0]));
     }
 }

@@ -1,13 +1,12 @@
 //! The project's tree, held by a descriptor of its root. Whoever works in it may swap anything for anything meanwhile: folders are
 //! opened beneath the root and never through a link, and nothing is found again by its whole path.
 
-use crate::search::{Folder, Is, changed, is_repository, mark};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, StatxFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, StatxFlags};
 use rustix::io::Errno;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CStr, OsString};
 use std::io::Read;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// Device and inode of a folder, and when it was born: an inode alone may be used again. Where the file system does not remember, 0.
@@ -21,7 +20,7 @@ pub(crate) struct Root {
 }
 
 /// What leads to a repository is a line.
-const SMALL: i64 = 4096;
+const SMALL: u64 = 4096;
 
 const NO_LINKS: ResolveFlags = ResolveFlags::NO_SYMLINKS.union(ResolveFlags::NO_MAGICLINKS);
 
@@ -70,6 +69,11 @@ impl Root {
         rustix::fs::statat(&self.folder, relative, AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)
     }
 
+    /// The same for a path as the kernel takes it, which may be empty for the root itself.
+    pub(crate) fn stat_c(&self, relative: &CStr) -> Result<Stat, Errno> {
+        rustix::fs::statat(&self.folder, relative, AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)
+    }
+
     /// When something was born, in nanoseconds, where the file system remembers.
     pub(crate) fn born(&self, relative: &Path) -> Option<i128> {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
@@ -82,15 +86,29 @@ impl Root {
 
     /// The content of a small file, if it is one.
     pub(crate) fn small_file(&self, relative: &Path) -> Option<Vec<u8>> {
+        self.content(relative, SMALL)
+    }
+
+    /// The content of a file, if it is one and not larger than `most`.
+    pub(crate) fn content(&self, relative: &Path, most: u64) -> Option<Vec<u8>> {
         let file = self.open_beneath(relative, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).ok()?;
         let stat = rustix::fs::fstat(&file).ok()?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_size > SMALL {
+        let size = u64::try_from(stat.st_size).ok()?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || size > most {
             return None;
         }
-        let mut content = Vec::new();
-        std::io::Read::read_to_end(&mut std::fs::File::from(file).take(SMALL.unsigned_abs()), &mut content)
-            .ok()?;
+        // All at once, so that no half of it stays behind in memory.
+        let mut content = Vec::with_capacity(usize::try_from(size).ok()? + 1);
+        std::fs::File::from(file).take(size).read_to_end(&mut content).ok()?;
         Some(content)
+    }
+
+    /// The first bytes of a file.
+    pub(crate) fn beginning(&self, relative: &Path) -> Option<[u8; 8]> {
+        let file = self.open_beneath(relative, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).ok()?;
+        let mut beginning = [0; 8];
+        std::fs::File::from(file).read_exact(&mut beginning).ok()?;
+        Some(beginning)
     }
 
     /// The text of a link, if it is one.
@@ -98,45 +116,6 @@ impl Root {
         let folder = self.folder(relative.parent()?).ok()?;
         let text = rustix::fs::readlinkat(&folder, relative.file_name()?, Vec::new()).ok()?;
         Some(OsString::from_vec(text.into_bytes()).into())
-    }
-}
-
-/// The names in an open folder that a search cares for.
-pub(crate) fn list(
-    folder: impl AsFd,
-    relative: &Path,
-    is_secret: &dyn Fn(&OsStr) -> bool,
-) -> Result<Folder, Errno> {
-    let mut found = Folder { changed: changed(&rustix::fs::fstat(&folder)?), ..Folder::default() };
-    let mut marks = 0;
-    for entry in Dir::read_from(&folder)?.flatten() {
-        let name = entry.file_name().to_bytes();
-        if matches!(name, b"." | b"..") {
-            continue;
-        }
-        let kind = match entry.file_type() {
-            FileType::Unknown => rustix::fs::statat(&folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
-                .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
-            kind => kind,
-        };
-        let name = OsStr::from_bytes(name);
-        marks |= mark(name);
-        found.add(relative.file_name(), name.into(), kind.into(), is_secret);
-    }
-    if is_repository(marks) {
-        found.repositories[1].push(OsString::new());
-    }
-    Ok(found)
-}
-
-impl From<FileType> for Is {
-    fn from(kind: FileType) -> Self {
-        match kind {
-            FileType::Directory => Is::Folder,
-            FileType::RegularFile => Is::File,
-            FileType::Symlink => Is::Link,
-            _ => Is::Other,
-        }
     }
 }
 

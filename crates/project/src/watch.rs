@@ -1,17 +1,21 @@
-//! While the command runs: the kernel tells us of names that appear in the project's folders. A notice: whoever is fast is there before us.
+//! While the command runs: the kernel tells us of names that appear in the searched trees. A notice: a fast process is there before us.
 //!
-//! Watches are made only when the command has run for a while, a few at a time, so that a short one is not slowed. What is missed here is
-//! found at the end.
+//! The kernel's watcher is made before the command starts, so that nothing the command does can keep us from it. The directories are
+//! watched only when the command has run for a while, a few at a time, so that a short one is not slowed. What is missed here is found at
+//! the end.
 
-use crate::search::Folder;
-use crate::tree::{self, Root, by_number};
+use crate::search::Rules;
+use crate::search::index::mark;
+use crate::search::walk;
+use crate::tree::{Root, by_number};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::io::Errno;
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// A command that ends before this is looked at only when it has ended. Letting go of watches costs the kernel some ten milliseconds,
@@ -19,41 +23,65 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_millis(300);
 /// Between two batches.
 const PAUSE: Duration = Duration::from_millis(2);
-const BATCH: usize = 32;
-/// What lies beyond is left to the end. The kernel counts watches per user.
-const MOST_FOLDERS: usize = 1_024;
+const BATCH: usize = 64;
+/// The kernel counts watches per user, and programs of the user's want some as well.
+const MOST: usize = 32_768;
 /// Events that are read before we look at anything else.
 const MOST_EVENTS: usize = 512;
 
-/// The folders that are watched.
+/// A directory: the number of its tree, and its path there.
+pub(crate) type Place = (usize, PathBuf);
+
+/// The directories that are watched.
 pub(crate) struct Watch {
-    inotify: Option<OwnedFd>,
-    folders: HashMap<i32, PathBuf>,
-    waiting: VecDeque<PathBuf>,
+    inotify: OwnedFd,
+    watched: HashMap<i32, Place>,
+    waiting: VecDeque<Place>,
     /// All that have ever waited.
-    known: HashSet<OsString>,
+    known: HashSet<Place>,
     next: Option<Instant>,
+    /// How many directories could not be watched, and the first reason.
+    pub(crate) unwatched: Option<(usize, Errno)>,
+    /// The kernel had more to tell than it could keep.
+    pub(crate) lost: bool,
 }
 
-/// What is to be looked at. Paths are relative to the project.
+/// What is to be looked at.
 #[derive(Default)]
 pub(crate) struct Appeared {
-    pub(crate) names: Vec<PathBuf>,
-    /// Folders that are watched from now on.
-    pub(crate) watched: Vec<PathBuf>,
+    pub(crate) names: Vec<Place>,
+    /// Directories that are watched from now on.
+    pub(crate) watched: Vec<Place>,
+    /// Some of what happened is not among these: everything has to be looked at.
+    pub(crate) lost: bool,
 }
 
 impl Watch {
     /// Watches nothing yet.
-    pub(crate) fn new(folders: impl Iterator<Item = PathBuf>) -> Self {
-        let waiting: VecDeque<PathBuf> = folders.take(MOST_FOLDERS).collect();
-        let known = waiting.iter().map(|path| path.clone().into_os_string()).collect();
-        let next = Instant::now().checked_add(PATIENCE);
-        Watch { inotify: None, folders: HashMap::new(), waiting, known, next }
+    pub(crate) fn new() -> Result<Self, Errno> {
+        Ok(Watch {
+            inotify: inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?,
+            watched: HashMap::new(),
+            waiting: VecDeque::new(),
+            known: HashSet::new(),
+            next: None,
+            unwatched: None,
+            lost: false,
+        })
     }
 
-    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.inotify.as_ref().map(AsFd::as_fd)
+    /// The command has started: these are watched if it goes on for a while.
+    pub(crate) fn begin(&mut self, directories: impl Iterator<Item = Place>) {
+        for place in directories {
+            if self.known.insert(place.clone()) {
+                self.waiting.push_back(place);
+            }
+        }
+        self.next = Instant::now().checked_add(PATIENCE);
+    }
+
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.inotify.as_fd()
     }
 
     /// When the next batch of watches is due.
@@ -61,82 +89,88 @@ impl Watch {
         self.next.map(|next| next.saturating_duration_since(Instant::now()))
     }
 
-    /// What has appeared since the last time, and what was in folders that are watched from now on. `None` when the kernel lost count, or
-    /// has no room for another watcher: the rest is left to the end.
-    pub(crate) fn work(&mut self, root: &Root, is_secret: &dyn Fn(&OsStr) -> bool) -> Option<Appeared> {
+    /// What has appeared since the last time, and what was in directories that are watched from now on.
+    pub(crate) fn work(&mut self, trees: &[(&Root, Rules<'_>)]) -> Appeared {
         let mut appeared = Appeared::default();
-        self.read_events(&mut appeared.names)?;
+        self.read_events(&mut appeared);
         let now = Instant::now();
         if self.next.is_some_and(|next| next <= now) {
-            if self.inotify.is_none() {
-                self.inotify = Some(inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?);
-            }
             for _ in 0..BATCH {
-                let Some(relative) = self.waiting.pop_front() else { break };
-                if let Some(folder) = self.add(root, &relative, is_secret) {
-                    appeared.names.extend(interesting(&relative, &folder));
-                    // Those that were made before their parent was watched.
-                    let below = folder.folders.iter().map(|name| relative.join(name));
-                    self.waiting
-                        .extend(below.filter(|path| self.known.insert(path.clone().into_os_string())));
-                    appeared.watched.push(relative);
+                let Some(place) = self.waiting.pop_front() else { break };
+                match self.add(trees, &place, &mut appeared.names) {
+                    Ok(()) => appeared.watched.push(place),
+                    Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => {}
+                    Err(errno) => {
+                        let (count, errno) = self.unwatched.unwrap_or((0, errno));
+                        self.unwatched = Some((count + 1, errno));
+                    }
                 }
             }
         }
-        let more = !self.waiting.is_empty() && self.folders.len() < MOST_FOLDERS;
         self.next = match self.next {
             Some(next) if next > now => Some(next),
-            _ if more => now.checked_add(PAUSE),
+            _ if !self.waiting.is_empty() => now.checked_add(PAUSE),
             _ => None,
         };
-        Some(appeared)
+        appeared
     }
 
-    fn add(&mut self, root: &Root, relative: &Path, is_secret: &dyn Fn(&OsStr) -> bool) -> Option<Folder> {
-        let folder = root.listing(relative).ok()?;
+    fn add(
+        &mut self,
+        trees: &[(&Root, Rules<'_>)],
+        (tree, relative): &Place,
+        names: &mut Vec<Place>,
+    ) -> Result<(), Errno> {
+        let Some((root, rules)) = trees.get(*tree) else { return Ok(()) };
+        if self.watched.len() >= MOST {
+            return Err(Errno::NOSPC);
+        }
+        let directory = root.listing(relative)?;
         let events =
             WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::EXCL_UNLINK;
-        let number = inotify::add_watch(self.inotify.as_ref()?, by_number(&folder), events).ok()?;
-        self.folders.insert(number, relative.into());
+        let number = inotify::add_watch(&self.inotify, by_number(&directory), events)?;
+        self.watched.insert(number, (*tree, relative.clone()));
         // Listed after the watch is there, so that nothing appears unseen in between.
-        tree::list(folder, relative, is_secret).ok()
+        let listing = walk::list(&directory, relative, rules)?;
+        let counts = listing.notes.iter().filter(|note| note.marks & (mark::GUARDED | mark::SECRET) != 0);
+        names.extend(counts.map(|note| (*tree, relative.join(&note.name))));
+        // Those that were made before their parent was watched.
+        for name in &listing.directories {
+            let below = (*tree, relative.join(name));
+            if self.known.insert(below.clone()) {
+                self.waiting.push_back(below);
+            }
+        }
+        Ok(())
     }
 
-    fn read_events(&mut self, found: &mut Vec<PathBuf>) -> Option<()> {
-        let Some(inotify) = &self.inotify else { return Some(()) };
+    fn read_events(&mut self, appeared: &mut Appeared) {
         let mut buffer = [MaybeUninit::uninit(); 16 << 10];
-        let mut reader = inotify::Reader::new(inotify, &mut buffer);
+        let mut reader = inotify::Reader::new(&self.inotify, &mut buffer);
         let mut events = 0;
         // What has been read from the kernel is looked at to the end.
         while events < MOST_EVENTS || !reader.is_buffer_empty() {
             events += 1;
             let Ok(event) = reader.next() else { break };
             if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
-                return None;
+                (self.lost, appeared.lost) = (true, true);
             }
             if event.events().contains(ReadFlags::IGNORED) {
-                self.folders.remove(&event.wd());
+                self.watched.remove(&event.wd());
             }
-            let (Some(folder), Some(name)) = (self.folders.get(&event.wd()), event.file_name()) else {
+            let (Some((tree, directory)), Some(name)) = (self.watched.get(&event.wd()), event.file_name())
+            else {
                 continue;
             };
-            let path = folder.join(OsStr::from_bytes(name.to_bytes()));
-            let skipped = |name: &OsStr| {
-                name == ".git" || crate::search::SKIPPED.iter().any(|skipped| name == *skipped)
-            };
-            if event.events().contains(ReadFlags::ISDIR) && !path.file_name().is_some_and(skipped) {
+            let path = directory.join(OsStr::from_bytes(name.to_bytes()));
+            let place = (*tree, path);
+            if event.events().contains(ReadFlags::ISDIR) && !place.1.ends_with(".git") {
                 // Also one that is known: it may have been removed and made again.
-                if self.waiting.len() < MOST_FOLDERS {
-                    self.waiting.push_back(path.clone());
-                }
+                self.known.insert(place.clone());
+                self.waiting.push_back(place.clone());
+                self.next.get_or_insert_with(Instant::now);
             }
-            found.push(path);
+            appeared.names.push(place);
         }
-        Some(())
     }
-}
-
-/// Names that need a closer look.
-fn interesting(relative: &Path, folder: &Folder) -> Vec<PathBuf> {
-    folder.footholds.iter().flatten().chain(&folder.secrets).map(|name| relative.join(name)).collect()
 }

@@ -54,6 +54,18 @@ pub fn drop_capabilities_but_ptrace() -> Result<(), Errno> {
     keep_capabilities(CapabilitySet::SYS_PTRACE)
 }
 
+/// Gives up every capability but the right to read files of the user and group that this user namespace maps.
+pub fn drop_capabilities_but_reading() -> Result<(), Errno> {
+    let reading = CapabilitySet::DAC_READ_SEARCH;
+    keep_capabilities(reading)?;
+    let sets = rustix::thread::CapabilitySets {
+        effective: reading,
+        permitted: reading,
+        inheritable: CapabilitySet::empty(),
+    };
+    rustix::thread::set_capabilities(None, sets)
+}
+
 /// Does something with the right that [`drop_capabilities_but_ptrace`] has kept back.
 pub fn with_ptrace<T>(act: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     let (kept, none) = (CapabilitySet::SYS_PTRACE, CapabilitySet::empty());

@@ -190,8 +190,9 @@ pub fn enter(user_namespace: impl AsFd, mount_namespace: impl AsFd) -> Result<()
     rustix::thread::move_into_link_name_space(mount_namespace.as_fd(), Some(LinkNameSpaceType::Mount))
 }
 
-/// Puts something empty and closed over an open file or folder.
-pub fn mask(target: impl AsFd, directory: bool) -> Result<(), Errno> {
+/// Puts something else over an open file or directory: a file with this text or an empty directory, read-only; without a text neither can
+/// be opened.
+pub fn mask(target: impl AsFd, directory: bool, reads_as: Option<&[u8]>) -> Result<(), Errno> {
     const NAME: &CStr = c"masked";
     let filesystem = rustix::mount::fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     rustix::mount::fsconfig_create(&filesystem)?;
@@ -201,10 +202,13 @@ pub fn mask(target: impl AsFd, directory: bool) -> Result<(), Errno> {
         MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
     )?;
     if directory {
-        rustix::fs::mkdirat(&room, NAME, Mode::empty())?;
+        let mode = if reads_as.is_some() { 0o555 } else { 0 };
+        rustix::fs::mkdirat(&room, NAME, Mode::from_raw_mode(mode))?;
     } else {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-        rustix::fs::openat(&room, NAME, flags, Mode::empty())?;
+        let mode = if reads_as.is_some() { 0o444 } else { 0 };
+        let file = rustix::fs::openat(&room, NAME, flags, Mode::from_raw_mode(mode))?;
+        crate::file::write_all(&file, reads_as.unwrap_or_default())?;
     }
     let tree = rustix::mount::open_tree(
         &room,

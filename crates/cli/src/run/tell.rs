@@ -65,6 +65,11 @@ pub fn announce(args: &RunArgs, here: &Here, plan: &Plan) {
             ));
         }
     }
+    for warning in &plan.view.warnings {
+        if !warning.lasting || args.verbose || here.caller.terminals[2] {
+            say::trouble(&warning.fact, &warning.remedy);
+        }
+    }
     for note in &plan.view.notes {
         if args.verbose || plan.view.project.is_none() {
             say::note(note);
@@ -183,10 +188,6 @@ pub fn logins(news: &[LoginNews], verbose: bool) {
 pub fn aftermath(aftermath: &Aftermath, verbose: bool) {
     for (fact, remedy) in aftermath.lines(verbose) {
         say::trouble(&fact, &remedy);
-    }
-    if verbose && !aftermath.not_walked.is_empty() {
-        let places = aftermath.not_walked.join(", ");
-        say::note(&format!("not looked through for new footholds: {places}"));
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::words::{
     Allowance, Attended, Floor, GateMode, HomeMode, KeyringUse, NetMode, ProjectGuard, Protect, Redact,
-    TrustClass,
+    SearchExtent, TrustClass,
 };
 
 /// A key's name inside the program. The order is the order of [`KEYS`].
@@ -28,6 +28,7 @@ pub enum Id {
     FilesHide,
     FilesShow,
     FilesProtect,
+    FilesSearch,
     HomeMode,
     HomePath,
     HomeTools,
@@ -207,6 +208,8 @@ pub const KEYS: &[Key] = {
         doc: "Files and folders of the project that look secret and are not, such as test keys; relative to the project or absolute." },
     Key { id: Id::FilesProtect, path: "files.protect", kind: Kind::Choice(spellings!(Protect)), direction: Choice, flag: Some("--protect"),
         doc: "Whether new footholds in the project, such as `.envrc`, are taken away when noticed or cannot be made at all." },
+    Key { id: Id::FilesSearch, path: "files.search", kind: Kind::Choice(spellings!(SearchExtent)), direction: Choice, flag: None,
+        doc: "How much is searched for secret files, footholds and repositories: everything, or (open to the child and told at every run) not the trees that tools fill." },
     Key { id: Id::HomeMode, path: "home.mode", kind: Kind::Choice(spellings!(HomeMode)), direction: Choice, flag: Some("--home"),
         doc: "Which HOME the child has: yours, the one of its profile, or an empty one." },
     Key { id: Id::HomePath, path: "home.path", kind: Kind::Folder, direction: OwnSetting, flag: None,

@@ -38,6 +38,7 @@ fn lines(policy: &Policy, id: Id, leaf: &str) -> String {
         Id::Floor => word(leaf, policy.floor.value.as_str(), &policy.floor.origin),
         Id::Project => word(leaf, policy.project.value.as_str(), &policy.project.origin),
         Id::FilesProtect => word(leaf, policy.protect.value.as_str(), &policy.protect.origin),
+        Id::FilesSearch => word(leaf, policy.search.value.as_str(), &policy.search.origin),
         Id::HomeMode => word(leaf, policy.home.mode.value.as_str(), &policy.home.mode.origin),
         Id::HomePath => one(leaf, policy.home.path.as_ref(), |path| text(&path.to_string_lossy())),
         Id::HomeTools => list(leaf, &policy.home.tools, |tool| text(tool.name)),

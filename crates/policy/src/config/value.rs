@@ -7,7 +7,7 @@ use crate::tools::{Tool, tool};
 use crate::witness::Witness;
 use crate::words::{
     Allowance, Attended, Floor, GateMode, HomeMode, KeyringUse, NetMode, Origin, ProjectGuard, Protect,
-    Redact, Ruled, TrustClass,
+    Redact, Ruled, SearchExtent, TrustClass,
 };
 use std::path::PathBuf;
 use std::time::Duration;
@@ -64,6 +64,7 @@ impl Values {
         choose(Id::Floor, policy.floor.value as usize, policy.floor.origin);
         choose(Id::Project, policy.project.value as usize, policy.project.origin);
         choose(Id::FilesProtect, policy.protect.value as usize, policy.protect.origin);
+        choose(Id::FilesSearch, policy.search.value as usize, policy.search.origin);
         choose(Id::HomeMode, policy.home.mode.value as usize, policy.home.mode.origin);
         choose(Id::HomeKeyring, policy.home.keyring.value as usize, policy.home.keyring.origin);
         choose(Id::NetMode, policy.net.value as usize, policy.net.origin);
@@ -110,6 +111,7 @@ impl Values {
                 Id::Floor => choose(&mut policy.floor, value, Floor::ALL),
                 Id::Project => choose(&mut policy.project, value, ProjectGuard::ALL),
                 Id::FilesProtect => choose(&mut policy.protect, value, Protect::ALL),
+                Id::FilesSearch => choose(&mut policy.search, value, SearchExtent::ALL),
                 Id::HomeMode => choose(&mut policy.home.mode, value, HomeMode::ALL),
                 Id::HomePath => policy.home.path = paths(value).into_iter().next(),
                 Id::HomeTools => policy.home.tools = tools(value),

@@ -96,6 +96,16 @@ pub fn gitlinks(bytes: &[u8], id_length: usize) -> Vec<Vec<u8>> {
     all.filter(|(mode, _, _)| mode & KIND == GITLINK).map(|(_, _, name)| name).collect()
 }
 
+/// The object that is staged at a path, if it is one file and not a conflict.
+pub fn object<'a>(bytes: &'a [u8], id_length: usize, path: &[u8]) -> Option<&'a [u8]> {
+    const FILE: u32 = 0o100_000;
+    const STAGE: u8 = 0x30;
+    let found = staged(bytes, id_length).ok()?.into_iter().find(|(_, _, name)| name == path)?;
+    let (mode, object, _) = found;
+    let (id, flags) = object.split_at_checked(id_length)?;
+    (mode & KIND == FILE && flags.first()? & STAGE == 0).then_some(id)
+}
+
 /// Mode, object with its flags, name.
 type Staged<'a> = (u32, &'a [u8], Vec<u8>);
 

@@ -196,7 +196,8 @@ pub fn fate(path: &Path) -> Fate {
         ("logs", _) => Fate::Log,
         ("refs", _) => Fate::Ref,
         ("hooks", [name]) if name.ends_with(".sample") => Fate::Ignored,
-        ("info", ["refs"]) => Fate::Ignored,
+        // What the launcher adds to it is for the cage alone, and what a command adds could hide its own files from the user.
+        ("info", ["refs" | "exclude"]) => Fate::Ignored,
         ("objects", ["info"]) | ("objects", ["info", "commit-graphs"]) => Fate::Folder,
         ("objects", ["info", "packs" | "commit-graph"]) => Fate::Published(Check::Data),
         ("objects", ["info", "commit-graphs", name])
@@ -299,7 +300,6 @@ mod tests {
             "commondir",
             "config.worktree",
             "info/attributes",
-            "info/exclude",
             "objects/info/alternates",
             "objects/info/http-alternates",
             "unheard-of",

@@ -2,8 +2,11 @@
 //! user names, and files of the project that look secret.
 
 use super::places::{KEYS_FILE, SYSTEM_SECRETS};
-use super::{Builder, Entry, Home, OTHER_LOGIN, SECRET_FILE, Shown, at_or_below, covering, expand, home};
-use crate::facts::{HostFacts, Kind};
+use super::{
+    Builder, Entry, Home, OTHER_LOGIN, SECRET_FILE, Shown, UNSEARCHED, at_or_below, covering, expand, home,
+};
+use crate::facts::{HostFacts, Kind, SecretFile};
+use crate::plan::Refusal;
 use crate::request::Request;
 use crate::settings::Policy;
 use crate::toolchains::TOOLCHAINS;
@@ -79,7 +82,7 @@ pub(super) fn hide(
     request: &Request<'_>,
     facts: &HostFacts,
     own_home: &Home,
-) {
+) -> Result<(), Refusal> {
     let home = &request.caller.home;
     let system = SYSTEM_SECRETS.iter().map(|path| (PathBuf::from(path), "system secret", &Origin::Builtin));
     let secrets = TOOLCHAINS.iter().flat_map(|toolchain| toolchain.secrets);
@@ -90,43 +93,65 @@ pub(super) fn hide(
     let others = others.map(|path| (path, OTHER_LOGIN, &Origin::Builtin));
     let others = others.filter(|(path, ..)| !home::is_login(&builder.entries, path));
     let own = request.caller.own.iter().map(|path| (path.clone(), "keyward's own", &Origin::Builtin));
-    let named = targets(policy, request).map(|(path, origin)| (path, "files.hide", origin));
-    let mask = |target: PathBuf, directory: bool, rule: &'static str, origin: &Origin| Entry {
+    let mask = |target: PathBuf, shown: Shown, rule: &'static str, origin: &Origin| Entry {
         target,
-        shown: Shown::Hidden { directory },
+        shown,
         rule,
         origin: origin.clone(),
     };
+    let closed = |directory: bool| Shown::Hidden { directory, reads_as: None };
     // What is not in the view needs no mask.
     let is_seen = |path: &Path| covering(&builder.entries, path).is_some_and(Entry::shows_in_place);
 
     let mut masks = Vec::new();
     if facts.paths.existing(Path::new(KEYS_FILE)).is_some() {
-        masks.push(mask(KEYS_FILE.into(), false, "system secret", &Origin::Builtin));
+        masks.push(mask(KEYS_FILE.into(), closed(false), "system secret", &Origin::Builtin));
     }
-    for (path, rule, origin) in system.chain(toolchains).chain(others).chain(own).chain(named) {
+    for (path, rule, origin) in system.chain(toolchains).chain(others).chain(own) {
         if let Some(fact) = facts.paths.existing(&path).filter(|fact| is_seen(&fact.real)) {
-            masks.push(mask(fact.real.clone(), fact.kind == Kind::Directory, rule, origin));
+            masks.push(mask(fact.real.clone(), closed(fact.kind == Kind::Directory), rule, origin));
         }
     }
-    for secret in &facts.project.secrets {
-        let granted = policy.files.read.iter().chain(&policy.files.write);
-        let mut granted = granted.map(|grant| expand(&grant.value, home));
-        if !is_shown_by_name(policy, &request.project, home, secret)
-            && !granted.any(|path| path == *secret)
-            && is_seen(secret)
-        {
-            masks.push(mask(secret.clone(), false, SECRET_FILE, &Origin::Builtin));
+    for (path, origin) in targets(policy, request) {
+        if let Some(fact) = facts.paths.existing(&path).filter(|fact| is_seen(&fact.real)) {
+            let directory = fact.kind == Kind::Directory;
+            let shown = Shown::Hidden { directory, reads_as: Some(Vec::new()) };
+            masks.push(mask(fact.real.clone(), shown, "files.hide", origin));
         }
+    }
+    for unsearched in facts.project.unsearched.iter().filter(|unsearched| is_seen(&unsearched.path)) {
+        masks.push(mask(unsearched.path.clone(), closed(true), UNSEARCHED, &Origin::Builtin));
+    }
+    let granted = policy.files.read.iter().chain(&policy.files.write);
+    let granted: Vec<PathBuf> = granted.map(|grant| expand(&grant.value, home)).collect();
+    let is_open = |path: &Path| {
+        is_shown_by_name(policy, &request.project, home, path) || granted.iter().any(|grant| grant == path)
+    };
+    for SecretFile { path, named, directory, reads_as } in &facts.project.secrets {
+        if !is_open(path) && !is_open(named) && is_seen(path) {
+            let shown = Shown::Hidden { directory: *directory, reads_as: Some(reads_as.clone()) };
+            masks.push(mask(path.clone(), shown, SECRET_FILE, &Origin::Builtin));
+        }
+    }
+    if masks.len() > MOST {
+        return Err(Refusal::policy(
+            SECRET_FILE,
+            format!("{} files look secret, and at most {MOST} can be hidden", masks.len()),
+            "hide the directories that hold them with `--hide DIR`, or show them with `--show DIR`",
+        ));
     }
     builder.entries.extend(without_repeats(masks));
+    Ok(())
 }
+
+/// Each mask is a mount, and the kernel has room for so many only.
+const MOST: usize = 20_000;
 
 /// Each place once, and nothing below a folder that is hidden already: under a mask there is nothing to mask.
 fn without_repeats(masks: Vec<Entry>) -> Vec<Entry> {
     let folders: HashSet<OsString> = masks
         .iter()
-        .filter(|mask| matches!(mask.shown, Shown::Hidden { directory: true }))
+        .filter(|mask| matches!(mask.shown, Shown::Hidden { directory: true, .. }))
         .map(|mask| mask.target.clone().into_os_string())
         .collect();
     let mut seen = HashSet::with_capacity(masks.len());

@@ -1,25 +1,50 @@
 //! What stands in the project and is not the command's to change: footholds, repositories and what git runs because of their settings.
 
-use super::{Builder, Entry, FOOTHOLD, Shown, Source, covering};
-use crate::facts::{Foothold, GitFolder, HostFacts, Own, Repository, Standing};
+use super::{Builder, Entry, FOOTHOLD, PROGRAMS, PROJECT_FILE, Shown, Source, Warning, covering};
+use crate::aftermath::few;
+use crate::facts::{Foothold, GitFolder, HostFacts, Own, Project, Repository, Standing};
+use crate::plan::Refusal;
 use crate::request::Request;
 use crate::settings::Policy;
+use crate::text::visible;
 use crate::words::{Origin, Protect};
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Each foothold is a mount, and the kernel has room for so many only.
+const MOST_FOOTHOLDS: usize = 20_000;
+
+/// An overlay each; the further ones are read-only.
+const MOST_REPOSITORIES: usize = 256;
 
 /// Footholds that are there become mounts of their own, read-only. Grants come later, so that one that names a foothold wins.
-pub(super) fn footholds(builder: &mut Builder<'_>, footholds: &[Foothold]) {
+pub(super) fn footholds(
+    builder: &mut Builder<'_>,
+    request: &Request<'_>,
+    footholds: &[Foothold],
+) -> Result<(), Refusal> {
+    if footholds.len() > MOST_FOOTHOLDS {
+        return Err(Refusal::policy(
+            FOOTHOLD,
+            format!(
+                "{} files and directories would have to be protected, and at most {MOST_FOOTHOLDS} can be",
+                footholds.len()
+            ),
+            "look at what made them; `keyward run` in a directory below searches only that",
+        ));
+    }
     let is_folder = |foothold: &&Foothold| matches!(foothold.is, Standing::Thing { directory: true, .. });
     let folders: HashSet<&OsStr> =
         footholds.iter().filter(is_folder).map(|foothold| foothold.path.as_os_str()).collect();
+    let own_policy = request.project.join(PROJECT_FILE);
     let mut seen = HashSet::with_capacity(footholds.len());
     for Foothold { path, is } in footholds {
         let Standing::Thing { directory, device, inode } = *is else { continue };
-        // Below one that is read-only everything is.
+        // Below one that is read-only everything is. The project's own policy has a rule of its own.
         let covered = path.ancestors().skip(1).any(|above| folders.contains(above.as_os_str()));
-        if !covered && seen.insert(path.as_os_str()) {
+        if !covered && *path != own_policy && seen.insert(path.as_os_str()) {
             let source = Source {
                 path: path.clone(),
                 expect: Some((device, inode)),
@@ -35,6 +60,99 @@ pub(super) fn footholds(builder: &mut Builder<'_>, footholds: &[Foothold]) {
             });
         }
     }
+    Ok(())
+}
+
+/// With strict protection no program can be added, or changed, where the user's shell looks for programs.
+pub(super) fn programs(builder: &mut Builder<'_>, policy: &Policy, programs: &[PathBuf]) {
+    if policy.protect.value != Protect::Strict {
+        return;
+    }
+    for path in programs {
+        let source = Source::found(path.clone(), true);
+        builder.put(path, Shown::ReadOnly(source), PROGRAMS, &policy.protect.origin);
+    }
+}
+
+/// Tells each repository which files of its working trees are hidden.
+pub(super) fn exclude(entries: &mut [Entry], repositories: &[Repository]) {
+    let is_hidden = |entry: &&Entry| matches!(entry.shown, Shown::Hidden { reads_as: Some(_), .. });
+    let hidden: Vec<PathBuf> = entries.iter().filter(is_hidden).map(|entry| entry.target.clone()).collect();
+    if hidden.is_empty() {
+        return;
+    }
+    for entry in entries {
+        let Shown::Repository { source, exclude, .. } = &mut entry.shown else { continue };
+        let belongs = |repository: &&Repository| match &repository.own {
+            Own::Here(own) | Own::Linked(own) => own.path == source.path && repository.mark.ends_with(".git"),
+            Own::Stray { .. } => false,
+        };
+        let trees = repositories.iter().filter(belongs).filter_map(|repository| repository.mark.parent());
+        for tree in trees {
+            for path in hidden.iter().filter_map(|path| path.strip_prefix(tree).ok()) {
+                exclude.push(b'/');
+                for &byte in path.as_os_str().as_bytes() {
+                    // What git would take for a pattern.
+                    if b"\\*?[ ".contains(&byte) {
+                        exclude.push(b'\\');
+                    }
+                    // A name with a line break cannot be written there.
+                    exclude.push(if byte == b'\n' { b'?' } else { byte });
+                }
+                exclude.push(b'\n');
+            }
+        }
+    }
+}
+
+/// What could not be searched, and what was not, on purpose.
+pub(super) fn warnings(policy: &Policy, found: &Project) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut warn =
+        |fact: String, remedy: String, lasting: bool| warnings.push(Warning { fact, remedy, lasting });
+    let named =
+        |paths: &[PathBuf]| few(&paths.iter().map(|path| visible(path.as_os_str())).collect::<Vec<_>>());
+    if !found.unsearched.is_empty() {
+        let places = found.unsearched.iter();
+        let places = places.map(|it| format!("{} ({})", visible(it.path.as_os_str()), it.why));
+        let places = few(&places.collect::<Vec<_>>());
+        warn(
+            format!("closed to the command, because it could not be searched: {places}"),
+            "open it for yourself, as with `chmod u+rwx`, and it is searched like the rest".to_owned(),
+            false,
+        );
+    }
+    if !found.left_out.is_empty() {
+        warn(
+            format!(
+                "not searched, and open to the command with the secrets and repositories in it: {}",
+                named(&found.left_out)
+            ),
+            format!(
+                "files.search = \"bounded\" ({}) asks for this; `files.search = \"complete\"` searches all",
+                policy.search.origin
+            ),
+            false,
+        );
+    }
+    if !found.committed.is_empty() {
+        warn(
+            format!("not hidden, because git has committed or staged it as it is: {}", named(&found.committed)),
+            "every command can read it from the repository: change the secret, and take the file out with `git rm --cached`; `--hide` hides it all the same".to_owned(),
+            true,
+        );
+    }
+    let past = found.repositories.len().saturating_sub(MOST_REPOSITORIES);
+    if past > 0 {
+        warn(
+            format!(
+                "{past} repositories are read-only for the command: at most {MOST_REPOSITORIES} can be written"
+            ),
+            "work in the directory of one of them, and it is among the first".to_owned(),
+            false,
+        );
+    }
+    warnings
 }
 
 /// Git runs programs for what stands in a repository's own folder and for what its settings name: none of that is the command's to change.
@@ -48,9 +166,12 @@ pub(super) fn repositories(
     // Those that are where their mark is come first: what a mark leads to may lie in one of them.
     let mut all: Vec<&Repository> = facts.project.repositories.iter().collect();
     all.sort_by_key(|repository| (!matches!(repository.own, Own::Here(_)), repository.mark.as_os_str()));
-    for repository in all {
+    for (place, repository) in all.into_iter().enumerate() {
         let mark = &repository.mark;
         match &repository.own {
+            Own::Here(folder) if place >= MOST_REPOSITORIES => {
+                builder.put(&folder.path, Shown::ReadOnly(Source::git(folder)), "git", origin);
+            }
             Own::Here(folder) => own_folder(builder, folder, facts, origin),
             Own::Linked(folder) => {
                 if is_wall(policy, request, mark) {
@@ -85,7 +206,7 @@ fn is_wall(policy: &Policy, request: &Request<'_>, mark: &Path) -> bool {
 fn own_folder(builder: &mut Builder<'_>, folder: &GitFolder, facts: &HostFacts, origin: &Origin) {
     let source = Source::git(folder);
     let shown = if facts.kernel.overlay.holds() {
-        Shown::Repository { source, shared: folder.shared.clone() }
+        Shown::Repository { source, shared: folder.shared.clone(), exclude: Vec::new() }
     } else {
         builder.notes.push(format!(
             "{} is read-only: without an overlay it cannot be written safely",

@@ -1,5 +1,6 @@
 //! Looks at the repositories of a project: where their own folders are, and what of them is shared with the cage.
 
+use crate::search::named_in;
 use keyward_policy::facts::{Found, GitFolder, Own, Repository};
 use keyward_policy::git::config::Config;
 use keyward_policy::git::names::SHARED;
@@ -177,7 +178,11 @@ impl Led<'_> {
                     let path = letters(&self.folder.join(value));
                     // What a well-known tool puts there starts the hooks beside it.
                     let hooks = path.parent().filter(|_| path.ends_with(".husky/_")).map(Path::to_path_buf);
-                    self.to(hooks.unwrap_or(path));
+                    let hooks = hooks.unwrap_or(path);
+                    for hook in std::fs::read_dir(&hooks).into_iter().flatten().flatten() {
+                        self.named_by(&hook.path());
+                    }
+                    self.to(hooks);
                 }
                 ("include" | "includeif", "path") => self.to(letters(&beside.join(value))),
                 _ if COMMANDS.contains(&(section, key)) => {
@@ -194,32 +199,43 @@ impl Led<'_> {
         }
     }
 
-    /// Hooks that are links.
+    /// Hooks that are links, and scripts that hooks name.
     fn hooks(&mut self) {
         let folder = self.own.join("hooks");
-        let links = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-        for link in links.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink())) {
-            if let Ok(to) = std::fs::read_link(link.path()) {
+        let hooks = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        for hook in hooks.filter(|hook| hook.path().extension().is_none_or(|ending| ending != "sample")) {
+            if hook.file_type().is_ok_and(|kind| kind.is_symlink())
+                && let Ok(to) = std::fs::read_link(hook.path())
+            {
                 self.to(letters(&folder.join(to)));
             }
+            self.named_by(&hook.path());
         }
     }
 
+    /// Scripts of the project that a hook names: git runs them with it.
+    fn named_by(&mut self, hook: &Path) {
+        let is_inside = |path: &Path| self.inside(path);
+        let scripts = named_in(hook, self.folder, &is_inside);
+        self.found.extend(scripts.into_iter().map(|(path, _)| Found { path, directory: false }));
+    }
+
+    fn inside(&self, path: &Path) -> bool {
+        (path.starts_with(self.project) || path.starts_with(self.folder))
+            && path != self.project
+            && path != self.folder
+            && !path.starts_with(self.own)
+    }
+
     fn to(&mut self, path: PathBuf) {
-        let inside = |path: &Path| {
-            path.starts_with(self.project)
-                && path != self.project
-                && path != self.folder
-                && !path.starts_with(self.own)
-        };
-        if !inside(&path) {
+        if !self.inside(&path) {
             return;
         }
         match lstat(&path).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
             Err(_) => self.awaited.push(path),
             Ok(FileType::Symlink) => {
                 // The link itself cannot be a mount; what it leads to can.
-                if let Some(real) = std::fs::canonicalize(&path).ok().filter(|real| inside(real)) {
+                if let Some(real) = std::fs::canonicalize(&path).ok().filter(|real| self.inside(real)) {
                     let directory = is_folder(&real);
                     self.found.push(Found { path: real, directory });
                 }

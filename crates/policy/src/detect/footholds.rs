@@ -1,0 +1,226 @@
+//! Footholds: names in a project that make some program outside the cage run or obey what stands there, without being asked to.
+//!
+//! What a person starts by hand, such as a `Makefile` or a script, is the work itself and not a foothold.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// What is done about a foothold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Care {
+    /// An existing one cannot be changed; a new one is taken out of the tree.
+    Guarded,
+    /// It is named when it was made or changed, because it is also the work: instructions, workflows.
+    Told,
+}
+
+/// One line of the table: a name at any depth, or a name in a directory of this name.
+pub(super) struct Foothold {
+    pub(super) below: Option<&'static str>,
+    pub(super) name: &'static str,
+    pub(super) care: Care,
+    /// Who runs or obeys it.
+    by: &'static str,
+}
+
+/// Guarded is what a program runs or obeys by itself, on entering or opening the directory. Told is what is also the work: a person starts
+/// it, or reads it in a review.
+#[rustfmt::skip]
+pub(super) const FOOTHOLDS: &[Foothold] = {
+    use Care::{Guarded, Told};
+    &[
+    Foothold { below: None, name: ".envrc", care: Guarded, by: "direnv" },
+    Foothold { below: None, name: ".autoenv", care: Guarded, by: "autoenv" },
+    Foothold { below: None, name: ".autoenv.zsh", care: Guarded, by: "autoenv" },
+    Foothold { below: None, name: ".autoenv_leave.zsh", care: Guarded, by: "autoenv" },
+    Foothold { below: None, name: ".vscode", care: Guarded, by: "Visual Studio Code" },
+    Foothold { below: None, name: ".vs", care: Guarded, by: "Visual Studio" },
+    Foothold { below: None, name: ".idea", care: Guarded, by: "JetBrains IDEs" },
+    Foothold { below: None, name: ".fleet", care: Guarded, by: "JetBrains Fleet" },
+    Foothold { below: None, name: ".zed", care: Guarded, by: "Zed" },
+    Foothold { below: None, name: ".nova", care: Guarded, by: "Nova" },
+    Foothold { below: None, name: ".theia", care: Guarded, by: "Theia" },
+    Foothold { below: None, name: ".devcontainer", care: Guarded, by: "development containers" },
+    Foothold { below: None, name: ".devcontainer.json", care: Guarded, by: "development containers" },
+    Foothold { below: None, name: ".vimrc", care: Guarded, by: "Vim" },
+    Foothold { below: None, name: ".gvimrc", care: Guarded, by: "Vim" },
+    Foothold { below: None, name: ".exrc", care: Guarded, by: "vi" },
+    Foothold { below: None, name: ".lvimrc", care: Guarded, by: "Vim" },
+    Foothold { below: None, name: ".vimrc.local", care: Guarded, by: "Vim" },
+    Foothold { below: None, name: ".nvimrc", care: Guarded, by: "Neovim" },
+    Foothold { below: None, name: ".nvim.lua", care: Guarded, by: "Neovim" },
+    Foothold { below: None, name: ".nvim", care: Guarded, by: "Neovim" },
+    Foothold { below: None, name: ".helix", care: Guarded, by: "Helix" },
+    Foothold { below: None, name: ".kakrc.local", care: Guarded, by: "Kakoune" },
+    Foothold { below: None, name: ".dir-locals.el", care: Guarded, by: "Emacs" },
+    Foothold { below: None, name: ".dir-locals-2.el", care: Guarded, by: "Emacs" },
+    Foothold { below: None, name: ".gdbinit", care: Guarded, by: "gdb" },
+    Foothold { below: None, name: ".lldbinit", care: Guarded, by: "lldb" },
+    Foothold { below: None, name: ".Rprofile", care: Guarded, by: "R" },
+    Foothold { below: None, name: ".Renviron", care: Guarded, by: "R" },
+    Foothold { below: None, name: ".irbrc", care: Guarded, by: "irb" },
+    Foothold { below: None, name: ".pryrc", care: Guarded, by: "pry" },
+    Foothold { below: None, name: ".pdbrc", care: Guarded, by: "pdb" },
+    Foothold { below: None, name: ".iex.exs", care: Guarded, by: "iex" },
+    Foothold { below: None, name: ".ghci", care: Guarded, by: "ghci" },
+    Foothold { below: None, name: ".ocamlinit", care: Guarded, by: "ocaml" },
+    Foothold { below: None, name: ".cargo", care: Guarded, by: "cargo and rust-analyzer" },
+    Foothold { below: None, name: ".bazelrc", care: Told, by: "bazel" },
+    Foothold { below: None, name: ".buckconfig", care: Told, by: "buck" },
+    Foothold { below: None, name: ".pnpmfile.cjs", care: Guarded, by: "pnpm" },
+    Foothold { below: None, name: "hgrc", care: Guarded, by: "Mercurial" },
+    Foothold { below: None, name: ".claude", care: Guarded, by: "Claude Code" },
+    Foothold { below: None, name: ".mcp.json", care: Guarded, by: "agents that start MCP servers" },
+    Foothold { below: None, name: ".codex", care: Guarded, by: "Codex" },
+    Foothold { below: None, name: ".cursor", care: Guarded, by: "Cursor" },
+    Foothold { below: None, name: ".gemini", care: Guarded, by: "Gemini CLI" },
+    Foothold { below: None, name: ".qwen", care: Guarded, by: "Qwen Code" },
+    Foothold { below: None, name: ".opencode", care: Guarded, by: "opencode" },
+    Foothold { below: None, name: "opencode.json", care: Told, by: "opencode" },
+    Foothold { below: None, name: "opencode.jsonc", care: Told, by: "opencode" },
+    Foothold { below: None, name: ".windsurf", care: Guarded, by: "Windsurf" },
+    Foothold { below: None, name: ".continue", care: Guarded, by: "Continue" },
+    Foothold { below: None, name: ".continuerc.json", care: Guarded, by: "Continue" },
+    Foothold { below: None, name: ".aider.conf.yml", care: Guarded, by: "aider" },
+    Foothold { below: None, name: ".roo", care: Guarded, by: "Roo Code" },
+    Foothold { below: None, name: ".kiro", care: Guarded, by: "Kiro" },
+    Foothold { below: None, name: ".amazonq", care: Guarded, by: "Amazon Q" },
+    Foothold { below: None, name: ".junie", care: Guarded, by: "Junie" },
+    Foothold { below: None, name: ".augment", care: Guarded, by: "Augment" },
+    Foothold { below: None, name: ".factory", care: Guarded, by: "Factory" },
+    Foothold { below: None, name: ".goose", care: Guarded, by: "goose" },
+    Foothold { below: None, name: ".hermes", care: Guarded, by: "Hermes" },
+    Foothold { below: None, name: ".crush.json", care: Guarded, by: "Crush" },
+    Foothold { below: None, name: "crush.json", care: Told, by: "Crush" },
+    Foothold { below: None, name: ".trae", care: Guarded, by: "Trae" },
+    Foothold { below: None, name: ".amp", care: Guarded, by: "Amp" },
+    Foothold { below: None, name: ".openhands", care: Guarded, by: "OpenHands" },
+    Foothold { below: None, name: ".keyward.toml", care: Guarded, by: "keyward" },
+    Foothold { below: None, name: "AGENTS.md", care: Told, by: "agents, as instructions" },
+    Foothold { below: None, name: "AGENT.md", care: Told, by: "agents, as instructions" },
+    Foothold { below: None, name: "CLAUDE.md", care: Told, by: "Claude Code, as instructions" },
+    Foothold { below: None, name: "CLAUDE.local.md", care: Told, by: "Claude Code, as instructions" },
+    Foothold { below: None, name: "GEMINI.md", care: Told, by: "Gemini CLI, as instructions" },
+    Foothold { below: None, name: "QWEN.md", care: Told, by: "Qwen Code, as instructions" },
+    Foothold { below: None, name: ".cursorrules", care: Told, by: "Cursor, as instructions" },
+    Foothold { below: None, name: ".windsurfrules", care: Told, by: "Windsurf, as instructions" },
+    Foothold { below: None, name: ".clinerules", care: Told, by: "Cline, as instructions" },
+    Foothold { below: None, name: ".goosehints", care: Told, by: "goose, as instructions" },
+    Foothold { below: None, name: ".roomodes", care: Told, by: "Roo Code, as instructions" },
+    Foothold { below: Some(".github"), name: "copilot-instructions.md", care: Told, by: "Copilot, as instructions" },
+    Foothold { below: Some(".github"), name: "instructions", care: Told, by: "Copilot, as instructions" },
+    Foothold { below: Some(".github"), name: "prompts", care: Told, by: "Copilot, as instructions" },
+    Foothold { below: Some(".github"), name: "workflows", care: Told, by: "GitHub Actions" },
+    Foothold { below: Some(".forgejo"), name: "workflows", care: Told, by: "Forgejo Actions" },
+    Foothold { below: Some(".gitea"), name: "workflows", care: Told, by: "Gitea Actions" },
+    Foothold { below: None, name: ".gitlab-ci.yml", care: Told, by: "GitLab CI" },
+    Foothold { below: None, name: ".circleci", care: Told, by: "CircleCI" },
+    Foothold { below: None, name: ".travis.yml", care: Told, by: "Travis CI" },
+    Foothold { below: None, name: ".buildkite", care: Told, by: "Buildkite" },
+    Foothold { below: None, name: ".drone.yml", care: Told, by: "Drone" },
+    Foothold { below: None, name: ".woodpecker.yml", care: Told, by: "Woodpecker" },
+    Foothold { below: None, name: "azure-pipelines.yml", care: Told, by: "Azure Pipelines" },
+    Foothold { below: None, name: "bitbucket-pipelines.yml", care: Told, by: "Bitbucket Pipelines" },
+    Foothold { below: None, name: "Jenkinsfile", care: Told, by: "Jenkins" },
+    Foothold { below: None, name: ".cirrus.yml", care: Told, by: "Cirrus CI" },
+    Foothold { below: None, name: ".npmrc", care: Told, by: "npm and pnpm" },
+    Foothold { below: None, name: ".yarnrc.yml", care: Told, by: "yarn" },
+    Foothold { below: None, name: ".yarnrc", care: Told, by: "yarn" },
+    Foothold { below: None, name: ".pre-commit-config.yaml", care: Told, by: "pre-commit" },
+    Foothold { below: None, name: "lefthook.yml", care: Told, by: "lefthook" },
+    Foothold { below: None, name: ".lefthook.yml", care: Told, by: "lefthook" },
+    Foothold { below: None, name: ".husky", care: Told, by: "husky" },
+    Foothold { below: None, name: "rust-toolchain.toml", care: Told, by: "rustup" },
+    Foothold { below: None, name: "rust-toolchain", care: Told, by: "rustup" },
+    Foothold { below: None, name: "mise.toml", care: Told, by: "mise" },
+    Foothold { below: None, name: ".mise.toml", care: Told, by: "mise" },
+    Foothold { below: None, name: ".tool-versions", care: Told, by: "asdf and mise" },
+    Foothold { below: None, name: "sitecustomize.py", care: Told, by: "python, at every start" },
+    Foothold { below: None, name: "usercustomize.py", care: Told, by: "python, at every start" },
+    ]
+};
+
+/// Whether a path of the project is a foothold by its last name; who runs it. Case does not matter, because on some file systems it
+/// does not.
+pub fn foothold(relative: &Path) -> Option<(Care, &'static str)> {
+    let mut names = relative.iter().rev();
+    let (name, above) = (names.next()?, names.next());
+    foothold_in(above, name)
+}
+
+/// The same for a name in a folder, of which the last name counts.
+pub fn foothold_in(above: Option<&OsStr>, name: &OsStr) -> Option<(Care, &'static str)> {
+    FOOTHOLDS
+        .iter()
+        .find(|foothold| {
+            same(name, foothold.name)
+                && foothold.below.is_none_or(|below| above.is_some_and(|above| same(above, below)))
+        })
+        .map(|foothold| (foothold.care, foothold.by))
+}
+
+/// Who runs or obeys what stands under a guarded name. These names count wherever they stand.
+pub fn guarded(name: &OsStr) -> Option<&'static str> {
+    match foothold_in(None, name) {
+        Some((Care::Guarded, by)) => Some(by),
+        _ => None,
+    }
+}
+
+/// The shortest beginning of a path whose last name is guarded: a grant that leads there names the foothold.
+pub fn guarded_above(relative: &Path) -> Option<&Path> {
+    let guards = |path: &&Path| path.file_name().is_some_and(|name| guarded(name).is_some());
+    relative.ancestors().filter(guards).last()
+}
+
+fn same(name: &OsStr, other: &str) -> bool {
+    name.as_bytes().eq_ignore_ascii_case(other.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_foothold_is_known_at_any_depth_and_in_any_case() {
+        for path in [".envrc", "a/b/.envrc", ".VSCode", "sub/.claude", ".Cursor"] {
+            assert!(matches!(foothold(Path::new(path)), Some((Care::Guarded, _))), "{path}");
+        }
+        for path in ["AGENTS.md", "x/agents.md", ".github/workflows", "sub/.github/workflows"] {
+            assert!(matches!(foothold(Path::new(path)), Some((Care::Told, _))), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_work_is_no_foothold() {
+        for path in
+            ["Makefile", "package.json", "workflows", "build.rs", "envrc", ".env.example", ".github", ""]
+        {
+            assert_eq!(foothold(Path::new(path)), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_below_a_foothold_names_it() {
+        assert_eq!(guarded_above(Path::new("a/.vscode/x/.claude/y")), Some(Path::new("a/.vscode")));
+        assert_eq!(guarded_above(Path::new(".envrc")), Some(Path::new(".envrc")));
+        assert_eq!(guarded_above(Path::new("src/main.c")), None);
+    }
+
+    #[test]
+    fn each_row_is_known_and_stands_there_once() {
+        for (place, row) in FOOTHOLDS.iter().enumerate() {
+            let path = Path::new("deep").join(row.below.unwrap_or("er")).join(row.name.to_uppercase());
+            assert_eq!(foothold(&path), Some((row.care, row.by)), "{}", row.name);
+            let twice = |other: &&Foothold| other.name == row.name && other.below == row.below;
+            assert!(!FOOTHOLDS[..place].iter().any(|other| twice(&other)), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn a_guarded_name_stands_alone() {
+        // `guarded` looks at the last name only.
+        assert!(FOOTHOLDS.iter().all(|foothold| foothold.care == Care::Told || foothold.below.is_none()));
+    }
+}

@@ -1,0 +1,90 @@
+//! Files of HOME that programs run or obey by themselves. One of them may be a link into a project (a repository of dotfiles): what it
+//! leads to is then a foothold.
+
+/// A file or directory of HOME.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Obeyed {
+    /// Relative to HOME.
+    pub path: &'static str,
+    /// Who runs or obeys it.
+    pub by: &'static str,
+}
+
+const fn obeyed(path: &'static str, by: &'static str) -> Obeyed {
+    Obeyed { path, by }
+}
+
+/// The table. Directories count as a whole.
+pub const OBEYED: &[Obeyed] = &[
+    obeyed(".bashrc", "bash"),
+    obeyed(".bash_profile", "bash"),
+    obeyed(".bash_login", "bash"),
+    obeyed(".bash_logout", "bash"),
+    obeyed(".bash_aliases", "bash"),
+    obeyed(".profile", "shells at login"),
+    obeyed(".zshrc", "zsh"),
+    obeyed(".zshenv", "zsh"),
+    obeyed(".zprofile", "zsh"),
+    obeyed(".zlogin", "zsh"),
+    obeyed(".zlogout", "zsh"),
+    obeyed(".kshrc", "ksh"),
+    obeyed(".cshrc", "csh"),
+    obeyed(".tcshrc", "tcsh"),
+    obeyed(".inputrc", "readline"),
+    obeyed(".config/fish", "fish"),
+    obeyed(".config/direnv", "direnv"),
+    obeyed(".config/mise", "mise"),
+    obeyed(".config/nushell", "nushell"),
+    obeyed(".xprofile", "the desktop at login"),
+    obeyed(".xinitrc", "the desktop at login"),
+    obeyed(".xsession", "the desktop at login"),
+    obeyed(".xsessionrc", "the desktop at login"),
+    obeyed(".pam_environment", "the login"),
+    obeyed(".config/environment.d", "the login"),
+    obeyed(".config/autostart", "the desktop at login"),
+    obeyed(".config/systemd", "systemd"),
+    obeyed(".vimrc", "Vim"),
+    obeyed(".vim", "Vim"),
+    obeyed(".config/nvim", "Neovim"),
+    obeyed(".emacs", "Emacs"),
+    obeyed(".emacs.d", "Emacs"),
+    obeyed(".config/emacs", "Emacs"),
+    obeyed(".config/doom", "Emacs"),
+    obeyed(".config/helix", "Helix"),
+    obeyed(".config/zed", "Zed"),
+    obeyed(".config/Code/User", "Visual Studio Code"),
+    obeyed(".gitconfig", "git"),
+    obeyed(".config/git", "git"),
+    obeyed(".hgrc", "Mercurial"),
+    obeyed(".config/jj", "jj"),
+    obeyed(".ssh/config", "ssh"),
+    obeyed(".ssh/rc", "sshd"),
+    obeyed(".ssh/authorized_keys", "sshd"),
+    obeyed(".tmux.conf", "tmux"),
+    obeyed(".config/tmux", "tmux"),
+    obeyed(".screenrc", "screen"),
+    obeyed(".gdbinit", "gdb"),
+    obeyed(".pythonrc", "python"),
+    obeyed(".Rprofile", "R"),
+    obeyed(".irbrc", "irb"),
+    obeyed(".npmrc", "npm"),
+    obeyed(".yarnrc.yml", "yarn"),
+    obeyed(".cargo/config.toml", "cargo"),
+    obeyed(".cargo/config", "cargo"),
+    obeyed(".config/pip", "pip"),
+    obeyed(".gradle/init.d", "gradle"),
+    obeyed(".gradle/init.gradle", "gradle"),
+    obeyed(".mavenrc", "maven"),
+    obeyed(".claude", "Claude Code"),
+    obeyed(".claude.json", "Claude Code"),
+    obeyed(".codex", "Codex"),
+    obeyed(".gemini", "Gemini CLI"),
+    obeyed(".config/opencode", "opencode"),
+    obeyed(".hermes", "Hermes"),
+    obeyed(".cursor", "Cursor"),
+    obeyed(".config/i3", "the window manager"),
+    obeyed(".config/sway", "the window manager"),
+    obeyed(".config/hypr", "the window manager"),
+    obeyed(".local/bin", "shells, by PATH"),
+    obeyed("bin", "shells, by PATH"),
+];

@@ -1,0 +1,49 @@
+//! What counts, by name, place and content: secret files, footholds, and what a hidden file shows instead.
+//!
+//! One table for all who have to know: the search that hides files from a command, the read guard, the gate and the foothold guard. The
+//! registry of credential names and values ([`crate::registry`]) decides which lines of a hidden file may stay.
+
+mod directory;
+pub mod footholds;
+mod home;
+pub mod secrets;
+mod substitute;
+
+pub use directory::Directory;
+pub use home::{OBEYED, Obeyed};
+pub use secrets::{Content, Secret, secret_file, stores_of};
+pub use substitute::{Shows, shows};
+
+/// Changes whenever the tables do, so that an index of a search made by other tables is not used.
+pub fn digest() -> u64 {
+    let mut sum = Sum::default();
+    for secret in secrets::SECRETS {
+        sum.add(secret.pattern.as_bytes());
+        sum.add(&[secret.place as u8]);
+        secret.except.iter().for_each(|except| sum.add(except.as_bytes()));
+    }
+    for row in footholds::FOOTHOLDS {
+        sum.add(row.name.as_bytes());
+        sum.add(row.below.unwrap_or_default().as_bytes());
+        sum.add(&[row.care as u8]);
+    }
+    sum.0
+}
+
+/// A sum of texts (FNV-1a): it tells tables apart, and keeps out no attacker.
+#[derive(Clone, Copy, Debug)]
+pub struct Sum(pub u64);
+
+impl Default for Sum {
+    fn default() -> Self {
+        Sum(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Sum {
+    pub fn add(&mut self, text: &[u8]) {
+        for &byte in text.iter().chain(&[0xff]) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}

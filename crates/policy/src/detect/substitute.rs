@@ -1,0 +1,345 @@
+//! What a hidden file shows instead of its content, so that programs go on: names without values, or nothing.
+//!
+//! A line is kept only if it is certain to be harmless. The input is hostile: nothing here may fail on it.
+
+use super::secrets::{Content, Secret};
+use crate::registry::{known, name_shape, value_shape};
+
+/// What a command sees of a file whose name is secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shows {
+    /// The file itself: nothing in it is secret.
+    Itself,
+    /// This text in its place.
+    Instead(Vec<u8>),
+}
+
+/// Decides by the content of a file. `not_secret` are names that the user has cleared.
+pub fn shows(secret: &Secret, content: &[u8], not_secret: &[&str]) -> Shows {
+    match secret.content {
+        Content::Whole => Shows::Instead(Vec::new()),
+        Content::Dotenv => itself_or(dotenv(content, not_secret), content),
+        Content::Settings => itself_or(settings(content), content),
+        Content::Pem if has_private_key(content) => Shows::Instead(Vec::new()),
+        Content::Pem => Shows::Itself,
+    }
+}
+
+/// What is left is the whole file, if nothing had to go: a copy that a command made of what it saw is not secret to the next one.
+fn itself_or(kept: Vec<u8>, content: &[u8]) -> Shows {
+    if kept == content { Shows::Itself } else { Shows::Instead(kept) }
+}
+
+/// A private key says so in its first line; what is not text at all may be one in another form.
+fn has_private_key(content: &[u8]) -> bool {
+    let says = |text: &[u8]| content.windows(text.len()).any(|part| part.eq_ignore_ascii_case(text));
+    let certificate = says(b"-----BEGIN CERTIFICATE") || says(b"-----BEGIN TRUSTED CERTIFICATE");
+    let public = says(b"-----BEGIN PUBLIC KEY") || says(b"-----BEGIN RSA PUBLIC KEY");
+    says(b"PRIVATE") || says(b"ENCRYPTED") || !(certificate || public)
+}
+
+/// The names of a dotenv file, each with an empty value unless the value is clearly operational.
+fn dotenv(content: &[u8], not_secret: &[&str]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(content.len() / 4);
+    let mut rest = content;
+    while !rest.is_empty() {
+        let (line, after) = split_line(rest);
+        rest = after;
+        let Some((exported, name, value)) = assignment(line) else { continue };
+        // A quoted value may go on for many lines.
+        let value = match value.first() {
+            Some(&quote @ (b'"' | b'\'' | b'`')) => {
+                let start = value.as_ptr() as usize - content.as_ptr() as usize;
+                match closing(&content[start + 1..], quote) {
+                    Some(end) => {
+                        rest = split_line(&content[start + 1 + end..]).1;
+                        &content[start + 1..start + 1 + end]
+                    }
+                    None => value,
+                }
+            }
+            _ => without_comment(value),
+        };
+        if exported {
+            out.extend_from_slice(b"export ");
+        }
+        out.extend_from_slice(name);
+        out.push(b'=');
+        if is_operational(name, value, not_secret) {
+            out.extend_from_slice(value);
+        }
+        out.push(b'\n');
+    }
+    out
+}
+
+fn split_line(text: &[u8]) -> (&[u8], &[u8]) {
+    match text.iter().position(|&byte| byte == b'\n') {
+        Some(end) => (&text[..end], &text[end + 1..]),
+        None => (text, &[]),
+    }
+}
+
+/// Whether it is exported, the name, and the rest of the line.
+fn assignment(line: &[u8]) -> Option<(bool, &[u8], &[u8])> {
+    let line = line.trim_ascii();
+    let (exported, line) = match line.strip_prefix(b"export ") {
+        Some(rest) => (true, rest.trim_ascii_start()),
+        None => (false, line),
+    };
+    let end = line.iter().position(|&byte| !(byte.is_ascii_alphanumeric() || b"_.-".contains(&byte)))?;
+    let (name, rest) = line.split_at(end);
+    let first = *name.first()?;
+    let value = rest.trim_ascii_start();
+    let value = value.strip_prefix(b"=").or_else(|| value.strip_prefix(b":"))?;
+    let value = value.trim_ascii_start();
+    // The last line of a key in base64 ends like an assignment, and a token may stand where a name does.
+    let is_rest_of_key = value.iter().all(|&byte| byte == b'=')
+        && !name.contains(&b'_')
+        && name.iter().any(u8::is_ascii_lowercase)
+        && name.iter().any(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
+    let is_name =
+        (first.is_ascii_alphabetic() || first == b'_') && name.len() <= 64 && value_shape(name).is_none();
+    (is_name && !is_rest_of_key).then_some((exported, name, value))
+}
+
+fn closing(text: &[u8], quote: u8) -> Option<usize> {
+    let mut escaped = false;
+    for (at, &byte) in text.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quote == b'"' => escaped = true,
+            _ if byte == quote => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn without_comment(value: &[u8]) -> &[u8] {
+    let end = value.windows(2).position(|pair| pair[0].is_ascii_whitespace() && pair[1] == b'#');
+    value[..end.unwrap_or(value.len())].trim_ascii_end()
+}
+
+/// Words that settings are made of and credentials are not.
+const WORDS: &[&str] = &[
+    "true",
+    "false",
+    "yes",
+    "no",
+    "on",
+    "off",
+    "enabled",
+    "disabled",
+    "none",
+    "null",
+    "debug",
+    "info",
+    "warn",
+    "warning",
+    "error",
+    "trace",
+    "fatal",
+    "critical",
+    "silent",
+    "verbose",
+    "notice",
+    "development",
+    "production",
+    "staging",
+    "test",
+    "testing",
+    "local",
+    "dev",
+    "prod",
+    "localhost",
+    "127.0.0.1",
+    "0.0.0.0",
+    "utf-8",
+    "json",
+    "text",
+    "utc",
+];
+
+/// Names whose numbers are settings.
+const COUNTED: &[&str] = &[
+    "PORT",
+    "TIMEOUT",
+    "LIMIT",
+    "SIZE",
+    "COUNT",
+    "WORKERS",
+    "THREADS",
+    "CONCURRENCY",
+    "INTERVAL",
+    "TTL",
+    "RETRIES",
+    "LEVEL",
+    "VERSION",
+    "MAX",
+    "MIN",
+    "DELAY",
+    "DAYS",
+    "HOURS",
+    "MINUTES",
+    "SECONDS",
+    "DEBUG",
+];
+
+fn is_operational(name: &[u8], value: &[u8], not_secret: &[&str]) -> bool {
+    if value.is_empty() || value.len() > 64 || value_shape(value).is_some() {
+        return false;
+    }
+    let upper = name.to_ascii_uppercase();
+    let cleared = not_secret.iter().any(|cleared| cleared.as_bytes() == name);
+    if cleared {
+        return value.iter().all(|&byte| byte.is_ascii_graphic() && !b"\"'`\\$#".contains(&byte));
+    }
+    if known(&upper).is_some() || name_shape(&upper).is_some() {
+        return false;
+    }
+    let is_word = WORDS.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()));
+    let is_bit = matches!(value, b"0" | b"1");
+    let is_number = value.len() <= 7 && value.iter().all(u8::is_ascii_digit);
+    let is_counted =
+        upper.split(|&byte| byte == b'_').any(|part| COUNTED.iter().any(|word| part == word.as_bytes()));
+    is_word || is_bit || is_number && is_counted
+}
+
+/// Settings, one on a line, without the values that are, or may be, a credential.
+fn settings(content: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(content.len());
+    for line in content.split_inclusive(|&byte| byte == b'\n') {
+        match credential_in(line) {
+            None => out.extend_from_slice(line),
+            Some(keep) => {
+                out.extend_from_slice(&line[..keep]);
+                if line.ends_with(b"\n") {
+                    out.push(b'\n');
+                }
+            }
+        }
+    }
+    out
+}
+
+/// How much of a line may be seen, where not all of it. A value that only names a variable (`${NPM_TOKEN}`) is harmless.
+fn credential_in(line: &[u8]) -> Option<usize> {
+    // The last sign before a value: keys of npm hold colons and slashes themselves.
+    let equals = line.iter().position(|&byte| byte == b'=');
+    let colon = || line.windows(2).position(|pair| pair[0] == b':' && pair[1].is_ascii_whitespace());
+    let Some(sign) = equals.or_else(colon) else {
+        return (value_shape(line).is_some()).then_some(0);
+    };
+    let (key, value) = (&line[..sign], line[sign + 1..].trim_ascii());
+    let value = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value);
+    let is_reference = value.starts_with(b"${")
+        && value.iter().filter(|&&byte| byte == b'}').count() == 1
+        && value.ends_with(b"}");
+    if value.is_empty() || is_reference {
+        return None;
+    }
+    let mut name: Vec<u8> = Vec::with_capacity(key.len() + 8);
+    for &byte in key.rsplit(|&byte| byte == b':' || byte == b'/').next().unwrap_or(key).trim_ascii() {
+        // `npmAuthToken` is looked up as NPM_AUTH_TOKEN.
+        if byte.is_ascii_uppercase() && name.last().is_some_and(u8::is_ascii_uppercase) {
+            name.push(b'_');
+        }
+        name.push(if byte.is_ascii_alphanumeric() { byte.to_ascii_uppercase() } else { b'_' });
+    }
+    let says = |word: &str| name.windows(word.len()).any(|part| part == word.as_bytes());
+    let named = name_shape(&name).is_some()
+        || ["AUTH", "PASSWORD", "TOKEN", "SECRET", "USERNAME", "CERT", "KEY"].iter().any(|word| says(word));
+    // `always-auth = true` and its like are no credential.
+    let is_word = WORDS.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()));
+    (named && !is_word || value_shape(value).is_some() || value_shape(line).is_some()).then_some(sign + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::secrets::SECRETS;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn row(pattern: &str) -> &'static Secret {
+        SECRETS.iter().find(|row| row.pattern == pattern).unwrap()
+    }
+
+    fn shown(pattern: &str, content: &str) -> String {
+        match shows(row(pattern), content.as_bytes(), &["MAX_TOKENS"]) {
+            Shows::Itself => "itself".into(),
+            Shows::Instead(text) => String::from_utf8(text).unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_dotenv_file_shows_its_names_and_what_is_operational() {
+        let content = "# the key was sk-old\n\nAPI_KEY=sk-123\nexport DB_URL='postgres://u:p@h/d'\nPORT=8080\nDEBUG=true\nLOG_LEVEL = info # loud\n\
+                       PIN=1234\nMAX_TOKENS=4096\nMULTI=\"one\ntwo=2\n\"\nLAST=x\nsk-live-abcdef0123456789=1\nNAME\nPASSWORD=true\n";
+        let expected = "API_KEY=\nexport DB_URL=\nPORT=8080\nDEBUG=true\nLOG_LEVEL=info\nPIN=\nMAX_TOKENS=4096\nMULTI=\nLAST=\nPASSWORD=\n";
+        assert_eq!(shown(".env", content), expected);
+    }
+
+    #[test]
+    fn a_dotenv_file_without_a_secret_is_shown() {
+        assert_eq!(shown(".env", "PORT=80\nAPI_KEY=\n"), "itself");
+        assert_eq!(shown(".env", ""), "itself");
+        assert_eq!(shown(".env", "# sk-123\nPORT=80\n"), "PORT=80\n");
+    }
+
+    #[test]
+    fn an_unfinished_quote_hides_its_line_and_not_the_next() {
+        assert_eq!(shown(".env", "A=\"secret\nB=2"), "A=\nB=\n");
+        assert_eq!(shown(".env", "A='it\nPORT=80\n"), "A=\nPORT=80\n");
+    }
+
+    #[test]
+    fn settings_without_a_credential_are_shown() {
+        let harmless = "registry=https://registry.example.test/\nsave-exact=true\nalways-auth=true\n//npm.example.test/:_authToken=${NPM_TOKEN}\n";
+        assert_eq!(shown(".npmrc", harmless), "itself");
+        assert_eq!(
+            shown(".yarnrc.yml", "nodeLinker: node-modules\nyarnPath: .yarn/releases/yarn-4.cjs\n"),
+            "itself"
+        );
+    }
+
+    #[test]
+    fn settings_with_a_credential_lose_it() {
+        let content = "save-exact=true\n//npm.example.test/:_authToken=abcdef\n_auth=dTpw\nproxy=http://u:pw@proxy:80\n";
+        assert_eq!(
+            shown(".npmrc", content),
+            "save-exact=true\n//npm.example.test/:_authToken=\n_auth=\nproxy=\n"
+        );
+        assert_eq!(shown(".yarnrc.yml", "npmAuthToken: \"x1\"\nnpmScopes:\n"), "npmAuthToken:\nnpmScopes:\n");
+    }
+
+    #[test]
+    fn a_certificate_is_shown_and_a_key_is_not() {
+        let certificate = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+        assert_eq!(shown("*.pem", certificate), "itself");
+        assert_eq!(shown("*.pem", &format!("{certificate}-----BEGIN RSA PRIVATE KEY-----\n")), "");
+        assert_eq!(shown("*.pem", "canary"), "");
+        assert_eq!(shown("*.key", certificate), "");
+    }
+
+    #[test]
+    fn the_end_of_a_key_does_not_pass_for_a_name() {
+        assert_eq!(shown(".env", "KEY=-----BEGIN\nMIIEow3xQ\nqL9xTz0Q==\nQm9vaw=\n"), "KEY=\n");
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_longer_than_what_it_was_made_of(content: Vec<u8>) {
+            for pattern in [".env", ".npmrc", "*.pem"] {
+                let _ = shows(row(pattern), &content, &[]);
+            }
+        }
+
+        #[test]
+        fn no_value_that_is_not_operational_is_shown(name in "[A-Z_]{1,12}", value in "[a-zA-Z0-9+/]{8,40}", quote in "[\"'` ]?") {
+            prop_assume!(!WORDS.iter().any(|word| value.eq_ignore_ascii_case(word)));
+            let text = format!("{name}={quote}{value}{quote}\n{name} = {value}\nexport {name}:{value}\n");
+            prop_assert!(!shown(".env", &text).contains(&value));
+        }
+    }
+}
