@@ -807,6 +807,19 @@ fn whoever_meets_a_limit_is_told_which() {
 }
 
 #[test]
+fn the_default_limit_of_processes_holds_for_a_whole_session() {
+    let session = Session::new(Who::User, &[]);
+    let many = "import os, time\nheld = []\ntry:\n while len(held) < 6000:\n  child = os.fork()\n  if child == 0: time.sleep(1000)\n  held.append(child)\nexcept OSError: pass\nprint('held', len(held), flush=True)\nfor child in held: os.kill(child, 9)\n";
+    session.stage.project_file("many.py", many);
+    let said = session.said("exec /usr/bin/python3 many.py");
+    let held: u64 = said.trim().strip_prefix("held ").unwrap().parse().unwrap();
+    assert!((4000..4096).contains(&held), "{held}");
+    // Another session has a count of its own.
+    let other = Session::new(Who::User, &[]);
+    assert_eq!(other.said("sh -c 'true; echo fine'"), "fine\n");
+}
+
+#[test]
 fn codes_of_commands_that_cannot_start_are_those_of_a_shell() {
     let session = Session::new(Who::User, &[]);
     assert_eq!(session.keyward(&["exec", "work", "--", "no-such-program"]).status.code(), Some(127));

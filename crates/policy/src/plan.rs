@@ -164,6 +164,8 @@ pub enum Keeper {
     RlimitOfEach,
     /// The kernel does not count it here.
     Nobody,
+    /// Without a user namespace only all processes of the user can be counted together, which a default must not do.
+    NotByDefault,
 }
 
 impl Keeper {
@@ -180,6 +182,9 @@ impl Keeper {
                 "for each process and its private memory, by an rlimit (no cgroup is delegated to you here)"
             }
             Keeper::Nobody => "not enforced: the kernel exempts root here",
+            Keeper::NotByDefault => {
+                "not enforced: without a user namespace all your processes would count; `limits.pids` sets such a limit"
+            }
         }
     }
 }
@@ -582,11 +587,19 @@ fn limits(policy: &Policy, facts: &HostFacts, identity: Identity, cage: Cage) ->
         add(LimitKind::Memory(limit.value), &limit.origin, keeper);
     }
     if let Some(limit) = &limits.pids {
+        let is_default = limit.origin == Origin::Builtin;
         let keeper = match identity {
+            // A run looks for a cgroup only if the policy asks for a limit, because that costs time. The default does without one
+            // wherever an rlimit counts the cage alone.
+            Identity::Caller | Identity::MappedRoot { .. } if is_default && cage != Cage::Landlock => {
+                Keeper::RlimitOfCage
+            }
             _ if counts_pids => Keeper::Cgroup,
             // The kernel never counts processes against the real uid 0.
             Identity::BareRoot => Keeper::Nobody,
-            // Counted per user over the whole machine where there is no user namespace.
+            // Counted per user over the whole machine where there is no user namespace: a user who has many processes already could
+            // then start none in the cage.
+            _ if cage == Cage::Landlock && is_default => Keeper::NotByDefault,
             _ if cage == Cage::Landlock => Keeper::RlimitOfUser,
             _ => Keeper::RlimitOfCage,
         };
