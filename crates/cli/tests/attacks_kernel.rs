@@ -95,6 +95,47 @@ fn a_child_of_ones_own_cannot_be_traced() {
     works_only_outside(&stage, &attack);
 }
 
+#[test]
+fn limits_can_be_read_and_ones_own_be_lowered() {
+    let script = "prlimit --pid $$ --nofile --noheadings --output SOFT > /dev/null && echo read-own
+        prlimit --pid 1 --nofile > /dev/null && echo read-init
+        prlimit --nofile=64:64 sh -c 'ulimit -n'
+        ulimit -n 32 && ulimit -n";
+    for stage in [Stage::user(), Stage::root()] {
+        let output = stage.caged(script);
+        assert_eq!(stdout(&output), "read-own\nread-init\n64\n32\n", "{}", stderr(&output));
+    }
+}
+
+/// Takes the descriptors of the process that is named, by a plain pointer and by one whose lower half is 0.
+const TAKE_DESCRIPTORS: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    struct rlimit none = { 0, 4096 };
+    int pid = atoi(words[1]);
+    if (syscall(SYS_prlimit64, pid, RLIMIT_NOFILE, &none, 0) == 0) puts("WORKED");
+    struct rlimit *even = mmap((void *)0x700000000000, 4096, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    *even = none;
+    if (syscall(SYS_prlimit64, pid, RLIMIT_NOFILE, even, 0) == 0) puts("WORKED");
+}"#;
+
+#[test]
+fn init_cannot_be_made_deaf_by_its_limits() {
+    for stage in [Stage::user(), Stage::root()] {
+        let attack = stage.program("take", TAKE_DESCRIPTORS);
+        let outside = stdout(&stage.bare(&format!("sleep 5 & {attack} $!; kill $!")));
+        assert_eq!(outside, "WORKED\nWORKED\n", "the control did not work");
+        let inside = ran(stage.caged(&after_a_sign(&format!("{attack} 1; {attack} $PPID; {attack} $$"))));
+        assert!(!stdout(&inside).contains("WORKED"), "{}", stdout(&inside));
+    }
+}
+
 /// The 32-bit table has other numbers: getpid is 20 there, chmod 15, unshare 310.
 const THIRTY_TWO_BITS: &str = r#"
 #include <stdio.h>

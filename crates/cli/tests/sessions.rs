@@ -820,6 +820,15 @@ fn the_default_limit_of_processes_holds_for_a_whole_session() {
 }
 
 #[test]
+fn a_command_cannot_set_the_limits_of_the_spawner() {
+    let session = Session::new(Who::User, &[]);
+    let script = "prlimit --pid $PPID --nofile > /dev/null && echo read
+        prlimit --pid $PPID --nofile=0:0 && echo WORKED; prlimit --pid 1 --nofile=0:0 && echo WORKED; true";
+    assert_eq!(session.said(script), "read\n");
+    assert_eq!(session.said("echo alive"), "alive\n");
+}
+
+#[test]
 fn codes_of_commands_that_cannot_start_are_those_of_a_shell() {
     let session = Session::new(Who::User, &[]);
     assert_eq!(session.keyward(&["exec", "work", "--", "no-such-program"]).status.code(), Some(127));

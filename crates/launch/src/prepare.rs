@@ -386,6 +386,7 @@ fn filter(plan: &Plan) -> Result<seccomp::Filter, Fault> {
                 Test::Lacks { arg, bits } => seccomp::Test::Lacks { arg, bits },
                 Test::Is { arg, value } => seccomp::Test::Is { arg, value },
                 Test::IsNone { arg, values } => seccomp::Test::IsNone { arg, values },
+                Test::NotNull { arg } => seccomp::Test::NotNull { arg },
             });
             refusals.push(seccomp::Refusal { number, when: when.collect(), answer });
         }
