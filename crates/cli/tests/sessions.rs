@@ -820,6 +820,21 @@ fn the_default_limit_of_processes_holds_for_a_whole_session() {
 }
 
 #[test]
+fn commands_of_one_session_share_message_queues() {
+    for who in [Who::User, Who::Root] {
+        let session = Session::new(who, &[]);
+        let open = |name: &str, flags: &str| {
+            let call = format!("lib.mq_open(b'/{name}', {flags}, 0o600, None)");
+            format!("/usr/bin/python3 -c \"import ctypes, os; lib = ctypes.CDLL(None); print({call} >= 0)\"")
+        };
+        assert_eq!(session.said(&open("ours", "os.O_CREAT | os.O_RDWR")), "True\n");
+        assert_eq!(session.said(&open("ours", "os.O_RDWR")), "True\n");
+        assert_eq!(session.said(&open("another", "os.O_RDWR")), "False\n");
+        assert_eq!(stdout(&session.exec(&["--fresh"], &open("made", "os.O_CREAT | os.O_RDWR"))), "True\n");
+    }
+}
+
+#[test]
 fn a_command_cannot_set_the_limits_of_the_spawner() {
     let session = Session::new(Who::User, &[]);
     let script = "prlimit --pid $PPID --nofile > /dev/null && echo read

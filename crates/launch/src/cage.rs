@@ -325,6 +325,11 @@ fn perform(
         }
         Act::FreshProc { at } => mount::proc(at),
         Act::Terminals { at } => mount::devpts(at),
+        // A kernel without message queues has none to show.
+        Act::Queues { at } => match mount::message_queues(at) {
+            Err(Errno::NODEV) => Ok(()),
+            mounted => mounted,
+        },
         Act::Overlay { at, beside, options, layers } => {
             for (place, at) in layers.iter().flatten().filter(|(place, _)| *place != usize::MAX) {
                 mount::attach(trees.get(*place).ok_or(Errno::BADF)?, at)?;

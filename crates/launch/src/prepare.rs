@@ -88,6 +88,9 @@ pub enum Act {
     Terminals {
         at: CString,
     },
+    Queues {
+        at: CString,
+    },
     /// Layers are attached first where they come as trees, and let go once the overlay holds them.
     Overlay {
         at: CString,
@@ -579,6 +582,10 @@ impl<'a> Acts<'a> {
             Shown::Terminals => {
                 self.folder(target, 0o755)?;
                 self.acts.push(Act::Terminals { at: below_root(target)? });
+            }
+            Shown::Queues => {
+                self.folder(target, 0o755)?;
+                self.acts.push(Act::Queues { at: below_root(target)? });
             }
             Shown::Repository { source, shared } => self.repository(target, source, shared)?,
             Shown::Cache { store, below } => self.cache(target, Some(store), below, locks)?,

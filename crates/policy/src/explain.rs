@@ -201,7 +201,8 @@ fn home(text: &mut String, plan: &Plan) {
 fn files(text: &mut String, plan: &Plan, everything: bool) {
     let _ = writeln!(text, "\nfiles: nothing but this");
     for entry in &plan.view.entries {
-        let detail = matches!(entry.shown, Shown::Link { .. } | Shown::Device | Shown::Terminals);
+        let detail =
+            matches!(entry.shown, Shown::Link { .. } | Shown::Device | Shown::Terminals | Shown::Queues);
         if everything || !detail {
             let _ = writeln!(
                 text,
@@ -253,7 +254,7 @@ fn access(entry: &Entry) -> &'static str {
         Shown::Repository { .. } => "repository",
         Shown::Link { .. } => "link",
         Shown::Device => "device",
-        Shown::Terminals => "own",
+        Shown::Terminals | Shown::Queues => "own",
         Shown::Hidden { .. } => "hidden",
     }
 }

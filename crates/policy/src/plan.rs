@@ -677,6 +677,7 @@ impl Plan {
             | Shown::Private { .. }
             | Shown::Cache { .. }
             | Shown::Layer(_)
+            | Shown::Queues
             | Shown::Repository { .. } => Some(entry.target.as_path()),
             _ => None,
         })
