@@ -426,6 +426,7 @@ fn may_be_the_host(fault: &Fault) -> bool {
             | Step::Root
             | Step::View
             | Step::Pivot
+            | Step::Limits
             | Step::Warden
             | Step::Landlock
             | Step::Seccomp

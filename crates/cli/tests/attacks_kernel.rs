@@ -95,6 +95,74 @@ fn a_child_of_ones_own_cannot_be_traced() {
     works_only_outside(&stage, &attack);
 }
 
+/// Takes instances of inotify until there is none left, says so, and holds them until its input ends.
+const TAKE_INOTIFY: &str = r#"
+import ctypes, sys
+libc = ctypes.CDLL(None)
+taken = 0
+while taken < 100000 and libc.inotify_init1(0) >= 0: taken += 1
+print("took", taken, flush=True)
+sys.stdin.read()
+"#;
+
+#[test]
+fn a_cage_leaves_the_user_half_of_the_inotify_instances() {
+    // Other tests of this user may hold some, so that one more is asked for again and again.
+    let one =
+        "python3 -c 'import ctypes; print(\"got\" if ctypes.CDLL(None).inotify_init1(0) >= 0 else \"none\")'";
+    for stage in [Stage::user(), Stage::root()] {
+        let take = format!("exec {}", stage.python("take.py", TAKE_INOTIFY));
+        let hold = |mut command: std::process::Command, meanwhile: &dyn Fn() -> bool| {
+            let mut holder = command
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut line = String::new();
+            std::io::BufRead::read_line(
+                &mut std::io::BufReader::new(holder.stdout.as_mut().unwrap()),
+                &mut line,
+            )
+            .unwrap();
+            let found = meanwhile();
+            drop(holder.stdin.take());
+            holder.wait().unwrap();
+            (line.trim().strip_prefix("took ").and_then(|n| n.parse::<u64>().ok()).unwrap(), found)
+        };
+        let all: u64 = std::fs::read_to_string("/proc/sys/fs/inotify/max_user_instances")
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        let files = |number: u64| format!("prlimit --nofile={} ", number + 100);
+        let got = || stdout(&stage.bare(one)) == "got\n";
+        let mut bare = stage.command("sh");
+        bare.args(["-c", &format!("{}sh -c '{take}'", files(all))]);
+        let (outside, found) = hold(bare, &|| eventually(|| !got()));
+        assert!(outside > all / 2 && found, "the control did not work: {outside} of {all}");
+        let caged = stage.keyward_run(&[], &["sh", "-c", &format!("{}sh -c '{take}'", files(all))]);
+        let (inside, found) = hold(caged, &|| eventually(got));
+        assert!(inside <= all / 2 && found, "{inside} of {all}");
+        let raised = stage.caged(
+            "echo 100000 > /proc/sys/user/max_inotify_instances; cat /proc/sys/user/max_inotify_instances",
+        );
+        assert_eq!(stdout(&raised), format!("{}\n", all / 2));
+    }
+}
+
+#[test]
+fn a_cage_leaves_the_user_half_of_the_message_queues() {
+    let stage = Stage::user();
+    let script = "ulimit -q; ulimit -i";
+    let number = |output: std::process::Output| -> Vec<u64> {
+        stdout(&output).split_whitespace().filter_map(|word| word.parse().ok()).collect()
+    };
+    let outside = number(stage.bare(&format!("bash -c '{script}'")));
+    let inside = number(stage.caged(&format!("bash -c '{script}'")));
+    assert!(outside.len() == 2 && outside.iter().all(|limit| *limit > 1), "{outside:?}");
+    assert_eq!(inside, outside.iter().map(|limit| limit / 2).collect::<Vec<_>>());
+}
+
 #[test]
 fn limits_can_be_read_and_ones_own_be_lowered() {
     let script = "prlimit --pid $$ --nofile --noheadings --output SOFT > /dev/null && echo read-own

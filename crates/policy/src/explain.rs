@@ -278,6 +278,12 @@ fn limits(text: &mut String, plan: &Plan) {
     }
 }
 
+/// The limits that this host does not keep, one line each, for `keyward run -v`.
+pub fn missing_limit_lines(plan: &Plan) -> impl Iterator<Item = String> {
+    let lines = limit_lines(plan).into_iter().filter(|line| line.keeper.starts_with("not enforced"));
+    lines.map(|line| format!("gone  {:<15} the limit of {} is {}", line.name, line.value, line.keeper))
+}
+
 /// A limit in words.
 pub struct LimitLine<'a> {
     pub name: &'static str,
@@ -296,6 +302,8 @@ pub fn limit_lines(plan: &Plan) -> Vec<LimitLine<'_>> {
             LimitKind::Pids(count) => ("pids", count.to_string()),
             LimitKind::OpenFiles(count) => ("open_files", count.to_string()),
             LimitKind::Output(bytes) => ("output", size(bytes)),
+            LimitKind::Inotify => ("inotify", "half yours".into()),
+            LimitKind::Queues => ("queues", "half yours".into()),
         };
         (name, value)
     };

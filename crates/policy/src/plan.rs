@@ -144,6 +144,11 @@ pub enum LimitKind {
     Pids(u64),
     OpenFiles(u64),
     Output(u64),
+    /// Half of the user's inotify instances and watches. The kernel counts what a cage takes for the user as well, who has 128
+    /// instances by default: the other half stays for the programs outside.
+    Inotify,
+    /// Half of the user's bytes in message queues and of the signals that may wait, which the kernel counts in the same way.
+    Queues,
 }
 
 /// How a limit is enforced here.
@@ -156,6 +161,12 @@ pub enum Keeper {
     Cgroup,
     /// An rlimit counted in the cage's own user namespace: for the whole cage.
     RlimitOfCage,
+    /// A limit of the cage's own user namespace: for the whole cage.
+    UserNamespace,
+    /// This host does not let a user namespace have that limit.
+    Refused,
+    /// There is no user namespace that could have that limit.
+    NoNamespace,
     /// An rlimit that counts everything of this user on the machine.
     RlimitOfUser,
     /// An rlimit: for each process on its own.
@@ -174,6 +185,11 @@ impl Keeper {
             Keeper::Launcher => "for the whole cage, by the launcher",
             Keeper::Cgroup => "for the whole cage, by a cgroup",
             Keeper::RlimitOfCage => "for the whole cage, by an rlimit of its user namespace",
+            Keeper::UserNamespace => "for the whole cage, by its user namespace",
+            Keeper::Refused => "not enforced: the host does not let a user namespace limit it",
+            Keeper::NoNamespace => {
+                "not enforced: without a user namespace it is shared with all your programs"
+            }
             Keeper::RlimitOfUser => {
                 "counted with all other processes of yours, by an rlimit (no cgroup is delegated to you here)"
             }
@@ -611,6 +627,14 @@ fn limits(policy: &Policy, facts: &HostFacts, identity: Identity, cage: Cage) ->
     if let Some(limit) = &limits.output {
         add(LimitKind::Output(limit.value), &limit.origin, Keeper::Launcher);
     }
+    let inotify = match (cage, &facts.kernel.inotify) {
+        (Cage::Landlock, _) => Keeper::NoNamespace,
+        (_, Fact::Holds) => Keeper::UserNamespace,
+        (_, Fact::Refused { .. }) => Keeper::Refused,
+    };
+    add(LimitKind::Inotify, &Origin::Builtin, inotify);
+    let queues = if cage == Cage::Landlock { Keeper::NoNamespace } else { Keeper::RlimitOfCage };
+    add(LimitKind::Queues, &Origin::Builtin, queues);
     all
 }
 

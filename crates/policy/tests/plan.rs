@@ -893,6 +893,22 @@ fn processes_are_limited_by_default_and_explain_says_by_whom() {
 }
 
 #[test]
+fn half_of_what_is_counted_with_the_user_is_kept_from_a_cage() {
+    let lines = |case: &Case| {
+        let text = explain(&case.plan(), false);
+        let about = |line: &&str| line.starts_with("  inotify") || line.starts_with("  queues");
+        text.lines().filter(about).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let mut refusing = Case::new();
+    refusing.kernel.inotify = refused("read-only file system");
+    let mut weak = Case::new();
+    weak.kernel.user_namespace = refused("operation not permitted");
+    weak.policy.floor = flag(Floor::Landlock, "--floor");
+    let all: Vec<String> = [Case::new(), Case::root(), refusing, weak].iter().flat_map(lines).collect();
+    insta::assert_snapshot!(all.join("\n"));
+}
+
+#[test]
 fn why_points_to_the_rule_and_the_line_that_would_change_it() {
     let mut case = Case::new();
     case.file("/home/ada/work/.env");
