@@ -189,6 +189,7 @@ fn report(facts: &KernelFacts, floors: &[FloorFinding], fixes: &[Fix], details: 
         ("notification", &facts.notification),
         ("overlay", &facts.overlay),
         ("mapped owners", &facts.mapped_owners),
+        ("inotify limits", &facts.inotify),
     ];
     for (name, fact) in rows {
         let found = match fact {

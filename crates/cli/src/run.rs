@@ -23,7 +23,7 @@ use keyward_policy::outcome::code;
 use keyward_policy::plan::{Cage, LimitKind, Plan, Refusal, RefusalKind, Step};
 use keyward_policy::settings::{Limits, Policy};
 use keyward_policy::view::{self, Shown};
-use keyward_policy::words::Protect;
+use keyward_policy::words::{Origin, Protect};
 use keyward_project::logins::{self, Logins};
 use keyward_project::{self as project, Begin, Guard, Names, NoGuard};
 use keyward_sys::environ::Block;
@@ -103,7 +103,9 @@ fn run_with(args: RunArgs, block: &mut Block, session: Option<(Membership, Polic
     }
     // The run itself is the proof of what this host grants; only if it is refused do we look closer, and decide again.
     let mut hopeful = KernelFacts::hopeful(keyward_launch::landlock_abi());
-    if policy.limits.memory.is_some() || policy.limits.pids.is_some() {
+    // The default limit needs no cgroup.
+    let asks_for_pids = policy.limits.pids.as_ref().is_some_and(|pids| pids.origin != Origin::Builtin);
+    if policy.limits.memory.is_some() || asks_for_pids {
         hopeful.cgroup = cgroup::find();
     }
     let mut run =
@@ -448,6 +450,7 @@ fn may_be_the_host(fault: &Fault) -> bool {
             | Step::Root
             | Step::View
             | Step::Pivot
+            | Step::Limits
             | Step::Warden
             | Step::Landlock
             | Step::Seccomp

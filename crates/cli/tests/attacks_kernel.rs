@@ -95,6 +95,115 @@ fn a_child_of_ones_own_cannot_be_traced() {
     works_only_outside(&stage, &attack);
 }
 
+/// Takes instances of inotify until there is none left, says so, and holds them until its input ends.
+const TAKE_INOTIFY: &str = r#"
+import ctypes, sys
+libc = ctypes.CDLL(None)
+taken = 0
+while taken < 100000 and libc.inotify_init1(0) >= 0: taken += 1
+print("took", taken, flush=True)
+sys.stdin.read()
+"#;
+
+#[test]
+fn a_cage_leaves_the_user_half_of_the_inotify_instances() {
+    // Other tests of this user may hold some, so that one more is asked for again and again.
+    let one =
+        "python3 -c 'import ctypes; print(\"got\" if ctypes.CDLL(None).inotify_init1(0) >= 0 else \"none\")'";
+    for stage in [Stage::user(), Stage::root()] {
+        let take = format!("exec {}", stage.python("take.py", TAKE_INOTIFY));
+        let hold = |mut command: std::process::Command, meanwhile: &dyn Fn() -> bool| {
+            let mut holder = command
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut line = String::new();
+            std::io::BufRead::read_line(
+                &mut std::io::BufReader::new(holder.stdout.as_mut().unwrap()),
+                &mut line,
+            )
+            .unwrap();
+            let found = meanwhile();
+            drop(holder.stdin.take());
+            holder.wait().unwrap();
+            (line.trim().strip_prefix("took ").and_then(|n| n.parse::<u64>().ok()).unwrap(), found)
+        };
+        let all: u64 = std::fs::read_to_string("/proc/sys/fs/inotify/max_user_instances")
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        let files = |number: u64| format!("prlimit --nofile={} ", number + 100);
+        let got = || stdout(&stage.bare(one)) == "got\n";
+        let mut bare = stage.command("sh");
+        bare.args(["-c", &format!("{}sh -c '{take}'", files(all))]);
+        let (outside, found) = hold(bare, &|| eventually(|| !got()));
+        assert!(outside > all / 2 && found, "the control did not work: {outside} of {all}");
+        let caged = stage.keyward_run(&[], &["sh", "-c", &format!("{}sh -c '{take}'", files(all))]);
+        let (inside, found) = hold(caged, &|| eventually(got));
+        assert!(inside <= all / 2 && found, "{inside} of {all}");
+        let raised = stage.caged(
+            "echo 100000 > /proc/sys/user/max_inotify_instances; cat /proc/sys/user/max_inotify_instances",
+        );
+        assert_eq!(stdout(&raised), format!("{}\n", all / 2));
+    }
+}
+
+#[test]
+fn a_cage_leaves_the_user_half_of_the_message_queues() {
+    let stage = Stage::user();
+    let script = "ulimit -q; ulimit -i";
+    let number = |output: std::process::Output| -> Vec<u64> {
+        stdout(&output).split_whitespace().filter_map(|word| word.parse().ok()).collect()
+    };
+    let outside = number(stage.bare(&format!("bash -c '{script}'")));
+    let inside = number(stage.caged(&format!("bash -c '{script}'")));
+    assert!(outside.len() == 2 && outside.iter().all(|limit| *limit > 1), "{outside:?}");
+    assert_eq!(inside, outside.iter().map(|limit| limit / 2).collect::<Vec<_>>());
+}
+
+#[test]
+fn limits_can_be_read_and_ones_own_be_lowered() {
+    let script = "prlimit --pid $$ --nofile --noheadings --output SOFT > /dev/null && echo read-own
+        prlimit --pid 1 --nofile > /dev/null && echo read-init
+        prlimit --nofile=64:64 sh -c 'ulimit -n'
+        ulimit -n 32 && ulimit -n";
+    for stage in [Stage::user(), Stage::root()] {
+        let output = stage.caged(script);
+        assert_eq!(stdout(&output), "read-own\nread-init\n64\n32\n", "{}", stderr(&output));
+    }
+}
+
+/// Takes the descriptors of the process that is named, by a plain pointer and by one whose lower half is 0.
+const TAKE_DESCRIPTORS: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    struct rlimit none = { 0, 4096 };
+    int pid = atoi(words[1]);
+    if (syscall(SYS_prlimit64, pid, RLIMIT_NOFILE, &none, 0) == 0) puts("WORKED");
+    struct rlimit *even = mmap((void *)0x700000000000, 4096, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    *even = none;
+    if (syscall(SYS_prlimit64, pid, RLIMIT_NOFILE, even, 0) == 0) puts("WORKED");
+}"#;
+
+#[test]
+fn init_cannot_be_made_deaf_by_its_limits() {
+    for stage in [Stage::user(), Stage::root()] {
+        let attack = stage.program("take", TAKE_DESCRIPTORS);
+        let outside = stdout(&stage.bare(&format!("sleep 5 & {attack} $!; kill $!")));
+        assert_eq!(outside, "WORKED\nWORKED\n", "the control did not work");
+        let inside = ran(stage.caged(&after_a_sign(&format!("{attack} 1; {attack} $PPID; {attack} $$"))));
+        assert!(!stdout(&inside).contains("WORKED"), "{}", stdout(&inside));
+    }
+}
+
 /// The 32-bit table has other numbers: getpid is 20 there, chmod 15, unshare 310.
 const THIRTY_TWO_BITS: &str = r#"
 #include <stdio.h>

@@ -4,7 +4,7 @@
 mod support;
 
 use std::process::Command;
-use support::{Beside, Stage, after_a_sign, ran, stderr, stdout};
+use support::{Beside, Stage, after_a_sign, long_time, ran, stderr, stdout};
 
 const CANARY: &str = "canary-4f1c7a20b9";
 
@@ -444,4 +444,54 @@ fn an_inherited_credential_is_in_nobodys_memory_but_the_commands() {
     assert!(command_has_it, "the control did not work");
     assert!(!init_has_it, "init still holds it");
     assert!(!launcher_has_it, "the launcher still holds it");
+}
+
+/// `make NAME` makes a message queue, puts a word in it and says so; `read NAME` prints the word; `remove NAME` removes the queue.
+const QUEUE: &str = r#"
+#include <fcntl.h>
+#include <mqueue.h>
+#include <stdio.h>
+#include <string.h>
+int main(int count, char **words) {
+    struct mq_attr small = { 0, 1, 64 };
+    char text[65] = { 0 };
+    if (!strcmp(words[1], "remove")) return mq_unlink(words[2]) != 0;
+    int makes = !strcmp(words[1], "make");
+    mqd_t queue = makes ? mq_open(words[2], O_CREAT | O_EXCL | O_RDWR, 0600, &small)
+                        : mq_open(words[2], O_RDWR | O_NONBLOCK);
+    if (queue < 0) return perror("mq_open"), 1;
+    if (makes) return mq_send(queue, "a word in a queue", 17, 0) ? 1 : (puts("made"), 0);
+    if (mq_receive(queue, text, 64, 0) < 0) return perror("mq_receive"), 1;
+    puts(text);
+}"#;
+
+#[test]
+fn message_queues_of_a_cage_work_and_are_its_own() {
+    for stage in [Stage::user(), Stage::root()] {
+        let queue = stage.program("queue", QUEUE);
+        let name = format!("/keyward-{}", long_time());
+        let (make, read, remove) = (
+            format!("{queue} make {name}"),
+            format!("{queue} read {name}"),
+            format!("{queue} remove {name}"),
+        );
+        for flags in [&[][..], &["--protect", "strict"]] {
+            let all = format!("{make} && ls /dev/mqueue && {read} && {remove}");
+            let inside = stage.caged_with(flags, &all);
+            let wanted = format!("made\n{}\na word in a queue\n", &name[1..]);
+            assert_eq!(stdout(&inside), wanted, "{}", stderr(&inside));
+        }
+        // One of the host's is not there inside.
+        assert_eq!(stdout(&stage.bare(&make)), "made\n", "the control did not work");
+        let inside = ran(stage.caged(&after_a_sign(&format!("{read}; {remove}"))));
+        assert!(stderr(&inside).contains("No such file"), "{}{}", stdout(&inside), stderr(&inside));
+        assert_eq!(stdout(&stage.bare(&read)), "a word in a queue\n", "the control did not work");
+        assert!(stage.bare(&remove).status.success());
+        // And one of the cage's is not there outside, as long as the cage lives.
+        let cage =
+            stage.beside_and_ready(&mut stage.keyward_run(&[], &["sh", "-c", &format!("{make}; sleep 60")]));
+        let outside = stage.bare(&read);
+        assert!(stderr(&outside).contains("No such file"), "{}{}", stdout(&outside), stderr(&outside));
+        drop(cage);
+    }
 }

@@ -125,6 +125,83 @@ fn processes_beyond_the_limit_are_refused() {
     }
 }
 
+/// A fork bomb that stops at 6000 children. It says how many it got, takes what becomes free later, and ends with its input. Its
+/// children end with it.
+const BOUNDED_BOMB: &str = r#"
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+static int held;
+static int more(void) {
+    int pid = held < 6000 ? fork() : -1;
+    if (pid == 0) { prctl(PR_SET_PDEATHSIG, SIGKILL); close(0); close(1); close(2); pause(); _exit(0); }
+    if (pid > 0) held++;
+    return pid > 0;
+}
+int main(void) {
+    while (more());
+    printf("held %d\n", held);
+    fflush(stdout);
+    struct pollfd input = { 0, POLLIN };
+    while (poll(&input, 1, 0) == 0) more();
+}"#;
+
+/// Starts the bomb, and says how many children it got and what `meanwhile` found while it held them.
+fn while_a_bomb_holds<T>(mut command: Command, meanwhile: impl FnOnce() -> T) -> (String, T) {
+    let mut bomb =
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(bomb.stdout.as_mut().unwrap()), &mut line)
+        .unwrap();
+    let found = meanwhile();
+    drop(bomb.stdin.take());
+    bomb.wait().unwrap();
+    (line, found)
+}
+
+#[test]
+fn by_default_a_fork_bomb_leaves_the_user_room_for_processes() {
+    let stage = Stage::user();
+    let bomb = stage.program("bomb", BOUNDED_BOMB);
+    // A user with fewer processes than this machine allows, so that the control can take them all.
+    let as_user = |script: &str| {
+        let mut command = stage.command("prlimit");
+        command.args(["--nproc=5000", "sh", "-c", script]);
+        command
+    };
+    let can_fork =
+        || stdout(&as_user("sh -c 'true; echo forked'; echo done").output().unwrap()) == "forked\ndone\n";
+    let caged = format!("exec \"{}\" run -- {bomb}", support::keyward());
+    let (inside, forked) = while_a_bomb_holds(as_user(&caged), can_fork);
+    // The bomb itself is one of 4096.
+    assert_eq!((inside.as_str(), forked), ("held 4095\n", true));
+    // Each cage has its own count.
+    let (_, second) =
+        while_a_bomb_holds(as_user(&caged), || stdout(&stage.caged("sh -c 'true; echo forked'")));
+    assert_eq!(second, "forked\n");
+    assert!(explained(&stage, &[]).contains("by an rlimit of its user namespace (built in)"));
+    // The control comes last, because its children take a moment to end.
+    let (outside, forked) =
+        while_a_bomb_holds(as_user(&format!("exec {bomb}")), || !support::eventually(|| !can_fork()));
+    assert!(outside.starts_with("held 4") && !forked, "the control did not work: {outside}{forked}");
+}
+
+#[test]
+fn by_default_a_fork_bomb_of_root_is_bounded_and_the_limit_can_be_raised() {
+    let stage = Stage::root();
+    let bomb = stage.program("bomb", BOUNDED_BOMB);
+    let held = |flags: &[&str]| {
+        while_a_bomb_holds(stage.keyward_run(flags, &["sh", "-c", &format!("exec {bomb}")]), || ()).0
+    };
+    let mut bare = stage.command("sh");
+    bare.args(["-c", &format!("exec {bomb}")]);
+    assert_eq!(while_a_bomb_holds(bare, || ()).0, "held 6000\n", "the control did not work");
+    assert_eq!(held(&[]), "held 4095\n");
+    assert_eq!(held(&["--pids", "5000"]), "held 4999\n");
+}
+
 #[test]
 fn a_fork_bomb_is_over_when_its_time_is() {
     let stage = Stage::user();

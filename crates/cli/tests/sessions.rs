@@ -807,6 +807,43 @@ fn whoever_meets_a_limit_is_told_which() {
 }
 
 #[test]
+fn the_default_limit_of_processes_holds_for_a_whole_session() {
+    let session = Session::new(Who::User, &[]);
+    let many = "import os, time\nheld = []\ntry:\n while len(held) < 6000:\n  child = os.fork()\n  if child == 0: time.sleep(1000)\n  held.append(child)\nexcept OSError: pass\nprint('held', len(held), flush=True)\nfor child in held: os.kill(child, 9)\n";
+    session.stage.project_file("many.py", many);
+    let said = session.said("exec /usr/bin/python3 many.py");
+    let held: u64 = said.trim().strip_prefix("held ").unwrap().parse().unwrap();
+    assert!((4000..4096).contains(&held), "{held}");
+    // Another session has a count of its own.
+    let other = Session::new(Who::User, &[]);
+    assert_eq!(other.said("sh -c 'true; echo fine'"), "fine\n");
+}
+
+#[test]
+fn commands_of_one_session_share_message_queues() {
+    for who in [Who::User, Who::Root] {
+        let session = Session::new(who, &[]);
+        let open = |name: &str, flags: &str| {
+            let call = format!("lib.mq_open(b'/{name}', {flags}, 0o600, None)");
+            format!("/usr/bin/python3 -c \"import ctypes, os; lib = ctypes.CDLL(None); print({call} >= 0)\"")
+        };
+        assert_eq!(session.said(&open("ours", "os.O_CREAT | os.O_RDWR")), "True\n");
+        assert_eq!(session.said(&open("ours", "os.O_RDWR")), "True\n");
+        assert_eq!(session.said(&open("another", "os.O_RDWR")), "False\n");
+        assert_eq!(stdout(&session.exec(&["--fresh"], &open("made", "os.O_CREAT | os.O_RDWR"))), "True\n");
+    }
+}
+
+#[test]
+fn a_command_cannot_set_the_limits_of_the_spawner() {
+    let session = Session::new(Who::User, &[]);
+    let script = "prlimit --pid $PPID --nofile > /dev/null && echo read
+        prlimit --pid $PPID --nofile=0:0 && echo WORKED; prlimit --pid 1 --nofile=0:0 && echo WORKED; true";
+    assert_eq!(session.said(script), "read\n");
+    assert_eq!(session.said("echo alive"), "alive\n");
+}
+
+#[test]
 fn codes_of_commands_that_cannot_start_are_those_of_a_shell() {
     let session = Session::new(Who::User, &[]);
     assert_eq!(session.keyward(&["exec", "work", "--", "no-such-program"]).status.code(), Some(127));

@@ -289,6 +289,29 @@ fn without_mounts_modes_and_attributes_of_files_outside_cannot_be_changed() {
 }
 
 #[test]
+fn where_limits_of_a_user_namespace_cannot_be_set_the_run_does_without_and_says_so() {
+    let stage = Stage::root();
+    // As in a container: the settings of the kernel are read-only.
+    let read_only = "mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && exec \"$@\"";
+    let with_settings_closed = |argv: &[&str]| {
+        let mut command = stage.command("unshare");
+        command
+            .args(["-m", "--propagation", "private", "sh", "-c", read_only, "sh"])
+            .args(argv)
+            .output()
+            .unwrap()
+    };
+    let output = with_settings_closed(&run(&["--floor", "landlock", "-v"], "echo ran"));
+    assert_eq!(stdout(&output), "ran\n", "{}", stderr(&output));
+    let wanted = "the limit of half yours is not enforced: the host does not let a user namespace limit it";
+    assert!(stderr(&output).contains(wanted), "{}", stderr(&output));
+    let explained = with_settings_closed(&[keyward(), "explain", "--floor", "landlock", "--", "true"]);
+    assert!(stdout(&explained).contains("not enforced: the host does not let"), "{}", stdout(&explained));
+    let doctor = with_settings_closed(&[keyward(), "doctor"]);
+    assert!(stdout(&doctor).contains("inotify limits     no"), "{}", stdout(&doctor));
+}
+
+#[test]
 fn without_namespaces_limits_of_other_processes_cannot_be_set() {
     let stage = Stage::user();
     let script = "python3 -c 'import resource, os; resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (64, 64)); print(\"WORKED\")'";

@@ -85,6 +85,7 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty)
     let (common_network, common_tmp) = wait_for_common(prepared, control)?.unzip();
     let mut trees = take_identity(prepared, control).map_err(at(Step::Identity))?;
     trees.extend(common_tmp.flatten());
+    limit_inotify(prepared)?;
     confine::new_session().map_err(at(Step::Session))?;
     let own_network = match prepared.loopback && !prepared.common {
         true => Some(network::begin().map_err(at(Step::Loopback))?),
@@ -115,6 +116,15 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty)
     .map_err(at(Step::Capabilities))?;
     confine::no_new_privileges().map_err(at(Step::Capabilities))?;
     Ok((domain, pty))
+}
+
+/// Leaves the user outside a part of what the kernel counts for the cage and the user together. Done here, because it needs a capability
+/// in the new user namespace and the host's `/proc`, which the view hides. Further cages of a session have the first one's namespace.
+fn limit_inotify(prepared: &Prepared) -> Result<(), Failure> {
+    if prepared.common {
+        return Ok(());
+    }
+    prepared.inotify.iter().try_for_each(|(file, limit)| write_file(file, limit)).map_err(at(Step::Limits))
 }
 
 /// Nothing is started before it counts.
@@ -320,6 +330,11 @@ fn perform(
         }
         Act::FreshProc { at } => mount::proc(at),
         Act::Terminals { at } => mount::devpts(at),
+        // A kernel without message queues has none to show.
+        Act::Queues { at } => match mount::message_queues(at) {
+            Err(Errno::NODEV) => Ok(()),
+            mounted => mounted,
+        },
         Act::Overlay { at, beside, options, layers } => {
             for (place, at) in layers.iter().flatten().filter(|(place, _)| *place != usize::MAX) {
                 mount::attach(trees.get(*place).ok_or(Errno::BADF)?, at)?;

@@ -310,6 +310,7 @@ fn object(plan: &Plan, prepared: &Prepared, step: Step, index: u16) -> String {
                     | Act::Pin { at }
                     | Act::FreshProc { at }
                     | Act::Terminals { at }
+                    | Act::Queues { at }
                     | Act::Overlay { at, .. }
                     | Act::Repository { at, .. }
                     | Act::Mask { at, .. },

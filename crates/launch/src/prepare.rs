@@ -18,8 +18,9 @@ use keyward_sys::mount::Attributes;
 use keyward_sys::{Errno, seccomp, terminal};
 use rustix::fd::OwnedFd;
 use rustix::fs::FlockOperation;
+use rustix::process::Resource;
 use std::collections::{HashMap, HashSet};
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -86,6 +87,9 @@ pub enum Act {
         at: CString,
     },
     Terminals {
+        at: CString,
+    },
+    Queues {
         at: CString,
     },
     /// Layers are attached first where they come as trees, and let go once the overlay holds them.
@@ -186,6 +190,8 @@ pub struct Prepared {
     /// Places of the cage's own in which every name can be made, where a warden checks names.
     pub warden: Option<Vec<CString>>,
     pub limits: Vec<Limit>,
+    /// Limits of the cage's own user namespace on inotify: each file and what is written there.
+    pub inotify: Vec<(&'static CStr, Vec<u8>)>,
     pub terminal: Option<TerminalSetup>,
     /// Where output goes that has to be counted, or that secrets are taken out of: the writing ends for descriptors 1 and 2.
     pub counted: [Option<OwnedFd>; 2],
@@ -292,6 +298,7 @@ pub fn prepare(plan: &Plan, environment: &[&[u8]], setup: Option<TerminalSetup>)
         filter: filter(plan)?,
         warden: own_places(plan)?,
         limits: limits(plan),
+        inotify: inotify(plan),
         terminal: setup,
         counted: [None, None],
         umask: current_umask(),
@@ -363,10 +370,36 @@ fn limits(plan: &Plan) -> Vec<Limit> {
             }
             (LimitKind::Pids(count), Keeper::RlimitOfUser) => limits.push(Limit::Processes(count)),
             (LimitKind::OpenFiles(count), _) => limits.push(Limit::OpenFiles(count)),
+            (LimitKind::Queues, Keeper::RlimitOfCage) => {
+                limits.extend(half_of(Resource::Msgqueue).map(Limit::QueueBytes));
+                limits.extend(half_of(Resource::Sigpending).map(Limit::PendingSignals));
+            }
             _ => {}
         }
     }
     limits
+}
+
+/// Half of what the caller may have; none where that has no bound.
+fn half_of(resource: Resource) -> Option<u64> {
+    rustix::process::getrlimit(resource).current.map(|limit| limit / 2)
+}
+
+/// The files that limit inotify in a user namespace, with what init writes there.
+fn inotify(plan: &Plan) -> Vec<(&'static CStr, Vec<u8>)> {
+    let is_kept = |limit: &keyward_policy::plan::Limit| {
+        limit.what == LimitKind::Inotify && limit.keeper == Keeper::UserNamespace
+    };
+    if !plan.limits.iter().any(is_kept) {
+        return Vec::new();
+    }
+    let files = [
+        (c"/proc/sys/user/max_inotify_instances", "/proc/sys/fs/inotify/max_user_instances"),
+        (c"/proc/sys/user/max_inotify_watches", "/proc/sys/fs/inotify/max_user_watches"),
+    ];
+    let half = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok().map(|all| all / 2);
+    // A kernel without inotify has no such limit, and needs none.
+    files.iter().filter_map(|(file, all)| Some((*file, half(all)?.to_string().into_bytes()))).collect()
 }
 
 fn landlock_rules(plan: &Plan) -> Vec<(PathBuf, Below)> {
@@ -408,6 +441,7 @@ fn filter(plan: &Plan) -> Result<seccomp::Filter, Fault> {
                 Test::Lacks { arg, bits } => seccomp::Test::Lacks { arg, bits },
                 Test::Is { arg, value } => seccomp::Test::Is { arg, value },
                 Test::IsNone { arg, values } => seccomp::Test::IsNone { arg, values },
+                Test::NotNull { arg } => seccomp::Test::NotNull { arg },
             });
             refusals.push(seccomp::Refusal { number, when: when.collect(), answer });
         }
@@ -603,6 +637,10 @@ impl<'a> Acts<'a> {
             Shown::Terminals => {
                 self.folder(target, 0o755)?;
                 self.acts.push(Act::Terminals { at: below_root(target)? });
+            }
+            Shown::Queues => {
+                self.folder(target, 0o755)?;
+                self.acts.push(Act::Queues { at: below_root(target)? });
             }
             Shown::Repository { source, shared, exclude } => {
                 self.repository(target, source, shared, exclude)?

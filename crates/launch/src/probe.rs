@@ -34,6 +34,13 @@ pub fn probe(project: &Path, cache: &Path) -> KernelFacts {
         }),
         mapped_owners: mapped_owners(project),
         overlay: overlay(ids, cache),
+        inotify: attempt(USER, || {
+            map_self(ids)?;
+            ["instances", "watches"].iter().try_for_each(|what| {
+                let file = std::ffi::CString::new(format!("/proc/sys/user/max_inotify_{what}"));
+                write_file(&file.map_err(|_| Errno::INVAL)?, b"64")
+            })
+        }),
         cgroup: crate::cgroup::find(),
     }
 }

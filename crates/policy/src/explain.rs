@@ -211,7 +211,8 @@ fn files(text: &mut String, plan: &Plan, everything: bool) {
                 continue;
             }
         }
-        let detail = matches!(entry.shown, Shown::Link { .. } | Shown::Device | Shown::Terminals);
+        let detail =
+            matches!(entry.shown, Shown::Link { .. } | Shown::Device | Shown::Terminals | Shown::Queues);
         if everything || !detail {
             let _ = writeln!(
                 text,
@@ -280,7 +281,7 @@ fn access(entry: &Entry) -> &'static str {
         Shown::Repository { .. } => "repository",
         Shown::Link { .. } => "link",
         Shown::Device => "device",
-        Shown::Terminals => "own",
+        Shown::Terminals | Shown::Queues => "own",
         Shown::Hidden { reads_as: Some(text), directory: false } if !text.is_empty() => "names",
         Shown::Hidden { reads_as: Some(_), .. } => "empty",
         Shown::Hidden { reads_as: None, .. } => "hidden",
@@ -306,6 +307,12 @@ fn limits(text: &mut String, plan: &Plan) {
     }
 }
 
+/// The limits that this host does not keep, one line each, for `keyward run -v`.
+pub fn missing_limit_lines(plan: &Plan) -> impl Iterator<Item = String> {
+    let lines = limit_lines(plan).into_iter().filter(|line| line.keeper.starts_with("not enforced"));
+    lines.map(|line| format!("gone  {:<15} the limit of {} is {}", line.name, line.value, line.keeper))
+}
+
 /// A limit in words.
 pub struct LimitLine<'a> {
     pub name: &'static str,
@@ -324,6 +331,8 @@ pub fn limit_lines(plan: &Plan) -> Vec<LimitLine<'_>> {
             LimitKind::Pids(count) => ("pids", count.to_string()),
             LimitKind::OpenFiles(count) => ("open_files", count.to_string()),
             LimitKind::Output(bytes) => ("output", size(bytes)),
+            LimitKind::Inotify => ("inotify", "half yours".into()),
+            LimitKind::Queues => ("queues", "half yours".into()),
         };
         (name, value)
     };

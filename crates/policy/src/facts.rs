@@ -40,6 +40,8 @@ pub struct KernelFacts {
     pub mapped_owners: Fact,
     /// An unprivileged overlay.
     pub overlay: Fact,
+    /// A user namespace of one's own takes limits on inotify.
+    pub inotify: Fact,
     /// A cgroup v2 folder that we may make children in.
     pub cgroup: Option<Cgroup>,
 }
@@ -67,6 +69,7 @@ impl KernelFacts {
             notification: Fact::Holds,
             mapped_owners: Fact::Holds,
             overlay: Fact::Holds,
+            inotify: Fact::Holds,
             cgroup: None,
         }
     }

@@ -145,6 +145,11 @@ pub enum LimitKind {
     Pids(u64),
     OpenFiles(u64),
     Output(u64),
+    /// Half of the user's inotify instances and watches. The kernel counts what a cage takes for the user as well, who has 128
+    /// instances by default: the other half stays for the programs outside.
+    Inotify,
+    /// Half of the user's bytes in message queues and of the signals that may wait, which the kernel counts in the same way.
+    Queues,
 }
 
 /// How a limit is enforced here.
@@ -157,6 +162,12 @@ pub enum Keeper {
     Cgroup,
     /// An rlimit counted in the cage's own user namespace: for the whole cage.
     RlimitOfCage,
+    /// A limit of the cage's own user namespace: for the whole cage.
+    UserNamespace,
+    /// This host does not let a user namespace have that limit.
+    Refused,
+    /// There is no user namespace that could have that limit.
+    NoNamespace,
     /// An rlimit that counts everything of this user on the machine.
     RlimitOfUser,
     /// An rlimit: for each process on its own.
@@ -165,6 +176,8 @@ pub enum Keeper {
     RlimitOfEach,
     /// The kernel does not count it here.
     Nobody,
+    /// Without a user namespace only all processes of the user can be counted together, which a default must not do.
+    NotByDefault,
 }
 
 impl Keeper {
@@ -173,6 +186,11 @@ impl Keeper {
             Keeper::Launcher => "for the whole cage, by the launcher",
             Keeper::Cgroup => "for the whole cage, by a cgroup",
             Keeper::RlimitOfCage => "for the whole cage, by an rlimit of its user namespace",
+            Keeper::UserNamespace => "for the whole cage, by its user namespace",
+            Keeper::Refused => "not enforced: the host does not let a user namespace limit it",
+            Keeper::NoNamespace => {
+                "not enforced: without a user namespace it is shared with all your programs"
+            }
             Keeper::RlimitOfUser => {
                 "counted with all other processes of yours, by an rlimit (no cgroup is delegated to you here)"
             }
@@ -181,6 +199,9 @@ impl Keeper {
                 "for each process and its private memory, by an rlimit (no cgroup is delegated to you here)"
             }
             Keeper::Nobody => "not enforced: the kernel exempts root here",
+            Keeper::NotByDefault => {
+                "not enforced: without a user namespace all your processes would count; `limits.pids` sets such a limit"
+            }
         }
     }
 }
@@ -588,11 +609,19 @@ fn limits(policy: &Policy, facts: &HostFacts, identity: Identity, cage: Cage) ->
         add(LimitKind::Memory(limit.value), &limit.origin, keeper);
     }
     if let Some(limit) = &limits.pids {
+        let is_default = limit.origin == Origin::Builtin;
         let keeper = match identity {
+            // A run looks for a cgroup only if the policy asks for a limit, because that costs time. The default does without one
+            // wherever an rlimit counts the cage alone.
+            Identity::Caller | Identity::MappedRoot { .. } if is_default && cage != Cage::Landlock => {
+                Keeper::RlimitOfCage
+            }
             _ if counts_pids => Keeper::Cgroup,
             // The kernel never counts processes against the real uid 0.
             Identity::BareRoot => Keeper::Nobody,
-            // Counted per user over the whole machine where there is no user namespace.
+            // Counted per user over the whole machine where there is no user namespace: a user who has many processes already could
+            // then start none in the cage.
+            _ if cage == Cage::Landlock && is_default => Keeper::NotByDefault,
             _ if cage == Cage::Landlock => Keeper::RlimitOfUser,
             _ => Keeper::RlimitOfCage,
         };
@@ -604,6 +633,14 @@ fn limits(policy: &Policy, facts: &HostFacts, identity: Identity, cage: Cage) ->
     if let Some(limit) = &limits.output {
         add(LimitKind::Output(limit.value), &limit.origin, Keeper::Launcher);
     }
+    let inotify = match (cage, &facts.kernel.inotify) {
+        (Cage::Landlock, _) => Keeper::NoNamespace,
+        (_, Fact::Holds) => Keeper::UserNamespace,
+        (_, Fact::Refused { .. }) => Keeper::Refused,
+    };
+    add(LimitKind::Inotify, &Origin::Builtin, inotify);
+    let queues = if cage == Cage::Landlock { Keeper::NoNamespace } else { Keeper::RlimitOfCage };
+    add(LimitKind::Queues, &Origin::Builtin, queues);
     all
 }
 
@@ -676,6 +713,7 @@ impl Plan {
             | Shown::Private { .. }
             | Shown::Cache { .. }
             | Shown::Layer(_)
+            | Shown::Queues
             | Shown::Repository { .. } => Some(entry.target.as_path()),
             _ => None,
         })

@@ -117,7 +117,7 @@ pub struct FilesPolicy {
 }
 
 /// `None` means no limit of ours.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Wall clock of the command.
     pub wall: Option<Ruled<Duration>>,
@@ -131,6 +131,26 @@ pub struct Limits {
     pub open_files: Option<Ruled<u64>>,
     /// Bytes the command may print.
     pub output: Option<Ruled<u64>>,
+}
+
+impl Limits {
+    /// Processes and threads of a cage where the policy names no number. A build with 64 jobs, a browser and a test runner together
+    /// have some hundreds up to about 2000. The smallest number of processes that a Linux kernel makes room for by default is 32768,
+    /// so that a fork bomb gets an eighth of it and the host can go on. Container runtimes use 2048 to 4096 for the same reasons.
+    pub const PIDS: u64 = 4096;
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            wall: None,
+            cpu: None,
+            memory: None,
+            pids: Some(Ruled::builtin(Self::PIDS)),
+            open_files: None,
+            output: None,
+        }
+    }
 }
 
 impl Default for Policy {

@@ -19,7 +19,7 @@ pub enum Answer {
     Warden,
 }
 
-/// A test on one argument; only its lower 32 bits count, as for the kernel itself in all calls listed here.
+/// A test on one argument. Except for pointers only its lower 32 bits count, as for the kernel itself in all calls listed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Test {
     /// Any of these bits is set.
@@ -30,6 +30,8 @@ pub enum Test {
     Is { arg: u8, value: u32 },
     /// Equal to none of these values.
     IsNone { arg: u8, values: &'static [u32] },
+    /// A pointer that is not null, with all its bits.
+    NotNull { arg: u8 },
 }
 
 /// One rule: refused when all tests hold.
@@ -229,9 +231,10 @@ pub const RULES: &[Rule] = &[
     },
     tested(
         &["prlimit64"],
-        &[Test::IsNone { arg: 0, values: &[0] }],
+        &[Test::IsNone { arg: 0, values: &[0] }, Test::NotNull { arg: 2 }],
         Answer::Perm,
-        "sets limits of other processes of the user: a processor time of 0 is as good as a kill",
+        "sets limits of other processes of the user, for which the kernel compares nothing but ids: no descriptors make Keyward's init or \
+         guardian deaf, a processor time of 0 is as good as a kill; reading limits, and setting one's own by the number 0, is fine",
     ),
     Rule {
         only: Some(Only::NoMounts),

@@ -91,6 +91,8 @@ pub enum Shown {
     SharedProc,
     /// A devpts of the cage's own.
     Terminals,
+    /// The message queues of the cage's own IPC namespace.
+    Queues,
     /// Keyward's own cache, writable, kept; the user's shines through from below.
     Cache { store: Source, below: Source },
     /// A repository's own folder: the command changes a private layer over it, of which a fixed list of names is taken over. The
@@ -482,6 +484,8 @@ fn private_places(builder: &mut Builder<'_>, request: &Request<'_>, cage: Cage) 
         builder.builtin(*link, Shown::Link { to: to.into() }, "device");
     }
     builder.builtin("/dev/pts", Shown::Terminals, "device");
+    // Landlock takes a queue for a file, also where it is opened by `mq_open`, so that its rule needs a place.
+    builder.builtin("/dev/mqueue", Shown::Queues, "device");
 }
 
 /// With an open network, names are resolved as on the host; `/etc/resolv.conf` often leads into `/run`. The file alone: what lies beside

@@ -79,6 +79,7 @@ pub fn why(plan: &Plan, act: Act, path: &Path) -> Decision {
         Some(Shown::FreshProc | Shown::SharedProc) => (act == Act::Read, "/proc is read-only"),
         Some(Shown::Device) => (act != Act::Exec, "it is a device"),
         Some(Shown::Terminals) => (act != Act::Exec, "it holds the cage's own terminals"),
+        Some(Shown::Queues) => (act != Act::Exec, "it holds the cage's own message queues"),
         Some(Shown::Link { .. }) => (act != Act::Write, "it is a link of the cage's own"),
     };
     let because = match entry.filter(|entry| entry.rule == FOOTHOLD) {
@@ -150,7 +151,7 @@ fn remedy(entry: Option<&Entry>, act: Act, path: &Path) -> Option<String> {
             origin => Some(format!("take it out of files.hide ({origin})")),
         },
         Some(Entry {
-            shown: Shown::FreshProc | Shown::SharedProc | Shown::Device | Shown::Terminals,
+            shown: Shown::FreshProc | Shown::SharedProc | Shown::Device | Shown::Terminals | Shown::Queues,
             ..
         }) => None,
         _ if act == Act::Write => Some(format!("`--write {flag}`, or `files.write = [\"{path}\"]`")),

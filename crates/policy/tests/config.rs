@@ -219,6 +219,28 @@ fn a_later_layer_within_the_ceiling_repairs_an_earlier_one_beyond_it() {
 }
 
 #[test]
+fn the_built_in_limit_of_processes_is_raised_by_the_user_and_only_lowered_by_the_project() {
+    let pids = |ceiling: &str, user: &str, project: &str| {
+        let text =
+            |line: &str| if line.is_empty() { String::new() } else { format!("version = 1\n{line}\n") };
+        let (ceiling, user, project) = (text(ceiling), text(user), text(project));
+        let policy = resolve(&layers(&ceiling, &user, &project));
+        policy.map(|policy| policy.limits.pids.map(|pids| (pids.value, pids.origin.to_string())))
+    };
+    let number =
+        |found: Result<Option<(u64, String)>, PolicyError>| found.ok().flatten().map(|(value, _)| value);
+    assert_eq!(pids("", "", ""), Ok(Some((4096, "built in".into()))));
+    assert_eq!(number(pids("", "limits.pids = 20000", "")), Some(20000));
+    assert_eq!(number(pids("", "", "limits.pids = 300")), Some(300));
+    assert_eq!(number(pids("", "limits.pids = 20000", "limits.pids = 9000")), Some(9000));
+    assert!(pids("", "", "limits.pids = 5000").is_err());
+    // A ceiling lowers the default; it does not raise it.
+    assert_eq!(number(pids("limits.pids = 100", "", "")), Some(100));
+    assert_eq!(number(pids("limits.pids = 10000", "", "")), Some(4096));
+    assert!(pids("limits.pids = 10000", "limits.pids = 20000", "").is_err());
+}
+
+#[test]
 fn mistakes_of_every_kind_say_what_to_do() {
     let cases = [
         "flor = 'full'",

@@ -3,7 +3,7 @@
 
 use keyward_policy::explain::explain;
 use keyward_policy::facts::{
-    Fact, Foothold, Found, GitFolder, HostFacts, KernelFacts, Kind, Own, PathFact, Paths, Project,
+    Cgroup, Fact, Foothold, Found, GitFolder, HostFacts, KernelFacts, Kind, Own, PathFact, Paths, Project,
     Repository, SecretFile, Standing, Unsearched,
 };
 use keyward_policy::plan::{Cage, Identity, Plan, Refusal, RefusalKind, Step, plan};
@@ -912,6 +912,58 @@ fn limits_say_who_keeps_them() {
     root.kernel.mapped_owners = refused("operation not permitted");
     root.policy.limits.pids = case.policy.limits.pids.clone();
     assert!(explain(&root.plan(), false).contains("not enforced: the kernel exempts root here"));
+}
+
+/// The one line about processes that `explain` has.
+fn about_pids(case: &Case) -> String {
+    let text = explain(&case.plan(), false);
+    let line = text.lines().find(|line| line.starts_with("  pids")).unwrap();
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn processes_are_limited_by_default_and_explain_says_by_whom() {
+    let cgroup = Cgroup { path: "/sys/fs/cgroup/user".into(), memory: true, pids: true };
+    let mut case = Case::new();
+    let of_cage = "pids 4096 for the whole cage, by an rlimit of its user namespace (built in)";
+    assert_eq!(about_pids(&case), of_cage);
+    assert_eq!(about_pids(&Case::root()), of_cage);
+    // A run does not look for a cgroup for it, so explain must not promise one.
+    case.kernel.cgroup = Some(cgroup.clone());
+    assert_eq!((about_pids(&case).as_str(), case.plan().cgroup), (of_cage, None));
+    case.policy.limits.pids = Some(flag(5000, "--pids"));
+    assert_eq!(about_pids(&case), "pids 5000 for the whole cage, by a cgroup (--pids)");
+
+    let mut weak = Case::new();
+    weak.kernel.user_namespace = refused("operation not permitted");
+    weak.policy.floor = flag(Floor::Landlock, "--floor");
+    assert!(
+        about_pids(&weak).starts_with("pids 4096 not enforced: without a user namespace all your processes")
+    );
+    weak.kernel.cgroup = Some(cgroup.clone());
+    assert_eq!(about_pids(&weak), "pids 4096 for the whole cage, by a cgroup (built in)");
+
+    let mut bare = Case::root();
+    bare.kernel.mapped_owners = refused("operation not permitted");
+    assert!(about_pids(&bare).starts_with("pids 4096 not enforced: the kernel exempts root here"));
+    bare.kernel.cgroup = Some(cgroup);
+    assert_eq!(about_pids(&bare), "pids 4096 for the whole cage, by a cgroup (built in)");
+}
+
+#[test]
+fn half_of_what_is_counted_with_the_user_is_kept_from_a_cage() {
+    let lines = |case: &Case| {
+        let text = explain(&case.plan(), false);
+        let about = |line: &&str| line.starts_with("  inotify") || line.starts_with("  queues");
+        text.lines().filter(about).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let mut refusing = Case::new();
+    refusing.kernel.inotify = refused("read-only file system");
+    let mut weak = Case::new();
+    weak.kernel.user_namespace = refused("operation not permitted");
+    weak.policy.floor = flag(Floor::Landlock, "--floor");
+    let all: Vec<String> = [Case::new(), Case::root(), refusing, weak].iter().flat_map(lines).collect();
+    insta::assert_snapshot!(all.join("\n"));
 }
 
 #[test]

@@ -119,6 +119,8 @@ pub enum Limit {
     Processes(u64),
     OpenFiles(u64),
     CoreBytes(u64),
+    QueueBytes(u64),
+    PendingSignals(u64),
 }
 
 impl Limit {
@@ -131,6 +133,8 @@ impl Limit {
             Limit::Processes(value) => (Resource::Nproc, value, 0),
             Limit::OpenFiles(value) => (Resource::Nofile, value, 0),
             Limit::CoreBytes(value) => (Resource::Core, value, 0),
+            Limit::QueueBytes(value) => (Resource::Msgqueue, value, 0),
+            Limit::PendingSignals(value) => (Resource::Sigpending, value, 0),
         };
         let ceiling = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
         let maximum = value.saturating_add(grace).min(ceiling);

@@ -69,6 +69,12 @@ pub fn devpts(target: &CStr) -> Result<(), Errno> {
     rustix::mount::mount(c"devpts", target, c"devpts", flags, c"newinstance,ptmxmode=0666,mode=620")
 }
 
+/// The message queues of this process's IPC namespace.
+pub fn message_queues(target: &CStr) -> Result<(), Errno> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    rustix::mount::mount(c"mqueue", target, c"mqueue", flags, None::<&CStr>)
+}
+
 /// An overlay with a writable layer; `options` name the layers.
 pub fn overlay(target: &CStr, options: &CStr) -> Result<(), Errno> {
     rustix::mount::mount(c"overlay", target, c"overlay", MountFlags::NOSUID | MountFlags::NODEV, options)

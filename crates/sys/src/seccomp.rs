@@ -10,13 +10,29 @@ use rustix::fd::{FromRawFd, OwnedFd};
 /// The errno a refused call gets.
 pub type ErrnoNumber = u16;
 
-/// A test on the lower half of one argument.
+/// A test on one argument: on its lower half, except for pointers.
 #[derive(Clone, Copy, Debug)]
 pub enum Test<'a> {
-    Has { arg: u8, bits: u32 },
-    Lacks { arg: u8, bits: u32 },
-    Is { arg: u8, value: u32 },
-    IsNone { arg: u8, values: &'a [u32] },
+    Has {
+        arg: u8,
+        bits: u32,
+    },
+    Lacks {
+        arg: u8,
+        bits: u32,
+    },
+    Is {
+        arg: u8,
+        value: u32,
+    },
+    IsNone {
+        arg: u8,
+        values: &'a [u32],
+    },
+    /// A pointer that is not null: either half is set.
+    NotNull {
+        arg: u8,
+    },
 }
 
 /// One syscall, answered by us when all tests hold.
@@ -78,6 +94,10 @@ const fn op(code: u16, yes: u8, no: u8, k: u32) -> sock_filter {
 /// Little-endian machines keep the lower half of an argument first.
 fn argument(arg: u8) -> u32 {
     16 + 8 * u32::from(arg)
+}
+
+fn upper_half(arg: u8) -> u32 {
+    argument(arg) + 4
 }
 
 impl Filter {
@@ -186,6 +206,13 @@ fn append_refusal(block: &mut Vec<sock_filter>, refusal: &Refusal<'_>) -> Result
                     block.push(op(JUMP_EQUAL, over(values.len() - position - 1)?, 0, *value));
                 }
             }
+            Test::NotNull { arg } => {
+                block.push(op(LOAD, 0, 0, upper_half(arg)));
+                // Something in the upper half is enough: over the two instructions that look at the lower one.
+                block.push(op(JUMP_EQUAL, 0, 2, 0));
+                block.push(op(LOAD, 0, 0, argument(arg)));
+                block.push(op(JUMP_EQUAL, over(0)?, 0, 0));
+            }
         }
     }
     block.push(op(RETURN, 0, 0, refusal.answer.action()));
@@ -196,6 +223,7 @@ fn test_length(test: &Test<'_>) -> usize {
     match test {
         Test::Has { .. } | Test::Lacks { .. } | Test::Is { .. } => 2,
         Test::IsNone { values, .. } => 1 + values.len(),
+        Test::NotNull { .. } => 4,
     }
 }
 
@@ -276,6 +304,11 @@ mod tests {
 
     /// Runs a filter as the kernel would.
     fn answer(filter: &Filter, arch: u32, number: u32, arguments: [u32; 6]) -> u32 {
+        answer_to(filter, arch, number, arguments.map(u64::from))
+    }
+
+    /// The same for arguments whose upper half counts.
+    fn answer_to(filter: &Filter, arch: u32, number: u32, arguments: [u64; 6]) -> u32 {
         let (mut place, mut loaded) = (0, 0);
         loop {
             let step = filter.0[place];
@@ -285,7 +318,11 @@ mod tests {
                     loaded = match step.k {
                         OFFSET_NUMBER => number,
                         OFFSET_ARCH => arch,
-                        offset => arguments[(offset as usize - 16) / 8],
+                        offset => {
+                            let argument = arguments[(offset as usize - 16) / 8];
+                            let half = if offset % 8 == 4 { argument >> 32 } else { argument & 0xffff_ffff };
+                            u32::try_from(half).unwrap()
+                        }
                     }
                 }
                 JUMP => place += step.k as usize,
@@ -332,6 +369,21 @@ mod tests {
         assert_eq!(ask(3, 0, 0), ERRNO | 2);
         assert_eq!(ask(1, 0x10, 0), ERRNO | 3);
         assert_eq!(ask(1, 0x40, 0), ALLOW);
+    }
+
+    #[test]
+    fn a_pointer_is_null_only_if_both_halves_are() {
+        let when = vec![Test::NotNull { arg: 2 }, Test::IsNone { arg: 0, values: &[0] }];
+        let filter =
+            Filter::compile(&[refusal(7, when, 1), refusal(7, vec![Test::Is { arg: 1, value: 9 }], 2)]);
+        let filter = filter.unwrap();
+        let ask = |pid, other, pointer| answer_to(&filter, ARCH, 7, [pid, other, pointer, 0, 0, 0]);
+        for pointer in [1, 0x7fff_1234_5678, 0x7f00_0000_0000, u64::MAX] {
+            assert_eq!(ask(5, 0, pointer), ERRNO | 1, "{pointer:x}");
+            assert_eq!(ask(0, 0, pointer), ALLOW, "{pointer:x}");
+        }
+        assert_eq!(ask(5, 0, 0), ALLOW);
+        assert_eq!(ask(5, 9, 0), ERRNO | 2);
     }
 
     #[test]

@@ -120,6 +120,7 @@ pub fn end(
     }
     if args.verbose && !args.json {
         keyward_policy::explain::promise_lines(plan).for_each(|line| say::note(&line));
+        keyward_policy::explain::missing_limit_lines(plan).for_each(|line| say::note(&line));
     }
     let told = limit(plan, finished).map(|limit| (limit, limit_fact(plan, limit, "the command was ended")));
     if let (Some((_, fact)), false) = (&told, args.json) {

@@ -55,7 +55,7 @@ impl Default for Values {
 }
 
 impl Values {
-    /// The choices of the built-in policy. All its lists are empty, and it has no limits.
+    /// The choices of the built-in policy and its one limit. All its lists are empty.
     pub fn builtin() -> Self {
         let policy = Policy::default();
         let mut values = Values::default();
@@ -71,6 +71,9 @@ impl Values {
         choose(Id::GateMode, policy.gate.mode.value as usize, policy.gate.mode.origin);
         choose(Id::GateAttended, policy.gate.attended.value as usize, policy.gate.attended.origin);
         choose(Id::Redact, policy.redact.value as usize, policy.redact.origin);
+        if let Some(pids) = policy.limits.pids {
+            values.put(Id::LimitsPids, Value::Number(At::outside(pids.value, pids.origin)));
+        }
         values
     }
 
