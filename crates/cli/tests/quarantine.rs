@@ -159,6 +159,57 @@ for path, mode in ('.vscode/a/b/c/file', 0), ('.vscode/a/b/c', 0o100), ('.vscode
     assert_eq!(modes(place.stage.project().join(".vscode")), [0o500, 0, 0o100, 0]);
 }
 
+/// A file with a hole of a TiB and something behind it, which is what it is after the way there and back.
+fn stays_sparse(place: &Place) {
+    let make = "with open('.envrc', 'wb') as f:
+    f.write(b'first')
+    f.seek(1 << 40)
+    f.write(b'last')
+    f.truncate((1 << 40) + (1 << 30))
+";
+    let id = place.taken(make);
+    let thing = place.state.join("keyward/quarantine").join(&id).join("thing");
+    let is_the_same = |path: &Path| {
+        use std::os::unix::fs::FileExt;
+        let found = path.metadata().unwrap();
+        assert_eq!(found.len(), (1 << 40) + (1 << 30));
+        assert!(found.blocks() * 512 < 1 << 20, "{} bytes are allocated", found.blocks() * 512);
+        let (file, mut part) = (std::fs::File::open(path).unwrap(), [0; 5]);
+        file.read_exact_at(&mut part, 0).unwrap();
+        assert_eq!(&part, b"first");
+        file.read_exact_at(&mut part, 1 << 40).unwrap();
+        assert_eq!(&part, b"last\0");
+    };
+    is_the_same(&thing);
+    let output = place.quarantine(&["restore", &id]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    is_the_same(&place.stage.project().join(".envrc"));
+}
+
+#[test]
+fn a_sparse_file_stays_sparse_between_file_systems() {
+    stays_sparse(&Place::across());
+}
+
+#[test]
+fn what_is_too_large_stays_as_it_was_and_so_do_closed_directories_around_it() {
+    let place = Place::across();
+    let project = place.caged(
+        "import os
+os.makedirs('.vscode/a')
+with open('.vscode/a/file', 'wb') as f:
+    for n in range(300): f.write(bytes(1 << 20))
+    f.truncate(1 << 40)
+os.chmod('.vscode/a', 0)
+",
+    );
+    assert_eq!(project["left"][0]["path"], ".vscode", "{project}");
+    assert!(project["left"][0].to_string().contains("too large"), "{project}");
+    let closed = place.stage.project().join(".vscode/a");
+    assert_eq!(closed.metadata().unwrap().permissions().mode() & 0o777, 0);
+    assert_eq!((closed.join("file").metadata().unwrap().len(), place.left()), (1 << 40, 0));
+}
+
 #[test]
 fn many_directories_beside_each_other_are_all_removed() {
     let place = Place::here();

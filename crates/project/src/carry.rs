@@ -5,14 +5,14 @@ pub(crate) use crate::descent::{At, stat};
 use crate::descent::{Descent, is_directory};
 use crate::tree::{OpenedUp, set_mode};
 use rustix::fd::{BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Timestamps, Uid};
+use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, SeekFrom, Stat, Timestamps, Uid};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// What is copied from one file system to another at the most; moving costs nothing and has no bound.
+/// What is copied from one file system to another at the most, holes not counted; moving costs nothing and has no bound.
 const MOST_BYTES: u64 = 256 << 20;
 /// Each entry costs a few system calls at the end of a run: so many take seconds. Depth has no bound of its own.
 const MOST_ENTRIES: usize = 50_000;
@@ -220,19 +220,44 @@ fn open_to_read(at: At<'_>) -> Result<OwnedFd, Errno> {
     }
 }
 
+/// Copies what a file holds. Holes stay holes, and do not count: a file may be longer than any disk.
 fn copy_bytes(from: &OwnedFd, to: &OwnedFd, left: &mut Left) -> Result<(), Errno> {
+    let length = u64::try_from(rustix::fs::fstat(from)?.st_size).unwrap_or(0);
+    let mut at = 0;
+    while at < length {
+        let (data, end) = match rustix::fs::seek(from, SeekFrom::Data(at)) {
+            // A hole up to the end, or the file has become shorter.
+            Err(Errno::NXIO) => break,
+            // A file system that does not know its holes has none.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => (at, length),
+            found => {
+                let data = found?;
+                (data, rustix::fs::seek(from, SeekFrom::Hole(data))?.min(length))
+            }
+        };
+        copy_range(from, to, data, end, left)?;
+        at = end.max(data + 1);
+    }
+    rustix::fs::ftruncate(to, length)
+}
+
+fn copy_range(from: &OwnedFd, to: &OwnedFd, mut at: u64, end: u64, left: &mut Left) -> Result<(), Errno> {
     let mut buffer = vec![0; 64 << 10];
-    loop {
-        match rustix::io::read(from, &mut buffer) {
+    while at < end {
+        let most = usize::try_from(end - at).unwrap_or(buffer.len()).min(buffer.len());
+        match rustix::io::pread(from, &mut buffer[..most], at) {
             Ok(0) => return Ok(()),
             Ok(read) => {
                 left.bytes = left.bytes.checked_sub(read as u64).ok_or(Errno::FBIG)?;
+                rustix::fs::seek(to, SeekFrom::Start(at))?;
                 keyward_sys::file::write_all(to, &buffer[..read])?;
+                at += read as u64;
             }
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
         }
     }
+    Ok(())
 }
 
 /// The names in an open directory.
