@@ -263,6 +263,8 @@ impl Run<'_> {
         }
         match ran {
             Ok(finished) => {
+                // From here on what we say begins a line of its own.
+                say::after_command(finished.within_a_line);
                 let aftermath = guard.map(after);
                 let exit = tell::exit_code(&finished);
                 let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
