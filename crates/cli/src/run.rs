@@ -270,7 +270,8 @@ impl Run<'_> {
                 let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
                 let (signal, limit) = (tell::signal(&finished), tell::limit(&plan, &finished));
                 // The command has run; a record that fails now is told, and changes nothing.
-                let project = aftermath.clone().filter(|aftermath| !aftermath.is_quiet());
+                let project =
+                    aftermath.clone().filter(|aftermath| !aftermath.is_quiet()).map(Aftermath::bounded);
                 if let Err(unrecorded) =
                     record.write(What::End(event::End { exit, signal, limit, milliseconds, project }))
                 {
