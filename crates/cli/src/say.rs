@@ -36,8 +36,8 @@ pub fn after_command(within_a_line: Option<bool>) {
     }
 }
 
-/// Writes to stderr, beginning a new line where the command has left one unfinished. Of a pipe nobody can know that. A program
-/// that looks for its line must find it, so that it gets an empty line too many; a person is spared that.
+/// Writes to stderr, beginning a new line where the command has left one unfinished. A pipe does not tell. A program
+/// that looks for its line must find it there, and gets an empty line too many; a person is spared that.
 fn write_stderr(reader: Reader, text: &[u8]) {
     let left_at =
         LEFT_AT.lock().map_or(Left::LineStart, |mut left| std::mem::replace(&mut *left, Left::LineStart));

@@ -68,6 +68,36 @@ fn a_hostile_loop_in_a_session_does_not_fill_the_record_and_is_summed_up() {
 }
 
 #[test]
+fn a_command_from_inside_that_has_no_budget_does_not_run_and_one_that_runs_is_recorded() {
+    let stage = Stage::user();
+    let folder = stage.elsewhere();
+    let program = folder.join("keyward");
+    std::fs::copy(keyward(), &program).unwrap();
+    let session = Session { stage, name: "work".into() };
+    session.start(&["--read", folder.to_str().unwrap()]);
+    let script = format!(
+        "for n in $(seq 640); do '{}' run -- sh -c 'echo ran >> ran' 2>> err || echo $? >> codes; done",
+        program.display()
+    );
+    session.said(&script);
+    assert!(session.keyward(&["session", "stop", "work"]).status.success());
+    let lines = |name: &str| {
+        let text = std::fs::read_to_string(session.stage.project().join(name)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (ran, codes, told) = (lines("ran").len() as u64, lines("codes"), lines("err"));
+    assert!(ran >= 512 && ran + codes.len() as u64 == 640, "{ran} have run, {} not", codes.len());
+    let all = events(&session.stage);
+    let inside = |event: &&Value| event["event"] == "job" && event["from_inside"] == true;
+    assert_eq!(all.iter().filter(inside).count() as u64, ran);
+    // A slow machine earns its budget as fast as it uses it.
+    if !codes.is_empty() {
+        assert!(codes.iter().all(|code| code == "121") && told[1].contains("retry later"), "{told:?}");
+        assert_eq!(count(&all, "left-out"), 1);
+    }
+}
+
+#[test]
 fn who_asks_seldom_finds_everything_in_the_record() {
     let session = Session::new(Who::User, &["--gate", "deny", "--net", "open"]);
     let said = asked(&session, 60.0, 100, "git push --force origin main");

@@ -527,6 +527,31 @@ mod tests {
     }
 
     #[test]
+    fn what_lies_deeper_than_a_path_can_name_is_taken_and_put_back() {
+        let (folder, root, quarantine) = project();
+        let name = "n".repeat(200);
+        let mut path = PathBuf::new();
+        let mut here = rustix::fs::open(&root.path, OFlags::RDONLY, Mode::empty()).unwrap();
+        for _ in 0..60 {
+            rustix::fs::mkdirat(&here, name.as_str(), Mode::RWXU).unwrap();
+            here = rustix::fs::openat(&here, name.as_str(), OFlags::RDONLY, Mode::empty()).unwrap();
+            path.push(&name);
+        }
+        let write =
+            |name| rustix::fs::openat(&here, name, OFlags::WRONLY | OFlags::CREATE, Mode::RWXU).unwrap();
+        drop(write(".envrc"));
+        let foothold = path.join(".envrc");
+        assert!(foothold.as_os_str().len() > 12_000 && root.stat(&foothold).is_ok());
+        let id = quarantine.take(&root, &foothold, &[], Across::Copied).unwrap().unwrap();
+        assert_eq!(root.stat(&foothold).err(), Some(Errno::NOENT));
+        assert!(quarantine.restore(&id, false).is_ok() && root.stat(&foothold).is_ok());
+        // A link on the way is not followed there either.
+        std::os::unix::fs::symlink(folder.path(), root.path.join("way")).unwrap();
+        let around = Path::new("way/project").join(&foothold);
+        assert_eq!(quarantine.take(&root, &around, &[], Across::Copied), Ok(None));
+    }
+
+    #[test]
     fn a_link_on_the_way_is_not_followed() {
         let (folder, root, quarantine) = project();
         let outside = folder.path().join("outside");
