@@ -7,7 +7,7 @@ use keyward_policy::aftermath::obeyed_by;
 use keyward_policy::outcome::code;
 use keyward_policy::text::{typed_words, visible};
 use keyward_project as project;
-use keyward_project::quarantine::{About, Entry, NotRestored, Quarantine, Why};
+use keyward_project::quarantine::{About, Entry, NotDropped, NotRemoved, NotRestored, Quarantine, Why};
 use keyward_sys::environ::Block;
 use keyward_sys::file::reason;
 use rustix::io::Errno;
@@ -29,11 +29,7 @@ pub fn quarantine(args: QuarantineArgs, block: &Block) -> i32 {
         QuarantineCommand::List { json } => list(&quarantine, json),
         QuarantineCommand::Restore { id, force } => restore(&quarantine, &id, force),
         QuarantineCommand::Drop { id: Some(id), .. } => drop_one(&quarantine, &id),
-        QuarantineCommand::Drop { id: None, .. } => {
-            let count = quarantine.drop_all();
-            say::answer(&format!("removed {count} from the quarantine"));
-            0
-        }
+        QuarantineCommand::Drop { id: None, .. } => drop_all(&quarantine),
     }
 }
 
@@ -132,11 +128,56 @@ fn restore(quarantine: &Quarantine, id: &str, force: bool) -> i32 {
 }
 
 fn drop_one(quarantine: &Quarantine, id: &str) -> i32 {
-    if !quarantine.drop_entry(id) {
-        return unknown(id);
+    match quarantine.drop_entry(id) {
+        Ok(()) => {
+            say::answer(&format!("removed {id} from the quarantine"));
+            0
+        }
+        Err(NotDropped::Unknown) => unknown(id),
+        Err(NotDropped::Failed(not_removed)) => {
+            not_dropped(quarantine, id, &not_removed);
+            code::FAULT
+        }
     }
-    say::answer(&format!("removed {id} from the quarantine"));
-    0
+}
+
+fn drop_all(quarantine: &Quarantine) -> i32 {
+    let (count, left) = quarantine.drop_all();
+    match (count, left.is_empty()) {
+        (0, true) => say::answer("the quarantine is empty"),
+        (0, false) => {}
+        _ => say::answer(&format!("removed {count} from the quarantine")),
+    }
+    for (id, not_removed) in &left {
+        not_dropped(quarantine, id, not_removed);
+    }
+    if left.is_empty() { 0 } else { code::FAULT }
+}
+
+/// Names what could not be removed, and what holds it.
+fn not_dropped(quarantine: &Quarantine, id: &str, not_removed: &NotRemoved) {
+    let NotRemoved { path, errno } = not_removed;
+    let (at, reason) = (shown(&quarantine.place(id)), reason(*errno));
+    let remedy = match *errno {
+        Errno::PERM | Errno::ACCESS => format!(
+            "a file there belongs to another user or is marked as immutable: look at {at}, and remove it with that user's rights"
+        ),
+        _ => format!("look at {at}; then run `keyward quarantine drop {id}` again"),
+    };
+    let below = match path.as_os_str().is_empty() {
+        true => String::new(),
+        false => format!(" at {}", shortened(&shown(path))),
+    };
+    say::trouble(&format!("cannot remove {id} from the quarantine: {reason}{below}"), &remedy);
+}
+
+/// The end of a path that is too long to be read: there stands what it is about.
+fn shortened(path: &str) -> String {
+    const MOST: usize = 200;
+    match path.chars().count() {
+        length if length > MOST => format!("…{}", path.chars().skip(length - MOST).collect::<String>()),
+        _ => path.to_owned(),
+    }
 }
 
 fn unknown(id: &str) -> i32 {

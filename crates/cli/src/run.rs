@@ -15,6 +15,7 @@ use keyward_launch::fault::Fault;
 use keyward_launch::secrets::Wanted;
 use keyward_launch::session::Membership;
 use keyward_launch::{prepare, probe};
+use keyward_policy::aftermath::Aftermath;
 use keyward_policy::env::{self, Dropped, Value, Var};
 use keyward_policy::event::{self, Spawn, What};
 use keyward_policy::facts::KernelFacts;
@@ -267,12 +268,15 @@ impl Run<'_> {
         }
         match ran {
             Ok(finished) => {
+                // From here on what we say begins a line of its own.
+                say::after_command(finished.within_a_line);
                 let aftermath = guard.map(Guard::finish);
                 let exit = tell::exit_code(&finished);
                 let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
                 let (signal, limit) = (tell::signal(&finished), tell::limit(&plan, &finished));
                 // The command has run; a record that fails now is told, and changes nothing.
-                let project = aftermath.clone().filter(|aftermath| !aftermath.is_quiet());
+                let project =
+                    aftermath.clone().filter(|aftermath| !aftermath.is_quiet()).map(Aftermath::bounded);
                 if let Err(unrecorded) =
                     record.write(What::End(event::End { exit, signal, limit, milliseconds, project }))
                 {

@@ -1,17 +1,94 @@
 //! Words for people: two lines, the fact and what they can do. The only place that prints.
+//!
+//! The command writes to the same standard error, and may leave a line unfinished there. What we say after it begins a new one.
 #![allow(clippy::print_stderr, clippy::print_stdout)]
 
+use rustix::fs::{FileType, Mode, OFlags};
 use std::io::Write;
+use std::sync::Mutex;
+
+/// Where the command has left standard error, until we have said something there.
+static LEFT_AT: Mutex<Left> = Mutex::new(Left::LineStart);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Left {
+    LineStart,
+    WithinLine,
+    Unknown,
+}
+
+/// Who reads what we say.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    Person,
+    Program,
+}
+
+/// A command has had our streams. `within_a_line` is what the relay of a terminal knows.
+pub fn after_command(within_a_line: Option<bool>) {
+    if let Ok(mut left_at) = LEFT_AT.lock() {
+        *left_at = match within_a_line {
+            _ if !keyward_sys::terminal::is_terminal(rustix::stdio::stderr()) => Left::Unknown,
+            None => Left::Unknown,
+            Some(true) => Left::WithinLine,
+            Some(false) => Left::LineStart,
+        };
+    }
+}
+
+/// Writes to stderr, beginning a new line where the command has left one unfinished. A pipe does not tell. A program
+/// that looks for its line must find it there, and gets an empty line too many; a person is spared that.
+fn write_stderr(reader: Reader, text: &[u8]) {
+    let left_at =
+        LEFT_AT.lock().map_or(Left::LineStart, |mut left| std::mem::replace(&mut *left, Left::LineStart));
+    let left_at = match left_at {
+        Left::Unknown => where_file_ends().unwrap_or(Left::Unknown),
+        known => known,
+    };
+    let begins = match left_at {
+        Left::LineStart => false,
+        Left::WithinLine => true,
+        Left::Unknown => reader == Reader::Program,
+    };
+    let whole = if begins { [b"\n", text].concat() } else { text.to_vec() };
+    let _ = std::io::stderr().lock().write_all(&whole);
+}
+
+/// Looks at the byte before the place that stderr writes to, if it is a file that we may read.
+fn where_file_ends() -> Option<Left> {
+    let stderr = rustix::stdio::stderr();
+    let found = rustix::fs::fstat(stderr).ok()?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        return None;
+    }
+    let at = match rustix::fs::fcntl_getfl(stderr).ok()?.contains(OFlags::APPEND) {
+        true => u64::try_from(found.st_size).ok()?,
+        false => rustix::fs::tell(stderr).ok()?,
+    };
+    let Some(before) = at.checked_sub(1) else { return Some(Left::LineStart) };
+    // It was opened for writing only, as a rule.
+    let file = rustix::fs::open(c"/proc/self/fd/2", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let mut last = [0];
+    match rustix::io::pread(&file, &mut last, before).ok()? {
+        1 if last == *b"\n" => Some(Left::LineStart),
+        1 => Some(Left::WithinLine),
+        _ => None,
+    }
+}
 
 /// A refusal or a fault, on stderr.
 pub fn trouble(fact: &str, remedy: &str) {
-    let mut stderr = std::io::stderr().lock();
-    let _ = writeln!(stderr, "keyward: {fact}\n{remedy}");
+    write_stderr(Reader::Person, format!("keyward: {fact}\n{remedy}\n").as_bytes());
 }
 
 /// One line on stderr that is not trouble.
 pub fn note(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "keyward: {text}");
+    write_stderr(Reader::Person, format!("keyward: {text}\n").as_bytes());
+}
+
+/// Lines for a person that another process of ours has written.
+pub fn words(text: &str) {
+    write_stderr(Reader::Person, text.as_bytes());
 }
 
 /// What was asked for, on stdout. A reader that has gone away is no trouble.
@@ -49,14 +126,14 @@ pub fn cause(error: &std::io::Error) -> String {
 
 /// Text that already has its two lines.
 pub fn trouble_as_written(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    write_stderr(Reader::Person, format!("{text}\n").as_bytes());
 }
 
 /// The outcome for a program: the last line of stderr.
 pub fn outcome(outcome: &keyward_policy::outcome::Outcome<'_>) {
     if let Ok(mut line) = serde_json::to_vec(outcome) {
         line.push(b'\n');
-        raw_stderr(&line);
+        write_stderr(Reader::Program, &line);
     }
 }
 

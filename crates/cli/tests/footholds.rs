@@ -448,7 +448,7 @@ fn what_is_too_large_to_be_copied_is_left_and_told() {
     let stage = Stage::user();
     let (_folder, state) = state_elsewhere(&stage);
     let run = stage
-        .keyward_run(&[], &["sh", "-c", "truncate -s 300M .envrc"])
+        .keyward_run(&[], &["sh", "-c", "head -c 300M /dev/zero > .envrc"])
         .env("XDG_STATE_HOME", &state)
         .output()
         .unwrap();

@@ -43,6 +43,8 @@ pub(crate) struct Relay {
     counted: Vec<(Option<OwnedFd>, BorrowedFd<'static>)>,
     /// Whether it is we who show what the cage's terminal has.
     shows: bool,
+    /// The last byte that the user's terminal was shown.
+    last_shown: Option<u8>,
 }
 
 impl Relay {
@@ -57,6 +59,7 @@ impl Relay {
             suspend_typed: false,
             counted,
             shows,
+            last_shown: None,
         }
     }
 
@@ -68,6 +71,11 @@ impl Relay {
 
     pub(crate) fn terminal(&self) -> Option<BorrowedFd<'_>> {
         self.main.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether the user's terminal stands within a line; `None` where another process shows it what the command prints.
+    pub(crate) fn within_a_line(&self) -> Option<bool> {
+        self.shows.then(|| self.last_shown.is_some_and(|byte| byte != b'\n'))
     }
 
     /// Whether a stop of the command was the user's wish.
@@ -156,6 +164,7 @@ impl Relay {
             Ok(length) if length > 0 => {
                 let shown = self.counter.take(length);
                 write_all(screen.display, &buffer[..shown]);
+                self.last_shown = buffer[..shown].last().copied().or(self.last_shown);
                 true
             }
             Err(Errno::INTR) => true,

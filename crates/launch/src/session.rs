@@ -5,6 +5,7 @@
 //! through, never from a field in it.
 
 mod asks;
+mod budget;
 mod cages;
 mod calls;
 mod clients;
@@ -15,12 +16,13 @@ pub use cages::{Launcher, Make, Membership, Words};
 pub use questions::{Judge, Passage, Request, Thing};
 
 use crate::supervise::CutShort;
+use budget::Budget;
 use cages::{Cage, Cages, Ending};
 use calls::Calls;
 use clients::{Clients, Side};
 use jobs::{Clock, Job, Jobs, Output, Place};
 use keyward_policy::door::{self, Answer, Errand, LONGEST, News};
-use keyward_policy::event::{self, What};
+use keyward_policy::event::{self, LeftOut, What};
 use keyward_sys::fork::{End, Process};
 use keyward_sys::signal::{Inbox, Set};
 use keyward_sys::{Errno, channel, signal};
@@ -72,6 +74,8 @@ pub struct Session<'a> {
     pub gate: Box<Judge<'a>>,
     /// Writes down what happens; what cannot be written down does not happen.
     pub record: Box<dyn FnMut(What) -> bool + 'a>,
+    /// The time, as the record writes it.
+    pub time: fn() -> String,
     /// What is done when all is over, before those who wait for that are told.
     pub clean_up: Box<dyn FnMut() + 'a>,
 }
@@ -95,6 +99,7 @@ pub fn serve(session: Session<'_>) -> Result<End, Errno> {
         waiting: VecDeque::new(),
         inbox,
         news: String::new(),
+        budget: Budget::new(Instant::now()),
         stopping: None,
     };
     server.live()
@@ -112,6 +117,7 @@ struct Server<'a> {
     inbox: Inbox,
     /// What was found in the project and nobody was told of yet.
     news: String,
+    budget: Budget,
     /// Who has asked for the end.
     stopping: Option<u64>,
 }
@@ -160,7 +166,7 @@ impl Server<'_> {
             for place in ended.into_iter().rev() {
                 let Ending { launcher, told, mut words, .. } = self.cages.ending.swap_remove(place);
                 let _ = launcher.wait();
-                self.news.push_str(&words.take());
+                self.keep_news(&words.take());
                 if let Some((number, exit, signal)) = told {
                     self.ended(number, exit, signal);
                 }
@@ -222,6 +228,7 @@ impl Server<'_> {
             .all()
             .filter_map(|(_, job)| job.clock.due())
             .chain(self.cages.due)
+            .chain(self.budget.due())
             .chain(self.cages.ending.iter().filter_map(Ending::due))
             .min();
         let wait = next.map(|due| due.saturating_duration_since(Instant::now()));
@@ -439,7 +446,31 @@ impl Server<'_> {
         self.jobs.forget_old();
     }
 
-    /// Tells somebody what was found in the project since it was last told.
+    /// Keeps what a launcher has said until there is a client to be told. What is too much is counted.
+    fn keep_news(&mut self, said: &str) {
+        match self.news.len() + said.len() <= MOST_NEWS {
+            true => self.news.push_str(said),
+            false => {
+                let notices = said.lines().filter(|line| line.starts_with("keyward:")).count();
+                (0..notices).for_each(|_| self.leave_untold());
+            }
+        }
+    }
+
+    fn leave_untold(&mut self) {
+        self.budget.leave_untold(&self.session.name, Instant::now(), (self.session.time)());
+    }
+
+    /// Writes down what was refused and left out: if it is time, or without a time at once.
+    fn sum_up(&mut self, now: Option<Instant>) {
+        if let Some(left_out) = self.budget.take_refused(now)
+            && !(self.session.record)(What::LeftOut(left_out.clone()))
+        {
+            self.budget.keep_refused(left_out, Instant::now());
+        }
+    }
+
+    /// Tells a client what was found in the project since the last time.
     fn pass_on_news(&mut self, client: Option<u64>) {
         let Some(client) = client else { return };
         let all = std::mem::take(&mut self.news) + &self.session.words.take();
@@ -450,12 +481,25 @@ impl Server<'_> {
             all.split_inclusive('\n').collect::<Vec<_>>().chunk_by(|_, next| !next.starts_with("keyward:"))
         {
             let start = one.first().copied().unwrap_or_default();
-            if !told.contains(&start)
-                && text.len() + one.iter().map(|line| line.len()).sum::<usize>() < MOST_NEWS
-            {
+            if told.contains(&start) {
+                continue;
+            }
+            let fits = text.len() + one.iter().map(|line| line.len()).sum::<usize>() < MOST_NEWS;
+            if fits && self.budget.allows_notice(Instant::now()) {
                 told.push(start);
                 text.extend(one.iter().copied());
+            } else {
+                self.leave_untold();
             }
+        }
+        // Once a minute, and when the session ends.
+        let now = self.stopping.is_none().then(Instant::now);
+        if let Some(left_out) = self.budget.take_untold(now) {
+            let LeftOut { counts, first, last, .. } = left_out;
+            let count: u64 = counts.values().sum();
+            text.push_str(&format!(
+                "keyward: {count} further notices were left out, from {first} to {last}\n`keyward quarantine list` and `keyward log` show what they were about\n"
+            ));
         }
         if !text.is_empty() {
             self.clients.tell(client, &Answer::Said { text }, &[]);
@@ -533,6 +577,7 @@ impl Server<'_> {
     /// Asks, tells and ends jobs whose time is over; makes the next cage when it is time to.
     fn clocks(&mut self) {
         let now = Instant::now();
+        self.sum_up(Some(now));
         self.cages.ending.iter_mut().for_each(|ending| ending.end_if_due(now));
         if self.cages.due.is_some_and(|due| due <= now) {
             self.cages.due = None;
@@ -591,9 +636,10 @@ impl Server<'_> {
             }
         }
         let last = self.cages.end_all();
-        self.news.push_str(&last);
+        self.keep_news(&last);
         let end = self.session.launcher.wait();
         self.pass_on_news(self.stopping);
+        self.sum_up(None);
         (self.session.clean_up)();
         end
     }

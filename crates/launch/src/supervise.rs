@@ -49,6 +49,8 @@ pub struct Finished {
     pub repositories: Vec<Repository>,
     /// Logins that the command has changed.
     pub logins: Vec<LoginNews>,
+    /// Whether the command has left the user's terminal within a line; `None` where that is not known.
+    pub within_a_line: Option<bool>,
 }
 
 /// Why the launcher ended the command.
@@ -369,7 +371,15 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
         cut_short = Some(CutShort::Output);
     }
     let end = killed_by.map_or(end, End::Signalled);
-    Ok(Finished { end, cut_short, reached: None, repositories: Vec::new(), logins: Vec::new() })
+    let within_a_line = relay.within_a_line();
+    Ok(Finished {
+        end,
+        cut_short,
+        reached: None,
+        repositories: Vec::new(),
+        logins: Vec::new(),
+        within_a_line,
+    })
 }
 
 /// The caller's pipes belong to the command from here on: when it closes them, their other ends must see it. Descriptor 2 is still

@@ -28,6 +28,9 @@ pub struct Aftermath {
     pub not_watched: Option<String>,
     /// Directories that could not be looked at when the command had ended.
     pub not_walked: Vec<String>,
+    /// How many entries of these lists the record leaves out.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub left_out: usize,
     /// How many of those that were taken out somebody was told of while the command ran.
     #[serde(skip)]
     pub already_told: usize,
@@ -57,8 +60,14 @@ pub struct Left {
 
 const GIT: &str = "git";
 
-/// So many that were taken out are told one by one: an installer of packages may bring many.
-const MOST_TAKEN: usize = 8;
+/// Entries of each list that the record holds: a person who looks there sees what kind of thing happened.
+const MOST_RECORDED: usize = 64;
+/// Notices of one kind at the end of a run: they fit on a screen, and what the command printed can still be found above them.
+const MOST_TOLD_EACH: usize = 32;
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
 
 /// Who runs or obeys a path of the project.
 pub fn obeyed_by(relative: &Path) -> &'static str {
@@ -108,6 +117,7 @@ impl Aftermath {
             not_hidden,
             not_watched,
             not_walked,
+            left_out: _,
             already_told: _,
         } = self;
         let lists = [told, hidden_later, appeared, restored, programs, not_hidden, not_walked];
@@ -117,28 +127,61 @@ impl Aftermath {
             && lists.iter().all(|list| list.is_empty())
     }
 
+    /// For the record: a command that makes thousands does not decide how much is written down. All that was taken out is in the
+    /// list of the quarantine.
+    pub fn bounded(mut self) -> Self {
+        let mut left_out = 0;
+        let mut cut = |length: usize| {
+            left_out += length.saturating_sub(MOST_RECORDED);
+            MOST_RECORDED
+        };
+        self.quarantined.truncate(cut(self.quarantined.len()));
+        self.left.truncate(cut(self.left.len()));
+        let lists = [
+            &mut self.told,
+            &mut self.hidden_later,
+            &mut self.appeared,
+            &mut self.restored,
+            &mut self.programs,
+            &mut self.not_hidden,
+            &mut self.not_walked,
+        ];
+        for list in lists {
+            list.truncate(cut(list.len()));
+        }
+        self.left_out += left_out;
+        self
+    }
+
     /// For people: the fact, and what they can do. What a command often makes itself is told only if they want to know everything.
     pub fn lines(&self, verbose: bool) -> Vec<(String, String)> {
         let nothing = Vec::new();
         let mut lines = Vec::new();
         let taken = self.quarantined.get(self.already_told..).unwrap_or_default();
-        for Quarantined { path, by, keys, restore, .. } in taken.iter().take(MOST_TAKEN) {
+        for Quarantined { path, by, keys, restore, .. } in taken.iter().take(MOST_TOLD_EACH) {
             let what = if keys.is_empty() { path.clone() } else { format!("{} of {path}", few(keys)) };
             lines.push((
                 format!("took {what} out of the project: {by} would run or obey it"),
                 format!("`{restore}` puts it back"),
             ));
         }
-        if let Some(more) = taken.len().checked_sub(MOST_TAKEN).filter(|more| *more > 0) {
+        if let Some(more @ 1..) = taken.len().checked_sub(MOST_TOLD_EACH) {
             lines.push((
                 format!("took {more} more out of the project"),
-                "`keyward quarantine list` shows them, with the commands that put them back".into(),
+                "`keyward quarantine list` shows them all".into(),
             ));
         }
-        for Left { path, by, fact } in &self.left {
+        for Left { path, by, fact } in self.left.iter().take(MOST_TOLD_EACH) {
             lines.push((
                 format!("{path} is still in the project: {fact}"),
                 format!("look at it before you work there without keyward: {by} would run or obey it"),
+            ));
+        }
+        if let Some(more @ 1..) = self.left.len().checked_sub(MOST_TOLD_EACH) {
+            lines.push((
+                format!("{more} more footholds are still in the project"),
+                "`keyward run --json` names them all; look at them before you work there without keyward"
+                    .into(),
             ));
         }
         let lists = [
@@ -220,6 +263,27 @@ mod tests {
         assert_eq!(lines[1].0, ".vscode is still in the project: no space left on device");
         assert!(lines[2].0.ends_with("d7/AGENTS.md and 2 more"), "{}", lines[2].0);
         assert!(!aftermath.is_quiet() && Aftermath::default().is_quiet());
+    }
+
+    #[test]
+    fn thousands_of_findings_are_a_screen_of_notices_and_a_bounded_event() {
+        let name = |number: usize| format!("d{number}/.envrc");
+        let many = |count| Aftermath {
+            quarantined: (0..count)
+                .map(|number| Quarantined::new(Path::new(&name(number)), "3f2a01"))
+                .collect(),
+            left: (0..count).map(|number| Left::new(Path::new(&name(number)), "busy".into())).collect(),
+            ..Aftermath::default()
+        };
+        let lines = many(12_000).lines(false);
+        assert_eq!(lines.len(), 66);
+        assert_eq!(lines[32].0, "took 11968 more out of the project");
+        assert_eq!(lines[65].0, "11968 more footholds are still in the project");
+        let recorded = many(12_000).bounded();
+        let kept = (recorded.quarantined.len(), recorded.left.len(), recorded.left_out);
+        assert_eq!(kept, (64, 64, 2 * (12_000 - 64)));
+        // Few are all there, and nothing is said of more.
+        assert_eq!((many(32).lines(false).len(), many(64).bounded()), (64, many(64)));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::secret::Delivery;
 use crate::text::visible;
 use crate::words::{Floor, GateMode, NetMode, TrustClass, Verdict};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
@@ -125,6 +126,8 @@ pub enum What {
         #[serde(skip_serializing_if = "Option::is_none")]
         gate: Option<Gate>,
     },
+    /// Events that were not written one by one, because a cage caused more of them than it may.
+    LeftOut(LeftOut),
     /// A file of the ledger begins: what it goes on from, and what lies beside it without a chain.
     LedgerFile {
         before: Option<Before>,
@@ -172,7 +175,7 @@ impl What {
 /// Whether an event says that something was not allowed, by its name and, where somebody was asked, by the answer.
 pub fn is_denial(event: &str, answer: Option<&str>) -> bool {
     match event {
-        "refused" | "denied" | "token-refused" => true,
+        "refused" | "denied" | "token-refused" | "left-out" => true,
         "answered" => answer == Some("deny"),
         _ => false,
     }
@@ -180,6 +183,26 @@ pub fn is_denial(event: &str, answer: Option<&str>) -> bool {
 
 fn answer<S: serde::Serializer>(allow: &bool, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(if *allow { "allow" } else { "deny" })
+}
+
+/// What was left out of the record: each was refused, and nothing has run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// How many of which kind.
+    pub counts: BTreeMap<&'static str, u64>,
+    /// RFC 3339, UTC.
+    pub first: String,
+    pub last: String,
+}
+
+impl LeftOut {
+    /// Adds one.
+    pub fn count(&mut self, kind: &'static str, now: String) {
+        *self.counts.entry(kind).or_default() += 1;
+        self.last = now;
+    }
 }
 
 /// A command that the gate has refused.
@@ -411,7 +434,9 @@ mod tests {
 
     #[test]
     fn a_denial_is_known_by_its_name_or_by_the_answer() {
-        assert!(["refused", "denied", "token-refused"].iter().all(|event| is_denial(event, None)));
+        assert!(
+            ["refused", "denied", "token-refused", "left-out"].iter().all(|event| is_denial(event, None))
+        );
         assert!(is_denial("answered", Some("deny")));
         assert!(!is_denial("answered", Some("allow")) && !is_denial("answered", None));
         assert!(!is_denial("spawn", Some("deny")));

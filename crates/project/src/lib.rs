@@ -6,6 +6,7 @@
 
 pub mod caches;
 mod carry;
+mod descent;
 pub mod git;
 pub mod guard;
 pub mod home;

@@ -3,6 +3,7 @@
 //!
 //! What is known is on the disk before the thing is moved, so that whoever is killed in between leaves enough to finish.
 
+pub use crate::carry::NotRemoved;
 use crate::carry::{self, Across, At, PARTIAL, carry};
 use crate::lines;
 use crate::search::index::Kind as Is;
@@ -56,6 +57,13 @@ pub enum NotRestored {
     Unknown,
     /// It lies where it lay.
     Kept { about: Box<About>, at: PathBuf, why: Why },
+}
+
+/// Why an entry was not removed.
+pub enum NotDropped {
+    /// There is no such entry.
+    Unknown,
+    Failed(NotRemoved),
 }
 
 /// What stands in the way.
@@ -157,7 +165,7 @@ impl Quarantine {
             Ok(()) => Ok(Some(id)),
             Err(errno) => {
                 if !has(&folder, THING) {
-                    self.remove(&id);
+                    let _ = self.remove(&id);
                 }
                 if errno == Errno::NOENT { Ok(None) } else { Err(errno) }
             }
@@ -188,7 +196,7 @@ impl Quarantine {
         match written {
             Ok(()) => Ok(id),
             Err(errno) => {
-                self.remove(&id);
+                let _ = self.remove(&id);
                 Err(errno)
             }
         }
@@ -215,7 +223,7 @@ impl Quarantine {
                 // Somebody who cleans up took it for a left-over.
                 Err(Errno::NOENT | Errno::WOULDBLOCK) => continue,
                 Err(errno) => {
-                    self.remove(&id);
+                    let _ = self.remove(&id);
                     return Err(errno);
                 }
             }
@@ -262,17 +270,7 @@ impl Quarantine {
 
     /// How many bytes all entries hold.
     pub fn size(&self) -> u64 {
-        let mut bytes = 0;
-        let mut waiting = vec![self.folder.clone()];
-        while let Some(folder) = waiting.pop() {
-            for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-                match entry.file_type() {
-                    Ok(kind) if kind.is_dir() => waiting.push(entry.path()),
-                    _ => bytes += entry.metadata().map_or(0, |metadata| metadata.len()),
-                }
-            }
-        }
-        bytes
+        carry::size(At { folder: CWD, name: self.folder.as_os_str() })
     }
 
     /// Puts an entry back. What stands there is kept in the quarantine if `replace` says so; its id is given back.
@@ -281,7 +279,7 @@ impl Quarantine {
         let entry = entry.ok_or(NotRestored::Unknown)?;
         match self.put_back(id, &entry.about, replace) {
             Ok(replaced) => {
-                self.remove(id);
+                let _ = self.remove(id);
                 Ok((entry, replaced))
             }
             Err(why) => Err(NotRestored::Kept { about: Box::new(entry.about), at: self.place(id), why }),
@@ -314,21 +312,35 @@ impl Quarantine {
         }
     }
 
-    /// Removes an entry for good. Whether there was one.
-    pub fn drop_entry(&self, id: &str) -> bool {
-        is_id(id) && self.folder.join(id).exists() && self.remove(id)
+    /// Removes an entry for good.
+    pub fn drop_entry(&self, id: &str) -> Result<(), NotDropped> {
+        if !is_id(id) || self.folder.join(id).symlink_metadata().is_err() {
+            return Err(NotDropped::Unknown);
+        }
+        self.remove(id).map_err(NotDropped::Failed)
     }
 
-    /// Removes all entries; how many there were.
-    pub fn drop_all(&self) -> usize {
-        self.ids().iter().filter(|id| self.remove(id)).count()
+    /// Removes all entries: how many are gone, and which could not be removed.
+    pub fn drop_all(&self) -> (usize, Vec<(String, NotRemoved)>) {
+        let (mut gone, mut left) = (0, Vec::new());
+        for id in self.ids() {
+            match self.remove(&id) {
+                Ok(()) => gone += 1,
+                Err(not_removed) => left.push((id, not_removed)),
+            }
+        }
+        (gone, left)
     }
 
-    fn remove(&self, id: &str) -> bool {
+    fn remove(&self, id: &str) -> Result<(), NotRemoved> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder =
-            rustix::fs::openat2(CWD, &self.folder, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS);
-        folder.is_ok_and(|folder| carry::remove(At { folder: folder.as_fd(), name: OsStr::new(id) }).is_ok())
+            rustix::fs::openat2(CWD, &self.folder, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)?;
+        match carry::remove(At { folder: folder.as_fd(), name: OsStr::new(id) }) {
+            // Another process has removed it meanwhile.
+            Err(NotRemoved { errno: Errno::NOENT, path }) if path.as_os_str().is_empty() => Ok(()),
+            other => other,
+        }
     }
 
     /// Finishes what somebody who was killed had begun: what is still in the project is taken, an entry of nothing is dropped.
@@ -346,7 +358,9 @@ impl Quarantine {
                     }
                 }
                 None if has(&folder, THING) => {}
-                None => drop(self.remove(&id)),
+                None => {
+                    let _ = self.remove(&id);
+                }
             }
         }
         finished
@@ -361,7 +375,7 @@ impl Quarantine {
         let above = root.and_then(|root| root.folder(about.path.parent()?).ok());
         let (Some(above), Some(name)) = (above, about.path.file_name()) else {
             if !whole {
-                self.remove(&entry.id);
+                let _ = self.remove(&entry.id);
             }
             return false;
         };
@@ -376,7 +390,7 @@ impl Quarantine {
                 carry(from, to, Across::Copied).is_ok()
             }
             (false, false) => {
-                self.remove(&entry.id);
+                let _ = self.remove(&entry.id);
                 false
             }
         }
@@ -511,6 +525,31 @@ mod tests {
         drop(quarantine.new_entry(&intent).unwrap());
         assert!(quarantine.finish_interrupted().is_empty());
         assert!(root.path.join(".envrc").exists() && quarantine.list().is_empty());
+    }
+
+    #[test]
+    fn what_lies_deeper_than_a_path_can_name_is_taken_and_put_back() {
+        let (folder, root, quarantine) = project();
+        let name = "n".repeat(200);
+        let mut path = PathBuf::new();
+        let mut here = rustix::fs::open(&root.path, OFlags::RDONLY, Mode::empty()).unwrap();
+        for _ in 0..60 {
+            rustix::fs::mkdirat(&here, name.as_str(), Mode::RWXU).unwrap();
+            here = rustix::fs::openat(&here, name.as_str(), OFlags::RDONLY, Mode::empty()).unwrap();
+            path.push(&name);
+        }
+        let write =
+            |name| rustix::fs::openat(&here, name, OFlags::WRONLY | OFlags::CREATE, Mode::RWXU).unwrap();
+        drop(write(".envrc"));
+        let foothold = path.join(".envrc");
+        assert!(foothold.as_os_str().len() > 12_000 && root.stat(&foothold).is_ok());
+        let id = quarantine.take(&root, &foothold, &[], Across::Copied).unwrap().unwrap();
+        assert_eq!(root.stat(&foothold).err(), Some(Errno::NOENT));
+        assert!(quarantine.restore(&id, false).is_ok() && root.stat(&foothold).is_ok());
+        // A link on the way is not followed there either.
+        std::os::unix::fs::symlink(folder.path(), root.path.join("way")).unwrap();
+        let around = Path::new("way/project").join(&foothold);
+        assert_eq!(quarantine.take(&root, &around, &[], Across::Copied), Ok(None));
     }
 
     #[test]

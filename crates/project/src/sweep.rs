@@ -22,6 +22,10 @@ const MOST_INSIDE: usize = 256;
 /// Directories that stay open for us at a time, of those that their maker has closed.
 const MOST_OPENED: usize = 256;
 
+/// Longer paths are named and not walked: a command can make a chain of directories whose paths together would fill the memory. The next
+/// run closes it.
+const DEEPEST: usize = 16 << 10;
+
 /// What the walk met. Paths are relative to the tree.
 #[derive(Default)]
 pub(crate) struct Met {
@@ -262,6 +266,9 @@ impl Walk<'_, '_> {
 
     /// Reads a directory. One that is closed to its owner is opened for as long as we look.
     fn read(&mut self, relative: &Path) -> Result<Listing, Errno> {
+        if relative.as_os_str().len() > DEEPEST {
+            return Err(Errno::NAMETOOLONG);
+        }
         let list = || walk::list(&self.root.listing(relative)?, relative, self.before.rules);
         match list() {
             Err(Errno::ACCESS) => {

@@ -22,6 +22,9 @@ pub(crate) struct Root {
 /// What leads to a repository is a line.
 const SMALL: u64 = 4096;
 
+/// So many bytes of a path are handed to the kernel at a time; it takes 4095.
+const LONGEST_PATH: usize = 4000;
+
 const NO_LINKS: ResolveFlags = ResolveFlags::NO_SYMLINKS.union(ResolveFlags::NO_MAGICLINKS);
 
 impl Root {
@@ -36,17 +39,16 @@ impl Root {
     }
 
     fn open_beneath(&self, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let path = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut tries = 0;
-        loop {
-            let resolve = NO_LINKS | ResolveFlags::BENEATH;
-            match rustix::fs::openat2(&self.folder, path, flags, Mode::empty(), resolve) {
-                // Somebody renamed on the way.
-                Err(Errno::AGAIN | Errno::INTR) if tries < 100 => tries += 1,
-                other => return other,
-            }
+        let (mut from, mut rest) = (None, relative);
+        // A path may be longer than what the kernel takes at a time.
+        while rest.as_os_str().len() > LONGEST_PATH {
+            let (first, last) = split(rest);
+            let on_the_way = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            from = Some(open_below(from.as_ref().unwrap_or(&self.folder), &first, on_the_way)?);
+            rest = last;
         }
+        open_below(from.as_ref().unwrap_or(&self.folder), rest, flags)
     }
 
     /// A folder, to find names in.
@@ -66,6 +68,9 @@ impl Root {
 
     /// What stands at a path, if its last name is a link the link itself. For a look only: folders on the way are not checked.
     pub(crate) fn stat(&self, relative: &Path) -> Result<Stat, Errno> {
+        if relative.as_os_str().len() > LONGEST_PATH {
+            return rustix::fs::fstat(self.thing(relative)?);
+        }
         rustix::fs::statat(&self.folder, relative, AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)
     }
 
@@ -117,6 +122,33 @@ impl Root {
         let text = rustix::fs::readlinkat(&folder, relative.file_name()?, Vec::new()).ok()?;
         Some(OsString::from_vec(text.into_bytes()).into())
     }
+}
+
+/// Opens what lies below a directory, through no link.
+fn open_below(folder: &OwnedFd, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let path = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
+    let mut tries = 0;
+    loop {
+        let resolve = NO_LINKS | ResolveFlags::BENEATH;
+        match rustix::fs::openat2(folder, path, flags, Mode::empty(), resolve) {
+            // Something on the way was renamed meanwhile.
+            Err(Errno::AGAIN | Errno::INTR) if tries < 100 => tries += 1,
+            other => return other,
+        }
+    }
+}
+
+/// The names at the beginning of a path that fit into one call, and those after them.
+fn split(path: &Path) -> (PathBuf, &Path) {
+    let (mut first, mut rest) = (PathBuf::new(), path.components());
+    while let Some(next) = rest.clone().next() {
+        if !first.as_os_str().is_empty() && first.as_os_str().len() + next.as_os_str().len() >= LONGEST_PATH {
+            break;
+        }
+        first.push(next);
+        rest.next();
+    }
+    (first, rest.as_path())
 }
 
 /// A folder of the user's that is closed even to its owner, opened until the value is dropped. By its descriptor: a link that takes its

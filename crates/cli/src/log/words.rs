@@ -78,6 +78,18 @@ pub fn detail(event: &Value) -> String {
         Some("grant-used") => format!("grant {}: uses left {}", event["grant"], event["uses_left"]),
         Some("revoked") => format!("grant {}", event["grant"]),
         Some("recovered") => text(event, "folder"),
+        Some("left-out") => {
+            let one = |(kind, count): (&String, &Value)| {
+                format!("{} {}", visible(OsStr::new(&count.to_string())), visible(OsStr::new(kind)))
+            };
+            let counts: Vec<String> = event["counts"].as_object().into_iter().flatten().map(one).collect();
+            let (session, first, last) = (text(event, "session"), text(event, "first"), text(event, "last"));
+            let place = if session.is_empty() { session } else { format!(" in {session}") };
+            format!(
+                "refused and not recorded one by one{place}: {}, from {first} to {last}",
+                counts.join(", ")
+            )
+        }
         Some("torn") => format!("{} bytes before this line were left half written", number(event, "bytes")),
         Some("ledger-file") => match event["before"]["file"].as_str() {
             Some(file) => format!("goes on from {}", visible(OsStr::new(file))),
@@ -93,11 +105,11 @@ mod tests {
 
     #[test]
     fn what_stands_in_the_place_of_a_number_is_not_obeyed_either() {
-        for kind in ["secret", "printed", "end", "job", "job-end", "torn"] {
+        for kind in ["secret", "printed", "end", "job", "job-end", "torn", "left-out"] {
             let hostile = "\u{9b}31m\u{202e}";
             let event = serde_json::json!({
                 "event": kind, "microseconds": hostile, "offset": hostile, "stream": hostile, "exit": hostile,
-                "job": hostile, "bytes": hostile
+                "job": hostile, "bytes": hostile, "counts": { hostile: hostile }
             });
             let line = line(&event, "");
             assert!(!line.contains(['\u{9b}', '\u{202e}']) && line.contains("\\u{9b}"), "{line}");

@@ -30,7 +30,7 @@ pub fn recovered(here: &Here, recovered: &Recovered, quiet: bool) {
     }
     if let Ok(mut record) = Record::open(here) {
         record.run.clone_from(&recovered.run);
-        let _ = record.write(What::Recovered { folder, project: recovered.aftermath.clone() });
+        let _ = record.write(What::Recovered { folder, project: recovered.aftermath.clone().bounded() });
     }
 }
 

@@ -235,7 +235,7 @@ impl Door {
         let answer = door::read::<Answer>(&packet[..message.length]).ok_or_else(gone)?;
         match answer {
             Answer::Said { text } => {
-                say::raw_stderr(text.as_bytes());
+                say::words(&text);
                 self.next()
             }
             Answer::Refused { exit, fact, remedy } => {
@@ -411,6 +411,7 @@ pub fn exec(door: &mut Door, args: &ExecArgs) -> Result<i32, Trouble> {
         return Ok(0);
     }
     let_go_of_streams(streams);
+    say::after_command(None);
     let ended = match (screen, descriptors.into_iter().next()) {
         (Some(screen), Some(main)) => {
             let relay = Relay { door, job, inbox: &inbox, screen, role: Role::Owner, main, shown: None };

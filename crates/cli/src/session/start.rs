@@ -298,6 +298,7 @@ fn be_session(
         make: Box::new(|| make_cage(args, policy, name, block, Some(&spaces))),
         gate: Box::new(|request| gate.judge(request)),
         record: Box::new(move |what| record.as_mut().is_some_and(|record| record.write(what).is_ok())),
+        time: keyward_ledger::now,
         clean_up: Box::new(move || drop(place.take())),
     };
     match serve(session) {

@@ -27,6 +27,10 @@ impl Server<'_> {
             let fact = "from inside a cage one can run a command in a cage beside it, signal or end that, call what is offered, and nothing else";
             return self.refuse(Some(client), fact, "ask from outside");
         }
+        if self.clients.side(client) == Some(Side::Inside) && !self.has_budget_for(&ask) {
+            let fact = "denied for now: the cages of this session have asked for more than the record takes";
+            return self.refuse(Some(client), fact, "retry later: a few requests a second are taken");
+        }
         match ask {
             Ask::Exec { argv, cwd, from, background, terminal, timeout_ms, fresh, answers } => {
                 let argv: Vec<OsString> = argv.into_iter().map(OsString::from).collect();
@@ -184,6 +188,24 @@ impl Server<'_> {
             let fact = "this call cannot be passed on: it is too long, or too many wait";
             self.refuse(Some(client), fact, "say less, or try again");
         }
+    }
+
+    /// Whether the record has room for a request from inside. One that it has no room for is counted.
+    fn has_budget_for(&mut self, ask: &Ask) -> bool {
+        let (kind, length) = match ask {
+            Ask::Exec { argv, .. } => {
+                ("commands", argv.iter().map(|word| OsString::from(word.clone()).len()).sum())
+            }
+            Ask::Call { name, input } => ("calls", name.len() + input.to_string().len()),
+            // Nothing else from inside is written down.
+            _ => return true,
+        };
+        let now = Instant::now();
+        let allowed = self.budget.allows_request(length, now);
+        if !allowed {
+            self.budget.refuse(&self.session.name, kind, now, (self.session.time)());
+        }
+        allowed
     }
 
     /// Whoever asks from inside gets a cage of the same policy beside its own, and has a say in that one alone.
