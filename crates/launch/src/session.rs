@@ -12,7 +12,7 @@ mod jobs;
 mod questions;
 
 pub use cages::{Launcher, Make, Membership, Words};
-pub use questions::{Judge, Passage, Request, Thing};
+pub use questions::{Judge, Kept, Passage, Request, Thing};
 
 use crate::supervise::CutShort;
 use cages::{Cage, Cages, Ending};
