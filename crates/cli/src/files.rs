@@ -8,6 +8,7 @@ use keyward_policy::outcome::code;
 use keyward_policy::secret::{self, Entry};
 use keyward_policy::settings::{FileRole, IgnoredFile, Policy, PolicyFile, Sources};
 use keyward_policy::view::PROJECT_FILE;
+use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -164,12 +165,25 @@ pub fn policy(flags: &PolicyFlags, here: &Here) -> Result<Policy, NoPolicy> {
     found.extend(ancestors.iter().map(|(_, path, text)| (FileRole::Ancestor, path.as_path(), text)));
     found.push((FileRole::Project, &project_file, &project));
     let there = found.into_iter().filter(|(.., text)| text.is_some());
-    let files = there.map(|(role, path, _)| PolicyFile { role, path: path.into() }).collect();
-    let policy = Policy { sources: Sources { files, ignored }, ..policy };
+    let file = |(role, path, text): (FileRole, &Path, &Option<Vec<u8>>)| PolicyFile {
+        role,
+        path: path.into(),
+        digest: sha256(text.as_deref().unwrap_or_default()),
+    };
+    let files = there.map(file).collect();
+    let mut policy = Policy {
+        sources: Sources { files, ignored, flags: layers.flags.keys(), ..Sources::default() },
+        ..policy
+    };
+    policy.sources.digest = sha256(config::show(&policy).as_bytes());
     if policy.secrets.is_empty() && policy.gate.webhook_key.is_none() {
         return Ok(policy);
     }
     Ok(Policy { known_secrets: secrets(here)?, ..policy })
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The file that lists the user's secrets.

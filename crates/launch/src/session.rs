@@ -44,6 +44,8 @@ const LAST: Duration = Duration::from_secs(20);
 pub struct Session<'a> {
     pub name: String,
     pub profile: Option<String>,
+    /// The digest of its policy, for the record.
+    pub policy: String,
     /// Whether commands are lines for a shell that remembers.
     pub shell: bool,
     /// Where the output of background jobs is kept.

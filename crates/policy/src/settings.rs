@@ -53,6 +53,10 @@ pub struct Sources {
     pub files: Vec<PolicyFile>,
     /// Project files above the project that belong to another user.
     pub ignored: Vec<IgnoredFile>,
+    /// The keys that flags of the command line have set.
+    pub flags: Vec<&'static str>,
+    /// SHA-256 of the effective policy as it is shown, in hexadecimal digits.
+    pub digest: String,
 }
 
 /// A policy file that was obeyed.
@@ -60,6 +64,8 @@ pub struct Sources {
 pub struct PolicyFile {
     pub role: FileRole,
     pub path: PathBuf,
+    /// SHA-256 of its bytes, in hexadecimal digits.
+    pub digest: String,
 }
 
 /// Which layer a policy file is.

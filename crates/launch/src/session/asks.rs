@@ -254,6 +254,7 @@ impl Server<'_> {
             fresh: wish.fresh,
             from_inside: self.clients.side(client) == Some(Side::Inside),
             gate,
+            policy: self.session.policy.clone(),
         });
         if !(self.session.record)(started) {
             return Err((
