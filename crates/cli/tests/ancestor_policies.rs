@@ -92,7 +92,7 @@ fn every_way_to_a_directory_finds_the_files_above_it() {
     assert!(explained.contains(&format!("{parent}:2")), "{explained}");
     let why = below(&stage, "sub", &["why", "read", "plan.txt"]);
     assert!(stdout(&why).contains(&format!("{parent}:2")), "{}{}", stdout(&why), stderr(&why));
-    // A session does not take strict protection, whoever asks for it.
+    // A session does not take strict protection, also not from a file above.
     let refused = below(&stage, "sub", &["session", "start", "--name", "w"]);
     assert!(!refused.status.success() && stderr(&refused).contains("strict"), "{}", stderr(&refused));
     std::fs::write(stage.project().join(".keyward.toml"), PARENT.replace("strict", "notice")).unwrap();

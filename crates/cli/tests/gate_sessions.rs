@@ -542,7 +542,7 @@ fn a_script_that_is_swapped_while_a_sessions_question_waits_never_runs() {
     }
 }
 
-/// A session whose shell remembers, in a repository, where nobody answers.
+/// A session whose shell remembers, in a repository, without an approver.
 fn shell_session() -> Session {
     let session = Session { stage: Stage::user(), name: "work".into() };
     let made = session
@@ -672,7 +672,7 @@ fn a_state_that_cannot_be_judged_is_asked_about() {
         passes(&session, "exec make -s breaks");
         let output = line(&session, "echo RAN");
         denied(&output, "the state of the shell", breaks);
-        // Whoever allows it gets the line without that state, and a new one.
+        // If it is allowed, the line runs without that state and leaves a new one.
         works(&session, &["approvals", "allow", &approval(&output)]);
         assert_eq!(passes(&session, "echo RAN"), "RAN\n", "{breaks}");
         assert_eq!(passes(&session, "echo RAN$A"), "RAN\n", "{breaks}");

@@ -55,7 +55,7 @@ fn a_run_records_what_its_decision_was_made_from() {
     assert_eq!(files[0]["digest"], sha256_of(stage.command("sha256sum").arg(&user)));
     assert_eq!(files[2]["digest"], sha256_of(stage.command("sha256sum").arg(&own)));
     assert_eq!(inputs["policy"]["flags"], serde_json::json!(["net.mode", "gate.mode"]));
-    // Whoever wants to know what it was can make it again.
+    // The same flags give the same text, and its digest.
     let show = "cd sub && \"$0\" policy show --gate yolo --net none | sha256sum";
     let shown = sha256_of(stage.command("sh").args(["-c", show, keyward()]));
     assert_eq!(inputs["policy"]["digest"], shown);

@@ -197,10 +197,10 @@ impl<'r> Walker<'r> {
         }
         self.standing = match std::mem::take(&mut self.standing) {
             _ if state.elsewhere => Standing::Project,
-            Standing::In(folder) => match folder.strip_prefix(state.start) {
+            Standing::In(directory) => match directory.strip_prefix(state.start) {
                 Some(b"" | b"/") => Standing::Project,
                 Some([b'/', below @ ..]) => Standing::In(below.to_vec()),
-                _ => Standing::In(folder),
+                _ => Standing::In(directory),
             },
             Standing::Project => Standing::Project,
         };

@@ -404,7 +404,7 @@ pub(super) fn plain_line(argv: &[OsString]) -> Vec<OsString> {
     vec!["bash".into(), "-c".into(), argv.join(OsStr::new(" "))]
 }
 
-/// The words of a command as one line for the shell that remembers, with the folder for this line alone. The number of the descriptor
+/// The words of a command as one line for the shell that remembers, with the directory for this line alone. The number of the descriptor
 /// that holds the state follows where it is known.
 fn shell_line(argv: &[OsString], cwd: Option<OsString>) -> Vec<OsString> {
     let line = argv.join(OsStr::new(" "));

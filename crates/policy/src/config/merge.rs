@@ -126,7 +126,7 @@ fn beyond(key: &Key, asked: String, at: &Origin, bound: &Value) -> Box<BeyondCei
 /// Narrows the policy by a project file, which can do nothing else.
 ///
 /// `asked` is what held before any project file. A line that is weaker than that is a mistake. One that is weaker only than another
-/// project file is none: each was written without the other, and the stricter holds.
+/// project file is accepted: each was written without the other, and the stricter holds.
 pub fn narrow(effective: &mut Values, project: Values, source: &Source<'_>, asked: &Values) -> Vec<Mistake> {
     let mut report = Report::new(source);
     for (key, wish) in project.into_pairs() {
