@@ -3,10 +3,13 @@
 use crate::args::PolicyFlags;
 use crate::here::Here;
 use crate::say;
-use keyward_policy::config::{self, Document, Layers, PolicyError};
+use keyward_policy::config::{self, Ancestor, Document, Layers, PolicyError};
 use keyward_policy::outcome::code;
 use keyward_policy::secret::{self, Entry};
-use keyward_policy::settings::Policy;
+use keyward_policy::settings::{FileRole, IgnoredFile, Policy, PolicyFile, Sources};
+use keyward_policy::view::PROJECT_FILE;
+use sha2::{Digest, Sha256};
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -33,6 +36,11 @@ pub enum Links {
 
 /// The text of a file; `None` when there is none.
 pub fn read(path: &Path, links: Links) -> Result<Option<Vec<u8>>, Unreadable> {
+    open(path, links).map(|opened| opened.map(|(_, text)| text))
+}
+
+/// A file and its text; `None` when there is none.
+fn open(path: &Path, links: Links) -> Result<Option<(File, Vec<u8>)>, Unreadable> {
     const O_NONBLOCK: i32 = 0o4000;
     const O_NOFOLLOW: i32 = 0o400_000;
     let unreadable = |cause| Unreadable { path: path.into(), cause };
@@ -56,8 +64,8 @@ pub fn read(path: &Path, links: Links) -> Result<Option<Vec<u8>>, Unreadable> {
         return Err(unreadable(io::Error::other("not a regular file")));
     }
     let mut text = Vec::new();
-    file.take(MOST).read_to_end(&mut text).map_err(unreadable)?;
-    Ok(Some(text))
+    (&file).take(MOST).read_to_end(&mut text).map_err(unreadable)?;
+    Ok(Some((file, text)))
 }
 
 /// Why there is no policy: words already chosen, and the exit code.
@@ -88,14 +96,52 @@ impl From<PolicyError> for NoPolicy {
     }
 }
 
+/// A project file above the project, as it was found.
+enum Above {
+    Obeyed(Vec<u8>),
+    Ignored(IgnoredFile),
+}
+
+/// Reads the project file of a directory above the project. Only the caller's and root's count: another user must not be able to keep
+/// the caller from working, nor have the caller read what a link leads to.
+fn read_above(path: &Path, uid: u32) -> Result<Option<Above>, Unreadable> {
+    let ignored = |owner| Ok(Some(Above::Ignored(IgnoredFile { path: path.into(), owner })));
+    let owner = match rustix::fs::lstat(path) {
+        Ok(stat) => stat.st_uid,
+        Err(rustix::io::Errno::ACCESS) => return ignored(None),
+        Err(_) => return Ok(None),
+    };
+    if owner != uid && owner != 0 {
+        return ignored(Some(owner));
+    }
+    let Some((file, text)) = open(path, Links::Refused)? else { return Ok(None) };
+    // It may have been replaced since.
+    let owner = rustix::fs::fstat(&file).map_or(owner, |stat| stat.st_uid);
+    if owner != uid && owner != 0 {
+        return ignored(Some(owner));
+    }
+    Ok(Some(Above::Obeyed(text)))
+}
+
 /// The effective policy for these flags here.
 pub fn policy(flags: &PolicyFlags, here: &Here) -> Result<Policy, NoPolicy> {
     let user_file = here.config.join("policy.toml");
-    let project_file = here.project.join(keyward_policy::view::PROJECT_FILE);
+    let project_file = here.project.join(PROJECT_FILE);
     let ceiling = read(Path::new(CEILING), Links::Followed)?;
     let user = read(&user_file, Links::Followed)?;
+    let mut ignored = Vec::new();
+    let mut ancestors = Vec::new();
+    for directory in &here.above {
+        let path = directory.join(PROJECT_FILE);
+        match read_above(&path, here.caller.uid)? {
+            Some(Above::Obeyed(text)) => ancestors.push((directory, path, Some(text))),
+            Some(Above::Ignored(file)) => ignored.push(file),
+            None => {}
+        }
+    }
     let project = read(&project_file, Links::Refused)?;
     let (user_name, project_name) = (user_file.to_string_lossy(), project_file.to_string_lossy());
+    let ancestor_names: Vec<_> = ancestors.iter().map(|(_, path, _)| path.to_string_lossy()).collect();
     fn document<'a>(name: &'a str, text: &'a Option<Vec<u8>>) -> Option<Document<'a>> {
         text.as_deref().map(|text| Document { name, text })
     }
@@ -103,14 +149,41 @@ pub fn policy(flags: &PolicyFlags, here: &Here) -> Result<Policy, NoPolicy> {
         ceiling: document(CEILING, &ceiling),
         user: document(&user_name, &user),
         project: document(&project_name, &project),
+        ancestors: ancestors
+            .iter()
+            .zip(&ancestor_names)
+            .filter_map(|((directory, _, text), name)| {
+                document(name, text).map(|document| Ancestor { document, directory })
+            })
+            .collect(),
         profile: flags.profile.as_deref(),
         flags: flags.layer(&std::env::current_dir().unwrap_or_else(|_| here.cwd.clone())),
     };
     let policy = config::resolve(&layers)?;
+    let mut found =
+        vec![(FileRole::Ceiling, Path::new(CEILING), &ceiling), (FileRole::User, &user_file, &user)];
+    found.extend(ancestors.iter().map(|(_, path, text)| (FileRole::Ancestor, path.as_path(), text)));
+    found.push((FileRole::Project, &project_file, &project));
+    let there = found.into_iter().filter(|(.., text)| text.is_some());
+    let file = |(role, path, text): (FileRole, &Path, &Option<Vec<u8>>)| PolicyFile {
+        role,
+        path: path.into(),
+        digest: sha256(text.as_deref().unwrap_or_default()),
+    };
+    let files = there.map(file).collect();
+    let mut policy = Policy {
+        sources: Sources { files, ignored, flags: layers.flags.keys(), ..Sources::default() },
+        ..policy
+    };
+    policy.sources.digest = sha256(config::show(&policy).as_bytes());
     if policy.secrets.is_empty() && policy.gate.webhook_key.is_none() {
         return Ok(policy);
     }
     Ok(Policy { known_secrets: secrets(here)?, ..policy })
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The file that lists the user's secrets.

@@ -3,14 +3,16 @@
 use crate::files::{self, Links};
 use crate::here::Here;
 use crate::say;
-use keyward_gate::{Cage, Found, Judgement, LARGEST, Language, Rules, Whole, judge_argv, with_scripts};
+use keyward_gate::{
+    Cage, Found, Judgement, LARGEST, Language, Rules, State, Whole, judge_argv, with_scripts,
+};
 use keyward_policy::event::arguments;
 use keyward_policy::gate::{Judged, Question, Script, Text};
 use keyward_policy::plan::{Identity, Plan};
 use keyward_policy::settings::Policy;
 use keyward_policy::text::{typed_command, visible};
 use keyward_policy::view::{self, Entry, Shown};
-use keyward_policy::words::{GateMode, NetMode};
+use keyward_policy::words::{GateMode, NetMode, Verdict};
 use keyward_sys::Errno;
 use keyward_sys::read::{NotOpened, open_guarded};
 use sha2::{Digest, Sha256};
@@ -54,15 +56,37 @@ impl Gate {
         read: impl FnMut(&[u8]) -> Found<Script>,
     ) -> (Judged, Vec<Script>) {
         let words: Vec<&[u8]> = argv.iter().map(|word| word.as_bytes()).collect();
-        let Whole { judgement, from, scripts } =
-            with_scripts(&self.rules, judge_argv(&self.rules, &words), read);
+        self.with_scripts(judge_argv(&self.rules, &words), None, read)
+    }
+
+    /// The same for a line that bash runs after it has restored a state. `named` is how people know the state.
+    pub fn judge_line(
+        &self,
+        argv: &[OsString],
+        (named, state): (&str, State<'_>),
+        read: impl FnMut(&[u8]) -> Found<Script>,
+    ) -> (Judged, Vec<Script>) {
+        let words: Vec<&[u8]> = argv.iter().map(|word| word.as_bytes()).collect();
+        let own = keyward_gate::judge_line(&self.rules, state, &words);
+        let in_state = own.verdict != Verdict::Allow && own.span.is_none();
+        self.with_scripts(own, in_state.then(|| named.to_owned()), read)
+    }
+
+    /// `named` is where the part stands that decided, if not in the command.
+    fn with_scripts(
+        &self,
+        own: Judgement,
+        named: Option<String>,
+        read: impl FnMut(&[u8]) -> Found<Script>,
+    ) -> (Judged, Vec<Script>) {
+        let Whole { judgement, from, scripts } = with_scripts(&self.rules, own, read);
         let judged = Judged {
             verdict: judgement.verdict,
             rule: judgement.rule,
             class: judgement.class,
             reason: judgement.reason,
             span: judgement.span.map(|span| (span.start, span.end)),
-            script: from.map(|path| visible(OsStr::from_bytes(&path))),
+            script: from.map(|path| visible(OsStr::from_bytes(&path))).or(named),
         };
         (judged, scripts)
     }

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 pub struct Here {
     pub cwd: PathBuf,
     pub project: PathBuf,
+    /// The directories above the project whose project files count, outermost first.
+    pub above: Vec<PathBuf>,
     pub caller: Caller,
     pub config: PathBuf,
     pub state: PathBuf,
@@ -114,8 +116,11 @@ pub fn look(entries: &[&[u8]], cwd: Option<&Path>) -> Result<Here, Refusal> {
     let (config, state) = (below("XDG_CONFIG_HOME", ".config"), state_below(entries, &home));
     let (cache, data) = (below("XDG_CACHE_HOME", ".cache"), below("XDG_DATA_HOME", ".local/share"));
     let scratch = runtime_for(entries, &home).own().join(format!("cage-{}", keyward_ledger::run_name()));
+    let homes = real_homes([Some(&home), account_home.as_ref()].into_iter().flatten());
+    let project = project_of(&cwd, &homes);
     Ok(Here {
-        project: project_of(&cwd, [Some(&home), account_home.as_ref()].into_iter().flatten()),
+        above: above(&project, &homes),
+        project,
         cwd,
         caller: Caller {
             uid,
@@ -170,26 +175,44 @@ fn directory(wanted: Option<&Path>) -> Result<PathBuf, Refusal> {
     Ok(cwd)
 }
 
-/// The nearest marked folder at or above `cwd`, never HOME or what lies above it.
-fn project_of<'a>(cwd: &Path, homes: impl Iterator<Item = &'a PathBuf>) -> PathBuf {
-    let real = |home: &PathBuf| std::fs::canonicalize(home).unwrap_or_else(|_| home.into());
-    let homes: Vec<PathBuf> = homes.map(real).collect();
+fn real_homes<'a>(homes: impl Iterator<Item = &'a PathBuf>) -> Vec<PathBuf> {
+    homes.map(|home| std::fs::canonicalize(home).unwrap_or_else(|_| home.into())).collect()
+}
+
+/// Whether a directory is a HOME or holds one: no project, and nothing above it counts.
+fn holds_home(homes: &[PathBuf], directory: &Path) -> bool {
+    homes.iter().any(|home| home.starts_with(directory))
+}
+
+/// The nearest marked directory at or above `cwd`, never HOME or what lies above it.
+fn project_of(cwd: &Path, homes: &[PathBuf]) -> PathBuf {
     let mut name = OsString::new();
-    for folder in cwd.ancestors() {
-        if homes.iter().any(|home| home.starts_with(folder)) {
-            break;
-        }
+    for directory in cwd.ancestors().take_while(|directory| !holds_home(homes, directory)) {
         for mark in MARKS {
             name.clear();
-            name.push(folder);
+            name.push(directory);
             name.push("/");
             name.push(mark);
             if rustix::fs::lstat(name.as_os_str()).is_ok() {
-                return folder.into();
+                return directory.into();
             }
         }
     }
     cwd.into()
+}
+
+/// The directories above the project, outermost first: up to a HOME, which does not count, or to the boundary of the file system.
+///
+/// A command can put a mark into any directory of its project and so make that the project of the next run. What the files above say
+/// holds there all the same.
+fn above(project: &Path, homes: &[PathBuf]) -> Vec<PathBuf> {
+    let device = |directory: &Path| rustix::fs::stat(directory).map(|stat| stat.st_dev);
+    let Ok(own) = device(project) else { return Vec::new() };
+    let counts = |directory: &&Path| !holds_home(homes, directory) && device(directory) == Ok(own);
+    let mut above: Vec<PathBuf> =
+        project.ancestors().skip(1).take_while(counts).map(Path::to_path_buf).collect();
+    above.reverse();
+    above
 }
 
 /// The HOME of the account: where the variable is missing (cron, systemd) it is HOME, and where it says something else it is still no

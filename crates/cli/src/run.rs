@@ -20,6 +20,7 @@ use keyward_policy::env::{self, Dropped, Value, Var};
 use keyward_policy::event::{self, Spawn, What};
 use keyward_policy::facts::KernelFacts;
 use keyward_policy::gate::{Because, Script};
+use keyward_policy::inputs::Inputs;
 use keyward_policy::outcome::code;
 use keyward_policy::plan::{Cage, LimitKind, Plan, Refusal, RefusalKind, Step};
 use keyward_policy::settings::{Limits, Policy};
@@ -163,7 +164,7 @@ impl Run<'_> {
         let environment = self.block.entries();
         let request = decide::request(args.command.clone(), here, &environment);
         let Decided { mut plan, project, search, mut seen } =
-            match decide::decide_and_remember(self.policy, &request, kernel, here) {
+            match decide::decide_and_remember(self.policy, &request, kernel.clone(), here) {
                 Ok(decided) => decided,
                 Err(refusal) => return Attempt::Over(tell::refusal(args, Some(here), &refusal)),
             };
@@ -202,7 +203,8 @@ impl Run<'_> {
         };
         let permitted = gate.clone().filter(|gate| gate.digest.is_some());
         self.permitted = permitted.map(|gate| (gate, plan.gate.scripts.clone()));
-        if let Err(unrecorded) = record.write(What::Spawn(Box::new(Spawn::of(&plan, gate)))) {
+        let inputs = Inputs::of(self.policy, &plan, &kernel);
+        if let Err(unrecorded) = record.write(What::Spawn(Box::new(Spawn::of(&plan, gate, inputs)))) {
             return Attempt::Over(tell::unrecorded(args, &unrecorded));
         }
         if !plan.secrets.is_empty() || !event::inherited(&plan.environment).is_empty() {

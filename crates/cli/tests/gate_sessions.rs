@@ -541,3 +541,178 @@ fn a_script_that_is_swapped_while_a_sessions_question_waits_never_runs() {
         }
     }
 }
+
+/// A session whose shell remembers, in a repository, without an approver.
+fn shell_session() -> Session {
+    let session = Session { stage: Stage::user(), name: "work".into() };
+    let made = session
+        .stage
+        .bare("git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x");
+    assert!(made.status.success(), "{}", stderr(&made));
+    let output = alone(&session, &["session", "start", "--name", "work", "--shell"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    session
+}
+
+fn line(session: &Session, line: &str) -> Output {
+    alone(session, &["exec", "work", "--", line]).output().unwrap()
+}
+
+#[track_caller]
+fn passes(session: &Session, text: &str) -> String {
+    let output = line(session, text);
+    assert!(output.status.success(), "{text}: {}{}", stdout(&output), stderr(&output));
+    assert!(!stderr(&output).contains("denied"), "{text}: {}", stderr(&output));
+    stdout(&output)
+}
+
+#[track_caller]
+fn stopped(session: &Session, text: &str) {
+    let output = line(session, text);
+    assert_eq!(output.status.code(), Some(123), "{text}: {}{}", stdout(&output), stderr(&output));
+    assert!(stdout(&output).is_empty(), "{text}: {}", stdout(&output));
+}
+
+#[test]
+fn a_line_is_judged_with_what_the_lines_before_it_have_left_in_the_shell() {
+    for (defines, uses) in [
+        (&["shopt -s expand_aliases", "alias st=\"git stash clear\""][..], "st"),
+        (&["WHAT='stash clear'"], "git $WHAT"),
+        (&["export WHAT=stash THEN=clear"], "git \"$WHAT\" \"$THEN\""),
+        (&["WORDS=(stash clear)"], "git \"${WORDS[@]}\""),
+        (
+            &["echo \"shopt -s expand_aliases; alias st='git stash clear'\" > defs.sh", "source ./defs.sh"],
+            "st",
+        ),
+        (&["mkdir -p sub; echo 'git stash clear' > sub/run.sh", "cd sub"], "sh ./run.sh"),
+    ] {
+        let session = shell_session();
+        for text in defines {
+            passes(&session, text);
+        }
+        stopped(&session, uses);
+        assert_eq!(passes(&session, "echo RAN"), "RAN\n", "{uses}: the control");
+    }
+}
+
+#[test]
+fn whatever_the_cage_has_written_into_the_state_is_judged() {
+    for (state, uses) in [
+        ("ls() { git stash clear; }\n", "ls"),
+        ("git() { command git stash clear; }\n", "git status"),
+        ("eval() { git stash clear; }\n", "true"),
+        ("builtin() { git stash clear; }\n", "true"),
+        ("command_not_found_handle() { git stash clear; }\n", "true"),
+        ("shopt -s expand_aliases\nalias if='git stash clear; if'\n", "if true; then echo RAN; fi"),
+        ("trap 'git stash clear' DEBUG\n", "ls"),
+        ("git stash clear\n", "ls"),
+        ("IFS=x\nWHAT=stashxclear\n", "git $WHAT"),
+        ("declare -a W=([0]=\"stash\" [1]=\"clear\")\n", "git \"${W[@]}\""),
+        ("cd -- /\n", "rm -rf etc"),
+    ] {
+        let session = shell_session();
+        session.stage.project_file("state", state);
+        // Another program in the place of the shell: what it writes stays.
+        passes(&session, "exec cp state /run/keyward-shell");
+        stopped(&session, uses);
+    }
+    let session = shell_session();
+    session.stage.project_file("state", "A=1\nls() { echo RAN; }\n");
+    passes(&session, "exec cp state /run/keyward-shell");
+    assert_eq!(passes(&session, "ls $A"), "RAN\n", "the control");
+}
+
+#[test]
+fn what_the_lines_before_have_left_and_a_line_does_not_use_is_not_asked_about() {
+    let session = shell_session();
+    let session = &session;
+    // To define it is asked about; to have it is not.
+    let output = line(session, "g() { git stash clear; }");
+    denied(&output, "git-stash-drop", "a function");
+    works(session, &["approvals", "allow", &approval(&output)]);
+    passes(session, "g() { git stash clear; }");
+    for text in [
+        "mkdir -p sub build",
+        "cd sub",
+        "export CI=1 GREETING='hello you'",
+        "shopt -s expand_aliases; alias ll='ls -l'; alias st='git stash clear'",
+        "declare -A MAP=([a]=1 [b]='x y'); LIST=(1 2 3); N=$'a\\nb'",
+        "set -o pipefail; shopt -s extglob nullglob",
+        "export PATH=$PWD/node_modules/.bin:$PATH",
+        "trap 'echo bye' EXIT",
+        "cd ..",
+        "ls > /dev/null",
+        "git status --short > /dev/null",
+        "rm -rf build",
+        "ll > /dev/null",
+    ] {
+        passes(session, text);
+    }
+    assert_eq!(passes(session, "echo $GREETING ${MAP[b]} ${LIST[2]} $N"), "hello you x y 3 a b\n");
+    // The control: it is there.
+    stopped(session, "g");
+    stopped(session, "st");
+    assert_eq!(passes(session, "unset -f g; unalias st; echo RAN"), "RAN\n");
+    // One line may have another directory; what it removes there is seen.
+    let output = alone(session, &["exec", "work", "--cwd", "sub", "--", "pwd"]).output().unwrap();
+    assert!(stdout(&output).ends_with("/sub\n"), "{}{}", stdout(&output), stderr(&output));
+}
+
+#[test]
+fn a_state_that_cannot_be_judged_is_asked_about() {
+    for breaks in [
+        "import os\nos.mkfifo('/run/x')\nos.rename('/run/x', '/run/keyward-shell')",
+        "open('/run/keyward-shell', 'w').write('A=' + 'x' * (5 << 20))",
+    ] {
+        let session = shell_session();
+        // Make passes the gate.
+        session.stage.project_file("breaks.py", breaks);
+        session.stage.project_file("Makefile", "breaks:\n\t@python3 breaks.py\n");
+        passes(&session, "A=1");
+        passes(&session, "exec make -s breaks");
+        let output = line(&session, "echo RAN");
+        denied(&output, "the state of the shell", breaks);
+        // If it is allowed, the line runs without that state and leaves a new one.
+        works(&session, &["approvals", "allow", &approval(&output)]);
+        assert_eq!(passes(&session, "echo RAN"), "RAN\n", "{breaks}");
+        assert_eq!(passes(&session, "echo RAN$A"), "RAN\n", "{breaks}");
+    }
+}
+
+#[test]
+fn a_job_that_swaps_the_state_does_not_change_what_was_judged() {
+    let session = shell_session();
+    passes(&session, "ok() { echo RAN; }");
+    // As fast as it can, between one that is harmless and one that is not.
+    session.stage.project_file(
+        "swap.py",
+        "import os\nbad = 'ok() { echo BAD; git stash clear; }\\n'\nprint('on', flush=True)\n\
+         while True:\n  for text in ('ok() { echo RAN; }\\n', bad):\n    open('/run/n', 'w').write(text)\n    os.rename('/run/n', '/run/keyward-shell')\n",
+    );
+    session.stage.project_file("Makefile", "swap:\n\t@python3 swap.py\n");
+    let mut command = alone(&session, &["exec", "work", "--", "exec make -s swap"]);
+    let _swaps = session.stage.beside_and_ready(&mut command);
+    let (mut ran, mut denied) = (0, 0);
+    for _ in 0..40 {
+        let output = line(&session, "ok");
+        assert!(!stdout(&output).contains("BAD"), "the other state was run: {}", stderr(&output));
+        match output.status.code() {
+            Some(0) => ran += 1,
+            Some(123) => denied += 1,
+            code => panic!("{code:?}: {}", stderr(&output)),
+        }
+    }
+    assert!(ran > 0 && denied > 0, "the state was swapped: {ran} ran, {denied} were denied");
+}
+
+#[test]
+fn a_shell_of_root_and_one_on_a_terminal_restore_the_state_that_was_judged() {
+    let session = Session { stage: Stage::root(), name: "work".into() };
+    let output = alone(&session, &["session", "start", "--name", "work", "--shell"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    passes(&session, "ok() { echo RAN; }; alias st='git stash clear'; shopt -s expand_aliases");
+    assert_eq!(passes(&session, "ok; ls /proc/self/fd | wc -l"), "RAN\n4\n", "no descriptor is left open");
+    stopped(&session, "st");
+    let on_terminal = alone(&session, &["exec", "work", "--pty", "--", "ok"]).output().unwrap();
+    assert_eq!(stdout(&on_terminal).trim_end(), "RAN", "{}", stderr(&on_terminal));
+}

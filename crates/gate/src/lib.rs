@@ -49,6 +49,31 @@ pub fn judge(rules: &Rules, language: Language, source: &[u8]) -> Judgement {
 
 /// Judges a program and its arguments, as they would be given to exec: no shell reads them, unless one is among them.
 pub fn judge_argv<A: AsRef<[u8]>>(rules: &Rules, argv: &[A]) -> Judgement {
+    judge_after(rules, None, argv)
+}
+
+/// What a shell restores before it runs a line.
+#[derive(Clone, Copy, Debug)]
+pub struct State<'s> {
+    /// Definitions, as bash reads them.
+    pub text: &'s [u8],
+    /// The directory in which the shell starts. Relative paths of the line begin there, unless the state leads elsewhere.
+    pub start: &'s [u8],
+    /// The line has a directory of its own: the one of the state does not count.
+    pub elsewhere: bool,
+}
+
+/// Judges a line that bash runs after it has restored a state. `argv` is `bash -c LINE`.
+///
+/// What the state runs by itself counts. Its functions and aliases count where the line uses them. Without a span, the part that decided
+/// stands in the state.
+pub fn judge_line<A: AsRef<[u8]>>(rules: &Rules, state: State<'_>, argv: &[A]) -> Judgement {
+    let judgement = judge_after(rules, Some(state), argv);
+    let span = judgement.span.filter(|span| *span != Span::default());
+    Judgement { span, ..judgement }
+}
+
+fn judge_after<A: AsRef<[u8]>>(rules: &Rules, state: Option<State<'_>>, argv: &[A]) -> Judgement {
     if rules.is_empty() {
         return without_rules();
     }
@@ -62,9 +87,12 @@ pub fn judge_argv<A: AsRef<[u8]>>(rules: &Rules, argv: &[A]) -> Judgement {
         at += bytes.len() + 1;
     }
     let whole = Span::new(0, at.saturating_sub(1));
-    if whole.end > LARGEST {
+    if whole.end + state.map_or(0, |state| state.text.len()) > LARGEST {
         walker.findings.fact("too-large", whole);
     } else {
+        if let Some(state) = state {
+            walker.restore(state);
+        }
         walker.start(args, whole);
         walker.finish();
     }

@@ -13,7 +13,7 @@ mod jobs;
 mod questions;
 
 pub use cages::{Launcher, Make, Membership, Words};
-pub use questions::{Judge, Passage, Request, Thing};
+pub use questions::{Judge, Kept, Passage, Request, Thing};
 
 use crate::supervise::CutShort;
 use budget::Budget;
@@ -46,6 +46,8 @@ const LAST: Duration = Duration::from_secs(20);
 pub struct Session<'a> {
     pub name: String,
     pub profile: Option<String>,
+    /// The digest of its policy, for the record.
+    pub policy: String,
     /// Whether commands are lines for a shell that remembers.
     pub shell: bool,
     /// Where the output of background jobs is kept.

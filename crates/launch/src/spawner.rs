@@ -19,8 +19,9 @@ use keyward_sys::fork::{self, Change, End, Forked};
 use keyward_sys::signal::{self, Inbox, Set};
 use keyward_sys::{Errno, channel, confine, environ, terminal};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::OFlags;
+use rustix::io::FdFlags;
 use rustix::process::{Pid, Signal};
 use std::collections::HashMap;
 use std::ffi::{CString, OsStr, OsString};
@@ -158,16 +159,19 @@ impl Spawner<'_> {
 
     fn work(&mut self, errand: Errand, descriptors: Vec<OwnedFd>) {
         match errand {
-            Errand::Start { job, argv, cwd, terminal, judged } => {
-                let argv: Vec<OsString> = argv.into_iter().map(OsString::from).collect();
+            Errand::Start { job, argv, cwd, terminal, judged, state } => {
+                let mut argv: Vec<OsString> = argv.into_iter().map(OsString::from).collect();
                 let cwd = cwd.map(OsString::from);
                 let mut streams = descriptors;
-                let started = match judged.then(|| streams.pop()).flatten() {
+                let scripts = judged.then(|| streams.pop()).flatten();
+                let state = state.then(|| streams.pop()).flatten();
+                argv.extend(state.iter().map(|state| state.as_raw_fd().to_string().into()));
+                let started = match scripts {
                     Some(scripts) => are_as_judged(&scripts),
                     None => Ok(()),
                 };
                 let started =
-                    started.and_then(|()| self.start(job, &argv, cwd.as_deref(), terminal, streams));
+                    started.and_then(|()| self.start(job, &argv, cwd.as_deref(), terminal, (streams, state)));
                 if let Err((code, why)) = started {
                     self.tell(&News::Failed { job, code, why }, &[]);
                 }
@@ -215,7 +219,7 @@ impl Spawner<'_> {
         argv: &[OsString],
         cwd: Option<&OsStr>,
         wanted: Option<Terminal>,
-        streams: Vec<OwnedFd>,
+        (streams, state): (Vec<OwnedFd>, Option<OwnedFd>),
     ) -> Result<(), (i32, String)> {
         let program = argv
             .first()
@@ -273,6 +277,9 @@ impl Spawner<'_> {
                     rustix::stdio::dup2_stdout(stdout)?;
                     rustix::stdio::dup2_stderr(stderr)?;
                     confine::close_on_exec_from(3)?;
+                    if let Some(state) = &state {
+                        rustix::io::fcntl_setfd(state, FdFlags::empty())?;
+                    }
                     for limit in prepared.limits.iter().filter(|limit| matches!(limit, Limit::CpuSeconds(_)))
                     {
                         limit.set()?;

@@ -38,6 +38,7 @@ fn job(number: u64) -> Event {
                 digest: None,
                 because: Because::Harmless,
             },
+            policy: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08".into(),
         }),
         _ => What::End(End { exit: 0, signal: None, limit: None, milliseconds: 12, project: None }),
     };

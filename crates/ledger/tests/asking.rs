@@ -31,6 +31,7 @@ fn event(number: u64) -> Event {
                 digest: None,
                 because: Because::Harmless,
             },
+            policy: "0".repeat(64),
         }),
         _ => What::TokenRefused {},
     };

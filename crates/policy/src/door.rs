@@ -287,6 +287,9 @@ pub enum Errand {
         /// Whether scripts that were judged travel along, behind the streams: they must be the same now.
         #[serde(default)]
         judged: bool,
+        /// Whether the state of a shell travels along, right behind the streams. The number of its descriptor becomes the last word.
+        #[serde(default)]
+        state: bool,
     },
     /// With `ending`, what is left of the job when it ends by the signal is ended as well.
     Signal {
@@ -394,8 +397,14 @@ mod tests {
         ] {
             assert_eq!(read::<Ask>(&write(&ask)), Some(ask));
         }
-        let errand =
-            Errand::Start { job: 1, argv: vec![odd.clone()], cwd: Some(odd), terminal: None, judged: true };
+        let errand = Errand::Start {
+            job: 1,
+            argv: vec![odd.clone()],
+            cwd: Some(odd),
+            terminal: None,
+            judged: true,
+            state: true,
+        };
         assert_eq!(read::<Errand>(&write(&errand)), Some(errand));
         for news in [
             News::Started { job: 1 },

@@ -3,6 +3,7 @@
 use crate::aftermath::Aftermath;
 use crate::env::{Environment, Rule};
 use crate::gate::Because;
+use crate::inputs::Inputs;
 use crate::plan::{Cage, Plan, Refusal, VERSION};
 use crate::promise::{Held, Kept};
 use crate::registry;
@@ -284,6 +285,8 @@ pub struct Job {
     /// Whether it was asked for by somebody in a cage of the session.
     pub from_inside: bool,
     pub gate: Gate,
+    /// The digest of the session's policy: the other inputs are those of the spawn event with the same digest.
+    pub policy: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -322,6 +325,8 @@ pub struct Spawn {
     /// What the gate has said; nothing for the cage of a session, whose commands are judged one by one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<Gate>,
+    /// What the decision was made from.
+    pub inputs: Inputs,
 }
 
 /// A secret and how it is given.
@@ -351,7 +356,7 @@ impl Event {
 }
 
 impl Spawn {
-    pub fn of(plan: &Plan, gate: Option<Gate>) -> Self {
+    pub fn of(plan: &Plan, gate: Option<Gate>, inputs: Inputs) -> Self {
         Spawn {
             argv: arguments(&plan.argv),
             cwd: visible(plan.view.cwd.as_os_str()),
@@ -378,6 +383,7 @@ impl Spawn {
             kept_back: kept_back(&plan.environment),
             not_held: not_held(&plan.promises),
             gate,
+            inputs,
         }
     }
 }

@@ -16,6 +16,7 @@ pub mod facts;
 pub mod gate;
 pub mod git;
 pub mod guard;
+pub mod inputs;
 pub mod inventory;
 pub mod keyring;
 pub mod outcome;

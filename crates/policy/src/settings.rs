@@ -3,13 +3,15 @@
 //! Built by [`crate::config::resolve`]; every value carries the place it came from, so that `why` can point to it.
 
 use crate::secret::{Entry, Grant};
+use crate::text::visible;
 use crate::tools::Tool;
 use crate::witness::Witness;
 use crate::words::{
     Allowance, Attended, Floor, GateMode, HomeMode, KeyringUse, NetMode, ProjectGuard, Protect, Redact,
     Ruled, SearchExtent, TrustClass,
 };
-use std::path::PathBuf;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What is allowed, for one run.
@@ -42,6 +44,70 @@ pub struct Policy {
     pub limits: Limits,
     /// Who is told the head of the ledger.
     pub witness: Vec<Ruled<Witness>>,
+    /// The files that this policy was made of.
+    pub sources: Sources,
+}
+
+/// The files that a policy was made of, and those that were found and not obeyed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sources {
+    pub files: Vec<PolicyFile>,
+    /// Project files above the project that belong to another user.
+    pub ignored: Vec<IgnoredFile>,
+    /// The keys that flags of the command line have set.
+    pub flags: Vec<&'static str>,
+    /// SHA-256 of the effective policy as it is shown, in hexadecimal digits.
+    pub digest: String,
+}
+
+/// A policy file that was obeyed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyFile {
+    pub role: FileRole,
+    pub path: PathBuf,
+    /// SHA-256 of its bytes, in hexadecimal digits.
+    pub digest: String,
+}
+
+/// Which layer a policy file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileRole {
+    Ceiling,
+    User,
+    /// In a directory above the project.
+    Ancestor,
+    Project,
+}
+
+/// A project file above the project that was not obeyed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IgnoredFile {
+    pub path: PathBuf,
+    /// Its owner; `None` where the directory does not let the caller look.
+    pub owner: Option<u32>,
+}
+
+impl IgnoredFile {
+    /// One sentence for people.
+    pub fn sentence(&self) -> String {
+        let path = visible(self.path.as_os_str());
+        match self.owner {
+            Some(owner) => {
+                format!(
+                    "{path} is not obeyed: it belongs to another user ({owner}), and only your files and root's are"
+                )
+            }
+            None => format!("{path} is not obeyed: its directory is closed to you"),
+        }
+    }
+}
+
+impl Sources {
+    /// The project files above the project that were obeyed.
+    pub fn ancestors(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().filter(|file| file.role == FileRole::Ancestor).map(|file| file.path.as_path())
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -198,6 +264,7 @@ impl Default for Policy {
             limits: Limits::default(),
             // Nobody is told what they have not asked to hear.
             witness: Vec::new(),
+            sources: Sources::default(),
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::detect::footholds::guarded_above;
 use crate::facts::{GitFolder, HostFacts, Kind, PathFact, Paths, Project};
 use crate::plan::{Cage, Refusal};
 use crate::request::Request;
-use crate::settings::Policy;
+use crate::settings::{IgnoredFile, Policy};
 use crate::toolchains::{CACHES, TOOLCHAINS};
 use crate::tools::{self, Exposure, Platform};
 use crate::words::{NetMode, Origin, ProjectGuard, TrustClass};
@@ -264,6 +264,9 @@ pub fn questions(policy: &Policy, request: &Request<'_>) -> Vec<Question> {
     for name in PINNED.iter().chain([&PROJECT_FILE]) {
         ask(request.project.join(name), About::All);
     }
+    for file in policy.sources.ancestors() {
+        ask(file.into(), About::All);
+    }
     for entry in search_path(request) {
         if let Some(toolchain) = toolchain_of(entry, home) {
             for shown in toolchain.shows.iter().chain(toolchain.secrets) {
@@ -398,6 +401,7 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
         inside::repositories(&mut builder, policy, request, facts);
     }
     grants(&mut builder, policy, request, &homes)?;
+    files_above(&mut builder, policy, cage);
 
     links_with_something_below(&mut builder.entries);
     // Parents before what lies in them: a parent is the beginning of its child's path.
@@ -682,6 +686,22 @@ fn project(
         builder.put(narrowing, Shown::ReadOnly(source), "project policy", &policy.project.origin);
     }
     Ok(Some(fact.real))
+}
+
+/// Makes the project files above the project read-only where a grant shows them: the next run here is to be narrowed by them as well.
+fn files_above(builder: &mut Builder<'_>, policy: &Policy, cage: Cage) {
+    for file in policy.sources.ancestors() {
+        let fact = builder.paths.existing(file).filter(|fact| fact.link.is_none() && fact.kind == Kind::File);
+        let granted =
+            covering(&builder.entries, file).filter(|entry| matches!(entry.shown, Shown::Writable(_)));
+        if let (true, Some(fact), Some(origin)) =
+            (cage != Cage::Landlock, fact, granted.map(|entry| entry.origin.clone()))
+        {
+            let source = Source::callers(fact);
+            builder.put(file, Shown::ReadOnly(source), "project policy", &origin);
+        }
+    }
+    builder.notes.extend(policy.sources.ignored.iter().map(IgnoredFile::sentence));
 }
 
 /// A link in a project may have been put there by a command that worked in it: it must not decide what the next one is granted.

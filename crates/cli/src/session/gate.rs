@@ -6,15 +6,15 @@ use crate::here::Here;
 use crate::permit::{self, Denial, Present, Ways};
 use crate::record::Record;
 use crate::say;
-use keyward_gate::{Found, Judgement, Language};
-use keyward_launch::session::{Passage, Request, Thing};
+use keyward_gate::{Found, Judgement, Language, State};
+use keyward_launch::session::{Kept, Passage, Request, Thing};
 use keyward_policy::door::{self, JudgedAs, Judging, Value};
 use keyward_policy::gate::{Because, Judged, Progress, Script};
 use keyward_policy::settings::Policy;
 use keyward_policy::words::{GateMode, Verdict};
 use keyward_sys::fork::{self, Forked};
 use keyward_sys::spaces::Spaces;
-use keyward_sys::{Errno, channel, confine, environ};
+use keyward_sys::{Errno, channel, confine, environ, memory};
 use rustix::fd::OwnedFd;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -45,7 +45,25 @@ struct Looked {
     run: String,
     scripts: Vec<Script>,
     judged: Judged,
+    /// What a shell restores before it runs the command; empty where it cannot be read. `None` where no shell remembers.
+    state: Option<Vec<u8>>,
+    /// The first of the scripts is that state, so that people are shown it.
+    shows_state: bool,
 }
+
+impl Looked {
+    /// What goes with the command when it starts.
+    fn kept(&self) -> Result<Kept, Errno> {
+        let keep = |state: &Vec<u8>| memory::sealed(c"keyward-state", &[state]);
+        // The state is handed over as it is: it need not be the same in the cage by then.
+        let scripts = &self.scripts[usize::from(self.shows_state)..];
+        let scripts = (!scripts.is_empty()).then(|| keyward_launch::judged::keep(scripts)).transpose()?;
+        Ok(Kept { scripts, state: self.state.as_ref().map(keep).transpose()? })
+    }
+}
+
+/// Where a shell that remembers keeps its state in the cage.
+const STATE: &str = "/run/keyward-shell";
 
 impl SessionGate<'_> {
     pub fn judge(&self, request: &Request<'_>) -> Passage {
@@ -54,7 +72,7 @@ impl SessionGate<'_> {
             let subject = self.subject(looked, request);
             match permit::at_once(&subject) {
                 Some(Ok(gate)) => {
-                    return kept(subject.scripts).map_or_else(broken, |scripts| Passage::Go(gate, scripts));
+                    return looked.kept().map_or_else(broken, |kept| Passage::Go(gate, kept));
                 }
                 Some(Err(denial)) => return self.refuse(&subject, *denial),
                 // Nobody is started to ask, and nothing is used up.
@@ -72,19 +90,43 @@ impl SessionGate<'_> {
 
     /// Judges as many bytes as this; `None` where there are more.
     fn look(&self, request: &Request<'_>, spaces: &Spaces, most: usize) -> Option<Looked> {
+        let (mut state, mut shows_state) = (None, false);
         let (argv, cwd, scripts, judged) = match &request.what {
-            Thing::Command { argv, cwd } => {
-                let cwd = cwd.map_or_else(|| self.here.cwd.clone(), PathBuf::from);
+            Thing::Command { argv, cwd: own, remembers } => {
+                let cwd = own.map_or_else(|| self.here.cwd.clone(), PathBuf::from);
                 let mut room = Some(argv.iter().try_fold(most, |room, word| room.checked_sub(word.len()))?);
-                let (judged, scripts) = self.inside.judge(argv, |path| {
+                let restored = remembers.then(|| self.script(STATE.as_bytes(), &cwd, spaces));
+                if let Some(Found::Text(script)) = &restored {
+                    room = Some(room?.checked_sub(script.text.len())?);
+                }
+                let read = |path: &[u8]| {
                     let found = self.script(path, &cwd, spaces);
                     if let Found::Text(script) = &found {
                         room = room.and_then(|room| room.checked_sub(script.text.len()));
                     }
                     // Where it is too much, all of it is judged again.
                     if room.is_some() { found } else { Found::Unreadable }
-                });
+                };
+                let (mut judged, mut scripts) = match &restored {
+                    Some(Found::Text(script)) => {
+                        let start = self.here.cwd.as_os_str().as_bytes();
+                        let restored = State { text: &script.text, start, elsewhere: own.is_some() };
+                        self.inside.judge_line(argv, (STATE, restored), read)
+                    }
+                    _ => self.inside.judge(argv, read),
+                };
                 room?;
+                if matches!(restored, Some(Found::Unreadable | Found::Program))
+                    && judged.verdict < Verdict::Ask
+                {
+                    judged = unreadable_state();
+                }
+                state = remembers.then(Vec::new);
+                if let Some(Found::Text(script)) = restored {
+                    state = Some(script.text.clone());
+                    shows_state = true;
+                    scripts.insert(0, script);
+                }
                 (argv.to_vec(), cwd, scripts, judged)
             }
             Thing::Call { name, input, judging } => {
@@ -93,11 +135,11 @@ impl SessionGate<'_> {
             }
         };
         let run = format!("{}/{}", self.name, keyward_ledger::run_name());
-        Some(Looked { argv, cwd, run, scripts, judged })
+        Some(Looked { argv, cwd, run, scripts, judged, state, shows_state })
     }
 
     fn subject<'a>(&'a self, looked: &'a Looked, request: &Request<'_>) -> Subject<'a> {
-        let Looked { argv, cwd, run, scripts, judged } = looked;
+        let Looked { argv, cwd, run, scripts, judged, .. } = looked;
         Subject {
             policy: self.policy,
             here: self.here,
@@ -214,7 +256,7 @@ impl SessionGate<'_> {
                     let looked = looked.or_else(|| self.look(request, &spaces, usize::MAX));
                     drop(spaces);
                     if let Some(looked) = &looked {
-                        self.ask(&self.subject(looked, request), &session, request.at_the_door);
+                        self.ask(looked, request, &session);
                     }
                     fork::exit_now(0)
                 }
@@ -223,35 +265,51 @@ impl SessionGate<'_> {
         }
     }
 
-    fn ask(&self, subject: &Subject<'_>, session: &OwnedFd, at_the_door: bool) {
+    fn ask(&self, looked: &Looked, request: &Request<'_>, session: &OwnedFd) {
+        let subject = self.subject(looked, request);
         let environment = self.environment.clone();
-        let ways = Ways { terminal: false, session: Some((session, at_the_door)), tells: false, environment };
+        let ways = Ways {
+            terminal: false,
+            session: Some((session, request.at_the_door)),
+            tells: false,
+            environment,
+        };
         let answer = match Record::open(self.here) {
-            Ok(mut record) => permit::permit(subject, &ways, &mut record)
+            Ok(mut record) => permit::permit(&subject, &ways, &mut record)
                 .map_err(|denial| (denial.fact, denial.remedy))
-                .and_then(|gate| kept(subject.scripts).map(|scripts| (gate, scripts)).map_err(no_memory)),
+                .and_then(|gate| looked.kept().map(|kept| (gate, kept)).map_err(no_memory)),
             Err(_) => Err((
                 "denied: nothing can be recorded".into(),
                 "make room or mend the permissions in Keyward's state folder".into(),
             )),
         };
-        let (progress, scripts) = match answer {
-            Ok((gate, scripts)) => (Progress::Go { gate }, scripts),
-            Err((fact, remedy)) => (Progress::Refuse { fact, remedy }, None),
+        let (progress, kept) = match answer {
+            Ok((gate, kept)) => (Progress::Go { gate }, kept),
+            Err((fact, remedy)) => (Progress::Refuse { fact, remedy }, Kept::default()),
         };
-        let scripts: Vec<_> = scripts.iter().map(rustix::fd::AsFd::as_fd).collect();
-        let _ = channel::send(session, &door::write(&progress), &scripts);
+        let descriptors: Vec<_> =
+            kept.state.iter().chain(&kept.scripts).map(rustix::fd::AsFd::as_fd).collect();
+        let _ = channel::send(session, &door::write(&progress), &descriptors);
+    }
+}
+
+/// The verdict on a line whose state cannot be judged. If it is allowed, it runs without that state.
+fn unreadable_state() -> Judged {
+    Judged {
+        verdict: Verdict::Ask,
+        rule: Some("shell-state".into()),
+        class: Some("unclear".into()),
+        reason: format!(
+            "the state of the shell ({STATE}) cannot be read or is too large; it would run without it"
+        ),
+        span: None,
+        script: None,
     }
 }
 
 fn about_call(verdict: Verdict, reason: String) -> Judged {
     let named = (verdict != Verdict::Allow).then(|| "call".to_owned());
     Judged { verdict, rule: named.clone(), class: named, reason, span: None, script: None }
-}
-
-/// Scripts that were judged, for whoever starts the command.
-fn kept(scripts: &[Script]) -> Result<Option<OwnedFd>, Errno> {
-    if scripts.is_empty() { Ok(None) } else { keyward_launch::judged::keep(scripts).map(Some) }
 }
 
 fn no_memory(errno: Errno) -> (String, String) {

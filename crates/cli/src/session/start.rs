@@ -282,6 +282,7 @@ fn be_session(
     let session = Session {
         name: name.into(),
         profile: args.policy.profile.clone(),
+        policy: policy.sources.digest.clone(),
         shell: args.shell,
         folder,
         project: here.project.clone(),

@@ -2,8 +2,9 @@
 
 use super::expand::Choices;
 use super::parse::{Trouble, parse};
-use super::syntax::{Direction, Kind, List, Node, Piece, Redirect, Simple, Target};
+use super::syntax::{Direction, Kind, List, Node, Piece, Redirect, Simple, Target, Word};
 use super::variables::{Text, Variables};
+use crate::State;
 use crate::findings::Findings;
 use crate::paths::Standing;
 use crate::quick::QuickMap;
@@ -13,6 +14,65 @@ use std::rc::Rc;
 
 /// So many combinations of values of one command are looked at.
 const COMBINATIONS: usize = 64;
+
+/// Functions of these names run although a line does not name them: those of builtins when the state is restored and kept, and the one
+/// that bash itself calls.
+const RUN_UNASKED: &[&[u8]] = &[
+    b".",
+    b":",
+    b"[",
+    b"alias",
+    b"builtin",
+    b"cd",
+    b"command",
+    b"command_not_found_handle",
+    b"compgen",
+    b"declare",
+    b"eval",
+    b"exec",
+    b"exit",
+    b"export",
+    b"local",
+    b"printf",
+    b"return",
+    b"set",
+    b"shift",
+    b"shopt",
+    b"source",
+    b"test",
+    b"trap",
+    b"type",
+    b"unset",
+];
+
+/// Words of the grammar: an alias of that name changes how a line is read.
+const RESERVED: &[&[u8]] = &[
+    b"!",
+    b"[[",
+    b"]]",
+    b"case",
+    b"coproc",
+    b"do",
+    b"done",
+    b"elif",
+    b"else",
+    b"esac",
+    b"fi",
+    b"for",
+    b"function",
+    b"if",
+    b"in",
+    b"select",
+    b"then",
+    b"time",
+    b"until",
+    b"while",
+    b"{",
+    b"}",
+];
+
+/// Builtins whose arguments may be arrays.
+const DECLARES: &[&[u8]] = &[b"declare", b"export", b"local", b"readonly", b"typeset"];
 
 /// What flows into a command or out of it.
 #[derive(Clone, Debug, Default)]
@@ -117,6 +177,33 @@ impl<'r> Walker<'r> {
             }
         };
         self.list(&list, &input)
+    }
+
+    /// Walks what a shell restores before a line. Its functions wait until the line calls them, except those that run unasked.
+    pub fn restore(&mut self, state: State<'_>) {
+        self.script(state.text, Stands::Within(Span::default()), Stream::default());
+        for (name, (_, called)) in &mut self.functions {
+            *called = !RUN_UNASKED.contains(&name.as_slice());
+        }
+        // The parser of a line does not look for aliases where it expects a reserved word.
+        let aliases: Vec<Bytes> = self
+            .aliases
+            .iter()
+            .filter(|(name, _)| RESERVED.contains(&name.as_slice()))
+            .map(|(_, text)| text.clone())
+            .collect();
+        for text in aliases {
+            self.script(&text, Stands::Within(Span::default()), Stream::default());
+        }
+        self.standing = match std::mem::take(&mut self.standing) {
+            _ if state.elsewhere => Standing::Project,
+            Standing::In(directory) => match directory.strip_prefix(state.start) {
+                Some(b"" | b"/") => Standing::Project,
+                Some([b'/', below @ ..]) => Standing::In(below.to_vec()),
+                _ => Standing::In(directory),
+            },
+            Standing::Project => Standing::Project,
+        };
     }
 
     /// A program with its arguments, started without a shell.
@@ -324,7 +411,11 @@ impl<'r> Walker<'r> {
                 let before = self.variables.mark();
                 let Streams { input, writes, reads } = streams;
                 let targets = writes.iter().map(|(field, _)| field.clone()).collect();
+                let declares = args.first().is_some_and(|arg| DECLARES.contains(&arg.text.as_slice()));
                 let result = self.command(Started { args, writes: targets, reads, input, span: simple.span });
+                if declares {
+                    self.declare_arrays(&simple.words, &mut choices);
+                }
                 // Only if nothing else was assigned since, it is taken back: the command may be `read` or `cd`.
                 if !keeps && !simple.assigns.is_empty() && self.variables.mark() == before {
                     self.variables.back_to(mark);
@@ -352,6 +443,18 @@ impl<'r> Walker<'r> {
             }
         }
         output
+    }
+
+    /// Assigns what stands in brackets behind `declare` and its like.
+    fn declare_arrays(&mut self, words: &[Word], choices: &mut Choices) {
+        for word in words {
+            if let [Piece::Text { bytes, quoted: false }, Piece::Array(_)] = word.pieces.as_slice() {
+                let name = bytes.strip_suffix(b"=").unwrap_or(bytes);
+                let (name, append) = name.strip_suffix(b"+").map_or((name, false), |name| (name, true));
+                let value = self.value_of(word, choices);
+                self.variables.assign(name, value, append);
+            }
+        }
     }
 
     /// A command with its arguments: an alias, a function or a program.

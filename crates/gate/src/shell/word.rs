@@ -114,7 +114,7 @@ impl Parser<'_> {
                     return Ok(words);
                 }
                 match parser.word()? {
-                    Some(word) => words.push(word),
+                    Some(word) => words.push(without_key(word)),
                     None => return Err(Trouble::Syntax(parser.at)),
                 }
             }
@@ -496,4 +496,26 @@ fn is_assignment(pieces: &[Piece]) -> bool {
     let Some(name) = bytes.strip_suffix(b"=") else { return false };
     let name = name.strip_suffix(b"+").unwrap_or(name);
     !name.is_empty() && name.iter().all(|byte| *byte == b'_' || byte.is_ascii_alphanumeric())
+}
+
+/// The value of `[key]=value`, as an element of an array is written when the shell prints it.
+fn without_key(word: Word) -> Word {
+    let is_key = matches!(word.pieces.as_slice().first(), Some(Piece::Text { bytes, quoted: false }) if bytes.first() == Some(&b'['));
+    if !is_key {
+        return word;
+    }
+    let end = word.pieces.as_slice().iter().enumerate().find_map(|(at, piece)| match piece {
+        Piece::Text { bytes, quoted: false } => {
+            bytes.windows(2).position(|pair| pair == b"]=").map(|end| (at, bytes.without_first(end + 2)))
+        }
+        _ => None,
+    });
+    let Some((at, rest)) = end else { return word };
+    let mut pieces = Pieces::None;
+    // Also where nothing follows: an element that is empty is one.
+    push(&mut pieces, &rest, rest.is_empty());
+    for piece in word.pieces.as_slice().iter().skip(at + 1) {
+        pieces.push(piece.clone());
+    }
+    Word { pieces, span: word.span }
 }

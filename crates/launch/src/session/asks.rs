@@ -3,7 +3,7 @@
 use super::cages::Cage;
 use super::clients::Side;
 use super::jobs::{Clock, Job, Output, Place};
-use super::questions::Then;
+use super::questions::{Kept, Then};
 use super::{Pending, Server, Waiting};
 use keyward_policy::door::{self, Answer, Ask, Errand, LONGEST};
 use keyward_policy::event::{self, Gate, What, arguments};
@@ -256,8 +256,11 @@ impl Server<'_> {
         wish: Wish,
         timeout: Option<Duration>,
         gate: Gate,
-        scripts: Option<OwnedFd>,
+        Kept { scripts, state }: Kept,
     ) -> Result<(), (String, String)> {
+        if state.is_some() != wish.remembers(self.session.shell) {
+            return Err(("denied: the state of the shell was not judged".into(), "try again".into()));
+        }
         if !self.jobs.has_room() || (wish.fresh && self.cages.ending.len() >= MOST_ENDING) {
             return Err((
                 "this session runs as many jobs as it may".into(),
@@ -273,6 +276,7 @@ impl Server<'_> {
             fresh: wish.fresh,
             from_inside: self.clients.side(client) == Some(Side::Inside),
             gate,
+            policy: self.session.policy.clone(),
         });
         if !(self.session.record)(started) {
             return Err((
@@ -299,7 +303,7 @@ impl Server<'_> {
             (false, _) => argv,
             (true, false) => shell_line(&argv, cwd.clone()),
             // Where there is no state.
-            (true, true) => vec!["bash".into(), "-c".into(), argv.join(OsStr::new(" "))],
+            (true, true) => plain_line(&argv),
         };
         let errand = Errand::Start {
             job: number,
@@ -307,7 +311,9 @@ impl Server<'_> {
             cwd: cwd.as_deref().map(Into::into),
             terminal,
             judged: scripts.is_some(),
+            state: state.is_some(),
         };
+        streams.extend(state);
         streams.extend(scripts);
         let pending = Pending { packet: door::write(&errand), streams };
         let handed_over = |errno: Errno| {
@@ -408,9 +414,22 @@ pub(super) struct Wish {
     fresh: bool,
 }
 
-/// The words of a command as one line for the shell that remembers, with the folder for this line alone.
+impl Wish {
+    /// Whether the command is a line of a shell that remembers.
+    pub(super) fn remembers(&self, shell: bool) -> bool {
+        shell && !self.fresh
+    }
+}
+
+/// The words of a command as one line of a shell.
+pub(super) fn plain_line(argv: &[OsString]) -> Vec<OsString> {
+    vec!["bash".into(), "-c".into(), argv.join(OsStr::new(" "))]
+}
+
+/// The words of a command as one line for the shell that remembers, with the directory for this line alone. The number of the descriptor
+/// that holds the state follows where it is known.
 fn shell_line(argv: &[OsString], cwd: Option<OsString>) -> Vec<OsString> {
     let line = argv.join(OsStr::new(" "));
     let words = ["bash", "-c", SHELL, "keyward-shell"].into_iter().map(OsString::from);
-    words.chain([line]).chain(cwd).collect()
+    words.chain([line, cwd.unwrap_or_default()]).collect()
 }

@@ -2,7 +2,7 @@
 //! door is shown the question. Whoever is in a cage is shown nothing, and answers nothing.
 
 use super::Server;
-use super::asks::Wish;
+use super::asks::{Wish, plain_line};
 use super::clients::Side;
 use keyward_policy::door::{self, Answer, Asked, Judging, LONGEST, Value};
 use keyward_policy::event::Gate;
@@ -29,20 +29,38 @@ pub struct Request<'r> {
 }
 
 pub enum Thing<'r> {
-    Command { argv: &'r [OsString], cwd: Option<&'r OsStr> },
-    Call { name: &'r str, input: &'r Value, judging: Option<&'r Judging> },
+    /// With `remembers`, bash restores the state of the shell before it runs the command.
+    Command {
+        argv: &'r [OsString],
+        cwd: Option<&'r OsStr>,
+        remembers: bool,
+    },
+    Call {
+        name: &'r str,
+        input: &'r Value,
+        judging: Option<&'r Judging>,
+    },
 }
 
 /// What the gate says.
 pub enum Passage {
-    /// It may go on; beside it, scripts that were judged.
-    Go(Gate, Option<OwnedFd>),
+    /// It may go on, with what was judged besides its words.
+    Go(Gate, Kept),
     /// Somebody has to be asked, or something to be read: what comes of that is told through this socket, as [`Progress`].
     Wait(OwnedFd),
     Refuse {
         fact: String,
         remedy: String,
     },
+}
+
+/// What was judged besides the words of a command.
+#[derive(Default)]
+pub struct Kept {
+    /// Scripts, which must be the same when the command starts.
+    pub scripts: Option<OwnedFd>,
+    /// The state that a shell restores: these bytes, whatever the cage has by then. Always there for a shell that remembers.
+    pub state: Option<OwnedFd>,
 }
 
 /// Judges; gives nothing away before everything is written down.
@@ -95,10 +113,11 @@ impl Server<'_> {
         let what = match &then {
             Then::Command { wish, .. } => {
                 whole = match self.session.shell {
-                    true => vec!["bash".into(), "-c".into(), wish.argv.join(OsStr::new(" "))],
+                    true => plain_line(&wish.argv),
                     false => wish.argv.clone(),
                 };
-                Thing::Command { argv: &whole, cwd: wish.cwd.as_deref() }
+                let remembers = wish.remembers(self.session.shell);
+                Thing::Command { argv: &whole, cwd: wish.cwd.as_deref(), remembers }
             }
             Then::Call { name, input } => Thing::Call { name, input, judging },
         };
@@ -106,7 +125,7 @@ impl Server<'_> {
         let has_room = self.questions.waiting.len() < MOST
             && (!from_inside || self.waiting_from_inside() < MOST_FROM_INSIDE);
         match (self.session.gate)(&Request { what, from_inside, at_the_door, has_room }) {
-            Passage::Go(gate, scripts) => self.go(client, then, gate, scripts),
+            Passage::Go(gate, kept) => self.go(client, then, gate, kept),
             Passage::Refuse { fact, remedy } => {
                 self.refuse_with(Some(client), Some(DENIED), &fact, &remedy);
             }
@@ -131,10 +150,10 @@ impl Server<'_> {
         self.questions.waiting.iter().filter(is_inside).count()
     }
 
-    fn go(&mut self, client: u64, then: Then, gate: Gate, scripts: Option<OwnedFd>) {
+    fn go(&mut self, client: u64, then: Then, gate: Gate, kept: Kept) {
         match then {
             Then::Command { wish, timeout } => {
-                if let Err((fact, remedy)) = self.exec(client, wish, timeout, gate, scripts) {
+                if let Err((fact, remedy)) = self.exec(client, wish, timeout, gate, kept) {
                     self.refuse(Some(client), &fact, &remedy);
                 }
             }
@@ -172,7 +191,11 @@ impl Server<'_> {
             }
             Some(Progress::Go { gate }) => {
                 let waiting = self.settle(place);
-                self.go(waiting.client, waiting.then, gate, descriptors.next());
+                let remembers =
+                    matches!(&waiting.then, Then::Command { wish, .. } if wish.remembers(self.session.shell));
+                let state = remembers.then(|| descriptors.next()).flatten();
+                let kept = Kept { state, scripts: descriptors.next() };
+                self.go(waiting.client, waiting.then, gate, kept);
             }
             Some(Progress::Refuse { fact, remedy }) => {
                 let waiting = self.settle(place);

@@ -1,4 +1,4 @@
-__keyward_state=${XDG_RUNTIME_DIR:-/run}/keyward-shell
+__keyward_state=/run/keyward-shell
 __keyward_path=$PATH
 __keyward_folder=
 __keyward_on_exit=
@@ -15,11 +15,18 @@ __keyward_keep() {
     if (
         builtin set +eu
         builtin unset -f __keyward_do __keyward_keep __keyward_end trap
+        # What the shell was started with comes back by itself: the gate judges what a line has changed, and not what the policy gives.
+        builtin declare -A __keyward_first
+        builtin mapfile -d '' -t __keyward_given </proc/self/environ
+        for __keyward_name in "${__keyward_given[@]}"; do
+            __keyward_first[$__keyward_name]=1
+        done
         for __keyward_name in $(builtin compgen -v); do
             case $__keyward_name in
                 BASH* | COMP_* | DIRSTACK | EPOCH* | EUID | FUNCNAME | GROUPS | LINENO | IFS | OLDPWD | PIPESTATUS | PPID | PWD | RANDOM | SECONDS | SHELLOPTS | SHLVL | SRANDOM | UID | _ | __keyward_*) continue ;;
             esac
             [[ ${!__keyward_name@a} == *r* ]] && continue
+            [[ ${!__keyward_name@a} == x && -n ${__keyward_first[$__keyward_name=${!__keyward_name}]-} ]] && continue
             builtin declare -p "$__keyward_name"
         done
         builtin printf 'IFS=%q\n' "$__keyward_ifs"
@@ -55,9 +62,15 @@ trap() {
     builtin trap __keyward_end EXIT
 }
 builtin trap __keyward_end EXIT
-[ -r "$__keyward_state" ] && . "$__keyward_state" 2>/dev/null
-if [[ -n ${2-} ]]; then
-    __keyward_folder=$PWD
-    builtin cd -- "$2"
-fi
-eval "$1"
+# The state is the one that was judged, and not the file, which may have changed since. Read as one command, so that no alias of the
+# state changes what follows here.
+{
+    . "/proc/self/fd/$3" 2>/dev/null
+    __keyward_given=$3
+    exec {__keyward_given}<&-
+    if [[ -n $2 ]]; then
+        __keyward_folder=$PWD
+        builtin cd -- "$2"
+    fi
+    eval "$1"
+}

@@ -1,7 +1,7 @@
 //! The flags of the command line, as one more layer.
 
 use super::checks::{self, Writer};
-use super::keys::{Id, Kind};
+use super::keys::{Id, KEYS, Kind};
 use super::mistake::{Mistake, Unfit};
 use super::value::{At, Value, Values};
 use crate::secret::Grant;
@@ -54,6 +54,14 @@ pub fn layer(flags: &Flags) -> Result<Values, Vec<Mistake>> {
     layer.limit(Id::LimitsMemory, flags.memory);
     layer.limit(Id::LimitsPids, flags.pids);
     if layer.mistakes.is_empty() { Ok(layer.values) } else { Err(layer.mistakes) }
+}
+
+impl Flags {
+    /// The keys that these flags set.
+    pub fn keys(&self) -> Vec<&'static str> {
+        let values = layer(self).unwrap_or_default();
+        KEYS.iter().filter(|key| values.get(key.id).is_some()).map(|key| key.path).collect()
+    }
 }
 
 fn nanoseconds(duration: Duration) -> u64 {
@@ -142,7 +150,6 @@ fn origin(id: Id) -> Origin {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::KEYS;
     use super::*;
 
     #[test]
@@ -170,6 +177,8 @@ mod tests {
         let values = layer(&flags).expect("these flags are fine");
         for key in KEYS {
             assert_eq!(values.get(key.id).is_some(), key.flag.is_some(), "{}", key.path);
+            assert_eq!(flags.keys().contains(&key.path), key.flag.is_some(), "{}", key.path);
         }
+        assert!(Flags::default().keys().is_empty());
     }
 }

@@ -123,8 +123,11 @@ fn beyond(key: &Key, asked: String, at: &Origin, bound: &Value) -> Box<BeyondCei
     })
 }
 
-/// Narrows the policy by the project's file, which can do nothing else.
-pub fn narrow(effective: &mut Values, project: Values, source: &Source<'_>) -> Vec<Mistake> {
+/// Narrows the policy by a project file, which can do nothing else.
+///
+/// `asked` is what held before any project file. A line that is weaker than that is a mistake. One that is weaker only than another
+/// project file is accepted: each was written without the other, and the stricter holds.
+pub fn narrow(effective: &mut Values, project: Values, source: &Source<'_>, asked: &Values) -> Vec<Mistake> {
     let mut report = Report::new(source);
     for (key, wish) in project.into_pairs() {
         let now = effective.take(key.id);
@@ -133,12 +136,12 @@ pub fn narrow(effective: &mut Values, project: Values, source: &Source<'_>) -> V
             (Direction::Choice | Direction::Limit, None) => Some(wish),
             (Direction::Choice | Direction::Limit, Some(now)) if weaker(&now, &wish) => Some(wish),
             (Direction::Choice | Direction::Limit, Some(now)) => {
-                if weaker(&wish, &now) {
-                    let (wished, holds) = (spelled(key, &wish), spelled(key, &now));
+                if let Some(asked) = asked.get(key.id).filter(|asked| weaker(&wish, asked)) {
+                    let (wished, holds) = (spelled(key, &wish), spelled(key, asked));
                     let fact = format!(
                         "the project file may only narrow, and {} = {wished} is weaker than {holds} ({})",
                         key.path,
-                        origin(&now)
+                        origin(asked)
                     );
                     report.add(
                         offset(&wish),

@@ -1,7 +1,7 @@
 //! The policy files: from their text to the effective policy.
 //!
 //! Pure, as the whole crate: whoever calls has already read the files. The way through is [`resolve`]: read each file in its
-//! role, lay the layers over each other, hold the result under the ceiling, narrow it by the project.
+//! role, lay the layers over each other, hold the result under the ceiling, narrow it by the project files.
 
 pub(crate) mod checks;
 mod edit;
@@ -32,7 +32,7 @@ use crate::settings::Policy;
 use crate::tools;
 use crate::words::{Ruled, TrustClass};
 use read::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use value::{Value, Values};
 
 /// A file's text under the name that messages show.
@@ -53,23 +53,40 @@ pub enum Role {
     Project,
 }
 
+/// A `.keyward.toml` in a directory above the project. It narrows as the project's own file does.
+#[derive(Clone, Copy, Debug)]
+pub struct Ancestor<'a> {
+    pub document: Document<'a>,
+    /// The directory that holds it: its relative paths begin there.
+    pub directory: &'a Path,
+}
+
 /// Everything that is said about one run.
 #[derive(Clone, Debug, Default)]
 pub struct Layers<'a> {
     pub ceiling: Option<Document<'a>>,
     pub user: Option<Document<'a>>,
     pub project: Option<Document<'a>>,
+    /// The project files of the directories above the project, outermost first.
+    pub ancestors: Vec<Ancestor<'a>>,
     /// The chosen profile of the user's file.
     pub profile: Option<&'a str>,
     pub flags: Flags,
 }
 
-/// The effective policy: built in < user < profile < flags, held under the ceiling, narrowed by the project.
+/// The effective policy: built in < user < profile < flags, held under the ceiling, narrowed by the files above the project and by its own.
 pub fn resolve(layers: &Layers<'_>) -> Result<Policy, PolicyError> {
     let mut mistakes = Vec::new();
     let ceiling = gather(read(layers.ceiling.as_ref(), Role::Ceiling), &mut mistakes);
     let user = gather(read(layers.user.as_ref(), Role::User), &mut mistakes);
-    let project = gather(read(layers.project.as_ref(), Role::Project), &mut mistakes);
+    let mut narrowing = Vec::new();
+    for Ancestor { document, directory } in &layers.ancestors {
+        if let Some(mut file) = gather(read(Some(document), Role::Project), &mut mistakes) {
+            file.values.hide_below(directory);
+            narrowing.push(file);
+        }
+    }
+    narrowing.extend(gather(read(layers.project.as_ref(), Role::Project), &mut mistakes));
     let flags = gather(flags::layer(&layers.flags).map(Some), &mut mistakes);
     if !mistakes.is_empty() {
         return Err(PolicyError::Mistakes(mistakes));
@@ -87,11 +104,12 @@ pub fn resolve(layers: &Layers<'_>) -> Result<Policy, PolicyError> {
         most_tools = ceiling.values.get(Id::HomeTools).cloned();
         merge::hold(&mut effective, ceiling.values).map_err(PolicyError::Beyond)?;
     }
-    if let Some(File { source, values, .. }) = project {
-        let mistakes = merge::narrow(&mut effective, values, &source);
-        if !mistakes.is_empty() {
-            return Err(PolicyError::Mistakes(mistakes));
-        }
+    let asked = effective.clone();
+    for File { source, values, .. } in narrowing {
+        mistakes.extend(merge::narrow(&mut effective, values, &source, &asked));
+    }
+    if !mistakes.is_empty() {
+        return Err(PolicyError::Mistakes(mistakes));
     }
     let policy = Policy { profile_homes, ..effective.into_policy(layers.profile) };
     Ok(with_all_logins(policy, most_tools))

@@ -13,6 +13,9 @@ pub fn show(policy: &Policy) -> String {
     if let Some(profile) = &policy.profile {
         let _ = write!(out, " with the profile {}", text(profile));
     }
+    for ignored in &policy.sources.ignored {
+        let _ = write!(out, "\n# {}", ignored.sentence());
+    }
     out.push_str("\nversion = 1\n");
     let mut group = None;
     for key in KEYS.iter().filter(|key| !key.is_header()) {

@@ -4,12 +4,13 @@ use super::keys::{Direction, Id, KEYS, Key};
 use crate::secret::Grant;
 use crate::settings::Policy;
 use crate::tools::{Tool, tool};
+use crate::view::is_pattern;
 use crate::witness::Witness;
 use crate::words::{
     Allowance, Attended, Floor, GateMode, HomeMode, KeyringUse, NetMode, Origin, ProjectGuard, Protect,
     Redact, Ruled, SearchExtent, TrustClass,
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Something, and where it stands.
@@ -96,6 +97,17 @@ impl Values {
         match self.get(id) {
             Some(Value::Names(list)) => &list.value,
             _ => &[],
+        }
+    }
+
+    /// Makes the relative paths of `files.hide` absolute, below the directory of their file. Patterns of names stay as they are.
+    pub fn hide_below(&mut self, directory: &Path) {
+        if let Some(Some(Value::Paths(list))) = self.0.get_mut(Id::FilesHide as usize) {
+            for entry in &mut list.value {
+                if !entry.value.starts_with("~") && !is_pattern(&entry.value) {
+                    entry.value = directory.join(&entry.value);
+                }
+            }
         }
     }
 

@@ -52,6 +52,32 @@ pub enum Rule {
 }
 
 impl Rule {
+    /// The name of the rule, without what it was about.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Rule::Operational => "operational",
+            Rule::Passed => "passed",
+            Rule::Set => "set",
+            Rule::Ours => "ours",
+            Rule::MadeUtf8 => "made-utf8",
+            Rule::Inherited => "inherited",
+            Rule::Secret(_) => "secret",
+            Rule::NotSecretCleared => "not-secret-cleared",
+            Rule::LoaderAllowed => "loader-allowed",
+            Rule::Registry { .. } => "registry",
+            Rule::Authority { .. } => "authority",
+            Rule::NameShape(_) => "name-shape",
+            Rule::ValueShape(_) => "value-shape",
+            Rule::Loader(_) => "loader",
+            Rule::NotListed => "not-listed",
+            Rule::Duplicate => "duplicate",
+            Rule::Malformed(_) => "malformed",
+            Rule::ClassMayNotInherit => "class-may-not-inherit",
+            Rule::TooLong => "too-long",
+            Rule::NotUtf8 => "not-utf8",
+        }
+    }
+
     /// Whether the child gets the variable.
     pub const fn passes(self) -> bool {
         match self {
