@@ -16,7 +16,7 @@ pub use places::{PINNED, PROJECT_FILE};
 
 use crate::detect::footholds::guarded_above;
 use crate::facts::{GitFolder, HostFacts, Kind, PathFact, Paths, Project};
-use crate::plan::{Cage, Refusal};
+use crate::plan::{Cage, Refusal, RefusalKind};
 use crate::request::Request;
 use crate::settings::{IgnoredFile, Policy};
 use crate::toolchains::{CACHES, TOOLCHAINS};
@@ -636,11 +636,12 @@ fn project(
         return Ok(None);
     }
     if found.unsearched.iter().any(|unsearched| unsearched.path == *project) {
-        return Err(Refusal::policy(
-            UNSEARCHED,
-            format!("{} cannot be searched for secret files and footholds", project.display()),
-            "open it for yourself: `chmod u+rwx .` in that directory",
-        ));
+        return Err(Refusal {
+            kind: RefusalKind::Floor,
+            rule: UNSEARCHED.into(),
+            fact: format!("{} cannot be searched for secret files and footholds", project.display()),
+            remedy: "open it for yourself: `chmod u+rwx .` in that directory".into(),
+        });
     }
     let Some(fact) = builder.paths.existing(project).cloned() else {
         return Err(Refusal::usage(

@@ -854,7 +854,7 @@ fn a_project_that_cannot_be_searched_is_a_refusal() {
     case.found.unsearched =
         vec![Unsearched { path: "/home/ada/work".into(), why: "permission denied".into() }];
     let refusal = case.refusal();
-    assert_eq!(refusal.kind, RefusalKind::Policy);
+    assert_eq!(refusal.kind, RefusalKind::Floor);
     insta::assert_snapshot!(format!("{}\n{}", refusal.fact, refusal.remedy));
 }
 
