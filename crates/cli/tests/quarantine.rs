@@ -46,6 +46,29 @@ impl Place {
         outcome["project"].clone()
     }
 
+    /// A foothold that a command makes of a directory which is put there while it runs: what is there at the start and too deep to be
+    /// searched is closed to it. Gives the id of the entry.
+    fn taken_while(&self, name: &str, put: impl FnOnce()) -> String {
+        let program = format!(
+            "import os,time\nopen('up', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.02)\nos.rename('tree', '{name}')\nos.remove('go')\nos.remove('up')"
+        );
+        let mut command = self.stage.keyward_run(&["--json"], &["python3", "-c", &program]);
+        command.env("XDG_STATE_HOME", &self.state).stderr(std::process::Stdio::piped());
+        let child = command.spawn().unwrap();
+        assert!(support::eventually(|| self.stage.project().join("up").exists()));
+        put();
+        self.stage.project_file("go", "");
+        let output = child.wait_with_output().unwrap();
+        let told = stderr(&output);
+        let outcome: Value = serde_json::from_str(told.lines().last().unwrap()).expect(&told);
+        assert_eq!(
+            (&outcome["exit"], outcome["project"]["quarantined"].as_array().unwrap().len()),
+            (&0.into(), 1),
+            "{told}"
+        );
+        outcome["project"]["quarantined"][0]["id"].as_str().unwrap().to_owned()
+    }
+
     fn quarantine(&self, args: &[&str]) -> Output {
         let mut command = self.stage.command(keyward());
         command.arg("quarantine").args(args).env("XDG_STATE_HOME", &self.state).output().unwrap()
@@ -105,8 +128,7 @@ fn depth(top: &Path) -> usize {
 }
 
 fn is_taken_listed_restored_and_dropped(place: &Place, levels: usize) {
-    make_deep(&place.stage, levels);
-    let id = place.taken("import os; os.rename('tree', '.vscode')");
+    let id = place.taken_while(".vscode", || make_deep(&place.stage, levels));
     let thing = place.state.join("keyward/quarantine").join(&id).join("thing");
     assert_eq!(depth(&thing), levels);
     // Closed directories are closed again after the way.
@@ -117,13 +139,14 @@ fn is_taken_listed_restored_and_dropped(place: &Place, levels: usize) {
     let restored = place.stage.project().join(".vscode");
     assert_eq!((depth(&restored), place.left()), (levels, 0));
     // Taken again under another name, and removed for good.
-    std::fs::rename(&restored, place.stage.project().join("tree")).unwrap();
-    let id = place.taken("import os; os.rename('tree', '.idea')");
+    let outside = place.stage.elsewhere().join("tree");
+    std::fs::rename(&restored, &outside).unwrap();
+    let put = || std::fs::rename(&outside, place.stage.project().join("tree")).unwrap();
+    let id = place.taken_while(".idea", put);
     let output = place.quarantine(&["drop", &id]);
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
     assert_eq!(place.left(), 0);
-    make_deep(&place.stage, levels);
-    place.taken("import os; os.rename('tree', '.vscode')");
+    place.taken_while(".vscode", || make_deep(&place.stage, levels));
     let output = place.quarantine(&["drop", "--all"]);
     assert_eq!((output.status.code(), stdout(&output)), (Some(0), "removed 1 from the quarantine\n".into()));
     assert_eq!(place.left(), 0);
