@@ -247,9 +247,18 @@ fn build_view(prepared: &Prepared, trees: &[OwnedFd], control: &OwnedFd) -> Resu
     rustix::process::chdir(BUILDING_SITE).map_err(at(Step::Root))?;
     // Modes of the folders we make are as written.
     rustix::process::umask(Mode::empty());
+    let mut above = None;
     for (index, act) in prepared.acts.iter().enumerate() {
         let index = u16::try_from(index).unwrap_or(u16::MAX);
-        perform(act, trees, shared_proc.as_ref(), control).map_err(|errno| (Step::View, index, errno))?;
+        let done = match act {
+            Act::Mask { above: folder, at, by } => mask(&mut above, folder, at, by),
+            act => perform(act, trees, shared_proc.as_ref(), control),
+        };
+        // A further mount may stand over the directory that was opened.
+        if matches!(act, Act::Pin { .. }) {
+            above = None;
+        }
+        done.map_err(|errno| (Step::View, index, errno))?;
     }
     mount::read_only_here(c".").map_err(at(Step::Root))?;
     mount::pivot_here().map_err(at(Step::Pivot))
@@ -350,7 +359,24 @@ fn perform(
             overlay_repository(at, *expect, layer, shared, control)
         }
         Act::Masks { substitutes } => make_masks(substitutes),
-        Act::Mask { at, by } => mount::attach_onto(mount::open_folder(by)?, mount::place(at)?),
+        // Done where masks that stand beside each other are known.
+        Act::Mask { .. } => Ok(()),
+    }
+}
+
+/// Puts a mask over a name. The directory it stands in is opened once for all masks that follow each other in it.
+fn mask<'a>(
+    opened: &mut Option<(&'a CStr, OwnedFd)>,
+    above: &'a CStr,
+    name: &CStr,
+    by: &CStr,
+) -> Result<(), Errno> {
+    if opened.as_ref().is_none_or(|(path, _)| *path != above) {
+        *opened = Some((above, mount::place(above)?));
+    }
+    match opened {
+        Some((_, folder)) => mount::attach_in(mount::open_folder(by)?, folder, name),
+        None => Err(Errno::NOENT),
     }
 }
 

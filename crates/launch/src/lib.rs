@@ -312,9 +312,11 @@ fn object(plan: &Plan, prepared: &Prepared, step: Step, index: u16) -> String {
                     | Act::Terminals { at }
                     | Act::Queues { at }
                     | Act::Overlay { at, .. }
-                    | Act::Repository { at, .. }
-                    | Act::Mask { at, .. },
+                    | Act::Repository { at, .. },
                 ) => at.to_string_lossy(),
+                Some(Act::Mask { above, at, .. }) => {
+                    format!("{}/{}", above.to_string_lossy(), at.to_string_lossy()).into()
+                }
                 Some(Act::Masks { .. }) | None => "the view".into(),
             };
             format!("/{}", keyward_policy::text::visible(at.as_ref().as_ref()))

@@ -109,6 +109,8 @@ pub enum Act {
     },
     /// Puts something else over a file or directory, read-only.
     Mask {
+        /// The directory that it stands in. Several masks in a row often have the same.
+        above: CString,
         at: CString,
         /// What is put there: a name in the directory of masks.
         by: CString,
@@ -457,6 +459,8 @@ struct Acts<'a> {
     passed: Vec<Passed>,
     /// Folders that are there already.
     made: HashSet<OsString>,
+    /// The last directory that was pinned with those above it.
+    pinned: OsString,
     /// The act that makes what masks show, and which of them there are.
     masks: Option<usize>,
     substitutes: HashMap<(bool, Option<Vec<u8>>), usize>,
@@ -470,6 +474,7 @@ impl<'a> Acts<'a> {
             acts: Vec::with_capacity(128),
             passed: Vec::new(),
             made: HashSet::new(),
+            pinned: OsString::new(),
             masks: None,
             substitutes: HashMap::new(),
         }
@@ -652,7 +657,10 @@ impl<'a> Acts<'a> {
             Shown::Hidden { directory, reads_as } => {
                 self.pin_above(target)?;
                 let by = self.substitute(*directory, reads_as.as_deref())?;
-                self.acts.push(Act::Mask { at: below_root(target)?, by });
+                let (above, name) =
+                    (target.parent().unwrap_or(target), target.file_name().unwrap_or_default());
+                let (above, at) = (below_root(above)?, c_string(Step::View, name)?);
+                self.acts.push(Act::Mask { above, at, by });
             }
         }
         Ok(())
@@ -695,6 +703,12 @@ impl<'a> Acts<'a> {
     /// What is put over a path falls away with its folder: whoever may write there could move the folder and put another in its place,
     /// for the next run or for programs outside. A mount cannot be moved.
     fn pin_above(&mut self, path: &Path) -> Result<(), Fault> {
+        // Many masks stand beside each other.
+        let parent = path.parent().map(Path::as_os_str).unwrap_or_default();
+        if self.pinned == parent {
+            return Ok(());
+        }
+        self.pinned = parent.into();
         let above = path.parent().and_then(|folder| keyward_policy::view::covering(self.shown, folder));
         let Some(Entry { target, shown: Shown::Writable(_), .. }) = above else { return Ok(()) };
         let folders: Vec<&Path> = path.ancestors().skip(1).take_while(|folder| folder != target).collect();

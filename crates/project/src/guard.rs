@@ -146,18 +146,7 @@ impl<'a> Guard<'a> {
     /// The command is about to be executed.
     pub fn command_started(&mut self) {
         self.has_started = true;
-        // The roots, and where something is hidden, come first.
-        let mut places: Vec<Place> = Vec::new();
-        for (number, tree) in self.trees.iter().enumerate() {
-            places.push((number, PathBuf::new()));
-            places.extend(tree.secrets.folders().map(|path| (number, path.to_path_buf())));
-        }
-        let writable = self.trees.iter().enumerate().filter(|(_, tree)| tree.seen.tree.writable);
-        let known = writable.flat_map(|(number, tree)| {
-            let known = &tree.seen.known;
-            (0..known.len()).map(move |directory| (number, known.path(directory).to_path_buf()))
-        });
-        self.watch.begin(places.into_iter().chain(known));
+        self.watch.begin();
     }
 
     /// What the launcher waits for beside everything else.
@@ -176,7 +165,7 @@ impl<'a> Guard<'a> {
         let trees = self.trees.iter();
         let trees: Vec<(&Root, Rules<'_>)> =
             trees.map(|tree| (&tree.root, Rules::new(&tree.root.path, &self.search, &nothing))).collect();
-        let appeared = self.watch.work(&trees);
+        let appeared = self.watch.work(&trees, || directories(&self.trees));
         drop(trees);
         for (number, folder) in appeared.watched {
             let tree = &mut self.trees[number];
@@ -308,6 +297,20 @@ impl<'a> Guard<'a> {
         }
         self.aftermath
     }
+}
+
+/// All directories that are watched. The roots, and where something is hidden, come first.
+fn directories(trees: &[Watched<'_>]) -> Vec<Place> {
+    let mut places: Vec<Place> = Vec::new();
+    for (number, tree) in trees.iter().enumerate() {
+        places.push((number, PathBuf::new()));
+        places.extend(tree.secrets.folders().map(|path| (number, path.to_path_buf())));
+    }
+    for (number, tree) in trees.iter().enumerate().filter(|(_, tree)| tree.seen.tree.writable) {
+        let known = &tree.seen.known;
+        places.extend((0..known.len()).map(|directory| (number, known.path(directory).to_path_buf())));
+    }
+    places
 }
 
 impl Begin<'_> {

@@ -7,6 +7,7 @@ use crate::tree::Root;
 use keyward_policy::aftermath::Aftermath;
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Names that are told at the most.
@@ -40,7 +41,8 @@ struct Hidden {
 pub(crate) struct Secrets<'a> {
     names: Names<'a>,
     /// What is hidden from the start, relative to the tree.
-    hidden: HashMap<PathBuf, Hidden>,
+    // By their bytes: as paths they would be taken apart for every look.
+    hidden: HashMap<OsString, Hidden>,
     spaces: Option<Spaces>,
     /// What has to be hidden as soon as we have the way into the cage.
     waiting: Vec<PathBuf>,
@@ -54,19 +56,19 @@ impl<'a> Secrets<'a> {
     ) -> Self {
         let hidden = hidden.map(|(path, reads_as)| {
             let identity = identity(root, &path);
-            (path, Hidden { identity, reads_as })
+            (path.into_os_string(), Hidden { identity, reads_as })
         });
         Secrets { names, hidden: hidden.collect(), spaces: None, waiting: Vec::new() }
     }
 
     /// The folders in which something is hidden.
     pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> {
-        self.hidden.keys().filter_map(|path| path.parent())
+        self.hidden.keys().filter_map(|path| Path::new(path).parent())
     }
 
     /// A name has appeared. The command cannot have replaced what is hidden from it, so a process outside has.
     pub(crate) fn noticed(&mut self, root: &Root, relative: &Path) {
-        let is_new = match self.hidden.get_mut(relative) {
+        let is_new = match self.hidden.get_mut(relative.as_os_str()) {
             Some(hidden) => {
                 let now = identity(root, relative);
                 std::mem::replace(&mut hidden.identity, now) != now
@@ -80,14 +82,14 @@ impl<'a> Secrets<'a> {
 
     /// A folder is watched from now on: what is hidden there may have been replaced before.
     pub(crate) fn watched(&mut self, root: &Root, folder: &Path) {
-        let here = self.hidden.keys().filter(|path| path.parent() == Some(folder));
-        let here: Vec<PathBuf> = here.cloned().collect();
+        let here = self.hidden.keys().map(Path::new).filter(|path| path.parent() == Some(folder));
+        let here: Vec<PathBuf> = here.map(PathBuf::from).collect();
         here.iter().for_each(|path| self.noticed(root, path));
     }
 
     /// Some of what happened was lost: whatever is hidden may have been replaced.
     pub(crate) fn look_at_all(&mut self, root: &Root) {
-        let all: Vec<PathBuf> = self.hidden.keys().cloned().collect();
+        let all: Vec<PathBuf> = self.hidden.keys().map(PathBuf::from).collect();
         all.iter().for_each(|path| self.noticed(root, path));
     }
 
@@ -106,7 +108,7 @@ impl<'a> Secrets<'a> {
         let Some(spaces) = &self.spaces else { return };
         for path in std::mem::take(&mut self.waiting) {
             let empty = Some(Vec::new());
-            let reads_as = self.hidden.get(&path).map_or(&empty, |hidden| &hidden.reads_as);
+            let reads_as = self.hidden.get(path.as_os_str()).map_or(&empty, |hidden| &hidden.reads_as);
             match mask::hide(spaces, root, &path, reads_as.as_deref()) {
                 Ok(mask::Hidden::Now) => tell(&mut aftermath.hidden_later, shown(&path)),
                 Ok(mask::Hidden::Already) => {}
@@ -124,7 +126,8 @@ impl<'a> Secrets<'a> {
         aftermath: &mut Aftermath,
     ) {
         for path in found {
-            let known = self.hidden.contains_key(path) || (self.names.is_shown)(&root.path.join(path));
+            let known =
+                self.hidden.contains_key(path.as_os_str()) || (self.names.is_shown)(&root.path.join(path));
             if !known && !aftermath.hidden_later.contains(&shown(path)) {
                 tell(&mut aftermath.appeared, shown(path));
             }

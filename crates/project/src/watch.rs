@@ -40,6 +40,8 @@ pub(crate) struct Watch {
     /// All that have ever waited.
     known: HashSet<Place>,
     next: Option<Instant>,
+    /// Whether all directories of the trees are known: they are asked for only when the command goes on for a while.
+    filled: bool,
     /// How many directories could not be watched, and the first reason.
     pub(crate) unwatched: Option<(usize, Errno)>,
     /// The kernel had more to tell than it could keep.
@@ -65,19 +67,23 @@ impl Watch {
             waiting: VecDeque::new(),
             known: HashSet::new(),
             next: None,
+            filled: false,
             unwatched: None,
             lost: false,
         })
     }
 
-    /// The command has started: these are watched if it goes on for a while.
-    pub(crate) fn begin(&mut self, directories: impl Iterator<Item = Place>) {
+    /// The command has started: directories are watched if it goes on for a while.
+    pub(crate) fn begin(&mut self) {
+        self.next = Instant::now().checked_add(PATIENCE);
+    }
+
+    fn add_all(&mut self, directories: Vec<Place>) {
         for place in directories {
             if self.known.insert(place.clone()) {
                 self.waiting.push_back(place);
             }
         }
-        self.next = Instant::now().checked_add(PATIENCE);
     }
 
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
@@ -89,12 +95,20 @@ impl Watch {
         self.next.map(|next| next.saturating_duration_since(Instant::now()))
     }
 
-    /// What has appeared since the last time, and what was in directories that are watched from now on.
-    pub(crate) fn work(&mut self, trees: &[(&Root, Rules<'_>)]) -> Appeared {
+    /// What has appeared since the last time, and what was in directories that are watched from now on. `directories` are all of them, in
+    /// the order in which they are watched.
+    pub(crate) fn work(
+        &mut self,
+        trees: &[(&Root, Rules<'_>)],
+        directories: impl FnOnce() -> Vec<Place>,
+    ) -> Appeared {
         let mut appeared = Appeared::default();
         self.read_events(&mut appeared);
         let now = Instant::now();
         if self.next.is_some_and(|next| next <= now) {
+            if !std::mem::replace(&mut self.filled, true) {
+                self.add_all(directories());
+            }
             for _ in 0..BATCH {
                 let Some(place) = self.waiting.pop_front() else { break };
                 match self.add(trees, &place, &mut appeared.names) {

@@ -106,6 +106,11 @@ pub fn attach_onto(tree: impl AsFd, place: impl AsFd) -> Result<(), Errno> {
     rustix::mount::move_mount(tree, c"", place, c"", flags)
 }
 
+/// Attaches a detached tree to a name in a directory. A link that stands there is not followed.
+pub fn attach_in(tree: impl AsFd, folder: impl AsFd, name: &CStr) -> Result<(), Errno> {
+    rustix::mount::move_mount(tree, c"", folder, name, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+}
+
 /// Restricts a detached tree.
 pub fn restrict_tree(tree: impl AsFd, attributes: Attributes) -> Result<(), Errno> {
     let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;

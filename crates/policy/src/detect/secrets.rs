@@ -4,8 +4,10 @@
 //! What is secret to one of them is secret to all.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// Where a pattern is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -376,6 +378,13 @@ pub fn secret_file(real: &Path, homes: &[&Path]) -> Option<&'static Secret> {
     named(last).filter(|secret| !(public && secret.pattern == "*.pem"))
 }
 
+/// Whether a name directly in a HOME is secret.
+pub fn is_secret_in_home(name: &OsStr) -> bool {
+    let name = folded(name);
+    let in_home = |secret: &&Secret| secret.place == Place::Home && !secret.pattern.contains('/');
+    named(&name).is_some() || SECRETS.iter().filter(in_home).any(|secret| matches(secret.pattern, &name))
+}
+
 /// A place below HOME where a store of the table may lie, for those who look for other names of the same file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store {
@@ -434,12 +443,36 @@ fn is_ignored(c: char) -> bool {
         | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
+/// The patterns of names, ready to be looked up: a search looks up many names, and most are in none.
+struct Names {
+    exact: HashMap<&'static str, &'static Secret>,
+    /// What stands before and behind the star.
+    starred: Vec<(&'static str, &'static str, &'static Secret)>,
+}
+
+static NAMES: LazyLock<Names> = LazyLock::new(|| {
+    let mut names = Names { exact: HashMap::with_capacity(64), starred: Vec::with_capacity(64) };
+    for secret in SECRETS.iter().filter(|secret| secret.place == Place::Name) {
+        match secret.pattern.split_once('*') {
+            Some((head, tail)) => names.starred.push((head, tail, secret)),
+            None => drop(names.exact.insert(secret.pattern, secret)),
+        }
+    }
+    names
+});
+
 /// A name in lower case, also as what an editor left of it.
 pub(crate) fn named(name: &str) -> Option<&'static Secret> {
     let by_name = |name: &str| {
-        SECRETS.iter().find(|secret| {
-            secret.place == Place::Name && matches(secret.pattern, name) && !is_excepted(secret, name)
-        })
+        let exact = NAMES.exact.get(name).copied();
+        let exact = exact.filter(|secret| !is_excepted(secret, name));
+        let fits = |(head, tail, secret): &&(&str, &str, &'static Secret)| {
+            name.len() >= head.len() + tail.len()
+                && name.starts_with(head)
+                && name.ends_with(tail)
+                && !is_excepted(secret, name)
+        };
+        exact.or_else(|| NAMES.starred.iter().find(fits).map(|(_, _, secret)| *secret))
     };
     by_name(name).or_else(|| {
         let kept = LEFT_OVERS.iter().find_map(|tail| name.strip_suffix(tail))?;

@@ -11,8 +11,9 @@ use crate::request::Request;
 use crate::settings::Policy;
 use crate::toolchains::TOOLCHAINS;
 use crate::words::Origin;
+use std::cell::RefCell;
 use std::collections::HashSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -101,7 +102,8 @@ pub(super) fn hide(
     };
     let closed = |directory: bool| Shown::Hidden { directory, reads_as: None };
     // What is not in the view needs no mask.
-    let is_seen = |path: &Path| covering(&builder.entries, path).is_some_and(Entry::shows_in_place);
+    let seen = Seen::new(&builder.entries);
+    let is_seen = |path: &Path| seen.shows(path);
 
     let mut masks = Vec::new();
     if facts.paths.existing(Path::new(KEYS_FILE)).is_some() {
@@ -142,6 +144,32 @@ pub(super) fn hide(
     }
     builder.entries.extend(without_repeats(masks));
     Ok(())
+}
+
+/// Answers for many paths whether they are seen. Those in one directory mostly have one answer.
+struct Seen<'a> {
+    entries: &'a [Entry],
+    targets: HashSet<&'a OsStr>,
+    last: RefCell<(OsString, bool)>,
+}
+
+impl<'a> Seen<'a> {
+    fn new(entries: &'a [Entry]) -> Self {
+        let targets = entries.iter().map(|entry| entry.target.as_os_str()).collect();
+        Seen { entries, targets, last: RefCell::new((OsString::new(), false)) }
+    }
+
+    fn shows(&self, path: &Path) -> bool {
+        let covered = |path: &Path| covering(self.entries, path).is_some_and(Entry::shows_in_place);
+        let Some(above) = path.parent().filter(|_| !self.targets.contains(path.as_os_str())) else {
+            return covered(path);
+        };
+        let mut last = self.last.borrow_mut();
+        if last.0 != above.as_os_str() {
+            *last = (above.into(), covered(above));
+        }
+        last.1
+    }
 }
 
 /// Each mask is a mount, and the kernel has room for so many only.

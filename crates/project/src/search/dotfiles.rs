@@ -1,10 +1,11 @@
 //! The user's own secrets and start-up files in HOME. One of them may be a link that leads into a searched tree (a repository of dotfiles),
 //! or have a second name there: what stands in the tree is then secret or protected as well.
 
-use super::leads::{Lead, follow};
-use keyward_policy::detect::{OBEYED, secret_file, stores_of};
+use super::leads::{Lead, follow, follow_below};
+use keyward_policy::detect::secrets::{Store, is_secret_in_home, stores};
+use keyward_policy::detect::{OBEYED, secret_file};
 use rustix::fs::{Dir, FileType, Mode, OFlags, Stat};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -30,19 +31,21 @@ pub(crate) struct Dotfiles {
 
 /// Looks through the HOMEs. `is_searched` tells whether a path lies in a searched tree.
 pub(crate) fn look(homes: &[&Path], is_searched: &dyn Fn(&Path) -> bool) -> Dotfiles {
-    let mut look =
-        Look { homes, is_searched, names: Names::default(), met: HashSet::new(), found: Dotfiles::default() };
-    for (store, depth) in stores_of(homes) {
-        if look.names.holds(homes, &store) {
-            look.store(&store, depth);
-        }
-    }
+    let mut look = Look { homes, is_searched, home: None, met: HashSet::new(), found: Dotfiles::default() };
     for home in homes {
-        for obeyed in OBEYED {
+        look.home = follow(home).end.filter(|(real, _)| real == home).map(|(real, _)| real);
+        // Most rows name something that is not there, and one listing of HOME answers for all of them.
+        let names = list(home);
+        let may_stand = |relative: &str| {
+            let first = relative.split('/').next().unwrap_or_default();
+            names.as_ref().is_none_or(|names| first.is_empty() || names.contains(OsStr::new(first)))
+        };
+        for Store { path, depth } in stores().filter(|store| may_stand(store.path)) {
+            look.store(&home.join(path), depth, names.as_ref().filter(|_| path.is_empty()));
+        }
+        for obeyed in OBEYED.iter().filter(|obeyed| may_stand(obeyed.path)) {
             let path = home.join(obeyed.path);
-            if look.names.holds(homes, &path) {
-                look.led(follow(&path), &path, false);
-            }
+            look.led(look.follow(&path), &path, false);
         }
     }
     look.found
@@ -51,15 +54,32 @@ pub(crate) fn look(homes: &[&Path], is_searched: &dyn Fn(&Path) -> bool) -> Dotf
 struct Look<'a> {
     homes: &'a [&'a Path],
     is_searched: &'a dyn Fn(&Path) -> bool,
-    names: Names,
+    /// The HOME that is looked at, where no link leads to it.
+    home: Option<PathBuf>,
     met: HashSet<PathBuf>,
     found: Dotfiles,
 }
 
 impl Look<'_> {
+    fn follow(&self, path: &Path) -> Lead {
+        match &self.home {
+            Some(home) => {
+                path.strip_prefix(home).map_or_else(|_| follow(path), |below| follow_below(home, below))
+            }
+            None => follow(path),
+        }
+    }
+
     /// A store, and what lies in it. Below HOME itself, and where only some names are secret, the table decides about each.
-    fn store(&mut self, path: &Path, depth: usize) {
-        let lead = follow(path);
+    fn store(&mut self, path: &Path, depth: usize, listed: Option<&HashSet<OsString>>) {
+        // HOME itself: names that are not secret need no look, and there are many.
+        if let Some(names) = listed {
+            for name in names.iter().filter(|name| is_secret_in_home(name)) {
+                self.store(&path.join(name), 0, None);
+            }
+            return;
+        }
+        let lead = self.follow(path);
         let Some((real, stat)) = lead.end.clone() else { return };
         let is_secret = |path: &Path| secret_file(path, self.homes).is_some();
         match FileType::from_raw_mode(stat.st_mode) {
@@ -73,8 +93,8 @@ impl Look<'_> {
                 if whole && (self.is_searched)(&real) {
                     return self.led(lead, path, true);
                 }
-                for name in self.names.of(path) {
-                    self.store(&path.join(name), depth - 1);
+                for name in list(path).into_iter().flatten() {
+                    self.store(&path.join(name), depth - 1, None);
                 }
             }
             _ => {}
@@ -92,38 +112,6 @@ impl Look<'_> {
         if (self.is_searched)(&real) && !links.is_empty() && self.met.insert(path.into()) {
             self.found.led.push(Led { real, stat, links, secret });
         }
-    }
-}
-
-/// Which names the directories of a HOME hold: most rows name something that is not there, and one listing answers for all of them.
-#[derive(Default)]
-struct Names {
-    /// `None` for a directory that cannot be listed: then each name is looked up.
-    listed: HashMap<PathBuf, Option<HashSet<OsString>>>,
-}
-
-impl Names {
-    fn listing(&mut self, directory: &Path) -> &Option<HashSet<OsString>> {
-        self.listed.entry(directory.into()).or_insert_with_key(|directory| list(directory))
-    }
-
-    /// The names in a directory.
-    fn of(&mut self, directory: &Path) -> Vec<OsString> {
-        self.listing(directory).iter().flatten().cloned().collect()
-    }
-
-    /// Whether something may stand at a path below one of the HOMEs.
-    fn holds(&mut self, homes: &[&Path], path: &Path) -> bool {
-        let Some(home) = homes.iter().find(|home| path.starts_with(home)) else { return true };
-        let mut above = home.to_path_buf();
-        for part in path.strip_prefix(home).into_iter().flatten() {
-            match self.listing(&above) {
-                Some(names) if !names.contains(part) => return false,
-                None => return true,
-                Some(_) => above.push(part),
-            }
-        }
-        true
     }
 }
 

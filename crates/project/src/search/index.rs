@@ -113,9 +113,8 @@ impl Known {
 
     /// The path as the kernel takes it.
     pub(crate) fn c_path(&self, number: usize) -> &CStr {
-        let Slice { start, length } = self.directories[number].path;
-        let with_end = self.arena.get(start as usize..(start + length) as usize + 1).unwrap_or(&[0]);
-        CStr::from_bytes_with_nul(with_end).unwrap_or_default()
+        let start = self.directories[number].path.start as usize;
+        CStr::from_bytes_until_nul(self.arena.get(start..).unwrap_or_default()).unwrap_or_default()
     }
 
     pub(crate) fn stamp(&self, number: usize) -> Stamp {

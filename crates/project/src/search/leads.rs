@@ -22,8 +22,13 @@ pub(crate) struct Lead {
 
 /// Follows an absolute path.
 pub(crate) fn follow(path: &Path) -> Lead {
+    follow_below(Path::new("/"), path)
+}
+
+/// Follows a path below a directory that is known by its real path.
+pub(crate) fn follow_below(base: &Path, path: &Path) -> Lead {
     let mut lead = Lead::default();
-    let mut at = PathBuf::from("/");
+    let mut at = base.to_path_buf();
     let mut rest: VecDeque<OsString> = parts(path);
     let mut last = None;
     while let Some(part) = rest.pop_front() {

@@ -283,12 +283,14 @@ fn unsearched(path: PathBuf, errno: Errno) -> Unsearched {
 }
 
 /// What an index depends on beside the tree itself.
-fn rules_digest(search: &Search<'_>) -> u64 {
+fn rules_digest(search: &Search<'_>, tree: &Path) -> u64 {
     let mut sum = Sum(detect::digest());
     sum.add(&[u8::from(search.bounded)]);
     search.patterns.iter().for_each(|pattern| sum.add(pattern.as_bytes()));
     search.homes.iter().for_each(|home| sum.add(home.as_os_str().as_bytes()));
-    search.programs.iter().for_each(|path| sum.add(path.as_os_str().as_bytes()));
+    // Of the search path only what lies in the tree: shells have different ones.
+    let programs = search.programs.iter().filter(|path| path.starts_with(tree));
+    programs.for_each(|path| sum.add(path.as_os_str().as_bytes()));
     sum.0
 }
 
@@ -297,7 +299,7 @@ impl Looked {
     fn remembered(search: &Search<'_>, tree: &Tree, root: Root) -> Self {
         let (device, inode, _) = root.identity;
         let file = search.state.join("search").join(format!("{device:x}-{inode:x}"));
-        let (linked, known) = index::read(&file, rules_digest(search)).unwrap_or_default();
+        let (linked, known) = index::read(&file, rules_digest(search, &tree.path)).unwrap_or_default();
         let walked = Walked { known, fresh: true, ..Walked::default() };
         Looked { tree: tree.clone(), root, file, linked, walked, opened: Known::default() }
     }
@@ -371,7 +373,7 @@ impl Looked {
 
     fn remember(&self, search: &Search<'_>) {
         if self.walked.fresh {
-            index::write(&self.file, rules_digest(search), &self.linked, &self.walked.known);
+            index::write(&self.file, rules_digest(search, &self.tree.path), &self.linked, &self.walked.known);
         }
     }
 }
@@ -405,7 +407,7 @@ struct Tell<'a> {
     is_searched: &'a dyn Fn(&Path) -> bool,
     project: Project,
     /// Secrets that are among the facts already.
-    met: HashSet<PathBuf>,
+    met: HashSet<OsString>,
 }
 
 impl Tell<'_> {
@@ -480,7 +482,7 @@ impl Tell<'_> {
     }
 
     fn hide(&mut self, path: PathBuf, named: PathBuf, directory: bool, reads_as: Vec<u8>) {
-        if self.met.insert(path.clone()) {
+        if self.met.insert(path.clone().into_os_string()) {
             self.project.secrets.push(SecretFile { path, named, directory, reads_as });
         }
     }
