@@ -755,6 +755,11 @@ impl PolicyFlags {
     pub fn layer(&self, typed_in: &std::path::Path) -> Flags {
         let absolute =
             |paths: &[PathBuf]| paths.iter().map(|path| crate::here::absolute(typed_in, path)).collect();
+        // A pattern of names stays one; a file whose name holds such a sign is meant as it is.
+        let hide = self.hide.iter().map(|path| {
+            let is_pattern = keyward_policy::view::is_pattern(path) && !typed_in.join(path).exists();
+            if is_pattern { path.clone() } else { crate::here::absolute(typed_in, path) }
+        });
         Flags {
             trust: self.trust,
             floor: self.floor,
@@ -764,7 +769,7 @@ impl PolicyFlags {
             redact: self.redact,
             read: absolute(&self.read),
             write: absolute(&self.write),
-            hide: absolute(&self.hide),
+            hide: hide.collect(),
             show: absolute(&self.show),
             protect: self.protect,
             home: self.home,

@@ -1,6 +1,6 @@
 //! Looks at what a request is about, and has it decided.
 
-use crate::here::Here;
+use crate::here::{self, Here};
 use keyward_launch::look;
 use keyward_policy::facts::{HostFacts, KernelFacts, Paths, Project};
 use keyward_policy::plan::{Plan, Refusal, plan};
@@ -9,7 +9,7 @@ use keyward_policy::settings::Policy;
 use keyward_policy::tools::Platform;
 use keyward_policy::view;
 use keyward_policy::words::SearchExtent;
-use keyward_project::search::{self, Search, Seen, Tree};
+use keyward_project::search::{self, Role, Search, Seen, Tree};
 use keyward_project::{git, logins};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -55,6 +55,7 @@ pub fn decide_and_remember<'a>(
     let search = search_of(policy, request, &paths, here);
     let (mut project, seen) = search::search(&search);
     project.repositories = git::look::look(&here.project, &here.caller.home, &project.marks);
+    run_from_around(&mut project, here);
     project.committed = git::committed::take_out(&mut project.secrets, &project.repositories);
     if !project.marks.is_empty() {
         project.author = git::look::author(&here.caller.home);
@@ -68,10 +69,8 @@ pub fn decide_and_remember<'a>(
 fn search_of<'a>(policy: &'a Policy, request: &Request<'_>, paths: &Paths, here: &'a Here) -> Search<'a> {
     let programs = programs(request);
     Search {
-        trees: view::searched(policy, request, paths)
-            .into_iter()
-            .map(|(path, writable)| Tree { is_project: path == here.project, path, writable })
-            .collect(),
+        trees: trees(policy, request, paths, here),
+        hidden: view::hidden_paths(policy, request),
         homes: [Some(&here.caller.home), here.caller.account_home.as_ref()]
             .into_iter()
             .flatten()
@@ -83,6 +82,32 @@ fn search_of<'a>(policy: &'a Policy, request: &Request<'_>, paths: &Paths, here:
         not_secret: policy.env.not_secret.iter().map(|name| name.value.as_str()).collect(),
         programs,
         bounded: policy.search.value == SearchExtent::Bounded,
+    }
+}
+
+/// The project, the grants, and the outermost marked directory around the project.
+fn trees(policy: &Policy, request: &Request<'_>, paths: &Paths, here: &Here) -> Vec<Tree> {
+    let searched = view::searched(policy, request, paths).into_iter();
+    let mut trees: Vec<Tree> = searched
+        .map(|(path, writable)| {
+            let role = if path == here.project { Role::Project } else { Role::Grant };
+            Tree { path, writable, role }
+        })
+        .collect();
+    let around = here.above.iter().find(|directory| here::is_marked(directory));
+    if let Some(around) = around.filter(|around| !trees.iter().any(|tree| around.starts_with(&tree.path))) {
+        trees.push(Tree { path: around.clone(), writable: false, role: Role::Around });
+    }
+    trees
+}
+
+/// What git runs in the project because a repository around it says so.
+fn run_from_around(project: &mut Project, here: &Here) {
+    let is_inside = |path: &Path| path.starts_with(&here.project) && path != here.project;
+    for repository in git::look::look(&here.project, &here.caller.home, &project.marks_around) {
+        let found = repository.run_by_git.into_iter().filter(|found| is_inside(&found.path));
+        project.footholds.extend(found.filter_map(|found| search::foothold(&found.path)));
+        project.awaited.extend(repository.awaited.into_iter().filter(|path| is_inside(path)));
     }
 }
 

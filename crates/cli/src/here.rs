@@ -186,19 +186,20 @@ fn holds_home(homes: &[PathBuf], directory: &Path) -> bool {
 
 /// The nearest marked directory at or above `cwd`, never HOME or what lies above it.
 fn project_of(cwd: &Path, homes: &[PathBuf]) -> PathBuf {
+    let mut directories = cwd.ancestors().take_while(|directory| !holds_home(homes, directory));
+    directories.find(|directory| is_marked(directory)).unwrap_or(cwd).into()
+}
+
+/// Whether something marks a directory as the root of a project.
+pub fn is_marked(directory: &Path) -> bool {
     let mut name = OsString::new();
-    for directory in cwd.ancestors().take_while(|directory| !holds_home(homes, directory)) {
-        for mark in MARKS {
-            name.clear();
-            name.push(directory);
-            name.push("/");
-            name.push(mark);
-            if rustix::fs::lstat(name.as_os_str()).is_ok() {
-                return directory.into();
-            }
-        }
-    }
-    cwd.into()
+    MARKS.iter().any(|mark| {
+        name.clear();
+        name.push(directory);
+        name.push("/");
+        name.push(mark);
+        rustix::fs::lstat(name.as_os_str()).is_ok()
+    })
 }
 
 /// The directories above the project, outermost first: up to a HOME, which does not count, or to the boundary of the file system.

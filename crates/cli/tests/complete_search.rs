@@ -76,8 +76,8 @@ fn project_of(output: &Output) -> Value {
 // Closed directories.
 
 #[test]
-fn what_a_command_closes_to_its_owner_is_searched_by_the_next_run() {
-    for (closed, opens) in [(0o311, false), (0o000, true), (0o300, false), (0o100, false)] {
+fn what_a_command_closes_to_its_owner_is_closed_to_the_next_run() {
+    for closed in [0o311, 0o000, 0o300, 0o100, 0o444, 0o600] {
         let stage = Stage::user();
         stage.project_file("sub/.env", &format!("KEY={SECRET}"));
         stage.project_file("sub/notes.txt", SECRET);
@@ -91,13 +91,13 @@ fn what_a_command_closes_to_its_owner_is_searched_by_the_next_run() {
         assert_eq!(std::fs::metadata(&sub).unwrap().permissions().mode() & 0o777, closed);
         let flags = ["--hide", "sub/notes.txt"];
         for path in ["sub/.env", "sub/harmless", "sub/notes.txt"] {
-            let open = if opens { "chmod 700 sub; " } else { "" };
-            let output = stage.caged_with(&flags, &format!("{open}echo started; cat {path}"));
+            let output = stage.caged_with(&flags, &format!("chmod 700 sub; echo started; cat {path}"));
             let printed = stdout(&output);
             assert!(
                 printed.starts_with("started") && !printed.contains(SECRET),
                 "{closed:o} {path}: {printed}"
             );
+            assert!(stderr(&output).contains("closed to the command"), "{}", stderr(&output));
         }
         let script = "chmod 700 sub; echo evil > sub/deep/.vscode/tasks.json; git -C sub/repo config core.fsmonitor evil; echo started";
         assert!(stdout(&stage.caged(script)).contains("started"));
@@ -108,15 +108,70 @@ fn what_a_command_closes_to_its_owner_is_searched_by_the_next_run() {
     }
 }
 
+/// What lies in a closed directory, or is reached through it, may be what makes something elsewhere count.
 #[test]
-fn a_project_whose_root_is_closed_is_searched_all_the_same() {
+fn closing_a_directory_does_not_make_the_next_run_forget_what_it_leads_to() {
     let stage = Stage::user();
-    stage.project_file(".env", &format!("KEY={SECRET}"));
-    stage.project_file("sub/.env", &format!("KEY={SECRET}"));
-    assert!(stage.keyward_run(&[], &["chmod", "311", "."]).output().unwrap().status.success());
-    is_hidden(&stage, &[], ".env");
-    is_hidden(&stage, &[], "sub/.env");
-    mode(&stage.project(), 0o755);
+    for path in ["by-link.txt", "by-hard-link.txt", "through.txt", "d/netrc"] {
+        stage.project_file(path, &format!("KEY={SECRET}"));
+    }
+    let at = |path: &str| stage.project().join(path);
+    stage.make_folder(&at("d/e"));
+    symlink("../by-link.txt", at("d/.env")).unwrap();
+    std::fs::hard_link(at("by-hard-link.txt"), at("d/server.key")).unwrap();
+    symlink("d/e/../../through.txt", at(".env")).unwrap();
+    symlink(at("d/netrc"), stage.home().join(".netrc")).unwrap();
+    let tasks = stage.project_file("tasks.txt", "{}");
+    symlink("../tasks.txt", at("d/.envrc")).unwrap();
+    let vimrc = stage.project_file("d/vimrc", "set x\n");
+    symlink(&vimrc, stage.home().join(".vimrc")).unwrap();
+    let check = stage.project_file("d/check.sh", "true\n");
+    assert!(stage.bare("git init -q .; printf '#!/bin/sh\nsh d/check.sh\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit").status.success());
+    for closed in ["000", "444", "311"] {
+        assert!(stage.keyward_run(&[], &["chmod", closed, "d"]).output().unwrap().status.success());
+        for path in ["by-link.txt", "by-hard-link.txt", "through.txt", "d/netrc"] {
+            let output = stage.caged(&format!("echo started; chmod 755 d; cat {path}"));
+            assert!(
+                stdout(&output).starts_with("started") && !stdout(&output).contains(SECRET),
+                "{closed} {path}"
+            );
+        }
+        let script =
+            "echo started; chmod 755 d; for f in tasks.txt d/vimrc d/check.sh; do echo evil >> $f; done";
+        assert!(stdout(&stage.caged(script)).contains("started"));
+        mode(&at("d"), 0o755);
+        for path in [&tasks, &vimrc, &check] {
+            assert!(!std::fs::read_to_string(path).unwrap().contains("evil"), "{closed} {}", path.display());
+        }
+    }
+}
+
+#[test]
+fn a_root_that_a_command_closes_is_opened_again_and_swept() {
+    let stage = Stage::user();
+    stage.project_file("plain.txt", &format!("KEY={SECRET}"));
+    symlink("plain.txt", stage.project().join(".env")).unwrap();
+    let script = "mkdir .vscode n; git init -q n; git -C n config core.fsmonitor evil; rm .env; chmod 600 .; echo started";
+    let output = stage.caged(script);
+    assert!(stdout(&output).contains("started"), "{}", stderr(&output));
+    assert_eq!(std::fs::metadata(stage.project()).unwrap().permissions().mode() & 0o700, 0o700);
+    assert!(!stage.project().join(".vscode").exists(), "{}", stderr(&output));
+    assert!(!std::fs::read_to_string(stage.project().join("n/.git/config")).unwrap().contains("fsmonitor"));
+    is_hidden(&stage, &[], "plain.txt");
+}
+
+#[test]
+fn hundreds_of_closed_directories_keep_no_foothold() {
+    let stage = Stage::user();
+    let script = "for i in $(seq 400); do mkdir -p d$i/.vscode; git init -q d$i; git -C d$i config core.fsmonitor evil; chmod 0 d$i; done; echo started";
+    let output = stage.caged_with(&["--json"], script);
+    assert!(stdout(&output).contains("started"));
+    assert!(stage.bare("chmod 755 d*").status.success());
+    let left =
+        stdout(&stage.bare(
+            "ls -d d*/.vscode 2>/dev/null | wc -l; grep -l fsmonitor d*/.git/config 2>/dev/null | wc -l",
+        ));
+    assert_eq!(left, "0\n0\n");
 }
 
 #[test]
@@ -332,6 +387,101 @@ fn dotfiles_that_lie_in_the_project_are_what_home_makes_of_them() {
         is_hidden(&stage, &[], path);
     }
     cannot_be_written(&stage, &[], &bashrc);
+}
+
+#[test]
+fn the_directory_of_a_secret_link_cannot_be_removed_or_moved() {
+    let stage = Stage::user();
+    stage.project_file("plain.txt", &format!("KEY={SECRET}"));
+    stage.project_file("d/x/keep", "");
+    symlink("../../plain.txt", stage.project().join("d/x/.env")).unwrap();
+    for script in ["rm -rf d", "mv d e", "mv d/x y", "mkdir -p z; mv d z/d", "rm -rf d/x; touch d/x"] {
+        assert!(
+            stage
+                .bare(&format!(
+                    "cp -a . /tmp/copy-$$ && cd /tmp/copy-$$ && {{ {script}; }}; rm -rf /tmp/copy-$$"
+                ))
+                .status
+                .success()
+        );
+        let output = stage.caged(&format!("{script}; echo started"));
+        assert!(stdout(&output).contains("started"), "{}", stderr(&output));
+        is_hidden(&stage, &[], "plain.txt");
+    }
+}
+
+#[test]
+fn a_link_in_the_place_of_a_store_makes_what_it_leads_to_a_store() {
+    let stage = Stage::user();
+    for (link, to, file) in [
+        (".aws", "a", "credentials"),
+        (".kube", "k", "config"),
+        (".docker", "dk", "config.json"),
+        (".ssh", "s", "work"),
+        (".config", "c", "gh/hosts.yml"),
+    ] {
+        stage.project_file(&format!("{to}/{file}"), SECRET);
+        symlink(to, stage.project().join(link)).unwrap();
+        is_hidden(&stage, &[], &format!("{link}/{file}"));
+        is_hidden(&stage, &[], &format!("{to}/{file}"));
+    }
+    assert_eq!(stdout(&stage.caged("echo x > a/other && cat a/other")), "x\n");
+}
+
+#[test]
+fn a_pipe_with_a_secret_name_hands_out_nothing() {
+    let stage = Stage::user();
+    assert!(stage.bare("mkfifo .env").status.success());
+    let writer = format!("timeout 5 sh -c 'echo {SECRET} > .env'");
+    let outside = stage.bare(&format!("{writer} & cat .env"));
+    assert!(stdout(&outside).contains(SECRET), "the control did not work");
+    let mut command = stage.command("sh");
+    let beside = stage.beside(command.args(["-c", &writer]));
+    let output = stage.caged("echo started; cat .env");
+    drop(beside);
+    assert_eq!(stdout(&output), "started\n", "{}", stderr(&output));
+}
+
+#[test]
+fn a_part_of_a_project_that_becomes_one_of_its_own_keeps_what_the_whole_makes_of_it() {
+    let stage = Stage::user();
+    stage.project_file("sub/plain.txt", &format!("KEY={SECRET}"));
+    let hook = stage.project_file("sub/hooks/pre-commit", "#!/bin/sh\n");
+    symlink("sub/plain.txt", stage.project().join(".env")).unwrap();
+    assert!(stage.bare("git init -q . && git config core.hooksPath sub/hooks").status.success());
+    let sub = stage.project().join("sub");
+    let flags = ["--cwd", sub.to_str().unwrap()];
+    for mark in [".hg", ".jj", "x/.git"] {
+        let made = stage.caged_with(&flags, &format!("mkdir -p {mark}; echo started"));
+        assert!(stdout(&made).contains("started"), "{}", stderr(&made));
+        let output = stage.caged_with(&flags, "echo started; cat plain.txt; echo evil >> hooks/pre-commit");
+        assert!(
+            stdout(&output).contains("started") && !stdout(&output).contains(SECRET),
+            "{mark}: {}",
+            stdout(&output)
+        );
+        assert_eq!(std::fs::read_to_string(&hook).unwrap(), "#!/bin/sh\n", "{mark}");
+    }
+}
+
+#[test]
+fn what_the_user_hides_stays_hidden_under_its_other_names() {
+    let stage = Stage::user();
+    let notes = stage.project_file("notes.txt", SECRET);
+    stage.project_file("private/diary.txt", SECRET);
+    stage.make_folder(&stage.project().join("x"));
+    std::fs::hard_link(&notes, stage.project().join("x/other.txt")).unwrap();
+    std::fs::hard_link(stage.project().join("private/diary.txt"), stage.project().join("x/copy.txt"))
+        .unwrap();
+    symlink("notes.txt", stage.project().join("link")).unwrap();
+    let flags = ["--hide", "link", "--hide", "private"];
+    for path in ["link", "notes.txt", "x/other.txt", "private/diary.txt", "x/copy.txt"] {
+        is_hidden(&stage, &flags, path);
+    }
+    assert!(stdout(&stage.caged_with(&flags, "rm link; echo started")).contains("started"));
+    is_hidden(&stage, &flags, "notes.txt");
+    // A pattern works as a flag, too.
+    is_hidden(&stage, &["--hide", "n*.txt"], "notes.txt");
 }
 
 // Hard links.

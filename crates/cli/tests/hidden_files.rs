@@ -193,6 +193,8 @@ fn programs_that_are_added_to_the_search_path_are_named_and_impossible_with_stri
     stage.project_file(".venv/pyvenv.cfg", "home = /usr/bin\n");
     stage.project_file(".venv/bin/python", "#!/bin/sh\n");
     let add = "echo started; printf '#!/bin/sh\\necho evil\\n' > .venv/bin/ls; chmod +x .venv/bin/ls; echo x >> .venv/bin/python";
+    // Also if an earlier run removes what makes it an environment.
+    assert!(stage.caged("rm .venv/pyvenv.cfg").status.success());
     let strict = stage.caged_with(&["--protect", "strict"], add);
     assert!(
         stdout(&strict).contains("started") && !stage.project().join(".venv/bin/ls").exists(),

@@ -446,10 +446,16 @@ fn overlay_repository(
     if let Some(Exclude { info, file, lines }) = &layer.exclude {
         there_already(rustix::fs::mkdir(info.as_c_str(), Mode::from_raw_mode(0o755)))?;
         let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let exclude = rustix::fs::open(file.as_c_str(), flags, Mode::from_raw_mode(0o644))?;
-        // The last line of the user's may have no end.
-        keyward_sys::file::write_all(&exclude, b"\n")?;
-        keyward_sys::file::write_all(&exclude, lines)?;
+        match rustix::fs::open(file.as_c_str(), flags, Mode::from_raw_mode(0o644)) {
+            Ok(exclude) => {
+                // The last line of the user's may have no end.
+                keyward_sys::file::write_all(&exclude, b"\n")?;
+                keyward_sys::file::write_all(&exclude, lines)?;
+            }
+            // It belongs to an owner who has no number here. Git then shows the hidden files as new.
+            Err(Errno::OVERFLOW | Errno::ACCESS) => {}
+            Err(errno) => return Err(errno),
+        }
     }
     for folder in shared {
         // Taken out of the overlay before the host's folder covers it.

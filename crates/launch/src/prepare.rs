@@ -263,6 +263,9 @@ pub fn prepare(plan: &Plan, environment: &[&[u8]], setup: Option<TerminalSetup>)
         for entry in &plan.view.entries {
             builder.entry(entry, &mut locks)?;
         }
+        for link in &plan.view.links {
+            builder.pin_above(link)?;
+        }
         for script in &plan.gate.scripts {
             builder.judged(script)?;
         }

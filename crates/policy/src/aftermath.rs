@@ -196,9 +196,9 @@ impl Aftermath {
                 "the command may have read it in between: this is a notice, not a wall",
             ),
             (
-                "put back, because programs or the next run go by it",
+                "put back as it was, because the next run goes by it",
                 &self.restored,
-                "the command had removed or replaced this link; remove it yourself if you no longer want it",
+                "the command had removed, replaced or closed it; do it yourself if you want it so",
             ),
             (
                 "added or changed programs where your shell looks for them",

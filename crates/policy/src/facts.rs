@@ -126,6 +126,12 @@ pub struct Project {
     pub author: Option<(Vec<u8>, Vec<u8>)>,
     /// Directories that could not be searched: they are closed to the command.
     pub unsearched: Vec<Unsearched>,
+    /// Links that lead through a directory that could not be searched, so that it is not known what they lead to.
+    pub unresolved: Vec<PathBuf>,
+    /// Marks of repositories around the project, which the command does not see.
+    pub marks_around: Vec<Found>,
+    /// What git would run if it were there, because a repository around the project names it.
+    pub awaited: Vec<PathBuf>,
     /// Directories that a bounded search has left out: they are open to the command.
     pub left_out: Vec<PathBuf>,
     /// Files with secret names that git has committed as they are: its objects show them anyway.

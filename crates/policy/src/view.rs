@@ -7,7 +7,7 @@ mod home;
 mod inside;
 mod places;
 
-pub use hidden::{fits, is_hidden_by_name, is_pattern, is_shown_by_name};
+pub use hidden::{fits, hidden_paths, is_hidden_by_name, is_pattern, is_shown_by_name};
 pub use home::{
     Home, KEYRING_SOCKET, Keyring, LOGIN, Login, Mend, OTHER_LOGIN, Withheld, asked_for, kept_home,
     place_outside, profile_home,
@@ -183,6 +183,9 @@ pub struct View {
     pub cwd: PathBuf,
     pub home: Home,
     pub notes: Vec<String>,
+    /// Links that must stay where they are: the directories above them cannot be moved or removed.
+    #[serde(skip)]
+    pub links: Vec<PathBuf>,
     /// What a person has to know in any case: what is closed because it could not be searched, or open although it was not.
     pub warnings: Vec<Warning>,
 }
@@ -403,12 +406,14 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     grants(&mut builder, policy, request, &homes)?;
     files_above(&mut builder, policy, cage);
 
+    inside::only_where_writable(&mut builder.entries);
     links_with_something_below(&mut builder.entries);
     // Parents before what lies in them: a parent is the beginning of its child's path.
     builder.entries.sort_by(|a, b| a.target.as_os_str().cmp(b.target.as_os_str()));
     hidden::hide(&mut builder, policy, request, facts, &own)?;
     inside::exclude(&mut builder.entries, &facts.project.repositories);
     let warnings = inside::warnings(policy, &facts.project);
+    let links = inside::links(&facts.project.footholds);
 
     let cwd = if builder.shows_host(&request.cwd) {
         request.cwd.clone()
@@ -417,7 +422,7 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     } else {
         own.at.clone()
     };
-    Ok(View { entries: builder.entries, project, cwd, home: own, notes: builder.notes, warnings })
+    Ok(View { entries: builder.entries, project, cwd, home: own, notes: builder.notes, links, warnings })
 }
 
 /// A link cannot hold anything: where something is granted below `/var/tmp`, it is a folder of the cage's own instead.
@@ -634,6 +639,17 @@ fn project(
             project.display()
         ));
         return Ok(None);
+    }
+    if let Some(link) = found.unresolved.first() {
+        return Err(Refusal {
+            kind: RefusalKind::Floor,
+            rule: UNSEARCHED.into(),
+            fact: format!(
+                "{} leads through a directory that is closed to you, so that what it leads to cannot be protected",
+                link.display()
+            ),
+            remedy: "open the directory for yourself, as with `chmod u+rwx`, or remove the link".into(),
+        });
     }
     if found.unsearched.iter().any(|unsearched| unsearched.path == *project) {
         return Err(Refusal {

@@ -8,7 +8,7 @@ use crate::git::inspect::{inspect, put_settings};
 use crate::journal::{Journal, Start};
 use crate::quarantine::Quarantine;
 use crate::search::walk::changed;
-use crate::search::{Rules, Search, Seen};
+use crate::search::{Role, Rules, Search, Seen};
 use crate::secrets::{Names, Secrets};
 use crate::sweep::{Before, Met, Verdict};
 use crate::tree::Root;
@@ -130,7 +130,7 @@ impl<'a> Guard<'a> {
                     )
                 }
             };
-            let is_grant = !seen.tree.is_project;
+            let is_grant = seen.tree.role != Role::Project;
             trees.push(Watched { root, start, seen, journal, secrets, is_grant });
         }
         Ok(Guard {
@@ -176,7 +176,8 @@ impl<'a> Guard<'a> {
         }
         for (number, path) in appeared.names {
             let tree = &mut self.trees[number];
-            let is_foothold = path.file_name().and_then(footholds::guarded).is_some();
+            let rules = Rules::new(&tree.root.path, &self.search, &nothing);
+            let is_foothold = rules.is_guarded(&path);
             if tree.start.protected {
                 tree.secrets.noticed(&tree.root, &path);
             }
@@ -334,7 +335,7 @@ impl Begin<'_> {
         let granted = self.granted.iter().filter_map(|path| below(path));
         let granted = granted.filter_map(|path| footholds::guarded_above(&path).map(PathBuf::from)).collect();
         let led = self.found.secrets.iter().filter(|secret| secret.named != secret.path);
-        let awaited = self.found.repositories.iter().flat_map(|one| &one.awaited);
+        let awaited = self.found.repositories.iter().flat_map(|one| &one.awaited).chain(&self.found.awaited);
         Start {
             project: root.path.clone(),
             identity: root.identity,
@@ -391,6 +392,14 @@ impl Watched<'_> {
 /// Takes what is new, and names what is to be told.
 fn sweep_up(tree: Swept<'_>, before: &Before<'_>, quarantine: &Quarantine, aftermath: &mut Aftermath) -> Met {
     let Swept { root, start, .. } = tree;
+    // A command may have closed the root itself, and with it everything.
+    match root.open_up() {
+        Ok(false) => {}
+        Ok(true) => aftermath.restored.push(visible(root.path.as_os_str())),
+        Err(errno) => {
+            aftermath.not_walked.push(format!("{} ({})", visible(root.path.as_os_str()), reason(errno)))
+        }
+    }
     let (mut met, opened) = crate::sweep::walk(root, before);
     let take = |path: &Path| quarantine.take(root, path, &start.argv, Across::Copied);
     for path in &met.new {

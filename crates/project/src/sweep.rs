@@ -4,12 +4,12 @@
 
 use crate::journal::Start;
 use crate::search::index::{Known, Note, mark};
-use crate::search::walk::{self, Listing, changed, stamp};
+use crate::search::walk::{self, Listing, changed};
 use crate::search::{Rules, Seen, is_generated};
-use crate::tree::{OpenedUp, Root};
+use crate::tree::{OpenedTree, Root};
 use keyward_policy::text::visible;
 use keyward_sys::file::reason;
-use rustix::fs::FileType;
+use rustix::fs::{Access, AtFlags, FileType};
 use rustix::io::Errno;
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -19,8 +19,6 @@ use std::path::{Path, PathBuf};
 
 /// Of a told directory, and of a foothold that is not protected, this many names are looked at.
 const MOST_INSIDE: usize = 256;
-/// Directories that stay open for us at a time, of those that their maker has closed.
-const MOST_OPENED: usize = 256;
 
 /// Longer paths are named and not walked: a command can make a chain of directories whose paths together would fill the memory. The next
 /// run closes it.
@@ -85,7 +83,7 @@ impl<'a> Before<'a> {
     /// The directories that were searched. Most runs do not ask for one.
     fn seen(&self) -> &HashMap<&'a OsStr, (&'a Known, usize)> {
         self.by_path.get_or_init(|| {
-            let known = self.seen.into_iter().flat_map(|seen| [&seen.known, &seen.opened]);
+            let known = self.seen.into_iter().map(|seen| &seen.known);
             let all = known.flat_map(|known| (0..known.len()).map(move |number| (known, number)));
             all.map(|(known, number)| (known.path(number).as_os_str(), (known, number))).collect()
         })
@@ -115,7 +113,12 @@ impl<'a> Before<'a> {
         if self.granted.contains(relative.as_os_str()) {
             return Verdict::Old;
         }
-        let Ok(stat) = root.stat(relative) else { return Verdict::Old };
+        let stat = match root.stat(relative) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT | Errno::NOTDIR) => return Verdict::Old,
+            // What cannot be looked at is told.
+            Err(_) => return Verdict::Changed,
+        };
         let touched = self.touched(&stat);
         if let Some(text) = self.link(relative) {
             return if root.link(relative).is_some_and(|now| now == text) {
@@ -192,19 +195,14 @@ fn names(root: &Root, folder: &Path) -> Vec<(PathBuf, rustix::fs::Stat)> {
 }
 
 /// Walks. Directories that their maker closed to their owner are open as long as the second value lives.
-pub(crate) fn walk(root: &Root, before: &Before<'_>) -> (Met, Vec<OpenedUp>) {
-    let mut walk = Walk { root, before, met: Met::default(), opened: Vec::new(), waiting: VecDeque::new() };
+pub(crate) fn walk<'a>(root: &'a Root, before: &'a Before<'_>) -> (Met, OpenedTree<'a>) {
+    let mut walk =
+        Walk { root, before, met: Met::default(), opened: OpenedTree::new(root), waiting: VecDeque::new() };
     if let Some(seen) = before.seen {
         // Directories that were searched and have not changed hold what they held, and need one question each.
         let same = walk::unchanged(root, &seen.known);
         for (number, same) in same.into_iter().enumerate() {
             walk.known(&seen.known, number, same);
-        }
-        for number in 0..seen.opened.len() {
-            // Where it fails, it lies in a closed directory. If that had been opened it would be open to us now.
-            if let Ok(stat) = root.stat(seen.opened.path(number)) {
-                walk.known(&seen.opened, number, stamp(&stat) == seen.opened.stamp(number));
-            }
         }
     } else {
         walk.waiting.push_back(PathBuf::new());
@@ -223,7 +221,7 @@ struct Walk<'a, 'b> {
     root: &'a Root,
     before: &'a Before<'b>,
     met: Met,
-    opened: Vec<OpenedUp>,
+    opened: OpenedTree<'a>,
     waiting: VecDeque<PathBuf>,
 }
 
@@ -245,8 +243,16 @@ impl Walk<'_, '_> {
     fn visit(&mut self, relative: &Path) {
         match self.read(relative) {
             Ok(listing) => {
+                // A directory of programs stays one, also if what made it so is gone.
+                let held_programs =
+                    self.before.seen().get(relative.as_os_str()).is_some_and(|(known, number)| {
+                        known.notes(*number).any(|note| note.has(mark::PROGRAM))
+                    });
                 for note in &listing.notes {
                     self.look(relative, note.note());
+                }
+                if held_programs && !listing.notes.iter().any(|note| note.marks & mark::PROGRAM != 0) {
+                    self.programs(relative);
                 }
                 if relative.ends_with("__pycache__") {
                     self.modules(relative);
@@ -269,15 +275,15 @@ impl Walk<'_, '_> {
         if relative.as_os_str().len() > DEEPEST {
             return Err(Errno::NAMETOOLONG);
         }
-        let list = || walk::list(&self.root.listing(relative)?, relative, self.before.rules);
+        let list = || {
+            let open = self.root.listing(relative)?;
+            rustix::fs::accessat(&open, c".", Access::EXEC_OK, AtFlags::EACCESS)?;
+            walk::list(&open, relative, self.before.rules)
+        };
         match list() {
             Err(Errno::ACCESS) => {
-                let opened = OpenedUp::new(self.root.folder(relative)?)?;
-                let listing = list();
-                if self.opened.len() < MOST_OPENED {
-                    self.opened.push(opened);
-                }
-                listing
+                self.opened.open(relative)?;
+                list()
             }
             other => other,
         }
@@ -336,6 +342,12 @@ impl Walk<'_, '_> {
         if note.has(mark::REPOSITORY) && before.is_new_mark(root, relative, &path) {
             self.met.repositories.push(path);
         }
+    }
+
+    /// All files of a directory that held programs.
+    fn programs(&mut self, relative: &Path) {
+        let touched = names(self.root, relative).into_iter().filter(|(_, stat)| self.before.touched(stat));
+        self.met.programs.extend(touched.map(|(path, _)| path));
     }
 
     /// Compiled modules that were made in this run and that python would run without a look at their source.

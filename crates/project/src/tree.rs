@@ -51,6 +51,17 @@ impl Root {
         open_below(from.as_ref().unwrap_or(&self.folder), rest, flags)
     }
 
+    /// Opens the root itself for its owner, if it is closed. Whether it was.
+    pub(crate) fn open_up(&self) -> Result<bool, Errno> {
+        let stat = rustix::fs::fstat(&self.folder)?;
+        let mode = Mode::from_raw_mode(stat.st_mode);
+        let is_ours = stat.st_uid == rustix::process::geteuid().as_raw();
+        if mode.contains(Mode::RWXU) || !is_ours {
+            return Ok(false);
+        }
+        set_mode(&self.folder, mode | Mode::RWXU).map(|()| true)
+    }
+
     /// A folder, to find names in.
     pub(crate) fn folder(&self, relative: &Path) -> Result<OwnedFd, Errno> {
         self.open_beneath(relative, OFlags::PATH | OFlags::DIRECTORY)
@@ -149,6 +160,38 @@ fn split(path: &Path) -> (PathBuf, &Path) {
         rest.next();
     }
     (first, rest.as_path())
+}
+
+/// Directories of the user's that are closed even to their owner, open as long as the value lives. Found again by their paths beneath the
+/// root, so that their number has no bound; a link that takes the place of one is not followed.
+pub(crate) struct OpenedTree<'a> {
+    root: &'a Root,
+    closed: Vec<(PathBuf, Mode)>,
+}
+
+impl<'a> OpenedTree<'a> {
+    pub(crate) fn new(root: &'a Root) -> Self {
+        OpenedTree { root, closed: Vec::new() }
+    }
+
+    pub(crate) fn open(&mut self, relative: &Path) -> Result<(), Errno> {
+        let folder = self.root.folder(relative)?;
+        let mode = Mode::from_raw_mode(rustix::fs::fstat(&folder)?.st_mode);
+        set_mode(&folder, mode | Mode::RWXU)?;
+        self.closed.push((relative.into(), mode));
+        Ok(())
+    }
+}
+
+impl Drop for OpenedTree<'_> {
+    fn drop(&mut self) {
+        // The innermost first, while the way to it is open.
+        for (relative, mode) in self.closed.iter().rev() {
+            if let Ok(folder) = self.root.folder(relative) {
+                let _ = set_mode(&folder, *mode);
+            }
+        }
+    }
 }
 
 /// A folder of the user's that is closed even to its owner, opened until the value is dropped. By its descriptor: a link that takes its

@@ -17,6 +17,12 @@ pub struct Directory {
     in_foothold: bool,
 }
 
+/// Whether a directory of this name may hold stores of programs.
+pub fn may_be_store(name: &OsStr) -> bool {
+    let name = folded(name);
+    name.starts_with('.') || UNDOTTED.contains(&&*name)
+}
+
 /// The first names of all stores that do not begin with a dot.
 const UNDOTTED: [&str; 2] = ["library", "containers"];
 
@@ -77,18 +83,27 @@ impl Directory {
         }
     }
 
-    /// The row by which a file of this name in this directory is secret.
-    pub fn secret(&self, name: &OsStr) -> Option<&'static Secret> {
-        let name = folded(name);
+    /// Whether a file of this name is secret because of where it lies, and not by its name alone.
+    pub fn secret_by_place(&self, name: &OsStr) -> bool {
+        self.by_place(&folded(name)).is_some()
+    }
+
+    fn by_place(&self, name: &str) -> Option<&'static Secret> {
         if let Some((secret, top)) = self.below
-            && !(top && is_excepted(secret, &name))
+            && !(top && is_excepted(secret, name))
         {
             return Some(secret);
         }
         let fits = |(secret, pattern): &&(&'static Secret, &'static str)| {
-            matches(pattern, &name) && !is_excepted(secret, &name)
+            matches(pattern, name) && !is_excepted(secret, name)
         };
-        if let Some((secret, _)) = self.here.iter().find(fits) {
+        self.here.iter().find(fits).map(|(secret, _)| *secret)
+    }
+
+    /// The row by which a file of this name in this directory is secret.
+    pub fn secret(&self, name: &OsStr) -> Option<&'static Secret> {
+        let name = folded(name);
+        if let Some(secret) = self.by_place(&name) {
             return Some(secret);
         }
         named(&name).filter(|secret| !(self.has_public_certificates && secret.pattern == "*.pem"))

@@ -9,7 +9,7 @@ mod home;
 pub mod secrets;
 mod substitute;
 
-pub use directory::Directory;
+pub use directory::{Directory, may_be_store};
 pub use home::{OBEYED, Obeyed};
 pub use secrets::{Content, Secret, secret_file, stores_of};
 pub use substitute::{Shows, shows};

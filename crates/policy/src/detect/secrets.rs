@@ -123,6 +123,13 @@ pub const SECRETS: &[Secret] = &[
     dotenv(".env-*", &["*-example", "*-sample"]),
     dotenv(".env_*", &["*_example", "*_sample"]),
     dotenv("*.env", EXAMPLE_NAMES),
+    dotenv("*.env.local", &[]),
+    dotenv("*.env.production", &[]),
+    dotenv("*.env.prod", &[]),
+    dotenv("*.env.development", &[]),
+    dotenv("*.env.staging", &[]),
+    dotenv(".flaskenv", &[]),
+    dotenv(".envrc.*", EXAMPLES),
     dotenv(".envrc", &[]),
     Secret {
         pattern: "*.pem",
@@ -344,7 +351,8 @@ pub(super) const PUBLIC_CERTIFICATES: &[&str] = &[
 ];
 
 /// What editors and people put behind a name when they keep the old file.
-const LEFT_OVERS: &[&str] = &["~", ".bak", ".old", ".orig", ".save", ".swp", ".swo", ".backup", ".copy"];
+const LEFT_OVERS: &[&str] =
+    &["~", ".bak", ".old", ".orig", ".save", ".swp", ".swo", ".backup", ".copy", " (copy)", ".1"];
 
 /// Whose folders count as a HOME beside the caller's own.
 const HOMES: &[&str] = &["/home/*", "/root", "/users/*", "/var/home/*"];
@@ -475,7 +483,8 @@ pub(crate) fn named(name: &str) -> Option<&'static Secret> {
         exact.or_else(|| NAMES.starred.iter().find(fits).map(|(_, _, secret)| *secret))
     };
     by_name(name).or_else(|| {
-        let kept = LEFT_OVERS.iter().find_map(|tail| name.strip_suffix(tail))?;
+        let automatic = name.strip_prefix('#').and_then(|name| name.strip_suffix('#'));
+        let kept = automatic.or_else(|| LEFT_OVERS.iter().find_map(|tail| name.strip_suffix(tail)))?;
         // Editors also put a dot in front of the name.
         by_name(kept).or_else(|| by_name(kept.strip_prefix('.')?))
     })

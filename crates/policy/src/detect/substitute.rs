@@ -35,7 +35,21 @@ fn has_private_key(content: &[u8]) -> bool {
     let says = |text: &[u8]| content.windows(text.len()).any(|part| part.eq_ignore_ascii_case(text));
     let certificate = says(b"-----BEGIN CERTIFICATE") || says(b"-----BEGIN TRUSTED CERTIFICATE");
     let public = says(b"-----BEGIN PUBLIC KEY") || says(b"-----BEGIN RSA PUBLIC KEY");
-    says(b"PRIVATE") || says(b"ENCRYPTED") || !(certificate || public)
+    // Outside of the blocks only comments stand: names and dates, in short words.
+    let mut inside = false;
+    let mut stray = false;
+    for line in content.split(|&byte| byte == b'\n') {
+        let line = line.trim_ascii();
+        if line.starts_with(b"-----BEGIN ") {
+            inside = true;
+        } else if line.starts_with(b"-----END ") {
+            inside = false;
+        } else if !inside {
+            stray |= line.iter().any(|byte| !byte.is_ascii())
+                || line.split(|&byte| !is_word(byte)).any(|word| word.len() > 40);
+        }
+    }
+    says(b"PRIVATE") || says(b"ENCRYPTED") || !(certificate || public) || stray
 }
 
 /// The names of a dotenv file, each with an empty value unless the value is clearly operational.
@@ -206,53 +220,120 @@ fn is_operational(name: &[u8], value: &[u8], not_secret: &[&str]) -> bool {
     is_word || is_bit || is_number && is_counted
 }
 
-/// Settings, one on a line, without the values that are, or may be, a credential.
+/// Settings, one on a line, without what is, or may be, a credential. A line stays only if it is certain to hold none.
 fn settings(content: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(content.len());
     for line in content.split_inclusive(|&byte| byte == b'\n') {
-        match credential_in(line) {
-            None => out.extend_from_slice(line),
-            Some(keep) => {
-                out.extend_from_slice(&line[..keep]);
-                if line.ends_with(b"\n") {
-                    out.push(b'\n');
-                }
+        let end = if line.ends_with(b"\n") { b"\n".as_slice() } else { b"" };
+        let text = line.strip_suffix(b"\n").unwrap_or(line);
+        match shown_of(text) {
+            Some(length) if length == text.len() => out.extend_from_slice(line),
+            Some(length) => {
+                out.extend_from_slice(&text[..length]);
+                out.extend_from_slice(end);
             }
+            None => {}
         }
     }
     out
 }
 
-/// How much of a line may be seen, where not all of it. A value that only names a variable (`${NPM_TOKEN}`) is harmless.
-fn credential_in(line: &[u8]) -> Option<usize> {
-    // The last sign before a value: keys of npm hold colons and slashes themselves.
-    let equals = line.iter().position(|&byte| byte == b'=');
-    let colon = || line.windows(2).position(|pair| pair[0] == b':' && pair[1].is_ascii_whitespace());
-    let Some(sign) = equals.or_else(colon) else {
-        return (value_shape(line).is_some()).then_some(0);
-    };
-    let (key, value) = (&line[..sign], line[sign + 1..].trim_ascii());
-    let value = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value);
-    let is_reference = value.starts_with(b"${")
-        && value.iter().filter(|&&byte| byte == b'}').count() == 1
-        && value.ends_with(b"}");
-    if value.is_empty() || is_reference {
-        return None;
+/// How much of a line may be seen; `None` for nothing of it.
+fn shown_of(line: &[u8]) -> Option<usize> {
+    let text = line.trim_ascii();
+    if text.is_empty()
+        || text.starts_with(b"[") && text.ends_with(b"]") && is_harmless_value(&text[1..text.len() - 1])
+    {
+        return Some(line.len());
     }
+    if text.starts_with(b"#") || text.starts_with(b";") {
+        return text.split(|&byte| !is_word(byte)).all(|word| word.len() < LONG_WORD).then_some(line.len());
+    }
+    if let Some(item) = text.strip_prefix(b"- ") {
+        return is_harmless_value(item.trim_ascii()).then_some(line.len());
+    }
+    let sign = sign_in(line)?;
+    let (key, value) = (line[..sign].trim_ascii(), line[sign + 1..].trim_ascii());
+    if value.is_empty() || is_reference(value) || !is_credential_key(key) && is_harmless_value(value) {
+        return Some(line.len());
+    }
+    // A key that is long may be a token that stands in the wrong place.
+    key.split(|&byte| !is_word(byte)).all(|word| word.len() < 2 * LONG_WORD).then_some(sign + 1)
+}
+
+/// The sign between key and value: a colon after a plain word as in YAML, an equals sign, or a colon.
+fn sign_in(line: &[u8]) -> Option<usize> {
+    let start = line.iter().position(|byte| !byte.is_ascii_whitespace())?;
+    let plain = line[start..]
+        .iter()
+        .position(|&byte| !(is_word(byte) || b"\".".contains(&byte)))
+        .map(|end| start + end);
+    let is_yaml = |at: &usize| line[*at] == b':' && line.get(at + 1).is_none_or(u8::is_ascii_whitespace);
+    plain
+        .filter(is_yaml)
+        .or_else(|| line.iter().position(|&byte| byte == b'='))
+        .or_else(|| line.iter().position(|&byte| byte == b':'))
+}
+
+/// Words of comments are shorter; tokens are not.
+const LONG_WORD: usize = 16;
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"_-".contains(&byte)
+}
+
+/// `${NAME}` and nothing else.
+fn is_reference(value: &[u8]) -> bool {
+    let name = value.strip_prefix(b"${").and_then(|value| value.strip_suffix(b"}"));
+    name.is_some_and(|name| {
+        !name.is_empty() && name.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    })
+}
+
+fn is_credential_key(key: &[u8]) -> bool {
     let mut name: Vec<u8> = Vec::with_capacity(key.len() + 8);
-    for &byte in key.rsplit(|&byte| byte == b':' || byte == b'/').next().unwrap_or(key).trim_ascii() {
-        // `npmAuthToken` is looked up as NPM_AUTH_TOKEN.
-        if byte.is_ascii_uppercase() && name.last().is_some_and(u8::is_ascii_uppercase) {
-            name.push(b'_');
-        }
+    for &byte in key {
         name.push(if byte.is_ascii_alphanumeric() { byte.to_ascii_uppercase() } else { b'_' });
     }
     let says = |word: &str| name.windows(word.len()).any(|part| part == word.as_bytes());
-    let named = name_shape(&name).is_some()
-        || ["AUTH", "PASSWORD", "TOKEN", "SECRET", "USERNAME", "CERT", "KEY"].iter().any(|word| says(word));
-    // `always-auth = true` and its like are no credential.
+    let harmless = ["ALWAYS_AUTH"].iter().any(|word| name.ends_with(word.as_bytes()));
+    !harmless && (name_shape(&name).is_some() || CREDENTIAL_KEYS.iter().any(|word| says(word)))
+}
+
+const CREDENTIAL_KEYS: &[&str] =
+    &["AUTH", "PASS", "TOKEN", "SECRET", "USERNAME", "CERT", "KEY", "CRED", "LOGIN", "PROXY"];
+
+/// A value that settings have and credentials do not: a known word, a small number, a version, an address or a path of short plain parts.
+fn is_harmless_value(value: &[u8]) -> bool {
+    let quoted = |quote: u8| value.len() > 1 && value.starts_with(&[quote]) && value.ends_with(&[quote]);
+    let value = if quoted(b'"') || quoted(b'\'') { &value[1..value.len() - 1] } else { value };
+    if value_shape(value).is_some() || value.len() > 200 {
+        return false;
+    }
     let is_word = WORDS.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()));
-    (named && !is_word || value_shape(value).is_some() || value_shape(line).is_some()).then_some(sign + 1)
+    let is_number = value.len() <= 7 && value.iter().all(u8::is_ascii_digit);
+    let is_version = value.len() <= 16
+        && value.first().is_some_and(|byte| byte.is_ascii_digit() || b"^~v>=".contains(byte))
+        && value.iter().all(|&byte| byte.is_ascii_digit() || b".^~v>=<-".contains(&byte));
+    let address = value.strip_prefix(b"https://").or_else(|| value.strip_prefix(b"http://"));
+    // Parts of a path or an address, and words of settings, are written in small letters: no capital and digit side by side, none long.
+    let is_plain = |part: &[u8]| {
+        part.len() <= 24
+            && part.iter().all(|&byte| byte.is_ascii_alphanumeric() || b"._-@*~:".contains(&byte))
+            && !(part.len() >= 8
+                && part.iter().any(u8::is_ascii_digit)
+                && part.iter().any(u8::is_ascii_uppercase))
+            && part.iter().filter(|byte| byte.is_ascii_digit()).count() <= 6
+    };
+    let is_address =
+        address.is_some_and(|rest| !rest.contains(&b'@') && rest.split(|&byte| byte == b'/').all(is_plain));
+    let is_path = value.contains(&b'/')
+        && !value.contains(&b'@')
+        && !value.contains(&b':')
+        && value.split(|&byte| byte == b'/').all(is_plain);
+    let is_setting =
+        value.len() <= 16 && value.iter().all(|byte| byte.is_ascii_lowercase() || b"-_*".contains(byte));
+    is_word || is_number || is_version || is_address || is_path || is_setting
 }
 
 #[cfg(test)]
@@ -295,22 +376,45 @@ mod tests {
 
     #[test]
     fn settings_without_a_credential_are_shown() {
-        let harmless = "registry=https://registry.example.test/\nsave-exact=true\nalways-auth=true\n//npm.example.test/:_authToken=${NPM_TOKEN}\n";
+        let harmless = "# for the team\nregistry=https://registry.example.test/\nsave-exact=true\nalways-auth=true\n@scope:registry=https://npm.example.test/x/\n\
+                        //npm.example.test/:_authToken=${NPM_TOKEN}\nengine-strict = true\n";
         assert_eq!(shown(".npmrc", harmless), "itself");
-        assert_eq!(
-            shown(".yarnrc.yml", "nodeLinker: node-modules\nyarnPath: .yarn/releases/yarn-4.cjs\n"),
-            "itself"
-        );
+        let yarn = "nodeLinker: node-modules\nyarnPath: .yarn/releases/yarn-4.1.0.cjs\nplugins:\n  - path: .yarn/plugins/x.cjs\n    spec: \"@yarnpkg/x\"\n";
+        assert!(shown(".yarnrc.yml", yarn).contains("yarn-4.1.0.cjs"), "{}", shown(".yarnrc.yml", yarn));
+        assert_eq!(shown(".yarnrc.yml", "nodeLinker: node-modules\nenableTelemetry: false\n"), "itself");
     }
 
     #[test]
     fn settings_with_a_credential_lose_it() {
         let content = "save-exact=true\n//npm.example.test/:_authToken=abcdef\n_auth=dTpw\nproxy=http://u:pw@proxy:80\n";
-        assert_eq!(
-            shown(".npmrc", content),
-            "save-exact=true\n//npm.example.test/:_authToken=\n_auth=\nproxy=\n"
-        );
+        let expected = "save-exact=true\n//npm.example.test/:_authToken=\n_auth=\nproxy=\n";
+        assert_eq!(shown(".npmrc", content), expected);
         assert_eq!(shown(".yarnrc.yml", "npmAuthToken: \"x1\"\nnpmScopes:\n"), "npmAuthToken:\nnpmScopes:\n");
+    }
+
+    #[test]
+    fn no_form_of_a_setting_shows_a_credential() {
+        for (pattern, content) in [
+            (".yarnrc.yml", "npmAuthIdent: \"dXNlcjpjYW5hcnkx=\""),
+            (".yarnrc.yml", "npmAuthToken:\n  canary1\n"),
+            (".yarnrc.yml", "npmAuthToken: >-\n  canary1\n"),
+            (".yarnrc.yml", "npmAuthToken: \"${T:-canary1}\""),
+            (".npmrc", "_authToken=${T:-canary1}"),
+            (".npmrc", "; npm_canary1AAAAAAAAAAAAAAAAAAAAAA"),
+            (".npmrc", "canary1"),
+            (".config/pip/pip.conf", "index-url = https://canary1@host/simple"),
+            (".config/pip/pip.conf", "proxy = user:canary1@h:80"),
+            (".gradle/gradle.properties", "nexusPassword:canary1"),
+            (".gradle/gradle.properties", "nexusPassword canary1"),
+            (".gradle/gradle.properties", "nexusPassword=\\\n canary1"),
+            (".gradle/gradle.properties", "ossrhPw=canary1"),
+        ] {
+            let seen = shown(pattern, content);
+            assert!(
+                seen != "itself" && !seen.contains("canary1") && !seen.contains("dXNl"),
+                "{content}: {seen}"
+            );
+        }
     }
 
     #[test]

@@ -62,6 +62,11 @@ pub(super) fn targets<'a>(
         .map(|hide| (request.project.join(expand(&hide.value, &request.caller.home)), &hide.origin))
 }
 
+/// The same paths, without their origins.
+pub fn hidden_paths(policy: &Policy, request: &Request<'_>) -> Vec<PathBuf> {
+    targets(policy, request).map(|(path, _)| path).collect()
+}
+
 /// Whether the user wrote that what stands at a path of the project is no secret.
 pub fn is_shown_by_name(policy: &Policy, project: &Path, home: &Path, path: &Path) -> bool {
     policy.files.show.iter().any(|shown| at_or_below(path, &project.join(expand(&shown.value, home))))
@@ -135,6 +140,7 @@ pub(super) fn hide(
             masks.push(mask(path.clone(), shown, SECRET_FILE, &Origin::Builtin));
         }
     }
+    let masks = without_repeats(masks);
     if masks.len() > MOST {
         return Err(Refusal::policy(
             SECRET_FILE,
@@ -142,7 +148,7 @@ pub(super) fn hide(
             "hide the directories that hold them with `--hide DIR`, or show them with `--show DIR`",
         ));
     }
-    builder.entries.extend(without_repeats(masks));
+    builder.entries.extend(masks);
     Ok(())
 }
 

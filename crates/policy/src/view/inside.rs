@@ -16,6 +16,9 @@ use std::path::{Path, PathBuf};
 /// Each foothold is a mount, and the kernel has room for so many only.
 const MOST_FOOTHOLDS: usize = 20_000;
 
+/// Longer paths are cut where they are told.
+const LONGEST_PATH: usize = 300;
+
 /// An overlay each; the further ones are read-only.
 const MOST_REPOSITORIES: usize = 256;
 
@@ -61,6 +64,26 @@ pub(super) fn footholds(
         }
     }
     Ok(())
+}
+
+/// What is known to be a foothold and lies where the command cannot write, or not at all in its view, needs no protection.
+pub(super) fn only_where_writable(entries: &mut Vec<Entry>) {
+    let writable: Vec<(PathBuf, bool)> = entries
+        .iter()
+        .filter(|entry| entry.rule != FOOTHOLD)
+        .map(|entry| (entry.target.clone(), matches!(entry.shown, Shown::Writable(_))))
+        .collect();
+    let is_writable = |path: &Path| {
+        let above = writable.iter().filter(|(target, _)| path.starts_with(target));
+        above.max_by_key(|(target, _)| target.as_os_str().len()).is_some_and(|(_, writable)| *writable)
+    };
+    entries.retain(|entry| entry.rule != FOOTHOLD || is_writable(&entry.target));
+}
+
+/// The links among them.
+pub(super) fn links(footholds: &[Foothold]) -> Vec<PathBuf> {
+    let links = footholds.iter().filter(|foothold| matches!(foothold.is, Standing::Link { .. }));
+    links.map(|foothold| foothold.path.clone()).collect()
 }
 
 /// With strict protection no program can be added, or changed, where the user's shell looks for programs.
@@ -113,12 +136,18 @@ pub(super) fn warnings(policy: &Policy, found: &Project) -> Vec<Warning> {
     let named =
         |paths: &[PathBuf]| few(&paths.iter().map(|path| visible(path.as_os_str())).collect::<Vec<_>>());
     if !found.unsearched.is_empty() {
-        let places = found.unsearched.iter();
-        let places = places.map(|it| format!("{} ({})", visible(it.path.as_os_str()), it.why));
+        let short = |path: &Path| {
+            let text = visible(path.as_os_str());
+            match text.char_indices().nth(LONGEST_PATH) {
+                Some((end, _)) => format!("{}…", &text[..end]),
+                None => text,
+            }
+        };
+        let places = found.unsearched.iter().map(|it| format!("{} ({})", short(&it.path), it.why));
         let places = few(&places.collect::<Vec<_>>());
         warn(
             format!("closed to the command, because it could not be searched: {places}"),
-            "open it for yourself, as with `chmod u+rwx`, and it is searched like the rest".to_owned(),
+            "what is closed to you you can open with `chmod u+rwx`; what is too deep you can move up or remove".to_owned(),
             false,
         );
     }

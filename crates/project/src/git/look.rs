@@ -6,6 +6,7 @@ use keyward_policy::git::config::Config;
 use keyward_policy::git::names::SHARED;
 use keyward_sys::file::plain;
 use rustix::fs::{FileType, lstat};
+use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -232,7 +233,9 @@ impl Led<'_> {
             return;
         }
         match lstat(&path).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
-            Err(_) => self.awaited.push(path),
+            Err(Errno::NOENT | Errno::NOTDIR) => self.awaited.push(path),
+            // It lies in a directory that is closed to us, and so to the command.
+            Err(_) => {}
             Ok(FileType::Symlink) => {
                 // The link itself cannot be a mount; what it leads to can.
                 if let Some(real) = std::fs::canonicalize(&path).ok().filter(|real| self.inside(real)) {

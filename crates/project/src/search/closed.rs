@@ -1,41 +1,32 @@
-//! Reads directories that their owner has closed to itself (`chmod 311`, `chmod 000`): a command that made them so can open them again,
-//! and what lies in them counts like everything else.
+//! Looks at directories that their owner has closed to itself (`chmod 311`, `chmod 000`): a command that made them so can open them again,
+//! and what lies in them may lead out of them.
 //!
-//! A helper does it, in a user namespace of its own in which it may read every file of the caller's user and group. Modes and times stay as
-//! they are. What belongs to another group is closed to the helper as well; the caller then closes the directory to the command.
+//! A helper does the whole search once more, in a user namespace of its own in which it may read every file of the caller's user and group.
+//! Modes and times stay as they are. What belongs to another group is closed to the helper as well.
 
-use super::Rules;
-use super::index::Known;
-use super::walk::{Extent, Walked, walk_below};
-use crate::tree::Root;
+use super::Search;
+use keyward_policy::facts::{Foothold, Project, SecretFile, Standing, Unsearched};
 use keyward_sys::file::write_all;
 use keyward_sys::fork::{self, Forked, Namespaces};
 use keyward_sys::{confine, environ};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
-/// Walks what lies at and below directories that were closed to us. `None` where this host refuses the namespace.
-pub(crate) fn walk(
-    root: &Root,
-    rules: &Rules<'_>,
-    closed: &[PathBuf],
-    extent: &Extent<'_>,
-) -> Option<Walked> {
+/// What the helper has found. `None` where this host refuses the namespace.
+pub(crate) fn look(search: &Search<'_>) -> Option<Project> {
     // In the new namespace they have no names until they are mapped.
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let (from, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).ok()?;
     let helper = match fork::fork_into(Namespaces { user: true, ..Namespaces::default() }).ok()? {
         Forked::Child => {
             drop(from);
-            let sent = become_reader(uid, gid).and_then(|()| {
-                let walked = walk_below(root, rules, closed.to_vec(), extent);
-                write_all(&to, &to_bytes(&walked))
-            });
+            let sent =
+                become_reader(uid, gid).and_then(|()| write_all(&to, &to_bytes(&super::look(search).0)));
             fork::exit_now(i32::from(sent.is_err()))
         }
         Forked::Parent(helper) => helper,
@@ -67,32 +58,102 @@ fn become_reader(uid: u32, gid: u32) -> Result<(), Errno> {
     confine::drop_capabilities_but_reading()
 }
 
-/// The directories, then those that stay closed: a count, and each with its reason.
-fn to_bytes(walked: &Walked) -> Vec<u8> {
-    let known = walked.known.to_bytes();
-    let mut out = (known.len() as u64).to_le_bytes().to_vec();
-    out.extend_from_slice(&known);
-    for (path, errno) in &walked.closed {
-        let path = path.as_os_str().as_bytes();
-        out.extend_from_slice(&errno.raw_os_error().to_le_bytes());
-        out.extend_from_slice(&(path.len() as u64).to_le_bytes());
-        out.extend_from_slice(path);
+/// The facts as texts, each with its length before it; a letter says what follows.
+fn to_bytes(project: &Project) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut put = |letter: u8, texts: &[&[u8]]| {
+        out.push(letter);
+        for text in texts {
+            out.extend_from_slice(&(text.len() as u64).to_le_bytes());
+            out.extend_from_slice(text);
+        }
+    };
+    let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec();
+    for SecretFile { path, named, directory, reads_as } in &project.secrets {
+        put(b's', &[&bytes(path), &bytes(named), &[u8::from(*directory)], reads_as]);
+    }
+    for Foothold { path, is } in &project.footholds {
+        match is {
+            Standing::Link { to } => put(b'l', &[&bytes(path), &bytes(to)]),
+            Standing::Thing { directory, device, inode } => put(
+                b't',
+                &[&bytes(path), &[u8::from(*directory)], &device.to_le_bytes(), &inode.to_le_bytes()],
+            ),
+        }
+    }
+    for Unsearched { path, why } in &project.unsearched {
+        put(b'u', &[&bytes(path), why.as_bytes()]);
+    }
+    for path in &project.unresolved {
+        put(b'r', &[&bytes(path)]);
     }
     out
 }
 
-fn from_bytes(bytes: &[u8]) -> Option<Walked> {
-    let count = |bytes: &[u8]| usize::try_from(u64::from_le_bytes(bytes.try_into().ok()?)).ok();
-    let (length, rest) = bytes.split_at_checked(8)?;
-    let (known, mut rest) = rest.split_at_checked(count(length)?)?;
-    let mut walked = Walked { known: Known::from_bytes(known)?, ..Walked::default() };
-    while !rest.is_empty() {
-        let (errno, after) = rest.split_at_checked(4)?;
-        let (length, after) = after.split_at_checked(8)?;
-        let (path, after) = after.split_at_checked(count(length)?)?;
-        let errno = Errno::from_raw_os_error(i32::from_le_bytes(errno.try_into().ok()?));
-        walked.closed.push((PathBuf::from(OsStr::from_bytes(path)), errno));
+fn from_bytes(bytes: &[u8]) -> Option<Project> {
+    let mut rest = bytes;
+    let mut project = Project::default();
+    while let Some((&letter, after)) = rest.split_first() {
         rest = after;
+        let mut text = || -> Option<Vec<u8>> {
+            let (length, after) = rest.split_at_checked(8)?;
+            let length = usize::try_from(u64::from_le_bytes(length.try_into().ok()?)).ok()?;
+            let (text, after) = after.split_at_checked(length)?;
+            rest = after;
+            Some(text.to_vec())
+        };
+        let path = PathBuf::from(OsString::from_vec(text()?));
+        match letter {
+            b's' => {
+                let named = PathBuf::from(OsString::from_vec(text()?));
+                let directory = text()? == [1];
+                project.secrets.push(SecretFile { path, named, directory, reads_as: text()? });
+            }
+            b'l' => {
+                let to = PathBuf::from(OsString::from_vec(text()?));
+                project.footholds.push(Foothold { path, is: Standing::Link { to } });
+            }
+            b't' => {
+                let directory = text()? == [1];
+                let device = u64::from_le_bytes(text()?.try_into().ok()?);
+                let inode = u64::from_le_bytes(text()?.try_into().ok()?);
+                project.footholds.push(Foothold { path, is: Standing::Thing { directory, device, inode } });
+            }
+            b'u' => project.unsearched.push(Unsearched { path, why: String::from_utf8(text()?).ok()? }),
+            b'r' => project.unresolved.push(path),
+            _ => return None,
+        }
     }
-    Some(walked)
+    Some(project)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_survive_the_way_out_of_the_helper() {
+        let path = |text: &[u8]| PathBuf::from(OsString::from_vec(text.to_vec()));
+        let project = Project {
+            secrets: vec![SecretFile {
+                path: path(b"/p/\xff"),
+                named: path(b"/p/.env"),
+                directory: true,
+                reads_as: b"A=\n".to_vec(),
+            }],
+            footholds: vec![
+                Foothold { path: path(b"/p/a"), is: Standing::Link { to: path(b"../b") } },
+                Foothold {
+                    path: path(b"/p/b"),
+                    is: Standing::Thing { directory: false, device: 7, inode: u64::MAX },
+                },
+            ],
+            unsearched: vec![Unsearched { path: path(b"/p/c"), why: "permission denied".into() }],
+            unresolved: vec![path(b"/p/d")],
+            ..Project::default()
+        };
+        let bytes = to_bytes(&project);
+        assert_eq!(from_bytes(&bytes), Some(project));
+        assert_eq!(from_bytes(&bytes[..bytes.len() - 1]), None);
+    }
 }

@@ -15,6 +15,8 @@ pub(crate) struct Led {
     /// Where it really is.
     pub(crate) real: PathBuf,
     pub(crate) stat: Stat,
+    /// Where programs look for it.
+    pub(crate) place: PathBuf,
     /// The links on the way.
     pub(crate) links: Vec<(PathBuf, PathBuf)>,
     /// Whether it must not be read; otherwise it must not be written.
@@ -27,6 +29,8 @@ pub(crate) struct Dotfiles {
     pub(crate) led: Vec<Led>,
     /// Secret files with more than one name, by device and inode.
     pub(crate) linked: HashSet<(u64, u64)>,
+    /// Those that lead through a closed directory.
+    pub(crate) unresolved: Vec<PathBuf>,
 }
 
 /// Looks through the HOMEs. `is_searched` tells whether a path lies in a searched tree.
@@ -45,7 +49,9 @@ pub(crate) fn look(homes: &[&Path], is_searched: &dyn Fn(&Path) -> bool) -> Dotf
         }
         for obeyed in OBEYED.iter().filter(|obeyed| may_stand(obeyed.path)) {
             let path = home.join(obeyed.path);
-            look.led(look.follow(&path), &path, false);
+            let lead = look.follow(&path);
+            look.unresolved(&lead, &path);
+            look.led(lead, &path, false);
         }
     }
     look.found
@@ -80,6 +86,7 @@ impl Look<'_> {
             return;
         }
         let lead = self.follow(path);
+        self.unresolved(&lead, path);
         let Some((real, stat)) = lead.end.clone() else { return };
         let is_secret = |path: &Path| secret_file(path, self.homes).is_some();
         match FileType::from_raw_mode(stat.st_mode) {
@@ -101,6 +108,13 @@ impl Look<'_> {
         }
     }
 
+    /// Remembers a link that leads into a searched tree and through a directory that is closed to us.
+    fn unresolved(&mut self, lead: &Lead, path: &Path) {
+        if lead.closed.as_ref().is_some_and(|closed| (self.is_searched)(closed)) && !lead.links.is_empty() {
+            self.found.unresolved.push(path.into());
+        }
+    }
+
     fn count(&mut self, real: &Path, stat: &Stat) {
         if stat.st_nlink > 1 && !(self.is_searched)(real) {
             self.found.linked.insert((stat.st_dev, stat.st_ino));
@@ -110,7 +124,7 @@ impl Look<'_> {
     fn led(&mut self, lead: Lead, path: &Path, secret: bool) {
         let Lead { links, end: Some((real, stat)), .. } = lead else { return };
         if (self.is_searched)(&real) && !links.is_empty() && self.met.insert(path.into()) {
-            self.found.led.push(Led { real, stat, links, secret });
+            self.found.led.push(Led { real, stat, place: path.into(), links, secret });
         }
     }
 }

@@ -38,6 +38,8 @@ pub(crate) mod mark {
     pub(crate) const PROGRAM: u8 = 32;
     /// A second name of a file that is secret or protected under another one.
     pub(crate) const LINKED: u8 = 64;
+    /// A link that may stand for a directory of stores.
+    pub(crate) const STORE: u8 = 128;
 }
 
 /// A part of the arena.
@@ -268,7 +270,7 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// The first bytes of an index that we understand.
-const HEADER: &[u8; 16] = b"keyward search 6";
+const HEADER: &[u8; 16] = b"keyward search 7";
 
 /// Files that were looked for under other names, by device and inode.
 type Linked = HashSet<(u64, u64)>;

@@ -10,17 +10,16 @@ mod halves;
 pub(crate) mod index;
 mod leads;
 mod named;
+mod tell;
 pub(crate) mod walk;
 
-use crate::journal;
 use crate::tree::Root;
-use dotfiles::Dotfiles;
 use index::{Kind, Known, Note, mark};
 use keyward_policy::detect::{self, Directory, Secret, Shows, Sum, footholds, shows};
-use keyward_policy::facts::{Foothold, Found, Project, SecretFile, Standing, Unsearched};
+use keyward_policy::facts::{Foothold, Project, Unsearched};
 use keyward_policy::view::fits;
 use keyward_sys::file::reason;
-use leads::follow;
+use leads::{Lead, follow};
 pub(crate) use named::named_in;
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
@@ -28,6 +27,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use tell::Tell;
 use walk::{Extent, Walked};
 use zeroize::Zeroize;
 
@@ -73,8 +73,17 @@ pub struct Tree {
     /// The real path of a directory.
     pub path: PathBuf,
     pub writable: bool,
-    /// Whether it is the project, and not a grant.
-    pub is_project: bool,
+    pub role: Role,
+}
+
+/// What a tree is to the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Project,
+    Grant,
+    /// A marked directory around the project. The command does not see it, but a link, a hook or a hard link of it may lead into the
+    /// project: a command that makes a part of a project a project of its own must not make the next run forget that.
+    Around,
 }
 
 /// What to search, and by which rules a name counts.
@@ -84,6 +93,8 @@ pub struct Search<'a> {
     pub homes: Vec<&'a Path>,
     /// Keyward's own state: indexes, and the journals of other runs.
     pub state: &'a Path,
+    /// Paths that the user hides.
+    pub hidden: Vec<PathBuf>,
     /// The user's patterns, as written; they belong to the index.
     pub patterns: Vec<&'a OsStr>,
     /// Names of variables that the user has cleared.
@@ -100,6 +111,7 @@ impl<'a> Search<'a> {
             trees: Vec::new(),
             homes: Vec::new(),
             state,
+            hidden: Vec::new(),
             patterns: Vec::new(),
             not_secret: Vec::new(),
             programs: Vec::new(),
@@ -112,8 +124,6 @@ impl<'a> Search<'a> {
 pub struct Seen {
     pub(crate) tree: Tree,
     pub(crate) known: Known,
-    /// Directories that are closed to us and that a helper has read.
-    pub(crate) opened: Known,
 }
 
 impl Seen {
@@ -146,6 +156,10 @@ impl<'a> Rules<'a> {
     pub(crate) fn directory(&self, relative: &Path) -> Names {
         let path = self.root.join(relative);
         let is_bin = path.ends_with("bin") || path.ends_with("Scripts");
+        // By its name as well: a command can remove the file that says so.
+        let usual = [".venv", "venv", "env", ".env", ".virtualenv"];
+        let is_usual_environment =
+            path.parent().is_some_and(|above| usual.iter().any(|name| above.ends_with(name)));
         let is_environment =
             || path.parent().is_some_and(|above| rustix::fs::lstat(above.join("pyvenv.cfg")).is_ok());
         Names {
@@ -153,7 +167,7 @@ impl<'a> Rules<'a> {
             directory: Directory::new(&path, self.homes),
             programs: path.ends_with("node_modules/.bin")
                 || self.programs.contains(&path)
-                || is_bin && is_environment(),
+                || is_bin && (is_usual_environment || is_environment()),
             modules: path.ends_with("site-packages") || path.ends_with("dist-packages"),
             in_package: path.iter().any(|name| PACKAGES.iter().any(|packages| name == *packages)),
         }
@@ -184,10 +198,20 @@ impl<'a> Rules<'a> {
         if kind == Kind::Link && names.directory.is_in_foothold() {
             marks |= mark::LEADS;
         }
+        if kind == Kind::Link && detect::may_be_store(name) {
+            marks |= mark::STORE;
+        }
         if names.programs || names.modules && name.as_bytes().ends_with(b".pth") {
             marks |= mark::PROGRAM;
         }
         marks
+    }
+
+    /// Whether a path of the tree is a guarded foothold by its last name.
+    pub(crate) fn is_guarded(&self, relative: &Path) -> bool {
+        let (Some(above), Some(name)) = (relative.parent(), relative.file_name()) else { return false };
+        footholds::guarded(name).is_some()
+            && self.marks(&self.directory(above), name, Kind::Directory) & mark::GUARDED != 0
     }
 
     /// Whether files have to be compared with those that are secret or protected under another name.
@@ -227,21 +251,53 @@ struct Looked {
     file: PathBuf,
     linked: HashSet<(u64, u64)>,
     walked: Walked,
-    opened: Known,
 }
 
 /// Searches.
 pub fn search(search: &Search<'_>) -> (Project, Vec<Seen>) {
+    let (mut project, looked) = look(search);
+    let closed: Vec<Unsearched> = looked.iter().flat_map(Looked::closed).collect();
+    if !closed.is_empty() || !project.unresolved.is_empty() {
+        // What lies in a closed directory may lead out of it, and what leads into it must be known as well.
+        if let Some(facts) = closed::look(search) {
+            (project.secrets, project.footholds) = (facts.secrets, facts.footholds);
+            (project.unresolved, project.unsearched) = (facts.unresolved, facts.unsearched);
+        }
+        // The directories themselves are closed to the command: it could open them, and we cannot look after what is in them.
+        let is_closed = |path: &Path| closed.iter().any(|closed| path.starts_with(&closed.path));
+        project.secrets.retain(|secret| !is_closed(&secret.path));
+        project.footholds.retain(|foothold| !is_closed(&foothold.path));
+        for closed in closed {
+            if !project.unsearched.iter().any(|other| other.path == closed.path) {
+                project.unsearched.push(closed);
+            }
+        }
+    }
+    let visible = looked.into_iter().inspect(|one| one.remember(search));
+    let visible = visible.filter(|one| one.tree.role != Role::Around);
+    let seen = visible.map(|one| Seen { tree: one.tree, known: one.walked.known }).collect();
+    (project, seen)
+}
+
+/// Looks at all trees, with the rights that this process has.
+fn look(search: &Search<'_>) -> (Project, Vec<Looked>) {
     let mut project = Project::default();
-    let is_searched =
-        |path: &Path| search.trees.iter().any(|tree| path.starts_with(&tree.path) && path != tree.path);
+    let visible = |tree: &&Tree| tree.role != Role::Around;
+    let is_searched = |path: &Path| {
+        search.trees.iter().filter(visible).any(|tree| path.starts_with(&tree.path) && path != tree.path)
+    };
     let dotfiles = dotfiles::look(&search.homes, &is_searched);
+    let hidden: Vec<Lead> = search.hidden.iter().map(|path| follow(path)).collect();
     let mut needed: HashMap<(u64, u64), Linked> =
         dotfiles.linked.iter().map(|&file| (file, Linked::Secret)).collect();
+    for (real, stat) in hidden.iter().filter_map(|lead| lead.end.as_ref()) {
+        with_several_names(real, stat, &mut needed);
+    }
     let mut looked = Vec::with_capacity(search.trees.len());
     for tree in &search.trees {
         match Root::open(&tree.path) {
             Ok(root) => looked.push(Looked::remembered(search, tree, root)),
+            Err(_) if tree.role == Role::Around => {}
             Err(errno) => project.unsearched.push(unsearched(tree.path.clone(), errno)),
         }
     }
@@ -259,19 +315,37 @@ pub fn search(search: &Search<'_>) -> (Project, Vec<Seen>) {
             break;
         }
     }
-    let mut tell = Tell { search, needed: &needed, is_searched: &is_searched, project, met: HashSet::new() };
+    let mut tell = Tell::new(search, &needed, &is_searched, project);
     for one in &looked {
         tell.tree(one);
     }
     tell.dotfiles(&dotfiles);
-    tell.other_runs(&looked);
+    tell.hidden(&hidden);
+    tell.other_runs();
     tell.scripts();
-    let project = tell.project;
-    let seen = looked.into_iter().map(|one| {
-        one.remember(search);
-        Seen { tree: one.tree, known: one.walked.known, opened: one.opened }
-    });
-    (project, seen.collect())
+    (tell.project, looked)
+}
+
+/// Files that the user hides and that have other names, at a path or below it.
+fn with_several_names(path: &Path, stat: &Stat, needed: &mut HashMap<(u64, u64), Linked>) {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile if stat.st_nlink > 1 => {
+            needed.insert((stat.st_dev, stat.st_ino), Linked::Secret);
+        }
+        FileType::Directory => {
+            for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+                if let Ok(stat) = rustix::fs::lstat(entry.path()) {
+                    with_several_names(&entry.path(), &stat, needed);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A file or directory as a foothold, as it stands.
+pub fn foothold(path: &Path) -> Option<Foothold> {
+    rustix::fs::lstat(path).ok().map(|stat| Foothold { is: tell::thing(&stat), path: path.into() })
 }
 
 fn unsearched(path: PathBuf, errno: Errno) -> Unsearched {
@@ -286,6 +360,8 @@ fn unsearched(path: PathBuf, errno: Errno) -> Unsearched {
 fn rules_digest(search: &Search<'_>, tree: &Path) -> u64 {
     let mut sum = Sum(detect::digest());
     sum.add(&[u8::from(search.bounded)]);
+    // What counts below depends on where the tree lies.
+    sum.add(tree.as_os_str().as_bytes());
     search.patterns.iter().for_each(|pattern| sum.add(pattern.as_bytes()));
     search.homes.iter().for_each(|home| sum.add(home.as_os_str().as_bytes()));
     // Of the search path only what lies in the tree: shells have different ones.
@@ -301,7 +377,7 @@ impl Looked {
         let file = search.state.join("search").join(format!("{device:x}-{inode:x}"));
         let (linked, known) = index::read(&file, rules_digest(search, &tree.path)).unwrap_or_default();
         let walked = Walked { known, fresh: true, ..Walked::default() };
-        Looked { tree: tree.clone(), root, file, linked, walked, opened: Known::default() }
+        Looked { tree: tree.clone(), root, file, linked, walked }
     }
 
     /// Looks at the tree, unless it was already looked at for all of these files.
@@ -322,22 +398,14 @@ impl Looked {
             others.filter(|path| !path.as_os_str().is_empty()).map(PathBuf::from).collect();
         let extent = Extent { skip: &skip, bound: search.bounded.then_some(BOUND) };
         self.walked = walk::walk(&self.root, &rules, before, &extent);
-        self.opened = Known::default();
-        let closed: Vec<PathBuf> = self
-            .walked
-            .closed
-            .iter()
-            .filter(|(_, errno)| *errno == Errno::ACCESS)
-            .map(|(path, _)| path.clone())
-            .collect();
-        if closed.is_empty() {
-            return;
+    }
+
+    /// Directories that we could not look at.
+    fn closed(&self) -> Vec<Unsearched> {
+        if self.tree.role == Role::Around {
+            return Vec::new();
         }
-        if let Some(opened) = closed::walk(&self.root, &rules, &closed, &extent) {
-            self.walked.closed.retain(|(_, errno)| *errno != Errno::ACCESS);
-            self.walked.closed.extend(opened.closed);
-            self.opened = opened.known;
-        }
+        self.walked.closed.iter().map(|(path, errno)| unsearched(self.tree.path.join(path), *errno)).collect()
     }
 
     /// Adds what is secret or protected here and has more than one name.
@@ -362,13 +430,7 @@ impl Looked {
 
     /// Every name that counts, with its directory.
     fn notes(&self) -> impl Iterator<Item = (&Path, Note<'_>)> {
-        [&self.walked.known, &self.opened].into_iter().flat_map(Known::all_notes)
-    }
-
-    /// The outermost closed directory at or above one that a helper has read.
-    fn closed_above<'b>(&self, directory: &'b Path) -> &'b Path {
-        let opened: HashSet<&Path> = (0..self.opened.len()).map(|number| self.opened.path(number)).collect();
-        directory.ancestors().filter(|above| opened.contains(above)).last().unwrap_or(directory)
+        self.walked.known.all_notes()
     }
 
     fn remember(&self, search: &Search<'_>) {
@@ -398,234 +460,4 @@ fn content_of(root: &Root, row: &Secret, relative: &Path, search: &Search<'_>) -
     let shown = shows(row, &content, &search.not_secret);
     content.zeroize();
     shown
-}
-
-/// Turns notes into facts.
-struct Tell<'a> {
-    search: &'a Search<'a>,
-    needed: &'a HashMap<(u64, u64), Linked>,
-    is_searched: &'a dyn Fn(&Path) -> bool,
-    project: Project,
-    /// Secrets that are among the facts already.
-    met: HashSet<OsString>,
-}
-
-impl Tell<'_> {
-    fn tree(&mut self, looked: &Looked) {
-        let tree = &looked.tree;
-        let rules = Rules::new(&tree.path, self.search, &looked.linked);
-        for (directory, note) in looked.notes() {
-            let path = if note.name.is_empty() {
-                tree.path.join(directory)
-            } else {
-                tree.path.join(directory).join(note.name)
-            };
-            // We cannot look closer at what a helper has found for us, and so could not protect it.
-            let needs_look = note.has(mark::REPOSITORY | mark::GUARDED | mark::LEADS) && tree.writable;
-            if needs_look && rustix::fs::lstat(&path).is_err_and(|errno| errno == Errno::ACCESS) {
-                self.close(unsearched(tree.path.join(looked.closed_above(directory)), Errno::ACCESS));
-                continue;
-            }
-            if note.has(mark::REPOSITORY) && tree.writable {
-                self.project
-                    .marks
-                    .push(Found { path: path.clone(), directory: note.kind == Kind::Directory });
-            }
-            if note.has(mark::GUARDED | mark::LEADS) && tree.writable {
-                self.foothold(&path, note);
-            }
-            if note.has(mark::SECRET) {
-                self.secret(looked, &rules, directory, note, &path);
-            }
-            if note.has(mark::LINKED)
-                && let Ok(stat) = looked.root.stat(&directory.join(note.name))
-            {
-                match self.needed.get(&(stat.st_dev, stat.st_ino)) {
-                    Some(Linked::Secret) => self.hide(path.clone(), path, false, Vec::new()),
-                    Some(Linked::Foothold) => {
-                        self.project.footholds.push(Foothold { is: thing(&stat), path })
-                    }
-                    None => {}
-                }
-            }
-        }
-        if tree.writable {
-            self.programs(looked);
-        }
-        let closed =
-            looked.walked.closed.iter().map(|(path, errno)| unsearched(tree.path.join(path), *errno));
-        self.project.unsearched.extend(closed);
-        self.project.left_out.extend(looked.walked.left_out.iter().map(|path| tree.path.join(path)));
-    }
-
-    fn close(&mut self, unsearched: Unsearched) {
-        if !self.project.unsearched.contains(&unsearched) {
-            self.project.unsearched.push(unsearched);
-        }
-    }
-
-    /// Directories of the tree in which programs are looked for; not those of modules.
-    fn programs(&mut self, looked: &Looked) {
-        let root = &looked.tree.path;
-        let known = [&looked.walked.known, &looked.opened].into_iter();
-        let known = known.flat_map(|known| (0..known.len()).map(move |number| (known, number)));
-        let holds =
-            |(known, number): &(&Known, usize)| known.notes(*number).any(|note| note.has(mark::PROGRAM));
-        let found = known.filter(holds).map(|(known, number)| root.join(known.path(number)));
-        let named =
-            self.search.programs.iter().filter(|path| path.starts_with(root) && path.is_dir()).cloned();
-        let is_modules = |path: &Path| path.ends_with("site-packages") || path.ends_with("dist-packages");
-        let programs = &mut self.project.programs;
-        programs.extend(found.chain(named).filter(|path| path != root && !is_modules(path)));
-        programs.sort();
-        programs.dedup();
-    }
-
-    fn hide(&mut self, path: PathBuf, named: PathBuf, directory: bool, reads_as: Vec<u8>) {
-        if self.met.insert(path.clone().into_os_string()) {
-            self.project.secrets.push(SecretFile { path, named, directory, reads_as });
-        }
-    }
-
-    /// A file with a secret name, or a link that leads to one.
-    fn secret(&mut self, looked: &Looked, rules: &Rules<'_>, directory: &Path, note: Note<'_>, path: &Path) {
-        let row = row(rules, directory, note.name).filter(|_| !rules.fits_pattern(note.name));
-        let is_meant = |row: &Secret| {
-            !looked.tree.is_project && Directory::new(&looked.tree.path, rules.homes).is_store_of(row)
-        };
-        if row.is_some_and(is_meant) {
-            return;
-        }
-        if note.kind == Kind::File {
-            let shown = row.map_or(Shows::Instead(Vec::new()), |row| {
-                content_of(&looked.root, row, &directory.join(note.name), self.search)
-            });
-            if let Shows::Instead(text) = shown {
-                self.hide(path.into(), path.into(), false, text);
-            }
-            return;
-        }
-        if note.kind != Kind::Link {
-            return;
-        }
-        let lead = follow(path);
-        if let Some(closed) = lead.closed.filter(|closed| (self.is_searched)(closed)) {
-            return self.close(unsearched(closed, Errno::ACCESS));
-        }
-        let Some((real, stat)) = lead.end.filter(|(real, _)| (self.is_searched)(real)) else { return };
-        // Without the links the file would have no secret name in the next run.
-        self.links(&lead.links);
-        let kind = FileType::from_raw_mode(stat.st_mode);
-        let shown = match (kind, row) {
-            (FileType::RegularFile, Some(row)) => match Root::open(real.parent().unwrap_or(&real)) {
-                Ok(above) => {
-                    content_of(&above, row, Path::new(real.file_name().unwrap_or_default()), self.search)
-                }
-                Err(_) => Shows::Instead(Vec::new()),
-            },
-            (FileType::RegularFile, None) => Shows::Instead(Vec::new()),
-            _ => return,
-        };
-        if let Shows::Instead(text) = shown {
-            self.hide(real, path.into(), false, text);
-        }
-    }
-
-    fn links(&mut self, links: &[(PathBuf, PathBuf)]) {
-        let inside = links.iter().filter(|(link, _)| (self.is_searched)(link));
-        let links =
-            inside.map(|(link, to)| Foothold { path: link.clone(), is: Standing::Link { to: to.clone() } });
-        self.project.footholds.extend(links);
-    }
-
-    /// A foothold as it stands; of a link also what it leads to.
-    fn foothold(&mut self, path: &Path, note: Note<'_>) {
-        if note.kind != Kind::Link {
-            if note.has(mark::GUARDED)
-                && let Ok(stat) = rustix::fs::lstat(path)
-            {
-                self.project.footholds.push(Foothold { is: thing(&stat), path: path.into() });
-            }
-            return;
-        }
-        let lead = follow(path);
-        if lead.links.is_empty() {
-            return;
-        }
-        if let Some(closed) = lead.closed.filter(|closed| (self.is_searched)(closed)) {
-            self.close(unsearched(closed, Errno::ACCESS));
-        }
-        let holds_git = |real: &Path| real.iter().any(|name| name == ".git");
-        if let Some((real, stat)) = lead.end.filter(|(real, _)| (self.is_searched)(real) && !holds_git(real))
-        {
-            self.project.footholds.push(Foothold { is: thing(&stat), path: real });
-        }
-        // One in a foothold is read-only with it.
-        if note.has(mark::GUARDED) {
-            self.links(&lead.links);
-        } else {
-            self.links(&lead.links[1..]);
-        }
-    }
-
-    /// Files of HOME that lie in a searched tree.
-    fn dotfiles(&mut self, dotfiles: &Dotfiles) {
-        for led in &dotfiles.led {
-            self.links(&led.links);
-            let directory = FileType::from_raw_mode(led.stat.st_mode) == FileType::Directory;
-            if led.secret {
-                self.hide(led.real.clone(), led.real.clone(), directory, Vec::new());
-            } else {
-                self.project.footholds.push(Foothold { is: thing(&led.stat), path: led.real.clone() });
-            }
-        }
-    }
-
-    /// What is hidden or protected because of a link, in runs that are at work here now: a command of theirs may have removed the link.
-    fn other_runs(&mut self, looked: &[Looked]) {
-        for start in journal::living(&crate::guard::journals(self.search.state)) {
-            let Some(one) = looked.iter().find(|one| one.root.identity == start.identity) else { continue };
-            for relative in &start.hidden {
-                let path = one.tree.path.join(relative);
-                if let Ok(stat) = one.root.stat(relative) {
-                    let directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-                    self.hide(path.clone(), path, directory, Vec::new());
-                }
-            }
-            for relative in &start.known {
-                if let Ok(stat) = one.root.stat(relative) {
-                    let path = one.tree.path.join(relative);
-                    let known = |foothold: &Foothold| {
-                        foothold.path == path && matches!(foothold.is, Standing::Thing { .. })
-                    };
-                    if !self.project.footholds.iter().any(known) {
-                        self.project.footholds.push(Foothold { is: thing(&stat), path });
-                    }
-                }
-            }
-        }
-    }
-
-    /// Scripts that a `.envrc` of the user's names: direnv runs them with it.
-    fn scripts(&mut self) {
-        let files = self.project.footholds.iter().filter(|foothold| {
-            matches!(foothold.is, Standing::Thing { directory: false, .. })
-                && foothold.path.ends_with(".envrc")
-        });
-        let files: Vec<PathBuf> = files.map(|foothold| foothold.path.clone()).collect();
-        for file in files {
-            let found = named_in(&file, file.parent().unwrap_or(Path::new("/")), self.is_searched);
-            self.project
-                .footholds
-                .extend(found.into_iter().map(|(path, stat)| Foothold { is: thing(&stat), path }));
-        }
-    }
-}
-
-fn thing(stat: &Stat) -> Standing {
-    Standing::Thing {
-        directory: FileType::from_raw_mode(stat.st_mode) == FileType::Directory,
-        device: stat.st_dev,
-        inode: stat.st_ino,
-    }
 }

@@ -6,7 +6,7 @@ use super::index::{Kind, Known, Note, Stamp, mark};
 use super::{Rules, halves};
 use crate::tree::Root;
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, FileType, RawDir, Stat};
+use rustix::fs::{Access, AtFlags, FileType, RawDir, Stat};
 use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -174,20 +174,6 @@ pub(crate) fn walk(root: &Root, rules: &Rules<'_>, before: Known, extent: &Exten
     walk.walked
 }
 
-/// Walks what lies at and below some directories of a tree, of which nothing is known.
-pub(crate) fn walk_below(
-    root: &Root,
-    rules: &Rules<'_>,
-    starts: Vec<PathBuf>,
-    extent: &Extent<'_>,
-) -> Walked {
-    let nothing = Known::default();
-    let mut walk = Walk::new(root, rules, extent, &nothing, &[]);
-    walk.waiting.extend(starts.into_iter().map(|path| (Next::Path(path), 0)));
-    walk.go_on();
-    walk.walked
-}
-
 /// A directory that waits.
 enum Next {
     /// One of the index, by its number.
@@ -266,6 +252,8 @@ impl<'a> Walk<'a> {
         let too_deep = self.root.path.as_os_str().len() + path.as_os_str().len() > DEEPEST;
         let open = if too_deep { Err(Errno::NAMETOOLONG) } else { self.root.listing(path) };
         let read = open.and_then(|open| {
+            // Without the right to search it, its names can be listed and not looked at.
+            rustix::fs::accessat(&open, c".", Access::READ_OK | Access::EXEC_OK, AtFlags::EACCESS)?;
             let mut listing = list(&open, path, self.rules)?;
             let unsettled = self.now.saturating_sub(listing.stamp.changed) < SETTLED;
             if unsettled || self.is_foreign(&open, listing.stamp.device) {
@@ -287,15 +275,17 @@ impl<'a> Walk<'a> {
         self.walked.fresh |= then != Some(listing.stamp);
         let place =
             self.walked.known.push(path, parent, listing.stamp, listing.notes.iter().map(Noted::note));
+        let known: HashMap<&OsStr, usize> = known.map_or_else(HashMap::new, |number| {
+            let below = self.below[number].iter();
+            below.map(|&below| (self.before.path(below).as_os_str(), below)).collect()
+        });
         for name in &listing.directories {
             let below = path.join(name);
             if self.extent.bound.is_some() && super::is_generated(name) {
                 self.walked.left_out.push(below);
                 continue;
             }
-            let known = known.and_then(|number| {
-                self.below[number].iter().copied().find(|&number| self.before.path(number) == below)
-            });
+            let known = known.get(below.as_os_str()).copied();
             self.waiting.push_back((known.map_or(Next::Path(below), Next::Known), place));
         }
     }

@@ -1,0 +1,300 @@
+//! Turns what a walk has noted into facts: what a name stands for, where a link leads, what a hidden file shows instead.
+
+use super::dotfiles::Dotfiles;
+use super::index::{Kind, Note, mark};
+use super::leads::{Lead, follow};
+use super::{Linked, Looked, Role, Rules, Search, content_of, named_in, row};
+use crate::journal;
+use crate::tree::Root;
+use keyward_policy::detect::{Directory, Secret, Shows};
+use keyward_policy::facts::{Foothold, Found, Project, SecretFile, Standing};
+use rustix::fs::{FileType, Stat};
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Turns notes into facts.
+pub(super) struct Tell<'a> {
+    search: &'a Search<'a>,
+    needed: &'a HashMap<(u64, u64), Linked>,
+    is_searched: &'a dyn Fn(&Path) -> bool,
+    pub(super) project: Project,
+    /// Secrets that are among the facts already.
+    met: HashSet<OsString>,
+    /// Files that direnv runs.
+    envrc: Vec<PathBuf>,
+}
+
+/// A link that stands for a directory of stores is looked through this deep.
+const STORE_DEPTH: usize = 4;
+
+impl<'a> Tell<'a> {
+    pub(super) fn new(
+        search: &'a Search<'a>,
+        needed: &'a HashMap<(u64, u64), Linked>,
+        is_searched: &'a dyn Fn(&Path) -> bool,
+        project: Project,
+    ) -> Self {
+        Tell { search, needed, is_searched, project, met: HashSet::new(), envrc: Vec::new() }
+    }
+
+    pub(super) fn tree(&mut self, looked: &Looked) {
+        let tree = &looked.tree;
+        let rules = Rules::new(&tree.path, self.search, &looked.linked);
+        for (directory, note) in looked.notes() {
+            let path = if note.name.is_empty() {
+                tree.path.join(directory)
+            } else {
+                tree.path.join(directory).join(note.name)
+            };
+            if note.has(mark::REPOSITORY) && tree.role == Role::Around {
+                self.project
+                    .marks_around
+                    .push(Found { path: path.clone(), directory: note.kind == Kind::Directory });
+            }
+            if note.has(mark::REPOSITORY) && tree.writable {
+                self.project
+                    .marks
+                    .push(Found { path: path.clone(), directory: note.kind == Kind::Directory });
+            }
+            if note.has(mark::GUARDED | mark::LEADS) && (tree.writable || tree.role == Role::Around) {
+                self.foothold(&path, note);
+            }
+            if note.has(mark::STORE) {
+                self.store(&path);
+            }
+            if note.has(mark::SECRET) {
+                self.secret(looked, &rules, directory, note, &path);
+            }
+            if note.has(mark::LINKED)
+                && let Ok(stat) = looked.root.stat(&directory.join(note.name))
+            {
+                match self.needed.get(&(stat.st_dev, stat.st_ino)) {
+                    Some(Linked::Secret) => self.hide(path.clone(), path, false, Vec::new()),
+                    Some(Linked::Foothold) => {
+                        self.project.footholds.push(Foothold { is: thing(&stat), path })
+                    }
+                    None => {}
+                }
+            }
+        }
+        if tree.writable {
+            self.programs(looked);
+        }
+        self.project.unsearched.extend(looked.closed());
+        self.project.left_out.extend(looked.walked.left_out.iter().map(|path| tree.path.join(path)));
+    }
+
+    /// Where a link leads to something that counts. One that leads through a closed directory is not resolved.
+    fn follow(&mut self, link: &Path) -> Lead {
+        let lead = follow(link);
+        if lead.closed.is_some() {
+            self.project.unresolved.push(link.into());
+        }
+        lead
+    }
+
+    /// Directories of the tree in which programs are looked for; not those of modules.
+    fn programs(&mut self, looked: &Looked) {
+        let root = &looked.tree.path;
+        let known = &looked.walked.known;
+        let holds = |number: &usize| {
+            known.has_notes(*number) && known.notes(*number).any(|note| note.has(mark::PROGRAM))
+        };
+        let found = (0..known.len()).filter(holds).map(|number| root.join(known.path(number)));
+        let named =
+            self.search.programs.iter().filter(|path| path.starts_with(root) && path.is_dir()).cloned();
+        let is_modules = |path: &Path| path.ends_with("site-packages") || path.ends_with("dist-packages");
+        let programs = &mut self.project.programs;
+        programs.extend(found.chain(named).filter(|path| path != root && !is_modules(path)));
+        programs.sort();
+        programs.dedup();
+    }
+
+    fn hide(&mut self, path: PathBuf, named: PathBuf, directory: bool, reads_as: Vec<u8>) {
+        if self.met.insert(path.clone().into_os_string()) {
+            self.project.secrets.push(SecretFile { path, named, directory, reads_as });
+        }
+    }
+
+    /// A file with a secret name, or a link that leads to one.
+    fn secret(&mut self, looked: &Looked, rules: &Rules<'_>, directory: &Path, note: Note<'_>, path: &Path) {
+        let row = row(rules, directory, note.name).filter(|_| !rules.fits_pattern(note.name));
+        let is_meant = |row: &Secret| {
+            looked.tree.role == Role::Grant && Directory::new(&looked.tree.path, rules.homes).is_store_of(row)
+        };
+        if row.is_some_and(is_meant) {
+            return;
+        }
+        // What the command does not see needs no mask.
+        if note.kind != Kind::Link && looked.tree.role == Role::Around {
+            return;
+        }
+        // A pipe or a socket may hand a secret out as well.
+        if note.kind == Kind::Other {
+            return self.hide(path.into(), path.into(), false, Vec::new());
+        }
+        if note.kind == Kind::File {
+            let shown = row.map_or(Shows::Instead(Vec::new()), |row| {
+                content_of(&looked.root, row, &directory.join(note.name), self.search)
+            });
+            if let Shows::Instead(text) = shown {
+                self.hide(path.into(), path.into(), false, text);
+            }
+            return;
+        }
+        if note.kind != Kind::Link {
+            return;
+        }
+        let lead = self.follow(path);
+        let Some((real, stat)) = lead.end.filter(|(real, _)| (self.is_searched)(real)) else { return };
+        // Without the links the file would have no secret name in the next run.
+        self.links(&lead.links);
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        let shown = match (kind, row) {
+            (FileType::RegularFile, Some(row)) => match Root::open(real.parent().unwrap_or(&real)) {
+                Ok(above) => {
+                    content_of(&above, row, Path::new(real.file_name().unwrap_or_default()), self.search)
+                }
+                Err(_) => Shows::Instead(Vec::new()),
+            },
+            (FileType::RegularFile, None) => Shows::Instead(Vec::new()),
+            _ => return,
+        };
+        if let Shows::Instead(text) = shown {
+            self.hide(real, path.into(), false, text);
+        }
+    }
+
+    fn links(&mut self, links: &[(PathBuf, PathBuf)]) {
+        let inside = links.iter().filter(|(link, _)| (self.is_searched)(link));
+        let links =
+            inside.map(|(link, to)| Foothold { path: link.clone(), is: Standing::Link { to: to.clone() } });
+        self.project.footholds.extend(links);
+    }
+
+    /// A foothold as it stands; of a link also what it leads to.
+    fn foothold(&mut self, path: &Path, note: Note<'_>) {
+        if note.kind != Kind::Link {
+            if path.ends_with(".envrc") {
+                self.envrc.push(path.into());
+            }
+            if note.has(mark::GUARDED)
+                && (self.is_searched)(path)
+                && let Ok(stat) = rustix::fs::lstat(path)
+            {
+                self.project.footholds.push(Foothold { is: thing(&stat), path: path.into() });
+            }
+            return;
+        }
+        let lead = self.follow(path);
+        if lead.links.is_empty() {
+            return;
+        }
+        let holds_git = |real: &Path| real.iter().any(|name| name == ".git");
+        if let Some((real, stat)) = lead.end.filter(|(real, _)| (self.is_searched)(real) && !holds_git(real))
+        {
+            self.project.footholds.push(Foothold { is: thing(&stat), path: real });
+        }
+        // One in a foothold is read-only with it.
+        if note.has(mark::GUARDED) {
+            self.links(&lead.links);
+        } else {
+            self.links(&lead.links[1..]);
+        }
+    }
+
+    /// A link that stands where a directory of stores would: what it leads to is judged as if it stood there.
+    fn store(&mut self, link: &Path) {
+        let lead = self.follow(link);
+        let Some((real, stat)) = lead.end.filter(|(real, _)| (self.is_searched)(real)) else { return };
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+            && self.store_below(&real, link, STORE_DEPTH)
+        {
+            self.links(&lead.links);
+        }
+    }
+
+    /// Whether something in it is secret by the place that the link gives it.
+    fn store_below(&mut self, real: &Path, place: &Path, depth: usize) -> bool {
+        let homes = &self.search.homes;
+        let directory = Directory::new(place, homes);
+        let mut found = false;
+        for entry in std::fs::read_dir(real).into_iter().flatten().flatten() {
+            let (path, name) = (entry.path(), entry.file_name());
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                found |= depth > 0 && self.store_below(&path, &place.join(&name), depth - 1);
+            } else if directory.secret_by_place(&name) {
+                let real = std::fs::canonicalize(&path).unwrap_or(path);
+                if (self.is_searched)(&real) {
+                    self.hide(real, place.join(&name), false, Vec::new());
+                    found = true;
+                }
+            }
+        }
+        found
+    }
+
+    /// Paths that the user hides: the plan hides what they lead to, and the links must stay.
+    pub(super) fn hidden(&mut self, leads: &[Lead]) {
+        for lead in leads {
+            self.links(&lead.links);
+            let closed = lead.closed.as_ref().and(lead.links.first());
+            self.project.unresolved.extend(closed.map(|(link, _)| link.clone()));
+        }
+    }
+
+    /// Files of HOME that lie in a searched tree.
+    pub(super) fn dotfiles(&mut self, dotfiles: &Dotfiles) {
+        self.project.unresolved.extend(dotfiles.unresolved.iter().cloned());
+        for led in &dotfiles.led {
+            self.links(&led.links);
+            let directory = FileType::from_raw_mode(led.stat.st_mode) == FileType::Directory;
+            if led.secret {
+                self.hide(led.real.clone(), led.place.clone(), directory, Vec::new());
+            } else {
+                self.project.footholds.push(Foothold { is: thing(&led.stat), path: led.real.clone() });
+            }
+        }
+    }
+
+    /// What is hidden or protected because of a link, in runs that are at work here now: a command of theirs may have removed the link.
+    pub(super) fn other_runs(&mut self) {
+        for start in journal::living(&crate::guard::journals(self.search.state)) {
+            let here = |relative: &PathBuf| {
+                let path = start.project.join(relative);
+                let stat = rustix::fs::lstat(&path).ok().filter(|_| (self.is_searched)(&path))?;
+                Some((path, stat))
+            };
+            let hidden: Vec<(PathBuf, Stat)> = start.hidden.iter().filter_map(here).collect();
+            let known: Vec<(PathBuf, Stat)> = start.known.iter().filter_map(here).collect();
+            for (path, stat) in hidden {
+                let directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+                self.hide(path.clone(), path, directory, Vec::new());
+            }
+            let is_thing = |foothold: &&Foothold| matches!(foothold.is, Standing::Thing { .. });
+            let already: HashSet<OsString> =
+                self.project.footholds.iter().filter(is_thing).map(|it| it.path.clone().into()).collect();
+            let fresh = known.into_iter().filter(|(path, _)| !already.contains(path.as_os_str()));
+            let fresh = fresh.map(|(path, stat)| Foothold { is: thing(&stat), path });
+            self.project.footholds.extend(fresh);
+        }
+    }
+
+    /// Scripts that a `.envrc` of the user's names: direnv runs them with it.
+    pub(super) fn scripts(&mut self) {
+        for file in std::mem::take(&mut self.envrc) {
+            let found = named_in(&file, file.parent().unwrap_or(Path::new("/")), self.is_searched);
+            let found = found.into_iter().map(|(path, stat)| Foothold { is: thing(&stat), path });
+            self.project.footholds.extend(found);
+        }
+    }
+}
+
+pub(super) fn thing(stat: &Stat) -> Standing {
+    Standing::Thing {
+        directory: FileType::from_raw_mode(stat.st_mode) == FileType::Directory,
+        device: stat.st_dev,
+        inode: stat.st_ino,
+    }
+}
