@@ -122,7 +122,12 @@ impl Stage {
     fn lay_project(&self) -> io::Result<()> {
         self.write("project/.env", &format!("TOKEN={}\n", self.canary(files::PROJECT)))?;
         self.write("project/.keyward.toml", "version = 1\n")?;
-        self.write("project/.envrc", "# as it was\n")?;
+        self.write("project/.envrc", "source tools/env.sh\n")?;
+        self.write("project/tools/env.sh", "# as it was\n")?;
+        self.write("project/tools/tasks.json", "{}\n")?;
+        fs::create_dir_all(self.below("project/.idea"))?;
+        symlink("../tools/tasks.json", self.below("project/.idea/tasks.json"))?;
+        self.lay_secrets()?;
         self.write("project/tool", "#!/bin/sh\n")?;
         // The least that git takes for a repository.
         self.write("project/.git/HEAD", "ref: refs/heads/main\n")?;
@@ -133,6 +138,20 @@ impl Stage {
         symlink("../home/.ssh/id_ed25519", self.below("project/key"))?;
         symlink("../runtime/agent.sock", self.below("project/socket"))?;
         fs::hard_link(self.below("home/.aws/credentials"), self.below("project/notes.txt"))
+    }
+
+    /// Secrets of the project that a search by name alone does not find.
+    fn lay_secrets(&self) -> io::Result<()> {
+        let token = |place: &str| format!("TOKEN={}\n", self.canary(place));
+        self.write("project/conf/app.txt", &token(files::LED))?;
+        fs::create_dir_all(self.below("project/deploy"))?;
+        symlink("../conf/app.txt", self.below("project/deploy/.env"))?;
+        fs::hard_link(self.below("project/.env"), self.below("project/conf/copy.txt"))?;
+        self.write("project/node_modules/dep/.env", &token(files::PACKAGE))?;
+        self.write("project/kube/config", &self.canary(files::STORE))?;
+        symlink("kube", self.below("project/.kube"))?;
+        self.write("project/locked/.env", &token(files::CLOSED))?;
+        fs::set_permissions(self.below("project/locked"), PermissionsExt::from_mode(0o000))
     }
 
     fn write(&self, path: &str, content: &str) -> io::Result<()> {

@@ -56,7 +56,9 @@ pub fn decide_and_remember<'a>(
     let (mut project, seen) = search::search(&search);
     project.repositories = git::look::look(&here.project, &here.caller.home, &project.marks);
     run_from_around(&mut project, here);
-    project.committed = git::committed::take_out(&mut project.secrets, &project.repositories);
+    let home = &here.caller.home;
+    let is_forced = |path: &Path| view::is_hidden_by_name(policy, &here.project, home, path);
+    project.committed = git::committed::show(&mut project.secrets, &project.repositories, &is_forced);
     if !project.marks.is_empty() {
         project.author = git::look::author(&here.caller.home);
     }

@@ -85,6 +85,11 @@ attacks! {
     a_bind_leads_to_no_secret: User, Root;
     searching_everything_finds_no_secret: User, Root;
     the_env_file_of_the_project_cannot_be_read: User, Root;
+    what_a_link_named_env_leads_to_cannot_be_read: User, Root;
+    another_name_of_the_env_file_cannot_be_read: User, Root;
+    the_env_file_of_a_package_cannot_be_read: User, Root;
+    a_closed_directory_hands_out_no_secret: User, Root;
+    a_store_behind_a_link_cannot_be_read: User, Root;
     the_env_file_of_the_project_cannot_be_unmasked: User, Root;
     the_env_file_of_the_project_cannot_be_moved_or_linked: User, Root;
     the_env_file_above_the_project_cannot_be_read: User, Root;
@@ -145,6 +150,8 @@ attacks! {
     git_on_the_host_runs_nothing_from_a_planted_bare_repository: User, Root;
     a_new_envrc_does_not_stay: User, Root;
     an_existing_envrc_cannot_be_changed: User, Root;
+    what_a_link_in_a_foothold_leads_to_cannot_be_changed: User, Root;
+    a_script_that_an_envrc_names_cannot_be_changed: User, Root;
     tasks_of_an_editor_do_not_stay: User, Root;
     settings_of_an_agent_do_not_stay: User, Root;
     // Keyward's own places.

@@ -137,13 +137,19 @@ fn a_committed_secret_is_shown_and_named_and_one_that_differs_is_hidden() {
     let output = stage.caged(script);
     assert!(stdout(&output).contains(SECRET) && !stdout(&output).contains(" M .env"), "{}", stdout(&output));
     let explained = stage.command(keyward()).args(["explain", "--", "true"]).output().unwrap();
-    assert!(stdout(&explained).contains("not hidden, because git has committed"), "{}", stdout(&explained));
+    assert!(stdout(&explained).contains("shown as git has committed or staged it"), "{}", stdout(&explained));
     // By force.
     assert!(!stdout(&stage.caged_with(&["--hide", ".env"], "cat .env")).contains(SECRET));
-    // A new value is in no object.
+    assert!(!stdout(&stage.caged_with(&["--hide", ".e*"], "cat .env")).contains(SECRET));
+    // A new value is in no object: what git has is shown, and nothing looks changed.
     stage.project_file(".env", "API_KEY=canary-9999\n");
-    let output = stage.caged("cat .env");
-    assert_eq!(stdout(&output), "API_KEY=\n");
+    let output = stage.caged("cat .env; git status --short; echo x > a.txt; git add -A && git commit -qam two && git show --stat --format= HEAD");
+    let printed = stdout(&output);
+    assert!(
+        printed.contains(SECRET) && !printed.contains("canary-9999") && !printed.contains(" M .env"),
+        "{printed}"
+    );
+    assert!(printed.contains("a.txt") && !printed.contains(".env |"), "{printed}{}", stderr(&output));
 }
 
 #[test]

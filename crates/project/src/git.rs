@@ -4,5 +4,6 @@ pub mod committed;
 mod import;
 pub(crate) mod inspect;
 pub mod look;
+mod objects;
 mod place;
 pub mod publish;

@@ -12,6 +12,10 @@ use std::path::{Path, PathBuf};
 /// Places of canaries; those of stores are their paths below HOME.
 pub const PROJECT: &str = "the project's .env";
 pub const ABOVE: &str = "the .env above the project";
+pub const LED: &str = "a file that a link named .env leads to";
+pub const PACKAGE: &str = "the .env of a package";
+pub const CLOSED: &str = "the .env in a closed directory";
+pub const STORE: &str = "a store behind a link";
 pub const RUNTIME: &str = "the runtime folder";
 pub const COPY: &str = "copies in shared places";
 
@@ -238,6 +242,45 @@ pub const PROBES: &[Probe] = &[
         Promise::Files,
         &[PROJECT],
         |_| read_all([".env", "./.git/../.env", "/proc/self/cwd/.env"].map(PathBuf::from)),
+    ),
+    Probe::steals(
+        "what_a_link_named_env_leads_to_cannot_be_read",
+        "read the file that a link named .env leads to",
+        Promise::Files,
+        &[LED],
+        |_| read_all(["conf/app.txt", "deploy/.env"].map(PathBuf::from)),
+    ),
+    Probe::steals(
+        "another_name_of_the_env_file_cannot_be_read",
+        "read .env by a hard link in the project",
+        Promise::Files,
+        &[PROJECT],
+        |_| std::fs::read("conf/copy.txt"),
+    ),
+    Probe::steals(
+        "the_env_file_of_a_package_cannot_be_read",
+        "read .env in node_modules",
+        Promise::Files,
+        &[PACKAGE],
+        |_| std::fs::read("node_modules/dep/.env"),
+    ),
+    Probe::steals(
+        "a_closed_directory_hands_out_no_secret",
+        "open a closed directory, then read .env in it",
+        Promise::Files,
+        &[CLOSED],
+        |_| {
+            use std::os::unix::fs::PermissionsExt;
+            let _ = std::fs::set_permissions("locked", PermissionsExt::from_mode(0o755));
+            std::fs::read("locked/.env")
+        },
+    ),
+    Probe::steals(
+        "a_store_behind_a_link_cannot_be_read",
+        "read a store of the project that a link leads to",
+        Promise::Files,
+        &[STORE],
+        |_| read_all([".kube/config", "kube/config"].map(PathBuf::from)),
     ),
     Probe::steals(
         "the_env_file_of_the_project_cannot_be_unmasked",

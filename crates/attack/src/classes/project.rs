@@ -53,6 +53,12 @@ pub const PROBES: &[Probe] = &[
     ),
     plants!(Footholds: "a_new_envrc_does_not_stay", "plant an .envrc in a folder", "sub/.envrc"),
     plants!(Project: "an_existing_envrc_cannot_be_changed", "change an .envrc that is there", ".envrc"),
+    plants!(
+        Project: "what_a_link_in_a_foothold_leads_to_cannot_be_changed",
+        "change what a link in the settings of an editor leads to",
+        "tools/tasks.json"
+    ),
+    plants!(Project: "a_script_that_an_envrc_names_cannot_be_changed", "change a script that .envrc runs", "tools/env.sh"),
     plants!(Footholds: "tasks_of_an_editor_do_not_stay", "plant .vscode/tasks.json", ".vscode/tasks.json"),
     plants!(Footholds: "settings_of_an_agent_do_not_stay", "plant .claude/settings.json", ".claude/settings.json"),
 ];

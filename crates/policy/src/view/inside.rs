@@ -166,7 +166,7 @@ pub(super) fn warnings(policy: &Policy, found: &Project) -> Vec<Warning> {
     }
     if !found.committed.is_empty() {
         warn(
-            format!("not hidden, because git has committed or staged it as it is: {}", named(&found.committed)),
+            format!("shown as git has committed or staged it: {}", named(&found.committed)),
             "every command can read it from the repository: change the secret, and take the file out with `git rm --cached`; `--hide` hides it all the same".to_owned(),
             true,
         );

@@ -1,9 +1,9 @@
 //! Which secret files git has as they are: its objects show them to every command that may read the repository, so that hiding the file
-//! would be a wall in front of an open door, and would make git take the empty file for a change.
+//! would be a wall in front of an open door, and would make git take the empty file for a change. A working copy that differs stays hidden.
 
+use super::objects;
 use keyward_policy::facts::{Own, Repository, SecretFile};
 use keyward_policy::git::index;
-use sha1::{Digest, Sha1};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroize;
@@ -15,39 +15,49 @@ const MOST_FILE: u64 = 1 << 20;
 /// The length of an object's name. Repositories with longer ones are not looked at.
 const ID: usize = 20;
 
-/// Takes the files out that are staged or committed as they stand in the working tree, and names them.
-pub fn take_out(secrets: &mut Vec<SecretFile>, repositories: &[Repository]) -> Vec<PathBuf> {
+/// Shows files as git has them: one that is staged or committed as it stands is no longer hidden, and one that differs shows what is staged.
+/// Names both. `is_forced` tells what the user hides whatever git has.
+pub fn show(
+    secrets: &mut Vec<SecretFile>,
+    repositories: &[Repository],
+    is_forced: &dyn Fn(&Path) -> bool,
+) -> Vec<PathBuf> {
     let mut committed = Vec::new();
     for repository in repositories {
         let (Own::Here(own), Some(tree)) = (&repository.own, repository.mark.parent()) else { continue };
         if !repository.mark.ends_with(".git") {
             continue;
         }
-        let below = |secret: &SecretFile| secret.path.starts_with(tree) && !secret.directory;
+        let below = |secret: &SecretFile| {
+            secret.path.starts_with(tree) && !secret.directory && !is_forced(&secret.path)
+        };
         if !secrets.iter().any(below) {
             continue;
         }
         let Some(index) = content(&own.path.join("index"), MOST_INDEX) else { continue };
-        secrets.retain(|secret| {
-            let is_committed = below(secret) && is_staged(&index, tree, &secret.path);
-            if is_committed {
-                committed.push(secret.path.clone());
-            }
-            !is_committed
+        secrets.retain_mut(|secret| {
+            let Some(staged) = staged(&index, tree, secret).filter(|_| below(secret)) else { return true };
+            // An index may name an object that is not there: a command could have guessed it.
+            let Some(object) = objects::blob(&own.path.join("objects"), staged) else { return true };
+            committed.push(secret.path.clone());
+            secret.reads_as = object;
+            !is_object(&secret.path, staged)
         });
     }
     committed
 }
 
-fn is_staged(index: &[u8], tree: &Path, path: &Path) -> bool {
-    let Ok(relative) = path.strip_prefix(tree) else { return false };
-    let Some(staged) = index::object(index, ID, relative.as_os_str().as_bytes()) else { return false };
+/// The object that is staged for a file.
+fn staged<'a>(index: &'a [u8], tree: &Path, secret: &SecretFile) -> Option<&'a [u8]> {
+    let relative = secret.path.strip_prefix(tree).ok()?;
+    index::object(index, ID, relative.as_os_str().as_bytes())
+}
+
+fn is_object(path: &Path, id: &[u8]) -> bool {
     let Some(mut content) = content(path, MOST_FILE) else { return false };
-    let mut hash = Sha1::new();
-    hash.update(format!("blob {}\0", content.len()));
-    hash.update(&content);
+    let is_same = objects::id_of(&content) == *id;
     content.zeroize();
-    hash.finalize().as_slice() == staged
+    is_same
 }
 
 /// The content of a regular file that is no link.

@@ -85,10 +85,15 @@ impl<'a> Tell<'a> {
         self.project.left_out.extend(looked.walked.left_out.iter().map(|path| tree.path.join(path)));
     }
 
+    /// Whether what lies beyond a closed directory may be something that the command sees.
+    fn matters(&self, closed: &Path) -> bool {
+        (self.is_searched)(closed) || self.search.trees.iter().any(|tree| tree.path == closed)
+    }
+
     /// Where a link leads to something that counts. One that leads through a closed directory is not resolved.
     fn follow(&mut self, link: &Path) -> Lead {
         let lead = follow(link);
-        if lead.closed.is_some() {
+        if lead.closed.as_deref().is_some_and(|closed| self.matters(closed)) {
             self.project.unresolved.push(link.into());
         }
         lead
@@ -239,7 +244,7 @@ impl<'a> Tell<'a> {
     pub(super) fn hidden(&mut self, leads: &[Lead]) {
         for lead in leads {
             self.links(&lead.links);
-            let closed = lead.closed.as_ref().and(lead.links.first());
+            let closed = lead.closed.as_deref().filter(|closed| self.matters(closed)).and(lead.links.first());
             self.project.unresolved.extend(closed.map(|(link, _)| link.clone()));
         }
     }
