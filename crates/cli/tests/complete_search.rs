@@ -147,6 +147,18 @@ fn closing_a_directory_does_not_make_the_next_run_forget_what_it_leads_to() {
 }
 
 #[test]
+fn a_closed_directory_in_which_nothing_counts_is_the_commands_to_open_and_remove() {
+    let stage = Stage::user();
+    stage.project_file("left/by/a/test.txt", "x");
+    assert!(stage.bare("chmod 000 left/by; chmod 000 left").status.success());
+    let output = stage.caged("chmod 700 left && chmod 700 left/by && touch left/by/.envrc && echo started");
+    assert!(stdout(&output).contains("started"), "{}", stderr(&output));
+    assert!(!stage.project().join("left/by/.envrc").exists(), "{}", stderr(&output));
+    assert!(stage.bare("chmod 000 left").status.success());
+    assert!(stdout(&stage.caged("chmod 700 left && rm -r left && echo gone")).contains("gone"));
+}
+
+#[test]
 fn a_root_that_a_command_closes_is_opened_again_and_swept() {
     let stage = Stage::user();
     stage.project_file("plain.txt", &format!("KEY={SECRET}"));

@@ -5,7 +5,7 @@
 //! Modes and times stay as they are. What belongs to another group is closed to the helper as well.
 
 use super::Search;
-use keyward_policy::facts::{Foothold, Project, SecretFile, Standing, Unsearched};
+use keyward_policy::facts::{Foothold, Found, Project, SecretFile, Standing, Unsearched};
 use keyward_sys::file::write_all;
 use keyward_sys::fork::{self, Forked, Namespaces};
 use keyward_sys::{confine, environ};
@@ -87,6 +87,9 @@ fn to_bytes(project: &Project) -> Vec<u8> {
     for path in &project.unresolved {
         put(b'r', &[&bytes(path)]);
     }
+    for mark in &project.marks {
+        put(b'm', &[&bytes(&mark.path), &[u8::from(mark.directory)]]);
+    }
     out
 }
 
@@ -121,6 +124,7 @@ fn from_bytes(bytes: &[u8]) -> Option<Project> {
             }
             b'u' => project.unsearched.push(Unsearched { path, why: String::from_utf8(text()?).ok()? }),
             b'r' => project.unresolved.push(path),
+            b'm' => project.marks.push(Found { path, directory: text()? == [1] }),
             _ => return None,
         }
     }
@@ -150,6 +154,7 @@ mod tests {
             ],
             unsearched: vec![Unsearched { path: path(b"/p/c"), why: "permission denied".into() }],
             unresolved: vec![path(b"/p/d")],
+            marks: vec![Found { path: path(b"/p/.git"), directory: true }],
             ..Project::default()
         };
         let bytes = to_bytes(&project);

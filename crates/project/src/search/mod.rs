@@ -256,14 +256,16 @@ struct Looked {
 /// Searches.
 pub fn search(search: &Search<'_>) -> (Project, Vec<Seen>) {
     let (mut project, looked) = look(search);
-    let closed: Vec<Unsearched> = looked.iter().flat_map(Looked::closed).collect();
+    let mut closed: Vec<Unsearched> = looked.iter().flat_map(Looked::closed).collect();
     if !closed.is_empty() || !project.unresolved.is_empty() {
         // What lies in a closed directory may lead out of it, and what leads into it must be known as well.
         if let Some(facts) = closed::look(search) {
+            // One in which nothing counts is like any other. Otherwise it is closed to the command, which could open it: we cannot
+            // look after what is in it.
+            closed.retain(|closed| holds_something(&facts, &closed.path));
             (project.secrets, project.footholds) = (facts.secrets, facts.footholds);
             (project.unresolved, project.unsearched) = (facts.unresolved, facts.unsearched);
         }
-        // The directories themselves are closed to the command: it could open them, and we cannot look after what is in them.
         let is_closed = |path: &Path| closed.iter().any(|closed| path.starts_with(&closed.path));
         project.secrets.retain(|secret| !is_closed(&secret.path));
         project.footholds.retain(|foothold| !is_closed(&foothold.path));
@@ -277,6 +279,16 @@ pub fn search(search: &Search<'_>) -> (Project, Vec<Seen>) {
     let visible = visible.filter(|one| one.tree.role != Role::Around);
     let seen = visible.map(|one| Seen { tree: one.tree, known: one.walked.known }).collect();
     (project, seen)
+}
+
+/// Whether something that counts lies at a path or below it.
+fn holds_something(facts: &Project, path: &Path) -> bool {
+    let secrets = facts.secrets.iter().map(|secret| &secret.path);
+    let footholds = facts.footholds.iter().map(|foothold| &foothold.path);
+    let unsearched = facts.unsearched.iter().map(|unsearched| &unsearched.path);
+    let marks = facts.marks.iter().map(|mark| &mark.path);
+    let mut all = secrets.chain(footholds).chain(unsearched).chain(marks).chain(&facts.unresolved);
+    all.any(|found| found.starts_with(path))
 }
 
 /// Looks at all trees, with the rights that this process has.
