@@ -2,7 +2,7 @@
 
 use crate::here::{self, Here};
 use keyward_launch::look;
-use keyward_policy::facts::{HostFacts, KernelFacts, Paths, Project};
+use keyward_policy::facts::{HostFacts, KernelFacts, Kind, Paths, Project};
 use keyward_policy::plan::{Plan, Refusal, plan};
 use keyward_policy::request::Request;
 use keyward_policy::settings::Policy;
@@ -70,9 +70,22 @@ pub fn decide_and_remember<'a>(
 /// What has to be searched: the project, and every directory that is granted.
 fn search_of<'a>(policy: &'a Policy, request: &Request<'_>, paths: &Paths, here: &'a Here) -> Search<'a> {
     let programs = programs(request);
+    // What lies behind a closed directory may be a link.
+    let (mut hidden, mut hidden_by_link) = (Vec::new(), Vec::new());
+    for path in view::hidden_paths(policy, request) {
+        match paths.get(&path) {
+            Some(fact) if fact.kind == Kind::Missing => {}
+            Some(fact) if fact.kind != Kind::Closed && fact.real == path => hidden.push(path),
+            fact => {
+                hidden.extend(fact.map(|fact| fact.real.clone()));
+                hidden_by_link.push(path);
+            }
+        }
+    }
     Search {
         trees: trees(policy, request, paths, here),
-        hidden: view::hidden_paths(policy, request),
+        hidden,
+        hidden_by_link,
         homes: [Some(&here.caller.home), here.caller.account_home.as_ref()]
             .into_iter()
             .flatten()

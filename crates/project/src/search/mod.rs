@@ -93,8 +93,10 @@ pub struct Search<'a> {
     pub homes: Vec<&'a Path>,
     /// Keyward's own state: indexes, and the journals of other runs.
     pub state: &'a Path,
-    /// Paths that the user hides.
+    /// Paths that the user hides, by their real paths.
     pub hidden: Vec<PathBuf>,
+    /// Those that a link leads to, as the user wrote them.
+    pub hidden_by_link: Vec<PathBuf>,
     /// The user's patterns, as written; they belong to the index.
     pub patterns: Vec<&'a OsStr>,
     /// Names of variables that the user has cleared.
@@ -112,6 +114,7 @@ impl<'a> Search<'a> {
             homes: Vec::new(),
             state,
             hidden: Vec::new(),
+            hidden_by_link: Vec::new(),
             patterns: Vec::new(),
             not_secret: Vec::new(),
             programs: Vec::new(),
@@ -299,11 +302,13 @@ fn look(search: &Search<'_>) -> (Project, Vec<Looked>) {
         search.trees.iter().filter(visible).any(|tree| path.starts_with(&tree.path) && path != tree.path)
     };
     let dotfiles = dotfiles::look(&search.homes, &is_searched);
-    let hidden: Vec<Lead> = search.hidden.iter().map(|path| follow(path)).collect();
+    let hidden: Vec<Lead> = search.hidden_by_link.iter().map(|path| follow(path)).collect();
     let mut needed: HashMap<(u64, u64), Linked> =
         dotfiles.linked.iter().map(|&file| (file, Linked::Secret)).collect();
-    for (real, stat) in hidden.iter().filter_map(|lead| lead.end.as_ref()) {
-        with_several_names(real, stat, &mut needed);
+    for path in &search.hidden {
+        if let Ok(stat) = rustix::fs::lstat(path) {
+            with_several_names(path, &stat, &mut needed);
+        }
     }
     let mut looked = Vec::with_capacity(search.trees.len());
     for tree in &search.trees {
