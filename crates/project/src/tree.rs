@@ -107,16 +107,7 @@ impl Root {
 
     /// The content of a file, if it is one and not larger than `most`.
     pub(crate) fn content(&self, relative: &Path, most: u64) -> Option<Vec<u8>> {
-        let file = self.open_beneath(relative, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).ok()?;
-        let stat = rustix::fs::fstat(&file).ok()?;
-        let size = u64::try_from(stat.st_size).ok()?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || size > most {
-            return None;
-        }
-        // All at once, so that no half of it stays behind in memory.
-        let mut content = Vec::with_capacity(usize::try_from(size).ok()? + 1);
-        std::fs::File::from(file).take(size).read_to_end(&mut content).ok()?;
-        Some(content)
+        content(self.open_beneath(relative, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).ok()?, most)
     }
 
     /// The first bytes of a file.
@@ -133,6 +124,19 @@ impl Root {
         let text = rustix::fs::readlinkat(&folder, relative.file_name()?, Vec::new()).ok()?;
         Some(OsString::from_vec(text.into_bytes()).into())
     }
+}
+
+/// The content of an open file, if it is a regular one and not larger than `most`.
+pub(crate) fn content(file: OwnedFd, most: u64) -> Option<Vec<u8>> {
+    let stat = rustix::fs::fstat(&file).ok()?;
+    let size = u64::try_from(stat.st_size).ok()?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || size > most {
+        return None;
+    }
+    // All at once, so that no half of it stays behind in memory.
+    let mut content = Vec::with_capacity(usize::try_from(size).ok()? + 1);
+    std::fs::File::from(file).take(size).read_to_end(&mut content).ok()?;
+    Some(content)
 }
 
 /// Opens what lies below a directory, through no link.

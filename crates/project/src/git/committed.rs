@@ -60,18 +60,7 @@ fn is_object(path: &Path, id: &[u8]) -> bool {
     is_same
 }
 
-/// The content of a regular file that is no link.
+/// The content of a regular file that is not a link.
 fn content(path: &Path, most: u64) -> Option<Vec<u8>> {
-    use rustix::fs::{FileType, Mode, OFlags};
-    use std::io::Read;
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
-    let stat = rustix::fs::fstat(&file).ok()?;
-    let size = u64::try_from(stat.st_size).ok()?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || size > most {
-        return None;
-    }
-    let mut content = Vec::with_capacity(usize::try_from(size).ok()? + 1);
-    std::fs::File::from(file).take(size).read_to_end(&mut content).ok()?;
-    Some(content)
+    crate::tree::content(objects::open(path)?, most)
 }

@@ -3,6 +3,7 @@
 //! What lies in a repository may be an earlier command's. Sizes, depths and counts are bounded, and what was read is compared with its name.
 
 use flate2::read::ZlibDecoder;
+use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags};
 use sha1::{Digest, Sha1};
 use std::fs::File;
@@ -31,9 +32,14 @@ pub(super) fn blob(objects: &Path, id: &[u8]) -> Option<Vec<u8>> {
     (id_of(&content) == *id).then_some(content)
 }
 
-fn open(path: &Path) -> Option<File> {
+/// Opens a file that is not a link, and waits for nothing.
+pub(super) fn open(path: &Path) -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+    rustix::fs::open(path, flags, Mode::empty()).ok()
+}
+
+fn open_regular(path: &Path) -> Option<File> {
+    let file = open(path)?;
     let stat = rustix::fs::fstat(&file).ok()?;
     (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then(|| file.into())
 }
@@ -44,7 +50,7 @@ fn hex(id: &[u8]) -> String {
 
 fn loose(objects: &Path, id: &[u8]) -> Option<Vec<u8>> {
     let name = hex(id);
-    let file = open(&objects.join(&name[..2]).join(&name[2..]))?;
+    let file = open_regular(&objects.join(&name[..2]).join(&name[2..]))?;
     let mut text = Vec::new();
     ZlibDecoder::new(file).take(MOST as u64 + 32).read_to_end(&mut text).ok()?;
     let end = text.iter().position(|&byte| byte == 0)?;
@@ -54,7 +60,7 @@ fn loose(objects: &Path, id: &[u8]) -> Option<Vec<u8>> {
 fn packed(objects: &Path, id: &[u8]) -> Option<Vec<u8>> {
     let packs = std::fs::read_dir(objects.join("pack")).ok()?.flatten().map(|entry| entry.path());
     packs.filter(|path| path.extension().is_some_and(|ending| ending == "idx")).find_map(|index| {
-        let pack = Pack { index: open(&index)?, pack: open(&index.with_extension("pack"))? };
+        let pack = Pack { index: open_regular(&index)?, pack: open_regular(&index.with_extension("pack"))? };
         let (kind, content) = pack.object(pack.offset(id)?, 0)?;
         (kind == BLOB).then_some(content)
     })
