@@ -54,7 +54,11 @@ pub fn decide_and_remember<'a>(
     let paths = look::look(view::questions(policy, request));
     let search = search_of(policy, request, &paths, here);
     let (mut project, seen) = search::search(&search);
-    project.repositories = git::look::look(&here.project, &here.caller.home, &project.marks);
+    let looked = git::look::look(&here.project, &here.caller.home, &project.marks);
+    project.repositories = looked.repositories;
+    project.footholds.extend(looked.links);
+    // What git runs in a closed directory may lead anywhere.
+    project.unresolved.extend(looked.closed);
     run_from_around(&mut project, here);
     let home = &here.caller.home;
     let is_forced = |path: &Path| view::is_hidden_by_name(policy, &here.project, home, path);
@@ -119,7 +123,10 @@ fn trees(policy: &Policy, request: &Request<'_>, paths: &Paths, here: &Here) -> 
 /// What git runs in the project because a repository around it says so.
 fn run_from_around(project: &mut Project, here: &Here) {
     let is_inside = |path: &Path| path.starts_with(&here.project) && path != here.project;
-    for repository in git::look::look(&here.project, &here.caller.home, &project.marks_around) {
+    let looked = git::look::look(&here.project, &here.caller.home, &project.marks_around);
+    project.footholds.extend(looked.links.into_iter().filter(|link| is_inside(&link.path)));
+    project.unresolved.extend(looked.closed.into_iter().filter(|path| is_inside(path)));
+    for repository in looked.repositories {
         let found = repository.run_by_git.into_iter().filter(|found| is_inside(&found.path));
         project.footholds.extend(found.filter_map(|found| search::foothold(&found.path)));
         project.awaited.extend(repository.awaited.into_iter().filter(|path| is_inside(path)));

@@ -125,8 +125,6 @@ fn closing_a_directory_does_not_make_the_next_run_forget_what_it_leads_to() {
     symlink("../tasks.txt", at("d/.envrc")).unwrap();
     let vimrc = stage.project_file("d/vimrc", "set x\n");
     symlink(&vimrc, stage.home().join(".vimrc")).unwrap();
-    let check = stage.project_file("d/check.sh", "true\n");
-    assert!(stage.bare("git init -q .; printf '#!/bin/sh\nsh d/check.sh\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit").status.success());
     for closed in ["000", "444", "311"] {
         assert!(stage.keyward_run(&[], &["chmod", closed, "d"]).output().unwrap().status.success());
         for path in ["by-link.txt", "by-hard-link.txt", "through.txt", "d/netrc"] {
@@ -136,11 +134,10 @@ fn closing_a_directory_does_not_make_the_next_run_forget_what_it_leads_to() {
                 "{closed} {path}"
             );
         }
-        let script =
-            "echo started; chmod 755 d; for f in tasks.txt d/vimrc d/check.sh; do echo evil >> $f; done";
+        let script = "echo started; chmod 755 d; for f in tasks.txt d/vimrc; do echo evil >> $f; done";
         assert!(stdout(&stage.caged(script)).contains("started"));
         mode(&at("d"), 0o755);
-        for path in [&tasks, &vimrc, &check] {
+        for path in [&tasks, &vimrc] {
             assert!(!std::fs::read_to_string(path).unwrap().contains("evil"), "{closed} {}", path.display());
         }
     }
@@ -519,6 +516,84 @@ fn a_second_name_of_a_secret_or_a_foothold_is_what_the_first_one_is() {
         &["--read", stage.elsewhere().to_str().unwrap()],
         stage.elsewhere().join("third").to_str().unwrap(),
     );
+}
+
+// Runs at the same time.
+
+/// One run changes what the next one would go by, and that one starts before the first has put it right.
+#[test]
+fn a_run_that_starts_beside_another_does_not_take_its_work_for_the_users() {
+    let stage = Stage::user();
+    stage.project_file("data/app.conf", &format!("KEY={SECRET}"));
+    symlink("data/app.conf", stage.project().join(".env")).unwrap();
+    let first = "rm .env; git init -q evil; echo true > .exrc; touch up; while [ ! -e go ]; do sleep 0.02; done; rm -rf evil";
+    let mut command = stage.keyward_run(&[], &["sh", "-c", first]);
+    let mut first =
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    assert!(support::eventually(|| stage.project().join("up").exists()));
+    let second = "touch up2; while [ ! -e go2 ]; do sleep 0.02; done; rm -f .env; echo EVIL > .exrc; git init -q evil; git -C evil config core.fsmonitor evil; echo started";
+    let mut command = stage.keyward_run(&[], &["sh", "-c", second]);
+    let second =
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    assert!(support::eventually(|| stage.project().join("up2").exists()));
+    stage.project_file("go", "");
+    first.wait().unwrap();
+    stage.project_file("go2", "");
+    let output = second.wait_with_output().unwrap();
+    assert!(stdout(&output).contains("started"), "{}", stderr(&output));
+    assert_eq!(std::fs::read_link(stage.project().join(".env")).unwrap(), Path::new("data/app.conf"));
+    assert!(!stage.project().join(".exrc").exists(), "{}", stderr(&output));
+    assert!(
+        !std::fs::read_to_string(stage.project().join("evil/.git/config")).unwrap().contains("fsmonitor")
+    );
+    is_hidden(&stage, &[], "data/app.conf");
+}
+
+// What git runs.
+
+#[test]
+fn what_git_runs_is_found_through_links_closed_directories_and_home() {
+    let stage = Stage::user();
+    let hook = stage.project_file("t/hooks/pre-commit", "#!/bin/sh\nsh $HERE/scripts/check.sh\n");
+    mode(&hook, 0o755);
+    let check = stage.project_file("s/check.sh", "true\n");
+    let extra = stage.project_file("conf/gitextra", "[alias]\n");
+    symlink("t", stage.project().join("tools")).unwrap();
+    symlink("s", stage.project().join("scripts")).unwrap();
+    symlink(stage.project(), stage.home().join("dot")).unwrap();
+    stage.home_file(".gitconfig", "[include]\n\tpath = ~/dot/conf/gitextra\n");
+    assert!(stage.bare("git init -q . && git config core.hooksPath tools/hooks").status.success());
+    let unchanged = |what: &str| {
+        assert!(!std::fs::read_to_string(&hook).unwrap().contains("evil"), "{what}: hook");
+        assert!(!std::fs::read_to_string(&check).unwrap().contains("evil"), "{what}: script");
+        assert!(!std::fs::read_to_string(&extra).unwrap().contains("evil"), "{what}: settings");
+        assert_eq!(std::fs::read_link(stage.project().join("tools")).unwrap(), Path::new("t"), "{what}");
+        assert_eq!(std::fs::read_link(stage.project().join("scripts")).unwrap(), Path::new("s"), "{what}");
+    };
+    let attack = "echo started; chmod 755 t s conf; for f in t/hooks/pre-commit s/check.sh conf/gitextra; do echo evil >> $f; done; \
+                  rm tools scripts; mkdir -p tools/hooks scripts; echo evil > tools/hooks/pre-commit; echo evil > scripts/check.sh";
+    let output = stage.caged(attack);
+    assert!(stdout(&output).contains("started"), "{}", stderr(&output));
+    unchanged("open");
+    assert!(stdout(&stage.caged("chmod 000 t s conf; echo started")).contains("started"));
+    // What a closed hook runs cannot be known.
+    support::refused(stage.caged(attack), 122, "closed to you");
+    for directory in ["t", "s", "conf"] {
+        mode(&stage.project().join(directory), 0o755);
+    }
+    unchanged("closed");
+}
+
+#[test]
+fn a_link_below_a_store_leads_to_a_store() {
+    let stage = Stage::user();
+    stage.project_file("ghreal/hosts.yml", SECRET);
+    stage.project_file("deep/a/b/c/d/e/f/work", SECRET);
+    stage.make_folder(&stage.project().join(".config"));
+    symlink("../ghreal", stage.project().join(".config/gh")).unwrap();
+    symlink("deep", stage.project().join(".ssh")).unwrap();
+    is_hidden(&stage, &[], "ghreal/hosts.yml");
+    is_hidden(&stage, &[], "deep/a/b/c/d/e/f/work");
 }
 
 // The watch.

@@ -126,7 +126,8 @@ pub struct Project {
     pub author: Option<(Vec<u8>, Vec<u8>)>,
     /// Directories that could not be searched: they are closed to the command.
     pub unsearched: Vec<Unsearched>,
-    /// Links that lead through a directory that could not be searched, so that it is not known what they lead to.
+    /// Links that lead through a directory that could not be searched, and such directories in which git runs something: it is not known
+    /// what they lead to.
     pub unresolved: Vec<PathBuf>,
     /// Marks of repositories around the project, which the command does not see.
     pub marks_around: Vec<Found>,

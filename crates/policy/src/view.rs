@@ -605,7 +605,7 @@ fn project(
             kind: RefusalKind::Floor,
             rule: UNSEARCHED.into(),
             fact: format!(
-                "{} leads through a directory that is closed to you, so that what it leads to cannot be protected",
+                "{}: it leads into a directory that is closed to you, so that what is there cannot be protected",
                 link.display()
             ),
             remedy: "open the directory for yourself, as with `chmod u+rwx`, or remove the link".into(),

@@ -5,7 +5,7 @@
 
 use crate::carry::Across;
 use crate::git::inspect::{inspect, put_settings};
-use crate::journal::{Journal, Start};
+use crate::journal::{self, Journal, Start};
 use crate::quarantine::Quarantine;
 use crate::search::walk::changed;
 use crate::search::{Role, Rules, Search, Seen};
@@ -113,7 +113,8 @@ impl<'a> Guard<'a> {
         for (number, seen) in std::mem::take(&mut begin.seen).into_iter().enumerate() {
             let path = seen.tree.path.clone();
             let root = Root::open(&path).map_err(|errno| NoGuard::Tree(path.clone(), errno))?;
-            let start = begin.start(&root, since);
+            let mut start = begin.start(&root, since);
+            start.agree_with(journal::living(&journals(begin.state)));
             let below = |path: &Path| path.strip_prefix(&root.path).ok().map(PathBuf::from);
             let hidden = begin.hidden.iter();
             let hidden = hidden.filter_map(|(path, reads_as)| Some((below(path)?, reads_as.clone())));
@@ -548,8 +549,8 @@ fn put_link_back(
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
     match root.folder(parent).and_then(|folder| rustix::fs::symlinkat(to, &folder, name)) {
         Ok(()) => aftermath.restored.push(tree.shown(path)),
-        // With its directory it is gone.
-        Err(Errno::NOENT | Errno::EXIST) => {}
+        // A process outside was faster.
+        Err(Errno::EXIST) => {}
         Err(errno) => aftermath.left.push(Left::new(&tree.told_path(path), cannot_put_back(errno))),
     }
 }

@@ -45,6 +45,27 @@ pub(crate) struct Start {
 }
 
 impl Start {
+    /// Takes over what other runs that are at work in the same tree know of its state before them: what they or we find now may be the work
+    /// of their commands.
+    pub(crate) fn agree_with(&mut self, others: Vec<Start>) {
+        for other in others.into_iter().filter(|other| other.identity == self.identity) {
+            if other.protected {
+                self.known.retain(|path| other.known.contains(path));
+                self.marks.retain(|path| other.marks.contains(path));
+            }
+            self.links.retain(|(path, _)| !other.links.iter().any(|(known, _)| known == path));
+            self.links.extend(other.links);
+            self.pointers.retain(|(path, _)| !other.pointers.iter().any(|(known, _)| known == path));
+            self.pointers.extend(other.pointers);
+            self.awaited.extend(
+                other.awaited.into_iter().filter(|path| !self.awaited.contains(path)).collect::<Vec<_>>(),
+            );
+            self.hidden.extend(
+                other.hidden.into_iter().filter(|path| !self.hidden.contains(path)).collect::<Vec<_>>(),
+            );
+        }
+    }
+
     fn text(&self) -> String {
         let (device, inode, born) = self.identity;
         let number = |text: String| text.into_bytes();

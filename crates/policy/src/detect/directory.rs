@@ -15,12 +15,22 @@ pub struct Directory {
     below: Option<(&'static Secret, bool)>,
     has_public_certificates: bool,
     in_foothold: bool,
+    /// A name of the path is the first one of a store.
+    in_store_path: bool,
 }
 
 /// Whether a directory of this name may hold stores of programs.
 pub fn may_be_store(name: &OsStr) -> bool {
-    let name = folded(name);
-    name.starts_with('.') || UNDOTTED.contains(&&*name)
+    is_first_of_store(&folded(name))
+}
+
+fn is_first_of_store(name: &str) -> bool {
+    let may_be = name.starts_with('.') || UNDOTTED.contains(&name);
+    may_be
+        && SECRETS
+            .iter()
+            .filter(|secret| matches!(secret.place, Place::Anywhere | Place::Home))
+            .any(|secret| secret.pattern.split_once('/').is_some_and(|(first, _)| first == name))
 }
 
 /// The first names of all stores that do not begin with a dot.
@@ -36,6 +46,7 @@ impl Directory {
             below: None,
             has_public_certificates: PUBLIC_CERTIFICATES.iter().any(|tree| path.starts_with(tree)),
             in_foothold: path.iter().any(|name| footholds::guarded(name).is_some()),
+            in_store_path: parts.iter().any(|part| is_first_of_store(part)),
         };
         let in_home = rest_in_home(&parts, homes);
         let may_be_store = |part: &&str| part.starts_with('.') || UNDOTTED.contains(part);
@@ -113,6 +124,16 @@ impl Directory {
     pub fn is_store_of(&self, secret: &Secret) -> bool {
         let same = |row: &Secret| row.pattern == secret.pattern;
         self.below.is_some_and(|(row, _)| same(row)) || self.here.iter().any(|(row, _)| same(row))
+    }
+
+    /// Whether everything in it is secret.
+    pub const fn is_store(&self) -> bool {
+        self.below.is_some()
+    }
+
+    /// Whether a link in it may lead to a store.
+    pub const fn is_on_the_way_to_a_store(&self) -> bool {
+        self.in_store_path
     }
 
     /// Whether it is, or lies in, a guarded foothold.

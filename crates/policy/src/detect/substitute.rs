@@ -35,20 +35,20 @@ fn has_private_key(content: &[u8]) -> bool {
     let says = |text: &[u8]| content.windows(text.len()).any(|part| part.eq_ignore_ascii_case(text));
     let certificate = says(b"-----BEGIN CERTIFICATE") || says(b"-----BEGIN TRUSTED CERTIFICATE");
     let public = says(b"-----BEGIN PUBLIC KEY") || says(b"-----BEGIN RSA PUBLIC KEY");
-    // Outside of the blocks only comments stand: names and dates, in short words.
+    // Nothing may stand outside of the blocks, and each block must end.
     let mut inside = false;
     let mut stray = false;
     for line in content.split(|&byte| byte == b'\n') {
         let line = line.trim_ascii();
         if line.starts_with(b"-----BEGIN ") {
-            inside = true;
+            stray |= std::mem::replace(&mut inside, true);
         } else if line.starts_with(b"-----END ") {
             inside = false;
         } else if !inside {
-            stray |= line.iter().any(|byte| !byte.is_ascii())
-                || line.split(|&byte| !is_word(byte)).any(|word| word.len() > 40);
+            stray |= !line.is_empty();
         }
     }
+    let stray = stray || inside;
     says(b"PRIVATE") || says(b"ENCRYPTED") || !(certificate || public) || stray
 }
 
@@ -223,7 +223,15 @@ fn is_operational(name: &[u8], value: &[u8], not_secret: &[&str]) -> bool {
 /// Settings, one on a line, without what is, or may be, a credential. A line stays only if it is certain to hold none.
 fn settings(content: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(content.len());
+    // How far the last key was indented that may have its value on the following lines.
+    let mut goes_on: Option<usize> = None;
     for line in content.split_inclusive(|&byte| byte == b'\n') {
+        let indent = line.iter().take_while(|byte| byte.is_ascii_whitespace() && **byte != b'\n').count();
+        if goes_on.is_some_and(|above| indent > above && !line.trim_ascii().is_empty()) {
+            continue;
+        }
+        let key = sign_in(line).map(|sign| line[..sign].trim_ascii());
+        goes_on = key.filter(|key| is_credential_key(key)).map(|_| indent);
         let end = if line.ends_with(b"\n") { b"\n".as_slice() } else { b"" };
         let text = line.strip_suffix(b"\n").unwrap_or(line);
         match shown_of(text) {
@@ -254,11 +262,20 @@ fn shown_of(line: &[u8]) -> Option<usize> {
     }
     let sign = sign_in(line)?;
     let (key, value) = (line[..sign].trim_ascii(), line[sign + 1..].trim_ascii());
-    if value.is_empty() || is_reference(value) || !is_credential_key(key) && is_harmless_value(value) {
+    let is_short = key.split(|&byte| !is_word(byte)).all(|word| word.len() < 2 * LONG_WORD);
+    let is_harmless = || is_reference(value) || !is_credential_key(key) && is_harmless_value(value);
+    if is_short && is_plain_key(key) && (value.is_empty() || is_harmless()) {
         return Some(line.len());
     }
     // A key that is long may be a token that stands in the wrong place.
-    key.split(|&byte| !is_word(byte)).all(|word| word.len() < 2 * LONG_WORD).then_some(sign + 1)
+    (is_short && is_plain_key(key)).then_some(sign + 1)
+}
+
+/// A key and not the end of a token: a name, or an address with one behind it.
+fn is_plain_key(key: &[u8]) -> bool {
+    let is_name = key.iter().all(|&byte| is_word(byte) || b".\"@:[] ".contains(&byte));
+    let mixed = key.iter().any(u8::is_ascii_digit) && key.iter().any(u8::is_ascii_uppercase);
+    key.starts_with(b"//") || is_name && !(mixed && key.len() >= LONG_WORD)
 }
 
 /// The sign between key and value: a colon after a plain word as in YAML, an equals sign, or a colon.
@@ -297,11 +314,43 @@ fn is_credential_key(key: &[u8]) -> bool {
     }
     let says = |word: &str| name.windows(word.len()).any(|part| part == word.as_bytes());
     let harmless = ["ALWAYS_AUTH"].iter().any(|word| name.ends_with(word.as_bytes()));
-    !harmless && (name_shape(&name).is_some() || CREDENTIAL_KEYS.iter().any(|word| says(word)))
+    !harmless
+        && (name.ends_with(b"PW")
+            || name_shape(&name).is_some()
+            || CREDENTIAL_KEYS.iter().any(|word| says(word)))
 }
 
 const CREDENTIAL_KEYS: &[&str] =
-    &["AUTH", "PASS", "TOKEN", "SECRET", "USERNAME", "CERT", "KEY", "CRED", "LOGIN", "PROXY"];
+    &["AUTH", "PASS", "TOKEN", "SECRET", "USER", "CERT", "KEY", "CRED", "LOGIN", "PROXY", "PWD", "IDENT"];
+
+/// Further words that package managers know.
+const SETTINGS: &[&str] = &[
+    "node-modules",
+    "pnp",
+    "pnpm",
+    "isolated",
+    "hoisted",
+    "bash",
+    "sh",
+    "latest",
+    "next",
+    "mixed",
+    "throw",
+    "silly",
+    "http",
+    "copy",
+    "clone",
+    "hardlink",
+    "auto",
+    "always",
+    "never",
+    "explicit",
+    "symlink",
+    "junctions",
+    "workspaces",
+    "dependencies",
+    "highest",
+];
 
 /// A value that settings have and credentials do not: a known word, a small number, a version, an address or a path of short plain parts.
 fn is_harmless_value(value: &[u8]) -> bool {
@@ -331,8 +380,7 @@ fn is_harmless_value(value: &[u8]) -> bool {
         && !value.contains(&b'@')
         && !value.contains(&b':')
         && value.split(|&byte| byte == b'/').all(is_plain);
-    let is_setting =
-        value.len() <= 16 && value.iter().all(|byte| byte.is_ascii_lowercase() || b"-_*".contains(byte));
+    let is_setting = SETTINGS.iter().any(|word| value == word.as_bytes());
     is_word || is_number || is_version || is_address || is_path || is_setting
 }
 
@@ -408,6 +456,11 @@ mod tests {
             (".gradle/gradle.properties", "nexusPassword canary1"),
             (".gradle/gradle.properties", "nexusPassword=\\\n canary1"),
             (".gradle/gradle.properties", "ossrhPw=canary1"),
+            (".gradle/gradle.properties", "ossrhPwd=canary1"),
+            (".gradle/gradle.properties", "nexusUser=canary1"),
+            (".yarnrc.yml", "npmAuthToken: |\n  dXNlcjpjYW5hcnkx==\n"),
+            (".yarnrc.yml", "npmAuthIdent: >-\n  bob:canary1/abc\nx: true"),
+            (".npmrc", "//r.io/=canary1"),
         ] {
             let seen = shown(pattern, content);
             assert!(
@@ -423,6 +476,8 @@ mod tests {
         assert_eq!(shown("*.pem", certificate), "itself");
         assert_eq!(shown("*.pem", &format!("{certificate}-----BEGIN RSA PRIVATE KEY-----\n")), "");
         assert_eq!(shown("*.pem", "canary"), "");
+        assert_eq!(shown("*.pem", &format!("{certificate}passphrase: x\n")), "");
+        assert_eq!(shown("*.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n{\"d\":\"x\"}\n"), "");
         assert_eq!(shown("*.key", certificate), "");
     }
 

@@ -1,12 +1,12 @@
 //! Looks at the repositories of a project: where their own folders are, and what of them is shared with the cage.
 
+use crate::search::leads::follow;
 use crate::search::named_in;
-use keyward_policy::facts::{Found, GitFolder, Own, Repository};
+use keyward_policy::facts::{Foothold, Found, GitFolder, Own, Repository, Standing};
 use keyward_policy::git::config::Config;
 use keyward_policy::git::names::SHARED;
 use keyward_sys::file::plain;
 use rustix::fs::{FileType, lstat};
-use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,24 @@ const MODULE_DEPTH: usize = 6;
 /// Settings and pointers are small.
 const MOST: u64 = 1 << 20;
 
+/// What repositories were found to be, and what else has to be known because of them.
+#[derive(Default)]
+pub struct Looked {
+    pub repositories: Vec<Repository>,
+    /// Links on the way to what git runs: each decides what that is.
+    pub links: Vec<Foothold>,
+    /// Directories that are closed to us and in which git may run something.
+    pub closed: Vec<PathBuf>,
+}
+
 /// What each mark leads to.
-pub fn look(project: &Path, home: &Path, marks: &[Found]) -> Vec<Repository> {
-    marks.iter().map(|mark| repository(project, home, mark)).collect()
+pub fn look(project: &Path, home: &Path, marks: &[Found]) -> Looked {
+    let mut looked = Looked::default();
+    for mark in marks {
+        let repository = repository(project, home, mark, &mut looked);
+        looked.repositories.push(repository);
+    }
+    looked
 }
 
 fn global_settings(home: &Path) -> [PathBuf; 2] {
@@ -37,7 +52,7 @@ pub fn author(home: &Path) -> Option<(Vec<u8>, Vec<u8>)> {
     name.zip(address)
 }
 
-fn repository(project: &Path, home: &Path, mark: &Found) -> Repository {
+fn repository(project: &Path, home: &Path, mark: &Found, looked: &mut Looked) -> Repository {
     let folder = mark.path.parent().unwrap_or(project);
     let (own, path) = if mark.directory {
         (own(&mark.path).map(Own::Here), mark.path.clone())
@@ -47,7 +62,7 @@ fn repository(project: &Path, home: &Path, mark: &Found) -> Repository {
             Err(why) => (Some(Own::Stray { why }), PathBuf::new()),
         }
     };
-    let mut led = Led { project, folder, own: &path, found: Vec::new(), awaited: Vec::new() };
+    let mut led = Led { project, home, folder, own: &path, found: Vec::new(), awaited: Vec::new(), looked };
     if !path.as_os_str().is_empty() {
         let own = [path.join("config"), path.join("config.worktree")];
         for file in own.iter().chain(&global_settings(home)) {
@@ -137,11 +152,13 @@ fn linked(mark: &Path, folder: &Path) -> Result<PathBuf, &'static str> {
 /// were there.
 struct Led<'a> {
     project: &'a Path,
+    home: &'a Path,
     /// The working tree, from which git runs what settings name.
     folder: &'a Path,
     own: &'a Path,
     found: Vec<Found>,
     awaited: Vec<PathBuf>,
+    looked: &'a mut Looked,
 }
 
 /// Settings whose value is a command.
@@ -173,7 +190,7 @@ impl Led<'_> {
         for entry in &config.entries {
             let Some(value) = &entry.value else { continue };
             let (section, key) = (entry.name.section.as_str(), entry.name.key.as_str());
-            let value = Path::new(OsStr::from_bytes(value));
+            let value = &expanded(Path::new(OsStr::from_bytes(value)), self.home);
             match (section, key) {
                 ("core", "hookspath") => {
                     let path = letters(&self.folder.join(value));
@@ -189,8 +206,10 @@ impl Led<'_> {
                 _ if COMMANDS.contains(&(section, key)) => {
                     let words = value.as_os_str().as_bytes().split(|byte| b" \t\"'!;&|<>()$`".contains(byte));
                     for word in words.filter(|word| !word.is_empty()) {
-                        let path = letters(&self.folder.join(OsStr::from_bytes(word)));
-                        if is_file(&path) {
+                        let word = expanded(Path::new(OsStr::from_bytes(word)), self.home);
+                        let path = letters(&self.folder.join(word));
+                        let lead = follow(&path);
+                        if lead.closed.is_some() || lead.end.is_some_and(|(real, _)| is_file(&real)) {
                             self.to(path);
                         }
                     }
@@ -217,8 +236,16 @@ impl Led<'_> {
     /// Scripts of the project that a hook names: git runs them with it.
     fn named_by(&mut self, hook: &Path) {
         let is_inside = |path: &Path| self.inside(path);
-        let scripts = named_in(hook, self.folder, &is_inside);
-        self.found.extend(scripts.into_iter().map(|(path, _)| Found { path, directory: false }));
+        let named = named_in(hook, self.folder, &is_inside);
+        self.found.extend(named.scripts.into_iter().map(|(path, _)| Found { path, directory: false }));
+        self.looked.closed.extend(named.closed);
+        self.links(&named.links);
+    }
+
+    fn links(&mut self, links: &[(PathBuf, PathBuf)]) {
+        let inside = links.iter().filter(|(link, _)| self.inside(link)).cloned().collect::<Vec<_>>();
+        let links = inside.into_iter().map(|(path, to)| Foothold { path, is: Standing::Link { to } });
+        self.looked.links.extend(links);
     }
 
     fn inside(&self, path: &Path) -> bool {
@@ -229,23 +256,24 @@ impl Led<'_> {
     }
 
     fn to(&mut self, path: PathBuf) {
-        if !self.inside(&path) {
-            return;
-        }
-        match lstat(&path).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
-            Err(Errno::NOENT | Errno::NOTDIR) => self.awaited.push(path),
-            // It lies in a directory that is closed to us, and so to the command.
-            Err(_) => {}
-            Ok(FileType::Symlink) => {
-                // The link itself cannot be a mount; what it leads to can.
-                if let Some(real) = std::fs::canonicalize(&path).ok().filter(|real| self.inside(real)) {
-                    let directory = is_folder(&real);
-                    self.found.push(Found { path: real, directory });
-                }
+        let lead = follow(&path);
+        self.links(&lead.links);
+        match (lead.end, lead.closed) {
+            (Some((real, stat)), _) if self.inside(&real) => {
+                let directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+                self.found.push(Found { path: real, directory });
             }
-            Ok(kind) => self.found.push(Found { path, directory: kind == FileType::Directory }),
+            (Some(_), _) => {}
+            (None, Some(closed)) if self.inside(&closed) => self.looked.closed.push(closed),
+            (None, _) if self.inside(&path) => self.awaited.push(path),
+            (None, _) => {}
         }
     }
+}
+
+/// `~/x` as git reads it.
+fn expanded(path: &Path, home: &Path) -> PathBuf {
+    path.strip_prefix("~").map_or_else(|_| path.to_path_buf(), |below| home.join(below))
 }
 
 /// By its letters; what leads above the root leads to the root, as the kernel has it.

@@ -87,6 +87,9 @@ fn to_bytes(project: &Project) -> Vec<u8> {
     for path in &project.unresolved {
         put(b'r', &[&bytes(path)]);
     }
+    for path in &project.programs {
+        put(b'p', &[&bytes(path)]);
+    }
     for mark in &project.marks {
         put(b'm', &[&bytes(&mark.path), &[u8::from(mark.directory)]]);
     }
@@ -124,6 +127,7 @@ fn from_bytes(bytes: &[u8]) -> Option<Project> {
             }
             b'u' => project.unsearched.push(Unsearched { path, why: String::from_utf8(text()?).ok()? }),
             b'r' => project.unresolved.push(path),
+            b'p' => project.programs.push(path),
             b'm' => project.marks.push(Found { path, directory: text()? == [1] }),
             _ => return None,
         }

@@ -8,7 +8,7 @@ pub(crate) mod closed;
 mod dotfiles;
 mod halves;
 pub(crate) mod index;
-mod leads;
+pub(crate) mod leads;
 mod named;
 mod tell;
 pub(crate) mod walk;
@@ -201,7 +201,7 @@ impl<'a> Rules<'a> {
         if kind == Kind::Link && names.directory.is_in_foothold() {
             marks |= mark::LEADS;
         }
-        if kind == Kind::Link && detect::may_be_store(name) {
+        if kind == Kind::Link && (detect::may_be_store(name) || names.directory.is_on_the_way_to_a_store()) {
             marks |= mark::STORE;
         }
         if names.programs || names.modules && name.as_bytes().ends_with(b".pth") {
@@ -260,7 +260,9 @@ struct Looked {
 pub fn search(search: &Search<'_>) -> (Project, Vec<Seen>) {
     let (mut project, looked) = look(search);
     let mut closed: Vec<Unsearched> = looked.iter().flat_map(Looked::closed).collect();
-    if !closed.is_empty() || !project.unresolved.is_empty() {
+    let closed_around =
+        looked.iter().any(|one| one.tree.role == Role::Around && !one.walked.closed.is_empty());
+    if !closed.is_empty() || closed_around || !project.unresolved.is_empty() {
         // What lies in a closed directory may lead out of it, and what leads into it must be known as well.
         if let Some(facts) = closed::look(search) {
             // One in which nothing counts is like any other. Otherwise it is closed to the command, which could open it: we cannot
@@ -284,13 +286,21 @@ pub fn search(search: &Search<'_>) -> (Project, Vec<Seen>) {
     (project, seen)
 }
 
+/// Closes a directory to the command that something outside needs and that we cannot look into.
+fn close(project: &mut Project, path: PathBuf) {
+    if !project.unsearched.iter().any(|unsearched| path.starts_with(&unsearched.path)) {
+        project.unsearched.push(unsearched(path, Errno::ACCESS));
+    }
+}
+
 /// Whether something that counts lies at a path or below it.
 fn holds_something(facts: &Project, path: &Path) -> bool {
     let secrets = facts.secrets.iter().map(|secret| &secret.path);
     let footholds = facts.footholds.iter().map(|foothold| &foothold.path);
     let unsearched = facts.unsearched.iter().map(|unsearched| &unsearched.path);
     let marks = facts.marks.iter().map(|mark| &mark.path);
-    let mut all = secrets.chain(footholds).chain(unsearched).chain(marks).chain(&facts.unresolved);
+    let all = secrets.chain(footholds).chain(unsearched).chain(marks);
+    let mut all = all.chain(&facts.unresolved).chain(&facts.programs);
     all.any(|found| found.starts_with(path))
 }
 

@@ -12,57 +12,131 @@ const MOST: u64 = 1 << 16;
 /// Scripts may name further ones.
 const MOST_SCRIPTS: usize = 64;
 
-/// Files with these endings are run by what names them, also where they are not executable.
-const ENDINGS: &[&str] =
-    &[".sh", ".bash", ".zsh", ".fish", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua"];
+/// Programs whose first operand is a script.
+const RUNNERS: &[&str] = &[
+    "sh",
+    "bash",
+    "zsh",
+    "dash",
+    "ksh",
+    "fish",
+    "python",
+    "python3",
+    "node",
+    "deno",
+    "bun",
+    "ruby",
+    "perl",
+    "php",
+    "lua",
+    "tsx",
+    "ts-node",
+    "source",
+    ".",
+    "source_env",
+    "source_env_if_exists",
+    "dotenv",
+    "dotenv_if_exists",
+];
 
-/// The scripts that a file names, and those that they name. Relative paths count from `base` and from the directory of the file.
-pub(crate) fn named_in(
-    file: &Path,
-    base: &Path,
-    is_searched: &dyn Fn(&Path) -> bool,
-) -> Vec<(PathBuf, Stat)> {
-    let mut found = Vec::new();
+/// Words behind which a command begins.
+const BEFORE: &[&str] = &[
+    "exec", "time", "command", "builtin", "nohup", "env", "sudo", "then", "do", "else", "elif", "if",
+    "while", "until", "!", "eval", "npx", "nice", "{",
+];
+
+/// What a file names.
+#[derive(Default)]
+pub(crate) struct Named {
+    pub(crate) scripts: Vec<(PathBuf, Stat)>,
+    /// Links on the way to them.
+    pub(crate) links: Vec<(PathBuf, PathBuf)>,
+    /// Directories that are closed to us and may hold one.
+    pub(crate) closed: Vec<PathBuf>,
+}
+
+/// The scripts that a file runs, and those that they run. Relative paths count from `base` and from the directory of the file.
+pub(crate) fn named_in(file: &Path, base: &Path, is_searched: &dyn Fn(&Path) -> bool) -> Named {
+    let mut named = Named::default();
     let mut met = HashSet::new();
     let mut waiting = vec![file.to_path_buf()];
     while let Some(file) = waiting.pop() {
         let Some(text) = text(&file) else { continue };
         let beside = file.parent().unwrap_or(base);
-        for word in words(&text) {
+        for word in run_words(&text) {
             // `$HERE/check.sh` leaves `/check.sh`.
-            let path = Path::new(OsStr::from_bytes(word));
+            let path = Path::new(OsStr::from_bytes(&word));
             let below = path.strip_prefix("/").unwrap_or(path);
             for path in [path.to_path_buf(), base.join(below), beside.join(below)] {
                 if !path.is_absolute() {
                     continue;
                 }
                 let lead = follow(&path);
+                named.closed.extend(lead.closed.filter(|closed| is_searched(closed)));
                 let Some((real, stat)) = lead.end else { continue };
-                if found.len() < MOST_SCRIPTS
-                    && is_script(word, &stat)
+                if named.scripts.len() < MOST_SCRIPTS
+                    && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
                     && is_searched(&real)
                     && met.insert(real.clone())
                 {
+                    named.links.extend(lead.links);
                     waiting.push(real.clone());
-                    found.push((real, stat));
+                    named.scripts.push((real, stat));
                 }
             }
         }
     }
-    found
+    named
 }
 
-fn is_script(word: &[u8], stat: &Stat) -> bool {
-    let executable = stat.st_mode & 0o111 != 0 && word.contains(&b'/');
-    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-        && (executable || ENDINGS.iter().any(|ending| word.ends_with(ending.as_bytes())))
+/// The words of a shell script that are run: commands with a slash, and what an interpreter is given first.
+fn run_words(text: &[u8]) -> Vec<Vec<u8>> {
+    let mut words = Vec::new();
+    for line in text.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii_start().starts_with(b"#")) {
+        for command in without_variables(line).split(|byte| b";&|()`".contains(byte)) {
+            let mut expects_command = true;
+            let mut expects_script = false;
+            for word in command.split(|byte| b" \t\"'<>{}[]".contains(byte)).filter(|word| !word.is_empty()) {
+                let is = |list: &[&str]| list.iter().any(|one| word == one.as_bytes());
+                if expects_script && !word.starts_with(b"-") {
+                    words.push(word.to_vec());
+                    expects_script = false;
+                } else if expects_command && !is(BEFORE) && !word.contains(&b'=') {
+                    if word.contains(&b'/') {
+                        words.push(word.to_vec());
+                    }
+                    let name = word.rsplit(|&byte| byte == b'/').next().unwrap_or(word);
+                    (expects_command, expects_script) =
+                        (false, RUNNERS.iter().any(|runner| name == runner.as_bytes()));
+                }
+            }
+        }
+    }
+    words.retain(|word| word.len() > 1 && word.len() < 512);
+    words
 }
 
-/// What a shell would take for words, and what looks like a path in them.
-fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let lines = text.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii_start().starts_with(b"#"));
-    let words = lines.flat_map(|line| line.split(|byte| b" \t\"'`;&|<>()${}=,[]".contains(byte)));
-    words.filter(|word| word.len() > 1 && word.len() < 512 && word.iter().any(|byte| b"./".contains(byte)))
+/// A line without the names of variables: what stands behind one is a path below a directory that we do not know.
+fn without_variables(line: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(line.len());
+    let mut rest = line.iter().copied().peekable();
+    while let Some(byte) = rest.next() {
+        if byte != b'$' {
+            out.push(byte);
+            continue;
+        }
+        let in_braces = rest.next_if_eq(&b'{').is_some();
+        while rest
+            .next_if(|byte| {
+                byte.is_ascii_alphanumeric() || b"_@*#?-".contains(byte) && (in_braces || *byte == b'_')
+            })
+            .is_some()
+        {}
+        if in_braces {
+            rest.next_if_eq(&b'}');
+        }
+    }
+    out
 }
 
 fn text(path: &Path) -> Option<Vec<u8>> {
@@ -88,17 +162,20 @@ mod tests {
         put("scripts/more.py", "", 0o644);
         put("scripts/lib.sh", "", 0o644);
         put("package.json", "{}", 0o644);
+        put("index.js", "", 0o644);
+        put("scripts/plain", "", 0o644);
         put("scripts/tool", "", 0o755);
         put(
             "hook",
-            "#!/bin/sh\n# scripts/not.sh\nset -e; cat package.json scripts/test\nscripts/tool && source scripts/check.sh\n",
+            "#!/bin/sh\n# scripts/not.sh\nset -e; cat package.json scripts/test; eslint ./index.js\n$HERE/scripts/tool && source \"$ROOT/scripts/check.sh\"; . scripts/plain\n",
             0o755,
         );
         let is_searched = |path: &Path| path.starts_with(&root);
-        let mut found: Vec<PathBuf> =
-            named_in(&root.join("hook"), &root, &is_searched).into_iter().map(|(path, _)| path).collect();
+        let named = named_in(&root.join("hook"), &root, &is_searched);
+        let mut found: Vec<PathBuf> = named.scripts.into_iter().map(|(path, _)| path).collect();
         found.sort();
-        let expected = ["scripts/check.sh", "scripts/lib.sh", "scripts/more.py", "scripts/tool"];
+        let expected =
+            ["scripts/check.sh", "scripts/lib.sh", "scripts/more.py", "scripts/plain", "scripts/tool"];
         assert_eq!(found, expected.map(|name| root.join(name)));
     }
 }

@@ -3,7 +3,7 @@
 use super::dotfiles::Dotfiles;
 use super::index::{Kind, Note, mark};
 use super::leads::{Lead, follow};
-use super::{Linked, Looked, Role, Rules, Search, content_of, named_in, row};
+use super::{Linked, Looked, Role, Rules, Search, close, content_of, named_in, row};
 use crate::journal;
 use crate::tree::Root;
 use keyward_policy::detect::{Directory, Secret, Shows};
@@ -152,9 +152,11 @@ impl<'a> Tell<'a> {
             return;
         }
         let lead = self.follow(path);
+        // Without the links the file would have no secret name in the next run, also if it is made later.
+        if lead.end.as_ref().is_none_or(|(real, _)| (self.is_searched)(real)) {
+            self.links(&lead.links);
+        }
         let Some((real, stat)) = lead.end.filter(|(real, _)| (self.is_searched)(real)) else { return };
-        // Without the links the file would have no secret name in the next run.
-        self.links(&lead.links);
         let kind = FileType::from_raw_mode(stat.st_mode);
         let shown = match (kind, row) {
             (FileType::RegularFile, Some(row)) => match Root::open(real.parent().unwrap_or(&real)) {
@@ -222,19 +224,23 @@ impl<'a> Tell<'a> {
 
     /// Whether something in it is secret by the place that the link gives it.
     fn store_below(&mut self, real: &Path, place: &Path, depth: usize) -> bool {
-        let homes = &self.search.homes;
-        let directory = Directory::new(place, homes);
+        let directory = Directory::new(place, &self.search.homes);
+        if directory.is_store() {
+            self.hide(real.into(), place.into(), true, Vec::new());
+            return true;
+        }
         let mut found = false;
         for entry in std::fs::read_dir(real).into_iter().flatten().flatten() {
-            let (path, name) = (entry.path(), entry.file_name());
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let name = entry.file_name();
+            let Ok(path) = std::fs::canonicalize(entry.path()) else { continue };
+            if !(self.is_searched)(&path) {
+                continue;
+            }
+            if path.is_dir() {
                 found |= depth > 0 && self.store_below(&path, &place.join(&name), depth - 1);
             } else if directory.secret_by_place(&name) {
-                let real = std::fs::canonicalize(&path).unwrap_or(path);
-                if (self.is_searched)(&real) {
-                    self.hide(real, place.join(&name), false, Vec::new());
-                    found = true;
-                }
+                self.hide(path, place.join(&name), false, Vec::new());
+                found = true;
             }
         }
         found
@@ -289,9 +295,11 @@ impl<'a> Tell<'a> {
     /// Scripts that a `.envrc` of the user's names: direnv runs them with it.
     pub(super) fn scripts(&mut self) {
         for file in std::mem::take(&mut self.envrc) {
-            let found = named_in(&file, file.parent().unwrap_or(Path::new("/")), self.is_searched);
-            let found = found.into_iter().map(|(path, stat)| Foothold { is: thing(&stat), path });
+            let named = named_in(&file, file.parent().unwrap_or(Path::new("/")), self.is_searched);
+            let found = named.scripts.into_iter().map(|(path, stat)| Foothold { is: thing(&stat), path });
             self.project.footholds.extend(found);
+            self.links(&named.links);
+            named.closed.into_iter().for_each(|closed| close(&mut self.project, closed));
         }
     }
 }
