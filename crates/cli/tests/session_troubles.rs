@@ -31,7 +31,8 @@ fn what_is_not_there_is_a_mistake_of_the_caller_and_told_in_two_lines() {
 #[test]
 fn what_cannot_be_done_about_a_job_is_told_with_its_reason() {
     let session = Session::new(Who::User, &[]);
-    let ended = session.background("exit 3");
+    // The command does not say its code, so that only the end of the job does.
+    let ended = session.background("exit $((1 + 2))");
     assert!(eventually(|| stdout(&session.keyward(&["ps"])).contains("exit 3")));
     for what in ["kill", "interrupt", "attach"] {
         refused(session.keyward(&[what, &ended]), 120, "job 1: it has ended");

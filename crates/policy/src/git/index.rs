@@ -2,7 +2,7 @@
 //!
 //! Git does not verify the paths of an index that it reads from disk: an entry `.git/hooks/post-checkout` becomes that file, and runs.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Why an index stays in the cage.
 pub type Unsafe = &'static str;
@@ -96,14 +96,16 @@ pub fn gitlinks(bytes: &[u8], id_length: usize) -> Vec<Vec<u8>> {
     all.filter(|(mode, _, _)| mode & KIND == GITLINK).map(|(_, _, name)| name).collect()
 }
 
-/// The object that is staged at a path, if it is one file and not a conflict.
-pub fn object<'a>(bytes: &'a [u8], id_length: usize, path: &[u8]) -> Option<&'a [u8]> {
+/// The object that is staged at each path that is one file and not a conflict.
+pub fn objects(bytes: &[u8], id_length: usize) -> HashMap<Vec<u8>, &[u8]> {
     const FILE: u32 = 0o100_000;
     const STAGE: u8 = 0x30;
-    let found = staged(bytes, id_length).ok()?.into_iter().find(|(_, _, name)| name == path)?;
-    let (mode, object, _) = found;
-    let (id, flags) = object.split_at_checked(id_length)?;
-    (mode & KIND == FILE && flags.first()? & STAGE == 0).then_some(id)
+    let staged = staged(bytes, id_length).unwrap_or_default().into_iter();
+    let files = staged.filter_map(|(mode, object, name)| {
+        let (id, flags) = object.split_at_checked(id_length)?;
+        (mode & KIND == FILE && flags.first()? & STAGE == 0).then_some((name, id))
+    });
+    files.collect()
 }
 
 /// Mode, object with its flags, name.

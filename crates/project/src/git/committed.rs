@@ -35,22 +35,20 @@ pub fn show(
             continue;
         }
         let Some(index) = content(&own.path.join("index"), MOST_INDEX) else { continue };
+        let staged = index::objects(&index, ID);
         secrets.retain_mut(|secret| {
-            let Some(staged) = staged(&index, tree, secret).filter(|_| below(secret)) else { return true };
+            let relative = secret.path.strip_prefix(tree).ok().filter(|_| below(secret));
+            let Some(id) = relative.and_then(|path| staged.get(path.as_os_str().as_bytes())) else {
+                return true;
+            };
             // An index may name an object that is not there: a command could have guessed it.
-            let Some(object) = objects::blob(&own.path.join("objects"), staged) else { return true };
+            let Some(object) = objects::blob(&own.path.join("objects"), id) else { return true };
             committed.push(secret.path.clone());
             secret.reads_as = object;
-            !is_object(&secret.path, staged)
+            !is_object(&secret.path, id)
         });
     }
     committed
-}
-
-/// The object that is staged for a file.
-fn staged<'a>(index: &'a [u8], tree: &Path, secret: &SecretFile) -> Option<&'a [u8]> {
-    let relative = secret.path.strip_prefix(tree).ok()?;
-    index::object(index, ID, relative.as_os_str().as_bytes())
 }
 
 fn is_object(path: &Path, id: &[u8]) -> bool {
