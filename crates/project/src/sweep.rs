@@ -9,7 +9,7 @@ use crate::search::{Rules, Seen, is_generated};
 use crate::tree::{OpenedTree, Root};
 use keyward_policy::text::visible;
 use keyward_sys::file::reason;
-use rustix::fs::{Access, AtFlags, FileType};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -277,7 +277,7 @@ impl Walk<'_, '_> {
         }
         let list = || {
             let open = self.root.listing(relative)?;
-            rustix::fs::accessat(&open, c".", Access::EXEC_OK, AtFlags::EACCESS)?;
+            walk::may_be_searched(&open)?;
             walk::list(&open, relative, self.before.rules)
         };
         match list() {

@@ -122,6 +122,15 @@ pub(crate) fn list(directory: &OwnedFd, relative: &Path, rules: &Rules<'_>) -> R
     Ok(found)
 }
 
+/// Whether names in an open directory can be looked at: without the right to search it they can only be listed. A filter around us that
+/// does not know the question is not an answer.
+pub(crate) fn may_be_searched(directory: &OwnedFd) -> Result<(), Errno> {
+    match rustix::fs::accessat(directory, c".", Access::READ_OK | Access::EXEC_OK, AtFlags::EACCESS) {
+        Err(Errno::ACCESS) => Err(Errno::ACCESS),
+        _ => Ok(()),
+    }
+}
+
 impl From<FileType> for Kind {
     fn from(kind: FileType) -> Self {
         match kind {
@@ -252,8 +261,7 @@ impl<'a> Walk<'a> {
         let too_deep = self.root.path.as_os_str().len() + path.as_os_str().len() > DEEPEST;
         let open = if too_deep { Err(Errno::NAMETOOLONG) } else { self.root.listing(path) };
         let read = open.and_then(|open| {
-            // Without the right to search it, its names can be listed and not looked at.
-            rustix::fs::accessat(&open, c".", Access::READ_OK | Access::EXEC_OK, AtFlags::EACCESS)?;
+            may_be_searched(&open)?;
             let mut listing = list(&open, path, self.rules)?;
             let unsettled = self.now.saturating_sub(listing.stamp.changed) < SETTLED;
             if unsettled || self.is_foreign(&open, listing.stamp.device) {
