@@ -357,11 +357,6 @@ const LEFT_OVERS: &[&str] =
 /// Whose folders count as a HOME beside the caller's own.
 const HOMES: &[&str] = &["/home/*", "/root", "/users/*", "/var/home/*"];
 
-/// Whether the name alone marks a secret file; gives the pattern.
-pub fn secret_name(file_name: &OsStr) -> Option<&'static str> {
-    named(&folded(file_name)).map(|secret| secret.pattern)
-}
-
 /// Whether the file at this path is a secret one; gives the pattern. `real` is absolute and leads through no links.
 pub fn is_secret_file(real: &Path, home: &Path) -> Option<&'static str> {
     secret_file(real, &[home]).map(|secret| secret.pattern)

@@ -132,7 +132,7 @@ fn secret_names_are_known_anywhere_and_under_other_spellings() {
         "credentials.json",
         "service-account.json",
     ] {
-        assert!(secret_name(OsStr::new(name)).is_some(), "{name}");
+        assert!(named(&folded(OsStr::new(name))).is_some(), "{name}");
         assert!(secret(&format!("/work/project/{name}")).is_some(), "{name}");
     }
 }
@@ -256,7 +256,7 @@ proptest! {
     fn no_path_makes_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         use std::os::unix::ffi::OsStrExt;
         let path = Path::new(OsStr::from_bytes(&bytes));
-        let _ = secret_name(path.as_os_str());
+        let _ = named(&folded(path.as_os_str()));
         let _ = is_secret_file(path, path);
         let _ = judge(path, &Opened { kind: Kind::File, file_system: 0, real: path, names: 1 }, &[path]);
     }
