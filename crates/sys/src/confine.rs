@@ -119,6 +119,8 @@ pub enum Limit {
     Processes(u64),
     OpenFiles(u64),
     CoreBytes(u64),
+    FileBytes(u64),
+    AddressBytes(u64),
     QueueBytes(u64),
     PendingSignals(u64),
 }
@@ -133,6 +135,8 @@ impl Limit {
             Limit::Processes(value) => (Resource::Nproc, value, 0),
             Limit::OpenFiles(value) => (Resource::Nofile, value, 0),
             Limit::CoreBytes(value) => (Resource::Core, value, 0),
+            Limit::FileBytes(value) => (Resource::Fsize, value, 0),
+            Limit::AddressBytes(value) => (Resource::As, value, 0),
             Limit::QueueBytes(value) => (Resource::Msgqueue, value, 0),
             Limit::PendingSignals(value) => (Resource::Sigpending, value, 0),
         };

@@ -1,5 +1,6 @@
 //! The Landlock domain: a second wall that repeats the file and scope rules of the view.
 
+use crate::Errno;
 use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
@@ -110,5 +111,12 @@ impl Domain {
     /// Enters the domain, for good.
     pub fn enter(self) -> Result<(), RulesetError> {
         self.0.restrict_self().map(drop)
+    }
+
+    /// Enters the domain, for good, and keeps the value. For a process that borrows its parent's memory: what it closes
+    /// there stays open in the parent.
+    pub fn enter_copy(&self) -> Result<(), Errno> {
+        let copy = self.0.try_clone().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        copy.restrict_self().map(drop).map_err(|_| Errno::PERM)
     }
 }

@@ -256,6 +256,8 @@ pub fn number(name: &str) -> Option<u32> {
         bind = SYS_bind, seccomp = SYS_seccomp, landlock_create_ruleset = SYS_landlock_create_ruleset,
         landlock_add_rule = SYS_landlock_add_rule, landlock_restrict_self = SYS_landlock_restrict_self,
         lsetxattr = SYS_lsetxattr, removexattr = SYS_removexattr, lremovexattr = SYS_lremovexattr,
+        fsetxattr = SYS_fsetxattr, fremovexattr = SYS_fremovexattr, fchown = SYS_fchown, utimensat = SYS_utimensat,
+        connect = SYS_connect, truncate = SYS_truncate,
     };
     // Newer than the C library's own list; the same on all architectures.
     let newer = match name {
@@ -280,6 +282,9 @@ fn legacy(name: &str) -> Option<libc::c_long> {
         "symlink" => libc::SYS_symlink,
         "chown" => libc::SYS_chown,
         "lchown" => libc::SYS_lchown,
+        "utime" => libc::SYS_utime,
+        "utimes" => libc::SYS_utimes,
+        "futimesat" => libc::SYS_futimesat,
         "iopl" => libc::SYS_iopl,
         "ioperm" => libc::SYS_ioperm,
         "modify_ldt" => libc::SYS_modify_ldt,
