@@ -7,3 +7,4 @@ pub mod look;
 mod objects;
 mod place;
 pub mod publish;
+pub mod transport;
