@@ -287,7 +287,7 @@ impl<'a> Work<'a> {
             };
             let format = if self.delivery.to.id_length == 32 { "sha256" } else { "sha1" };
             let arguments = ["show-index".to_owned(), format!("--object-format={format}")];
-            let mut lister = self.start(&arguments, Vec::new(), wall, index.as_fd(), None, None)?;
+            let mut lister = Running::start(self.git(&arguments, Vec::new(), index.as_fd()), wall)?;
             wait_for(&mut [&mut lister], self.deadline, &mut take)?;
             self.fail_of(&lister).map_or(Ok(()), Err)?;
         }
@@ -339,7 +339,8 @@ impl<'a> Work<'a> {
             b"GIT_OBJECT_DIRECTORY=.".to_vec(),
             [b"GIT_ALTERNATE_OBJECT_DIRECTORIES=".as_slice(), &quoted(&self.delivery.to.objects)].concat(),
         ];
-        self.start(&options.map(str::to_owned), stores, &wall, names.as_fd(), Some(to), Some(objects.as_fd()))
+        let git = self.git(&options.map(str::to_owned), stores, names.as_fd());
+        Running::start(Command { output: Some(to), directory: objects.as_fd(), ..git }, &wall)
     }
 
     /// Starts a git that sees the host's store and what has arrived.
@@ -351,19 +352,11 @@ impl<'a> Work<'a> {
         }
         all.extend_from_slice(arguments);
         let stores = stores_of(self.delivery.to, self.incoming);
-        self.start(&all, stores, &self.receiver, input, None, None)
+        Running::start(self.git(&all, stores, input), &self.receiver)
     }
 
-    fn start(
-        &self,
-        arguments: &[String],
-        stores: Vec<Vec<u8>>,
-        wall: &Wall,
-        input: BorrowedFd<'_>,
-        output: Option<BorrowedFd<'_>>,
-        directory: Option<BorrowedFd<'_>>,
-    ) -> Result<Running, Refused> {
-        start(self.git, self.incoming, arguments, stores, wall, input, output, directory)
+    fn git<'b>(&'b self, arguments: &[String], stores: Vec<Vec<u8>>, input: BorrowedFd<'b>) -> Command<'b> {
+        git(self.git, self.incoming, arguments, stores, input)
     }
 
     /// Walks from the tips to what the host has complete, and finds what is missing.
@@ -415,7 +408,7 @@ pub fn types(git: &HostGit, store: &Store, ids: &[Vec<u8>]) -> Result<Vec<Option
     let input = lines_in_file(&incoming, ids.iter().map(|id| (&b""[..], id)))?;
     let arguments = ["cat-file", "--batch-check=%(objecttype)"].map(str::to_owned);
     let stores = stores_of(store, &incoming);
-    let mut running = start(git, &incoming, &arguments, stores, &wall, input.as_fd(), None, None)?;
+    let mut running = Running::start(self::git(git, &incoming, &arguments, stores, input.as_fd()), &wall)?;
     let mut answer = Vec::new();
     let mut take = |bytes: &[u8]| {
         answer.extend_from_slice(bytes);
@@ -483,17 +476,14 @@ fn lines_in_file<'a>(
     Ok(file)
 }
 
-#[expect(clippy::too_many_arguments, reason = "every part differs between the four kinds of git")]
-fn start(
-    git: &HostGit,
-    incoming: &Incoming,
+/// A git that stands in our own directory, and whose output we read.
+fn git<'a>(
+    program: &'a HostGit,
+    incoming: &'a Incoming,
     arguments: &[String],
     stores: Vec<Vec<u8>>,
-    wall: &Wall,
-    input: BorrowedFd<'_>,
-    output: Option<BorrowedFd<'_>>,
-    directory: Option<BorrowedFd<'_>>,
-) -> Result<Running, Refused> {
+    input: BorrowedFd<'a>,
+) -> Command<'a> {
     let mut all: Vec<Vec<u8>> = Vec::new();
     for setting in SETTINGS {
         all.extend([b"-c".to_vec(), setting.as_bytes().to_vec()]);
@@ -502,13 +492,6 @@ fn start(
     all.extend(arguments.iter().map(|argument| argument.as_bytes().to_vec()));
     let mut environment = stores;
     environment.extend(ENVIRONMENT.iter().map(|entry| entry.as_bytes().to_vec()));
-    let command = Command {
-        program: git.program(),
-        arguments: all,
-        environment,
-        directory: directory.unwrap_or(incoming.directory().as_fd()),
-        input,
-        output,
-    };
-    Running::start(command, wall)
+    let directory = incoming.directory().as_fd();
+    Command { program: program.program(), arguments: all, environment, directory, input, output: None }
 }
