@@ -364,12 +364,15 @@ impl<'a> Work<'a> {
         if self.delivery.tips.is_empty() {
             return Ok(());
         }
-        match self.walk(self.delivery.known) {
-            Err(Refused { kind: Kind::Missing, .. }) => {}
+        let missing = match self.walk(self.delivery.known) {
+            Err(refused) if refused.kind == Kind::Missing => refused,
             done => return done,
-        }
+        };
         // A reference of the host may lead nowhere, which is not the command's doing: leave those out and look again.
         let there = types(self.git, self.delivery.to, self.delivery.known)?;
+        if there.iter().all(Option::is_some) {
+            return Err(missing);
+        }
         let known: Vec<_> = self
             .delivery
             .known
