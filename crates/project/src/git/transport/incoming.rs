@@ -6,7 +6,7 @@ use super::{Refused, Store};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
-use std::fs::{DirBuilder, File};
+use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -81,14 +81,6 @@ impl Incoming {
 
     pub(super) fn objects(&self) -> PathBuf {
         self.path.join("objects")
-    }
-
-    /// A file for what git reads, open for both.
-    pub(super) fn file(&self, name: &str) -> Result<File, Refused> {
-        let path = self.path.join(name);
-        let mut options = std::fs::OpenOptions::new();
-        let opened = options.read(true).write(true).create(true).truncate(true).open(path);
-        opened.map_err(|error| Refused::error("write a file", &error))
     }
 }
 
