@@ -263,9 +263,12 @@ impl<'a> Work<'a> {
         // Git reads an index from its input, so that it needs no file at all.
         let wall = match new.packs.is_empty() {
             true => None,
-            false => {
-                Some(Wall::new(self.git.program(), &[self.incoming.git()], None, &self.delivery.limits)?)
-            }
+            false => Some(Wall::new(
+                self.git.program(),
+                &[self.incoming.path().to_owned()],
+                None,
+                &self.delivery.limits,
+            )?),
         };
         for (pack, wall) in new.packs.iter().zip(wall.iter().cycle()) {
             let index = layer::open_index(objects, pack)?;
@@ -431,9 +434,9 @@ pub fn types(git: &HostGit, store: &Store, ids: &[Vec<u8>]) -> Result<Vec<Option
     if types.len() == ids.len() { Ok(types) } else { Err(Refused::io("git gave an incomplete answer")) }
 }
 
-/// What every git may read beside the system: its repository without objects, what has arrived, and the host's stores.
+/// What every git may read beside the system: its own repository with what has arrived, and the host's stores.
 fn readable(store: &Store, incoming: &Incoming) -> Vec<PathBuf> {
-    let mut all = vec![incoming.git(), incoming.objects(), store.objects.clone()];
+    let mut all = vec![incoming.path().to_owned(), store.objects.clone()];
     all.extend(store.alternates.iter().cloned());
     all
 }
@@ -493,7 +496,7 @@ fn git<'a>(
     for setting in SETTINGS {
         all.extend([b"-c".to_vec(), setting.as_bytes().to_vec()]);
     }
-    all.push([b"--git-dir=", incoming.git().as_os_str().as_bytes()].concat());
+    all.push([b"--git-dir=", incoming.path().as_os_str().as_bytes()].concat());
     all.extend(arguments.iter().map(|argument| argument.as_bytes().to_vec()));
     let mut environment = stores;
     environment.extend(ENVIRONMENT.iter().map(|entry| entry.as_bytes().to_vec()));

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 const PREFIX: &str = "keyward-incoming-";
 /// The file with the commits whose parents the host lacks, below such a directory.
-pub(super) const SHALLOW: &str = "git/keyward-shallow";
+pub(super) const SHALLOW: &str = "keyward-shallow";
 
 /// One such directory, removed with the value.
 pub(super) struct Incoming {
@@ -46,9 +46,9 @@ impl Incoming {
         }
     }
 
-    /// A repository without objects and references: all that git needs to start. No setting in it comes from the cage.
+    /// Makes it a repository without objects and references: all that git needs to start. No setting in it comes from the cage.
     fn fill(&self, store: &Store, shallow: Option<&[u8]>) -> std::io::Result<()> {
-        for name in ["git", "git/refs", "objects"] {
+        for name in ["refs", "objects"] {
             make_directory(&self.path.join(name))?;
         }
         let mut config = String::from("[core]\n\trepositoryformatversion = 1\n\tbare = true\n");
@@ -58,8 +58,8 @@ impl Incoming {
         if store.is_partial {
             config += "[extensions]\n\tpartialclone = keyward\n[remote \"keyward\"]\n\tpromisor = true\n";
         }
-        std::fs::write(self.path.join("git/config"), config)?;
-        std::fs::write(self.path.join("git/HEAD"), "ref: refs/heads/keyward\n")?;
+        std::fs::write(self.path.join("config"), config)?;
+        std::fs::write(self.path.join("HEAD"), "ref: refs/heads/keyward\n")?;
         shallow.map_or(Ok(()), |lines| std::fs::write(self.path.join(SHALLOW), lines))
     }
 
@@ -73,10 +73,6 @@ impl Incoming {
 
     pub(super) fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-    }
-
-    pub(super) fn git(&self) -> PathBuf {
-        self.path.join("git")
     }
 
     pub(super) fn objects(&self) -> PathBuf {

@@ -42,7 +42,7 @@ fn is_hex(name: &str) -> bool {
     name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The part of the name of a pack's file between `pack-` and its ending.
+/// Whether a name is that of the index of a pack.
 fn is_index_of_pack(name: &str) -> bool {
     let middle = name.strip_prefix("pack-").and_then(|rest| rest.strip_suffix(".idx"));
     middle.is_some_and(|middle| !middle.is_empty() && middle.len() <= 64 && is_hex(middle))
@@ -81,7 +81,7 @@ fn directory(objects: &OwnedFd, name: &str) -> Result<OwnedFd, Refused> {
         .map_err(|_| hostile(&format!("objects/{name} is not a directory")))
 }
 
-/// Names that are text, and what they are. Others are no names of git's.
+/// Names that are text, and what they are. Git uses no other names here.
 fn entries(directory: BorrowedFd<'_>) -> Result<Vec<(String, FileType)>, Refused> {
     let failed = |errno| Refused::errno("list the objects of the command", errno);
     let mut all = Vec::new();

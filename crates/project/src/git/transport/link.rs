@@ -104,7 +104,6 @@ fn make_directory(path: &Path, above: &Path) -> std::io::Result<()> {
 
 /// Gives a file its second name. False if the name is taken.
 fn link(from: &Path, to: &Path) -> Result<bool, Errno> {
-    // A mark against `gc` has the rights of its maker only, and a reader needs none.
     match rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty()) {
         Ok(()) => Ok(true),
         Err(Errno::EXIST) => Ok(false),

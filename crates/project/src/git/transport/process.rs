@@ -241,7 +241,7 @@ impl Running {
     }
 }
 
-/// Waits until all have ended. `take` gets what they write and says whether that is enough: then all are ended.
+/// Waits until all have ended. `take` gets what they write; its error ends all of them.
 pub(super) fn wait_for(
     all: &mut [&mut Running],
     deadline: Instant,
@@ -331,7 +331,7 @@ pub(super) fn failure(running: &Running, ours: &[&Path]) -> Option<Refused> {
         }
         Some(End::Signalled(TOO_MUCH_TIME)) => Some(Refused::too_long()),
         Some(End::Exited(_)) => Some(super::refusal::from_git(&running.said, ours)),
-        // By the limit on its time, or by one of another process.
+
         Some(End::Signalled(number)) => {
             Some(Refused::new(Kind::Io, &format!("git was ended by signal {number}")))
         }

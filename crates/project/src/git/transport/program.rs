@@ -38,7 +38,7 @@ fn is_program_of_root(program: &Path) -> bool {
 
 /// Whether only root can change this. A sticky directory counts as open: other users can make names in it.
 fn is_closed(path: &Path) -> bool {
-    // The store of Nix is open to its builders, which are no user's; each entry belongs to root, and is sticky.
+    // The store of Nix is open to its build users. It is sticky, and its entries belong to root.
     let open = if path == Path::new("/nix/store") { 0o002 } else { 0o022 };
     std::fs::symlink_metadata(path)
         .is_ok_and(|data| data.uid() == 0 && data.mode() & open == 0 && !data.is_symlink())
