@@ -13,8 +13,6 @@ mod link;
 mod process;
 mod program;
 mod refusal;
-#[cfg(test)]
-mod tests;
 
 use incoming::Incoming;
 pub use incoming::remove_stale;

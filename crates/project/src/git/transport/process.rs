@@ -338,3 +338,67 @@ pub(super) fn failure(running: &Running, ours: &[&Path]) -> Option<Refused> {
         None => Some(Refused::io("git did not end")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Limits;
+    use super::*;
+    use rustix::fd::AsRawFd;
+    use std::fs::File;
+
+    /// What a shell says behind a wall, and how it ends.
+    fn behind(wall: &Wall, script: &str) -> (Option<End>, String) {
+        let null = File::open("/dev/null").unwrap();
+        let root = File::open("/").unwrap();
+        let command = Command {
+            program: Path::new("/bin/bash"),
+            arguments: vec![b"-c".to_vec(), script.as_bytes().to_vec()],
+            environment: vec![b"PATH=/usr/bin:/bin".to_vec(), b"LC_ALL=C".to_vec()],
+            directory: root.as_fd(),
+            input: null.as_fd(),
+            output: None,
+        };
+        let mut running = Running::start(command, wall).unwrap();
+        wait_for(&mut [&mut running], Instant::now() + Duration::from_secs(60), &mut |_| Ok(())).unwrap();
+        (running.end, String::from_utf8_lossy(&running.said).into_owned())
+    }
+
+    #[test]
+    fn a_git_reads_and_writes_only_where_it_was_told_and_has_no_network() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        for name in ["read", "write", "other"] {
+            std::fs::create_dir(path(name)).unwrap();
+            std::fs::write(path(name).join("file"), "x").unwrap();
+        }
+        let program = Path::new("/bin/bash");
+        let limits = Limits::default();
+        let writer = Wall::new(program, &[path("read")], Some(&path("write")), &limits).unwrap();
+        let reader = Wall::new(program, &[path("read")], None, &limits).unwrap();
+        let ends = |wall: &Wall, script: &str| {
+            behind(wall, &script.replace("DIR", directory.path().to_str().unwrap())).0 == Some(End::Exited(0))
+        };
+        assert!(ends(&writer, "read x < DIR/read/file; [ $x = x ] && echo > DIR/write/new"));
+        assert!(ends(&writer, "touch -d @1 DIR/write/file"));
+        for script in
+            ["echo x > DIR/read/new", "echo x > DIR/other/new", "exec < DIR/other/file", "ls DIR/other"]
+        {
+            assert!(!ends(&writer, script), "{script}");
+            assert!(!ends(&reader, script), "{script}");
+        }
+        // Without opening a file, which Landlock does not hinder.
+        for script in ["touch -d @1 DIR/other/file", "chmod 600 DIR/other/file", "echo x > DIR/write/new"] {
+            assert!(!ends(&reader, script), "{script}");
+        }
+        let dial = "exec 3<>/dev/tcp/127.0.0.1/1";
+        assert!(behind(&reader, dial).1.contains("Operation not permitted"));
+        assert!(behind(&writer, dial).1.contains("Operation not permitted"));
+        let control =
+            std::process::Command::new(program).args(["-c", dial]).env("LC_ALL", "C").output().unwrap();
+        assert!(String::from_utf8_lossy(&control.stderr).contains("Connection refused"));
+        // Nothing of ours is open in it.
+        let kept = File::open("/etc/passwd").unwrap();
+        rustix::io::fcntl_setfd(&kept, rustix::io::FdFlags::empty()).unwrap();
+        assert!(!ends(&reader, &format!("exec 4<&{}", kept.as_raw_fd())));
+    }
+}
