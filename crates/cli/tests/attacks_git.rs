@@ -449,3 +449,54 @@ fn a_pointer_into_a_repository_in_a_skipped_tree_runs_nothing() {
         echo 'gitdir: ../node_modules/x/.git/modules/z' > sub/.git";
     runs_only_after_the_control("true", attack, "cd sub && git status");
 }
+
+/// Two repositories elsewhere; git on the host finds both, and the user pushes to the private one.
+const ELSEWHERE: &str = "mkdir ../hub; for hub in private public; do git init -q --bare ../hub/$hub.git; \
+    git config url.\"$(realpath ../hub)/$hub.git\".insteadOf https://example.test/$hub.git; \
+    git remote add $hub https://example.test/$hub.git; done; git config push.default current; git push -q -u private main";
+
+/// Does what a command did before, and has the host push and fetch: only without the cage does the other repository change.
+fn goes_elsewhere_only_without_the_cage(attack: &str, again: &str, then: &str, seen: &str) {
+    for who in [support::Who::User, support::Who::Root] {
+        for caged in [false, true] {
+            let stage = Stage::new(who);
+            host(&stage, &format!("{BEGIN}; {ELSEWHERE}"));
+            for script in [attack, again] {
+                if caged {
+                    stage.keyward_run(&[], &["bash", "-c", script]).output().unwrap();
+                } else {
+                    host(&stage, script);
+                }
+            }
+            let found = host(&stage, &format!("({then}) > /dev/null 2>&1; {seen}"));
+            assert_eq!(found.trim() == "elsewhere", !caged, "{attack}\n{found}");
+        }
+    }
+}
+
+const PUSHED: &str = "test -z \"$(git -C ../hub/public.git for-each-ref)\" || echo elsewhere";
+
+#[test]
+fn a_branch_of_the_users_is_not_led_to_another_remote() {
+    let push = "git commit -q --allow-empty -m private; git push";
+    goes_elsewhere_only_without_the_cage("git config branch.main.remote public", "true", push, PUSHED);
+    let unset = "git config --remove-section branch.main";
+    goes_elsewhere_only_without_the_cage(unset, "git config branch.main.remote public", push, PUSHED);
+}
+
+#[test]
+fn a_remote_of_an_earlier_run_is_not_pushed_to() {
+    let add = "git remote add evil https://example.test/public.git";
+    let follow = "git branch -q new 2>/dev/null || true; git config branch.new.remote evil; git config branch.new.merge refs/heads/new";
+    let push = "git checkout -q new; git push";
+    goes_elsewhere_only_without_the_cage(add, follow, push, PUSHED);
+}
+
+#[test]
+fn a_new_remote_rewrites_no_branch_of_another() {
+    let add = "git update-ref refs/remotes/private/main main; git remote add evil https://example.test/public.git; \
+        git config remote.evil.fetch '+refs/heads/*:refs/remotes/private/*'";
+    let fetch = "git push -q public main~1:refs/heads/main; git config remote.private.skipFetchAll true; git fetch -q --all; git fetch evil";
+    let seen = "test \"$(git rev-parse private/main)\" = \"$(git rev-parse main)\" || echo elsewhere";
+    goes_elsewhere_only_without_the_cage(add, "true", fetch, seen);
+}

@@ -97,11 +97,63 @@ same_as_without_us! {
     a_commit_graph_is_written: "git commit-graph write --reachable; git gc -q; git multi-pack-index write",
     reset_and_clean: "echo x >> a; git add a; git reset -q --hard HEAD~1; git checkout -q --detach",
     the_reflog_is_expired: "git reflog expire --expire=now --all; git gc -q --prune=now",
-    a_remote_is_added: "git remote add fork git@example.test:me/a.git; git remote add third https://example.test/b.git",
+    a_remote_is_added_and_removed: "git remote add fork git@example.test:me/a.git; sleep 0.5; git remote remove fork",
     a_worktree_is_added_and_removed: "git worktree add -q wt other; cd wt; echo x >> c; git commit -qam in-worktree; cd ..; git worktree add -q -b new gone; git worktree remove gone",
     notes_and_bisect: "git notes add -m note; git bisect start -q; git bisect bad; git bisect good HEAD~1 || true",
     an_index_of_version_four: "git update-index --index-version 4; echo x > n; git add n",
     a_branch_follows_another: "git checkout -q -b tracking --track other; git branch -q --unset-upstream; git branch -q -u main",
+}
+
+#[test]
+fn a_remote_is_added_with_a_mark_and_told() {
+    for stage in [Stage::user(), Stage::root()] {
+        let place = stage.project();
+        host(&stage, &place, BEGIN);
+        let script = "git remote add fork git@example.test:me/a.git; git config branch.main.remote fork";
+        let caged = stage.keyward_run(&[], &["bash", "-c", script]).output().unwrap();
+        let said = stderr(&caged);
+        for line in [
+            "keyward: the command added a remote to .git/config: fork (git@example.test:me/a.git)\n",
+            "git uses it only where you name it; `git config --unset remote.fork.keyward` makes it yours, \
+             `git remote remove fork` removes it\n",
+            ".git/config (branch.main.remote: a command added fork; to allow it: git config --unset remote.fork.keyward)",
+        ] {
+            assert!(said.contains(line), "{said}");
+        }
+        let settings = host(&stage, &place, "git config --local --list");
+        for line in [
+            "remote.fork.fetch=+refs/heads/*:refs/remotes/fork/*\n",
+            "remote.fork.skipfetchall=true\n",
+            "remote.fork.keyward=added\n",
+        ] {
+            assert!(settings.contains(line), "{settings}");
+        }
+        assert!(!settings.contains("branch.main.remote"), "{settings}");
+        // As the line says.
+        host(&stage, &place, "git config --unset remote.fork.keyward");
+        let output = stage
+            .keyward_run(&["--json"], &["git", "config", "branch.main.remote", "fork"])
+            .output()
+            .unwrap();
+        assert!(!stderr(&output).contains("new_remotes"), "{}", stderr(&output));
+        assert_eq!(host(&stage, &place, "git config branch.main.remote"), "fork\n");
+        let add = ["git", "remote", "add", "third", "https://example.test/b.git"];
+        let output = stage.keyward_run(&["--json"], &add).output().unwrap();
+        let news = r#""new_remotes":[{"path":"config","name":"third","url":"https://example.test/b.git"}]"#;
+        assert!(stderr(&output).contains(news), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_branch_that_followed_a_remote_is_removed_with_its_settings() {
+    let begin = format!(
+        "{BEGIN}; git config branch.other.remote origin; git config branch.other.merge refs/heads/other"
+    );
+    for script in ["git branch -qD other", "git pack-refs --all; git branch -qD other"] {
+        for stage in [Stage::user(), Stage::root()] {
+            assert_eq!(same_as_without(&stage, &begin, script), "");
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::event::{Gate, kept_back};
 use crate::plan::{Plan, Refusal, RefusalKind, VERSION};
 use crate::promise::Kept;
 use crate::secret::Delivery;
-use crate::text::visible;
+use crate::text::{typed, visible};
 use serde::Serialize;
 use std::path::Path;
 
@@ -87,6 +87,9 @@ pub struct Repository {
     pub conflicts: Vec<RepositoryNews>,
     /// What could not be written.
     pub troubles: Vec<RepositoryNews>,
+    /// Remotes that the command added.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub new_remotes: Vec<NewRemote>,
     /// The command's versions of the conflicts, in their order.
     #[serde(skip)]
     pub conflict_contents: Vec<Vec<u8>>,
@@ -102,6 +105,15 @@ pub struct RepositoryNews {
     pub kept: Option<String>,
 }
 
+/// A remote that a command added: git skips it until it is named, and no command can make a branch follow it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NewRemote {
+    /// The configuration file, relative to the repository.
+    pub path: String,
+    pub name: String,
+    pub url: String,
+}
+
 impl Repository {
     pub fn new(path: &Path) -> Self {
         Repository { path: visible(path.as_os_str()), ..Repository::default() }
@@ -111,7 +123,19 @@ impl Repository {
         !(self.taken_over.is_empty()
             && self.kept_back.is_empty()
             && self.conflicts.is_empty()
-            && self.troubles.is_empty())
+            && self.troubles.is_empty()
+            && self.new_remotes.is_empty())
+    }
+
+    /// Each remote that the command added: the fact, and what the user can do.
+    pub fn remote_lines(&self) -> impl Iterator<Item = (String, String)> {
+        self.new_remotes.iter().map(|NewRemote { path, name, url }| {
+            let (mark, name) = (format!("remote.{name}.keyward"), typed(name));
+            let fact = format!("the command added a remote to {}/{path}: {name} ({url})", self.path);
+            let keep = format!("git config --unset {}", typed(&mark));
+            let remedy = format!("git uses it only where you name it; `{keep}` makes it yours, `git remote remove {name}` removes it");
+            (fact, remedy)
+        })
     }
 }
 

@@ -141,7 +141,7 @@ pub fn end(
     exit
 }
 
-/// What of a repository a person has to know: what did not reach it.
+/// What of a repository a person has to know: what did not reach it, and new remotes.
 fn repository(repository: &Repository) {
     let names = |news: &[RepositoryNews]| {
         let one = |news: &RepositoryNews| match news.why.as_str() {
@@ -156,6 +156,9 @@ fn repository(repository: &Repository) {
             &format!("kept out of your repository: {}", names(&repository.kept_back)),
             "git could run it, or be led by it, outside the cage; make the change yourself if it is what you want",
         );
+    }
+    for (fact, remedy) in repository.remote_lines() {
+        say::trouble(&fact, &remedy);
     }
     if !repository.conflicts.is_empty() {
         say::trouble(

@@ -1,12 +1,12 @@
 //! Git's configuration files: read with the place of every entry, and merged by what is safe to take over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 mod merge;
 mod safe;
 
-pub use merge::{Merged, merge};
+pub use merge::{Merged, Versions, merge};
 pub use safe::{is_network_url, is_ref, of_new_repository};
 
 /// One entry, names in lower case as git compares them.
@@ -117,6 +117,16 @@ impl Config {
         all
     }
 
+    fn values(&self, name: &Name) -> Vec<Option<Vec<u8>>> {
+        self.entries.iter().filter(|entry| entry.name == *name).map(|entry| entry.value.clone()).collect()
+    }
+
+    /// The names in the second place of a section, such as those of all remotes.
+    fn subsections(&self, section: &str) -> BTreeSet<Vec<u8>> {
+        let of_section = self.entries.iter().filter(|entry| entry.name.section == section);
+        of_section.filter_map(|entry| entry.name.subsection.clone()).collect()
+    }
+
     fn has_section(&self, section: &str, subsection: Option<&[u8]>) -> bool {
         let same = |name: &Name| name.section == section && name.subsection.as_deref() == subsection;
         self.entries.iter().any(|entry| same(&entry.name))
@@ -124,16 +134,25 @@ impl Config {
 
     /// The text without the entries of a name; a heading that is left with nothing goes too, as git does it.
     fn without(&self, name: &Name) -> Vec<u8> {
+        self.without_those(|other| other == name)
+    }
+
+    /// The text without the entries of a subsection.
+    fn without_section(&self, section: &str, subsection: &[u8]) -> Vec<u8> {
+        self.without_those(|name| name.section == section && name.subsection.as_deref() == Some(subsection))
+    }
+
+    fn without_those(&self, goes: impl Fn(&Name) -> bool) -> Vec<u8> {
         let mut cut: Vec<Range<usize>> = Vec::new();
         for section in &self.sections {
             let of_section =
                 |entry: &&Entry| entry.span.start >= section.span.end && entry.span.end <= section.end;
             let mut own = self.entries.iter().filter(of_section).peekable();
-            if own.peek().is_some() && own.all(|entry| entry.name == *name) {
+            if own.peek().is_some() && own.all(|entry| goes(&entry.name)) {
                 cut.push(section.span.start..section.end);
             }
         }
-        let spans = self.entries.iter().filter(|entry| entry.name == *name).map(|entry| entry.span.clone());
+        let spans = self.entries.iter().filter(|entry| goes(&entry.name)).map(|entry| entry.span.clone());
         for span in spans {
             if !cut.iter().any(|other| other.start <= span.start && span.end <= other.end) {
                 // With the white space it was indented by.

@@ -8,7 +8,7 @@ use super::place::{self, Stamp, Thing};
 use keyward_policy::facts::GitFolder;
 use keyward_policy::git::names::worktree_fate;
 use keyward_policy::git::{Check, Fate, config, fate, index, join};
-use keyward_policy::outcome::Repository as Told;
+use keyward_policy::outcome::{NewRemote, Repository as Told};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, inotify};
 use rustix::io::Errno;
@@ -222,6 +222,8 @@ pub(super) struct Repository {
     refused: HashMap<PathBuf, Stamp>,
     /// Settings as the command found them, for each repository below.
     settings: HashMap<PathBuf, Vec<u8>>,
+    /// The same as the command had them when they were last taken over.
+    merged_settings: HashMap<PathBuf, Vec<u8>>,
     /// The index as the command found it, unless it is very large.
     index: Vec<u8>,
     /// The length of an object's name.
@@ -256,6 +258,7 @@ impl Repository {
             cage: HashMap::new(),
             refused: HashMap::new(),
             settings: HashMap::new(),
+            merged_settings: HashMap::new(),
             index: Vec::new(),
             id_length: 20,
             seen: HashSet::new(),
@@ -637,8 +640,11 @@ impl Repository {
         };
         let host = place::read(&sides.host, path, most).map(|(host, _)| host).unwrap_or_default();
         let base = self.settings.entry(own.into()).or_insert_with(|| host.clone()).clone();
+        let seen = self.merged_settings.get(own).unwrap_or(&base);
+        let gone = |branch: &[u8]| self.ended && is_gone(sides, own, branch);
+        let versions = config::Versions { host: &host, base: &base, seen, cage: &cage, gone: &gone };
         let all_taken;
-        match config::merge(&host, &base, &cage) {
+        match config::merge(&versions) {
             Ok(merged) => {
                 all_taken = merged.kept_back.is_empty();
                 for name in &merged.kept_back {
@@ -653,12 +659,22 @@ impl Repository {
                         return;
                     }
                 }
+                self.tell_remotes(path, merged.new_remotes);
+                self.merged_settings.insert(own.into(), cage);
             }
             Err(config::Unreadable) => return self.keep_back(path, "git could not read it"),
         }
         if all_taken {
             self.cage.insert(path.into(), stamp);
         }
+    }
+
+    /// What counts is how things stand at the end.
+    fn tell_remotes(&mut self, path: &Path, remotes: Vec<(String, String)>) {
+        let path = keyward_policy::text::visible(path.as_os_str());
+        self.told.new_remotes.retain(|remote| remote.path != path);
+        let new = remotes.into_iter().map(|(name, url)| NewRemote { path: path.clone(), name, url });
+        self.told.new_remotes.extend(new);
     }
 
     /// A log grows at its end: what the command added comes behind what the host has added.
@@ -849,6 +865,22 @@ impl Repository {
         }
         new
     }
+}
+
+/// Whether a repository has no branch of this name, by its files. Where refs are kept in tables this is not known.
+fn is_gone(sides: &Sides, own: &Path, branch: &[u8]) -> bool {
+    let name = Path::new("refs/heads").join(OsStr::from_bytes(branch));
+    let packed = place::read(&sides.merged, &own.join("packed-refs"), Check::PackedRefs.most());
+    let is_packed = |packed: &[u8]| {
+        let line = [b" ", name.as_os_str().as_bytes(), b"\n"].concat();
+        packed.windows(line.len()).any(|part| part == line)
+    };
+    place::thing(&sides.host, &own.join("reftable")).is_none()
+        && !matches!(place::thing(&sides.host, &own.join(&name)), Some(Thing::File(_) | Thing::Other))
+        && match packed {
+            Ok((packed, _)) => !is_packed(&packed),
+            Err(errno) => errno == Errno::NOENT,
+        }
 }
 
 fn file_stamp(thing: Option<Thing>) -> Option<Stamp> {

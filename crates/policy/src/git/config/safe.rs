@@ -42,7 +42,7 @@ pub fn of_new_repository(
     Ok((kept, out))
 }
 
-pub(super) fn all(values: &[Option<&[u8]>], fits: impl Fn(&[u8]) -> bool) -> bool {
+fn all(values: &[Option<&[u8]>], fits: impl Fn(&[u8]) -> bool) -> bool {
     values.iter().all(|value| fits(value.unwrap_or(b"true")))
 }
 
@@ -57,7 +57,7 @@ pub(super) fn branch_is_safe(key: &str, values: &[Option<&[u8]>]) -> bool {
     }
 }
 
-pub(super) fn remote_is_safe(key: &str, values: &[Option<&[u8]>]) -> bool {
+fn remote_is_safe(key: &str, values: &[Option<&[u8]>]) -> bool {
     match key {
         "url" | "pushurl" => all(values, is_network_url),
         "fetch" | "push" => all(values, is_refspec),
@@ -94,9 +94,14 @@ fn core_is_safe(key: &str, values: &[Option<&[u8]>]) -> bool {
     }
 }
 
-fn is_flag(value: &[u8]) -> bool {
+pub(super) fn is_flag(value: &[u8]) -> bool {
     let word = value.to_ascii_lowercase();
     [b"true".as_slice(), b"false", b"yes", b"no", b"on", b"off", b"1", b"0"].contains(&word.as_slice())
+}
+
+pub(super) fn is_true(value: &[u8]) -> bool {
+    let word = value.to_ascii_lowercase();
+    [b"true".as_slice(), b"yes", b"on", b"1"].contains(&word.as_slice())
 }
 
 fn is_plain_word(value: &[u8]) -> bool {
@@ -107,7 +112,7 @@ fn is_plain_word(value: &[u8]) -> bool {
 }
 
 /// A name, not a URL or a path: git takes either where a remote is named.
-fn is_remote_name(value: &[u8]) -> bool {
+pub(super) fn is_remote_name(value: &[u8]) -> bool {
     is_plain_word(value)
         && !value.contains(&b'/')
         && !value.starts_with(b".")
@@ -132,6 +137,14 @@ fn is_refspec(value: &[u8]) -> bool {
         let named: Vec<u8> = side.iter().map(|&byte| if byte == b'*' { b'x' } else { byte }).collect();
         side.is_empty() || is_ref(&named) || named == b"HEAD"
     })
+}
+
+/// Whether what a remote fetches by this is written below its own name, if anywhere.
+pub(super) fn fetches_into_own(value: &[u8], remote: &[u8]) -> bool {
+    let own = [b"refs/remotes/", remote, b"/"].concat();
+    let mut sides = value.splitn(2, |&byte| byte == b':').skip(1);
+    let is_own = sides.next().is_none_or(|into| into.is_empty() || into.starts_with(&own));
+    is_refspec(value) && is_own && value.iter().filter(|&&byte| byte == b':').count() <= 1
 }
 
 /// Over the network by git itself or by ssh: no local path, no `ext::`, no option in disguise.

@@ -2,12 +2,19 @@
 
 use super::*;
 
+mod decisions;
+
 const HOST: &[u8] =
     b"[core]\n\tbare = false\n\tfilemode = true\n[remote \"origin\"]\n\turl = https://example.test/a\n";
 
 fn merged(added: &str) -> Merged {
     let cage = [HOST, added.as_bytes()].concat();
-    merge(HOST, HOST, &cage).expect("both can be read")
+    first_merge(HOST, HOST, &cage).expect("both can be read")
+}
+
+/// The first merge of a run that goes on.
+fn first_merge(host: &[u8], base: &[u8], cage: &[u8]) -> Result<Merged, Unreadable> {
+    merge(&Versions { host, base, seen: base, cage, gone: &|_| false })
 }
 
 fn text(merged: &Merged) -> String {
@@ -15,23 +22,9 @@ fn text(merged: &Merged) -> String {
 }
 
 #[test]
-fn what_a_push_and_a_new_remote_add_is_taken_over() {
-    let merged = merged(
-        "[branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n[remote \"fork\"]\n\
-         \turl = git@example.test:me/a.git\n\tfetch = +refs/heads/*:refs/remotes/fork/*\n",
-    );
-    assert_eq!(merged.kept_back, Vec::<String>::new());
-    let text = text(&merged);
-    assert!(text.starts_with(std::str::from_utf8(HOST).expect("text")), "{text}");
-    for line in ["\tmerge = refs/heads/main\n", "[remote \"fork\"]\n", "\turl = git@example.test:me/a.git\n"]
-    {
-        assert!(text.contains(line), "{text}");
-    }
-}
-
-#[test]
 fn no_key_that_runs_something_is_taken_over() {
     for (added, name) in [
+        ("[remote \"new\"]\ntagOpt = --tags\n", "remote.new.tagopt"),
         ("[core]\nfsmonitor = ./x\n", "core.fsmonitor"),
         ("[core]\nhooksPath = x\n", "core.hookspath"),
         ("[core]\nsshCommand = x\n", "core.sshcommand"),
@@ -78,7 +71,6 @@ fn no_key_that_runs_something_is_taken_over() {
         ("[branch \"main\"]\nremote = target/evil\n", "branch.main.remote"),
         ("[branch \"main\"]\nremote = folder\n", "branch.main.remote"),
         ("[branch \"main\"]\npushRemote = origin\n", "branch.main.pushremote"),
-        ("[remote \"new\"]\npromisor = true\n", "remote.new.promisor"),
         ("[branch \"main\"]\nmergeOptions = -s ../x\n", "branch.main.mergeoptions"),
         ("[submodule \"x\"]\nupdate = !x\n", "submodule.x.update"),
         ("[submodule \"x\"]\nurl = ext::x\n", "submodule.x.url"),
@@ -95,47 +87,10 @@ fn no_key_that_runs_something_is_taken_over() {
 }
 
 #[test]
-fn a_branch_that_follows_a_remote_does_not_change_sides() {
-    let host = [HOST, b"[branch \"main\"]\n\tremote = origin\n"].concat();
-    let cage = [HOST, b"[branch \"main\"]\n\tremote = evil\n[remote \"evil\"]\n\turl = https://evil.test/\n"]
-        .concat();
-    let merged = merge(&host, &host, &cage).expect("readable");
-    assert_eq!(merged.kept_back, ["branch.main.remote"]);
-    // A new branch may follow a new remote.
-    let cage = [
-        &host,
-        b"[branch \"new\"]\n\tremote = fork\n[remote \"fork\"]\n\turl = https://example.test/\n".as_slice(),
-    ]
-    .concat();
-    assert_eq!(merge(&host, &host, &cage).expect("readable").kept_back, Vec::<String>::new());
-}
-
-#[test]
-fn a_branch_can_go_and_a_remote_cannot() {
-    let host = [HOST, b"[branch \"old\"]\n\tremote = origin\n\tmerge = refs/heads/old\n"].concat();
-    let merged = merge(&host, &host, b"[core]\n\tbare = false\n\tfilemode = true\n").expect("readable");
-    assert_eq!(merged.kept_back, ["remote.origin.url"]);
-    assert_eq!(merged.text.as_deref(), Some(HOST));
-}
-
-#[test]
-fn a_new_remote_can_come_in_two_steps_and_only_from_the_command() {
-    let url = [HOST, b"[remote \"new\"]\n\turl = https://example.test/new\n"].concat();
-    let both = [&url, b"\tfetch = +refs/heads/*:refs/remotes/new/*\n".as_slice()].concat();
-    assert_eq!(merge(&url, HOST, &both).expect("readable").text, Some(both.clone()));
-    let other = [HOST, b"[remote \"new\"]\n\turl = https://example.test/of-the-host\n"].concat();
-    let merged = merge(&other, HOST, &both).expect("readable");
-    assert_eq!(
-        (merged.text, merged.kept_back),
-        (None, vec!["remote.new.fetch".into(), "remote.new.url".into()])
-    );
-}
-
-#[test]
 fn what_the_host_changed_meanwhile_stays() {
     let host = [HOST, b"[user]\n\tname = Ada\n"].concat();
     let cage = [HOST, b"[branch \"a\"]\n\tremote = origin\n"].concat();
-    let merged = merge(&host, HOST, &cage).expect("readable");
+    let merged = first_merge(&host, HOST, &cage).expect("readable");
     let text = text(&merged);
     assert!(text.contains("name = Ada") && text.contains("[branch \"a\"]"), "{text}");
 }
@@ -176,7 +131,7 @@ fn an_author_is_written_so_that_it_is_read_as_it_was() {
 #[test]
 fn what_git_would_not_read_is_not_merged() {
     for text in ["x = 1\n", "[a\nx=1\n", "[a]\nx = \"1\n", "[a]\n=\n", "[a \"b]\n", "[a]\nx = \\q\n", "\0"] {
-        assert_eq!(merge(HOST, HOST, text.as_bytes()), Err(Unreadable), "{text}");
+        assert_eq!(first_merge(HOST, HOST, text.as_bytes()), Err(Unreadable), "{text}");
     }
 }
 
