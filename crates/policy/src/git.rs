@@ -5,6 +5,7 @@
 
 pub mod check;
 pub mod config;
+pub mod credentials;
 pub mod index;
 pub mod join;
 pub mod names;

@@ -17,6 +17,27 @@ pub struct Entry {
     pub value: Option<Vec<u8>>,
     /// Where it stands in the text, with the end of its line.
     span: Range<usize>,
+    /// Where its value stands, with quotes and without a comment.
+    value_span: Range<usize>,
+}
+
+/// A part of a file, with the places of the text that belong to it.
+pub(super) enum Part<'a> {
+    /// A heading, and all that stands below it.
+    Section {
+        subsection: Option<&'a [u8]>,
+        whole: Range<usize>,
+    },
+    Entry {
+        entry: &'a Entry,
+        line: Range<usize>,
+        value: Range<usize>,
+    },
+    /// A comment, and what goes with it.
+    Comment {
+        comment: Range<usize>,
+        place: Range<usize>,
+    },
 }
 
 /// `section.subsection.key`.
@@ -56,6 +77,8 @@ pub struct Config {
     text: Vec<u8>,
     sections: Vec<Section>,
     pub entries: Vec<Entry>,
+    /// Comments, each with the place that it takes.
+    comments: Vec<(Range<usize>, Range<usize>)>,
 }
 
 /// What git itself would not read.
@@ -65,33 +88,80 @@ pub struct Unreadable;
 impl Config {
     /// Reads a file as git does.
     pub fn read(text: &[u8]) -> Result<Self, Unreadable> {
-        let mut reader = Reader { text, at: 0 };
+        let mut reader = Reader { text, at: 0, comments: Vec::new() };
         if text.starts_with(b"\xef\xbb\xbf") {
             reader.at = 3;
         }
         let mut config = Config { text: text.to_vec(), ..Config::default() };
         while let Some(byte) = reader.peek() {
             match byte {
-                b'#' | b';' => reader.skip_line(),
+                b'#' | b';' => reader.comment(),
                 _ if is_blank(byte) => reader.at += 1,
                 b'[' => config.sections.push(reader.section()?),
                 _ if byte.is_ascii_alphabetic() => {
                     let section = config.sections.last_mut().ok_or(Unreadable)?;
                     let from = reader.at;
                     let key = reader.key();
-                    let value = reader.value()?;
+                    let (value, value_span) = reader.value()?;
                     section.end = reader.at;
                     let name = Name {
                         section: section.section.clone(),
                         subsection: section.subsection.clone(),
                         key,
                     };
-                    config.entries.push(Entry { name, value, span: from..reader.at });
+                    config.entries.push(Entry { name, value, span: from..reader.at, value_span });
                 }
                 _ => return Err(Unreadable),
             }
         }
+        config.comments = reader.comments;
         Ok(config)
+    }
+
+    /// All headings, entries and comments.
+    pub(super) fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+        let next = self.sections.iter().skip(1).map(|section| section.span.start).chain([self.text.len()]);
+        let sections = self.sections.iter().zip(next).map(|(section, end)| Part::Section {
+            subsection: section.subsection.as_deref(),
+            whole: section.span.start..end,
+        });
+        let entries = self.entries.iter().map(|entry| Part::Entry {
+            entry,
+            line: self.indented(&entry.span),
+            value: entry.value_span.clone(),
+        });
+        let comments = self
+            .comments
+            .iter()
+            .map(|(comment, place)| Part::Comment { comment: comment.clone(), place: place.clone() });
+        sections.chain(entries).chain(comments)
+    }
+
+    /// A place with the white space that it is indented by.
+    fn indented(&self, span: &Range<usize>) -> Range<usize> {
+        let indent = self.text[..span.start].iter().rev();
+        let indent = indent.take_while(|&&byte| byte == b' ' || byte == b'\t').count();
+        span.start - indent..span.end
+    }
+
+    /// A value as it is written in a file, with quotes where git needs them.
+    pub(super) fn spell_value(value: &[u8]) -> Vec<u8> {
+        // Quotes only where git would need them.
+        let plain = value.iter().all(|&byte| byte.is_ascii_graphic() && !b"\"\\#;".contains(&byte));
+        if plain && !value.is_empty() {
+            return value.to_vec();
+        }
+        let mut out = vec![b'"'];
+        for &byte in value {
+            match byte {
+                b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+                b'\n' => out.extend_from_slice(b"\\n"),
+                b'\t' => out.extend_from_slice(b"\\t"),
+                _ => out.push(byte),
+            }
+        }
+        out.push(b'"');
+        out
     }
 
     /// The last value of a key without a subsection, as git takes it.
@@ -155,10 +225,7 @@ impl Config {
         let spans = self.entries.iter().filter(|entry| goes(&entry.name)).map(|entry| entry.span.clone());
         for span in spans {
             if !cut.iter().any(|other| other.start <= span.start && span.end <= other.end) {
-                // With the white space it was indented by.
-                let indent = self.text[..span.start].iter().rev();
-                let indent = indent.take_while(|&&byte| byte == b' ' || byte == b'\t').count();
-                cut.push(span.start - indent..span.end);
+                cut.push(self.indented(&span));
             }
         }
         cut.sort_by_key(|range| range.start);
@@ -218,21 +285,8 @@ fn spell_section(section: &str, subsection: Option<&[u8]>) -> Vec<u8> {
 fn spell_entry(key: &str, value: Option<&[u8]>) -> Vec<u8> {
     let mut out = format!("\t{key}").into_bytes();
     if let Some(value) = value {
-        out.extend_from_slice(b" = \"");
-        for &byte in value {
-            match byte {
-                b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
-                b'\n' => out.extend_from_slice(b"\\n"),
-                b'\t' => out.extend_from_slice(b"\\t"),
-                _ => out.push(byte),
-            }
-        }
-        out.push(b'"');
-        // Quotes only where git would need them.
-        let plain = value.iter().all(|&byte| byte.is_ascii_graphic() && !b"\"\\#;".contains(&byte));
-        if plain && !value.is_empty() {
-            out.retain(|&byte| byte != b'"');
-        }
+        out.extend_from_slice(b" = ");
+        out.extend_from_slice(&Config::spell_value(value));
     }
     out.push(b'\n');
     out
@@ -243,9 +297,16 @@ const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
 
+/// The text without blanks at its end.
+fn without_blanks(text: &[u8]) -> &[u8] {
+    let blanks = text.iter().rev().take_while(|&&byte| byte == b' ' || byte == b'\t').count();
+    &text[..text.len() - blanks]
+}
+
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,
+    comments: Vec<(Range<usize>, Range<usize>)>,
 }
 
 impl Reader<'_> {
@@ -263,8 +324,18 @@ impl Reader<'_> {
         Some(byte)
     }
 
-    fn skip_line(&mut self) {
-        while self.next().is_some_and(|byte| byte != b'\n') {}
+    /// A comment up to the end of its line. One that stands alone takes the whole line.
+    fn comment(&mut self) {
+        let from = self.at;
+        while self.peek().is_some_and(|byte| byte != b'\n') {
+            self.at += 1;
+        }
+        let comment = from..self.at;
+        let before = without_blanks(&self.text[..from]);
+        let _ = self.next();
+        let is_alone = matches!(before.last(), None | Some(b'\n')) || before == b"\xef\xbb\xbf";
+        let end = if is_alone { self.at } else { comment.end };
+        self.comments.push((comment, before.len()..end));
     }
 
     fn skip_blanks(&mut self) {
@@ -339,10 +410,11 @@ impl Reader<'_> {
         key
     }
 
-    fn value(&mut self) -> Result<Option<Vec<u8>>, Unreadable> {
+    /// The value of a key, and where it stands.
+    fn value(&mut self) -> Result<(Option<Vec<u8>>, Range<usize>), Unreadable> {
         self.skip_blanks();
         match self.next() {
-            None | Some(b'\n') => return Ok(None),
+            None | Some(b'\n') => return Ok((None, self.at..self.at)),
             Some(b'=') => {}
             Some(_) => return Err(Unreadable),
         }
@@ -350,8 +422,9 @@ impl Reader<'_> {
         // Blanks count only when something follows them.
         let mut blanks = Vec::new();
         let mut quoted = false;
-        let mut comment = false;
+        let mut span = self.at..self.at;
         loop {
+            let at = self.at;
             let byte = match self.next() {
                 None if quoted => return Err(Unreadable),
                 None => break,
@@ -360,9 +433,6 @@ impl Reader<'_> {
                 Some(0) => return Err(Unreadable),
                 Some(byte) => byte,
             };
-            if comment {
-                continue;
-            }
             if !quoted && is_blank(byte) {
                 if !value.is_empty() {
                     blanks.push(byte);
@@ -370,8 +440,14 @@ impl Reader<'_> {
                 continue;
             }
             if !quoted && (byte == b'#' || byte == b';') {
-                comment = true;
-                continue;
+                while self.peek().is_some_and(|byte| byte != b'\n') {
+                    if self.next() == Some(0) {
+                        return Err(Unreadable);
+                    }
+                }
+                self.comments.push((at..self.at, span.end..self.at));
+                let _ = self.next();
+                break;
             }
             value.append(&mut blanks);
             match byte {
@@ -386,8 +462,9 @@ impl Reader<'_> {
                 },
                 byte => value.push(byte),
             }
+            span = if span.is_empty() { at..self.at } else { span.start..self.at };
         }
-        Ok(Some(value))
+        Ok((Some(value), span))
     }
 }
 
