@@ -27,6 +27,7 @@ pub fn read(args: ReadArgs, block: &Block) -> i32 {
     let copied = match file {
         Allowed::File(file) => copy(file, args.max),
         Allowed::Content(content) => copy(content, args.max),
+        Allowed::Looked(content, rest) => copy(content.chain(rest), args.max),
     };
     match copied {
         Ok(copied) => tell_copied(&args, &copied),
@@ -53,6 +54,8 @@ fn homes(block: &Block) -> Result<Vec<PathBuf>, Refusal> {
 enum Allowed {
     File(File),
     Content(Cursor<Vec<u8>>),
+    /// What was looked at at the beginning of a file, and the rest of it.
+    Looked(Cursor<Vec<u8>>, File),
 }
 
 fn open(path: &Path, homes: &[PathBuf]) -> Result<Allowed, Refusal> {
@@ -72,10 +75,15 @@ fn open(path: &Path, homes: &[PathBuf]) -> Result<Allowed, Refusal> {
     let Some((secret, real)) = by_content else { return Ok(Allowed::File(file)) };
     let mut content = Vec::new();
     let cannot = |_| guard::cannot_open(path, "it cannot be read");
-    file.take(MOST_CONTENT).read_to_end(&mut content).map_err(cannot)?;
+    (&file).take(MOST_CONTENT).read_to_end(&mut content).map_err(cannot)?;
     guard::judge_content(path, &real, secret, &content)?;
     // What was looked at is what is shown.
-    Ok(Allowed::Content(Cursor::new(content)))
+    let content = Cursor::new(content);
+    Ok(match secret.content {
+        // No settings of git are so long, and any file may have several names.
+        Content::MaybeGit => Allowed::Looked(content, file),
+        _ => Allowed::Content(content),
+    })
 }
 
 /// Settings and certificates are not larger.

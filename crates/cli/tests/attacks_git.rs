@@ -451,8 +451,8 @@ fn a_pointer_into_a_repository_in_a_skipped_tree_runs_nothing() {
 }
 
 /// Two repositories elsewhere; git on the host finds both, and the user pushes to the private one.
-const ELSEWHERE: &str = "mkdir ../hub; for hub in private public; do git init -q --bare ../hub/$hub.git; \
-    git config url.\"$(realpath ../hub)/$hub.git\".insteadOf https://example.test/$hub.git; \
+const ELSEWHERE: &str = "for hub in private public; do git init -q --bare \"$HOME/$hub.git\"; \
+    git config url.\"$HOME/$hub.git\".insteadOf https://example.test/$hub.git; \
     git remote add $hub https://example.test/$hub.git; done; git config push.default current; git push -q -u private main";
 
 /// Does what a command did before, and has the host push and fetch: only without the cage does the other repository change.
@@ -474,7 +474,7 @@ fn goes_elsewhere_only_without_the_cage(attack: &str, again: &str, then: &str, s
     }
 }
 
-const PUSHED: &str = "test -z \"$(git -C ../hub/public.git for-each-ref)\" || echo elsewhere";
+const PUSHED: &str = "test -z \"$(git -C ~/public.git for-each-ref)\" || echo elsewhere";
 
 #[test]
 fn a_branch_of_the_users_is_not_led_to_another_remote() {

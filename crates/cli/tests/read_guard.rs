@@ -115,6 +115,42 @@ fn the_guard_reads_no_store_by_its_path() {
 }
 
 #[test]
+fn settings_of_git_with_a_token_are_not_read_and_others_are() {
+    let stage = stage();
+    let settings = |login: &str| {
+        format!(
+            "[core]\n\trepositoryformatversion = 0\n[remote \"origin\"]\n\turl = https://{login}example.test/a\n"
+        )
+    };
+    let with_token = settings(&format!("{SECRET}@"));
+    for path in [
+        ".git/config",
+        ".git/config.worktree",
+        ".git/modules/lib/config",
+        ".git/worktrees/tree/config.worktree",
+        "bare.git/config",
+        "bare/config",
+    ] {
+        stage.project_file(path, &with_token);
+        only_cat_shows(&stage, path);
+        let (link, hard) = (stage.project().join("a-link"), stage.project().join("a-hard-link"));
+        symlink(stage.project().join(path), &link).unwrap();
+        std::fs::hard_link(stage.project().join(path), &hard).unwrap();
+        only_cat_shows(&stage, &link);
+        only_cat_shows(&stage, &hard);
+        std::fs::remove_file(&link).unwrap();
+        std::fs::remove_file(&hard).unwrap();
+        stage.project_file(path, &settings(""));
+        is_shown(read(&stage, path).output().unwrap(), &settings(""));
+    }
+    // A long file with a second name is shown to its end.
+    let long = "x\n".repeat(1 << 20);
+    stage.project_file("long", &long);
+    std::fs::hard_link(stage.project().join("long"), stage.project().join("second")).unwrap();
+    is_shown(read(&stage, "second").output().unwrap(), &long);
+}
+
+#[test]
 fn another_spelling_does_not_mislead_the_guard() {
     let stage = stage();
     let home = stage.home();

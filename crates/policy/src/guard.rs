@@ -3,7 +3,7 @@
 //! Pure, as all of this crate: what the kernel says about the opened file arrives as [`Opened`]. The table of secret files is
 //! [`crate::detect`]'s.
 
-use crate::detect::secrets::{Content, LOGIN, Secret, folded, named, secret_file};
+use crate::detect::secrets::{Content, LOGIN, Secret, folded, git_settings, named, secret_file};
 use crate::detect::{Shows, shows};
 use crate::plan::Refusal;
 use crate::text::visible;
@@ -154,7 +154,12 @@ pub fn judge(asked: &Path, opened: &Opened<'_>, homes: &[&Path]) -> Result<Optio
     match secret_file(opened.real, homes).or(asked_name) {
         Some(secret) if matches!(secret.content, Content::Settings | Content::Pem) => Ok(Some(secret)),
         Some(secret) => Err(is_secret(asked, opened.real, secret)),
-        None => Ok(None),
+        // Of two answers the one that is sure.
+        None => {
+            let rows = [opened.real, asked].map(|path| git_settings(path, opened.names));
+            let sure = rows.iter().flatten().find(|row| row.content == Content::Git);
+            Ok(sure.or(rows.iter().flatten().next()).copied())
+        }
     }
 }
 
@@ -239,6 +244,9 @@ pub fn cannot_open(asked: &Path, reason: &str) -> Refusal {
 const SECRET_REMEDY: &str =
     "a tool has no need to show it; open it yourself, or let the program that needs it read it";
 
+const GIT_REMEDY: &str =
+    "keep it in a credential helper of git instead, and the file can be read; or open it yourself";
+
 fn is_secret(asked: &Path, real: &Path, secret: &'static Secret) -> Refusal {
     let shown = visible(asked.as_os_str());
     let lies = if asked == real || !asked.is_absolute() && real.ends_with(asked) {
@@ -246,11 +254,11 @@ fn is_secret(asked: &Path, real: &Path, secret: &'static Secret) -> Refusal {
     } else {
         format!("it is {}, and", visible(real.as_os_str()))
     };
-    Refusal::policy(
-        secret.pattern,
-        format!("{shown} is not read: {lies} holds {}", secret.holds),
-        SECRET_REMEDY,
-    )
+    let remedy = match secret.content {
+        Content::Git | Content::MaybeGit => GIT_REMEDY,
+        _ => SECRET_REMEDY,
+    };
+    Refusal::policy(secret.pattern, format!("{shown} is not read: {lies} holds {}", secret.holds), remedy)
 }
 
 fn ends_deleted(path: &Path) -> bool {

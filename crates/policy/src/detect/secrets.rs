@@ -47,6 +47,10 @@ pub enum Content {
     Settings,
     /// Certificates and keys. Without a private key the file is harmless.
     Pem,
+    /// Settings of git. Without a credential the file is harmless.
+    Git,
+    /// The same, if the content says that it is git's.
+    MaybeGit,
 }
 
 impl Secret {
@@ -80,6 +84,33 @@ const fn system(pattern: &'static str, holds: &'static str) -> Secret {
 /// A file of settings, of which single lines are secret.
 const fn settings(place: Place, pattern: &'static str) -> Secret {
     Secret { content: Content::Settings, ..row(place, pattern, REGISTRY) }
+}
+
+/// Git's settings are not in the table: a command in a cage needs them, and has a copy without credentials.
+const fn git(content: Content) -> Secret {
+    Secret { content, ..row(Place::Anywhere, ".git/config", "a login among settings of git") }
+}
+
+static GIT: Secret = git(Content::Git);
+static MAYBE_GIT: Secret = git(Content::MaybeGit);
+
+/// The row of a file that git reads its settings from, or may: a repository without `.git` is known by its content only, and so is a
+/// file with further names. `names` is how many it has.
+pub fn git_settings(path: &Path, names: u64) -> Option<&'static Secret> {
+    let path = folded(path.as_os_str());
+    let mut parts = path.rsplit('/');
+    let name = parts.next()?;
+    let name = name.strip_suffix(".lock").unwrap_or(name);
+    let name = LEFT_OVERS.iter().find_map(|tail| name.strip_suffix(tail)).unwrap_or(name);
+    let is_config = matches!(name, "config" | "config.worktree");
+    let above: Vec<&str> = parts.collect();
+    let is_branch = above.iter().any(|part| matches!(*part, "refs" | "logs"));
+    let is_of_git = above.first() == Some(&"git") || above.contains(&".git") && !is_branch;
+    if matches!(name, ".gitconfig" | "gitconfig" | ".gitmodules") || is_config && is_of_git {
+        Some(&GIT)
+    } else {
+        (is_config || names > 1).then_some(&MAYBE_GIT)
+    }
 }
 
 const fn dotenv(pattern: &'static str, except: &'static [&'static str]) -> Secret {
@@ -351,7 +382,7 @@ pub(super) const PUBLIC_CERTIFICATES: &[&str] = &[
 ];
 
 /// What editors and people put behind a name when they keep the old file.
-const LEFT_OVERS: &[&str] =
+pub(crate) const LEFT_OVERS: &[&str] =
     &["~", ".bak", ".old", ".orig", ".save", ".swp", ".swo", ".backup", ".copy", " (copy)", ".1"];
 
 /// Whose folders count as a HOME beside the caller's own.

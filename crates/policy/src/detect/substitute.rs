@@ -3,6 +3,7 @@
 //! A line is kept only if it is certain to be harmless. The input is hostile: nothing here may fail on it.
 
 use super::secrets::{Content, Secret};
+use crate::git::credentials::{holds_credentials, is_git_config, without_credentials};
 use crate::registry::{known, name_shape, value_shape};
 
 /// What a command sees of a file whose name is secret.
@@ -22,6 +23,11 @@ pub fn shows(secret: &Secret, content: &[u8], not_secret: &[&str]) -> Shows {
         Content::Settings => itself_or(settings(content), content),
         Content::Pem if has_private_key(content) => Shows::Instead(Vec::new()),
         Content::Pem => Shows::Itself,
+        Content::MaybeGit if !is_git_config(content) => Shows::Itself,
+        Content::Git | Content::MaybeGit if holds_credentials(content) => {
+            Shows::Instead(without_credentials(content))
+        }
+        Content::Git | Content::MaybeGit => Shows::Itself,
     }
 }
 

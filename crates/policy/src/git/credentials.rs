@@ -20,7 +20,7 @@ pub fn without_credentials(text: &[u8]) -> Vec<u8> {
 pub fn holds_credentials(text: &[u8]) -> bool {
     match Config::read(text) {
         Ok(config) => cut(text, &config, &is_telling) != text,
-        Err(_) => text.split(|&byte| byte == b'\n').any(|line| is_secret(line) || is_telling(line)),
+        Err(_) => text.split(|&byte| byte == b'\n').any(|line| is_secret(line) || names_credential(line)),
     }
 }
 
@@ -137,11 +137,13 @@ fn is_secret(text: &[u8]) -> bool {
 
 /// A comment that may have been a setting with a credential, or a note of one.
 fn is_telling(comment: &[u8]) -> bool {
-    let lower = comment.to_ascii_lowercase();
+    is_secret(comment) || names_credential(comment) || comment.split(|&byte| !is_word(byte)).any(is_random)
+}
+
+fn names_credential(text: &[u8]) -> bool {
+    let lower = text.to_ascii_lowercase();
     let mut words = lower.split(|&byte| !is_word(byte)).map(|word| str::from_utf8(word).unwrap_or_default());
-    is_secret(comment)
-        || words.any(|word| is_credential_key(word) || word == "extraheader")
-        || comment.split(|&byte| !is_word(byte)).any(is_random)
+    words.any(|word| is_credential_key(word) || word == "extraheader")
 }
 
 fn is_word(byte: u8) -> bool {

@@ -294,3 +294,76 @@ proptest! {
         prop_assert!(matches(&pieces.join("*"), &pieces.join(&fill)));
     }
 }
+
+const WITH_TOKEN: &[u8] =
+    b"[core]\n\trepositoryformatversion = 0\n[remote \"origin\"]\n\turl = https://hunter2@example.test/a.git\n";
+const WITHOUT: &[u8] =
+    b"# ours\n[core]\n\trepositoryformatversion = 0\n[remote \"origin\"]\n\turl = https://example.test/a.git\n";
+
+/// Whether a file with this content is shown.
+fn is_shown(asked: &str, opened: &Opened<'_>, content: &[u8]) -> bool {
+    match judge(Path::new(asked), opened, &[Path::new(HOME)]) {
+        Ok(Some(row)) => judge_content(Path::new(asked), opened.real, row, content).is_ok(),
+        judged => judged.is_ok(),
+    }
+}
+
+#[test]
+fn settings_of_git_are_shown_unless_they_hold_a_credential() {
+    for path in [
+        "/work/a/.git/config",
+        "/work/a/.GIT/Config",
+        "/work/a/.git/config.lock",
+        "/work/a/.git/config~",
+        "/work/a/.git/config.worktree",
+        "/work/a/.git/modules/lib/deep/config",
+        "/work/a/.git/modules/refs/config",
+        "/work/a/.git/worktrees/tree/config.worktree",
+        "/srv/git/bare.git/config",
+        "/srv/bare/config",
+        "/work/a/.gitmodules",
+        "/home/bob/.gitconfig",
+        "/home/bob/.config/git/config",
+        "/etc/gitconfig",
+    ] {
+        assert!(!is_shown(path, &opened(path), WITH_TOKEN), "{path}");
+        assert!(!is_shown("/work/a/link", &opened(path), WITH_TOKEN), "{path} by a link");
+        assert!(is_shown(path, &opened(path), WITHOUT), "{path}");
+    }
+    assert!(!is_shown("/work/a/.git/config", &opened("/work/a/elsewhere"), WITH_TOKEN));
+    let linked = Opened { names: 2, ..opened("/work/a/notes") };
+    assert!(!is_shown("/work/a/notes", &linked, WITH_TOKEN));
+    assert!(is_shown("/work/a/notes", &linked, WITHOUT));
+    assert!(
+        is_shown("/work/a/notes", &opened("/work/a/notes"), WITH_TOKEN),
+        "a copy under another name is not known"
+    );
+}
+
+#[test]
+fn other_files_of_that_name_are_shown() {
+    let id = b"8f7d6c5b4a39281706f5e4d38f7d6c5b4a392817\n";
+    let log = b"0 8f7d6c5b Ada <a@example.test> 0 +0000\tcommit: change the password\n";
+    for (path, content) in [
+        ("/work/a/.git/refs/heads/config", &id[..]),
+        ("/work/a/.git/logs/refs/heads/config", log),
+        ("/work/a/.git/config", id),
+        ("/home/bob/.ssh/config", b"Host work\n\tUser ada\n\tPassword x\n"),
+        ("/home/bob/.aws/config", b"[default]\nregion = eu\ntoken = x\n"),
+        ("/work/a/config", b"password = x\n"),
+    ] {
+        assert!(is_shown(path, &opened(path), content), "{path}");
+    }
+    // The beginning of a long file, which has further names.
+    let linked = Opened { names: 2, ..opened("/work/a/long") };
+    assert!(is_shown("/work/a/long", &linked, &b"x".repeat(1 << 20)));
+}
+
+#[test]
+fn a_refusal_of_settings_of_git_says_what_to_do() {
+    let path = "/work/a/.git/config";
+    let row = judge(Path::new(path), &opened(path), &[]).unwrap().unwrap();
+    let refusal = judge_content(Path::new(path), Path::new(path), row, WITH_TOKEN).unwrap_err();
+    assert_eq!(refusal.fact, "/work/a/.git/config is not read: it holds a login among settings of git");
+    assert!(refusal.remedy.contains("credential helper") && !refusal.fact.contains("hunter2"));
+}
