@@ -1,7 +1,8 @@
 //! Files of a repository that a hostile command wrote: no panic, and nothing that git runs is ever taken over.
 #![no_main]
 
-use keyward_policy::git::config::{Config, merge, of_new_repository};
+use keyward_policy::git::config::{Config, Versions, merge, of_new_repository};
+use keyward_policy::git::credentials::{holds_credentials, without_credentials};
 use keyward_policy::git::{Check, index, join};
 use libfuzzer_sys::fuzz_target;
 
@@ -19,14 +20,40 @@ fn is_harmless(config: &Config) -> bool {
     })
 }
 
+/// The user's branch and remote are as they were, and every other remote is marked and followed by no branch.
+fn leads_nowhere_else(config: &Config) -> bool {
+    let of = |section: &str, key: &str| {
+        let fits = move |entry: &&keyward_policy::git::config::Entry| {
+            entry.name.section == section && entry.name.key == key
+        };
+        let entries: Vec<_> = config.entries.iter().filter(fits).cloned().collect();
+        entries
+    };
+    let marked = of("remote", "keyward");
+    let is_marked = |name: &Option<Vec<u8>>| marked.iter().any(|entry| entry.name.subsection == *name);
+    of("remote", "url").iter().all(|url| {
+        let is_users = url.name.subsection.as_deref() == Some(b"origin");
+        is_users && url.value.as_deref() == Some(b"https://example.test/a") || is_marked(&url.name.subsection)
+    }) && of("branch", "remote").iter().all(|branch| {
+        let follows = branch.value.as_deref();
+        follows == Some(b"origin") || follows == Some(b".") && branch.name.subsection.as_deref() != Some(b"main")
+    })
+}
+
 fuzz_target!(|text: &[u8]| {
-    if let Ok(merged) = merge(HOST, HOST, text)
+    let versions = Versions { host: HOST, base: HOST, seen: HOST, cage: text, gone: &|_| false };
+    if let Ok(merged) = merge(&versions)
         && let Some(text) = merged.text
     {
         let config = Config::read(&text).expect("what is written can be read");
         assert!(is_harmless(&config), "{}", String::from_utf8_lossy(&text));
         assert_eq!(config.last("core", "bare"), Some(b"false".as_slice()));
+        assert!(leads_nowhere_else(&config), "{}", String::from_utf8_lossy(&text));
     }
+    let left = without_credentials(text);
+    assert!(Config::read(&left).is_ok());
+    assert_eq!(without_credentials(&left), left);
+    assert!(!holds_credentials(&left), "{}", String::from_utf8_lossy(&left));
     if let Ok((kept, _)) = of_new_repository(text, &|_| false) {
         let (again, out) = of_new_repository(&kept, &|_| false).expect("what is kept can be read");
         assert_eq!((again, out), (kept, Vec::new()));

@@ -86,8 +86,8 @@ fn fate(entry: &Entry) -> Fate {
     let is_switch = || [b"true".as_slice(), b"false"].iter().any(|word| value.eq_ignore_ascii_case(word));
     let goes = match (section, key) {
         ("http", "extraheader") => true,
-        // A program that asks for one.
-        ("core", "askpass") => false,
+        // A program that asks for one, and the number of a list.
+        ("core", "askpass") | ("fetch", "bundlecreationtoken") => false,
         ("credential", _) if value.split(|&byte| !is_word(byte)).any(is_random) => true,
         _ => is_credential_key(key) && !is_switch(),
     };
@@ -178,11 +178,17 @@ const BY_TOKEN: &[&[u8]] = &[b"http", b"https", b"ftp", b"ftps"];
 fn without_userinfo(text: &[u8]) -> Vec<u8> {
     let mut text = text.to_vec();
     // What is left may be an address again, and is shorter each time.
-    while let Some(range) = userinfo(&text) {
-        text.drain(range);
+    for _ in 0..MOST_ADDRESSES {
+        match userinfo(&text) {
+            Some(range) => drop(text.drain(range)),
+            None => return text,
+        }
     }
-    text
+    Vec::new()
 }
+
+/// No setting has more addresses with a user in them; of one that has, nothing stays.
+const MOST_ADDRESSES: usize = 64;
 
 /// What has to go from the first address that has something.
 fn userinfo(text: &[u8]) -> Option<Range<usize>> {

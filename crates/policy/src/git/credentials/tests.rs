@@ -21,7 +21,7 @@ const ORDINARY: &str = "\u{feff}[core]\n\trepositoryformatversion = 0\n\tfilemod
     \tuseHttpPath = true\n[user]\n\tname = Ada \\\"L\\\" Lovelace\r\n\temail = ada@example.test\n\
     \tsigningKey = ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB3nX8vJ1yq5WjTQxV0k6gkOd0f9yq1m5Zr4lYQb2c7a ada\n\
     [alias]\n\tlg = log --graph --pretty=format:'%h -%d %s (%cr) <%an>'\n\tx = \"!f() { git push -u origin \\\"$1\\\"; }; f\"\n\
-    [sendemail]\n\tsmtpServer = smtp.example.test\n\tsmtpUser = ada\n[diff]\n\ttool = a \\\n b\n\
+    [sendemail]\n\tsmtpServer = smtp.example.test\n\tsmtpUser = ada\n[fetch]\n\tbundleCreationToken = 1700000000\n[diff]\n\ttool = a \\\n b\n\
     [submodule \"lib\"]\n\turl = https://github.com/x/lib\n\tactive = true\n[lfs \"https://example.test/a.git/info/lfs\"]\n\taccess = basic\n";
 
 #[test]
@@ -58,6 +58,12 @@ fn what_names_a_user_or_a_password_goes_from_addresses() {
     assert_eq!(shown(text), "[alias]\n\tx = \"!curl https://host/a https://host/b\"\n\ty = z\n");
     let text = "[http]\nproxy=ada:pw@proxy:3128\n[remote \"a\"]\nproxy=ada@proxy\n";
     assert_eq!(shown(text), "[http]\nproxy=proxy:3128\n[remote \"a\"]\nproxy=proxy\n");
+}
+
+#[test]
+fn of_a_setting_with_countless_addresses_nothing_stays() {
+    let value = "https://t@h ".repeat(20_000);
+    assert_eq!(shown(&format!("[a]\n\tb = \"{value}\"\n")), "[a]\n\tb = \"\"\n");
 }
 
 #[test]
