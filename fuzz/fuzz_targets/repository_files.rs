@@ -3,7 +3,8 @@
 
 use keyward_policy::git::config::{Config, Versions, merge, of_new_repository};
 use keyward_policy::git::credentials::{holds_credentials, without_credentials};
-use keyward_policy::git::{Check, index, join};
+use keyward_policy::git::refs::{Line, Value, changes, judge, packed};
+use keyward_policy::git::{Check, index};
 use libfuzzer_sys::fuzz_target;
 
 const HOST: &[u8] = b"[core]\n\tbare = false\n[remote \"origin\"]\n\turl = https://example.test/a\n[branch \"main\"]\n\tremote = origin\n";
@@ -59,8 +60,11 @@ fuzz_target!(|text: &[u8]| {
         assert_eq!((again, out), (kept, Vec::new()));
     }
     for length in [20, 32] {
-        let _ = index::check(text, length);
-        assert!(!index::same(text, b"", length));
+        if let (Ok(()), Ok(paths)) = (index::check(text, length), index::differences(b"", text, length)) {
+            assert_eq!(index::entries_at(text, length, &paths).len(), paths.len());
+            assert!(index::differences(text, text, length).is_ok_and(|paths| paths.is_empty()));
+        }
+        let _ = (index::hidden(text, length), index::gitlinks(text, length), index::objects(text, length));
     }
     for check in [
         Check::Head,
@@ -79,7 +83,16 @@ fuzz_target!(|text: &[u8]| {
         let _ = check.judge(text, 20);
     }
     let (one, other) = text.split_at(text.len() / 2);
-    let joined = join::logs(one, other);
-    assert!(joined.starts_with(one) && joined.ends_with(&other[other.len() - joined.len().saturating_sub(one.len())..]));
-    let _ = join::packed_refs(one, other, &|_| false);
+    let (one, other) = (packed(one), packed(other));
+    for change in changes(&one, &one, &other) {
+        if judge(&change.name, change.cage.as_ref(), &|_| false).is_ok() {
+            assert!(!change.name.starts_with(b"refs/replace/") && !change.name.contains(&0));
+        }
+    }
+    if let Some(value) = Value::read(text) {
+        assert_eq!(Value::read(&value.spelled()), Some(value));
+    }
+    if let Some(line) = Line::read(text, 20) {
+        assert_eq!(line.spelled().iter().filter(|&&byte| byte == b'\n').count(), 1);
+    }
 });

@@ -65,6 +65,8 @@ pub fn decide_and_remember<'a>(
     project.committed = git::committed::show(&mut project.secrets, &project.repositories, &is_forced);
     if !project.marks.is_empty() {
         project.author = git::look::author(&here.caller.home);
+        project.git =
+            git::transport::HostGit::find(here.search.as_os_str()).map(|git| git.program().to_path_buf());
     }
     let placed = view::kept_home(policy, request).map(|kept| logins::placed(&here.state, &kept));
     let facts = HostFacts { kernel, paths, project, placed: placed.unwrap_or_default() };

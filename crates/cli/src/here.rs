@@ -130,6 +130,7 @@ pub fn look(entries: &[&[u8]], cwd: Option<&Path>) -> Result<Here, Refusal> {
             home,
             cache,
             homes: state.join("homes"),
+            repositories: state.join("repositories"),
             scratch,
             terminals: keyward_launch::terminals(),
         },

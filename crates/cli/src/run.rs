@@ -132,6 +132,10 @@ fn recover(here: &Here, quiet: bool) {
     if !quiet {
         tell::logins(&news, false);
     }
+    let repositories = project::git::publisher::recover(&here.caller.repositories, here.search.as_os_str());
+    if !quiet {
+        tell::repositories(&repositories);
+    }
     for recovered in project::recover(&here.state) {
         tell::recovered(here, &recovered, quiet);
     }
@@ -247,7 +251,7 @@ impl Run<'_> {
             });
             match begun {
                 Ok(begun) => guard = Some(begun),
-                Err(none) => return Attempt::Over(unguarded(args, here, &none)),
+                Err(none) => return Attempt::Over(unguarded(args, &none)),
             }
         }
         let mut logins = match Logins::begin(&plan, &here.state) {
@@ -395,7 +399,7 @@ fn cannot_be_a_session(plan: &Plan) -> Option<Refusal> {
 }
 
 /// A command that cannot be watched over does not start.
-fn unguarded(args: &RunArgs, here: &Here, none: &NoGuard) -> i32 {
+fn unguarded(args: &RunArgs, none: &NoGuard) -> i32 {
     let reason = keyward_sys::file::reason;
     let visible = |path: &Path| keyward_policy::text::visible(path.as_os_str());
     match none {
@@ -410,16 +414,6 @@ fn unguarded(args: &RunArgs, here: &Here, none: &NoGuard) -> i32 {
             code::FAULT,
             &format!("cannot write to {}: {}", visible(path), reason(*errno)),
             "make room, or fix the permissions: what a command leaves has to be found after a crash as well",
-        ),
-        NoGuard::Watch(errno) => tell::refusal(
-            args,
-            Some(here),
-            &Refusal {
-                kind: RefusalKind::Floor,
-                rule: "watch".into(),
-                fact: format!("cannot watch for secret files that appear: {}", reason(*errno)),
-                remedy: "your user has no inotify instance left: end a program that holds many, or run `sysctl fs.inotify.max_user_instances=512` as root".into(),
-            },
         ),
     }
 }

@@ -600,18 +600,32 @@ fn a_link_below_a_store_leads_to_a_store() {
 
 /// In a user namespace of its own, so that no other test of this user is left without a watcher.
 #[test]
-fn without_a_watcher_no_command_starts() {
+fn without_a_watcher_of_the_kernels_we_look_ourselves() {
     let stage = Stage::user();
     stage.project_file(".env", SECRET);
-    let run = |limit: &str| {
-        let script = format!("{limit} exec '{}' run -- echo started", keyward());
+    let run = |limit: &str, script: &str| {
+        let script = format!("{limit} exec '{}' run -- sh -c '{script}'", keyward());
         let mut command = stage.command("unshare");
         command.args(["--user", "--map-current-user", "--keep-caps", "sh", "-c", &script]).output().unwrap()
     };
-    let control = run("");
-    assert_eq!(stdout(&control), "started\n", "{}", stderr(&control));
-    let none = run("echo 0 > /proc/sys/user/max_inotify_instances &&");
-    support::refused(none, 122, "cannot watch for secret files that appear");
+    let none = "echo 0 > /proc/sys/user/max_inotify_instances &&";
+    // A foothold that appears is taken away while the command runs, in a directory that appears with it.
+    let script = "mkdir new; touch new/.envrc; for n in $(seq 60); do sleep 0.1; ls -A new; done | sort | uniq -c | sort -n; ls -A new";
+    for limit in ["", none] {
+        let output = run(limit, script);
+        assert!(stdout(&output).lines().count() == 1, "{limit}: {}{}", stdout(&output), stderr(&output));
+        assert!(!stage.project().join("new/.envrc").exists());
+    }
+    // The control: the limit holds.
+    let held = run(none, "true");
+    assert!(held.status.success(), "{}", stderr(&held));
+    let control = stage
+        .command("unshare")
+        .args(["--user", "--map-current-user", "--keep-caps", "sh", "-c"])
+        .arg(format!("{none} python3 -c 'import ctypes; print(ctypes.CDLL(None).inotify_init1(0))'"))
+        .output()
+        .unwrap();
+    assert_eq!(stdout(&control), "-1\n", "{}", stderr(&control));
 }
 
 // The user's word.

@@ -20,8 +20,8 @@ const BEGIN: &str = "git init -q -b main .; git config user.name Ada; git config
 
 /// What git says about a repository, and what lies in its folder.
 const ACCOUNT: &str = "for r in . $(find . -path ./.git -prune -o -name .git -printf '%h ' -prune); do ( cd \"$r\"; echo \"## $r\"; \
-    cat \"$(git rev-parse --git-dir)/HEAD\"; git status --porcelain=v2 --branch; git log --all --format='%H %P %s %D'; \
-    git for-each-ref; git stash list --format='%gd %s %H'; git config --local --list | sort; git diff; git diff --cached; \
+    cat \"$(git rev-parse --git-dir)/HEAD\"; git status --porcelain=v2 --branch; git log --exclude='refs/keyward/*' --all --format='%H %P %s %D'; \
+    git for-each-ref --exclude=refs/keyward; git stash list --format='%gd %s %H'; git config --local --list | sort; git diff; git diff --cached; \
     git reflog --all --format='%gD %H %gs'; git worktree list --porcelain; git submodule status; git ls-files -s; \
     git fsck --full --strict --no-dangling 2>&1; git count-objects -v | grep -v -e size -e garbage ); done; \
     ls -A .git; find . -path ./.git -prune -o -path '*/.git/*' -prune -o -type f -print | sort | xargs cat";
@@ -33,8 +33,16 @@ fn host(stage: &Stage, folder: &Path, script: &str) -> String {
     stdout(&output)
 }
 
+/// The same, without what tidying up changes: that stays in the cage.
+const ACCOUNT_OF_TIDYING: &str = "git status --porcelain=v2 --branch; git log --exclude='refs/keyward/*' --all --format='%H %P %s %D'; \
+    git for-each-ref --exclude=refs/keyward; git stash list; git config --local --list | sort; git ls-files -s; git fsck --full --strict --no-dangling 2>&1";
+
 /// Runs the script once plain and once in the cage, and compares git's own accounts of both.
 fn same_as_without(stage: &Stage, begin: &str, script: &str) -> String {
+    same_by_account(stage, begin, script, ACCOUNT)
+}
+
+fn same_by_account(stage: &Stage, begin: &str, script: &str, account: &str) -> String {
     let place = stage.project();
     host(stage, &place, begin);
     let kept = place.with_file_name("kept");
@@ -44,12 +52,12 @@ fn same_as_without(stage: &Stage, begin: &str, script: &str) -> String {
     copy(&place, &kept);
     // The same place both times: paths are a part of what git remembers.
     host(stage, &place, script);
-    let plain = host(stage, &place, ACCOUNT);
+    let plain = host(stage, &place, account);
     std::fs::rename(&place, place.with_file_name("plain")).unwrap();
     std::fs::rename(&kept, &place).unwrap();
     let caged = stage.keyward_run(&[], &["bash", "-c", &format!("{FIXED}{script}")]).output().unwrap();
     assert!(caged.status.success(), "{script}\n{}\n{}", stdout(&caged), stderr(&caged));
-    let with_us = host(stage, &place, ACCOUNT);
+    let with_us = host(stage, &place, account);
     let (plain, with_us): (Vec<&str>, Vec<&str>) = (plain.lines().collect(), with_us.lines().collect());
     let differ = plain.iter().zip(&with_us).find(|(plain, with_us)| plain != with_us);
     assert_eq!(differ, None, "{script}\n{}", stderr(&caged));
@@ -92,16 +100,27 @@ same_as_without_us! {
     a_cherry_pick_that_stops_is_still_one_outside: "echo clash > c; git add c; git commit -qm clash; git cherry-pick other || true",
     stash_keeps_its_stack: "for n in 1 2 3; do echo $n >> a; git stash -q; done; git stash drop -q 'stash@{1}'; git stash pop -q",
     tags_are_made: "git tag v1; git tag -a v2 -m two; git tag -d v1; git tag v3",
-    gc_collects: "git checkout -q other; git branch -D main; git branch main; git gc -q --prune=now",
-    refs_are_packed: "git pack-refs --all; git branch -D other; git tag t",
-    a_commit_graph_is_written: "git commit-graph write --reachable; git gc -q; git multi-pack-index write",
     reset_and_clean: "echo x >> a; git add a; git reset -q --hard HEAD~1; git checkout -q --detach",
-    the_reflog_is_expired: "git reflog expire --expire=now --all; git gc -q --prune=now",
     a_remote_is_added_and_removed: "git remote add fork git@example.test:me/a.git; sleep 0.5; git remote remove fork",
     a_worktree_is_added_and_removed: "git worktree add -q wt other; cd wt; echo x >> c; git commit -qam in-worktree; cd ..; git worktree add -q -b new gone; git worktree remove gone",
     notes_and_bisect: "git notes add -m note; git bisect start -q; git bisect bad; git bisect good HEAD~1 || true",
     an_index_of_version_four: "git update-index --index-version 4; echo x > n; git add n",
     a_branch_follows_another: "git checkout -q -b tracking --track other; git branch -q --unset-upstream; git branch -q -u main",
+}
+
+/// What tidies up works on the cage's own part: the host's objects, logs and packed refs are for the host's git to tidy.
+#[test]
+fn tidying_up_loses_nothing() {
+    for script in [
+        "git checkout -q other; git branch -D main; git branch main; git gc -q --prune=now",
+        "git pack-refs --all; git branch -D other; git tag t",
+        "echo x > n; git add n; git commit -qm more; git commit-graph write --reachable; git gc -q; git multi-pack-index write",
+        "git reflog expire --expire=now --all; git gc -q --prune=now",
+    ] {
+        for stage in [Stage::user(), Stage::root()] {
+            assert_eq!(same_by_account(&stage, BEGIN, script, ACCOUNT_OF_TIDYING), "", "{script}");
+        }
+    }
 }
 
 #[test]
@@ -149,11 +168,11 @@ fn a_branch_that_followed_a_remote_is_removed_with_its_settings() {
     let begin = format!(
         "{BEGIN}; git config branch.other.remote origin; git config branch.other.merge refs/heads/other"
     );
-    for script in ["git branch -qD other", "git pack-refs --all; git branch -qD other"] {
-        for stage in [Stage::user(), Stage::root()] {
-            assert_eq!(same_as_without(&stage, &begin, script), "");
-        }
+    for stage in [Stage::user(), Stage::root()] {
+        assert_eq!(same_as_without(&stage, &begin, "git branch -qD other"), "");
     }
+    let script = "git pack-refs --all; git branch -qD other";
+    assert_eq!(same_by_account(&Stage::user(), &begin, script, ACCOUNT_OF_TIDYING), "");
 }
 
 #[test]
@@ -203,7 +222,7 @@ fn a_repository_with_long_names_of_objects_is_no_different() {
     let begin = BEGIN.replace("git init -q", "git init -q --object-format=sha256");
     for stage in [Stage::user(), Stage::root()] {
         assert_eq!(
-            same_as_without(&stage, &begin, "echo x > n; git add n; git commit -qm more; git gc -q"),
+            same_as_without(&stage, &begin, "echo x > n; git add n; git commit -qm more; git tag v1"),
             ""
         );
     }
@@ -503,4 +522,97 @@ fn a_worktree_and_a_submodule_that_were_there_can_be_removed() {
     for stage in [Stage::user(), Stage::root()] {
         assert_eq!(same_as_without(&stage, &begin, script), "");
     }
+}
+
+/// A bare repository beside its working trees, in one folder: the project is the folder, or one of the trees.
+#[test]
+fn a_bare_repository_with_working_trees_is_worked_in() {
+    for stage in [Stage::user(), Stage::root()] {
+        let place = stage.project();
+        let begin = "git init -q -b main seed; git -C seed -c user.name=a -c user.email=a@b commit -q --allow-empty -m x; git clone -q --bare seed .bare; rm -rf seed; \
+            echo 'gitdir: ./.bare' > .git; git config user.name Ada; git config user.email ada@example.test; git worktree add -q main; git worktree add -q -b topic topic";
+        host(&stage, &place, begin);
+        let script = format!(
+            "{FIXED}cd main; echo x > f; git add f; git commit -qm inside; git -C ../topic merge -q main"
+        );
+        let output = stage.keyward_run(&[], &["bash", "-c", &script]).output().unwrap();
+        assert_eq!((output.status.success(), stderr(&output).as_str()), (true, ""));
+        let script = format!("{FIXED}echo y > g; git add g; git commit -qm second");
+        let output = stage
+            .keyward_run(&[], &["bash", "-c", &script])
+            .current_dir(place.join("main"))
+            .output()
+            .unwrap();
+        assert_eq!((output.status.success(), stderr(&output).as_str()), (true, ""));
+        let seen = host(
+            &stage,
+            &place,
+            "for t in main topic; do git -C $t log --format=%s; git -C $t status --short; done; git fsck --strict 2>&1",
+        );
+        assert_eq!(seen, "second\ninside\nx\ninside\nx\n");
+    }
+}
+
+/// A `.git` file that leads out of the project shows a repository only if that names the folder; the hint says how.
+#[test]
+fn a_separate_repository_is_shown_when_it_names_its_folder() {
+    let stage = Stage::user();
+    let (place, own) = (stage.project(), stage.elsewhere().join("own.git"));
+    host(
+        &stage,
+        &place,
+        &format!(
+            "{}; git commit -q --allow-empty -m x",
+            BEGIN.replace("git init -q", &format!("git init -q --separate-git-dir='{}'", own.display()))
+        ),
+    );
+    let script = format!("{FIXED}echo y > g; git add g; git commit -qm inside");
+    let output = stage.keyward_run(&[], &["bash", "-c", &script]).output().unwrap();
+    assert!(!output.status.success());
+    let said = stderr(&output);
+    assert!(
+        said.contains("is not used as a repository") && said.contains("git config core.worktree \"$PWD\""),
+        "{said}"
+    );
+    host(&stage, &place, "git config core.worktree \"$PWD\"");
+    let output = stage.keyward_run(&[], &["bash", "-c", &script]).output().unwrap();
+    assert_eq!((output.status.success(), stderr(&output).as_str()), (true, ""));
+    assert_eq!(host(&stage, &place, "git log -1 --format=%s; git status --short"), "inside\n");
+}
+
+#[test]
+fn a_submodule_is_added_and_moved_and_a_working_tree_is_moved() {
+    let begin = format!(
+        "{BEGIN}; git init -q -b main hub; git -C hub -c user.name=a -c user.email=a@b commit -q --allow-empty -m sub; git worktree add -q wt other"
+    );
+    let add = "git -c protocol.file.allow=always -c url.\"$PWD/hub\".insteadOf=https://example.test/s.git submodule --quiet add https://example.test/s.git mod; git commit -qm added";
+    for stage in [Stage::user(), Stage::root()] {
+        assert_eq!(same_as_without(&stage, &begin, add), "");
+    }
+    let begin = format!("{begin}; {add}");
+    let moves = "git mv mod moved; git commit -qm moved; git worktree move wt elsewhere; git worktree add -q -b more more; git worktree move more most";
+    for stage in [Stage::user(), Stage::root()] {
+        assert_eq!(same_as_without(&stage, &begin, moves), "");
+    }
+}
+
+#[test]
+fn a_repository_with_refs_in_tables_can_be_made_and_is_read_only_afterwards() {
+    let stage = Stage::user();
+    let script = "git init -q -b main --ref-format=reftable rt; git -C rt -c user.name=a -c user.email=a@b commit -q --allow-empty -m z";
+    let output = stage.keyward_run(&[], &["bash", "-c", &format!("{FIXED}{script}")]).output().unwrap();
+    assert_eq!((output.status.success(), stderr(&output).as_str()), (true, ""));
+    assert_eq!(host(&stage, &stage.project(), "git -C rt log --format=%s"), "z\n");
+    let again =
+        "cd rt; git log --format=%s; git -c user.name=a -c user.email=a@b commit -q --allow-empty -m y";
+    let output = stage.keyward_run(&[], &["bash", "-c", again]).output().unwrap();
+    assert_eq!(stdout(&output), "z\n", "{}", stderr(&output));
+    assert!(!output.status.success());
+    let explained = stage.command(support::keyward()).args(["explain", "-v", "--", "true"]).output().unwrap();
+    assert!(stdout(&explained).contains("kept in tables"), "{}", stdout(&explained));
+}
+
+#[test]
+fn what_is_only_meant_to_be_added_stays_meant() {
+    same("echo n > new; git add -N new; echo c > '[x]'; git add -N '[x]'");
 }

@@ -58,6 +58,7 @@ impl Mac {
                 account_home: None,
                 cache: user.join("Library/Caches/keyward"),
                 homes: state.join("homes"),
+                repositories: state.join("repositories"),
                 own: vec![state.clone()],
                 scratch: state.join("run/cage"),
                 terminals: [false; 3],

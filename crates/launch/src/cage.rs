@@ -3,12 +3,13 @@
 //! Everything used here was prepared by the launcher before the fork. A failing step goes home through the channel with its name, and
 //! the command is not started.
 
-use crate::prepare::{Act, Exclude, Layer, MASKS, Prepared, SHELL, Shared, Substitute, TerminalSetup, Tree};
+use crate::prepare::{Act, MASKS, Prepared, SHELL, Substitute, TerminalSetup, Tree};
 use crate::wire::{self, Order, Report};
 use crate::{init, secrets, spawner, warden};
 use keyward_policy::door::CAGE_DOOR;
 use keyward_policy::plan::{Identity, Step};
 use keyward_policy::view::KEYRING_SOCKET;
+use keyward_project::git::layer::Run;
 use keyward_sys::confine::Limit;
 use keyward_sys::landlock::{self, Below, Domain};
 use keyward_sys::mount::{self, Attributes};
@@ -47,11 +48,20 @@ pub(crate) fn inhabit(prepared: &mut Prepared, control: OwnedFd, launcher: Owned
     environ::wipe_own();
     let ready = redirect_counted(prepared).and(tied.map_err(at(Step::Namespaces)));
     // What the launcher had open is not for the cage.
-    let kept = match prepared.secrets.as_mut().and_then(|wanted| wanted.vault.take()) {
-        None => confine::keep_only(control).map(|control| (control, None)),
-        Some(vault) => confine::keep([control, vault]).map(|[control, vault]| (control, Some(vault))),
+    let vault = prepared.secrets.as_mut().and_then(|wanted| wanted.vault.take());
+    // Private repositories are taken over when nobody works in them any more: as long as we live, somebody may.
+    let kept = match (vault, prepared.run.as_ref().and_then(Run::lock)) {
+        (None, None) => confine::keep_only(control).map(|control| (control, None, None)),
+        (Some(vault), None) => {
+            confine::keep([control, vault]).map(|[control, vault]| (control, Some(vault), None))
+        }
+        (None, Some(lock)) => {
+            confine::keep([control, lock]).map(|[control, lock]| (control, None, Some(lock)))
+        }
+        (Some(vault), Some(lock)) => confine::keep([control, vault, lock])
+            .map(|[control, vault, lock]| (control, Some(vault), Some(lock))),
     };
-    let Ok((control, vault)) = kept else { fork::exit_now(125) };
+    let Ok((control, vault, _lock)) = kept else { fork::exit_now(125) };
     let ready = ready.and_then(|()| build(prepared, &control));
     let started =
         ready.and_then(|(domain, pty)| start(prepared, &control, vault.as_ref(), domain, pty, caller_mask));
@@ -91,7 +101,7 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty)
         true => Some(network::begin().map_err(at(Step::Loopback))?),
         false => None,
     };
-    build_view(prepared, &trees, control)?;
+    build_view(prepared, &trees)?;
     drop(trees);
     have_home_filled(prepared, control)?;
     offer_keyring(prepared, control)?;
@@ -236,7 +246,7 @@ pub(crate) fn write_file(path: &CStr, content: &[u8]) -> Result<(), Errno> {
     rustix::io::write(&file, content).map(drop)
 }
 
-fn build_view(prepared: &Prepared, trees: &[OwnedFd], control: &OwnedFd) -> Result<(), Failure> {
+fn build_view(prepared: &Prepared, trees: &[OwnedFd]) -> Result<(), Failure> {
     mount::make_all_private().map_err(at(Step::Root))?;
     // The building site hides /proc; where the host's own is shown, it is taken out first.
     let shared_proc = match prepared.acts.iter().any(binds_proc) {
@@ -252,7 +262,7 @@ fn build_view(prepared: &Prepared, trees: &[OwnedFd], control: &OwnedFd) -> Resu
         let index = u16::try_from(index).unwrap_or(u16::MAX);
         let done = match act {
             Act::Mask { above: folder, at, by } => mask(&mut above, folder, at, by),
-            act => perform(act, trees, shared_proc.as_ref(), control),
+            act => perform(act, trees, shared_proc.as_ref()),
         };
         // A further mount may stand over the directory that was opened.
         if matches!(act, Act::Pin { .. }) {
@@ -268,12 +278,7 @@ fn binds_proc(act: &Act) -> bool {
     matches!(act, Act::Bind { tree: Tree::Path(path), .. } if path.as_c_str() == BUILDING_SITE)
 }
 
-fn perform(
-    act: &Act,
-    trees: &[OwnedFd],
-    shared_proc: Option<&OwnedFd>,
-    control: &OwnedFd,
-) -> Result<(), Errno> {
+fn perform(act: &Act, trees: &[OwnedFd], shared_proc: Option<&OwnedFd>) -> Result<(), Errno> {
     match act {
         // In a kept cache it may be there from an earlier run.
         Act::Directory { at, mode } => {
@@ -355,9 +360,6 @@ fn perform(
             }
             Ok(())
         }
-        Act::Repository { at, expect, layer, shared } => {
-            overlay_repository(at, *expect, layer, shared, control)
-        }
         Act::Masks { substitutes } => make_masks(substitutes),
         // Done where masks that stand beside each other are known.
         Act::Mask { .. } => Ok(()),
@@ -429,55 +431,6 @@ fn not_any_more(errno: Errno) -> Errno {
         Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::ACCESS => Errno::STALE,
         other => other,
     }
-}
-
-/// Puts an overlay over a repository's own folder and hands its private layer to the launcher.
-fn overlay_repository(
-    at: &CStr,
-    expect: Option<(u64, u64)>,
-    layer: &Layer,
-    shared: &[Shared],
-    control: &OwnedFd,
-) -> Result<(), Errno> {
-    if let Some(expect) = expect {
-        is_what_was_looked_at(at, expect)?;
-    }
-    mount::overlay(&layer.merged, &layer.options)?;
-    if let Some(Exclude { info, file, lines }) = &layer.exclude {
-        there_already(rustix::fs::mkdir(info.as_c_str(), Mode::from_raw_mode(0o755)))?;
-        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match rustix::fs::open(file.as_c_str(), flags, Mode::from_raw_mode(0o644)) {
-            Ok(exclude) => {
-                // The last line of the user's may have no end.
-                keyward_sys::file::write_all(&exclude, b"\n")?;
-                keyward_sys::file::write_all(&exclude, lines)?;
-            }
-            // It belongs to an owner who has no number here. Git then shows the hidden files as new.
-            Err(Errno::OVERFLOW | Errno::ACCESS) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    for folder in shared {
-        // Taken out of the overlay before the host's folder covers it.
-        let info = match &folder.info {
-            Some(info) => {
-                there_already(rustix::fs::mkdir(info.as_c_str(), Mode::from_raw_mode(0o755)))?;
-                Some((mount::open_tree(info)?, info))
-            }
-            None => None,
-        };
-        mount::bind(&folder.from, &folder.at)?;
-        if let Some((tree, info)) = info {
-            there_already(rustix::fs::mkdir(info.as_c_str(), Mode::from_raw_mode(0o755)))?;
-            mount::attach(&tree, info)?;
-        }
-    }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let upper = rustix::fs::open(layer.upper.as_c_str(), flags, Mode::empty())?;
-    let merged = rustix::fs::open(layer.merged.as_c_str(), flags, Mode::empty())?;
-    mount::move_to(&layer.merged, at)?;
-    wire::report(control, Report::Repository, &[upper.as_fd(), merged.as_fd()]);
-    Ok(())
 }
 
 fn there_already(made: Result<(), Errno>) -> Result<(), Errno> {

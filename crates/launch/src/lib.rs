@@ -23,10 +23,9 @@ mod warden;
 mod wire;
 
 use fault::Fault;
-use keyward_policy::facts::GitFolder;
 use keyward_policy::plan::{Identity, LimitKind, Plan, Step};
-use keyward_policy::view::Shown;
-use keyward_project::git::publish::Publisher;
+use keyward_project::git::publisher::Publisher;
+use keyward_project::git::transport::HostGit;
 use keyward_project::logins::Logins;
 use keyward_sys::fork::{self, Forked, Process};
 use keyward_sys::signal::{self, Inbox};
@@ -114,7 +113,8 @@ pub fn run(
     {
         return Err(give_up(&cage, &caller_mask, fault));
     }
-    let mut publisher = publisher(plan);
+    let git = prepared.git.take().map(HostGit::known);
+    let mut publisher = Publisher::new(git, prepared.run.take());
     let describe = |step: Step, index: u16| object(plan, &prepared, step, index);
     let finished = supervise::watch(Watch {
         cage: &cage,
@@ -135,19 +135,11 @@ pub fn run(
         vault,
         guard: guard.as_deref_mut(),
     });
-    if let Some(guard) = guard.as_deref_mut() {
+    publisher.settle();
+    if let Some(guard) = guard {
         guard.clean_marks(&publisher.gitlinks());
     }
-    let mut repositories = publisher.finish();
-    if let Some(guard) = guard {
-        for repository in &mut repositories {
-            let folder = plan.view.project.as_deref().unwrap_or(&plan.view.cwd).join(&repository.path);
-            let contents = std::mem::take(&mut repository.conflict_contents);
-            for (conflict, content) in repository.conflicts.iter_mut().zip(contents) {
-                conflict.kept = guard.keep(&folder.join(&conflict.path), &content);
-            }
-        }
-    }
+    let repositories = publisher.finish();
     let logins = logins.finish();
     signal::set_mask(&caller_mask);
     let reached = cgroup.as_ref().and_then(cgroup::Own::reached);
@@ -169,18 +161,6 @@ fn take_common(plan: &Plan, prepared: &mut Prepared, spaces: &Spaces) -> Result<
         *act = Act::Bind { tree, at: c"tmp".to_owned(), attributes: None, expect: None, foreign: false };
     }
     Ok(common)
-}
-
-/// The repositories of a view, in its order.
-fn publisher(plan: &Plan) -> Publisher {
-    let folders = plan.view.entries.iter().filter_map(|entry| match &entry.shown {
-        Shown::Repository { source, shared, .. } => {
-            let (device, inode) = source.expect?;
-            Some(GitFolder { path: source.path.clone(), device, inode, shared: shared.clone() })
-        }
-        _ => None,
-    });
-    Publisher::new(folders.collect(), plan.view.project.as_deref().unwrap_or(&plan.view.cwd))
 }
 
 /// Ends a cage that could not be set up.
@@ -311,8 +291,7 @@ fn object(plan: &Plan, prepared: &Prepared, step: Step, index: u16) -> String {
                     | Act::FreshProc { at }
                     | Act::Terminals { at }
                     | Act::Queues { at }
-                    | Act::Overlay { at, .. }
-                    | Act::Repository { at, .. },
+                    | Act::Overlay { at, .. },
                 ) => at.to_string_lossy(),
                 Some(Act::Mask { above, at, .. }) => {
                     format!("{}/{}", above.to_string_lossy(), at.to_string_lossy()).into()

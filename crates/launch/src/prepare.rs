@@ -3,11 +3,13 @@
 use crate::fault::Fault;
 use crate::secrets::Wanted;
 use keyward_policy::env::Value;
+use keyward_policy::facts::GitFolder;
 use keyward_policy::gate::Script;
 use keyward_policy::plan::{Cage, Identity, Keeper, LimitKind, Plan, Step};
 use keyward_policy::surface::{self, Answer, Test};
 use keyward_policy::view::{CACHE, Entry, FOOTHOLD, Shown, Source};
 use keyward_policy::words::Protect;
+use keyward_project::git::layer::{self, Layer, Run};
 use keyward_project::home;
 use keyward_sys::confine::Limit;
 use keyward_sys::exec::Strings;
@@ -100,13 +102,6 @@ pub enum Act {
         options: CString,
         layers: Option<[(usize, CString); 2]>,
     },
-    /// An overlay over a repository's own folder, in which some folders are the host's. What is written elsewhere stays in `layer`.
-    Repository {
-        at: CString,
-        expect: Option<(u64, u64)>,
-        layer: Layer,
-        shared: Vec<Shared>,
-    },
     /// Puts something else over a file or directory, read-only.
     Mask {
         /// The directory that it stands in. Several masks in a row often have the same.
@@ -127,29 +122,6 @@ pub struct Substitute {
     pub directory: bool,
     /// `None` where nothing can be read or listed.
     pub text: Option<Vec<u8>>,
-}
-
-/// The places of an overlay that is gone with the cage.
-pub struct Layer {
-    pub upper: CString,
-    pub merged: CString,
-    pub options: CString,
-    pub exclude: Option<Exclude>,
-}
-
-/// Lines that are added to git's own list of what to leave out, in the layer alone.
-pub struct Exclude {
-    pub info: CString,
-    pub file: CString,
-    pub lines: Vec<u8>,
-}
-
-/// A folder of a repository that is the host's.
-pub struct Shared {
-    pub from: CString,
-    pub at: CString,
-    /// For objects: their `info`, in which a file could lead to other objects, is a part of the overlay.
-    pub info: Option<CString>,
 }
 
 /// A tree that the launcher opens itself, because init may not find the way to it.
@@ -214,6 +186,9 @@ pub struct Prepared {
     pub session: bool,
     /// Locks on caches, held as long as this value lives.
     pub locks: Vec<OwnedFd>,
+    /// The private repositories of the cage, and the host's git that takes over what is done in them.
+    pub run: Option<Run>,
+    pub git: Option<PathBuf>,
 }
 
 impl Prepared {
@@ -288,6 +263,8 @@ pub fn prepare(plan: &Plan, environment: &[&[u8]], setup: Option<TerminalSetup>)
         root_options: root_options(plan)?,
         acts: builder.acts,
         passed: builder.passed,
+        run: builder.run,
+        git: builder.git,
         cwd: c_string(Step::Exec, plan.view.cwd.as_os_str())?,
         programs,
         argv: Strings::new(argv),
@@ -467,6 +444,9 @@ struct Acts<'a> {
     /// The act that makes what masks show, and which of them there are.
     masks: Option<usize>,
     substitutes: HashMap<(bool, Option<Vec<u8>>), usize>,
+    /// The private repositories that were made for it.
+    run: Option<Run>,
+    git: Option<PathBuf>,
 }
 
 impl<'a> Acts<'a> {
@@ -480,6 +460,8 @@ impl<'a> Acts<'a> {
             pinned: OsString::new(),
             masks: None,
             substitutes: HashMap::new(),
+            run: None,
+            git: None,
         }
     }
 
@@ -650,8 +632,12 @@ impl<'a> Acts<'a> {
                 self.folder(target, 0o755)?;
                 self.acts.push(Act::Queues { at: below_root(target)? });
             }
-            Shown::Repository { source, shared, exclude } => {
-                self.repository(target, source, shared, exclude)?
+            Shown::Repository { source, parts, store, git, exclude } => {
+                self.git = Some(git.clone());
+                let (device, inode) = source.expect.unwrap_or_default();
+                let path = source.path.clone();
+                let folder = GitFolder { path, device, inode, is_beyond_us: None, parts: parts.clone() };
+                self.repository(target, &folder, store, exclude)?;
             }
             Shown::Cache { store, below } => self.cache(target, Some(store), below, locks)?,
             Shown::Layer(below) => self.cache(target, None, below, locks)?,
@@ -724,56 +710,43 @@ impl<'a> Acts<'a> {
         Ok(())
     }
 
-    /// Built beside and then put in its place, so that the folders of the host can be found by their paths meanwhile.
+    /// The command has a private repository in the place of the host's, which borrows the host's objects.
     fn repository(
         &mut self,
         target: &Path,
-        source: &Source,
-        shared: &[PathBuf],
+        folder: &GitFolder,
+        store: &Path,
         exclude: &[u8],
     ) -> Result<(), Fault> {
-        if self.is_shown(target) {
-            self.pin_above(target)?;
-        } else {
-            self.bind(target, source, false)?;
-        }
-        let at = below_root(target)?;
-        let layer = format!(".layer-{}", self.acts.len());
-        let inside = |name: &str| c_string(Step::View, OsStr::new(&format!("{layer}/{name}")));
-        self.acts.push(Act::Directory { at: c_string(Step::View, OsStr::new(&layer))?, mode: 0o700 });
-        let (upper, work, merged) = (inside("upper")?, inside("work")?, inside("merged")?);
-        for folder in [&upper, &work, &merged] {
-            self.acts.push(Act::Directory { at: folder.clone(), mode: 0o755 });
-        }
-        // Volatile: what is above is memory, and there is nothing to be written back at the end.
-        let options = [
-            b"userxattr,volatile,lowerdir=".as_slice(),
-            &escaped(at.as_bytes()),
-            b",upperdir=",
-            upper.as_bytes(),
-            b",workdir=",
-            work.as_bytes(),
-        ]
-        .concat();
-        let options = c_string(Step::View, OsStr::from_bytes(&options))?;
-        let join = |folder: &CString, name: &Path| {
-            c_string(Step::View, Path::new(OsStr::from_bytes(folder.as_bytes())).join(name).as_os_str())
+        let project = self.plan.view.project.as_deref().unwrap_or(&self.plan.view.cwd);
+        let failed = |(path, errno): (PathBuf, Errno)| at_path(&path, errno);
+        let mut run = match self.run.take() {
+            Some(run) => run,
+            None => Run::begin(store).map_err(failed)?,
         };
-        let mut folders = Vec::with_capacity(shared.len());
-        for name in shared {
-            let info = name.ends_with("objects").then(|| join(&merged, &name.join("info"))).transpose()?;
-            folders.push(Shared { from: join(&at, name)?, at: join(&merged, name)?, info });
+        let private = run.add(folder, project, exclude).map(Layer::git).map_err(failed)?;
+        self.run = Some(run);
+        let source =
+            |path: PathBuf| Source { path, expect: None, callers_own: true, directory: true, make: false };
+        self.bind(target, &source(private), false)?;
+        for part in &folder.parts {
+            let borrowed = target.join(&part.at).join(layer::BORROWED);
+            for (number, objects) in part.objects.iter().enumerate() {
+                self.lend(&borrowed.join(layer::borrowed_name(number)), &source(objects.clone()))?;
+            }
+            let large = folder.path.join(&part.at).join("lfs");
+            if !part.is_worktree && large.is_dir() {
+                self.lend(&borrowed.join("lfs"), &source(large))?;
+            }
         }
-        let exclude = match exclude {
-            [] => None,
-            lines => Some(Exclude {
-                info: join(&merged, Path::new("info"))?,
-                file: join(&merged, Path::new("info/exclude"))?,
-                lines: lines.into(),
-            }),
-        };
-        let layer = Layer { upper, merged, options, exclude };
-        self.acts.push(Act::Repository { at, expect: source.expect, layer, shared: folders });
+        Ok(())
+    }
+
+    /// Puts a folder of the host's, read-only, where the private repository has a place for it.
+    fn lend(&mut self, at: &Path, source: &Source) -> Result<(), Fault> {
+        let attributes = Some(Attributes { read_only: true, no_dev: true, no_exec: true });
+        let (tree, at) = (self.tree(source)?, below_root(at)?);
+        self.acts.push(Act::Bind { tree, at, attributes, expect: source.expect, foreign: true });
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use keyward_policy::outcome::{LoginNews, Repository};
 use keyward_policy::plan::Step;
 use keyward_policy::view::Keyring as KeyringView;
 use keyward_project::Guard;
-use keyward_project::git::publish::Publisher;
+use keyward_project::git::publisher::Publisher;
 use keyward_project::logins::Logins;
 use keyward_sys::fork::{End, Process};
 use keyward_sys::signal::{self, Inbox, Set};
@@ -220,7 +220,6 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
                         relay.set_terminal(main);
                     }
                 }
-                Some((Report::Repository, descriptors)) => watch.publisher.receive(descriptors),
                 Some((Report::Home, descriptors)) => {
                     let filled = descriptors.into_iter().next().map(|home| watch.logins.receive(home));
                     match filled {

@@ -12,8 +12,6 @@ pub enum Report {
     Failed { step: Step, index: u16, errno: Errno },
     /// The cage's terminal travels along.
     Terminal,
-    /// The private layer over a repository travels along, and the folder as the command sees it; in the order of the view.
-    Repository,
     /// The HOME of the cage's own travels along, and init waits until it is filled.
     Home,
     /// The socket at which the cage expects the keyring travels along.
@@ -62,7 +60,6 @@ const TERMINAL: u8 = 2;
 const STOPPED: u8 = 3;
 const KILLED: u8 = 4;
 const STARTED: u8 = 5;
-const REPOSITORY: u8 = 6;
 const SPACES: u8 = 7;
 const COMMAND: u8 = 8;
 const HOME: u8 = 9;
@@ -115,7 +112,6 @@ impl Report {
                 pack(FAILED, number.unwrap_or(u8::MAX), index, errno.raw_os_error())
             }
             Report::Terminal => pack(TERMINAL, 0, 0, 0),
-            Report::Repository => pack(REPOSITORY, 0, 0, 0),
             Report::Home => pack(HOME, 0, 0, 0),
             Report::Keyring => pack(KEYRING, 0, 0, 0),
             Report::Door => pack(DOOR, 0, 0, 0),
@@ -137,7 +133,6 @@ impl Report {
                 errno: Errno::from_raw_os_error(value),
             },
             TERMINAL => Report::Terminal,
-            REPOSITORY => Report::Repository,
             HOME => Report::Home,
             KEYRING => Report::Keyring,
             DOOR => Report::Door,
@@ -213,7 +208,6 @@ mod tests {
         }
         for report in [
             Report::Terminal,
-            Report::Repository,
             Report::Home,
             Report::Keyring,
             Report::Door,

@@ -122,6 +122,8 @@ pub struct Project {
     pub marks: Vec<Found>,
     /// What those marks lead to.
     pub repositories: Vec<Repository>,
+    /// The host's git, where there is one that no cage can change.
+    pub git: Option<PathBuf>,
     /// Who commits, as the user's own settings say: name and address.
     pub author: Option<(Vec<u8>, Vec<u8>)>,
     /// Directories that could not be searched: they are closed to the command.
@@ -217,8 +219,23 @@ pub struct GitFolder {
     pub path: PathBuf,
     pub device: u64,
     pub inode: u64,
-    /// Folders in it that the cage shares with the host, those of its submodules included; relative.
-    pub shared: Vec<PathBuf>,
+    /// Why a command cannot write there: it is of a kind that cannot be taken over.
+    pub is_beyond_us: Option<&'static str>,
+    /// The folder itself first, then its submodules and its further working trees.
+    pub parts: Vec<GitPart>,
+}
+
+/// A part of a repository's own folder that has a `HEAD` of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GitPart {
+    /// Where it is in the folder; empty for the folder itself.
+    #[serde(serialize_with = "crate::text::path")]
+    pub at: PathBuf,
+    /// Whether it is a further working tree, which has no objects of its own.
+    pub is_worktree: bool,
+    /// Where its objects are: its own first, then those that they borrow from.
+    #[serde(serialize_with = "crate::text::paths")]
+    pub objects: Vec<PathBuf>,
 }
 
 /// What lies where, for the paths that were asked about.

@@ -90,9 +90,6 @@ pub struct Repository {
     /// Remotes that the command added.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub new_remotes: Vec<NewRemote>,
-    /// The command's versions of the conflicts, in their order.
-    #[serde(skip)]
-    pub conflict_contents: Vec<Vec<u8>>,
 }
 
 /// One name of a repository, and what is to be said of it.

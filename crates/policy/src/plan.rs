@@ -429,10 +429,12 @@ fn promises(
         {
             Held::Waived { by: format!("files.search = \"bounded\" ({})", policy.search.origin) }
         }
-        Promise::Repository if spaces && kernel.overlay.holds() => {
-            wall("an overlay; a fixed list of names is taken over, each judged")
-        }
-        Promise::Repository if spaces => wall("it is read-only: an overlay is refused here"),
+        Promise::Repository if spaces => match view::cannot_take_over(facts) {
+            Some(why) if !facts.project.repositories.is_empty() => wall(&format!("it is read-only: {why}")),
+            _ => {
+                wall("a private repository; the host's git takes over what was done in it, each part judged")
+            }
+        },
         Promise::Repository if policy.project.value == ProjectGuard::Unprotected => {
             gone(format!("writable without protection, as asked for ({})", policy.project.origin))
         }

@@ -30,6 +30,8 @@ pub struct Caller {
     pub cache: PathBuf,
     /// Where Keyward keeps the HOMEs of profiles.
     pub homes: PathBuf,
+    /// Where private repositories of cages are.
+    pub repositories: PathBuf,
     /// Keyward's own folders (policy, state, caches), which no grant opens.
     pub own: Vec<PathBuf>,
     /// A folder that does not exist yet, for HOME and TMPDIR of a cage without mounts; gone with the cage.

@@ -13,11 +13,12 @@ pub use home::{
     Home, KEYRING_SOCKET, Keyring, LOGIN, Login, Mend, OTHER_LOGIN, Withheld, asked_for, kept_home,
     place_outside, profile_home,
 };
+pub(crate) use inside::cannot_take_over;
 pub use places::{PINNED, PROJECT_FILE};
 pub use searched::{can_be_project, searched};
 
 use crate::detect::footholds::guarded_above;
-use crate::facts::{GitFolder, HostFacts, Kind, PathFact, Paths, Project};
+use crate::facts::{GitFolder, GitPart, HostFacts, Kind, PathFact, Paths, Project};
 use crate::plan::{Cage, Refusal, RefusalKind};
 use crate::request::Request;
 use crate::settings::{IgnoredFile, Policy};
@@ -97,12 +98,17 @@ pub enum Shown {
     Queues,
     /// Keyward's own cache, writable, kept; the user's shines through from below.
     Cache { store: Source, below: Source },
-    /// A repository's own folder: the command changes a private layer over it, of which a fixed list of names is taken over. The
-    /// folders named are shared with the host as they are.
+    /// A repository's own folder: the command has a private one in its place, which borrows the host's objects. What it does there is
+    /// taken over by the host's git.
     Repository {
         source: Source,
-        #[serde(serialize_with = "crate::text::paths")]
-        shared: Vec<PathBuf>,
+        parts: Vec<GitPart>,
+        /// Where the private one is made.
+        #[serde(skip)]
+        store: PathBuf,
+        /// The host's git, which takes over what was done.
+        #[serde(serialize_with = "crate::text::path")]
+        git: PathBuf,
         /// Lines for git's own list of what to leave out: files that are hidden must not be added as they look to the command.
         #[serde(skip)]
         exclude: Vec<u8>,
@@ -414,7 +420,7 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     builder.entries.sort_by(|a, b| a.target.as_os_str().cmp(b.target.as_os_str()));
     hidden::hide(&mut builder, policy, request, facts, &own)?;
     inside::exclude(&mut builder.entries, &facts.project.repositories);
-    let warnings = inside::warnings(policy, &facts.project);
+    let warnings = inside::warnings(policy, project.as_deref(), &facts.project);
     let links = inside::links(&facts.project.footholds);
 
     let cwd = if builder.shows_host(&request.cwd) {

@@ -3,8 +3,8 @@
 
 use keyward_policy::explain::explain;
 use keyward_policy::facts::{
-    Cgroup, Fact, Foothold, Found, GitFolder, HostFacts, KernelFacts, Kind, Own, PathFact, Paths, Project,
-    Repository, SecretFile, Standing, Unsearched,
+    Cgroup, Fact, Foothold, Found, GitFolder, GitPart, HostFacts, KernelFacts, Kind, Own, PathFact, Paths,
+    Project, Repository, SecretFile, Standing, Unsearched,
 };
 use keyward_policy::plan::{Cage, Identity, Plan, Refusal, RefusalKind, Step, plan};
 use keyward_policy::promise::{Held, Kept, Promise};
@@ -61,7 +61,7 @@ impl Case {
             project: "/home/ada/work".into(),
             account_home: None,
             argv: vec!["make".into(), "test".into()],
-            found: Project::default(),
+            found: Project { git: Some("/usr/bin/git".into()), ..Project::default() },
             placed: HashSet::new(),
             platform: Platform::Linux,
             environment: vec![
@@ -126,6 +126,7 @@ impl Case {
                 account_home: self.account_home.clone(),
                 cache: "/home/ada/.cache/keyward".into(),
                 homes: "/home/ada/.local/state/keyward/homes".into(),
+                repositories: "/home/ada/.local/state/keyward/repositories".into(),
                 own: vec!["/home/ada/.config/keyward".into(), "/home/ada/.local/state/keyward".into()],
                 scratch: "/run/user/1000/keyward/cage-1".into(),
                 terminals: [false; 3],
@@ -448,8 +449,13 @@ fn the_projects_mark_is_pinned_and_its_policy_read_only() {
     assert!(matches!(shown(&plan, "/home/ada/work/.keyward.toml"), Some(Shown::ReadOnly(_))));
 }
 
+fn git_part(path: &str) -> GitPart {
+    let objects = vec![Path::new(path).join("objects")];
+    GitPart { at: PathBuf::new(), is_worktree: false, objects }
+}
+
 fn git_folder(path: &str) -> GitFolder {
-    GitFolder { path: path.into(), device: 1, inode: 2, shared: vec!["objects".into(), "refs".into()] }
+    GitFolder { path: path.into(), device: 1, inode: 2, is_beyond_us: None, parts: vec![git_part(path)] }
 }
 
 fn repository(mark: &str, own: Own) -> Repository {
@@ -457,31 +463,35 @@ fn repository(mark: &str, own: Own) -> Repository {
 }
 
 #[test]
-fn a_repositorys_own_folder_is_an_overlay_and_what_its_settings_name_is_read_only() {
+fn a_repositorys_own_folder_is_a_private_one_and_what_its_settings_name_is_read_only() {
     let mut case = Case::new();
     case.folder("/home/ada/work/.git");
     let mut own = repository("/home/ada/work/.git", Own::Here(git_folder("/home/ada/work/.git")));
     own.run_by_git.push(Found { path: "/home/ada/work/ci/hooks".into(), directory: true });
     case.found.repositories.push(own);
     let plan = case.plan();
-    let Some(Shown::Repository { shared, .. }) = shown(&plan, "/home/ada/work/.git") else {
+    let Some(Shown::Repository { parts, git, .. }) = shown(&plan, "/home/ada/work/.git") else {
         panic!("{plan:?}")
     };
-    assert_eq!(shared.len(), 2);
+    assert_eq!((parts.len(), git.as_path()), (1, Path::new("/usr/bin/git")));
     assert!(matches!(shown(&plan, "/home/ada/work/ci/hooks"), Some(Shown::ReadOnly(_))));
 }
 
 #[test]
-fn a_repository_that_was_not_looked_at_or_cannot_be_an_overlay_is_read_only() {
+fn a_repository_that_was_not_looked_at_or_cannot_be_taken_over_is_read_only() {
     let mut case = Case::new();
     case.folder("/home/ada/work/.git");
     assert!(matches!(shown(&case.plan(), "/home/ada/work/.git"), Some(Shown::ReadOnly(_))));
     let own = repository("/home/ada/work/.git", Own::Here(git_folder("/home/ada/work/.git")));
     case.found.repositories.push(own);
-    case.kernel.overlay = Fact::Refused { why: "no".into() };
-    let plan = case.plan();
-    assert!(matches!(shown(&plan, "/home/ada/work/.git"), Some(Shown::ReadOnly(_))));
-    assert!(plan.view.notes.iter().any(|note| note.contains("read-only")), "{:?}", plan.view.notes);
+    assert!(matches!(shown(&case.plan(), "/home/ada/work/.git"), Some(Shown::Repository { .. })));
+    let is_read_only = |case: &Case, why: &str| {
+        let plan = case.plan();
+        assert!(matches!(shown(&plan, "/home/ada/work/.git"), Some(Shown::ReadOnly(_))));
+        assert!(plan.view.notes.iter().any(|note| note.contains(why)), "{:?}", plan.view.notes);
+    };
+    case.found.git = None;
+    is_read_only(&case, "no git was found");
 }
 
 #[test]
@@ -509,9 +519,9 @@ fn a_submodule_belongs_to_the_repository_around_it_in_whatever_order_they_were_f
     for order in [[around.clone(), inside.clone()], [inside, around]] {
         case.found.repositories = order.to_vec();
         let plan = case.plan();
-        let overlays =
+        let private =
             plan.view.entries.iter().filter(|entry| matches!(entry.shown, Shown::Repository { .. }));
-        assert_eq!(overlays.count(), 1);
+        assert_eq!(private.count(), 1);
     }
 }
 
@@ -880,7 +890,13 @@ fn repositories_beyond_the_limit_are_read_only_and_told() {
     let mut case = Case::new();
     for number in 0..300 {
         let path = PathBuf::from(format!("/home/ada/work/{number:03}/.git"));
-        let own = Own::Here(GitFolder { path: path.clone(), device: 1, inode: 2, shared: Vec::new() });
+        let own = Own::Here(GitFolder {
+            path: path.clone(),
+            device: 1,
+            inode: 2,
+            is_beyond_us: None,
+            parts: Vec::new(),
+        });
         case.found.repositories.push(Repository {
             mark: path,
             own,
@@ -1062,6 +1078,7 @@ fn a_command_without_a_name_is_refused() {
         account_home: None,
         cache: "/c".into(),
         homes: "/home/ada/.local/state/keyward/homes".into(),
+        repositories: "/home/ada/.local/state/keyward/repositories".into(),
         own: vec![],
         scratch: "/s".into(),
         terminals: [false; 3],

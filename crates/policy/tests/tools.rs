@@ -29,10 +29,14 @@ fn overlap(one: &str, other: &str) -> bool {
 }
 
 fn is_refused(path: &Path) -> bool {
+    is_refused_with(path, b"token = abc\n")
+}
+
+fn is_refused_with(path: &Path, content: &[u8]) -> bool {
     let opened = Opened { kind: Kind::File, file_system: 0xef53, real: path, names: 1 };
     // Where the content decides, a file with a credential is refused.
     match guard::judge(path, &opened, &[Path::new(HOME)]) {
-        Ok(Some(secret)) => guard::judge_content(path, path, secret, b"token = abc\n").is_err(),
+        Ok(Some(secret)) => guard::judge_content(path, path, secret, content).is_err(),
         Ok(None) => false,
         Err(_) => true,
     }
@@ -188,7 +192,8 @@ fn what_is_not_marked_as_secret_can_be_read() {
         for it in exposures(part).filter(|it| !it.secret) {
             let path = Path::new(HOME).join(it.path);
             let file = if it.folder { path.join("x") } else { path };
-            assert!(!is_refused(&file), "{} on {platform:?}: {}", tool.name, file.display());
+            let harmless = b"[user]\n\tname = Ada\n";
+            assert!(!is_refused_with(&file, harmless), "{} on {platform:?}: {}", tool.name, file.display());
         }
     }
 }

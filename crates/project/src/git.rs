@@ -1,10 +1,15 @@
-//! The project's repositories: looks at them before a run, and takes over what a command changed in its overlay of their own folders.
+//! The project's repositories: looks at them before a run, makes private ones for the cage, and takes over what a command did in them.
 
+mod base;
+pub(crate) mod clones;
 pub mod committed;
-mod import;
+mod exchange;
 pub(crate) mod inspect;
+pub mod layer;
 pub mod look;
 mod objects;
 mod place;
-pub mod publish;
+pub mod publisher;
+mod refs;
+mod state;
 pub mod transport;

@@ -4,6 +4,7 @@
 //! What was there at the start is protected by mounts, which is a wall. All of this here is a notice.
 
 use crate::carry::Across;
+use crate::git::clones;
 use crate::git::inspect::{inspect, put_settings};
 use crate::journal::{self, Journal, Start};
 use crate::quarantine::Quarantine;
@@ -57,8 +58,6 @@ pub enum NoGuard {
     Tree(PathBuf, Errno),
     /// The file that says that a command is at work.
     Journal(PathBuf, Errno),
-    /// The kernel's watcher.
-    Watch(Errno),
 }
 
 /// Watches over the project and the grants from before the command starts until after it has ended.
@@ -108,7 +107,7 @@ impl<'a> Guard<'a> {
         // The clock that files are stamped with; the other one may be ahead of it by a tick.
         let now = clock_gettime(ClockId::RealtimeCoarse);
         let since = i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec);
-        let watch = Watch::new().map_err(NoGuard::Watch)?;
+        let watch = Watch::new();
         let mut trees = Vec::with_capacity(begin.seen.len());
         for (number, seen) in std::mem::take(&mut begin.seen).into_iter().enumerate() {
             let path = seen.tree.path.clone();
@@ -152,7 +151,7 @@ impl<'a> Guard<'a> {
 
     /// What the launcher waits for beside everything else.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.watch.descriptor())
+        self.watch.descriptor()
     }
 
     /// When there is something to do even if nothing is reported.
@@ -253,21 +252,6 @@ impl<'a> Guard<'a> {
                 }
             }
         }
-    }
-
-    /// Keeps what a command had made of a file that a process outside changed as well. The name of its entry.
-    pub fn keep(&self, path: &Path, content: &[u8]) -> Option<String> {
-        let elsewhere;
-        let root = match self.trees.iter().find(|tree| path.starts_with(&tree.root.path)) {
-            Some(tree) => &tree.root,
-            None => {
-                elsewhere = Root::open(path.parent()?).ok()?;
-                &elsewhere
-            }
-        };
-        let relative = path.strip_prefix(&root.path).ok()?;
-        let argv = &self.trees.first()?.start.argv;
-        self.quarantine.keep(root, relative, content, argv).ok()
     }
 
     /// The command has ended: looks through the trees, and says what it found.
@@ -467,6 +451,19 @@ fn put_pointer_back(
     }
 }
 
+/// A clone of a repository that the command was shown borrows its objects by names that only the cage knows.
+fn settle_clone(base: &OwnedFd, root: &Root, mark: &Path, start: &Start) {
+    let objects = mark.join("objects");
+    let Some(lent) = clones::lenders(base, &objects) else { return };
+    let was_shown = |folder: &Path| {
+        let inside = folder.strip_prefix(&root.path);
+        inside.is_ok_and(|inside| start.marks.iter().any(|known| inside.starts_with(known)))
+    };
+    let at = root.path.join(&objects);
+    // What could not be settled is taken out, as something that leads elsewhere.
+    let _ = clones::settle(base, &objects, &lent, &at, &was_shown);
+}
+
 /// Takes out of a repository that the command made what git would run because of it. The repository stays.
 fn clean_repository(
     tree: Swept<'_>,
@@ -480,6 +477,7 @@ fn clean_repository(
         Ok(base) => base,
         Err(errno) => return aftermath.not_walked.push(format!("{} ({})", tree.shown(mark), reason(errno))),
     };
+    settle_clone(&base, root, mark, start);
     let mut findings =
         inspect(base.as_fd(), mark, &root.path, &|path| start.marks.iter().any(|one| one == path));
     if let Some(since) = since {

@@ -172,36 +172,6 @@ impl Quarantine {
         }
     }
 
-    /// Keeps a content that has no place in the project.
-    pub(crate) fn keep(
-        &self,
-        root: &Root,
-        relative: &Path,
-        content: &[u8],
-        argv: &[String],
-    ) -> Result<String, Errno> {
-        let about = About {
-            time: now(),
-            project: root.path.clone(),
-            root: root.identity,
-            path: relative.into(),
-            is: word(Is::File).into(),
-            identity: (0, 0, 0),
-            argv: argv.to_vec(),
-        };
-        let (id, folder) = self.new_entry(&about)?;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let written = rustix::fs::openat(&folder, THING, flags, Mode::RUSR | Mode::WUSR)
-            .and_then(|file| write_all(&file, content));
-        match written {
-            Ok(()) => Ok(id),
-            Err(errno) => {
-                let _ = self.remove(&id);
-                Err(errno)
-            }
-        }
-    }
-
     /// An entry that says what is about to happen. It is locked while the descriptor is open.
     fn new_entry(&self, about: &About) -> Result<(String, OwnedFd), Errno> {
         make_private_folder(&self.folder)?;

@@ -3,6 +3,8 @@
 //! The kernel's watcher is made before the command starts, so that nothing the command does can keep us from it. The directories are
 //! watched only when the command has run for a while, a few at a time, so that a short one is not slowed. What is missed here is found at
 //! the end.
+//!
+//! The kernel has so many watchers for each user, and programs of the user's may hold them all. Then we look ourselves, again and again.
 
 use crate::search::Rules;
 use crate::search::index::mark;
@@ -29,12 +31,17 @@ const MOST: usize = 32_768;
 /// Events that are read before we look at anything else.
 const MOST_EVENTS: usize = 512;
 
+/// Without the kernel's watcher everything is looked at this often, and never for more than a small part of the time.
+const ROUND: Duration = Duration::from_secs(1);
+const REST: u32 = 20;
+
 /// A directory: the number of its tree, and its path there.
 pub(crate) type Place = (usize, PathBuf);
 
 /// The directories that are watched.
 pub(crate) struct Watch {
-    inotify: OwnedFd,
+    /// `None` where the kernel has no watcher left for this user.
+    inotify: Option<OwnedFd>,
     watched: HashMap<i32, Place>,
     waiting: VecDeque<Place>,
     /// All that have ever waited.
@@ -60,9 +67,9 @@ pub(crate) struct Appeared {
 
 impl Watch {
     /// Watches nothing yet.
-    pub(crate) fn new() -> Result<Self, Errno> {
-        Ok(Watch {
-            inotify: inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?,
+    pub(crate) fn new() -> Self {
+        Watch {
+            inotify: inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok(),
             watched: HashMap::new(),
             waiting: VecDeque::new(),
             known: HashSet::new(),
@@ -70,7 +77,7 @@ impl Watch {
             filled: false,
             unwatched: None,
             lost: false,
-        })
+        }
     }
 
     /// The command has started: directories are watched if it goes on for a while.
@@ -86,8 +93,8 @@ impl Watch {
         }
     }
 
-    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.inotify.as_fd()
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.inotify.as_ref().map(AsFd::as_fd)
     }
 
     /// When the next batch of watches is due.
@@ -103,8 +110,15 @@ impl Watch {
         directories: impl FnOnce() -> Vec<Place>,
     ) -> Appeared {
         let mut appeared = Appeared::default();
-        self.read_events(&mut appeared);
         let now = Instant::now();
+        if self.inotify.is_none() {
+            if self.next.is_some_and(|next| next <= now) {
+                self.look_at_all(trees, directories, &mut appeared);
+                self.next = now.checked_add(ROUND.max(now.elapsed().saturating_mul(REST)));
+            }
+            return appeared;
+        }
+        self.read_events(&mut appeared);
         if self.next.is_some_and(|next| next <= now) {
             if !std::mem::replace(&mut self.filled, true) {
                 self.add_all(directories());
@@ -129,6 +143,37 @@ impl Watch {
         appeared
     }
 
+    /// Lists every directory that is known, and those in them that were not.
+    fn look_at_all(
+        &mut self,
+        trees: &[(&Root, Rules<'_>)],
+        directories: impl FnOnce() -> Vec<Place>,
+        appeared: &mut Appeared,
+    ) {
+        appeared.lost = true;
+        if !std::mem::replace(&mut self.filled, true) {
+            self.known.extend(directories());
+        }
+        let mut all: Vec<Place> = self.known.iter().cloned().collect();
+        while let Some((tree, relative)) = all.pop() {
+            let Some((root, rules)) = trees.get(tree) else { continue };
+            let listed =
+                root.listing(&relative).and_then(|directory| walk::list(&directory, &relative, rules));
+            let Ok(listing) = listed else {
+                self.known.remove(&(tree, relative));
+                continue;
+            };
+            let counts = listing.notes.iter().filter(|note| note.marks & (mark::GUARDED | mark::SECRET) != 0);
+            appeared.names.extend(counts.map(|note| (tree, relative.join(&note.name))));
+            for name in &listing.directories {
+                let below = (tree, relative.join(name));
+                if self.known.insert(below.clone()) {
+                    all.push(below);
+                }
+            }
+        }
+    }
+
     fn add(
         &mut self,
         trees: &[(&Root, Rules<'_>)],
@@ -142,7 +187,8 @@ impl Watch {
         let directory = root.listing(relative)?;
         let events =
             WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::EXCL_UNLINK;
-        let number = inotify::add_watch(&self.inotify, by_number(&directory), events)?;
+        let inotify = self.inotify.as_ref().ok_or(Errno::MFILE)?;
+        let number = inotify::add_watch(inotify, by_number(&directory), events)?;
         self.watched.insert(number, (*tree, relative.clone()));
         // Listed after the watch is there, so that nothing appears unseen in between.
         let listing = walk::list(&directory, relative, rules)?;
@@ -160,7 +206,8 @@ impl Watch {
 
     fn read_events(&mut self, appeared: &mut Appeared) {
         let mut buffer = [MaybeUninit::uninit(); 16 << 10];
-        let mut reader = inotify::Reader::new(&self.inotify, &mut buffer);
+        let Some(inotify) = &self.inotify else { return };
+        let mut reader = inotify::Reader::new(inotify, &mut buffer);
         let mut events = 0;
         // What has been read from the kernel is looked at to the end.
         while events < MOST_EVENTS || !reader.is_buffer_empty() {

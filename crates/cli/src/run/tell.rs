@@ -132,13 +132,18 @@ pub fn end(
         (None, End::Signalled(signal)) => Conclusion::Signalled { signal },
     };
     if !args.json {
-        finished.repositories.iter().for_each(self::repository);
+        self::repositories(&finished.repositories);
         self::logins(&finished.logins, args.verbose);
     }
     let (repositories, logins) = (&finished.repositories, &finished.logins);
     let outcome = Outcome::of_run(plan, exit, result, aftermath, repositories, logins);
     json(args, &Outcome { secrets, ..outcome });
     exit
+}
+
+/// What of repositories a person has to know.
+pub fn repositories(repositories: &[Repository]) {
+    repositories.iter().for_each(self::repository);
 }
 
 /// What of a repository a person has to know: what did not reach it, and new remotes.
@@ -163,13 +168,13 @@ fn repository(repository: &Repository) {
     if !repository.conflicts.is_empty() {
         say::trouble(
             &format!("changed by you and by the command: {}", names(&repository.conflicts)),
-            "yours is as you left it; `keyward quarantine list` shows what the command had",
+            "yours is as you left it; a ref that the command moved is kept below refs/keyward/kept for 30 days",
         );
     }
     if !repository.troubles.is_empty() {
         say::trouble(
             &format!("could not be written to your repository: {}", names(&repository.troubles)),
-            "commits are there all the same; make room or mend the permissions, and run the command again",
+            "nothing that names it was taken over; make room or mend the permissions, and run the command again",
         );
     }
 }

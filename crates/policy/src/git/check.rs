@@ -107,7 +107,10 @@ pub fn is_id(word: &[u8]) -> bool {
 
 /// What `HEAD` or a ref may hold.
 fn is_head(content: &[u8]) -> bool {
+    // Where refs are kept in tables, the file says only that.
+    const IN_TABLES: &[u8] = b"refs/heads/.invalid";
     match content.strip_prefix(b"ref: ") {
+        Some(IN_TABLES) => true,
         Some(name) => is_ref(name),
         None => is_id(content),
     }

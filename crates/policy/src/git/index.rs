@@ -2,7 +2,8 @@
 //!
 //! Git does not verify the paths of an index that it reads from disk: an entry `.git/hooks/post-checkout` becomes that file, and runs.
 
-use std::collections::{HashMap, HashSet};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Why an index stays in the cage.
 pub type Unsafe = &'static str;
@@ -24,6 +25,7 @@ pub fn check(bytes: &[u8], id_length: usize) -> Result<(), Unsafe> {
     }
     let count = at.number()?;
     let mut name = Vec::new();
+    let mut before = Vec::new();
     let mut starts = Vec::new();
     let mut links: HashSet<Vec<u8>> = HashSet::new();
     let mut below: Vec<Vec<u8>> = Vec::new();
@@ -31,6 +33,10 @@ pub fn check(bytes: &[u8], id_length: usize) -> Result<(), Unsafe> {
         let start = at.at;
         let mode = at.entry(version, id_length, &mut name)?;
         starts.push((start, at.kept));
+        if name < before {
+            return Err("its entries are not in order");
+        }
+        before.clone_from(&name);
         let plain = match name.strip_suffix(b"/") {
             Some(folder) if mode & KIND == FOLDER => folder,
             _ => &name,
@@ -59,72 +65,182 @@ pub fn check(bytes: &[u8], id_length: usize) -> Result<(), Unsafe> {
     at.extensions(&starts)
 }
 
-/// Whether two indexes stage the same: git also writes one anew when it has only looked at the files again.
-pub fn same(one: &[u8], other: &[u8], id_length: usize) -> bool {
-    match (staged(one, id_length), staged(other, id_length)) {
-        (Ok(one), Ok(other)) => one == other,
-        _ => false,
+/// One entry while an index is gone through.
+struct Seen<'a> {
+    mode: u32,
+    id: &'a [u8],
+    flags: [u8; 2],
+    /// Nothing where the entry has none.
+    further: [u8; 2],
+    name: &'a [u8],
+}
+
+impl Seen<'_> {
+    const ASSUMED: u8 = 0x80;
+    const EXTENDED: u8 = 0x40;
+    const SKIPPED: u8 = 0x40;
+    const INTENT: u8 = 0x20;
+
+    fn stage(&self) -> u8 {
+        self.flags[0] >> 4 & 3
+    }
+
+    fn is_hidden(&self) -> bool {
+        self.flags[0] & Self::ASSUMED != 0 || self.further[0] & Self::SKIPPED != 0
+    }
+
+    fn is_intent(&self) -> bool {
+        self.further[0] & Self::INTENT != 0
+    }
+
+    fn says_the_same(&self, other: &Seen<'_>) -> bool {
+        self.mode == other.mode && self.id == other.id && self.is_intent() == other.is_intent()
+    }
+
+    fn entry(&self) -> Entry {
+        Entry { mode: self.mode, id: self.id.to_vec(), stage: self.stage(), is_intent: self.is_intent() }
+    }
+}
+
+/// Goes through the entries of an index, one after the other.
+struct Walk<'a> {
+    cursor: Cursor<'a>,
+    bytes: &'a [u8],
+    id_length: usize,
+    version: u32,
+    left: u32,
+    name: Vec<u8>,
+}
+
+impl<'a> Walk<'a> {
+    /// A file that is not there, or too short, has no entries.
+    fn new(bytes: &'a [u8], id_length: usize) -> Self {
+        let inside = bytes.get(..bytes.len().saturating_sub(id_length)).unwrap_or(&[]);
+        let mut cursor = Cursor { bytes: inside, at: 0, kept: 0 };
+        let begins = cursor.take(4).is_ok_and(|word| word == b"DIRC");
+        let (version, left) = match (cursor.number(), cursor.number()) {
+            (Ok(version), Ok(count)) if begins => (version, count),
+            _ => (0, 0),
+        };
+        Walk { cursor, bytes, id_length, version, left, name: Vec::new() }
+    }
+
+    fn next(&mut self) -> Result<Option<Seen<'_>>, Unsafe> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.left -= 1;
+        let start = self.cursor.at;
+        let mode = self.cursor.entry(self.version, self.id_length, &mut self.name)?;
+        let object = self.bytes.get(start + 40..start + 44 + self.id_length).ok_or(CUT_SHORT)?;
+        let (id, rest) = object.split_at(self.id_length);
+        let flags = [rest[0], rest[1]];
+        let further = if flags[0] & Seen::EXTENDED != 0 { [rest[2], rest[3]] } else { [0, 0] };
+        Ok(Some(Seen { mode, id, flags, further, name: &self.name }))
+    }
+
+    /// Tells of each entry, as far as they can be read.
+    fn each(bytes: &'a [u8], id_length: usize, mut tell: impl FnMut(&Seen<'_>)) {
+        let mut walk = Walk::new(bytes, id_length);
+        while let Ok(Some(seen)) = walk.next() {
+            tell(&seen);
+        }
     }
 }
 
 /// The paths whose changes git does not show, because it was told not to look.
 pub fn hidden(bytes: &[u8], id_length: usize) -> Vec<Vec<u8>> {
-    const ASSUMED: u8 = 0x80;
-    const EXTENDED: u8 = 0x40;
-    const SKIPPED: u8 = 0x40;
-    let mut at =
-        Cursor { bytes: bytes.get(..bytes.len().saturating_sub(id_length)).unwrap_or(&[]), at: 4, kept: 0 };
-    let (Ok(version), Ok(count)) = (at.number(), at.number()) else { return Vec::new() };
-    let (mut name, mut all) = (Vec::new(), Vec::new());
-    for _ in 0..count {
-        let flags = at.at + 40 + id_length;
-        if at.entry(version, id_length, &mut name).is_err() {
-            break;
+    let mut all = Vec::new();
+    Walk::each(bytes, id_length, |seen| {
+        if seen.is_hidden() {
+            all.push(seen.name.to_vec());
         }
-        let bits = |place: usize| bytes.get(place).copied().unwrap_or(0);
-        if bits(flags) & ASSUMED != 0 || (bits(flags) & EXTENDED != 0 && bits(flags + 2) & SKIPPED != 0) {
-            all.push(name.clone());
-        }
-    }
+    });
     all
 }
 
 /// The paths that are repositories of their own.
 pub fn gitlinks(bytes: &[u8], id_length: usize) -> Vec<Vec<u8>> {
-    const GITLINK: u32 = 0o160_000;
-    let all = staged(bytes, id_length).unwrap_or_default().into_iter();
-    all.filter(|(mode, _, _)| mode & KIND == GITLINK).map(|(_, _, name)| name).collect()
+    let mut all = Vec::new();
+    Walk::each(bytes, id_length, |seen| {
+        if seen.mode & KIND == GITLINK {
+            all.push(seen.name.to_vec());
+        }
+    });
+    all
 }
 
 /// The object that is staged at each path that is one file and not a conflict.
-pub fn objects(bytes: &[u8], id_length: usize) -> HashMap<Vec<u8>, &[u8]> {
+pub fn objects(bytes: &[u8], id_length: usize) -> HashMap<Vec<u8>, Vec<u8>> {
     const FILE: u32 = 0o100_000;
-    const STAGE: u8 = 0x30;
-    let staged = staged(bytes, id_length).unwrap_or_default().into_iter();
-    let files = staged.filter_map(|(mode, object, name)| {
-        let (id, flags) = object.split_at_checked(id_length)?;
-        (mode & KIND == FILE && flags.first()? & STAGE == 0).then_some((name, id))
+    let mut all = HashMap::new();
+    Walk::each(bytes, id_length, |seen| {
+        if seen.mode & KIND == FILE && seen.stage() == 0 {
+            all.insert(seen.name.to_vec(), seen.id.to_vec());
+        }
     });
-    files.collect()
+    all
 }
 
-/// Mode, object with its flags, name.
-type Staged<'a> = (u32, &'a [u8], Vec<u8>);
+/// What is staged at a path, once or, in a conflict, up to three times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub mode: u32,
+    /// The name of the object, in bytes.
+    pub id: Vec<u8>,
+    pub stage: u8,
+    /// Whether the path is only meant to be added (`git add -N`).
+    pub is_intent: bool,
+}
 
-fn staged(bytes: &[u8], id_length: usize) -> Result<Vec<Staged<'_>>, Unsafe> {
-    let mut at =
-        Cursor { bytes: bytes.get(..bytes.len().saturating_sub(id_length)).unwrap_or(&[]), at: 0, kept: 0 };
-    at.take(4)?;
-    let (version, count) = (at.number()?, at.number()?);
-    let mut name = Vec::new();
-    let mut all = Vec::new();
-    for _ in 0..count {
-        let start = at.at;
-        let mode = at.entry(version, id_length, &mut name)?;
-        let object = bytes.get(start + 40..start + 42 + id_length).ok_or(CUT_SHORT)?;
-        all.push((mode, object, name.clone()));
+/// What an index stages, by path.
+pub type Entries = BTreeMap<Vec<u8>, Vec<Entry>>;
+
+/// What an index stages at these paths.
+pub fn entries_at(bytes: &[u8], id_length: usize, paths: &BTreeSet<Vec<u8>>) -> Entries {
+    let mut all = Entries::new();
+    Walk::each(bytes, id_length, |seen| {
+        if paths.contains(seen.name) {
+            all.entry(seen.name.to_vec()).or_default().push(seen.entry());
+        }
+    });
+    all
+}
+
+/// The paths at which two indexes do not stage the same. Git keeps entries in order, and so must both.
+pub fn differences(one: &[u8], other: &[u8], id_length: usize) -> Result<BTreeSet<Vec<u8>>, Unsafe> {
+    let (mut one, mut other) = (Walk::new(one, id_length), Walk::new(other, id_length));
+    let mut all = BTreeSet::new();
+    let (mut here, mut there) = (one.next()?, other.next()?);
+    loop {
+        let order = match (&here, &there) {
+            (None, None) => return Ok(all),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(here), Some(there)) => (here.name, here.stage()).cmp(&(there.name, there.stage())),
+        };
+        if let (Some(here), Some(there), Ordering::Equal) = (&here, &there, order) {
+            if !here.says_the_same(there) {
+                all.insert(here.name.to_vec());
+            }
+        } else if let Some(only) = if order == Ordering::Less { &here } else { &there } {
+            all.insert(only.name.to_vec());
+        }
+        if order != Ordering::Greater {
+            here = one.next()?;
+        }
+        if order != Ordering::Less {
+            there = other.next()?;
+        }
     }
-    Ok(all)
+}
+
+/// The mode of a repository in the repository.
+pub const GITLINK: u32 = 0o160_000;
+
+/// Whether git itself stages something with this mode.
+pub const fn is_mode(mode: u32) -> bool {
+    matches!(mode, 0o100_644 | 0o100_755 | SYMLINK | GITLINK)
 }
 
 /// Whether a path stays in the project and out of every repository's own folder.
@@ -133,6 +249,10 @@ fn is_ordinary(path: &[u8]) -> bool {
 }
 
 fn is_ordinary_name(name: &[u8]) -> bool {
+    // Most names cannot be meant, and there are many.
+    if name.first().is_some_and(|first| first.is_ascii_alphanumeric() && !b"gG".contains(first)) {
+        return true;
+    }
     // As file systems read it that ignore case, and trailing dots and blanks, and some characters nobody sees.
     let seen: Vec<u8> = String::from_utf8_lossy(name)
         .chars()
@@ -318,7 +438,7 @@ mod tests {
 
     #[test]
     fn ordinary_paths_pass_in_every_version() {
-        let long = "a/".repeat(3_000) + "b";
+        let long = "e/".repeat(3_000) + "b";
         let entries = [
             ("a", 0o100_644),
             ("dir/.gitignore", 0o100_755),
@@ -418,16 +538,32 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_was_only_refreshed_is_the_same() {
+    fn two_indexes_differ_where_they_stage_something_else() {
+        let paths = |one: &[u8], other: &[u8]| -> Vec<String> {
+            let all = differences(one, other, 20).expect("both can be read").into_iter();
+            all.map(|path| String::from_utf8(path).expect("text")).collect()
+        };
         let one = index(2, &[("a", 0o100_644), ("b", 0o100_644)]);
         let mut refreshed = one.clone();
         refreshed[12..20].copy_from_slice(&[9; 8]);
-        assert!(same(&one, &refreshed, 20));
+        assert!(paths(&one, &refreshed).is_empty(), "it was only looked at again");
         let mut staged = one.clone();
         staged[12 + 40] = 7;
-        assert!(!same(&one, &staged, 20));
-        assert!(!same(&one, &index(2, &[("a", 0o100_644)]), 20));
-        assert!(!same(&one, &one[..40], 20));
+        assert_eq!(paths(&one, &staged), ["a"]);
+        assert_eq!(
+            paths(&one, &index(4, &[("a", 0o100_644), ("aa", 0o100_755), ("c", 0o100_644)])),
+            ["aa", "b", "c"]
+        );
+        assert_eq!(paths(&[], &one), ["a", "b"]);
+        assert!(differences(&one, &one[..40], 20).is_err());
+        let changed = BTreeSet::from([b"a".to_vec()]);
+        let entries = entries_at(&staged, 20, &changed);
+        assert_eq!((entries.len(), entries[b"a".as_slice()][0].id[0]), (1, 7));
+    }
+
+    #[test]
+    fn entries_that_are_not_in_order_are_refused() {
+        assert!(check(&index(2, &[("b", 0o100_644), ("a", 0o100_644)]), 20).is_err());
     }
 
     #[test]

@@ -38,9 +38,6 @@ pub enum Fate {
     KeptBack,
 }
 
-/// The folders that the cage shares with the host as they are. Git runs nothing for what stands in them.
-pub const SHARED: &[&str] = &["objects", "refs", "reftable", "lfs"];
-
 /// The names in the folder itself.
 const NAMES: &[(&str, Fate)] = {
     use Check::{Empty, Head, Ids, Index, PackedRefs, Quoted, Start, Text, Word};
@@ -85,6 +82,7 @@ const NAMES: &[(&str, Fate)] = {
         ("info", Folder),
         ("objects", Folder),
         ("refs", Folder),
+        ("reftable", Folder),
         ("lfs", Folder),
         ("modules", Repositories),
         ("worktrees", Worktrees),
@@ -195,6 +193,7 @@ pub fn fate(path: &Path) -> Fate {
         },
         ("logs", _) => Fate::Log,
         ("refs", _) => Fate::Ref,
+        ("reftable", _) => Fate::Ignored,
         ("hooks", [name]) if name.ends_with(".sample") => Fate::Ignored,
         // What the launcher adds to it is for the cage alone, and what a command adds could hide its own files from the user.
         ("info", ["refs" | "exclude"]) => Fate::Ignored,

@@ -19,7 +19,7 @@ const MOST_FOOTHOLDS: usize = 20_000;
 /// Longer paths are cut where they are told.
 const LONGEST_PATH: usize = 300;
 
-/// An overlay each; the further ones are read-only.
+/// A private one each; the further ones are read-only.
 const MOST_REPOSITORIES: usize = 256;
 
 /// Footholds that are there become mounts of their own, read-only. Grants come later, so that one that names a foothold wins.
@@ -129,7 +129,7 @@ pub(super) fn exclude(entries: &mut [Entry], repositories: &[Repository]) {
 }
 
 /// What could not be searched, and what was not, on purpose.
-pub(super) fn warnings(policy: &Policy, found: &Project) -> Vec<Warning> {
+pub(super) fn warnings(policy: &Policy, project: Option<&Path>, found: &Project) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn =
         |fact: String, remedy: String, lasting: bool| warnings.push(Warning { fact, remedy, lasting });
@@ -171,6 +171,21 @@ pub(super) fn warnings(policy: &Policy, found: &Project) -> Vec<Warning> {
             true,
         );
     }
+    for repository in &found.repositories {
+        let (Own::Stray { why }, Some(folder)) = (&repository.own, repository.mark.parent()) else {
+            continue;
+        };
+        if project == Some(folder) {
+            warn(
+                format!("{} is not used as a repository: {why}", visible(repository.mark.as_os_str())),
+                format!(
+                    "if it is yours, run `git config core.worktree \"$PWD\"` in {}",
+                    visible(folder.as_os_str())
+                ),
+                false,
+            );
+        }
+    }
     let past = found.repositories.len().saturating_sub(MOST_REPOSITORIES);
     if past > 0 {
         warn(
@@ -198,17 +213,18 @@ pub(super) fn repositories(
     for (place, repository) in all.into_iter().enumerate() {
         let mark = &repository.mark;
         match &repository.own {
+            // A working tree's folder, or a submodule's, in the own folder of another.
+            Own::Here(folder) if is_within_repository(builder, &folder.path) => {}
             Own::Here(folder) if place >= MOST_REPOSITORIES => {
                 builder.put(&folder.path, Shown::ReadOnly(Source::git(folder)), "git", origin);
             }
-            Own::Here(folder) => own_folder(builder, folder, facts, origin),
+            Own::Here(folder) => own_folder(builder, request, folder, facts, origin),
             Own::Linked(folder) => {
                 if is_wall(policy, request, mark) {
                     builder.put(mark, Shown::ReadOnly(Source::found(mark.clone(), false)), "git", origin);
                 }
-                let within = covering(&builder.entries, &folder.path);
-                if !within.is_some_and(|entry| matches!(entry.shown, Shown::Repository { .. })) {
-                    own_folder(builder, folder, facts, origin);
+                if !is_within_repository(builder, &folder.path) {
+                    own_folder(builder, request, folder, facts, origin);
                 }
             }
             Own::Stray { why } => {
@@ -226,22 +242,49 @@ pub(super) fn repositories(
     }
 }
 
+fn is_within_repository(builder: &Builder<'_>, path: &Path) -> bool {
+    let within = covering(&builder.entries, path);
+    within.is_some_and(|entry| matches!(entry.shown, Shown::Repository { .. }))
+}
+
 /// Whether a file that leads to a repository is a mount. In a folder below it is not, because a working tree or a submodule could then not be
 /// removed; it is compared when the command has ended.
 fn is_wall(policy: &Policy, request: &Request<'_>, mark: &Path) -> bool {
     policy.protect.value == Protect::Strict || mark.parent() == Some(&request.project)
 }
 
-fn own_folder(builder: &mut Builder<'_>, folder: &GitFolder, facts: &HostFacts, origin: &Origin) {
+fn own_folder(
+    builder: &mut Builder<'_>,
+    request: &Request<'_>,
+    folder: &GitFolder,
+    facts: &HostFacts,
+    origin: &Origin,
+) {
     let source = Source::git(folder);
-    let shown = if facts.kernel.overlay.holds() {
-        Shown::Repository { source, shared: folder.shared.clone(), exclude: Vec::new() }
-    } else {
-        builder.notes.push(format!(
-            "{} is read-only: without an overlay it cannot be written safely",
-            folder.path.display()
-        ));
-        Shown::ReadOnly(source)
+    let shown = match (cannot_take_over(facts).or(folder.is_beyond_us), &facts.project.git) {
+        (None, Some(git)) => Shown::Repository {
+            source,
+            parts: folder.parts.clone(),
+            store: request.caller.repositories.clone(),
+            git: git.clone(),
+            exclude: Vec::new(),
+        },
+        (why, _) => {
+            let why = why.unwrap_or_default();
+            builder.notes.push(format!("{} is read-only: {why}", folder.path.display()));
+            Shown::ReadOnly(source)
+        }
     };
     builder.put(&folder.path, shown, "git", origin);
+}
+
+/// Why what a command does in a repository could not be taken over.
+pub(crate) fn cannot_take_over(facts: &HostFacts) -> Option<&'static str> {
+    if facts.project.git.is_none() {
+        Some("no git was found on this host that only root can change; install one")
+    } else if facts.kernel.landlock_abi < 1 {
+        Some("without Landlock the helper that checks a command's objects cannot be confined")
+    } else {
+        None
+    }
 }

@@ -98,7 +98,7 @@ fn folder(root: BorrowedFd<'_>, own: &Path, project: &Path, depth: usize, findin
                 }
             }
             // What git knows by this name is a file or a folder of its own.
-            (fate, Some(Thing::Other | Thing::Removed)) if fate != Fate::Ignored => findings.out.push(path),
+            (fate, Some(Thing::Other)) if fate != Fate::Ignored => findings.out.push(path),
             // Something could be led into a folder that is on no list.
             (Fate::KeptBack, Some(Thing::Folder)) => findings.out.push(path),
             (Fate::Ignored, Some(Thing::Folder)) => below(root, own, inside, findings),

@@ -1,10 +1,9 @@
-//! Looks at the repositories of a project: where their own folders are, and what of them is shared with the cage.
+//! Looks at the repositories of a project: where their own folders are, and what parts they have.
 
 use crate::search::leads::follow;
 use crate::search::named_in;
-use keyward_policy::facts::{Foothold, Found, GitFolder, Own, Repository, Standing};
+use keyward_policy::facts::{Foothold, Found, GitFolder, GitPart, Own, Repository, Standing};
 use keyward_policy::git::config::Config;
-use keyward_policy::git::names::SHARED;
 use keyward_sys::file::plain;
 use rustix::fs::{FileType, lstat};
 use std::ffi::OsStr;
@@ -13,6 +12,9 @@ use std::path::{Path, PathBuf};
 
 /// Submodules are looked for this deep below `modules`: their names may have slashes.
 const MODULE_DEPTH: usize = 6;
+/// Objects that borrow from others that borrow: as deep as git goes.
+const BORROWED_DEPTH: usize = 5;
+const MOST_BORROWED: usize = 16;
 /// Settings and pointers are small.
 const MOST: u64 = 1 << 20;
 
@@ -80,36 +82,70 @@ fn repository(project: &Path, home: &Path, mark: &Found, looked: &mut Looked) ->
 
 fn own(path: &Path) -> Option<GitFolder> {
     let stat = lstat(path).ok()?;
-    let mut shared = Vec::new();
-    share(path, Path::new(""), &mut shared);
+    let mut parts = Vec::new();
+    part(path, Path::new(""), &mut parts);
     if is_folder(&path.join("modules")) {
-        modules(path, Path::new("modules"), MODULE_DEPTH, &mut shared);
+        modules(path, Path::new("modules"), MODULE_DEPTH, &mut parts);
     }
-    Some(GitFolder { path: path.into(), device: stat.st_dev, inode: stat.st_ino, shared })
+    let is_beyond_us = is_folder(&path.join("reftable"))
+        .then_some("its refs are kept in tables, which cannot be taken over yet");
+    Some(GitFolder { path: path.into(), device: stat.st_dev, inode: stat.st_ino, is_beyond_us, parts })
 }
 
-fn share(path: &Path, below: &Path, shared: &mut Vec<PathBuf>) {
-    let there = SHARED.iter().map(|name| below.join(name)).filter(|name| is_folder(&path.join(name)));
-    shared.extend(there);
+/// A part that has objects, and its further working trees.
+fn part(path: &Path, at: &Path, parts: &mut Vec<GitPart>) {
+    let objects = borrowed_objects(&path.join(at).join("objects"));
+    parts.push(GitPart { at: at.into(), is_worktree: false, objects });
+    let trees = at.join("worktrees");
+    for entry in std::fs::read_dir(path.join(&trees)).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) && is_file(&entry.path().join("HEAD")) {
+            let at = trees.join(entry.file_name());
+            parts.push(GitPart { at, is_worktree: true, objects: Vec::new() });
+        }
+    }
 }
 
-fn modules(path: &Path, below: &Path, depth: usize, shared: &mut Vec<PathBuf>) {
+/// Objects, and those that they borrow from, as git finds them.
+pub(super) fn borrowed_objects(objects: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    borrowed(objects, BORROWED_DEPTH, &mut all);
+    all
+}
+
+fn borrowed(objects: &Path, depth: usize, all: &mut Vec<PathBuf>) {
+    let Ok(real) = std::fs::canonicalize(objects) else { return };
+    if all.contains(&real) || all.len() == MOST_BORROWED || !real.is_dir() {
+        return;
+    }
+    let lent = small_file(&real.join("info/alternates")).unwrap_or_default();
+    all.push(real.clone());
+    for line in lent.split(|&byte| byte == b'\n').filter(|line| !line.is_empty() && !line.starts_with(b"#")) {
+        if depth > 0 {
+            borrowed(&real.join(OsStr::from_bytes(line)), depth - 1, all);
+        }
+    }
+}
+
+fn modules(path: &Path, below: &Path, depth: usize, parts: &mut Vec<GitPart>) {
     for entry in std::fs::read_dir(path.join(below)).into_iter().flatten().flatten() {
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }
         let module = below.join(entry.file_name());
         if is_file(&path.join(&module).join("HEAD")) {
-            share(path, &module, shared);
+            part(path, &module, parts);
             let nested = module.join("modules");
             if depth > 0 && is_folder(&path.join(&nested)) {
-                modules(path, &nested, depth - 1, shared);
+                modules(path, &nested, depth - 1, parts);
             }
         } else if depth > 0 {
-            modules(path, &module, depth - 1, shared);
+            modules(path, &module, depth - 1, parts);
         }
     }
 }
+
+/// Anybody could write a file that leads there.
+const NOT_OURS: &str = "what it leads to does not name this folder as its own";
 
 /// Where a `.git` file leads, if what is there says that it belongs to this folder. Otherwise a command that could once write the file could
 /// have the next one be shown any repository of the user's.
@@ -125,7 +161,7 @@ fn linked(mark: &Path, folder: &Path) -> Result<PathBuf, &'static str> {
     if let Some(back) = small_file(&real.join("gitdir")) {
         let back = letters(&real.join(OsStr::from_bytes(line(&back))));
         if std::fs::canonicalize(back).ok().as_deref() != std::fs::canonicalize(mark).ok().as_deref() {
-            return Err("what it leads to belongs to another folder");
+            return Err(NOT_OURS);
         }
         let common = small_file(&real.join("commondir")).ok_or("what it leads to is no working tree")?;
         let common = letters(&real.join(OsStr::from_bytes(line(&common))));
@@ -137,14 +173,18 @@ fn linked(mark: &Path, folder: &Path) -> Result<PathBuf, &'static str> {
             && is_folder(&common.join("refs"));
         return if belongs { Ok(common) } else { Err("what it leads to is no working tree") };
     }
+    // What stands in the folder itself is shown with it.
+    if std::fs::canonicalize(folder).is_ok_and(|folder| real.starts_with(folder)) {
+        return Ok(real);
+    }
     // A submodule: its settings name the folder it is checked out in.
     let settings = small_file(&real.join("config")).ok_or("what it leads to is no repository")?;
     let settings = Config::read(&settings).map_err(|_| "what it leads to is no repository")?;
-    let worktree = settings.last("core", "worktree").ok_or("what it leads to belongs to another folder")?;
+    let worktree = settings.last("core", "worktree").ok_or(NOT_OURS)?;
     let worktree = letters(&real.join(OsStr::from_bytes(worktree)));
     match std::fs::canonicalize(worktree) {
         Ok(worktree) if Some(&worktree) == std::fs::canonicalize(folder).ok().as_ref() => Ok(real),
-        _ => Err("what it leads to belongs to another folder"),
+        _ => Err(NOT_OURS),
     }
 }
 

@@ -14,10 +14,25 @@ use std::path::{Path, PathBuf};
 pub(super) struct Stamp {
     inode: u64,
     size: i64,
-    pub(super) changed: i128,
+    changed: i128,
 }
 
 impl Stamp {
+    /// For a file of ours.
+    pub(super) fn spelled(self) -> Vec<u8> {
+        format!("{}:{}:{}", self.inode, self.size, self.changed).into_bytes()
+    }
+
+    pub(super) fn read(text: &[u8]) -> Option<Self> {
+        let mut parts = std::str::from_utf8(text).ok()?.split(':');
+        let (inode, size) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        Some(Stamp { inode, size, changed: parts.next()?.parse().ok()? })
+    }
+
+    pub(super) fn size(self) -> u64 {
+        u64::try_from(self.size).unwrap_or(0)
+    }
+
     fn of(stat: &Stat) -> Self {
         let changed = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
         Stamp { inode: stat.st_ino, size: stat.st_size, changed }
@@ -29,8 +44,6 @@ impl Stamp {
 pub(super) enum Thing {
     File(Stamp),
     Folder,
-    /// How an overlay says that something of the layer below was removed.
-    Removed,
     Other,
 }
 
@@ -77,32 +90,37 @@ pub(super) fn thing_in(folder: impl AsFd, name: &OsStr) -> Option<Thing> {
     Some(match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Thing::File(Stamp::of(&stat)),
         FileType::Directory => Thing::Folder,
-        FileType::CharacterDevice if stat.st_rdev == 0 => Thing::Removed,
         _ => Thing::Other,
     })
 }
 
-/// The links and the folders in a folder, as its list has them.
-pub(super) fn links_and_folders(folder: impl AsFd) -> (Vec<OsString>, Vec<OsString>) {
-    let (mut links, mut folders) = (Vec::new(), Vec::new());
-    let Ok(listing) = rustix::fs::Dir::read_from(folder) else { return (links, folders) };
-    for entry in listing.flatten() {
-        let name = entry.file_name().to_bytes();
-        let list = match entry.file_type() {
-            FileType::RegularFile => continue,
-            FileType::Directory => &mut folders,
-            _ => &mut links,
-        };
-        if name != b"." && name != b".." {
-            list.push(OsString::from_vec(name.to_vec()));
-        }
+/// The state of a file; `None` if there is none.
+pub(super) fn stamp(base: impl AsFd, path: &Path) -> Option<Stamp> {
+    match thing(base, path) {
+        Some(Thing::File(stamp)) => Some(stamp),
+        _ => None,
     }
-    (links, folders)
 }
 
-/// When something last changed.
-pub(super) fn changed(folder: impl AsFd, name: &OsStr) -> Option<i128> {
-    rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| Stamp::of(&stat).changed)
+/// Adds to the end of a file, in one piece, as git does to its logs.
+pub(super) fn append(base: impl AsFd, path: &Path, content: &[u8]) -> Result<(), Errno> {
+    let folder = made_folder(base, path.parent().unwrap_or(Path::new("")))?;
+    let name = path.file_name().ok_or(Errno::INVAL)?;
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = || rustix::fs::openat(&folder, name, flags | OFlags::NONBLOCK, Mode::from_raw_mode(0o666));
+    let file = match open() {
+        // Logs of branches below this name that are no more.
+        Err(Errno::ISDIR) => {
+            remove_folder(&folder, Path::new(name))?;
+            open()?
+        }
+        opened => opened?,
+    };
+    let stat = rustix::fs::fstat(&file)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(Errno::INVAL);
+    }
+    write_all(&file, content)
 }
 
 /// The names in a folder.
@@ -112,20 +130,20 @@ pub(super) fn names(folder: impl AsFd) -> Vec<OsString> {
     all.filter(|name| name != "." && name != "..").collect()
 }
 
-/// Whether an overlay's folder stands for itself, without what lay below it.
-pub(super) fn is_opaque(folder: impl AsFd) -> bool {
-    let mut value = [0; 1];
-    rustix::fs::fgetxattr(folder, c"user.overlay.opaque", &mut value).is_ok()
+/// Opens an ordinary file, and nothing else, for reading.
+pub(super) fn open_file(base: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let file = rustix::fs::openat2(base, path, flags, Mode::empty(), BENEATH)?;
+    match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
+        FileType::RegularFile => Ok(file),
+        _ => Err(Errno::INVAL),
+    }
 }
 
 /// The whole of an ordinary file, and its stamp.
 pub(super) fn read(base: impl AsFd, path: &Path, most: usize) -> Result<(Vec<u8>, Stamp), Errno> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let file = rustix::fs::openat2(base, path, flags, Mode::empty(), BENEATH)?;
+    let file = open_file(base, path)?;
     let stat = rustix::fs::fstat(&file)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(Errno::INVAL);
-    }
     let mut content = Vec::with_capacity(usize::try_from(stat.st_size).unwrap_or(0).min(most) + 1);
     let mut part = [0; 1 << 16];
     loop {
@@ -229,7 +247,7 @@ pub(super) fn files_below(base: BorrowedFd<'_>, path: &Path, depth: usize) -> Re
                 let below = files_below(base, &path.join(&name), depth - 1)?;
                 all.extend(below.into_iter().map(|file| Path::new(&name).join(file)));
             }
-            Some(Thing::Removed) | None => {}
+            None => {}
             Some(_) => return Err(Errno::INVAL),
         }
     }

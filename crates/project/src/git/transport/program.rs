@@ -25,6 +25,11 @@ impl HostGit {
             .map(|program| HostGit { program })
     }
 
+    /// One that was found before.
+    pub fn known(program: PathBuf) -> HostGit {
+        HostGit { program }
+    }
+
     pub fn program(&self) -> &Path {
         &self.program
     }

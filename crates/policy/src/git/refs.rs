@@ -1,0 +1,319 @@
+//! Refs: what they say on each side, and which of them a command may move.
+
+use super::check::is_id;
+use super::config::is_ref;
+use std::collections::BTreeMap;
+
+/// What a ref says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// The name of an object, in letters.
+    Id(Vec<u8>),
+    /// The name of another ref.
+    To(Vec<u8>),
+}
+
+impl Value {
+    /// Reads what a file of a ref holds.
+    pub fn read(content: &[u8]) -> Option<Self> {
+        let line = content.trim_ascii_end();
+        match line.strip_prefix(b"ref:") {
+            Some(name) => Some(Value::To(name.trim_ascii_start().to_vec())).filter(Value::is_sound),
+            None => Some(Value::Id(line.to_ascii_lowercase())).filter(Value::is_sound),
+        }
+    }
+
+    fn is_sound(&self) -> bool {
+        match self {
+            Value::Id(id) => is_id(id),
+            Value::To(name) => is_ref(name),
+        }
+    }
+
+    /// As git writes it into a file.
+    pub fn spelled(&self) -> Vec<u8> {
+        match self {
+            Value::Id(id) => [id.as_slice(), b"\n"].concat(),
+            Value::To(name) => [b"ref: ".as_slice(), name, b"\n"].concat(),
+        }
+    }
+
+    pub fn id(&self) -> Option<&[u8]> {
+        match self {
+            Value::Id(id) => Some(id),
+            Value::To(_) => None,
+        }
+    }
+}
+
+/// All refs of one side, by name.
+pub type Refs = BTreeMap<Vec<u8>, Value>;
+
+/// Reads `packed-refs`. Lines that say nothing to git say nothing to us.
+pub fn packed(text: &[u8]) -> Refs {
+    let mut all = Refs::new();
+    for line in text.split(|&byte| byte == b'\n').filter(|line| !line.starts_with(b"#")) {
+        if let Some(blank) = line.iter().position(|&byte| byte == b' ')
+            && is_id(&line[..blank])
+            && is_ref(line[blank + 1..].trim_ascii_end())
+        {
+            let name = line[blank + 1..].trim_ascii_end().to_vec();
+            all.insert(name, Value::Id(line[..blank].to_ascii_lowercase()));
+        }
+    }
+    all
+}
+
+/// A ref that is not the same everywhere: as both sides last had it, and as each has it now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub name: Vec<u8>,
+    pub base: Option<Value>,
+    pub host: Option<Value>,
+    pub cage: Option<Value>,
+}
+
+/// What is to be done about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Only the command changed it.
+    Cage,
+    /// Only the host changed it.
+    Host,
+    /// Both did, and now say the same.
+    Same,
+    /// Both did, and say different things.
+    Both,
+}
+
+impl Change {
+    pub fn side(&self) -> Side {
+        if self.host == self.cage {
+            Side::Same
+        } else if self.host == self.base {
+            Side::Cage
+        } else if self.cage == self.base {
+            Side::Host
+        } else {
+            Side::Both
+        }
+    }
+}
+
+/// Every ref that is not the same on all three sides.
+pub fn changes(base: &Refs, host: &Refs, cage: &Refs) -> Vec<Change> {
+    let mut all = Vec::new();
+    let mut names: Vec<&Vec<u8>> = base.keys().chain(host.keys()).chain(cage.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let (base, host, cage) = (base.get(name), host.get(name), cage.get(name));
+        if base != host || host != cage {
+            let (base, host, cage) = (base.cloned(), host.cloned(), cage.cloned());
+            all.push(Change { name: name.clone(), base, host, cage });
+        }
+    }
+    all
+}
+
+/// Whether a command may make, move or remove a ref of this name. `is_remote` knows the remotes of the host.
+pub fn judge(
+    name: &[u8],
+    value: Option<&Value>,
+    is_remote: &dyn Fn(&[u8]) -> bool,
+) -> Result<(), &'static str> {
+    if !is_ref(name) || name.len() > MOST_NAME {
+        return Err("git takes no ref of this name");
+    }
+    let rest = |folder: &[u8]| name.strip_prefix(folder).map(<[u8]>::to_vec);
+    let word = rest(b"refs/heads/").or_else(|| rest(b"refs/tags/"));
+    match (word, value) {
+        (Some(word), _) if word.starts_with(b"-") => Err("git would take it for an option"),
+        (Some(word), _) if word == b"HEAD" => Err("git could not tell it from HEAD"),
+        (Some(word), _) if is_id(&word) => Err("git could not tell it from an object"),
+        (Some(_), Some(Value::To(_))) => Err("it leads to another ref"),
+        (Some(_), _) => Ok(()),
+        (None, _) => other(name, value, is_remote),
+    }
+}
+
+/// Longer names are nobody's.
+const MOST_NAME: usize = 1_000;
+
+fn other(name: &[u8], value: Option<&Value>, is_remote: &dyn Fn(&[u8]) -> bool) -> Result<(), &'static str> {
+    if let Some(rest) = name.strip_prefix(b"refs/remotes/") {
+        let remote = rest.split(|&byte| byte == b'/').next().unwrap_or_default();
+        if !is_remote(remote) {
+            return Err("your settings have no such remote");
+        }
+        let own = [b"refs/remotes/".as_slice(), remote, b"/"].concat();
+        return match value {
+            Some(Value::To(to)) if !to.starts_with(&own) => Err("it leads to another ref"),
+            _ => Ok(()),
+        };
+    }
+    let known = [b"refs/notes/".as_slice(), b"refs/bisect/", b"refs/worktree/", b"refs/rewritten/"];
+    let is_known = name == b"refs/stash" || known.iter().any(|folder| name.starts_with(folder));
+    match (is_known, value) {
+        (true, Some(Value::To(_))) => Err("it leads to another ref"),
+        (true, _) => Ok(()),
+        (false, _) => Err("refs of this kind are taken over only by you"),
+    }
+}
+
+/// What a command may have as `HEAD`.
+pub fn judge_head(value: &Value) -> Result<(), &'static str> {
+    match value {
+        Value::Id(_) => Ok(()),
+        Value::To(name) => match name.strip_prefix(b"refs/heads/") {
+            Some(_) => judge(name, None, &|_| false),
+            None => Err("it is no branch"),
+        },
+    }
+}
+
+/// A line of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub old: Vec<u8>,
+    pub new: Vec<u8>,
+    pub name: Vec<u8>,
+    pub address: Vec<u8>,
+    /// Seconds and time zone.
+    pub when: Vec<u8>,
+    pub message: Vec<u8>,
+}
+
+impl Line {
+    /// Reads a line as git writes it; `None` for anything else.
+    pub fn read(line: &[u8], id_length: usize) -> Option<Self> {
+        const LONGEST: usize = 16 << 10;
+        let digits = id_length * 2;
+        if line.len() > LONGEST || line.iter().any(|&byte| byte < b' ' && byte != b'\t') {
+            return None;
+        }
+        let (old, rest) = line.split_at_checked(digits)?;
+        let (new, rest) = rest.strip_prefix(b" ")?.split_at_checked(digits)?;
+        let (who, message) = match rest.iter().position(|&byte| byte == b'\t') {
+            Some(tab) => (&rest[..tab], &rest[tab + 1..]),
+            None => (rest, &b""[..]),
+        };
+        let who = who.strip_prefix(b" ")?;
+        let end = who.iter().rposition(|&byte| byte == b'>')?;
+        let start = who[..end].iter().rposition(|&byte| byte == b'<')?;
+        let when = who[end + 1..].strip_prefix(b" ")?;
+        let is_when = when.iter().all(|byte| byte.is_ascii_digit() || b" +-".contains(byte));
+        let sound = is_id(old) && is_id(new) && is_when && !message.contains(&b'\t');
+        sound.then(|| Line {
+            old: old.to_vec(),
+            new: new.to_vec(),
+            name: who[..start].trim_ascii_end().to_vec(),
+            address: who[start + 1..end].to_vec(),
+            when: when.to_vec(),
+            message: message.to_vec(),
+        })
+    }
+
+    /// As git writes it.
+    pub fn spelled(&self) -> Vec<u8> {
+        let parts: [&[u8]; 12] = [
+            &self.old,
+            b" ",
+            &self.new,
+            b" ",
+            &self.name,
+            b" <",
+            &self.address,
+            b"> ",
+            &self.when,
+            b"\t",
+            &self.message,
+            b"\n",
+        ];
+        parts.concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &[u8] = b"0123456789abcdef0123456789abcdef01234567";
+
+    fn verdict(name: &str) -> bool {
+        judge(name.as_bytes(), Some(&Value::Id(ID.to_vec())), &|remote| remote == b"origin").is_ok()
+    }
+
+    #[test]
+    fn what_people_call_their_branches_passes() {
+        for name in [
+            "refs/heads/main",
+            "refs/heads/a/b-c",
+            "refs/tags/v1.0",
+            "refs/remotes/origin/main",
+            "refs/stash",
+            "refs/notes/commits",
+            "refs/bisect/bad",
+        ] {
+            assert!(verdict(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_would_mislead_git_does_not() {
+        for name in [
+            "HEAD",
+            "refs/heads/-x",
+            "refs/heads/HEAD",
+            "refs/tags/-d",
+            "refs/heads/a..b",
+            "refs/heads/x.lock",
+            "refs/heads/0123456789abcdef0123456789abcdef01234567",
+            "refs/replace/0123",
+            "refs/remotes/evil/main",
+            "refs/keyward/kept/x",
+            "refs/original/refs/heads/main",
+            "refs/heads/a b",
+            "refs/heads/",
+        ] {
+            assert!(!verdict(name), "{name}");
+        }
+        let to = |name: &[u8]| Some(Value::To(name.to_vec()));
+        let known = |remote: &[u8]| remote == b"origin";
+        assert!(judge(b"refs/heads/x", to(b"refs/heads/y").as_ref(), &known).is_err());
+        assert!(judge(b"refs/remotes/origin/HEAD", to(b"refs/remotes/origin/main").as_ref(), &known).is_ok());
+        assert!(judge(b"refs/remotes/origin/HEAD", to(b"refs/heads/main").as_ref(), &known).is_err());
+    }
+
+    #[test]
+    fn each_side_is_told_from_the_other() {
+        let refs = |all: &[(&str, u8)]| -> Refs {
+            let value = |digit: u8| Value::Id(vec![digit; 40]);
+            all.iter().map(|(name, digit)| (name.as_bytes().to_vec(), value(*digit))).collect()
+        };
+        let base = refs(&[("a", b'1'), ("b", b'1'), ("c", b'1'), ("d", b'1'), ("same", b'1')]);
+        let host = refs(&[("a", b'2'), ("b", b'1'), ("c", b'2'), ("d", b'2'), ("same", b'1')]);
+        let cage = refs(&[("a", b'1'), ("c", b'3'), ("d", b'2'), ("e", b'4'), ("same", b'1')]);
+        let all: Vec<(String, Side)> = changes(&base, &host, &cage)
+            .iter()
+            .map(|change| (String::from_utf8_lossy(&change.name).into_owned(), change.side()))
+            .collect();
+        let expected =
+            [("a", Side::Host), ("b", Side::Cage), ("c", Side::Both), ("d", Side::Same), ("e", Side::Cage)];
+        assert_eq!(all, expected.map(|(name, side)| (name.to_owned(), side)));
+    }
+
+    #[test]
+    fn a_line_of_a_log_is_read_and_written_as_git_does() {
+        let text = [ID, b" ", ID, b" Ada <B> <ada@example.test> 1767323045 +0000\tcommit: x"].concat();
+        let line = Line::read(&text, 20).expect("a line");
+        assert_eq!(
+            (line.name.as_slice(), line.message.as_slice()),
+            (b"Ada <B>".as_slice(), b"commit: x".as_slice())
+        );
+        assert_eq!(line.spelled(), [text.as_slice(), b"\n"].concat());
+        for bad in [&b"x"[..], &[ID, b" ", ID].concat(), &[&text[..], b"\x1b[2J"].concat()] {
+            assert_eq!(Line::read(bad, 20), None);
+        }
+    }
+}

@@ -1,0 +1,614 @@
+//! Brings both sides of a repository together: what a command did in its private one is taken over by the host's git, part by part, and what
+//! the host changed meanwhile is given to the command.
+//!
+//! The order is such that it can be cut off anywhere and done again: objects first, then what names them. What both sides had in common is
+//! written down last.
+
+mod entries;
+mod logs;
+mod moves;
+mod parts;
+mod stash;
+
+use super::base::{Base, open};
+use super::layer::{Layer, private_settings};
+use super::place::{self, Thing};
+use super::refs;
+use super::state::{self, State};
+use super::transport::{self, Delivery, HostGit, Limits, Store, Type};
+use keyward_policy::git::Check;
+use keyward_policy::git::config::{self, Config, Versions};
+use keyward_policy::git::refs::{Change, Refs, Side, Value, changes, judge, judge_head};
+use keyward_policy::outcome::{NewRemote, Repository as Told, RepositoryNews};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use std::collections::{BTreeSet, HashMap};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What one exchange came to.
+#[derive(Default)]
+pub struct News {
+    pub told: Told,
+    /// Somebody held a lock, or something was in the making; there is more to do.
+    pub is_busy: bool,
+    /// Something of the command's could not be taken over and is worth keeping.
+    pub is_refused: bool,
+}
+
+/// How many tips of the host's are named to git as known. With fewer it walks further, and comes to the same.
+const MOST_KNOWN: usize = 64;
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    Running,
+    /// The cage is gone, and what the command left in the project has not been looked at.
+    Settling,
+    Ended,
+}
+
+/// Brings both sides together.
+pub fn exchange(git: &HostGit, layer: &Layer, moment: Moment) -> News {
+    let ended = moment != Moment::Running;
+    let folder = &layer.about.folder;
+    let shown = folder.path.strip_prefix(&layer.about.project).unwrap_or(&folder.path);
+    let mut exchange =
+        Exchange { git, layer, ended, moment, news: News { told: Told::new(shown), ..News::default() } };
+    let host = open(&folder.path).ok().filter(|host| {
+        rustix::fs::fstat(host).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (folder.device, folder.inode))
+    });
+    match host {
+        Some(_) => exchange.all_parts(),
+        None => {
+            exchange.trouble(Path::new(""), "it is not where it was");
+            exchange.news.is_refused = true;
+        }
+    }
+    exchange.news
+}
+
+/// The stack of stashed work in a repository, the oldest first.
+pub(super) fn stash(folder: &OwnedFd, id_length: usize) -> Vec<Vec<u8>> {
+    stash::read(folder, id_length).into_iter().map(|line| line.new).collect()
+}
+
+impl HostGit {
+    /// A git that works in a repository of the host's, by the repository's own settings and nobody else's, and runs nothing for them.
+    fn trusted(&self, folder: &Path) -> Command {
+        let mut git = Command::new(self.program());
+        git.env_clear()
+            .envs([("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null"), ("LC_ALL", "C")])
+            .envs([("GIT_NO_REPLACE_OBJECTS", "1"), ("GIT_NO_LAZY_FETCH", "1"), ("GIT_TERMINAL_PROMPT", "0")])
+            .envs([("GIT_COMMITTER_NAME", "keyward"), ("GIT_COMMITTER_EMAIL", "keyward@localhost")])
+            .envs([("GIT_AUTHOR_NAME", "keyward"), ("GIT_AUTHOR_EMAIL", "keyward@localhost")])
+            .env("GIT_DIR", folder)
+            .current_dir(folder)
+            .args([
+                "-c",
+                "core.hooksPath=/dev/null",
+                "-c",
+                "core.fsmonitor=false",
+                "-c",
+                "core.commitGraph=false",
+            ])
+            .args([
+                "-c",
+                "core.alternateRefsCommand=true",
+                "-c",
+                "gc.auto=0",
+                "-c",
+                "maintenance.auto=false",
+            ]);
+        git
+    }
+}
+
+struct Exchange<'a> {
+    git: &'a HostGit,
+    layer: &'a Layer,
+    /// Nothing works in the private one any more.
+    ended: bool,
+    moment: Moment,
+    news: News,
+}
+
+/// One part of a repository, open on both sides.
+struct Part {
+    /// Where it is in the folder.
+    at: PathBuf,
+    /// The part whose refs and objects it shares: itself, or what a working tree belongs to.
+    common: PathBuf,
+    is_worktree: bool,
+    host: OwnedFd,
+    host_path: PathBuf,
+    cage: OwnedFd,
+    /// Where its base is kept.
+    place: PathBuf,
+    base: Base,
+    id_length: usize,
+}
+
+/// What is about to come over.
+#[derive(Default)]
+struct Wanted {
+    refs: Vec<Change>,
+    /// Refs that both sides moved: the command's value is kept.
+    both: Vec<Change>,
+    /// Refs that moved and came back: their logs say so.
+    grown: Vec<Vec<u8>>,
+    head: Option<Value>,
+    entries: Option<entries::Changed>,
+    state: Vec<(PathBuf, state::Piece)>,
+    stash: stash::Changed,
+}
+
+impl Wanted {
+    fn is_empty(&self) -> bool {
+        self.refs.is_empty()
+            && self.both.is_empty()
+            && self.grown.is_empty()
+            && self.head.is_none()
+            && self.entries.is_none()
+            && self.state.is_empty()
+            && self.stash.is_empty()
+    }
+}
+
+/// What the host has of the objects that were asked about.
+type Types = HashMap<Vec<u8>, Option<Type>>;
+
+impl Exchange<'_> {
+    /// One part. What it has in common is written down at the end.
+    fn part(&mut self, part: &mut Part) {
+        let cage_refs = refs::signature(&part.cage);
+        let host_refs = if self.ended { Vec::new() } else { refs::signature(&part.host) };
+        if !part.is_worktree {
+            self.settings(part, false);
+        }
+        let (mut wanted, mut given) = (Wanted::default(), Vec::new());
+        let host_moved = !self.ended && host_refs != part.base.host_refs;
+        if cage_refs != part.base.cage_refs || host_moved {
+            let sides = refs::read(&part.host).and_then(|host| Ok((host, refs::read(&part.cage)?)));
+            match sides {
+                Ok((host, cage)) => self.compare(part, &host, &cage, &mut wanted, &mut given),
+                Err(errno) => return self.trouble(&part.at.join("refs"), &errno.to_string()),
+            }
+            self.compare_heads(part, &mut wanted, &mut given);
+            wanted.stash = stash::compare(part);
+        }
+        wanted.entries = self.compare_entries(part);
+        self.compare_state(part, &mut wanted);
+        let taken = wanted.is_empty() || self.take(part, wanted);
+        if !self.ended {
+            self.give(part, &given);
+        }
+        // As they were before they were read: whatever moved since is looked at the next time.
+        if taken && !self.news.is_busy {
+            part.base.cage_refs = cage_refs;
+            part.base.host_refs = host_refs;
+        }
+        if self.ended && !part.is_worktree {
+            self.settings(part, true);
+        }
+        // At the end there is no next time.
+        if self.moment != Moment::Ended && part.base.write(&part.place).is_err() {
+            self.trouble(&part.at, "what was taken over could not be written down");
+        }
+    }
+
+    /// Which refs come over, and which the command is given.
+    fn compare(
+        &mut self,
+        part: &mut Part,
+        host: &Refs,
+        cage: &Refs,
+        wanted: &mut Wanted,
+        given: &mut Vec<Change>,
+    ) {
+        let is_own = |name: &&Vec<u8>| name.starts_with(b"refs/heads/") && host.get(*name) == cage.get(*name);
+        let own = cage.keys().filter(is_own).map(Vec::as_slice);
+        let grown = own.chain([b"HEAD".as_slice()]).filter(|name| logs::has_grown(part, name));
+        wanted.grown = grown.map(<[u8]>::to_vec).collect();
+        let remotes = self.remotes(part, host);
+        let is_remote = |remote: &[u8]| remotes.contains(remote);
+        for change in changes(part.base.refs(&part.place), host, cage) {
+            // Its entries are moved one by one.
+            if change.name == b"refs/stash" {
+                continue;
+            }
+            match change.side() {
+                Side::Same => part.note(&change.name, change.host),
+                Side::Host => given.push(change),
+                Side::Cage => match judge(&change.name, change.cage.as_ref(), &is_remote)
+                    .and_then(|()| has_no_twin(&change, host))
+                {
+                    Ok(()) => wanted.refs.push(change),
+                    Err(why) => {
+                        let id = change.cage.as_ref().and_then(Value::id);
+                        let name = String::from_utf8_lossy(&change.name).into_owned();
+                        let why = match id {
+                            Some(id) if why.contains("only by you") => {
+                                format!("{why}: `git update-ref {name} {}`", String::from_utf8_lossy(id))
+                            }
+                            _ => why.to_owned(),
+                        };
+                        self.keep_back(part, super::base::path(&change.name), &why);
+                    }
+                },
+                Side::Both => {
+                    // Told once for each value.
+                    let value = change.cage.as_ref().map(Value::spelled).unwrap_or_default();
+                    let word = [b"both ", change.name.as_slice(), b" ", &value].concat();
+                    if part.base.told.insert(std::ffi::OsString::from_vec(word)) {
+                        wanted.both.push(change);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The remotes that the host's settings name, and those that it has refs of.
+    fn remotes(&self, part: &Part, host: &Refs) -> BTreeSet<Vec<u8>> {
+        let text = place::read(&part.host, Path::new("config"), Check::Text.most()).map(|(text, _)| text);
+        let config = text.ok().and_then(|text| Config::read(&text).ok()).unwrap_or_default();
+        let named = config.entries.iter().filter(|entry| entry.name.section == "remote");
+        let mut all: BTreeSet<Vec<u8>> = named.filter_map(|entry| entry.name.subsection.clone()).collect();
+        let of_refs = host.keys().filter_map(|name| name.strip_prefix(b"refs/remotes/"));
+        all.extend(of_refs.filter_map(|name| Some(name.split(|&byte| byte == b'/').next()?.to_vec())));
+        all
+    }
+
+    fn compare_heads(&mut self, part: &mut Part, wanted: &mut Wanted, given: &mut Vec<Change>) {
+        let change = Change {
+            name: b"HEAD".to_vec(),
+            base: part.base.head.clone(),
+            host: refs::head(&part.host),
+            cage: refs::head(&part.cage),
+        };
+        match (change.side(), &change.cage) {
+            (Side::Same, _) => part.base.head = change.host,
+            (Side::Host, _) => given.push(change),
+            // Without it this would be no repository.
+            (Side::Cage, None) => self.keep_back(part, Path::new("HEAD"), "removed"),
+            (Side::Cage, Some(value)) => match judge_head(value) {
+                Ok(()) => wanted.head = Some(value.clone()),
+                Err(why) => self.keep_back(part, Path::new("HEAD"), why),
+            },
+            (Side::Both, _) => self.conflict(part, Path::new("HEAD"), "both sides changed it"),
+        }
+    }
+
+    fn compare_state(&mut self, part: &mut Part, wanted: &mut Wanted) {
+        let (cage, host) = (State::read(&part.cage), State::read(&part.host));
+        for name in part.base.state.names(&cage) {
+            let (now, before) = (cage.piece(&name), part.base.state.piece(&name));
+            if now == before {
+                continue;
+            }
+            let here = host.piece(&name);
+            let is_passing =
+                matches!(keyward_policy::git::fate(&name), keyward_policy::git::Fate::Passing(_));
+            if here == now {
+                part.base.state.set(&name, &now);
+            } else if let Err((path, why)) = state::judge(&now, part.id_length) {
+                self.keep_back(part, &path, why);
+            } else if here != before && !is_passing {
+                self.conflict(part, &name, "both sides changed it");
+            } else {
+                wanted.state.push((name, now));
+            }
+        }
+    }
+
+    /// Takes over what was judged. Whether all of it came.
+    fn take(&mut self, part: &mut Part, wanted: Wanted) -> bool {
+        let mut tips: Vec<Vec<u8>> = Vec::new();
+        tips.extend(wanted.refs.iter().filter_map(|change| Some(change.cage.as_ref()?.id()?.to_vec())));
+        tips.extend(wanted.both.iter().filter_map(|change| Some(change.cage.as_ref()?.id()?.to_vec())));
+        tips.extend(wanted.head.iter().filter_map(|head| Some(head.id()?.to_vec())));
+        tips.extend(wanted.stash.added.iter().map(|line| line.new.clone()));
+        let ids_of_state = wanted.state.iter().flat_map(|(_, piece)| state::ids(piece));
+        tips.extend(ids_of_state);
+        tips.sort();
+        tips.dedup();
+        let store = match self.store(part) {
+            Some(store) => store,
+            None => {
+                self.trouble(&part.at.join("objects"), "they cannot be read");
+                return false;
+            }
+        };
+        let brought = match self.bring(part, &store, &tips, &wanted.refs) {
+            Ok(brought) => brought,
+            Err(refused) => {
+                self.refuse(part, &wanted, &refused);
+                return false;
+            }
+        };
+        let mut asked: BTreeSet<Vec<u8>> = BTreeSet::new();
+        asked.extend(wanted.entries.iter().flat_map(entries::Changed::ids));
+        let logs = logs::read(part, &wanted);
+        asked.extend(logs.ids());
+        asked.extend(wanted.head.iter().filter_map(|head| Some(head.id()?.to_vec())));
+        let asked: Vec<Vec<u8>> = asked.into_iter().collect();
+        let compared = self.begin_comparing(part, &wanted);
+        let types: Types = match asked.is_empty() {
+            true => Types::new(),
+            false => match transport::types(self.git, &store, &asked) {
+                Ok(types) => asked.into_iter().zip(types).collect(),
+                Err(refused) => {
+                    self.trouble(&part.at.join("objects"), &refused.why);
+                    return false;
+                }
+            },
+        };
+        for change in &wanted.both {
+            let why = match self.keep(part, &change.name, change.cage.as_ref()) {
+                Some(kept) => format!("both sides moved it; the command's is {kept}"),
+                None => "both sides moved it".into(),
+            };
+            self.conflict(part, super::base::path(&change.name), &why);
+        }
+        // The index is another file than the refs: both are worked on at the same time.
+        let staging = wanted.entries.as_ref().map(|changed| self.begin_staging(part, changed, &types));
+        self.keep_old(part, &wanted, compared);
+        let moved = self.move_refs(part, &wanted, &logs, &types);
+        if let (Some(changed), Some(staging)) = (&wanted.entries, staging) {
+            self.end_staging(part, changed, staging);
+        }
+        self.move_stash(part, &wanted.stash);
+        for (name, piece) in &wanted.state {
+            match state::put(&part.host, name, piece) {
+                Ok(()) => {
+                    part.base.state.set(name, piece);
+                    self.took(part, name);
+                }
+                Err(Errno::EXIST) => self.news.is_busy = true,
+                Err(errno) => self.trouble(&part.at.join(name), &errno.to_string()),
+            }
+        }
+        brought.finish();
+        moved
+    }
+
+    /// Objects leave by git's own transport, checked by the host's git.
+    fn bring(
+        &mut self,
+        part: &mut Part,
+        store: &Store,
+        tips: &[Vec<u8>],
+        moved: &[Change],
+    ) -> Result<transport::Delivered, transport::Refused> {
+        // What moved followed from what it was; of the rest a few are enough.
+        let mut known: Vec<Vec<u8>> =
+            moved.iter().filter_map(|change| Some(change.base.as_ref()?.id()?.to_vec())).collect();
+        let is_line =
+            |name: &&Vec<u8>| name.starts_with(b"refs/heads/") || name.starts_with(b"refs/remotes/");
+        let refs = part.base.refs(&part.place);
+        let others = refs.keys().filter(is_line).filter_map(|name| Some(refs.get(name)?.id()?.to_vec()));
+        known.extend(others.take(MOST_KNOWN));
+        known.sort();
+        known.dedup();
+        transport::deliver(Delivery {
+            git: self.git,
+            from: &self.layer.git().join(&part.common).join("objects"),
+            to: store,
+            seen: &mut part.base.seen,
+            tips,
+            known: &known,
+            shallow: None,
+            limits: Limits::default(),
+        })
+    }
+
+    /// The host's objects that a part has.
+    fn store(&self, part: &Part) -> Option<Store> {
+        let folder = &self.layer.about.folder;
+        let known = folder.parts.iter().find(|known| known.at == part.common && !known.is_worktree);
+        let mut all = match known {
+            Some(known) => known.objects.clone(),
+            // A part that the command has made.
+            None => vec![std::fs::canonicalize(folder.path.join(&part.common).join("objects")).ok()?],
+        }
+        .into_iter();
+        let config = open(&folder.path.join(&part.common)).ok()?;
+        let text = place::read(&config, Path::new("config"), Check::Text.most()).map(|(text, _)| text).ok();
+        let is_partial = text.and_then(|text| Config::read(&text).ok()).is_some_and(|config| {
+            config.entries.iter().any(|entry| entry.name.section == "remote" && entry.name.key == "promisor")
+        });
+        let (objects, scratch) = (all.next()?, folder.path.join(&part.common));
+        Some(Store { objects, alternates: all.collect(), scratch, id_length: part.id_length, is_partial })
+    }
+
+    /// Git did not take the command's objects: nothing that names them comes over.
+    fn refuse(&mut self, part: &mut Part, wanted: &Wanted, refused: &transport::Refused) {
+        self.news.is_refused = true;
+        let names = wanted.refs.iter().map(|change| super::base::path(&change.name).to_path_buf());
+        let others = wanted.entries.iter().map(|_| PathBuf::from("index"));
+        let all: Vec<PathBuf> =
+            names.chain(others).chain(wanted.state.iter().map(|(name, _)| name.clone())).collect();
+        for name in all {
+            self.keep_back(part, &name, &refused.why);
+        }
+    }
+
+    /// Only what is safe, and added to what the host has now. What a branch followed goes with it, once it is known to be gone.
+    fn settings(&mut self, part: &mut Part, is_last: bool) {
+        let (path, most) = (Path::new("config"), Check::Text.most());
+        let Ok((cage, _)) = place::read(&part.cage, path, most) else {
+            return self.keep_back(part, path, "it cannot be read");
+        };
+        if cage == part.base.config && part.base.merged_config.is_none() {
+            return;
+        }
+        let has_moved = self.ended && self.moved_module(part, &cage);
+        let host = place::read(&part.host, path, most).map(|(host, _)| host).unwrap_or_default();
+        let refs = if is_last { refs::read(&part.host).ok() } else { None };
+        let gone = |branch: &[u8]| {
+            refs.as_ref().is_some_and(|refs| !refs.contains_key(&[b"refs/heads/", branch].concat()))
+        };
+        let seen = part.base.merged_config.as_ref().unwrap_or(&part.base.config);
+        let merged =
+            config::merge(&Versions { host: &host, base: &part.base.config, seen, cage: &cage, gone: &gone });
+        let Ok(merged) = merged else { return self.keep_back(part, path, "git could not read it") };
+        for name in merged.kept_back.iter().filter(|_| is_last) {
+            if !(has_moved && name.starts_with("core.worktree")) {
+                self.keep_back(part, path, name);
+            }
+        }
+        if let Some(text) = merged.text {
+            let unchanged = |_: Option<Thing>| {
+                place::read(&part.host, path, most).map(|(now, _)| now).unwrap_or_default() == host
+            };
+            match place::replace(&part.host, path, &text, unchanged) {
+                Ok(_) => self.took(part, path),
+                Err(Errno::EXIST | Errno::STALE) => {
+                    self.news.is_busy = true;
+                    return;
+                }
+                Err(errno) => return self.trouble(&part.at.join(path), &errno.to_string()),
+            }
+        }
+        part.base.merged_config = Some(cage);
+        let path = RepositoryNews::new(&part.at.join(path), "").path;
+        self.news.told.new_remotes.retain(|remote| remote.path != path);
+        let new =
+            merged.new_remotes.into_iter().map(|(name, url)| NewRemote { path: path.clone(), name, url });
+        self.news.told.new_remotes.extend(new);
+    }
+
+    /// Gives the command what the host has changed, where it has not changed the same itself.
+    fn give(&mut self, part: &mut Part, given: &[Change]) {
+        // What is gone first: a folder may stand where a file was.
+        let (gone, set): (Vec<&Change>, Vec<&Change>) =
+            given.iter().partition(|change| change.host.is_none());
+        for change in gone.into_iter().chain(set) {
+            let path = super::base::path(&change.name);
+            let done = match &change.host {
+                Some(value) => {
+                    let still = |_: Option<Thing>| {
+                        let now = place::read(&part.cage, path, 1_024).ok();
+                        let now = now.and_then(|(content, _)| Value::read(&content));
+                        now.is_none() || now == change.cage
+                    };
+                    place::replace(&part.cage, path, &value.spelled(), still).map(drop)
+                }
+                None => forget(&part.cage, &change.name),
+            };
+            match done {
+                Ok(()) if change.name == b"HEAD" => part.base.head = change.host.clone(),
+                Ok(()) => part.note(&change.name, change.host.clone()),
+                Err(Errno::EXIST | Errno::STALE) => self.news.is_busy = true,
+                // The command then sees what was there when it started.
+                Err(_) => {}
+            }
+        }
+        self.give_entries(part);
+        if !part.is_worktree {
+            self.give_settings(part);
+        }
+    }
+
+    fn give_settings(&mut self, part: &mut Part) {
+        let (path, most) = (Path::new("config"), Check::Text.most());
+        let Ok((host, _)) = place::read(&part.host, path, most) else { return };
+        let text = private_settings(&host);
+        let unchanged = |_: Option<Thing>| {
+            place::read(&part.cage, path, most).is_ok_and(|(now, _)| now == part.base.config)
+        };
+        if text != part.base.config
+            && unchanged(None)
+            && place::replace(&part.cage, path, &text, unchanged).is_ok()
+        {
+            part.base.config = text;
+            part.base.merged_config = None;
+        }
+    }
+
+    fn took(&mut self, part: &mut Part, path: &Path) {
+        let path = part.at.join(path);
+        let told = RepositoryNews::new(&path, "").path;
+        if !self.news.told.taken_over.contains(&told) {
+            self.news.told.taken_over.push(told);
+        }
+    }
+
+    /// What counts is how things stand at the end.
+    fn keep_back(&mut self, part: &mut Part, path: &Path, why: &str) {
+        if self.ended && part.tells(path, why) {
+            self.news.told.kept_back.push(RepositoryNews::new(&part.at.join(path), why));
+        }
+    }
+
+    fn conflict(&mut self, part: &mut Part, path: &Path, why: &str) {
+        if part.tells(path, why) {
+            self.news.told.conflicts.push(RepositoryNews::new(&part.at.join(path), why));
+        }
+    }
+
+    fn trouble(&mut self, path: &Path, why: &str) {
+        let news = RepositoryNews::new(path, why);
+        if !self.news.told.troubles.contains(&news) {
+            self.news.told.troubles.push(news);
+        }
+    }
+}
+
+impl Part {
+    /// Both sides have this now.
+    fn note(&mut self, name: &[u8], value: Option<Value>) {
+        self.base.set(&self.place, name, value);
+    }
+
+    /// Whether the user has not been told yet.
+    fn tells(&mut self, path: &Path, why: &str) -> bool {
+        self.base.told.insert(format!("{} {why}", path.display()).into())
+    }
+}
+
+/// A name that differs from another one only in its letters' case is the same one on some file systems.
+fn has_no_twin(change: &Change, host: &Refs) -> Result<(), &'static str> {
+    if change.base.is_some() || change.cage.is_none() {
+        return Ok(());
+    }
+    let is_twin = |other: &Vec<u8>| *other != change.name && other.eq_ignore_ascii_case(&change.name);
+    if host.keys().any(is_twin) {
+        Err("another ref differs from it only in upper and lower case")
+    } else {
+        Ok(())
+    }
+}
+
+/// Removes a ref from a repository in which it may be a file of its own, or packed, or both.
+fn forget(folder: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
+    let packed_refs = Path::new("packed-refs");
+    if let Ok((text, _)) = place::read(folder, packed_refs, 1 << 30) {
+        let mut rest = Vec::with_capacity(text.len());
+        let mut skips = false;
+        for line in text.split_inclusive(|&byte| byte == b'\n') {
+            let is_own =
+                line.trim_ascii_end().strip_suffix(name).is_some_and(|before| before.ends_with(b" "));
+            skips = is_own || (skips && line.starts_with(b"^"));
+            if !skips {
+                rest.extend_from_slice(line);
+            }
+        }
+        if rest != text {
+            let unchanged = |_: Option<Thing>| {
+                place::read(folder, packed_refs, 1 << 30).is_ok_and(|(now, _)| now == text)
+            };
+            place::replace(folder, packed_refs, &rest, unchanged)?;
+        }
+    }
+    let path = super::base::path(name);
+    place::remove(folder, path)?;
+    // A branch of the name of the folder may follow.
+    for above in path.ancestors().skip(1).take_while(|above| above.components().count() > 2) {
+        if place::remove_folder(folder, above).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,267 @@
+//! The index travels as the entries in which both sides differ, so that what git remembers beside them (the state of files, trees, flags)
+//! stays the host's own.
+
+use super::moves::{Working, start};
+use super::{Exchange, Moment, Part, Types};
+use crate::git::place::{self, Stamp, Thing};
+use crate::git::transport::Type;
+use keyward_policy::detect::footholds::guarded_above;
+use keyward_policy::git::Check;
+use keyward_policy::git::index::{self, Entry, GITLINK, is_mode};
+use keyward_policy::text::visible;
+use rustix::io::Errno;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// A path at which the command has staged something else: what it stages there; nothing if it has the path no more.
+type Difference = (Vec<u8>, Vec<Entry>);
+
+/// What a command has staged.
+pub(super) struct Changed {
+    differences: Vec<Difference>,
+    /// The whole index, and its state when it was read.
+    content: Vec<u8>,
+    stamp: Stamp,
+    /// Whether something of it has to wait until the command has ended.
+    waits: bool,
+}
+
+/// What the host's git is at, and paths that come after it.
+pub(super) struct Staging {
+    work: Option<Result<Working, String>>,
+    meant: Vec<Vec<u8>>,
+}
+
+impl Changed {
+    /// The objects that have to be there, in letters.
+    pub(super) fn ids(&self) -> impl Iterator<Item = Vec<u8>> {
+        let all = self.differences.iter().flat_map(|(_, entries)| entries);
+        all.filter(|entry| entry.mode != GITLINK && !entry.is_intent).map(|entry| letters(&entry.id))
+    }
+}
+
+fn letters(id: &[u8]) -> Vec<u8> {
+    let mut text = String::with_capacity(id.len() * 2);
+    for byte in id {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text.into_bytes()
+}
+
+const INDEX: &str = "index";
+
+impl Exchange<'_> {
+    /// What the command has staged since both sides were the same.
+    pub(super) fn compare_entries(&mut self, part: &mut Part) -> Option<Changed> {
+        let path = Path::new(INDEX);
+        let now = place::stamp(&part.cage, path)?;
+        if Some(now) == part.base.index_stamp {
+            return None;
+        }
+        let (content, stamp) = match place::read(&part.cage, path, Check::Index.most()) {
+            Ok(read) => read,
+            Err(Errno::NOENT) => return None,
+            Err(errno) => {
+                self.keep_back(part, path, &errno.to_string());
+                return None;
+            }
+        };
+        let base = part.base_index();
+        let paths = index::check(&content, part.id_length)
+            .and_then(|()| index::differences(&base, &content, part.id_length));
+        let paths = match paths {
+            Ok(paths) => paths,
+            Err(why) => {
+                self.keep_back(part, path, why);
+                return None;
+            }
+        };
+        let more = index::hidden(&content, part.id_length);
+        let before = if more.is_empty() { Vec::new() } else { index::hidden(&base, part.id_length) };
+        if more.iter().any(|name| !before.contains(name)) {
+            self.keep_back(part, path, "it would hide changes from git status");
+        }
+        if paths.is_empty() {
+            part.base.index_stamp = Some(stamp);
+            return None;
+        }
+        let base = index::entries_at(&base, part.id_length, &paths);
+        let mut cage = index::entries_at(&content, part.id_length, &paths);
+        let all = paths.into_iter().map(|path| {
+            let entries = cage.remove(&path).unwrap_or_default();
+            (path, entries)
+        });
+        let all: Vec<Difference> = all.collect();
+        let mut waits = false;
+        let mut differences = Vec::with_capacity(all.len());
+        for (name, entries) in all {
+            // Git goes into what an index names as a repository: that is looked at before the host has it.
+            let is_link = |entries: &[index::Entry]| entries.iter().any(|entry| entry.mode == GITLINK);
+            let was_link = base.get(&name).is_some_and(|entries| is_link(entries));
+            let shown = visible(crate::git::base::path(&name).as_os_str());
+            if entries.iter().any(|entry| !is_mode(entry.mode)) {
+                self.keep_back(part, path, &format!("{shown}: of no kind that git stages"));
+            } else if let (Some(foothold), false) =
+                (guarded_above(crate::git::base::path(&name)), entries.is_empty())
+            {
+                let foothold = visible(foothold.as_os_str());
+                self.keep_back(part, path, &format!("{shown}: programs outside obey {foothold}"));
+            } else if is_link(&entries) && !was_link && self.moment != Moment::Ended {
+                waits = true;
+            } else {
+                differences.push((name, entries));
+            }
+        }
+        if differences.is_empty() {
+            if !waits {
+                let kept = part.base.keep_index(&part.place, &content);
+                part.base.index_stamp = kept.is_ok().then_some(stamp);
+            }
+            return None;
+        }
+        Some(Changed { differences, content, stamp, waits })
+    }
+
+    /// Has the host's git stage what the command has staged.
+    pub(super) fn begin_staging(&mut self, part: &mut Part, changed: &Changed, types: &Types) -> Staging {
+        let path = Path::new(INDEX);
+        let host =
+            place::read(&part.host, path, Check::Index.most()).map(|(host, _)| host).unwrap_or_default();
+        // An index of the host's that only git can read whole, such as a split one, is not compared.
+        let is_known = host.is_empty() || index::check(&host, part.id_length).is_ok();
+        let paths: BTreeSet<Vec<u8>> = changed.differences.iter().map(|(path, _)| path.clone()).collect();
+        let host = index::entries_at(&host, part.id_length, &paths);
+        let base = index::entries_at(&part.base_index(), part.id_length, &paths);
+        let zeros = vec![b'0'; part.id_length * 2];
+        let (mut lines, mut meant) = (Vec::new(), Vec::new());
+        for (name, entries) in &changed.differences {
+            let (here, before) = (host.get(name), base.get(name));
+            let shown = visible(crate::git::base::path(name).as_os_str());
+            if is_known && here.map(Vec::as_slice).unwrap_or_default() == entries {
+                continue;
+            }
+            if is_known && here != before {
+                self.conflict(part, path, &format!("both sides staged {shown}"));
+                continue;
+            }
+            let fits = |entry: &index::Entry| {
+                entry.mode == GITLINK
+                    || entry.is_intent
+                    || types.get(&letters(&entry.id)).copied().flatten() == Some(Type::Blob)
+            };
+            if !entries.iter().all(fits) {
+                self.keep_back(part, path, &format!("{shown}: its object is not there"));
+                continue;
+            }
+            // What is there goes first: git would not take the stages of a conflict beside it.
+            if here.is_some() || !is_known {
+                [b"0 ".as_slice(), &zeros, b"\t", name, b"\0"]
+                    .iter()
+                    .for_each(|part| lines.extend_from_slice(part));
+            }
+            for entry in entries {
+                if entry.is_intent {
+                    meant.push(name.clone());
+                    continue;
+                }
+                let head = format!("{:o} ", entry.mode);
+                let stage = format!(" {}\t", entry.stage);
+                [head.as_bytes(), &letters(&entry.id), stage.as_bytes(), name, b"\0"]
+                    .iter()
+                    .for_each(|part| lines.extend_from_slice(part));
+            }
+        }
+        let mut git = self.git.trusted(&part.host_path);
+        git.args(["update-index", "-z", "--index-info"]);
+        let work = (!lines.is_empty()).then(|| start(git, &lines));
+        Staging { work, meant }
+    }
+
+    /// Waits until the host's git has done it.
+    pub(super) fn end_staging(&mut self, part: &mut Part, changed: &Changed, staging: Staging) {
+        let path = Path::new(INDEX);
+        let Staging { work, meant } = staging;
+        let has_work = work.is_some() || !meant.is_empty();
+        let done = match work {
+            Some(work) => work.and_then(Working::end),
+            None => Ok(()),
+        };
+        if let Err(why) = done.and_then(|()| self.stage_meant(part, &meant)) {
+            self.not_done(part, path, &why);
+            return;
+        }
+        if has_work {
+            self.took(part, path);
+        }
+        part.base.host_index_stamp = place::stamp(&part.host, path);
+        // At the end there is no next time.
+        if self.moment != Moment::Ended
+            && !changed.waits
+            && part.base.keep_index(&part.place, &changed.content).is_ok()
+        {
+            part.base.index_stamp = Some(changed.stamp);
+        }
+    }
+
+    /// Paths that are only meant to be added.
+    fn stage_meant(&self, part: &Part, meant: &[Vec<u8>]) -> Result<(), String> {
+        let Some(tree) = self.tree_of(part).filter(|_| !meant.is_empty()) else { return Ok(()) };
+        let mut git = self.git.trusted(&part.host_path);
+        git.current_dir(&tree).env("GIT_LITERAL_PATHSPECS", "1").env("GIT_WORK_TREE", &tree);
+        git.args(["add", "--intent-to-add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul"]);
+        super::moves::run(git, &meant.join(&b'\0'))
+    }
+
+    /// Where the files of a part are.
+    fn tree_of(&self, part: &Part) -> Option<PathBuf> {
+        if part.is_worktree {
+            let (text, _) = place::read(&part.host, Path::new("gitdir"), Check::Text.most()).ok()?;
+            let mark = part.host_path.join(crate::git::base::path(text.trim_ascii_end()));
+            return mark.parent().map(Path::to_path_buf);
+        }
+        let mark = &self.layer.about.folder.path;
+        (part.at.as_os_str().is_empty() && mark.ends_with(".git"))
+            .then(|| mark.parent().map(Path::to_path_buf))?
+    }
+
+    /// Gives the command the host's index, where its own says what it was given.
+    pub(super) fn give_entries(&mut self, part: &mut Part) {
+        let path = Path::new(INDEX);
+        let now = place::stamp(&part.host, path);
+        if now == part.base.host_index_stamp {
+            return;
+        }
+        let Ok((content, stamp)) = place::read(&part.host, path, Check::Index.most()) else { return };
+        if index::check(&content, part.id_length).is_err() {
+            return;
+        }
+        if index::differences(&part.base_index(), &content, part.id_length)
+            .is_ok_and(|paths| paths.is_empty())
+        {
+            part.base.host_index_stamp = Some(stamp);
+            return;
+        }
+        let given = part.base.index_stamp;
+        let still = |thing: Option<Thing>| match thing {
+            Some(Thing::File(stamp)) => Some(stamp) == given,
+            _ => given.is_none(),
+        };
+        match place::replace(&part.cage, path, &content, still) {
+            Ok(own) => {
+                if part.base.keep_index(&part.place, &content).is_ok() {
+                    part.base.index_stamp = Some(own);
+                    part.base.host_index_stamp = Some(stamp);
+                }
+            }
+            Err(_) => self.news.is_busy = true,
+        }
+    }
+}
+
+impl Part {
+    /// The index that both sides had.
+    fn base_index(&self) -> Vec<u8> {
+        self.base.index.as_ref().and_then(|index| std::fs::read(index).ok()).unwrap_or_default()
+    }
+}

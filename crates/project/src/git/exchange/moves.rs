@@ -1,0 +1,338 @@
+//! Refs and `HEAD` move by git's own transactions, each with the value that it had before. What a command takes away is kept for a while
+//! below `refs/keyward/kept`.
+
+use super::{Exchange, Part, Types, Wanted, logs};
+use crate::git::base::path;
+use crate::git::place::{self, Thing};
+use crate::git::refs;
+use crate::git::transport::Type;
+use keyward_policy::git::refs::{Change, Line, Value};
+use keyward_policy::text::visible;
+use rustix::io::Errno;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// Where values are kept that a command took away.
+pub(super) const KEPT: &str = "refs/keyward/kept";
+/// How long they are kept.
+const KEPT_SECONDS: i64 = 30 * 24 * 60 * 60;
+/// More moves than this are not looked at one by one: what they had before is kept, whatever it was.
+const MOST_COMPARED: usize = 32;
+
+/// A git of the host's at work. Several may be, each at its own.
+pub(super) struct Working(Child);
+
+/// Starts one with this input, all of which it reads before it says anything.
+pub(super) fn start(mut git: Command, input: &[u8]) -> Result<Working, String> {
+    let child = git.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.map_err(|error| error.to_string())?;
+    if let Some(mut to) = child.stdin.take() {
+        let _ = to.write_all(input);
+    }
+    Ok(Working(child))
+}
+
+impl Working {
+    /// The answer to a failure is its first line.
+    pub(super) fn end(self) -> Result<(), String> {
+        let output = self.0.wait_with_output().map_err(|error| error.to_string())?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = output.stderr.split(|&byte| byte == b'\n').next().unwrap_or_default();
+        Err(visible(OsStr::from_bytes(said)))
+    }
+}
+
+/// Runs one to its end.
+pub(super) fn run(git: Command, input: &[u8]) -> Result<(), String> {
+    start(git, input)?.end()
+}
+
+/// Moves that are compared with what was there before: whether the new follows from the old.
+pub(super) type Compared = Vec<(Vec<u8>, Result<Working, String>)>;
+
+/// A group of moves with one line for their logs.
+type Groups<'a> = BTreeMap<Option<Vec<u8>>, (Option<&'a Line>, Vec<&'a Change>)>;
+
+impl Exchange<'_> {
+    /// Moves refs and `HEAD` as the command has moved its own. Whether all moved.
+    pub(super) fn move_refs(
+        &mut self,
+        part: &mut Part,
+        wanted: &Wanted,
+        logs: &logs::Logs,
+        types: &Types,
+    ) -> bool {
+        let here = refs::head(&part.host);
+        let target = match &here {
+            Some(Value::To(name)) => Some(name.clone()),
+            _ => None,
+        };
+        let mut all = true;
+        let gone: Vec<&Change> = wanted.refs.iter().filter(|change| change.cage.is_none()).collect();
+        all &= self.delete(part, &gone);
+        let set = wanted.refs.iter().filter(|change| change.cage.is_some());
+        // A branch that the host's HEAD leaves moves last: git would write its move down for HEAD as well.
+        let leaves = |change: &&Change| wanted.head.is_some() && Some(&change.name) == target.as_ref();
+        let (late, early): (Vec<&Change>, Vec<&Change>) = set.partition(leaves);
+        if wanted.head.is_none() {
+            self.add_to_head(part, &early, target.as_deref(), logs, types);
+        }
+        all &= self.update(part, &early, logs, types);
+        if let Some(value) = &wanted.head {
+            all &= self.move_head(part, value, types);
+            self.add_to_head(part, &[], None, logs, types);
+        }
+        all &= self.update(part, &late, logs, types);
+        for name in wanted.grown.iter().filter(|name| *name != b"HEAD") {
+            if logs::add(part, name, logs.lines(name).iter(), types).is_ok() {
+                logs.note(part, name);
+            }
+        }
+        all
+    }
+
+    /// What the command's `HEAD` went through, without the line that git writes itself when it moves the branch.
+    fn add_to_head(
+        &mut self,
+        part: &mut Part,
+        moved: &[&Change],
+        target: Option<&[u8]>,
+        logs: &logs::Logs,
+        types: &Types,
+    ) {
+        let lines = logs.lines(b"HEAD");
+        let by_git = moved.iter().find(|change| Some(change.name.as_slice()) == target);
+        let last = by_git.and_then(|change| logs.lines(&change.name).last());
+        let place = last.and_then(|last| {
+            lines.iter().rposition(|line| line.new == last.new && line.message == last.message)
+        });
+        let ours = lines.iter().enumerate().filter(|(at, _)| Some(*at) != place).map(|(_, line)| line);
+        // A log is for people: without it everything else is as it should be.
+        if logs::add(part, b"HEAD", ours, types).is_err() {
+            self.trouble(&part.at.join("logs/HEAD"), "it could not be written");
+        }
+        logs.note(part, b"HEAD");
+    }
+
+    fn move_head(&mut self, part: &mut Part, value: &Value, types: &Types) -> bool {
+        let path = Path::new("HEAD");
+        if let Some(id) = value.id()
+            && types.get(id).copied().flatten() != Some(Type::Commit)
+        {
+            self.keep_back(part, path, "it names no commit");
+            return false;
+        }
+        let before = part.base.head.clone();
+        let still = |_: Option<Thing>| refs::head(&part.host) == before;
+        match place::replace(&part.host, path, &value.spelled(), still) {
+            Ok(_) => {
+                part.base.head = Some(value.clone());
+                self.took(part, path);
+                true
+            }
+            Err(Errno::EXIST | Errno::STALE) => {
+                self.news.is_busy = true;
+                false
+            }
+            Err(errno) => {
+                self.trouble(&part.at.join(path), &errno.to_string());
+                false
+            }
+        }
+    }
+
+    fn delete(&mut self, part: &mut Part, gone: &[&Change]) -> bool {
+        let mut input = Vec::new();
+        for change in gone {
+            match &change.base {
+                Some(Value::Id(id)) => {
+                    [b"delete ".as_slice(), &change.name, b"\0", id, b"\0"]
+                        .iter()
+                        .for_each(|part| input.extend_from_slice(part));
+                }
+                // One that leads to another is a file of its own.
+                _ => drop(place::remove(&part.host, path(&change.name))),
+            }
+        }
+        self.transaction(part, &input, None, gone)
+    }
+
+    fn update(&mut self, part: &mut Part, set: &[&Change], logs: &logs::Logs, types: &Types) -> bool {
+        let mut groups = Groups::new();
+        let mut all = true;
+        for change in set {
+            match &change.cage {
+                Some(Value::Id(id)) => {
+                    let last = logs.lines(&change.name).last().filter(|last| last.new == *id);
+                    let key = last.map(|last| {
+                        [last.name.as_slice(), b"\n", &last.address, b"\n", &last.when, b"\n", &last.message]
+                            .concat()
+                    });
+                    groups.entry(key).or_insert((last, Vec::new())).1.push(change);
+                }
+                Some(value) => {
+                    let still = |_: Option<Thing>| true;
+                    let done = place::replace(&part.host, path(&change.name), &value.spelled(), still);
+                    all &= done.is_ok();
+                    if done.is_ok() {
+                        let _ = logs::add(part, &change.name, logs.lines(&change.name).iter(), types);
+                        logs.note(part, &change.name);
+                        part.note(&change.name, Some(value.clone()));
+                    }
+                }
+                None => {}
+            }
+        }
+        for (line, changes) in groups.into_values() {
+            let mut input = Vec::new();
+            for change in &changes {
+                let lines = logs.lines(&change.name);
+                let before = &lines[..lines.len() - usize::from(line.is_some() && !lines.is_empty())];
+                let _ = logs::add(part, &change.name, before.iter(), types);
+                let zeros = vec![b'0'; part.id_length * 2];
+                let old = change.base.as_ref().and_then(Value::id).unwrap_or(&zeros);
+                let new = change.cage.as_ref().and_then(Value::id).unwrap_or(&zeros);
+                [b"update ".as_slice(), &change.name, b"\0", new, b"\0", old, b"\0"]
+                    .iter()
+                    .for_each(|part| input.extend_from_slice(part));
+            }
+            let done = self.transaction(part, &input, line, &changes);
+            for change in changes.iter().filter(|_| done) {
+                logs.note(part, &change.name);
+            }
+            all &= done;
+        }
+        all
+    }
+
+    /// All of it or nothing.
+    fn transaction(
+        &mut self,
+        part: &mut Part,
+        input: &[u8],
+        line: Option<&Line>,
+        changes: &[&Change],
+    ) -> bool {
+        if !input.is_empty() {
+            let mut git = self.git.trusted(&part.host_path);
+            // A log is begun where the command has one.
+            if line.is_none() {
+                git.args(["-c", "core.logAllRefUpdates=false", "update-ref", "-m", "keyward: taken over"]);
+            } else {
+                git.args(["update-ref", "--create-reflog"]);
+            }
+            git.args(["--no-deref", "--stdin", "-z"]);
+            if let Some(line) = line {
+                let date = [b"@".as_slice(), &line.when].concat();
+                git.env("GIT_COMMITTER_NAME", OsStr::from_bytes(&line.name))
+                    .env("GIT_COMMITTER_EMAIL", OsStr::from_bytes(&line.address))
+                    .env("GIT_COMMITTER_DATE", OsStr::from_bytes(&date));
+                git.arg("-m").arg(OsStr::from_bytes(&line.message));
+            }
+            if let Err(why) = run(git, input) {
+                let name = changes.first().map(|change| change.name.clone()).unwrap_or_default();
+                return self.not_done(part, path(&name), &why);
+            }
+        }
+        for change in changes {
+            part.note(&change.name, change.cage.clone());
+            self.took(part, path(&change.name));
+        }
+        true
+    }
+
+    /// A git of the host's did not do it: somebody holds a lock or was quicker, and the next exchange tries again; or it is trouble.
+    pub(super) fn not_done(&mut self, part: &Part, path: &Path, why: &str) -> bool {
+        let passes = [".lock", "cannot lock", "but expected", "reference already exists"];
+        if passes.iter().any(|word| why.contains(word)) {
+            self.news.is_busy = true;
+        } else {
+            self.trouble(&part.at.join(path), why);
+        }
+        false
+    }
+
+    /// Has git compare moved refs with what they were.
+    pub(super) fn begin_comparing(&self, part: &Part, wanted: &Wanted) -> Compared {
+        let ids = wanted.refs.iter().filter_map(|change| {
+            let (old, new) = (change.base.as_ref()?.id()?, change.cage.as_ref()?.id()?);
+            Some((change.name.clone(), old, new))
+        });
+        let compare = |(name, old, new): (Vec<u8>, &[u8], &[u8])| {
+            let mut git = self.git.trusted(&part.host_path);
+            git.args(["merge-base", "--is-ancestor"]).args([OsStr::from_bytes(old), OsStr::from_bytes(new)]);
+            (name, start(git, b""))
+        };
+        ids.take(MOST_COMPARED).map(compare).collect()
+    }
+
+    /// Keeps what refs had before that the command has removed, or moved to something that does not follow from it.
+    pub(super) fn keep_old(&mut self, part: &mut Part, wanted: &Wanted, compared: Compared) {
+        let is_right = |(name, answer): (Vec<u8>, Result<Working, String>)| {
+            answer.and_then(Working::end).is_ok().then_some(name)
+        };
+        let follows: BTreeSet<Vec<u8>> = compared.into_iter().filter_map(is_right).collect();
+        let now: BTreeSet<&[u8]> =
+            wanted.refs.iter().filter_map(|change| change.cage.as_ref()?.id()).collect();
+        for change in &wanted.refs {
+            let passing = [b"refs/bisect/".as_slice(), b"refs/rewritten/", b"refs/worktree/"];
+            let Some(old) = change.base.as_ref().and_then(Value::id) else { continue };
+            let is_lost = !passing.iter().any(|folder| change.name.starts_with(folder))
+                && !now.contains(old)
+                && !follows.contains(&change.name);
+            if is_lost {
+                self.keep(part, &change.name, change.base.as_ref());
+            }
+        }
+    }
+
+    /// Keeps a value under a name of its own; that name.
+    pub(super) fn keep(&mut self, part: &mut Part, name: &[u8], value: Option<&Value>) -> Option<String> {
+        let id = value?.id()?;
+        let short = String::from_utf8_lossy(name.strip_prefix(b"refs/").unwrap_or(name)).into_owned();
+        let kept = format!("{KEPT}/{}/{short}", self.layer.name().to_string_lossy());
+        let input = [b"update ".as_slice(), kept.as_bytes(), b"\0", id, b"\0\0"].concat();
+        let mut git = self.git.trusted(&part.host_path);
+        git.args(["update-ref", "--no-deref", "--stdin", "-z"]);
+        match run(git, &input) {
+            Ok(_) => {
+                // It is the host's own: the command is not given it.
+                part.base.set(&part.place, kept.as_bytes(), Some(Value::Id(id.to_vec())));
+                Some(kept)
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// Forgets what was kept long ago.
+    pub(super) fn expire_kept(&mut self, part: &Part) {
+        let folder = Path::new(KEPT);
+        let Ok(open) = place::folder(&part.host, folder) else { return };
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
+        let is_old = |name: &OsStr| {
+            let seconds = name.to_str().and_then(|name| name.split('-').next()?.parse::<i64>().ok());
+            seconds.is_some_and(|seconds| now - seconds > KEPT_SECONDS)
+        };
+        let old: Vec<_> = place::names(&open).into_iter().filter(|name| is_old(name)).collect();
+        if old.is_empty() {
+            return;
+        }
+        let Ok(all) = refs::read(&part.host) else { return };
+        let mut input = Vec::new();
+        for name in old {
+            let prefix = [KEPT.as_bytes(), b"/", name.as_bytes(), b"/"].concat();
+            for name in all.keys().filter(|name| name.starts_with(&prefix)) {
+                [b"delete ".as_slice(), name, b"\0\0"].iter().for_each(|part| input.extend_from_slice(part));
+            }
+        }
+        let mut git = self.git.trusted(&part.host_path);
+        git.args(["update-ref", "--no-deref", "--stdin", "-z"]);
+        let _ = run(git, &input);
+    }
+}

@@ -1,0 +1,471 @@
+//! The parts of a repository: the folder itself, its submodules and its further working trees; those that were there, and those that the
+//! command has made or removed.
+
+use super::{Exchange, Moment, Part};
+use crate::git::base::{Base, open};
+use crate::git::clones;
+use crate::git::inspect::id_length;
+use crate::git::layer::{BORROWED, borrowed_name};
+use crate::git::place::{self, Thing};
+use keyward_policy::git::config::Config;
+use keyward_policy::git::names::new_fate;
+use keyward_policy::git::{Check, Fate, config, fate};
+use keyward_sys::file::plain;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+use std::ffi::{OsStr, OsString};
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Submodules in submodules, and names of them with slashes.
+const DEPTH: usize = 24;
+
+impl Exchange<'_> {
+    pub(super) fn all_parts(&mut self) {
+        self.whole(Path::new(""), 0);
+    }
+
+    /// A part with objects, then what belongs to it.
+    fn whole(&mut self, at: &Path, depth: usize) {
+        let Some(mut part) = self.open(at, at, false) else { return };
+        self.expire_kept(&part);
+        self.part(&mut part);
+        self.large_files(&mut part);
+        self.worktrees(&mut part);
+        if self.ended {
+            self.tell_rest(&mut part);
+            if self.moment != Moment::Ended {
+                let _ = part.base.write(&part.place);
+            }
+        }
+        self.modules(&at.join("modules"), depth);
+    }
+
+    fn open(&mut self, at: &Path, common: &Path, is_worktree: bool) -> Option<Part> {
+        let (host_root, cage_root) = (self.layer.about.folder.path.clone(), self.layer.git());
+        let both = || -> Result<(OwnedFd, OwnedFd, OwnedFd), Errno> {
+            let host = open(&host_root).map_err(|_| Errno::NOENT)?;
+            let cage = open(&cage_root).map_err(|_| Errno::NOENT)?;
+            Ok((place::folder(&host, at)?, place::folder(&host, common)?, place::folder(&cage, at)?))
+        };
+        let (host, owner, cage) = match both() {
+            Ok(both) => both,
+            Err(errno) => {
+                self.trouble(at, &errno.to_string());
+                return None;
+            }
+        };
+        let place = self.layer.base(at);
+        let base = Base::read(&place).unwrap_or_default();
+        Some(Part {
+            at: at.into(),
+            common: common.into(),
+            is_worktree,
+            host,
+            host_path: host_root.join(at),
+            cage,
+            place,
+            base,
+            id_length: id_length(&owner),
+        })
+    }
+
+    fn cage_root(&self) -> Option<OwnedFd> {
+        open(&self.layer.git()).ok()
+    }
+
+    fn host_root(&self) -> Option<OwnedFd> {
+        open(&self.layer.about.folder.path).ok()
+    }
+
+    /// Submodules: those that the host has, and new ones.
+    fn modules(&mut self, below: &Path, depth: usize) {
+        let (Some(cage), Some(host)) = (self.cage_root(), self.host_root()) else { return };
+        let Ok(folder) = place::folder(&cage, below) else { return };
+        for name in place::names(&folder) {
+            let at = below.join(&name);
+            if place::thing_in(&folder, &name) != Some(Thing::Folder) || depth > DEPTH {
+                continue;
+            }
+            let has_head = |root: &OwnedFd| place::thing(root, &at.join("HEAD")).is_some();
+            match (has_head(&cage), has_head(&host)) {
+                (true, true) => self.whole(&at, depth + 1),
+                // While the command runs, it may still be in the making.
+                (true, false) if self.ended => {
+                    if self.new_module(&host, &cage, &at) {
+                        self.whole(&at, depth + 1);
+                    }
+                }
+                (true, false) => {}
+                (false, _) => self.modules(&at, depth + 1),
+            }
+        }
+    }
+
+    /// Makes the host's side of a submodule that the command has cloned. Its history comes with the exchange.
+    fn new_module(&mut self, host: &OwnedFd, cage: &OwnedFd, at: &Path) -> bool {
+        let own = self.layer.about.folder.path.join(at);
+        let project = self.layer.about.project.clone();
+        let in_project = |value: &[u8]| is_in_project(&own.join(OsStr::from_bytes(value)), &project, false);
+        let made = || -> Result<(Vec<u8>, Vec<String>), Errno> {
+            let (text, _) = place::read(cage, &at.join("config"), Check::Text.most())?;
+            let (kept, out) = config::of_new_repository(&text, &in_project).map_err(|_| Errno::INVAL)?;
+            for folder in ["objects/info", "objects/pack", "refs/heads", "refs/tags"] {
+                place::made_folder(host, &at.join(folder))?;
+            }
+            if let Some(lent) = clones::lenders(cage, &at.join("objects")) {
+                let shown = |folder: &Path| folder.starts_with(&project) || folder.starts_with(&own);
+                clones::settle(host, &at.join("objects"), &lent, &own.join("objects"), &shown)?;
+            }
+            place::replace(host, &at.join("config"), &kept, |now| now.is_none())?;
+            place::replace(host, &at.join("HEAD"), b"ref: refs/heads/main\n", |now| now.is_none())?;
+            Ok((text, out))
+        };
+        match made() {
+            Ok((text, out)) => {
+                let mut base =
+                    Base { config: text, head: head(b"ref: refs/heads/main\n"), ..Base::default() };
+                let written = base.write(&self.layer.base(at));
+                if let (Ok(()), Some(mut part)) = (written, self.open(at, at, false)) {
+                    for name in out {
+                        self.keep_back(&mut part, Path::new("config"), &name);
+                    }
+                    let _ = part.base.write(&part.place);
+                    return true;
+                }
+                false
+            }
+            Err(errno) => {
+                self.trouble(at, &errno.to_string());
+                false
+            }
+        }
+    }
+
+    /// Further working trees of a part.
+    fn worktrees(&mut self, part: &mut Part) {
+        let (Some(cage), Some(host)) = (self.cage_root(), self.host_root()) else { return };
+        let below = part.at.join("worktrees");
+        let all = |root: &OwnedFd| -> Vec<OsString> {
+            place::folder(root, &below).map(place::names).unwrap_or_default()
+        };
+        let (inside, outside) = (all(&cage), all(&host));
+        for name in &inside {
+            let at = below.join(name);
+            let is_whole = ["HEAD", "index", "gitdir", "commondir"]
+                .iter()
+                .all(|name| place::stamp(&cage, &at.join(name)).is_some())
+                && place::thing(&cage, &at.join("index.lock")).is_none();
+            let is_there = outside.contains(name) && place::thing(&host, &at.join("HEAD")).is_some();
+            if !is_there && !((self.ended || is_whole) && self.new_worktree(part, &host, &cage, &at)) {
+                continue;
+            }
+            if is_there {
+                self.moved_worktree(part, &host, &cage, &at);
+            }
+            if let Some(mut tree) = self.open(&at, &part.at.clone(), true) {
+                self.part(&mut tree);
+            }
+        }
+        for name in outside.iter().filter(|name| !inside.contains(name)) {
+            let at = below.join(name);
+            // Only what the command had and has removed.
+            if self.layer.base(&at).exists() {
+                self.remove_worktree(part, &host, &at);
+            }
+        }
+        if outside.iter().all(|name| place::thing(&host, &below.join(name)).is_none()) {
+            let _ = place::remove_folder(&host, &below);
+        }
+    }
+
+    /// A working tree that the command has moved to another place in the project.
+    fn moved_worktree(&mut self, part: &mut Part, host: &OwnedFd, cage: &OwnedFd, at: &Path) {
+        let pointer = at.join("gitdir");
+        let text =
+            |root: &OwnedFd| place::read(root, &pointer, Check::Text.most()).map(|(text, _)| text).ok();
+        let (here, there) = (text(host), text(cage));
+        if there.is_none() || here == there {
+            return;
+        }
+        let inside = pointer.strip_prefix(&part.at).unwrap_or(&pointer).to_path_buf();
+        let moved =
+            self.of_project(cage, at, false).and_then(|new| place::replace(host, &pointer, &new, |_| true));
+        match moved {
+            Ok(_) => self.took(part, &inside),
+            Err(Errno::INVAL) => self.keep_back(part, &inside, "it is not a working tree in the project"),
+            Err(errno) => self.trouble(&pointer, &errno.to_string()),
+        }
+    }
+
+    /// A submodule that the command has moved to another place in the project: its settings name the folder, and the folder leads back.
+    pub(super) fn moved_module(&mut self, part: &Part, cage: &[u8]) -> bool {
+        let value = |text: &[u8]| {
+            let config = Config::read(text).ok()?;
+            config.last("core", "worktree").map(<[u8]>::to_vec)
+        };
+        let Some(new) = value(cage) else { return false };
+        if value(&part.base.config).as_ref() == Some(&new) || !part.at.starts_with("modules") {
+            return false;
+        }
+        let tree = part.host_path.join(OsStr::from_bytes(&new));
+        let leads_back = plain(&tree).and_then(|tree| {
+            let text = std::fs::read(tree.join(".git")).ok()?;
+            let target = text.strip_prefix(b"gitdir: ")?.trim_ascii_end();
+            std::fs::canonicalize(tree.join(OsStr::from_bytes(target))).ok()
+        });
+        let own = std::fs::canonicalize(&part.host_path).ok();
+        if !is_in_project(&tree, &self.layer.about.project, false)
+            || leads_back.is_none()
+            || leads_back != own
+        {
+            return false;
+        }
+        let mut git = self.git.trusted(&part.host_path);
+        // As a repository it cannot be entered before it knows where its files are.
+        git.env_remove("GIT_DIR")
+            .current_dir("/")
+            .arg("config")
+            .arg("--file")
+            .arg(part.host_path.join("config"));
+        git.arg("core.worktree").arg(OsStr::from_bytes(&new));
+        super::moves::run(git, b"").is_ok()
+    }
+
+    /// Makes the host's side of a working tree that the command has added in the project.
+    fn new_worktree(&mut self, part: &mut Part, host: &OwnedFd, cage: &OwnedFd, at: &Path) -> bool {
+        let inside = at.strip_prefix(&part.at).unwrap_or(at).to_path_buf();
+        let made = || -> Result<(), Errno> {
+            let gitdir = self.of_project(cage, at, false)?;
+            let (commondir, _) = place::read(cage, &at.join("commondir"), 16)?;
+            if commondir != b"../..\n" {
+                return Err(Errno::INVAL);
+            }
+            place::made_folder(host, at)?;
+            place::replace(host, &at.join("gitdir"), &gitdir, |now| now.is_none())?;
+            place::replace(host, &at.join("commondir"), &commondir, |now| now.is_none())?;
+            if let Ok((reason, _)) = place::read(cage, &at.join("locked"), 4_096) {
+                place::replace(host, &at.join("locked"), &reason, |now| now.is_none())?;
+            }
+            let zeros = [vec![b'0'; part.id_length * 2], b"\n".to_vec()].concat();
+            place::replace(host, &at.join("HEAD"), &zeros, |now| now.is_none()).map(drop)
+        };
+        match made() {
+            Ok(()) => {
+                let mut base = Base { head: crate::git::refs::head_in(host, at), ..Base::default() };
+                let _ = base.write(&self.layer.base(at));
+                self.took(part, &inside);
+                true
+            }
+            Err(Errno::INVAL | Errno::NOENT) => {
+                self.keep_back(part, &inside, "it is not a working tree in the project");
+                false
+            }
+            Err(errno) => {
+                self.trouble(at, &errno.to_string());
+                false
+            }
+        }
+    }
+
+    /// Removes the folder of a working tree that the command removed.
+    fn remove_worktree(&mut self, part: &mut Part, host: &OwnedFd, at: &Path) {
+        let inside = at.strip_prefix(&part.at).unwrap_or(at).to_path_buf();
+        let removed = || -> Result<(), Errno> {
+            self.of_project(host, at, true)?;
+            let mut folders = vec![at.to_path_buf()];
+            for file in place::files_below(host.as_fd(), at, DEPTH)? {
+                place::remove(host, &at.join(&file))?;
+                let above = file.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+                folders.extend(above.map(|above| at.join(above)));
+            }
+            for name in ["logs", "refs", "refs/bisect", "refs/worktree", "refs/rewritten"] {
+                folders.push(at.join(name));
+            }
+            folders.sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));
+            folders.dedup();
+            for folder in folders {
+                let _ = place::remove_folder(host, &folder);
+            }
+            if place::thing(host, at).is_none() { Ok(()) } else { Err(Errno::NOTEMPTY) }
+        };
+        match removed() {
+            Ok(()) => {
+                let _ = std::fs::remove_dir_all(self.layer.base(at));
+                self.took(part, &inside);
+            }
+            // In the cage it looked as if it were gone: it stands where the cage does not reach.
+            Err(Errno::INVAL) => self.keep_back(part, &inside, "its working tree is not in the project"),
+            Err(errno) => self.trouble(at, &errno.to_string()),
+        }
+    }
+
+    /// The pointer of a working tree's folder, if it leads to one in the project.
+    fn of_project(&self, base: &OwnedFd, at: &Path, gone: bool) -> Result<Vec<u8>, Errno> {
+        let (text, _) = place::read(base, &at.join("gitdir"), Check::Text.most())?;
+        let line = text.strip_suffix(b"\n").unwrap_or(&text);
+        // As an absolute path, or relative to the folder itself.
+        let mark = self.layer.about.folder.path.join(at).join(OsStr::from_bytes(line));
+        match mark.parent() {
+            Some(tree)
+                if mark.ends_with(".git")
+                    && is_in_project(tree, &self.layer.about.project, gone)
+                    && !line.contains(&b'\n') =>
+            {
+                Ok(text)
+            }
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    /// What the command has put where git would run it or be led by it, and what else is not taken over.
+    fn tell_rest(&mut self, part: &mut Part) {
+        let mut borrowed = String::new();
+        for number in 0..self
+            .layer
+            .about
+            .folder
+            .parts
+            .iter()
+            .find(|known| known.at == part.at)
+            .map_or(0, |known| known.objects.len())
+        {
+            borrowed.push_str(&format!("../{BORROWED}/{}\n", borrowed_name(number)));
+        }
+        let alternates = Path::new("objects/info/alternates");
+        let lent = place::read(&part.cage, alternates, Check::Text.most()).map(|(text, _)| text);
+        let is_known = self.layer.about.folder.parts.iter().any(|known| known.at == part.at);
+        if is_known && lent.is_ok_and(|lent| lent != borrowed.as_bytes()) {
+            self.keep_back(part, alternates, "");
+        }
+        for name in place::names(&part.cage) {
+            let path = Path::new(&name);
+            if name == BORROWED {
+                continue;
+            }
+            let folders = ["hooks", "info", "logs", "objects/info"];
+            match (fate(path), place::thing_in(&part.cage, &name)) {
+                (Fate::Ignored | Fate::Repositories | Fate::Worktrees | Fate::Whole, _) => {}
+                (Fate::Folder, Some(Thing::Folder)) => {
+                    for folder in folders.iter().filter(|folder| Path::new(folder).starts_with(path)) {
+                        self.tell_below(part, Path::new(folder), DEPTH);
+                    }
+                }
+                (Fate::KeptBack, Some(_)) => self.tell_if_changed(part, path),
+                (fate, Some(Thing::Other)) if fate != Fate::Ignored => self.keep_back(part, path, ""),
+                _ => {}
+            }
+        }
+    }
+
+    fn tell_below(&mut self, part: &mut Part, folder: &Path, depth: usize) {
+        let Ok(open) = place::folder(&part.cage, folder) else { return };
+        for name in place::names(&open) {
+            let path = folder.join(&name);
+            match (new_fate(&path), place::thing_in(&open, &name)) {
+                (_, Some(Thing::Folder)) if depth > 0 => self.tell_below(part, &path, depth - 1),
+                (Fate::Log, Some(Thing::Other)) => {
+                    self.keep_back(part, &path, "a link, or something else that is no file")
+                }
+                (Fate::KeptBack, Some(_)) if path != Path::new("objects/info/alternates") => {
+                    self.tell_if_changed(part, &path);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn tell_if_changed(&mut self, part: &mut Part, path: &Path) {
+        let most = Check::Text.most();
+        let content = |root: &OwnedFd| place::read(root, path, most).map(|(content, _)| content).ok();
+        let link = |root: &OwnedFd| rustix::fs::readlinkat(root, path, Vec::new()).ok();
+        let is_same = match place::thing(&part.cage, path) {
+            Some(Thing::File(_)) => content(&part.cage) == content(&part.host),
+            Some(Thing::Other) => link(&part.cage).is_some() && link(&part.cage) == link(&part.host),
+            Some(Thing::Folder) => place::thing(&part.host, path) == Some(Thing::Folder),
+            _ => true,
+        };
+        if !is_same {
+            self.keep_back(part, path, "");
+        }
+    }
+
+    /// Large files that git-lfs keeps beside the objects: those whose content has the digest that is their name.
+    fn large_files(&mut self, part: &mut Part) {
+        let all = Path::new("lfs/objects");
+        if place::thing(&part.cage, all) != Some(Thing::Folder) {
+            return;
+        }
+        let files = place::files_below(part.cage.as_fd(), all, 2).unwrap_or_default();
+        for file in files {
+            let path = all.join(&file);
+            let name = file.file_name().and_then(OsStr::to_str).unwrap_or_default().to_owned();
+            let is_name = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+            if !is_name || file.components().count() != 3 || place::thing(&part.host, &path).is_some() {
+                continue;
+            }
+            match copy_large(part, &path, &name) {
+                Ok(true) => self.took(part, &path),
+                Ok(false) => self.keep_back(part, &path, "its content is not what its name says"),
+                Err(errno) => self.trouble(&part.at.join(&path), &errno.to_string()),
+            }
+        }
+    }
+}
+
+/// Copies a file whose name is its digest. Whether it was so.
+fn copy_large(part: &Part, path: &Path, name: &str) -> Result<bool, Errno> {
+    let from = place::open_file(&part.cage, path)?;
+    let folder = place::made_folder(&part.host, path.parent().unwrap_or(Path::new("")))?;
+    let beside = format!(".keyward-{name}");
+    let _ = rustix::fs::unlinkat(&folder, &beside, rustix::fs::AtFlags::empty());
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let to = rustix::fs::openat(&folder, &beside, flags, Mode::from_raw_mode(0o644))?;
+    let (mut from, mut to) = (std::fs::File::from(from), std::fs::File::from(to));
+    let mut digest = Sha256::new();
+    let mut part = vec![0; 1 << 16];
+    let copied = loop {
+        match from.read(&mut part) {
+            Ok(0) => break Ok(()),
+            Ok(length) => {
+                digest.update(&part[..length]);
+                if let Err(error) = to.write_all(&part[..length]) {
+                    break Err(error);
+                }
+            }
+            Err(error) => break Err(error),
+        }
+    };
+    let found: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let fits = copied.is_ok() && found == name.to_ascii_lowercase();
+    let placed = match fits {
+        true => rustix::fs::renameat(&folder, &beside, &folder, name),
+        false => rustix::fs::unlinkat(&folder, &beside, rustix::fs::AtFlags::empty()),
+    };
+    copied.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    placed.map(|()| fits)
+}
+
+fn head(text: &[u8]) -> Option<keyward_policy::git::refs::Value> {
+    keyward_policy::git::refs::Value::read(text)
+}
+
+/// Whether a path leads to a folder of the project, by its letters and for the kernel, and into no repository's own folder. Where `gone` is true
+/// the folder need not be there any more.
+fn is_in_project(path: &Path, project: &Path, gone: bool) -> bool {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(root) = rustix::fs::open(project, flags, Mode::empty()) else { return false };
+    let Some(path) = plain(path) else { return false };
+    path.strip_prefix(project).is_ok_and(|rest| {
+        let there = match place::folder(&root, rest) {
+            Ok(_) => true,
+            Err(errno) => gone && errno == Errno::NOENT,
+        };
+        there
+            && rest.components().next().is_some()
+            && !rest.iter().any(|name| name.eq_ignore_ascii_case(".git"))
+    })
+}

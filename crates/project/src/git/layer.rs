@@ -1,0 +1,515 @@
+//! The private repository of a cage: made beside the host's before the command starts, and kept on disk until what was done in it is
+//! taken over. It borrows the host's objects and has a copy of everything else that git looks at.
+//!
+//! In the store each run has a folder with a `lock`, which is held as long as something of the run lives, and a folder for each repository: `git` is
+//! what the cage sees at the place of the host's, `base` what both sides last had in common, `about` says whose it is.
+
+use super::base::{self, Base};
+use super::place::{self, Stamp};
+use super::refs;
+use crate::lines;
+use keyward_policy::facts::{GitFolder, GitPart};
+use keyward_policy::git::credentials;
+use keyward_sys::file::make_private_folder;
+use rustix::fd::OwnedFd;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+const HEADER: &str = "keyward repository 1";
+/// Where a part of the private repository has the host's objects, and those that they borrow from.
+pub const BORROWED: &str = "host";
+/// What is copied of names that we know nothing about. Beyond that they stay out.
+const MOST_FILES: usize = 4_096;
+const MOST_BYTES: u64 = 64 << 20;
+/// No settings, and no pointer of git's, are larger.
+const MOST_SETTINGS: u64 = 1 << 20;
+/// Logs of branches that others have pushed can be many: beyond this they stay out.
+const MOST_LOGS: usize = 512;
+const DEPTH: usize = 24;
+
+/// The private repositories of one run.
+pub struct Run {
+    root: PathBuf,
+    pub layers: Vec<Layer>,
+    /// Nobody else takes them over as long as somebody has this open: the launcher, and the cage as long as something of it lives.
+    lock: OwnedFd,
+}
+
+/// The private repository of one run.
+pub struct Layer {
+    pub root: PathBuf,
+    pub about: About,
+    /// The state of its index when it was made.
+    index: Option<Stamp>,
+}
+
+/// Whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    pub folder: GitFolder,
+    /// What names are told relative to.
+    pub project: PathBuf,
+}
+
+/// What could not be made, and why.
+pub type Failed = (PathBuf, Errno);
+
+impl Layer {
+    /// What the cage sees.
+    pub fn git(&self) -> PathBuf {
+        self.root.join("git")
+    }
+
+    fn index_now(&self) -> Option<Stamp> {
+        place::stamp(base::open(&self.git()).ok()?, Path::new("index"))
+    }
+
+    /// Whether its index is another one than at the start.
+    pub(super) fn has_new_index(&self) -> bool {
+        self.index.is_none() || self.index_now() != self.index
+    }
+
+    /// Where a part keeps what both sides last had in common.
+    pub(super) fn base(&self, part: &Path) -> PathBuf {
+        // Parts lie in each other; what is kept of them lies side by side.
+        let mut name = String::from("part");
+        for &byte in part.as_os_str().as_bytes() {
+            name.push_str(&format!("-{byte:02x}"));
+        }
+        // A name has at most 255 bytes; longer ones are told apart by their end.
+        let name = if name.len() > 200 { format!("part-long-{}", &name[name.len() - 180..]) } else { name };
+        self.root.join("base").join(name)
+    }
+
+    /// The name of the run, for what is kept because of it.
+    pub(super) fn name(&self) -> &OsStr {
+        self.root.parent().and_then(Path::file_name).unwrap_or_default()
+    }
+
+    /// Something of it could not be taken over: it stays for a while, for somebody to look at.
+    pub fn set_aside(self) {
+        let _ = std::fs::rename(self.root.join(ABOUT), self.root.join(REFUSED));
+    }
+
+    /// Everything was taken over, or nothing is worth it: it goes with its run.
+    pub fn drop_with_run(self) {
+        let _ = std::fs::remove_file(self.root.join(ABOUT));
+    }
+}
+
+impl Run {
+    /// A folder in the store, under a lock.
+    pub fn begin(store: &Path) -> Result<Self, Failed> {
+        let at = |path: &Path| {
+            let path = path.to_path_buf();
+            move |errno: Errno| (path, errno)
+        };
+        make_private_folder(store).map_err(at(store))?;
+        let root = store.join(name().map_err(at(store))?);
+        make_private_folder(&root).map_err(at(&root))?;
+        let lock = lock(&root, true).ok_or((root.clone(), Errno::AGAIN))?;
+        let _ = rustix::io::write(&lock, rustix::process::getpid().to_string().as_bytes());
+        Ok(Run { root, layers: Vec::new(), lock })
+    }
+
+    /// Makes the private repository for a folder of the host's.
+    pub fn add(&mut self, folder: &GitFolder, project: &Path, exclude: &[u8]) -> Result<&Layer, Failed> {
+        let failed = |(path, error): (PathBuf, std::io::Error)| {
+            (path, Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        };
+        let root = self.root.join(self.layers.len().to_string());
+        std::fs::create_dir(&root).at(&root).map_err(failed)?;
+        let about = About { folder: folder.clone(), project: project.into() };
+        let mut layer = Layer { root, about, index: None };
+        for part in &folder.parts {
+            Copier { files: 0, bytes: 0 }.part(&layer, part, exclude).map_err(failed)?;
+        }
+        let about = layer.root.join(ABOUT);
+        std::fs::write(&about, layer.about.spelled()).at(&about).map_err(failed)?;
+        layer.index = layer.index_now();
+        self.layers.push(layer);
+        self.layers.last().ok_or((self.root.clone(), Errno::IO))
+    }
+
+    /// For the cage, whose end is waited for.
+    pub fn lock(&self) -> Option<OwnedFd> {
+        self.lock.try_clone().ok()
+    }
+
+    /// What runs that are no more have left.
+    pub(super) fn left_behind(store: &Path) -> Vec<Self> {
+        let mut all = Vec::new();
+        for entry in std::fs::read_dir(store).into_iter().flatten().flatten() {
+            let root = entry.path();
+            let Some(lock) = lock_of_dead(&root) else { continue };
+            let mut run = Run { root, layers: Vec::new(), lock };
+            for entry in std::fs::read_dir(&run.root).into_iter().flatten().flatten() {
+                let root = entry.path();
+                match std::fs::read(root.join(ABOUT)).ok().and_then(|text| About::read(&text)) {
+                    Some(about) => run.layers.push(Layer { root, about, index: None }),
+                    None if !root.is_dir() || is_set_aside(&root) => {}
+                    // It was never whole, or is long over.
+                    None => remove_tree(&root),
+                }
+            }
+            run.layers.sort_by(|one, other| one.root.cmp(&other.root));
+            all.push(run);
+        }
+        all.sort_by(|one, other| one.root.cmp(&other.root));
+        all
+    }
+
+    /// Removes what is not wanted any more.
+    pub(super) fn end(self) {
+        remove_unwanted(&self.root);
+    }
+}
+
+/// All but what was set aside.
+fn remove_unwanted(root: &Path) {
+    let mut is_empty = true;
+    for entry in std::fs::read_dir(root).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() && is_set_aside(&path) {
+            is_empty = false;
+        } else if path.is_dir() {
+            remove_tree(&path);
+        }
+    }
+    if is_empty {
+        remove_tree(root);
+    }
+}
+
+const ABOUT: &str = "about";
+const REFUSED: &str = "refused";
+
+/// A command may have closed directories of its own.
+fn remove_tree(root: &Path) {
+    if std::fs::remove_dir_all(root).is_err() {
+        open_up(root, DEPTH);
+        let _ = std::fs::remove_dir_all(root);
+    }
+}
+
+fn open_up(path: &Path, depth: usize) {
+    use std::os::unix::fs::PermissionsExt;
+    let _ = std::fs::set_permissions(path, PermissionsExt::from_mode(0o700));
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        if depth > 0 && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path(), depth - 1);
+        }
+    }
+}
+
+/// Whether somebody may still want to look at it.
+fn is_set_aside(root: &Path) -> bool {
+    const KEPT: std::time::Duration = std::time::Duration::from_secs(30 * 24 * 60 * 60);
+    let since = std::fs::metadata(root.join(REFUSED)).and_then(|stat| stat.modified());
+    since.is_ok_and(|since| since.elapsed().is_ok_and(|age| age < KEPT))
+}
+
+/// The lock of a run whose launcher is no more. What is left of its cage ends in a moment.
+fn lock_of_dead(root: &Path) -> Option<OwnedFd> {
+    const TRIES: usize = 40;
+    const WAIT: std::time::Duration = std::time::Duration::from_millis(50);
+    for _ in 0..TRIES {
+        if let Some(lock) = lock(root, false) {
+            return Some(lock);
+        }
+        let launcher = std::fs::read_to_string(root.join("lock")).ok();
+        let launcher = launcher.and_then(|text| rustix::process::Pid::from_raw(text.trim().parse().ok()?))?;
+        if rustix::process::test_kill_process(launcher) != Err(Errno::SRCH) {
+            return None;
+        }
+        std::thread::sleep(WAIT);
+    }
+    None
+}
+
+fn lock(root: &Path, make: bool) -> Option<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let flags = if make { flags | OFlags::CREATE } else { flags };
+    let file = rustix::fs::open(root.join("lock"), flags, Mode::from_raw_mode(0o600)).ok()?;
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+    Some(file)
+}
+
+/// By time, so that what is kept can expire, and by chance.
+fn name() -> Result<String, Errno> {
+    let mut random = [0; 6];
+    keyward_sys::random::fill(&mut random)?;
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
+    let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("{now}-{random}"))
+}
+
+impl About {
+    fn spelled(&self) -> String {
+        let (device, inode) = (self.folder.device.to_string(), self.folder.inode.to_string());
+        let mut all = vec![
+            ("project", vec![self.project.as_os_str().as_bytes()]),
+            ("folder", vec![self.folder.path.as_os_str().as_bytes(), device.as_bytes(), inode.as_bytes()]),
+        ];
+        for part in &self.folder.parts {
+            let kind: &[u8] = if part.is_worktree { b"worktree" } else { b"whole" };
+            let mut values = vec![part.at.as_os_str().as_bytes(), kind];
+            values.extend(part.objects.iter().map(|path| path.as_os_str().as_bytes()));
+            all.push(("part", values));
+        }
+        lines::write(HEADER, all)
+    }
+
+    fn read(text: &[u8]) -> Option<Self> {
+        let all = lines::read(HEADER, text)?;
+        let project = PathBuf::from(lines::first(&all, "project")?.first()?);
+        let [path, device, inode] = lines::first(&all, "folder")? else { return None };
+        let (device, inode) = (lines::number(device)?, lines::number(inode)?);
+        let part = |values: &[std::ffi::OsString]| {
+            let [at, kind, objects @ ..] = values else { return None };
+            let objects = objects.iter().map(PathBuf::from).collect();
+            Some(GitPart { at: at.into(), is_worktree: kind == "worktree", objects })
+        };
+        let parts: Option<Vec<GitPart>> = lines::all(&all, "part").map(part).collect();
+        Some(About {
+            folder: GitFolder { path: path.into(), device, inode, is_beyond_us: None, parts: parts? },
+            project,
+        })
+    }
+}
+
+/// Copies what git looks at, within bounds.
+struct Copier {
+    files: usize,
+    bytes: u64,
+}
+
+type Io<T> = Result<T, (PathBuf, std::io::Error)>;
+
+/// An error with the path that it is about.
+trait At<T> {
+    fn at(self, path: &Path) -> Io<T>;
+}
+
+impl<T> At<T> for std::io::Result<T> {
+    fn at(self, path: &Path) -> Io<T> {
+        self.map_err(|error| (path.into(), error))
+    }
+}
+
+impl Copier {
+    fn part(&mut self, layer: &Layer, part: &GitPart, exclude: &[u8]) -> Io<()> {
+        let from = layer.about.folder.path.join(&part.at);
+        let to = layer.git().join(&part.at);
+        std::fs::create_dir_all(&to).at(&to)?;
+        let mut base = Base::default();
+        for entry in std::fs::read_dir(&from).at(&from)? {
+            let entry = entry.at(&from)?;
+            let name = entry.file_name();
+            let (source, target) = (entry.path(), to.join(&name));
+            let Ok(kind) = entry.file_type() else { continue };
+            match name.as_bytes() {
+                _ if is_passing(&name) => {}
+                b"objects" | b"lfs" | b"modules" | b"worktrees" | b"refs" => {}
+                b"config" | b"config.worktree" if kind.is_file() => {
+                    let text = self.settings(&source, &target)?;
+                    if name == "config" {
+                        base.config = text;
+                    }
+                }
+                b"index" | b"packed-refs" if kind.is_file() => {
+                    std::fs::copy(&source, &target).map(|_| ()).at(&source)?;
+                }
+                b"logs" if kind.is_dir() => self.logs(&source, &target, &mut base)?,
+                b"hooks" if kind.is_dir() => {
+                    self.tree(&source, &target, DEPTH, &|name| !name.as_bytes().ends_with(b".sample"))?
+                }
+                _ => self.entry(&source, &target, kind, DEPTH, &|_| true)?,
+            }
+        }
+        if !part.is_worktree {
+            self.objects(part, &from, &to)?;
+        }
+        base.head = base::open(&from).ok().and_then(refs::head);
+        let loose = refs::copy(&from, &to).at(&from)?;
+        if !exclude.is_empty() && !part.is_worktree && part.at.as_os_str().is_empty() {
+            let info = to.join("info");
+            std::fs::create_dir_all(&info).at(&info)?;
+            let file = info.join("exclude");
+            let mut text = std::fs::read(&file).unwrap_or_default();
+            // The last line of the user's may have no end.
+            text.push(b'\n');
+            text.extend_from_slice(exclude);
+            std::fs::write(&file, text).at(&file)?;
+        }
+        base.begin(&layer.base(&part.at), &from, &to, &loose).at(&to)
+    }
+
+    /// Objects of the cage's own, and where those of the host are found.
+    fn objects(&mut self, part: &GitPart, from: &Path, to: &Path) -> Io<()> {
+        let own = to.join("objects");
+        let (info, borrowed) = (own.join("info"), to.join(BORROWED));
+        for folder in [&info, &own.join("pack"), &borrowed] {
+            std::fs::create_dir_all(folder).at(folder)?;
+        }
+        let mut lines = String::new();
+        for number in 0..part.objects.len() {
+            let folder = borrowed.join(borrowed_name(number));
+            std::fs::create_dir(&folder).at(&folder)?;
+            lines.push_str(&format!("../{BORROWED}/{}\n", borrowed_name(number)));
+        }
+        if from.join("lfs").is_dir() {
+            let folder = borrowed.join("lfs");
+            std::fs::create_dir(&folder).at(&folder)?;
+        }
+        let alternates = info.join("alternates");
+        std::fs::write(&alternates, lines).at(&alternates)
+    }
+
+    /// Settings without the credentials in them. What the cage writes need not reach the disk at once.
+    fn settings(&mut self, from: &Path, to: &Path) -> Io<Vec<u8>> {
+        let text = match std::fs::metadata(from).at(from)?.len() {
+            ..=MOST_SETTINGS => std::fs::read(from).at(from)?,
+            _ => Vec::new(),
+        };
+        let text = private_settings(&text);
+        std::fs::write(to, &text).at(to)?;
+        Ok(text)
+    }
+
+    fn logs(&mut self, from: &Path, to: &Path, base: &mut Base) -> Io<()> {
+        let mut left = MOST_LOGS;
+        copy_logs(from, to, Path::new(""), &mut left, base, DEPTH)
+    }
+
+    fn tree(&mut self, from: &Path, to: &Path, depth: usize, wanted: &dyn Fn(&OsStr) -> bool) -> Io<()> {
+        std::fs::create_dir_all(to).at(to)?;
+        for entry in std::fs::read_dir(from).at(from)? {
+            let entry = entry.at(from)?;
+            let name = entry.file_name();
+            let Ok(kind) = entry.file_type() else { continue };
+            if wanted(&name) && !is_passing(&name) {
+                self.entry(&entry.path(), &to.join(&name), kind, depth, wanted)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        from: &Path,
+        to: &Path,
+        kind: std::fs::FileType,
+        depth: usize,
+        wanted: &dyn Fn(&OsStr) -> bool,
+    ) -> Io<()> {
+        if self.files >= MOST_FILES {
+            return Ok(());
+        }
+        self.files += 1;
+        if kind.is_dir() {
+            return if depth > 0 { self.tree(from, to, depth - 1, wanted) } else { Ok(()) };
+        }
+        if kind.is_symlink() {
+            let Ok(target) = std::fs::read_link(from) else { return Ok(()) };
+            return std::os::unix::fs::symlink(target, to).at(to);
+        }
+        let size = std::fs::symlink_metadata(from).map_or(u64::MAX, |stat| stat.len());
+        if kind.is_file() && self.bytes.saturating_add(size) <= MOST_BYTES {
+            self.bytes += size;
+            match std::fs::copy(from, to) {
+                // It was there a moment ago.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                copied => copied.map(|_| ()).at(from)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Settings of the host's as a cage has them: without credentials, and what is written there need not reach the disk at once, because the
+/// host's git writes it again.
+pub(super) fn private_settings(host: &[u8]) -> Vec<u8> {
+    let text = credentials::without_credentials(host);
+    let end: &[u8] = if text.is_empty() || text.ends_with(b"\n") { b"" } else { b"\n" };
+    [&text, end, b"[core]\n\tfsync = none\n"].concat()
+}
+
+/// The folder of a private repository in which the host's objects of this number are seen.
+pub fn borrowed_name(number: usize) -> String {
+    if number == 0 { "objects".into() } else { format!("objects-{number}") }
+}
+
+/// What a git of the host's holds while it works, and what is its own affair.
+fn is_passing(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    name.ends_with(b".lock")
+        || name.starts_with(b"tmp_")
+        || name.starts_with(b"fsmonitor--daemon")
+        || name.starts_with(b"keyward-incoming-")
+        || matches!(name, b"gc.pid" | b"gc.log")
+}
+
+/// Logs grow at their end: their length is what both sides have in common.
+fn copy_logs(
+    from: &Path,
+    to: &Path,
+    below: &Path,
+    left: &mut usize,
+    base: &mut Base,
+    depth: usize,
+) -> Io<()> {
+    std::fs::create_dir_all(to).at(to)?;
+    let (mut files, mut folders) = (Vec::new(), Vec::new());
+    for entry in std::fs::read_dir(from).at(from)? {
+        let entry = entry.at(from)?;
+        match entry.file_type() {
+            Ok(kind) if kind.is_file() && !is_passing(&entry.file_name()) => files.push(entry.file_name()),
+            Ok(kind) if kind.is_dir() => folders.push(entry.file_name()),
+            _ => {}
+        }
+    }
+    for name in files {
+        let is_others = below.starts_with("refs/remotes");
+        if is_others && *left == 0 {
+            continue;
+        }
+        *left = left.saturating_sub(usize::from(is_others));
+        let (source, target) = (from.join(&name), to.join(&name));
+        if let Ok(length) = std::fs::copy(&source, &target) {
+            base.logs.insert(below.join(&name).into_os_string(), length);
+        }
+    }
+    for name in folders.iter().filter(|_| depth > 0) {
+        copy_logs(&from.join(name), &to.join(name), &below.join(name), left, base, depth - 1)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whose_it_is_survives_the_disk() {
+        let part = |at: &str, is_worktree| GitPart {
+            at: at.into(),
+            is_worktree,
+            objects: vec!["/p/.git/objects".into()],
+        };
+        let about = About {
+            folder: GitFolder {
+                path: "/p x/.git".into(),
+                device: 7,
+                inode: 9,
+                is_beyond_us: None,
+                parts: vec![part("", false), part("worktrees/a", true)],
+            },
+            project: "/p x".into(),
+        };
+        assert_eq!(About::read(about.spelled().as_bytes()), Some(about));
+    }
+}

@@ -1,0 +1,134 @@
+//! How far a merge, a rebase or a search has come: small files of a fixed list, compared and taken over as a whole.
+
+use super::place::{self, Thing};
+use keyward_policy::git::{Check, Fate, fate};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The files of one side.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct State(BTreeMap<PathBuf, Vec<u8>>);
+
+/// What belongs together: a file, or a folder with all that is in it.
+pub(super) type Piece = BTreeMap<PathBuf, Vec<u8>>;
+
+impl State {
+    /// Reads what git keeps by these names. Anything else than ordinary files counts as something that is not there.
+    pub(super) fn read(folder: &OwnedFd) -> Self {
+        let mut all = BTreeMap::new();
+        for name in place::names(folder) {
+            let path = Path::new(&name);
+            match (fate(path), place::thing_in(folder, &name)) {
+                (Fate::Published(check) | Fate::Passing(check), Some(Thing::File(_)))
+                    if check != Check::Index =>
+                {
+                    if let Ok((content, _)) = place::read(folder, path, check.most()) {
+                        all.insert(path.to_path_buf(), content);
+                    }
+                }
+                (Fate::Whole, Some(Thing::Folder)) => {
+                    for file in place::files_below(folder.as_fd(), path, 1).unwrap_or_default() {
+                        let file = path.join(file);
+                        if let Ok((content, _)) = place::read(folder, &file, Check::Text.most()) {
+                            all.insert(file, content);
+                        }
+                    }
+                    // An empty one says something, too.
+                    all.entry(path.to_path_buf()).or_default();
+                }
+                _ => {}
+            }
+        }
+        State(all)
+    }
+
+    pub(super) fn of(files: impl Iterator<Item = (PathBuf, Vec<u8>)>) -> Self {
+        State(files.collect())
+    }
+
+    pub(super) fn files(&self) -> impl Iterator<Item = (&PathBuf, &[u8])> {
+        self.0.iter().map(|(path, content)| (path, content.as_slice()))
+    }
+
+    /// The names at the top, of either.
+    pub(super) fn names(&self, other: &State) -> Vec<PathBuf> {
+        let both = self.0.keys().chain(other.0.keys());
+        let mut all: Vec<PathBuf> =
+            both.filter_map(|path| Some(PathBuf::from(path.iter().next()?))).collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    /// What is kept by a name at the top.
+    pub(super) fn piece(&self, name: &Path) -> Piece {
+        let own = self.0.iter().filter(|(path, _)| path.starts_with(name));
+        own.map(|(path, content)| (path.clone(), content.clone())).collect()
+    }
+
+    pub(super) fn set(&mut self, name: &Path, piece: &Piece) {
+        self.0.retain(|path, _| !path.starts_with(name));
+        self.0.extend(piece.iter().map(|(path, content)| (path.clone(), content.clone())));
+    }
+}
+
+/// Why a piece stays in the cage, and which file of it.
+pub(super) fn judge(piece: &Piece, id_length: usize) -> Result<(), (PathBuf, &'static str)> {
+    for (path, content) in piece.iter().filter(|(path, _)| fate(path) != Fate::Whole) {
+        let (Fate::Published(check) | Fate::Passing(check)) = fate(path) else {
+            return Err((path.clone(), ""));
+        };
+        check.judge(content, id_length).map_err(|why| (path.clone(), why))?;
+    }
+    Ok(())
+}
+
+/// Makes the host's side say the same.
+pub(super) fn put(host: &OwnedFd, name: &Path, piece: &Piece) -> Result<(), Errno> {
+    for (path, content) in piece {
+        if fate(path) == Fate::Whole {
+            place::made_folder(host, name)?;
+        } else if place::read(host, path, content.len()).is_ok_and(|(now, _)| now == *content) {
+            // It says so already.
+        } else {
+            place::replace(host, path, content, |now| !matches!(now, Some(Thing::Folder | Thing::Other)))?;
+        }
+    }
+    match place::thing(host, name) {
+        Some(Thing::Folder) => {
+            for file in place::files_below(host.as_fd(), name, 1)? {
+                if !piece.contains_key(&name.join(&file)) {
+                    place::remove(host, &name.join(file))?;
+                }
+            }
+            if piece.is_empty() {
+                for below in place::names(place::folder(host, name)?) {
+                    let _ = place::remove_folder(host, &name.join(below));
+                }
+                place::remove_folder(host, name)?;
+            }
+            Ok(())
+        }
+        Some(_) if piece.is_empty() => place::remove(host, name),
+        _ => Ok(()),
+    }
+}
+
+/// Objects that git looks for because of what these files say: without them the host's git would stop.
+pub(super) fn ids(piece: &Piece) -> Vec<Vec<u8>> {
+    const NAMING: &[&str] =
+        &["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "MERGE_AUTOSTASH"];
+    const OF_A_REBASE: &[&str] = &["onto", "orig-head", "squash-onto", "autostash"];
+    let mut all = Vec::new();
+    for (path, content) in piece {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if NAMING.contains(&name) || OF_A_REBASE.contains(&name) {
+            let lines = content.split(|&byte| byte == b'\n');
+            let words = lines.filter_map(|line| line.split(|byte| b" \t".contains(byte)).next());
+            all.extend(words.filter(|word| keyward_policy::git::check::is_id(word)).map(<[u8]>::to_vec));
+        }
+    }
+    all
+}
