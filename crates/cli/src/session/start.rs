@@ -178,11 +178,16 @@ fn begin(
             block.wipe();
             std::process::exit(exit)
         }
-        Forked::Parent(_) => {
+        Forked::Parent(session) => {
             drop((to_status, to_words, listener));
             // The folder is the session's from here on.
             std::mem::forget(place);
-            Ok(wait_until_ready(&args, name, &status, &words))
+            let exit = wait_until_ready(&args, name, &status, &words);
+            if exit != 0 {
+                // Its name is free when we say that there is none.
+                let _ = session.wait();
+            }
+            Ok(exit)
         }
     }
 }
