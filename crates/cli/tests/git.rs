@@ -616,3 +616,50 @@ fn a_repository_with_refs_in_tables_can_be_made_and_is_read_only_afterwards() {
 fn what_is_only_meant_to_be_added_stays_meant() {
     same("echo n > new; git add -N new; echo c > '[x]'; git add -N '[x]'");
 }
+
+/// Less of a history, more of it, all of it.
+#[test]
+fn a_history_is_cut_and_made_whole() {
+    let hub = "git init -q -b main hub; cd hub; git config user.name Ada; git config user.email ada@example.test; for n in 1 2 3 4; do echo $n > f; git add f; git commit -qm $n; done; cd ..";
+    let begin = format!(
+        "{hub}; git clone -q --depth=1 \"file://$PWD/hub\" copy; rm -rf .git; mv copy/.git copy/f .; rmdir copy; git config user.name Ada; git config user.email ada@example.test"
+    );
+    for script in [
+        "git fetch -q --deepen=1",
+        "git fetch -q --unshallow",
+        "echo x > g; git add g; git commit -qm mine; git fetch -q --deepen=1",
+    ] {
+        for stage in [Stage::user(), Stage::root()] {
+            assert_eq!(same_by_account(&stage, &begin, script, SHALLOW_ACCOUNT), "", "{script}");
+        }
+    }
+    // The first fetch of a history, and only the end of it.
+    let begin = format!(
+        "{BEGIN}; {hub}; git config remote.origin.fetch '+refs/heads/*:refs/remotes/origin/*'; git config remote.origin.url \"file://$PWD/hub\""
+    );
+    assert_eq!(same_by_account(&Stage::user(), &begin, "git fetch -q --depth=1", SHALLOW_ACCOUNT), "");
+}
+
+const SHALLOW_ACCOUNT: &str = "cat .git/shallow 2>/dev/null | sort; git log --exclude='refs/keyward/*' --all --format='%H %P %s %D'; git for-each-ref --exclude=refs/keyward; git status --short; \
+     git fsck --full --strict --no-dangling 2>&1; git gc -q; git fsck --full 2>&1; git log --format=%s";
+
+/// A cut where nothing is missing would hide the user's own history.
+#[test]
+fn a_forged_cut_hides_no_history() {
+    let attack = "git rev-parse HEAD~1 > .git/shallow; git tag t";
+    let stage = Stage::user();
+    host(&stage, &stage.project(), &format!("{BEGIN}; echo m > m; git add m; git commit -qm more"));
+    host(&stage, &stage.project(), "cp -a .git kept");
+    host(&stage, &stage.project(), attack);
+    assert_eq!(
+        host(&stage, &stage.project(), "git log --format=%s"),
+        "more\nmain\n",
+        "the control did not work"
+    );
+    host(&stage, &stage.project(), "rm -rf .git; mv kept .git");
+    stage.keyward_run(&[], &["bash", "-c", attack]).output().unwrap();
+    assert_eq!(
+        host(&stage, &stage.project(), "git log --format=%s; cat .git/shallow 2>&1 | head -c0"),
+        "more\nmain\nfirst\n"
+    );
+}

@@ -459,9 +459,11 @@ fn settle_clone(base: &OwnedFd, root: &Root, mark: &Path, start: &Start) {
         let inside = folder.strip_prefix(&root.path);
         inside.is_ok_and(|inside| start.marks.iter().any(|known| inside.starts_with(known)))
     };
+    // What lies in the project the command could read in any case.
+    let is_lender = |folder: &Path, lender: &Path| was_shown(folder) || lender.starts_with(&root.path);
     let at = root.path.join(&objects);
     // What could not be settled is taken out, as something that leads elsewhere.
-    let _ = clones::settle(base, &objects, &lent, &at, &was_shown);
+    let _ = clones::settle(base, &objects, &lent, &at, &is_lender);
 }
 
 /// Takes out of a repository that the command made what git would run because of it. The repository stays.

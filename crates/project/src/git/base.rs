@@ -39,6 +39,8 @@ pub(super) struct Base {
     pub(super) host_index_stamp: Option<Stamp>,
     /// How long each log was.
     pub(super) logs: BTreeMap<OsString, u64>,
+    /// Where the history was cut.
+    pub(super) shallow: BTreeSet<Vec<u8>>,
     /// The stack of stashed work, the oldest first.
     pub(super) stash: Vec<Vec<u8>>,
     /// Files that say how far a merge or a rebase has come.
@@ -59,6 +61,7 @@ impl Base {
         self.state = State::read(&cage);
         let id_length = super::inspect::id_length(&host);
         self.stash = super::exchange::stash(&host, id_length);
+        self.shallow = super::exchange::cuts(&cage);
         self.index_stamp = place::stamp(&cage, Path::new(INDEX));
         self.host_index_stamp = place::stamp(&host, Path::new(INDEX));
         self.cage_refs = refs::signature(&cage);
@@ -133,6 +136,7 @@ impl Base {
         let lengths: Vec<(&OsString, String)> =
             self.logs.iter().map(|(name, length)| (name, length.to_string())).collect();
         all.extend(lengths.iter().map(|(name, length)| ("log", vec![name.as_bytes(), length.as_bytes()])));
+        all.extend(self.shallow.iter().map(|id| ("shallow", vec![id.as_slice()])));
         all.extend(self.stash.iter().map(|id| ("stash", vec![id.as_slice()])));
         all.extend(
             self.state.files().map(|(name, content)| ("state", vec![name.as_os_str().as_bytes(), content])),
@@ -178,6 +182,7 @@ impl Base {
             state: State::of(
                 pairs(&all, "state").map(|(name, content)| (name.into(), content.as_bytes().to_vec())),
             ),
+            shallow: ones("shallow").map(|id| id.as_bytes().to_vec()).collect(),
             stash: ones("stash").map(|id| id.as_bytes().to_vec()).collect(),
             seen: ones("seen").filter_map(|name| name.into_string().ok()).collect(),
             told: ones("told").collect(),

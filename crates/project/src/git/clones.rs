@@ -13,19 +13,18 @@ use std::path::{Path, PathBuf};
 /// No list of lenders is longer.
 const MOST_TEXT: usize = 64 << 10;
 
-/// Gives the objects at `objects` (below `base`) what they borrow from repositories that the cage was shown, and takes their
-/// list away. `is_shown` tells whether the folder of such a repository was shown.
+/// Gives the objects at `objects` (below `base`) what they borrow, and takes their list away, if all that it names may be lent.
 pub(crate) fn settle(
     base: impl AsFd,
     objects: &Path,
     lent: &[u8],
     at: &Path,
-    is_shown: &dyn Fn(&Path) -> bool,
+    is_lender: IsLender<'_>,
 ) -> Result<(), Errno> {
     let base = base.as_fd();
     let mut is_settled = true;
     for line in lent.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-        let lenders = lenders_of(&at.join(OsStr::from_bytes(line)), is_shown);
+        let lenders = lenders_of(&at.join(OsStr::from_bytes(line)), is_lender);
         is_settled &= !lenders.is_empty();
         for lender in lenders {
             lend(&lender, base, objects)?;
@@ -39,15 +38,20 @@ pub(crate) fn lenders(base: impl AsFd, objects: &Path) -> Option<Vec<u8>> {
     place::read(base, &objects.join("info/alternates"), MOST_TEXT).ok().map(|(text, _)| text)
 }
 
-/// What the cage's name for objects leads to on the host: those of a repository that was shown, or what they borrow from.
-fn lenders_of(name: &Path, is_shown: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
+/// Whether objects may be lent: the folder of the repository that was named, and where its objects, or what they borrow from, really are.
+type IsLender<'a> = &'a dyn Fn(&Path, &Path) -> bool;
+
+/// What the cage's name for objects leads to on the host: those of a repository, or what they borrow from. Nothing if one of them may not be lent.
+fn lenders_of(name: &Path, is_lender: IsLender<'_>) -> Vec<PathBuf> {
     let Some(name) = keyward_sys::file::plain(name) else { return Vec::new() };
     let is_borrowed = name.parent().is_some_and(|above| above.ends_with(BORROWED));
-    let folder = name.ancestors().nth(if is_borrowed { 2 } else { 1 });
-    let Some(folder) = folder.filter(|folder| is_shown(folder)) else { return Vec::new() };
+    let Some(folder) = name.ancestors().nth(if is_borrowed { 2 } else { 1 }) else { return Vec::new() };
     let all = borrowed_objects(&folder.join("objects"));
+    if !is_borrowed && !name.ends_with("objects") || !all.iter().all(|lender| is_lender(folder, lender)) {
+        return Vec::new();
+    }
     if !is_borrowed {
-        return if name.ends_with("objects") { all } else { Vec::new() };
+        return all;
     }
     let number = (0..all.len()).find(|&number| name.ends_with(borrowed_name(number)));
     number.and_then(|number| all.into_iter().nth(number)).into_iter().collect()

@@ -8,6 +8,7 @@ mod entries;
 mod logs;
 mod moves;
 mod parts;
+mod shallow;
 mod stash;
 
 use super::base::{Base, open};
@@ -74,6 +75,11 @@ pub(super) fn stash(folder: &OwnedFd, id_length: usize) -> Vec<Vec<u8>> {
     stash::read(folder, id_length).into_iter().map(|line| line.new).collect()
 }
 
+/// Where the history of a repository is cut.
+pub(super) fn cuts(folder: &OwnedFd) -> shallow::Cuts {
+    shallow::read(folder)
+}
+
 impl HostGit {
     /// A git that works in a repository of the host's, by the repository's own settings and nobody else's, and runs nothing for them.
     fn trusted(&self, folder: &Path) -> Command {
@@ -136,12 +142,13 @@ struct Wanted {
     refs: Vec<Change>,
     /// Refs that both sides moved: the command's value is kept.
     both: Vec<Change>,
-    /// Refs that moved and came back: their logs say so.
-    grown: Vec<Vec<u8>>,
+    /// Refs whose logs have grown though they say what they said, and `HEAD`; with the objects that they name.
+    grown: Vec<(Vec<u8>, Vec<u8>)>,
     head: Option<Value>,
     entries: Option<entries::Changed>,
     state: Vec<(PathBuf, state::Piece)>,
     stash: stash::Changed,
+    shallow: shallow::Changed,
 }
 
 impl Wanted {
@@ -153,6 +160,7 @@ impl Wanted {
             && self.entries.is_none()
             && self.state.is_empty()
             && self.stash.is_empty()
+            && self.shallow.is_empty()
     }
 }
 
@@ -177,6 +185,7 @@ impl Exchange<'_> {
             }
             self.compare_heads(part, &mut wanted, &mut given);
             wanted.stash = stash::compare(part);
+            wanted.shallow = shallow::compare(part);
         }
         wanted.entries = self.compare_entries(part);
         self.compare_state(part, &mut wanted);
@@ -208,9 +217,17 @@ impl Exchange<'_> {
         given: &mut Vec<Change>,
     ) {
         let is_own = |name: &&Vec<u8>| name.starts_with(b"refs/heads/") && host.get(*name) == cage.get(*name);
-        let own = cage.keys().filter(is_own).map(Vec::as_slice);
-        let grown = own.chain([b"HEAD".as_slice()]).filter(|name| logs::has_grown(part, name));
-        wanted.grown = grown.map(<[u8]>::to_vec).collect();
+        let own = cage
+            .keys()
+            .filter(is_own)
+            .filter_map(|name| Some((name.clone(), cage.get(name)?.id()?.to_vec())));
+        let head = match refs::head(&part.cage) {
+            Some(Value::Id(id)) => Some(id),
+            Some(Value::To(name)) => self.value_of(part, cage, &name),
+            None => None,
+        };
+        let all = own.chain(head.map(|id| (b"HEAD".to_vec(), id)));
+        wanted.grown = all.filter(|(name, _)| logs::has_grown(part, name)).collect();
         let remotes = self.remotes(part, host);
         let is_remote = |remote: &[u8]| remotes.contains(remote);
         for change in changes(part.base.refs(&part.place), host, cage) {
@@ -247,6 +264,15 @@ impl Exchange<'_> {
                 }
             }
         }
+    }
+
+    /// What a branch says in the cage. A working tree has those of the part that it belongs to.
+    fn value_of(&self, part: &Part, cage: &Refs, name: &[u8]) -> Option<Vec<u8>> {
+        if !part.is_worktree {
+            return Some(cage.get(name)?.id()?.to_vec());
+        }
+        let common = open(&self.layer.git().join(&part.common)).ok()?;
+        Some(refs::read(&common).ok()?.get(name)?.id()?.to_vec())
     }
 
     /// The remotes that the host's settings name, and those that it has refs of.
@@ -320,16 +346,16 @@ impl Exchange<'_> {
                 return false;
             }
         };
-        let brought = match self.bring(part, &store, &tips, &wanted.refs) {
+        let brought = match self.bring_all(part, &store, &tips, &wanted) {
             Ok(brought) => brought,
-            Err(refused) => {
-                self.refuse(part, &wanted, &refused);
+            Err(why) => {
+                self.refuse(part, &wanted, &why);
                 return false;
             }
         };
         let mut asked: BTreeSet<Vec<u8>> = BTreeSet::new();
         asked.extend(wanted.entries.iter().flat_map(entries::Changed::ids));
-        let logs = logs::read(part, &wanted);
+        let logs = logs::read(part, &wanted, self.ended);
         asked.extend(logs.ids());
         asked.extend(wanted.head.iter().filter_map(|head| Some(head.id()?.to_vec())));
         let asked: Vec<Vec<u8>> = asked.into_iter().collect();
@@ -373,15 +399,37 @@ impl Exchange<'_> {
         moved
     }
 
-    /// Objects leave by git's own transport, checked by the host's git.
-    fn bring(
+    /// Brings objects, and settles where their history is cut.
+    fn bring_all(
         &mut self,
         part: &mut Part,
         store: &Store,
         tips: &[Vec<u8>],
-        moved: &[Change],
-    ) -> Result<transport::Delivered, transport::Refused> {
-        // What moved followed from what it was; of the rest a few are enough.
+        wanted: &Wanted,
+    ) -> Result<transport::Delivered, String> {
+        let here = shallow::read(&part.host);
+        let changed = &wanted.shallow;
+        let all = here.difference(&changed.gone).chain(&changed.new).cloned().collect();
+        // Where more of the history came, all of it is looked at.
+        let known = if changed.gone.is_empty() { self.known(part, &wanted.refs) } else { Vec::new() };
+        let mut brought = self.bring(part, store, tips, &known, &all)?;
+        if changed.is_empty() {
+            return Ok(brought);
+        }
+        let cuts = self.judge_cuts(part, store, changed)?;
+        if cuts != all {
+            brought.finish();
+            brought = self.bring(part, store, tips, &known, &cuts)?;
+        }
+        if self.move_cuts(part, &cuts, changed) {
+            Ok(brought)
+        } else {
+            Err("where the history is cut could not be written".into())
+        }
+    }
+
+    /// Ids that the host has complete. What moved followed from what it was; of the rest a few are enough.
+    fn known(&self, part: &mut Part, moved: &[Change]) -> Vec<Vec<u8>> {
         let mut known: Vec<Vec<u8>> =
             moved.iter().filter_map(|change| Some(change.base.as_ref()?.id()?.to_vec())).collect();
         let is_line =
@@ -391,16 +439,30 @@ impl Exchange<'_> {
         known.extend(others.take(MOST_KNOWN));
         known.sort();
         known.dedup();
-        transport::deliver(Delivery {
+        known
+    }
+
+    /// Objects leave by git's own transport, checked by the host's git.
+    fn bring(
+        &mut self,
+        part: &mut Part,
+        store: &Store,
+        tips: &[Vec<u8>],
+        known: &[Vec<u8>],
+        cuts: &shallow::Cuts,
+    ) -> Result<transport::Delivered, String> {
+        let cuts = shallow::spelled(cuts);
+        let delivered = transport::deliver(Delivery {
             git: self.git,
             from: &self.layer.git().join(&part.common).join("objects"),
             to: store,
             seen: &mut part.base.seen,
             tips,
-            known: &known,
-            shallow: None,
+            known,
+            shallow: (!cuts.is_empty()).then_some(&cuts),
             limits: Limits::default(),
-        })
+        });
+        delivered.map_err(|refused| refused.why)
     }
 
     /// The host's objects that a part has.
@@ -423,14 +485,15 @@ impl Exchange<'_> {
     }
 
     /// Git did not take the command's objects: nothing that names them comes over.
-    fn refuse(&mut self, part: &mut Part, wanted: &Wanted, refused: &transport::Refused) {
+    fn refuse(&mut self, part: &mut Part, wanted: &Wanted, why: &str) {
         self.news.is_refused = true;
         let names = wanted.refs.iter().map(|change| super::base::path(&change.name).to_path_buf());
-        let others = wanted.entries.iter().map(|_| PathBuf::from("index"));
+        let cut = (!wanted.shallow.is_empty()).then(|| PathBuf::from(shallow::SHALLOW));
+        let others = wanted.entries.iter().map(|_| PathBuf::from("index")).chain(cut);
         let all: Vec<PathBuf> =
             names.chain(others).chain(wanted.state.iter().map(|(name, _)| name.clone())).collect();
         for name in all {
-            self.keep_back(part, &name, &refused.why);
+            self.keep_back(part, &name, why);
         }
     }
 

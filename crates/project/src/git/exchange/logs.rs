@@ -42,26 +42,38 @@ pub(super) fn has_grown(part: &Part, name: &[u8]) -> bool {
     length > part.base.logs.get(OsStr::from_bytes(name)).copied().unwrap_or(0)
 }
 
-/// The lines that belong to what is about to come over.
-pub(super) fn read(part: &Part, wanted: &Wanted) -> Logs {
+/// The lines that belong to what is about to come over: those up to the value that was read. What came after it is for the next time.
+pub(super) fn read(part: &Part, wanted: &Wanted, is_last: bool) -> Logs {
     let mut logs = Logs::default();
-    let mut names: Vec<Vec<u8>> =
-        wanted.refs.iter().filter(|change| change.cage.is_some()).map(|change| change.name.clone()).collect();
-    names.extend(wanted.grown.iter().filter(|name| *name != b"HEAD").cloned());
-    names.push(b"HEAD".to_vec());
-    for name in names.iter().map(Vec::as_slice) {
+    let moved = wanted.refs.iter().filter_map(|change| {
+        let value = change.cage.as_ref()?;
+        Some((change.name.as_slice(), value.id()))
+    });
+    let grown = wanted.grown.iter().map(|(name, id)| (name.as_slice(), Some(id.as_slice())));
+    for (name, id) in moved.chain(grown) {
         let Ok((text, _)) = place::read(&part.cage, &Path::new("logs").join(path(name)), MOST) else {
             continue;
         };
         let known = part.base.logs.get(OsStr::from_bytes(name)).copied().unwrap_or(0);
         let known = usize::try_from(known).unwrap_or(usize::MAX);
-        let new = match text.get(known..) {
-            Some(new) => new,
-            // It was cut or made anew: of that only the last line is told.
-            None => text.trim_ascii_end().rsplit(|&byte| byte == b'\n').next().unwrap_or_default(),
-        };
-        let lines = new.split(|&byte| byte == b'\n').filter_map(|line| Line::read(line, part.id_length));
-        logs.0.insert(name.to_vec(), (lines.collect(), text.len() as u64));
+        // One that was cut or made anew: of that only the last line is told.
+        let last = text.trim_ascii_end().iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        let mut at = if known <= text.len() { known } else { last };
+        let (mut lines, mut end, mut length) = (Vec::new(), 0, at);
+        for line in text[at..].split_inclusive(|&byte| byte == b'\n') {
+            at += line.len();
+            let Some(line) = Line::read(line.trim_ascii_end(), part.id_length) else { continue };
+            let is_end = id.is_none_or(|id| line.new == id);
+            lines.push(line);
+            if is_end {
+                (end, length) = (lines.len(), at);
+            }
+        }
+        if end == 0 && is_last {
+            (end, length) = (lines.len(), at);
+        }
+        lines.truncate(end);
+        logs.0.insert(name.to_vec(), (lines, length as u64));
     }
     logs
 }

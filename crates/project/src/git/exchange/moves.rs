@@ -37,11 +37,15 @@ pub(super) fn start(mut git: Command, input: &[u8]) -> Result<Working, String> {
 }
 
 impl Working {
-    /// The answer to a failure is its first line.
     pub(super) fn end(self) -> Result<(), String> {
+        self.answer().map(drop)
+    }
+
+    /// What it says; where it fails, the first line of that.
+    pub(super) fn answer(self) -> Result<Vec<u8>, String> {
         let output = self.0.wait_with_output().map_err(|error| error.to_string())?;
         if output.status.success() {
-            return Ok(());
+            return Ok(output.stdout);
         }
         let said = output.stderr.split(|&byte| byte == b'\n').next().unwrap_or_default();
         Err(visible(OsStr::from_bytes(said)))
@@ -89,7 +93,7 @@ impl Exchange<'_> {
             self.add_to_head(part, &[], None, logs, types);
         }
         all &= self.update(part, &late, logs, types);
-        for name in wanted.grown.iter().filter(|name| *name != b"HEAD") {
+        for (name, _) in wanted.grown.iter().filter(|(name, _)| name != b"HEAD") {
             if logs::add(part, name, logs.lines(name).iter(), types).is_ok() {
                 logs.note(part, name);
             }
@@ -233,7 +237,10 @@ impl Exchange<'_> {
                 git.env("GIT_COMMITTER_NAME", OsStr::from_bytes(&line.name))
                     .env("GIT_COMMITTER_EMAIL", OsStr::from_bytes(&line.address))
                     .env("GIT_COMMITTER_DATE", OsStr::from_bytes(&date));
-                git.arg("-m").arg(OsStr::from_bytes(&line.message));
+                // Git takes none rather than an empty one.
+                if !line.message.is_empty() {
+                    git.arg("-m").arg(OsStr::from_bytes(&line.message));
+                }
             }
             if let Err(why) = run(git, input) {
                 let name = changes.first().map(|change| change.name.clone()).unwrap_or_default();

@@ -117,7 +117,10 @@ impl Exchange<'_> {
                 place::made_folder(host, &at.join(folder))?;
             }
             if let Some(lent) = clones::lenders(cage, &at.join("objects")) {
-                let shown = |folder: &Path| folder.starts_with(&project) || folder.starts_with(&own);
+                let known = &self.layer.about.folder;
+                let shown = |folder: &Path, lender: &Path| {
+                    folder.starts_with(&known.path) || lender.starts_with(&project)
+                };
                 clones::settle(host, &at.join("objects"), &lent, &own.join("objects"), &shown)?;
             }
             place::replace(host, &at.join("config"), &kept, |now| now.is_none())?;
