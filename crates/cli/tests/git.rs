@@ -98,6 +98,8 @@ same_as_without_us! {
     merge_merges: "git merge -q --no-edit other",
     a_merge_that_stops_is_still_one_outside: "echo clash > c; git add c; git commit -qm clash; git merge other || true",
     a_cherry_pick_that_stops_is_still_one_outside: "echo clash > c; git add c; git commit -qm clash; git cherry-pick other || true",
+    the_same_work_is_stashed_twice: "for n in 1 2; do echo same >> a; git stash -q; done; git reset -q --hard; git reset -q HEAD",
+    what_was_meant_to_be_added_is_gone_again: "echo n > new; git add -N new; echo x > b; git add b; rm new; git rm -q --cached new",
     stash_keeps_its_stack: "for n in 1 2 3; do echo $n >> a; git stash -q; done; git stash drop -q 'stash@{1}'; git stash pop -q",
     tags_are_made: "git tag v1; git tag -a v2 -m two; git tag -d v1; git tag v3",
     reset_and_clean: "echo x >> a; git add a; git reset -q --hard HEAD~1; git checkout -q --detach",

@@ -231,8 +231,8 @@ impl Exchange<'_> {
         let remotes = self.remotes(part, host);
         let is_remote = |remote: &[u8]| remotes.contains(remote);
         for change in changes(part.base.refs(&part.place), host, cage) {
-            // Its entries are moved one by one.
-            if change.name == b"refs/stash" {
+            // Entries of the stack are moved one by one, and what is kept is the host's affair.
+            if change.name == b"refs/stash" || change.name.starts_with(b"refs/keyward/") {
                 continue;
             }
             match change.side() {

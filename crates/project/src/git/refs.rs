@@ -108,7 +108,7 @@ pub(super) fn signature(folder: &OwnedFd) -> Vec<u8> {
         out.extend(stamp.map(Stamp::spelled).unwrap_or_default());
         out.push(b'\n');
     };
-    for name in ["HEAD", "packed-refs", "logs/refs/stash", "shallow"] {
+    for name in ["HEAD", "packed-refs", "logs/HEAD", "logs/refs/stash", "shallow"] {
         add(Path::new(name), place::stamp(folder, Path::new(name)));
     }
     let mut folders = vec![(PathBuf::from("refs"), 0)];

@@ -204,9 +204,14 @@ impl Exchange<'_> {
         }
     }
 
-    /// Paths that are only meant to be added.
+    /// Paths that are only meant to be added, as far as something stands there.
     fn stage_meant(&self, part: &Part, meant: &[Vec<u8>]) -> Result<(), String> {
-        let Some(tree) = self.tree_of(part).filter(|_| !meant.is_empty()) else { return Ok(()) };
+        let Some(tree) = self.tree_of(part) else { return Ok(()) };
+        let is_there = |path: &&Vec<u8>| tree.join(crate::git::base::path(path)).symlink_metadata().is_ok();
+        let meant: Vec<&[u8]> = meant.iter().filter(is_there).map(Vec::as_slice).collect();
+        if meant.is_empty() {
+            return Ok(());
+        }
         let mut git = self.git.trusted(&part.host_path);
         git.current_dir(&tree).env("GIT_LITERAL_PATHSPECS", "1").env("GIT_WORK_TREE", &tree);
         git.args(["add", "--intent-to-add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul"]);

@@ -38,8 +38,15 @@ pub(super) fn compare(part: &Part) -> Changed {
     }
     let cage = read(&part.cage, part.id_length);
     let now: Vec<Vec<u8>> = cage.iter().map(|line| line.new.clone()).collect();
-    let removed = part.base.stash.iter().filter(|id| !now.contains(id)).cloned().collect();
-    let added = cage.into_iter().filter(|line| !part.base.stash.contains(&line.new)).collect();
+    // The same work can be stashed twice, and is then the same object.
+    let mut removed = part.base.stash.clone();
+    let mut added = Vec::new();
+    for line in cage {
+        match removed.iter().position(|id| *id == line.new) {
+            Some(at) => drop(removed.remove(at)),
+            None => added.push(line),
+        }
+    }
     Changed { removed, added, now }
 }
 
@@ -68,7 +75,12 @@ impl Exchange<'_> {
                 let _ = moves::run(git, b"");
             }
         }
-        for line in changed.added.iter().filter(|line| !here.contains(&line.new)) {
+        let times = |all: &[Vec<u8>], id: &[u8]| all.iter().filter(|other| *other == id).count();
+        for line in &changed.added {
+            // It came over before we were cut off.
+            if times(&here, &line.new) >= times(&changed.now, &line.new) {
+                continue;
+            }
             let mut git = self.git.trusted(&part.host_path);
             let date = [b"@".as_slice(), &line.when].concat();
             git.env("GIT_COMMITTER_NAME", OsStr::from_bytes(&line.name))
@@ -80,6 +92,7 @@ impl Exchange<'_> {
                 self.not_done(part, Path::new("refs/stash"), &why);
                 return;
             }
+            here.push(line.new.clone());
         }
         part.base.stash = changed.now.clone();
         self.took(part, Path::new("refs/stash"));
