@@ -187,6 +187,37 @@ fn what_refs_had_before_is_kept() {
     assert!(!host(&stage, "git -C ../hub.git for-each-ref").contains("keyward"));
 }
 
+/// What a person pastes does what it says, whatever a ref is called.
+#[test]
+fn no_name_of_a_ref_becomes_a_command() {
+    let stage = Stage::user();
+    host(&stage, BEGIN);
+    let said =
+        caged(&stage, "git update-ref 'refs/x/a;touch${IFS}pwned' HEAD; git update-ref refs/x/plain HEAD");
+    assert!(said.contains("refs/x/plain") && !said.contains("update-ref refs/x/a;"), "{said}");
+    assert!(said.contains("`git update-ref refs/x/plain "), "{said}");
+    // As it says.
+    let command = said.split('`').nth(1).unwrap();
+    assert_eq!(host(&stage, &format!("{command}; git rev-parse refs/x/plain main | uniq | wc -l")), "1\n");
+}
+
+/// Where the settings of a submodule lead to a pipe, nobody waits at it.
+#[test]
+fn a_submodule_that_leads_to_a_pipe_holds_nobody_up() {
+    let stage = Stage::user();
+    host(
+        &stage,
+        &format!(
+            "{BEGIN}; git init -q -b main hub; git -C hub -c user.name=a -c user.email=a@b commit -q --allow-empty -m s; git -c protocol.file.allow=always submodule --quiet add ./hub mod; git commit -qm mod"
+        ),
+    );
+    let said = caged(
+        &stage,
+        "mkdir moved; mkfifo moved/.git; git config -f .git/modules/mod/config core.worktree ../../../moved",
+    );
+    assert!(said.contains("core.worktree"), "{said}");
+}
+
 /// A clone made inside is whole outside, also one that borrowed.
 #[test]
 fn a_clone_made_inside_is_whole_outside() {

@@ -138,7 +138,7 @@ impl Repository {
 
 impl RepositoryNews {
     pub fn new(path: &Path, why: &str) -> Self {
-        RepositoryNews { path: visible(path.as_os_str()), why: why.into(), kept: None }
+        RepositoryNews { path: visible(path.as_os_str()), why: visible(why.as_ref()), kept: None }
     }
 }
 

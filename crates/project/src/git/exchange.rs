@@ -246,7 +246,8 @@ impl Exchange<'_> {
                         let id = change.cage.as_ref().and_then(Value::id);
                         let name = String::from_utf8_lossy(&change.name).into_owned();
                         let why = match id {
-                            Some(id) if why.contains("only by you") => {
+                            // Whoever pastes it must not run anything else.
+                            Some(id) if why.contains("only by you") && is_plain(&change.name) => {
                                 format!("{why}: `git update-ref {name} {}`", String::from_utf8_lossy(id))
                             }
                             _ => why.to_owned(),
@@ -629,6 +630,11 @@ impl Part {
     fn tells(&mut self, path: &Path, why: &str) -> bool {
         self.base.told.insert(format!("{} {why}", path.display()).into())
     }
+}
+
+/// Whether a shell takes it for one word.
+fn is_plain(name: &[u8]) -> bool {
+    name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._/-".contains(byte))
 }
 
 /// A name that differs from another one only in its letters' case is the same one on some file systems.

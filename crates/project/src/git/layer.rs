@@ -312,7 +312,7 @@ impl Copier {
             let (source, target) = (entry.path(), to.join(&name));
             let Ok(kind) = entry.file_type() else { continue };
             match name.as_bytes() {
-                _ if is_passing(&name) => {}
+                _ if is_passing(&name) || is_secret(&name) => {}
                 b"objects" | b"lfs" | b"modules" | b"worktrees" | b"refs" => {}
                 b"config" | b"config.worktree" if kind.is_file() => {
                     let text = self.settings(&source, &target)?;
@@ -451,6 +451,13 @@ fn is_passing(name: &OsStr) -> bool {
         || name.starts_with(b"fsmonitor--daemon")
         || name.starts_with(b"keyward-incoming-")
         || matches!(name, b"gc.pid" | b"gc.log")
+}
+
+/// Whether a file that somebody keeps beside git's own holds a login, by its name.
+fn is_secret(name: &OsStr) -> bool {
+    let folded = name.as_bytes().to_ascii_lowercase();
+    let is_credential = folded.windows(10).any(|part| part == b"credential");
+    is_credential || keyward_policy::detect::secret_file(Path::new(name), &[]).is_some()
 }
 
 /// Logs grow at their end: their length is what both sides have in common.

@@ -16,7 +16,7 @@ const MOST_LOOSE: usize = 512;
 const MOST: usize = 1_000_000;
 /// A ref is one line.
 const MOST_CONTENT: usize = 1_024;
-const MOST_PACKED: usize = 1 << 30;
+const MOST_PACKED: usize = 128 << 20;
 
 /// `HEAD`, if it says something.
 pub(super) fn head(folder: impl AsFd) -> Option<Value> {

@@ -7,6 +7,9 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// A rebase has a few dozen files, and `git am` one for each patch.
+const MOST_FILES: usize = 10_000;
+
 /// The files of one side.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State(BTreeMap<PathBuf, Vec<u8>>);
@@ -29,7 +32,8 @@ impl State {
                     }
                 }
                 (Fate::Whole, Some(Thing::Folder)) => {
-                    for file in place::files_below(folder.as_fd(), path, 1).unwrap_or_default() {
+                    let files = place::files_below(folder.as_fd(), path, 1).unwrap_or_default();
+                    for file in files.into_iter().take(MOST_FILES) {
                         let file = path.join(file);
                         if let Ok((content, _)) = place::read(folder, &file, Check::Text.most()) {
                             all.insert(file, content);

@@ -215,16 +215,16 @@ impl Exchange<'_> {
             return false;
         }
         let tree = part.host_path.join(OsStr::from_bytes(&new));
+        let project = &self.layer.about.project;
         let leads_back = plain(&tree).and_then(|tree| {
-            let text = std::fs::read(tree.join(".git")).ok()?;
+            // Whatever stands there: only an ordinary file is read.
+            let mark = tree.strip_prefix(project).ok()?.join(".git");
+            let (text, _) = place::read(open(project).ok()?, &mark, Check::Text.most()).ok()?;
             let target = text.strip_prefix(b"gitdir: ")?.trim_ascii_end();
             std::fs::canonicalize(tree.join(OsStr::from_bytes(target))).ok()
         });
         let own = std::fs::canonicalize(&part.host_path).ok();
-        if !is_in_project(&tree, &self.layer.about.project, false)
-            || leads_back.is_none()
-            || leads_back != own
-        {
+        if !is_in_project(&tree, project, false) || leads_back.is_none() || leads_back != own {
             return false;
         }
         let mut git = self.git.trusted(&part.host_path);
@@ -419,9 +419,21 @@ impl Exchange<'_> {
     }
 }
 
+/// A large file is no larger than what may come over at once.
+const MOST_LARGE: u64 = 8 << 30;
+/// What a file system may keep elsewhere than in blocks.
+const SLACK: u64 = 4 << 10;
+
 /// Copies a file whose name is its digest. Whether it was so.
 fn copy_large(part: &Part, path: &Path, name: &str) -> Result<bool, Errno> {
     let from = place::open_file(&part.cage, path)?;
+    let stat = rustix::fs::fstat(&from)?;
+    // One with holes takes no room in the cage, and all of it here.
+    let (size, blocks) =
+        (u64::try_from(stat.st_size).unwrap_or(0), u64::try_from(stat.st_blocks).unwrap_or(0));
+    if size > MOST_LARGE || blocks.saturating_mul(512).saturating_add(SLACK) < size {
+        return Err(Errno::FBIG);
+    }
     let folder = place::made_folder(&part.host, path.parent().unwrap_or(Path::new("")))?;
     let beside = format!(".keyward-{name}");
     let _ = rustix::fs::unlinkat(&folder, &beside, rustix::fs::AtFlags::empty());
