@@ -330,7 +330,7 @@ impl Exchange<'_> {
     }
 
     /// Takes over what was judged. Whether all of it came.
-    fn take(&mut self, part: &mut Part, wanted: Wanted) -> bool {
+    fn take(&mut self, part: &mut Part, mut wanted: Wanted) -> bool {
         let mut tips: Vec<Vec<u8>> = Vec::new();
         tips.extend(wanted.refs.iter().filter_map(|change| Some(change.cage.as_ref()?.id()?.to_vec())));
         tips.extend(wanted.both.iter().filter_map(|change| Some(change.cage.as_ref()?.id()?.to_vec())));
@@ -354,6 +354,12 @@ impl Exchange<'_> {
                 return false;
             }
         };
+        // A launcher that was killed may have moved it without writing that down: what follows from the host's is the command's next step.
+        let (next, both) =
+            wanted.both.drain(..).partition(|change| self.follows(part, &change.host, &change.cage));
+        let next: Vec<Change> = next;
+        wanted.refs.extend(next.into_iter().map(|change| Change { base: change.host.clone(), ..change }));
+        wanted.both = both;
         let mut asked: BTreeSet<Vec<u8>> = BTreeSet::new();
         asked.extend(wanted.entries.iter().flat_map(entries::Changed::ids));
         let logs = logs::read(part, &wanted, self.ended);

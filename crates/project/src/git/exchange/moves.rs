@@ -265,6 +265,15 @@ impl Exchange<'_> {
         false
     }
 
+    /// Whether one value of a ref follows from another.
+    pub(super) fn follows(&self, part: &Part, old: &Option<Value>, new: &Option<Value>) -> bool {
+        let id = |value: &Option<Value>| value.as_ref().and_then(Value::id).map(<[u8]>::to_vec);
+        let (Some(old), Some(new)) = (id(old), id(new)) else { return false };
+        let mut git = self.git.trusted(&part.host_path);
+        git.args(["merge-base", "--is-ancestor"]).args([OsStr::from_bytes(&old), OsStr::from_bytes(&new)]);
+        run(git, b"").is_ok()
+    }
+
     /// Has git compare moved refs with what they were.
     pub(super) fn begin_comparing(&self, part: &Part, wanted: &Wanted) -> Compared {
         let ids = wanted.refs.iter().filter_map(|change| {
