@@ -17,6 +17,10 @@ pub enum Check {
     Text,
     /// A few letters and digits, or nothing.
     Word,
+    /// The branch that a rebase goes back to.
+    Branch,
+    /// Refs of a rebase's own, which it removes at its end.
+    Rewritten,
     /// What is left to do in a rebase: no `exec`.
     Todo,
     /// The author that a shell would read.
@@ -67,6 +71,13 @@ impl Check {
             Check::Ids => lines(content).all(|line| is_id(first_word(line))),
             Check::PackedRefs => lines(content).all(is_packed_ref),
             Check::Word => is_word(trimmed(content)),
+            Check::Branch => {
+                let name = trimmed(content);
+                name == b"detached HEAD" || is_branch(name)
+            }
+            Check::Rewritten => {
+                lines(content).all(|line| line.starts_with(b"refs/rewritten/") && is_ref(line))
+            }
             Check::Todo => lines(content).all(is_harmless_step),
             Check::AuthorScript => lines(content).all(is_author_line),
             Check::Strategy => {
@@ -161,7 +172,15 @@ fn is_harmless_step(line: &[u8]) -> bool {
         b"b",
     ];
     let line = line.trim_ascii_start();
-    line.is_empty() || line.starts_with(b"#") || STEPS.contains(&first_word(line))
+    let moves_ref = matches!(first_word(line), b"update-ref" | b"u");
+    let rest = line.get(first_word(line).len()..).unwrap_or_default().trim_ascii();
+    line.is_empty()
+        || line.starts_with(b"#")
+        || STEPS.contains(&first_word(line)) && (!moves_ref || is_branch(rest))
+}
+
+fn is_branch(name: &[u8]) -> bool {
+    name.starts_with(b"refs/heads/") && is_ref(name)
 }
 
 /// `GIT_AUTHOR_NAME='…'`, with a quote inside written as `'\''`: a shell that reads it sets a variable and nothing else.

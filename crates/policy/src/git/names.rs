@@ -53,7 +53,8 @@ const NAMES: &[(&str, Fate)] = {
         ("ORIG_HEAD", Passing(Ids)),
         ("FETCH_HEAD", Passing(Ids)),
         ("MERGE_HEAD", Published(Ids)),
-        ("MERGE_AUTOSTASH", Published(Ids)),
+        // It would bring files back into the tree that were never looked at.
+        ("MERGE_AUTOSTASH", KeptBack),
         ("AUTO_MERGE", Published(Ids)),
         ("CHERRY_PICK_HEAD", Published(Ids)),
         ("REVERT_HEAD", Published(Ids)),
@@ -102,10 +103,11 @@ const NAMES: &[(&str, Fate)] = {
 /// The names in a folder that is taken over whole.
 const STATE: &[(&str, Check)] = {
     use Check::{
-        AuthorScript, Empty, Head, Ids, PickOptions, Signing, Strategy, StrategyOptions, Text, Todo, Word,
+        AuthorScript, Branch, Empty, Head, Ids, PickOptions, Rewritten, Signing, Strategy, StrategyOptions,
+        Text, Todo, Word,
     };
     &[
-        ("head-name", Word),
+        ("head-name", Branch),
         ("onto", Head),
         ("orig-head", Head),
         ("head", Head),
@@ -137,8 +139,8 @@ const STATE: &[(&str, Check)] = {
         ("strategy", Strategy),
         ("strategy_opts", StrategyOptions),
         ("gpg_sign_opt", Signing),
-        ("update-refs", Text),
-        ("refs-to-delete", Text),
+        ("update-refs", Empty),
+        ("refs-to-delete", Rewritten),
         ("patch", Text),
         ("final-commit", Text),
         ("original-commit", Ids),

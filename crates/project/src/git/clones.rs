@@ -57,7 +57,7 @@ fn lenders_of(name: &Path, is_lender: IsLender<'_>) -> Vec<PathBuf> {
     number.and_then(|number| all.into_iter().nth(number)).into_iter().collect()
 }
 
-/// Links every object of the lender's, as git does for a clone on the same disk; where that is refused, copies it.
+/// Copies every object of the lender's. A second name for the same file would let another command write to it.
 fn lend(lender: &Path, base: impl AsFd, objects: &Path) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let from: OwnedFd = rustix::fs::open(lender, flags, Mode::empty())?;
@@ -73,10 +73,8 @@ fn lend(lender: &Path, base: impl AsFd, objects: &Path) -> Result<(), Errno> {
             if !is_object || !matches!(place::thing_in(&source, &name), Some(Thing::File(_))) {
                 continue;
             }
-            match rustix::fs::linkat(&source, &name, &target, &name, AtFlags::empty()) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(Errno::XDEV | Errno::PERM | Errno::MLINK) => copy(&source, &target, &name)?,
-                Err(errno) => return Err(errno),
+            if place::thing_in(&target, &name).is_none() {
+                copy(&source, &target, &name)?;
             }
         }
     }

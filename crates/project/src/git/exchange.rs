@@ -24,6 +24,7 @@ use keyward_policy::outcome::{NewRemote, Repository as Told, RepositoryNews};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::{BTreeSet, HashMap};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -459,9 +460,15 @@ impl Exchange<'_> {
         cuts: &shallow::Cuts,
     ) -> Result<transport::Delivered, String> {
         let cuts = shallow::spelled(cuts);
+        // By descriptor: a command that still runs could put a link on the way.
+        let objects = open(&self.layer.git()).map_err(|error| error.to_string()).and_then(|root| {
+            let path = part.common.join("objects");
+            place::folder(root, &path).map_err(|errno| errno.to_string())
+        })?;
+        let from = PathBuf::from(format!("/proc/self/fd/{}/.", objects.as_raw_fd()));
         let delivered = transport::deliver(Delivery {
             git: self.git,
-            from: &self.layer.git().join(&part.common).join("objects"),
+            from: &from,
             to: store,
             seen: &mut part.base.seen,
             tips,
@@ -514,7 +521,11 @@ impl Exchange<'_> {
             return;
         }
         let has_moved = self.ended && self.moved_module(part, &cage);
-        let host = place::read(&part.host, path, most).map(|(host, _)| host).unwrap_or_default();
+        let host = match place::read(&part.host, path, most) {
+            Ok((host, _)) => host,
+            Err(Errno::NOENT) => Vec::new(),
+            Err(_) => return self.keep_back(part, path, "yours is a link, or cannot be read"),
+        };
         let refs = if is_last { refs::read(&part.host).ok() } else { None };
         let gone = |branch: &[u8]| {
             refs.as_ref().is_some_and(|refs| !refs.contains_key(&[b"refs/heads/", branch].concat()))

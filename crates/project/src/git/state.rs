@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// A rebase has a few dozen files, and `git am` one for each patch.
 const MOST_FILES: usize = 10_000;
+const MOST_BYTES: usize = 64 << 20;
 
 /// The files of one side.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub(super) type Piece = BTreeMap<PathBuf, Vec<u8>>;
 impl State {
     /// Reads what git keeps by these names. Anything else than ordinary files counts as something that is not there.
     pub(super) fn read(folder: &OwnedFd) -> Self {
-        let mut all = BTreeMap::new();
+        let (mut all, mut bytes) = (BTreeMap::new(), 0);
         for name in place::names(folder) {
             let path = Path::new(&name);
             match (fate(path), place::thing_in(folder, &name)) {
@@ -35,7 +36,9 @@ impl State {
                     let files = place::files_below(folder.as_fd(), path, 1).unwrap_or_default();
                     for file in files.into_iter().take(MOST_FILES) {
                         let file = path.join(file);
-                        if let Ok((content, _)) = place::read(folder, &file, Check::Text.most()) {
+                        let left = MOST_BYTES.saturating_sub(bytes);
+                        if let Ok((content, _)) = place::read(folder, &file, Check::Text.most().min(left)) {
+                            bytes += content.len();
                             all.insert(file, content);
                         }
                     }

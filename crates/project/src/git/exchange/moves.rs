@@ -312,7 +312,9 @@ impl Exchange<'_> {
     pub(super) fn keep(&mut self, part: &mut Part, name: &[u8], value: Option<&Value>) -> Option<String> {
         let id = value?.id()?;
         let short = String::from_utf8_lossy(name.strip_prefix(b"refs/").unwrap_or(name)).into_owned();
-        let kept = format!("{KEPT}/{}/{short}", self.layer.name().to_string_lossy());
+        // By its value as well: a ref may be taken away more than once.
+        let value = String::from_utf8_lossy(id.get(..12).unwrap_or(id)).into_owned();
+        let kept = format!("{KEPT}/{}/{short}-{value}", self.layer.name().to_string_lossy());
         let input = [b"update ".as_slice(), kept.as_bytes(), b"\0", id, b"\0\0"].concat();
         let mut git = self.git.trusted(&part.host_path);
         git.args(["update-ref", "--no-deref", "--stdin", "-z"]);
