@@ -117,7 +117,8 @@ fn what_is_not_whole_stays_out_and_holds_nobody_up() {
          mkfifo .git/refs/heads/pipe .git/objects/pack/pack-0123456789012345678901234567890123456789.idx .git/MERGE_HEAD; \
          mkdir -p .git/objects/aa; mkfifo .git/objects/aa/$(printf 'b%.0s' $(seq 38))",
     );
-    assert!(said.contains("kept out of your repository: .git/refs/heads/main"), "{said}");
+    assert!(said.contains(".git/refs/heads/main (objects/pack holds something"), "{said}");
+    assert!(said.contains(".git/MERGE_HEAD (too much, or not ordinary files)"), "{said}");
     assert!(said.contains("is kept in "), "{said}");
     let seen =
         host(&stage, "git log --format=%s; git fsck --full --strict 2>&1; git branch; git status --short");
@@ -173,7 +174,7 @@ fn what_refs_had_before_is_kept() {
     );
     assert!(!said.contains("could not"), "{said}");
     let kept = host(&stage, "git for-each-ref --format='%(refname) %(subject)' refs/keyward/kept");
-    for (name, subject) in [("heads/main", "second"), ("tags/v1", "second"), ("stash-1", "WIP on main")] {
+    for (name, subject) in [("heads/main", "second"), ("tags/v1", "second"), ("stash-", "WIP on main")] {
         let line = kept.lines().find(|line| line.contains(name));
         assert!(line.is_some_and(|line| line.contains(subject)), "{name}: {kept}");
     }

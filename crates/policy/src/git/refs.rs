@@ -2,7 +2,7 @@
 
 use super::check::is_id;
 use super::config::is_ref;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// What a ref says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,22 +116,60 @@ pub fn changes(base: &Refs, host: &Refs, cage: &Refs) -> Vec<Change> {
     all
 }
 
+/// Why a ref stays in the cage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    Because(&'static str),
+    /// Git obeys refs of this kind, or does not know them: taking them over is the user's own act.
+    ForTheUser,
+}
+
+impl Kept {
+    /// For the user: the reason, and the command where there is one. Only a plain name becomes a part of a command.
+    pub fn told(self, change: &Change) -> String {
+        const REASON: &str = "refs of this kind are taken over only by you";
+        let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._/-".contains(byte);
+        match (self, change.cage.as_ref().and_then(Value::id)) {
+            (Kept::Because(why), _) => why.to_owned(),
+            (Kept::ForTheUser, Some(id)) if change.name.iter().all(is_plain) => {
+                let (name, id) = (String::from_utf8_lossy(&change.name), String::from_utf8_lossy(id));
+                format!("{REASON}: `git update-ref {name} {id}`")
+            }
+            (Kept::ForTheUser, _) => REASON.to_owned(),
+        }
+    }
+}
+
+/// Names that differ only in upper and lower case are one name on some file systems.
+pub struct Twins(HashSet<Vec<u8>>);
+
+impl Twins {
+    pub fn of(refs: &Refs) -> Self {
+        Twins(refs.keys().map(|name| name.to_ascii_lowercase()).collect())
+    }
+
+    /// Judges a new name beside those that are there.
+    pub fn judge(&self, change: &Change) -> Result<(), Kept> {
+        let is_new = change.host.is_none() && change.cage.is_some();
+        match is_new && self.0.contains(&change.name.to_ascii_lowercase()) {
+            true => Err(Kept::Because("another ref differs from it only in upper and lower case")),
+            false => Ok(()),
+        }
+    }
+}
+
 /// Whether a command may make, move or remove a ref of this name. `is_remote` knows the remotes of the host.
-pub fn judge(
-    name: &[u8],
-    value: Option<&Value>,
-    is_remote: &dyn Fn(&[u8]) -> bool,
-) -> Result<(), &'static str> {
+pub fn judge(name: &[u8], value: Option<&Value>, is_remote: &dyn Fn(&[u8]) -> bool) -> Result<(), Kept> {
     if !is_ref(name) || name.len() > MOST_NAME {
-        return Err("git takes no ref of this name");
+        return Err(Kept::Because("git takes no ref of this name"));
     }
     let rest = |folder: &[u8]| name.strip_prefix(folder).map(<[u8]>::to_vec);
     let word = rest(b"refs/heads/").or_else(|| rest(b"refs/tags/"));
     match (word, value) {
-        (Some(word), _) if word.starts_with(b"-") => Err("git would take it for an option"),
-        (Some(word), _) if word == b"HEAD" => Err("git could not tell it from HEAD"),
-        (Some(word), _) if is_id(&word) => Err("git could not tell it from an object"),
-        (Some(_), Some(Value::To(_))) => Err("it leads to another ref"),
+        (Some(word), _) if word.starts_with(b"-") => Err(Kept::Because("git would take it for an option")),
+        (Some(word), _) if word == b"HEAD" => Err(Kept::Because("git could not tell it from HEAD")),
+        (Some(word), _) if is_id(&word) => Err(Kept::Because("git could not tell it from an object")),
+        (Some(_), Some(Value::To(_))) => Err(Kept::Because("it leads to another ref")),
         (Some(_), _) => Ok(()),
         (None, _) => other(name, value, is_remote),
     }
@@ -140,34 +178,34 @@ pub fn judge(
 /// Longer names are nobody's.
 const MOST_NAME: usize = 1_000;
 
-fn other(name: &[u8], value: Option<&Value>, is_remote: &dyn Fn(&[u8]) -> bool) -> Result<(), &'static str> {
+fn other(name: &[u8], value: Option<&Value>, is_remote: &dyn Fn(&[u8]) -> bool) -> Result<(), Kept> {
     if let Some(rest) = name.strip_prefix(b"refs/remotes/") {
         let remote = rest.split(|&byte| byte == b'/').next().unwrap_or_default();
         if !is_remote(remote) {
-            return Err("your settings have no such remote");
+            return Err(Kept::Because("your settings have no such remote"));
         }
         let own = [b"refs/remotes/".as_slice(), remote, b"/"].concat();
         return match value {
-            Some(Value::To(to)) if !to.starts_with(&own) => Err("it leads to another ref"),
+            Some(Value::To(to)) if !to.starts_with(&own) => Err(Kept::Because("it leads to another ref")),
             _ => Ok(()),
         };
     }
     let known = [b"refs/notes/".as_slice(), b"refs/bisect/", b"refs/worktree/", b"refs/rewritten/"];
     let is_known = name == b"refs/stash" || known.iter().any(|folder| name.starts_with(folder));
     match (is_known, value) {
-        (true, Some(Value::To(_))) => Err("it leads to another ref"),
+        (true, Some(Value::To(_))) => Err(Kept::Because("it leads to another ref")),
         (true, _) => Ok(()),
-        (false, _) => Err("refs of this kind are taken over only by you"),
+        (false, _) => Err(Kept::ForTheUser),
     }
 }
 
 /// What a command may have as `HEAD`.
-pub fn judge_head(value: &Value) -> Result<(), &'static str> {
+pub fn judge_head(value: &Value) -> Result<(), Kept> {
     match value {
         Value::Id(_) => Ok(()),
         Value::To(name) => match name.strip_prefix(b"refs/heads/") {
             Some(_) => judge(name, None, &|_| false),
-            None => Err("it is no branch"),
+            None => Err(Kept::Because("it is no branch")),
         },
     }
 }
@@ -283,6 +321,23 @@ mod tests {
         assert!(judge(b"refs/heads/x", to(b"refs/heads/y").as_ref(), &known).is_err());
         assert!(judge(b"refs/remotes/origin/HEAD", to(b"refs/remotes/origin/main").as_ref(), &known).is_ok());
         assert!(judge(b"refs/remotes/origin/HEAD", to(b"refs/heads/main").as_ref(), &known).is_err());
+    }
+
+    #[test]
+    fn only_a_plain_name_becomes_a_part_of_a_command() {
+        let change = |name: &str| Change {
+            name: name.into(),
+            base: None,
+            host: None,
+            cage: Some(Value::Id(ID.to_vec())),
+        };
+        assert!(Kept::ForTheUser.told(&change("refs/x/a")).contains("`git update-ref refs/x/a 0123"));
+        for name in ["refs/x/a;b", "refs/x/$(b)", "refs/x/a`b", "refs/x/a'b", "refs/x/é"] {
+            assert!(!Kept::ForTheUser.told(&change(name)).contains('`'), "{name}");
+        }
+        let host: Refs = [(b"refs/heads/Main".to_vec(), Value::Id(ID.to_vec()))].into();
+        assert!(Twins::of(&host).judge(&change("refs/heads/main")).is_err());
+        assert!(Twins::of(&host).judge(&change("refs/heads/main2")).is_ok());
     }
 
     #[test]

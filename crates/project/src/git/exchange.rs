@@ -17,9 +17,9 @@ use super::place::{self, Thing};
 use super::refs;
 use super::state::{self, State};
 use super::transport::{self, Delivery, HostGit, Limits, Store, Type};
-use keyward_policy::git::Check;
 use keyward_policy::git::config::{self, Config, Versions};
-use keyward_policy::git::refs::{Change, Refs, Side, Value, changes, judge, judge_head};
+use keyward_policy::git::refs::{Change, Refs, Side, Twins, Value, changes, judge, judge_head};
+use keyward_policy::git::{Check, Fate, fate};
 use keyward_policy::outcome::{NewRemote, Repository as Told, RepositoryNews};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -42,6 +42,9 @@ pub struct News {
 /// How many tips of the host's are named to git as known. With fewer it walks further, and comes to the same.
 const MOST_KNOWN: usize = 64;
 
+/// A fetch of a large repository brings tens of thousands.
+const MOST_MOVED: usize = 100_000;
+
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
@@ -53,11 +56,10 @@ pub enum Moment {
 
 /// Brings both sides together.
 pub fn exchange(git: &HostGit, layer: &Layer, moment: Moment) -> News {
-    let ended = moment != Moment::Running;
     let folder = &layer.about.folder;
     let shown = folder.path.strip_prefix(&layer.about.project).unwrap_or(&folder.path);
     let mut exchange =
-        Exchange { git, layer, ended, moment, news: News { told: Told::new(shown), ..News::default() } };
+        Exchange { git, layer, moment, news: News { told: Told::new(shown), ..News::default() } };
     let host = open(&folder.path).ok().filter(|host| {
         rustix::fs::fstat(host).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (folder.device, folder.inode))
     });
@@ -115,8 +117,6 @@ impl HostGit {
 struct Exchange<'a> {
     git: &'a HostGit,
     layer: &'a Layer,
-    /// Nothing works in the private one any more.
-    ended: bool,
     moment: Moment,
     news: News,
 }
@@ -169,19 +169,28 @@ impl Wanted {
 type Types = HashMap<Vec<u8>, Option<Type>>;
 
 impl Exchange<'_> {
+    /// Whether nothing works in the private one any more.
+    fn has_ended(&self) -> bool {
+        self.moment != Moment::Running
+    }
+
     /// One part. What it has in common is written down at the end.
     fn part(&mut self, part: &mut Part) {
         let cage_refs = refs::signature(&part.cage);
-        let host_refs = if self.ended { Vec::new() } else { refs::signature(&part.host) };
+        let host_refs = if self.has_ended() { Vec::new() } else { refs::signature(&part.host) };
         if !part.is_worktree {
             self.settings(part, false);
         }
         let (mut wanted, mut given) = (Wanted::default(), Vec::new());
-        let host_moved = !self.ended && host_refs != part.base.host_refs;
+        let host_moved = !self.has_ended() && host_refs != part.base.host_refs;
         if cage_refs != part.base.cage_refs || host_moved {
             let sides = refs::read(&part.host).and_then(|host| Ok((host, refs::read(&part.cage)?)));
             match sides {
-                Ok((host, cage)) => self.compare(part, &host, &cage, &mut wanted, &mut given),
+                Ok((host, cage)) => {
+                    self.expire_kept(part, &host);
+                    self.compare(part, &host, &cage, &mut wanted, &mut given);
+                    self.bound(part, &mut wanted);
+                }
                 Err(errno) => return self.trouble(&part.at.join("refs"), &errno.to_string()),
             }
             self.compare_heads(part, &mut wanted, &mut given);
@@ -191,7 +200,7 @@ impl Exchange<'_> {
         wanted.entries = self.compare_entries(part);
         self.compare_state(part, &mut wanted);
         let taken = wanted.is_empty() || self.take(part, wanted);
-        if !self.ended {
+        if !self.has_ended() {
             self.give(part, &given);
         }
         // As they were before they were read: whatever moved since is looked at the next time.
@@ -199,7 +208,7 @@ impl Exchange<'_> {
             part.base.cage_refs = cage_refs;
             part.base.host_refs = host_refs;
         }
-        if self.ended && !part.is_worktree {
+        if self.has_ended() && !part.is_worktree {
             self.settings(part, true);
         }
         // At the end there is no next time.
@@ -231,6 +240,7 @@ impl Exchange<'_> {
         wanted.grown = all.filter(|(name, _)| logs::has_grown(part, name)).collect();
         let remotes = self.remotes(part, host);
         let is_remote = |remote: &[u8]| remotes.contains(remote);
+        let twins = Twins::of(host);
         for change in changes(part.base.refs(&part.place), host, cage) {
             // Entries of the stack are moved one by one, and what is kept is the host's affair.
             if change.name == b"refs/stash" || change.name.starts_with(b"refs/keyward/") {
@@ -240,19 +250,11 @@ impl Exchange<'_> {
                 Side::Same => part.note(&change.name, change.host),
                 Side::Host => given.push(change),
                 Side::Cage => match judge(&change.name, change.cage.as_ref(), &is_remote)
-                    .and_then(|()| has_no_twin(&change, host))
+                    .and_then(|()| twins.judge(&change))
                 {
                     Ok(()) => wanted.refs.push(change),
                     Err(why) => {
-                        let id = change.cage.as_ref().and_then(Value::id);
-                        let name = String::from_utf8_lossy(&change.name).into_owned();
-                        let why = match id {
-                            // Whoever pastes it must not run anything else.
-                            Some(id) if why.contains("only by you") && is_plain(&change.name) => {
-                                format!("{why}: `git update-ref {name} {}`", String::from_utf8_lossy(id))
-                            }
-                            _ => why.to_owned(),
-                        };
+                        let why = why.told(&change);
                         self.keep_back(part, super::base::path(&change.name), &why);
                     }
                 },
@@ -265,6 +267,16 @@ impl Exchange<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// More than anybody moves in one run is not taken over at all.
+    fn bound(&mut self, part: &mut Part, wanted: &mut Wanted) {
+        if wanted.refs.len() > MOST_MOVED {
+            let why = format!("{} refs at once, and at most {MOST_MOVED} are taken over", wanted.refs.len());
+            self.news.is_refused = true;
+            self.keep_back(part, Path::new("refs"), &why);
+            wanted.refs.clear();
         }
     }
 
@@ -302,7 +314,7 @@ impl Exchange<'_> {
             (Side::Cage, None) => self.keep_back(part, Path::new("HEAD"), "removed"),
             (Side::Cage, Some(value)) => match judge_head(value) {
                 Ok(()) => wanted.head = Some(value.clone()),
-                Err(why) => self.keep_back(part, Path::new("HEAD"), why),
+                Err(why) => self.keep_back(part, Path::new("HEAD"), &why.told(&change)),
             },
             (Side::Both, _) => self.conflict(part, Path::new("HEAD"), "both sides changed it"),
         }
@@ -311,13 +323,22 @@ impl Exchange<'_> {
     fn compare_state(&mut self, part: &mut Part, wanted: &mut Wanted) {
         let (cage, host) = (State::read(&part.cage), State::read(&part.host));
         for name in part.base.state.names(&cage) {
+            let is_passing = matches!(fate(&name), Fate::Passing(_));
+            if cage.unread.contains(&name) {
+                if !is_passing {
+                    self.keep_back(part, &name, "too much, or not ordinary files");
+                }
+                continue;
+            }
             let (now, before) = (cage.piece(&name), part.base.state.piece(&name));
             if now == before {
                 continue;
             }
+            if host.unread.contains(&name) {
+                self.conflict(part, &name, "yours cannot be read");
+                continue;
+            }
             let here = host.piece(&name);
-            let is_passing =
-                matches!(keyward_policy::git::fate(&name), keyward_policy::git::Fate::Passing(_));
             if here == now {
                 part.base.state.set(&name, &now);
             } else if let Err((path, why)) = state::judge(&now, part.id_length) {
@@ -363,7 +384,7 @@ impl Exchange<'_> {
         wanted.both = both;
         let mut asked: BTreeSet<Vec<u8>> = BTreeSet::new();
         asked.extend(wanted.entries.iter().flat_map(entries::Changed::ids));
-        let logs = logs::read(part, &wanted, self.ended);
+        let logs = logs::read(part, &wanted, self.has_ended());
         asked.extend(logs.ids());
         asked.extend(wanted.head.iter().filter_map(|head| Some(head.id()?.to_vec())));
         let asked: Vec<Vec<u8>> = asked.into_iter().collect();
@@ -379,7 +400,9 @@ impl Exchange<'_> {
             },
         };
         for change in &wanted.both {
-            let why = match self.keep(part, &change.name, change.cage.as_ref()) {
+            let id = change.cage.as_ref().and_then(Value::id);
+            let value: Vec<_> = id.map(|id| (change.name.clone(), id.to_vec())).into_iter().collect();
+            let why = match self.keep(part, &value).ok().and_then(|kept| kept.into_iter().next()) {
                 Some(kept) => format!("both sides moved it; the command's is {kept}"),
                 None => "both sides moved it".into(),
             };
@@ -387,7 +410,7 @@ impl Exchange<'_> {
         }
         // The index is another file than the refs: both are worked on at the same time.
         let staging = wanted.entries.as_ref().map(|changed| self.begin_staging(part, changed, &types));
-        self.keep_old(part, &wanted, compared);
+        self.keep_old(part, &mut wanted, compared);
         let moved = self.move_refs(part, &wanted, &logs, &types);
         if let (Some(changed), Some(staging)) = (&wanted.entries, staging) {
             self.end_staging(part, changed, staging);
@@ -520,7 +543,7 @@ impl Exchange<'_> {
         if cage == part.base.config && part.base.merged_config.is_none() {
             return;
         }
-        let has_moved = self.ended && self.moved_module(part, &cage);
+        let has_moved = self.has_ended() && self.moved_module(part, &cage);
         let host = match place::read(&part.host, path, most) {
             Ok((host, _)) => host,
             Err(Errno::NOENT) => Vec::new(),
@@ -618,7 +641,7 @@ impl Exchange<'_> {
 
     /// What counts is how things stand at the end.
     fn keep_back(&mut self, part: &mut Part, path: &Path, why: &str) {
-        if self.ended && part.tells(path, why) {
+        if self.has_ended() && part.tells(path, why) {
             self.news.told.kept_back.push(RepositoryNews::new(&part.at.join(path), why));
         }
     }
@@ -646,24 +669,6 @@ impl Part {
     /// Whether the user has not been told yet.
     fn tells(&mut self, path: &Path, why: &str) -> bool {
         self.base.told.insert(format!("{} {why}", path.display()).into())
-    }
-}
-
-/// Whether a shell takes it for one word.
-fn is_plain(name: &[u8]) -> bool {
-    name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._/-".contains(byte))
-}
-
-/// A name that differs from another one only in its letters' case is the same one on some file systems.
-fn has_no_twin(change: &Change, host: &Refs) -> Result<(), &'static str> {
-    if change.base.is_some() || change.cage.is_none() {
-        return Ok(());
-    }
-    let is_twin = |other: &Vec<u8>| *other != change.name && other.eq_ignore_ascii_case(&change.name);
-    if host.keys().any(is_twin) {
-        Err("another ref differs from it only in upper and lower case")
-    } else {
-        Ok(())
     }
 }
 

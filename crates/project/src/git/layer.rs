@@ -14,6 +14,7 @@ use keyward_sys::file::make_private_folder;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
+use sha2::{Digest, Sha256};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -74,19 +75,25 @@ impl Layer {
 
     /// Where a part keeps what both sides last had in common.
     pub(super) fn base(&self, part: &Path) -> PathBuf {
-        // Parts lie in each other; what is kept of them lies side by side.
-        let mut name = String::from("part");
-        for &byte in part.as_os_str().as_bytes() {
-            name.push_str(&format!("-{byte:02x}"));
-        }
-        // A name has at most 255 bytes; longer ones are told apart by their end.
-        let name = if name.len() > 200 { format!("part-long-{}", &name[name.len() - 180..]) } else { name };
+        // Parts lie in each other, and their names may be long; what is kept of them lies side by side.
+        let digest = Sha256::digest(part.as_os_str().as_bytes());
+        let name: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         self.root.join("base").join(name)
     }
 
     /// The name of the run, for what is kept because of it.
     pub(super) fn name(&self) -> &OsStr {
         self.root.parent().and_then(Path::file_name).unwrap_or_default()
+    }
+
+    /// Whether it was taken up often enough after its run had died. Each time is written down before.
+    pub(super) fn is_tried_enough(&self) -> bool {
+        const ENOUGH: u64 = 3;
+        let tries = self.root.join("tries");
+        let before = std::fs::metadata(&tries).map_or(0, |stat| stat.len());
+        let noted = std::fs::OpenOptions::new().create(true).append(true).open(&tries);
+        let noted = noted.and_then(|mut file| std::io::Write::write_all(&mut file, b"."));
+        before >= ENOUGH || noted.is_err()
     }
 
     /// Something of it could not be taken over: it stays for a while, for somebody to look at.

@@ -93,8 +93,11 @@ impl Publisher {
             for part in &layer.about.folder.parts {
                 for side in [layer.git().join(&part.at), layer.about.folder.path.join(&part.at)] {
                     let Ok(folder) = open(&side) else { continue };
-                    let below = refs::folders(&folder).into_iter().map(|below| side.join(below));
-                    for path in below.chain([side.clone()]) {
+                    let Some(below) = refs::folders(&folder) else {
+                        complete = false;
+                        continue;
+                    };
+                    for path in below.into_iter().map(|below| side.join(below)).chain([side.clone()]) {
                         complete &= inotify::add_watch(inbox, path, changes).is_ok();
                     }
                 }
@@ -250,7 +253,9 @@ impl Publisher {
         } else {
             for (layer, told) in layers.into_iter().zip(&mut self.told) {
                 if let Some(git) = &self.git {
-                    join(told, conclude(git, layer));
+                    let concluded = conclude(git, layer);
+                    told.new_remotes.clone_from(&concluded.new_remotes);
+                    join(told, concluded);
                 }
             }
         }
@@ -267,22 +272,31 @@ fn conclude(git: &HostGit, layer: Layer) -> Told {
     let mut tries = 0;
     let is_refused = loop {
         let news = exchange(git, &layer, Moment::Ended);
+        // What counts is how things stand at the end.
+        told.new_remotes.clone_from(&news.told.new_remotes);
         join(&mut told, news.told);
         if !news.is_busy || tries == TRIES {
-            break news.is_refused || news.is_busy;
+            break news.is_refused || news.is_busy || !told.troubles.is_empty();
         }
         tries += 1;
         std::thread::sleep(WAIT);
     };
     if is_refused {
-        told.troubles.push(RepositoryNews::new(
-            Path::new(""),
-            &format!("what the command had is kept in {}", layer.root.display()),
-        ));
-        layer.set_aside();
+        join(&mut told, set_aside(layer, ""));
     } else {
         layer.drop_with_run();
     }
+    told
+}
+
+/// Says where a private repository is kept.
+fn set_aside(layer: Layer, why: &str) -> Told {
+    let folder = &layer.about.folder.path;
+    let mut told = Told::new(folder.strip_prefix(&layer.about.project).unwrap_or(folder));
+    let why = if why.is_empty() { String::new() } else { format!("{why}; ") };
+    let kept = format!("{why}what the command had is kept in {}", layer.root.display());
+    told.troubles.push(RepositoryNews::new(Path::new(""), &kept));
+    layer.set_aside();
     told
 }
 
@@ -295,7 +309,10 @@ pub fn recover(store: &Path, path: &OsStr) -> Vec<Told> {
             let Some(git) = HostGit::find(path) else { return told };
             told.extend(layers.into_iter().map(|layer| {
                 remove_stale(&layer);
-                conclude(&git, layer)
+                match layer.is_tried_enough() {
+                    true => set_aside(layer, "it could not be taken over, again and again"),
+                    false => conclude(&git, layer),
+                }
             }));
         }
         run.end();
@@ -334,8 +351,6 @@ fn join(told: &mut Told, more: Told) {
             told.taken_over.push(name);
         }
     }
-    // What counts is how things stand at the end.
-    told.new_remotes = more.new_remotes;
     add(&mut told.kept_back, more.kept_back);
     add(&mut told.conflicts, more.conflicts);
     add(&mut told.troubles, more.troubles);

@@ -14,6 +14,7 @@ const DEPTH: usize = 24;
 const MOST_LOOSE: usize = 512;
 /// No repository has more, and reading them must end.
 const MOST: usize = 1_000_000;
+const MOST_WATCHED: usize = 1_024;
 /// A ref is one line.
 const MOST_CONTENT: usize = 1_024;
 const MOST_PACKED: usize = 128 << 20;
@@ -128,17 +129,20 @@ pub(super) fn signature(folder: &OwnedFd) -> Vec<u8> {
     out
 }
 
-/// The folders in which refs change, to be watched.
-pub(super) fn folders(folder: &OwnedFd) -> Vec<PathBuf> {
+/// The folders in which refs change, to be watched. `None` if they are too many: the user's other programs want watches as well.
+pub(super) fn folders(folder: &OwnedFd) -> Option<Vec<PathBuf>> {
     let mut all = vec![PathBuf::from("refs")];
     let mut at = 0;
     while let Some(here) = all.get(at).cloned() {
         at += 1;
+        if all.len() > MOST_WATCHED {
+            return None;
+        }
         let Ok(open) = place::folder(folder, &here) else { continue };
         let is_folder = |name: &OsString| place::thing_in(&open, name) == Some(Thing::Folder);
         if here.components().count() < DEPTH {
             all.extend(place::names(&open).into_iter().filter(is_folder).map(|name| here.join(name)));
         }
     }
-    all
+    Some(all)
 }

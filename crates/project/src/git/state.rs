@@ -4,7 +4,7 @@ use super::place::{self, Thing};
 use keyward_policy::git::{Check, Fate, fate};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// A rebase has a few dozen files, and `git am` one for each patch.
@@ -13,55 +13,66 @@ const MOST_BYTES: usize = 64 << 20;
 
 /// The files of one side.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct State(BTreeMap<PathBuf, Vec<u8>>);
+pub(super) struct State {
+    files: BTreeMap<PathBuf, Vec<u8>>,
+    /// Names at the top of which not everything could be read: too much, or not ordinary files. Nothing follows from what was read.
+    pub(super) unread: BTreeSet<PathBuf>,
+}
 
 /// What belongs together: a file, or a folder with all that is in it.
 pub(super) type Piece = BTreeMap<PathBuf, Vec<u8>>;
 
 impl State {
-    /// Reads what git keeps by these names. Anything else than ordinary files counts as something that is not there.
+    /// Reads what git keeps by these names.
     pub(super) fn read(folder: &OwnedFd) -> Self {
-        let (mut all, mut bytes) = (BTreeMap::new(), 0);
+        let (mut state, mut bytes) = (State::default(), 0);
         for name in place::names(folder) {
             let path = Path::new(&name);
-            match (fate(path), place::thing_in(folder, &name)) {
-                (Fate::Published(check) | Fate::Passing(check), Some(Thing::File(_)))
-                    if check != Check::Index =>
-                {
-                    if let Ok((content, _)) = place::read(folder, path, check.most()) {
-                        all.insert(path.to_path_buf(), content);
-                    }
+            let thing = place::thing_in(folder, &name);
+            let files = match (fate(path), thing) {
+                (Fate::Published(check) | Fate::Passing(check), Some(_)) if check != Check::Index => {
+                    Ok(vec![path.to_path_buf()])
                 }
                 (Fate::Whole, Some(Thing::Folder)) => {
-                    let files = place::files_below(folder.as_fd(), path, 1).unwrap_or_default();
-                    for file in files.into_iter().take(MOST_FILES) {
-                        let file = path.join(file);
-                        let left = MOST_BYTES.saturating_sub(bytes);
-                        if let Ok((content, _)) = place::read(folder, &file, Check::Text.most().min(left)) {
-                            bytes += content.len();
-                            all.insert(file, content);
-                        }
-                    }
                     // An empty one says something, too.
-                    all.entry(path.to_path_buf()).or_default();
+                    state.files.insert(path.to_path_buf(), Vec::new());
+                    place::files_below(folder.as_fd(), path, 1)
+                        .map(|files| files.into_iter().map(|file| path.join(file)).collect())
                 }
-                _ => {}
+                (Fate::Whole, Some(_)) => Err(Errno::NOTDIR),
+                _ => continue,
+            };
+            let mut is_whole = files.as_ref().is_ok_and(|files: &Vec<PathBuf>| files.len() <= MOST_FILES);
+            for file in files.unwrap_or_default().into_iter().take(MOST_FILES) {
+                let left = MOST_BYTES.saturating_sub(bytes);
+                match place::read(folder, &file, Check::Text.most().min(left)) {
+                    Ok((content, _)) => {
+                        bytes += content.len();
+                        state.files.insert(file, content);
+                    }
+                    // It is gone again.
+                    Err(Errno::NOENT) => {}
+                    Err(_) => is_whole = false,
+                }
+            }
+            if !is_whole {
+                state.unread.insert(path.to_path_buf());
             }
         }
-        State(all)
+        state
     }
 
     pub(super) fn of(files: impl Iterator<Item = (PathBuf, Vec<u8>)>) -> Self {
-        State(files.collect())
+        State { files: files.collect(), ..State::default() }
     }
 
     pub(super) fn files(&self) -> impl Iterator<Item = (&PathBuf, &[u8])> {
-        self.0.iter().map(|(path, content)| (path, content.as_slice()))
+        self.files.iter().map(|(path, content)| (path, content.as_slice()))
     }
 
     /// The names at the top, of either.
     pub(super) fn names(&self, other: &State) -> Vec<PathBuf> {
-        let both = self.0.keys().chain(other.0.keys());
+        let both = self.files.keys().chain(other.files.keys()).chain(&other.unread);
         let mut all: Vec<PathBuf> =
             both.filter_map(|path| Some(PathBuf::from(path.iter().next()?))).collect();
         all.sort();
@@ -71,13 +82,13 @@ impl State {
 
     /// What is kept by a name at the top.
     pub(super) fn piece(&self, name: &Path) -> Piece {
-        let own = self.0.iter().filter(|(path, _)| path.starts_with(name));
+        let own = self.files.iter().filter(|(path, _)| path.starts_with(name));
         own.map(|(path, content)| (path.clone(), content.clone())).collect()
     }
 
     pub(super) fn set(&mut self, name: &Path, piece: &Piece) {
-        self.0.retain(|path, _| !path.starts_with(name));
-        self.0.extend(piece.iter().map(|(path, content)| (path.clone(), content.clone())));
+        self.files.retain(|path, _| !path.starts_with(name));
+        self.files.extend(piece.iter().map(|(path, content)| (path.clone(), content.clone())));
     }
 }
 

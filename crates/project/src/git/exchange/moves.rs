@@ -6,7 +6,7 @@ use crate::git::base::path;
 use crate::git::place::{self, Thing};
 use crate::git::refs;
 use crate::git::transport::Type;
-use keyward_policy::git::refs::{Change, Line, Value};
+use keyward_policy::git::refs::{Change, Line, Refs, Value};
 use keyward_policy::text::visible;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
@@ -288,14 +288,16 @@ impl Exchange<'_> {
         ids.take(MOST_COMPARED).map(compare).collect()
     }
 
-    /// Keeps what refs had before that the command has removed, or moved to something that does not follow from it.
-    pub(super) fn keep_old(&mut self, part: &mut Part, wanted: &Wanted, compared: Compared) {
+    /// Keeps what refs had before that the command has removed, or moved to something that does not follow from it. Where that fails,
+    /// they stay where they are.
+    pub(super) fn keep_old(&mut self, part: &mut Part, wanted: &mut Wanted, compared: Compared) {
         let is_right = |(name, answer): (Vec<u8>, Result<Working, String>)| {
             answer.and_then(Working::end).is_ok().then_some(name)
         };
         let follows: BTreeSet<Vec<u8>> = compared.into_iter().filter_map(is_right).collect();
         let now: BTreeSet<&[u8]> =
             wanted.refs.iter().filter_map(|change| change.cage.as_ref()?.id()).collect();
+        let mut lost = Vec::new();
         for change in &wanted.refs {
             let passing = [b"refs/bisect/".as_slice(), b"refs/rewritten/", b"refs/worktree/"];
             let Some(old) = change.base.as_ref().and_then(Value::id) else { continue };
@@ -303,54 +305,63 @@ impl Exchange<'_> {
                 && !now.contains(old)
                 && !follows.contains(&change.name);
             if is_lost {
-                self.keep(part, &change.name, change.base.as_ref());
+                lost.push((change.name.clone(), old.to_vec()));
             }
+        }
+        if let Err(why) = self.keep(part, &lost) {
+            self.not_done(part, Path::new(KEPT), &why);
+            wanted.refs.retain(|change| !lost.iter().any(|(name, _)| *name == change.name));
         }
     }
 
-    /// Keeps a value under a name of its own; that name.
-    pub(super) fn keep(&mut self, part: &mut Part, name: &[u8], value: Option<&Value>) -> Option<String> {
-        let id = value?.id()?;
-        let short = String::from_utf8_lossy(name.strip_prefix(b"refs/").unwrap_or(name)).into_owned();
-        // By its value as well: a ref may be taken away more than once.
-        let value = String::from_utf8_lossy(id.get(..12).unwrap_or(id)).into_owned();
-        let kept = format!("{KEPT}/{}/{short}-{value}", self.layer.name().to_string_lossy());
-        let input = [b"update ".as_slice(), kept.as_bytes(), b"\0", id, b"\0\0"].concat();
-        let mut git = self.git.trusted(&part.host_path);
-        git.args(["update-ref", "--no-deref", "--stdin", "-z"]);
-        match run(git, &input) {
-            Ok(_) => {
-                // It is the host's own: the command is not given it.
-                part.base.set(&part.place, kept.as_bytes(), Some(Value::Id(id.to_vec())));
-                Some(kept)
-            }
-            Err(_) => None,
-        }
-    }
-
-    /// Forgets what was kept long ago.
-    pub(super) fn expire_kept(&mut self, part: &Part) {
-        let folder = Path::new(KEPT);
-        let Ok(open) = place::folder(&part.host, folder) else { return };
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
-        let is_old = |name: &OsStr| {
-            let seconds = name.to_str().and_then(|name| name.split('-').next()?.parse::<i64>().ok());
-            seconds.is_some_and(|seconds| now - seconds > KEPT_SECONDS)
-        };
-        let old: Vec<_> = place::names(&open).into_iter().filter(|name| is_old(name)).collect();
-        if old.is_empty() {
-            return;
-        }
-        let Ok(all) = refs::read(&part.host) else { return };
+    /// Keeps values under names of their own; those names.
+    pub(super) fn keep(
+        &mut self,
+        part: &mut Part,
+        values: &[(Vec<u8>, Vec<u8>)],
+    ) -> Result<Vec<String>, String> {
+        let mut kept = Vec::with_capacity(values.len());
         let mut input = Vec::new();
-        for name in old {
-            let prefix = [KEPT.as_bytes(), b"/", name.as_bytes(), b"/"].concat();
-            for name in all.keys().filter(|name| name.starts_with(&prefix)) {
+        for (name, id) in values {
+            let short = String::from_utf8_lossy(name.strip_prefix(b"refs/").unwrap_or(name)).into_owned();
+            // By its value as well: a ref may be taken away more than once.
+            let value = String::from_utf8_lossy(id.get(..12).unwrap_or(id)).into_owned();
+            let name = format!("{KEPT}/{}/{short}-{value}", self.layer.name().to_string_lossy());
+            [b"update ".as_slice(), name.as_bytes(), b"\0", id, b"\0\0"]
+                .iter()
+                .for_each(|part| input.extend_from_slice(part));
+            kept.push(name);
+        }
+        if !input.is_empty() {
+            let mut git = self.git.trusted(&part.host_path);
+            git.args(["update-ref", "--no-deref", "--stdin", "-z"]);
+            run(git, &input)?;
+        }
+        Ok(kept)
+    }
+
+    /// Forgets what was kept long ago. `host` are all refs, packed ones among them.
+    pub(super) fn expire_kept(&mut self, part: &Part, host: &Refs) {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
+        let prefix = [KEPT.as_bytes(), b"/"].concat();
+        let is_old = |name: &&Vec<u8>| {
+            let run = name.strip_prefix(prefix.as_slice()).unwrap_or_default();
+            let seconds = run.split(|&byte| byte == b'-').next().and_then(|word| str::from_utf8(word).ok());
+            seconds.and_then(|word| word.parse::<i64>().ok()).is_some_and(|then| now - then > KEPT_SECONDS)
+        };
+        let mut input = Vec::new();
+        for name in
+            host.range(prefix.clone()..).map(|(name, _)| name).take_while(|name| name.starts_with(&prefix))
+        {
+            if is_old(&name) {
                 [b"delete ".as_slice(), name, b"\0\0"].iter().for_each(|part| input.extend_from_slice(part));
             }
         }
-        let mut git = self.git.trusted(&part.host_path);
-        git.args(["update-ref", "--no-deref", "--stdin", "-z"]);
-        let _ = run(git, &input);
+        if !input.is_empty() {
+            let mut git = self.git.trusted(&part.host_path);
+            git.args(["update-ref", "--no-deref", "--stdin", "-z"]);
+            // Somebody else may be doing the same; the next run tries again.
+            let _ = run(git, &input);
+        }
     }
 }

@@ -9,6 +9,7 @@ use crate::git::layer::{BORROWED, borrowed_name};
 use crate::git::place::{self, Thing};
 use keyward_policy::git::config::Config;
 use keyward_policy::git::names::new_fate;
+use keyward_policy::git::refs::Value;
 use keyward_policy::git::{Check, Fate, config, fate};
 use keyward_sys::file::plain;
 use rustix::fd::{AsFd, OwnedFd};
@@ -31,11 +32,10 @@ impl Exchange<'_> {
     /// A part with objects, then what belongs to it.
     fn whole(&mut self, at: &Path, depth: usize) {
         let Some(mut part) = self.open(at, at, false) else { return };
-        self.expire_kept(&part);
         self.part(&mut part);
         self.large_files(&mut part);
         self.worktrees(&mut part);
-        if self.ended {
+        if self.has_ended() {
             self.tell_rest(&mut part);
             if self.moment != Moment::Ended {
                 let _ = part.base.write(&part.place);
@@ -94,7 +94,7 @@ impl Exchange<'_> {
             match (has_head(&cage), has_head(&host)) {
                 (true, true) => self.whole(&at, depth + 1),
                 // While the command runs, it may still be in the making.
-                (true, false) if self.ended => {
+                (true, false) if self.has_ended() => {
                     if self.new_module(&host, &cage, &at) {
                         self.whole(&at, depth + 1);
                     }
@@ -130,7 +130,7 @@ impl Exchange<'_> {
         match made() {
             Ok((text, out)) => {
                 let mut base =
-                    Base { config: text, head: head(b"ref: refs/heads/main\n"), ..Base::default() };
+                    Base { config: text, head: Value::read(b"ref: refs/heads/main\n"), ..Base::default() };
                 let written = base.write(&self.layer.base(at));
                 if let (Ok(()), Some(mut part)) = (written, self.open(at, at, false)) {
                     for name in out {
@@ -163,7 +163,7 @@ impl Exchange<'_> {
                 .all(|name| place::stamp(&cage, &at.join(name)).is_some())
                 && place::thing(&cage, &at.join("index.lock")).is_none();
             let is_there = outside.contains(name) && place::thing(&host, &at.join("HEAD")).is_some();
-            if !is_there && !((self.ended || is_whole) && self.new_worktree(part, &host, &cage, &at)) {
+            if !is_there && !((self.has_ended() || is_whole) && self.new_worktree(part, &host, &cage, &at)) {
                 continue;
             }
             if is_there {
@@ -277,6 +277,16 @@ impl Exchange<'_> {
     /// Removes the folder of a working tree that the command removed.
     fn remove_worktree(&mut self, part: &mut Part, host: &OwnedFd, at: &Path) {
         let inside = at.strip_prefix(&part.at).unwrap_or(at).to_path_buf();
+        if place::thing(host, &at.join("locked")).is_some() {
+            return self.keep_back(part, &inside, "you have locked it");
+        }
+        if let Some(Value::Id(id)) = crate::git::refs::head_in(host, at) {
+            let name = [b"worktree-".as_slice(), at.file_name().unwrap_or_default().as_bytes()].concat();
+            if let Err(why) = self.keep(part, &[(name, id)]) {
+                self.not_done(part, &inside, &why);
+                return;
+            }
+        }
         let removed = || -> Result<(), Errno> {
             self.of_project(host, at, true)?;
             let mut folders = vec![at.to_path_buf()];
@@ -358,6 +368,8 @@ impl Exchange<'_> {
                     }
                 }
                 (Fate::KeptBack, Some(_)) => self.tell_if_changed(part, path),
+                // Told where the state of an operation is compared.
+                (Fate::Published(check) | Fate::Passing(check), _) if check != Check::Index => {}
                 (fate, Some(Thing::Other)) if fate != Fate::Ignored => self.keep_back(part, path, ""),
                 _ => {}
             }
@@ -464,13 +476,12 @@ fn copy_large(part: &Part, path: &Path, name: &str) -> Result<bool, Errno> {
     placed.map(|()| fits)
 }
 
-fn head(text: &[u8]) -> Option<keyward_policy::git::refs::Value> {
-    keyward_policy::git::refs::Value::read(text)
-}
-
 /// Whether a path leads to a folder of the project, by its letters and for the kernel, and into no repository's own folder. Where `gone` is true
 /// the folder need not be there any more.
 fn is_in_project(path: &Path, project: &Path, gone: bool) -> bool {
+    if !is_the_same_by_letters(path, project) {
+        return false;
+    }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(root) = rustix::fs::open(project, flags, Mode::empty()) else { return false };
     let Some(path) = plain(path) else { return false };
@@ -483,4 +494,23 @@ fn is_in_project(path: &Path, project: &Path, gone: bool) -> bool {
             && rest.components().next().is_some()
             && !rest.iter().any(|name| name.eq_ignore_ascii_case(".git"))
     })
+}
+
+/// Whether no `..` comes after a name that may be a link: the kernel would go elsewhere than the letters say.
+fn is_the_same_by_letters(path: &Path, project: &Path) -> bool {
+    let mut here = std::path::PathBuf::new();
+    for part in path.components() {
+        if part == std::path::Component::ParentDir && here.starts_with(project) && here != project {
+            let is_link = here.symlink_metadata().is_ok_and(|stat| stat.file_type().is_symlink());
+            let is_own = here.iter().any(|name| name.eq_ignore_ascii_case(".git"));
+            if is_link || !is_own {
+                return false;
+            }
+        }
+        match part {
+            std::path::Component::ParentDir => drop(here.pop()),
+            part => here.push(part),
+        }
+    }
+    true
 }

@@ -2,7 +2,7 @@
 
 use super::{Exchange, Part, moves};
 use crate::git::place;
-use keyward_policy::git::refs::{Line, Value};
+use keyward_policy::git::refs::Line;
 use rustix::fd::OwnedFd;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -57,10 +57,12 @@ impl Exchange<'_> {
         }
         let mut here: Vec<Vec<u8>> =
             read(&part.host, part.id_length).into_iter().map(|line| line.new).collect();
-        for (number, id) in changed.removed.iter().enumerate() {
+        for id in &changed.removed {
             let Some(at) = here.iter().position(|other| other == id) else { continue };
-            let name = format!("refs/stash-{}", number + 1);
-            self.keep(part, name.as_bytes(), Some(&Value::Id(id.clone())));
+            if let Err(why) = self.keep(part, &[(b"refs/stash".to_vec(), id.clone())]) {
+                self.not_done(part, Path::new("refs/stash"), &why);
+                return;
+            }
             let mut git = self.git.trusted(&part.host_path);
             git.args(["reflog", "delete", "--updateref", "--rewrite"]);
             git.arg(format!("refs/stash@{{{}}}", here.len() - 1 - at));
