@@ -1,8 +1,12 @@
-//! What a command does to git's own data, and what the host's git makes of it: forged objects, indexes and refs mislead nobody outside.
+//! What a command does to git's own data, and what the host's git makes of it: forged objects, indexes and refs do not mislead it.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "support/session.rs"]
+mod session;
 mod support;
 
+use session::Session;
+use std::time::{Duration, Instant};
 use support::{Stage, Who, stderr, stdout};
 
 const BEGIN: &str = "set -e; export GIT_CONFIG_GLOBAL=/dev/null; git init -q -b main .; git config user.name Ada; git config user.email ada@example.test; \
@@ -119,7 +123,12 @@ fn what_is_not_whole_stays_out_and_holds_nobody_up() {
     );
     assert!(said.contains(".git/refs/heads/main (objects/pack holds something"), "{said}");
     assert!(said.contains(".git/MERGE_HEAD (too much, or not ordinary files)"), "{said}");
-    assert!(said.contains("is kept in "), "{said}");
+    assert!(said.contains("is kept for 30 days"), "{said}");
+    // What it says can be looked at.
+    let look = said.split("to look at it: `").nth(1).and_then(|rest| rest.split('`').next()).unwrap();
+    let words = look.strip_prefix("keyward run ").unwrap();
+    let seen = host(&stage, &format!("'{}' run {words}", support::keyward()));
+    assert!(seen.contains("withheld") && seen.contains("second"), "{look}\n{seen}");
     let seen =
         host(&stage, "git log --format=%s; git fsck --full --strict 2>&1; git branch; git status --short");
     assert_eq!(seen, "second\nfirst\n* main\n  other\n?? b\n");
@@ -202,7 +211,7 @@ fn no_name_of_a_ref_becomes_a_command() {
     assert_eq!(host(&stage, &format!("{command}; git rev-parse refs/x/plain main | uniq | wc -l")), "1\n");
 }
 
-/// Where the settings of a submodule lead to a pipe, nobody waits at it.
+/// Where the settings of a submodule lead to a pipe, no process waits at it.
 #[test]
 fn a_submodule_that_leads_to_a_pipe_holds_nobody_up() {
     let stage = Stage::user();
@@ -235,5 +244,201 @@ fn a_clone_made_inside_is_whole_outside() {
             assert!(seen.starts_with("second\nfirst\n"), "{flags}: {said}\n{seen}");
             assert!(!seen.contains("host/objects") && !seen.contains("error:"), "{flags}: {seen}");
         }
+    }
+}
+
+/// A merge stashes work aside, and the user's next commit brings it back.
+#[test]
+fn work_that_was_stashed_aside_brings_no_foothold() {
+    let attack = "echo 'touch pwned' > .envrc; git add .envrc; git stash -q; id=$(git rev-parse stash@{0}); git stash drop -q; \
+        for at in MERGE_AUTOSTASH rebase-merge/autostash; do mkdir -p .git/rebase-merge; echo $id > .git/$at; done; rm -rf .git/rebase-merge";
+    let said = misleads_only_the_control(attack, "git commit -q --allow-empty -m next; ls -A", |seen| {
+        seen.contains(".envrc")
+    });
+    assert!(said.contains("brings back .envrc"), "{said}");
+    assert!(said.contains("refs/keyward/kept/"), "{said}");
+}
+
+/// One run removes what a submodule is fetched from, the next one adds something else.
+#[test]
+fn the_address_of_a_submodule_stays_in_two_runs() {
+    let begin = "git init -q -b main hub; git -C hub -c user.name=a -c user.email=a@b commit -q --allow-empty -m s; \
+        git -c protocol.file.allow=always -c url.\"$PWD/hub\".insteadOf=https://example.test/s.git submodule --quiet add https://example.test/s.git mod; git commit -qm mod";
+    let address = "git config submodule.mod.url";
+    for who in [Who::User, Who::Root] {
+        let (control, stage) = (Stage::new(who), Stage::new(who));
+        for (place, is_caged) in [(&control, false), (&stage, true)] {
+            host(place, &format!("{BEGIN}; {begin}"));
+            for attack in [
+                "git submodule --quiet deinit -f mod",
+                "git config submodule.mod.url https://evil.test/s.git; git config submodule.mod.active true",
+            ] {
+                if is_caged {
+                    caged(place, attack)
+                } else {
+                    host(place, attack)
+                };
+            }
+        }
+        assert_eq!(host(&control, address), "https://evil.test/s.git\n", "the control did not work");
+        assert_eq!(host(&stage, address), "");
+        // The old one is taken again.
+        caged(&stage, "git submodule --quiet init mod");
+        assert_eq!(host(&stage, address), "https://example.test/s.git\n");
+    }
+}
+
+/// Settings that others include, and copies of settings.
+#[test]
+fn settings_beside_the_settings_have_no_credentials() {
+    let stage = Stage::user();
+    host(&stage, BEGIN);
+    host(
+        &stage,
+        "printf '[http]\\n\\textraHeader = Authorization: bearer s3cr3t-token\\n[alias]\\n\\tst = status\\n' > .git/config.local; \
+         git config include.path config.local; cp .git/config.local .git/config.bak",
+    );
+    let read = "grep -r s3cr3t .git; git config -l | grep s3cr3t; git config alias.st";
+    assert_eq!(host(&stage, read).matches("s3cr3t").count(), 3, "the control did not work");
+    let output = stage.keyward_run(&[], &["bash", "-c", read]).output().unwrap();
+    assert_eq!(stdout(&output) + &stderr(&output), "status\n");
+}
+
+/// A value that is taken away twice is kept twice, and what a command keeps itself does not count.
+#[test]
+fn what_is_taken_away_again_is_kept_again() {
+    let stage = Stage::user();
+    host(&stage, BEGIN);
+    caged(
+        &stage,
+        "git branch -f other HEAD~1; git branch -D other; sleep 0.6; \
+         git commit -q --allow-empty -m third; git branch other; sleep 0.6; git branch -D other; git reset -q --hard HEAD~1; sleep 0.6",
+    );
+    let kept = host(&stage, "git for-each-ref --format='%(refname) %(subject)' refs/keyward/kept");
+    assert!(kept.contains("heads/other") && kept.contains("second") && kept.contains("third"), "{kept}");
+    caged(&stage, "git for-each-ref --format='delete %(refname)' refs/keyward | git update-ref --stdin");
+    assert_eq!(host(&stage, "git for-each-ref --format='%(refname) %(subject)' refs/keyward/kept"), kept);
+}
+
+/// What a rebase left behind names: the branch that it goes back to, refs that it moves or removes at its end.
+#[test]
+fn the_state_of_a_rebase_moves_no_ref_of_the_users() {
+    let begin = "mkdir -p .git/rebase-merge; cd .git/rebase-merge; git rev-parse main > orig-head; git rev-parse main > onto; echo refs/heads/main > head-name; \
+        : > git-rebase-todo; : > done; : > interactive; echo 0 > msgnum; echo 0 > end; git -C ../.. checkout -q --detach;";
+    let then = "git rebase --continue; git for-each-ref --format='%(refname) %(subject)'";
+    let attacks = [
+        // Removed at the end.
+        ("git rev-parse HEAD > /dev/null; echo refs/heads/other > refs-to-delete", "other"),
+        // Moved at the end.
+        (
+            "printf 'refs/heads/other\\n%s\\n%s\\n' $(git rev-parse other) $(git rev-parse main~1) > update-refs",
+            "refs/heads/other second",
+        ),
+        ("echo refs/tags/v1 > head-name", "refs/tags/v1 second"),
+    ];
+    for (attack, seen) in attacks {
+        let (control, stage) = (Stage::user(), Stage::user());
+        for place in [&control, &stage] {
+            host(place, &format!("{BEGIN}; git tag v1; git branch -f other"));
+        }
+        host(&control, &format!("{begin}{attack}"));
+        let after = host(&control, then);
+        assert!(
+            !after.contains(seen) || attack.contains("head-name"),
+            "the control did not work: {attack}: {after}"
+        );
+        let said = caged(&stage, &format!("{begin}{attack}"));
+        let after = host(&stage, then);
+        assert!(after.contains(seen), "{attack}: {after}\n{said}");
+        assert!(said.contains("rebase-merge"), "{attack}: {said}");
+    }
+}
+
+/// Objects of another repository are not lent by a link on the way.
+#[test]
+fn alternates_through_a_link_lend_no_objects_of_another_repository() {
+    let stage = Stage::user();
+    host(
+        &stage,
+        &format!(
+            "{BEGIN}; git init -q \"$HOME/private\"; cd \"$HOME/private\"; echo secret > s; git add s; git write-tree"
+        ),
+    );
+    let tree = host(&stage, "git -C \"$HOME/private\" write-tree").trim().to_owned();
+    let attack = format!(
+        "ln -s \"$HOME/private/.git/objects\" link; echo \"$PWD/link\" >> .git/objects/info/alternates; ln -s \"$HOME/private/.git/objects/pack\" .git/objects/pack/x; \
+         id=$(git -c user.name=a -c user.email=a@b commit-tree -m stolen {tree} </dev/null || printf 'tree {tree}\\nauthor a <a@b> 1 +0000\\ncommitter a <a@b> 1 +0000\\n\\nstolen\\n' | git hash-object --literally -t commit -w --stdin); \
+         mkdir -p .git/refs/heads; echo $id > .git/refs/heads/stolen"
+    );
+    let control = format!(
+        "{attack}; git show stolen:s; rm -f .git/refs/heads/stolen link .git/objects/pack/x; rm .git/objects/info/alternates"
+    );
+    assert!(host(&stage, &control).contains("secret"), "the control did not work");
+    let said = caged(&stage, &attack);
+    let seen = host(&stage, "git show stolen:s; git for-each-ref; cat .git/objects/info/alternates");
+    assert!(!seen.contains("secret") && !seen.contains("stolen\n"), "{seen}\n{said}");
+}
+
+/// The user's settings may be a link. It stays one, and what it leads to stays as it is.
+#[test]
+fn settings_that_are_a_link_are_not_replaced() {
+    let stage = Stage::user();
+    host(
+        &stage,
+        &format!("{BEGIN}; mv .git/config \"$HOME/settings\"; ln -s \"$HOME/settings\" .git/config"),
+    );
+    let seen = "test -L .git/config && cat .git/config";
+    let before = host(&stage, seen);
+    assert!(before.contains("Ada"), "{before}");
+    let said = caged(&stage, "git config branch.other.remote .");
+    assert_eq!(host(&stage, seen), before, "{said}");
+    assert!(said.contains(".git/config (it cannot be read)"), "{said}");
+}
+
+#[test]
+fn a_working_tree_that_the_user_has_locked_stays() {
+    let stage = Stage::user();
+    host(
+        &stage,
+        &format!(
+            "{BEGIN}; git worktree add -q wt other; git worktree lock wt; git worktree add -q --detach wt2"
+        ),
+    );
+    let said = caged(&stage, "rm -rf .git/worktrees/wt .git/worktrees/wt2 wt2");
+    assert!(said.contains("you have locked it"), "{said}");
+    let seen = host(
+        &stage,
+        "ls .git/worktrees; git for-each-ref --format='%(refname) %(subject)' refs/keyward/kept",
+    );
+    assert!(seen.starts_with("wt\n") && seen.contains("worktree-wt2") && seen.contains("second"), "{seen}");
+}
+
+/// A session goes on for hours: a repository that one of its commands made is cleaned while it does.
+#[test]
+fn a_repository_made_in_a_session_is_cleaned_before_it_stops() {
+    for begin in [":", BEGIN] {
+        let session = Session { stage: Stage::user(), name: "work".into() };
+        host(&session.stage, begin);
+        session.start(&[]);
+        let made = session.exec(
+            &[],
+            "mkdir -p deep/er; cd deep/er; git init -q sub; git -C sub config core.fsmonitor 'touch pwned'; \
+             printf '#!/bin/sh\\ntouch pwned\\n' > sub/.git/hooks/post-checkout; chmod +x sub/.git/hooks/post-checkout; \
+             git init -q --bare b; git -C b config core.fsmonitor 'touch pwned'",
+        );
+        assert!(made.status.success(), "{}", stderr(&made));
+        let look = "cat deep/er/sub/.git/config deep/er/b/config; ls deep/er/sub/.git/hooks";
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let seen = host(&session.stage, look);
+            assert!(seen.contains("repositoryformatversion"), "{seen}");
+            if !seen.contains("pwned") && !seen.contains("post-checkout\n") {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{seen}");
+            session.said("sleep 0.1");
+        }
+        // It is a repository as before.
+        assert_eq!(session.said("cd deep/er/sub; git status --short; echo fine"), "fine\n");
     }
 }

@@ -95,6 +95,9 @@ same_as_without_us! {
     a_branch_takes_the_place_of_a_folder_of_branches: "git branch x/y; git branch x/z; git branch -D x/y x/z; git branch x",
     rebase_rebases: "git checkout -q other; git rebase -q main",
     a_rebase_that_stops_can_go_on_outside: "echo clash > c; git add c; git commit -qm clash; git rebase other || true",
+    a_branch_is_rebased_where_it_stands: "git rebase -q other",
+    a_rebase_that_has_stashed_work_stops: "echo clash > c; git add c; git commit -qm clash; echo dirty >> a; git rebase -q --autostash other || true",
+    a_merge_that_has_stashed_work_stops: "echo clash > c; git add c; git commit -qm clash; echo dirty >> a; git merge -q --autostash other || true",
     merge_merges: "git merge -q --no-edit other",
     a_merge_that_stops_is_still_one_outside: "echo clash > c; git add c; git commit -qm clash; git merge other || true",
     a_cherry_pick_that_stops_is_still_one_outside: "echo clash > c; git add c; git commit -qm clash; git cherry-pick other || true",
@@ -199,6 +202,16 @@ const WITH_SUBMODULE: &str = "git init -q -b main hub; cd hub; git config user.n
     echo s > s; git add s; git commit -qm sub; cd ..; \
     git -c protocol.file.allow=always -c url.\"$PWD/hub\".insteadOf=https://example.test/s.git submodule --quiet add https://example.test/s.git mod; \
     git commit -qm 'with a submodule'";
+
+#[test]
+fn a_sparse_checkout_leaves_out_what_it_left_out() {
+    let begin = format!("{BEGIN}; git sparse-checkout set --no-cone /a /d");
+    let script = "git merge -q --no-edit other; git ls-files -t; git sparse-checkout list";
+    for stage in [Stage::user(), Stage::root()] {
+        assert_eq!(same_as_without(&stage, &begin, script), "");
+        assert_eq!(host(&stage, &stage.project(), "git ls-files -t"), "H a\nS c\nH d\nS sub/b\n");
+    }
+}
 
 #[test]
 fn a_submodule_is_fetched_for_the_first_time() {

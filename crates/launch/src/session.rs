@@ -65,7 +65,8 @@ pub struct Session<'a> {
     pub link: OwnedFd,
     /// What that launcher has to say.
     pub words: Words,
-    pub with_repositories: bool,
+    /// Whether that launcher brings repositories together before a command starts and after it has ended.
+    pub is_synced: bool,
     /// The time that a command has if nobody says another.
     pub wall: Option<Duration>,
     /// Whether processor time is limited.
@@ -356,7 +357,7 @@ impl Server<'_> {
     /// A command has ended. Whoever waits for it is told when what it did to repositories is there outside.
     fn has_ended(&mut self, number: u32, exit: i32, signal: Option<i32>) {
         let Some(job) = self.jobs.running(number) else { return };
-        if !self.session.with_repositories {
+        if !self.session.is_synced {
             return self.ended(number, exit, signal);
         }
         match std::mem::replace(&mut job.place, Place::Gone) {

@@ -60,9 +60,9 @@ pub enum CutShort {
     Output,
 }
 
-/// How the launcher of a session says that the cage is there, and whether commands may change repositories.
+/// How the launcher of a session says that the cage is there, and whether commands wait for a synchronisation.
 pub(crate) const DOOR: &[u8] = b"door";
-pub(crate) const DOOR_WITH_REPOSITORIES: &[u8] = b"git door";
+pub(crate) const SYNCED_DOOR: &[u8] = b"syncdoor";
 /// Between asking and insisting.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -240,8 +240,9 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
                     if let Some((session, _)) = watch.session {
                         let all: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
                         // Without a session nobody wants the cage.
-                        let word =
-                            if watch.publisher.has_repositories() { DOOR_WITH_REPOSITORIES } else { DOOR };
+                        // A command may also make the first repository.
+                        let has_sync = watch.publisher.has_repositories() || watch.guard.is_some();
+                        let word = if has_sync { SYNCED_DOOR } else { DOOR };
                         if keyward_sys::channel::send(session, word, &all).is_err() {
                             end_cage(&watch);
                         }
@@ -305,6 +306,7 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
                     watch.publisher.sync();
                     if let Some(guard) = &mut watch.guard {
                         guard.work();
+                        guard.clean_new();
                     }
                     session_open = keyward_sys::channel::send(session, b"synced", &[]).is_ok();
                 }

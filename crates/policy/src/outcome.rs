@@ -90,6 +90,9 @@ pub struct Repository {
     /// Remotes that the command added.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub new_remotes: Vec<NewRemote>,
+    /// Where the command's own repository is kept, because something of it could not be taken over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept_in: Option<String>,
 }
 
 /// One name of a repository, and what is to be said of it.
@@ -121,7 +124,21 @@ impl Repository {
             && self.kept_back.is_empty()
             && self.conflicts.is_empty()
             && self.troubles.is_empty()
-            && self.new_remotes.is_empty())
+            && self.new_remotes.is_empty()
+            && self.kept_in.is_none())
+    }
+
+    /// Where what was not taken over is kept: the fact, and what the user can do. Its settings are the command's, so that only a git in a
+    /// cage may look at it.
+    pub fn kept_lines(&self) -> Option<(String, String)> {
+        let kept = self.kept_in.as_ref()?;
+        let (git, objects) = (format!("{kept}/git"), format!("{}/host/objects", self.path));
+        let (place, git, objects) = (typed(kept), typed(&git), typed(&objects));
+        let fact = format!("what the command had in {} is kept for 30 days: {kept}", self.path);
+        let look = format!(
+            "keyward run --read {place} -- env GIT_ALTERNATE_OBJECT_DIRECTORIES={objects} git --git-dir={git} log --all"
+        );
+        Some((fact, format!("to look at it: `{look}`")))
     }
 
     /// Each remote that the command added: the fact, and what the user can do.

@@ -22,7 +22,7 @@ use keyward_sys::file::reason;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -77,6 +77,8 @@ struct Watched<'a> {
     seen: Seen,
     journal: Option<Journal>,
     secrets: Secrets<'a>,
+    /// What makes directories repositories, and was not there at the start.
+    new_marks: BTreeSet<PathBuf>,
     /// Whether paths are told as they are, and not relative to the project.
     is_grant: bool,
 }
@@ -131,7 +133,7 @@ impl<'a> Guard<'a> {
                 }
             };
             let is_grant = seen.tree.role != Role::Project;
-            trees.push(Watched { root, start, seen, journal, secrets, is_grant });
+            trees.push(Watched { root, start, seen, journal, secrets, new_marks: BTreeSet::new(), is_grant });
         }
         Ok(Guard {
             search: begin.search,
@@ -173,6 +175,12 @@ impl<'a> Guard<'a> {
         }
         if appeared.lost {
             self.trees.iter_mut().for_each(|tree| tree.secrets.look_at_all(&tree.root));
+        }
+        for (number, mark) in appeared.repositories {
+            let tree = &mut self.trees[number];
+            if tree.seen.tree.writable && !tree.start.marks.contains(&mark) {
+                tree.new_marks.insert(mark);
+            }
         }
         for (number, path) in appeared.names {
             let tree = &mut self.trees[number];
@@ -238,6 +246,19 @@ impl<'a> Guard<'a> {
         // What does not work now may work at the end, and is told then.
         if let Ok(Some(id)) = self.quarantine.take(&tree.root, relative, &tree.start.argv, Across::NotNow) {
             self.aftermath.quarantined.push(tree.quarantined(relative, &id));
+        }
+    }
+
+    /// A command of a session has ended, and others go on: cleans the repositories that were noticed. What comes later is noticed later.
+    pub fn clean_new(&mut self) {
+        for tree in &mut self.trees {
+            let root = &tree.root;
+            tree.new_marks.retain(|mark| root.stat(mark).is_ok());
+        }
+        for tree in &self.trees {
+            for mark in &tree.new_marks {
+                clean_repository(tree.place(), mark, &self.quarantine, None, &mut self.aftermath);
+            }
         }
     }
 

@@ -8,7 +8,7 @@
 
 use crate::search::Rules;
 use crate::search::index::mark;
-use crate::search::walk;
+use crate::search::walk::{self, Listing};
 use crate::tree::{Root, by_number};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
@@ -17,7 +17,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A command that ends before this is looked at only when it has ended. Letting go of watches costs the kernel some ten milliseconds,
@@ -59,6 +59,8 @@ pub(crate) struct Watch {
 #[derive(Default)]
 pub(crate) struct Appeared {
     pub(crate) names: Vec<Place>,
+    /// What makes directories repositories.
+    pub(crate) repositories: Vec<Place>,
     /// Directories that are watched from now on.
     pub(crate) watched: Vec<Place>,
     /// Some of what happened is not among these: everything has to be looked at.
@@ -125,7 +127,7 @@ impl Watch {
             }
             for _ in 0..BATCH {
                 let Some(place) = self.waiting.pop_front() else { break };
-                match self.add(trees, &place, &mut appeared.names) {
+                match self.add(trees, &place, &mut appeared) {
                     Ok(()) => appeared.watched.push(place),
                     Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => {}
                     Err(errno) => {
@@ -165,6 +167,7 @@ impl Watch {
             };
             let counts = listing.notes.iter().filter(|note| note.marks & (mark::GUARDED | mark::SECRET) != 0);
             appeared.names.extend(counts.map(|note| (tree, relative.join(&note.name))));
+            appeared.repositories.extend(repositories(&listing, tree, &relative));
             for name in &listing.directories {
                 let below = (tree, relative.join(name));
                 if self.known.insert(below.clone()) {
@@ -178,7 +181,7 @@ impl Watch {
         &mut self,
         trees: &[(&Root, Rules<'_>)],
         (tree, relative): &Place,
-        names: &mut Vec<Place>,
+        appeared: &mut Appeared,
     ) -> Result<(), Errno> {
         let Some((root, rules)) = trees.get(*tree) else { return Ok(()) };
         if self.watched.len() >= MOST {
@@ -193,7 +196,8 @@ impl Watch {
         // Listed after the watch is there, so that nothing appears unseen in between.
         let listing = walk::list(&directory, relative, rules)?;
         let counts = listing.notes.iter().filter(|note| note.marks & (mark::GUARDED | mark::SECRET) != 0);
-        names.extend(counts.map(|note| (*tree, relative.join(&note.name))));
+        appeared.names.extend(counts.map(|note| (*tree, relative.join(&note.name))));
+        appeared.repositories.extend(repositories(&listing, *tree, relative));
         // Those that were made before their parent was watched.
         for name in &listing.directories {
             let below = (*tree, relative.join(name));
@@ -231,7 +235,22 @@ impl Watch {
                 self.waiting.push_back(place.clone());
                 self.next.get_or_insert_with(Instant::now);
             }
+            // The directory may have become a repository, and is listed again.
+            if walk::repository_mark(name.to_bytes()) != 0 {
+                self.waiting.push_back((place.0, directory.clone()));
+                self.next.get_or_insert_with(Instant::now);
+            }
+            if place.1.ends_with(".git") {
+                appeared.repositories.push(place.clone());
+            }
             appeared.names.push(place);
         }
     }
+}
+
+/// What makes a directory, or one in it, a repository.
+fn repositories(listing: &Listing, tree: usize, relative: &Path) -> impl Iterator<Item = Place> {
+    let marks = listing.notes.iter().filter(|note| note.marks & mark::REPOSITORY != 0);
+    // By its components: the note of a bare repository has no name.
+    marks.map(move |note| (tree, relative.join(&note.name).components().collect()))
 }

@@ -174,8 +174,11 @@ fn repository(repository: &Repository) {
     if !repository.troubles.is_empty() {
         say::trouble(
             &format!("could not be written to your repository: {}", names(&repository.troubles)),
-            "nothing that names it was taken over; make room or mend the permissions, and run the command again",
+            "nothing that names it was taken over; make room or correct the permissions, and run the command again",
         );
+    }
+    if let Some((fact, remedy)) = repository.kept_lines() {
+        say::trouble(&fact, &remedy);
     }
 }
 

@@ -260,7 +260,7 @@ fn be_session(
     let environment = permit::plain_environment(policy, &block.entries());
     // The cage has its copy; a session holds no credential while it waits, and none afterwards.
     run::keep_for_fresh_cages(policy, block);
-    let Some((spawner, cage_door, spaces, with_repositories)) = wait_for_cage(&ours, &launcher) else {
+    let Some((spawner, cage_door, spaces, is_synced)) = wait_for_cage(&ours, &launcher) else {
         let exit = match launcher.wait() {
             Ok(End::Exited(exit)) if exit != 0 => exit,
             _ => code::FAULT,
@@ -298,7 +298,7 @@ fn be_session(
         launcher,
         link: ours,
         words,
-        with_repositories,
+        is_synced,
         wall: policy.limits.wall.as_ref().map(|wall| wall.value),
         limits_cpu: policy.limits.cpu.is_some(),
         make: Box::new(|| make_cage(args, policy, name, block, Some(&spaces))),
@@ -351,10 +351,10 @@ fn wait_for_cage(socket: &OwnedFd, launcher: &Process) -> Option<(OwnedFd, Owned
         if !polled[0].revents().is_empty() {
             let mut word = [0; 8];
             let message = channel::receive(socket, &mut word).ok()?;
-            let with_repositories = word.starts_with(b"git");
+            let is_synced = word.starts_with(b"sync");
             let mut each = message.descriptors.into_iter();
             let (spawner, door) = (each.next()?, each.next()?);
-            return Some((spawner, door, Spaces::from_descriptors(each)?, with_repositories));
+            return Some((spawner, door, Spaces::from_descriptors(each)?, is_synced));
         }
         if !polled[1].revents().is_empty() {
             return None;

@@ -328,7 +328,7 @@ impl Server<'_> {
         let first;
         let place = match fresh {
             false => {
-                if !self.session.with_repositories {
+                if !self.session.is_synced {
                     pending.send_to(&self.session.spawner).map_err(handed_over)?;
                     first = None;
                 } else {
@@ -385,7 +385,7 @@ impl Server<'_> {
         let ready = cage.spawner().is_some();
         let pending = match ready {
             // It was made before what was done meanwhile.
-            true if self.session.with_repositories && cage.begin_sync() => Some(pending),
+            true if self.session.is_synced && cage.begin_sync() => Some(pending),
             true if pending.send(&cage) => None,
             true => return Err(broken(Errno::PIPE)),
             false => Some(pending),

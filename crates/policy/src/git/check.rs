@@ -39,7 +39,7 @@ pub enum Check {
     Start,
     /// Nothing.
     Empty,
-    /// Not read as text by anybody.
+    /// Not read as text by any program.
     Data,
 }
 

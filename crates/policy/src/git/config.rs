@@ -187,7 +187,7 @@ impl Config {
         all
     }
 
-    fn values(&self, name: &Name) -> Vec<Option<Vec<u8>>> {
+    pub fn values(&self, name: &Name) -> Vec<Option<Vec<u8>>> {
         self.entries.iter().filter(|entry| entry.name == *name).map(|entry| entry.value.clone()).collect()
     }
 

@@ -174,7 +174,7 @@ const BY_USER: &[&[u8]] = &[b"ssh", b"git+ssh", b"ssh+git", b"sftp", b"rsync", b
 /// Here even a name alone may be a token.
 const BY_TOKEN: &[&[u8]] = &[b"http", b"https", b"ftp", b"ftps"];
 
-/// The text with addresses that name nobody: no user and password of `https`, no password of others.
+/// The text with addresses without logins: no user and password of `https`, no password of others.
 fn without_userinfo(text: &[u8]) -> Vec<u8> {
     let mut text = text.to_vec();
     // What is left may be an address again, and is shorter each time.

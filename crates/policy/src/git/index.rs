@@ -253,7 +253,7 @@ fn is_ordinary_name(name: &[u8]) -> bool {
     if name.first().is_some_and(|first| first.is_ascii_alphanumeric() && !b"gG".contains(first)) {
         return true;
     }
-    // As file systems read it that ignore case, and trailing dots and blanks, and some characters nobody sees.
+    // As file systems read it that ignore case, and trailing dots and blanks, and some invisible characters.
     let seen: Vec<u8> = String::from_utf8_lossy(name)
         .chars()
         .filter(|char| !matches!(char, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}'))

@@ -14,7 +14,7 @@ pub enum Fate {
     Lasting(Check),
     /// The same, where the host has one already.
     Existing(Check),
-    /// The same, and of no weight: whoever writes it last has the say, as without us.
+    /// The same, and of no weight: the last writer wins, as without us.
     Passing(Check),
     /// Only safe additions of it.
     Settings,
@@ -53,8 +53,7 @@ const NAMES: &[(&str, Fate)] = {
         ("ORIG_HEAD", Passing(Ids)),
         ("FETCH_HEAD", Passing(Ids)),
         ("MERGE_HEAD", Published(Ids)),
-        // It would bring files back into the tree that were never looked at.
-        ("MERGE_AUTOSTASH", KeptBack),
+        ("MERGE_AUTOSTASH", Published(Ids)),
         ("AUTO_MERGE", Published(Ids)),
         ("CHERRY_PICK_HEAD", Published(Ids)),
         ("REVERT_HEAD", Published(Ids)),
@@ -288,6 +287,18 @@ fn is_temporary(name: &OsStr) -> bool {
 
 fn is_hex(name: &str) -> bool {
     name.len() >= 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Whether a file beside git's own has settings: git's own, those that they include, and copies of either.
+pub fn is_settings(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(b"config")
+}
+
+/// Whether a file beside git's own holds a login, by its name.
+pub fn is_login(name: &OsStr) -> bool {
+    let folded = name.as_bytes().to_ascii_lowercase();
+    let is_credential = folded.windows(10).any(|part| part == b"credential");
+    is_credential || crate::detect::secret_file(Path::new(name), &[]).is_some()
 }
 
 #[cfg(test)]

@@ -175,7 +175,7 @@ pub fn judge(name: &[u8], value: Option<&Value>, is_remote: &dyn Fn(&[u8]) -> bo
     }
 }
 
-/// Longer names are nobody's.
+/// Longer names are refused.
 const MOST_NAME: usize = 1_000;
 
 fn other(name: &[u8], value: Option<&Value>, is_remote: &dyn Fn(&[u8]) -> bool) -> Result<(), Kept> {
@@ -240,8 +240,7 @@ impl Line {
         let end = who.iter().rposition(|&byte| byte == b'>')?;
         let start = who[..end].iter().rposition(|&byte| byte == b'<')?;
         let when = who[end + 1..].strip_prefix(b" ")?;
-        let is_when = when.iter().all(|byte| byte.is_ascii_digit() || b" +-".contains(byte));
-        let sound = is_id(old) && is_id(new) && is_when && !message.contains(&b'\t');
+        let sound = is_id(old) && is_id(new) && is_when(when) && !message.contains(&b'\t');
         sound.then(|| Line {
             old: old.to_vec(),
             new: new.to_vec(),
@@ -270,6 +269,18 @@ impl Line {
         ];
         parts.concat()
     }
+}
+
+/// Seconds and a time zone, as git reads them.
+fn is_when(text: &[u8]) -> bool {
+    let Some(space) = text.iter().position(|&byte| byte == b' ') else { return false };
+    let (seconds, zone) = (&text[..space], &text[space + 1..]);
+    let are_digits = |text: &[u8]| text.iter().all(u8::is_ascii_digit);
+    (1..=18).contains(&seconds.len())
+        && are_digits(seconds)
+        && zone.len() == 5
+        && matches!(zone[0], b'+' | b'-')
+        && are_digits(&zone[1..])
 }
 
 #[cfg(test)]
@@ -369,6 +380,10 @@ mod tests {
         assert_eq!(line.spelled(), [text.as_slice(), b"\n"].concat());
         for bad in [&b"x"[..], &[ID, b" ", ID].concat(), &[&text[..], b"\x1b[2J"].concat()] {
             assert_eq!(Line::read(bad, 20), None);
+        }
+        for when in ["", "1", "1 ", "1 0000", "1 +00", "-1 +0000", "99999999999999999999 +0000", "1 +0000 "] {
+            let line = [ID, b" ", ID, b" Ada <a@b> ", when.as_bytes(), b"\tx"].concat();
+            assert_eq!(Line::read(&line, 20), None, "{when}");
         }
     }
 }

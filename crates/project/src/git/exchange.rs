@@ -17,7 +17,7 @@ use super::place::{self, Thing};
 use super::refs;
 use super::state::{self, State};
 use super::transport::{self, Delivery, HostGit, Limits, Store, Type};
-use keyward_policy::git::config::{self, Config, Versions};
+use keyward_policy::git::config::{self, Config, Name, Versions};
 use keyward_policy::git::refs::{Change, Refs, Side, Twins, Value, changes, judge, judge_head};
 use keyward_policy::git::{Check, Fate, fate};
 use keyward_policy::outcome::{NewRemote, Repository as Told, RepositoryNews};
@@ -33,7 +33,7 @@ use std::process::Command;
 #[derive(Default)]
 pub struct News {
     pub told: Told,
-    /// Somebody held a lock, or something was in the making; there is more to do.
+    /// A lock was held, or something was still being written: there is more to do.
     pub is_busy: bool,
     /// Something of the command's could not be taken over and is worth keeping.
     pub is_refused: bool,
@@ -84,7 +84,7 @@ pub(super) fn cuts(folder: &OwnedFd) -> shallow::Cuts {
 }
 
 impl HostGit {
-    /// A git that works in a repository of the host's, by the repository's own settings and nobody else's, and runs nothing for them.
+    /// A git that works in a repository of the host's. It reads the settings of that repository alone, and runs nothing for them.
     fn trusted(&self, folder: &Path) -> Command {
         let mut git = Command::new(self.program());
         git.env_clear()
@@ -270,7 +270,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// More than anybody moves in one run is not taken over at all.
+    /// Too many refs for one run: none of them is taken over.
     fn bound(&mut self, part: &mut Part, wanted: &mut Wanted) {
         if wanted.refs.len() > MOST_MOVED {
             let why = format!("{} refs at once, and at most {MOST_MOVED} are taken over", wanted.refs.len());
@@ -417,6 +417,10 @@ impl Exchange<'_> {
         }
         self.move_stash(part, &wanted.stash);
         for (name, piece) in &wanted.state {
+            if let Err(why) = self.judge_stashed(part, piece) {
+                self.keep_back(part, name, &why);
+                continue;
+            }
             match state::put(&part.host, name, piece) {
                 Ok(()) => {
                     part.base.state.set(name, piece);
@@ -554,8 +558,15 @@ impl Exchange<'_> {
             refs.as_ref().is_some_and(|refs| !refs.contains_key(&[b"refs/heads/", branch].concat()))
         };
         let seen = part.base.merged_config.as_ref().unwrap_or(&part.base.config);
-        let merged =
-            config::merge(&Versions { host: &host, base: &part.base.config, seen, cage: &cage, gone: &gone });
+        let merged = config::merge(&Versions {
+            host: &host,
+            base: &part.base.config,
+            seen,
+            cage: &cage,
+            gone: &gone,
+            is_of_submodule: part.at.iter().any(|name| name == "modules"),
+            origin: &|module| origin(part, module),
+        });
         let Ok(merged) = merged else { return self.keep_back(part, path, "git could not read it") };
         for name in merged.kept_back.iter().filter(|_| is_last) {
             if !(has_moved && name.starts_with("core.worktree")) {
@@ -670,6 +681,15 @@ impl Part {
     fn tells(&mut self, path: &Path, why: &str) -> bool {
         self.base.told.insert(format!("{} {why}", path.display()).into())
     }
+}
+
+/// Where a submodule of the host's was cloned from, without credentials.
+fn origin(part: &Part, module: &[u8]) -> Option<Vec<u8>> {
+    let path = Path::new("modules").join(super::base::path(module)).join("config");
+    let (text, _) = place::read(&part.host, &path, Check::Text.most()).ok()?;
+    let config = Config::read(&private_settings(&text)).ok()?;
+    let url = Name { section: "remote".into(), subsection: Some(b"origin".to_vec()), key: "url".into() };
+    config.values(&url).last().cloned().flatten()
 }
 
 /// Removes a ref from a repository in which it may be a file of its own, or packed, or both.

@@ -34,7 +34,7 @@ pub(crate) fn inspect(
     let mut findings = Findings::default();
     match place::thing(root, mark) {
         Some(Thing::Folder) => folder(root, mark, project, 0, &mut findings),
-        // The repository that it belongs to may stand where nobody searches.
+        // The repository that it belongs to may stand outside of what is searched.
         Some(Thing::File(_)) => match owner(root, mark, project) {
             Some(owner) if is_known(&owner) => {}
             Some(owner) => folder(root, &owner, project, 0, &mut findings),

@@ -9,7 +9,7 @@ use super::place::{self, Stamp};
 use super::refs;
 use crate::lines;
 use keyward_policy::facts::{GitFolder, GitPart};
-use keyward_policy::git::credentials;
+use keyward_policy::git::{credentials, names};
 use keyward_sys::file::make_private_folder;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -35,7 +35,7 @@ const DEPTH: usize = 24;
 pub struct Run {
     root: PathBuf,
     pub layers: Vec<Layer>,
-    /// Nobody else takes them over as long as somebody has this open: the launcher, and the cage as long as something of it lives.
+    /// Held by the launcher, and by the cage as long as one of its processes lives. No other run takes the layers over before it is free.
     lock: OwnedFd,
 }
 
@@ -96,7 +96,7 @@ impl Layer {
         before >= ENOUGH || noted.is_err()
     }
 
-    /// Something of it could not be taken over: it stays for a while, for somebody to look at.
+    /// Something of it could not be taken over: it is kept for 30 days.
     pub fn set_aside(self) {
         let _ = std::fs::rename(self.root.join(ABOUT), self.root.join(REFUSED));
     }
@@ -212,7 +212,7 @@ fn open_up(path: &Path, depth: usize) {
     }
 }
 
-/// Whether somebody may still want to look at it.
+/// Whether it is kept because something of it was not taken over.
 fn is_set_aside(root: &Path) -> bool {
     const KEPT: std::time::Duration = std::time::Duration::from_secs(30 * 24 * 60 * 60);
     let since = std::fs::metadata(root.join(REFUSED)).and_then(|stat| stat.modified());
@@ -319,9 +319,9 @@ impl Copier {
             let (source, target) = (entry.path(), to.join(&name));
             let Ok(kind) = entry.file_type() else { continue };
             match name.as_bytes() {
-                _ if is_passing(&name) || is_secret(&name) => {}
+                _ if is_passing(&name) || names::is_login(&name) => {}
                 b"objects" | b"lfs" | b"modules" | b"worktrees" | b"refs" => {}
-                b"config" | b"config.worktree" if kind.is_file() => {
+                _ if names::is_settings(&name) && kind.is_file() => {
                     let text = self.settings(&source, &target)?;
                     if name == "config" {
                         base.config = text;
@@ -458,13 +458,6 @@ fn is_passing(name: &OsStr) -> bool {
         || name.starts_with(b"fsmonitor--daemon")
         || name.starts_with(b"keyward-incoming-")
         || matches!(name, b"gc.pid" | b"gc.log")
-}
-
-/// Whether a file that somebody keeps beside git's own holds a login, by its name.
-fn is_secret(name: &OsStr) -> bool {
-    let folded = name.as_bytes().to_ascii_lowercase();
-    let is_credential = folded.windows(10).any(|part| part == b"credential");
-    is_credential || keyward_policy::detect::secret_file(Path::new(name), &[]).is_some()
 }
 
 /// Logs grow at their end: their length is what both sides have in common.

@@ -144,7 +144,7 @@ fn modules(path: &Path, below: &Path, depth: usize, parts: &mut Vec<GitPart>) {
     }
 }
 
-/// Anybody could write a file that leads there.
+/// A command could have written a file that leads there.
 const NOT_OURS: &str = "what it leads to does not name this folder as its own";
 
 /// Where a `.git` file leads, if what is there says that it belongs to this folder. Otherwise a command that could once write the file could
@@ -166,7 +166,7 @@ fn linked(mark: &Path, folder: &Path) -> Result<PathBuf, &'static str> {
         let common = small_file(&real.join("commondir")).ok_or("what it leads to is no working tree")?;
         let common = letters(&real.join(OsStr::from_bytes(line(&common))));
         let common = std::fs::canonicalize(common).map_err(|_| "what it leads to is no working tree")?;
-        // Whoever made this folder could name any other: the other must hold it, where git keeps such folders.
+        // The folder may be a command's, and name any other: the other must hold it, where git keeps such folders.
         let belongs = real.parent() == Some(&common.join("worktrees"))
             && is_file(&common.join("HEAD"))
             && is_folder(&common.join("objects"))

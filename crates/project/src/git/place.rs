@@ -157,8 +157,8 @@ pub(super) fn read(base: impl AsFd, path: &Path, most: usize) -> Result<(Vec<u8>
     }
 }
 
-/// Replaces a file as git does: written whole under the name of its lock, then put in its place. `still` is asked when nobody else can change
-/// the file any more. EEXIST means that somebody holds the lock.
+/// Replaces a file as git does: written whole under the name of its lock, then put in its place. `still` is asked while we hold the
+/// lock. EEXIST means that another process holds it.
 pub(super) fn replace(
     base: impl AsFd,
     path: &Path,

@@ -1,5 +1,5 @@
 //! The repositories of one run, seen from the launcher: notices when one of their sides changes, and has a helper process bring both together,
-//! so that a large import keeps nobody waiting.
+//! so that a large import does not delay the command.
 
 use super::base::open;
 use super::exchange::{Moment, News, exchange};
@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(150);
 const WATCHED_AFTER: Duration = Duration::from_millis(200);
 /// Where a watch cannot be set up, both sides are looked at this often.
 const UNWATCHED: Duration = Duration::from_millis(500);
-/// How often, and how long, we wait at the end for somebody who holds a lock.
+/// How often, and how long, we wait at the end for a lock.
 const TRIES: usize = 40;
 const WAIT: Duration = Duration::from_millis(50);
 const HEADER: &str = "keyward exchange 1";
@@ -205,7 +205,7 @@ impl Publisher {
     }
 
     /// The cage is gone. What stands in the project may belong to a submodule or a working tree that the command has made: the host has those
-    /// before anybody looks.
+    /// before they are read.
     pub fn settle(&mut self) {
         self.collect();
         let Some(git) = &self.git else { return };
@@ -293,9 +293,8 @@ fn conclude(git: &HostGit, layer: Layer) -> Told {
 fn set_aside(layer: Layer, why: &str) -> Told {
     let folder = &layer.about.folder.path;
     let mut told = Told::new(folder.strip_prefix(&layer.about.project).unwrap_or(folder));
-    let why = if why.is_empty() { String::new() } else { format!("{why}; ") };
-    let kept = format!("{why}what the command had is kept in {}", layer.root.display());
-    told.troubles.push(RepositoryNews::new(Path::new(""), &kept));
+    told.troubles.extend((!why.is_empty()).then(|| RepositoryNews::new(Path::new(""), why)));
+    told.kept_in = Some(layer.root.display().to_string());
     layer.set_aside();
     told
 }
@@ -310,7 +309,7 @@ pub fn recover(store: &Path, path: &OsStr) -> Vec<Told> {
             told.extend(layers.into_iter().map(|layer| {
                 remove_stale(&layer);
                 match layer.is_tried_enough() {
-                    true => set_aside(layer, "it could not be taken over, again and again"),
+                    true => set_aside(layer, "three runs could not take it over"),
                     false => conclude(&git, layer),
                 }
             }));
@@ -354,6 +353,7 @@ fn join(told: &mut Told, more: Told) {
     add(&mut told.kept_back, more.kept_back);
     add(&mut told.conflicts, more.conflicts);
     add(&mut told.troubles, more.troubles);
+    told.kept_in = more.kept_in.or(told.kept_in.take());
 }
 
 /// For the way out of the helper.

@@ -134,15 +134,24 @@ pub(super) fn put(host: &OwnedFd, name: &Path, piece: &Piece) -> Result<(), Errn
     }
 }
 
+/// Work that an operation has stashed aside, and brings back when it ends.
+pub(super) fn stashed(piece: &Piece) -> Vec<Vec<u8>> {
+    named(piece, &["autostash", "MERGE_AUTOSTASH"])
+}
+
 /// Objects that git looks for because of what these files say: without them the host's git would stop.
 pub(super) fn ids(piece: &Piece) -> Vec<Vec<u8>> {
-    const NAMING: &[&str] =
+    const HEADS: &[&str] =
         &["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "MERGE_AUTOSTASH"];
     const OF_A_REBASE: &[&str] = &["onto", "orig-head", "squash-onto", "autostash"];
+    named(piece, &[HEADS, OF_A_REBASE].concat())
+}
+
+/// The ids in files of these names.
+fn named(piece: &Piece, names: &[&str]) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for (path, content) in piece {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if NAMING.contains(&name) || OF_A_REBASE.contains(&name) {
+        if path.file_name().and_then(|name| name.to_str()).is_some_and(|name| names.contains(&name)) {
             let lines = content.split(|&byte| byte == b'\n');
             let words = lines.filter_map(|line| line.split(|byte| b" \t".contains(byte)).next());
             all.extend(words.filter(|word| keyward_policy::git::check::is_id(word)).map(<[u8]>::to_vec));

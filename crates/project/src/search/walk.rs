@@ -67,7 +67,7 @@ pub(crate) struct Listing {
 /// Names that make a directory a repository without a `.git`, a bit for each.
 const MARKS: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
 
-fn repository_mark(name: &[u8]) -> u8 {
+pub(crate) fn repository_mark(name: &[u8]) -> u8 {
     MARKS.iter().position(|mark| name == mark.as_bytes()).map_or(0, |place| 1 << place)
 }
 

@@ -23,6 +23,10 @@ pub struct Versions<'a> {
     pub cage: &'a [u8],
     /// Whether a branch is gone for good. While the command runs none is: it could make the branch again.
     pub gone: &'a dyn Fn(&[u8]) -> bool,
+    /// Whether the file is a submodule's: git writes down there where its files are, and removes that again.
+    pub is_of_submodule: bool,
+    /// Where a submodule that the host has was cloned from.
+    pub origin: &'a dyn Fn(&[u8]) -> Option<Vec<u8>>,
 }
 
 /// What a merge came to.
@@ -48,7 +52,7 @@ pub fn merge(versions: &Versions<'_>) -> Result<Merged, Unreadable> {
     let (base, cage) = (Config::read(versions.base)?, Config::read(versions.cage)?);
     let (seen, now) = (Config::read(versions.seen)?, Config::read(versions.host)?);
     let touched = touched(&base, &seen, &cage, &now);
-    let mut merge = Merge { touched, seen, now, base, cage, gone: versions.gone, merged: Merged::default() };
+    let mut merge = Merge { touched, seen, now, base, cage, versions, merged: Merged::default() };
     merge.remotes()?;
     merge.branches()?;
     merge.other_keys()?;
@@ -79,7 +83,7 @@ struct Merge<'a> {
     cage: Config,
     /// The host's file as it becomes.
     now: Config,
-    gone: &'a dyn Fn(&[u8]) -> bool,
+    versions: &'a Versions<'a>,
     merged: Merged,
 }
 
@@ -241,7 +245,7 @@ impl Merge<'_> {
             if names.is_empty() {
                 continue;
             }
-            if !self.cage.has_section("branch", Some(branch)) && (self.gone)(branch) {
+            if !self.cage.has_section("branch", Some(branch)) && (self.versions.gone)(branch) {
                 let text = self.now.without_section("branch", branch);
                 self.write(text)?;
                 continue;
@@ -304,11 +308,13 @@ impl Merge<'_> {
             }
             let is_safe = match (name.section.as_str(), name.subsection.as_deref()) {
                 // A submodule that is no longer checked out.
-                ("core", None) => name.key == "worktree" && values.is_empty(),
+                ("core", None) => {
+                    name.key == "worktree" && values.is_empty() && self.versions.is_of_submodule
+                }
                 ("submodule", Some(module)) => {
                     let values: Vec<_> = values.iter().map(Option::as_deref).collect();
                     values.is_empty()
-                        || self.is_new_submodule(module) && submodule_is_safe(&name.key, &values)
+                        || self.may_be_set(module, &name, &values) && submodule_is_safe(&name.key, &values)
                 }
                 _ => false,
             };
@@ -329,6 +335,14 @@ impl Merge<'_> {
             !is_of(&entry.name, "submodule", module) || self.cage.values(&entry.name).contains(&entry.value)
         };
         !self.base.has_section("submodule", Some(module)) && self.now.entries.iter().all(ours)
+    }
+
+    /// A new submodule is the command's. One that the host has cloned is fetched from where it came: a run may have removed its settings.
+    fn may_be_set(&self, module: &[u8], name: &Name, values: &[Option<&[u8]>]) -> bool {
+        match (name.key.as_str(), (self.versions.origin)(module)) {
+            ("url", Some(origin)) => self.now.values(name).is_empty() && values == [Some(origin.as_slice())],
+            _ => self.is_new_submodule(module),
+        }
     }
 
     /// A remote that a command added can go, as a whole and unless the user's branches follow it.

@@ -29,7 +29,7 @@ pub fn of_new_repository(
             ("remote", Some(_)) if name.key == "partialclonefilter" => all(&values, is_plain_word),
             ("remote", Some(_)) => remote_is_safe(&name.key, &values),
             ("submodule", Some(_)) => submodule_is_safe(&name.key, &values),
-            // Who commits is nobody's program.
+            // The identity of a committer runs nothing.
             ("user", None) => matches!(name.key.as_str(), "name" | "email" | "useconfigonly"),
             ("init", None) => name.key == "defaultbranch" && all(&values, is_plain_word),
             _ => false,
@@ -157,7 +157,7 @@ pub fn is_network_url(value: &[u8]) -> bool {
     match rest {
         Some(rest) => {
             let authority = rest.split(|&byte| byte == b'/').next().unwrap_or_default();
-            // A password in a URL is a credential of somebody's.
+            // A password in a URL is a credential.
             let (user, host) = match authority.iter().rposition(|&byte| byte == b'@') {
                 Some(at) => (&authority[..at], &authority[at + 1..]),
                 None => (&b""[..], authority),

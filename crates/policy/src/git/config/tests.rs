@@ -14,7 +14,15 @@ fn merged(added: &str) -> Merged {
 
 /// The first merge of a run that goes on.
 fn first_merge(host: &[u8], base: &[u8], cage: &[u8]) -> Result<Merged, Unreadable> {
-    merge(&Versions { host, base, seen: base, cage, gone: &|_| false })
+    merge(&Versions {
+        host,
+        base,
+        seen: base,
+        cage,
+        gone: &|_| false,
+        is_of_submodule: true,
+        origin: &|_| None,
+    })
 }
 
 fn text(merged: &Merged) -> String {

@@ -3,12 +3,15 @@
 
 use super::moves::{Working, start};
 use super::{Exchange, Moment, Part, Types};
+use crate::git::base::open;
 use crate::git::place::{self, Stamp, Thing};
 use crate::git::transport::Type;
 use keyward_policy::detect::footholds::guarded_above;
 use keyward_policy::git::Check;
+use keyward_policy::git::config::Config;
 use keyward_policy::git::index::{self, Entry, GITLINK, is_mode};
 use keyward_policy::text::visible;
+use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -79,7 +82,8 @@ impl Exchange<'_> {
         };
         let more = index::hidden(&content, part.id_length);
         let before = if more.is_empty() { Vec::new() } else { index::hidden(&base, part.id_length) };
-        if more.iter().any(|name| !before.contains(name)) {
+        let new: Vec<Vec<u8>> = more.into_iter().filter(|name| !before.contains(name)).collect();
+        if self.left_out(part, &new).len() < new.len() {
             self.keep_back(part, path, "it would hide changes from git status");
         }
         if paths.is_empty() {
@@ -187,7 +191,9 @@ impl Exchange<'_> {
             Some(work) => work.and_then(Working::end),
             None => Ok(()),
         };
-        if let Err(why) = done.and_then(|()| self.stage_meant(part, &meant)) {
+        let done =
+            done.and_then(|()| self.stage_meant(part, &meant)).and_then(|()| self.leave_out(part, changed));
+        if let Err(why) = done {
             self.not_done(part, path, &why);
             return;
         }
@@ -216,6 +222,39 @@ impl Exchange<'_> {
         git.current_dir(&tree).env("GIT_LITERAL_PATHSPECS", "1").env("GIT_WORK_TREE", &tree);
         git.args(["add", "--intent-to-add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul"]);
         super::moves::run(git, &meant.join(&b'\0'))
+    }
+
+    /// A sparse checkout leaves files out: those of these paths, as far as the user's own repository has one and nothing stands there.
+    fn left_out(&self, part: &Part, paths: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let tree = self.tree_of(part).filter(|_| !paths.is_empty() && self.is_sparse(part));
+        let Some(tree) = tree else { return Vec::new() };
+        let is_gone = |path: &&Vec<u8>| tree.join(crate::git::base::path(path)).symlink_metadata().is_err();
+        paths.iter().filter(is_gone).cloned().collect()
+    }
+
+    fn is_sparse(&self, part: &Part) -> bool {
+        let common = open(&self.layer.about.folder.path.join(&part.common));
+        let says_so = |folder: &OwnedFd, name: &str| {
+            let text = place::read(folder, Path::new(name), Check::Text.most()).map(|(text, _)| text);
+            let config = text.ok().and_then(|text| Config::read(&text).ok());
+            config.is_some_and(|config| {
+                config.last("core", "sparsecheckout").is_some_and(|value| value.eq_ignore_ascii_case(b"true"))
+            })
+        };
+        says_so(&part.host, "config.worktree") || common.is_ok_and(|common| says_so(&common, "config"))
+    }
+
+    /// What git staged anew of a sparse checkout is still left out.
+    fn leave_out(&self, part: &Part, changed: &Changed) -> Result<(), String> {
+        let hidden: BTreeSet<Vec<u8>> = index::hidden(&changed.content, part.id_length).into_iter().collect();
+        let names = changed.differences.iter().map(|(name, _)| name);
+        let paths: Vec<Vec<u8>> = names.filter(|name| hidden.contains(*name)).cloned().collect();
+        let paths = self.left_out(part, &paths);
+        let Some(tree) = self.tree_of(part).filter(|_| !paths.is_empty()) else { return Ok(()) };
+        let mut git = self.git.trusted(&part.host_path);
+        git.current_dir(&tree).env("GIT_WORK_TREE", &tree);
+        git.args(["update-index", "-z", "--skip-worktree", "--stdin"]);
+        super::moves::run(git, &paths.join(&b'\0'))
     }
 
     /// Where the files of a part are.

@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// No log of anybody's is larger.
+/// Larger logs are not read.
 const MOST: usize = 64 << 20;
 
 /// The lines that a command added, by ref.
@@ -93,5 +93,19 @@ pub(super) fn add<'a>(
         Ok(())
     } else {
         place::append(&part.host, &Path::new("logs").join(path(name)), &text)
+    }
+}
+
+/// Gives the last line of a log the words of the command's, if it is about the same.
+pub(super) fn reword(part: &Part, name: &[u8], line: &Line) {
+    let path = Path::new("logs").join(path(name));
+    let Ok((text, _)) = place::read(&part.host, &path, MOST) else { return };
+    let start = text.trim_ascii_end().iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+    let last = Line::read(text[start..].trim_ascii_end(), part.id_length);
+    if last.is_some_and(|last| last.new == line.new) {
+        let unchanged =
+            |_: Option<place::Thing>| place::read(&part.host, &path, MOST).is_ok_and(|(now, _)| now == text);
+        // A log is for people: with the words of the branch it is right as well.
+        let _ = place::replace(&part.host, &path, &[&text[..start], &line.spelled()].concat(), unchanged);
     }
 }

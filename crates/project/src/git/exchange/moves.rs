@@ -84,10 +84,14 @@ impl Exchange<'_> {
         // A branch that the host's HEAD leaves moves last: git would write its move down for HEAD as well.
         let leaves = |change: &&Change| wanted.head.is_some() && Some(&change.name) == target.as_ref();
         let (late, early): (Vec<&Change>, Vec<&Change>) = set.partition(leaves);
+        let mut reworded = None;
         if wanted.head.is_none() {
-            self.add_to_head(part, &early, target.as_deref(), logs, types);
+            reworded = self.add_to_head(part, &early, target.as_deref(), logs, types);
         }
         all &= self.update(part, &early, logs, types);
+        if let Some(line) = reworded.filter(|_| all) {
+            logs::reword(part, b"HEAD", line);
+        }
         if let Some(value) = &wanted.head {
             all &= self.move_head(part, value, types);
             self.add_to_head(part, &[], None, logs, types);
@@ -101,20 +105,22 @@ impl Exchange<'_> {
         all
     }
 
-    /// What the command's `HEAD` went through, without the line that git writes itself when it moves the branch.
-    fn add_to_head(
+    /// What the command's `HEAD` went through, without the line that git writes itself when it moves the branch: that one, where it says it
+    /// in other words than the branch's.
+    fn add_to_head<'a>(
         &mut self,
         part: &mut Part,
         moved: &[&Change],
         target: Option<&[u8]>,
-        logs: &logs::Logs,
+        logs: &'a logs::Logs,
         types: &Types,
-    ) {
+    ) -> Option<&'a Line> {
         let lines = logs.lines(b"HEAD");
         let by_git = moved.iter().find(|change| Some(change.name.as_slice()) == target);
         let last = by_git.and_then(|change| logs.lines(&change.name).last());
         let place = last.and_then(|last| {
-            lines.iter().rposition(|line| line.new == last.new && line.message == last.message)
+            let is_same = |line: &Line| line.new == last.new && line.message == last.message;
+            lines.iter().rposition(is_same).or_else(|| lines.iter().rposition(|line| line.new == last.new))
         });
         let ours = lines.iter().enumerate().filter(|(at, _)| Some(*at) != place).map(|(_, line)| line);
         // A log is for people: without it everything else is as it should be.
@@ -122,6 +128,8 @@ impl Exchange<'_> {
             self.trouble(&part.at.join("logs/HEAD"), "it could not be written");
         }
         logs.note(part, b"HEAD");
+        let own = place.and_then(|place| lines.get(place));
+        own.filter(|own| last.is_some_and(|last| last.message != own.message))
     }
 
     fn move_head(&mut self, part: &mut Part, value: &Value, types: &Types) -> bool {
@@ -254,7 +262,7 @@ impl Exchange<'_> {
         true
     }
 
-    /// A git of the host's did not do it: somebody holds a lock or was quicker, and the next exchange tries again; or it is trouble.
+    /// A git of the host's failed. If another process holds a lock or was quicker, the next exchange tries again; anything else is trouble.
     pub(super) fn not_done(&mut self, part: &Part, path: &Path, why: &str) -> bool {
         let passes = [".lock", "cannot lock", "but expected", "reference already exists"];
         if passes.iter().any(|word| why.contains(word)) {
@@ -360,7 +368,7 @@ impl Exchange<'_> {
         if !input.is_empty() {
             let mut git = self.git.trusted(&part.host_path);
             git.args(["update-ref", "--no-deref", "--stdin", "-z"]);
-            // Somebody else may be doing the same; the next run tries again.
+            // Another run may be doing the same; the next one tries again.
             let _ = run(git, &input);
         }
     }

@@ -5,10 +5,10 @@ use super::{Exchange, Moment, Part};
 use crate::git::base::{Base, open};
 use crate::git::clones;
 use crate::git::inspect::id_length;
-use crate::git::layer::{BORROWED, borrowed_name};
+use crate::git::layer::{BORROWED, borrowed_name, private_settings};
 use crate::git::place::{self, Thing};
 use keyward_policy::git::config::Config;
-use keyward_policy::git::names::new_fate;
+use keyward_policy::git::names::{is_settings, new_fate};
 use keyward_policy::git::refs::Value;
 use keyward_policy::git::{Check, Fate, config, fate};
 use keyward_sys::file::plain;
@@ -368,7 +368,8 @@ impl Exchange<'_> {
                     }
                 }
                 (Fate::KeptBack, Some(_)) => self.tell_if_changed(part, path),
-                // Told where the state of an operation is compared.
+                // Told where they are compared.
+                (Fate::Settings, _) => {}
                 (Fate::Published(check) | Fate::Passing(check), _) if check != Check::Index => {}
                 (fate, Some(Thing::Other)) if fate != Fate::Ignored => self.keep_back(part, path, ""),
                 _ => {}
@@ -396,9 +397,11 @@ impl Exchange<'_> {
     fn tell_if_changed(&mut self, part: &mut Part, path: &Path) {
         let most = Check::Text.most();
         let content = |root: &OwnedFd| place::read(root, path, most).map(|(content, _)| content).ok();
+        let shown =
+            |host: Vec<u8>| if is_settings(path.as_os_str()) { private_settings(&host) } else { host };
         let link = |root: &OwnedFd| rustix::fs::readlinkat(root, path, Vec::new()).ok();
         let is_same = match place::thing(&part.cage, path) {
-            Some(Thing::File(_)) => content(&part.cage) == content(&part.host),
+            Some(Thing::File(_)) => content(&part.cage) == content(&part.host).map(shown),
             Some(Thing::Other) => link(&part.cage).is_some() && link(&part.cage) == link(&part.host),
             Some(Thing::Folder) => place::thing(&part.host, path) == Some(Thing::Folder),
             _ => true,

@@ -1,8 +1,11 @@
 //! Stashed work: a stack whose entries live in a log. Each new one is stored by git, oldest first; one that was dropped is dropped.
 
 use super::{Exchange, Part, moves};
-use crate::git::place;
+use crate::git::state::{self, Piece};
+use crate::git::{base, place};
+use keyward_policy::detect::footholds::guarded_above;
 use keyward_policy::git::refs::Line;
+use keyward_policy::text::visible;
 use rustix::fd::OwnedFd;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -51,6 +54,37 @@ pub(super) fn compare(part: &Part) -> Changed {
 }
 
 impl Exchange<'_> {
+    /// A merge or a rebase stashes work aside and brings it back when it ends: why that must not happen on the host, where it has a file that
+    /// programs outside obey. The work is kept.
+    pub(super) fn judge_stashed(&mut self, part: &mut Part, piece: &Piece) -> Result<(), String> {
+        for id in state::stashed(piece) {
+            let work = String::from_utf8_lossy(&id).into_owned();
+            let mut names =
+                self.names_of(part, &["diff-tree", "--no-renames", &format!("{work}^1"), &work])?;
+            // Most have nothing untracked.
+            names.extend(
+                self.names_of(part, &["ls-tree", "--full-tree", &format!("{work}^3")]).unwrap_or_default(),
+            );
+            let foothold = names.split(|&byte| byte == 0).find_map(|name| guarded_above(base::path(name)));
+            if let Some(foothold) = foothold {
+                let foothold = visible(foothold.as_os_str());
+                let kept = self.keep(part, &[(b"refs/autostash".to_vec(), id)])?;
+                return Err(format!(
+                    "what it has stashed brings back {foothold}, which programs outside obey; the work is {}",
+                    kept.concat()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of files that a git command lists.
+    fn names_of(&self, part: &Part, words: &[&str]) -> Result<Vec<u8>, String> {
+        let mut git = self.git.trusted(&part.host_path);
+        git.arg(words[0]).args(["-r", "-z", "--name-only"]).args(&words[1..]);
+        moves::start(git, b"").and_then(moves::Working::answer)
+    }
+
     pub(super) fn move_stash(&mut self, part: &mut Part, changed: &Changed) {
         if changed.is_empty() {
             return;

@@ -261,7 +261,15 @@ fn a_marked_remote_changes_no_more_and_can_only_go_as_a_whole() {
 fn a_branch_goes_with_its_settings_once_it_is_gone_for_good() {
     let host =
         with(&["[branch \"old\"]\n\tremote = origin\n\tmerge = refs/heads/old\n\tpushRemote = origin\n"]);
-    let mut versions = Versions { host: &host, base: &host, seen: &host, cage: HOST, gone: &|_| false };
+    let mut versions = Versions {
+        host: &host,
+        base: &host,
+        seen: &host,
+        cage: HOST,
+        gone: &|_| false,
+        is_of_submodule: true,
+        origin: &|_| None,
+    };
     let names = ["branch.old.merge", "branch.old.pushremote", "branch.old.remote"];
     is_kept_back(&merge(&versions).expect("readable"), &names);
     versions.gone = &|branch| branch == b"old";
@@ -282,8 +290,15 @@ impl Run {
     }
 
     fn step(&mut self, cage: &[u8]) -> Merged {
-        let versions =
-            Versions { host: &self.host, base: &self.base, seen: &self.seen, cage, gone: &|_| false };
+        let versions = Versions {
+            host: &self.host,
+            base: &self.base,
+            seen: &self.seen,
+            cage,
+            gone: &|_| false,
+            is_of_submodule: true,
+            origin: &|_| None,
+        };
         let merged = merge(&versions).expect("readable");
         if let Some(text) = &merged.text {
             self.host.clone_from(text);
