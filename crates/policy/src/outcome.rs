@@ -132,12 +132,9 @@ impl Repository {
     /// cage may look at it.
     pub fn kept_lines(&self) -> Option<(String, String)> {
         let kept = self.kept_in.as_ref()?;
-        let (git, objects) = (format!("{kept}/git"), format!("{}/host/objects", self.path));
-        let (place, git, objects) = (typed(kept), typed(&git), typed(&objects));
+        let git = format!("{kept}/git");
         let fact = format!("what the command had in {} is kept for 30 days: {kept}", self.path);
-        let look = format!(
-            "keyward run --read {place} -- env GIT_ALTERNATE_OBJECT_DIRECTORIES={objects} git --git-dir={git} log --all"
-        );
+        let look = format!("keyward run --read {} -- git --git-dir={} log --all", typed(kept), typed(&git));
         Some((fact, format!("to look at it: `{look}`")))
     }
 

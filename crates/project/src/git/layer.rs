@@ -362,18 +362,16 @@ impl Copier {
         for folder in [&info, &own.join("pack"), &borrowed] {
             std::fs::create_dir_all(folder).at(folder)?;
         }
-        let mut lines = String::new();
         for number in 0..part.objects.len() {
             let folder = borrowed.join(borrowed_name(number));
             std::fs::create_dir(&folder).at(&folder)?;
-            lines.push_str(&format!("../{BORROWED}/{}\n", borrowed_name(number)));
         }
         if from.join("lfs").is_dir() {
             let folder = borrowed.join("lfs");
             std::fs::create_dir(&folder).at(&folder)?;
         }
         let alternates = info.join("alternates");
-        std::fs::write(&alternates, lines).at(&alternates)
+        std::fs::write(&alternates, lenders(from, part)).at(&alternates)
     }
 
     /// Settings without the credentials in them. What the cage writes need not reach the disk at once.
@@ -443,6 +441,18 @@ pub(super) fn private_settings(host: &[u8]) -> Vec<u8> {
     let text = credentials::without_credentials(host);
     let end: &[u8] = if text.is_empty() || text.ends_with(b"\n") { b"" } else { b"\n" };
     [&text, end, b"[core]\n\tfsync = none\n"].concat()
+}
+
+/// The list of lenders that a private repository begins with, for a part whose folder is `own` on both sides. As whole paths: tools that read
+/// objects without git, such as git-lfs, know no others.
+pub(super) fn lenders(own: &Path, part: &GitPart) -> Vec<u8> {
+    let has_line_end = own.as_os_str().as_bytes().contains(&b'\n');
+    let folder = if has_line_end { Path::new("..") } else { own }.join(BORROWED);
+    let lines = (0..part.objects.len()).map(|number| {
+        let path = folder.join(borrowed_name(number));
+        [path.as_os_str().as_bytes(), b"\n"].concat()
+    });
+    lines.flatten().collect()
 }
 
 /// The folder of a private repository in which the host's objects of this number are seen.

@@ -5,7 +5,7 @@ use super::{Exchange, Moment, Part};
 use crate::git::base::{Base, open};
 use crate::git::clones;
 use crate::git::inspect::id_length;
-use crate::git::layer::{BORROWED, borrowed_name, private_settings};
+use crate::git::layer::{BORROWED, lenders, private_settings};
 use crate::git::place::{self, Thing};
 use keyward_policy::git::config::Config;
 use keyward_policy::git::names::{is_settings, new_fate};
@@ -336,22 +336,10 @@ impl Exchange<'_> {
 
     /// What the command has put where git would run it or be led by it, and what else is not taken over.
     fn tell_rest(&mut self, part: &mut Part) {
-        let mut borrowed = String::new();
-        for number in 0..self
-            .layer
-            .about
-            .folder
-            .parts
-            .iter()
-            .find(|known| known.at == part.at)
-            .map_or(0, |known| known.objects.len())
-        {
-            borrowed.push_str(&format!("../{BORROWED}/{}\n", borrowed_name(number)));
-        }
         let alternates = Path::new("objects/info/alternates");
         let lent = place::read(&part.cage, alternates, Check::Text.most()).map(|(text, _)| text);
-        let is_known = self.layer.about.folder.parts.iter().any(|known| known.at == part.at);
-        if is_known && lent.is_ok_and(|lent| lent != borrowed.as_bytes()) {
+        let known = self.layer.about.folder.parts.iter().find(|known| known.at == part.at);
+        if known.is_some_and(|known| lent.is_ok_and(|lent| lent != lenders(&part.host_path, known))) {
             self.keep_back(part, alternates, "");
         }
         for name in place::names(&part.cage) {
