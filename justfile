@@ -21,6 +21,10 @@ fuzz seconds="60":
 soak *args:
     tools/soak {{args}}
 
+# The tarball, the deb, the image and the list of parts, into target/package
+package *args:
+    tools/package {{args}}
+
 # Licences and advisories of dependencies
 deny:
     cargo deny check
