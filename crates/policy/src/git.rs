@@ -10,6 +10,7 @@ pub mod credentials;
 pub mod index;
 pub mod names;
 pub mod refs;
+pub mod work;
 
 pub use check::Check;
 pub use names::{Fate, fate};

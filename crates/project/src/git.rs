@@ -13,3 +13,4 @@ pub mod publisher;
 mod refs;
 mod state;
 pub mod transport;
+pub mod work;

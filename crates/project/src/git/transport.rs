@@ -13,6 +13,7 @@ mod link;
 mod process;
 mod program;
 mod refusal;
+pub(super) mod status;
 
 use incoming::Incoming;
 pub use incoming::remove_stale;

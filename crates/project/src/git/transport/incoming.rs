@@ -107,7 +107,12 @@ fn is_same(path: &Path, directory: &OwnedFd) -> bool {
 
 /// Removes the directories of processes that have died, and lets `gc` have the packs that they left.
 pub fn remove_stale(store: &Store) {
-    let Ok(entries) = std::fs::read_dir(&store.scratch) else { return };
+    remove_stale_directories(&store.scratch);
+    remove_stale_keeps(store);
+}
+
+pub(super) fn remove_stale_directories(scratch: &Path) {
+    let Ok(entries) = std::fs::read_dir(scratch) else { return };
     for entry in entries.flatten() {
         let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
         if !is_ours {
@@ -118,7 +123,6 @@ pub fn remove_stale(store: &Store) {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
-    remove_stale_keeps(store);
 }
 
 /// A pack is kept under the name of the directory that it came through. Where that is gone, the process died before it let go.

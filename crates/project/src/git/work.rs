@@ -1,0 +1,109 @@
+//! What the project has that was not committed: read by a confined git from the host's objects and index, never with the host's settings.
+
+use super::transport::{HostGit, Store, status};
+use super::{inspect, look, place, refs};
+use keyward_policy::git::config::Config;
+use keyward_policy::git::refs::Value;
+use keyward_policy::git::work::Work;
+use rustix::fd::OwnedFd;
+use std::ffi::OsStr;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+const MOST_EXCLUDE: usize = 1 << 20;
+const MOST_CONFIG: usize = 1 << 20;
+
+/// What is known of the work in a project.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// No repository of its own: git has nothing, and can lose nothing.
+    NoRepository,
+    Work(Work),
+    /// It has one that could not be looked at.
+    Unknown,
+}
+
+/// Looks at the project's own repository, or at some paths of it. `state` is where Keyward keeps what is its own.
+pub fn look(project: &Path, home: &Path, state: &Path, search: &OsStr, paths: &[PathBuf]) -> Known {
+    match std::fs::symlink_metadata(project.join(".git")) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Known::NoRepository,
+        // Where a file leads elsewhere, a further working tree may have an index of its own.
+        Ok(found) if found.is_dir() => {
+            work(project, home, state, search, paths).map_or(Known::Unknown, Known::Work)
+        }
+        _ => Known::Unknown,
+    }
+}
+
+fn work(project: &Path, home: &Path, state: &Path, search: &OsStr, paths: &[PathBuf]) -> Option<Work> {
+    let git = HostGit::find(search)?;
+    let own = project.join(".git");
+    let folder = open(&own)?;
+    let mut objects = look::borrowed_objects(&own.join("objects")).into_iter();
+    let scratch = scratch(state)?;
+    let store = Store {
+        objects: objects.next()?,
+        alternates: objects.collect(),
+        scratch,
+        id_length: inspect::id_length(&folder),
+        is_partial: false,
+    };
+    let head = match refs::head(&folder)? {
+        Value::Id(id) => Some(id),
+        Value::To(name) => commit(&folder, name)?,
+    };
+    let exclude = place::read(&folder, Path::new("info/exclude"), MOST_EXCLUDE);
+    let exclude = exclude.map(|(text, _)| text).unwrap_or_default();
+    let ignore = home.join(".config/git/ignore");
+    let tree = status::Tree {
+        root: project,
+        index: &own.join("index"),
+        head: head.as_deref(),
+        exclude: &exclude,
+        ignore: ignore.is_file().then_some(ignore.as_path()),
+        has_modes: has_modes(&folder),
+        paths,
+    };
+    // Without an index nothing is staged, and git makes none behind the wall.
+    if !tree.index.is_file() {
+        return None;
+    }
+    Work::read(&status::status(&git, &store, &tree).ok()?)
+}
+
+fn open(path: &Path) -> Option<OwnedFd> {
+    let flags = rustix::fs::OFlags::RDONLY
+        | rustix::fs::OFlags::DIRECTORY
+        | rustix::fs::OFlags::NOFOLLOW
+        | rustix::fs::OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, rustix::fs::Mode::empty()).ok()
+}
+
+fn scratch(state: &Path) -> Option<PathBuf> {
+    let scratch = state.join("work");
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&scratch).ok()?;
+    Some(scratch)
+}
+
+/// The commit that a branch leads to: `Some(None)` where there is none yet.
+fn commit(folder: &OwnedFd, name: Vec<u8>) -> Option<Option<Vec<u8>>> {
+    // A ref may lead to a ref, but not for long.
+    const STEPS: usize = 5;
+    let all = refs::read(folder).ok()?;
+    let mut name = name;
+    for _ in 0..STEPS {
+        match all.get(&name) {
+            None => return Some(None),
+            Some(Value::Id(id)) => return Some(Some(id.clone())),
+            Some(Value::To(next)) => name = next.clone(),
+        }
+    }
+    None
+}
+
+fn has_modes(folder: &OwnedFd) -> bool {
+    let config = place::read(folder, Path::new("config"), MOST_CONFIG).ok();
+    let config = config.and_then(|(text, _)| Config::read(&text).ok());
+    let value = config.as_ref().and_then(|config| config.last("core", "filemode"));
+    !value.is_some_and(|value| [&b"false"[..], b"no", b"off", b"0"].contains(&value))
+}
