@@ -518,6 +518,8 @@ pub struct SecretSetArgs {
 
 #[derive(Args)]
 pub struct CheckArgs {
+    #[command(flatten)]
+    pub policy: PolicyFlags,
     /// Print one line of JSON
     #[arg(long)]
     pub json: bool,

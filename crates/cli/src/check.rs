@@ -1,49 +1,115 @@
 //! `keyward check`: the gate's verdict on a command or a script, alone. It starts nothing.
+//!
+//! A text has the verdict that `keyward run` with the same flags would have for it, however it comes in.
 
-use crate::args::CheckArgs;
-use crate::{gate, say};
+use crate::args::{CheckArgs, PolicyFlags};
+use crate::decide;
+use crate::explain::NoPlan;
+use crate::gate::{self, BadRules, Gate};
+use crate::here::{self, Here};
+use crate::losses::Losses;
+use crate::{files, say, session};
 use keyward_gate::{
-    Found, Judgement, LARGEST, Language, Rules, Verdict, Whole, judge, judge_argv, underlined, with_scripts,
+    Cage, Found, Judgement, LARGEST, Language, Rules, Verdict, Whole, judge, judge_argv, judge_typed,
+    underlined, with_scripts,
 };
+use keyward_policy::facts::KernelFacts;
 use keyward_policy::outcome::code;
+use keyward_policy::plan::Plan;
 use keyward_policy::text::visible;
 use keyward_sys::Errno;
+use keyward_sys::environ::Block;
 use keyward_sys::read::{NotOpened, open_guarded};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-pub fn check(args: &CheckArgs) -> i32 {
-    let rules = Rules::builtin();
-    let (source, judgement) = if args.command.is_empty() {
-        let mut source = Vec::new();
-        // One more, to notice that there is more.
-        if let Err(error) = std::io::stdin().take(LARGEST as u64 + 1).read_to_end(&mut source) {
-            say::trouble(
-                &format!("the script cannot be read: {}", say::cause(&error)),
-                "pipe it in, or name a command behind `--`",
-            );
-            return code::USAGE;
-        }
-        let judgement = judge(&rules, args.lang.unwrap_or(Language::Shell), &source);
-        (source, judgement)
-    } else if let Some(language) = args.lang {
-        // What was typed is the script itself.
-        let source = args.command.join(OsStr::new(" ")).as_bytes().to_vec();
-        let judgement = judge(&rules, language, &source);
-        (source, judgement)
-    } else {
-        let words: Vec<&[u8]> = args.command.iter().map(|word| word.as_bytes()).collect();
-        (words.join(&b' '), judge_argv(&rules, &words))
+pub fn check(args: &CheckArgs, block: &Block) -> i32 {
+    let source = match source(args) {
+        Ok(source) => source,
+        Err(exit) => return exit,
     };
-    let Whole { judgement, from, .. } = with_scripts(&rules, judgement, read);
+    let place = match Place::find(&args.policy, block) {
+        Ok(place) => place,
+        Err(no_plan) => return no_plan.tell(false),
+    };
+    let whole = place.judge(&place.rules, args, &source);
+    // What the same text would be where it could do more.
+    let elsewhere = place.judge(&place.rules.within(Cage::OPEN), args, &source);
+    let elsewhere = (elsewhere.judgement.verdict > whole.judgement.verdict).then_some(elsewhere.judgement);
     if args.json {
-        say::answer(&judgement.json());
+        say::answer(&whole.judgement.json_beside(elsewhere.as_ref()));
     } else {
-        say(&judgement, &source, from.map(|path| visible(OsStr::from_bytes(&path))).as_deref());
+        tell(&whole, &source, elsewhere.as_ref());
     }
-    exit_code(judgement.verdict)
+    exit_code(whole.judgement.verdict)
+}
+
+/// The text that is judged: what stands behind `--`, joined, or a script from standard input.
+fn source(args: &CheckArgs) -> Result<Vec<u8>, i32> {
+    if !args.command.is_empty() {
+        return Ok(args.command.join(OsStr::new(" ")).as_bytes().to_vec());
+    }
+    let mut source = Vec::new();
+    // One more, to notice that there is more.
+    match std::io::stdin().take(LARGEST as u64 + 1).read_to_end(&mut source) {
+        Ok(_) => Ok(source),
+        Err(error) => {
+            let fact = format!("the script cannot be read: {}", say::cause(&error));
+            say::trouble(&fact, "pipe it in, or name a command behind `--`");
+            Err(code::USAGE)
+        }
+    }
+}
+
+/// Where a command would run.
+struct Place {
+    rules: Rules,
+    /// Absent in a cage, and where none would be made: then everything is taken to be within reach.
+    cage: Option<(Here, Plan)>,
+}
+
+impl Place {
+    /// The cage that `keyward run` would make here.
+    fn find(flags: &PolicyFlags, block: &Block) -> Result<Place, NoPlan> {
+        let environment = block.entries();
+        let open = || Place { rules: Rules::builtin(), cage: None };
+        if session::inside().is_some() {
+            return Ok(open());
+        }
+        let Ok(here) = here::look(&environment, flags.cwd.as_deref()) else { return Ok(open()) };
+        let policy = files::policy(flags, &here).map_err(NoPlan::Policy)?;
+        let request = decide::request(vec!["sh".into()], &here, &environment);
+        let kernel = KernelFacts::hopeful(keyward_launch::landlock_abi());
+        let Ok(plan) = decide::decide(&policy, &request, kernel, &here) else { return Ok(open()) };
+        let reach = Cage::of(&policy, plan.writable_project().is_some());
+        let gate = Gate::new(&policy, &here.caller.home, reach);
+        let rules = gate.map_err(|BadRules { fact, remedy }| {
+            NoPlan::Policy(files::NoPolicy { exit: code::USAGE, fact, remedy })
+        })?;
+        Ok(Place { rules: rules.into_rules(), cage: Some((here, plan)) })
+    }
+
+    fn judge(&self, rules: &Rules, args: &CheckArgs, source: &[u8]) -> Whole {
+        let own = match args.lang {
+            Some(language @ (Language::Python | Language::JavaScript)) => judge(rules, language, source),
+            Some(Language::Shell) => judge_typed(rules, source),
+            None if args.command.is_empty() => judge_typed(rules, source),
+            None => {
+                let words: Vec<&[u8]> = args.command.iter().map(|word| word.as_bytes()).collect();
+                judge_argv(rules, &words)
+            }
+        };
+        match &self.cage {
+            Some((here, plan)) => {
+                let mut losses = Losses::new(here, &plan.view.cwd);
+                let read = |path: &[u8]| gate::read_in(plan, path).map(|script| script.text);
+                with_scripts(rules, own, read, |loss| losses.is_lost(loss))
+            }
+            None => with_scripts(rules, own, read, |_| true),
+        }
+    }
 }
 
 /// A script as it stands here.
@@ -55,13 +121,23 @@ fn read(path: &[u8]) -> Found {
     }
 }
 
-fn say(judgement: &Judgement, source: &[u8], from: Option<&str>) {
-    let rule = judgement.rule.as_ref().map_or_else(String::new, |rule| format!(" ({rule})"));
-    let place = from.map_or_else(String::new, |file| format!(" in {file}"));
-    say::answer(&format!("{}{place}: {}{rule}", judgement.verdict, judgement.reason));
+fn tell(whole: &Whole, source: &[u8], elsewhere: Option<&Judgement>) {
+    let judgement = &whole.judgement;
+    let file = whole.from.as_ref().map(|path| visible(OsStr::from_bytes(path)));
+    let place = file.map_or_else(String::new, |file| format!(" in {file}"));
+    say::answer(&format!("{}{place}: {}", judgement.verdict, because(judgement)));
     if let Some(span) = judgement.span {
         say::answer(&underlined(source, span));
     }
+    if let Some(stricter) = elsewhere {
+        let verdict = stricter.verdict;
+        say::answer(&format!("{verdict} in a cage with a network or a credential: {}", because(stricter)));
+    }
+}
+
+fn because(judgement: &Judgement) -> String {
+    let rule = judgement.rule.as_ref().map_or_else(String::new, |rule| format!(" ({rule})"));
+    format!("{}{rule}", judgement.reason)
 }
 
 /// For programs that ask: nothing to say, somebody has to say yes, no, never.

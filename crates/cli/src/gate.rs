@@ -2,9 +2,10 @@
 
 use crate::files::{self, Links};
 use crate::here::Here;
+use crate::losses::Losses;
 use crate::say;
 use keyward_gate::{
-    Cage, Found, Judgement, LARGEST, Language, Rules, State, Whole, judge_argv, with_scripts,
+    Cage, Found, Judgement, LARGEST, Language, Loss, Rules, State, Whole, judge_argv, with_scripts,
 };
 use keyward_policy::event::arguments;
 use keyward_policy::gate::{Judged, Question, Script, Text};
@@ -46,17 +47,22 @@ impl Gate {
             GateMode::Ask => rules.asking_for_all(),
             _ => rules.within(reach),
         };
-        Ok(Gate { rules })
+        Ok(Gate { rules: rules.weighing_losses() })
     }
 
-    /// Judges a command with the scripts that it starts, and gives these.
+    pub fn into_rules(self) -> Rules {
+        self.rules
+    }
+
+    /// Judges a command with the scripts that it starts, and gives these. `is_lost` says whether there is work that it would take away.
     pub fn judge(
         &self,
         argv: &[OsString],
         read: impl FnMut(&[u8]) -> Found<Script>,
+        is_lost: impl FnMut(&Loss) -> bool,
     ) -> (Judged, Vec<Script>) {
         let words: Vec<&[u8]> = argv.iter().map(|word| word.as_bytes()).collect();
-        self.with_scripts(judge_argv(&self.rules, &words), None, read)
+        self.with_scripts(judge_argv(&self.rules, &words), None, read, is_lost)
     }
 
     /// The same for a line that bash runs after it has restored a state. `named` is how people know the state.
@@ -65,11 +71,12 @@ impl Gate {
         argv: &[OsString],
         (named, state): (&str, State<'_>),
         read: impl FnMut(&[u8]) -> Found<Script>,
+        is_lost: impl FnMut(&Loss) -> bool,
     ) -> (Judged, Vec<Script>) {
         let words: Vec<&[u8]> = argv.iter().map(|word| word.as_bytes()).collect();
         let own = keyward_gate::judge_line(&self.rules, state, &words);
         let in_state = own.verdict != Verdict::Allow && own.span.is_none();
-        self.with_scripts(own, in_state.then(|| named.to_owned()), read)
+        self.with_scripts(own, in_state.then(|| named.to_owned()), read, is_lost)
     }
 
     /// `named` is where the part stands that decided, if not in the command.
@@ -78,8 +85,9 @@ impl Gate {
         own: Judgement,
         named: Option<String>,
         read: impl FnMut(&[u8]) -> Found<Script>,
+        is_lost: impl FnMut(&Loss) -> bool,
     ) -> (Judged, Vec<Script>) {
-        let Whole { judgement, from, scripts } = with_scripts(&self.rules, own, read);
+        let Whole { judgement, from, scripts } = with_scripts(&self.rules, own, read, is_lost);
         let judged = Judged {
             verdict: judgement.verdict,
             rule: judgement.rule,
@@ -125,14 +133,15 @@ fn with_own(builtin: &Rules, path: &Path) -> Result<Rules, BadRules> {
 pub fn judge(policy: &Policy, here: &Here, plan: &mut Plan) -> Result<Judged, BadRules> {
     let reach = Cage::of(policy, plan.writable_project().is_some());
     let gate = Gate::new(policy, &here.caller.home, reach)?;
-    let (judged, scripts) = gate.judge(&plan.argv, |path| read_in(plan, path));
+    let mut losses = Losses::new(here, &plan.view.cwd);
+    let (judged, scripts) = gate.judge(&plan.argv, |path| read_in(plan, path), |loss| losses.is_lost(loss));
     plan.gate.judged = Some(judged.clone());
     plan.gate.scripts = scripts;
     Ok(judged)
 }
 
 /// A script where the command of a plan will find it. What the cage does not show is not read: its text is shown to others.
-fn read_in(plan: &Plan, written: &[u8]) -> Found<Script> {
+pub fn read_in(plan: &Plan, written: &[u8]) -> Found<Script> {
     let written = Path::new(OsStr::from_bytes(written));
     let way = match written.strip_prefix("~") {
         Ok(below) => plan.view.home.at.join(below),

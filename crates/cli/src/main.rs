@@ -14,6 +14,7 @@ mod gate;
 mod here;
 mod home;
 mod log;
+mod losses;
 mod permit;
 mod policy_command;
 mod quarantine;
@@ -73,7 +74,7 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Kill(args) => session::kill(&args, block),
         Command::Quarantine(args) => quarantine::quarantine(args, block),
         Command::Secret(args) => secret::secret(args, block),
-        Command::Check(args) => check::check(&args),
+        Command::Check(args) => check::check(&args, block),
         Command::Approvals(args) => approvals::approvals(args, block),
         Command::Grants(args) => approvals::grants(args, block),
         Command::Redact(args) => redact::redact(&args, block),

@@ -19,7 +19,13 @@ fn a_verdict_has_a_code_a_rule_and_a_place() {
     let stage = Stage::user();
     for (arguments, script, code, words) in [
         (&["--", "ls", "-la"][..], "", 0, "allow"),
-        (&["--", "git", "push", "--force"], "", 1, "git-push-force"),
+        (&["--net", "open", "--", "git", "push", "--force"], "", 1, "git-push-force"),
+        (
+            &["--", "git", "push", "--force"],
+            "",
+            0,
+            "ask in a cage with a network or a credential: it replaces",
+        ),
         (&["--", "rm", "-rf", "/"], "", 3, "delete-root"),
         (&[], "x=rm; $x -rf /\n", 3, "delete-root"),
         (&["--lang", "python"], "import shutil\nshutil.rmtree('/')\n", 3, "shutil.rmtree"),
@@ -44,7 +50,7 @@ fn a_verdict_has_a_code_a_rule_and_a_place() {
     assert_eq!(check(&stage, &["--lang", "ruby", "--", "x"], "").status.code(), Some(120));
 }
 
-/// What a script would do counts as what its command would do, and one that cannot be read is asked about.
+/// What a script would do counts as what its command would do, and one that is not there is asked about where it could reach something.
 #[test]
 fn scripts_that_a_command_starts_are_read() {
     let stage = Stage::user();
@@ -53,7 +59,7 @@ fn scripts_that_a_command_starts_are_read() {
     stage.project_file("deeper.sh", "rm -rf /\n");
     stage.project_file("loop.sh", "bash loop.sh\n");
     for (script, code) in [("harmless.sh", 0), ("hidden.sh", 3), ("none.sh", 1), ("loop.sh", 0)] {
-        let output = check(&stage, &["--", "bash", script], "");
+        let output = check(&stage, &["--net", "open", "--", "bash", script], "");
         assert_eq!(output.status.code(), Some(code), "{script}: {}", stdout(&output));
     }
 }

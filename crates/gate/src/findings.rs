@@ -1,17 +1,20 @@
 //! What was found so far, and what it may still cost to look for more.
 
 use crate::matching::{Asked, Hit, Looks};
+use crate::rules::kinds::Needs;
 use crate::rules::tables::Rule;
 use crate::rules::tables::Tables;
 use crate::rules::{Counts, Rules, Runs};
 use crate::text::{Match, Stands};
-use crate::verdict::{Judgement, Language, ScriptWanted, Span};
+use crate::verdict::{Judgement, Language, Loss, ScriptWanted, Span, Weighed};
 use keyward_policy::words::Verdict;
 
 /// So many commands are looked at. A script that unfolds into more is not understood.
 pub const FUEL: usize = 60_000;
 /// So many scripts are asked for.
 const MOST_SCRIPTS: usize = 64;
+/// So many losses are weighed; with more, the work is taken to be lost.
+const MOST_LOSSES: usize = 256;
 
 pub struct Findings<'r> {
     pub rules: &'r Rules,
@@ -22,6 +25,7 @@ pub struct Findings<'r> {
     /// Numbers of the rules that fit for certain.
     pub matched: Vec<usize>,
     pub scripts: Vec<ScriptWanted>,
+    losses: Vec<Weighed>,
     fuel: usize,
     /// How many containers we are in: what is forbidden here may be right there.
     pub containers: usize,
@@ -48,6 +52,7 @@ impl<'r> Findings<'r> {
             strictest: None,
             matched,
             scripts,
+            losses: Vec::new(),
             fuel: FUEL,
             containers: 0,
             remotes: 0,
@@ -67,10 +72,46 @@ impl<'r> Findings<'r> {
         if certain && !self.matched.contains(&hit.rule) {
             self.matched.push(hit.rule);
         }
+        // Without a path there is no work that could be looked for.
+        if rule.needs == Needs::Work && hit.paths.is_empty() {
+            return;
+        }
+        // What may be harmful, or is so in a container, would have to reach past the cage.
+        let is_vague = !certain && self.rules.is_built_in(hit.rule) || self.containers > 0;
+        if is_vague && !self.rules.ask_about_unclear() {
+            return;
+        }
+        if self.rules.weighs(rule) && !hit.paths.is_empty() && self.losses.len() < MOST_LOSSES {
+            if certain {
+                self.weigh(hit, verdict);
+            }
+            return;
+        }
         let rank = |found: &Found| (found.verdict, found.certain);
         if self.strictest.as_ref().is_none_or(|found| (verdict, certain) > rank(found)) {
             self.strictest = Some(Found { verdict, rule: hit.rule, certain, span: hit.span });
         }
+    }
+
+    fn weigh(&mut self, hit: &Hit, verdict: Verdict) {
+        let tables = self.tables;
+        let rule = &tables.rules[hit.rule];
+        let loss = match (rule.needs, hit.paths.as_slice()) {
+            (Needs::Changes, [directory]) => Loss::Changes(directory.clone()),
+            (Needs::Untracked, [directory]) => Loss::Untracked(directory.clone()),
+            (_, paths) => Loss::Paths(paths.to_vec()),
+        };
+        if self.losses.iter().any(|weighed| weighed.loss == loss) {
+            return;
+        }
+        self.losses.push(Weighed {
+            loss,
+            verdict,
+            rule: tables.text(rule.id).to_owned(),
+            class: tables.text(rule.class).to_owned(),
+            reason: tables.text(rule.reason).to_owned(),
+            span: whole_signs(self.source, hit.span),
+        });
     }
 
     /// Whether a rule is to be looked at, here and now.
@@ -91,7 +132,7 @@ impl<'r> Findings<'r> {
             let number = usize::from(*number);
             // Facts about the project are found in it alone.
             if self.counts(&tables.rules[number]) == Counts::Always {
-                self.hit(&Hit { rule: number, certainty: Match::Yes, span });
+                self.hit(&Hit { rule: number, certainty: Match::Yes, span, paths: Vec::new() });
             }
         }
     }
@@ -133,7 +174,7 @@ impl<'r> Findings<'r> {
     }
 
     pub fn judgement(self) -> Judgement {
-        let scripts = self.scripts;
+        let (scripts, losses) = (self.scripts, self.losses);
         let Some(found) = self.strictest else {
             let reason = "nothing in it reaches past the cage".to_owned();
             return Judgement {
@@ -143,6 +184,7 @@ impl<'r> Findings<'r> {
                 span: None,
                 reason,
                 scripts,
+                losses,
             };
         };
         let tables = self.tables;
@@ -158,6 +200,7 @@ impl<'r> Findings<'r> {
             span: Some(whole_signs(self.source, found.span)),
             reason,
             scripts,
+            losses,
         }
     }
 }

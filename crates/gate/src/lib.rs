@@ -28,7 +28,7 @@ pub use reach::Cage;
 pub use rules::Rules;
 pub use scripts::{Found, Whole, with_scripts};
 pub use show::underlined;
-pub use verdict::{Judgement, Language, ScriptWanted, Span};
+pub use verdict::{Judgement, Language, Loss, ScriptWanted, Span, Weighed};
 
 use findings::Findings;
 use shell::{Stream, Walker};
@@ -50,6 +50,16 @@ pub fn judge(rules: &Rules, language: Language, source: &[u8]) -> Judgement {
 /// Judges a program and its arguments, as they would be given to exec: no shell reads them, unless one is among them.
 pub fn judge_argv<A: AsRef<[u8]>>(rules: &Rules, argv: &[A]) -> Judgement {
     judge_after(rules, None, argv)
+}
+
+/// Judges a line as a person types it: what `bash -c LINE` would do. Places are places in the line.
+pub fn judge_typed(rules: &Rules, line: &[u8]) -> Judgement {
+    const BEFORE: &[&[u8]] = &[b"bash", b"-c"];
+    let offset: usize = BEFORE.iter().map(|word| word.len() + 1).sum();
+    let judged = judge_argv(rules, &[BEFORE, &[line]].concat());
+    let within = |span: Span| Span::new(span.start.saturating_sub(offset), span.end.saturating_sub(offset));
+    let losses = judged.losses.into_iter().map(|loss| Weighed { span: within(loss.span), ..loss }).collect();
+    Judgement { span: judged.span.map(within), losses, ..judged }
 }
 
 /// What a shell restores before it runs a line.
@@ -93,7 +103,15 @@ fn judge_after<A: AsRef<[u8]>>(rules: &Rules, state: Option<State<'_>>, argv: &[
         if let Some(state) = state {
             walker.restore(state);
         }
+        // One word with blanks in it is a line that was quoted as a whole.
+        let line = match argv {
+            [only] if only.as_ref().iter().any(u8::is_ascii_whitespace) => Some(only.as_ref()),
+            _ => None,
+        };
         walker.start(args, whole);
+        if let Some(line) = line {
+            walker.script(line, Stands::At(0), Stream::default());
+        }
         walker.finish();
     }
     walker.findings.judgement()
@@ -108,6 +126,7 @@ fn without_rules() -> Judgement {
         span: None,
         reason: "there are no rules to judge by".into(),
         scripts: Vec::new(),
+        losses: Vec::new(),
     }
 }
 

@@ -24,6 +24,8 @@ pub fn is_harmless(program: &[u8], code: &[u8], is_known: impl Fn(&[u8]) -> bool
                 _ => return false,
             },
             b'#' if !after_value => return false,
+            // Calls what a variable names, or loads code.
+            b'@' if awk => return false,
             // Where it could be either, it is a division only if no quote is hidden by that.
             b'/' if awk && after_name && !quote_follows(code, at) => {
                 at += 1;
@@ -53,7 +55,9 @@ pub fn is_harmless(program: &[u8], code: &[u8], is_known: impl Fn(&[u8]) -> bool
                 }
                 // `$name` is a variable, whatever it is called.
                 let variable = matches!(before, Some(b'$'));
-                if !variable && !is_known(word) {
+                // In awk only what is called can do anything.
+                let is_called = !awk || code[at..].trim_ascii_start().first() == Some(&b'(');
+                if !variable && !is_known(word) && (is_called || starts_something(word)) {
                     return false;
                 }
                 after_value = variable;
@@ -71,6 +75,14 @@ pub fn is_harmless(program: &[u8], code: &[u8], is_known: impl Fn(&[u8]) -> bool
         }
     }
     true
+}
+
+/// Words of awk that reach out without being called.
+fn starts_something(word: &[u8]) -> bool {
+    matches!(
+        word,
+        b"getline" | b"system" | b"close" | b"fflush" | b"ENVIRON" | b"PROCINFO" | b"SYMTAB" | b"FUNCTAB"
+    )
 }
 
 /// Files that awk writes: the texts behind `>`.

@@ -4,6 +4,7 @@ use crate::findings::Findings;
 use crate::paths::{Places, Seen, Standing, TEMPORARY, look};
 use crate::quick::{QuickMap, QuickSet};
 use crate::rules::Counts;
+use crate::rules::kinds::Needs;
 use crate::rules::tables::{Entry, List, Program, Rule, Tables, is_option};
 use crate::text::{Bytes, Field, Match, Taint, UNKNOWN, fits};
 use crate::verdict::Span;
@@ -139,6 +140,8 @@ pub struct Hit {
     pub rule: usize,
     pub certainty: Match,
     pub span: Span,
+    /// Where the work lies that would be lost, for rules about that; empty where it cannot be told.
+    pub paths: Vec<Vec<u8>>,
 }
 
 /// All rules that fit a call of what is known by this entry.
@@ -170,9 +173,30 @@ pub fn hits(
         let mut span = call.span;
         let certainty = fit(tables, rule, call, &parts, &mut span);
         if certainty == Match::Yes || certainty == Match::Maybe && !rule.seen_only {
-            found.push(Hit { rule: number, certainty, span });
+            let paths = match rule.needs {
+                Needs::Work => paths_of(rule, call, &parts),
+                Needs::Changes | Needs::Untracked => repository_of(call),
+                _ => Vec::new(),
+            };
+            found.push(Hit { rule: number, certainty, span, paths });
         }
     }
+}
+
+/// The words that are for certain what the rule is about, seen from where the command starts.
+fn paths_of(rule: &Rule, call: &Call<'_>, parts: &Parts<'_>) -> Vec<Vec<u8>> {
+    let words = parts.words.iter().skip(usize::from(rule.sub.length)).map(|word| word.text.as_slice());
+    words
+        .filter(|path| call.looks.look(path_in(path), call.standing).is.meets(rule.places))
+        .map(|path| call.standing.seen_from_start(path))
+        .collect()
+}
+
+/// The directory in which git looks for its repository; none where an option names another one.
+fn repository_of(call: &Call<'_>) -> Vec<Vec<u8>> {
+    const ELSEWHERE: [&[u8]; 3] = [b"-C", b"--git-dir", b"--work-tree"];
+    let leads = |arg: &Field| ELSEWHERE.iter().any(|option| arg.text.starts_with(option));
+    if call.args.iter().any(leads) { Vec::new() } else { vec![call.standing.seen_from_start(b".")] }
 }
 
 /// Whether nothing in a call leads out of the project, as far as can be seen.
@@ -188,10 +212,13 @@ fn stays_in_project(call: &Call<'_>) -> bool {
 fn split<'a>(tables: &Tables, program: &Program, call: &'a Call<'a>) -> Parts<'a> {
     let mut parts = Parts { options: Vec::new(), words: Vec::new(), loose: false };
     let takes_value = |name: &[u8]| tables.has(program.values, name);
+    // Without an option behind them, unknown words may be options as well.
+    let mut paths_left = if program.paths_first { paths_end(call.args).unwrap_or(0) } else { 0 };
     let mut args = call.args.iter();
     while let Some(arg) = args.next() {
         let text = arg.text.as_slice();
-        parts.loose |= arg.may_be_option();
+        parts.loose |= arg.may_be_option() && paths_left == 0;
+        paths_left = paths_left.saturating_sub(1);
         if text == b"--" {
             parts.words.extend(args);
             break;
@@ -228,6 +255,13 @@ fn split<'a>(tables: &Tables, program: &Program, call: &'a Call<'a>) -> Parts<'a
         parts.options.push(Opt { name, long: false, value: Some((value.text.as_slice(), value)) });
     }
     parts
+}
+
+/// Where the paths of a program end that takes its options behind them. A few letters may stand before.
+fn paths_end(args: &[Field]) -> Option<usize> {
+    let ends =
+        |arg: &Field| matches!(arg.text.as_slice(), [b'-', rest @ ..] if !matches!(rest, b"L" | b"H" | b"P"));
+    args.iter().position(ends)
 }
 
 fn fit(tables: &Tables, rule: &Rule, call: &Call<'_>, parts: &Parts<'_>, span: &mut Span) -> Match {

@@ -168,6 +168,18 @@ pub enum Standing {
     In(Vec<u8>),
 }
 
+impl Standing {
+    /// A path as it is written, seen from where the command starts.
+    pub fn seen_from_start(&self, path: &[u8]) -> Vec<u8> {
+        match self {
+            Standing::In(folder) if !matches!(path.first(), Some(b'/' | b'~')) => {
+                [folder.as_slice(), b"/", path].concat()
+            }
+            _ => path.to_vec(),
+        }
+    }
+}
+
 /// What a path names, seen from where the shell stands.
 pub fn look(path: &[u8], standing: &Standing) -> Seen {
     let path = path.strip_prefix(b"file://").unwrap_or(path);

@@ -1,7 +1,7 @@
 //! How far the cage of a policy reaches.
 
 use keyward_policy::settings::Policy;
-use keyward_policy::words::{HomeMode, NetMode, TrustClass};
+use keyward_policy::words::{HomeMode, NetMode, ProjectGuard, SearchExtent, TrustClass};
 
 /// What a command in a cage can reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,11 +12,19 @@ pub struct Cage {
     pub project: bool,
     /// Something else of the machine, to write there, or a credential.
     pub machine: bool,
+    /// Repositories and files of the project that programs outside obey are protected, all of them.
+    pub guarded: bool,
 }
 
 impl Cage {
     /// A cage of which nothing is known.
-    pub const OPEN: Cage = Cage { network: true, project: true, machine: true };
+    pub const OPEN: Cage = Cage { network: true, project: true, machine: true, guarded: false };
+
+    /// Whether nothing outside of the project can be harmed or told anything: no network, no credential, nothing of the machine, and
+    /// nothing in the project that would act for the command later.
+    pub fn reaches_nothing(self) -> bool {
+        !self.network && !self.machine && self.guarded
+    }
 
     /// Of the machine it reaches nothing, unless it was given something of it: a folder, a HOME, a login, a credential.
     pub fn of(policy: &Policy, project_is_writable: bool) -> Cage {
@@ -29,7 +37,9 @@ impl Cage {
             || has_logins
             || !policy.inherit_credentials.is_empty()
             || !policy.secrets.is_empty();
-        Cage { network: policy.net.value == NetMode::Open, project: project_is_writable, machine }
+        let guarded =
+            policy.project.value != ProjectGuard::Unprotected && policy.search.value != SearchExtent::Bounded;
+        Cage { network: policy.net.value == NetMode::Open, project: project_is_writable, machine, guarded }
     }
 }
 
@@ -38,10 +48,13 @@ mod tests {
     use super::*;
     use keyward_policy::words::{Origin, Ruled};
 
+    const NOTHING: Cage = Cage { network: false, project: false, machine: false, guarded: true };
+
     #[test]
     fn a_cage_reaches_what_it_was_given_and_no_more() {
         let nothing = Policy::default();
-        assert_eq!(Cage::of(&nothing, false), Cage { network: false, project: false, machine: false });
+        assert_eq!(Cage::of(&nothing, false), NOTHING);
+        assert!(NOTHING.reaches_nothing());
         assert!(Cage::of(&nothing, true).project);
         let change = |change: fn(&mut Policy)| {
             let mut policy = Policy::default();
@@ -52,6 +65,14 @@ mod tests {
             Ruled { value, origin: Origin::Builtin }
         }
         assert!(change(|policy| policy.net.value = NetMode::Open).network);
+        let unguarded: [fn(&mut Policy); 2] = [
+            |policy| policy.project.value = ProjectGuard::Unprotected,
+            |policy| policy.search.value = SearchExtent::Bounded,
+        ];
+        for change_one in unguarded {
+            assert_eq!(change(change_one), Cage { guarded: false, ..NOTHING });
+            assert!(!change(change_one).reaches_nothing());
+        }
         let gives: [fn(&mut Policy); 5] = [
             |policy| policy.files.write.push(given("/srv".into())),
             |policy| policy.files.show.push(given("/srv".into())),
@@ -60,7 +81,7 @@ mod tests {
             |policy| policy.inherit_credentials.push(given("TOKEN".into())),
         ];
         for give in gives {
-            assert_eq!(change(give), Cage { network: false, project: false, machine: true });
+            assert_eq!(change(give), Cage { machine: true, ..NOTHING });
         }
         // What is only looked at is no harm done.
         assert!(!change(|policy| policy.files.read.push(given("/srv".into()))).machine);

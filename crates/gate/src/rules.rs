@@ -20,6 +20,7 @@ use tables::{Rule, Tables};
 pub struct Rules {
     source: Source,
     asks_for_all: bool,
+    weighs_losses: bool,
     cage: Cage,
 }
 
@@ -32,14 +33,19 @@ enum Source {
 impl Default for Rules {
     /// No rules at all.
     fn default() -> Self {
-        Rules { source: Source::Read(Arc::default()), asks_for_all: false, cage: Cage::OPEN }
+        Rules {
+            source: Source::Read(Arc::default()),
+            asks_for_all: false,
+            weighs_losses: false,
+            cage: Cage::OPEN,
+        }
     }
 }
 
 impl Rules {
     /// The rules that come with Keyward.
     pub fn builtin() -> Rules {
-        Rules { source: Source::BuiltIn, asks_for_all: false, cage: Cage::OPEN }
+        Rules { source: Source::BuiltIn, asks_for_all: false, weighs_losses: false, cage: Cage::OPEN }
     }
 
     /// These rules and those of a file, whose examples must hold. `file` is its name for mistakes.
@@ -63,6 +69,33 @@ impl Rules {
     /// What is denied or forbidden stays so in every cage.
     pub fn within(&self, cage: Cage) -> Rules {
         Rules { cage, ..self.clone() }
+    }
+
+    /// The same rules for a caller that knows what git would lose, and settles that with [`crate::with_scripts`]. Without it, what could lose
+    /// something in the project is taken to do so.
+    pub fn weighing_losses(&self) -> Rules {
+        Rules { weighs_losses: true, ..self.clone() }
+    }
+
+    /// Whether what cannot be understood is asked about: it could reach for something outside.
+    pub fn ask_about_unclear(&self) -> bool {
+        self.asks_for_all || !self.cage.reaches_nothing()
+    }
+
+    /// Whether a rule came with Keyward.
+    pub(crate) fn is_built_in(&self, number: usize) -> bool {
+        number < builtin::BUILT_IN.rules.len()
+    }
+
+    /// Whether what this rule finds is weighed by what is there to lose, instead of being taken to be lost.
+    pub(crate) fn weighs(&self, rule: &Rule) -> bool {
+        match rule.needs {
+            Needs::Work => true,
+            Needs::Changes | Needs::Untracked => {
+                self.weighs_losses && !self.asks_for_all && self.cage.reaches_nothing()
+            }
+            _ => false,
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -91,22 +124,37 @@ impl Rules {
 
     /// Whether a rule is to be looked at for a command that runs there.
     pub(crate) fn counts(&self, rule: &Rule, runs: Runs) -> Counts {
+        // Work elsewhere is not looked at.
+        if rule.needs == Needs::Work && (!self.weighs_losses || runs != Runs::Here || !self.cage.project) {
+            return Counts::Never;
+        }
         if self.asks_for_all {
             return Counts::Always;
         }
         if rule.contained {
             return Counts::Never;
         }
+        let nothing = self.cage.reaches_nothing();
         match (runs, rule.needs) {
             // The hard floor is everywhere.
             _ if rule.decides == Decides::Forbid => Counts::Always,
             // What of the machine is not in the cage cannot be harmed or read there.
             (Runs::Here, Needs::Machine) if !self.cage.machine => Counts::Never,
+            (Runs::Here, Needs::Reach | Needs::Kept) if nothing => Counts::Never,
             _ if rule.decides == Decides::Deny => Counts::Always,
             (Runs::Elsewhere, _) if !self.cage.network => Counts::Never,
+            // Whoever starts containers is outside, or on another machine.
+            (Runs::Contained, _) if nothing => Counts::Never,
             (Runs::Here, Needs::Network) if !self.cage.network => Counts::Never,
-            (Runs::Here, Needs::Project) if !self.cage.project && !self.cage.machine => Counts::Never,
-            (Runs::Here, Needs::Project) if !self.cage.project => Counts::Outside,
+            (Runs::Here, Needs::Project | Needs::Kept | Needs::Changes | Needs::Untracked)
+                if !self.cage.project =>
+            {
+                if self.cage.machine {
+                    Counts::Outside
+                } else {
+                    Counts::Never
+                }
+            }
             _ => Counts::Always,
         }
     }
@@ -115,7 +163,7 @@ impl Rules {
     fn check(&self, file: &str, toml: &str, examples: &[Example]) -> Result<(), Vec<Mistake>> {
         let tables = self.tables();
         // An example is there for the rule itself, whatever the cage is.
-        let anywhere = self.within(Cage::OPEN);
+        let anywhere = self.within(Cage::OPEN).weighing_losses();
         let mut mistakes = Vec::new();
         for example in examples {
             let rule = &tables.rules[example.rule];

@@ -2,7 +2,7 @@
 
 use crate::LARGEST;
 use crate::rules::Rules;
-use crate::verdict::{Judgement, Language, ScriptWanted};
+use crate::verdict::{Judgement, Language, Loss, ScriptWanted};
 use keyward_policy::words::Verdict;
 
 /// How far scripts that start scripts are followed.
@@ -45,13 +45,15 @@ pub struct Whole<T = Vec<u8>> {
     pub scripts: Vec<T>,
 }
 
-/// Judges what a command starts, and what that starts. `read` is asked for each script once.
+/// Judges what a command starts, and what that starts. `read` is asked for each script once; `is_lost` says whether there is work that a
+/// command would take away.
 pub fn with_scripts<T: AsRef<[u8]>>(
     rules: &Rules,
     own: Judgement,
     mut read: impl FnMut(&[u8]) -> Found<T>,
+    mut is_lost: impl FnMut(&Loss) -> bool,
 ) -> Whole<T> {
-    let mut whole = Whole { judgement: own, from: None, scripts: Vec::new() };
+    let mut whole = Whole { judgement: own.settled(&mut is_lost), from: None, scripts: Vec::new() };
     let mut waiting: Vec<(ScriptWanted, usize)> =
         whole.judgement.scripts.iter().map(|wanted| (wanted.clone(), 1)).collect();
     let mut known: Vec<Vec<u8>> = Vec::new();
@@ -67,10 +69,13 @@ pub fn with_scripts<T: AsRef<[u8]>>(
         } else {
             read(&wanted.path)
         };
-        let mut judged = match found {
+        let judged = match found {
             Found::Text(text) if text.as_ref().len() > room => {
                 room = 0;
                 whole.scripts.push(text);
+                if !rules.ask_about_unclear() {
+                    continue;
+                }
                 unclear("starts more scripts than can be read for one command")
             }
             Found::Text(text) => {
@@ -82,8 +87,11 @@ pub fn with_scripts<T: AsRef<[u8]>>(
             Found::Program => continue,
             // What the command itself makes is a program like any other that it builds.
             Found::Missing if wanted.language.is_none() => continue,
+            // If it is still not there, the interpreter says so.
+            Found::Missing | Found::Unreadable if !rules.ask_about_unclear() => continue,
             Found::Missing | Found::Unreadable => unclear("is a script that cannot be read here"),
         };
+        let mut judged = judged.settled(&mut is_lost);
         waiting.extend(judged.scripts.drain(..).map(|wanted| (wanted, depth + 1)));
         if judged.verdict > whole.judgement.verdict {
             let scripts = std::mem::take(&mut whole.judgement.scripts);
@@ -98,7 +106,10 @@ pub fn with_scripts<T: AsRef<[u8]>>(
 /// Judges a file by what its first line and its name say it is.
 fn judge_text(rules: &Rules, language: Option<Language>, text: &[u8]) -> Judgement {
     let (language, second) = match (language, first_line(text)) {
-        (_, FirstLine::Unknown) => return unclear("is written in a language that is not read"),
+        (_, FirstLine::Unknown) => {
+            let what = "is written in a language that is not read";
+            return if rules.ask_about_unclear() { unclear(what) } else { harmless() };
+        }
         (Some(named), FirstLine::Says(said)) if said != named => (named, Some(said)),
         (Some(one), _) | (None, FirstLine::Says(one)) => (one, None),
         // The kernel leaves such a file to the shell.
@@ -136,6 +147,12 @@ fn first_line(text: &[u8]) -> FirstLine {
     }
 }
 
+/// Where what cannot be read can do no harm.
+fn harmless() -> Judgement {
+    let reason = "nothing in it reaches past the cage".into();
+    Judgement { verdict: Verdict::Allow, rule: None, class: None, reason, ..unclear("") }
+}
+
 fn unclear(what: &str) -> Judgement {
     Judgement {
         verdict: Verdict::Ask,
@@ -144,6 +161,7 @@ fn unclear(what: &str) -> Judgement {
         span: None,
         reason: format!("it {what}"),
         scripts: Vec::new(),
+        losses: Vec::new(),
     }
 }
 
@@ -158,12 +176,17 @@ mod tests {
         let files: HashMap<&[u8], &str> = files.iter().map(|(name, text)| (name.as_bytes(), *text)).collect();
         let rules = Rules::builtin();
         let own = judge_argv(&rules, command);
-        with_scripts(&rules, own, |path| match files.get(path) {
-            Some(&"?") => Found::Unreadable,
-            Some(text) if text.starts_with('\x7f') => Found::Program,
-            Some(text) => Found::Text(text.as_bytes().to_vec()),
-            None => Found::Missing,
-        })
+        with_scripts(
+            &rules,
+            own,
+            |path| match files.get(path) {
+                Some(&"?") => Found::Unreadable,
+                Some(text) if text.starts_with('\x7f') => Found::Program,
+                Some(text) => Found::Text(text.as_bytes().to_vec()),
+                None => Found::Missing,
+            },
+            |_| true,
+        )
     }
 
     #[test]

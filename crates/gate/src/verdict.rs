@@ -59,6 +59,28 @@ fn lossy<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::
     serializer.serialize_str(&String::from_utf8_lossy(bytes))
 }
 
+/// What a command would take away from the work in the project, if there is any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// What lies at or below these paths, as they are written. `~` stands for HOME; what is relative begins where the command starts.
+    Paths(Vec<Vec<u8>>),
+    /// Changes that are not committed, in the repository of this directory.
+    Changes(Vec<u8>),
+    /// Files that git neither knows nor ignores, in the repository of this directory.
+    Untracked(Vec<u8>),
+}
+
+/// A loss, and what is said of the command if the work is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Weighed {
+    pub loss: Loss,
+    pub verdict: Verdict,
+    pub rule: String,
+    pub class: String,
+    pub reason: String,
+    pub span: Span,
+}
+
 /// The verdict on a script, and the part that caused it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Judgement {
@@ -73,18 +95,39 @@ pub struct Judgement {
     /// Scripts that this one starts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scripts: Vec<ScriptWanted>,
+    /// What is not in the verdict yet, because it depends on the work that is there.
+    #[serde(skip)]
+    pub losses: Vec<Weighed>,
 }
 
 impl Judgement {
     /// One line of JSON, with its version.
     pub fn json(&self) -> String {
+        self.json_beside(None)
+    }
+
+    /// The same, with the stricter verdict of a cage that reaches further.
+    pub fn json_beside(&self, elsewhere: Option<&Judgement>) -> String {
         #[derive(Serialize)]
         struct Versioned<'a> {
             v: u8,
             #[serde(flatten)]
             judgement: &'a Judgement,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            elsewhere: Option<&'a Judgement>,
         }
         // Strings and numbers alone: there is nothing that cannot be written.
-        serde_json::to_string(&Versioned { v: 1, judgement: self }).unwrap_or_default()
+        serde_json::to_string(&Versioned { v: 1, judgement: self, elsewhere }).unwrap_or_default()
+    }
+
+    /// The judgement once it is known which losses there are.
+    pub fn settled(mut self, mut is_lost: impl FnMut(&Loss) -> bool) -> Judgement {
+        for Weighed { loss, verdict, rule, class, reason, span } in std::mem::take(&mut self.losses) {
+            if verdict > self.verdict && is_lost(&loss) {
+                let (rule, class, span) = (Some(rule), Some(class), Some(span));
+                self = Judgement { verdict, rule, class, reason, span, ..self };
+            }
+        }
+        self
     }
 }

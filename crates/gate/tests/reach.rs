@@ -2,10 +2,10 @@
 
 use keyward_gate::{Cage, Language, Rules, Verdict, judge};
 
-const OPEN: Cage = Cage { network: true, project: true, machine: true };
-const NO_NETWORK: Cage = Cage { network: false, project: true, machine: true };
-const NO_PROJECT: Cage = Cage { network: true, project: false, machine: true };
-const NOTHING: Cage = Cage { network: false, project: false, machine: true };
+const OPEN: Cage = Cage { network: true, project: true, machine: true, guarded: true };
+const NO_NETWORK: Cage = Cage { network: false, project: true, machine: true, guarded: true };
+const NO_PROJECT: Cage = Cage { network: true, project: false, machine: true, guarded: true };
+const NOTHING: Cage = Cage { network: false, project: false, machine: true, guarded: true };
 
 fn verdict(cage: Cage, command: &str) -> Verdict {
     judge(&Rules::builtin().within(cage), Language::Shell, command.as_bytes()).verdict
@@ -54,7 +54,7 @@ fn what_needs_other_machines_is_asked_about_only_where_they_can_be_reached() {
 
 #[test]
 fn what_needs_the_machine_is_asked_about_only_where_a_cage_has_something_of_it() {
-    const CLOSED: Cage = Cage { network: true, project: true, machine: false };
+    const CLOSED: Cage = Cage { network: true, project: true, machine: false, guarded: true };
     for command in [
         "rm -rf ~/Documents/old",
         "systemctl stop nginx",

@@ -3,10 +3,11 @@
 
 use crate::gate::{Gate, Subject, read_script};
 use crate::here::Here;
+use crate::losses::Losses;
 use crate::permit::{self, Denial, Present, Ways};
 use crate::record::Record;
 use crate::say;
-use keyward_gate::{Found, Judgement, Language, State};
+use keyward_gate::{Found, Judgement, Language, Loss, State};
 use keyward_launch::session::{Kept, Passage, Request, Thing};
 use keyward_policy::door::{self, JudgedAs, Judging, Value};
 use keyward_policy::gate::{Because, Judged, Progress, Script};
@@ -107,15 +108,24 @@ impl SessionGate<'_> {
                     // Where it is too much, all of it is judged again.
                     if room.is_some() { found } else { Found::Unreadable }
                 };
+                // A look at the repository takes a while: that is done aside, too.
+                let (mut losses, mut too_long) = (Losses::new(self.here, &cwd), false);
+                let is_lost = |loss: &Loss| {
+                    too_long |= most < usize::MAX;
+                    !too_long && losses.is_lost(loss)
+                };
                 let (mut judged, mut scripts) = match &restored {
                     Some(Found::Text(script)) => {
                         let start = self.here.cwd.as_os_str().as_bytes();
                         let restored = State { text: &script.text, start, elsewhere: own.is_some() };
-                        self.inside.judge_line(argv, (STATE, restored), read)
+                        self.inside.judge_line(argv, (STATE, restored), read, is_lost)
                     }
-                    _ => self.inside.judge(argv, read),
+                    _ => self.inside.judge(argv, read, is_lost),
                 };
                 room?;
+                if too_long {
+                    return None;
+                }
                 if matches!(restored, Some(Found::Unreadable | Found::Program))
                     && judged.verdict < Verdict::Ask
                 {

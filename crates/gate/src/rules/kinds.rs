@@ -87,6 +87,16 @@ pub enum Needs {
     Project,
     /// What of the machine lies outside of a cage: its system, its services, HOMEs and credentials.
     Machine,
+    /// Anything outside of the cage: other machines, or something of this one. What cannot be understood could reach for it.
+    Reach,
+    /// The same as `Project`; but in a cage that reaches nothing, `refs/keyward/kept` or git itself brings it back.
+    Kept,
+    /// The same as `Project`, and changes that are not committed.
+    Changes,
+    /// The same as `Project`, and files that git neither knows nor ignores.
+    Untracked,
+    /// Work in the paths of the command that git does not have. Counts only where that is known.
+    Work,
 }
 
 impl Needs {
@@ -95,6 +105,11 @@ impl Needs {
             "network" => Some(Needs::Network),
             "project" => Some(Needs::Project),
             "machine" => Some(Needs::Machine),
+            "reach" => Some(Needs::Reach),
+            "kept" => Some(Needs::Kept),
+            "changes" => Some(Needs::Changes),
+            "untracked" => Some(Needs::Untracked),
+            "work" => Some(Needs::Work),
             _ => None,
         }
     }

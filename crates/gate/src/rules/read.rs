@@ -224,8 +224,8 @@ impl Reader {
         }
         let decides = self.word(table, "verdict", Decides::from_word, "ask, deny or forbid");
         let tongue = self.word(table, "language", Tongue::from_word, "sh, python or js").unwrap_or_default();
-        let needs =
-            self.word(table, "needs", Needs::from_word, "network, project or machine").unwrap_or_default();
+        let known = "network, project, machine, reach, kept, changes, untracked or work";
+        let needs = self.word(table, "needs", Needs::from_word, known).unwrap_or_default();
         let taint = self.word(table, "taint", Taint::from_word, "download, secret or decoded");
         let rule = Rule {
             id: self.text(&id),
@@ -295,11 +295,12 @@ impl Reader {
     }
 
     fn program(&mut self, table: &Table) -> Result<(), Full> {
-        self.keys(table, &["programs", "values", "single_dash", "operands"]);
+        self.keys(table, &["programs", "values", "single_dash", "operands", "paths_first"]);
         let program = Program {
             values: self.list(table, "values"),
             single_dash: self.flag(table, "single_dash"),
             operands: self.flag(table, "operands"),
+            paths_first: self.flag(table, "paths_first"),
         };
         let names = self.strings(table, "programs");
         self.added(|maker| maker.program(program, &names))

@@ -88,6 +88,8 @@ pub struct Program {
     pub single_dash: bool,
     /// `name=value` is an option.
     pub operands: bool,
+    /// What stands before the first option is a path, also if it is unknown.
+    pub paths_first: bool,
 }
 
 /// A program that starts another one.

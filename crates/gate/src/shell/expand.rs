@@ -421,8 +421,9 @@ fn from_outside(name: &[u8]) -> Text {
         b"PWD" | b"OLDPWD" => Text::known(b"."),
         b"IFS" => Text::known(b" \t\n"),
         b"SHELL" | b"BASH" => Text::known(b"/bin/bash"),
-        b"#" | b"?" | b"$" | b"!" | b"UID" | b"EUID" | b"PPID" | b"RANDOM" | b"SECONDS" | b"LINENO"
-        | b"BASHPID" => Text::known(b"1"),
+        b"#" | b"?" | b"UID" | b"EUID" | b"RANDOM" | b"SECONDS" | b"LINENO" => Text::known(b"1"),
+        // A process, and never the first one.
+        b"$" | b"!" | b"PPID" | b"BASHPID" => Text::known(b"4242"),
         b"-" => Text::known(b"hB"),
         name => {
             let secret = registry::known(name).is_some_and(|entry| entry.kind == registry::Kind::Credential)

@@ -21,7 +21,9 @@ impl Walker<'_> {
         let name = Bytes::from(last_name(&first.text));
         let name = canonical(&name);
         let entry = self.findings.tables.find("", name);
-        self.judge_call(entry, &started.args[1..], &started.writes, &started.reads, &started.input, span);
+        let without_code = entry.and_then(|entry| self.without_code(entry, &started.args[1..]));
+        let args = without_code.as_deref().unwrap_or(&started.args[1..]);
+        self.judge_call(entry, args, &started.writes, &started.reads, &started.input, span);
         if let Some(output) = self.builtin(name, started) {
             return output;
         }
@@ -104,13 +106,8 @@ impl Walker<'_> {
 
     /// A script that somebody has to read, by its path from where the command starts.
     pub(super) fn want(&mut self, path: &[u8], language: Option<Language>) {
-        match &self.standing {
-            Standing::In(folder) if !matches!(path.first(), Some(b'/' | b'~')) => {
-                let path = [folder.as_slice(), b"/", path].concat();
-                self.findings.want(&path, language);
-            }
-            _ => self.findings.want(path, language),
-        }
+        let path = self.standing.seen_from_start(path);
+        self.findings.want(&path, language);
     }
 
     /// What the shell does itself.

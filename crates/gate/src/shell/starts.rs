@@ -7,7 +7,7 @@ use super::walk::{Started, Stream, Walker};
 use crate::little;
 use crate::paths::{HERE, look};
 use crate::rules::kinds::Tongue;
-use crate::rules::tables::{Entry, Interpreter, List, Tables};
+use crate::rules::tables::{Entry, Interpreter, List, Tables, Wrapper};
 use crate::text::{Bytes, Field, Taint, UNKNOWN};
 use crate::verdict::Language;
 
@@ -46,6 +46,7 @@ impl Walker<'_> {
             b"xargs" | b"parallel" => return Some(self.for_each_line(started)),
             b"find" | b"fd" | b"fdfind" => self.found_files(started),
             b"git" => self.settings_of_git(started),
+            b"command" | b"builtin" | b"exec" => return self.past_functions(wrapper?, started),
             b"sed" | b"gsed" => self.stream_editor(started),
             b"psql" | b"mysql" | b"mariadb" | b"sqlite3" | b"duckdb" | b"usql" => self.console(started),
             // A line editor runs what stands behind `!`.
@@ -58,6 +59,28 @@ impl Walker<'_> {
             _ => {}
         }
         self.wrapper(wrapper?, started)
+    }
+
+    /// Starts a program although a function has its name.
+    fn past_functions(&mut self, wrapper: &Wrapper, started: &Started) -> Option<Stream> {
+        let named = started.args[1..].iter().find(|arg| arg.text.first() != Some(&b'-'));
+        let hidden = named.and_then(|named| self.functions.remove_entry(&named.text));
+        let output = self.wrapper(wrapper, started);
+        if let Some((name, function)) = hidden {
+            self.functions.entry(name).or_insert(function);
+        }
+        output
+    }
+
+    /// The arguments of an interpreter without code that is judged by itself: as a whole it is neither a path nor a word.
+    pub(super) fn without_code(&self, entry: &Entry, args: &[Field]) -> Option<Vec<Field>> {
+        let tables = self.findings.tables;
+        let interpreter = tables.interpreter(entry)?;
+        let is_shell = interpreter.tongue? == Tongue::Shell;
+        let Told::Code(codes) = told(tables, interpreter, args, is_shell) else { return None };
+        let is_code = |arg: &Field| codes.iter().any(|code| code.span == arg.span && code.text == arg.text);
+        let emptied = |arg: &Field| Field { text: Bytes::default(), ..arg.clone() };
+        Some(args.iter().map(|arg| if is_code(arg) { emptied(arg) } else { arg.clone() }).collect())
     }
 
     pub(super) fn inner(&mut self, args: Vec<Field>, started: &Started) -> Stream {
@@ -296,6 +319,7 @@ impl Walker<'_> {
                         self.findings.fact("decoded-code", code.span);
                     }
                     let mark = self.variables.mark();
+                    let defined = is_shell.then(|| self.defined());
                     if is_shell {
                         let (zero, arguments) = arguments_after(&started.args, &code);
                         let zero = zero.map_or_else(
@@ -306,7 +330,8 @@ impl Walker<'_> {
                         self.variables.arguments.push(arguments);
                     }
                     output = self.code(language, &code.text, code.span, started.input.clone());
-                    if is_shell {
+                    if let Some(defined) = defined {
+                        self.finish_since(&defined);
                         self.variables.arguments.pop();
                         self.variables.back_to(mark);
                     }

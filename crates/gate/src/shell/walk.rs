@@ -131,7 +131,7 @@ pub struct Started {
 pub struct Walker<'r> {
     pub findings: Findings<'r>,
     pub(super) variables: Variables,
-    functions: QuickMap<Bytes, (Rc<Node>, bool)>,
+    pub(super) functions: QuickMap<Bytes, (Rc<Node>, bool)>,
     pub(super) aliases: QuickMap<Bytes, Bytes>,
     /// What the script itself has written into files, and what stands behind process substitutions.
     pub(super) files: QuickMap<Bytes, Stream>,
@@ -140,6 +140,13 @@ pub struct Walker<'r> {
     pub(super) traps: Vec<(Bytes, Span)>,
     /// How deep it may still go.
     pub(super) depth: usize,
+}
+
+/// Functions and traps of the shells around one.
+#[derive(Default)]
+pub(super) struct Defined {
+    functions: Vec<Bytes>,
+    traps: usize,
 }
 
 impl<'r> Walker<'r> {
@@ -164,19 +171,35 @@ impl<'r> Walker<'r> {
         }
         let list = match parse(source, stands, self.depth) {
             Ok(list) => list,
-            Err(trouble) => {
-                let (key, span) = match trouble {
-                    Trouble::Syntax(offset) => {
-                        let offset = offset.min(source.len());
-                        ("unreadable", stands.of(Span::new(offset, source.len().min(offset + 1))))
-                    }
-                    Trouble::TooDeep => ("too-deep", whole),
-                };
-                self.findings.fact(key, span);
+            Err(Trouble::Syntax(offset)) => {
+                let offset = offset.min(source.len());
+                let place = stands.of(Span::new(offset, source.len().min(offset + 1)));
+                self.findings.fact("unreadable", place);
+                self.before_mistake(&source[..offset], stands);
+                return Stream::unknown(Taint::NONE);
+            }
+            Err(Trouble::TooDeep) => {
+                self.findings.fact("too-deep", whole);
                 return Stream::unknown(Taint::NONE);
             }
         };
         self.list(&list, &input)
+    }
+
+    /// Walks what stands before a mistake: a shell runs it before it notices.
+    fn before_mistake(&mut self, source: &[u8], stands: Stands) {
+        // A mistake may be noticed long after it began.
+        const TRIES: usize = 8;
+        let ends = source.iter().enumerate().rev().filter(|(_, byte)| b";&\n".contains(byte));
+        for (end, _) in ends.take(TRIES) {
+            if !self.findings.pay(1 + end / 256, stands.of(Span::new(0, end))) {
+                return;
+            }
+            if let Ok(list) = parse(&source[..end], stands, self.depth) {
+                self.list(&list, &Stream::default());
+                return;
+            }
+        }
     }
 
     /// Walks what a shell restores before a line. Its functions wait until the line calls them, except those that run unasked.
@@ -228,9 +251,19 @@ impl<'r> Walker<'r> {
 
     /// What runs after the last command: functions that nobody has called, because whoever reads the script may, and traps.
     pub fn finish(&mut self) {
+        self.finish_since(&Defined::default());
+    }
+
+    /// What a shell has defined up to here.
+    pub(super) fn defined(&self) -> Defined {
+        Defined { functions: self.functions.keys().cloned().collect(), traps: self.traps.len() }
+    }
+
+    /// The same for a shell that ends here: it knows its own variables, and takes its traps with it.
+    pub(super) fn finish_since(&mut self, before: &Defined) {
         let mut waiting: Vec<(Bytes, Rc<Node>)> = Vec::new();
         for (name, (body, called)) in &self.functions {
-            if !called {
+            if !called && !before.functions.contains(name) {
                 waiting.push((name.clone(), Rc::clone(body)));
             }
         }
@@ -242,7 +275,9 @@ impl<'r> Walker<'r> {
             self.variables.arguments.pop();
         }
         // A trap may set another one; each costs a step.
-        while let Some((code, span)) = self.traps.pop() {
+        while self.traps.len() > before.traps
+            && let Some((code, span)) = self.traps.pop()
+        {
             self.code(Language::Shell, &code, span, Stream::default());
         }
     }

@@ -1,0 +1,203 @@
+//! Ordinary work where no approver is present: it runs in a cage that reaches nothing, and what is refused there is known to destroy work
+//! that git does not have. One text has one verdict, by whatever way it comes in.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use std::path::Path;
+use std::process::{Output, Stdio};
+use support::{Stage, keyward, stderr, stdout};
+
+/// A project with a commit: `src/a.py`, and `build` and `*.db`, which git ignores.
+fn repository() -> Stage {
+    let stage = Stage::user();
+    stage.project_file("src/a.py", "print('a')\n");
+    stage.project_file("src/b.py", "print('b')\n");
+    stage.project_file("t.sh", "true\n");
+    stage.project_file(".gitignore", "build\n*.db\n");
+    stage.project_file("build/x.o", "x");
+    host(&stage, "git init -q && git add -A && git -c user.name=a -c user.email=a@b.test commit -qm one");
+    stage
+}
+
+#[track_caller]
+fn host(stage: &Stage, script: &str) -> String {
+    let output = stage.command("sh").args(["-c", script]).output().unwrap();
+    assert!(output.status.success(), "{script}: {}", stderr(&output));
+    stdout(&output)
+}
+
+fn run(stage: &Stage, flags: &[&str], argv: &[&str]) -> Output {
+    let mut command = stage.command("setsid");
+    command.arg(keyward()).arg("run").args(flags).arg("--").args(argv).stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+fn line(stage: &Stage, script: &str) -> Output {
+    run(stage, &[], &["bash", "-c", script])
+}
+
+fn check(stage: &Stage, arguments: &[&str], script: &str) -> Option<i32> {
+    let mut command = stage.command(keyward());
+    command.arg("check").args(arguments).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), script.as_bytes());
+    child.wait().unwrap().code()
+}
+
+const REFUSED: Option<i32> = Some(123);
+
+/// Lines, and what the program itself prints or says.
+const RUNS: &[(&str, &str)] = &[
+    ("python3 nosuch.py", "nosuch.py"),
+    ("./missing.sh", "No such file"),
+    ("for f in src/*.py; do python3 $f; done", "a\nb"),
+    ("CC=${CC:-gcc}; $CC --version || true; echo RAN", "RAN"),
+    ("echo one | xargs -I{} sh -c \"echo {}\"", "one"),
+    ("printf '1\\n2\\n' | awk '{s+=$1} END {print s}'", "3"),
+    ("DIR=src; find $DIR -type f; find $UNSET -name a.py", "src/a.py"),
+    ("wc -l < ${FILE:-t.sh}", "1"),
+    ("f=$(mktemp); echo x > $f; sort -o $f $f; cat $f", "x"),
+    (
+        "python3 -c 'import sqlite3; print(sqlite3.connect(\":memory:\").execute(\"select 41+1\").fetchone()[0])'",
+        "42",
+    ),
+    ("python3 -c 'import pty; pty.spawn([\"echo\", \"RAN\"])'", "RAN"),
+    ("python3 -c 'class C:\n def execute(self, x): print(x)\nC().execute(input())' <<< RAN", "RAN"),
+    ("echo 'console.log(1)' > made.js && cat made.js > a.js; python3 made.py || echo RAN", "RAN"),
+    ("perl -e 'my %h = map { $_ => 1 } qw(RAN); print keys %h'", "RAN"),
+    ("sleep 100 & kill $!; echo RAN", "RAN"),
+    ("eval $(echo echo RAN)", "RAN"),
+    ("X='echo RAN'; bash -c \"$X\"; eval \"$UNKNOWN\"", "RAN"),
+    ("git bisect start -q; git bisect run true; git bisect reset; echo RAN", "RAN"),
+    ("git stash list; git branch -q x; git branch -D x", "Deleted branch x"),
+    ("mkdir -p out && rm -rf out \"$NOTHING\"; echo RAN", "RAN"),
+];
+
+#[test]
+fn ordinary_lines_run_or_fail_as_the_program_does() {
+    let stage = repository();
+    for (script, said) in RUNS {
+        let output = line(&stage, script);
+        let all = stdout(&output) + &stderr(&output);
+        assert!(output.status.code() != REFUSED && all.contains(said), "{script}: {all}");
+        assert!(!all.contains("keyward: denied"), "{script}: {all}");
+    }
+    let output = run(&stage, &[], &["python3", "nosuch.py"]);
+    assert!(output.status.code() == Some(2) && stderr(&output).contains("nosuch.py"), "{}", stderr(&output));
+}
+
+#[test]
+fn one_text_has_one_verdict_whichever_way_it_comes_in() {
+    let stage = repository();
+    stage.project_file("src/a.py", "print('changed')\n");
+    let lines = RUNS.iter().map(|(script, _)| *script);
+    let more =
+        ["rm -rf /", "rm -rf src", "rm -rf build", "git reset --hard", "git push", "\"$@\"", "eval \"$X\""];
+    for flags in [&[][..], &["--net", "open"]] {
+        for script in lines.clone().chain(more) {
+            let behind = |argv: &[&str]| check(&stage, &[flags, &["--"], argv].concat(), "");
+            let by_stdin = check(&stage, flags, script);
+            assert_eq!(by_stdin, behind(&["bash", "-c", script]), "{script} {flags:?}");
+            assert_eq!(by_stdin, check(&stage, &[flags, &["--lang", "sh"]].concat(), script), "{script}");
+            let explained = stage
+                .command(keyward())
+                .arg("explain")
+                .args(flags)
+                .args(["--json", "--", "bash", "-c", script])
+                .output()
+                .unwrap();
+            let plan: serde_json::Value = serde_json::from_str(&stdout(&explained)).unwrap();
+            let verdicts = ["allow", "ask", "deny", "forbid"];
+            let verdict = plan["gate"]["judged"]["verdict"].as_str().unwrap();
+            let place = verdicts.iter().position(|one| *one == verdict).map(|at| at as i32);
+            assert_eq!(by_stdin, place, "{script} {flags:?}");
+        }
+    }
+    // One word with blanks is a line that was quoted as a whole.
+    assert_eq!(check(&stage, &["--", "rm -rf /"], ""), Some(3));
+    assert_eq!(check(&stage, &["--net", "open", "--", "git push --force"], ""), Some(1));
+    assert_eq!(run(&stage, &[], &["rm -rf /"]).status.code(), REFUSED);
+}
+
+#[test]
+fn work_that_git_does_not_have_is_not_deleted_unasked() {
+    let stage = repository();
+    let has = |name: &str| stage.project().join(name).exists();
+    let refused = |script: &str, rule: &str| {
+        let output = line(&stage, script);
+        assert_eq!(output.status.code(), REFUSED, "{script}: {}", stderr(&output));
+        assert!(stderr(&output).contains(rule), "{script}: {}", stderr(&output));
+    };
+    let runs = |script: &str| {
+        let output = line(&stage, script);
+        assert!(output.status.success(), "{script}: {}", stderr(&output));
+    };
+    // Everything is committed: git brings it back.
+    runs("rm -rf src");
+    assert!(!has("src"));
+    host(&stage, "git checkout -q -- src");
+    runs("git reset -q --hard");
+    // A change, a new file, and both below a directory above.
+    stage.project_file("src/a.py", "print('changed')\n");
+    refused("rm -rf src", "delete-work");
+    refused("cd src && rm -rf ../src", "delete-work");
+    refused("rm -r ./src/*", "delete-work");
+    refused("git reset --hard", "git-reset-hard");
+    refused("git checkout -- .", "git-checkout-discard");
+    runs("rm -rf build");
+    assert!(has("src/a.py") && !has("build"));
+    // What is staged is in git.
+    host(&stage, "git add -A");
+    runs("rm -rf src");
+    host(&stage, "git checkout -q -- src");
+    refused("git reset --hard", "git-reset-hard");
+    host(&stage, "git reset -q --hard && mkdir src/new && echo x > src/new/c.py");
+    refused("rm -rf src", "delete-work");
+    refused("rm -rf src/new", "delete-work");
+    refused("git clean -fd", "git-clean");
+    runs("git reset -q --hard");
+    runs("rm src/new/c.py; mkdir -p build; echo x > build/x");
+    runs("rm -rf build src/new");
+    runs("git clean -fdq");
+    refused("git clean -fdx", "git-clean-ignored");
+    refused("rm -rf .", "delete-project");
+}
+
+/// The settings and filters of the repository name programs. None of them runs on the host when the gate looks at what git would lose.
+#[test]
+fn a_look_at_the_repository_runs_nothing_that_it_names() {
+    let stage = repository();
+    let marker = stage.home_file("marker", "");
+    let trap = stage.home_file("trap.sh", &format!("#!/bin/sh\necho ran >> '{}'\ncat\n", marker.display()));
+    let set = "chmod 755 $T && git config core.fsmonitor $T && git config filter.x.clean $T \
+               && git config diff.external $T && mkdir -p .git/hooks && cp $T .git/hooks/post-index-change";
+    host(&stage, &set.replace("$T", &format!("'{}'", trap.display())));
+    stage.project_file(".gitattributes", "*.py filter=x\n");
+    stage.project_file("src/a.py", "print('changed')\n");
+    assert_eq!(check(&stage, &["--", "rm", "-rf", "src"], ""), Some(1));
+    assert_eq!(check(&stage, &["--", "git", "reset", "--hard"], ""), Some(1));
+    assert_eq!(std::fs::read_to_string(&marker).unwrap(), "");
+    // The control: git with the repository's settings runs them.
+    host(&stage, "git status > /dev/null");
+    assert_ne!(std::fs::read_to_string(&marker).unwrap(), "");
+    assert!(is_empty(&stage.state().join("work")), "nothing is left behind");
+}
+
+fn is_empty(directory: &Path) -> bool {
+    std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+#[test]
+fn with_a_network_or_a_credential_what_is_not_understood_is_refused() {
+    let stage = repository();
+    let folder = stage.elsewhere();
+    let folder = folder.to_str().unwrap();
+    for script in ["eval \"$X\"", "$X", "sh nosuch.sh", "perl -e 'system(\"true\")'", "git branch -D x"] {
+        for flags in [&["--net", "open"][..], &["--write", folder]] {
+            let output = run(&stage, flags, &["bash", "-c", script]);
+            assert_eq!(output.status.code(), REFUSED, "{script} {flags:?}: {}", stderr(&output));
+        }
+        assert_ne!(line(&stage, script).status.code(), REFUSED, "{script}");
+    }
+}
