@@ -164,6 +164,28 @@ fn work_that_git_does_not_have_is_not_deleted_unasked() {
     refused("rm -rf .", "delete-project");
 }
 
+#[test]
+fn a_session_looks_at_the_work_that_is_there_when_a_command_is_asked_for() {
+    let stage = repository();
+    let started = stage.command(keyward()).args(["session", "start"]).output().unwrap();
+    let name = stdout(&started).trim().to_owned();
+    assert!(!name.is_empty(), "{}", stderr(&started));
+    let exec = |script: &str| {
+        let mut command = stage.command("setsid");
+        command.args(["--wait", keyward(), "exec", &name, "--", "bash", "-c", script]).stdin(Stdio::null());
+        command.output().unwrap()
+    };
+    let clean = exec("rm -rf src");
+    host(&stage, "git checkout -q -- src");
+    stage.project_file("src/a.py", "print('changed')\n");
+    let (changed, unclear) = (exec("rm -rf src"), exec("eval \"$X\"; rm -rf build; echo RAN"));
+    host(&stage, &format!("'{}' session stop {name}", keyward()));
+    assert!(clean.status.success(), "{}", stderr(&clean));
+    assert_eq!(changed.status.code(), REFUSED, "{}", stderr(&changed));
+    assert!(stderr(&changed).contains("delete-work") && stage.project().join("src/a.py").exists());
+    assert_eq!(stdout(&unclear), "RAN\n", "{}", stderr(&unclear));
+}
+
 /// The settings and filters of the repository name programs. None of them runs on the host when the gate looks at what git would lose.
 #[test]
 fn a_look_at_the_repository_runs_nothing_that_it_names() {

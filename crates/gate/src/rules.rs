@@ -143,7 +143,7 @@ impl Rules {
             (Runs::Here, Needs::Reach | Needs::Kept) if nothing => Counts::Never,
             _ if rule.decides == Decides::Deny => Counts::Always,
             (Runs::Elsewhere, _) if !self.cage.network => Counts::Never,
-            // Whoever starts containers is outside, or on another machine.
+            // The daemon that starts containers is outside, or on another machine.
             (Runs::Contained, _) if nothing => Counts::Never,
             (Runs::Here, Needs::Network) if !self.cage.network => Counts::Never,
             (Runs::Here, Needs::Project | Needs::Kept | Needs::Changes | Needs::Untracked)

@@ -33,7 +33,7 @@ const GENERATED: &[&[u8]] = &[
 ];
 
 impl Work {
-    /// Reads the list; `None` where it is not one.
+    /// Reads the list; `None` if it is invalid.
     pub fn read(list: &[u8]) -> Option<Work> {
         let mut work = Work::default();
         for line in list.split(|byte| *byte == 0).filter(|line| !line.is_empty()) {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_says_nothing() {
+    fn an_invalid_list_says_nothing() {
         assert_eq!(Work::read(b"fatal: no"), None);
         assert_eq!(Work::read(b"M"), None);
         assert_eq!(Work::read(b""), Some(Work::default()));
