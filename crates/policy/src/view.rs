@@ -7,6 +7,7 @@ mod home;
 mod inside;
 mod places;
 mod searched;
+mod toolchains;
 
 pub use hidden::{fits, hidden_paths, is_hidden_by_name, is_pattern, is_shown_by_name};
 pub use home::{
@@ -22,9 +23,9 @@ use crate::facts::{GitFolder, GitPart, HostFacts, Kind, PathFact, Paths, Project
 use crate::plan::{Cage, Refusal, RefusalKind};
 use crate::request::Request;
 use crate::settings::{IgnoredFile, Policy};
-use crate::toolchains::{CACHES, TOOLCHAINS};
+use crate::toolchains::CACHES;
 use crate::tools::{self, Exposure, Platform};
-use crate::words::{NetMode, Origin, ProjectGuard, TrustClass};
+use crate::words::{NetMode, Origin, ProjectGuard};
 use places::{
     DEVICE_LINKS, DEVICES, KEYS_FILE, NEVER_PROJECTS, OTHER_USERS, SHARED_PLACES, STORES, SYSTEM,
     SYSTEM_SECRETS,
@@ -279,7 +280,7 @@ pub fn questions(policy: &Policy, request: &Request<'_>) -> Vec<Question> {
         ask(file.into(), About::All);
     }
     for entry in search_path(request) {
-        if let Some(toolchain) = toolchain_of(entry, home) {
+        if let Some(toolchain) = toolchains::toolchain_of(entry, home) {
             for shown in toolchain.shows.iter().chain(toolchain.secrets) {
                 ask(home.join(shown), About::All);
             }
@@ -304,11 +305,6 @@ pub fn questions(policy: &Policy, request: &Request<'_>) -> Vec<Question> {
         ask("/etc/resolv.conf".into(), About::All);
     }
     questions
-}
-
-fn toolchain_of(entry: &Path, home: &Path) -> Option<&'static crate::toolchains::Toolchain> {
-    let below = entry.strip_prefix(home).ok()?;
-    TOOLCHAINS.iter().find(|toolchain| below.starts_with(toolchain.home))
 }
 
 /// Collects entries; the same target asked for twice stays one entry.
@@ -400,8 +396,8 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     if policy.net.value == NetMode::Open {
         resolver(&mut builder);
     }
-    toolchains(&mut builder, request);
-    caches(&mut builder, request, &own.at, cage, facts, policy.trust.value);
+    toolchains::show(&mut builder, request);
+    toolchains::caches(&mut builder, request, &own.at, cage, facts, policy.trust.value);
     home::logins(&mut builder, policy, request, facts, cage, &mut own)?;
     let notes = home::keychain(policy, request, facts, &mut own);
     builder.notes.extend(notes);
@@ -513,70 +509,6 @@ fn resolver(builder: &mut Builder<'_>) {
     if fact.kind == Kind::File && !builder.shows_host(&real) {
         let source = Source { directory: false, ..Source::system(real.clone()) };
         builder.builtin(real, Shown::ReadOnly(source), "resolver");
-    }
-}
-
-fn toolchains(builder: &mut Builder<'_>, request: &Request<'_>) {
-    let home = &request.caller.home;
-    for entry in search_path(request) {
-        if builder.shows_host(entry) || entry.starts_with(&request.project) {
-            continue;
-        }
-        if let Some(toolchain) = toolchain_of(entry, home) {
-            for shown in toolchain.shows {
-                let path = home.join(shown);
-                if let Some(fact) =
-                    builder.paths.existing(&path).filter(|fact| leads_nowhere_else(fact, shown)).cloned()
-                {
-                    builder.grant(&path, &fact, false, "toolchain", &Origin::Builtin);
-                }
-            }
-        } else if !is_shared_place(entry) && entry != home {
-            // Some other folder of programs; the folder itself, and nothing beside it.
-            if let Some(fact) = builder.paths.existing(entry).cloned()
-                && fact.kind == Kind::Directory
-                && !builder.shows_host(&fact.real)
-            {
-                builder.grant(entry, &fact, false, "search path", &Origin::Builtin);
-            }
-        }
-    }
-}
-
-/// Whether what lies below HOME at `relative` is really there. A command that worked in `~/go` may have left a link in the place of
-/// `~/go/pkg`; what stands directly in HOME only the user can have put there.
-fn leads_nowhere_else(fact: &PathFact, relative: &str) -> bool {
-    let rest = relative.split_once('/').map_or("", |(_, rest)| rest);
-    rest.is_empty() || (fact.link.is_none() && fact.real.ends_with(rest))
-}
-
-fn caches(
-    builder: &mut Builder<'_>,
-    request: &Request<'_>,
-    own_home: &Path,
-    cage: Cage,
-    facts: &HostFacts,
-    class: TrustClass,
-) {
-    if cage == Cage::Landlock {
-        return;
-    }
-    let home = &request.caller.home;
-    // A class of its own each: what a stranger left in a cache must not be run by a program that holds a credential.
-    let store = &request.caller.cache.join(class.as_str());
-    builder.builtin(own_home.join(".cache"), Shown::Writable(Source::kept(store.join("cache"))), CACHE);
-    for cache in CACHES {
-        let path = home.join(cache);
-        let Some(fact) = builder.paths.existing(&path).filter(|fact| leads_nowhere_else(fact, cache)) else {
-            continue;
-        };
-        let below = Source::callers(fact);
-        let store = Source::kept(store.join("layers").join(cache.replace('/', "-")));
-        if facts.kernel.overlay.holds() {
-            builder.builtin(own_home.join(cache), Shown::Cache { store, below }, CACHE);
-        } else {
-            builder.builtin(own_home.join(cache), Shown::ReadOnly(below), CACHE);
-        }
     }
 }
 
