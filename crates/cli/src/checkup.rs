@@ -69,7 +69,7 @@ pub fn checkup(args: &DoctorArgs, block: &Block) -> i32 {
         // Several tools read the same file; one that is not there misses nothing.
         let asked_for = plan.view.home.logins.iter().any(|login| login.tool == tool.name);
         if asked_for || is_installed(tool, &here) {
-            rows.extend(row(tool, &plan, there, &environment));
+            rows.extend(row(tool, &plan, there, &here, &environment));
         }
     }
     // What the plan has to say about HOME itself: a keychain that is not there, a file of its own.
@@ -91,11 +91,14 @@ pub fn checkup(args: &DoctorArgs, block: &Block) -> i32 {
 }
 
 fn is_installed(tool: &Tool, here: &Here) -> bool {
-    let mut folders = std::env::split_paths(&here.search);
-    folders.any(|folder| tool.programs.iter().any(|program| folder.join(program).is_file()))
+    tool.programs.iter().any(|program| is_found(program, here))
 }
 
-fn row(tool: &'static Tool, plan: &Plan, there: bool, environment: &[&[u8]]) -> Option<Row> {
+fn is_found(program: &str, here: &Here) -> bool {
+    std::env::split_paths(&here.search).any(|folder| folder.join(program).is_file())
+}
+
+fn row(tool: &'static Tool, plan: &Plan, there: bool, here: &Here, environment: &[&[u8]]) -> Option<Row> {
     let home = &plan.view.home;
     let login = home.logins.iter().find(|login| login.tool == tool.name);
     let withheld = home.withheld.iter().find(|withheld| withheld.tool == tool.name);
@@ -113,7 +116,10 @@ fn row(tool: &'static Tool, plan: &Plan, there: bool, environment: &[&[u8]]) -> 
     let ask_inside = || match &part.status {
         None => Asked::NoQuestion,
         Some(status) if status.network && plan.net.value == NetMode::None => Asked::NoNetwork,
-        Some(status) => ask(status, plan.profile.as_deref(), true, environment),
+        Some(status) => match ask(status, plan.profile.as_deref(), true, environment) {
+            Asked::NotInstalled if is_found(status.run[0], here) => Asked::NotInCage,
+            asked => asked,
+        },
     };
     let inside = if exposed == Exposed::Shown { ask_inside() } else { Asked::NotAsked };
     let unsure = matches!(inside, Asked::Answered(login) if login != tools::Login::In);

@@ -63,8 +63,9 @@ pub fn decide_and_remember<'a>(
     let home = &here.caller.home;
     let is_forced = |path: &Path| view::is_hidden_by_name(policy, &here.project, home, path);
     project.committed = git::committed::show(&mut project.secrets, &project.repositories, &is_forced);
+    // Also where no repository is: the command may make one.
+    project.author = git::look::author(&here.caller.home);
     if !project.marks.is_empty() {
-        project.author = git::look::author(&here.caller.home);
         project.git =
             git::transport::HostGit::find(here.search.as_os_str()).map(|git| git.program().to_path_buf());
     }

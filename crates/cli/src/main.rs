@@ -15,6 +15,7 @@ mod here;
 mod home;
 mod log;
 mod losses;
+mod missing;
 mod permit;
 mod policy_command;
 mod quarantine;

@@ -121,7 +121,7 @@ fn run_with(args: RunArgs, block: &mut Block, session: Option<(Membership, Polic
         Attempt::Over(exit) => exit,
         Attempt::HostRefused(_) => match run.attempt(probe::probe(&here.project, &here.caller.cache)) {
             Attempt::Over(exit) => exit,
-            Attempt::HostRefused(fault) => tell::fault(&args, &here, &fault),
+            Attempt::HostRefused(fault) => tell::fault(&args, &here, None, &fault),
         },
     }
 }
@@ -203,7 +203,7 @@ impl Run<'_> {
         let setup = keyward_launch::terminal_setup(plan.terminal);
         let mut prepared = match prepare::prepare(&plan, &self.block.entries(), setup) {
             Ok(prepared) => prepared,
-            Err(fault) => return Attempt::Over(tell::fault(args, here, &fault)),
+            Err(fault) => return Attempt::Over(tell::fault(args, here, None, &fault)),
         };
         let permitted = gate.clone().filter(|gate| gate.digest.is_some());
         self.permitted = permitted.map(|gate| (gate, plan.gate.scripts.clone()));
@@ -217,7 +217,7 @@ impl Run<'_> {
         let mut vault = match vault::start(&plan, here, self.block, &mut prepared) {
             Ok(vault) => vault,
             Err(errno) => {
-                return Attempt::Over(tell::fault(args, here, &Fault::new(Step::Secrets, "", errno)));
+                return Attempt::Over(tell::fault(args, here, None, &Fault::new(Step::Secrets, "", errno)));
             }
         };
         // The vault has its copy of what is for it alone.
@@ -259,7 +259,7 @@ impl Run<'_> {
             Err((path, errno)) => {
                 drop(guard.map(Guard::finish));
                 let path = keyward_policy::text::visible(path.as_os_str());
-                return Attempt::Over(tell::fault(args, here, &Fault::new(Step::View, path, errno)));
+                return Attempt::Over(tell::fault(args, here, None, &Fault::new(Step::View, path, errno)));
             }
         };
         let started = Instant::now();
@@ -307,7 +307,7 @@ impl Run<'_> {
                     self.dropped = Some(plan.environment.dropped);
                     Attempt::HostRefused(fault)
                 } else {
-                    Attempt::Over(tell::fault(args, here, &fault))
+                    Attempt::Over(tell::fault(args, here, Some(&plan.view), &fault))
                 }
             }
         }

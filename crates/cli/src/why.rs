@@ -2,12 +2,18 @@
 
 use crate::args::{Subject, WhyArgs};
 use crate::explain::{NoPlan, plan_for};
-use crate::{files, here, say};
+use crate::{files, here, missing, say};
 use keyward_policy::plan::Plan;
-use keyward_policy::why::{self, Act};
+use keyward_policy::view::{Entry, Shown, View};
+use keyward_policy::why::{self, Act, Decision};
+use keyward_policy::words::Origin;
 use keyward_policy::{env, view};
 use keyward_sys::environ::Block;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+
+/// So many links on a way are followed, as by the kernel.
+const MOST_LINKS: usize = 40;
 
 /// Answers the question. The exit code is 0 whatever the answer is: it was given.
 pub fn why(args: WhyArgs, block: &Block) -> i32 {
@@ -40,21 +46,27 @@ fn about_variable(args: &WhyArgs, block: &Block) -> Result<(), NoPlan> {
 
 fn about_path(args: &WhyArgs, act: Act, block: &Block) -> Result<(), NoPlan> {
     let plan = plan_for(&args.policy, args.command.clone(), block)?;
-    let home = plan.environment.vars.iter().find(|variable| variable.name == "HOME");
-    let home = match home.map(|variable| &variable.value) {
-        Some(env::Value::Ours(home)) => PathBuf::from(home),
-        _ => PathBuf::from("/"),
+    let view = &plan.view;
+    let typed = view::expand(Path::new(&args.object), &view.home.at);
+    let is_name = act == Act::Exec && typed.components().count() == 1;
+    let decision = match is_name {
+        true => match plan.search.iter().map(|folder| folder.join(&typed)).find(|path| starts(view, path)) {
+            Some(found) => why::why(&plan, act, &follow(view, &found)),
+            None => does_not_start(&typed, args, &plan, block)?,
+        },
+        false => {
+            let path = here::absolute(&view.cwd, &typed);
+            let followed = follow(view, &path);
+            let decision = match act != Act::Write && is_missing_in_kept_home(view, &followed) {
+                true => why::absent(&plan, act, &followed),
+                false => why::why(&plan, act, &followed),
+            };
+            match act == Act::Exec && decision.allowed && !starts(view, &path) {
+                true => does_not_start(&path, args, &plan, block)?,
+                false => decision,
+            }
+        }
     };
-    let typed = view::expand(Path::new(&args.object), &home);
-    if act == Act::Exec && typed.components().count() == 1 && found_on_path(&typed, &plan).is_none() {
-        say::answer(&format!(
-            "{} cannot be executed: no folder of the child's PATH has it\n`keyward explain -v` shows that PATH's folders",
-            typed.display()
-        ));
-        return Ok(());
-    }
-    let path = real(&here::absolute(&plan.view.cwd, &typed), act, &plan);
-    let decision = why::why(&plan, act, &path);
     if args.json {
         say::answer_json(&decision)
     } else {
@@ -63,24 +75,61 @@ fn about_path(args: &WhyArgs, act: Act, block: &Block) -> Result<(), NoPlan> {
     Ok(())
 }
 
-/// A program without a slash, looked up as the run would.
-fn found_on_path(name: &Path, plan: &Plan) -> Option<PathBuf> {
-    let folders = plan.environment.vars.iter().find(|variable| variable.name == "PATH")?;
-    let env::Value::Ours(folders) = &folders.value else { return None };
-    std::env::split_paths(folders).map(|folder| folder.join(name)).find(|path| path.exists())
+/// About a program that is not found in the cage, or whose interpreter is not.
+fn does_not_start(program: &Path, args: &WhyArgs, plan: &Plan, block: &Block) -> Result<Decision, NoPlan> {
+    let here = here::look(&block.entries(), args.policy.cwd.as_deref()).map_err(NoPlan::Refused)?;
+    let missing = missing::look(program, &here.search, &plan.view.cwd, &here.caller.home, &plan.view);
+    let because = match program.components().count() {
+        1 => "no directory of the child's PATH has it with all that it needs to start",
+        _ => "the cage has no such program with all that it needs to start",
+    };
+    Ok(Decision {
+        act: Act::Exec,
+        path: keyward_policy::text::visible(program.as_os_str()),
+        allowed: false,
+        because: because.into(),
+        rule: "search path",
+        origin: Origin::Builtin,
+        remedy: missing.map(|missing| missing.remedy()),
+    })
 }
 
-/// Follows links as far as the path exists.
-fn real(path: &Path, act: Act, plan: &Plan) -> PathBuf {
-    if let (Act::Exec, false, Some(name)) = (act, path.exists(), path.file_name())
-        && let Some(found) = found_on_path(Path::new(name), plan)
-    {
-        return std::fs::canonicalize(&found).unwrap_or(found);
-    }
-    for above in path.ancestors() {
-        if let (Ok(real), Ok(rest)) = (std::fs::canonicalize(above), path.strip_prefix(above)) {
-            return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
+/// Whether a program is in the cage, and its interpreter if it names one.
+fn starts(view: &View, path: &Path) -> bool {
+    let found = |path: &Path| view::outside(view, &follow(view, path)).filter(|outside| outside.is_file());
+    let can_read =
+        |program: PathBuf| missing::interpreter(&program).is_none_or(|path| found(&path).is_some());
+    found(path).is_some_and(can_read)
+}
+
+fn is_missing_in_kept_home(view: &View, path: &Path) -> bool {
+    let in_home = view::covering(&view.entries, path)
+        .is_some_and(|entry| entry.target == view.home.at && !entry.shows_in_place());
+    in_home && view::outside(view, path).is_some_and(|outside| outside.symlink_metadata().is_err())
+}
+
+/// Follows links as a command in the cage would: those of the cage's own, and those in what is shown.
+fn follow(view: &View, path: &Path) -> PathBuf {
+    let link = |path: &Path| match view::covering(&view.entries, path) {
+        Some(Entry { target, shown: Shown::Link { to }, .. }) if target == path => Some(to.clone()),
+        _ => view::outside(view, path).and_then(|outside| std::fs::read_link(outside).ok()),
+    };
+    let mut rest: Vec<OsString> = path.iter().rev().map(OsStr::to_owned).collect();
+    let mut way = PathBuf::from("/");
+    let mut links = 0;
+    while let Some(part) = rest.pop() {
+        if part == ".." {
+            way.pop();
+            continue;
+        }
+        let next = way.join(part);
+        match link(&next).filter(|_| links < MOST_LINKS) {
+            Some(to) => {
+                links += 1;
+                rest.extend(to.iter().rev().map(OsStr::to_owned));
+            }
+            None => way = next,
         }
     }
-    path.into()
+    way
 }

@@ -17,7 +17,7 @@ use keyward_sys::signal::Set;
 use keyward_sys::spaces::{self, Spaces};
 use keyward_sys::{Errno, channel, confine, environ, exec, fork, network, signal, terminal};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::ffi::CStr;
 use std::path::Path;
@@ -304,6 +304,7 @@ fn perform(act: &Act, trees: &[OwnedFd], shared_proc: Option<&OwnedFd>) -> Resul
         }
         Act::Judged { way, at, text, pinned } => judged(way, at, text, *pinned),
         Act::Link { at, to } => rustix::fs::symlink(to.as_c_str(), at.as_c_str()),
+        Act::KeptLink { above, name, to } => kept_link(&mount::place(above)?, name, to),
         Act::Bind { tree, at, attributes, expect, foreign: true } => {
             let opened;
             let tree = match tree {
@@ -363,6 +364,26 @@ fn perform(act: &Act, trees: &[OwnedFd], shared_proc: Option<&OwnedFd>) -> Resul
         Act::Masks { substitutes } => make_masks(substitutes),
         // Done where masks that stand beside each other are known.
         Act::Mask { .. } => Ok(()),
+    }
+}
+
+/// Puts a link into a tree that is kept. A link of an earlier run gives way, and so does an empty directory; anything else is the
+/// profile's own and stays.
+fn kept_link(above: &OwnedFd, name: &CStr, to: &CStr) -> Result<(), Errno> {
+    let put = || rustix::fs::symlinkat(to, above, name);
+    match put() {
+        Err(Errno::EXIST) => {}
+        done => return done,
+    }
+    let mut buffer = [0; 4096];
+    let cleared = match rustix::fs::readlinkat_raw(above, name, &mut buffer) {
+        Ok(length) if buffer.get(..length) == Some(to.to_bytes()) => return Ok(()),
+        Ok(_) => rustix::fs::unlinkat(above, name, AtFlags::empty()),
+        Err(_) => rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR),
+    };
+    match cleared {
+        Ok(()) => put(),
+        Err(_) => Ok(()),
     }
 }
 

@@ -281,6 +281,7 @@ fn object(plan: &Plan, prepared: &Prepared, step: Step, index: u16) -> String {
                     Act::Directory { at, .. }
                     | Act::KeptDirectory { name: at, .. }
                     | Act::KeptFile { name: at, .. }
+                    | Act::KeptLink { name: at, .. }
                     | Act::File { at }
                     | Act::Text { at, .. }
                     | Act::Judged { at, .. }

@@ -68,6 +68,12 @@ pub enum Act {
         at: CString,
         to: CString,
     },
+    /// The same in a tree that is kept, where it stays.
+    KeptLink {
+        above: CString,
+        name: CString,
+        to: CString,
+    },
     Bind {
         tree: Tree,
         at: CString,
@@ -605,8 +611,13 @@ impl<'a> Acts<'a> {
             }
             Shown::Link { to } => {
                 self.parents(target)?;
-                self.acts
-                    .push(Act::Link { at: below_root(target)?, to: c_string(Step::View, to.as_os_str())? });
+                let to = c_string(Step::View, to.as_os_str())?;
+                self.acts.push(match (self.is_foreign(target), target.parent(), target.file_name()) {
+                    (true, Some(above), Some(name)) => {
+                        Act::KeptLink { above: below_root(above)?, name: c_string(Step::View, name)?, to }
+                    }
+                    _ => Act::Link { at: below_root(target)?, to },
+                });
             }
             Shown::Device => {
                 self.parents(target)?;

@@ -13,6 +13,8 @@ pub enum Asked {
     NoNetwork,
     /// It is not there to be asked.
     NotInstalled,
+    /// It is installed, and the cage does not show it.
+    NotInCage,
     /// It did not answer in time.
     TimedOut,
     /// Nobody asked.
@@ -55,6 +57,7 @@ pub enum Verdict {
     /// It is shown, and the tool does not find it.
     ExposedButNotFound,
     NotInstalled,
+    NotInCage,
     NoAnswer,
 }
 
@@ -67,6 +70,7 @@ impl Verdict {
             Verdict::LoginNotExposed => "login not exposed",
             Verdict::ExposedButNotFound => "exposed but not found",
             Verdict::NotInstalled => "not installed",
+            Verdict::NotInCage => "installed, but not in the cage",
             Verdict::NoAnswer => "no answer",
         }
     }
@@ -91,6 +95,7 @@ pub fn judge(found: Findings) -> Option<Verdict> {
         (Exposed::Withheld, ..) => Verdict::NotLoggedIn,
         (Exposed::Shown, Asked::Answered(Login::In), _) => Verdict::Works,
         (Exposed::Shown, Asked::NotInstalled, _) => Verdict::NotInstalled,
+        (Exposed::Shown, Asked::NotInCage, _) => Verdict::NotInCage,
         (Exposed::Shown, Asked::Answered(_), Asked::Answered(Login::In)) => Verdict::ExposedButNotFound,
         (Exposed::Shown, Asked::Answered(Login::Out), _) => Verdict::NotLoggedIn,
         (Exposed::Shown, ..) if !there => Verdict::NotLoggedIn,
@@ -126,6 +131,7 @@ pub fn remedy(
             "`keyward home show{flag}` names what is shown; if a variable moved its files, or it keeps its login elsewhere, grant that with {table}files.read"
         )),
         Verdict::NotInstalled => Some("install it, or take it out of home.tools".into()),
+        Verdict::NotInCage => Some(format!("`keyward why exec {tool}{flag}` says what would show it")),
         Verdict::NoAnswer => Some(format!("ask it yourself: keyward run{flag} -- {tool} …")),
     }
 }
@@ -150,7 +156,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_told_apart() {
-        use Asked::{Answered, NoNetwork, NoQuestion, NotAsked, NotInstalled, TimedOut};
+        use Asked::{Answered, NoNetwork, NoQuestion, NotAsked, NotInCage, NotInstalled, TimedOut};
         use Exposed::{NotAskedFor, Shown, Withheld};
         let (yes, no, perhaps) = (Answered(Login::In), Answered(Login::Out), Answered(Login::Unknown));
         for (exposed, there, inside, outside, verdict) in [
@@ -167,6 +173,7 @@ mod tests {
             (Shown, true, TimedOut, NotAsked, Some(Verdict::NoAnswer)),
             (Shown, true, perhaps, perhaps, Some(Verdict::NoAnswer)),
             (Shown, true, NotInstalled, NotAsked, Some(Verdict::NotInstalled)),
+            (Shown, true, NotInCage, NotAsked, Some(Verdict::NotInCage)),
             (Withheld, true, NotAsked, NotAsked, Some(Verdict::LoginNotExposed)),
             (Withheld, false, NotAsked, NotAsked, Some(Verdict::NotLoggedIn)),
             (NotAskedFor, true, NotAsked, NotAsked, Some(Verdict::LoginNotExposed)),

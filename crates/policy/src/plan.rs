@@ -10,7 +10,7 @@ use crate::request::Request;
 use crate::secret::{self, Given};
 use crate::settings::Policy;
 use crate::surface::Surroundings;
-use crate::view::{self, Entry, KEYRING_SOCKET, Shown, View};
+use crate::view::{self, Entry, GIT_SETTINGS, KEYRING_SOCKET, Shown, View};
 use crate::words::{
     Allowance, Floor, HomeMode, NetMode, Origin, ProjectGuard, Protect, Redact, Ruled, SearchExtent,
     TrustClass,
@@ -580,6 +580,9 @@ fn ours(request: &Request<'_>, view: &View, search: &[PathBuf], cage: Cage) -> V
     let mut all: Vec<_> = OUR_VARIABLES.into_iter().zip(values).collect();
     if view.home.keyring.is_some() {
         all.push(("DBUS_SESSION_BUS_ADDRESS", format!("unix:path={KEYRING_SOCKET}").into()));
+    }
+    if view.entries.iter().any(|entry| entry.target == Path::new(GIT_SETTINGS)) {
+        all.push(("GIT_CONFIG_SYSTEM", GIT_SETTINGS.into()));
     }
     all
 }

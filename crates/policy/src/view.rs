@@ -11,8 +11,8 @@ mod toolchains;
 
 pub use hidden::{fits, hidden_paths, is_hidden_by_name, is_pattern, is_shown_by_name};
 pub use home::{
-    Home, KEYRING_SOCKET, Keyring, LOGIN, Login, Mend, OTHER_LOGIN, Withheld, asked_for, kept_home,
-    place_outside, profile_home,
+    GIT_SETTINGS, Home, KEYRING_SOCKET, Keyring, LOGIN, Login, Mend, OTHER_LOGIN, Withheld, asked_for,
+    kept_home, place_outside, profile_home,
 };
 pub(crate) use inside::cannot_take_over;
 pub use places::{PINNED, PROJECT_FILE};
@@ -332,12 +332,17 @@ impl Builder<'_> {
         covering(&self.entries, path).is_some_and(Entry::shows_host)
     }
 
+    /// Whether the host's own file is seen at this path so far. A HOME that is kept stands where the user's does and shows another.
+    fn shows_in_place(&self, path: &Path) -> bool {
+        covering(&self.entries, path).is_some_and(Entry::shows_in_place)
+    }
+
     /// Shows a tree at its real path, and a link where the caller spelled it differently.
     fn grant(&mut self, path: &Path, fact: &PathFact, writable: bool, rule: &'static str, origin: &Origin) {
         let source = Source::callers(fact);
         let shown = if writable { Shown::Writable(source) } else { Shown::ReadOnly(source) };
         self.put(fact.real.clone(), shown, rule, origin);
-        if fact.real != path && !self.shows_host(path) {
+        if fact.real != path && !self.shows_in_place(path) {
             self.put(path, Shown::Link { to: fact.real.clone() }, rule, origin);
         }
     }
@@ -374,6 +379,18 @@ pub fn covering<'a>(entries: &'a [Entry], path: &Path) -> Option<&'a Entry> {
         .max_by_key(|entry| entry.target.as_os_str().len())
 }
 
+/// Where the host has what a cage shows at a path, where it is something of the host.
+pub fn outside(view: &View, path: &Path) -> Option<PathBuf> {
+    let entry = covering(&view.entries, path)?;
+    let source = match &entry.shown {
+        Shown::ReadOnly(source) | Shown::Writable(source) | Shown::Layer(source) => source,
+        Shown::Cache { below: source, .. } | Shown::Repository { source, .. } => source,
+        _ => return None,
+    };
+    let rest = path.strip_prefix(&entry.target).ok()?;
+    Some(if rest.as_os_str().is_empty() { source.path.clone() } else { source.path.join(rest) })
+}
+
 /// Builds the view.
 pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cage) -> Result<View, Refusal> {
     let home = &request.caller.home;
@@ -391,7 +408,7 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     private_places(&mut builder, request, cage);
     let mut own = home::own_home(&mut builder, policy, request, &homes, cage)?;
     if let Some((name, address)) = &facts.project.author {
-        home::author(&mut builder, &own.at, name, address);
+        home::author(&mut builder, &own, name, address);
     }
     if policy.net.value == NetMode::Open {
         resolver(&mut builder);

@@ -98,6 +98,20 @@ pub fn why(plan: &Plan, act: Act, path: &Path) -> Decision {
     }
 }
 
+/// About a path in a HOME that is kept, which does not have it.
+pub fn absent(plan: &Plan, act: Act, path: &Path) -> Decision {
+    let entry = decisive(plan, path);
+    Decision {
+        act,
+        path: visible(path.as_os_str()),
+        allowed: false,
+        because: "the HOME of this run does not have it, and yours is not shown".into(),
+        rule: entry.map_or("not granted", |entry| entry.rule),
+        origin: entry.map_or(Origin::Builtin, |entry| entry.origin.clone()),
+        remedy: remedy(entry, act, path),
+    }
+}
+
 /// About a name that is, or leads through, a foothold in a writable folder of the host.
 fn foothold(plan: &Plan, path: &Path) -> Decision {
     let (other, because) = match plan.protect.value {

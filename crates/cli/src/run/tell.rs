@@ -5,7 +5,7 @@ use crate::files::NoPolicy;
 use crate::here::{self, Here};
 use crate::permit::Denial;
 use crate::record::Record;
-use crate::say;
+use crate::{missing, say};
 use keyward_launch::cgroup::Reached;
 use keyward_launch::fault::Fault;
 use keyward_launch::supervise::{CutShort, Finished};
@@ -16,6 +16,7 @@ use keyward_policy::outcome::{
     Conclusion, LoginNews, LoginWhat, Outcome, Repository, RepositoryNews, SecretNews, code,
 };
 use keyward_policy::plan::{LimitKind, Plan, Refusal, RefusalKind, Step};
+use keyward_policy::view::View;
 use keyward_project::Recovered;
 use keyward_sys::fork::End;
 use rustix::io::Errno;
@@ -246,9 +247,9 @@ pub fn unrecorded_fact(unrecorded: &Unrecorded) -> String {
     format!("cannot record this run in {path}: {}", say::cause(&unrecorded.cause))
 }
 
-pub fn fault(args: &RunArgs, here: &Here, fault: &Fault) -> i32 {
+pub fn fault(args: &RunArgs, here: &Here, view: Option<&View>, fault: &Fault) -> i32 {
     let (exit, remedy) = match (fault.step, fault.errno) {
-        (Step::Exec, Errno::NOENT) => (code::NOT_FOUND, not_found_remedy(args, here)),
+        (Step::Exec, Errno::NOENT) => (code::NOT_FOUND, not_found_remedy(args, here, view)),
         (Step::Exec, Errno::ACCESS | Errno::NOEXEC | Errno::ISDIR) => (
             code::NOT_EXECUTABLE,
             "it is there, but cannot be executed in the cage; check its mode and its `#!` line".into(),
@@ -264,18 +265,15 @@ pub fn fault(args: &RunArgs, here: &Here, fault: &Fault) -> i32 {
 }
 
 /// A command that exists outside but not in the view is the most common surprise.
-fn not_found_remedy(args: &RunArgs, here: &Here) -> String {
+fn not_found_remedy(args: &RunArgs, here: &Here, view: Option<&View>) -> String {
     let program = args.command.first().map(PathBuf::from).unwrap_or_default();
-    if program.components().count() > 1 {
-        return "check the spelling; `keyward why exec PATH` says whether the cage shows it".into();
-    }
-    let found =
-        std::env::split_paths(&here.search).map(|folder| folder.join(&program)).find(|path| path.is_file());
-    match found {
-        Some(path) => {
-            format!("it is at {}, which the cage does not show; add `--read` with its folder", path.display())
+    let home = &here.caller.home;
+    match view.and_then(|view| missing::look(&program, &here.search, &here.cwd, home, view)) {
+        Some(missing) => missing.remedy(),
+        None if program.components().count() > 1 => {
+            format!("check the spelling; the cage starts in {}", here.cwd.display())
         }
-        None => format!("no folder of PATH has it; the cage starts in {}", here.cwd.display()),
+        None => format!("no directory of PATH has it; the cage starts in {}", here.cwd.display()),
     }
 }
 

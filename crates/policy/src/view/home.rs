@@ -4,6 +4,7 @@ use super::{
     Builder, Entry, Shown, Source, at_or_below, expand, is_shared_place, is_store, own_places_stay_closed,
 };
 use crate::facts::{HostFacts, Kind, PathFact};
+use crate::git::config::Config;
 use crate::plan::{Cage, Refusal};
 use crate::request::Request;
 use crate::settings::Policy;
@@ -19,6 +20,9 @@ pub const LOGIN: &str = "login";
 
 /// The rule by which something of the real HOME is hidden because its tool is not shown.
 pub const OTHER_LOGIN: &str = "login of a tool that is not shown";
+
+/// The rule by which git knows who commits.
+const GIT_AUTHOR: &str = "git author";
 
 /// The HOME of a run, as decided.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -295,15 +299,24 @@ pub(super) fn of_a_profile(policy: &Policy, request: &Request<'_>, real: &Path) 
     others.find(|(_, path)| nested(path, real)).map(|(profile, _)| profile.clone())
 }
 
-/// Who commits is no secret, and without it git does not: an empty HOME says what the user's own does.
-pub(super) fn author(builder: &mut Builder<'_>, home: &Path, name: &[u8], address: &[u8]) {
+/// Where git finds the settings of the system, where a HOME that is kept has settings of its own.
+pub const GIT_SETTINGS: &str = "/run/gitconfig";
+
+/// Who commits is no secret, and without it git does not: a HOME of the cage's says what the user's own does. In one that is kept
+/// the settings of its own win, so that this stands with those of the system.
+pub(super) fn author(builder: &mut Builder<'_>, home: &Home, name: &[u8], address: &[u8]) {
+    if [name, address].iter().any(|value| crate::registry::value_shape(value).is_some()) {
+        return;
+    }
+    let author = Config::of_author(name, address);
     let is_empty = builder.entries.iter().any(|entry| {
-        entry.target == home && entry.rule == "home" && matches!(entry.shown, Shown::Private { .. })
+        entry.target == home.at && entry.rule == "home" && matches!(entry.shown, Shown::Private { .. })
     });
-    let secret = [name, address].iter().any(|value| crate::registry::value_shape(value).is_some());
-    if is_empty && !secret {
-        let text = crate::git::config::Config::of_author(name, address);
-        builder.builtin(home.join(".gitconfig"), Shown::Text { text }, "git author");
+    if is_empty {
+        builder.builtin(home.at.join(".gitconfig"), Shown::Text { text: author }, GIT_AUTHOR);
+    } else if home.kept.is_some() {
+        let text = [author.as_slice(), b"[include]\n\tpath = /etc/gitconfig\n"].concat();
+        builder.builtin(GIT_SETTINGS, Shown::Text { text }, GIT_AUTHOR);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What of a HOME every command sees: the toolchains that the caller's PATH leads into, and caches.
 
-use super::{Builder, CACHE, Shown, Source, is_shared_place, search_path};
+use super::{Builder, CACHE, Shown, Source, can_be_project, is_shared_place, search_path};
 use crate::facts::{HostFacts, Kind, PathFact};
 use crate::plan::Cage;
 use crate::request::Request;
@@ -17,8 +17,9 @@ pub(super) fn toolchain_of(entry: &Path, home: &Path) -> Option<&'static Toolcha
 /// Shows what the caller's PATH leads to.
 pub(super) fn show(builder: &mut Builder<'_>, request: &Request<'_>) {
     let home = &request.caller.home;
+    let in_project = |entry: &Path| can_be_project(request) && entry.starts_with(&request.project);
     for entry in search_path(request) {
-        if builder.shows_host(entry) || entry.starts_with(&request.project) {
+        if builder.shows_in_place(entry) || in_project(entry) {
             continue;
         }
         if let Some(toolchain) = toolchain_of(entry, home) {
@@ -34,7 +35,7 @@ pub(super) fn show(builder: &mut Builder<'_>, request: &Request<'_>) {
             // Some other folder of programs; the folder itself, and nothing beside it.
             if let Some(fact) = builder.paths.existing(entry).cloned()
                 && fact.kind == Kind::Directory
-                && !builder.shows_host(&fact.real)
+                && !builder.shows_in_place(&fact.real)
             {
                 builder.grant(entry, &fact, false, "search path", &Origin::Builtin);
             }
