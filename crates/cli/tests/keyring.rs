@@ -103,12 +103,14 @@ fn nothing_else_of_the_session_bus_is_there() {
 fn without_a_tool_that_asks_for_it_there_is_no_keyring() {
     let desktop = Desktop::new();
     let ask = format!("echo \"[$DBUS_SESSION_BUS_ADDRESS]\"; ls /run; {OWN}; true");
-    for flags in
-        [&[][..], &["--trust", "executor"], &["--trust", "executor", "--tool", "ssh"], &["--tool", "gh"]]
-    {
+    for flags in [&[][..], &["--trust", "executor"], &["--trust", "executor", "--tool", "ssh"]] {
         let said = desktop.inside(flags, &ask);
         assert!(said.starts_with("[]\n") && !said.contains("canary"), "{flags:?}: {said}");
     }
+    // Asked for, and not for this class.
+    desktop.stage.home_file(".config/keyward/policy.toml", "version = 1\nhome.tools = [\"gh\"]\n");
+    let said = desktop.inside(&[], &ask);
+    assert!(said.starts_with("[]\n") && !said.contains("canary"), "{said}");
     desktop.stage.home_file(".config/keyward/policy.toml", "version = 1\nhome.keyring = \"never\"\n");
     let said = desktop.inside(GH, &ask);
     assert!(said.starts_with("[]\n") && !said.contains("canary"), "{said}");

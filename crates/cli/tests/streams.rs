@@ -326,7 +326,8 @@ fn an_odd_environment_neither_harms_nor_leaks() {
         b"API_TOKEN=hunter2-second",
         b"LD_PRELOAD=/no/such/library.so",
     ];
-    let flags = ["--pass", "ODD", "--pass", "TWICE", "--pass", "API_TOKEN"];
+    stage.home_file(".config/keyward/policy.toml", "version = 1\nenv.pass = [\"API_TOKEN\"]\n");
+    let flags = ["--pass", "ODD", "--pass", "TWICE"];
     let output = with_raw_environment(&stage, &flags, &["cat", "/proc/self/environ"], &entries);
     assert!(output.status.success(), "{}", stderr(&output));
     let seen: Vec<&[u8]> = output.stdout.split(|&byte| byte == 0).collect();

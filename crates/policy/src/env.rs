@@ -15,7 +15,7 @@ pub use why::{Decision, Remedy, why};
 use crate::registry::{self, Kind};
 use crate::secret::{Given, Whereabouts};
 use crate::settings::Policy;
-use crate::words::{Origin, Ruled, TrustClass};
+use crate::words::{NetMode, Origin, Ruled, TrustClass};
 use serde::Serialize;
 use std::ffi::OsString;
 
@@ -76,6 +76,9 @@ impl Environment {
     }
 }
 
+/// What is found in the address of a proxy that wants a login.
+const PROXY_LOGIN: &str = "proxy with a login";
+
 /// The rule by which this variable is taken for a credential or a way to someone's authority.
 pub fn looks_like_credential(name: &[u8], value: &[u8]) -> Option<Rule> {
     if let Some(entry) = registry::known(name) {
@@ -83,6 +86,10 @@ pub fn looks_like_credential(name: &[u8], value: &[u8]) -> Option<Rule> {
             Kind::Credential => Rule::Registry { provider: entry.provider },
             Kind::Authority => Rule::Authority { provider: entry.provider },
         });
+    }
+    // A login before a proxy's name needs no scheme.
+    if registry::is_proxy(name) && value.contains(&b'@') {
+        return Some(Rule::ValueShape(PROXY_LOGIN));
     }
     let shape = || registry::value_shape(value).or_else(|| name::key_as_name(name));
     registry::name_shape(name).map(Rule::NameShape).or_else(|| shape().map(Rule::ValueShape))
@@ -190,6 +197,9 @@ fn judge<'p>(policy: &'p Policy, trust: TrustClass, group: &[Entry<'_>]) -> Resu
         (Some(line), _) => (Rule::LoaderAllowed, &line.origin),
         (None, Some(line)) => (Rule::Passed, &line.origin),
         (None, None) if registry::is_operational(name) => (Rule::Operational, &Origin::Builtin),
+        (None, None) if registry::is_proxy(name) && policy.net.value == NetMode::Open => {
+            (Rule::Proxy, &policy.net.origin)
+        }
         (None, None) => return Err(Rule::NotListed),
     };
     match (hit, cleared) {

@@ -2,15 +2,16 @@
 //!
 //! What `explain` prints is the value that `launch::run` consumes. A plan names credentials; it cannot hold one.
 
-use crate::env::{self, Environment};
+use crate::env::{self, Dropped, Environment};
 use crate::facts::{Fact, HostFacts};
 use crate::gate::GatePlan;
 use crate::promise::{Held, Kept, Promise};
+use crate::registry;
 use crate::request::Request;
 use crate::secret::{self, Given};
 use crate::settings::Policy;
 use crate::surface::Surroundings;
-use crate::view::{self, Entry, GIT_SETTINGS, KEYRING_SOCKET, Shown, View};
+use crate::view::{self, Entry, GIT_SETTINGS, KEYRING_SOCKET, Shown, View, Warning};
 use crate::words::{
     Allowance, Floor, HomeMode, NetMode, Origin, ProjectGuard, Protect, Redact, Ruled, SearchExtent,
     TrustClass,
@@ -260,10 +261,12 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
     let (search, left_out) = view::child_path(&view, request);
     let ours = ours(request, &view, &search, cage);
     let mut environment = env::decide(policy, policy.trust.value, request.environment, &ours);
+    named_variables_pass(policy, request, &environment, &ours)?;
     let secrets = secret::given(&policy.secrets, &policy.known_secrets)?;
     secrets_have_a_cage(&secrets, cage)?;
     environment.announce(&secrets);
     let mut view = view;
+    view.warnings.extend(kept_proxies(policy, &environment));
     if left_out > 0 {
         view.notes.push(format!("{left_out} entries of PATH were left out: relative, or not in the view"));
     }
@@ -317,6 +320,46 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
 const ABI_WITH_SOCKET_PATHS: i32 = 9;
 /// The Landlock ABI that has scopes for signals and abstract sockets.
 const ABI_WITH_SCOPES: i32 = 6;
+
+/// A variable that a flag names is handed on, or the run is refused.
+fn named_variables_pass(
+    policy: &Policy,
+    request: &Request<'_>,
+    environment: &Environment,
+    ours: &[(&'static str, OsString)],
+) -> Result<(), Refusal> {
+    let lists = [("inherit_credentials", &policy.inherit_credentials), ("env.pass", &policy.env.pass)];
+    for (rule, names) in lists {
+        let is_dropped = |name: &str| {
+            environment.dropped.iter().any(|dropped| dropped.name == name)
+                && !environment.vars.iter().any(|variable| variable.name == name)
+        };
+        let by_flag = |name: &&Ruled<String>| matches!(name.origin, Origin::Flag { .. });
+        if let Some(name) = names.iter().filter(by_flag).find(|name| is_dropped(&name.value)) {
+            let why = env::why(policy, policy.trust.value, &name.value, request.environment, ours);
+            let fact = format!("{} ({}) is not handed on: {}", name.value, name.origin, why.rule);
+            return Err(Refusal::policy(rule, fact, &why.remedy()));
+        }
+    }
+    Ok(())
+}
+
+/// A proxy that is not handed on is missed by every program that wants the network, so it is said in any case.
+fn kept_proxies(policy: &Policy, environment: &Environment) -> Option<Warning> {
+    let is_kept =
+        |dropped: &&Dropped| registry::is_proxy(dropped.name.as_bytes()) && dropped.rule.is_credential();
+    let mut names: Vec<&str> =
+        environment.dropped.iter().filter(is_kept).map(|dropped| dropped.name.as_str()).collect();
+    names.dedup();
+    (policy.net.value == NetMode::Open && !names.is_empty()).then(|| Warning {
+        fact: format!("not handed on, because there is a login in it: {}", names.join(", ")),
+        remedy: format!(
+            "name a proxy without a login; a program that you trust with this one gets it by `--trust executor --inherit-credentials {}`",
+            names[0]
+        ),
+        lasting: false,
+    })
+}
 
 fn credentials_are_for_this_class(policy: &Policy) -> Result<(), Refusal> {
     let class = policy.trust.value;

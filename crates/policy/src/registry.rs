@@ -132,6 +132,13 @@ pub fn is_operational(name: &[u8]) -> bool {
         || tables::OPERATIONAL_STARRED.group(*first).iter().any(starred)
 }
 
+/// Whether the name says by which proxy programs reach the network, in either case.
+pub fn is_proxy(name: &[u8]) -> bool {
+    const NAMES: [&[u8]; 4] = [b"HTTP_PROXY", b"HTTPS_PROXY", b"ALL_PROXY", b"NO_PROXY"];
+    let one_case = !name.iter().any(u8::is_ascii_lowercase) || !name.iter().any(u8::is_ascii_uppercase);
+    one_case && NAMES.iter().any(|proxy| proxy.eq_ignore_ascii_case(name))
+}
+
 include!("registry/spread.rs");
 
 fn exact<T: Copy, const ROWS: usize>(table: &Grouped<(Text, T), ROWS>, name: &[u8]) -> Option<T> {

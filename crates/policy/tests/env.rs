@@ -3,7 +3,7 @@
 
 use keyward_policy::env::{self, Environment, Rule, Value};
 use keyward_policy::settings::Policy;
-use keyward_policy::words::{Origin, Ruled, TrustClass};
+use keyward_policy::words::{NetMode, Origin, Ruled, TrustClass};
 use std::ffi::OsString;
 
 fn lines(names: &[&str]) -> Vec<Ruled<String>> {
@@ -47,7 +47,7 @@ fn the_child_starts_from_nothing_and_gets_what_programs_need() {
     let env = decide(&Policy::default(), &["TERM=xterm", "LANG=en_US.UTF-8", "EDITOR_THEME=dark", "CI=1"]);
     assert_eq!(given(&env, "TERM"), Some(Rule::Operational));
     assert_eq!(given(&env, "LANG"), Some(Rule::Operational));
-    assert_eq!(dropped(&env, "CI"), [Rule::NotListed]);
+    assert_eq!(given(&env, "CI"), Some(Rule::Operational));
     assert_eq!(dropped(&env, "EDITOR_THEME"), [Rule::NotListed]);
 }
 
@@ -91,6 +91,19 @@ fn not_secret_clears_names_and_values_but_neither_authority_nor_loaders() {
     }
     assert_eq!(dropped(&env, "DISPLAY"), [Rule::Authority { provider: "x11" }]);
     assert_eq!(dropped(&env, "LD_PRELOAD"), [Rule::Loader("LD_*")]);
+}
+
+#[test]
+fn a_proxy_passes_with_an_open_network_and_never_with_a_login() {
+    let caller = ["HTTPS_PROXY=http://p:1", "no_proxy=a,b", "http_proxy=u:p@h:1", "Http_Proxy=http://p:1"];
+    let closed = decide(&Policy::default(), &caller);
+    assert_eq!(dropped(&closed, "HTTPS_PROXY"), [Rule::NotListed]);
+    let policy = Policy { net: Ruled::builtin(NetMode::Open), ..Policy::default() };
+    let open = decide(&policy, &caller);
+    assert_eq!(given(&open, "HTTPS_PROXY"), Some(Rule::Proxy));
+    assert_eq!(given(&open, "no_proxy"), Some(Rule::Proxy));
+    assert_eq!(dropped(&open, "http_proxy"), [Rule::ValueShape("proxy with a login")]);
+    assert_eq!(dropped(&open, "Http_Proxy"), [Rule::NotListed], "programs read neither case of it");
 }
 
 #[test]

@@ -605,6 +605,9 @@ fn no_class_that_may_have_none_is_shown_a_login() {
     case.folder("/home/ada/.config/gh");
     for class in [TrustClass::Tool, TrustClass::Unknown] {
         case.policy.trust = Ruled::builtin(class);
+        case.policy.home.tools = vec![flag(tool("gh").unwrap(), "--tool")];
+        assert!(case.refusal().fact.contains("gh (--tool)"), "{class}");
+        case.policy.home.tools = vec![Ruled::builtin(tool("gh").unwrap())];
         let plan = case.plan();
         assert!(plan.view.home.logins.is_empty() && plan.view.home.withheld.len() == 1, "{class}");
         assert!(!plan.view.entries.iter().any(|entry| entry.rule == LOGIN), "{class}");

@@ -10,6 +10,8 @@ use std::fmt;
 pub enum Rule {
     /// On the built-in list of what programs need.
     Operational,
+    /// The way to a network that is open.
+    Proxy,
     /// Named in `env.pass`.
     Passed,
     /// Given by `env.set`.
@@ -56,6 +58,7 @@ impl Rule {
     pub const fn id(self) -> &'static str {
         match self {
             Rule::Operational => "operational",
+            Rule::Proxy => "proxy",
             Rule::Passed => "passed",
             Rule::Set => "set",
             Rule::Ours => "ours",
@@ -82,6 +85,7 @@ impl Rule {
     pub const fn passes(self) -> bool {
         match self {
             Rule::Operational
+            | Rule::Proxy
             | Rule::Passed
             | Rule::Set
             | Rule::Ours
@@ -121,6 +125,7 @@ impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Rule::Operational => f.write_str("on the built-in list"),
+            Rule::Proxy => f.write_str("a proxy without a login, and the network is open"),
             Rule::Passed => f.write_str("named in env.pass"),
             Rule::Set => f.write_str("given by env.set"),
             Rule::Ours => f.write_str("given by keyward"),

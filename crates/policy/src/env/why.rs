@@ -114,7 +114,7 @@ fn remedies(rule: Rule, trust: TrustClass, name: &str, listed: bool) -> (Vec<Rem
         }
         Rule::ClassMayNotInherit => (vec![trusted("if you trust the child with it")], None),
         Rule::NotUtf8 | Rule::MadeUtf8 => (vec![set("to choose another value")], None),
-        Rule::Operational => (vec![set("to give the child another value")], None),
+        Rule::Operational | Rule::Proxy => (vec![set("to give the child another value")], None),
         Rule::Malformed(_) => {
             (vec![], Some("programs read such an entry in different ways, so it never passes"))
         }
@@ -128,6 +128,21 @@ fn remedies(rule: Rule, trust: TrustClass, name: &str, listed: bool) -> (Vec<Rem
         | Rule::NotSecretCleared
         | Rule::LoaderAllowed => {
             (vec![], Some("it passes because of that line; take the name out of it to drop it"))
+        }
+    }
+}
+
+impl Decision {
+    /// What would change it, in one line.
+    pub fn remedy(&self) -> String {
+        let one = |Remedy { when, table, line, flag }: &Remedy| match (flag, *table) {
+            (Some(flag), _) => format!("{when}: `{flag}`"),
+            (None, "") => format!("{when}: `{line}`"),
+            (None, table) => format!("{when}: `{line}` in [{table}]"),
+        };
+        match self.settled {
+            Some(settled) => settled.into(),
+            None => self.remedies.iter().map(one).collect::<Vec<_>>().join("; "),
         }
     }
 }

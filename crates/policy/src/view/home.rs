@@ -331,17 +331,29 @@ pub(super) fn logins(
 ) -> Result<(), Refusal> {
     let class = policy.trust.value;
     let why = match cage {
-        _ if !class.may_have_logins() => Some(format!(
-            "a child of class `{class}` gets no login; `--trust executor` is for programs you trust with one"
+        _ if !class.may_have_logins() => Some((
+            format!("a child of class `{class}` gets no login"),
+            "`--trust executor` is for programs you trust with one",
         )),
-        Cage::Landlock => Some("a cage without mounts cannot show a part of your HOME".to_owned()),
+        Cage::Landlock => Some((
+            "a cage without mounts cannot show a part of your HOME".to_owned(),
+            "`--read` grants a single file by its path",
+        )),
         _ => None,
     };
     for (tool, shared) in asked_for(policy) {
         let Ruled { value: tool, origin } = tool;
-        if let Some(why) = &why {
-            home.withheld.push(Withheld { tool: tool.name, why: why.clone(), origin });
-            continue;
+        match (&why, &origin) {
+            (None, _) => {}
+            (Some((fact, remedy)), Origin::Flag { .. }) => {
+                let fact = format!("the login of {} ({origin}) is not shown: {fact}", tool.name);
+                return Err(Refusal::policy("home.tools", fact, remedy));
+            }
+            (Some((fact, remedy)), _) => {
+                let why = format!("{fact}; {remedy}");
+                home.withheld.push(Withheld { tool: tool.name, why, origin });
+                continue;
+            }
         }
         let mut found = false;
         for exposure in exposures(tool, shared, request.platform) {
