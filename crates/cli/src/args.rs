@@ -1,5 +1,7 @@
 //! The arguments, turned into their final types at the door.
 
+#[cfg(test)]
+mod told;
 mod values;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -29,7 +31,10 @@ struct RunAlone {
 
 /// The command, from the process's own arguments.
 pub fn parse() -> Result<Command, clap::Error> {
-    let mut arguments = std::env::args_os();
+    parse_from(std::env::args_os())
+}
+
+fn parse_from(mut arguments: impl Iterator<Item = OsString>) -> Result<Command, clap::Error> {
     let program = arguments.next();
     let mut rest = arguments.peekable();
     if rest.peek().is_some_and(|first| first == "run") {

@@ -73,7 +73,9 @@ fn list(here: &Here, json: bool) {
         return say::answer_json(&serde_json::json!({ "v": 1, "homes": homes }));
     }
     if kept.is_empty() {
-        return say::answer("no profile has a HOME yet; one is made by the first `keyward run -p NAME`");
+        return say::answer(
+            "no profile has a HOME yet; one is made by the first `keyward run -p NAME -- CMD`",
+        );
     }
     for (profile, class, path) in kept {
         say::answer(&format!("{profile:<16}  {class:<8}  {}", visible(path.as_os_str())));

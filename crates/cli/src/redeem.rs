@@ -30,7 +30,7 @@ type Why = (&'static str, &'static str);
 
 const NO_TOKEN: Why = (
     "there is no token in this descriptor",
-    "`keyward run --secret NAME=token` puts one into the cage; its number is in NAME_TOKEN_FD",
+    "`keyward run --secret NAME=token -- CMD` puts one into the cage; its number is in NAME_TOKEN_FD",
 );
 const WORTHLESS: Why = (
     "this token is worth nothing",

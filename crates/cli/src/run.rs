@@ -380,19 +380,19 @@ fn cannot_be_a_session(plan: &Plan) -> Option<Refusal> {
     match (plan.cage, plan.protect.value) {
         (Cage::Landlock, _) => refuse(
             "a session needs namespaces, which this host refuses",
-            "`keyward doctor` shows the fix for this host; single commands run with `keyward run`",
+            "`keyward doctor` shows the fix for this host; single commands run with `keyward run -- CMD`",
         ),
         (_, Protect::Strict) => refuse(
             "a session cannot keep new footholds from being made",
-            "without the wall it is `--protect notice`; a single command runs with `keyward run --protect strict`",
+            "without the wall it is `--protect notice`; a single command runs with `keyward run --protect strict -- CMD`",
         ),
         _ if !plan.secrets.is_empty() => refuse(
             "a secret is given only into a cage of one command, and a session's is shared by all of its",
-            "take it out of the policy of the session; a command with a secret runs with `keyward run --secret`",
+            "take it out of the policy of the session; a command with a secret runs with `keyward run --secret NAME=fd -- CMD`",
         ),
         _ if counts_output => refuse(
             "a session does not count what its commands print: they have the streams of whoever asks",
-            "start it with a profile without limits.output; a single command runs with `keyward run`",
+            "start it with a profile without limits.output; a single command runs with `keyward run -- CMD`",
         ),
         _ => None,
     }

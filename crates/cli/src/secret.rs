@@ -321,8 +321,7 @@ fn import(file: &Path, blank: bool, here: &Here, block: &mut Block) -> Result<()
         if let Some(identity) = keep::begin(surroundings, None)? {
             tell(&Said::Began { identity: identity.into() });
         }
-        let is_taken = |name: &SecretName| known.iter().any(|entry| entry.name == *name);
-        for imported in keep::import(surroundings, &file, &is_taken)? {
+        for imported in keep::import(surroundings, &file, &known)? {
             tell(&Said::Kept { name: imported.name.to_string(), variable: imported.variable });
         }
         Ok(())
@@ -333,6 +332,11 @@ fn import(file: &Path, blank: bool, here: &Here, block: &mut Block) -> Result<()
             Said::Began { identity } => say::note(&began(&identity, here)),
             Said::Kept { name, variable } => {
                 let name = SecretName::parse(&name)?;
+                if known.iter().any(|entry| entry.name == name) {
+                    say::answer(&format!("{name} is there already, with the same value"));
+                    imported.push(Imported { variable, name });
+                    continue;
+                }
                 let entry = Entry {
                     from: Reference::Store(name.clone()),
                     name: name.clone(),
@@ -359,7 +363,8 @@ fn import(file: &Path, blank: bool, here: &Here, block: &mut Block) -> Result<()
         }
         (false, false) => {
             say::answer(&format!(
-                "{shown} still holds them; `keyward secret import --blank` leaves references in their places"
+                "{shown} still holds them; `keyward secret import --blank {}` leaves references in their places",
+                keyward_policy::text::typed(&shown)
             ));
         }
     }

@@ -355,7 +355,9 @@ pub fn tell(vault: &Vault, plan: &Plan, verbose: bool) {
         let times = times(count);
         say::trouble(
             &format!("the command printed {name} {times}, and it was taken out"),
-            "`keyward log --secret` shows where; if the command had no reason to, think of it as known",
+            &format!(
+                "`keyward log --secret {name}` shows where; if the command had no reason to print it, replace the secret"
+            ),
         );
     }
 }

@@ -332,7 +332,10 @@ impl Server<'_> {
                         (format!("denied: {why}"), "somebody changes it meanwhile; try again")
                     } else if why.contains("limit pids") {
                         let fact = format!("cannot start {program}: {why}");
-                        (fact, "end a job with `keyward kill`, or start the session with a higher limit")
+                        (
+                            fact,
+                            "end a job with `keyward kill SESSION/JOB`, or start the session with a higher limit",
+                        )
                     } else {
                         let fact = format!("cannot start {program}: {why}");
                         (fact, "check the spelling; `keyward why exec PATH` says whether the cage shows it")

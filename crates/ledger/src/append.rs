@@ -49,7 +49,7 @@ impl Unrecorded {
                 "nothing runs unrecorded: let that process go on (`kill -CONT`), or end it, and try again"
             }
             _ => {
-                "nothing runs unrecorded: make room or mend the permissions there, or set XDG_STATE_HOME to another place"
+                "nothing runs unrecorded: make room or fix the permissions there, or set XDG_STATE_HOME to a directory that you can write, outside the project"
             }
         }
     }

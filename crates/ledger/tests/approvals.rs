@@ -469,9 +469,9 @@ fn a_folder_that_cannot_be_written_is_a_no() {
     let folder = folder();
     let mount = "mount -t tmpfs -o ro none \"$STATE\"";
     let said = on_a_mount(folder.path(), mount, "try-everything");
-    assert!(said.contains("mend the permissions"), "{said}");
+    assert!(said.contains("fix the permissions"), "{said}");
     drop(Approvals::open(folder.path()).unwrap());
     let mount = "mount --bind \"$STATE\" \"$STATE\" && mount -o remount,bind,ro \"$STATE\"";
     let said = on_a_mount(folder.path(), mount, "try-everything");
-    assert!(said.contains("mend the permissions"), "{said}");
+    assert!(said.contains("fix the permissions"), "{said}");
 }

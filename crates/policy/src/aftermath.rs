@@ -180,7 +180,7 @@ impl Aftermath {
         if let Some(more @ 1..) = self.left.len().checked_sub(MOST_TOLD_EACH) {
             lines.push((
                 format!("{more} more footholds are still in the project"),
-                "`keyward run --json` names them all; look at them before you work there without keyward"
+                "`keyward run --json -- CMD` names them all; look at them before you work there without keyward"
                     .into(),
             ));
         }

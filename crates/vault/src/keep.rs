@@ -170,11 +170,12 @@ pub struct Imported {
     pub name: SecretName,
 }
 
-/// Brings the credentials of a `.env` file into the store. The file stays as it is.
+/// Brings the credentials of a `.env` file into the store. The file stays as it is. One that the store has already, with the same value,
+/// counts as brought over.
 pub fn import(
     surroundings: &Surroundings<'_>,
     file: &Path,
-    is_taken: &dyn Fn(&SecretName) -> bool,
+    known: &[Entry],
 ) -> Result<Vec<Imported>, NotDone> {
     let unread = unread(file);
     let text = source::file::read(file, LARGEST_FILE).map_err(&unread)?;
@@ -205,18 +206,28 @@ pub fn import(
         if let Some(other) = imported.iter().find(|known| known.name == name) {
             return nothing_was_changed(
                 format!("{} and {variable} would both be called {name}", other.variable),
-                "keep one of them with `keyward secret set`, and take it out of the file; nothing was changed".into(),
+                "keep one of them with `keyward secret set NAME`, and take it out of the file; nothing was changed".into(),
             );
         }
-        if is_taken(&name) || kept.contains(&name) {
+        let is_known = known.iter().any(|entry| entry.name == name);
+        let is_here = |entry: &Entry| entry.name == name && entry.from == Reference::Store(name.clone());
+        let same = match kept.contains(&name) && known.iter().any(is_here) {
+            true => {
+                let value = dotenv::find(text.bytes(), variable).map_err(&unread)?;
+                let kept = store.get(&name).map_err(|error| NotDone::of(&error))?;
+                value.expose() == kept.expose()
+            }
+            false => false,
+        };
+        if !same && (is_known || kept.contains(&name)) {
             return nothing_was_changed(
-                format!("there is a secret {name} already"),
+                format!("there is a secret {name} already, with another value or from another source"),
                 format!("`keyward secret rm {name}` removes it first; nothing was changed"),
             );
         }
         imported.push(Imported { variable: variable.to_owned(), name });
     }
-    for Imported { variable, name } in &imported {
+    for Imported { variable, name } in imported.iter().filter(|new| !kept.contains(&new.name)) {
         let value = dotenv::find(text.bytes(), variable).map_err(&unread)?;
         store.set(name, &value).map_err(|error| NotDone::of(&error))?;
     }

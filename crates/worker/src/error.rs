@@ -62,11 +62,11 @@ impl fmt::Display for TakeError {
             ),
             TakeError::NoProc => write!(
                 f,
-                "/proc cannot be read, so that it is not known whether this program has threads\nmount /proc, or run it with `keyward run`"
+                "/proc cannot be read, so that it is not known whether this program has threads\nmount /proc, or run it with `keyward run -- CMD`"
             ),
             TakeError::StaysOpen => write!(
                 f,
-                "this process cannot be closed to others of the same user\nrun it with `keyward run`, on a kernel that `keyward doctor` has checked"
+                "this process cannot be closed to others of the same user\nrun it with `keyward run -- CMD`, on a kernel that `keyward doctor` has checked"
             ),
             TakeError::NotGiven { name } => write!(
                 f,
@@ -74,11 +74,11 @@ impl fmt::Display for TakeError {
             ),
             TakeError::NoSecretThere { variable } => write!(
                 f,
-                "{variable} does not lead to a secret\nonly `keyward run --secret` sets it; a parent may have closed the descriptor"
+                "{variable} does not lead to a secret\nonly `keyward run --secret NAME=fd -- CMD` sets it; a parent may have closed the descriptor"
             ),
             TakeError::Unreadable { variable, cause } => write!(
                 f,
-                "what {variable} leads to cannot be read: {cause}\nonly `keyward run --secret` sets it; run the command again"
+                "what {variable} leads to cannot be read: {cause}\nonly `keyward run --secret NAME=fd -- CMD` sets it; run the command again"
             ),
             TakeError::FileStays { variable } => write!(
                 f,

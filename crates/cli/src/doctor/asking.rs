@@ -85,7 +85,7 @@ fn settings(policy: &Policy, here: &Here, troubles: &mut Vec<[String; 2]>) {
             let fact = format!("the webhook ({}) has no key to sign with, and is not asked", webhook.origin);
             troubles.push([
                 fact,
-                "make a secret with `keyward secret set`, and name it with gate.webhook_key".into(),
+                "make a secret with `keyward secret set NAME`, and name it with gate.webhook_key".into(),
             ]);
         }
         if !keyward_operator::webhook::curl_is_there() {

@@ -20,7 +20,7 @@ use keyward_policy::view::View;
 use keyward_project::Recovered;
 use keyward_sys::fork::End;
 use rustix::io::Errno;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Says and records what was finished for another run.
 pub fn recovered(here: &Here, recovered: &Recovered, quiet: bool) {
@@ -220,7 +220,7 @@ fn limit_fact(plan: &Plan, name: &str, what: &str) -> String {
 pub fn refusal(args: &RunArgs, here: Option<&Here>, refusal: &Refusal) -> i32 {
     let nested = (refusal.kind == RefusalKind::Floor && here::is_cage()).then(|| Refusal {
         fact: "this is a cage already, and from here no further one can be made".into(),
-        remedy: "run the command as it is; cages beside each other are for a session: `keyward session start` outside, `keyward run` in its cage".into(),
+        remedy: "run the command as it is; cages beside each other are for a session: `keyward session start` outside, `keyward run -- CMD` in its cage".into(),
         ..refusal.clone()
     });
     let refusal = nested.as_ref().unwrap_or(refusal);
@@ -257,6 +257,10 @@ pub fn fault(args: &RunArgs, here: &Here, view: Option<&View>, fault: &Fault) ->
         (Step::View, Errno::LOOP) => (
             code::FAULT,
             "a link stands there, which a command of an earlier run may have left; `keyward home path` with the same flags leads to its HOME: remove it".into(),
+        ),
+        (Step::View, _) if Path::new(&fault.object).starts_with(&here.caller.cache) => (
+            code::FAULT,
+            "make room or fix the permissions there, or set XDG_CACHE_HOME to a directory that you can write, outside the project".into(),
         ),
         (_, Errno::STALE) => (code::FAULT, "it changed while the cage was being built; try again".into()),
         _ => (code::FAULT, "`keyward doctor` shows what this host can do".into()),
@@ -298,7 +302,7 @@ fn json(args: &RunArgs, outcome: &Outcome<'_>) {
     {
         say::trouble(
             &format!("cannot write the outcome to descriptor {number}"),
-            "open it for writing in the caller, as in `keyward run --outcome-fd 3 … 3>outcome.json`",
+            "open it for writing in the caller, as in `keyward run --outcome-fd 3 -- CMD 3>outcome.json`",
         );
     }
 }

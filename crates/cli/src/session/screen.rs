@@ -233,7 +233,7 @@ impl Relay<'_> {
             self.screen.leave_raw();
             Err(Trouble::new(
                 format!("left job {}, which goes on", self.job),
-                "`keyward kill` ends a job".to_owned(),
+                "`keyward kill SESSION/JOB` ends a job".to_owned(),
             ))
         } else {
             self.door.ask(&Ask::Signal { job: self.job, signal: number }, &[])

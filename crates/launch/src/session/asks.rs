@@ -235,15 +235,15 @@ impl Server<'_> {
             return self.refuse_with(Some(client), Some(USAGE), &fact, remedy);
         };
         let (fact, remedy) = match found {
-            (true, true) => ("it has ended", "`keyward logs` shows what it has printed"),
+            (true, true) => ("it has ended", "`keyward logs SESSION/JOB` shows what it has printed"),
             (true, false) => ("it has ended", "`keyward ps` lists those that run"),
             (false, false) => (
                 "it does not run in the background",
-                "its streams are those of the `keyward exec` that waits for it",
+                "its streams are those of the `keyward exec SESSION -- CMD` that waits for it",
             ),
             (false, true) => (
                 "it has no terminal",
-                "`--pty --background` gives it one; `keyward logs -f` shows what it prints",
+                "`--pty --background` gives it one; `keyward logs -f SESSION/JOB` shows what it prints",
             ),
         };
         let fact = format!("job {number}: {fact}");
@@ -264,7 +264,7 @@ impl Server<'_> {
         if !self.jobs.has_room() || (wish.fresh && self.cages.ending.len() >= MOST_ENDING) {
             return Err((
                 "this session runs as many jobs as it may".into(),
-                "end one with `keyward kill`, or wait".into(),
+                "end one with `keyward kill SESSION/JOB`, or wait".into(),
             ));
         }
         let number = self.jobs.next_number();

@@ -56,7 +56,7 @@ pub(super) fn damaged(path: &Path) -> Trouble {
 pub(super) fn unusable(path: &Path, cause: &std::io::Error) -> Trouble {
     Trouble::new(
         format!("cannot use {}: {cause}", visible(path.as_os_str())),
-        "make room or mend the permissions there, or set XDG_STATE_HOME to another place",
+        "make room or fix the permissions there, or set XDG_STATE_HOME to a directory that you can write, outside the project",
     )
 }
 
@@ -76,7 +76,7 @@ pub(super) fn of(error: &Error, path: &Path) -> Trouble {
         }
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => Trouble::new(
             format!("cannot write {shown}, or the folder that it is in"),
-            "make room or mend the permissions there, or set XDG_STATE_HOME to another place",
+            "make room or fix the permissions there, or set XDG_STATE_HOME to a directory that you can write, outside the project",
         ),
         Some(ErrorCode::SystemIoFailure) => Trouble::new(
             format!("cannot read or write {shown}: {error}"),

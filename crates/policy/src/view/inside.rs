@@ -35,7 +35,7 @@ pub(super) fn footholds(
                 "{} files and directories would have to be protected, and at most {MOST_FOOTHOLDS} can be",
                 footholds.len()
             ),
-            "look at what made them; `keyward run` in a directory below searches only that",
+            "look at what made them; `keyward run --cwd DIR -- CMD` with a directory below searches only that",
         ));
     }
     let is_folder = |foothold: &&Foothold| matches!(foothold.is, Standing::Thing { directory: true, .. });
