@@ -69,7 +69,7 @@ enum Apply {
 /// Shows the findings; the exit code says whether the floor `full` is available.
 pub fn doctor(args: DoctorArgs, block: &Block) -> i32 {
     let environment = block.entries();
-    let here = match here::look(&environment, None) {
+    let here = match here::look(&environment, here::instead_of_one_that_is_gone()) {
         Ok(here) => here,
         Err(refusal) => return NoPlan::Refused(refusal).tell(args.json),
     };

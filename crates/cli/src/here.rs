@@ -2,6 +2,7 @@
 
 use keyward_policy::plan::{Refusal, RefusalKind};
 use keyward_policy::request::Caller;
+use keyward_policy::text::{typed, visible};
 use keyward_policy::view::{PINNED, PROJECT_FILE};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -104,8 +105,15 @@ pub fn look(entries: &[&[u8]], cwd: Option<&Path>) -> Result<Here, Refusal> {
         return Err(Refusal {
             kind: RefusalKind::Policy,
             rule: "cwd".into(),
-            fact: format!("the way to {} leads out of the project {} by a link", cwd.display(), project.display()),
-            remedy: "a command that worked there may have put it; go there by its own path, if that is what you mean".into(),
+            fact: format!(
+                "the way to {} leads out of the project {} by a link",
+                cwd.display(),
+                project.display()
+            ),
+            remedy: format!(
+                "a command that worked there may have put it; if that is what you mean: `--cwd {}`",
+                typed(&visible(cwd.as_os_str()))
+            ),
         });
     }
     let uid = rustix::process::geteuid().as_raw();
@@ -139,6 +147,11 @@ pub fn look(entries: &[&[u8]], cwd: Option<&Path>) -> Result<Here, Refusal> {
         store: data.join("store"),
         search: variable(entries, "PATH").unwrap_or_default().into(),
     })
+}
+
+/// For a question that is not about the current directory: the root, where the current one was deleted.
+pub fn instead_of_one_that_is_gone() -> Option<&'static Path> {
+    std::fs::canonicalize(".").is_err().then_some(Path::new("/"))
 }
 
 fn directory(wanted: Option<&Path>) -> Result<PathBuf, Refusal> {

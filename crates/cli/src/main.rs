@@ -50,7 +50,7 @@ fn main() {
         }
     };
     block.wipe();
-    std::process::exit(exit);
+    std::process::exit(say::settle(exit));
 }
 
 fn dispatch(command: Command, block: &mut Block) -> i32 {

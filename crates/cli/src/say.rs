@@ -91,9 +91,36 @@ pub fn words(text: &str) {
     write_stderr(Reader::Person, text.as_bytes());
 }
 
-/// What was asked for, on stdout. A reader that has gone away is no trouble.
+/// Why an answer did not get out. A reader that has gone away is no trouble.
+static UNSAID: Mutex<Option<String>> = Mutex::new(None);
+
+/// The standard output, which remembers what it could not write.
+struct Answers(std::io::StdoutLock<'static>);
+
+impl Answers {
+    fn noted<T>(result: std::io::Result<T>) -> std::io::Result<T> {
+        if let (Err(error), Ok(mut unsaid)) = (&result, UNSAID.lock())
+            && error.kind() != std::io::ErrorKind::BrokenPipe
+        {
+            *unsaid = Some(cause(error));
+        }
+        result
+    }
+}
+
+impl Write for Answers {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        Answers::noted(self.0.write(text))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Answers::noted(self.0.flush())
+    }
+}
+
+/// What was asked for, on stdout.
 pub fn answer(text: &str) {
-    let mut stdout = std::io::stdout().lock();
+    let mut stdout = Answers(std::io::stdout().lock());
     let _ = stdout.write_all(text.as_bytes());
     if !text.ends_with('\n') {
         let _ = stdout.write_all(b"\n");
@@ -103,7 +130,22 @@ pub fn answer(text: &str) {
 
 /// Where a long answer goes, piece by piece. Whoever writes it looks whether the reader is still there.
 pub fn listing() -> impl Write {
-    std::io::BufWriter::with_capacity(64 << 10, std::io::stdout().lock())
+    std::io::BufWriter::with_capacity(64 << 10, Answers(std::io::stdout().lock()))
+}
+
+/// The exit code, once all was said: an answer that did not get out is none.
+pub fn settle(exit: i32) -> i32 {
+    let unsaid = UNSAID.lock().ok().and_then(|mut unsaid| unsaid.take());
+    match unsaid {
+        Some(why) if exit == 0 => {
+            trouble(
+                &format!("cannot write the answer: {why}"),
+                "make room where the output goes, and ask again",
+            );
+            keyward_policy::outcome::code::FAULT
+        }
+        _ => exit,
+    }
 }
 
 /// The same as JSON.

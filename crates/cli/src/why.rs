@@ -3,12 +3,13 @@
 use crate::args::{Subject, WhyArgs};
 use crate::explain::{NoPlan, plan_for};
 use crate::{files, here, missing, say};
-use keyward_policy::plan::Plan;
+use keyward_policy::plan::{Plan, VERSION};
 use keyward_policy::view::{Entry, Shown, View};
 use keyward_policy::why::{self, Act, Decision};
 use keyward_policy::words::Origin;
 use keyward_policy::{env, view};
 use keyward_sys::environ::Block;
+use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -29,6 +30,21 @@ pub fn why(args: WhyArgs, block: &Block) -> i32 {
     }
 }
 
+/// An answer as JSON.
+#[derive(Serialize)]
+struct Answer<'a, D> {
+    v: u32,
+    #[serde(flatten)]
+    decision: &'a D,
+}
+
+fn tell<D: Serialize + std::fmt::Display>(args: &WhyArgs, decision: &D) {
+    match args.json {
+        true => say::answer_json(&Answer { v: VERSION, decision }),
+        false => say::answer(&decision.to_string()),
+    }
+}
+
 fn about_variable(args: &WhyArgs, block: &Block) -> Result<(), NoPlan> {
     let environment = block.entries();
     let here = here::look(&environment, args.policy.cwd.as_deref()).map_err(NoPlan::Refused)?;
@@ -36,11 +52,7 @@ fn about_variable(args: &WhyArgs, block: &Block) -> Result<(), NoPlan> {
     let name = args.object.to_string_lossy();
     let ours = keyward_policy::plan::OUR_VARIABLES.map(|name| (name, std::ffi::OsString::new()));
     let decision = env::why(&policy, policy.trust.value, &name, &environment, &ours);
-    if args.json {
-        say::answer_json(&decision)
-    } else {
-        say::answer(&decision.to_string())
-    }
+    tell(args, &decision);
     Ok(())
 }
 
@@ -67,11 +79,7 @@ fn about_path(args: &WhyArgs, act: Act, block: &Block) -> Result<(), NoPlan> {
             }
         }
     };
-    if args.json {
-        say::answer_json(&decision)
-    } else {
-        say::answer(&decision.to_string())
-    }
+    tell(args, &decision);
     Ok(())
 }
 

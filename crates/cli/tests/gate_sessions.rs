@@ -137,7 +137,7 @@ fn waits(session: &Session, script: &str) -> Child {
 #[test]
 fn a_session_says_once_that_nobody_answers_and_denies() {
     let (session, _, said) = session("auto");
-    assert_eq!(said.matches("nobody is here to answer questions of the gate").count(), 1, "{said}");
+    assert_eq!(said.matches("without one they are denied until `keyward approvals -f`").count(), 1, "{said}");
     let output = exec(&session, RESET);
     denied(&output, "nobody is there to be asked", "unattended");
     ran(&exec(&session, "echo RAN"), "the control");

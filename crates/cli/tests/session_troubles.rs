@@ -103,7 +103,7 @@ fn a_session_is_found_with_and_without_the_variable_that_moves_it() {
             assert_eq!(stdout(&keyward(with, &["exec", "work", "--", "echo", "here"])), "here\n");
             refused(
                 keyward(with, &["session", "start", "--name", "work"]),
-                125,
+                120,
                 "there is a session work already",
             );
         }

@@ -396,11 +396,22 @@ pub fn refused(argv: &[OsString], refusal: &Refusal) -> What {
 /// The command line for people and records. An argument that looks like a credential is left out.
 pub fn arguments(argv: &[OsString]) -> Vec<String> {
     argv.iter()
-        .map(|argument| match registry::value_shape(argument.as_bytes()) {
+        .map(|argument| match registry::value_shape(&without_substitutions(argument.as_bytes())) {
             Some(shape) => format!("(left out: {shape})"),
             None => visible(argument),
         })
         .collect()
+}
+
+/// What a shell puts in the place of `$(…)` is not in the text: each begins a text of its own.
+fn without_substitutions(argument: &[u8]) -> Vec<u8> {
+    let mut text = argument.to_vec();
+    let starts: Vec<usize> =
+        text.windows(2).enumerate().filter(|(_, two)| two == b"$(").map(|(at, _)| at).collect();
+    for at in starts {
+        text[at..at + 2].copy_from_slice(b"\n\n");
+    }
+    text
 }
 
 pub fn inherited(environment: &Environment) -> Vec<String> {
@@ -422,6 +433,21 @@ fn not_held(promises: &[Kept]) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_argument_is_left_out_for_what_is_in_it_and_not_for_what_a_shell_puts_there() {
+        let recorded = |argument: &str| arguments(&[argument.into()]).remove(0);
+        for harmless in [r#"echo "token: $(cat /dev/fd/$X)""#, "PASSWORD=$(pass show db) psql"] {
+            assert_eq!(recorded(harmless), harmless);
+        }
+        for secret in [
+            "token: hunter2x",
+            r#"echo "$(curl -H 'Authorization: Bearer abcDEF123456' x)""#,
+            "echo token: $(psql password=hunter2)",
+        ] {
+            assert!(recorded(secret).starts_with("(left out"), "{secret}");
+        }
+    }
 
     #[test]
     fn what_shows_a_credential_must_last_and_what_ends_need_not() {

@@ -268,7 +268,9 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
     let mut view = view;
     view.warnings.extend(kept_proxies(policy, &environment));
     if left_out > 0 {
-        view.notes.push(format!("{left_out} entries of PATH were left out: relative, or not in the view"));
+        let entries =
+            if left_out == 1 { "1 entry of PATH was" } else { &format!("{left_out} entries of PATH were") };
+        view.notes.push(format!("{entries} left out: relative, or not in the view"));
     }
     let surface = Surroundings {
         root: request.is_root(),

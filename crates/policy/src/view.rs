@@ -23,6 +23,7 @@ use crate::facts::{GitFolder, GitPart, HostFacts, Kind, PathFact, Paths, Project
 use crate::plan::{Cage, Refusal, RefusalKind};
 use crate::request::Request;
 use crate::settings::{IgnoredFile, Policy};
+use crate::text::{typed, visible};
 use crate::toolchains::CACHES;
 use crate::tools::{self, Exposure, Platform};
 use crate::words::{NetMode, Origin, ProjectGuard};
@@ -654,7 +655,11 @@ fn not_by_a_planted_link(
                 project.display(),
                 fact.real.display()
             ),
-            "a command that worked there may have put the link; name what it leads to, if that is what you mean",
+            &format!(
+                "a command that worked there may have put the link; if what it leads to is what you mean: `{} {}`",
+                if rule == "files.write" { "--write" } else { "--read" },
+                typed(&visible(fact.real.as_os_str()))
+            ),
         )),
         None if store => Err(Refusal::policy(
             rule,

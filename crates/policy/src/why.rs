@@ -1,6 +1,7 @@
 //! `keyward why read|write|exec PATH`: which entry of the view decides about a path, where it comes from, and what would change it.
 
 use crate::detect::footholds::guarded;
+use crate::detect::secrets::secret_file;
 use crate::plan::Plan;
 use crate::strict;
 use crate::text::{typed, visible};
@@ -86,7 +87,7 @@ pub fn why(plan: &Plan, act: Act, path: &Path) -> Decision {
         Some(foothold) => format!("{because}{}", obeyed(foothold)),
         None => because.into(),
     };
-    let remedy = (!allowed).then(|| remedy(entry, act, path)).flatten();
+    let remedy = (!allowed).then(|| remedy(plan, entry, act, path)).flatten();
     Decision {
         act,
         path: visible(path.as_os_str()),
@@ -108,7 +109,7 @@ pub fn absent(plan: &Plan, act: Act, path: &Path) -> Decision {
         because: "the HOME of this run does not have it, and yours is not shown".into(),
         rule: entry.map_or("not granted", |entry| entry.rule),
         origin: entry.map_or(Origin::Builtin, |entry| entry.origin.clone()),
-        remedy: remedy(entry, act, path),
+        remedy: remedy(plan, entry, act, path),
     }
 }
 
@@ -151,7 +152,8 @@ fn obeyed(foothold: &Entry) -> String {
     }
 }
 
-fn remedy(entry: Option<&Entry>, act: Act, path: &Path) -> Option<String> {
+fn remedy(plan: &Plan, entry: Option<&Entry>, act: Act, path: &Path) -> Option<String> {
+    let secret = secret_file(path, &[&plan.view.home.at]);
     // A foothold is granted as a whole, so that what is not there yet can be made in it.
     let path = entry.filter(|entry| entry.rule == FOOTHOLD).map_or(path, |entry| &entry.target);
     let path = visible(path.as_os_str());
@@ -169,7 +171,15 @@ fn remedy(entry: Option<&Entry>, act: Act, path: &Path) -> Option<String> {
             ..
         }) => None,
         _ if act == Act::Write => Some(format!("`--write {flag}`, or `files.write = [\"{path}\"]`")),
-        _ => Some(format!("`--read {flag}`, or `files.read = [\"{path}\"]`")),
+        _ => {
+            let grant = format!("`--read {flag}`, or `files.read = [\"{path}\"]`");
+            Some(match secret {
+                Some(secret) => {
+                    format!("it holds {}: only for a program that you trust with it, {grant}", secret.holds)
+                }
+                None => grant,
+            })
+        }
     }
 }
 

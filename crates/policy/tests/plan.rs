@@ -376,7 +376,7 @@ fn toolchains_on_the_path_appear_read_only_and_nothing_else_of_home_does() {
         assert!(matches!(shown(&plan, path), Some(Shown::ReadOnly(_))), "{path}");
     }
     assert_eq!(shown(&plan, "/home/ada/.ssh"), None);
-    assert_eq!(plan.view.notes, ["1 entries of PATH were left out: relative, or not in the view"]);
+    assert_eq!(plan.view.notes, ["1 entry of PATH was left out: relative, or not in the view"]);
 
     // A HOME that is kept stands in the place of the user's and shows the same of it.
     case.policy.profile = Some("builder".into());

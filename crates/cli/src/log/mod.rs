@@ -27,7 +27,7 @@ pub fn log(args: &LogArgs, block: &Block) -> i32 {
         say::trouble("the record is outside the cage", "run this in a terminal of your own, outside");
         return code::REFUSED;
     }
-    let here = match here::look(&block.entries(), None) {
+    let here = match here::look(&block.entries(), here::instead_of_one_that_is_gone()) {
         Ok(here) => here,
         Err(refusal) => return NoPlan::Refused(refusal).tell(false),
     };

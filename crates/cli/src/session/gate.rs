@@ -175,7 +175,7 @@ impl SessionGate<'_> {
         let asks = matches!(self.policy.gate.mode.value, GateMode::Auto | GateMode::Ask | GateMode::Judge);
         if asks && !permit::is_attended(self.policy, self.here, Present::named_by(self.policy)) {
             say::note(
-                "nobody is here to answer questions of the gate: they will be denied until `keyward approvals -f` runs or a program answers at the door",
+                "questions of the gate are asked on the terminal of a command; without one they are denied until `keyward approvals -f` runs or a program answers at the door",
             );
         }
         if self.policy.gate.mode.value == GateMode::Yolo {

@@ -93,13 +93,12 @@ fn make_place(runtime: &Runtime, name: &str) -> Result<Place, Trouble> {
     };
     let io = |error: std::io::Error| broken(Errno::from_io_error(&error).unwrap_or(Errno::IO));
     client::clean(runtime);
-    let taken = || {
-        Trouble::new(
-            format!("there is a session {name} already"),
-            format!(
-                "use it with `keyward exec {name} -- CMD`, end it with `keyward session stop {name}`, or take another name"
-            ),
-        )
+    let taken = || Trouble {
+        exit: code::USAGE,
+        fact: format!("there is a session {name} already"),
+        remedy: format!(
+            "use it with `keyward exec {name} -- CMD`, end it with `keyward session stop {name}`, or take another name"
+        ),
     };
     if client::is_there(runtime, name) {
         return Err(taken());

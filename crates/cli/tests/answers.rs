@@ -1,0 +1,73 @@
+//! Answers get out or are said not to, in the form that was asked for, wherever one stands.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use std::process::Command;
+use support::{Stage, keyward, refused, stderr, stdout};
+
+#[test]
+fn an_answer_that_cannot_be_written_is_a_fault_and_a_reader_that_is_gone_is_none() {
+    let stage = Stage::user();
+    assert!(stage.caged("true").status.success());
+    for arguments in
+        ["log", "log export --jsonl", "log verify", "home tools", "why env HOME", "policy schema"]
+    {
+        let full = stage.bare(&format!("'{}' {arguments} > /dev/full", keyward()));
+        assert_eq!(full.status.code(), Some(125), "{arguments}: {}", stderr(&full));
+        assert!(stderr(&full).contains("cannot write the answer"), "{arguments}: {}", stderr(&full));
+        let gone = stage.bare(&format!("('{}' {arguments}; echo $? >&2) | :", keyward()));
+        assert!(stderr(&gone).ends_with("0\n"), "{arguments}: {}", stderr(&gone));
+    }
+}
+
+#[test]
+fn doctor_and_log_answer_in_a_directory_that_was_deleted() {
+    let stage = Stage::user();
+    assert!(stage.caged("true").status.success());
+    for arguments in ["doctor", "log"] {
+        let script = format!("mkdir gone && cd gone && rmdir ../gone && '{}' {arguments}", keyward());
+        let output = stage.bare(&script);
+        assert!(output.status.success(), "{arguments}: {}{}", stdout(&output), stderr(&output));
+    }
+}
+
+#[test]
+fn why_says_which_version_its_json_has() {
+    let stage = Stage::user();
+    for subject in [["env", "HOME"], ["read", "/etc/hosts"], ["exec", "sh"], ["exec", "no-such-program"]] {
+        let output = stage.command(keyward()).args(["why", "--json"]).args(subject).output().unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(answer["v"], 1, "{subject:?}");
+    }
+}
+
+#[test]
+fn why_warns_before_it_names_the_line_that_shows_a_key() {
+    let stage = Stage::user();
+    let why = |path: &str| stdout(&stage.command(keyward()).args(["why", "read", path]).output().unwrap());
+    for path in ["~/.ssh/id_ed25519", "~/.aws/credentials"] {
+        assert!(why(path).contains("only for a program that you trust with it"), "{}", why(path));
+    }
+    assert!(!why("~/notes").contains("trust with it"), "{}", why("~/notes"));
+}
+
+/// A package of a workspace that lies beside the project, behind a link as package managers make them.
+#[test]
+fn a_link_out_of_the_project_is_refused_with_the_line_that_allows_it() {
+    let stage = Stage::user();
+    let sibling = stage.elsewhere().join("sibling");
+    stage.file(&sibling.join("index.js"), "found");
+    assert!(Command::new("git").arg("init").arg("-q").arg(stage.project()).status().unwrap().success());
+    stage.own(&stage.project().join(".git"));
+    stage.make_folder(&stage.project().join("node_modules"));
+    std::os::unix::fs::symlink(&sibling, stage.project().join("node_modules/sibling")).unwrap();
+    let read = |flags: &[&str]| {
+        stage.keyward_run(flags, &["cat", "node_modules/sibling/index.js"]).output().unwrap()
+    };
+    let said = stderr(&refused(read(&["--read", "node_modules/sibling"]), 121, "leads out of the project"));
+    let flags = said.split('`').nth(1).unwrap();
+    let path = flags.strip_prefix("--read ").unwrap().trim_matches('\'');
+    let pasted = read(&["--read", path]);
+    assert_eq!(stdout(&pasted), "found", "{flags}: {}", stderr(&pasted));
+}
