@@ -110,8 +110,19 @@ fn run_with(args: RunArgs, block: &mut Block, session: Option<(Membership, Polic
     if policy.limits.memory.is_some() || asks_for_pids {
         hopeful.cgroup = cgroup::find();
     }
-    let mut run =
-        Run { args: &args, policy: &policy, here: &here, block, dropped: None, permitted: None, session };
+    // Further cages of a session keep what the first one does.
+    let is_first = session.as_ref().is_some_and(|session| session.spaces.is_none());
+    let name = args.command.get(1).filter(|_| is_first);
+    let mut run = Run {
+        promises: name.map(|name| session::promises_file(&block.entries(), name)),
+        args: &args,
+        policy: &policy,
+        here: &here,
+        block,
+        dropped: None,
+        permitted: None,
+        session,
+    };
     // What a secret is taken from is gone after the first attempt.
     let first = match vault::takes_from_environment(&policy) {
         true => probe::probe(&here.project, &here.caller.cache),
@@ -160,6 +171,8 @@ struct Run<'a> {
     permitted: Option<(event::Gate, Vec<Script>)>,
     /// The session that the cage is for.
     session: Option<Membership>,
+    /// Where the session tells what its cage keeps.
+    promises: Option<PathBuf>,
 }
 
 impl Run<'_> {
@@ -210,6 +223,9 @@ impl Run<'_> {
         let inputs = Inputs::of(self.policy, &plan, &kernel);
         if let Err(unrecorded) = record.write(What::Spawn(Box::new(Spawn::of(&plan, gate, inputs)))) {
             return Attempt::Over(tell::unrecorded(args, &unrecorded));
+        }
+        if let Some(file) = &self.promises {
+            session::write_promises(file, &plan.promises);
         }
         if !plan.secrets.is_empty() || !event::inherited(&plan.environment).is_empty() {
             witness::tell_at_once(here, self.policy, &record.ledger);

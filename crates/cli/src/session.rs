@@ -11,6 +11,7 @@ use crate::args::{
 use crate::here;
 use crate::say;
 use client::{Door, Target};
+pub use client::{promises_file, write_promises};
 use keyward_policy::door::{Answer, Ask};
 use keyward_policy::outcome::{Conclusion, Outcome, code};
 use keyward_policy::text::typed_words;

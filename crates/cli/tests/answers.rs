@@ -71,3 +71,21 @@ fn a_link_out_of_the_project_is_refused_with_the_line_that_allows_it() {
     let pasted = read(&["--read", path]);
     assert_eq!(stdout(&pasted), "found", "{flags}: {}", stderr(&pasted));
 }
+
+#[test]
+fn the_outcome_of_a_command_in_a_session_says_what_held() {
+    let stage = Stage::user();
+    let outcome = |arguments: &[&str]| -> serde_json::Value {
+        let output = stage.command(keyward()).args(arguments).output().unwrap();
+        serde_json::from_str(stderr(&output).trim_end().lines().last().unwrap()).unwrap()
+    };
+    let start = stage.command(keyward()).args(["session", "start", "--name", "work"]).output().unwrap();
+    assert!(start.status.success(), "{}", stderr(&start));
+    let run = outcome(&["run", "--json", "--", "true"]);
+    assert!(run["held"].as_array().is_some_and(|held| held.len() > 5), "{run}");
+    for fresh in [&[][..], &["--fresh"]] {
+        let exec = outcome(&[&["exec", "work", "--json"], fresh, &["--", "true"]].concat());
+        assert_eq!(exec["held"], run["held"], "{fresh:?}");
+    }
+    stage.command(keyward()).args(["session", "stop", "work"]).output().unwrap();
+}

@@ -47,7 +47,7 @@ pub struct Outcome<'a> {
     #[serde(flatten)]
     pub result: Conclusion<'a>,
     /// What held, promise by promise; empty when nothing was started.
-    pub held: &'a [Kept],
+    pub held: Promises<'a>,
     /// Names of variables that were kept back because they look like credentials.
     pub kept_back: Vec<String>,
     /// What the command left in the project.
@@ -61,6 +61,14 @@ pub struct Outcome<'a> {
     /// Secrets that the command was given.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<SecretNews>,
+}
+
+/// Promises of a plan, or what the launcher of a session has written of them.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Promises<'a> {
+    Of(&'a [Kept]),
+    Written(serde_json::Value),
 }
 
 /// What became of a secret.
@@ -228,7 +236,7 @@ impl<'a> Outcome<'a> {
             v: VERSION,
             exit,
             result,
-            held: &plan.promises,
+            held: Promises::Of(&plan.promises),
             kept_back,
             project,
             repositories,
@@ -253,7 +261,7 @@ impl<'a> Outcome<'a> {
             v: VERSION,
             exit,
             result,
-            held: &[],
+            held: Promises::Of(&[]),
             kept_back: Vec::new(),
             project,
             repositories,

@@ -8,7 +8,8 @@ use crate::question::{self, Reply};
 use crate::say;
 use keyward_launch::supervise::PASSED_ON;
 use keyward_policy::door::{self, Answer, Ask, CAGE_DOOR, LONGEST, Terminal};
-use keyward_policy::outcome::{Conclusion, Outcome, code};
+use keyward_policy::outcome::{Conclusion, Outcome, Promises, code};
+use keyward_policy::promise::Kept;
 use keyward_policy::text::visible;
 use keyward_sys::signal::{Inbox, Set};
 use keyward_sys::{Errno, channel, signal, terminal};
@@ -17,7 +18,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Signal;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -49,6 +50,16 @@ impl Target {
 /// The folder of a session that is started now.
 pub fn folder(runtime: &Runtime, name: &str) -> PathBuf {
     runtime.own().join("sessions").join(name)
+}
+
+/// Where a session tells what its cage keeps, for the outcome of its commands.
+pub fn promises_file(entries: &[&[u8]], name: &OsStr) -> PathBuf {
+    folder(&crate::here::runtime(entries), &name.to_string_lossy()).join("held")
+}
+
+/// A session without it still runs: then its outcomes name no promise.
+pub fn write_promises(file: &Path, promises: &[Kept]) {
+    let _ = serde_json::to_vec(promises).map(|text| std::fs::write(file, text));
 }
 
 /// Where every shell finds a session that is not in the state folder itself: a link to its folder.
@@ -338,7 +349,7 @@ pub struct Ended {
 
 impl Ended {
     /// Says what has to be said, to a person or to a program; gives the exit code.
-    fn tell_as(self, json: bool) -> i32 {
+    fn tell_as(self, json: bool, session: Option<&Path>) -> i32 {
         let Ended { exit, signal, limit } = self;
         let result = match (limit.as_deref(), signal) {
             (Some("cpu"), _) => Conclusion::Limit {
@@ -355,7 +366,12 @@ impl Ended {
             (None, None) => Conclusion::Exited,
         };
         match result {
-            result if json => say::outcome(&Outcome::without_run(exit, result)),
+            result if json => {
+                let held = session.and_then(|folder| std::fs::read(folder.join("held")).ok());
+                let held = held.and_then(|text| serde_json::from_slice(&text).ok()).map(Promises::Written);
+                let outcome = Outcome::without_run(exit, result);
+                say::outcome(&Outcome { held: held.unwrap_or(Promises::Of(&[])), ..outcome });
+            }
             Conclusion::Limit { fact, remedy, .. } => say::trouble(&fact, remedy),
             _ => {}
         }
@@ -363,7 +379,7 @@ impl Ended {
     }
 
     fn tell(self) -> i32 {
-        self.tell_as(false)
+        self.tell_as(false, None)
     }
 }
 
@@ -399,7 +415,9 @@ pub fn exec(door: &mut Door, args: &ExecArgs) -> Result<i32, Trouble> {
     };
     let Answer::Started { job } = answer else {
         return match answer {
-            Answer::Ended { exit, signal, limit, .. } => Ok(Ended { exit, signal, limit }.tell_as(args.json)),
+            Answer::Ended { exit, signal, limit, .. } => {
+                Ok(Ended { exit, signal, limit }.tell_as(args.json, door.folder.as_deref()))
+            }
             _ => Err(gone()),
         };
     };
@@ -419,7 +437,7 @@ pub fn exec(door: &mut Door, args: &ExecArgs) -> Result<i32, Trouble> {
         }
         _ => wait(door, job, &inbox, Vec::new())?,
     };
-    Ok(ended.tell_as(args.json))
+    Ok(ended.tell_as(args.json, door.folder.as_deref()))
 }
 
 /// Our pipes are the command's from here on: when it closes them, their other ends must see it. Descriptor 2 is still needed for what we
