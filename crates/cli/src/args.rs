@@ -2,13 +2,14 @@
 
 #[cfg(test)]
 mod told;
+mod policy_flags;
 mod values;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use keyward_gate::Language;
 use keyward_ledger::Kept;
-use keyward_policy::config::Flags;
-use keyward_policy::words::{Floor, GateMode, HomeMode, NetMode, Protect, Redact, TrustClass};
+use keyward_policy::words::TrustClass;
+pub use policy_flags::PolicyFlags;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -104,71 +105,6 @@ pub enum Command {
     /// A part in `doctor --attack`; no person types it, so that it is told nowhere
     #[command(skip)]
     AttackPart(AttackPart),
-}
-
-/// What a policy file can say, said for one run.
-#[derive(Args, Default, Clone, PartialEq, Eq)]
-pub struct PolicyFlags {
-    /// Use a profile of your policy file
-    #[arg(short, long, value_name = "PROFILE")]
-    pub profile: Option<String>,
-    /// Who the child is to you: internal, executor, tool or unknown
-    #[arg(long, value_name = "CLASS", value_parser = values::TRUST, hide_possible_values = true)]
-    pub trust: Option<TrustClass>,
-    /// The promises you insist on: full or landlock
-    #[arg(long, value_name = "FLOOR", value_parser = values::FLOOR, hide_possible_values = true)]
-    pub floor: Option<Floor>,
-    /// Pass a variable on, unless it looks like a credential
-    #[arg(long, value_name = "NAME")]
-    pub pass: Vec<String>,
-    /// Hand over credentials by name (classes internal and executor only)
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub inherit_credentials: Vec<String>,
-    /// Give a secret of the vault, as fd, file, token or dangerous-env
-    #[arg(long = "secret", value_name = "NAME=HOW")]
-    pub secrets: Vec<String>,
-    /// Secrets in what the command prints: on (taken out) or off
-    #[arg(long, value_name = "HOW", value_parser = values::REDACT, hide_possible_values = true)]
-    pub redact: Option<Redact>,
-    /// Show a file or folder, read-only
-    #[arg(long, value_name = "PATH")]
-    pub read: Vec<PathBuf>,
-    /// Show a file or folder, writable
-    #[arg(long, value_name = "PATH")]
-    pub write: Vec<PathBuf>,
-    /// Hide a file or folder of what is shown
-    #[arg(long, value_name = "PATH")]
-    pub hide: Vec<PathBuf>,
-    /// Show a file or folder of the project that looks secret and is not
-    #[arg(long, value_name = "PATH")]
-    pub show: Vec<PathBuf>,
-    /// New footholds in the project, such as .envrc: notice or strict
-    #[arg(long, value_name = "HOW", value_parser = values::PROTECT, hide_possible_values = true)]
-    pub protect: Option<Protect>,
-    /// Which HOME the command has: real, profile or empty
-    #[arg(long, value_name = "MODE", value_parser = values::HOME, hide_possible_values = true)]
-    pub home: Option<HomeMode>,
-    /// Show the login of a tool, such as gh
-    #[arg(long = "tool", value_name = "NAME")]
-    pub tools: Vec<String>,
-    /// The network: none or open
-    #[arg(long, value_name = "MODE", value_parser = values::NET, hide_possible_values = true)]
-    pub net: Option<NetMode>,
-    /// What the gate does about risky commands: ask, deny, auto, judge or yolo
-    #[arg(long, value_name = "MODE", value_parser = values::GATE, hide_possible_values = true)]
-    pub gate: Option<GateMode>,
-    /// Run in this directory
-    #[arg(long, value_name = "DIR")]
-    pub cwd: Option<PathBuf>,
-    /// End the command after this time, such as 30s or 10m
-    #[arg(long, value_name = "TIME", value_parser = values::duration)]
-    pub timeout: Option<Duration>,
-    /// Limit memory, such as 512M or 2G
-    #[arg(long, value_name = "SIZE", value_parser = values::size)]
-    pub memory: Option<u64>,
-    /// Limit processes and threads
-    #[arg(long, value_name = "COUNT")]
-    pub pids: Option<u64>,
 }
 
 #[derive(Args)]
@@ -750,42 +686,4 @@ pub struct CompletionsArgs {
 pub struct ManArgs {
     /// The folder to write to
     pub folder: PathBuf,
-}
-
-impl PolicyFlags {
-    /// Whether nothing was said.
-    pub fn is_empty(&self) -> bool {
-        *self == PolicyFlags::default()
-    }
-
-    /// As a layer of policy. Paths are made absolute against the directory the user typed them in.
-    pub fn layer(&self, typed_in: &std::path::Path) -> Flags {
-        let absolute =
-            |paths: &[PathBuf]| paths.iter().map(|path| crate::here::absolute(typed_in, path)).collect();
-        // A pattern of names stays one; a file whose name holds such a sign is meant as it is.
-        let hide = self.hide.iter().map(|path| {
-            let is_pattern = keyward_policy::view::is_pattern(path) && !typed_in.join(path).exists();
-            if is_pattern { path.clone() } else { crate::here::absolute(typed_in, path) }
-        });
-        Flags {
-            trust: self.trust,
-            floor: self.floor,
-            pass: self.pass.clone(),
-            inherit_credentials: self.inherit_credentials.clone(),
-            secrets: self.secrets.clone(),
-            redact: self.redact,
-            read: absolute(&self.read),
-            write: absolute(&self.write),
-            hide: hide.collect(),
-            show: absolute(&self.show),
-            protect: self.protect,
-            home: self.home,
-            tools: self.tools.clone(),
-            net: self.net,
-            gate: self.gate,
-            wall: self.timeout,
-            memory: self.memory,
-            pids: self.pids,
-        }
-    }
 }
