@@ -5,12 +5,15 @@ mod told;
 mod policy_flags;
 mod values;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use keyward_gate::Language;
 use keyward_ledger::Kept;
+use keyward_policy::config::nearest;
 use keyward_policy::words::TrustClass;
 pub use policy_flags::PolicyFlags;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -45,7 +48,50 @@ fn parse_from(mut arguments: impl Iterator<Item = OsString>) -> Result<Command, 
         let part = rest.next().unwrap_or_default();
         return Ok(Command::AttackPart(AttackPart { part, arguments: rest.collect() }));
     }
-    Cli::try_parse_from(program.into_iter().chain(rest)).map(|cli| cli.command)
+    if rest.next_if(|first| first == "--").is_some() && rest.peek().is_some() {
+        return Ok(Command::Bare(Bare { command: rest.collect(), behind_dashes: true }));
+    }
+    let mut cli = Cli::command();
+    if let Some(first) = rest.peek() {
+        let is_subcommand = first.to_str().is_some_and(|name| cli.find_subcommand(name).is_some());
+        if !is_subcommand && !first.as_bytes().starts_with(b"-") && !first.is_empty() {
+            return Ok(Command::Bare(Bare { command: rest.collect(), behind_dashes: false }));
+        }
+        if let Some(flag) = flag_of_run(first) {
+            let message = format!("'{flag}' stands behind a subcommand; type 'keyward run {flag} ...'");
+            return Err(cli.error(ErrorKind::UnknownArgument, message));
+        }
+    }
+    let mut matches =
+        cli.try_get_matches_from_mut(program.into_iter().chain(rest)).map_err(near_names_only)?;
+    Cli::from_arg_matches_mut(&mut matches).map(|cli| cli.command)
+}
+
+/// Takes suggestions out of an error that have little in common with what was typed.
+fn near_names_only(mut error: clap::Error) -> clap::Error {
+    let typed = error.get(ContextKind::InvalidSubcommand).map(ToString::to_string).unwrap_or_default();
+    if let Some(ContextValue::Strings(names)) = error.remove(ContextKind::SuggestedSubcommand) {
+        let near: Vec<String> =
+            names.into_iter().filter(|name| nearest(&typed, [name.as_str()]).is_some()).collect();
+        if !near.is_empty() {
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(near));
+        }
+    }
+    error
+}
+
+/// A flag that belongs to `run`, without its value.
+fn flag_of_run(word: &OsStr) -> Option<String> {
+    let word = word.to_str()?;
+    let flag = word.split_once('=').map_or(word, |(flag, _)| flag);
+    let run = RunAlone::command();
+    let has_flag = |arg: &clap::Arg| match flag.strip_prefix("--") {
+        Some(long) => arg.get_long() == Some(long),
+        None => flag
+            .strip_prefix('-')
+            .is_some_and(|short| arg.get_short().map(String::from) == Some(short.into())),
+    };
+    run.get_arguments().any(has_flag).then(|| flag.to_owned())
 }
 
 #[derive(Subcommand)]
@@ -62,6 +108,8 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Check, show or describe policy files
     Policy(PolicyArgs),
+    /// List the profiles of your policy file
+    Profiles(PsArgs),
     /// The HOMEs of profiles, and the logins of tools that they show
     Home(HomeArgs),
     /// An interactive shell in a cage
@@ -102,6 +150,13 @@ pub enum Command {
     Completions(CompletionsArgs),
     /// Write the man pages into a folder
     Man(ManArgs),
+    /// Print help, also of a subcommand
+    Help(HelpArgs),
+    /// Print the version
+    Version,
+    /// A program of PATH, or what stands behind `--`
+    #[command(skip)]
+    Bare(Bare),
     /// A part in `doctor --attack`; no person types it, so that it is told nowhere
     #[command(skip)]
     AttackPart(AttackPart),
@@ -121,8 +176,23 @@ pub struct RunArgs {
     #[arg(short, long)]
     pub verbose: bool,
     /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub command: Vec<OsString>,
+}
+
+impl RunArgs {
+    /// A run that nothing was said about but its profile.
+    pub fn plain(profile: Option<String>, command: Vec<OsString>) -> Self {
+        let policy = PolicyFlags { profile, ..PolicyFlags::default() };
+        RunArgs { policy, json: false, outcome_fd: None, verbose: false, command }
+    }
+}
+
+/// A command without the word `run` before it.
+pub struct Bare {
+    pub command: Vec<OsString>,
+    /// Whether `--` says that it is a command, whatever its name.
+    pub behind_dashes: bool,
 }
 
 #[derive(Args)]
@@ -141,6 +211,9 @@ pub struct SessionArgs {
 pub enum SessionCommand {
     /// Start a session and print its name
     Start(Box<SessionStartArgs>),
+    /// Show the sessions and their jobs, as `keyward ps` does
+    #[command(alias = "ls")]
+    List(PsArgs),
     /// End a session with everything in it
     Stop {
         name: String,
@@ -188,7 +261,7 @@ pub struct ExecArgs {
     #[arg(long)]
     pub json: bool,
     /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub command: Vec<OsString>,
 }
 
@@ -243,7 +316,7 @@ pub struct ExplainArgs {
     #[arg(short, long)]
     pub verbose: bool,
     /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub command: Vec<OsString>,
 }
 
@@ -318,9 +391,9 @@ pub struct PolicyArgs {
 
 #[derive(Subcommand)]
 pub enum PolicyCommand {
-    /// Check a policy file
+    /// Check a policy file; without one, your own
     Check {
-        file: PathBuf,
+        file: Option<PathBuf>,
         /// Print the mistakes as JSON
         #[arg(long)]
         json: bool,
@@ -468,7 +541,7 @@ pub struct CheckArgs {
     #[arg(long, value_name = "LANG", value_parser = values::LANGUAGE, hide_possible_values = true)]
     pub lang: Option<Language>,
     /// The command; without one, a script is read from standard input
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
 
@@ -680,6 +753,13 @@ pub enum QuarantineCommand {
 #[derive(Args)]
 pub struct CompletionsArgs {
     pub shell: clap_complete::Shell,
+}
+
+#[derive(Args)]
+pub struct HelpArgs {
+    /// The subcommand, such as run or session start
+    #[arg(value_name = "SUBCOMMAND")]
+    pub path: Vec<String>,
 }
 
 #[derive(Args)]

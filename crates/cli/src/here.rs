@@ -154,6 +154,16 @@ pub fn instead_of_one_that_is_gone() -> Option<&'static Path> {
     std::fs::canonicalize(".").is_err().then_some(Path::new("/"))
 }
 
+impl Here {
+    /// Whether a directory is the current one or lies in the project. A HOME is not a project.
+    pub fn is_in_project(&self, directory: &Path) -> bool {
+        let Ok(real) = std::fs::canonicalize(directory) else { return false };
+        let homes =
+            real_homes([Some(&self.caller.home), self.caller.account_home.as_ref()].into_iter().flatten());
+        real == self.cwd || (real.starts_with(&self.project) && !holds_home(&homes, &self.project))
+    }
+}
+
 fn directory(wanted: Option<&Path>) -> Result<PathBuf, Refusal> {
     let refuse = |fact: String, remedy: &str| Refusal {
         kind: RefusalKind::Usage,

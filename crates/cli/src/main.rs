@@ -4,6 +4,7 @@
 mod approvals;
 mod args;
 mod attack;
+mod bare;
 mod check;
 mod checkup;
 mod decide;
@@ -56,6 +57,7 @@ fn main() {
 fn dispatch(command: Command, block: &mut Block) -> i32 {
     match command {
         Command::Run(args) => run::run(args, block),
+        Command::Bare(typed) => bare::bare(typed, block),
         Command::Explain(args) => explain::explain(args, block),
         Command::Why(args) => why::why(args, block),
         Command::Read(args) => read::read(args, block),
@@ -63,6 +65,7 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Doctor(args) if args.profile.is_some() => checkup::checkup(&args, block),
         Command::Doctor(args) => doctor::doctor(args, block),
         Command::Policy(args) => policy_command::policy(args, block),
+        Command::Profiles(args) => policy_command::profiles(&args, block),
         Command::Home(args) => home::home(args, block),
         Command::Shell(args) => run::shell(args, block),
         Command::Session(args) => session::session(args, block),
@@ -83,6 +86,8 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Redeem(args) => redeem::redeem(&args),
         Command::Completions(args) => shell_help::completions(args),
         Command::Man(args) => shell_help::man(args),
+        Command::Help(args) => shell_help::help(&args),
+        Command::Version => shell_help::version(),
         Command::AttackPart(args) => keyward_attack::play(&args.part, &args.arguments, &block.entries()),
     }
 }

@@ -1,17 +1,21 @@
 //! `keyward policy`: checks, shows and describes policy files.
 
-use crate::args::{PolicyArgs, PolicyCommand, PolicyFlags};
+use crate::args::{PolicyArgs, PolicyCommand, PolicyFlags, PsArgs};
 use crate::explain::NoPlan;
 use crate::files::{self, NoPolicy};
 use crate::{here, say};
 use keyward_policy::config::{self, Document, Role};
 use keyward_policy::outcome::code;
+use keyward_policy::settings::Policy;
+use keyward_policy::text::visible;
 use keyward_sys::environ::Block;
+use std::io::ErrorKind;
 use std::path::Path;
 
 pub fn policy(args: PolicyArgs, block: &Block) -> i32 {
     match args.command {
-        PolicyCommand::Check { file, json } => check(&file, json),
+        PolicyCommand::Check { file: Some(file), json } => check(&file, json),
+        PolicyCommand::Check { file: None, json } => check_own(json, block),
         PolicyCommand::Show { policy } => show(&policy, block),
         PolicyCommand::Schema => {
             say::answer_json(&config::schema());
@@ -29,6 +33,25 @@ fn role(file: &Path) -> Role {
     } else {
         Role::User
     }
+}
+
+/// Checks the user's own file.
+fn check_own(json: bool, block: &Block) -> i32 {
+    let file = match here::look(&block.entries(), Some(Path::new("/"))) {
+        Ok(here) => here.config.join("policy.toml"),
+        Err(refusal) => return NoPlan::Refused(refusal).tell(json),
+    };
+    if file.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+        let own = visible(file.as_os_str());
+        match json {
+            true => say::answer("{\"v\":1,\"mistakes\":[]}"),
+            false => {
+                say::answer(&format!("there is no policy file of yours at {own}; the built-in policy holds"))
+            }
+        }
+        return 0;
+    }
+    check(&file, json)
 }
 
 fn check(file: &Path, json: bool) -> i32 {
@@ -61,6 +84,33 @@ fn check(file: &Path, json: bool) -> i32 {
             }
             return code::USAGE;
         }
+    }
+    0
+}
+
+/// The profiles of the user's file, and for whom each is.
+pub fn profiles(args: &PsArgs, block: &Block) -> i32 {
+    let listed = here::look(&block.entries(), None).map_err(NoPlan::Refused).and_then(|here| {
+        files::policy(&PolicyFlags::default(), &here).map_err(NoPlan::Policy)?;
+        let resolve = |name: String| {
+            let flags = PolicyFlags { profile: Some(name.clone()), ..PolicyFlags::default() };
+            files::policy(&flags, &here).map(|policy| (name, policy)).map_err(NoPlan::Policy)
+        };
+        crate::bare::profiles(&here).into_iter().map(resolve).collect::<Result<Vec<_>, _>>()
+    });
+    let profiles = match listed {
+        Ok(profiles) => profiles,
+        Err(no_plan) => return no_plan.tell(args.json),
+    };
+    if args.json {
+        let one = |(name, policy): &(String, Policy)| serde_json::json!({ "profile": name, "trust": policy.trust.value, "net": policy.net.value });
+        let profiles: Vec<_> = profiles.iter().map(one).collect();
+        say::answer_json(&serde_json::json!({ "v": 1, "profiles": profiles }));
+    } else if profiles.is_empty() {
+        say::answer("no profile; a table [profiles.NAME] in ~/.config/keyward/policy.toml makes one");
+    }
+    for (name, policy) in profiles.iter().filter(|_| !args.json) {
+        say::answer(&format!("{name:<16}  {:<8}  network {}", policy.trust.value, policy.net.value));
     }
     0
 }

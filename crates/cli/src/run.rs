@@ -57,7 +57,7 @@ pub fn shell(args: ShellArgs, block: &mut Block) -> i32 {
         if Path::new("/bin/bash").is_file() { "/bin/bash".into() } else { "/bin/sh".into() }
     });
     let command = vec![shell.into_os_string()];
-    run(RunArgs { policy: args.policy, json: false, outcome_fd: None, verbose: false, command }, block)
+    run(RunArgs { policy: args.policy, ..RunArgs::plain(None, command) }, block)
 }
 
 /// Of the caller's variables a session keeps what a further cage would get, without credentials.

@@ -22,6 +22,7 @@ use serde::Serialize;
 pub fn session(args: SessionArgs, block: &mut Block) -> i32 {
     match args.command {
         SessionCommand::Start(args) => start::start(*args, block),
+        SessionCommand::List(args) => ps(&args, block),
         SessionCommand::Stop { name, json } => stop(&name, json, block),
     }
 }

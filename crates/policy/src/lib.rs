@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aftermath;
+pub mod bare;
 pub mod checkup;
 pub mod config;
 pub mod detect;

@@ -23,7 +23,7 @@ pub use edit::{Change, Edited, NotEdited, Wish, edit};
 pub use flags::Flags;
 pub use keys::{Direction, Id, KEYS, Key, Kind, PathUse};
 pub use mistake::{BeyondCeiling, Mistake, PolicyError, Unfit};
-pub(crate) use nearest::nearest;
+pub use nearest::nearest;
 pub use schema::schema;
 pub use show::show;
 pub use units::{parse_duration, parse_size};
@@ -133,6 +133,12 @@ fn with_all_logins(mut policy: Policy, ceiling: Option<Value>) -> Policy {
         };
     }
     policy
+}
+
+/// The names of the profiles in the user's own file; none where it has mistakes.
+pub fn profiles(user: &Document<'_>) -> Vec<String> {
+    let file = File::read(user, Role::User);
+    file.map(|file| file.profiles.into_iter().map(|(name, _)| name).collect()).unwrap_or_default()
 }
 
 /// Whether a file is fine in its role, as far as it alone can show.
