@@ -5,6 +5,7 @@ mod told;
 mod policy_flags;
 mod values;
 
+use crate::here::Here;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use keyward_gate::Language;
@@ -175,6 +176,9 @@ pub struct RunArgs {
     /// Say what was kept back and what held
     #[arg(short, long)]
     pub verbose: bool,
+    /// Say nothing where nothing was refused or lost
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub quiet: bool,
     /// The command and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub command: Vec<OsString>,
@@ -184,7 +188,12 @@ impl RunArgs {
     /// A run that nothing was said about but its profile.
     pub fn plain(profile: Option<String>, command: Vec<OsString>) -> Self {
         let policy = PolicyFlags { profile, ..PolicyFlags::default() };
-        RunArgs { policy, json: false, outcome_fd: None, verbose: false, command }
+        RunArgs { policy, json: false, outcome_fd: None, verbose: false, quiet: false, command }
+    }
+
+    /// Whether notices are for a reader who wants them.
+    pub fn tells(&self, here: &Here) -> bool {
+        !self.json && (self.verbose || (here.caller.terminals[2] && !self.quiet))
     }
 }
 

@@ -31,6 +31,7 @@ mod say;
 mod secret;
 mod session;
 mod shell_help;
+mod told;
 mod vault;
 mod why;
 mod witness;

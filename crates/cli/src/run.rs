@@ -369,8 +369,7 @@ impl Run<'_> {
             }
         };
         let gate = gate.map_err(|denial| tell::denied(args, *denial))?;
-        let tells = args.verbose || here.caller.terminals[2];
-        if gate.because == Because::Yolo && tells && !args.json {
+        if gate.because == Because::Yolo && args.tells(here) {
             say::note(&format!(
                 "the gate asks nothing ({}); this would be a question: {}",
                 plan.gate.mode.origin,

@@ -604,7 +604,7 @@ fn floor_holds(policy: &Policy, promises: &[Kept]) -> Result<(), Refusal> {
 }
 
 /// The names of the variables that we set ourselves.
-pub const OUR_VARIABLES: [&str; 5] = ["PATH", "HOME", "PWD", "TMPDIR", "XDG_RUNTIME_DIR"];
+pub const OUR_VARIABLES: [&str; 6] = ["PATH", "HOME", "PWD", "TMPDIR", "XDG_RUNTIME_DIR", "KEYWARD"];
 
 /// The variables that we set ourselves, whatever the caller had.
 fn ours(request: &Request<'_>, view: &View, search: &[PathBuf], cage: Cage) -> Vec<(&'static str, OsString)> {
@@ -621,7 +621,8 @@ fn ours(request: &Request<'_>, view: &View, search: &[PathBuf], cage: Cage) -> V
     } else {
         (view.home.at.clone(), "/tmp".into(), "/run".into())
     };
-    let values: [OsString; 5] = [path, home.into(), view.cwd.clone().into(), tmp.into(), run.into()];
+    let values: [OsString; 6] =
+        [path, home.into(), view.cwd.clone().into(), tmp.into(), run.into(), "1".into()];
     let mut all: Vec<_> = OUR_VARIABLES.into_iter().zip(values).collect();
     if view.home.keyring.is_some() {
         all.push(("DBUS_SESSION_BUS_ADDRESS", format!("unix:path={KEYRING_SOCKET}").into()));

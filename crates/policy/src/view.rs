@@ -411,6 +411,7 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     if let Some((name, address)) = &facts.project.author {
         home::author(&mut builder, &own, name, address);
     }
+    home::shell_settings(&mut builder, &own.at, request);
     if policy.net.value == NetMode::Open {
         resolver(&mut builder);
     }

@@ -108,6 +108,7 @@ fn a_profile_lies_over_the_file_and_flags_over_both() {
         trust: Some(TrustClass::Internal),
         floor: Some(Floor::Full),
         pass: vec!["CI".into(), "LANG".into()],
+        env: vec!["RUST_LOG=debug".into()],
         inherit_credentials: vec!["OPENAI_API_KEY".into()],
         read: vec!["/srv/[id]".into()],
         write: vec!["/tmp/out".into()],
@@ -364,6 +365,25 @@ fn flags_are_held_to_the_same_rules() {
         ..Flags::default()
     };
     assert_snapshot!(outcome(&Layers { flags, ..Layers::default() }));
+}
+
+#[test]
+fn a_variable_of_a_flag_is_cleared_by_the_users_own_file_alone() {
+    let ask = |user, pair: &str| {
+        let flags = Flags { env: vec![pair.into()], ..Flags::default() };
+        outcome(&Layers { flags, ..layers("", user, "") })
+    };
+    let cleared =
+        "version = 1\nenv.not_secret = [\"MAX_TOKENS\"]\nenv.dangerous_loader_env = [\"PYTHONPATH\"]\n";
+    let seen = [
+        ask("", "MAX_TOKENS=100"),
+        ask("", "PLAIN=ghp_EXAMPLE0EXAMPLE0EXAMPLE0EXAMPLE0EXAM"),
+        ask("", "PYTHONPATH=lib"),
+    ];
+    assert_snapshot!(seen.join("\n"));
+    for pair in ["MAX_TOKENS=100", "PYTHONPATH=lib", "DOCKER_HOST=unix:///run/x.sock"] {
+        assert!(ask(cleared, pair).contains(pair.split_once('=').unwrap().1), "{pair}");
+    }
 }
 
 #[test]

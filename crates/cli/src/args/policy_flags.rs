@@ -22,6 +22,9 @@ pub struct PolicyFlags {
     /// Pass a variable on, unless it looks like a credential
     #[arg(long, value_name = "NAME")]
     pub pass: Vec<String>,
+    /// Set a variable of the command; not for credentials
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub env: Vec<String>,
     /// Hand over credentials by name (classes internal and executor only)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub inherit_credentials: Vec<String>,
@@ -91,6 +94,7 @@ impl PolicyFlags {
             trust: self.trust,
             floor: self.floor,
             pass: self.pass.clone(),
+            env: self.env.clone(),
             inherit_credentials: self.inherit_credentials.clone(),
             secrets: self.secrets.clone(),
             redact: self.redact,

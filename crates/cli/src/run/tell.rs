@@ -5,7 +5,7 @@ use crate::files::NoPolicy;
 use crate::here::{self, Here};
 use crate::permit::Denial;
 use crate::record::Record;
-use crate::{missing, say};
+use crate::{missing, say, told};
 use keyward_launch::cgroup::Reached;
 use keyward_launch::fault::Fault;
 use keyward_launch::supervise::{CutShort, Finished};
@@ -46,20 +46,24 @@ pub fn denied(args: &RunArgs, denial: Denial) -> i32 {
     code::DENIED
 }
 
-/// One line on a terminal about what was kept back, and always a word when the command does not stand where the caller does.
+/// One line on a terminal about what was kept back, once a day, and a word when the command does not stand where the caller does.
 pub fn announce(args: &RunArgs, here: &Here, plan: &Plan) {
     if args.json {
         return;
     }
+    let tells = args.tells(here);
     let kept_back = event::kept_back(&plan.environment);
-    if !kept_back.is_empty() && (args.verbose || here.caller.terminals[2]) {
+    if !kept_back.is_empty()
+        && tells
+        && (args.verbose || told::is_due(&here.state, &here.project, &kept_back))
+    {
         let shown = if args.verbose { kept_back.len() } else { kept_back.len().min(6) };
         let more = kept_back.len() - shown;
         let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
         say::note(&format!("kept back {}{tail}", kept_back[..shown].join(", ")));
     }
     for withheld in &plan.view.home.withheld {
-        if args.verbose || here.caller.terminals[2] {
+        if tells {
             say::note(&format!(
                 "the login of {} ({}) is not shown: {}",
                 withheld.tool, withheld.origin, withheld.why
@@ -67,12 +71,12 @@ pub fn announce(args: &RunArgs, here: &Here, plan: &Plan) {
         }
     }
     for warning in &plan.view.warnings {
-        if !warning.lasting || args.verbose || here.caller.terminals[2] {
+        if !warning.lasting || tells {
             say::trouble(&warning.fact, &warning.remedy);
         }
     }
     for note in &plan.view.notes {
-        if args.verbose || plan.view.project.is_none() {
+        if args.verbose || (plan.view.project.is_none() && !args.quiet) {
             say::note(note);
         }
     }

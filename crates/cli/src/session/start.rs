@@ -362,7 +362,7 @@ fn wait_for_cage(socket: &OwnedFd, launcher: &Process) -> Option<(OwnedFd, Owned
 }
 
 fn run_args(args: &SessionStartArgs, command: Vec<OsString>) -> RunArgs {
-    RunArgs { policy: args.policy.clone(), json: false, outcome_fd: None, verbose: false, command }
+    RunArgs { policy: args.policy.clone(), ..RunArgs::plain(None, command) }
 }
 
 /// A launcher of the usual kind, which builds a cage and looks after it. It has nothing of ours open but where it sends the socket to the

@@ -5,8 +5,8 @@
 use super::keys::{PathUse, TextUse};
 use super::mistake::{Unfit, quoted};
 use super::units;
-use crate::registry;
 use crate::secret::SecretName;
+use crate::{env, registry};
 use std::path::{Component, Path};
 
 /// The longest `NAME=value` with its end that the kernel hands to a program.
@@ -55,6 +55,31 @@ pub fn env_value(key: &str, name: &str, value: &str) -> Result<(), Unfit> {
         return Err(Unfit::new(fact, "name and value together may have 128 KiB; put it into a file"));
     }
     Ok(())
+}
+
+/// A variable that the command line sets, as `NAME=VALUE`. What is not one may be a secret, and is not repeated.
+pub fn env_pair(key: &str, entry: &str) -> Result<(String, String), Unfit> {
+    let Some((name, value)) = entry.split_once('=') else {
+        return Err(Unfit::new(
+            "a variable is set as NAME=VALUE",
+            "write both; `--pass NAME` passes on the variable that you have",
+        ));
+    };
+    env_name(key, name)?;
+    if crate::plan::OUR_VARIABLES.contains(&name) {
+        let fact = format!("{name} cannot be set: Keyward gives every cage its own");
+        return Err(Unfit::new(fact, "leave it out; `env NAME=VALUE CMD` as the command sets it inside"));
+    }
+    env_value(key, name, value)?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Whether a variable that is set looks like a credential. Where a socket or an account leads is the choice of the writer, and not a secret.
+pub fn is_credential(name: &str, value: &str) -> bool {
+    match env::looks_like_credential(name.as_bytes(), value.as_bytes()) {
+        Some(env::Rule::Authority { .. }) => registry::value_shape(value.as_bytes()).is_some(),
+        hit => hit.is_some(),
+    }
 }
 
 /// A text without control characters.

@@ -4,6 +4,7 @@ use super::checks::{self, Writer};
 use super::keys::{Id, KEYS, Kind};
 use super::mistake::{Mistake, Unfit};
 use super::value::{At, Value, Values};
+use crate::env;
 use crate::secret::Grant;
 use crate::words::{Floor, GateMode, HomeMode, NetMode, Origin, Protect, Redact, TrustClass};
 use std::path::PathBuf;
@@ -15,6 +16,8 @@ pub struct Flags {
     pub trust: Option<TrustClass>,
     pub floor: Option<Floor>,
     pub pass: Vec<String>,
+    /// `NAME=VALUE`, as typed.
+    pub env: Vec<String>,
     pub inherit_credentials: Vec<String>,
     pub secrets: Vec<String>,
     pub redact: Option<Redact>,
@@ -40,6 +43,7 @@ pub fn layer(flags: &Flags) -> Result<Values, Vec<Mistake>> {
     layer.choose(Id::NetMode, flags.net.map(|word| word as usize));
     layer.choose(Id::GateMode, flags.gate.map(|word| word as usize));
     layer.names(Id::EnvPass, &flags.pass);
+    layer.set(Id::EnvSet, &flags.env);
     layer.names(Id::InheritCredentials, &flags.inherit_credentials);
     layer.secrets(Id::Secrets, &flags.secrets);
     layer.choose(Id::Redact, flags.redact.map(|word| word as usize));
@@ -54,6 +58,31 @@ pub fn layer(flags: &Flags) -> Result<Values, Vec<Mistake>> {
     layer.limit(Id::LimitsMemory, flags.memory);
     layer.limit(Id::LimitsPids, flags.pids);
     if layer.mistakes.is_empty() { Ok(layer.values) } else { Err(layer.mistakes) }
+}
+
+/// What `--env` sets is held to the rules of a file, with the clearances of the user's own file and profile.
+pub fn check_set(effective: &Values) -> Vec<Mistake> {
+    let Some(Value::Map(map)) = effective.get(Id::EnvSet) else { return Vec::new() };
+    let said = |id: Id, name: &str| effective.names(id).iter().any(|entry| entry.value == name);
+    let mut mistakes = Vec::new();
+    for At { value: (name, value), .. } in map.value.iter().filter(|pair| pair.origin == origin(Id::EnvSet)) {
+        if checks::is_credential(name, value) && !said(Id::EnvNotSecret, name) {
+            let remedy = format!(
+                "a command line holds no secrets: `--inherit-credentials {name}` hands over your own variable, `keyward secret set` keeps one; \
+                 `env.not_secret` in your policy file clears a false hit"
+            );
+            let unfit = Unfit::new(format!("{name} looks like a credential"), remedy);
+            mistakes.push(unfit.in_flag(flag(Id::EnvSet)));
+        }
+        if env::is_loader(name.as_bytes()) && !said(Id::EnvDangerousLoaderEnv, name) {
+            let remedy = format!(
+                "if that is meant, write `env.dangerous_loader_env = [\"{name}\"]` in your policy file"
+            );
+            let unfit = Unfit::new(format!("{name} makes programs load code"), remedy);
+            mistakes.push(unfit.in_flag(flag(Id::EnvSet)));
+        }
+    }
+    mistakes
 }
 
 impl Flags {
@@ -83,6 +112,23 @@ impl Layer {
     fn names(&mut self, id: Id, names: &[String]) {
         if let Some(list) = self.list(id, names, |flag, name| checks::env_name(flag, name)) {
             self.values.put(id, Value::Names(list));
+        }
+    }
+
+    fn set(&mut self, id: Id, entries: &[String]) {
+        let mut pairs: Vec<At<(String, String)>> = Vec::with_capacity(entries.len());
+        for entry in entries {
+            match checks::env_pair(id.key().path, entry) {
+                // The last of a name counts, as in a shell.
+                Ok(pair) => {
+                    pairs.retain(|earlier| earlier.value.0 != pair.0);
+                    pairs.push(At::outside(pair, origin(id)));
+                }
+                Err(unfit) => self.mistakes.push(unfit.in_flag(flag(id))),
+            }
+        }
+        if !pairs.is_empty() {
+            self.values.put(id, Value::Map(At::outside(pairs, origin(id))));
         }
     }
 
@@ -158,6 +204,7 @@ mod tests {
             trust: Some(TrustClass::Tool),
             floor: Some(Floor::Landlock),
             pass: vec!["CI".into()],
+            env: vec!["TZ=UTC".into()],
             inherit_credentials: vec!["GH_TOKEN".into()],
             secrets: vec!["github=fd".into()],
             redact: Some(Redact::Off),
@@ -180,5 +227,30 @@ mod tests {
             assert_eq!(flags.keys().contains(&key.path), key.flag.is_some(), "{}", key.path);
         }
         assert!(Flags::default().keys().is_empty());
+    }
+
+    #[test]
+    fn a_variable_is_set_by_its_last_value_and_never_quoted_in_a_mistake() {
+        let of = |env: &[&str]| {
+            layer(&Flags { env: env.iter().map(|&pair| pair.into()).collect(), ..Flags::default() })
+        };
+        let values = of(&["A=1", "B=x=y", "A=", "C=\u{e9}"]).expect("these are fine");
+        let Some(Value::Map(map)) = values.get(Id::EnvSet) else { unreachable!("variables were set") };
+        let pairs: Vec<_> =
+            map.value.iter().map(|pair| (pair.value.0.as_str(), pair.value.1.as_str())).collect();
+        assert_eq!(pairs, [("B", "x=y"), ("A", ""), ("C", "\u{e9}")]);
+        for wrong in [
+            "hunter2",
+            "=hunter2",
+            "1A=hunter2",
+            "A B=hunter2",
+            "PATH=hunter2",
+            "KEYWARD=hunter2",
+            "A=hunter2\n",
+        ] {
+            let mistakes = of(&[wrong]).expect_err(wrong);
+            let text = mistakes.iter().map(ToString::to_string).collect::<String>();
+            assert!(text.starts_with("--env: ") && !text.contains("hunter2"), "{text}");
+        }
     }
 }

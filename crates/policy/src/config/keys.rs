@@ -192,7 +192,7 @@ pub const KEYS: &[Key] = {
         doc: "Whether secrets that the child receives are taken out of what it prints." },
     Key { id: Id::EnvPass, path: "env.pass", kind: Kind::Names, direction: Grant, flag: Some("--pass"),
         doc: "Further variables that pass, as long as neither name nor value looks like a credential." },
-    Key { id: Id::EnvSet, path: "env.set", kind: Kind::Map, direction: Set, flag: None,
+    Key { id: Id::EnvSet, path: "env.set", kind: Kind::Map, direction: Set, flag: Some("--env"),
         doc: "Variables that are set for the child, never credentials." },
     Key { id: Id::EnvNotSecret, path: "env.not_secret", kind: Kind::Names, direction: OwnGrant, flag: None,
         doc: "Names that look like a credential and are none." },

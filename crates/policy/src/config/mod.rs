@@ -98,6 +98,10 @@ pub fn resolve(layers: &Layers<'_>) -> Result<Policy, PolicyError> {
     for layer in [user.map(|file| file.values), profile, flags].into_iter().flatten() {
         merge::overlay(&mut effective, layer);
     }
+    mistakes.extend(flags::check_set(&effective));
+    if !mistakes.is_empty() {
+        return Err(PolicyError::Mistakes(mistakes));
+    }
     // The ceiling comes before the project, so that a project cannot be blamed for what the user asked.
     let mut most_tools = None;
     if let Some(ceiling) = ceiling {

@@ -7,7 +7,7 @@ use super::nearest::nearest;
 use super::source::{Report, Source};
 use super::value::{At, Value, Values};
 use super::{Document, Role, typed};
-use crate::{env, registry};
+use crate::env;
 use toml_edit::{Item, TableLike};
 
 /// What one file says.
@@ -146,13 +146,7 @@ impl Reader<'_, '_> {
             if self.report.is_full() {
                 return;
             }
-            // Where a socket or an account leads is the choice of whoever wrote the file; it is no secret.
-            let hit = env::looks_like_credential(name.as_bytes(), value.as_bytes());
-            let secret = match hit {
-                Some(env::Rule::Authority { .. }) => registry::value_shape(value.as_bytes()).is_some(),
-                hit => hit.is_some(),
-            };
-            if secret && !said(Id::EnvNotSecret, name) {
+            if checks::is_credential(name, value) && !said(Id::EnvNotSecret, name) {
                 let remedy = match self.role {
                     Role::User => {
                         "a policy holds no secrets: let it be inherited by name, or clear a false hit in env.not_secret"

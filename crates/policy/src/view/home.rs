@@ -309,15 +309,29 @@ pub(super) fn author(builder: &mut Builder<'_>, home: &Home, name: &[u8], addres
         return;
     }
     let author = Config::of_author(name, address);
-    let is_empty = builder.entries.iter().any(|entry| {
-        entry.target == home.at && entry.rule == "home" && matches!(entry.shown, Shown::Private { .. })
-    });
-    if is_empty {
+    if is_empty(builder, &home.at) {
         builder.builtin(home.at.join(".gitconfig"), Shown::Text { text: author }, GIT_AUTHOR);
     } else if home.kept.is_some() {
         let text = [author.as_slice(), b"[include]\n\tpath = /etc/gitconfig\n"].concat();
         builder.builtin(GIT_SETTINGS, Shown::Text { text }, GIT_AUTHOR);
     }
+}
+
+/// In a HOME without settings zsh asks a new user many questions before it starts.
+pub(super) fn shell_settings(builder: &mut Builder<'_>, home: &Path, request: &Request<'_>) {
+    let is_zsh =
+        request.argv.first().is_some_and(|program| Path::new(program).file_name() == Some("zsh".as_ref()));
+    if is_zsh && is_empty(builder, home) {
+        let text = b"# zsh has no settings in an empty HOME\n".to_vec();
+        builder.builtin(home.join(".zshrc"), Shown::Text { text }, "zsh");
+    }
+}
+
+/// Whether HOME is the cage's own, made for this run.
+fn is_empty(builder: &Builder<'_>, home: &Path) -> bool {
+    builder.entries.iter().any(|entry| {
+        entry.target == home && entry.rule == "home" && matches!(entry.shown, Shown::Private { .. })
+    })
 }
 
 /// Shows the logins that are asked for, if the class may have any.

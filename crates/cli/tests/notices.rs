@@ -1,0 +1,126 @@
+//! What a run says where all went well, what the command finds in its environment, and a shell that just starts.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "support/pty.rs"]
+mod pty;
+mod support;
+
+use pty::Terminal;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+use support::{Stage, USER, keyward, stderr, stdout};
+
+const TOKEN: &str = "ghp_EXAMPLE0EXAMPLE0EXAMPLE0EXAMPLE0EXAM";
+
+/// What a terminal shows of `keyward` with these arguments, started in this directory with a credential in the environment.
+fn shown(stage: &Stage, directory: &Path, credentials: &[&str], arguments: &[&str]) -> String {
+    let mut command = stage.command(keyward());
+    command.current_dir(directory).args(arguments);
+    command.envs(credentials.iter().map(|name| (name, TOKEN)));
+    let mut terminal = Terminal::start(command, USER);
+    terminal.end();
+    terminal.text().replace('\r', "")
+}
+
+#[test]
+fn what_was_kept_back_is_told_once_a_day_for_each_project() {
+    let stage = Stage::user();
+    let project = stage.project();
+    let run = |credentials: &[&str], flags: &[&str]| {
+        let arguments = [&["run"], flags, &["echo", "ran"]].concat();
+        shown(&stage, &project, credentials, &arguments)
+    };
+    let told = "keyward: kept back GITHUB_TOKEN\nran\n";
+    assert_eq!(run(&["GITHUB_TOKEN"], &["--quiet"]), "ran\n");
+    assert_eq!(run(&["GITHUB_TOKEN"], &[]), told);
+    assert_eq!(run(&["GITHUB_TOKEN"], &[]), "ran\n");
+    assert!(run(&["GITHUB_TOKEN"], &["-v"]).starts_with("keyward: kept back GITHUB_TOKEN\n"));
+    // Another credential is news, and so is another project.
+    assert_eq!(run(&["GITHUB_TOKEN", "NPM_TOKEN"], &[]), "keyward: kept back GITHUB_TOKEN, NPM_TOKEN\nran\n");
+    let other = stage.elsewhere();
+    assert_eq!(shown(&stage, &other, &["GITHUB_TOKEN"], &["run", "echo", "ran"]), told);
+    // A day later it is told again, and what was remembered before is gone.
+    let marks = || std::fs::read_dir(stage.state().join("told")).unwrap().map(|entry| entry.unwrap().path());
+    assert_eq!(marks().count(), 3);
+    let yesterday = SystemTime::now() - Duration::from_secs(86_401);
+    for mark in marks() {
+        std::fs::File::options().write(true).open(mark).unwrap().set_modified(yesterday).unwrap();
+    }
+    assert_eq!(run(&["GITHUB_TOKEN"], &[]), told);
+    assert_eq!((run(&["GITHUB_TOKEN"], &[]).as_str(), marks().count()), ("ran\n", 1));
+}
+
+#[test]
+fn quiet_says_nothing_on_success_and_still_tells_refusals_and_losses() {
+    let stage = Stage::user();
+    let project = stage.project();
+    let run = |arguments: &[&str]| shown(&stage, &project, &["GITHUB_TOKEN"], arguments);
+    // Throwing work away is a question, which this mode does not ask: a notice.
+    assert!(stage.command("git").args(["init", "--quiet"]).status().unwrap().success());
+    let clear = ["git", "stash", "clear"];
+    let loud = run(&[&["run", "--gate", "yolo"], &clear[..]].concat());
+    assert!(loud.contains("the gate asks nothing"), "{loud}");
+    let quiet = run(&[&["run", "-q", "--gate", "yolo"], &clear[..]].concat());
+    assert!(!quiet.contains("keyward:"), "{quiet}");
+    let lost = run(&["run", "-q", "sh", "-c", "echo x > .envrc"]);
+    assert!(lost.contains("took .envrc out of the project"), "{lost}");
+    let refused = run(&["run", "-q", "--inherit-credentials", "NPM_TOKEN", "true"]);
+    assert!(refused.contains("is not handed to a child of class"), "{refused}");
+    let over = run(&["run", "-q", "--timeout", "100ms", "sleep", "60"]);
+    assert!(over.contains("it reached the limit wall"), "{over}");
+}
+
+#[test]
+fn a_variable_is_set_for_the_command_and_its_value_is_not_recorded() {
+    let stage = Stage::user();
+    let flags = ["--env", "GREETING=hello there", "--env", "EMPTY="];
+    let script = "echo \"$GREETING/${EMPTY-unset}/$KEYWARD\"";
+    let output = stage.caged_with(&flags, script);
+    assert_eq!(stdout(&output), "hello there//1\n", "{}", stderr(&output));
+    // Control: outside there is none of it.
+    assert_eq!(stdout(&stage.bare(script)), "/unset/\n");
+    let record = std::fs::read_to_string(stage.state().join("events.jsonl")).unwrap();
+    assert!(record.contains("GREETING") && !record.contains("hello there"), "{record}");
+}
+
+#[test]
+fn what_looks_like_a_credential_or_loads_code_is_not_set_and_not_shown() {
+    let stage = Stage::user();
+    let pairs = [format!("GITHUB_TOKEN={TOKEN}"), format!("HARMLESS={TOKEN}"), TOKEN.into()];
+    for pair in &pairs {
+        let output = stage.caged_with(&["--env", pair], "echo ran");
+        assert_eq!((stdout(&output).as_str(), output.status.code()), ("", Some(120)), "{}", stderr(&output));
+        assert!(!stderr(&output).contains("EXAMPLE"), "{}", stderr(&output));
+    }
+    let output = stage.caged_with(&["--env", "LD_PRELOAD=/tmp/x.so"], "echo ran");
+    assert_eq!((stdout(&output).as_str(), output.status.code()), ("", Some(120)));
+    assert!(!stage.state().join("events.jsonl").exists());
+    // The user's own file clears a false hit, as for every other way.
+    let policy =
+        "version = 1\nenv.not_secret = [\"MAX_TOKENS\"]\nenv.dangerous_loader_env = [\"PYTHONPATH\"]\n";
+    stage.home_file(".config/keyward/policy.toml", policy);
+    let flags = ["--env", "MAX_TOKENS=100", "--env", "PYTHONPATH=lib"];
+    let output = stage.caged_with(&flags, "echo $MAX_TOKENS $PYTHONPATH");
+    assert_eq!(stdout(&output), "100 lib\n", "{}", stderr(&output));
+}
+
+#[test]
+fn a_shell_starts_without_questions_to_a_new_user() {
+    let stage = Stage::user();
+    let asks = "This is the Z Shell configuration function for new users";
+    // Control: outside, in a HOME without settings, it asks.
+    let mut command = stage.command("/usr/bin/zsh");
+    let empty = stage.elsewhere();
+    command.env("HOME", &empty).current_dir(&empty);
+    let mut terminal = Terminal::start(command, USER);
+    terminal.wait_for(asks);
+    drop(terminal);
+    let mut command = stage.command(keyward());
+    command.arg("shell").env("SHELL", "/usr/bin/zsh");
+    let mut terminal = Terminal::start(command, USER);
+    terminal.keys("echo $((40+2)) shell\n");
+    let before = terminal.wait_for("42 shell");
+    assert!(!before.contains(asks), "{before}");
+    terminal.keys("exit\n");
+    assert_eq!(terminal.end().code(), Some(0));
+}
