@@ -25,7 +25,7 @@ use keyward_policy::outcome::code;
 use keyward_policy::plan::{Cage, LimitKind, Plan, Refusal, RefusalKind, Step};
 use keyward_policy::settings::{Limits, Policy};
 use keyward_policy::view::{self, Shown};
-use keyward_policy::words::{Origin, Protect};
+use keyward_policy::words::{Allowance, Origin, Protect};
 use keyward_project::logins::{self, Logins};
 use keyward_project::{self as project, Begin, Guard, Names, NoGuard};
 use keyward_sys::environ::Block;
@@ -109,6 +109,9 @@ fn run_with(args: RunArgs, block: &mut Block, session: Option<(Membership, Polic
     let asks_for_pids = policy.limits.pids.as_ref().is_some_and(|pids| pids.origin != Origin::Builtin);
     if policy.limits.memory.is_some() || asks_for_pids {
         hopeful.cgroup = cgroup::find();
+    }
+    if policy.allow.iter().any(|allow| allow.value == Allowance::Ptrace) {
+        hopeful.tracing = probe::tracing();
     }
     // Further cages of a session keep what the first one does.
     let is_first = session.as_ref().is_some_and(|session| session.spaces.is_none());

@@ -41,7 +41,17 @@ pub fn probe(project: &Path, cache: &Path) -> KernelFacts {
                 write_file(&file.map_err(|_| Errno::INVAL)?, b"64")
             })
         }),
+        tracing: tracing(),
         cgroup: crate::cgroup::find(),
+    }
+}
+
+/// Whether Yama lets a process without capabilities trace its own children.
+pub fn tracing() -> Fact {
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    match scope.trim() {
+        "" | "0" | "1" => Fact::Holds,
+        scope => Fact::Refused { why: format!("kernel.yama.ptrace_scope is {scope}") },
     }
 }
 

@@ -42,6 +42,8 @@ pub struct KernelFacts {
     pub overlay: Fact,
     /// A user namespace of one's own takes limits on inotify.
     pub inotify: Fact,
+    /// Tracing of one's own children, which Yama can close.
+    pub tracing: Fact,
     /// A cgroup v2 folder that we may make children in.
     pub cgroup: Option<Cgroup>,
 }
@@ -70,6 +72,7 @@ impl KernelFacts {
             mapped_owners: Fact::Holds,
             overlay: Fact::Holds,
             inotify: Fact::Holds,
+            tracing: Fact::Holds,
             cgroup: None,
         }
     }

@@ -267,6 +267,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
     environment.announce(&secrets);
     let mut view = view;
     view.warnings.extend(kept_proxies(policy, &environment));
+    view.warnings.extend(nothing_to_debug(policy, facts));
     if left_out > 0 {
         let entries =
             if left_out == 1 { "1 entry of PATH was" } else { &format!("{left_out} entries of PATH were") };
@@ -525,7 +526,7 @@ fn promises(
         Promise::Keyring => wall("new session keyring, keyctl refused"),
         Promise::Terminal => wall("new session, PTY of the cage's own, TIOCSTI refused"),
         Promise::KernelSurface => match &kernel.seccomp {
-            Fact::Holds => wall("seccomp filter"),
+            Fact::Holds => wall(&opened(policy, "seccomp filter")),
             fact => gone(refused("a seccomp filter", fact)),
         },
         Promise::Privileges => match identity {
@@ -550,6 +551,26 @@ fn promises(
         Promise::SecondWall => gone(no_landlock()),
     };
     Promise::ALL.iter().map(|&promise| Kept { promise, held: held(promise) }).collect()
+}
+
+/// What keeps the kernel surface closed, and what of it the policy opens.
+fn opened(policy: &Policy, by: &str) -> String {
+    let opens = policy.allow.iter().map(|allow| format!("; {} ({})", allow.value.opens(), allow.origin));
+    opens.fold(by.to_owned(), |text, one| text + &one)
+}
+
+/// A debugger needs more than an open filter.
+fn nothing_to_debug(policy: &Policy, facts: &HostFacts) -> Option<Warning> {
+    let Fact::Refused { why } = &facts.kernel.tracing else { return None };
+    let wish = policy.allow.iter().find(|allow| allow.value == Allowance::Ptrace)?;
+    Some(Warning {
+        fact: format!("debuggers cannot work here: {why}"),
+        remedy: format!(
+            "leave `ptrace` out ({}), or set it to 1: `sudo sysctl kernel.yama.ptrace_scope=1`; 3 stays until a reboot",
+            wish.origin
+        ),
+        lasting: true,
+    })
 }
 
 /// The tools whose logins are shown, as far as the policy alone tells.

@@ -2,6 +2,7 @@
 //!
 //! The root is an empty tmpfs. Parents come before what lies in them; what is hidden comes last.
 
+mod gpu;
 mod hidden;
 mod home;
 mod inside;
@@ -305,6 +306,7 @@ pub fn questions(policy: &Policy, request: &Request<'_>) -> Vec<Question> {
     if policy.net.value == NetMode::Open {
         ask("/etc/resolv.conf".into(), About::All);
     }
+    questions.extend(gpu::questions(policy));
     questions
 }
 
@@ -407,6 +409,7 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
         other_users(&mut builder);
     }
     private_places(&mut builder, request, cage);
+    gpu::show(&mut builder, policy)?;
     let mut own = home::own_home(&mut builder, policy, request, &homes, cage)?;
     if let Some((name, address)) = &facts.project.author {
         home::author(&mut builder, &own, name, address);

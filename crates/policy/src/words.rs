@@ -204,6 +204,18 @@ choice! {
     Allowance {
         /// Debuggers and LeakSanitizer, for the cage's own processes.
         Ptrace = "ptrace",
+        /// The devices of the GPU, but for those that drive a screen.
+        Gpu = "gpu",
+    }
+}
+
+impl Allowance {
+    /// What is open with it.
+    pub const fn opens(self) -> &'static str {
+        match self {
+            Allowance::Ptrace => "ptrace is open for the cage's own processes",
+            Allowance::Gpu => "the driver of the GPU is open",
+        }
     }
 }
 

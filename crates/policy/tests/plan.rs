@@ -14,7 +14,8 @@ use keyward_policy::tools::{Platform, all, tool};
 use keyward_policy::view::{LOGIN, Mend, Shown, questions};
 use keyward_policy::why::{Act, why};
 use keyward_policy::words::{
-    Floor, HomeMode, KeyringUse, NetMode, Origin, ProjectGuard, Protect, Ruled, SearchExtent, TrustClass,
+    Allowance, Floor, HomeMode, KeyringUse, NetMode, Origin, ProjectGuard, Protect, Ruled, SearchExtent,
+    TrustClass,
 };
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -1168,4 +1169,24 @@ fn without_mounts_footholds_are_not_claimed_to_be_protected() {
     assert_eq!(shown(&plan, &path), None);
     assert!(!plan.protects_footholds() && plan.writable_project().is_some());
     assert!(explain(&plan, false).contains("those that are there are not protected"));
+}
+
+#[test]
+fn what_is_opened_of_the_kernel_is_named_and_so_is_what_keeps_it_useless() {
+    let surface = |plan: &Plan| {
+        let kept = plan.promises.iter().find(|kept| kept.promise.name() == "kernel-surface");
+        kept.map(|kept| format!("{:?}", kept.held)).unwrap_or_default()
+    };
+    let mut case = Case::new();
+    assert!(!surface(&case.plan()).contains("open"));
+    case.policy.allow = vec![flag(Allowance::Ptrace, "--allow")];
+    let plan = case.plan();
+    assert!(surface(&plan).contains("ptrace is open for the cage's own processes (--allow)"));
+    assert_eq!(plan.view.warnings, []);
+    case.kernel.tracing = refused("kernel.yama.ptrace_scope is 2");
+    let warnings = case.plan().view.warnings;
+    assert_eq!(warnings[0].fact, "debuggers cannot work here: kernel.yama.ptrace_scope is 2");
+    // Where nobody wants to debug, that is no news.
+    case.policy.allow.clear();
+    assert_eq!(case.plan().view.warnings, []);
 }

@@ -3,7 +3,7 @@
 use super::values;
 use clap::Args;
 use keyward_policy::config::Flags;
-use keyward_policy::words::{Floor, GateMode, HomeMode, NetMode, Protect, Redact, TrustClass};
+use keyward_policy::words::{Allowance, Floor, GateMode, HomeMode, NetMode, Protect, Redact, TrustClass};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,6 +19,14 @@ pub struct PolicyFlags {
     /// The promises you insist on: full or landlock
     #[arg(long, value_name = "FLOOR", value_parser = values::FLOOR, hide_possible_values = true)]
     pub floor: Option<Floor>,
+    /// Open a part of the kernel surface: ptrace (debuggers) or gpu
+    #[arg(long, value_name = "WHAT", value_parser = values::ALLOW, hide_possible_values = true)]
+    pub allow: Vec<Allowance>,
+    /// The same as --allow gpu
+    #[arg(long)]
+    pub gpu: bool,
+    #[arg(long, hide = true)]
+    pub display: bool,
     /// Pass a variable on, unless it looks like a credential
     #[arg(long, value_name = "NAME")]
     pub pass: Vec<String>,
@@ -90,7 +98,10 @@ impl PolicyFlags {
             let is_pattern = keyward_policy::view::is_pattern(path) && !typed_in.join(path).exists();
             if is_pattern { path.clone() } else { crate::here::absolute(typed_in, path) }
         });
+        let gpu = self.gpu.then_some(Allowance::Gpu);
         Flags {
+            allow: self.allow.iter().copied().chain(gpu).collect(),
+            display: self.display,
             trust: self.trust,
             floor: self.floor,
             pass: self.pass.clone(),

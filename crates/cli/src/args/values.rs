@@ -5,7 +5,7 @@ use clap::builder::{PossibleValue, TypedValueParser};
 use keyward_gate::Language;
 use keyward_ledger::Kept;
 use keyward_policy::config::{parse_duration, parse_size};
-use keyward_policy::words::{Floor, GateMode, HomeMode, NetMode, Protect, Redact, TrustClass};
+use keyward_policy::words::{Allowance, Floor, GateMode, HomeMode, NetMode, Protect, Redact, TrustClass};
 use std::ffi::OsStr;
 use std::time::Duration;
 
@@ -31,6 +31,7 @@ impl<T: Clone + Send + Sync> TypedValueParser for OneOf<T> {
     }
 }
 
+pub const ALLOW: OneOf<Allowance> = OneOf { all: &["ptrace", "gpu"], parse: Allowance::parse };
 pub const TRUST: OneOf<TrustClass> =
     OneOf { all: &["internal", "executor", "tool", "unknown"], parse: TrustClass::parse };
 pub const FLOOR: OneOf<Floor> = OneOf { all: &["full", "landlock"], parse: Floor::parse };
@@ -54,13 +55,10 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text)
 }
 
-/// How long a grant may hold. Days are for grants alone.
+/// How long a grant may hold.
 pub fn grant_time(text: &str) -> Result<Duration, String> {
     const DAY: Duration = Duration::from_secs(86_400);
-    let time = match text.strip_suffix('d').and_then(|days| days.parse().ok()) {
-        Some(days) => DAY.checked_mul(days).unwrap_or(Duration::MAX),
-        None => parse_duration(text)?,
-    };
+    let time = parse_duration(text)?;
     if (Duration::from_secs(1)..=30 * DAY).contains(&time) {
         return Ok(time);
     }

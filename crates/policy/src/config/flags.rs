@@ -6,7 +6,7 @@ use super::mistake::{Mistake, Unfit};
 use super::value::{At, Value, Values};
 use crate::env;
 use crate::secret::Grant;
-use crate::words::{Floor, GateMode, HomeMode, NetMode, Origin, Protect, Redact, TrustClass};
+use crate::words::{Allowance, Floor, GateMode, HomeMode, NetMode, Origin, Protect, Redact, TrustClass};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,6 +15,9 @@ use std::time::Duration;
 pub struct Flags {
     pub trust: Option<TrustClass>,
     pub floor: Option<Floor>,
+    pub allow: Vec<Allowance>,
+    /// A display was asked for, which no cage gets.
+    pub display: bool,
     pub pass: Vec<String>,
     /// `NAME=VALUE`, as typed.
     pub env: Vec<String>,
@@ -42,6 +45,13 @@ pub fn layer(flags: &Flags) -> Result<Values, Vec<Mistake>> {
     layer.choose(Id::Floor, flags.floor.map(|word| word as usize));
     layer.choose(Id::NetMode, flags.net.map(|word| word as usize));
     layer.choose(Id::GateMode, flags.gate.map(|word| word as usize));
+    let allowed: Vec<String> = flags.allow.iter().map(|word| word.as_str().to_owned()).collect();
+    if let Some(list) = layer.list(Id::Allow, &allowed, |_, _| Ok(())) {
+        layer.values.put(Id::Allow, Value::Names(list));
+    }
+    if flags.display {
+        layer.mistakes.push(no_display().in_flag("--display"));
+    }
     layer.names(Id::EnvPass, &flags.pass);
     layer.set(Id::EnvSet, &flags.env);
     layer.names(Id::InheritCredentials, &flags.inherit_credentials);
@@ -91,6 +101,14 @@ impl Flags {
         let values = layer(self).unwrap_or_default();
         KEYS.iter().filter(|key| values.get(key.id).is_some()).map(|key| key.path).collect()
     }
+}
+
+/// A display belongs to all windows on it alike.
+fn no_display() -> Unfit {
+    Unfit::new(
+        "no cage gets your display: a program on it can read what you type and see, and type into other windows",
+        "run the program outside, or on a display of the cage's own, as in `keyward run xvfb-run -a CMD`",
+    )
 }
 
 fn nanoseconds(duration: Duration) -> u64 {
@@ -203,6 +221,8 @@ mod tests {
         let flags = Flags {
             trust: Some(TrustClass::Tool),
             floor: Some(Floor::Landlock),
+            allow: vec![Allowance::Ptrace],
+            display: false,
             pass: vec!["CI".into()],
             env: vec!["TZ=UTC".into()],
             inherit_credentials: vec!["GH_TOKEN".into()],

@@ -181,7 +181,7 @@ pub const KEYS: &[Key] = {
         doc: "The promises without which nothing runs." },
     Key { id: Id::Project, path: "project", kind: Kind::Choice(spellings!(ProjectGuard)), direction: Choice, flag: None,
         doc: "Whether the project may be writable where mounts cannot protect what is inside." },
-    Key { id: Id::Allow, path: "allow", kind: Kind::Words(spellings!(Allowance)), direction: Grant, flag: None,
+    Key { id: Id::Allow, path: "allow", kind: Kind::Words(spellings!(Allowance)), direction: Grant, flag: Some("--allow"),
         doc: "Parts of the kernel surface that are opened again." },
     Key { id: Id::InheritCredentials, path: "inherit_credentials", kind: Kind::Names, direction: Grant,
         flag: Some("--inherit-credentials"),

@@ -76,10 +76,12 @@ fn property(key: &Key) -> Value {
             "propertyNames": { "pattern": NAME },
             "additionalProperties": { "type": "string" },
         }),
-        Kind::Duration => json!({ "type": "string", "pattern": "^[0-9]+(ms|s|m|h)$" }),
+        Kind::Duration => {
+            json!({ "type": "string", "pattern": "^[0-9]+ ?(ms|msec|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)$" })
+        }
         Kind::Size { least } => json!({ "anyOf": [
             { "type": "integer", "minimum": least },
-            { "type": "string", "pattern": "^[0-9]+([KMGTkmgt]|[KMGT]iB)?$" },
+            { "type": "string", "pattern": "^[0-9]+( ?([KMGTkmgt]([Ii]?[Bb])?|[Bb]))?$" },
         ] }),
         Kind::Count => json!({ "type": "integer", "minimum": 1 }),
         Kind::Profiles => json!({

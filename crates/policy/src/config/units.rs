@@ -3,12 +3,12 @@
 use super::mistake::{Unfit, quoted};
 use std::time::Duration;
 
-/// Reads `500ms`, `30s`, `10m` or `1h`. The error is one line: what is wrong, and what to write instead.
+/// Reads `500ms`, `90s`, `90sec`, `10m`, `10min`, `1h` or `7d`. The error is one line: what is wrong, and what to write instead.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     duration(text).map(Duration::from_nanos).map_err(one_line)
 }
 
-/// Reads `512K`, `2G`, `4GiB` or a plain number of bytes. The error is one line: what is wrong, and what to write instead.
+/// Reads `512K`, `2G`, `4GB`, `4GiB` or a plain number of bytes. The error is one line: what is wrong, and what to write instead.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     size(text).map_err(one_line)
 }
@@ -21,16 +21,17 @@ fn one_line(unfit: Unfit) -> String {
 pub(super) fn duration(text: &str) -> Result<u64, Unfit> {
     let (number, unit) = split(text);
     let nanoseconds = match unit {
-        "ms" => 1_000_000,
-        "s" => 1_000_000_000,
-        "m" => 60_000_000_000,
-        "h" => 3_600_000_000_000,
+        "ms" | "msec" => 1_000_000,
+        "s" | "sec" | "secs" | "second" | "seconds" => 1_000_000_000,
+        "m" | "min" | "mins" | "minute" | "minutes" => 60_000_000_000,
+        "h" | "hr" | "hrs" | "hour" | "hours" => 3_600_000_000_000,
+        "d" | "day" | "days" => 86_400_000_000_000,
         "" if !number.is_empty() => {
             let remedy = format!("write \"{number}s\", \"{number}m\" or \"{number}h\"");
             return Err(Unfit::new(format!("the duration {} has no unit", quoted(text)), remedy));
         }
         _ => {
-            let remedy = "write a whole number and ms, s, m or h, such as \"10m\"";
+            let remedy = "write a whole number and ms, s, m, h or d, such as \"10m\"";
             return Err(Unfit::new(format!("{} is not a duration", quoted(text)), remedy));
         }
     };
@@ -44,12 +45,12 @@ pub(super) fn duration(text: &str) -> Result<u64, Unfit> {
 /// A size in bytes. All units count by 1024, as memory does.
 pub(super) fn size(text: &str) -> Result<u64, Unfit> {
     let (number, unit) = split(text);
-    let shift = match unit {
-        "" => 0,
-        "K" | "k" | "KiB" => 10,
-        "M" | "m" | "MiB" => 20,
-        "G" | "g" | "GiB" => 30,
-        "T" | "t" | "TiB" => 40,
+    let shift = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
         _ => {
             let remedy = "write a whole number and K, M, G or T, such as \"4G\"; they count by 1024";
             return Err(Unfit::new(format!("{} is not a size", quoted(text)), remedy));
@@ -58,10 +59,11 @@ pub(super) fn size(text: &str) -> Result<u64, Unfit> {
     whole(number, 1 << shift, text, "is not a size", "write such as \"4G\"")
 }
 
-/// The digits at the front, and the rest.
+/// The digits at the front, and the rest; a blank may stand between them.
 fn split(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    text.split_at(end)
+    let (number, unit) = text.split_at(end);
+    (number, unit.strip_prefix(' ').filter(|unit| !unit.is_empty()).unwrap_or(unit))
 }
 
 fn whole(number: &str, factor: u64, text: &str, not: &str, write: &str) -> Result<u64, Unfit> {
@@ -105,13 +107,21 @@ mod tests {
         assert_eq!(read("30s"), Ok(Duration::from_secs(30)));
         assert_eq!(read("10m"), Ok(Duration::from_secs(600)));
         assert_eq!(read("1h"), Ok(Duration::from_secs(3600)));
+        for (text, seconds) in
+            [("90sec", 90), ("1min", 60), ("2 minutes", 120), ("1hour", 3600), ("7d", 604_800)]
+        {
+            assert_eq!(read(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
         let refused = [
             ("10", "the duration \"10\" has no unit; write \"10s\", \"10m\" or \"10h\""),
             ("0s", "a duration of zero lets nothing run; leave the key out for no limit"),
-            ("", "\"\" is not a duration; write a whole number and ms, s, m or h, such as \"10m\""),
+            ("", "\"\" is not a duration; write a whole number and ms, s, m, h or d, such as \"10m\""),
             ("m", "\"m\" is not a duration; write such as \"10m\""),
-            ("1.5h", "\"1.5h\" is not a duration; write a whole number and ms, s, m or h, such as \"10m\""),
-            ("-1s", "\"-1s\" is not a duration; write a whole number and ms, s, m or h, such as \"10m\""),
+            (
+                "1.5h",
+                "\"1.5h\" is not a duration; write a whole number and ms, s, m, h or d, such as \"10m\"",
+            ),
+            ("-1s", "\"-1s\" is not a duration; write a whole number and ms, s, m, h or d, such as \"10m\""),
             ("99999999999h", "\"99999999999h\" is too large; leave the key out for no limit"),
         ];
         for (text, words) in refused {
@@ -120,16 +130,22 @@ mod tests {
     }
 
     #[test]
-    fn sizes_count_by_1024_and_refuse_what_is_ambiguous() {
+    fn sizes_count_by_1024_however_their_unit_is_written() {
         let read = |text| parse_size(text);
         assert_eq!(read("4096"), Ok(4096));
         assert_eq!(read("512K"), Ok(512 << 10));
         assert_eq!(read("2G"), Ok(2 << 30));
-        assert_eq!(read("4GiB"), Ok(4 << 30));
+        for text in ["4GiB", "4GB", "4gb", "4 GB", "4g", "4096MB", "4294967296B"] {
+            assert_eq!(read(text), Ok(4 << 30), "{text}");
+        }
         let refused = [
             (
-                "4GB",
-                "\"4GB\" is not a size; write a whole number and K, M, G or T, such as \"4G\"; they count by 1024",
+                "4GX",
+                "\"4GX\" is not a size; write a whole number and K, M, G or T, such as \"4G\"; they count by 1024",
+            ),
+            (
+                "4.5G",
+                "\"4.5G\" is not a size; write a whole number and K, M, G or T, such as \"4G\"; they count by 1024",
             ),
             ("G", "\"G\" is not a size; write such as \"4G\""),
             ("99999999T", "\"99999999T\" is too large; leave the key out for no limit"),
