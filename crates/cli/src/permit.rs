@@ -12,7 +12,7 @@ use keyward_operator::judge;
 use keyward_operator::webhook::{self, Handle, Heard, Webhook};
 use keyward_policy::door::{self, Asked};
 use keyward_policy::event::{By, Denied, Gate, What};
-use keyward_policy::gate::{Answer, Because, Opinion, Progress, Question, Situation, Step, decide};
+use keyward_policy::gate::{Answer, Because, Opinion, Progress, Question, Reach, Situation, Step, decide};
 use keyward_policy::secret::SecretName;
 use keyward_policy::settings::Policy;
 use keyward_policy::text::typed_words;
@@ -43,7 +43,21 @@ pub struct Ways<'a> {
     pub environment: Vec<(OsString, OsString)>,
 }
 
+/// Who reads why a command does not run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    /// At the terminal of the command.
+    Person,
+    /// A program that wants to go on, and must not look for another way.
+    Agent,
+}
+
 impl Ways<'_> {
+    fn reader(&self, here: &Here) -> Reader {
+        let is_person = self.terminal && self.tells && here.caller.terminals[2];
+        if is_person { Reader::Person } else { Reader::Agent }
+    }
+
     /// Who is there besides.
     fn present(&self, named: Present) -> Present {
         Present {
@@ -102,7 +116,7 @@ pub fn at_once(subject: &Subject<'_>) -> Option<Result<Gate, Box<Denial>>> {
 
 /// A no that nobody was asked for.
 pub fn refusal(subject: &Subject<'_>, because: Because) -> Denial {
-    let (fact, remedy) = words(subject, because, None);
+    let (fact, remedy) = words(subject, because, None, Reader::Agent);
     Denial { fact, remedy, gate: said(subject, because, None), question: None }
 }
 
@@ -140,7 +154,7 @@ pub fn permit(subject: &Subject<'_>, ways: &Ways<'_>, record: &mut Record) -> Re
     let deny = |because: Because, id: Option<u64>, trouble: Option<Trouble>, record: &mut Record| {
         let (fact, remedy) = match trouble {
             Some(trouble) => (format!("denied: {}", trouble.fact), trouble.remedy),
-            None => words(subject, because, id),
+            None => words(subject, because, id, ways.reader(subject.here)),
         };
         let gate = said(subject, because, Some(question.digest.clone()));
         let denial = Box::new(Denial { fact, remedy, gate, question: id });
@@ -166,7 +180,8 @@ pub fn permit(subject: &Subject<'_>, ways: &Ways<'_>, record: &mut Record) -> Re
             Step::Go(because) => return Ok(said(subject, because, Some(question.digest.clone()))),
             Step::Refuse(because) => {
                 // Nobody was asked: so that somebody can say yes for the next time.
-                if id.is_none() && !matches!(because, Because::DeniedBefore | Because::Crowded) {
+                let repeats = because == Because::DeniedBefore && question.session.is_some();
+                if id.is_none() && !repeats && because != Because::Crowded {
                     id = approvals.refused(&question, because.as_str()).ok();
                 }
                 return deny(because, id, None, record);
@@ -211,7 +226,7 @@ pub fn write_down(subject: &Subject<'_>, denial: &Denial, record: &mut Record) {
 }
 
 /// The fact, and what one can do.
-fn words(subject: &Subject<'_>, because: Because, id: Option<u64>) -> (String, String) {
+fn words(subject: &Subject<'_>, because: Because, id: Option<u64>, reader: Reader) -> (String, String) {
     let judged = subject.judged;
     let rule = judged.rule.as_ref().map_or_else(String::new, |rule| format!(" ({rule})"));
     let place = judged.script.as_ref().map_or_else(String::new, |script| format!(" in {script}"));
@@ -234,11 +249,23 @@ fn words(subject: &Subject<'_>, because: Because, id: Option<u64>) -> (String, S
             "`--gate auto` asks instead".into(),
         ),
         Because::Judge => (format!("denied by the judge: {what}"), later),
+        Because::Operator if reader == Reader::Person => {
+            (format!("not run, as you said: {what}"), "run it again to be asked again".into())
+        }
         Because::Operator => {
             (format!("denied by the operator: {what}"), "do not try it in another way; ask your user".into())
         }
+        Because::DeniedBefore if reader == Reader::Person => (
+            format!("not run: {what}, and you have said never to this in this project"),
+            match (id, &judged.class) {
+                (Some(id), Some(class)) => format!(
+                    "`keyward approvals allow {id}` lets it run once; with `--class {class}` it also takes that back"
+                ),
+                _ => later,
+            },
+        ),
         Because::DeniedBefore => (
-            format!("denied: {what}, and somebody has said no to this before in this session"),
+            format!("denied: {what}, and the answer to this was no before"),
             "do not try it in another way; ask your user, who can grant it: `keyward approvals list --all`"
                 .into(),
         ),
@@ -403,8 +430,10 @@ impl Asking<'_> {
             return Err(trouble);
         }
         match reply {
-            Reply::Allow => self.answered(true, By::Terminal),
-            Reply::Deny => self.answered(false, By::Terminal),
+            Reply::Allow(_) | Reply::Deny | Reply::Never => {
+                let (allow, reach) = reply.said().unwrap_or((false, Reach::Once));
+                self.answered(allow, reach, By::Terminal)
+            }
             Reply::Timeout => self.over(By::Timeout, Answer::Timeout),
             Reply::Gone => self.over(By::Lost, Answer::Lost),
             Reply::Elsewhere(_) => Ok(settled.unwrap_or(Answer::Lost)),
@@ -499,8 +528,8 @@ impl Asking<'_> {
                 .ok()
                 .and_then(|message| door::read::<Progress>(packet.get(..message.length)?));
             match heard {
-                Some(Progress::Decided { allow }) => {
-                    self.answered(allow, By::Door)?;
+                Some(Progress::Decided { allow, reach }) => {
+                    self.answered(allow, reach, By::Door)?;
                 }
                 Some(Progress::Left {}) => self.present.door = false,
                 _ => self.left = true,
@@ -509,9 +538,9 @@ impl Asking<'_> {
     }
 
     /// Writes an answer down; the first one counts.
-    fn answered(&mut self, allow: bool, by: By) -> Result<Answer, Trouble> {
-        let record = &mut *self.record;
-        match self.approvals.answer(self.id, allow, by, &mut |what| writes(record, what))? {
+    fn answered(&mut self, allow: bool, reach: Reach, by: By) -> Result<Answer, Trouble> {
+        let (id, record) = (self.id, &mut *self.record);
+        match self.approvals.answer_reaching(id, allow, reach, by, &mut |what| writes(record, what))? {
             Answered::Now => Ok(if allow { Answer::Yes } else { Answer::No }),
             _ => Ok(match self.approvals.state(self.id)? {
                 State::Allowed { .. } => Answer::Yes,

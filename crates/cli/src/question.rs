@@ -7,7 +7,7 @@ mod keyboard;
 
 use keyboard::{Keyboard, Typed};
 use keyward_policy::event::session_name;
-use keyward_policy::gate::Question;
+use keyward_policy::gate::{Question, Reach};
 use keyward_policy::rendering::{self, grouped, inline, inline_up_to};
 use std::fs::File;
 use std::time::{Duration, SystemTime};
@@ -16,8 +16,10 @@ use std::time::{Duration, SystemTime};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Reply {
-    Allow,
+    Allow(Reach),
     Deny,
+    /// No, and not asked again.
+    Never,
     /// Nobody answered in time.
     Timeout,
     /// The terminal is gone, or was never ours, or we were told to end.
@@ -52,8 +54,12 @@ pub fn ask(
     if let Some(reply) = keyboard.pause(TIME_TO_SEE, elsewhere) {
         return told(reply, &mut keyboard);
     }
+    let prompt = match question.session {
+        Some(_) => "Allow it? y, s (session), p (1h), n, never, v (view all), ? (help) [n] ",
+        None => "Allow it? y, p (1h), n, never, v (view all), ? (help) [n] ",
+    };
     loop {
-        keyboard.say("Allow it? y, n, v (view all), ? (help) [n] ");
+        keyboard.say(prompt);
         let line = match keyboard.line(elsewhere) {
             Typed::Line(line) => line,
             Typed::End(reply) => return told(reply, &mut keyboard),
@@ -61,12 +67,16 @@ pub fn ask(
         let mut words = line.split_ascii_whitespace();
         match (words.next(), words.next(), words.next()) {
             (None | Some("n" | "no"), None, None) => return Reply::Deny,
-            (Some("y" | "yes"), None, None) if seen => return Reply::Allow,
-            (Some("y" | "yes"), None, None) => keyboard.say(&format!(
-                "Not all of it was shown. View it to its end with v, or type y {} to allow it unseen.\n",
-                inline(&first_digits(question))
-            )),
-            (Some("y" | "yes"), Some(digits), None) if stands_for(digits, question) => return Reply::Allow,
+            (Some("never"), None, None) => return Reply::Never,
+            (Some(word), digits, None) if let Some(reach) = reach(word, question) => match digits {
+                None if seen => return Reply::Allow(reach),
+                None => keyboard.say(&format!(
+                    "Not all of it was shown. View it to its end with v, or type {word} {} to allow it unseen.\n",
+                    inline(&first_digits(question))
+                )),
+                Some(digits) if stands_for(digits, question) => return Reply::Allow(reach),
+                Some(_) => keyboard.say("That is no answer. "),
+            },
             (Some("v"), None, None) => match view(question, id, &mut keyboard, elsewhere) {
                 Viewed::All => seen = true,
                 Viewed::Left => {}
@@ -78,8 +88,33 @@ pub fn ask(
     }
 }
 
+impl Reply {
+    /// What a person has said, and how far it reaches.
+    pub const fn said(self) -> Option<(bool, Reach)> {
+        match self {
+            Reply::Allow(reach) => Some((true, reach)),
+            Reply::Deny => Some((false, Reach::Once)),
+            Reply::Never => Some((false, Reach::Project)),
+            Reply::Timeout | Reply::Gone | Reply::Elsewhere(_) => None,
+        }
+    }
+}
+
+/// How far a word of yes reaches.
+fn reach(word: &str, question: &Question) -> Option<Reach> {
+    match word {
+        "y" | "yes" => Some(Reach::Once),
+        "s" if question.session.is_some() => Some(Reach::Session),
+        "p" => Some(Reach::Project),
+        _ => None,
+    }
+}
+
 const HELP: &str = "\
 y  allow it, once        n  or Enter, or Ctrl-C: do not allow it
+s  allow the very same command again in this session, if it is for one
+p  allow the very same command again in this project, for an hour
+never  do not allow it, and deny what the same rule asks about in this project
 v  view everything that would run, page by page
 Texts that are not ours stand behind a bar; ┆ goes on with the line above.
 What cannot be seen is written as \\u{…}. `keyward approvals` answers elsewhere.
@@ -93,7 +128,7 @@ fn told(reply: Reply, keyboard: &mut Keyboard) -> Reply {
             keyboard.say("\nIt was answered elsewhere, or does not wait any more: no.\n")
         }
         Reply::Deny => keyboard.say("\n"),
-        Reply::Allow | Reply::Gone => {}
+        Reply::Allow(_) | Reply::Never | Reply::Gone => {}
     }
     reply
 }

@@ -336,7 +336,7 @@ fn watcher(stage: &Stage) -> Terminal {
     terminal
 }
 
-const PROMPT: &str = "Allow it? y, n, v (view all), ? (help) [n] ";
+const PROMPT: &str = "Allow it? y, s (session), p (1h), n, never, v (view all), ? (help) [n] ";
 
 #[test]
 fn a_person_at_a_terminal_says_yes_or_no() {
@@ -363,6 +363,27 @@ fn a_person_at_a_terminal_says_yes_or_no() {
         terminal.wait_for(told);
         assert_eq!(asker.end(), end, "{keys:?}");
     }
+}
+
+#[test]
+fn a_yes_may_reach_further_and_a_no_too() {
+    let stage = Stage::user();
+    let mut terminal = watcher(&stage);
+    let mut answer = |keys: &str, end: &str| {
+        let asker = Asker::start(&stage, &question(PUSH));
+        terminal.wait_for(PROMPT);
+        terminal.keys(keys);
+        assert_eq!(asker.end(), end, "{keys:?}");
+        terminal.wait_for("question");
+        stdout(&stage.command(keyward()).arg("grants").output().unwrap())
+    };
+    let grants = answer("s\r", "allowed true");
+    assert!(grants.contains("session work") && grants.contains("1000 of 1000"), "{grants}");
+    let grants = answer("p 3f9a1c\r", "allowed true");
+    assert_eq!(grants.lines().filter(|line| !line.contains("session")).count(), 1, "{grants}");
+    // Of both the very same bytes, and no class.
+    assert_eq!(grants.matches("the command 3f9a1c00d1").count(), 2, "{grants}");
+    assert_eq!(answer("never\r", "denied false"), grants);
 }
 
 #[test]

@@ -387,7 +387,7 @@ fn whoever_sits_at_the_terminal_is_asked_and_only_a_yes_is_one() {
     for keys in ["n\r", "\r", "\x03", "\x04"] {
         let mut terminal = on_a_terminal(&stage);
         terminal.keys(keys);
-        terminal.wait_for("denied by the operator");
+        terminal.wait_for("not run, as you said");
         assert_eq!(terminal.end().code(), Some(123), "{keys:?}");
     }
     let mut terminal = on_a_terminal(&stage);

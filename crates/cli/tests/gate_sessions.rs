@@ -255,7 +255,31 @@ fn exec_on_a_terminal_asks_there() {
         terminal.keys(keys);
         assert_eq!(terminal.end().code(), Some(if runs { 0 } else { 123 }), "{}", terminal.text());
         assert_eq!(started.exists(), runs);
+        assert_eq!(terminal.text().contains("`keyward approvals allow"), !runs, "{}", terminal.text());
+        assert!(!terminal.text().contains("ask your user"), "{}", terminal.text());
     }
+}
+
+#[test]
+fn a_yes_for_the_session_is_for_the_very_same_command_there() {
+    let (session, ..) = session("auto");
+    let exec_on_terminal = |script: &str| {
+        let mut command = session.stage.command(keyward());
+        command.args(["exec", "work", "sh", "-c", script]);
+        Terminal::start(command, USER)
+    };
+    let mut terminal = exec_on_terminal(RESET);
+    terminal.wait_for("Allow it? y, s (session), p (1h), n, never, ");
+    terminal.keys("s\n");
+    assert!(terminal.end().code().is_some() && terminal.text().contains("RAN"), "{}", terminal.text());
+    for _ in 0..2 {
+        ran(&exec(&session, RESET), "granted for this session");
+    }
+    // Control: other words are another command.
+    let mut terminal = exec_on_terminal(REPHRASED);
+    terminal.wait_for("Allow it?");
+    terminal.keys("n\n");
+    assert_eq!(terminal.end().code(), Some(123));
 }
 
 #[test]
@@ -267,7 +291,7 @@ fn a_no_sticks_to_its_rule_in_this_session_until_somebody_grants_it() {
     drop(no);
     let (yes, file) = watcher(&session, "yes");
     for script in [RESET, REPHRASED, "echo RAN; bash -c 'git worktree remove -f gone'"] {
-        denied(&exec(&session, script), "somebody has said no to this before", script);
+        denied(&exec(&session, script), "the answer to this was no before", script);
     }
     assert!(told(&file).is_empty(), "nobody was asked again: {:?}", told(&file));
     ran(&exec(&session, CLEAN), "the control: another rule is asked about");
@@ -283,7 +307,7 @@ fn a_no_sticks_to_its_rule_in_this_session_until_somebody_grants_it() {
     let child = exec(&session, RESET);
     denied(&child, "denied by the operator", "a no in the new session");
     drop(no);
-    denied(&exec(&session, REPHRASED), "somebody has said no", "it sticks there too");
+    denied(&exec(&session, REPHRASED), "the answer to this was no before", "it sticks there too");
     let all = works(&session, &["approvals", "--all"]);
     let numbers = all.lines().filter_map(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     let id = numbers.max().unwrap().to_string();

@@ -3,6 +3,7 @@
 //!
 //! One packet is one message: a JSON object with `"v": 1`. Descriptors travel beside it. Anything else is no message.
 
+use crate::gate::Reach;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -127,7 +128,12 @@ pub enum Ask {
     /// Has questions of the gate shown to this client, for as long as it stays. For those outside.
     Watch {},
     /// Answers a question of the gate. For those outside.
-    Decide { question: u64, allow: bool },
+    Decide {
+        question: u64,
+        allow: bool,
+        #[serde(default, skip_serializing_if = "Reach::is_once")]
+        reach: Reach,
+    },
     /// Calls a function that somebody has offered.
     Call { name: String, input: Value },
     /// What became of a call, by the one who offered the function: one of the two.

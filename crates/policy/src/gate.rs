@@ -9,12 +9,31 @@ use crate::words::{GateMode, Ruled, Verdict};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
+/// How far an answer to a question reaches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reach {
+    /// The command that waits; a no in a session counts there for all of its rule.
+    #[default]
+    Once,
+    /// The very same command, as long as its session lives.
+    Session,
+    /// The project: yes for an hour to the very same command, no for good to everything of the same rule.
+    Project,
+}
+
+impl Reach {
+    pub fn is_once(&self) -> bool {
+        *self == Reach::Once
+    }
+}
+
 /// Everything that the decision needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Situation {
     pub mode: GateMode,
     pub verdict: Verdict,
-    /// A person has said no to the same kind of thing in this session.
+    /// A person has said no to the same kind of thing in this session, or never in this project.
     pub denied_before: bool,
     /// A person has said yes beforehand: to the very same bytes, or to the class.
     pub granted: bool,
@@ -251,6 +270,8 @@ pub enum Progress {
     /// To the one who asks: somebody at the door has answered.
     Decided {
         allow: bool,
+        #[serde(default, skip_serializing_if = "Reach::is_once")]
+        reach: Reach,
     },
     /// To the one who asks: nobody is at the door any more.
     Left {},

@@ -64,16 +64,16 @@ fn present(here: &Here, approvals: &mut Approvals, entry: &Entry) -> Result<Pres
         // Where nobody can tell, nobody can answer.
         Ok(State::Denied { .. } | State::Over) | Err(_) => Some(false),
     };
-    let allow = match question::ask(&entry.question, entry.id, tty, until, &mut elsewhere) {
-        Reply::Allow => true,
-        Reply::Deny => false,
-        Reply::Timeout | Reply::Elsewhere(_) => return Ok(Present::Done),
-        Reply::Gone => return Ok(Present::Gone),
+    let reply = question::ask(&entry.question, entry.id, tty, until, &mut elsewhere);
+    let Some((allow, reach)) = reply.said() else {
+        return Ok(if reply == Reply::Gone { Present::Gone } else { Present::Done });
     };
     let mut record = recorder(here, entry.question.run.clone());
-    let answered = approvals.answer(entry.id, allow, By::Approvals, &mut record).map_err(Trouble::from);
-    match answered.and_then(|answered| counted(entry.id, answered)) {
-        Ok(()) => say::note(&format!("{} question {}", if allow { "allowed" } else { "denied" }, entry.id)),
+    let answered = approvals.answer_reaching(entry.id, allow, reach, By::Approvals, &mut record);
+    let done = if allow { "allowed" } else { "denied" };
+    let further = if reply == Reply::Never { ", and what the same rule asks about from now on" } else { "" };
+    match answered.map_err(Trouble::from).and_then(|answered| counted(entry.id, answered)) {
+        Ok(()) => say::note(&format!("{done} question {}{further}", entry.id)),
         Err(Trouble { fact, remedy, .. }) => say::trouble(&fact, &remedy),
     }
     Ok(Present::Done)

@@ -8,6 +8,7 @@ use crate::question::{self, Reply};
 use crate::say;
 use keyward_launch::supervise::PASSED_ON;
 use keyward_policy::door::{self, Answer, Ask, CAGE_DOOR, LONGEST, Terminal};
+use keyward_policy::gate::Reach;
 use keyward_policy::outcome::{Conclusion, Outcome, Promises, code};
 use keyward_policy::promise::Kept;
 use keyward_policy::text::visible;
@@ -153,6 +154,8 @@ pub struct Door {
     socket: OwnedFd,
     /// Where it leads to; from inside a cage that is not known.
     folder: Option<PathBuf>,
+    /// The question that the person who reads our words has said no to.
+    denied_here: Option<u64>,
 }
 
 impl AsFd for Door {
@@ -193,7 +196,7 @@ impl Door {
         }
         for folder in folders(runtime, name) {
             match connect(&folder) {
-                Ok(socket) => return Ok(Door { socket, folder: Some(folder) }),
+                Ok(socket) => return Ok(Door { socket, folder: Some(folder), denied_here: None }),
                 // It takes nobody in any more.
                 Err(Errno::AGAIN) => return Err(deaf()),
                 Err(_) => {}
@@ -209,7 +212,7 @@ impl Door {
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .ok()?;
         rustix::net::connect(&socket, &SocketAddrUnix::new(CAGE_DOOR).ok()?).ok()?;
-        Some(Door { socket, folder: None })
+        Some(Door { socket, folder: None, denied_here: None })
     }
 
     pub fn ask(&mut self, ask: &Ask, descriptors: &[BorrowedFd<'_>]) -> Result<(), Trouble> {
@@ -232,7 +235,7 @@ impl Door {
     fn is_deaf(&self) -> bool {
         let Some(folder) = &self.folder else { return false };
         let Ok(socket) = connect(folder) else { return true };
-        let mut second = Door { socket, folder: None };
+        let mut second = Door { socket, folder: None, denied_here: None };
         if second.ask(&Ask::Hello {}, &[]).is_err() {
             return true;
         }
@@ -250,7 +253,14 @@ impl Door {
                 self.next()
             }
             Answer::Refused { exit, fact, remedy } => {
-                Err(Trouble { exit: exit.unwrap_or(code::REFUSED), fact, remedy })
+                let exit = exit.unwrap_or(code::REFUSED);
+                let remedy = match self.denied_here {
+                    Some(id) if exit == code::DENIED => format!(
+                        "`keyward approvals allow {id}` lets it run once; what the same rule asks about stays denied in this session"
+                    ),
+                    _ => remedy,
+                };
+                Err(Trouble { exit, fact, remedy })
             }
             answer => Ok((answer, message.descriptors)),
         }
@@ -297,10 +307,14 @@ impl Door {
             let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
             matches!(poll(&mut polled, Some(&at_once)), Ok(1)).then_some(false)
         });
-        match reply {
-            Reply::Elsewhere(_) => Ok(()),
-            reply => self.ask(&Ask::Decide { question: id, allow: matches!(reply, Reply::Allow) }, &[]),
+        if matches!(reply, Reply::Elsewhere(_)) {
+            return Ok(());
         }
+        let (allow, reach) = reply.said().unwrap_or((false, Reach::Once));
+        // An agent that reads our words is told not to look for another way.
+        let is_person = terminal::is_terminal(rustix::stdio::stderr());
+        self.denied_here = (!allow && is_person).then_some(id);
+        self.ask(&Ask::Decide { question: id, allow, reach }, &[])
     }
 
     pub fn request(&mut self, ask: &Ask) -> Result<Answer, Trouble> {

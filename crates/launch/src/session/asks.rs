@@ -144,7 +144,7 @@ impl Server<'_> {
                 self.pass_gate(client, Then::Call { name, input }, judging.as_ref(), false);
             }
             Ask::Watch {} => self.watch(client),
-            Ask::Decide { question, allow } => self.decide(client, question, allow),
+            Ask::Decide { question, allow, reach } => self.decide(client, question, allow, reach),
             Ask::Return { call, output, error } => match self.calls.take(client, call) {
                 Some(caller) => match (output, error) {
                     (Some(output), None) => self.clients.tell(caller, &Answer::Returned { output }, &[]),

@@ -6,7 +6,7 @@ use super::asks::{Wish, plain_line};
 use super::clients::Side;
 use keyward_policy::door::{self, Answer, Asked, Judging, LONGEST, Value};
 use keyward_policy::event::Gate;
-use keyward_policy::gate::Progress;
+use keyward_policy::gate::{Progress, Reach};
 use keyward_policy::outcome::code::DENIED;
 use keyward_sys::channel;
 use rustix::fd::{AsFd, OwnedFd};
@@ -245,10 +245,10 @@ impl Server<'_> {
     }
 
     /// Somebody outside answers.
-    pub(super) fn decide(&mut self, client: u64, question: u64, allow: bool) {
+    pub(super) fn decide(&mut self, client: u64, question: u64, allow: bool, reach: Reach) {
         let asked = self.questions.waiting.iter().find(|waiting| waiting.asks(question));
         let sent = asked.is_some_and(|waiting| {
-            channel::send(&waiting.socket, &door::write(&Progress::Decided { allow }), &[]).is_ok()
+            channel::send(&waiting.socket, &door::write(&Progress::Decided { allow, reach }), &[]).is_ok()
         });
         match sent {
             true => self.clients.tell(client, &Answer::Done {}, &[]),

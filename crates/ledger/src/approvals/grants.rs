@@ -2,7 +2,7 @@
 
 use super::{Failure, Record, Trouble, signed, unsigned};
 use keyward_policy::event::What;
-use keyward_policy::gate::Question;
+use keyward_policy::gate::{Question, Reach};
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 /// A grant that has ended is kept for so long, a denial longer than a session lives.
@@ -29,6 +29,21 @@ pub struct NewGrant {
     pub session: Option<String>,
     pub uses: u32,
     pub seconds: u64,
+}
+
+const HOUR: u64 = 3600;
+
+impl NewGrant {
+    /// What a yes of this reach grants besides: the very same bytes, and no more.
+    pub fn reaching(reach: Reach, question: &Question) -> Option<Self> {
+        let (session, seconds) = match (reach, &question.session) {
+            (Reach::Once, _) | (Reach::Session, None) => return None,
+            (Reach::Session, Some(session)) => (Some(session.clone()), LONGEST_SECONDS),
+            (Reach::Project, _) => (None, HOUR),
+        };
+        let what = For::Digest(question.digest.clone());
+        Some(NewGrant { what, scope: question.scope.clone(), session, uses: MOST_USES, seconds })
+    }
 }
 
 /// A grant that is worth something.
@@ -163,8 +178,19 @@ fn what(question: &Question) -> String {
     }
 }
 
-pub(super) fn deny(change: &Transaction<'_>, now: u64, question: &Question) -> Result<(), Failure> {
-    if let Some(session) = &question.session {
+/// Stands for all sessions of a scope, and for commands without one. No session has such a name.
+fn every_session(question: &Question) -> String {
+    format!("#{}", question.scope)
+}
+
+pub(super) fn deny(
+    change: &Transaction<'_>,
+    now: u64,
+    question: &Question,
+    reach: Reach,
+) -> Result<(), Failure> {
+    let always = (reach == Reach::Project).then(|| every_session(question));
+    for session in question.session.iter().chain(&always) {
         change.execute(
             "INSERT OR REPLACE INTO denied (session, what, class, digest, scope, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             params![session, what(question), question.class, question.digest, question.scope, signed(now)],
@@ -174,10 +200,9 @@ pub(super) fn deny(change: &Transaction<'_>, now: u64, question: &Question) -> R
 }
 
 pub(super) fn denied_before(change: &Transaction<'_>, question: &Question) -> Result<bool, Failure> {
-    let Some(session) = &question.session else { return Ok(false) };
     let found = change.query_row(
-        "SELECT EXISTS (SELECT 1 FROM denied WHERE session = ?1 AND what = ?2)",
-        params![session, what(question)],
+        "SELECT EXISTS (SELECT 1 FROM denied WHERE (session = ?1 OR session = ?2) AND what = ?3)",
+        params![question.session, every_session(question), what(question)],
         |row| row.get(0),
     )?;
     Ok(found)

@@ -18,7 +18,7 @@ pub use trouble::Trouble;
 pub use watch::{Watch, is_watched, watch};
 
 use keyward_policy::event::{By, What};
-use keyward_policy::gate::Question;
+use keyward_policy::gate::{Question, Reach};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use std::path::{Path, PathBuf};
 
@@ -78,7 +78,20 @@ impl Approvals {
 
     /// Answers a question. The first answer wins, and only one that a living process waits for can be answered.
     pub fn answer(&mut self, id: u64, allow: bool, by: By, record: Record<'_>) -> Result<Answered, Trouble> {
-        let answered = self.change(|now, change| questions::answer(change, now, id, allow, by, record));
+        self.answer_reaching(id, allow, Reach::Once, by, record)
+    }
+
+    /// The same, and how far it reaches: a yes grants the very same bytes again, a no for the project counts for all of its rule.
+    pub fn answer_reaching(
+        &mut self,
+        id: u64,
+        allow: bool,
+        reach: Reach,
+        by: By,
+        record: Record<'_>,
+    ) -> Result<Answered, Trouble> {
+        let said = (allow, reach);
+        let answered = self.change(|now, change| questions::answer(change, now, id, said, by, record));
         self.forget_texts();
         answered
     }
@@ -91,7 +104,7 @@ impl Approvals {
         record: Record<'_>,
     ) -> Result<Answered, Trouble> {
         let answered = self.change(|now, change| match questions::by_token(change, token)? {
-            Some(id) => questions::answer(change, now, id, allow, By::Webhook, record),
+            Some(id) => questions::answer(change, now, id, (allow, Reach::Once), By::Webhook, record),
             None => Ok(Answered::Unknown),
         });
         self.forget_texts();
@@ -124,7 +137,7 @@ impl Approvals {
         record: Record<'_>,
     ) -> Result<(Answered, Option<u64>), Trouble> {
         let done = self.change(|now, change| {
-            let answered = questions::answer(change, now, id, true, by, &mut *record)?;
+            let answered = questions::answer(change, now, id, (true, Reach::Once), by, &mut *record)?;
             match answered {
                 Answered::Now => Ok((answered, Some(grants::grant(change, now, new, record)?))),
                 _ => Ok((answered, None)),
@@ -139,8 +152,8 @@ impl Approvals {
         self.change(|now, change| grants::take(change, now, question))
     }
 
-    /// Whether a person has said no to the same rule in the same session (the same bytes, where there is no rule), and has granted
-    /// nothing of the kind since.
+    /// Whether a person has said no to the same rule in the same session, or never in this scope (the same bytes, where there is no
+    /// rule), and has granted nothing of the kind since.
     pub fn denied_before(&mut self, question: &Question) -> Result<bool, Trouble> {
         self.look(|_, look| grants::denied_before(look, question))
     }

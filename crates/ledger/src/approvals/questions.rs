@@ -1,8 +1,8 @@
 //! Questions: asked, answered once, taken once.
 
-use super::{Failure, Record, Trouble, asker, grants, signed, unsigned};
+use super::{Failure, NewGrant, Record, Trouble, asker, grants, signed, unsigned};
 use keyward_policy::event::{By, What, bounded};
-use keyward_policy::gate::{Question, Text};
+use keyward_policy::gate::{Question, Reach, Text};
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -303,7 +303,7 @@ pub(super) fn answer(
     change: &Transaction<'_>,
     now: u64,
     id: u64,
-    allow: bool,
+    (allow, reach): (bool, Reach),
     by: By,
     record: Record<'_>,
 ) -> Result<Answered, Failure> {
@@ -324,8 +324,10 @@ pub(super) fn answer(
         "UPDATE question SET state = ?2, by = ?3, texts = NULL, token = NULL WHERE id = ?1",
         params![signed(id), if allow { "allowed" } else { "denied" }, word(by)],
     )?;
-    if !allow {
-        grants::deny(change, now, question)?;
+    match NewGrant::reaching(reach, question) {
+        _ if !allow => grants::deny(change, now, question, reach)?,
+        Some(grant) => drop(grants::grant(change, now, &grant, record)?),
+        None => {}
     }
     Ok(Answered::Now)
 }

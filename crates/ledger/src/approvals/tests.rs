@@ -208,6 +208,66 @@ fn a_no_sticks_to_the_rule_in_its_session_until_a_person_grants() {
 }
 
 #[test]
+fn never_counts_for_the_scope_until_something_of_the_kind_is_granted() {
+    let folder = folder();
+    let mut approvals = open(&folder);
+    let alone = |text: &str| Question { session: None, ..question(text) };
+    let id = approvals.ask(&alone("a"), now() + 60, None).unwrap();
+    assert_eq!(
+        approvals.answer_reaching(id, false, Reach::Project, By::Terminal, &mut unheard).unwrap(),
+        Answered::Now
+    );
+    assert_eq!(approvals.state(id).unwrap(), State::Denied { by: By::Terminal });
+    let other_session = Question { session: Some("t".into()), ..question("b") };
+    for denied in [alone("in other words"), question("a"), other_session] {
+        assert!(approvals.denied_before(&denied).unwrap());
+    }
+    let other_scope = Question { scope: "elsewhere".into(), ..alone("a") };
+    let other_rule = Question { rule: Some("other".into()), ..alone("a") };
+    for other in [&other_scope, &other_rule] {
+        assert!(!approvals.denied_before(other).unwrap());
+    }
+    // The same rule in two places: neither takes the other's place.
+    let id = approvals.ask(&other_scope, now() + 60, None).unwrap();
+    let _ = approvals.answer_reaching(id, false, Reach::Project, By::Terminal, &mut unheard).unwrap();
+    assert!(approvals.denied_before(&alone("a")).unwrap() && approvals.denied_before(&other_scope).unwrap());
+    let grant = NewGrant { session: None, ..of_class(1, 60) };
+    let _ = approvals.grant(&grant, &mut unheard).unwrap();
+    assert!(!approvals.denied_before(&alone("a")).unwrap());
+    assert!(approvals.denied_before(&other_scope).unwrap());
+    // A plain no without a session is for that one command.
+    let id = approvals.ask(&alone("a"), now() + 60, None).unwrap();
+    let _ = approvals.answer(id, false, By::Terminal, &mut unheard).unwrap();
+    assert!(!approvals.denied_before(&alone("a")).unwrap());
+}
+
+#[test]
+fn a_yes_reaches_the_very_same_bytes_and_no_further_than_was_said() {
+    let asked = question("a");
+    assert_eq!(NewGrant::reaching(Reach::Once, &asked), None);
+    let alone = Question { session: None, ..question("a") };
+    assert_eq!(NewGrant::reaching(Reach::Session, &alone), None);
+    let folder = folder();
+    let mut approvals = open(&folder);
+    let session = NewGrant::reaching(Reach::Session, &asked).unwrap();
+    let _ = approvals.grant(&session, &mut unheard).unwrap();
+    let other_session = Question { session: Some("t".into()), ..question("a") };
+    assert!(approvals.take_grant(&other_session).unwrap().is_none());
+    assert!(approvals.take_grant(&Question { digest: "other".into(), ..question("a") }).unwrap().is_none());
+    assert!(
+        approvals.take_grant(&asked).unwrap().is_some() && approvals.take_grant(&asked).unwrap().is_some()
+    );
+    let project = NewGrant::reaching(Reach::Project, &alone).unwrap();
+    let _ = approvals.grant(&project, &mut unheard).unwrap();
+    assert!(approvals.take_grant(&other_session).unwrap().is_some());
+    assert!(
+        approvals.take_grant(&Question { scope: "elsewhere".into(), ..alone.clone() }).unwrap().is_none()
+    );
+    pass(3600);
+    assert!(approvals.take_grant(&alone).unwrap().is_none(), "the hour is over");
+}
+
+#[test]
 fn a_time_that_ran_out_is_not_a_persons_no() {
     let folder = folder();
     let mut approvals = open(&folder);
