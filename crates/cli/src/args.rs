@@ -6,6 +6,7 @@ mod policy_flags;
 mod values;
 
 use crate::here::Here;
+use crate::names::NAMES_COMMAND;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use keyward_gate::Language;
@@ -48,6 +49,9 @@ fn parse_from(mut arguments: impl Iterator<Item = OsString>) -> Result<Command, 
     if rest.next_if(|first| first == keyward_attack::PART_COMMAND).is_some() {
         let part = rest.next().unwrap_or_default();
         return Ok(Command::AttackPart(AttackPart { part, arguments: rest.collect() }));
+    }
+    if rest.next_if(|first| first == NAMES_COMMAND).is_some() {
+        return Ok(Command::Names(rest.collect()));
     }
     if rest.next_if(|first| first == "--").is_some() && rest.peek().is_some() {
         return Ok(Command::Bare(Bare { command: rest.collect(), behind_dashes: true }));
@@ -155,6 +159,9 @@ pub enum Command {
     Help(HelpArgs),
     /// Print the version
     Version,
+    /// The words that a shell wants to complete
+    #[command(skip)]
+    Names(Vec<OsString>),
     /// A program of PATH, or what stands behind `--`
     #[command(skip)]
     Bare(Bare),
@@ -664,6 +671,9 @@ pub struct LogArgs {
     /// Go on with what is recorded from now on
     #[arg(short, long)]
     pub follow: bool,
+    /// Print the lines of policy that would have allowed what was denied
+    #[arg(long, requires = "denied", conflicts_with_all = ["json", "follow"])]
+    pub suggest: bool,
 }
 
 #[derive(Subcommand)]

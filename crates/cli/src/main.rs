@@ -17,6 +17,7 @@ mod home;
 mod log;
 mod losses;
 mod missing;
+mod names;
 mod permit;
 mod policy_command;
 mod quarantine;
@@ -86,6 +87,7 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Log(args) => log::log(&args, block),
         Command::Redeem(args) => redeem::redeem(&args),
         Command::Completions(args) => shell_help::completions(args),
+        Command::Names(words) => names::complete(&words, block),
         Command::Man(args) => shell_help::man(args),
         Command::Help(args) => shell_help::help(&args),
         Command::Version => shell_help::version(),

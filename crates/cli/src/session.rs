@@ -173,6 +173,21 @@ struct Listing {
     sessions: Vec<Answer>,
 }
 
+/// The names of the sessions that are there.
+pub fn names(block: &Block) -> Vec<String> {
+    client::names(&here::runtime(&block.entries()))
+}
+
+/// Their jobs, as SESSION/JOB.
+pub fn jobs(block: &Block) -> Vec<String> {
+    let runtime = here::runtime(&block.entries());
+    let of = |name: String| match Door::open(&runtime, &name).ok()?.request_soon(&Ask::Jobs {}).ok()? {
+        Answer::Jobs { jobs, .. } => Some(jobs.into_iter().map(move |job| format!("{name}/{}", job.job))),
+        _ => None,
+    };
+    client::names(&runtime).into_iter().filter_map(of).flatten().collect()
+}
+
 pub fn ps(args: &PsArgs, block: &Block) -> i32 {
     let runtime = here::runtime(&block.entries());
     client::clean(&runtime);

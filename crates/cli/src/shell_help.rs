@@ -3,6 +3,7 @@
 use crate::args::{Cli, CompletionsArgs, HelpArgs, ManArgs};
 use crate::say;
 use clap::CommandFactory;
+use clap_complete::Shell;
 use keyward_policy::outcome::code;
 use keyward_policy::text::visible;
 use std::ffi::OsStr;
@@ -10,9 +11,44 @@ use std::ffi::OsStr;
 pub fn completions(args: CompletionsArgs) -> i32 {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "keyward", &mut text);
-    say::answer(&String::from_utf8_lossy(&text));
+    let text = String::from_utf8_lossy(&text);
+    say::answer(&match args.shell {
+        Shell::Bash => format!("{text}{BASH_NAMES}"),
+        // The file may be a function that the shell loads by its name: what it does at the end is ours to say.
+        Shell::Zsh => match text.rfind("if [ \"$funcstack[1]\"") {
+            Some(end) => format!("{}{ZSH_NAMES}", &text[..end]),
+            None => text.into_owned(),
+        },
+        Shell::Fish => format!("{text}{FISH_NAMES}"),
+        _ => text.into_owned(),
+    });
     0
 }
+
+/// Names first, and what the arguments alone tell where there are none.
+const BASH_NAMES: &str = r#"
+_keyward_names() {
+    local IFS=$'\n'
+    COMPREPLY=($(command keyward complete-names "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+    [[ ${#COMPREPLY[@]} -gt 0 ]] || _keyward "$@"
+}
+complete -F _keyward_names -o bashdefault -o default keyward
+"#;
+
+const ZSH_NAMES: &str = r#"
+_keyward_names() {
+    local -a names
+    names=(${(f)"$(command keyward complete-names "${(@)words[2,CURRENT]}" 2>/dev/null)"})
+    if (( $#names )); then compadd -a names; else _keyward "$@"; fi
+}
+
+compdef _keyward_names keyward
+if [ "$funcstack[1]" = "_keyward" ]; then _keyward_names "$@"; fi
+"#;
+
+const FISH_NAMES: &str = r#"
+complete -c keyward -f -a '(command keyward complete-names (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'
+"#;
 
 pub fn man(args: ManArgs) -> i32 {
     let written = std::fs::create_dir_all(&args.folder)

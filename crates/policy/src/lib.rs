@@ -29,6 +29,7 @@ pub mod request;
 pub mod secret;
 pub mod settings;
 pub mod strict;
+pub mod suggest;
 pub mod surface;
 pub mod text;
 pub mod toolchains;

@@ -10,11 +10,12 @@ use crate::here::{self, Here};
 use crate::say;
 use keyward_ledger::{Filter, Found, Reader};
 use keyward_policy::outcome::code;
+use keyward_policy::suggest::{self, Denial};
 use keyward_policy::text::{visible, visible_json};
 use keyward_sys::environ::Block;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
@@ -35,6 +36,7 @@ pub fn log(args: &LogArgs, block: &Block) -> i32 {
         Some(LogCommand::Verify(args)) => check::verify(args, &here),
         Some(LogCommand::Head) => check::head(&here),
         Some(LogCommand::Export(args)) => export::export(args, &here),
+        None if args.suggest => suggest(args, &here),
         None => list(args, &here),
     };
     asked.unwrap_or_else(|error| {
@@ -100,6 +102,44 @@ fn list(args: &LogArgs, here: &Here) -> io::Result<i32> {
             return Ok(0);
         }
     }
+}
+
+/// So many of the newest denials are looked at.
+const MOST_DENIALS: usize = 10_000;
+
+/// Prints what would have allowed the denials that the filter takes.
+fn suggest(args: &LogArgs, here: &Here) -> io::Result<i32> {
+    let filter = args.filter.filter();
+    let mut denials = VecDeque::new();
+    let _ = Reader::open(&here.state, &filter)?.each(&filter, |found| {
+        denials.extend(serde_json::from_slice(found.line).ok().and_then(|event: Value| denial(&event)));
+        if denials.len() > MOST_DENIALS {
+            denials.pop_front();
+        }
+        ControlFlow::Continue(())
+    })?;
+    match suggest::suggest(denials.make_contiguous()).as_str() {
+        "" => say::answer("# nothing was denied"),
+        lines => say::answer(&format!(
+            "# for your policy file, {}\n{lines}",
+            visible(here.config.join("policy.toml").as_os_str())
+        )),
+    }
+    Ok(0)
+}
+
+/// A denial of a command. Others are answers to it, or not about a policy.
+fn denial(event: &Value) -> Option<Denial> {
+    let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
+    let argv = event["argv"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    matches!(event["event"].as_str(), Some("refused" | "denied")).then(|| Denial {
+        event: text("event"),
+        rule: text("rule"),
+        because: text("because"),
+        class: event["class"].as_str().map(str::to_owned),
+        question: event["question"].as_u64(),
+        argv: argv.map(str::to_owned).collect(),
+    })
 }
 
 /// Waits for a moment; true when nobody reads our output any more.
