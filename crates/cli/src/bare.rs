@@ -27,9 +27,11 @@ pub fn bare(typed: Bare, block: &mut Block) -> i32 {
     let profile = if typed.behind_dashes {
         bare::profile_of(name, &profiles)
     } else {
-        let cli = Cli::command();
-        let subcommands = cli.get_subcommands().map(clap::Command::get_name).collect();
-        let known = Known { subcommands, profiles, programs: programs(name, &here) };
+        let programs = programs(name, &here);
+        // Only to say what was probably meant.
+        let cli = programs.is_empty().then(Cli::command);
+        let subcommands = cli.iter().flat_map(clap::Command::get_subcommands).map(clap::Command::get_name);
+        let known = Known { subcommands: subcommands.collect(), profiles, programs };
         match bare::meaning(name, &known) {
             Ok(profile) => profile,
             Err(refusal) => {
