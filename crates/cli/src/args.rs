@@ -1,8 +1,8 @@
 //! The arguments, turned into their final types at the door.
 
+mod policy_flags;
 #[cfg(test)]
 mod told;
-mod policy_flags;
 mod values;
 
 use crate::here::Here;
