@@ -65,9 +65,9 @@ fn the_record_suggests_what_would_have_allowed_what_was_denied() {
     let suggest = || stage.command(keyward()).args(["log", "--denied", "--suggest"]).output().unwrap();
     assert_eq!(stdout(&suggest()), "# nothing was denied\n");
     let mut command = stage.command("setsid");
-    let denied = command.args(["--wait", keyward(), "run", "git", "stash", "clear"]).output().unwrap();
+    let denied = command.args(["--wait", keyward(), "run", "git", "clean", "-fdx", "old"]).output().unwrap();
     assert_eq!(denied.status.code(), Some(123), "{}", stderr(&denied));
-    let denied = stage.keyward_run(&["--gate", "deny"], &["git", "stash", "clear"]).output().unwrap();
+    let denied = stage.keyward_run(&["--gate", "deny"], &["git", "clean", "-fdx", "old"]).output().unwrap();
     assert_eq!(denied.status.code(), Some(123));
     let refused = stage.keyward_run(&["--inherit-credentials", "NPM_TOKEN"], &["true"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(121));
@@ -83,6 +83,6 @@ fn the_record_suggests_what_would_have_allowed_what_was_denied() {
     let allow = text.split('`').find(|part| part.starts_with("keyward approvals allow")).unwrap();
     let allowed = stage.command(keyward()).args(allow.split(' ').skip(1)).output().unwrap();
     assert!(allowed.status.success(), "{allow}: {}", stderr(&allowed));
-    let again = stage.keyward_run(&["--gate", "auto"], &["git", "stash", "clear"]).output().unwrap();
+    let again = stage.keyward_run(&["--gate", "auto"], &["git", "clean", "-fdx", "old"]).output().unwrap();
     assert!(again.status.success(), "{}", stderr(&again));
 }

@@ -57,7 +57,7 @@ fn quiet_says_nothing_on_success_and_still_tells_refusals_and_losses() {
     let run = |arguments: &[&str]| shown(&stage, &project, &["GITHUB_TOKEN"], arguments);
     // Throwing work away is a question, which this mode does not ask: a notice.
     assert!(stage.command("git").args(["init", "--quiet"]).status().unwrap().success());
-    let clear = ["git", "stash", "clear"];
+    let clear = ["git", "clean", "-fdx", "old"];
     let loud = run(&[&["run", "--gate", "yolo"], &clear[..]].concat());
     assert!(loud.contains("the gate asks nothing"), "{loud}");
     let quiet = run(&[&["run", "-q", "--gate", "yolo"], &clear[..]].concat());

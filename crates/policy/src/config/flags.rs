@@ -77,8 +77,9 @@ pub fn check_set(effective: &Values) -> Vec<Mistake> {
     let mut mistakes = Vec::new();
     for At { value: (name, value), .. } in map.value.iter().filter(|pair| pair.origin == origin(Id::EnvSet)) {
         if checks::is_credential(name, value) && !said(Id::EnvNotSecret, name) {
+            let secret = name.to_ascii_lowercase().replace('_', "-");
             let remedy = format!(
-                "a command line holds no secrets: `--inherit-credentials {name}` hands over your own variable, `keyward secret set` keeps one; \
+                "a command line holds no secrets: `--inherit-credentials {name}` hands over your own variable, `keyward secret set {secret}` keeps one; \
                  `env.not_secret` in your policy file clears a false hit"
             );
             let unfit = Unfit::new(format!("{name} looks like a credential"), remedy);
