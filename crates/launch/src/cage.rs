@@ -5,7 +5,7 @@
 
 use crate::prepare::{Act, MASKS, Prepared, SHELL, Substitute, TerminalSetup, Tree};
 use crate::wire::{self, Order, Report};
-use crate::{init, secrets, spawner, warden};
+use crate::{init, lookups, secrets, spawner, warden};
 use keyward_policy::door::CAGE_DOOR;
 use keyward_policy::plan::{Identity, Step};
 use keyward_policy::view::KEYRING_SOCKET;
@@ -115,6 +115,10 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty)
     confine::new_session_keyring().map_err(at(Step::Keyring))?;
     if let Some(network) = own_network {
         network.enter().map_err(at(Step::Loopback))?;
+        // Without it a lookup fails as well, and only the notice is missing.
+        if let Ok(socket) = lookups::listen() {
+            wire::report(control, Report::Lookups, &[socket.as_fd()]);
+        }
     }
     if let Some(network) = common_network.filter(|_| prepared.loopback) {
         spaces::enter_network(network).map_err(at(Step::Loopback))?;

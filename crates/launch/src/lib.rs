@@ -12,6 +12,7 @@ mod init;
 pub mod judged;
 mod keyring;
 pub mod look;
+mod lookups;
 pub mod prepare;
 pub mod probe;
 mod relay;

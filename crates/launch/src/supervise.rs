@@ -2,9 +2,11 @@
 
 use crate::fault::Fault;
 use crate::keyring::Keyring;
+use crate::lookups::Lookups;
 use crate::relay::{Counter, Relay};
 use crate::secrets::Vault;
 use crate::wire::{self, Order, Report};
+use keyward_policy::lookup;
 use keyward_policy::outcome::{LoginNews, Repository};
 use keyward_policy::plan::Step;
 use keyward_policy::view::Keyring as KeyringView;
@@ -49,6 +51,8 @@ pub struct Finished {
     pub repositories: Vec<Repository>,
     /// Logins that the command has changed.
     pub logins: Vec<LoginNews>,
+    /// Hosts that the command looked for, in a cage without a network.
+    pub wanted_hosts: Vec<String>,
     /// Whether the command has left the user's terminal within a line; `None` where that is not known.
     pub within_a_line: Option<bool>,
 }
@@ -181,6 +185,7 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
     let mut channel_open = true;
     let mut session_open = true;
     let mut keyring = None;
+    let mut lookups = Lookups::default();
     loop {
         let guarding = watch.guard.as_ref().and_then(|guard| guard.due());
         let waits = [clock.timeout(), guarding, watch.publisher.due_in(), watch.logins.due_in()];
@@ -202,6 +207,7 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
         let told = polled.len();
         let reports = watch.vault.as_ref().and_then(|vault| vault.reports());
         polled.extend(reports.map(|reports| PollFd::from_borrowed_fd(reports, PollFlags::IN)));
+        polled.extend(lookups.descriptor().map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
         match poll(&mut polled, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(Fault::new(Step::Session, "", errno)),
@@ -236,6 +242,7 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
                         keyring = Keyring::start(listener, view);
                     }
                 }
+                Some((Report::Lookups, descriptors)) => lookups.start(descriptors.into_iter().next()),
                 Some((Report::Door, descriptors)) => {
                     if let Some((session, _)) = watch.session {
                         let all: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
@@ -324,6 +331,7 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
             failed = Some(Fault::new(Step::Secrets, "", Errno::PIPE));
             end_cage(&watch);
         }
+        lookups.work();
         watch.logins.work();
         watch.publisher.work(ready.get(relayed).is_some_and(|ready| !ready.is_empty()));
         if let Some(guard) = &mut watch.guard
@@ -334,9 +342,10 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
                 tell(&watch, Order::Spaces);
             }
         }
-        if let (Some(_), Some(guard)) = (watch.session, &mut watch.guard) {
-            // Whoever runs commands in a session is told while it lasts.
-            for (fact, remedy) in guard.news() {
+        if watch.session.is_some() {
+            // The client of a session is told while the session lasts.
+            let taken = watch.guard.as_mut().map(|guard| guard.news()).unwrap_or_default();
+            for (fact, remedy) in taken.into_iter().chain(lookup::lines(lookups.news())) {
                 let _ = rustix::io::write(
                     rustix::stdio::stderr(),
                     format!("keyward: {fact}\n{remedy}\n").as_bytes(),
@@ -379,6 +388,7 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
         reached: None,
         repositories: Vec::new(),
         logins: Vec::new(),
+        wanted_hosts: lookups.hosts(),
         within_a_line,
     })
 }

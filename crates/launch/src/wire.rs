@@ -16,6 +16,8 @@ pub enum Report {
     Home,
     /// The socket at which the cage expects the keyring travels along.
     Keyring,
+    /// The socket at which the cage's programs look for hosts travels along.
+    Lookups,
     /// The session's side of the socket to the spawner travels along, the door of the cage, and the cage's namespaces.
     Door,
     /// Everything is given up and the command is about to be executed; only that can still fail.
@@ -65,6 +67,7 @@ const COMMAND: u8 = 8;
 const HOME: u8 = 9;
 const KEYRING: u8 = 10;
 const DOOR: u8 = 11;
+const LOOKUPS: u8 = 12;
 const MAPPED: u8 = 17;
 const SIGNAL: u8 = 18;
 const FOREGROUND: u8 = 19;
@@ -114,6 +117,7 @@ impl Report {
             Report::Terminal => pack(TERMINAL, 0, 0, 0),
             Report::Home => pack(HOME, 0, 0, 0),
             Report::Keyring => pack(KEYRING, 0, 0, 0),
+            Report::Lookups => pack(LOOKUPS, 0, 0, 0),
             Report::Door => pack(DOOR, 0, 0, 0),
             Report::Started => pack(STARTED, 0, 0, 0),
             Report::Stopped { signal } => pack(STOPPED, 0, 0, signal),
@@ -135,6 +139,7 @@ impl Report {
             TERMINAL => Report::Terminal,
             HOME => Report::Home,
             KEYRING => Report::Keyring,
+            LOOKUPS => Report::Lookups,
             DOOR => Report::Door,
             STARTED => Report::Started,
             STOPPED => Report::Stopped { signal: value },
@@ -210,6 +215,7 @@ mod tests {
             Report::Terminal,
             Report::Home,
             Report::Keyring,
+            Report::Lookups,
             Report::Door,
             Report::Started,
             Report::Spaces,

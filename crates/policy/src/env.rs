@@ -4,6 +4,7 @@
 //! into the caller's environment; it holds none of the caller's values, and so cannot show one.
 
 mod name;
+mod offline;
 mod rule;
 mod utf8;
 mod why;
@@ -161,6 +162,9 @@ pub fn decide(
     env.missing = inherited.iter().chain(&policy.env.pass).filter(absent).cloned().collect();
 
     utf8::ensure(&mut env, caller);
+    if policy.net.value == NetMode::None {
+        offline::give_up_at_once(&mut env);
+    }
     env.vars.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     env.dropped.sort_by(|a, b| a.name.cmp(&b.name));
     env

@@ -20,6 +20,7 @@ pub mod guard;
 pub mod inputs;
 pub mod inventory;
 pub mod keyring;
+pub mod lookup;
 pub mod outcome;
 pub mod plan;
 pub mod promise;

@@ -61,6 +61,9 @@ pub struct Outcome<'a> {
     /// Secrets that the command was given.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<SecretNews>,
+    /// Hosts that the command looked for, in a cage without a network.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    pub wanted_hosts: &'a [String],
 }
 
 /// Promises of a plan, or what the launcher of a session has written of them.
@@ -242,6 +245,7 @@ impl<'a> Outcome<'a> {
             repositories,
             logins,
             secrets: Vec::new(),
+            wanted_hosts: &[],
         }
     }
 
@@ -267,6 +271,7 @@ impl<'a> Outcome<'a> {
             repositories,
             logins,
             secrets: Vec::new(),
+            wanted_hosts: &[],
         }
     }
 }

@@ -303,9 +303,7 @@ pub fn questions(policy: &Policy, request: &Request<'_>) -> Vec<Question> {
     for path in request.caller.own.iter().cloned().chain(home::questions(policy, request)) {
         ask(path, About::All);
     }
-    if policy.net.value == NetMode::Open {
-        ask("/etc/resolv.conf".into(), About::All);
-    }
+    ask("/etc/resolv.conf".into(), About::All);
     questions.extend(gpu::questions(policy));
     questions
 }
@@ -415,8 +413,10 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
         home::author(&mut builder, &own, name, address);
     }
     home::shell_settings(&mut builder, &own.at, request);
-    if policy.net.value == NetMode::Open {
-        resolver(&mut builder);
+    match policy.net.value {
+        NetMode::Open => resolver(&mut builder),
+        NetMode::None if cage != Cage::Landlock => own_resolver(&mut builder),
+        NetMode::None => {}
     }
     toolchains::show(&mut builder, request);
     toolchains::caches(&mut builder, request, &own.at, cage, facts, policy.trust.value);
@@ -531,6 +531,17 @@ fn resolver(builder: &mut Builder<'_>) {
     if fact.kind == Kind::File && !builder.shows_host(&real) {
         let source = Source { directory: false, ..Source::system(real.clone()) };
         builder.builtin(real, Shown::ReadOnly(source), "resolver");
+    }
+}
+
+/// Without a network the launcher answers lookups, at the cage's own loopback: at once, and it knows which host was wanted.
+fn own_resolver(builder: &mut Builder<'_>) {
+    let Some(fact) = builder.paths.existing(Path::new("/etc/resolv.conf")) else { return };
+    let real = fact.real.clone();
+    if fact.kind == Kind::File {
+        let text =
+            b"# The launcher of this cage answers.\nnameserver 127.0.0.1\noptions timeout:1 attempts:1\n";
+        builder.builtin(real, Shown::Text { text: text.to_vec() }, "resolver");
     }
 }
 

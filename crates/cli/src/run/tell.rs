@@ -12,6 +12,7 @@ use keyward_launch::supervise::{CutShort, Finished};
 use keyward_ledger::Unrecorded;
 use keyward_policy::aftermath::Aftermath;
 use keyward_policy::event::{self, What};
+use keyward_policy::lookup;
 use keyward_policy::outcome::{
     Conclusion, LoginNews, LoginWhat, Outcome, Repository, RepositoryNews, SecretNews, code,
 };
@@ -139,10 +140,15 @@ pub fn end(
     if !args.json {
         self::repositories(&finished.repositories);
         self::logins(&finished.logins, args.verbose);
+        // A program that went on without the host did not need it.
+        let lines = lookup::lines(&finished.wanted_hosts).filter(|_| args.verbose || exit != 0);
+        if let Some((fact, remedy)) = lines {
+            say::trouble(&fact, &remedy);
+        }
     }
     let (repositories, logins) = (&finished.repositories, &finished.logins);
     let outcome = Outcome::of_run(plan, exit, result, aftermath, repositories, logins);
-    json(args, &Outcome { secrets, ..outcome });
+    json(args, &Outcome { secrets, wanted_hosts: &finished.wanted_hosts, ..outcome });
     exit
 }
 

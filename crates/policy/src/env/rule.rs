@@ -20,6 +20,7 @@ pub enum Rule {
     Ours,
     /// Given by Keyward so that text is UTF-8.
     MadeUtf8,
+    NoNetwork,
     /// Named in `inherit_credentials`.
     Inherited,
     /// Says where a secret of the vault is, or holds it.
@@ -30,9 +31,13 @@ pub enum Rule {
     LoaderAllowed,
 
     /// The name of a known credential.
-    Registry { provider: &'static str },
+    Registry {
+        provider: &'static str,
+    },
     /// A way to someone who acts for the user.
-    Authority { provider: &'static str },
+    Authority {
+        provider: &'static str,
+    },
     /// Part of the name.
     NameShape(&'static str),
     /// Something in the value, by its label.
@@ -63,6 +68,7 @@ impl Rule {
             Rule::Set => "set",
             Rule::Ours => "ours",
             Rule::MadeUtf8 => "made-utf8",
+            Rule::NoNetwork => "no-network",
             Rule::Inherited => "inherited",
             Rule::Secret(_) => "secret",
             Rule::NotSecretCleared => "not-secret-cleared",
@@ -90,6 +96,7 @@ impl Rule {
             | Rule::Set
             | Rule::Ours
             | Rule::MadeUtf8
+            | Rule::NoNetwork
             | Rule::Inherited
             | Rule::Secret(_)
             | Rule::NotSecretCleared
@@ -130,6 +137,7 @@ impl fmt::Display for Rule {
             Rule::Set => f.write_str("given by env.set"),
             Rule::Ours => f.write_str("given by keyward"),
             Rule::MadeUtf8 => f.write_str("given by keyward, so that text is UTF-8"),
+            Rule::NoNetwork => f.write_str("given by keyward: without a network a second try is in vain"),
             Rule::Inherited => f.write_str("named in inherit_credentials"),
             Rule::Secret(Delivery::DangerousEnv) => {
                 f.write_str("DANGEROUS: holds a secret, and every child inherits it")

@@ -75,7 +75,7 @@ pub fn why(
         let malformed = || malformed(name.as_bytes()).map(Rule::Malformed);
         (dropped.or_else(malformed).unwrap_or(Rule::NotListed), mentioned())
     });
-    let present = present || rule == Rule::MadeUtf8;
+    let present = present || matches!(rule, Rule::MadeUtf8 | Rule::NoNetwork);
     let listed = registry::is_operational(name.as_bytes()) || line(&policy.env.pass).is_some();
     let (remedies, settled) = remedies(rule, trust, &label, listed);
     Decision { name: label, present, passes: rule.passes(), rule, origin, remedies, settled }
@@ -113,7 +113,7 @@ fn remedies(rule: Rule, trust: TrustClass, name: &str, listed: bool) -> (Vec<Rem
             (vec![list("if you know what it loads", "env", "dangerous_loader_env", None)], None)
         }
         Rule::ClassMayNotInherit => (vec![trusted("if you trust the child with it")], None),
-        Rule::NotUtf8 | Rule::MadeUtf8 => (vec![set("to choose another value")], None),
+        Rule::NotUtf8 | Rule::MadeUtf8 | Rule::NoNetwork => (vec![set("to choose another value")], None),
         Rule::Operational | Rule::Proxy => (vec![set("to give the child another value")], None),
         Rule::Malformed(_) => {
             (vec![], Some("programs read such an entry in different ways, so it never passes"))
