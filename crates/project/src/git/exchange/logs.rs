@@ -3,7 +3,7 @@
 use super::{Part, Types, Wanted};
 use crate::git::base::path;
 use crate::git::place;
-use keyward_policy::git::refs::Line;
+use keyward_policy::git::refs::{Change, Line, Value};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -26,6 +26,26 @@ impl Logs {
     pub(super) fn ids(&self) -> Vec<Vec<u8>> {
         let all = self.0.values().flat_map(|(lines, _)| lines);
         all.map(|line| line.new.clone()).collect()
+    }
+
+    /// The lines of `HEAD` before the one that git writes itself when the branch moves that `HEAD` leads to; that one, as the command has
+    /// it; and those after it.
+    pub(super) fn around_move(&self, change: &Change, id_length: usize) -> (&[Line], Option<&Line>, &[Line]) {
+        let lines = self.lines(b"HEAD");
+        let zeros = vec![b'0'; id_length * 2];
+        let new = change.cage.as_ref().and_then(Value::id).unwrap_or(&zeros);
+        let of_branch = self.lines(&change.name).last();
+        let is_same = |line: &Line| {
+            let same = |last: &Line| (&line.old, &line.message) == (&last.old, &last.message);
+            line.new == new && of_branch.is_some_and(same)
+        };
+        let place = (lines.iter().rposition(is_same))
+            .or_else(|| lines.iter().rposition(|line| line.new == new && line.old != new))
+            .or_else(|| lines.iter().rposition(|line| line.new == new));
+        match place {
+            Some(place) => (&lines[..place], lines.get(place), &lines[place + 1..]),
+            None => (lines, None, &lines[..0]),
+        }
     }
 
     /// These lines are the host's now.
@@ -96,16 +116,31 @@ pub(super) fn add<'a>(
     }
 }
 
-/// Gives the last line of a log the words of the command's, if it is about the same.
-pub(super) fn reword(part: &Part, name: &[u8], line: &Line) {
+/// How long a log of the host's is.
+pub(super) fn length(part: &Part, name: &[u8]) -> usize {
+    let stamp = place::stamp(&part.host, &Path::new("logs").join(path(name)));
+    stamp.and_then(|stamp| usize::try_from(stamp.size()).ok()).unwrap_or(0)
+}
+
+/// Puts the command's own line, or none, in the place of the one that git has written to a log of this length.
+pub(super) fn settle_last(part: &Part, name: &[u8], length: usize, own: Option<&Line>, types: &Types) {
     let path = Path::new("logs").join(path(name));
-    let Ok((text, _)) = place::read(&part.host, &path, MOST) else { return };
-    let start = text.trim_ascii_end().iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
-    let last = Line::read(text[start..].trim_ascii_end(), part.id_length);
-    if last.is_some_and(|last| last.new == line.new) {
-        let unchanged =
-            |_: Option<place::Thing>| place::read(&part.host, &path, MOST).is_ok_and(|(now, _)| now == text);
-        // A log is for people: with the words of the branch it is right as well.
-        let _ = place::replace(&part.host, &path, &[&text[..start], &line.spelled()].concat(), unchanged);
+    let text = place::read(&part.host, &path, MOST).map(|(text, _)| text).unwrap_or_default();
+    let Some((before, added)) = text.split_at_checked(length) else { return };
+    let spelled = own.map(Line::spelled).unwrap_or_default();
+    if added == spelled {
+        return;
+    }
+    // A log is for people: with the words of the branch, or without this line, it is right as well.
+    match added.split_inclusive(|&byte| byte == b'\n').count() {
+        0 => drop(add(part, name, own.into_iter(), types)),
+        1 => {
+            let unchanged = |_: Option<place::Thing>| {
+                place::read(&part.host, &path, MOST).is_ok_and(|(now, _)| now == text)
+            };
+            let _ = place::replace(&part.host, &path, &[before, &spelled].concat(), unchanged);
+        }
+        // The user's git has written, too.
+        _ => {}
     }
 }

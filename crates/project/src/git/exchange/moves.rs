@@ -77,6 +77,15 @@ impl Exchange<'_> {
             Some(Value::To(name)) => Some(name.clone()),
             _ => None,
         };
+        let moved = wanted.refs.iter().find(|change| Some(&change.name) == target.as_ref());
+        let lines = logs.lines(b"HEAD");
+        let (before, own, after) = match (&wanted.head, moved) {
+            (Some(_), _) => (&lines[..0], None, lines),
+            (None, None) => (lines, None, &lines[..0]),
+            (None, Some(change)) => logs.around_move(change, part.id_length),
+        };
+        self.add_to_head(part, before, types);
+        let length = logs::length(part, b"HEAD");
         let mut all = true;
         let gone: Vec<&Change> = wanted.refs.iter().filter(|change| change.cage.is_none()).collect();
         all &= self.delete(part, &gone);
@@ -84,18 +93,15 @@ impl Exchange<'_> {
         // A branch that the host's HEAD leaves moves last: git would write its move down for HEAD as well.
         let leaves = |change: &&Change| wanted.head.is_some() && Some(&change.name) == target.as_ref();
         let (late, early): (Vec<&Change>, Vec<&Change>) = set.partition(leaves);
-        let mut reworded = None;
-        if wanted.head.is_none() {
-            reworded = self.add_to_head(part, &early, target.as_deref(), logs, types);
-        }
         all &= self.update(part, &early, logs, types);
-        if let Some(line) = reworded.filter(|_| all) {
-            logs::reword(part, b"HEAD", line);
+        if moved.is_some() {
+            logs::settle_last(part, b"HEAD", length, own, types);
         }
         if let Some(value) = &wanted.head {
             all &= self.move_head(part, value, types);
-            self.add_to_head(part, &[], None, logs, types);
         }
+        self.add_to_head(part, after, types);
+        logs.note(part, b"HEAD");
         all &= self.update(part, &late, logs, types);
         for (name, _) in wanted.grown.iter().filter(|(name, _)| name != b"HEAD") {
             if logs::add(part, name, logs.lines(name).iter(), types).is_ok() {
@@ -105,31 +111,11 @@ impl Exchange<'_> {
         all
     }
 
-    /// What the command's `HEAD` went through, without the line that git writes itself when it moves the branch: that one, where it says it
-    /// in other words than the branch's.
-    fn add_to_head<'a>(
-        &mut self,
-        part: &mut Part,
-        moved: &[&Change],
-        target: Option<&[u8]>,
-        logs: &'a logs::Logs,
-        types: &Types,
-    ) -> Option<&'a Line> {
-        let lines = logs.lines(b"HEAD");
-        let by_git = moved.iter().find(|change| Some(change.name.as_slice()) == target);
-        let last = by_git.and_then(|change| logs.lines(&change.name).last());
-        let place = last.and_then(|last| {
-            let is_same = |line: &Line| line.new == last.new && line.message == last.message;
-            lines.iter().rposition(is_same).or_else(|| lines.iter().rposition(|line| line.new == last.new))
-        });
-        let ours = lines.iter().enumerate().filter(|(at, _)| Some(*at) != place).map(|(_, line)| line);
+    fn add_to_head(&mut self, part: &Part, lines: &[Line], types: &Types) {
         // A log is for people: without it everything else is as it should be.
-        if logs::add(part, b"HEAD", ours, types).is_err() {
+        if logs::add(part, b"HEAD", lines.iter(), types).is_err() {
             self.trouble(&part.at.join("logs/HEAD"), "it could not be written");
         }
-        logs.note(part, b"HEAD");
-        let own = place.and_then(|place| lines.get(place));
-        own.filter(|own| last.is_some_and(|last| last.message != own.message))
     }
 
     fn move_head(&mut self, part: &mut Part, value: &Value, types: &Types) -> bool {
