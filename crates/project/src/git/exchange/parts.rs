@@ -24,6 +24,10 @@ use std::path::Path;
 /// Submodules in submodules, and names of them with slashes.
 const DEPTH: usize = 24;
 
+/// Says why git must not remove a working tree.
+const LOCKED: &str = "locked";
+const MOST_REASON: usize = 4_096;
+
 impl Exchange<'_> {
     pub(super) fn all_parts(&mut self) {
         self.whole(Path::new(""), 0);
@@ -53,6 +57,11 @@ impl Exchange<'_> {
         };
         let (host, owner, cage) = match both() {
             Ok(both) => both,
+            // The command is about to remove it.
+            Err(Errno::NOENT) if is_worktree && !self.has_ended() => {
+                self.news.is_busy = true;
+                return None;
+            }
             Err(errno) => {
                 self.trouble(at, &errno.to_string());
                 return None;
@@ -169,6 +178,7 @@ impl Exchange<'_> {
             if is_there {
                 self.moved_worktree(part, &host, &cage, &at);
             }
+            self.locked_worktree(part, &host, &cage, &at);
             if let Some(mut tree) = self.open(&at, &part.at.clone(), true) {
                 self.part(&mut tree);
             }
@@ -202,6 +212,34 @@ impl Exchange<'_> {
             Err(Errno::INVAL) => self.keep_back(part, &inside, "it is not a working tree in the project"),
             Err(errno) => self.trouble(&pointer, &errno.to_string()),
         }
+    }
+
+    /// A working tree that the command has locked, or whose lock of the command's own it has taken away: `git worktree add` holds one. A lock
+    /// of the user's stays.
+    fn locked_worktree(&mut self, part: &mut Part, host: &OwnedFd, cage: &OwnedFd, at: &Path) {
+        let path = at.join(LOCKED);
+        let reason = |root: &OwnedFd| place::read(root, &path, MOST_REASON).map(|(text, _)| text).ok();
+        let (own, there) = (self.own_lock(at), reason(cage));
+        if there == own || reason(host) != own || (own.is_none() && place::thing(host, &path).is_some()) {
+            return;
+        }
+        let record = self.layer.base(at).join(LOCKED);
+        // Written down first: a lock that is not known as the command's would never go.
+        let done = match &there {
+            Some(reason) => std::fs::write(&record, reason)
+                .map_err(|_| Errno::IO)
+                .and_then(|()| place::replace(host, &path, reason, |_| true).map(drop)),
+            None => place::remove(host, &path).inspect(|()| drop(std::fs::remove_file(&record))),
+        };
+        match done {
+            Ok(()) => self.took(part, path.strip_prefix(&part.at).unwrap_or(&path)),
+            Err(errno) => self.trouble(&path, &errno.to_string()),
+        }
+    }
+
+    /// The lock that a command has put on a working tree.
+    fn own_lock(&self, at: &Path) -> Option<Vec<u8>> {
+        std::fs::read(self.layer.base(at).join(LOCKED)).ok()
     }
 
     /// A submodule that the command has moved to another place in the project: its settings name the folder, and the folder leads back.
@@ -250,9 +288,6 @@ impl Exchange<'_> {
             place::made_folder(host, at)?;
             place::replace(host, &at.join("gitdir"), &gitdir, |now| now.is_none())?;
             place::replace(host, &at.join("commondir"), &commondir, |now| now.is_none())?;
-            if let Ok((reason, _)) = place::read(cage, &at.join("locked"), 4_096) {
-                place::replace(host, &at.join("locked"), &reason, |now| now.is_none())?;
-            }
             let zeros = [vec![b'0'; part.id_length * 2], b"\n".to_vec()].concat();
             place::replace(host, &at.join("HEAD"), &zeros, |now| now.is_none()).map(drop)
         };
@@ -277,7 +312,9 @@ impl Exchange<'_> {
     /// Removes the folder of a working tree that the command removed.
     fn remove_worktree(&mut self, part: &mut Part, host: &OwnedFd, at: &Path) {
         let inside = at.strip_prefix(&part.at).unwrap_or(at).to_path_buf();
-        if place::thing(host, &at.join("locked")).is_some() {
+        let lock = place::read(host, &at.join(LOCKED), MOST_REASON).map(|(text, _)| text).ok();
+        let is_own = lock.is_some() && lock == self.own_lock(at);
+        if !is_own && place::thing(host, &at.join(LOCKED)).is_some() {
             return self.keep_back(part, &inside, "you have locked it");
         }
         if let Some(Value::Id(id)) = crate::git::refs::head_in(host, at) {
