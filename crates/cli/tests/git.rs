@@ -117,6 +117,21 @@ same_as_without_us! {
     a_branch_follows_another: "git checkout -q -b tracking --track other; git branch -q --unset-upstream; git branch -q -u main",
 }
 
+#[test]
+fn a_branch_that_names_no_commit_is_told_and_the_others_are_taken_over() {
+    for stage in [Stage::user(), Stage::root()] {
+        host(&stage, &stage.project(), BEGIN);
+        let script =
+            "git hash-object -w a > .git/refs/heads/odd; git -c core.logAllRefUpdates=false branch fine";
+        let caged = stage.keyward_run(&[], &["bash", "-c", script]).output().unwrap();
+        let told = "kept out of your repository: .git/refs/heads/odd (it names no commit)\n";
+        assert!(stderr(&caged).contains(told), "{}", stderr(&caged));
+        let branches =
+            host(&stage, &stage.project(), "git for-each-ref --format='%(refname:short)' refs/heads");
+        assert_eq!(branches, "fine\nmain\nother\n");
+    }
+}
+
 /// What tidies up works on the cage's own part: the host's objects, logs and packed refs are for the host's git to tidy.
 #[test]
 fn tidying_up_loses_nothing() {

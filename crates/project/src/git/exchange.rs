@@ -387,6 +387,8 @@ impl Exchange<'_> {
         let logs = logs::read(part, &wanted, self.has_ended());
         asked.extend(logs.ids());
         asked.extend(wanted.head.iter().filter_map(|head| Some(head.id()?.to_vec())));
+        let branches = wanted.refs.iter().filter(|change| change.name.starts_with(b"refs/heads/"));
+        asked.extend(branches.filter_map(|change| Some(change.cage.as_ref()?.id()?.to_vec())));
         let asked: Vec<Vec<u8>> = asked.into_iter().collect();
         let compared = self.begin_comparing(part, &wanted);
         let types: Types = match asked.is_empty() {
@@ -399,6 +401,16 @@ impl Exchange<'_> {
                 }
             },
         };
+        // Git would refuse it, and what moves with it.
+        let (odd, rest): (Vec<Change>, Vec<Change>) = wanted.refs.drain(..).partition(|change| {
+            let id = change.cage.as_ref().and_then(Value::id);
+            let is_commit = |id| types.get(id).copied().flatten() == Some(Type::Commit);
+            change.name.starts_with(b"refs/heads/") && id.is_some_and(|id| !is_commit(id))
+        });
+        wanted.refs = rest;
+        for change in odd {
+            self.keep_back(part, super::base::path(&change.name), "it names no commit");
+        }
         for change in &wanted.both {
             let id = change.cage.as_ref().and_then(Value::id);
             let value: Vec<_> = id.map(|id| (change.name.clone(), id.to_vec())).into_iter().collect();
