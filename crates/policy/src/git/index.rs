@@ -193,6 +193,20 @@ pub struct Entry {
     pub is_intent: bool,
 }
 
+impl Entry {
+    /// For notes of our own: kind, stage, whether it is only meant, and the object.
+    pub fn spelled(&self) -> Vec<u8> {
+        [&self.mode.to_be_bytes()[..], &[self.stage, u8::from(self.is_intent)], &self.id].concat()
+    }
+
+    /// Reads what `spelled` wrote.
+    pub fn read(text: &[u8]) -> Option<Self> {
+        let (mode, rest) = text.split_first_chunk()?;
+        let (&[stage, is_intent], id) = rest.split_first_chunk()?;
+        Some(Entry { mode: u32::from_be_bytes(*mode), id: id.to_vec(), stage, is_intent: is_intent == 1 })
+    }
+}
+
 /// What an index stages, by path.
 pub type Entries = BTreeMap<Vec<u8>, Vec<Entry>>;
 
@@ -434,6 +448,13 @@ mod tests {
         out.extend(b"abc");
         out.extend([0; 20]);
         out
+    }
+
+    #[test]
+    fn an_entry_survives_our_notes() {
+        let entry = Entry { mode: 0o100_644, id: vec![0, b' ', b'\n', 255], stage: 3, is_intent: true };
+        assert_eq!(Entry::read(&entry.spelled()), Some(entry));
+        assert_eq!(Entry::read(b"\0\0\0\0\0"), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::place::{self, Stamp};
 use super::refs;
 use super::state::State;
 use crate::lines;
+use keyward_policy::git::index::{Entries, Entry};
 use keyward_policy::git::refs::{Refs, Value, packed};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
@@ -33,6 +34,8 @@ pub(super) struct Base {
     pub(super) merged_config: Option<Vec<u8>>,
     /// A file with the index as both sides had it.
     pub(super) index: Option<PathBuf>,
+    /// What the host was given beyond that index, while something else of the command's has to wait.
+    pub(super) ahead: Entries,
     /// The cage's index when it was last looked at.
     pub(super) index_stamp: Option<Stamp>,
     /// The host's.
@@ -147,6 +150,15 @@ impl Base {
         let stamps: Vec<(&str, Vec<u8>)> =
             stamps.iter().filter_map(|(name, stamp)| Some((*name, stamp.as_ref()?.spelled()))).collect();
         all.extend(stamps.iter().map(|(name, stamp)| (*name, vec![stamp.as_slice()])));
+        let ahead: Vec<(&Vec<u8>, Vec<Vec<u8>>)> = self
+            .ahead
+            .iter()
+            .map(|(name, entries)| (name, entries.iter().map(Entry::spelled).collect()))
+            .collect();
+        all.extend(ahead.iter().map(|(name, entries)| {
+            let values = std::iter::once(*name).chain(entries);
+            ("ahead", values.map(Vec::as_slice).collect())
+        }));
         all.push(("cage-refs", vec![&self.cage_refs]));
         all.push(("host-refs", vec![&self.host_refs]));
         let text = lines::write(HEADER, all).into_bytes();
@@ -165,6 +177,12 @@ impl Base {
             value.map(|value| value.as_bytes().to_vec())
         };
         let ones = |name: &'static str| lines::all(&all, name).filter_map(|values| values.first().cloned());
+        let ahead = |values: &[OsString]| {
+            let (name, entries) = values.split_first()?;
+            let entries: Option<Vec<Entry>> =
+                entries.iter().map(|text| Entry::read(text.as_bytes())).collect();
+            Some((name.as_bytes().to_vec(), entries?))
+        };
         let stamp = |name: &str| bytes(name).and_then(|text| Stamp::read(&text));
         Some(Base {
             head: bytes("head").and_then(|text| Value::read(&text)),
@@ -174,6 +192,7 @@ impl Base {
             config: bytes("config")?,
             merged_config: bytes("merged-config"),
             index: Some(place.join(INDEX)).filter(|index| index.is_file()),
+            ahead: lines::all(&all, "ahead").filter_map(ahead).collect(),
             index_stamp: stamp("index-stamp"),
             host_index_stamp: stamp("host-index-stamp"),
             logs: pairs(&all, "log")
@@ -196,6 +215,7 @@ impl Base {
         let kept = place.join(INDEX);
         replace(&kept, content)?;
         self.index = Some(kept);
+        self.ahead.clear();
         Ok(())
     }
 }

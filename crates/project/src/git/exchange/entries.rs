@@ -9,7 +9,7 @@ use crate::git::transport::Type;
 use keyward_policy::detect::footholds::guarded_above;
 use keyward_policy::git::Check;
 use keyward_policy::git::config::Config;
-use keyward_policy::git::index::{self, Entry, GITLINK, is_mode};
+use keyward_policy::git::index::{self, Entries, Entry, GITLINK, is_mode};
 use keyward_policy::text::visible;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -73,13 +73,15 @@ impl Exchange<'_> {
         let base = part.base_index();
         let paths = index::check(&content, part.id_length)
             .and_then(|()| index::differences(&base, &content, part.id_length));
-        let paths = match paths {
+        let mut paths = match paths {
             Ok(paths) => paths,
             Err(why) => {
                 self.keep_back(part, path, why);
                 return None;
             }
         };
+        // What the host has been given may be something else again.
+        paths.extend(part.base.ahead.keys().cloned());
         let more = index::hidden(&content, part.id_length);
         let before = if more.is_empty() { Vec::new() } else { index::hidden(&base, part.id_length) };
         let new: Vec<Vec<u8>> = more.into_iter().filter(|name| !before.contains(name)).collect();
@@ -136,7 +138,7 @@ impl Exchange<'_> {
         let is_known = host.is_empty() || index::check(&host, part.id_length).is_ok();
         let paths: BTreeSet<Vec<u8>> = changed.differences.iter().map(|(path, _)| path.clone()).collect();
         let host = index::entries_at(&host, part.id_length, &paths);
-        let base = index::entries_at(&part.base_index(), part.id_length, &paths);
+        let base = part.base_entries(&paths);
         let zeros = vec![b'0'; part.id_length * 2];
         let (mut lines, mut meant) = (Vec::new(), Vec::new());
         for (name, entries) in &changed.differences {
@@ -201,6 +203,9 @@ impl Exchange<'_> {
             self.took(part, path);
         }
         part.base.host_index_stamp = place::stamp(&part.host, path);
+        if changed.waits {
+            part.base.ahead.extend(changed.differences.iter().cloned());
+        }
         // At the end there is no next time.
         if self.moment != Moment::Ended
             && !changed.waits
@@ -304,6 +309,18 @@ impl Exchange<'_> {
 }
 
 impl Part {
+    /// What both sides had staged at these paths.
+    fn base_entries(&self, paths: &BTreeSet<Vec<u8>>) -> Entries {
+        let mut all = index::entries_at(&self.base_index(), self.id_length, paths);
+        for (name, entries) in &self.base.ahead {
+            match entries.is_empty() {
+                true => drop(all.remove(name)),
+                false => drop(all.insert(name.clone(), entries.clone())),
+            }
+        }
+        all
+    }
+
     /// The index that both sides had.
     fn base_index(&self) -> Vec<u8> {
         self.base.index.as_ref().and_then(|index| std::fs::read(index).ok()).unwrap_or_default()
