@@ -95,6 +95,7 @@ same_as_without_us! {
     a_branch_takes_the_place_of_a_folder_of_branches: "git branch x/y; git branch x/z; git branch -D x/y x/z; git branch x",
     rebase_rebases: "git checkout -q other; git rebase -q main",
     a_rebase_that_stops_can_go_on_outside: "echo clash > c; git add c; git commit -qm clash; git rebase other || true",
+    a_rebase_by_patches_that_stops_can_go_on_outside: "echo clash > c; git add c; git commit -qm clash; git rebase --apply other || true",
     a_branch_is_rebased_where_it_stands: "git rebase -q other",
     a_rebase_that_has_stashed_work_stops: "echo clash > c; git add c; git commit -qm clash; echo dirty >> a; git rebase -q --autostash other || true",
     a_merge_that_has_stashed_work_stops: "echo clash > c; git add c; git commit -qm clash; echo dirty >> a; git merge -q --autostash other || true",

@@ -176,6 +176,11 @@ const STATE_WORDS: &[&str] = &[
     "empty",
 ];
 
+/// Whether git writes this file of a rebase anew before it reads it, so that nothing depends on what it holds.
+pub fn is_made_anew(path: &Path) -> bool {
+    path == Path::new("rebase-apply/patch-merge-index")
+}
+
 /// Looks a path up that is relative to the repository's own folder.
 pub fn fate(path: &Path) -> Fate {
     let mut names = path.iter();

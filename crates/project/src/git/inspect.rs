@@ -148,6 +148,7 @@ fn below(root: BorrowedFd<'_>, own: &Path, inside: &Path, findings: &mut Finding
 fn state(root: BorrowedFd<'_>, path: &Path, inside: &Path, id_length: usize, findings: &mut Findings) {
     let files = place::files_below(root, path, 1);
     let fits = |file: &PathBuf| match new_fate(&inside.join(file)) {
+        _ if names::is_made_anew(&inside.join(file)) => true,
         fate @ Fate::Published(_) => passes(root, &path.join(file), fate, id_length),
         _ => false,
     };

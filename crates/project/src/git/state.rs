@@ -1,6 +1,7 @@
 //! How far a merge, a rebase or a search has come: small files of a fixed list, compared and taken over as a whole.
 
 use super::place::{self, Thing};
+use keyward_policy::git::names::is_made_anew;
 use keyward_policy::git::{Check, Fate, fate};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -37,7 +38,8 @@ impl State {
                     // An empty one says something, too.
                     state.files.insert(path.to_path_buf(), Vec::new());
                     place::files_below(folder.as_fd(), path, 1)
-                        .map(|files| files.into_iter().map(|file| path.join(file)).collect())
+                        .map(|files| files.into_iter().map(|file| path.join(file)))
+                        .map(|files| files.filter(|file| !is_made_anew(file)).collect())
                 }
                 (Fate::Whole, Some(_)) => Err(Errno::NOTDIR),
                 _ => continue,
