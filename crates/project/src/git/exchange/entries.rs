@@ -147,7 +147,9 @@ impl Exchange<'_> {
             if is_known && here.map(Vec::as_slice).unwrap_or_default() == entries {
                 continue;
             }
-            if is_known && here != before {
+            // What was only meant to be added was not staged if its file was gone.
+            let was_meant = here.is_none() && before.is_some_and(|all| all.iter().all(|one| one.is_intent));
+            if is_known && here != before && !was_meant {
                 self.conflict(part, path, &format!("both sides staged {shown}"));
                 continue;
             }
