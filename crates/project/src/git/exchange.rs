@@ -369,6 +369,8 @@ impl Exchange<'_> {
                 return false;
             }
         };
+        // Before objects are brought: a line that comes later may name one that is not.
+        let logs = logs::read(part, &wanted, self.has_ended());
         let brought = match self.bring_all(part, &store, &tips, &wanted) {
             Ok(brought) => brought,
             Err(why) => {
@@ -384,7 +386,6 @@ impl Exchange<'_> {
         wanted.both = both;
         let mut asked: BTreeSet<Vec<u8>> = BTreeSet::new();
         asked.extend(wanted.entries.iter().flat_map(entries::Changed::ids));
-        let logs = logs::read(part, &wanted, self.has_ended());
         asked.extend(logs.ids());
         asked.extend(wanted.head.iter().filter_map(|head| Some(head.id()?.to_vec())));
         let branches = wanted.refs.iter().filter(|change| change.name.starts_with(b"refs/heads/"));

@@ -65,7 +65,7 @@ pub(super) fn has_grown(part: &Part, name: &[u8]) -> bool {
 /// The lines that belong to what is about to come over: those up to the value that was read. What came after it is for the next time.
 pub(super) fn read(part: &Part, wanted: &Wanted, is_last: bool) -> Logs {
     let mut logs = Logs::default();
-    let moved = wanted.refs.iter().filter_map(|change| {
+    let moved = wanted.refs.iter().chain(&wanted.both).filter_map(|change| {
         let value = change.cage.as_ref()?;
         Some((change.name.as_slice(), value.id()))
     });
