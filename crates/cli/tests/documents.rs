@@ -162,6 +162,20 @@ fn the_readme_shows_what_its_commands_print() {
 }
 
 #[test]
+fn the_recipes_show_what_their_commands_print() {
+    for block in blocks_in(&page("docs/recipes.md"), "console") {
+        follow("docs/recipes.md", &block);
+    }
+}
+
+#[test]
+fn the_quick_start_shows_what_its_commands_print() {
+    for block in blocks_in(&page("docs/quick-start.md"), "console") {
+        follow("docs/quick-start.md", &block);
+    }
+}
+
+#[test]
 fn the_page_about_sessions_shows_what_its_commands_print() {
     for block in blocks_in(&page("docs/sessions.md"), "console") {
         follow("docs/sessions.md", &block);
@@ -304,6 +318,10 @@ fn the_page_about_homes_names_commands_that_exist() {
 fn every_command_of_the_documents_is_run_or_says_why_not() {
     for name in [
         "README.md",
+        "docs/quick-start.md",
+        "docs/recipes.md",
+        "docs/reference.md",
+        "docs/packages.md",
         "docs/policy.md",
         "docs/homes.md",
         "docs/sessions.md",
@@ -344,7 +362,7 @@ fn role(text: &str) -> Role {
 
 #[test]
 fn every_policy_example_passes_policy_check() {
-    for name in ["README.md", "docs/policy.md"] {
+    for name in ["README.md", "docs/quick-start.md", "docs/policy.md"] {
         for block in blocks_in(&page(name), "toml") {
             let role = role(&block.text);
             let place = format!("{name}:{}", block.line);
@@ -408,8 +426,8 @@ fn table(page: &str, header: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn the_exit_codes_of_the_readme_are_those_of_the_program() {
-    let told: BTreeSet<i32> = table(&page("README.md"), "| code | meaning |")
+fn the_exit_codes_of_the_reference_are_those_of_the_program() {
+    let told: BTreeSet<i32> = table(&page("docs/reference.md"), "| code | meaning |")
         .iter()
         .filter_map(|row| row[0].parse().ok())
         .collect();
