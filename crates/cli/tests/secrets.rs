@@ -650,3 +650,34 @@ fn the_record_is_shown_whatever_stands_in_it() {
     let log = stage.command(keyward()).args(["log", "--secret", "api"]).output().unwrap();
     assert!(stdout(&log).contains("api by fd"), "{}{}", stdout(&log), stderr(&log));
 }
+
+/// The lines of the page, with doubles for the programs: they insist on the words and on the surroundings that the real ones need.
+#[test]
+fn password_managers_are_asked_as_the_page_says() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/secrets.md")).unwrap();
+    let lines = page.split("## Password managers").nth(1).unwrap();
+    let entries = lines.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let stage = Stage::user();
+    stage.home_file(".config/keyward/secrets.toml", entries);
+    stage.home_file(".vault-token", "hvs.example");
+    let double = |name: &str, text: &str| {
+        let file = stage.home_file(&format!("bin/{name}"), &format!("#!/bin/sh\n{text}\n"));
+        std::fs::set_permissions(file, PermissionsExt::from_mode(0o755)).unwrap();
+    };
+    double("op", "[ \"$*\" = 'read --no-newline op://work/deploy/credential' ] && printf canary-of-op");
+    double(
+        "vault",
+        "[ \"$*\" = 'kv get -mount=secret -field=token deploy' ] && [ \"$VAULT_ADDR\" = https://vault.example.org ] && [ -r ~/.vault-token ] && echo canary-of-vault",
+    );
+    double("bw-unlocked", "[ \"$*\" = 'get password deploy' ] && echo canary-of-bw");
+    let path = format!("{}:/usr/bin:/bin", stage.home().join("bin").display());
+    for name in ["op", "vault", "bw"] {
+        let grant = format!("{name}-example=fd");
+        let variable = format!("{}_EXAMPLE_FD", name.to_uppercase());
+        let read = format!("cat /dev/fd/${variable}");
+        let mut command = stage.keyward_run(&["--secret", &grant, "--redact", "off"], &["sh", "-c", &read]);
+        let output = command.env("PATH", &path).output().unwrap();
+        assert_eq!(stdout(&output), format!("canary-of-{name}"), "{}", stderr(&output));
+    }
+}
