@@ -272,7 +272,7 @@ fn a_child_that_stops_itself_stops_nobody_around_the_launcher() {
     // A neighbour in the launcher's process group, as an agent is that starts commands without job control.
     let script = format!(
         "sh -c 'trap \"echo neighbour was stopped\" TSTP; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.2; done; echo neighbour is over' & \
-         timeout --foreground 3 '{}' run -- sh -c 'kill -TSTP $$; true'; wait",
+         timeout --foreground --kill-after 1 3 '{}' run -- sh -c 'kill -TSTP $$; true'; wait",
         support::keyward()
     );
     stage.project_file("group.sh", &script);
