@@ -14,7 +14,7 @@ use std::path::Path;
 
 pub fn policy(args: PolicyArgs, block: &Block) -> i32 {
     match args.command {
-        PolicyCommand::Check { file: Some(file), json } => check(&file, json),
+        PolicyCommand::Check { file: Some(file), json } => check(&file, json, block),
         PolicyCommand::Check { file: None, json } => check_own(json, block),
         PolicyCommand::Show { policy } => show(&policy, block),
         PolicyCommand::Schema => {
@@ -35,12 +35,21 @@ fn role(file: &Path) -> Role {
     }
 }
 
-/// Checks the user's own file.
+/// What files come to together in a directory: a project's may be without a mistake, and still allow more than the user's.
+fn together(directory: Option<&Path>, block: &Block) -> Result<(), NoPlan> {
+    let here = here::look(&block.entries(), directory).map_err(NoPlan::Refused)?;
+    files::policy(&PolicyFlags::default(), &here).map(drop).map_err(NoPlan::Policy)
+}
+
+/// Checks the user's own file, and what it comes to with the others here.
 fn check_own(json: bool, block: &Block) -> i32 {
     let file = match here::look(&block.entries(), Some(Path::new("/"))) {
         Ok(here) => here.config.join("policy.toml"),
         Err(refusal) => return NoPlan::Refused(refusal).tell(json),
     };
+    if let Err(no_plan) = together(here::instead_of_one_that_is_gone(), block) {
+        return no_plan.tell(json);
+    }
     if file.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
         let own = visible(file.as_os_str());
         match json {
@@ -51,10 +60,10 @@ fn check_own(json: bool, block: &Block) -> i32 {
         }
         return 0;
     }
-    check(&file, json)
+    check(&file, json, block)
 }
 
-fn check(file: &Path, json: bool) -> i32 {
+fn check(file: &Path, json: bool, block: &Block) -> i32 {
     let text = match files::read(file, files::Links::Followed) {
         Ok(Some(text)) => text,
         Ok(None) => {
@@ -71,6 +80,12 @@ fn check(file: &Path, json: bool) -> i32 {
     };
     let name = file.to_string_lossy();
     let checked = config::check(&Document { name: &name, text: &text }, role(file));
+    if let (Ok(()), Role::Project) = (&checked, role(file)) {
+        let directory = file.parent().filter(|above| !above.as_os_str().is_empty());
+        if let Err(no_plan) = together(directory, block) {
+            return no_plan.tell(json);
+        }
+    }
     match (checked, json) {
         (Ok(()), true) => say::answer("{\"v\":1,\"mistakes\":[]}"),
         (Ok(()), false) => say::answer(&format!("{}: no mistakes", file.display())),

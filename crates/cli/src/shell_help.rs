@@ -28,9 +28,9 @@ pub fn completions(args: CompletionsArgs) -> i32 {
 /// Names first, and what the arguments alone tell where there are none.
 const BASH_NAMES: &str = r#"
 _keyward_names() {
-    local IFS=$'\n'
-    COMPREPLY=($(command keyward complete-names "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
-    [[ ${#COMPREPLY[@]} -gt 0 ]] || _keyward "$@"
+    local names
+    names=$(command keyward complete-names "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+    if [[ -n $names ]]; then mapfile -t COMPREPLY <<<"$names"; else _keyward "$@"; fi
 }
 complete -F _keyward_names -o bashdefault -o default keyward
 "#;

@@ -56,6 +56,10 @@ fn a_shell_offers_the_names_of_sessions_profiles_secrets_and_tools() {
         // What only the arguments tell is still offered.
         assert!(!offered(&["run", "--net", ""]).is_empty(), "{shell}");
     }
+    for (typed, whole) in [("--ti", "--timeout"), ("--me", "--memory")] {
+        assert_eq!(offered(&session.stage, "bash", &["run", typed]), [whole]);
+    }
+    assert_eq!(offered(&session.stage, "bash", &["session", "st"]), ["start", "stop"]);
 }
 
 #[test]

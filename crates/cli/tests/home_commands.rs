@@ -407,3 +407,18 @@ fn a_cache_of_any_depth_is_emptied() {
     assert!(told.ends_with(" bytes were freed\n"), "{told}");
     assert_eq!(names(&caches(&stage).join("executor/cache")), [""; 0]);
 }
+
+/// A project's file may be right by itself, and still stop every run.
+#[test]
+fn policy_check_finds_what_would_stop_a_run() {
+    let stage = Stage::user();
+    let check =
+        |file: &[&str]| stage.command(keyward()).args(["policy", "check"]).args(file).output().unwrap();
+    stage.project_file(".keyward.toml", "version = 1\nnet.mode = \"none\"\n");
+    assert!(check(&[]).status.success() && check(&[".keyward.toml"]).status.success());
+    stage.project_file(".keyward.toml", "version = 1\nnet.mode = \"open\"\n");
+    for output in [check(&[]), check(&[".keyward.toml"]), stage.caged("true")] {
+        assert_eq!(output.status.code(), Some(120), "{}", stdout(&output));
+        assert!(stderr(&output).contains("may only narrow"), "{}", stderr(&output));
+    }
+}

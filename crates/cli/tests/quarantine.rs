@@ -57,7 +57,9 @@ impl Place {
         let child = command.spawn().unwrap();
         assert!(support::eventually(|| self.stage.project().join("up").exists()));
         put();
-        self.stage.project_file("go", "");
+        // Whole at once: the command removes it as soon as it is there.
+        let go = self.stage.file(&self.stage.elsewhere().join("go"), "");
+        std::fs::rename(go, self.stage.project().join("go")).unwrap();
         let output = child.wait_with_output().unwrap();
         let told = stderr(&output);
         let outcome: Value = serde_json::from_str(told.lines().last().unwrap()).expect(&told);

@@ -137,7 +137,7 @@ impl fmt::Display for Rule {
             Rule::Set => f.write_str("given by env.set"),
             Rule::Ours => f.write_str("given by keyward"),
             Rule::MadeUtf8 => f.write_str("given by keyward, so that text is UTF-8"),
-            Rule::NoNetwork => f.write_str("given by keyward: without a network a second try is in vain"),
+            Rule::NoNetwork => f.write_str("given by keyward: retrying is pointless without a network"),
             Rule::Inherited => f.write_str("named in inherit_credentials"),
             Rule::Secret(Delivery::DangerousEnv) => {
                 f.write_str("DANGEROUS: holds a secret, and every child inherits it")
