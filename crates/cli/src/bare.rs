@@ -58,6 +58,13 @@ fn programs(name: &OsStr, here: &Here) -> Vec<Program> {
     std::env::split_paths(&here.search)
         .filter(|directory| directory.is_absolute())
         .filter(|directory| is_program(&directory.join(name)))
-        .map(|directory| Program { in_project: here.is_in_project(&directory), path: directory.join(name) })
+        .map(|directory| {
+            let path = directory.join(name);
+            // A link may lead into the project, too.
+            let real = std::fs::canonicalize(&path).ok();
+            let leads =
+                real.as_deref().and_then(Path::parent).is_some_and(|folder| here.is_in_project(folder));
+            Program { in_project: leads || here.is_in_project(&directory), path }
+        })
         .collect()
 }

@@ -160,7 +160,10 @@ impl Here {
         let Ok(real) = std::fs::canonicalize(directory) else { return false };
         let homes =
             real_homes([Some(&self.caller.home), self.caller.account_home.as_ref()].into_iter().flatten());
-        real == self.cwd || (real.starts_with(&self.project) && !holds_home(&homes, &self.project))
+        // A command can make a repository in the project, and so a project of its own: those around it count as well.
+        let around = self.above.iter().filter(|directory| directory.join(".git").exists());
+        let mut projects = around.chain([&self.project]);
+        real == self.cwd || projects.any(|project| real.starts_with(project) && !holds_home(&homes, project))
     }
 }
 

@@ -249,9 +249,10 @@ fn words(subject: &Subject<'_>, because: Because, id: Option<u64>, reader: Reade
             "`--gate auto` asks instead".into(),
         ),
         Because::Judge => (format!("denied by the judge: {what}"), later),
-        Because::Operator if reader == Reader::Person => {
-            (format!("not run, as you said: {what}"), "run it again to be asked again".into())
-        }
+        Because::Operator if reader == Reader::Person => (
+            format!("not run, as you said: {what}"),
+            "run it again to be asked again; a `never` stays until you take it back".into(),
+        ),
         Because::Operator => {
             (format!("denied by the operator: {what}"), "do not try it in another way; ask your user".into())
         }

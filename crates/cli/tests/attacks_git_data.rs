@@ -304,6 +304,33 @@ fn settings_beside_the_settings_have_no_credentials() {
     assert_eq!(stdout(&output) + &stderr(&output), "status\n");
 }
 
+/// `git pull ADDRESS` writes its words into the logs, with the token in the address.
+#[test]
+fn logs_have_no_credentials() {
+    let stage = Stage::user();
+    host(&stage, BEGIN);
+    let attack = "git reflog; git reflog other; grep -r s3cr3t .git";
+    host(
+        &stage,
+        "git clone -q . \"$HOME/hub\"; git -C \"$HOME/hub\" -c user.name=a -c user.email=a@b commit -q --allow-empty -m new; \
+         git -c url.\"$HOME/hub\".insteadOf=https://ada:s3cr3t-token@example.test/a.git pull -q https://ada:s3cr3t-token@example.test/a.git main",
+    );
+    let control = host(&stage, attack);
+    assert!(control.contains("s3cr3t"), "the control did not work: {control}");
+    let output = stage.keyward_run(&[], &["bash", "-c", attack]).output().unwrap();
+    let seen = stdout(&output) + &stderr(&output);
+    assert!(!seen.contains("s3cr3t") && seen.contains("pull -q https://example.test/a.git main"), "{seen}");
+    // The user's own log stays, and grows.
+    caged(&stage, "git commit -q --allow-empty -m inside");
+    let after = host(&stage, "git reflog");
+    assert!(after.contains("s3cr3t-token") && after.contains("commit: inside"), "{after}");
+    assert_eq!(
+        after.lines().count(),
+        control.lines().filter(|line| line.contains("HEAD@{")).count() + 1,
+        "{after}"
+    );
+}
+
 /// A value that is taken away twice is kept twice, and what a command keeps itself does not count.
 #[test]
 fn what_is_taken_away_again_is_kept_again() {

@@ -94,6 +94,19 @@ fn a_slip_of_the_finger_runs_no_program_of_the_project() {
         assert_eq!((stdout(&output).as_str(), output.status.code()), ("", Some(120)), "{path:?}");
         assert!(stderr(&output).contains("belongs to this directory"), "{path:?}: {}", stderr(&output));
     }
+    // A file of PATH may itself be a link into the project.
+    let beside = stage.elsewhere().join("beside");
+    stage.make_folder(&beside);
+    std::os::unix::fs::symlink(below.join("sesion"), beside.join("sesion")).unwrap();
+    let output = typed(&stage, &[&beside], &["sesion", "start"]);
+    assert_eq!((stdout(&output).as_str(), output.status.code()), ("", Some(120)), "{}", stderr(&output));
+    // A repository in the project is a project of its own, and a command can make one.
+    stage.make_folder(&project.join("vendor/lib/.git"));
+    let nested = project.join("vendor/lib");
+    let path = format!("{}:/usr/bin:/bin", below.display());
+    let mut command = stage.command(keyward());
+    let output = command.current_dir(nested).env("PATH", path).args(["sesion", "start"]).output().unwrap();
+    assert_eq!((stdout(&output).as_str(), output.status.code()), ("", Some(120)), "{}", stderr(&output));
     // Relative entries of PATH mean the current directory.
     for path in [Path::new(""), Path::new("."), Path::new("tools/bin")] {
         let output = typed(&stage, &[path], &["sesion", "start"]);

@@ -345,7 +345,7 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
         if watch.session.is_some() {
             // The client of a session is told while the session lasts.
             let taken = watch.guard.as_mut().map(|guard| guard.news()).unwrap_or_default();
-            for (fact, remedy) in taken.into_iter().chain(lookup::lines(lookups.news())) {
+            for (fact, remedy) in taken.into_iter().chain(lookup::lines(lookups.news(), true)) {
                 let _ = rustix::io::write(
                     rustix::stdio::stderr(),
                     format!("keyward: {fact}\n{remedy}\n").as_bytes(),

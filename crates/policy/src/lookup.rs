@@ -72,13 +72,17 @@ impl Lookup {
     }
 }
 
-/// For the user: the fact, and what would allow it.
-pub fn lines(hosts: &[String]) -> Option<(String, String)> {
+/// For the user: the fact, and what would allow it. The network of a session is chosen when it starts.
+pub fn lines(hosts: &[String], is_session: bool) -> Option<(String, String)> {
     const SHOWN: usize = 3;
     let (first, rest) = (hosts.get(..hosts.len().min(SHOWN))?, hosts.len().saturating_sub(SHOWN));
     let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
     let fact = format!("the command looked for {}{more}, and this cage has no network", first.join(", "));
-    (!first.is_empty()).then(|| (fact, "to give it the host's network, add `--net open`".to_owned()))
+    let remedy = match is_session {
+        true => "to give it the host's network, start a session with `keyward session start --net open`",
+        false => "to give it the host's network, add `--net open`",
+    };
+    (!first.is_empty()).then(|| (fact, remedy.to_owned()))
 }
 
 #[cfg(test)]
@@ -126,8 +130,8 @@ mod tests {
     #[test]
     fn a_user_is_told_a_few_hosts() {
         let hosts = |all: &[&str]| all.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>();
-        assert_eq!(lines(&[]), None);
-        let (fact, remedy) = lines(&hosts(&["a.b", "c.d", "e.f", "g.h"])).expect("lines");
+        assert_eq!(lines(&[], false), None);
+        let (fact, remedy) = lines(&hosts(&["a.b", "c.d", "e.f", "g.h"]), false).expect("lines");
         assert_eq!(fact, "the command looked for a.b, c.d, e.f and 1 more, and this cage has no network");
         assert!(remedy.contains("`--net open`"));
     }

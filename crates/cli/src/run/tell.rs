@@ -141,7 +141,7 @@ pub fn end(
         self::repositories(&finished.repositories);
         self::logins(&finished.logins, args.verbose);
         // A program that went on without the host did not need it.
-        let lines = lookup::lines(&finished.wanted_hosts).filter(|_| args.verbose || exit != 0);
+        let lines = lookup::lines(&finished.wanted_hosts, false).filter(|_| args.verbose || exit != 0);
         if let Some((fact, remedy)) = lines {
             say::trouble(&fact, &remedy);
         }

@@ -187,6 +187,20 @@ fn without_userinfo(text: &[u8]) -> Vec<u8> {
     Vec::new()
 }
 
+/// Lines of a log without logins in addresses: git writes down the arguments of `git pull` and `git clone` as they were typed.
+pub fn log_without_credentials(log: Vec<u8>) -> Vec<u8> {
+    let has_address = log.split(|&byte| byte == b':').skip(1).any(|rest| rest.starts_with(b"//"));
+    if !has_address {
+        return log;
+    }
+    let lines = log.split_inclusive(|&byte| byte == b'\n');
+    let clean = |line: &[u8]| {
+        let (text, end) = line.split_at(line.len() - usize::from(line.ends_with(b"\n")));
+        [&without_userinfo(text), end].concat()
+    };
+    lines.flat_map(clean).collect()
+}
+
 /// No setting has more addresses with a user in them; of one that has, nothing stays.
 const MOST_ADDRESSES: usize = 64;
 

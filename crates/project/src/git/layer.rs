@@ -496,9 +496,10 @@ fn copy_logs(
         }
         *left = left.saturating_sub(usize::from(is_others));
         let (source, target) = (from.join(&name), to.join(&name));
-        if let Ok(length) = std::fs::copy(&source, &target) {
-            base.logs.insert(below.join(&name).into_os_string(), length);
-        }
+        let Ok(log) = std::fs::read(&source) else { continue };
+        let log = credentials::log_without_credentials(log);
+        std::fs::write(&target, &log).at(&target)?;
+        base.logs.insert(below.join(&name).into_os_string(), log.len() as u64);
     }
     for name in folders.iter().filter(|_| depth > 0) {
         copy_logs(&from.join(name), &to.join(name), &below.join(name), left, base, depth - 1)?;

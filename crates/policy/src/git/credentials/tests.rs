@@ -246,3 +246,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn logs_lose_logins_and_nothing_else() {
+    let line = |message: &str| format!("0123 4567 Ada <ada@example.test> 1767323045 +0000\t{message}\n");
+    for (was, is) in [
+        ("commit: fix http://a/b, see me@example.test", "commit: fix http://a/b, see me@example.test"),
+        (
+            "pull -q https://oauth2:glpat-x@git.example/x.git main: Fast-forward",
+            "pull -q https://git.example/x.git main: Fast-forward",
+        ),
+        ("clone: from ssh://git:pw@git.example/x.git", "clone: from ssh://git@git.example/x.git"),
+    ] {
+        let two = line(was) + &line("commit: next");
+        let clean = log_without_credentials(two.into_bytes());
+        assert_eq!(String::from_utf8(clean).unwrap(), line(is) + &line("commit: next"));
+    }
+    assert_eq!(log_without_credentials(b"no end https://a:b@c/d".to_vec()), b"no end https://c/d");
+    assert_eq!(log_without_credentials(Vec::new()), b"");
+}
