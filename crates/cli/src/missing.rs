@@ -41,7 +41,11 @@ impl Missing {
 /// Looks for a program as the caller's shell would; `None` where it is not installed.
 pub fn look(program: &Path, search: &OsStr, cwd: &Path, home: &Path, view: &View) -> Option<Missing> {
     let at = match program.components().count() {
-        1 => std::env::split_paths(search).map(|folder| folder.join(program)).find(|path| path.is_file())?,
+        // A cage leaves relative entries out, whatever it shows.
+        1 => std::env::split_paths(search)
+            .filter(|folder| folder.is_absolute())
+            .map(|folder| folder.join(program))
+            .find(|path| path.is_file())?,
         _ => Some(cwd.join(program)).filter(|path| path.is_file())?,
     };
     let mut unseen = Vec::new();

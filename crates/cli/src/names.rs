@@ -1,4 +1,4 @@
-//! Names for the completion of a shell: sessions, jobs, profiles, secrets, tools. The shell asks for them while somebody types.
+//! Names for the completion of a shell: sessions, jobs, profiles, secrets, tools. The shell asks for them at the Tab key.
 
 use crate::args::Cli;
 use crate::here::{self, Here};

@@ -91,7 +91,7 @@ pub fn words(text: &str) {
     write_stderr(Reader::Person, text.as_bytes());
 }
 
-/// Why an answer did not get out. A reader that has gone away is no trouble.
+/// Why an answer did not get out. A reader that has gone away is not an error.
 static UNSAID: Mutex<Option<String>> = Mutex::new(None);
 
 /// The standard output, which remembers what it could not write.

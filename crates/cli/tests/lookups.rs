@@ -88,3 +88,13 @@ fn packets_that_are_not_lookups_do_no_harm() {
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
     assert_eq!(stderr(&output), "");
 }
+
+/// A flood of names does not hide a later one.
+#[test]
+fn the_newest_hosts_are_told() {
+    let session = Session::new(Who::User, &[]);
+    let flood = "for n in $(seq 60); do getent hosts h$n.example.org; done; true";
+    assert!(session.exec(&[], flood).status.success());
+    let told = stderr(&session.exec(&[], "getent hosts registry.example.org"));
+    assert!(told.contains("registry.example.org"), "{told}");
+}

@@ -53,10 +53,12 @@ impl Lookups {
             let Some(lookup) = packet.get(..length).and_then(Lookup::read) else { continue };
             let _ =
                 rustix::net::sendto(socket, &lookup.not_found(&packet[..length]), SendFlags::DONTWAIT, &from);
-            if lookup.is_worth_telling()
-                && self.hosts.len() < MOST_HOSTS
-                && !self.hosts.contains(&lookup.host)
-            {
+            if lookup.is_worth_telling() && !self.hosts.contains(&lookup.host) {
+                // The newest count: a session goes on long after its first hosts were told.
+                if self.hosts.len() == MOST_HOSTS {
+                    self.hosts.remove(0);
+                    self.told = self.told.saturating_sub(1);
+                }
                 self.hosts.push(lookup.host);
             }
         }

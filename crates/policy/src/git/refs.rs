@@ -205,7 +205,7 @@ pub fn judge_head(value: &Value) -> Result<(), Kept> {
         Value::Id(_) => Ok(()),
         Value::To(name) => match name.strip_prefix(b"refs/heads/") {
             Some(_) => judge(name, None, &|_| false),
-            None => Err(Kept::Because("it is no branch")),
+            None => Err(Kept::Because("it is not a branch")),
         },
     }
 }

@@ -41,7 +41,7 @@ fn described() -> impl Iterator<Item = (PathBuf, PathBuf)> {
     RENDER_NODES.map(move |number| (node(number), node(number).join("device")))
 }
 
-/// What has to be looked at; nothing where nobody asks for it.
+/// Paths to look at; empty unless the policy allows the GPU.
 pub(super) fn questions(policy: &Policy) -> Vec<Question> {
     if wished(policy).is_none() {
         return Vec::new();

@@ -302,7 +302,7 @@ pub(super) fn of_a_profile(policy: &Policy, request: &Request<'_>, real: &Path) 
 /// Where git finds the settings of the system, where a HOME that is kept has settings of its own.
 pub const GIT_SETTINGS: &str = "/run/gitconfig";
 
-/// Who commits is no secret, and without it git does not: a HOME of the cage's says what the user's own does. In one that is kept
+/// The identity of a committer is not secret, and git needs it: a HOME of the cage's says what the user's own does. In one that is kept
 /// the settings of its own win, so that this stands with those of the system.
 pub(super) fn author(builder: &mut Builder<'_>, home: &Home, name: &[u8], address: &[u8]) {
     if [name, address].iter().any(|value| crate::registry::value_shape(value).is_some()) {
