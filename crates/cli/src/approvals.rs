@@ -64,7 +64,7 @@ fn outside(block: &Block, act: impl FnOnce(&Here) -> Result<(), Trouble>) -> i32
     let done = if here::is_cage() {
         Err(Trouble::new(
             code::REFUSED,
-            "only somebody outside the cage can answer",
+            "questions can be answered only outside the cage",
             "run this in a terminal of your own, outside",
         ))
     } else {
@@ -148,7 +148,7 @@ fn allow(here: &Here, args: &AllowArgs) -> Result<(), Trouble> {
         }
         State::Denied { .. } | State::Used | State::Over => {
             let number = approvals.grant(&grant, &mut record)?;
-            say::answer(&format!("nobody waits for question {id} any more: run it again"));
+            say::answer(&format!("request {id} is no longer pending; run the command again"));
             say::answer(&granted(number, &grant));
         }
     }
@@ -165,11 +165,11 @@ fn grant_for(entry: &Entry, args: &AllowArgs) -> Result<NewGrant, Trouble> {
         Some(class) => {
             let fact = match &question.class {
                 Some(own) => {
-                    format!("question {} is of class {}, not {}", entry.id, inline(own), inline(class))
+                    format!("question {} has the class {}, not {}", entry.id, inline(own), inline(class))
                 }
-                None => format!("question {} is of no class", entry.id),
+                None => format!("question {} has no class", entry.id),
             };
-            return Err(Trouble::new(code::USAGE, fact, "leave `--class` out to allow these very bytes"));
+            return Err(Trouble::new(code::USAGE, fact, "leave out `--class` to allow exactly this command"));
         }
     };
     Ok(NewGrant {
@@ -201,12 +201,12 @@ fn counted(id: u64, answered: Answered) -> Result<(), Trouble> {
         Answered::Now => return Ok(()),
         Answered::Before(State::Denied { .. }) => "was denied before",
         Answered::Before(State::Allowed { .. } | State::Used) => "was allowed before",
-        Answered::Before(State::Waiting | State::Over) | Answered::Unknown => "does not wait any more",
+        Answered::Before(State::Waiting | State::Over) | Answered::Unknown => "is no longer pending",
     };
     Err(Trouble::new(
         code::REFUSED,
         format!("question {id} {before}"),
-        format!("`keyward approvals show {id}` says what became of it"),
+        format!("`keyward approvals show {id}` shows what happened to it"),
     ))
 }
 
@@ -236,7 +236,7 @@ fn revoke(here: &Here, id: u64) -> Result<(), Trouble> {
     if !revoked {
         return Err(Trouble::new(
             code::USAGE,
-            format!("there is no grant {id}, or it is worth nothing any more"),
+            format!("there is no grant {id}, or it is used up or expired"),
             "`keyward grants` shows those there are",
         ));
     }

@@ -105,11 +105,11 @@ pub enum Command {
     Run(RunArgs),
     /// Show what a run would do, promise by promise; runs nothing
     Explain(ExplainArgs),
-    /// Say which rule decides about a variable or a path
+    /// Show which rule decides about a variable or a path
     Why(WhyArgs),
     /// Print a file, unless it holds a credential; for the file tools of an agent
     Read(ReadArgs),
-    /// Show what this host can do, found by doing it, and how to mend what is missing
+    /// Test what this host can do, and show how to fix what is missing
     Doctor(DoctorArgs),
     /// Check, show or describe policy files
     Policy(PolicyArgs),
@@ -141,19 +141,19 @@ pub enum Command {
     Secret(SecretArgs),
     /// Judge a command or a script by its text; starts nothing
     Check(CheckArgs),
-    /// Answer what commands wait for: show questions, allow or deny them
+    /// Show the questions that commands wait for, and allow or deny them
     Approvals(ApprovalsArgs),
-    /// What you have allowed beforehand
+    /// Show or revoke what you have allowed in advance
     Grants(GrantsArgs),
-    /// Pass a stream on, without the secrets in it
+    /// Copy a stream, without the secrets in it
     Redact(RedactArgs),
     /// Show what is recorded
     Log(LogArgs),
-    /// In a cage: swap a token for the secret that it is worth
+    /// In a cage: swap a token for its secret
     Redeem(RedeemArgs),
     /// Print the completions for a shell
     Completions(CompletionsArgs),
-    /// Write the man pages into a folder
+    /// Write the man pages into a directory
     Man(ManArgs),
     /// Print help, also of a subcommand
     Help(HelpArgs),
@@ -180,10 +180,10 @@ pub struct RunArgs {
     /// Write the outcome as JSON to this descriptor
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(3..))]
     pub outcome_fd: Option<i32>,
-    /// Say what was kept back and what held
+    /// Report what was withheld and which promises held
     #[arg(short, long)]
     pub verbose: bool,
-    /// Say nothing where nothing was refused or lost
+    /// Print nothing unless something was refused or lost
     #[arg(short, long, conflicts_with = "verbose")]
     pub quiet: bool,
     /// The command and its arguments
@@ -233,7 +233,7 @@ pub enum SessionCommand {
     /// End a session with everything in it
     Stop {
         name: String,
-        /// Say what became of it as JSON: on stdout, or as the last line of stderr where it failed
+        /// Print the result as JSON: on stdout, or as the last line of stderr if it failed
         #[arg(long)]
         json: bool,
     },
@@ -241,10 +241,10 @@ pub enum SessionCommand {
 
 #[derive(Args)]
 pub struct SessionStartArgs {
-    /// A name of your own; without one, Keyward gives it one
+    /// The name of the session; without one, Keyward chooses it
     #[arg(long)]
     pub name: Option<String>,
-    /// Commands are lines for a shell that keeps its folder, variables, functions and options from one to the next
+    /// Run commands as lines of one shell that keeps its directory, variables, functions and options
     #[arg(long)]
     pub shell: bool,
     /// Print the name as JSON
@@ -258,16 +258,16 @@ pub struct SessionStartArgs {
 pub struct ExecArgs {
     /// The session
     pub session: String,
-    /// On a terminal of the cage's own
+    /// Run it on a terminal of the cage's own
     #[arg(long)]
     pub pty: bool,
-    /// Do not wait for it; its output is kept
+    /// Run it in the background; its output is kept
     #[arg(long)]
     pub background: bool,
     /// Interrupt, then end the command after this time, such as 30s or 10m
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub timeout: Option<Duration>,
-    /// In a cage of its own, under the same policy
+    /// Run it in a cage of its own, under the same policy
     #[arg(long)]
     pub fresh: bool,
     /// Run in this directory
@@ -283,12 +283,12 @@ pub struct ExecArgs {
 
 #[derive(Args)]
 pub struct CallArgs {
-    /// The session, where this is not a cage of one
+    /// The session; not needed inside the cage of one
     #[arg(long, value_name = "NAME")]
     pub session: Option<String>,
     /// The function
     pub name: String,
-    /// What it is given, as JSON
+    /// The input of the function, as JSON
     #[arg(default_value = "null")]
     pub input: String,
 }
@@ -310,7 +310,7 @@ pub struct AttachArgs {
 pub struct LogsArgs {
     /// SESSION/JOB
     pub target: String,
-    /// Go on until the job has ended
+    /// Follow the output until the job has ended
     #[arg(short, long)]
     pub follow: bool,
 }
@@ -346,7 +346,7 @@ pub enum Subject {
 
 #[derive(Args)]
 pub struct WhyArgs {
-    /// What is asked about
+    /// What the question is about
     pub subject: Subject,
     /// The variable's name, or the path
     pub object: OsString,
@@ -367,7 +367,7 @@ pub struct ReadArgs {
     /// Print no more than this, such as 64K or 10M
     #[arg(long, value_name = "SIZE", value_parser = values::size, default_value = "10M")]
     pub max: u64,
-    /// Tell how it went as one line of JSON, the last of stderr
+    /// Write the result as one line of JSON, the last of stderr
     #[arg(long)]
     pub json: bool,
 }
@@ -470,7 +470,7 @@ pub enum HomeCommand {
         /// Only those of this class: internal, executor, tool or unknown
         #[arg(long, value_name = "CLASS", value_parser = values::TRUST, hide_possible_values = true)]
         class: Option<TrustClass>,
-        /// Tell how it went as JSON
+        /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },
@@ -518,11 +518,11 @@ pub enum SecretCommand {
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Bring the credentials of a .env file into the store
+    /// Import the credentials of a .env file into the store
     Import {
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Leave references in their places in the file
+        /// Replace the values in the file by references
         #[arg(long)]
         blank: bool,
     },
@@ -575,7 +575,7 @@ pub struct ApprovalsArgs {
 
 #[derive(Args)]
 pub struct ApprovalsListArgs {
-    /// Also those that nobody waits for any more
+    /// Also questions that are no longer pending
     #[arg(long)]
     pub all: bool,
     /// Print them as JSON
@@ -596,9 +596,9 @@ pub enum ApprovalsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Say yes: to one that waits now, or beforehand to one that was refused
+    /// Allow a pending question, or allow a refused one in advance
     Allow(AllowArgs),
-    /// Say no; in a session it counts for everything of the same rule
+    /// Deny a question; in a session the answer counts for everything of the same rule
     Deny {
         /// The number of the question
         #[arg(value_name = "ID")]
@@ -634,7 +634,7 @@ pub struct GrantsArgs {
 
 #[derive(Subcommand)]
 pub enum GrantsCommand {
-    /// Show the grants that are still worth something
+    /// Show the grants that are still valid
     List {
         /// Print them as JSON
         #[arg(long)]
@@ -645,7 +645,7 @@ pub enum GrantsCommand {
         /// The number of the grant
         #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
         id: Option<u64>,
-        /// Take all of them back
+        /// Revoke all grants
         #[arg(long)]
         all: bool,
     },
@@ -653,7 +653,7 @@ pub enum GrantsCommand {
 
 #[derive(Args)]
 pub struct RedactArgs {
-    /// A secret that is looked for; without one, all of them are
+    /// The secret to look for; without one, all of them
     #[arg(long = "secret", value_name = "NAME")]
     pub secrets: Vec<String>,
 }
@@ -668,7 +668,7 @@ pub struct LogArgs {
     /// Print the events as they are recorded, one JSON object a line
     #[arg(long)]
     pub json: bool,
-    /// Go on with what is recorded from now on
+    /// Follow what is recorded from now on
     #[arg(short, long)]
     pub follow: bool,
     /// Print the lines of policy that would have allowed what was denied
@@ -695,10 +695,10 @@ pub struct LogFilter {
     /// Only what happened in this session
     #[arg(long, value_name = "NAME")]
     pub session: Option<String>,
-    /// Only what says who could read this secret, when, and by which way
+    /// Only events that say who could read this secret, when, and how
     #[arg(long, value_name = "NAME")]
     pub secret: Option<String>,
-    /// Only what is not older: 1h, 2026-01-31, or 2026-01-31T12:00:00Z
+    /// Only events since then: 1h, 2026-01-31, or 2026-01-31T12:00:00Z
     #[arg(long, value_name = "WHEN", value_parser = values::since)]
     pub since: Option<u64>,
 }
@@ -746,16 +746,16 @@ pub struct QuarantineArgs {
 
 #[derive(Subcommand)]
 pub enum QuarantineCommand {
-    /// Show what is there: where it stood, who would run it, which command made it
+    /// Show each entry: where it was, which program would run it, which command made it
     List {
         /// Print the entries as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Put an entry back where it stood
+    /// Put an entry back where it was
     Restore {
         id: String,
-        /// Take away what stands there now; it is kept in the quarantine
+        /// Replace what is there now; that is kept in the quarantine
         #[arg(long)]
         force: bool,
     },
@@ -783,6 +783,6 @@ pub struct HelpArgs {
 
 #[derive(Args)]
 pub struct ManArgs {
-    /// The folder to write to
+    /// The directory to write to
     pub folder: PathBuf,
 }

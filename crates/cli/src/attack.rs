@@ -91,7 +91,7 @@ fn last_line(summary: Summary) -> String {
     let Summary { attacks, succeed_outside, succeed_inside, not_tried } = summary;
     let noun = if attacks == 1 { "attack" } else { "attacks" };
     format!(
-        "{attacks} {noun}: {succeed_outside} succeed outside, {succeed_inside} inside; {not_tried} not tried here"
+        "{attacks} {noun}: {succeed_outside} worked outside, {succeed_inside} inside; {not_tried} not tried here"
     )
 }
 

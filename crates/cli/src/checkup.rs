@@ -139,10 +139,10 @@ fn row(tool: &'static Tool, plan: &Plan, there: bool, here: &Here, environment: 
     let keyring = part.services.contains(&Service::SecretService);
     let because = match (verdict, inside) {
         (Verdict::Shown, Asked::NoNetwork) => {
-            Some("its question goes to a server, and this profile has no network".to_owned())
+            Some("its login check needs the network, and this profile has none".to_owned())
         }
-        (Verdict::Shown, _) if !has_login => Some("nobody logs in with it".into()),
-        (Verdict::Shown, _) => Some("its files are there; it has no question that could be asked".into()),
+        (Verdict::Shown, _) if !has_login => Some("it has no login".into()),
+        (Verdict::Shown, _) => Some("its files exist; the tool has no command that checks a login".into()),
         (Verdict::LoginNotExposed, _) if exposed == Exposed::Withheld => {
             withheld.map(|withheld| withheld.why.clone())
         }

@@ -137,14 +137,15 @@ fn secrets(here: &here::Here) -> String {
 impl Kept {
     fn line(&self) -> String {
         let Kept { entries, bytes, at_work, recovered } = self;
+        let noun = if *entries == 1 { "entry" } else { "entries" };
         let held = match entries {
             0 => "empty".to_owned(),
             _ => format!(
-                "{entries} taken out of projects, {bytes} bytes; `keyward quarantine list` shows them"
+                "{entries} {noun} taken out of projects, {bytes} bytes; `keyward quarantine list` shows them"
             ),
         };
         format!(
-            "quarantine: {held}\nruns: {at_work} at work now, {recovered} that were killed finished just now"
+            "quarantine: {held}\nruns: {at_work} active now; cleaned up just now after a kill: {recovered}"
         )
     }
 }

@@ -81,8 +81,9 @@ impl From<Unreadable> for NoPolicy {
         NoPolicy {
             exit: code::USAGE,
             fact: format!("cannot read {path}: {}", say::cause(&unreadable.cause)),
-            remedy: "mend the file or its permissions, or move it away; without it the built-in policy holds"
-                .into(),
+            remedy:
+                "fix the file or its permissions, or move it away; without it the built-in policy applies"
+                    .into(),
         }
     }
 }

@@ -114,7 +114,7 @@ fn with_own(builtin: &Rules, path: &Path) -> Result<Rules, BadRules> {
     let shown = visible(path.as_os_str());
     let bad = |fact: String| BadRules {
         fact,
-        remedy: "mend the file, or take gate.rules out of your policy".into(),
+        remedy: "fix the file, or remove gate.rules from your policy".into(),
     };
     let text = match files::read(path, Links::Followed) {
         Ok(Some(text)) => text,
@@ -123,7 +123,7 @@ fn with_own(builtin: &Rules, path: &Path) -> Result<Rules, BadRules> {
             return Err(bad(format!("cannot read {shown}: {}", say::cause(&unreadable.cause))));
         }
     };
-    let text = String::from_utf8(text).map_err(|_| bad(format!("{shown} is no UTF-8")))?;
+    let text = String::from_utf8(text).map_err(|_| bad(format!("{shown} is not UTF-8")))?;
     builtin.with(&shown, &text).map_err(|mistakes| {
         bad(mistakes.first().map_or_else(|| format!("{shown} holds a mistake"), ToString::to_string))
     })

@@ -106,12 +106,12 @@ pub fn look(entries: &[&[u8]], cwd: Option<&Path>) -> Result<Here, Refusal> {
             kind: RefusalKind::Policy,
             rule: "cwd".into(),
             fact: format!(
-                "the way to {} leads out of the project {} by a link",
+                "the path {} leads out of the project {} through a link",
                 cwd.display(),
                 project.display()
             ),
             remedy: format!(
-                "a command that worked there may have put it; if that is what you mean: `--cwd {}`",
+                "a command that ran there may have made the link; if its target is what you mean, use `--cwd {}`",
                 typed(&visible(cwd.as_os_str()))
             ),
         });

@@ -233,49 +233,53 @@ fn words(subject: &Subject<'_>, because: Because, id: Option<u64>, reader: Reade
     let what = format!("{}{place}{rule}", judged.reason);
     let later = match id {
         Some(id) => format!("`keyward approvals allow {id}`, outside, lets it run once; then try again"),
-        None => "somebody outside has to do it".to_owned(),
+        None => "to do it anyway, run the command outside Keyward".to_owned(),
     };
     let mode = &subject.policy.gate.mode;
     match because {
         Because::Forbidden => (
             format!("forbidden: {what}"),
-            "no mode, grant or policy lifts this; whoever wants it does it outside".into(),
+            "this rule cannot be overridden; to do it anyway, run the command outside Keyward".into(),
         ),
-        Because::Rule => {
-            (format!("denied: {what}"), "a rule denies it; whoever wants it does it outside".into())
-        }
+        Because::Rule => (
+            format!("denied: {what}"),
+            "a rule denies it; to do it anyway, run the command outside Keyward".into(),
+        ),
         Because::Mode => (
-            format!("denied: {what}, and the mode is {} ({})", mode.value, mode.origin),
+            format!("denied: {what}: the gate mode is {} ({})", mode.value, mode.origin),
             "`--gate auto` asks instead".into(),
         ),
         Because::Judge => (format!("denied by the judge: {what}"), later),
         Because::Operator if reader == Reader::Person => (
             format!("not run, as you said: {what}"),
-            "run it again to be asked again; a `never` stays until you take it back".into(),
+            "run it again to be asked again; a `never` stays until you revoke it".into(),
         ),
         Because::Operator => {
-            (format!("denied by the operator: {what}"), "do not try it in another way; ask your user".into())
+            (format!("denied by the operator: {what}"), "do not try another way; ask your user".into())
         }
         Because::DeniedBefore if reader == Reader::Person => (
-            format!("not run: {what}, and you have said never to this in this project"),
+            format!("not run: {what}: you answered `never` to this in this project"),
             match (id, &judged.class) {
                 (Some(id), Some(class)) => format!(
-                    "`keyward approvals allow {id}` lets it run once; with `--class {class}` it also takes that back"
+                    "`keyward approvals allow {id}` lets it run once; with `--class {class}` it also revokes the `never`"
                 ),
                 _ => later,
             },
         ),
         Because::DeniedBefore => (
-            format!("denied: {what}, and the answer to this was no before"),
-            "do not try it in another way; ask your user, who can grant it: `keyward approvals list --all`"
-                .into(),
+            format!("denied: {what}: the same request was denied before"),
+            "do not try another way; ask your user to allow it: `keyward approvals list --all`".into(),
         ),
-        Because::Unattended => (format!("denied: {what}, and nobody is there to be asked"), later),
-        Because::Timeout => (format!("denied: {what}, and nobody has answered in time"), later),
-        Because::Lost => (format!("denied: {what}, and whoever was asked is gone"), later),
+        Because::Unattended => {
+            (format!("denied: {what}: approval is required and no approver is available"), later)
+        }
+        Because::Timeout => {
+            (format!("denied: {what}: approval is required and no approver answered in time"), later)
+        }
+        Because::Lost => (format!("denied: {what}: approval is required and the approver is gone"), later),
         Because::Crowded => (
-            format!("denied: {what}, and too many questions are open already"),
-            "`keyward approvals`, outside, shows them; try again when they are answered".into(),
+            format!("denied: {what}: approval is required and too many questions are pending"),
+            "list them with `keyward approvals` outside the cage; try again when they are answered".into(),
         ),
         Because::Harmless | Because::Yolo | Because::Grant => (what, String::new()),
     }
@@ -289,7 +293,7 @@ fn ask_judge(subject: &Subject<'_>, question: &Question, ways: &Ways<'_>) -> Opi
         Ok((opinion, _)) => opinion,
         Err(why) => {
             if ways.tells {
-                say::note(&format!("the judge has failed: {why}"));
+                say::note(&format!("the judge failed: {why}"));
             }
             Opinion::Ask
         }

@@ -111,16 +111,16 @@ fn restore(quarantine: &Quarantine, id: &str, force: bool) -> i32 {
             "look at it; `--force` takes it into the quarantine and puts this one in its place".into(),
         ),
         Why::OtherProject => (
-            format!("{project} is not the folder that {path} was taken from"),
-            format!("if you want it all the same, move it by hand from {at}"),
+            format!("{project} is not the directory that {path} was taken from"),
+            format!("to restore it anyway, move it by hand from {at}"),
         ),
         Why::Failed(Errno::LOOP | Errno::NOTDIR) => (
             format!("cannot put {path} back into {project}: a link or a file stands in the way"),
-            format!("look who put it there; the thing itself is {at}"),
+            format!("find out what put it there; the quarantined file is {at}"),
         ),
         Why::Failed(errno) => (
             format!("cannot put {path} back into {project}: {}", reason(errno)),
-            format!("make its folder again, or move it by hand from {at}"),
+            format!("make its directory again, or move it by hand from {at}"),
         ),
     };
     say::trouble(&fact, &remedy);

@@ -75,7 +75,7 @@ pub fn ask(
                     inline(&first_digits(question))
                 )),
                 Some(digits) if stands_for(digits, question) => return Reply::Allow(reach),
-                Some(_) => keyboard.say("That is no answer. "),
+                Some(_) => keyboard.say("Invalid answer. "),
             },
             (Some("v"), None, None) => match view(question, id, &mut keyboard, elsewhere) {
                 Viewed::All => seen = true,
@@ -83,7 +83,7 @@ pub fn ask(
                 Viewed::End(reply) => return told(reply, &mut keyboard),
             },
             (Some("?" | "h" | "help"), None, None) => keyboard.say(HELP),
-            _ => keyboard.say("That is no answer. "),
+            _ => keyboard.say("Invalid answer. "),
         }
     }
 }
@@ -116,16 +116,16 @@ s  allow the very same command again in this session, if it is for one
 p  allow the very same command again in this project, for an hour
 never  do not allow it, and deny what the same rule asks about in this project
 v  view everything that would run, page by page
-Texts that are not ours stand behind a bar; ┆ goes on with the line above.
-What cannot be seen is written as \\u{…}. `keyward approvals` answers elsewhere.
+Texts that are not Keyward's stand behind a bar; ┆ continues the line above.
+Invisible characters are written as \\u{…}. `keyward approvals` answers elsewhere.
 ";
 
 fn told(reply: Reply, keyboard: &mut Keyboard) -> Reply {
     match reply {
-        Reply::Timeout => keyboard.say("\nNobody has answered in time: no.\n"),
+        Reply::Timeout => keyboard.say("\nNo answer came in time: no.\n"),
         Reply::Elsewhere(true) => keyboard.say("\nIt was answered elsewhere: yes.\n"),
         Reply::Elsewhere(false) => {
-            keyboard.say("\nIt was answered elsewhere, or does not wait any more: no.\n")
+            keyboard.say("\nIt was answered elsewhere, or is no longer pending: no.\n")
         }
         Reply::Deny => keyboard.say("\n"),
         Reply::Allow(_) | Reply::Never | Reply::Gone => {}
@@ -218,7 +218,7 @@ fn beginning(question: &Question, columns: usize, budget: usize) -> Vec<String> 
     }
     let left = command.get(shown..).map_or(0, |left| left.chars().count());
     if left > 0 {
-        lines.push(format!("… {} characters more, v shows all", grouped(left)));
+        lines.push(format!("… {} more characters, v shows all", grouped(left)));
     }
     if let Some((start, end)) = question.span.filter(|&(start, _)| start >= shown && left > 0)
         && let Some(cause) = command.get(start..end)
@@ -232,7 +232,11 @@ fn beginning(question: &Question, columns: usize, budget: usize) -> Vec<String> 
         lines.push(format!("script   {name} ({} bytes), v shows it", grouped(text.text.len())));
     }
     if scripts.len() > 3 {
-        lines.push(format!("… {} scripts more, v shows all", grouped(scripts.len() - 3)));
+        lines.push(format!(
+            "… {} more {}, v shows all",
+            grouped(scripts.len() - 3),
+            if scripts.len() == 4 { "script" } else { "scripts" }
+        ));
     }
     lines
 }

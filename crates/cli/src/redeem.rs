@@ -33,8 +33,8 @@ const NO_TOKEN: Why = (
     "`keyward run --secret NAME=token -- CMD` puts one into the cage; its number is in NAME_TOKEN_FD",
 );
 const WORTHLESS: Why = (
-    "this token is worth nothing",
-    "a token is for one use, within a minute, in the cage it was made for; run the command again",
+    "this token is invalid",
+    "a token works once, within a minute, in the cage it was made for; run the command again",
 );
 
 fn swap(number: i32) -> Result<OwnedFd, Why> {
@@ -46,10 +46,7 @@ fn swap(number: i32) -> Result<OwnedFd, Why> {
     let token = token::open(text.ok_or(NO_TOKEN)?).ok_or(WORTHLESS)?;
     offer(&token)
         .map_err(|_| {
-            (
-                "there is no vault to swap a token at",
-                "this is no cage that was started with `--secret NAME=token`",
-            )
+            ("there is no vault to swap a token at", "this cage was not started with `--secret NAME=token`")
         })?
         .ok_or(WORTHLESS)
 }

@@ -95,12 +95,14 @@ fn run_with(args: RunArgs, block: &mut Block, session: Option<(Membership, Polic
     };
     recover(&here, args.json);
     if let Some(number) = keyward_launch::folder_among_streams() {
-        let fact = format!("descriptor {number} is a folder, and would lead the command out of the cage");
+        let fact = format!(
+            "refusing to start: descriptor {number} is an open directory, which would give the command access outside the cage"
+        );
         return tell::trouble(
             &args,
             code::USAGE,
             &fact,
-            "pass a file or a pipe, and grant folders with `--read` or `--write`",
+            "pass a file or a pipe; grant directories with `--read` or `--write`",
         );
     }
     // The run itself is the proof of what this host grants; only if it is refused do we look closer, and decide again.
@@ -398,19 +400,19 @@ fn cannot_be_a_session(plan: &Plan) -> Option<Refusal> {
     match (plan.cage, plan.protect.value) {
         (Cage::Landlock, _) => refuse(
             "a session needs namespaces, which this host refuses",
-            "`keyward doctor` shows the fix for this host; single commands run with `keyward run -- CMD`",
+            "`keyward doctor` shows the fix for this host; run a single command with `keyward run -- CMD`",
         ),
         (_, Protect::Strict) => refuse(
-            "a session cannot keep new footholds from being made",
-            "without the wall it is `--protect notice`; a single command runs with `keyward run --protect strict -- CMD`",
+            "a session cannot prevent new footholds",
+            "to go without the wall, use `--protect notice`; run a single command with `keyward run --protect strict -- CMD`",
         ),
         _ if !plan.secrets.is_empty() => refuse(
-            "a secret is given only into a cage of one command, and a session's is shared by all of its",
-            "take it out of the policy of the session; a command with a secret runs with `keyward run --secret NAME=fd -- CMD`",
+            "secrets are delivered only to single-command cages; a session's cage is shared by all of its commands",
+            "remove it from the policy of the session; run a command that needs a secret with `keyward run --secret NAME=fd -- CMD`",
         ),
         _ if counts_output => refuse(
-            "a session does not count what its commands print: they have the streams of whoever asks",
-            "start it with a profile without limits.output; a single command runs with `keyward run -- CMD`",
+            "a session cannot limit the output of its commands: they write to the caller's streams directly",
+            "start it with a profile without limits.output; run a single command with `keyward run -- CMD`",
         ),
         _ => None,
     }

@@ -172,7 +172,7 @@ fn began(identity: &str, here: &Here) -> String {
         "passphrase" => format!("made a store in {store}; its key is behind your passphrase"),
         "plugin" => format!("made a store in {store}; its key is behind the plugin"),
         _ => format!(
-            "made a store in {store}; its key is a file beside it, as no keyring could be used: whoever reads your files reads it"
+            "made a store in {store}; its key is a file beside it, because no keyring could be used: every program that can read your files can read it"
         ),
     }
 }
@@ -195,7 +195,7 @@ fn change(here: &Here, edit: impl Fn(&Document<'_>) -> Edit) -> Result<(), Troub
             keyward_policy::text::visible(error.path.as_os_str()),
             say::cause(&error.cause)
         ),
-        remedy: "make room or mend the permissions there, and do it again".into(),
+        remedy: "make room or fix the permissions there, and run the command again".into(),
     };
     let folder = Folder::lock(&here.config).map_err(unwritten)?;
     let text = edited(here, edit)?;
@@ -278,8 +278,8 @@ fn show_value(name: &str, here: &Here, block: &mut Block) -> Result<(), Trouble>
     if recorded.is_err() {
         return Err(Trouble {
             exit: code::FAULT,
-            fact: "this cannot be written down, and so it is not done".into(),
-            remedy: "make room or mend the permissions of Keyward's state folder".into(),
+            fact: "this cannot be recorded, so it is not done".into(),
+            remedy: "make room in Keyward's state directory, or fix its permissions".into(),
         });
     }
     let reveal = |surroundings: &Surroundings<'_>, _: &dyn Fn(&Said)| {

@@ -58,7 +58,7 @@ pub fn man(args: ManArgs) -> i32 {
         Err(error) => {
             say::trouble(
                 &format!("cannot write the man pages to {}: {}", args.folder.display(), say::cause(&error)),
-                "name a folder that you may write to",
+                "name a directory that you may write to",
             );
             code::FAULT
         }

@@ -317,8 +317,8 @@ pub fn tell(vault: &Vault, plan: &Plan, verbose: bool) {
         match said {
             Said::Printed { name, times } => printed.push((name, *times)),
             Said::Unwritten { .. } => say::trouble(
-                "what the command printed could not be written to where it goes",
-                "look whether the disk is full, or whoever should read is gone",
+                "the output of the command could not be written to its destination",
+                "check whether the disk is full, or the program that reads the output has ended",
             ),
             Said::Note { text } => {
                 let (fact, remedy) = text.split_once('\n').unwrap_or((text, ""));
@@ -347,16 +347,19 @@ pub fn tell(vault: &Vault, plan: &Plan, verbose: bool) {
     let times = |times: u64| if times == 1 { "once".into() } else { format!("{times} times") };
     if refused > 0 {
         say::trouble(
-            &format!("a token that is worth nothing was brought {}", times(refused)),
-            "if it was not a second try of the command itself, look at what ran there",
+            &format!(
+                "the vault rejected an invalid or already used secret token ({refused} {})",
+                if refused == 1 { "attempt" } else { "attempts" }
+            ),
+            "if the command did not retry a token itself, check what ran in the cage",
         );
     }
     for (name, count) in printed {
         let times = times(count);
         say::trouble(
-            &format!("the command printed {name} {times}, and it was taken out"),
+            &format!("the command printed the secret {name} {times}; Keyward removed it from the output"),
             &format!(
-                "`keyward log --secret {name}` shows where; if the command had no reason to print it, replace the secret"
+                "`keyward log --secret {name}` shows where; if the command had no reason to print it, treat the secret as compromised and rotate it"
             ),
         );
     }

@@ -27,11 +27,11 @@ pub fn tell_all(here: &Here, policy: &Policy, ledger: &Ledger, quiet: bool) {
         if !quiet {
             say::trouble(
                 &format!(
-                    "the witness {} of the record was not told: {}",
+                    "the witness {} of the record could not be notified: {}",
                     shown(&witness),
                     say::cause(&cause)
                 ),
-                "the run itself is recorded; mend the witness, or take it out of `ledger.witness`",
+                "the run itself is recorded; fix the witness, or remove it from `ledger.witness`",
             );
         }
     }

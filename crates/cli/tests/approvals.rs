@@ -187,7 +187,7 @@ fn what_was_refused_can_be_allowed_for_the_next_time() {
     assert_eq!(
         said,
         format!(
-            "nobody waits for question {id} any more: run it again\n\
+            "request {id} is no longer pending; run the command again\n\
              grant 1: the very same command may run once within 1h\n"
         )
     );
@@ -205,11 +205,11 @@ fn a_yes_is_none_for_the_same_words_in_a_wider_cage() {
         let flags = [&["--net", "open", "--gate", "auto"], flags].concat();
         stage.keyward_run(&flags, &["git", "push", "--force", "origin", "main"]).output().unwrap()
     };
-    refused(push(&[]), 123, "nobody is there to be asked");
+    refused(push(&[]), 123, "no approver is available");
     works(&stage, &["approvals", "allow", "1"]);
-    refused(push(&["--write", elsewhere.to_str().unwrap()]), 123, "nobody is there to be asked");
-    refused(push(&["--read", elsewhere.to_str().unwrap()]), 123, "nobody is there to be asked");
-    refused(push(&["--pass", "EDITOR"]), 123, "nobody is there to be asked");
+    refused(push(&["--write", elsewhere.to_str().unwrap()]), 123, "no approver is available");
+    refused(push(&["--read", elsewhere.to_str().unwrap()]), 123, "no approver is available");
+    refused(push(&["--pass", "EDITOR"]), 123, "no approver is available");
     assert_ne!(push(&[]).status.code(), Some(123));
     assert_eq!(works(&stage, &["grants"]), "no grants\n");
 }
@@ -221,7 +221,7 @@ fn a_class_is_granted_in_its_scope_and_can_be_revoked() {
     let asker = Asker::start(&stage, &asked);
     let id = asker.id.to_string();
     let allow = |flags: &[&str]| run(&stage, &[&["approvals", "allow", &id], flags].concat());
-    refused(allow(&["--class", "cloud"]), 120, "is of class git, not cloud");
+    refused(allow(&["--class", "cloud"]), 120, "has the class git, not cloud");
     refused(allow(&["--for", "31d"]), 120, "1s to 30d");
     refused(allow(&["--uses", "1001"]), 120, "1001");
     refused(allow(&["--uses", "0"]), 120, "0");
@@ -270,7 +270,7 @@ fn a_yes_that_cannot_be_recorded_is_none() {
     let id = asker.id.to_string();
     // Where the record should be stands something else.
     std::fs::create_dir(stage.state().join("events.jsonl")).unwrap();
-    refused(run(&stage, &["approvals", "allow", &id]), 125, "no yes goes unrecorded");
+    refused(run(&stage, &["approvals", "allow", &id]), 125, "no approval takes effect unrecorded");
     assert!(works(&stage, &["approvals"]).contains("waits"));
     std::fs::remove_dir(stage.state().join("events.jsonl")).unwrap();
     works(&stage, &["approvals", "allow", &id]);
@@ -412,12 +412,12 @@ fn a_text_that_was_not_shown_as_a_whole_is_not_allowed_by_mistake() {
     let mut terminal = watcher(&stage);
     let asker = Asker::start(&stage, &question(&long_script()));
     let before = terminal.wait_for(PROMPT);
-    assert!(before.contains("characters more, v shows all") && !before.contains("the-last-line"), "{before}");
+    assert!(before.contains("more characters, v shows all") && !before.contains("the-last-line"), "{before}");
     terminal.keys("y\r");
     terminal.wait_for("Not all of it was shown");
     terminal.wait_for(PROMPT);
     terminal.keys("y 3f9a1d\r");
-    terminal.wait_for("no answer");
+    terminal.wait_for("Invalid answer");
     terminal.wait_for(PROMPT);
     // Half of it is not all of it.
     terminal.keys("v\r");
@@ -503,8 +503,8 @@ fn the_question_of_a_killed_asker_goes_away() {
     let id = asker.id.to_string();
     terminal.wait_for(PROMPT);
     drop(asker);
-    terminal.wait_for("does not wait any more: no");
-    refused(run(&stage, &["approvals", "deny", &id]), 121, "does not wait any more");
+    terminal.wait_for("is no longer pending: no");
+    refused(run(&stage, &["approvals", "deny", &id]), 121, "is no longer pending");
     assert!(works(&stage, &["approvals", "--all"]).contains("over (lost)"));
 }
 
@@ -598,7 +598,7 @@ fn a_command_in_a_cage_cannot_answer_for_itself() {
         "HOME=${STATE%/.local/state/keyward} ./keyward approvals allow $ID && echo WORKED",
     );
     let inside = stage.caged("./keyward approvals allow 1; ./keyward grants; ./keyward approvals -f");
-    assert_eq!(stderr(&inside).matches("only somebody outside the cage can answer").count(), 3);
+    assert_eq!(stderr(&inside).matches("questions can be answered only outside the cage").count(), 3);
     assert_eq!(inside.status.code(), Some(121));
 }
 
@@ -683,5 +683,5 @@ fn what_a_person_said_is_told_with_the_question() {
     assert_eq!(told["sizes"][0]["bytes"], PUSH.len());
     assert!(told.get("texts").is_none());
     // Who changes their mind can: the next time it may run.
-    assert!(works(&stage, &["approvals", "allow", &id]).contains("run it again"));
+    assert!(works(&stage, &["approvals", "allow", &id]).contains("run the command again"));
 }

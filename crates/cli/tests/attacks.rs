@@ -264,7 +264,7 @@ fn the_table_fits_a_terminal_and_ends_with_the_count() {
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].ends_with("outside   inside  kept by"), "{text}");
     assert!(lines[1].ends_with("works     fails   wall: environment"), "{text}");
-    assert_eq!(lines.last(), Some(&"1 attack: 1 succeed outside, 0 inside; 0 not tried here"));
+    assert_eq!(lines.last(), Some(&"1 attack: 1 worked outside, 0 inside; 0 not tried here"));
 }
 
 #[test]

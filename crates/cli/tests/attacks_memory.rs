@@ -219,7 +219,11 @@ fn with_a_folder_as_stdin(
     };
     let output = command.stdin(std::fs::File::open(folder).unwrap()).output().unwrap();
     // Not even the opened folder may stay: a mask, a mode or a socket could be reached through it.
-    stdout(&if caged { support::refused(output, 120, "descriptor 0 is a folder") } else { ran(output) })
+    stdout(&if caged {
+        support::refused(output, 120, "descriptor 0 is an open directory")
+    } else {
+        ran(output)
+    })
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn a_loop_of_links_in_a_grant_is_an_answer() {
     let link = stage.project().join("loop");
     symlink("loop", &link).unwrap();
     let output = stage.keyward_run(&["--read", "loop"], &["echo", "ran"]).output().unwrap();
-    refused(&output, 120, "it is not there, or closed to you");
+    refused(&output, 120, "it does not exist, or is closed to you");
     let output = stage.keyward_run(&["--cwd", "loop"], &["echo", "ran"]).output().unwrap();
     refused(&output, 120, "too many levels of symbolic links");
 }

@@ -145,6 +145,6 @@ fn footholds_made_again_and_again_in_a_session_are_told_within_a_budget() {
     let told = stderr(&stopped);
     notices += told.lines().filter(|line| line.starts_with("keyward: ")).count();
     assert!((1..=90).contains(&notices), "{notices}");
-    assert!(told.contains("further notices were left out, from 2"), "{told}");
+    assert!(told.contains("further notices left out: "), "{told}");
     assert!(!session.stage.bare("ls -d */.envrc").status.success(), "all of them were taken");
 }

@@ -73,7 +73,7 @@ fn a_tool_that_nobody_logs_in_with_is_shown_and_no_line_takes_a_tool_away() {
         ".config/keyward/policy.toml",
         "version = 1\n[profiles.rust]\ntrust = \"executor\"\nhome.tools = [\"rustup\"]\n[profiles.low]\nhome.tools = [\"gpg\"]\n",
     );
-    says(&doctor(&stage, "rust"), 0, &["rustup     shown  (nobody logs in with it)"]);
+    says(&doctor(&stage, "rust"), 0, &["rustup     shown  (it has no login)"]);
     stage.home_file(".netrc", "machine example.test login a password b\n");
     // What is withheld is still named.
     says(&doctor(&stage, "low"), 1, &["home.tools = [\"gpg\", "]);

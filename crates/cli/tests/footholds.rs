@@ -536,7 +536,7 @@ fn restoring_does_not_go_through_a_planted_link() {
     let output = quarantine(&stage, &["restore", &id]);
     assert_eq!(output.status.code(), Some(125));
     assert!(
-        stderr(&output).contains("is not the folder that sub/.envrc was taken from"),
+        stderr(&output).contains("is not the directory that sub/.envrc was taken from"),
         "{}",
         stderr(&output)
     );
@@ -592,7 +592,7 @@ fn doctor_tells_what_is_kept() {
     let stage = Stage::user();
     one_taken(&stage);
     let output = stage.command(keyward()).arg("doctor").output().unwrap();
-    assert!(stdout(&output).contains("quarantine: 1 taken out of projects, "), "{}", stdout(&output));
+    assert!(stdout(&output).contains("quarantine: 1 entry taken out of projects, "), "{}", stdout(&output));
     let output = stage.command(keyward()).args(["doctor", "--json"]).output().unwrap();
     let findings: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(

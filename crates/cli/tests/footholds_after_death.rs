@@ -87,7 +87,7 @@ fn killed_at_random_moments(stage: &Stage, rounds: usize, state: Option<&Path>) 
             names(&kept.join("journals")).is_empty()
         });
         assert!(recovered, "round {round}: {:?}", names(&kept.join("journals")));
-        finished += usize::from(told.contains("was killed before its end"));
+        finished += usize::from(told.contains("was killed before it ended"));
         for path in MADE {
             assert!(!stands(&stage.project().join(path)), "round {round}: {path} after {next:?}: {told}");
         }

@@ -190,7 +190,7 @@ fn the_hard_floor_holds_in_every_mode_with_every_policy_and_every_grant() {
     let elsewhere = stage.elsewhere();
     let elsewhere = elsewhere.to_str().unwrap();
     // What the grants are worth is seen by a command of the same class that would be asked about.
-    denied(&run(&stage, &[], &["sh", "-c", RESET]), "nobody is there", "before the grant");
+    denied(&run(&stage, &[], &["sh", "-c", RESET]), "no approver is available", "before the grant");
     for argv in forbidden {
         grant(&stage, "deletion", &digest(&stage, argv));
     }
@@ -239,7 +239,7 @@ fn below_ceiling(stage: &Stage, ceiling: &str, flags: &[&str], script: &str) -> 
 #[test]
 fn yolo_runs_and_is_recorded_and_only_the_user_within_the_ceiling_can_set_it() {
     let stage = Stage::root();
-    denied(&sh(&stage, &[], RESET), "nobody is there", "the control");
+    denied(&sh(&stage, &[], RESET), "no approver is available", "the control");
     ran(&sh(&stage, &["--gate", "yolo"], RESET), "yolo");
     let spawn = events(&stage, "spawn").pop().unwrap();
     assert_eq!((&spawn["gate"]["mode"], &spawn["gate"]["because"]), (&"yolo".into(), &"yolo".into()));
@@ -248,7 +248,7 @@ fn yolo_runs_and_is_recorded_and_only_the_user_within_the_ceiling_can_set_it() {
     let ceiling = "gate.mode = \"auto\"";
     let output = below_ceiling(&stage, ceiling, &["--gate", "yolo"], RESET);
     support::refused(output, 121, "gate.mode");
-    denied(&below_ceiling(&stage, ceiling, &[], RESET), "nobody is there", "the ceiling's own");
+    denied(&below_ceiling(&stage, ceiling, &[], RESET), "no approver is available", "the ceiling's own");
     ran(&below_ceiling(&stage, ceiling, &[], HARMLESS), "below the ceiling");
     let output = below_ceiling(&stage, "gate.mode = \"yolo\"", &["--gate", "yolo"], FORBIDDEN);
     denied(&output, "forbidden", "a ceiling does not lift the floor");
@@ -257,7 +257,7 @@ fn yolo_runs_and_is_recorded_and_only_the_user_within_the_ceiling_can_set_it() {
     stage.project_file(".keyward.toml", "version = 1\ngate.mode = \"yolo\"\n");
     support::refused(sh(&stage, &[], RESET), 120, "gate.mode");
     stage.project_file(".keyward.toml", "version = 1\ngate.mode = \"deny\"\n");
-    denied(&sh(&stage, &[], RESET), "the mode is deny", "a project may narrow");
+    denied(&sh(&stage, &[], RESET), "the gate mode is deny", "a project may narrow");
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn a_yes_is_for_the_very_same_bytes_and_once() {
     let script = stage.project_file("deploy.sh", RESET);
     let deploy: &[&str] = &["sh", "deploy.sh"];
     let first = run(&stage, &[], deploy);
-    denied(&first, "nobody is there to be asked", "the first time");
+    denied(&first, "no approver is available", "the first time");
     works(&stage, &["approvals", "allow", &approval(&first)]);
     for (case, flags, argv) in [
         ("another argument", &[][..], &["sh", "deploy.sh", ""][..]),
@@ -280,13 +280,13 @@ fn a_yes_is_for_the_very_same_bytes_and_once() {
         ("another network", &["--net", "open"], deploy),
         ("another class", &["--trust", "tool"], deploy),
     ] {
-        denied(&run(&stage, flags, argv), "nobody is there", case);
+        denied(&run(&stage, flags, argv), "no approver is available", case);
     }
     std::fs::write(&script, format!("{RESET} # one byte more")).unwrap();
-    denied(&run(&stage, &[], deploy), "nobody is there", "another script");
+    denied(&run(&stage, &[], deploy), "no approver is available", "another script");
     std::fs::write(&script, RESET).unwrap();
     ran(&run(&stage, &[], deploy), "the same again");
-    denied(&run(&stage, &[], deploy), "nobody is there", "the second time");
+    denied(&run(&stage, &[], deploy), "no approver is available", "the second time");
     let told = events(&stage, "grant-used");
     assert_eq!(told.len(), 1, "{told:?}");
 }
@@ -300,13 +300,13 @@ fn a_grant_for_a_class_holds_in_its_project_and_profile() {
     let elsewhere = stage.elsewhere();
     let in_another =
         alone(&stage, &["run", "--", "sh", "-c", CLEAN]).current_dir(&elsewhere).output().unwrap();
-    denied(&in_another, "nobody is there", "another project");
-    denied(&sh(&stage, &["-p", "other"], CLEAN), "nobody is there", "another profile");
-    denied(&sh(&stage, &[], "echo RAN; rm -rf ."), "nobody is there", "another class");
-    denied(&sh(&stage, &["--gate", "deny"], CLEAN), "the mode is deny", "a mode that refuses");
+    denied(&in_another, "no approver is available", "another project");
+    denied(&sh(&stage, &["-p", "other"], CLEAN), "no approver is available", "another profile");
+    denied(&sh(&stage, &[], "echo RAN; rm -rf ."), "no approver is available", "another class");
+    denied(&sh(&stage, &["--gate", "deny"], CLEAN), "the gate mode is deny", "a mode that refuses");
     ran(&sh(&stage, &[], CLEAN), "another rule of the class");
     ran(&sh(&stage, &[], RESET), "the second use");
-    denied(&sh(&stage, &[], RESET), "nobody is there", "used up");
+    denied(&sh(&stage, &[], RESET), "no approver is available", "used up");
 }
 
 #[test]
@@ -320,9 +320,9 @@ fn an_answer_from_elsewhere_lets_it_run_or_not_and_the_time_ends() {
     works(&stage, &["approvals", "deny", &waits.id]);
     denied(&waits.end(), "denied by the operator", "denied");
     policy(&stage, "gate.attended = \"always\"\ngate.wait = \"1s\"\n");
-    denied(&sh(&stage, &[], RESET), "nobody has answered in time", "the time");
+    denied(&sh(&stage, &[], RESET), "no approver answered in time", "the time");
     policy(&stage, "gate.attended = \"never\"\n");
-    denied(&sh(&stage, &[], RESET), "nobody is there", "never attended");
+    denied(&sh(&stage, &[], RESET), "no approver is available", "never attended");
 }
 
 #[test]
@@ -331,10 +331,10 @@ fn a_judge_answers_as_the_table_says() {
     for (act, words) in [
         ("allow", None),
         ("deny", Some("denied by the judge")),
-        ("ask", Some("nobody is there")),
-        ("hang", Some("nobody is there")),
-        ("crash", Some("nobody is there")),
-        ("nonsense", Some("nobody is there")),
+        ("ask", Some("no approver is available")),
+        ("hang", Some("no approver is available")),
+        ("crash", Some("no approver is available")),
+        ("nonsense", Some("no approver is available")),
     ] {
         policy(&stage, &judge(&stage, act));
         let output = sh(&stage, &[], RESET);
@@ -346,7 +346,7 @@ fn a_judge_answers_as_the_table_says() {
             }
         }
         let failed = ["hang", "crash", "nonsense"].contains(&act);
-        assert_eq!(stderr(&output).contains("the judge has failed"), failed, "{act}: {}", stderr(&output));
+        assert_eq!(stderr(&output).contains("the judge failed"), failed, "{act}: {}", stderr(&output));
     }
     let asked: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(stage.home().join("asked.json")).unwrap()).unwrap();
@@ -401,7 +401,7 @@ fn whoever_sits_at_the_terminal_is_asked_and_only_a_yes_is_one() {
     assert!(code.is_none_or(|code| code == 123), "{code:?}");
     policy(&stage, "gate.wait = \"1s\"\n");
     let mut terminal = on_a_terminal(&stage);
-    terminal.wait_for("nobody has answered in time");
+    terminal.wait_for("no approver answered in time");
     assert_eq!(terminal.end().code(), Some(123));
     assert!(!started.exists(), "none of them has run");
 
@@ -577,7 +577,7 @@ fn without_the_approvals_nothing_is_allowed_and_the_reason_is_told() {
         let away = if database.is_dir() { std::fs::remove_dir } else { std::fs::remove_file };
         away(&database).unwrap();
     }
-    denied(&sh(&stage, &[], RESET), "nobody has answered in time", "the control");
+    denied(&sh(&stage, &[], RESET), "no approver answered in time", "the control");
     // Somebody who keeps it locked.
     let lock = "import sqlite3, sys, time\nbase = sqlite3.connect(sys.argv[1], isolation_level=None)\nbase.execute('BEGIN EXCLUSIVE')\nprint('locked', flush=True)\ntime.sleep(1000)";
     let mut command = stage.command("python3");
@@ -585,7 +585,7 @@ fn without_the_approvals_nothing_is_allowed_and_the_reason_is_told() {
     let locked: Beside = stage.beside_and_ready(&mut command);
     denied(&sh(&stage, &[], RESET), "locked", "locked");
     drop(locked);
-    denied(&sh(&stage, &[], RESET), "nobody has answered in time", "the control");
+    denied(&sh(&stage, &[], RESET), "no approver answered in time", "the control");
 }
 
 /// A run with Keyward's state on a small disk of its own, in private mounts; `prepare` is done with it first.
@@ -620,7 +620,7 @@ fn a_full_disk_allows_nothing_and_gives_no_secret() {
     let secret: &[&str] = &["--gate", "yolo", "--secret", "key=fd", "--", "echo", "RAN"];
 
     let output = on_a_disk(&stage, "true", ask);
-    assert!(stderr(&output).contains("nobody has answered in time"), "the control: {}", stderr(&output));
+    assert!(stderr(&output).contains("no approver answered in time"), "the control: {}", stderr(&output));
     let output = on_a_disk(&stage, &full, ask);
     assert!(!output.status.success() && stdout(&output).is_empty(), "{}{}", stdout(&output), stderr(&output));
     assert!(stderr(&output).contains("no space left") || stderr(&output).contains("no room"), "{output:?}");

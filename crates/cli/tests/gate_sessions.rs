@@ -137,13 +137,17 @@ fn waits(session: &Session, script: &str) -> Child {
 #[test]
 fn a_session_says_once_that_nobody_answers_and_denies() {
     let (session, _, said) = session("auto");
-    assert_eq!(said.matches("without one they are denied until `keyward approvals -f`").count(), 1, "{said}");
+    assert_eq!(
+        said.matches("without a terminal it denies until `keyward approvals -f`").count(),
+        1,
+        "{said}"
+    );
     let output = exec(&session, RESET);
-    denied(&output, "nobody is there to be asked", "unattended");
+    denied(&output, "no approver is available", "unattended");
     ran(&exec(&session, "echo RAN"), "the control");
     works(&session, &["approvals", "allow", &approval(&output)]);
     ran(&exec(&session, RESET), "allowed for the next time");
-    denied(&exec(&session, RESET), "nobody is there", "once");
+    denied(&exec(&session, RESET), "no approver is available", "once");
     let told = events(&session, "denied");
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(told.iter().all(|event| event["session"].as_str().unwrap().starts_with("work")), "{told:?}");
@@ -291,7 +295,7 @@ fn a_no_sticks_to_its_rule_in_this_session_until_somebody_grants_it() {
     drop(no);
     let (yes, file) = watcher(&session, "yes");
     for script in [RESET, REPHRASED, "echo RAN; bash -c 'git worktree remove -f gone'"] {
-        denied(&exec(&session, script), "the answer to this was no before", script);
+        denied(&exec(&session, script), "the same request was denied before", script);
     }
     assert!(told(&file).is_empty(), "nobody was asked again: {:?}", told(&file));
     ran(&exec(&session, CLEAN), "the control: another rule is asked about");
@@ -307,7 +311,7 @@ fn a_no_sticks_to_its_rule_in_this_session_until_somebody_grants_it() {
     let child = exec(&session, RESET);
     denied(&child, "denied by the operator", "a no in the new session");
     drop(no);
-    denied(&exec(&session, REPHRASED), "the answer to this was no before", "it sticks there too");
+    denied(&exec(&session, REPHRASED), "the same request was denied before", "it sticks there too");
     let all = works(&session, &["approvals", "--all"]);
     let numbers = all.lines().filter_map(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     let id = numbers.max().unwrap().to_string();
@@ -334,7 +338,7 @@ fn from_inside_every_command_meets_the_gate_with_its_session() {
     };
     let output = make(&["-j8", "all"]);
     assert_eq!(stdout(&output), "code 123\n".repeat(8), "{}", stderr(&output));
-    assert_eq!(stderr(&output).matches("nobody is there to be asked").count(), 8, "{}", stderr(&output));
+    assert_eq!(stderr(&output).matches("no approver is available").count(), 8, "{}", stderr(&output));
     ran(&make(&["control"]), "what is harmless runs");
     // From a cage beside the session's no door leads on: nothing at all is started there.
     for target in ["deep", "deeper"] {
@@ -406,10 +410,7 @@ print(answer["is"], answer.get("exit"))
     assert_eq!(make("ask").0, "refused\n".repeat(10));
     for target in ["allow", "list", "grants", "follow"] {
         let (out, err) = make(target);
-        assert!(
-            out == "code 121\n" && err.contains("only somebody outside the cage"),
-            "{target}: {out}{err}"
-        );
+        assert!(out == "code 121\n" && err.contains("only outside the cage"), "{target}: {out}{err}");
     }
     let (out, err) = make("yolo");
     assert!(out == "code 120\n" && err.contains("flags cannot change it"), "{out}{err}");
@@ -461,7 +462,7 @@ fn what_is_long_is_judged_aside_as_anything_else_is() {
     denied(&exec(&session, "sh ./floor.sh"), "forbidden", "long and forbidden");
     denied(&exec(&session, &format!("{long}{FORBIDDEN}")), "forbidden", "typed and forbidden");
     let refused = exec(&session, "sh ./risky.sh");
-    denied(&refused, "nobody is there to be asked", "long and risky");
+    denied(&refused, "no approver is available", "long and risky");
     works(&session, &["approvals", "allow", &approval(&refused)]);
     ran(&exec(&session, "sh ./risky.sh"), "allowed");
     let reasons: Vec<_> =
@@ -488,17 +489,17 @@ fn calls_from_inside_are_judged_as_their_owner_has_said() {
         ("sh", r#"{"line": "echo hello"}"#, None),
         ("sh", r#"{"line": "git push --force origin main"}"#, Some("git-push-force")),
         ("sh", r#"{"line": "rm -rf /"}"#, Some("forbidden")),
-        ("sh", r#"{"line": "sh deploy.sh"}"#, Some("a script outside the cage that nobody has read")),
-        ("sh", r#"{"text": "echo hello"}"#, Some("not as its owner has said")),
-        ("sh", r#"{"line": ["echo", "hello"]}"#, Some("not as its owner has said")),
-        ("sh", r#""echo hello""#, Some("not as its owner has said")),
+        ("sh", r#"{"line": "sh deploy.sh"}"#, Some("a script outside the cage that was not read")),
+        ("sh", r#"{"text": "echo hello"}"#, Some("does not match what the function's owner declared")),
+        ("sh", r#"{"line": ["echo", "hello"]}"#, Some("does not match what the function's owner declared")),
+        ("sh", r#""echo hello""#, Some("does not match what the function's owner declared")),
         ("python", r#"{"code": "print(1)"}"#, None),
         ("python", r#"{"code": "import os; os.system(\"rm -rf /\")"}"#, Some("forbidden")),
         ("argv", r#"["echo", "hello"]"#, None),
         ("argv", r#"["git", "push", "--force", "origin", "main"]"#, Some("git-push-force")),
         ("argv", r#"["rm", "-rf", "/"]"#, Some("forbidden")),
-        ("argv", r#"["echo", 1]"#, Some("not as its owner has said")),
-        ("argv", r#"{"argv": ["echo"]}"#, Some("not as its owner has said")),
+        ("argv", r#"["echo", 1]"#, Some("does not match what the function's owner declared")),
+        ("argv", r#"{"argv": ["echo"]}"#, Some("does not match what the function's owner declared")),
         ("ask", "null", Some("it calls the function ask outside")),
         ("free", r#""rm -rf /""#, None),
     ];

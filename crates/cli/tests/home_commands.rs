@@ -135,7 +135,7 @@ fn what_the_administrator_does_not_allow_is_refused_and_not_written() {
         stage.command("unshare").args(["--mount", "sh", "-c", &script]).output().unwrap()
     };
     let told = refused(add("gh"), 121, "is beyond the ceiling: home.tools = [\"git\"]");
-    assert!(stderr(&told).contains("only the administrator can lift it"), "{}", stderr(&told));
+    assert!(stderr(&told).contains("only the administrator can raise it"), "{}", stderr(&told));
     assert!(!policy(&stage).exists());
     let fine = add("git");
     assert!(fine.status.success() && policy(&stage).exists(), "{}", stderr(&fine));
@@ -168,7 +168,7 @@ fn a_broken_policy_is_told_as_by_policy_check_and_not_touched() {
 #[test]
 fn what_does_not_fit_is_refused_and_leaves_nothing_behind() {
     let stage = Stage::user();
-    refused(home(&stage, &["add", "hg", "-p", "builder"]), 120, "home.tools knows no tool \"hg\"");
+    refused(home(&stage, &["add", "hg", "-p", "builder"]), 120, "home.tools: unknown tool \"hg\"");
     refused(home(&stage, &["add", "gh", "-p", "../x"]), 120, "cannot name a profile");
     refused(home(&stage, &["remove", "gh"]), 120, "\"gh\" is not in home.tools");
     assert!(!stage.home().join(".config").exists());
@@ -248,7 +248,10 @@ fn what_was_asked_for_and_is_withheld_is_told_with_its_reason() {
     let stage = Stage::user();
     gh_login(&stage);
     let told = said(&stage, &["add", "gh"]);
-    assert!(told.contains("only the classes executor and internal are shown it"), "{told}");
+    assert!(
+        told.contains("this login is exposed only to the trust classes `executor` and `internal`"),
+        "{told}"
+    );
     let text = said(&stage, &["show"]);
     assert!(text.contains("gh is not shown") && text.contains("class `unknown` gets no login"), "{text}");
     assert!(text.contains("empty, and gone with the cage"), "{text}");
@@ -282,7 +285,7 @@ fn a_link_that_leads_nowhere_is_told_to_be_mended() {
     stage.make_folder(&kept);
     symlink("/nowhere", kept.join(".git-credentials")).unwrap();
     let text = said(&stage, &["show", "-p", "builder"]);
-    assert!(text.contains("mended before a run") && text.contains("it leads nowhere"), "{text}");
+    assert!(text.contains("fixed before a run") && text.contains("a link that leads nowhere"), "{text}");
     assert!(kept.join(".git-credentials").symlink_metadata().is_ok(), "showing changes nothing");
 }
 
@@ -367,8 +370,8 @@ fn caches_are_emptied_and_nothing_else() {
 fn without_a_word_nothing_is_cleaned() {
     let stage = with_caches(Who::User);
     ran(&stage, "a", FILL);
-    refused(home(&stage, &["clean"]), 120, "nothing was named that could be cleaned");
-    refused(home(&stage, &["clean", "--class", "executor"]), 120, "nothing was named");
+    refused(home(&stage, &["clean"]), 120, "nothing to clean was named");
+    refused(home(&stage, &["clean", "--class", "executor"]), 120, "nothing to clean was named");
     assert_eq!(names(&caches(&stage).join("executor/cache")), ["pip"]);
 }
 

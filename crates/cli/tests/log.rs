@@ -184,7 +184,10 @@ fn a_witness_that_cannot_be_told_is_a_word_and_not_a_failure() {
     assert_eq!(output.status.code(), Some(3));
     let told = stderr(&output);
     for witness in ["/nonexistent/heads", "!false", "!nonexistent-program"] {
-        assert!(told.contains(&format!("the witness {witness} of the record was not told: ")), "{told}");
+        assert!(
+            told.contains(&format!("the witness {witness} of the record could not be notified: ")),
+            "{told}"
+        );
     }
     assert_eq!(told.lines().count(), 6, "{told}");
 }

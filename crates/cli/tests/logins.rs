@@ -333,7 +333,7 @@ fn a_socket_in_the_folder_of_a_login_leads_nowhere() {
 fn an_unknown_tool_is_named_with_the_one_that_was_meant() {
     let stage = Stage::user();
     let output = stage.keyward_run(&["--tool", "calude"], &["true"]).output().unwrap();
-    let output = refused(output, 120, "knows no tool \"calude\"");
+    let output = refused(output, 120, "unknown tool \"calude\"");
     assert!(stderr(&output).contains("claude"), "{}", stderr(&output));
 }
 

@@ -150,7 +150,7 @@ fn why_says_that_it_looks_secret_and_how_to_show_it() {
             && answer.contains("rule: secret file"),
         "{answer}"
     );
-    assert!(answer.contains("if it is no secret, `--show"), "{answer}");
+    assert!(answer.contains("if it is not a secret, `--show"), "{answer}");
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn a_source_that_fails_starts_nothing_and_says_why_in_two_lines() {
         assert!(!said.contains("canary") && !stage.project().join("started").exists(), "{name}: {said}");
     }
     refused(run(&stage, &["--secret", "gine=fd"], "true"), 120, "did you mean gone");
-    refused(run(&stage, &["--secret", "gone"], "true"), 120, "is not there yet");
+    refused(run(&stage, &["--secret", "gone"], "true"), 120, "does not exist yet");
 }
 
 /// Everything a process has in memory, read as root.
@@ -255,7 +255,10 @@ fn a_token_is_swapped_once_and_only_in_its_cage() {
         let output = run(&stage, &flags, &script);
         assert_eq!(stdout(&output), format!("{CANARY}\n125\n125\n"), "{who:?}: {}", stderr(&output));
         let said = stderr(&output);
-        assert!(said.contains("worth nothing") && said.contains("no token in this descriptor"), "{said}");
+        assert!(
+            said.contains("this token is invalid") && said.contains("no token in this descriptor"),
+            "{said}"
+        );
         // What was carried out of the cage is worth nothing in another one: its token is another vault's.
         let output = run(&stage, &flags, &format!("exec 3< stolen; {keyward} redeem --fd 3; echo $?"));
         assert_eq!(stdout(&output), "125\n", "{}", stderr(&output));

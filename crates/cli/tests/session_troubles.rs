@@ -184,7 +184,7 @@ fn in_a_cage_that_is_no_sessions_the_next_one_is_refused_with_its_reason() {
         stage.own(&program);
         let argv = [&[program.to_str().unwrap()], what].concat();
         let output = stage.keyward_run(&["--read", folder.to_str().unwrap()], &argv).output().unwrap();
-        let output = refused(output, 122, "this is a cage already");
+        let output = refused(output, 122, "in a cage already");
         assert!(stderr(&output).contains("session"), "{}", stderr(&output));
     }
 }

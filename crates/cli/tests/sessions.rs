@@ -285,7 +285,7 @@ fn the_door_is_the_users_alone_and_names_are_told() {
     for (arguments, words) in [
         (&["exec", "other", "--", "true"][..], "there is no session other"),
         (&["exec", "../work", "--", "true"], "there is no session"),
-        (&["session", "start", "--name", "a/b"], "no name for a session"),
+        (&["session", "start", "--name", "a/b"], "invalid session name"),
         (&["logs", "work"], "names no job"),
         (&["logs", "work/x"], "names no job"),
         (&["logs", "work/99"], "no job 99"),
@@ -592,7 +592,7 @@ fn a_cage_calls_functions_that_the_program_around_it_offers() {
     let outside = session.keyward(&["call", "--session", "work", "who"]);
     assert_eq!(stdout(&outside), "{\"inside\":false,\"said\":\"first\"}\n");
     for (call, words) in
-        [("fail", "it does not want to"), ("other", "nobody offers"), ("add not-json", "not JSON")]
+        [("fail", "it does not want to"), ("other", "no client offers"), ("add not-json", "not JSON")]
     {
         let output = session.exec(&[], &format!("{keyward} call {call}"));
         assert!(!output.status.success() && stderr(&output).contains(words), "{call}: {}", stderr(&output));
@@ -601,13 +601,13 @@ fn a_cage_calls_functions_that_the_program_around_it_offers() {
     let other = Session { stage: Stage::user(), name: "work".into() };
     other.start(&[]);
     let foreign = other.keyward(&["call", "--session", "work", "add", "[1]"]);
-    assert!(stderr(&foreign).contains("nobody offers"), "{}", stderr(&foreign));
+    assert!(stderr(&foreign).contains("no client offers"), "{}", stderr(&foreign));
     // Nobody takes a function from the one who offers it, and with that one it goes.
     let second = embed("second");
     assert_eq!(session.said(&format!("{keyward} call who")), "{\"inside\":true,\"said\":\"first\"}\n");
     drop((first, second));
     assert!(eventually(
-        || stderr(&session.exec(&[], &format!("{keyward} call who"))).contains("nobody offers")
+        || stderr(&session.exec(&[], &format!("{keyward} call who"))).contains("no client offers")
     ));
 }
 
@@ -691,7 +691,7 @@ print(answers)
     session.keyward(&["session", "stop", "work"]);
     session.start(&[]);
     let again = session.keyward(&["call", "--session", "work", "who"]);
-    assert!(stderr(&again).contains("nobody offers"), "{}", stderr(&again));
+    assert!(stderr(&again).contains("no client offers"), "{}", stderr(&again));
     // And outside of any cage nobody is taken for being in one.
     let outside = session.keyward(&["call", "who"]);
     assert!(

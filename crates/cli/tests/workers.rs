@@ -211,7 +211,7 @@ fn a_worker_without_its_secret_says_what_is_missing() {
     let twice = "keyward redeem --fd 3 >/dev/null; exec ./worker";
     let used =
         said(command(&stage, keyward(), &["run", "--secret", "signing-key=token", "--", "sh", "-c", twice]));
-    assert!(used.starts_with("the token of SIGNING_KEY_TOKEN_FD is worth nothing\n"), "{used}");
+    assert!(used.starts_with("the token of SIGNING_KEY_TOKEN_FD is invalid\n"), "{used}");
     let mut elsewhere = command(&stage, "./worker", &[]);
     elsewhere.env("SIGNING_KEY_FD", "0");
     let foreign = said(elsewhere);

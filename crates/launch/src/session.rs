@@ -326,10 +326,10 @@ impl Server<'_> {
                     let (fact, remedy) = if code == keyward_policy::outcome::code::USAGE {
                         (
                             why,
-                            "name one that is there with `--cwd`; `keyward why read PATH` says whether the cage shows it",
+                            "name an existing directory with `--cwd`; `keyward why read PATH` says whether the cage shows it",
                         )
                     } else if code == keyward_policy::outcome::code::DENIED {
-                        (format!("denied: {why}"), "somebody changes it meanwhile; try again")
+                        (format!("denied: {why}"), "it changed while it was being judged; try again")
                     } else if why.contains("limit pids") {
                         let fact = format!("cannot start {program}: {why}");
                         (
@@ -504,7 +504,7 @@ impl Server<'_> {
             let LeftOut { counts, first, last, .. } = left_out;
             let count: u64 = counts.values().sum();
             text.push_str(&format!(
-                "keyward: {count} further notices were left out, from {first} to {last}\n`keyward quarantine list` and `keyward log` show what they were about\n"
+                "keyward: further notices left out: {count}, from {first} to {last}\n`keyward quarantine list` and `keyward log` show what they were about\n"
             ));
         }
         if !text.is_empty() {
@@ -522,7 +522,7 @@ impl Server<'_> {
                 for caller in self.calls.forget(number) {
                     self.refuse(
                         Some(caller),
-                        "whoever offered this function is gone",
+                        "the client that offered this function has disconnected",
                         "ask the program that embeds this session",
                     );
                 }

@@ -316,8 +316,10 @@ impl Spawner<'_> {
             NotStarted::Folder(errno) => {
                 let folder = keyward_policy::text::visible(OsStr::from_bytes(cwd.as_bytes()));
                 let why = match errno {
-                    Errno::NOENT | Errno::NOTDIR => format!("the folder {folder} does not exist in the cage"),
-                    _ => format!("the folder {folder} cannot be entered in the cage: {}", reason(errno)),
+                    Errno::NOENT | Errno::NOTDIR => {
+                        format!("the directory {folder} does not exist in the cage")
+                    }
+                    _ => format!("the directory {folder} cannot be entered in the cage: {}", reason(errno)),
                 };
                 (USAGE, why)
             }

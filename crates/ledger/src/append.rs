@@ -46,10 +46,10 @@ impl Unrecorded {
     pub fn remedy(&self) -> &'static str {
         match self.cause.kind() {
             io::ErrorKind::TimedOut => {
-                "nothing runs unrecorded: let that process go on (`kill -CONT`), or end it, and try again"
+                "no command runs unrecorded: resume that process (`kill -CONT`), or end it, and try again"
             }
             _ => {
-                "nothing runs unrecorded: make room or fix the permissions there, or set XDG_STATE_HOME to a directory that you can write, outside the project"
+                "no command runs unrecorded: make room or fix the permissions there, or set XDG_STATE_HOME to a directory that you can write, outside the project"
             }
         }
     }

@@ -43,7 +43,7 @@ pub fn judge(
     let (path, arguments) = program.split_first().ok_or("no judge is named")?;
     // By a search in PATH, what a command has put into the project could become the judge.
     if !(Path::new(path).is_absolute() || path.as_bytes().starts_with(b"~/")) {
-        return Err("the judge is not named by its whole path".into());
+        return Err("the judge is not named by an absolute path".into());
     }
     let asked = serde_json::to_vec(&Asked {
         v: 1,
@@ -116,7 +116,7 @@ fn hear(
 
 fn failure(why: &Why, limit: Duration) -> String {
     match why {
-        Why::NotInstalled(_) => "the judge is not there, or is no program".into(),
+        Why::NotInstalled(_) => "the judge does not exist or is not executable".into(),
         Why::TimedOut(_) => format!("the judge gave no answer within {} ms", limit.as_millis()),
         Why::TooLarge => "the judge printed too much".into(),
         Why::Io(kind) => format!("the judge cannot be asked: {kind}"),
@@ -148,9 +148,9 @@ fn read(answer: &Answer) -> Judged {
 pub fn opinion(printed: &[u8]) -> Result<(Opinion, String), &'static str> {
     match serde_json::from_slice(printed) {
         Ok(Said { v: 1, opinion, reason }) => Ok((opinion, shown(&reason))),
-        Ok(_) => Err("the judge speaks another version"),
+        Ok(_) => Err("the judge answered in another protocol version"),
         Err(_) if printed.is_empty() => Err("the judge printed nothing"),
-        Err(_) => Err("the judge printed something else than one opinion"),
+        Err(_) => Err("the judge printed something other than one opinion"),
     }
 }
 
@@ -168,7 +168,7 @@ mod tests {
             Ok(Opinion::Deny)
         );
         assert_eq!(said(&fine.replace("allow", "ask")).map(|(it, _)| it), Ok(Opinion::Ask));
-        assert_eq!(said(&fine.replace(":1", ":2")), Err("the judge speaks another version"));
+        assert_eq!(said(&fine.replace(":1", ":2")), Err("the judge answered in another protocol version"));
         assert_eq!(said(""), Err("the judge printed nothing"));
         let others = [
             "allow".to_owned(),
@@ -183,7 +183,7 @@ mod tests {
             format!("{fine}\0"),
         ];
         for other in others {
-            assert_eq!(said(&other), Err("the judge printed something else than one opinion"), "{other}");
+            assert_eq!(said(&other), Err("the judge printed something other than one opinion"), "{other}");
         }
         let reason = fine.replace("only tests", "a\\u001b[1mb");
         assert_eq!(said(&reason), Ok((Opinion::Allow, "a\\u{1b}[1mb".into())));

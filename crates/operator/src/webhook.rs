@@ -72,7 +72,9 @@ impl Webhook {
             },
         };
         if ca.as_ref().is_some_and(|path| !path.is_absolute() || !is_plain(&path.to_string_lossy())) {
-            return Err("the CA of the webhook is not named by its whole path\nwrite /PATH/OF/ca.pem".into());
+            return Err(
+                "the CA of the webhook is not named by an absolute path\nwrite /PATH/OF/ca.pem".into()
+            );
         }
         Ok(Webhook { url: url.into(), host: host.into(), encrypted, key_name, listen, ca })
     }
@@ -97,30 +99,30 @@ fn is_plain(text: &str) -> bool {
 /// The host of an address that may be used, and whether the way there is encrypted.
 fn host(url: &str) -> Result<(&str, bool), &'static str> {
     if url.len() > LONGEST_URL || !is_plain(url) || url.contains('#') {
-        return Err("the address of the webhook is none");
+        return Err("invalid webhook address");
     }
     let (encrypted, rest) = match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
         (Some(rest), _) => (true, rest),
         (_, Some(rest)) => (false, rest),
-        _ => return Err("the address of the webhook is none that Keyward speaks to"),
+        _ => return Err("invalid webhook address: Keyward speaks only https, and http on this machine"),
     };
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
     if authority.contains('@') {
-        return Err("the address of the webhook holds a name or a password");
+        return Err("invalid webhook address: it holds a name or a password");
     }
     let (host, port) = match authority.strip_prefix('[') {
-        Some(inside) => inside.split_once(']').ok_or("the address of the webhook is none")?,
+        Some(inside) => inside.split_once(']').ok_or("invalid webhook address")?,
         None => authority.find(':').map_or((authority, ""), |place| authority.split_at(place)),
     };
     let is_port = |text: &str| text.parse::<u16>().is_ok_and(|port| port != 0) && !text.starts_with('+');
     if !(port.is_empty() || port.strip_prefix(':').is_some_and(is_port)) {
-        return Err("the address of the webhook has no port that there is");
+        return Err("invalid webhook address: the port is not valid");
     }
     let address: Option<IpAddr> = host.parse().ok();
     let is_name = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'));
     if host.is_empty() || !(is_name || address.is_some()) || (authority.starts_with('[') && address.is_none())
     {
-        return Err("the address of the webhook has no host");
+        return Err("invalid webhook address: it has no host");
     }
     if !encrypted && !address.is_some_and(|address| address.is_loopback()) {
         return Err("the webhook would be asked without encryption");

@@ -117,9 +117,12 @@ fn whatever_is_not_one_opinion_and_code_0_is_a_failure() {
         (format!("cat >/dev/null; {}; exit 3", allow()), "the judge failed with code 3"),
         (format!("cat >/dev/null; {}; kill -9 $$", allow()), "the judge was killed"),
         ("cat >/dev/null".into(), "the judge printed nothing"),
-        ("cat >/dev/null; echo allow".into(), "the judge printed something else than one opinion"),
-        (format!("cat >/dev/null; {0}; {0}", allow()), "the judge printed something else than one opinion"),
-        (format!("cat >/dev/null; echo '{}'", ALLOW.replace(":1", ":2")), "the judge speaks another version"),
+        ("cat >/dev/null; echo allow".into(), "the judge printed something other than one opinion"),
+        (format!("cat >/dev/null; {0}; {0}", allow()), "the judge printed something other than one opinion"),
+        (
+            format!("cat >/dev/null; echo '{}'", ALLOW.replace(":1", ":2")),
+            "the judge answered in another protocol version",
+        ),
         (
             "cat >/dev/null; printf 'no\\033[2J model\\n' >&2; exit 1".into(),
             "the judge failed with code 1: no\\u{1b}[2J model",
@@ -157,13 +160,13 @@ fn one_who_does_not_read_the_question_has_not_judged_it() {
 #[test]
 fn one_who_is_not_there_or_is_no_program_has_failed() {
     let judge = Judge::shell(&allow());
-    let missing = "the judge is not there, or is no program";
+    let missing = "the judge does not exist or is not executable";
     assert_eq!(judge.asked_as(&["/nowhere/judge"]), Err(missing.into()));
     std::fs::set_permissions(judge.path(), PermissionsExt::from_mode(0o644)).unwrap();
     assert_eq!(judge.asked_as(&[judge.path().to_str().unwrap()]), Err(missing.into()));
     assert_eq!(judge.asked_as(&[]), Err("no judge is named".into()));
     for by_search in ["true", "./judge", "bin/judge"] {
-        assert_eq!(judge.asked_as(&[by_search]), Err("the judge is not named by its whole path".into()));
+        assert_eq!(judge.asked_as(&[by_search]), Err("the judge is not named by an absolute path".into()));
     }
     assert!(Judge::of("no program at all\0").failure().starts_with("the judge failed with code 127"));
 }

@@ -206,17 +206,17 @@ fn the_request_stays_open_until_somebody_has_decided() {
 fn a_response_that_is_not_a_signed_answer_to_this_question_loses_the_service() {
     let stage = Stage::new();
     let cases = [
-        ("unsigned", "gave an answer that does not count: it is not signed"),
-        ("forged", "gave an answer that does not count: it is signed with another key"),
-        ("altered", "gave an answer that does not count: it is signed with another key"),
-        ("old", "gave an answer that does not count: it was signed more than 5 minutes ago"),
+        ("unsigned", "gave an invalid answer: it is not signed"),
+        ("forged", "gave an invalid answer: it is signed with another key"),
+        ("altered", "gave an invalid answer: it is signed with another key"),
+        ("old", "gave an invalid answer: it was signed more than 5 minutes ago"),
         ("foreign", "answered another question"),
-        ("version", "said something else than an answer"),
-        ("garbage", "said something else than an answer"),
-        ("mirror", "said something else than an answer"),
+        ("version", "answered with something other than an answer"),
+        ("garbage", "answered with something other than an answer"),
+        ("mirror", "answered with something other than an answer"),
         ("broken", "answered with status 500"),
         ("accepted", "gave no answer"),
-        ("flood", "said too much"),
+        ("flood", "sent too much"),
     ];
     for (mode, expected) in cases {
         let failure = stage.ask(&stage.service(mode)).failure();
@@ -230,7 +230,7 @@ fn no_redirect_is_followed() {
     let stage = Stage::new();
     let mut elsewhere = stage.service("allow");
     let service = stage.service(&format!("redirect:https://127.0.0.1:{}/stolen", elsewhere.port));
-    assert!(stage.ask(&service).failure().contains("leads elsewhere"));
+    assert!(stage.ask(&service).failure().contains("does not follow redirects"));
     // Nobody came: the next who does is the control.
     assert_eq!(stage.ask(&elsewhere).first(), stage.ask(&elsewhere).answer(true));
     assert_eq!(elsewhere.got()["path"], "/keyward?a=b");
@@ -347,7 +347,7 @@ fn what_comes_to_the_listener_without_the_key_is_refused_and_ends_nothing() {
         refused(&asking.hear(), why);
     }
     assert_eq!(send(port, b"GET / HTTP/1.1\r\n\r\n"), 404);
-    refused(&asking.hear(), "no request for POST /answer");
+    refused(&asking.hear(), "not a POST /answer request");
     assert_eq!(send(port, &[0xff; 20_000]), 400);
     assert_eq!(
         send(port, format!("POST /answer HTTP/1.1\r\nContent-Length: {}\r\n\r\n", 1 << 30).as_bytes()),

@@ -179,7 +179,10 @@ impl Aftermath {
         }
         if let Some(more @ 1..) = self.left.len().checked_sub(MOST_TOLD_EACH) {
             lines.push((
-                format!("{more} more footholds are still in the project"),
+                match more {
+                    1 => "1 more foothold is still in the project".to_owned(),
+                    _ => format!("{more} more footholds are still in the project"),
+                },
                 "`keyward run --json -- CMD` names them all; look at them before you work there without keyward"
                     .into(),
             ));
@@ -218,7 +221,7 @@ impl Aftermath {
             (
                 "a file with a secret name appeared, and the command could read it",
                 if verbose { &self.appeared } else { &nothing },
-                "if the command did not make it itself, think of its content as known to it",
+                "if the command did not make it itself, treat its content as known to the command",
             ),
         ];
         for (fact, paths, remedy) in lists {

@@ -112,7 +112,7 @@ fn environment(text: &mut String, plan: &Plan, everything: bool) {
         }
     }
     if unlisted > 0 {
-        let _ = writeln!(text, "  drop  {unlisted} more that nobody asked for (-v names them)");
+        let _ = writeln!(text, "  drop  {unlisted} more that no rule passes (-v names them)");
     }
     for missing in &plan.environment.missing {
         let _ = writeln!(text, "  none  {:<22} not in your environment ({})", missing.value, missing.origin);
@@ -184,12 +184,12 @@ fn home(text: &mut String, plan: &Plan) {
     for mend in &home.mends {
         let _ = match mend {
             Mend::DropLink { at } => {
-                writeln!(text, "  mend  {:<22} it leads nowhere and makes room", visible(at.as_os_str()))
+                writeln!(text, "  fix   {:<22} a link that leads nowhere is removed", visible(at.as_os_str()))
             }
             Mend::Link { at, to } => {
                 writeln!(
                     text,
-                    "  mend  {:<22} becomes a link to {}",
+                    "  fix   {:<22} becomes a link to {}",
                     visible(at.as_os_str()),
                     visible(to.as_os_str())
                 )

@@ -217,7 +217,7 @@ pub fn magic_link(asked: &Path) -> Refusal {
     Refusal::policy(
         "magic link",
         format!(
-            "{} is not read: it leads through a descriptor or folder of a process, or in a circle",
+            "{} is not read: it leads through a descriptor or directory of a process, or in a circle",
             visible(asked.as_os_str())
         ),
         "name the file by its own path",
@@ -288,8 +288,8 @@ fn kernel_files(shown: &str, opened: &Opened<'_>) -> Result<(), Refusal> {
     let name = pseudo.unwrap_or("sysfs");
     Err(Refusal::policy(
         name,
-        format!("{shown} is not read: it is no file but a part of {name}"),
-        "of these only what lies below /sys/devices/system/cpu is open",
+        format!("{shown} is not read: it is not a file but a part of {name}"),
+        "only files below /sys/devices/system/cpu can be read there",
     ))
 }
 

@@ -233,12 +233,12 @@ impl Inventory {
             let _ = writeln!(text, "\nthe keyring: items named {}, read-only", keyring.items.join(", "));
         }
         if !self.mends.is_empty() {
-            let _ = writeln!(text, "\nmended before a run");
+            let _ = writeln!(text, "\nfixed before a run");
         }
         for mend in &self.mends {
             let _ = match mend {
                 Mend::DropLink { at } => {
-                    writeln!(text, "  {}: it leads nowhere and makes room", visible(at.as_os_str()))
+                    writeln!(text, "  {}: a link that leads nowhere is removed", visible(at.as_os_str()))
                 }
                 Mend::Link { at, to } => {
                     let (at, to) = (visible(at.as_os_str()), visible(to.as_os_str()));
@@ -337,7 +337,7 @@ impl Known {
             name = "";
         }
         if !name.is_empty() {
-            let _ = writeln!(text, "{name:<10} nobody logs in to it");
+            let _ = writeln!(text, "{name:<10} it has no login");
         }
         text
     }

@@ -463,7 +463,7 @@ fn promises(
             "" => wall("mount namespace"),
             logins => wall(&format!("mount namespace; of the real one it has the logins of {logins}")),
         },
-        Promise::Home if has_landlock => wall("Landlock domain, and a HOME in a private folder"),
+        Promise::Home if has_landlock => wall("Landlock domain, and a HOME in a private directory"),
         Promise::Home => gone(no_landlock()),
         Promise::Project if spaces => wall("bind mount"),
         Promise::Project if policy.project.value == ProjectGuard::Unprotected => {
@@ -502,7 +502,7 @@ fn promises(
         Promise::Footholds => wall("the project is read-only"),
         Promise::PrivateTmp if spaces => wall("mount namespace"),
         Promise::PrivateTmp => {
-            gone("/tmp and /dev/shm are closed, not private; TMPDIR leads to a folder of its own".into())
+            gone("/tmp and /dev/shm are closed, not private; TMPDIR leads to a directory of its own".into())
         }
         Promise::Network if policy.net.value == NetMode::Open => {
             Held::Waived { by: format!("net.mode = \"open\" ({})", policy.net.origin) }

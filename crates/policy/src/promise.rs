@@ -94,7 +94,7 @@ impl Promise {
             Promise::Project => "the project is writable, and the place it stands in is not",
             Promise::Repository => "git works, and nothing that git on the host would run is left behind",
             Promise::Footholds => {
-                "nothing new that programs outside run or obey (.envrc, .vscode, .git) stays in your folders"
+                "nothing new that programs outside run or obey (.envrc, .vscode, .git) stays in your directories"
             }
             Promise::PrivateTmp => "/tmp, /dev/shm and /run are the cage's own",
             Promise::Network => "nothing outside can be reached over the network",
@@ -106,7 +106,7 @@ impl Promise {
             Promise::Terminal => "the user's terminal is out of reach; the child has one of its own",
             Promise::KernelSurface => "dangerous syscalls are refused, also by 32-bit entry",
             Promise::Privileges => "no capability, and none to be gained",
-            Promise::Sysctl => "no setting of the kernel can be written, whoever started this",
+            Promise::Sysctl => "no setting of the kernel can be written, whichever user started this",
             Promise::Death => "nothing of the cage outlives the launcher",
             Promise::SecondWall => "Landlock repeats the file rules",
         }

@@ -82,7 +82,7 @@ pub fn inline_up_to(text: &str, most: usize) -> String {
     let (shown, left) = text.split_at(cut);
     match left.chars().count() {
         0 => inline(shown),
-        left => format!("{}… {} characters more", inline(shown), grouped(left)),
+        left => format!("{}… {} more characters", inline(shown), grouped(left)),
     }
 }
 
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn what_is_cut_is_counted() {
         assert_eq!(inline_up_to("abc", 3), "abc");
-        assert_eq!(inline_up_to(&"x".repeat(3123), 3), "xxx… 3,120 characters more");
+        assert_eq!(inline_up_to(&"x".repeat(3123), 3), "xxx… 3,120 more characters");
         assert_eq!(
             (grouped(0), grouped(999), grouped(1_234_567)),
             ("0".into(), "999".into(), "1,234,567".into())

@@ -32,7 +32,9 @@ fn ways(denial: &Denial) -> Vec<Way> {
     match (denial.event.as_str(), denial.because.as_str(), key) {
         ("denied", "forbidden", _) => vec![Way::Nothing("no line lifts this")],
         ("denied", "rule", _) => {
-            vec![Way::Nothing("a rule denies it, and no line lifts that; your own rules are in gate.rules")]
+            vec![Way::Nothing(
+                "a rule denies it, and no policy line overrides that; your own rules are in gate.rules",
+            )]
         }
         ("denied", "mode", _) => vec![Way::Line("gate.mode = \"auto\"")],
         ("denied", ..) => {
@@ -56,7 +58,7 @@ fn ways(denial: &Denial) -> Vec<Way> {
             "files.protect = \"notice\"",
             "new footholds are taken away when they are noticed, and can be made",
         )],
-        _ => vec![Way::Nothing("no line lifts this; `keyward log --denied` has the fact")],
+        _ => vec![Way::Nothing("no policy line overrides this; `keyward log --denied` shows the fact")],
     }
 }
 
@@ -153,7 +155,7 @@ mod tests {
              #   DANGEROUS, promises fall away; `keyward explain --floor landlock CMD` names them:\n\
              # floor = \"landlock\"\n\
              # refused: git 'push it' (cwd)\n\
-             #   no line lifts this; `keyward log --denied` has the fact\n\
+             #   no policy line overrides this; `keyward log --denied` shows the fact\n\
              # denied: git 'push it' (timeout other)\n\
              #   as above: gate.mode = \"yolo\"\n"
         );

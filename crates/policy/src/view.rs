@@ -560,7 +560,7 @@ fn project(
     let project = &request.project;
     if homes.iter().any(|home| home.starts_with(project)) {
         builder.notes.push(
-            "your HOME, or a folder that holds it, is not a project: the command does not see it".into(),
+            "your HOME, or a directory that holds it, is not a project: the command does not see it".into(),
         );
         return Ok(None);
     }
@@ -600,14 +600,14 @@ fn project(
         return Err(Refusal::policy(
             "project",
             format!("{} holds credentials and is not a project", fact.real.display()),
-            "go to the folder that the command works on; `--read` grants a single file by its path",
+            "go to the directory that the command works on; `--read` grants a single file by its path",
         ));
     }
     if let Some(profile) = home::of_a_profile(policy, request, &fact.real) {
         return Err(Refusal::policy(
             "project",
             format!("{} is, or holds, the HOME of the profile {profile}", fact.real.display()),
-            "what is left there would be found by its programs: go to another folder",
+            "programs of that profile would find what the command leaves there: go to another directory",
         ));
     }
     let writable = cage != Cage::Landlock || policy.project.value == ProjectGuard::Unprotected;
@@ -671,7 +671,7 @@ fn not_by_a_planted_link(
                 fact.real.display()
             ),
             &format!(
-                "a command that worked there may have put the link; if what it leads to is what you mean: `{} {}`",
+                "a command that ran there may have made the link; if its target is what you mean, use `{} {}`",
                 if rule == "files.write" { "--write" } else { "--read" },
                 typed(&visible(fact.real.as_os_str()))
             ),
@@ -709,7 +709,7 @@ fn own_places_stay_closed(
         Some(own) => Err(Refusal::policy(
             rule,
             format!("{} ({origin}) holds keyward's own {}", real.display(), own.display()),
-            "a command that can write there could change the rules; work in a folder below it, or beside it",
+            "a command that can write there could change the rules; work in a directory below it, or beside it",
         )),
     }
 }
@@ -747,8 +747,8 @@ fn grants(
             }
             if matches!(grant.origin, Origin::Flag { .. }) {
                 return Err(Refusal::usage(
-                    format!("cannot grant {}: it is not there, or closed to you", path.display()),
-                    "name a file or folder that exists",
+                    format!("cannot grant {}: it does not exist, or is closed to you", path.display()),
+                    "name a file or directory that exists",
                 ));
             }
             builder.notes.push(format!("{} ({}) is not there on this host", path.display(), grant.origin));
@@ -759,7 +759,7 @@ fn grants(
             return Err(Refusal::policy(
                 rule,
                 format!("{} ({}) holds your HOME, and with it your keys", path.display(), grant.origin),
-                "name the folder in it that the command needs",
+                "name the directory in it that the command needs",
             ));
         }
         if ["/proc", "/sys", "/dev"].iter().any(|place| fact.real == Path::new(place)) {
@@ -777,7 +777,7 @@ fn grants(
                     path.display(),
                     grant.origin
                 ),
-                "its logins are for its own commands: name another folder",
+                "its logins are for its own commands: name another directory",
             ));
         }
         if writable {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::fmt;
 use std::path::Path;
 
-/// What is asked about.
+/// What the question is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Act {
@@ -71,7 +71,7 @@ pub fn why(plan: &Plan, act: Act, path: &Path) -> Decision {
         Some(Shown::Text { .. }) => (true, "it is a file of the cage's own, gone with the cage"),
         Some(Shown::Cache { .. }) => (true, "it is a cache of keyward's, writable"),
         Some(Shown::Private { .. }) if entry.is_some_and(|entry| entry.target == path) => {
-            (true, "it is a folder of the cage's own, empty at the start and gone with the cage")
+            (true, "it is a directory of the cage's own, empty at the start and gone with the cage")
         }
         Some(Shown::Private { .. }) => (
             act == Act::Write,
@@ -161,7 +161,7 @@ fn remedy(plan: &Plan, entry: Option<&Entry>, act: Act, path: &Path) -> Option<S
     match entry {
         Some(entry) if matches!(entry.shown, Shown::Hidden { .. }) => match &entry.origin {
             Origin::Builtin if entry.rule == SECRET_FILE => {
-                Some(format!("if it is no secret, `--show {flag}`, or `files.show = [\"{path}\"]`"))
+                Some(format!("if it is not a secret, `--show {flag}`, or `files.show = [\"{path}\"]`"))
             }
             Origin::Builtin => None,
             origin => Some(format!("take it out of files.hide ({origin})")),

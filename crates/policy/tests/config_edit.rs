@@ -274,7 +274,7 @@ fn what_is_said_tells_what_was_done() {
     assert_eq!(
         notes,
         [
-            "only the classes executor and internal are shown it: runs with `--trust executor`, or with a profile that says so"
+            "this login is exposed only to the trust classes `executor` and `internal`: use `--trust executor`, or set `trust` in a profile"
         ]
     );
     let shared = "version = 1\ntrust = 'executor'\nhome.share = ['gh']\n";
@@ -311,8 +311,8 @@ fn the_class_that_is_shown_everything_is_told_when_that_changes() {
 fn what_does_not_fit_is_refused_with_what_would() {
     let file = "version = 1\nhome.tools = ['ssh']\n[profiles.b]\nhome.tools = ['gh', 'git']\n";
     for (change, tool, profile, expected) in [
-        (Change::Add, "gti", None, "home.tools knows no tool \"gti\"\ndid you mean \"git\""),
-        (Change::Share, "psq", None, "home.share knows no tool \"psq\"\ndid you mean \"psql\""),
+        (Change::Add, "gti", None, "home.tools: unknown tool \"gti\"\ndid you mean \"git\""),
+        (Change::Share, "psq", None, "home.share: unknown tool \"psq\"\ndid you mean \"psql\""),
         (
             Change::Add,
             "gh",

@@ -62,7 +62,7 @@ fn table() -> String {
         };
         for &(history, denied_before, granted) in histories {
             let asked = verdict == Verdict::Ask && attended && history == "none";
-            let answers = if asked { ANSWERS } else { &[("nobody is asked", None)][..] };
+            let answers = if asked { ANSWERS } else { &[("not asked", None)][..] };
             for &(said, answer) in answers {
                 let answer = answer.unwrap_or(Answer::Yes);
                 let one = |mode, opinion| {

@@ -109,7 +109,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "env://CANARY-1",
-        "a name has letters, digits and underscores and begins with no digit; for lists, write names without values",
+        "a name has letters, digits and underscores and does not begin with a digit; in lists, write names without values",
     ),
     ("file://CANARY/x", "write file:///absolute/path with three slashes, or file://~/path"),
     ("file:///CANARY/", "name a file in it"),
@@ -233,7 +233,7 @@ fn mistakes_point_to_their_place_and_repeat_no_value() {
             "secrets.toml:3:8: secrets.a.from wants a string, found an integer\nwrite it as \"store://NAME\"\n\
              secrets.toml:4:6: secrets.a.to wants a list, found a string\nwrite [\"api.example.com\"]\n\
              secrets.toml:5:6: secrets.a.as holds something that is not the name of a variable\n\
-             a name has letters, digits and underscores and begins with no digit; for lists, write names without values\n\
+             a name has letters, digits and underscores and does not begin with a digit; in lists, write names without values\n\
              secrets.toml:6:11: secrets.a.created wants a time, found a string\nwrite it without quotes: 2026-01-31T12:00:00Z",
         ),
         (

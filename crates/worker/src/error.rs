@@ -90,7 +90,7 @@ impl fmt::Display for TakeError {
             ),
             TakeError::Worthless { variable } => write!(
                 f,
-                "the token of {variable} is worth nothing\na token is for one use, within a minute, in the cage it was made for; run the command again"
+                "the token of {variable} is invalid\na token works once, within a minute, in the cage it was made for; run the command again"
             ),
             TakeError::NoVault { variable } => write!(
                 f,

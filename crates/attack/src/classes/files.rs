@@ -16,7 +16,7 @@ pub const LED: &str = "a file that a link named .env leads to";
 pub const PACKAGE: &str = "the .env of a package";
 pub const CLOSED: &str = "the .env in a closed directory";
 pub const STORE: &str = "a store behind a link";
-pub const RUNTIME: &str = "the runtime folder";
+pub const RUNTIME: &str = "the runtime directory";
 pub const COPY: &str = "copies in shared places";
 
 const AGENTS: &[&str] = &[
@@ -159,7 +159,7 @@ pub const PROBES: &[Probe] = &[
     ),
     Probe::steals(
         "a_rename_leads_to_no_secret",
-        "move a folder of secrets into the project",
+        "move a directory of secrets into the project",
         Promise::Home,
         AWS,
         |at| {
@@ -186,7 +186,7 @@ pub const PROBES: &[Probe] = &[
     ),
     Probe::steals(
         "a_descriptor_of_a_process_leads_to_no_secret",
-        "go through /proc/PID/fd of an open folder",
+        "go through /proc/PID/fd of an open directory",
         Promise::Home,
         AWS,
         |_| {
@@ -197,7 +197,7 @@ pub const PROBES: &[Probe] = &[
     ),
     Probe::steals(
         "a_device_name_leads_to_no_secret",
-        "go through /dev/fd of an open folder",
+        "go through /dev/fd of an open directory",
         Promise::Home,
         AWS,
         |_| {
@@ -308,7 +308,7 @@ pub const PROBES: &[Probe] = &[
     ),
     Probe::steals(
         "the_env_file_above_the_project_cannot_be_read",
-        "read .env in the folder above the project",
+        "read .env in the directory above the project",
         Promise::Files,
         &[ABOVE],
         |_| std::fs::read("../.env"),

@@ -140,7 +140,7 @@ pub const PROBES: &[Probe] = &[
     ),
     Probe::steals(
         "an_inherited_directory_that_leads_out_is_closed",
-        "walk out through a folder that the parent left open",
+        "walk out through a directory that the parent left open",
         Promise::Descriptors,
         &[LEFT_OPEN],
         |_| read_all(["self", "thread-self"].map(|me| format!("/proc/{me}/fd/{LEFT_FOLDER}/file").into())),

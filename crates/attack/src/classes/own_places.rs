@@ -14,7 +14,7 @@ pub const PROBES: &[Probe] = &[
     ),
     Probe::changes(
         "our_policy_cannot_be_taken_away",
-        "take the folder of the user's policy away",
+        "take the directory of the user's policy away",
         Promise::Home,
         &["home/.config/keyward/policy.toml"],
         |at| {

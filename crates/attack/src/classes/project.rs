@@ -51,7 +51,7 @@ pub const PROBES: &[Probe] = &[
             append(at, "config")
         },
     ),
-    plants!(Footholds: "a_new_envrc_does_not_stay", "plant an .envrc in a folder", "sub/.envrc"),
+    plants!(Footholds: "a_new_envrc_does_not_stay", "plant an .envrc in a directory", "sub/.envrc"),
     plants!(Project: "an_existing_envrc_cannot_be_changed", "change an .envrc that is there", ".envrc"),
     plants!(
         Project: "what_a_link_in_a_foothold_leads_to_cannot_be_changed",

@@ -18,7 +18,7 @@ pub fn follow(here: &Here) -> Result<(), Trouble> {
     if question::own_terminal().is_none() {
         return Err(Trouble::new(
             code::USAGE,
-            "questions are answered on a terminal, and there is none",
+            "questions can be answered only on a terminal, and there is none",
             "answer them one by one: `keyward approvals`, then `keyward approvals allow ID`",
         ));
     }

@@ -13,10 +13,10 @@ pub struct PolicyFlags {
     /// Use a profile of your policy file
     #[arg(short, long, value_name = "PROFILE")]
     pub profile: Option<String>,
-    /// Who the child is to you: internal, executor, tool or unknown
+    /// How far you trust the child: internal, executor, tool or unknown
     #[arg(long, value_name = "CLASS", value_parser = values::TRUST, hide_possible_values = true)]
     pub trust: Option<TrustClass>,
-    /// The promises you insist on: full or landlock
+    /// The promises that must hold: full or landlock
     #[arg(long, value_name = "FLOOR", value_parser = values::FLOOR, hide_possible_values = true)]
     pub floor: Option<Floor>,
     /// Open a part of the kernel surface: ptrace (debuggers) or gpu
@@ -36,22 +36,22 @@ pub struct PolicyFlags {
     /// Hand over credentials by name (classes internal and executor only)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub inherit_credentials: Vec<String>,
-    /// Give a secret of the vault, as fd, file, token or dangerous-env
+    /// Deliver a secret of the vault, as fd, file, token or dangerous-env
     #[arg(long = "secret", value_name = "NAME=HOW")]
     pub secrets: Vec<String>,
     /// Secrets in what the command prints: on (taken out) or off
     #[arg(long, value_name = "HOW", value_parser = values::REDACT, hide_possible_values = true)]
     pub redact: Option<Redact>,
-    /// Show a file or folder, read-only
+    /// Show a file or directory, read-only
     #[arg(long, value_name = "PATH")]
     pub read: Vec<PathBuf>,
-    /// Show a file or folder, writable
+    /// Show a file or directory, writable
     #[arg(long, value_name = "PATH")]
     pub write: Vec<PathBuf>,
-    /// Hide a file or folder of what is shown
+    /// Hide a file or directory that would be shown
     #[arg(long, value_name = "PATH")]
     pub hide: Vec<PathBuf>,
-    /// Show a file or folder of the project that looks secret and is not
+    /// Show a file or directory of the project that looks secret and is not
     #[arg(long, value_name = "PATH")]
     pub show: Vec<PathBuf>,
     /// New footholds in the project, such as .envrc: notice or strict

@@ -62,7 +62,7 @@ pub fn grant_time(text: &str) -> Result<Duration, String> {
     if (Duration::from_secs(1)..=30 * DAY).contains(&time) {
         return Ok(time);
     }
-    Err("a grant holds for 1s to 30d; make a new one when it has ended".into())
+    Err("a grant lasts 1s to 30d; make a new one when it has expired".into())
 }
 
 /// A moment, as milliseconds since 1970: so long ago, or a date.

@@ -46,7 +46,7 @@ pub fn look(here: &Here) -> Asking {
         Ok(head) => head.map_or(0, |head| head.seq),
         Err(error) => {
             let fact = format!("the record cannot be read: {}", crate::say::cause(&error));
-            troubles.push([fact, "mend the permissions in Keyward's state folder".into()]);
+            troubles.push([fact, "fix the permissions of Keyward's state directory".into()]);
             0
         }
     };
@@ -72,13 +72,13 @@ fn settings(policy: &Policy, here: &Here, troubles: &mut Vec<[String; 2]>) {
         let runs =
             path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
         if !runs {
-            let fact = format!("the judge {} is no program that can be run", visible(path.as_os_str()));
-            troubles.push([fact, format!("mend gate.judge ({}), or take it out", judge.origin)]);
+            let fact = format!("the judge {} is not an executable program", visible(path.as_os_str()));
+            troubles.push([fact, format!("correct gate.judge ({}), or remove it", judge.origin)]);
         }
     }
     if settings.mode.value == GateMode::Judge && settings.judge.is_empty() {
-        let fact = "the mode is judge, and there is no judge: somebody else is asked".to_owned();
-        troubles.push([fact, "name one with gate.judge".into()]);
+        let fact = "the gate mode is judge, and no judge is configured: other approvers are asked".to_owned();
+        troubles.push([fact, "name a judge with gate.judge".into()]);
     }
     if let Some(webhook) = &settings.webhook {
         if settings.webhook_key.is_none() {
@@ -101,10 +101,13 @@ impl Asking {
             Ok(mode) => format!("{} ({})", mode.value, mode.origin),
             Err(fact) => format!("no policy: {fact}"),
         };
-        let who = if self.attended { "somebody answers" } else { "nobody would answer" };
+        let who = if self.attended { "an approver is available" } else { "no approver is available" };
         let mut lines = format!(
-            "gate: {mode}; of a command without a terminal {who}; {} questions wait, {} grants\nrecord: {} events; `keyward log verify` checks them",
-            self.waiting, self.grants, self.events
+            "gate: {mode}; without a terminal {who}; questions pending: {}; grants: {}\nrecord: {} {}; `keyward log verify` checks them",
+            self.waiting,
+            self.grants,
+            self.events,
+            if self.events == 1 { "event" } else { "events" }
         );
         for [fact, remedy] in &self.troubles {
             lines.push_str(&format!("\n{fact}\n  {remedy}"));

@@ -107,7 +107,7 @@ fn found(name: &str, request: &Request<'_>) -> String {
     let Some(tool) = tools::tool(name) else { return String::new() };
     let part = tool.on(Platform::HERE);
     if part.login.is_empty() && part.services.is_empty() {
-        return format!("{name}: nobody logs in to it");
+        return format!("{name}: it has no login");
     }
     let there: Vec<&Exposure> = part
         .login

@@ -11,7 +11,7 @@ use keyward_sys::file::reason;
 pub fn clean(here: &Here, caches: bool, class: Option<TrustClass>, json: bool) -> i32 {
     if !caches {
         say::trouble(
-            "nothing was named that could be cleaned",
+            "nothing to clean was named",
             "`--caches` empties Keyward's own caches; the HOMEs of profiles stay, `keyward home list` names them",
         );
         return code::USAGE;

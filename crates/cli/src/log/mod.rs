@@ -43,7 +43,7 @@ pub fn log(args: &LogArgs, block: &Block) -> i32 {
         let folder = visible(here.state.as_os_str());
         say::trouble(
             &format!("cannot read the record in {folder}: {}", say::cause(&error)),
-            "mend the permissions there, or move away what is not a file of the record",
+            "fix the permissions there, or move away every file that is not part of the record",
         );
         code::FAULT
     })

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 pub fn recovered(here: &Here, recovered: &Recovered, quiet: bool) {
     let folder = keyward_policy::text::visible(recovered.project.as_os_str());
     if !quiet && !recovered.aftermath.is_quiet() {
-        say::note(&format!("a run in {folder} was killed before its end; this is what it left"));
+        say::note(&format!("a run in {folder} was killed before it ended; it left the following"));
         self::aftermath(&recovered.aftermath, false);
     }
     if let Ok(mut record) = Record::open(here) {
@@ -229,8 +229,8 @@ fn limit_fact(plan: &Plan, name: &str, what: &str) -> String {
 
 pub fn refusal(args: &RunArgs, here: Option<&Here>, refusal: &Refusal) -> i32 {
     let nested = (refusal.kind == RefusalKind::Floor && here::is_cage()).then(|| Refusal {
-        fact: "this is a cage already, and from here no further one can be made".into(),
-        remedy: "run the command as it is; cages beside each other are for a session: `keyward session start` outside, `keyward run -- CMD` in its cage".into(),
+        fact: "this process is in a cage already, and a cage cannot make another one".into(),
+        remedy: "run the command directly; only a session can have cages beside each other: `keyward session start` outside, `keyward run -- CMD` in its cage".into(),
         ..refusal.clone()
     });
     let refusal = nested.as_ref().unwrap_or(refusal);

@@ -178,7 +178,7 @@ fn connect(folder: &Path) -> Result<OwnedFd, Errno> {
 fn deaf() -> Trouble {
     Trouble::new(
         "the session does not answer",
-        "its process `keyward:session` is stopped or has too much to do; let it go on with `kill -CONT`, or end it",
+        "its process `keyward:session` is stopped or overloaded; resume it with `kill -CONT`, or end it",
     )
 }
 
@@ -223,9 +223,10 @@ impl Door {
             channel::send(&self.socket, &packet, descriptors)
         };
         sent.map_err(|errno| match errno {
-            Errno::MSGSIZE => {
-                Trouble::new("the command is too long for the door", "put it into a file of the project")
-            }
+            Errno::MSGSIZE => Trouble::new(
+                "the command is too long for the session socket",
+                "put it into a script in the project",
+            ),
             Errno::AGAIN => deaf(),
             _ => gone(),
         })
@@ -373,7 +374,7 @@ impl Ended {
             },
             (Some(_), _) => Conclusion::Limit {
                 limit: "wall",
-                fact: "the command was ended: its time was over".into(),
+                fact: "the command was ended: it reached its time limit".into(),
                 remedy: "give it more with `--timeout`",
             },
             (None, Some(signal)) => Conclusion::Signalled { signal },

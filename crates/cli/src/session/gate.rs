@@ -83,7 +83,7 @@ impl SessionGate<'_> {
                 None => {}
             }
         } else if !request.has_room {
-            let fact = "denied: it is too long to be judged at once, and others are judged already".into();
+            let fact = "denied for now: the command is long and the session is judging others already".into();
             return Passage::Refuse { fact, remedy: "try again when they are done".into() };
         }
         self.ask_aside(request, looked).map_or_else(broken, Passage::Wait)
@@ -175,7 +175,7 @@ impl SessionGate<'_> {
         let asks = matches!(self.policy.gate.mode.value, GateMode::Auto | GateMode::Ask | GateMode::Judge);
         if asks && !permit::is_attended(self.policy, self.here, Present::named_by(self.policy)) {
             say::note(
-                "questions of the gate are asked on the terminal of a command; without one they are denied until `keyward approvals -f` runs or a program answers at the door",
+                "the gate asks on the terminal of a command; without a terminal it denies until `keyward approvals -f` runs or a client of the session socket answers",
             );
         }
         if self.policy.gate.mode.value == GateMode::Yolo {
@@ -205,11 +205,15 @@ impl SessionGate<'_> {
         let Some(Judging { kind, field }) = judging else {
             return match self.policy.gate.mode.value {
                 GateMode::Ask => about_call(Verdict::Ask, format!("it calls the function {name} outside")),
-                _ => about_call(Verdict::Allow, "its owner has it judged by nobody".into()),
+                _ => about_call(Verdict::Allow, "its owner does not have it judged".into()),
             };
         };
-        let unclear =
-            || about_call(Verdict::Ask, format!("what it gives to {name} is not as its owner has said"));
+        let unclear = || {
+            about_call(
+                Verdict::Ask,
+                format!("its input for {name} does not match what the function's owner declared"),
+            )
+        };
         let value = match field {
             Some(field) => input.get(field),
             None => Some(input),
@@ -238,7 +242,7 @@ impl SessionGate<'_> {
         let reason = if verdict == judgement.verdict {
             judgement.reason
         } else {
-            "it runs a script outside the cage that nobody has read".into()
+            "it runs a script outside the cage that was not read".into()
         };
         Judged { verdict, rule: judgement.rule, class: judgement.class, reason, span: None, script: None }
     }
@@ -290,7 +294,7 @@ impl SessionGate<'_> {
                 .and_then(|gate| looked.kept().map(|kept| (gate, kept)).map_err(no_memory)),
             Err(_) => Err((
                 "denied: nothing can be recorded".into(),
-                "make room or mend the permissions in Keyward's state folder".into(),
+                "make room in Keyward's state directory, or fix its permissions".into(),
             )),
         };
         let (progress, kept) = match answer {
@@ -330,6 +334,9 @@ fn no_memory(errno: Errno) -> (String, String) {
 }
 
 fn broken(errno: Errno) -> Passage {
-    let fact = format!("denied: nobody can be asked: {}", keyward_sys::file::reason(errno));
-    Passage::Refuse { fact, remedy: "try again, or end some processes".into() }
+    let fact = format!(
+        "denied: approval is required and no approver can be asked: {}",
+        keyward_sys::file::reason(errno)
+    );
+    Passage::Refuse { fact, remedy: "end some processes, and try again".into() }
 }

@@ -73,8 +73,8 @@ pub fn start(args: SessionStartArgs, block: &mut Block) -> i32 {
 fn make_place(runtime: &Runtime, name: &str) -> Result<Place, Trouble> {
     if !is_name(name) {
         let trouble = Trouble::new(
-            "this is no name for a session",
-            "letters, digits, `-`, `_` and `.`, beginning with a letter or a digit",
+            "invalid session name",
+            "use letters, digits, `-`, `_` and `.`, beginning with a letter or a digit",
         );
         return Err(Trouble { exit: code::USAGE, ..trouble });
     }
@@ -85,9 +85,9 @@ fn make_place(runtime: &Runtime, name: &str) -> Result<Place, Trouble> {
             format!("cannot make {path}: {}", keyward_sys::file::reason(errno)),
             match runtime.by_variable {
                 Some(_) => {
-                    "XDG_RUNTIME_DIR leads there: mend its permissions, set it to a folder of yours, or unset it"
+                    "XDG_RUNTIME_DIR leads there: fix its permissions, set it to a directory of yours, or unset it"
                 }
-                None => "make room or mend the permissions there",
+                None => "make room or fix the permissions there",
             },
         )
     };
@@ -153,8 +153,8 @@ fn listen(folder: &Path) -> Result<OwnedFd, Trouble> {
     };
     listen().map_err(|errno: Errno| {
         Trouble::new(
-            format!("cannot open the door of the session: {}", keyward_sys::file::reason(errno)),
-            "set XDG_RUNTIME_DIR to a folder of yours",
+            format!("cannot open the session socket: {}", keyward_sys::file::reason(errno)),
+            "set XDG_RUNTIME_DIR to a directory of yours",
         )
     })
 }

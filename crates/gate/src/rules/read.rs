@@ -67,7 +67,7 @@ pub fn read(tables: &Tables, toml: &str) -> Result<(Tables, Vec<Example>), Vec<W
         Reader { maker: Maker::after(tables), wrongs: Vec::new(), examples: Vec::new(), full: false };
     for (section, item) in document.iter() {
         let Some(tables) = item.as_array_of_tables() else {
-            reader.wrong(item.span(), format!("`{section}` is no list of tables"), "write `[[rule]]`");
+            reader.wrong(item.span(), format!("`{section}` is not a list of tables"), "write `[[rule]]`");
             continue;
         };
         for table in tables {
@@ -132,7 +132,7 @@ impl Reader {
     fn string(&mut self, table: &Table, key: &str) -> Option<String> {
         let item = table.get(key)?;
         if item.as_str().is_none() {
-            self.wrong(item.span(), format!("`{key}` is no text"), "write it in \"quotes\"");
+            self.wrong(item.span(), format!("`{key}` is not a string"), "write it in \"quotes\"");
         }
         item.as_str().map(str::to_owned)
     }
@@ -176,7 +176,7 @@ impl Reader {
         match texts {
             Some(Some(texts)) => texts.into_iter().map(str::to_owned).collect(),
             _ => {
-                self.wrong(item.span(), format!("`{key}` is no list of texts"), "write [\"…\", \"…\"]");
+                self.wrong(item.span(), format!("`{key}` is not a list of strings"), "write [\"…\", \"…\"]");
                 Vec::new()
             }
         }

@@ -24,12 +24,12 @@ const MOST_ENDING: usize = 64;
 impl Server<'_> {
     pub(super) fn answer(&mut self, client: u64, ask: Ask, descriptors: Vec<OwnedFd>) {
         if self.clients.side(client) == Some(Side::Inside) && !self.may_be_asked_from_inside(client, &ask) {
-            let fact = "from inside a cage one can run a command in a cage beside it, signal or end that, call what is offered, and nothing else";
+            let fact = "not permitted from inside a cage; allowed requests: run a command in a sibling cage, signal or kill it, call an offered function";
             return self.refuse(Some(client), fact, "ask from outside");
         }
         if self.clients.side(client) == Some(Side::Inside) && !self.has_budget_for(&ask) {
-            let fact = "denied for now: the cages of this session have asked for more than the record takes";
-            return self.refuse(Some(client), fact, "retry later: a few requests a second are taken");
+            let fact = "denied for now: the cages of this session send more requests than can be recorded";
+            return self.refuse(Some(client), fact, "retry later: a few requests are accepted each second");
         }
         match ask {
             Ask::Exec { argv, cwd, from, background, terminal, timeout_ms, fresh, answers } => {
@@ -40,22 +40,18 @@ impl Server<'_> {
                 };
                 let has_all = !background || terminal.is_none_or(|terminal| terminal.others() == 0);
                 if descriptors.len() != expected || !has_all {
-                    let fact = "a command comes with its three streams, but for those that are a terminal, or with none if it runs in the background";
-                    return self.refuse(
-                        Some(client),
-                        fact,
-                        "send the descriptors 0, 1 and 2 beside the message",
-                    );
+                    let fact = "wrong number of descriptors: send one for each stream that is not a terminal, and none for a background command";
+                    return self.refuse(Some(client), fact, "send descriptors 0, 1 and 2 with the message");
                 }
                 let streams = descriptors;
                 if let Some(number) = streams.iter().position(leads_out) {
                     let fact = format!(
-                        "descriptor {number} is a terminal or a folder, and would lead the command out of the cage"
+                        "descriptor {number} is a terminal or an open directory, which would give the command access outside the cage"
                     );
                     return self.refuse(
                         Some(client),
                         &fact,
-                        "pass a file or a pipe; for a terminal of the cage's own, ask for one",
+                        "pass a file or a pipe, or request a terminal of the cage's own",
                     );
                 }
                 let cwd = cwd.map(|cwd| self.place(cwd.into(), from.map(OsString::from)));
@@ -113,8 +109,8 @@ impl Server<'_> {
             Ask::Attach { job: number } => match self.jobs.running(number) {
                 Some(Job { terminal: Some(terminal), output: Some(output), watchers, .. }) => {
                     let Some(shown) = output.listen() else {
-                        let fact = "too many are attached to this job";
-                        return self.refuse(Some(client), fact, "leave it elsewhere with Ctrl-]");
+                        let fact = "too many clients are attached to this job";
+                        return self.refuse(Some(client), fact, "detach one of them with Ctrl-]");
                     };
                     watchers.push(client);
                     self.clients.tell(
@@ -131,7 +127,7 @@ impl Server<'_> {
                 if known && fit && self.calls.offer(client, names, judged) {
                     self.clients.tell(client, &Answer::Done {}, &[]);
                 } else {
-                    let fact = "these functions cannot be offered: a name is not one, is offered already, or there are too many";
+                    let fact = "these functions cannot be offered: a name is invalid or already offered, or there are too many";
                     self.refuse(Some(client), fact, "letters, digits, `-`, `_` and `.`, at most 64 bytes");
                 }
             }
@@ -149,14 +145,14 @@ impl Server<'_> {
                 Some(caller) => match (output, error) {
                     (Some(output), None) => self.clients.tell(caller, &Answer::Returned { output }, &[]),
                     (_, error) => {
-                        let fact = error.unwrap_or_else(|| "the function gave nothing".into());
+                        let fact = error.unwrap_or_else(|| "the function returned nothing".into());
                         self.refuse(Some(caller), &fact, "ask the program that embeds this session");
                     }
                 },
                 None => self.refuse(
                     Some(client),
-                    "nobody waits for this call",
-                    "a call is answered once, by the one who was called",
+                    "this call is not pending",
+                    "a call is answered once, by the client that offers the function",
                 ),
             },
             Ask::Stop {} => {
@@ -170,7 +166,7 @@ impl Server<'_> {
     pub(super) fn call(&mut self, client: u64, name: String, input: door::Value, gate: Option<Gate>) {
         let from_inside = self.clients.side(client) == Some(Side::Inside);
         let Some((provider, call)) = self.calls.begin(client, &name) else {
-            let fact = "nobody offers this function, or too many calls wait";
+            let fact = "no client offers this function, or too many calls are pending";
             return self.refuse(Some(client), fact, "ask the program that embeds this session");
         };
         let session = self.session.name.clone();
@@ -179,14 +175,14 @@ impl Server<'_> {
             return self.refuse(
                 Some(client),
                 "cannot record this call",
-                "make room in Keyward's state folder",
+                "make room in Keyward's state directory",
             );
         }
         // What cannot be passed on is the caller's trouble, and not that of the one who offers the function.
         if !self.clients.try_tell(provider, &Answer::Called { call, name, input, from_inside }) {
             self.calls.take(provider, call);
-            let fact = "this call cannot be passed on: it is too long, or too many wait";
-            self.refuse(Some(client), fact, "say less, or try again");
+            let fact = "this call cannot be passed on: it is too long, or too many calls are pending";
+            self.refuse(Some(client), fact, "pass less data, or try again");
         }
     }
 
@@ -263,7 +259,7 @@ impl Server<'_> {
         }
         if !self.jobs.has_room() || (wish.fresh && self.cages.ending.len() >= MOST_ENDING) {
             return Err((
-                "this session runs as many jobs as it may".into(),
+                "this session has reached its limit of running jobs".into(),
                 "end one with `keyward kill SESSION/JOB`, or wait".into(),
             ));
         }
@@ -281,7 +277,8 @@ impl Server<'_> {
         if !(self.session.record)(started) {
             return Err((
                 "cannot record this command".into(),
-                "nothing runs unrecorded: make room or mend the permissions in Keyward's state folder".into(),
+                "no command runs unrecorded: make room in Keyward's state directory, or fix its permissions"
+                    .into(),
             ));
         }
         let Wish { argv, cwd, background, terminal, streams, fresh } = wish;
@@ -289,7 +286,7 @@ impl Server<'_> {
         let broken = |errno: Errno| {
             (
                 format!("cannot keep the output of a job: {}", keyward_sys::file::reason(errno)),
-                "make room in the session's folder".to_owned(),
+                "make room in the session's directory".to_owned(),
             )
         };
         let mut output = None;

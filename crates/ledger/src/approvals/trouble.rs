@@ -22,7 +22,7 @@ impl From<Unrecorded> for Trouble {
     fn from(unrecorded: Unrecorded) -> Self {
         Trouble::new(
             format!("cannot record this in {}: {}", visible(unrecorded.path.as_os_str()), unrecorded.cause),
-            "no yes goes unrecorded: make room or mend the permissions there",
+            "no approval takes effect unrecorded: make room or fix the permissions there",
         )
     }
 }
@@ -75,12 +75,12 @@ pub(super) fn of(error: &Error, path: &Path) -> Trouble {
             Trouble::new(format!("there is no room to write {shown}"), "make room there, and try again")
         }
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => Trouble::new(
-            format!("cannot write {shown}, or the folder that it is in"),
+            format!("cannot write {shown}, or the directory that it is in"),
             "make room or fix the permissions there, or set XDG_STATE_HOME to a directory that you can write, outside the project",
         ),
         Some(ErrorCode::SystemIoFailure) => Trouble::new(
             format!("cannot read or write {shown}: {error}"),
-            "make room there, or mend the disk, and try again",
+            "make room there, or fix the disk, and try again",
         ),
         Some(_) => Trouble::new(format!("the approvals in {shown} cannot be used: {error}"), put_aside(path)),
         // A value that cannot be what we have written.

@@ -129,7 +129,7 @@ fn hear(
 ) -> (u16, Option<Came>) {
     let (signature, body) = match request {
         Request::Whole { signature, body } => (*signature, *body),
-        Request::Bad(status) => return (*status, Some(Came::Refused("it is no request for POST /answer"))),
+        Request::Bad(status) => return (*status, Some(Came::Refused("it is not a POST /answer request"))),
         Request::Part => return (400, Some(Came::Refused("it ended too early"))),
     };
     if let Err(unsigned) = wire::verify(key.expose(), now, signature, body) {

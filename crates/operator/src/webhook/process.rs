@@ -250,7 +250,7 @@ fn unasked(webhook: &Webhook, why: &Why) -> String {
     let host = &webhook.host;
     match why {
         Why::NotInstalled(_) => lines("the webhook cannot be asked: curl is not installed", "install curl"),
-        Why::TooLarge => lines(format!("the webhook at {host} said too much"), "it may answer with 64 KiB"),
+        Why::TooLarge => lines(format!("the webhook at {host} sent too much"), "it may answer with 64 KiB"),
         Why::TimedOut(_) => lines(format!("the webhook at {host} gave no answer in time"), "answer sooner"),
         _ => lines("curl cannot be run for the webhook", DOCTOR),
     }
@@ -285,7 +285,7 @@ fn hear_response(
     let response = wire::response(answer.out()).ok_or_else(|| says("does not speak HTTP"))?;
     match response.status {
         200..=299 => {}
-        300..=399 => return Err(says("leads elsewhere, where nobody is asked")),
+        300..=399 => return Err(says("redirected the request, and Keyward does not follow redirects")),
         status => return Err(says(&format!("answered with status {status}"))),
     }
     if response.body.is_empty() {
@@ -293,8 +293,9 @@ fn hear_response(
         return if webhook.listen.is_some() { Ok(()) } else { Err(says("gave no answer")) };
     }
     wire::verify(key.expose(), now(), response.signature, response.body)
-        .map_err(|unsigned| says(&format!("gave an answer that does not count: {}", unsigned.as_str())))?;
-    let heard = wire::answer(response.body).ok_or_else(|| says("said something else than an answer"))?;
+        .map_err(|unsigned| says(&format!("gave an invalid answer: {}", unsigned.as_str())))?;
+    let heard =
+        wire::answer(response.body).ok_or_else(|| says("answered with something other than an answer"))?;
     let differs = heard.token.iter().zip(token).fold(0, |differs, (a, b)| differs | (a ^ b));
     if differs != 0 {
         return Err(says("answered another question"));

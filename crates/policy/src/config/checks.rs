@@ -27,7 +27,7 @@ pub fn env_name(key: &str, name: &str) -> Result<(), Unfit> {
     }
     Err(Unfit::new(
         format!("{key} holds something that is not the name of a variable"),
-        "a name has letters, digits and underscores and begins with no digit; for lists, write names without values",
+        "a name has letters, digits and underscores and does not begin with a digit; in lists, write names without values",
     ))
 }
 
@@ -41,7 +41,7 @@ pub fn tool(key: &str, name: &str) -> Result<(), Unfit> {
         None => "`keyward home tools` lists those that are known; `files.read` shows single files of others"
             .to_owned(),
     };
-    Err(Unfit::new(format!("{key} knows no tool {}", quoted(name)), remedy))
+    Err(Unfit::new(format!("{key}: unknown tool {}", quoted(name)), remedy))
 }
 
 /// A variable that we set.
@@ -130,7 +130,7 @@ pub fn path(key: &str, path: &Path, purpose: PathUse, writer: Writer) -> Result<
         return Err(Unfit::new(fact, remedy));
     }
     if path.components().any(|component| component == Component::ParentDir) {
-        return Err(Unfit::new(format!("{key} takes no `..`: {}", shown()), "write the path that is meant"));
+        return Err(Unfit::new(format!("{key} does not accept `..`: {}", shown()), "write the path itself"));
     }
     let first = path.components().next();
     let tilde = matches!(first, Some(Component::Normal(name)) if name.to_string_lossy().starts_with('~'));
@@ -141,7 +141,7 @@ pub fn path(key: &str, path: &Path, purpose: PathUse, writer: Writer) -> Result<
     }
     if !path.is_absolute() && !home && !matches!(purpose, PathUse::Hide | PathUse::Show) {
         let remedy = "begin it with `/` or `~/`";
-        return Err(Unfit::new(format!("{key} takes no relative path: {}", shown()), remedy));
+        return Err(Unfit::new(format!("{key} does not accept a relative path: {}", shown()), remedy));
     }
     let everything = (path.is_absolute() || home) && path.components().nth(1).is_none();
     if everything && purpose == PathUse::Write && writer != Writer::Ceiling {
@@ -166,21 +166,22 @@ pub fn text(key: &str, text: &str, purpose: TextUse) -> Result<(), Unfit> {
             match text.starts_with("https://") || here {
                 true => Ok(()),
                 false => Err(Unfit::new(
-                    format!("{key} is no address that can be used"),
+                    format!("{key} is not a usable address"),
                     "write `https://…`; `http://` is for 127.0.0.1 and [::1] alone",
                 )),
             }
         }
         TextUse::Secret => match SecretName::parse(text) {
             Ok(_) => Ok(()),
-            Err(_) => {
-                Err(Unfit::new(format!("{key} is no name of a secret"), "`keyward secret list` shows them"))
-            }
+            Err(_) => Err(Unfit::new(
+                format!("{key} is not a valid secret name"),
+                "`keyward secret list` shows them",
+            )),
         },
         TextUse::Listen => match text.parse::<std::net::SocketAddr>() {
             Ok(address) if address.ip().is_loopback() => Ok(()),
             _ => Err(Unfit::new(
-                format!("{key} is no address of this host alone"),
+                format!("{key} is not an address of this host itself"),
                 "write an address and a port, as in \"127.0.0.1:8765\"",
             )),
         },
@@ -193,7 +194,7 @@ pub fn program(key: &str, text: &str) -> Result<(), Unfit> {
         return Ok(());
     }
     Err(Unfit::new(
-        format!("{key} begins with no path of a program"),
+        format!("{key} does not begin with the absolute path of a program"),
         "write it as in [\"/usr/local/bin/judge\"]",
     ))
 }
@@ -203,7 +204,7 @@ pub fn size(key: &str, bytes: u64, least: u64) -> Result<u64, Unfit> {
         return Ok(bytes);
     }
     Err(match least {
-        1 => Unfit::new(format!("{key} cannot be 0"), "leave the key out for no limit"),
+        1 => Unfit::new(format!("{key} cannot be 0"), "remove the key to have no limit"),
         _ => Unfit::new(
             format!("{key} cannot be {}, which lets no program start", units::spell_size(bytes)),
             format!("write \"{}\" or more; a number without a unit counts bytes", units::spell_size(least)),
@@ -214,7 +215,7 @@ pub fn size(key: &str, bytes: u64, least: u64) -> Result<u64, Unfit> {
 /// A limit that counts things.
 pub fn count(key: &str, number: u64) -> Result<u64, Unfit> {
     match number {
-        0 => Err(Unfit::new(format!("{key} cannot be 0"), "leave the key out for no limit")),
+        0 => Err(Unfit::new(format!("{key} cannot be 0"), "remove the key to have no limit")),
         _ => Ok(number),
     }
 }

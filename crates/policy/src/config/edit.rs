@@ -294,7 +294,7 @@ fn note(wish: &Wish<'_>, was: &Policy, is: &Policy) -> Option<String> {
         (Some(name), origin) => format!(
             "the profile {name} is of the class {class} ({origin}), which is shown no login; `trust = \"executor\"` there changes that"
         ),
-        (None, _) => "only the classes executor and internal are shown it: runs with `--trust executor`, or with a profile that says so"
+        (None, _) => "this login is exposed only to the trust classes `executor` and `internal`: use `--trust executor`, or set `trust` in a profile"
             .into(),
     })
 }

@@ -87,7 +87,7 @@ impl fmt::Display for BeyondCeiling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let BeyondCeiling { key, asked, origin, allowed, ceiling } = self;
         writeln!(f, "{key} = {asked} ({origin}) is beyond the ceiling: {key} = {allowed} ({ceiling})")?;
-        f.write_str("ask for no more than the ceiling allows; only the administrator can lift it")
+        f.write_str("ask for no more than the ceiling allows; only the administrator can raise it")
     }
 }
 

@@ -207,8 +207,9 @@ impl Reading<'_, '_, '_> {
     fn positive(&mut self, item: &Item, wanted: &str) -> Option<u64> {
         let number = self.integer(item, wanted)?;
         let shown = self.shown;
-        let outcome = u64::try_from(number)
-            .map_err(|_| Unfit::new(format!("{shown} cannot be negative"), "leave the key out for no limit"));
+        let outcome = u64::try_from(number).map_err(|_| {
+            Unfit::new(format!("{shown} cannot be negative"), "remove the key to have no limit")
+        });
         self.checked(item, outcome)
     }
 

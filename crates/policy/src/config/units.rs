@@ -37,7 +37,7 @@ pub(super) fn duration(text: &str) -> Result<u64, Unfit> {
     };
     let value = whole(number, nanoseconds, text, "is not a duration", "write such as \"10m\"")?;
     if value == 0 {
-        return Err(Unfit::new("a duration of zero lets nothing run", "leave the key out for no limit"));
+        return Err(Unfit::new("a duration of zero lets nothing run", "remove the key to have no limit"));
     }
     Ok(value)
 }
@@ -71,8 +71,9 @@ fn whole(number: &str, factor: u64, text: &str, not: &str, write: &str) -> Resul
         return Err(Unfit::new(format!("{} {not}", quoted(text)), write));
     }
     let value = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-    value
-        .ok_or_else(|| Unfit::new(format!("{} is too large", quoted(text)), "leave the key out for no limit"))
+    value.ok_or_else(|| {
+        Unfit::new(format!("{} is too large", quoted(text)), "remove the key to have no limit")
+    })
 }
 
 /// The shortest exact spelling; parts of a millisecond are rounded up.
@@ -114,7 +115,7 @@ mod tests {
         }
         let refused = [
             ("10", "the duration \"10\" has no unit; write \"10s\", \"10m\" or \"10h\""),
-            ("0s", "a duration of zero lets nothing run; leave the key out for no limit"),
+            ("0s", "a duration of zero lets nothing run; remove the key to have no limit"),
             ("", "\"\" is not a duration; write a whole number and ms, s, m, h or d, such as \"10m\""),
             ("m", "\"m\" is not a duration; write such as \"10m\""),
             (
@@ -122,7 +123,7 @@ mod tests {
                 "\"1.5h\" is not a duration; write a whole number and ms, s, m, h or d, such as \"10m\"",
             ),
             ("-1s", "\"-1s\" is not a duration; write a whole number and ms, s, m, h or d, such as \"10m\""),
-            ("99999999999h", "\"99999999999h\" is too large; leave the key out for no limit"),
+            ("99999999999h", "\"99999999999h\" is too large; remove the key to have no limit"),
         ];
         for (text, words) in refused {
             assert_eq!(read(text), Err(words.to_owned()));
@@ -148,7 +149,7 @@ mod tests {
                 "\"4.5G\" is not a size; write a whole number and K, M, G or T, such as \"4G\"; they count by 1024",
             ),
             ("G", "\"G\" is not a size; write such as \"4G\""),
-            ("99999999T", "\"99999999T\" is too large; leave the key out for no limit"),
+            ("99999999T", "\"99999999T\" is too large; remove the key to have no limit"),
         ];
         for (text, words) in refused {
             assert_eq!(read(text), Err(words.to_owned()));

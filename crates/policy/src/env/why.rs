@@ -95,7 +95,7 @@ fn remedies(rule: Rule, trust: TrustClass, name: &str, listed: bool) -> (Vec<Rem
         flag: Some("--trust executor".into()),
     };
     let pass = |when| list(when, "env", "pass", Some("--pass"));
-    let not_secret = || list("if it is no credential", "env", "not_secret", None);
+    let not_secret = || list("if it is not a credential", "env", "not_secret", None);
     let mut inherit =
         vec![list("if the child needs it", "", "inherit_credentials", Some("--inherit-credentials"))];
     if !trust.may_inherit_credentials() {

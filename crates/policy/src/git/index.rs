@@ -17,7 +17,7 @@ pub fn check(bytes: &[u8], id_length: usize) -> Result<(), Unsafe> {
     let mut at =
         Cursor { bytes: bytes.get(..bytes.len().saturating_sub(id_length)).unwrap_or(&[]), at: 0, kept: 0 };
     if at.take(4)? != b"DIRC" {
-        return Err("it is no index");
+        return Err("it is not an index");
     }
     let version = at.number()?;
     if !(2..=4).contains(&version) {

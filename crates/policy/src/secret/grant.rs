@@ -65,7 +65,7 @@ impl Grant {
             let name = SecretName::parse(text)?;
             return Err(Unfit::new(
                 format!(
-                    "the secret {name} needs a way to reach the command: a stand-in for it, which only the network would swap, is not there yet"
+                    "the secret {name} has no way to reach the command; a stand-in that only the network would swap does not exist yet"
                 ),
                 format!("write {name}=fd, {name}=file, {name}=token or {name}=dangerous-env"),
             ));
@@ -79,7 +79,7 @@ impl Grant {
                     Some(meant) => format!("did you mean {name}={meant}"),
                     None => format!("known here: {}", words.join(", ")),
                 };
-                Err(Unfit::new(format!("{} is no way to give a secret", quoted(how)), remedy))
+                Err(Unfit::new(format!("{} is not a way to deliver a secret", quoted(how)), remedy))
             }
         }
     }

@@ -135,7 +135,7 @@ impl Place {
             );
         }
         if below.is_empty() || below.ends_with('/') {
-            return unfit("names a folder", "name a file in it");
+            return unfit("names a directory", "name a file in it");
         }
         if below.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return unfit("holds `..`, `.` or an empty part", "write the path as it is, without detours");
@@ -232,9 +232,9 @@ fn keyring(rest: &str) -> Result<Reference, Unfit> {
     let mut pairs = Vec::new();
     if let Some(query) = rest.strip_prefix('?') {
         for part in query.split('&') {
-            let (name, value) = part
-                .split_once('=')
-                .ok_or_else(|| no_attributes("a part of a keyring:// reference is no ATTRIBUTE=VALUE"))?;
+            let (name, value) = part.split_once('=').ok_or_else(|| {
+                no_attributes("invalid keyring:// reference: a part is not ATTRIBUTE=VALUE")
+            })?;
             pairs.push(pair(name, value)?);
         }
     } else {
@@ -266,7 +266,7 @@ fn pass(rest: &str) -> Result<Reference, Unfit> {
     let parts = path.split('/').all(|part| !matches!(part, "" | "." | ".."));
     if !parts || path.starts_with('-') {
         return Err(Unfit::new(
-            "the path of a pass:// reference is none of pass",
+            "invalid pass:// reference: not a valid pass entry name",
             "write it as `pass ls` shows it: pass://web/example.com",
         ));
     }
@@ -296,7 +296,7 @@ fn file(rest: &str) -> Result<Reference, Unfit> {
                 let pointer = decoded("file", pointer)?;
                 if !is_pointer(&pointer) {
                     return Err(Unfit::new(
-                        "what follows #json: in a file:// reference is no JSON pointer",
+                        "invalid file:// reference: the text after #json: is not a JSON pointer",
                         "write it with slashes, as in file:///path#json:/accounts/0/token",
                     ));
                 }
@@ -304,7 +304,7 @@ fn file(rest: &str) -> Result<Reference, Unfit> {
             }
             _ => {
                 return Err(Unfit::new(
-                    "what follows `#` in a file:// reference is neither dotenv:NAME nor json:/POINTER",
+                    "invalid file:// reference: the text after `#` is neither dotenv:NAME nor json:/POINTER",
                     "leave it out for the whole file; a `#` of the path is %23",
                 ));
             }
@@ -330,7 +330,7 @@ fn cmd(rest: &str) -> Result<Reference, Unfit> {
     let anchored = program.starts_with('/') || program.starts_with("~/");
     if program.is_empty() || program.ends_with('/') || (program.contains('/') && !anchored) {
         return Err(Unfit::new(
-            "a cmd:// reference names no program",
+            "invalid cmd:// reference: it does not name a program",
             "write cmd://PROGRAM ARGUMENT…, the program by its name in PATH, or from `/` or `~/`",
         ));
     }

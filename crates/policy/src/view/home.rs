@@ -252,17 +252,17 @@ fn adoptable(
                 "{} ({origin}) is not a HOME for a child: it holds your own, or credentials",
                 path.display()
             ),
-            "name a folder that is for this profile alone",
+            "name a directory that is for this profile alone",
         );
     }
     if fact.is_some_and(|fact| fact.link.is_some() || fact.leaves_project.is_some() || fact.real != path) {
         return refuse(
             format!("{} ({origin}) is reached through a link", path.display()),
-            "somebody may have put it there; write the path that it leads to, if that is what you mean",
+            "another program may have made the link; if its target is what you mean, write that path",
         );
     }
     if fact.is_some_and(|fact| !matches!(fact.kind, Kind::Directory | Kind::Missing)) {
-        return refuse(format!("{} ({origin}) is not a folder", path.display()), "name a folder");
+        return refuse(format!("{} ({origin}) is not a directory", path.display()), "name a directory");
     }
     let writes = policy.files.write.iter().chain(&policy.files.read);
     let grants = writes.map(|grant| expand(&grant.value, &request.caller.home));
@@ -270,7 +270,7 @@ fn adoptable(
     if let Some(place) = grants.chain(project).find(|place| nested(place, found)) {
         return refuse(
             format!("{} ({origin}) lies in {}, or holds it", path.display(), place.display()),
-            "what works there could put another folder in its place: take a folder beside it, or work elsewhere",
+            "a command that works there could replace it: name a directory beside it, or work elsewhere",
         );
     }
     let own = policy.profile.as_deref();
@@ -279,7 +279,7 @@ fn adoptable(
     if let Some((profile, _)) = others.find(|(_, other)| nested(other, found)) {
         return refuse(
             format!("{} ({origin}) is also the HOME of the profile {profile}", path.display()),
-            "each profile has a HOME for itself alone: name another folder",
+            "each profile has a HOME for itself alone: name another directory",
         );
     }
     own_places_stay_closed(request, found, "home.path", origin)

@@ -190,7 +190,8 @@ pub(super) fn warnings(policy: &Policy, project: Option<&Path>, found: &Project)
     if past > 0 {
         warn(
             format!(
-                "{past} repositories are read-only for the command: at most {MOST_REPOSITORIES} can be written"
+                "{} read-only for the command: at most {MOST_REPOSITORIES} can be written",
+                if past == 1 { "1 repository is".to_owned() } else { format!("{past} repositories are") }
             ),
             "work in the directory of one of them, and it is among the first".to_owned(),
             false,

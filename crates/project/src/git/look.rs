@@ -145,7 +145,7 @@ fn modules(path: &Path, below: &Path, depth: usize, parts: &mut Vec<GitPart>) {
 }
 
 /// A command could have written a file that leads there.
-const NOT_OURS: &str = "what it leads to does not name this folder as its own";
+const NOT_OURS: &str = "what it leads to does not name this directory as its own";
 
 /// Where a `.git` file leads, if what is there says that it belongs to this folder. Otherwise a command that could once write the file could
 /// have the next one be shown any repository of the user's.
@@ -163,23 +163,23 @@ fn linked(mark: &Path, folder: &Path) -> Result<PathBuf, &'static str> {
         if std::fs::canonicalize(back).ok().as_deref() != std::fs::canonicalize(mark).ok().as_deref() {
             return Err(NOT_OURS);
         }
-        let common = small_file(&real.join("commondir")).ok_or("what it leads to is no working tree")?;
+        let common = small_file(&real.join("commondir")).ok_or("what it leads to is not a working tree")?;
         let common = letters(&real.join(OsStr::from_bytes(line(&common))));
-        let common = std::fs::canonicalize(common).map_err(|_| "what it leads to is no working tree")?;
+        let common = std::fs::canonicalize(common).map_err(|_| "what it leads to is not a working tree")?;
         // The folder may be a command's, and name any other: the other must hold it, where git keeps such folders.
         let belongs = real.parent() == Some(&common.join("worktrees"))
             && is_file(&common.join("HEAD"))
             && is_folder(&common.join("objects"))
             && is_folder(&common.join("refs"));
-        return if belongs { Ok(common) } else { Err("what it leads to is no working tree") };
+        return if belongs { Ok(common) } else { Err("what it leads to is not a working tree") };
     }
     // What stands in the folder itself is shown with it.
     if std::fs::canonicalize(folder).is_ok_and(|folder| real.starts_with(folder)) {
         return Ok(real);
     }
     // A submodule: its settings name the folder it is checked out in.
-    let settings = small_file(&real.join("config")).ok_or("what it leads to is no repository")?;
-    let settings = Config::read(&settings).map_err(|_| "what it leads to is no repository")?;
+    let settings = small_file(&real.join("config")).ok_or("what it leads to is not a repository")?;
+    let settings = Config::read(&settings).map_err(|_| "what it leads to is not a repository")?;
     let worktree = settings.last("core", "worktree").ok_or(NOT_OURS)?;
     let worktree = letters(&real.join(OsStr::from_bytes(worktree)));
     match std::fs::canonicalize(worktree) {

@@ -93,7 +93,7 @@ impl SourceError {
             Why::TimedOut(seconds) => format!("{at} gave no answer within {seconds} seconds"),
             Why::TooLarge => format!("{at} has more than {} KiB", LARGEST / 1024),
             Why::Empty => format!("{at} is empty"),
-            Why::Garbage => format!("{at} is no text: it holds control characters or is not UTF-8"),
+            Why::Garbage => format!("{at} is not text: it holds control characters or is not UTF-8"),
             Why::Malformed(what) => format!("{at}: {what}"),
             Why::Exposed(how) => format!("{at} is not private: {how}"),
             Why::Failed { program, code: Some(code) } => format!("{at}: {program} failed with code {code}"),

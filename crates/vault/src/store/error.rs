@@ -74,7 +74,7 @@ impl StoreError {
                 "start from a terminal, or keep the identity in the keyring or in a file",
             ),
             StoreError::Busy => lines(
-                "somebody else is writing to the store",
+                "another process is writing to the store",
                 "wait for it, or end the process that holds store/lock",
             ),
             StoreError::NotOfAPlugin(what) => (
@@ -112,7 +112,7 @@ impl StoreError {
             StoreError::Full => lines("the disk is full", "nothing was changed; make room and try again"),
             StoreError::Io { what, kind } => (
                 format!("cannot use {what}: {kind}"),
-                "nothing was changed; check the folder of the store".to_owned(),
+                "nothing was changed; check the directory of the store".to_owned(),
             ),
         }
     }

@@ -170,7 +170,7 @@ impl Folder {
 fn fault(path: &Path, errno: Errno) -> StoreError {
     match errno {
         Errno::NOSPC | Errno::DQUOT => StoreError::Full,
-        Errno::LOOP | Errno::NOTDIR => exposed(path, "it is a link, or no folder"),
+        Errno::LOOP | Errno::NOTDIR => exposed(path, "it is a link, or not a directory"),
         errno => StoreError::Io { what: path.display().to_string(), kind: io::Error::from(errno).kind() },
     }
 }

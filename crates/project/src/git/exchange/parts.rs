@@ -409,7 +409,7 @@ impl Exchange<'_> {
             match (new_fate(&path), place::thing_in(&open, &name)) {
                 (_, Some(Thing::Folder)) if depth > 0 => self.tell_below(part, &path, depth - 1),
                 (Fate::Log, Some(Thing::Other)) => {
-                    self.keep_back(part, &path, "a link, or something else that is no file")
+                    self.keep_back(part, &path, "a link, or something else that is not a file")
                 }
                 (Fate::KeptBack, Some(_)) if path != Path::new("objects/info/alternates") => {
                     self.tell_if_changed(part, &path);
