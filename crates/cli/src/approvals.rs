@@ -1,4 +1,4 @@
-//! `keyward approvals` and `keyward grants`: questions that commands wait for, and what was allowed beforehand. For somebody outside of a
+//! `keyward approvals` and `keyward grants`: questions that commands wait for, and what was allowed in advance. They work only outside of a
 //! cage: inside, the state folder does not exist.
 
 mod follow;

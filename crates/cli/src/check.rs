@@ -140,7 +140,7 @@ fn because(judgement: &Judgement) -> String {
     format!("{}{rule}", judgement.reason)
 }
 
-/// For programs that ask: nothing to say, somebody has to say yes, no, never.
+/// The exit code of a verdict: 0 for allow, 1 for ask, 2 for deny, 3 for forbid.
 fn exit_code(verdict: Verdict) -> i32 {
     match verdict {
         Verdict::Allow => 0,

@@ -65,7 +65,7 @@ impl Gate {
         self.with_scripts(judge_argv(&self.rules, &words), None, read, is_lost)
     }
 
-    /// The same for a line that bash runs after it has restored a state. `named` is how people know the state.
+    /// Judges a line that bash runs after it has restored a state. `named` is the name of the state in messages.
     pub fn judge_line(
         &self,
         argv: &[OsString],
@@ -104,7 +104,7 @@ impl Gate {
         keyward_gate::judge(&self.rules, language, text.as_bytes())
     }
 
-    /// The same for a list of words.
+    /// Judges a list of words as it is, without what it starts.
     pub fn judge_words(&self, words: &[&str]) -> Judgement {
         judge_argv(&self.rules, words)
     }
@@ -151,7 +151,7 @@ pub fn read_in(plan: &Plan, written: &[u8]) -> Found<Script> {
         Ok(outside) => outside,
         Err(found) => return found,
     };
-    // Resolved once: whoever may write on the way cannot lead us elsewhere between the look and the opening.
+    // Resolve once: a process that can write on the way cannot lead us elsewhere between the check and the opening.
     let mut real = None;
     let opened = open_guarded(&outside, |found| {
         let shown = in_cage(plan, &found.real).filter(|shown| may_be_read_inside(plan, shown, &found.real));
@@ -183,7 +183,7 @@ pub fn read_script(mut file: File) -> Found {
     if rest.is_err() || text.len() > LARGEST { Found::Unreadable } else { Found::Text(text) }
 }
 
-/// Where the host has what stands at a path of the cage.
+/// Maps a path of the cage to the host's path.
 fn on_host(plan: &Plan, path: &Path) -> Result<PathBuf, Found<Script>> {
     let entry = view::covering(&plan.view.entries, path).ok_or(Found::Missing)?;
     let source = match &entry.shown {
@@ -193,7 +193,7 @@ fn on_host(plan: &Plan, path: &Path) -> Result<PathBuf, Found<Script>> {
     path.strip_prefix(&entry.target).map(|below| join(source, below)).map_err(|_| Found::Unreadable)
 }
 
-/// Where the cage shows a file of the host; `None` where it hides it, or has another in its place.
+/// Maps a path of the host to the cage's path; `None` if the cage hides the file, or has another in its place.
 fn in_cage(plan: &Plan, outside: &Path) -> Option<PathBuf> {
     plan.view.entries.iter().rev().find_map(|entry| {
         let shown_at = join(&entry.target, outside.strip_prefix(source_of(entry)?).ok()?);
@@ -206,7 +206,7 @@ fn in_cage(plan: &Plan, outside: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Whether somebody who is not root can read what root has shown: its text is shown to others. What can be written is the command's own.
+/// Whether users other than root can read a file that root has granted, because its text is shown to others. A writable file is the command's own.
 fn may_be_read_inside(plan: &Plan, real: &Path, outside: &Path) -> bool {
     const READ_BY_ALL: u32 = 0o004;
     const SEARCHED_BY_ALL: u32 = 0o001;
@@ -282,7 +282,7 @@ impl Subject<'_> {
         }
     }
 
-    /// What it gets besides the project, in words.
+    /// Lists in words what the command gets besides the project.
     fn given(&self) -> Vec<String> {
         let policy = self.policy;
         let mut given = Vec::new();

@@ -57,12 +57,12 @@ pub fn is_cage() -> bool {
 pub struct Runtime {
     /// The folder that `XDG_RUNTIME_DIR` names, where it does.
     pub by_variable: Option<PathBuf>,
-    /// The one of the state folder, which every shell finds.
+    /// The directory below the state directory, which every shell finds.
     pub by_state: PathBuf,
 }
 
 impl Runtime {
-    /// Where a session that is started now is.
+    /// The directory for a session that is started now.
     pub fn own(&self) -> &Path {
         self.by_variable.as_ref().unwrap_or(&self.by_state)
     }

@@ -42,7 +42,7 @@ use keyward_policy::outcome::code;
 use keyward_sys::environ::Block;
 
 fn main() {
-    // Before anything else: nobody of the same user reads our memory, and the caller's environment stays where it is, uncopied.
+    // Before anything else: no process of the same user may read our memory, and the caller's environment stays where it is, uncopied.
     let _ = keyward_sys::confine::become_opaque();
     let mut block = Block::take();
     let exit = match args::parse() {

@@ -1,6 +1,6 @@
-//! Whether a command may run: the one decision of [`keyward_policy::gate::decide`], with everybody asked who has to be.
+//! Decides whether a command may run, with [`keyward_policy::gate::decide`], and asks the approvers that it needs.
 //!
-//! Nothing is opened and nobody is asked where the verdict alone decides. Whatever fails says no.
+//! If the verdict alone decides, no database is opened and no approver is asked. Every failure means no.
 
 use crate::gate::Subject;
 use crate::here::Here;
@@ -26,16 +26,16 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime};
 
-/// How often those are looked at who cannot say that they have something to say.
+/// Poll interval for answer sources that cannot wake us (the approvals database).
 const LOOK: Duration = Duration::from_millis(100);
 /// The most of a command that is shown where there is little room.
 const SHOWN: usize = 400;
 
-/// By which ways somebody can be asked, besides those that the policy names.
+/// Approval channels available for this command, in addition to those configured in the policy.
 pub struct Ways<'a> {
     /// The terminal of the command, if it has one.
     pub terminal: bool,
-    /// The session that the command is for, and whether somebody is at its door.
+    /// The session that the command is for, and whether a client of its socket can answer.
     pub session: Option<(&'a OwnedFd, bool)>,
     /// Whether waiting is told on standard error.
     pub tells: bool,
@@ -43,7 +43,7 @@ pub struct Ways<'a> {
     pub environment: Vec<(OsString, OsString)>,
 }
 
-/// Who reads why a command does not run.
+/// The reader of a denial.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reader {
     /// At the terminal of the command.
@@ -58,7 +58,7 @@ impl Ways<'_> {
         if is_person { Reader::Person } else { Reader::Agent }
     }
 
-    /// Who is there besides.
+    /// Adds the terminal and the session's clients to the approvers that the policy names.
     fn present(&self, named: Present) -> Present {
         Present {
             terminal: self.terminal && question::has_terminal(),
@@ -77,7 +77,7 @@ pub struct Denial {
     pub question: Option<u64>,
 }
 
-/// Who can be asked now, besides whoever watches `keyward approvals -f`.
+/// Approvers that are available now, besides `keyward approvals -f`.
 #[derive(Clone, Copy)]
 pub struct Present {
     terminal: bool,
@@ -86,13 +86,13 @@ pub struct Present {
 }
 
 impl Present {
-    /// Those whom the policy names.
+    /// The approvers that the policy names.
     pub fn named_by(policy: &Policy) -> Self {
         Present { terminal: false, door: false, webhook: policy.gate.webhook.is_some() }
     }
 }
 
-/// Whether somebody can be asked now.
+/// Whether an approver is available now.
 pub fn is_attended(policy: &Policy, here: &Here, present: Present) -> bool {
     let Present { terminal, door, webhook } = present;
     match policy.gate.attended.value {
@@ -102,7 +102,7 @@ pub fn is_attended(policy: &Policy, here: &Here, present: Present) -> bool {
     }
 }
 
-/// What the verdict and the mode decide alone: that needs neither a digest of everything nor a database.
+/// Returns the decision if the verdict and the mode suffice, which needs neither a digest of everything nor a database.
 pub fn at_once(subject: &Subject<'_>) -> Option<Result<Gate, Box<Denial>>> {
     match decide(&situation(subject)) {
         Step::Go(because) => {
@@ -114,13 +114,13 @@ pub fn at_once(subject: &Subject<'_>) -> Option<Result<Gate, Box<Denial>>> {
     }
 }
 
-/// A no that nobody was asked for.
+/// Builds the denial of a command that no approver was asked about.
 pub fn refusal(subject: &Subject<'_>, because: Because) -> Denial {
     let (fact, remedy) = words(subject, because, None, Reader::Agent);
     Denial { fact, remedy, gate: said(subject, because, None), question: None }
 }
 
-/// Before anybody was asked.
+/// The situation before any approver is asked.
 fn situation(subject: &Subject<'_>) -> Situation {
     Situation {
         mode: subject.policy.gate.mode.value,
@@ -144,7 +144,7 @@ fn said(subject: &Subject<'_>, because: Because, digest: Option<String>) -> Gate
     }
 }
 
-/// Decides about a command, and writes down what was asked and answered. Whoever gets a yes writes that down with the command.
+/// Decides whether a command may run and records every question and answer. On approval the caller records the decision with the spawn event.
 pub fn permit(subject: &Subject<'_>, ways: &Ways<'_>, record: &mut Record) -> Result<Gate, Box<Denial>> {
     if let Some(decided) = at_once(subject) {
         return decided.inspect_err(|denial| write_down(subject, denial, record));
@@ -179,7 +179,7 @@ pub fn permit(subject: &Subject<'_>, ways: &Ways<'_>, record: &mut Record) -> Re
         match decide(&situation) {
             Step::Go(because) => return Ok(said(subject, because, Some(question.digest.clone()))),
             Step::Refuse(because) => {
-                // Nobody was asked: so that somebody can say yes for the next time.
+                // Record a request that was denied without being asked, so that it can be approved for a retry.
                 let repeats = because == Because::DeniedBefore && question.session.is_some();
                 if id.is_none() && !repeats && because != Because::Crowded {
                     id = approvals.refused(&question, because.as_str()).ok();
@@ -225,7 +225,7 @@ pub fn write_down(subject: &Subject<'_>, denial: &Denial, record: &mut Record) {
     })));
 }
 
-/// The fact, and what one can do.
+/// The two lines of a denial: the fact, and what the reader can do.
 fn words(subject: &Subject<'_>, because: Because, id: Option<u64>, reader: Reader) -> (String, String) {
     let judged = subject.judged;
     let rule = judged.rule.as_ref().map_or_else(String::new, |rule| format!(" ({rule})"));
@@ -285,7 +285,7 @@ fn words(subject: &Subject<'_>, because: Because, id: Option<u64>, reader: Reade
     }
 }
 
-/// A judge that fails leaves it to others.
+/// Asks the judge; a judge that fails leaves the decision to other approvers.
 fn ask_judge(subject: &Subject<'_>, question: &Question, ways: &Ways<'_>) -> Opinion {
     let gate = &subject.policy.gate;
     let program: Vec<OsString> = gate.judge.iter().map(|word| OsString::from(&word.value)).collect();
@@ -310,7 +310,7 @@ struct Asking<'a> {
     until: SystemTime,
     webhook: Option<Handle>,
     present: Present,
-    /// The session is gone, or nobody there waits any more.
+    /// The session is gone, or none of its clients waits any more.
     left: bool,
 }
 
@@ -415,7 +415,7 @@ fn tell_session(session: &OwnedFd, id: u64, question: &Question) {
 }
 
 impl Asking<'_> {
-    /// The person at the terminal, unless somebody else is faster.
+    /// Asks the person at the terminal, unless another approver is faster.
     fn on_terminal(&mut self, question: &Question, terminal: std::fs::File) -> Result<Answer, Trouble> {
         let mut trouble = None;
         let mut settled = None;
@@ -445,7 +445,7 @@ impl Asking<'_> {
         }
     }
 
-    /// Somebody who is not at this terminal.
+    /// Waits for an approver that is not at this terminal.
     fn wait(&mut self, question: &Question) -> Result<Answer, Trouble> {
         if self.ways.tells {
             let command = typed_words(&keyward_policy::event::bounded(&question.argv, SHOWN));
@@ -473,7 +473,7 @@ impl Asking<'_> {
         }
     }
 
-    /// What came from elsewhere meanwhile; `None` while the question waits and somebody may still answer.
+    /// The answer of another approver; `None` while the question is pending and an approver may still answer.
     fn look(&mut self) -> Result<Option<Answer>, Trouble> {
         self.hear_webhook()?;
         self.hear_session()?;
@@ -481,7 +481,7 @@ impl Asking<'_> {
             State::Waiting => {}
             State::Allowed { .. } => return Ok(Some(Answer::Yes)),
             State::Denied { .. } => return Ok(Some(Answer::No)),
-            // Whoever was held up looks only now.
+            // A process that was stopped may look only now.
             State::Over if SystemTime::now() >= self.until => {
                 return self.over(By::Timeout, Answer::Timeout).map(Some);
             }

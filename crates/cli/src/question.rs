@@ -1,6 +1,6 @@
 //! A person is asked on a terminal whether a command may run. The default is no.
 //!
-//! A yes counts only when everything that would run was shown: on the screen at once, or page by page with `v`. Whoever does not want
+//! A yes counts only when everything that would run was shown: on the screen at once, or page by page with `v`. A person who does not want
 //! to read it all says so by typing the first digits of its digest. What was typed before the question stood there is thrown away.
 
 mod keyboard;
@@ -12,7 +12,7 @@ use keyward_policy::rendering::{self, grouped, inline, inline_up_to};
 use std::fs::File;
 use std::time::{Duration, SystemTime};
 
-/// What came of asking.
+/// The result of asking a person on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Reply {
@@ -20,19 +20,19 @@ pub enum Reply {
     Deny,
     /// No, and not asked again.
     Never,
-    /// Nobody answered in time.
+    /// No answer came in time.
     Timeout,
     /// The terminal is gone, or was never ours, or we were told to end.
     Gone,
-    /// Somebody else has answered, or nobody waits any more.
+    /// Another approver has answered, or the question is no longer pending.
     Elsewhere(bool),
 }
 
-/// Whoever types while the question appears cannot have read it.
+/// Discards input for this time after the question appears: a person cannot have read it yet.
 const TIME_TO_SEE: Duration = Duration::from_millis(400);
 /// So many digits of the digest stand for having read everything.
 const DIGITS: usize = 6;
-/// Of a single value, such as a path.
+/// The most characters of a single value, such as a path, that are shown.
 const LONGEST_VALUE: usize = 400;
 /// What our own lines take of the screen: what is asked, and some room.
 const ROOM: usize = 4;
@@ -41,7 +41,7 @@ const FEWEST_ROWS: usize = 6;
 /// Puts back what a program before us may have left: colours, character sets, margins, modes. The cursor stays.
 const PLAIN_SCREEN: &str = "\x1b[!p\x1b[0m\x1b(B\x0f";
 
-/// Asks. `elsewhere` is looked at about ten times a second: `Some` when somebody else has answered.
+/// Asks the person at a terminal. Polls `elsewhere` about ten times a second: `Some` when another approver has answered.
 pub fn ask(
     question: &Question,
     id: u64,

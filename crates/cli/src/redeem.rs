@@ -40,7 +40,7 @@ const WORTHLESS: Why = (
 fn swap(number: i32) -> Result<OwnedFd, Why> {
     let file = keyward_sys::own(number).map_err(|_| NO_TOKEN)?;
     let mut bytes = Zeroizing::new([0; MOST]);
-    // From its beginning, whoever has read it before.
+    // Read from its beginning, even if another process has read it before.
     let length = std::fs::File::from(file).read_at(&mut *bytes, 0).map_err(|_| NO_TOKEN)?;
     let text = std::str::from_utf8(&bytes[..length]).ok().filter(|text| !text.is_empty());
     let token = token::open(text.ok_or(NO_TOKEN)?).ok_or(WORTHLESS)?;

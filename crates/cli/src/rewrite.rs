@@ -20,7 +20,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes the folder if there is none, and waits for whoever is writing there.
+    /// Makes the directory if there is none, and waits for a process that is writing there.
     pub fn lock(path: &Path) -> Result<Self, NotWritten> {
         let failed = |cause| NotWritten { path: path.into(), cause };
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;

@@ -60,14 +60,14 @@ pub fn shell(args: ShellArgs, block: &mut Block) -> i32 {
     run(RunArgs { policy: args.policy, ..RunArgs::plain(None, command) }, block)
 }
 
-/// Of the caller's variables a session keeps what a further cage would get, without credentials.
+/// Wipes the caller's variables, except those that a further cage of the session would get, without credentials.
 pub fn keep_for_fresh_cages(policy: &Policy, block: &mut Block) {
     let entries = block.entries();
     let environment = env::decide(policy, policy.trust.value, &entries, &[]);
     let inherited = event::inherited(&environment);
     let passes = |var: &&Var| !inherited.contains(&var.name.to_string());
     let mut keep: Vec<usize> = environment.vars.iter().filter(passes).filter_map(from_caller).collect();
-    // By these the folders are found in which everything else is.
+    // These variables lead to the directories in which everything else is.
     let needed = |entry: &&[u8]| {
         [&b"PATH="[..], b"HOME=", b"XDG_", b"DBUS_SESSION_BUS_ADDRESS="]
             .iter()
@@ -88,7 +88,7 @@ fn run_with(args: RunArgs, block: &mut Block, session: Option<(Membership, Polic
         Ok(policy) => policy,
         Err(no_policy) => return tell::no_policy(&args, &no_policy),
     };
-    // Of a session the time is each command's, and the session looks after it.
+    // In a session the wall-clock limit applies to each command and the session enforces it, so drop it here.
     let policy = match session.is_some() {
         true => Policy { limits: Limits { wall: None, ..policy.limits }, ..policy },
         false => policy,
@@ -172,7 +172,7 @@ struct Run<'a> {
     block: &'a mut Block,
     /// What the first attempt kept back: the values that told so are gone by the second.
     dropped: Option<Vec<Dropped>>,
-    /// What was said yes to, by the first attempt, and the scripts of it.
+    /// The approval of the first attempt, and the scripts that it covers.
     permitted: Option<(event::Gate, Vec<Script>)>,
     /// The session that the cage is for.
     session: Option<Membership>,
@@ -205,7 +205,7 @@ impl Run<'_> {
         let vaults = [keep.clone(), vault::needs(&plan, &environment)].concat();
         drop(environment);
         self.block.wipe_values(&vaults);
-        // Of a session each command is judged when it is asked for.
+        // In a session each command is judged when it is requested.
         let gate = match self.session {
             Some(_) => None,
             None => match self.pass_gate(&mut plan, plain, &mut record) {
@@ -334,7 +334,7 @@ impl Run<'_> {
         }
     }
 
-    /// Has the command judged, and asks whoever has to be asked. Gives the exit code where it may not run.
+    /// Has the command judged, and asks the approvers if necessary. Returns the exit code if it may not run.
     fn pass_gate(
         &self,
         plan: &mut Plan,
@@ -364,7 +364,7 @@ impl Run<'_> {
             let fact = format!("{way} has changed since it was judged");
             return Err(tell::trouble(args, code::FAULT, &fact, "look at it, and try again"));
         }
-        // What somebody has said yes to is not asked about again because the host wants another plan.
+        // An approved command is not asked about again if the host only needs another plan.
         let again = before.filter(|gate| gate.digest == Some(subject.digest()));
         let gate = match again {
             Some(gate) => Ok(gate.clone()),
@@ -386,7 +386,7 @@ impl Run<'_> {
     }
 }
 
-/// What a session needs of its cage.
+/// Rejects plans that a session cannot run: no namespaces, strict protection, secrets, or an output limit.
 fn cannot_be_a_session(plan: &Plan) -> Option<Refusal> {
     let refuse = |fact: &str, remedy: &str| {
         Some(Refusal {

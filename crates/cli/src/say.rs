@@ -17,7 +17,7 @@ enum Left {
     Unknown,
 }
 
-/// Who reads what we say.
+/// The reader of our messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reader {
     Person,
@@ -118,7 +118,7 @@ impl Write for Answers {
     }
 }
 
-/// What was asked for, on stdout.
+/// Writes the answer to stdout.
 pub fn answer(text: &str) {
     let mut stdout = Answers(std::io::stdout().lock());
     let _ = stdout.write_all(text.as_bytes());
@@ -128,7 +128,7 @@ pub fn answer(text: &str) {
     let _ = stdout.flush();
 }
 
-/// Where a long answer goes, piece by piece. Whoever writes it looks whether the reader is still there.
+/// Returns a writer for a long answer. The caller checks whether the reader is still there.
 pub fn listing() -> impl Write {
     std::io::BufWriter::with_capacity(64 << 10, Answers(std::io::stdout().lock()))
 }
@@ -148,7 +148,7 @@ pub fn settle(exit: i32) -> i32 {
     }
 }
 
-/// The same as JSON.
+/// Writes the answer to stdout as JSON.
 pub fn answer_json(value: &impl serde::Serialize) {
     match serde_json::to_string_pretty(value) {
         Ok(text) => answer(&text),

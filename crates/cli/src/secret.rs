@@ -43,7 +43,7 @@ impl From<Unfit> for Trouble {
     }
 }
 
-/// What was typed does not fit.
+/// Converts an error of the command line into a message.
 fn usage(error: &impl std::fmt::Display) -> Trouble {
     let text = error.to_string();
     let (fact, remedy) = text.split_once('\n').unwrap_or((&text, ""));
@@ -186,7 +186,7 @@ fn edited(here: &Here, edit: impl Fn(&Document<'_>) -> Edit) -> Result<String, T
     edit(&Document { name: &name, text: &text }).map_err(|error| usage(&error))
 }
 
-/// Changes the list while nobody else does.
+/// Changes the list under a lock.
 fn change(here: &Here, edit: impl Fn(&Document<'_>) -> Edit) -> Result<(), Trouble> {
     let unwritten = |error: crate::rewrite::NotWritten| Trouble {
         exit: code::FAULT,

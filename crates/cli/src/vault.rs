@@ -125,7 +125,7 @@ struct Ways {
     pipes: [Option<Way>; 2],
     /// The command's other end of the first one, where both go to the same place.
     second: Option<OwnedFd>,
-    /// Where what the cage's terminal has goes on, if it does not go to the user's.
+    /// The destination of the cage terminal's output, if it is not the user's terminal.
     terminal: Option<Option<OwnedFd>>,
     /// What the launcher counts.
     to_count: [Option<OwnedFd>; 3],
@@ -264,7 +264,7 @@ pub fn ask(
     }
 }
 
-/// Where a person can be asked.
+/// The terminal on which a person can be asked.
 fn terminal(which: [bool; 3]) -> Option<BorrowedFd<'static>> {
     let [stdin, stdout, stderr] = which;
     match (stdin, stderr, stdout) {
@@ -365,7 +365,7 @@ pub fn tell(vault: &Vault, plan: &Plan, verbose: bool) {
     }
 }
 
-/// The same for a program.
+/// Summarises what happened to each secret, for the JSON outcome.
 pub fn news(vault: &Vault, plan: &Plan) -> Vec<SecretNews> {
     let of = |index: usize| SecretNews {
         name: plan.secrets[index].name.to_string(),

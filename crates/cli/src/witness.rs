@@ -1,4 +1,4 @@
-//! Telling those who keep the head of the ledger, and telling the user when one did not hear it.
+//! Notifies the witnesses of the ledger's head, and reports to the user each one that could not be notified.
 
 use crate::here::Here;
 use crate::say;
@@ -9,7 +9,7 @@ use keyward_policy::text::visible;
 use keyward_policy::witness::Witness;
 use std::path::Path;
 
-/// At the start of a command that is given credentials: only whoever takes it without making it wait.
+/// Before a command that receives credentials, notifies only non-blocking witnesses (journald).
 pub fn tell_at_once(here: &Here, policy: &Policy, ledger: &Ledger) {
     let told = policy.witness.iter().any(|witness| witness.value == Witness::Journald);
     if let (true, Some(head)) = (told, ledger.head()) {
@@ -18,7 +18,7 @@ pub fn tell_at_once(here: &Here, policy: &Policy, ledger: &Ledger) {
     }
 }
 
-/// At the end of a run: everybody. What they hear is on the disk by then, so that no witness knows more than the ledger.
+/// At the end of a run, notifies all witnesses. The record is synced first, so that no witness knows more than the ledger.
 pub fn tell_all(here: &Here, policy: &Policy, ledger: &Ledger, quiet: bool) {
     let Some(head) = ledger.head().filter(|_| !policy.witness.is_empty()) else { return };
     let _ = ledger.sync();

@@ -44,12 +44,12 @@ pub(crate) fn inhabit(prepared: &mut Prepared, control: OwnedFd, launcher: Owned
     // Init is told of signals through a descriptor; none interrupts it.
     signal::block(&Set::all());
     environ::set_title(c"keyward:init");
-    // The command gets its own copy; what the launcher kept for it is nobody's here.
+    // The command gets its own copy; init does not need what the launcher kept for it.
     environ::wipe_own();
     let ready = redirect_counted(prepared).and(tied.map_err(at(Step::Namespaces)));
     // What the launcher had open is not for the cage.
     let vault = prepared.secrets.as_mut().and_then(|wanted| wanted.vault.take());
-    // Private repositories are taken over when nobody works in them any more: as long as we live, somebody may.
+    // Private repositories are taken over when no process works in them any more: as long as init lives, one may.
     let kept = match (vault, prepared.run.as_ref().and_then(Run::lock)) {
         (None, None) => confine::keep_only(control).map(|control| (control, None, None)),
         (Some(vault), None) => {
@@ -178,7 +178,7 @@ fn have_home_filled(prepared: &Prepared, control: &OwnedFd) -> Result<(), Failur
     }
 }
 
-/// The socket of the keyring is the cage's own; whoever answers there is outside.
+/// Opens the cage's socket of the keyring, and sends it to the process outside that answers there.
 fn offer_keyring(prepared: &Prepared, control: &OwnedFd) -> Result<(), Failure> {
     if !prepared.keyring {
         return Ok(());
@@ -188,7 +188,7 @@ fn offer_keyring(prepared: &Prepared, control: &OwnedFd) -> Result<(), Failure> 
     Ok(())
 }
 
-/// A socket of the cage's own at which somebody outside answers.
+/// Makes a socket in the cage at which a process outside answers.
 pub(crate) fn listen(path: &str, kind: SocketType) -> Result<OwnedFd, Errno> {
     let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
@@ -424,8 +424,8 @@ fn make_masks(substitutes: &[Substitute]) -> Result<(), Errno> {
     mount::restrict(MASKS, Attributes { read_only: true, no_dev: true, no_exec: true })
 }
 
-/// The script that the command will find is the one that was judged. Where somebody has said yes to it, the cage gets a copy of its own,
-/// which nobody can change.
+/// Checks that the command will find the script that was judged. If it was approved (`pinned`), the cage gets a copy of its own,
+/// which no process can change.
 fn judged(way: &CStr, at: &CStr, text: &[u8], pinned: bool) -> Result<(), Errno> {
     const BESIDE: &CStr = c".judged-script";
     let found = |way: &CStr| {
@@ -445,12 +445,12 @@ fn judged(way: &CStr, at: &CStr, text: &[u8], pinned: bool) -> Result<(), Errno>
     mount::restrict_tree(&tree, Attributes { read_only: true, no_dev: true, no_exec: false })?;
     mount::attach_onto(tree, mount::place(at).map_err(not_any_more)?)?;
     rustix::fs::unlink(BESIDE)?;
-    // By the way that the command takes, the copy is reached.
+    // The command's path must now lead to the copy.
     let copy = rustix::fs::fstat(&copy)?;
     is_as_looked_at(&rustix::fs::fstat(found(way)?)?, (copy.st_dev, copy.st_ino))
 }
 
-/// Where a script was there when it was judged, and is not now, or a link leads elsewhere, it is another one. No other plan helps.
+/// Maps errors to STALE: the script is gone or a link leads elsewhere since it was judged. No other plan helps.
 fn not_any_more(errno: Errno) -> Errno {
     match errno {
         Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::ACCESS => Errno::STALE,
@@ -524,7 +524,7 @@ pub(crate) fn start(
         warden::Side::Init(process) => process,
         warden::Side::Warden(listener) => warden::live(listener, own_places.as_deref().unwrap_or_default()),
     };
-    // Both sides do it, so that it is done whoever runs first.
+    // Both sides do it, so that it is done whichever runs first.
     let _ = rustix::process::setpgid(Some(process.pid), Some(process.pid));
     let peer = match pty {
         Some((main, peer)) => {

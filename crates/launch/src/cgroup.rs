@@ -131,7 +131,7 @@ fn remove_leftovers(folder: &Path) {
     }
 }
 
-/// One that has just been made is empty as well, for a moment.
+/// Whether the launcher of a cgroup lives. A cgroup that has just been made is empty as well, for a moment.
 fn launcher_lives(name: &str) -> bool {
     let number = name.rsplit('-').next().unwrap_or_default();
     Path::new("/proc").join(number).exists()

@@ -63,7 +63,7 @@ fn build(prepared: &Prepared, scratch: &Path) -> Result<(Option<Domain>, Pty), F
     confine::new_session_keyring().map_err(at(Step::Keyring))?;
     confine::drop_capabilities().map_err(at(Step::Capabilities))?;
     confine::no_new_privileges().map_err(at(Step::Capabilities))?;
-    // A domain of our own around the command's: from here on our signals reach our descendants and nobody else.
+    // A domain of our own around the command's: from here on our signals reach only our descendants.
     landlock::keep_signals_inside().map_err(|_| (Step::Guardian, 0, Errno::OPNOTSUPP))?;
     Ok((domain, pty))
 }
@@ -79,7 +79,7 @@ fn make_scratch(scratch: &Path) -> Result<(), Errno> {
     ["home", "tmp", "run"].iter().try_for_each(|name| make(&scratch.join(name), false))
 }
 
-/// Kills until there is nobody left. One call reaches everybody in our domain, which are our descendants, and nobody else; whoever is
+/// Kills until no descendant is left. One call reaches exactly the processes of our domain, which are our descendants; a process that is
 /// orphaned by it becomes our child and is reaped here.
 fn kill_descendants() {
     while fork::has_children() {

@@ -1,4 +1,4 @@
-//! Scripts that the gate has judged, on their way to whoever starts the command: they must be the same then.
+//! Scripts that the gate has judged, on their way to the process that starts the command: they must be the same then.
 
 use keyward_policy::gate::Script;
 use keyward_sys::{Errno, memory};
@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// All of them in one file without a name: of each the way to it and its text, with their lengths before them.
+/// Writes all scripts into one sealed file in memory: the path and the text of each, with their lengths before them.
 pub fn keep(scripts: &[Script]) -> Result<OwnedFd, Errno> {
     let texts: Vec<&[u8]> =
         scripts.iter().flat_map(|script| [script.way.as_os_str().as_bytes(), &script.text]).collect();
@@ -18,7 +18,7 @@ pub fn keep(scripts: &[Script]) -> Result<OwnedFd, Errno> {
     memory::sealed(c"keyward-judged", &parts)
 }
 
-/// The first that is not as it was judged, as this process finds it.
+/// Returns the first script that this process finds changed since it was judged.
 pub(crate) fn changed(kept: &OwnedFd) -> Result<Option<PathBuf>, Errno> {
     let mut all = Vec::new();
     let mut part = [0; 16 << 10];

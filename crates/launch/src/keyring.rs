@@ -91,7 +91,7 @@ fn live(listener: OwnedFd, bus: BusAddress, items: Vec<String>) -> ! {
 
 /// Serves connections of the cage until the process is ended.
 pub(crate) fn serve(listener: OwnedFd, bus: BusAddress, items: Vec<String>) -> ! {
-    // Nobody looks into a memory that secrets pass through.
+    // No other process may read this memory, because secrets pass through it.
     if confine::become_opaque().is_err() || rustix::fs::fcntl_setfl(&listener, OFlags::NONBLOCK).is_err() {
         fork::exit_now(125);
     }
@@ -157,7 +157,7 @@ fn connect(bus: &BusAddress) -> Option<OwnedFd> {
             Place::Path(path) => SocketAddrUnix::new(path),
             Place::Abstract(name) => SocketAddrUnix::new_abstract_name(name),
         };
-        // A bus whose queue is full answers at once, and then this client has to come again: nobody else waits for it.
+        // A bus whose queue is full answers at once, and then this client has to retry: no other client waits for it.
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
         rustix::net::connect(&socket, &address.ok()?).ok()?;

@@ -40,7 +40,7 @@ pub enum Act {
         at: CString,
         mode: u32,
     },
-    /// The same in a tree that is kept, where a command of an earlier run may have put a link.
+    /// A directory in a tree that is kept, where a command of an earlier run may have put a link.
     KeptDirectory {
         above: CString,
         name: CString,
@@ -48,7 +48,7 @@ pub enum Act {
     File {
         at: CString,
     },
-    /// The same in a tree that is kept.
+    /// A file in a tree that is kept.
     KeptFile {
         above: CString,
         name: CString,
@@ -68,7 +68,7 @@ pub enum Act {
         at: CString,
         to: CString,
     },
-    /// The same in a tree that is kept, where it stays.
+    /// A link in a tree that is kept, where it stays.
     KeptLink {
         above: CString,
         name: CString,
@@ -113,7 +113,7 @@ pub enum Act {
         /// The directory that it stands in. Several masks in a row often have the same.
         above: CString,
         at: CString,
-        /// What is put there: a name in the directory of masks.
+        /// The substitute: a name in the directory of masks.
         by: CString,
     },
     /// Makes what masks show, before the first of them.
@@ -122,7 +122,7 @@ pub enum Act {
     },
 }
 
-/// What is seen in the place of something hidden.
+/// The file or directory that appears in the place of something hidden.
 pub struct Substitute {
     pub at: CString,
     pub directory: bool,
@@ -198,7 +198,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// For a process that has nothing to do with the cage: what is held open for it is let go.
+    /// Closes everything that is held open for the cage, in a process that has nothing to do with it.
     pub fn let_go(&mut self) {
         self.counted = [None, None];
         self.locks.clear();
@@ -700,7 +700,7 @@ impl<'a> Acts<'a> {
         Ok(())
     }
 
-    /// What is put over a path falls away with its folder: whoever may write there could move the folder and put another in its place,
+    /// Pins the directories above a mask: a process that may write there could move the directory and put another in its place,
     /// for the next run or for programs outside. A mount cannot be moved.
     fn pin_above(&mut self, path: &Path) -> Result<(), Fault> {
         // Many masks stand beside each other.
@@ -857,7 +857,7 @@ fn at_path(path: &Path, errno: Errno) -> Fault {
     Fault::new(Step::View, keyward_policy::text::visible(path.as_os_str()), errno)
 }
 
-/// A lock on a cache in use, so that nobody empties it meanwhile.
+/// A lock on a cache in use, so that no process empties it meanwhile.
 fn lock_folder(path: &Path, how: FlockOperation) -> Option<OwnedFd> {
     use rustix::fs::{Mode, OFlags};
     let folder =
@@ -871,7 +871,7 @@ mod tests {
     use keyward_policy::surface::RULES;
     use keyward_sys::seccomp;
 
-    /// A name that nobody knows would be a rule that does nothing. Other machines lack some of the older calls.
+    /// An unknown name would be a rule that does nothing. Other machines lack some of the older calls.
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn every_call_of_the_rules_is_known() {

@@ -18,7 +18,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::net::SocketType;
 use std::path::Path;
 
-/// Where a token is swapped for its secret, in the cage.
+/// The socket in the cage at which a token is swapped for its secret.
 pub const REDEMPTION: &str = "/run/keyward-vault";
 
 /// The vault, from the launcher's side.
@@ -27,11 +27,11 @@ pub struct Vault {
     /// The end that goes into the cage; gone from here once the cage has it.
     pub to_cage: Option<OwnedFd>,
     reports: Option<OwnedFd>,
-    /// Where what it passes on is counted: of descriptor 1, of 2, and of the terminal.
+    /// Pipes on which the launcher counts the output: of descriptor 1, of 2, and of the terminal.
     pub to_count: [Option<OwnedFd>; 3],
     /// Whether it shows what the cage's terminal has.
     pub shows_terminal: bool,
-    /// What it has said.
+    /// The messages that it has sent.
     pub said: Vec<Said>,
     /// Whether it is gone without having said that it is done.
     pub lost: bool,
@@ -87,7 +87,7 @@ impl Vault {
     }
 
     /// Waits until it has passed on what the command printed, and is gone. One whose command was ended, or never started, does not make us
-    /// wait: whoever should read may have stopped.
+    /// wait: the reader may have stopped.
     pub fn finish(&mut self, was_cut_short: bool) {
         self.to_cage = None;
         while let Some(reports) = self.reports() {
@@ -179,7 +179,7 @@ fn announce(
     Ok(private)
 }
 
-/// The next secret of the vault, which has to be this one.
+/// Receives the next secret from the vault and checks that it is the expected one.
 fn next(vault: &OwnedFd, index: usize) -> Result<OwnedFd, Errno> {
     let mut number = [0];
     let message = channel::receive(vault, &mut number)?;
@@ -190,7 +190,7 @@ fn next(vault: &OwnedFd, index: usize) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// The next sealed token, which the launcher has passed on.
+/// Receives the next sealed token, which the launcher has passed on.
 fn next_token(control: &OwnedFd) -> Result<OwnedFd, Errno> {
     loop {
         match wire::next_order(control) {

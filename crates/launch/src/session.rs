@@ -67,7 +67,7 @@ pub struct Session<'a> {
     pub words: Words,
     /// Whether that launcher brings repositories together before a command starts and after it has ended.
     pub is_synced: bool,
-    /// The time that a command has if nobody says another.
+    /// The time limit of a command that sets none itself.
     pub wall: Option<Duration>,
     /// Whether processor time is limited.
     pub limits_cpu: bool,
@@ -79,7 +79,7 @@ pub struct Session<'a> {
     pub record: Box<dyn FnMut(What) -> bool + 'a>,
     /// The time, as the record writes it.
     pub time: fn() -> String,
-    /// What is done when all is over, before those who wait for that are told.
+    /// Cleans up at the end of the session, before the waiting clients are told.
     pub clean_up: Box<dyn FnMut() + 'a>,
 }
 
@@ -118,14 +118,14 @@ struct Server<'a> {
     /// What waits until the launcher has brought the repositories of both sides together, in order.
     waiting: VecDeque<Waiting>,
     inbox: Inbox,
-    /// What was found in the project and nobody was told of yet.
+    /// What was found in the project and was not reported yet.
     news: String,
     budget: Budget,
-    /// Who has asked for the end.
+    /// The client that has asked for the end.
     stopping: Option<u64>,
 }
 
-/// Who may have something for us.
+/// The sources of events that the session waits for.
 #[derive(Clone, Copy)]
 enum Source {
     Listener,
@@ -357,7 +357,7 @@ impl Server<'_> {
         }
     }
 
-    /// A command has ended. Whoever waits for it is told when what it did to repositories is there outside.
+    /// Handles the end of a command. Its client is told when the changes to repositories have arrived outside.
     fn has_ended(&mut self, number: u32, exit: i32, signal: Option<i32>) {
         let Some(job) = self.jobs.running(number) else { return };
         if !self.session.is_synced {
@@ -572,7 +572,7 @@ impl Server<'_> {
         }
     }
 
-    /// Whoever has started a job, or will.
+    /// The socket to the spawner that has started a job, or will.
     fn spawner_of(&mut self, number: u32) -> Option<&OwnedFd> {
         match &self.jobs.running(number)?.place {
             Place::Cage | Place::Gone => Some(&self.session.spawner),

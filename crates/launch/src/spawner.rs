@@ -4,8 +4,8 @@
 //! behind them, and costs no more than a spawn. Init is above it and ends the cage with it. It is opaque, so that the commands cannot
 //! reach into it; one that kills it ends its own session. It holds the command's variables, and while a command starts its streams.
 //!
-//! A command on a terminal has somebody between itself and the spawner who leads the session of that terminal, as init does for a run: so
-//! it can be stopped and go on, and can be kept from reading until somebody types to it.
+//! Between a command on a terminal and the spawner, a leader process leads the session of that terminal, as init does for a run: so
+//! it can be stopped and go on, and can be kept from reading until it gets input.
 
 use crate::init;
 use crate::prepare::{Prepared, SHELL, c_string};
@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 struct Job {
     number: u32,
     terminal: Option<OnTerminal>,
-    /// Who belonged to it when it was told to end: each by number and birth, because numbers come again.
+    /// The processes of the job when it was told to end: each by number and start time, because numbers are reused.
     ending: Vec<(Pid, u64)>,
 }
 
@@ -187,7 +187,7 @@ impl Spawner<'_> {
                     Some((pid, Job { terminal: Some(terminal), .. })) => {
                         match rustix::termios::tcgetpgrp(&terminal.main) {
                             Ok(front) if front != pid => signal::signal_group(front, signal),
-                            // Nobody of the job is in front: its own group, whose number the leader knows.
+                            // No process of the job is in front: use its own group, whose number the leader knows.
                             _ => drop(wire::order(&terminal.leader, Order::Signal { signal }, &[])),
                         }
                     }
@@ -253,7 +253,7 @@ impl Spawner<'_> {
             return Err((125, "the command came without its streams".into()));
         };
         let (prepared, mask) = (self.prepared, self.mask);
-        // Of a command on a terminal its leader leads the session; it has a group of its own there.
+        // The leader of a command on a terminal leads the session; the command has a group of its own there.
         let in_session = || match &pty {
             None => confine::new_session(),
             Some((wanted, (_, peer))) => {
@@ -424,7 +424,7 @@ fn open_terminal(size: Terminal) -> Result<(OwnedFd, OwnedFd), Errno> {
     Ok((main, peer))
 }
 
-/// Ends a job and everything below it: stopped first, so that nobody starts another meanwhile.
+/// Ends a job and all its descendants. It stops them first, so that none starts another meanwhile.
 fn end_with_descendants(job: Pid) {
     let mut stopped: Vec<Pid> = Vec::new();
     // Each round stops those that were started before the last round stopped their parents.

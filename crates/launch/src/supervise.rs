@@ -36,7 +36,7 @@ pub const PASSED_ON: &[i32] = &[
     Signal::WINCH.as_raw(),
 ];
 
-/// Those that end who does nothing about them.
+/// Signals that end a process by default.
 const ENDING: [i32; 4] =
     [Signal::INT.as_raw(), Signal::TERM.as_raw(), Signal::HUP.as_raw(), Signal::QUIT.as_raw()];
 
@@ -85,7 +85,7 @@ impl Clock {
         Some(self.next?.saturating_duration_since(Instant::now()))
     }
 
-    /// What is due now, if anything.
+    /// The step that is due now, if any.
     fn due(&mut self) -> Option<Option<Signal>> {
         if Instant::now() < self.next? {
             return None;
@@ -159,9 +159,9 @@ pub(crate) struct Watch<'a, 'b> {
     pub(crate) keyring: Option<&'a KeyringView>,
     /// Says what a failed step was about.
     pub(crate) describe: &'a dyn Fn(Step, u16) -> String,
-    /// Whoever hands over secrets.
+    /// The vault that delivers secrets.
     pub(crate) vault: Option<&'a mut Vault>,
-    /// Whoever watches over the project meanwhile.
+    /// The guard that watches the project meanwhile.
     pub(crate) guard: Option<&'a mut Guard<'b>>,
 }
 
@@ -246,7 +246,7 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
                 Some((Report::Door, descriptors)) => {
                     if let Some((session, _)) = watch.session {
                         let all: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
-                        // Without a session nobody wants the cage.
+                        // Without a session no process needs the cage.
                         // A command may also make the first repository.
                         let has_sync = watch.publisher.has_repositories() || watch.guard.is_some();
                         let word = if has_sync { SYNCED_DOOR } else { DOOR };
@@ -294,7 +294,7 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
         }
         if !ready[1].is_empty() {
             while let Some(received) = watch.inbox.next() {
-                // There is no command yet, and whoever is asked for a secret may take long.
+                // There is no command yet, and a source of secrets may take long.
                 if waits_for_vault && ENDING.contains(&received.signal) {
                     killed_by = Some(received.signal);
                     end_cage(&watch);
@@ -416,7 +416,7 @@ fn end_cage(watch: &Watch<'_, '_>) {
 }
 
 fn tell(watch: &Watch<'_, '_>, order: Order) {
-    // If init is gone there is nobody to tell, and the loop is about to end.
+    // If init is gone the message has no receiver, and the loop is about to end.
     let _ = wire::order(&watch.control, order, &[]);
 }
 
@@ -424,7 +424,7 @@ fn pass_on(watch: &mut Watch<'_, '_>, relay: &Relay, number: i32) {
     if number == Signal::WINCH.as_raw() && watch.screen.is_some() {
         take_size(watch, relay);
     } else if watch.session.is_some() && number == Signal::TERM.as_raw() {
-        // The session is over, and the spawner has not heard of it: somebody has stopped it.
+        // The session is over, and the spawner has not noticed: a process has stopped it.
         end_cage(watch);
     } else if number == Signal::CONT.as_raw() {
         go_on(watch, relay);
@@ -467,7 +467,7 @@ fn stopped(watch: &mut Watch<'_, '_>, relay: &mut Relay, signal: i32) {
             (true, _) => signal::stop_own_group(signal),
             // Ctrl-Z stops the whole job, as it would without us.
             (false, true) => signal::stop_own_group(Signal::TSTP.as_raw()),
-            // A command that stops itself stops nobody around us; the shell gets its terminal back all the same.
+            // A command that stops itself stops no process around us; the shell still gets its terminal back.
             (false, false) => signal::stop_self(Signal::STOP.as_raw()),
         }
         watch.asked_to_stop = false;

@@ -1,4 +1,4 @@
-//! `keyward:warden`: does every call that makes a name in the place of whoever asked, and lets no foothold be made.
+//! `keyward:warden`: performs every call that makes a name in the caller's place, and lets no foothold be made.
 //!
 //! A process of the cage, in its namespaces and its Landlock domain and with its user, so that whatever it does is judged by the kernel as
 //! if the command had done it. It has one right more: to look into processes that closed themselves. It is forked by init and starts the
@@ -110,20 +110,20 @@ struct Warden {
     umask: u32,
 }
 
-/// What a call is answered with.
+/// The answer to a call.
 enum Answer {
     Done,
     Opened {
         descriptor: OwnedFd,
         close_on_exec: bool,
     },
-    /// The same, with the place where it was made.
+    /// A file that the call has made, with its place.
     Made {
         descriptor: OwnedFd,
         close_on_exec: bool,
         place: Place,
     },
-    /// Somebody else answers when it is time.
+    /// A helper answers later.
     Later,
 }
 

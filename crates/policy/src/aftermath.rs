@@ -5,7 +5,7 @@ use crate::text::visible;
 use serde::Serialize;
 use std::path::Path;
 
-/// What a run left in the project that somebody should know of.
+/// What a run left in the project that the user should know of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Aftermath {
     /// Footholds that were made during the run and are out of the tree now.
@@ -31,7 +31,7 @@ pub struct Aftermath {
     /// How many entries of these lists the record leaves out.
     #[serde(skip_serializing_if = "is_zero")]
     pub left_out: usize,
-    /// How many of those that were taken out somebody was told of while the command ran.
+    /// How many of those that were taken out were reported while the command ran.
     #[serde(skip)]
     pub already_told: usize,
 }

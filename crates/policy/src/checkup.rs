@@ -17,7 +17,7 @@ pub enum Asked {
     NotInCage,
     /// It did not answer in time.
     TimedOut,
-    /// Nobody asked.
+    /// It was not asked.
     NotAsked,
 }
 

@@ -106,7 +106,7 @@ pub enum Ask {
     Front { job: u32, front: bool },
     /// Ends a job with all its descendants.
     Kill { job: u32 },
-    /// Whether somebody is there: whoever sends descriptors cannot take them back from a session that was stopped.
+    /// Tests whether the session answers: a client cannot take descriptors back from a session that was stopped.
     Hello {},
     /// The session and its jobs.
     Jobs {},
@@ -134,7 +134,7 @@ pub enum Ask {
         #[serde(default, skip_serializing_if = "Reach::is_once")]
         reach: Reach,
     },
-    /// Calls a function that somebody has offered.
+    /// Calls a function that a client has offered.
     Call { name: String, input: Value },
     /// What became of a call, by the one who offered the function: one of the two.
     Return {
@@ -168,7 +168,7 @@ pub enum JudgedAs {
     Js,
     /// A list of words.
     Argv,
-    /// Somebody is asked in any case.
+    /// An approver is asked in any case.
     Ask,
 }
 
@@ -237,7 +237,7 @@ pub enum Answer {
         job: u32,
     },
     Done {},
-    /// To the one who offered the function: somebody calls it, from inside a cage or from outside.
+    /// To the client that offered the function: it is called, from inside a cage or from outside.
     Called {
         call: u64,
         name: String,

@@ -173,7 +173,7 @@ pub fn decide(
 /// Decides about one name of the caller's. More than one entry means duplicates.
 fn judge<'p>(policy: &'p Policy, trust: TrustClass, group: &[Entry<'_>]) -> Result<(Rule, &'p Origin), Rule> {
     let name = group.first().map_or(&[][..], |entry| entry.name);
-    // First what nothing can change, so that nobody looks for a line that would not help.
+    // First what no setting can change, so that the user does not look for a line that would not help.
     if group.iter().any(|entry| entry.name.len() + entry.value.len() + 2 > LONGEST_ENTRY) {
         return Err(Rule::TooLong);
     }

@@ -67,7 +67,7 @@ pub enum What {
     Forgotten {
         microseconds: u64,
     },
-    /// Somebody brought a token that was worth nothing.
+    /// A process used an invalid or already used token.
     TokenRefused {},
     /// A person is about to be shown the value of a secret.
     Reveal {
@@ -75,7 +75,7 @@ pub enum What {
     },
     /// The gate has refused a command, before it started.
     Denied(Box<Denied>),
-    /// Somebody is asked whether a command may run.
+    /// An approver is asked whether a command may run.
     Asked {
         /// The number of the approval.
         question: u64,
@@ -159,7 +159,7 @@ pub struct Unchained {
 }
 
 impl What {
-    /// Whether this has to be on the disk before anything else happens: what hands somebody a credential, or shows one.
+    /// Whether this has to be on the disk before anything else happens: an event that hands out a credential, or shows one.
     pub fn must_last(&self) -> bool {
         match self {
             What::Spawn(spawn) => !spawn.secrets.is_empty() || !spawn.inherited.is_empty(),
@@ -173,7 +173,7 @@ impl What {
     }
 }
 
-/// Whether an event says that something was not allowed, by its name and, where somebody was asked, by the answer.
+/// Whether an event says that something was not allowed, by its name and, if an approver was asked, by the answer.
 pub fn is_denial(event: &str, answer: Option<&str>) -> bool {
     match event {
         "refused" | "denied" | "token-refused" | "left-out" => true,
@@ -246,9 +246,9 @@ pub enum By {
     Webhook,
     /// A program that embeds the session.
     Door,
-    /// Nobody, in the time there was.
+    /// No approver answered in time.
     Timeout,
-    /// Nobody: whoever was asked is gone.
+    /// The approver is gone.
     Lost,
 }
 
@@ -258,7 +258,7 @@ pub fn session_name(session: &str) -> &str {
     session.split_once('#').map_or(session, |(name, _)| name)
 }
 
-/// The first of these words, up to so many characters: whoever asks from inside a cage does not decide how much is written down.
+/// The first of these words, up to so many characters: a client inside a cage does not decide how much is recorded.
 pub fn bounded(words: &[String], most: usize) -> Vec<String> {
     let mut left = most;
     let mut out = Vec::new();
@@ -282,7 +282,7 @@ pub struct Job {
     pub background: bool,
     /// In a cage of its own, whose run has events of its own as well.
     pub fresh: bool,
-    /// Whether it was asked for by somebody in a cage of the session.
+    /// Whether the request came from inside a cage of the session.
     pub from_inside: bool,
     pub gate: Gate,
     /// The digest of the session's policy: the other inputs are those of the spawn event with the same digest.

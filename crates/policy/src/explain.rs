@@ -119,7 +119,7 @@ fn environment(text: &mut String, plan: &Plan, everything: bool) {
     }
 }
 
-/// Which secrets the vault hands over; their values are seen by nobody on the way.
+/// Lists the secrets that the vault delivers; no process on the way sees their values.
 fn secrets(text: &mut String, plan: &Plan) {
     if plan.secrets.is_empty() {
         return;
@@ -170,7 +170,7 @@ fn home(text: &mut String, plan: &Plan) {
             (true, false) => "its login",
             (true, true) => "its login, sessions and settings",
         };
-        // What nobody asked for and is not there is not worth a line.
+        // A login that was not requested and does not exist is not worth a line.
         if login.found || login.origin != Origin::Builtin {
             let _ = writeln!(text, "  show  {:<22} {found} ({})", login.tool, login.origin);
         }

@@ -100,7 +100,7 @@ pub struct PathFact {
     pub link: Option<PathBuf>,
     /// The path with all links followed.
     pub real: PathBuf,
-    /// The project that the path stands in and that a link on the way leads out of. Whoever worked there may have put the link.
+    /// The project that the path stands in and that a link on the way leads out of. A command that ran there may have made the link.
     pub leaves_project: Option<PathBuf>,
     pub device: u64,
     pub inode: u64,

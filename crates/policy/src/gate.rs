@@ -37,7 +37,7 @@ pub struct Situation {
     pub denied_before: bool,
     /// A person has said yes beforehand: to the very same bytes, or to the class.
     pub granted: bool,
-    /// Somebody can be asked.
+    /// An approver is available.
     pub attended: bool,
     /// What the judge has said; `None` where it was not asked, or has failed.
     pub opinion: Option<Opinion>,
@@ -50,21 +50,21 @@ pub struct Situation {
 #[serde(rename_all = "lowercase")]
 pub enum Opinion {
     Allow,
-    /// Somebody else has to decide. Also what a judge that fails says.
+    /// Another approver has to decide. A judge that fails counts as this.
     Ask,
     Deny,
 }
 
-/// What came of asking somebody.
+/// The answer of an approver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Yes,
     No,
-    /// Nobody answered in time.
+    /// No approver answered in time.
     Timeout,
     /// The one who was asked is gone.
     Lost,
-    /// Nobody was asked: too many questions are open.
+    /// No approver was asked: too many questions are pending.
     Crowded,
 }
 
@@ -195,7 +195,7 @@ pub struct Script {
     pub real: PathBuf,
     #[serde(skip)]
     pub text: Vec<u8>,
-    /// What somebody has said yes to cannot be changed any more: the cage has its own copy of it.
+    /// The cage has its own copy of an approved script, which cannot be changed any more.
     pub pinned: bool,
 }
 
@@ -214,8 +214,8 @@ impl Judged {
     }
 }
 
-/// What a person is asked, and all that is needed to say yes or no with open eyes. Texts are as they would run: whoever
-/// shows them makes what cannot be seen visible.
+/// A question to an approver, with everything that is needed to decide. Texts are as they would run: the code that
+/// shows them makes invisible characters visible.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
     /// The SHA-256, in hex, of everything that would run: an approval is for these bytes.
@@ -267,12 +267,12 @@ pub enum Progress {
         fact: String,
         remedy: String,
     },
-    /// To the one who asks: somebody at the door has answered.
+    /// To the process that asks: a client of the session socket has answered.
     Decided {
         allow: bool,
         #[serde(default, skip_serializing_if = "Reach::is_once")]
         reach: Reach,
     },
-    /// To the one who asks: nobody is at the door any more.
+    /// To the process that asks: no client of the session socket can answer any more.
     Left {},
 }

@@ -154,7 +154,7 @@ pub fn judge(asked: &Path, opened: &Opened<'_>, homes: &[&Path]) -> Result<Optio
     match secret_file(opened.real, homes).or(asked_name) {
         Some(secret) if matches!(secret.content, Content::Settings | Content::Pem) => Ok(Some(secret)),
         Some(secret) => Err(is_secret(asked, opened.real, secret)),
-        // Of two answers the one that is sure.
+        // If there are two answers, take the one that is sure.
         None => {
             let rows = [opened.real, asked].map(|path| git_settings(path, opened.names));
             let sure = rows.iter().flatten().find(|row| row.content == Content::Git);

@@ -256,7 +256,7 @@ impl Inventory {
     }
 
     fn tools_text(&self, text: &mut String, home: &Path) {
-        // What nobody asked for and is not there is not worth a line.
+        // A login that was not requested and does not exist is not worth a line.
         let worth = |tool: &&ToolShown| tool.found || tool.origin != Origin::Builtin;
         let mut any = false;
         for tool in self.tools.iter().filter(worth) {

@@ -1,7 +1,7 @@
 //! What a caged program may say to the user's keyring (the Secret Service on the D-Bus session bus), and what it may hear.
 //!
 //! `message` reads and writes single messages, `filter` decides about each one of a connection, `rule` knows which signals the program
-//! asked for, `address` reads where the bus is. Names and interfaces are not enough for this: whoever may search the keyring may find
+//! asked for, `address` reads where the bus is. Names and interfaces are not enough for this: a client that may search the keyring may find
 //! every password of the user. So the filter reads each search, lets pass only those for the program's own items, and remembers
 //! which items their answers named; nothing else can be read. All of it is pure; the sockets are in `launch::keyring`.
 

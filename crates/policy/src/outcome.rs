@@ -17,7 +17,7 @@ pub mod code {
     pub const REFUSED: i32 = 121;
     /// The floor is not available here.
     pub const FLOOR: i32 = 122;
-    /// The gate said no, or nobody said yes.
+    /// The gate said no, or no approver said yes.
     pub const DENIED: i32 = 123;
     /// A limit on time was hit.
     pub const TIMEOUT: i32 = 124;
@@ -207,13 +207,13 @@ pub enum Conclusion<'a> {
         /// Whether the same call may go through later.
         retry: bool,
     },
-    /// The gate said no, or nobody said yes.
+    /// The gate said no, or no approver said yes.
     Denied {
         fact: String,
         remedy: String,
         #[serde(flatten)]
         gate: Gate,
-        /// The approval that somebody outside can give for the next time.
+        /// The approval that can be given outside for the next time.
         approval: Option<u64>,
         /// Whether the same call may go through once it is given.
         retry: bool,

@@ -415,7 +415,7 @@ fn landlock(facts: &HostFacts, own_network: bool, cage: Cage) -> Landlock {
     let scopes = facts.kernel.landlock_abi >= ABI_WITH_SCOPES;
     Landlock {
         abi: facts.kernel.landlock_abi,
-        // With namespaces of one's own there is nobody outside to signal or to connect to.
+        // With namespaces of its own the cage can reach no process outside by signals or sockets.
         scope_signals: scopes && cage == Cage::Landlock,
         scope_abstract_sockets: scopes && !own_network,
     }

@@ -63,7 +63,7 @@ impl<T, const ROWS: usize> Grouped<T, ROWS> {
     }
 }
 
-/// With which two bytes the texts of a table begin, by the five low bits of each: a quick no, whatever the case.
+/// The first two bytes of the texts of a table, by the five low bits of each: a quick rejection, whatever the case.
 struct Pairs([u32; 32]);
 
 impl Pairs {
@@ -83,7 +83,7 @@ pub fn known(name: &[u8]) -> Option<Entry> {
     Some(Entry { provider: provider.as_str(), kind })
 }
 
-/// The part of the name that makes it look like a credential nobody registered.
+/// The part of the name that makes it look like a credential that is not registered.
 pub fn name_shape(name: &[u8]) -> Option<&'static str> {
     let mut at_word = true;
     for (at, pair) in name.windows(2).enumerate() {

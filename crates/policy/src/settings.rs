@@ -224,7 +224,7 @@ impl Default for Policy {
     fn default() -> Self {
         Policy {
             profile: None,
-            // Whoever says nothing about the child gets the class that receives nothing.
+            // Without a setting the child gets the class that receives nothing.
             trust: Ruled::builtin(TrustClass::Unknown),
             // Every promise, or a refusal that says which one cannot be kept.
             floor: Ruled::builtin(Floor::Full),
@@ -262,7 +262,7 @@ impl Default for Policy {
                 webhook_ca: None,
             },
             limits: Limits::default(),
-            // Nobody is told what they have not asked to hear.
+            // By default no witness is notified.
             witness: Vec::new(),
             sources: Sources::default(),
         }

@@ -1,7 +1,7 @@
 //! `files.protect = "strict"`: which names cannot be made in the user's folders, and which calls are asked about because they make one.
 //!
 //! The calls are rules of the kernel surface like all others; the names are checked by the warden (`launch::warden`), which does each of
-//! these calls in the place of whoever asked.
+//! these calls in the caller's place.
 
 use crate::detect::footholds;
 use crate::surface::{Answer, Only, Rule, Test};

@@ -66,7 +66,7 @@ pub enum Writes {
     Private,
     /// They are kept for the profile, above the real folder, which stays as it is.
     Kept,
-    /// They reach the real one: data that nobody obeys, such as a token that was refreshed.
+    /// They reach the real one: data that no program obeys, such as a token that was refreshed.
     Through,
 }
 
@@ -109,7 +109,7 @@ impl Exposure {
     }
 }
 
-/// Somebody who acts for the user, and whom the tool asks.
+/// A service that acts for the user, and that the tool asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// The keyring of the desktop, over D-Bus.
@@ -178,7 +178,7 @@ pub enum Login {
 impl Status {
     /// Reads the answer. `code` is `None` if a signal ended the program.
     pub fn read(&self, code: Option<i32>, stdout: &str, stderr: &str) -> Login {
-        // The program could not be started, so nobody has answered.
+        // The program could not be started, so there is no answer.
         let Some(code) = code.filter(|code| !matches!(code, 126 | 127)) else { return Login::Unknown };
         let said = |texts: &[&str]| texts.iter().any(|text| says(stdout, text) || says(stderr, text));
         if said(self.logged_out) {

@@ -1,4 +1,4 @@
-//! Where the head of the ledger is told, beside the ledger itself: whoever can rewrite the one cannot rewrite the other.
+//! Witnesses that are sent the head of the ledger: a process that can rewrite the ledger cannot rewrite them.
 
 use crate::config::mistake::{Unfit, quoted};
 use std::fmt;

@@ -57,7 +57,7 @@ choice! {
         Executor = "executor",
         /// A third-party tool, skill, MCP server or analyser.
         Tool = "tool",
-        /// Eval-style commands and generated code. The default: whoever says nothing gets the least.
+        /// Eval-style commands and generated code. The default: without a setting the child gets the least.
         Unknown = "unknown",
     }
 }
@@ -123,7 +123,7 @@ choice! {
         Always = "always",
         /// The classes that may hold a login. The default.
         Trusted = "trusted",
-        /// Nobody.
+        /// No class.
         Never = "never",
     }
 }
@@ -145,9 +145,9 @@ choice! {
         Yolo = "yolo",
         /// An external program may answer what would be asked.
         Judge = "judge",
-        /// Somebody is asked about what reaches past the cage. The default.
+        /// An approver is asked about what reaches past the cage. The default.
         Auto = "auto",
-        /// Somebody is asked about what stays in it as well.
+        /// An approver is asked also about what stays in the cage.
         Ask = "ask",
         /// What would be asked is refused.
         Deny = "deny",
@@ -159,7 +159,7 @@ choice! {
     Verdict {
         /// Nothing in it reaches past the cage.
         Allow = "allow",
-        /// Somebody has to say yes.
+        /// An approver has to say yes.
         Ask = "ask",
         Deny = "deny",
         /// The hard floor: no mode, grant, flag or policy lifts it.
@@ -168,13 +168,13 @@ choice! {
 }
 
 choice! {
-    /// Whether there is somebody who answers questions.
+    /// Whether an approver is available for questions.
     Attended {
         /// A person looks at `keyward approvals`, also when none of them says so.
         Always = "always",
         /// Who is there when the run begins: a terminal, `keyward approvals -f`, a webhook, an embedding program. The default.
         Auto = "auto",
-        /// Nobody: questions are denied.
+        /// No approver: questions are denied.
         Never = "never",
     }
 }

@@ -61,7 +61,7 @@ fn present(here: &Here, approvals: &mut Approvals, entry: &Entry) -> Result<Pres
     let mut elsewhere = || match approvals.state(entry.id) {
         Ok(State::Waiting) => None,
         Ok(State::Allowed { .. } | State::Used) => Some(true),
-        // Where nobody can tell, nobody can answer.
+        // If the state of the question cannot be read, it cannot be answered either.
         Ok(State::Denied { .. } | State::Over) | Err(_) => Some(false),
     };
     let reply = question::ask(&entry.question, entry.id, tty, until, &mut elsewhere);

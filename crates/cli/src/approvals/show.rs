@@ -11,7 +11,7 @@ use keyward_policy::rendering::{self, grouped, inline, inline_up_to};
 use keyward_policy::text::typed_words;
 use serde::Serialize;
 
-/// Of a command, in a list.
+/// The most characters of a command that a list shows.
 const LONGEST: usize = 200;
 
 /// A length of time in its largest whole unit.
@@ -147,7 +147,7 @@ pub fn show(entry: &Entry, json: bool) -> Result<(), Trouble> {
             let columns = keyward_sys::terminal::window_size(&tty).map_or(80, |size| size.ws_col.into());
             question::show_pages(lines(entry, columns), tty);
         }
-        // Nobody to turn pages, and no edge to wrap at.
+        // Without a terminal there are no pages to turn and no edge to wrap at.
         None => lines(entry, usize::MAX).for_each(|line| say::answer(&line)),
     }
     Ok(())

@@ -18,7 +18,7 @@ use std::path::Path;
 pub struct Asking {
     /// The mode, or why there is none.
     mode: Result<Ruled<GateMode>, String>,
-    /// Whether somebody would answer a command that has no terminal.
+    /// Whether an approver is available for a command without a terminal.
     attended: bool,
     /// Questions that wait, and grants that are worth something.
     waiting: usize,

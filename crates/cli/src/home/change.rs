@@ -70,7 +70,7 @@ pub fn change(change: Change, args: &ToolArgs, block: &Block) -> i32 {
     }
 }
 
-/// Reads, changes and writes the file while nobody else does.
+/// Reads, changes and writes the file under a lock.
 fn write(wish: &Wish<'_>, here: &Here) -> Result<Edited, Failed> {
     let file = here.config.join("policy.toml");
     let name = file.to_string_lossy();

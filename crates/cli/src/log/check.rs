@@ -9,7 +9,7 @@ use keyward_policy::text::visible;
 use serde_json::json;
 use std::io;
 
-/// What was asked for is not so.
+/// The exit code if the chain is not whole.
 const NOT_WHOLE: i32 = 1;
 
 pub fn head(here: &Here) -> io::Result<i32> {

@@ -142,7 +142,7 @@ fn denial(event: &Value) -> Option<Denial> {
     })
 }
 
-/// Waits for a moment; true when nobody reads our output any more.
+/// Waits for a moment; returns true if the reader of our output is gone.
 fn waited_in_vain() -> bool {
     let stdout = rustix::stdio::stdout();
     let mut one = [PollFd::new(&stdout, PollFlags::empty())];

@@ -20,7 +20,7 @@ pub fn text(event: &Value, key: &str) -> String {
     visible(OsStr::new(event[key].as_str().unwrap_or_default()))
 }
 
-/// A field that is a number, where nobody has put something else there.
+/// Shows a field that should be a number, as JSON writes it.
 fn number(event: &Value, key: &str) -> String {
     visible(OsStr::new(&event[key].to_string()))
 }

@@ -109,7 +109,7 @@ impl Keyboard {
         }
     }
 
-    /// Whether there is something to read; or why nobody should wait any longer.
+    /// Whether there is something to read; otherwise why waiting is pointless.
     fn wait(
         &self,
         wanted: PollFlags,

@@ -90,7 +90,7 @@ pub fn names(runtime: &Runtime) -> Vec<String> {
     names
 }
 
-/// Takes away what sessions have left that were killed: nobody holds their locks any more.
+/// Removes what killed sessions have left: no process holds their locks any more.
 pub fn clean(runtime: &Runtime) {
     for name in names(runtime) {
         let folders = folders(runtime, &name);
@@ -101,7 +101,7 @@ pub fn clean(runtime: &Runtime) {
     }
 }
 
-/// Whether somebody holds the lock of a session of this name.
+/// Whether a process holds the lock of a session of this name.
 pub fn is_there(runtime: &Runtime, name: &str) -> bool {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     folders(runtime, name).iter().any(|folder| {
@@ -140,13 +140,13 @@ pub fn open_folder(path: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::open(path, flags, Mode::empty())
 }
 
-/// What comes first.
+/// What ends the wait for an answer: the answer itself, or a signal.
 enum First {
     Answer(Answer, Vec<OwnedFd>),
     Signal(i32),
 }
 
-/// How long somebody who asks waits before wondering whether the session is still there, and then for the sign that it is.
+/// How long a client waits before it checks whether the session still answers, and then for that answer.
 const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
 /// A connection to a session.
@@ -168,7 +168,7 @@ fn connect(folder: &Path) -> Result<OwnedFd, Errno> {
     let folder = open_folder(folder)?;
     let socket =
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    // One that takes nobody in is not waited for.
+    // Do not block on a session that has stopped accepting connections.
     let patience = std::time::Duration::from_secs(PATIENCE.tv_sec.unsigned_abs());
     rustix::net::sockopt::set_socket_timeout(&socket, rustix::net::sockopt::Timeout::Send, Some(patience))?;
     rustix::net::connect(&socket, &address(&folder)?)?;
@@ -197,7 +197,7 @@ impl Door {
         for folder in folders(runtime, name) {
             match connect(&folder) {
                 Ok(socket) => return Ok(Door { socket, folder: Some(folder), denied_here: None }),
-                // It takes nobody in any more.
+                // It has stopped accepting connections.
                 Err(Errno::AGAIN) => return Err(deaf()),
                 Err(_) => {}
             }
@@ -232,7 +232,7 @@ impl Door {
         })
     }
 
-    /// Whether the session is there: it answers somebody who asks anew. Only the first answer of a command may take long.
+    /// Whether the session has stopped answering, tested with a new connection. Only the first answer of a command may take long.
     fn is_deaf(&self) -> bool {
         let Some(folder) = &self.folder else { return false };
         let Ok(socket) = connect(folder) else { return true };
@@ -267,7 +267,7 @@ impl Door {
         }
     }
 
-    /// The first answer, unless somebody loses patience before.
+    /// Waits for the first answer, or for a signal that ends the wait.
     fn first(&mut self, inbox: &Inbox) -> Result<First, Trouble> {
         loop {
             let mut polled = [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(inbox, PollFlags::IN)];
@@ -294,7 +294,7 @@ impl Door {
         }
     }
 
-    /// Asks the person at our terminal, unless somebody else is faster. What cannot be asked is left to others.
+    /// Asks the person at our terminal, unless another approver is faster. A question that cannot be shown is left to others.
     fn answer_question(&mut self, id: u64, document: Option<OwnedFd>) -> Result<(), Trouble> {
         let mut text = Vec::new();
         let read = document.map(|document| std::fs::File::from(document).read_to_end(&mut text));
@@ -336,7 +336,7 @@ impl Door {
         }
     }
 
-    /// The same, but a session that does not answer within two seconds is not waited for.
+    /// Sends a request and returns its answer, but does not wait longer than two seconds.
     pub fn request_soon(&mut self, ask: &Ask) -> Result<Answer, Trouble> {
         self.ask(ask, &[])?;
         let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
@@ -412,7 +412,7 @@ pub fn exec(door: &mut Door, args: &ExecArgs) -> Result<i32, Trouble> {
         cwd: args.cwd.as_ref().map(|cwd| cwd.as_os_str().into()),
         from: std::env::current_dir().ok().map(|from| from.as_os_str().into()),
         background: args.background,
-        // Nobody else reads from a terminal that nobody is at.
+        // A background job is always in front: no other process reads from its terminal.
         terminal: wish.map(|wish| Terminal { front: wish.front || args.background, ..wish }),
         timeout_ms: args.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
         fresh: args.fresh,
@@ -495,7 +495,7 @@ pub fn run_beside(door: &mut Door, command: &[OsString]) -> Result<i32, Trouble>
     }
 }
 
-/// What is copied from where to where.
+/// Pairs of descriptors: the source to copy from, and the destination.
 type Copies = Vec<(OwnedFd, BorrowedFd<'static>)>;
 
 /// Asks with our own streams. A terminal is not handed over: what would be read from it is nothing, what is printed runs through us.

@@ -1,4 +1,4 @@
-//! The gate of a session: each command and each call from inside is judged when it is asked for. Whoever has to be asked is asked by a
+//! The gate of a session: each command and each call from inside is judged when it is requested. Approvers are asked by a
 //! process of its own, so that the session goes on meanwhile.
 
 use crate::gate::{Gate, Subject, read_script};
@@ -36,10 +36,10 @@ pub struct SessionGate<'a> {
     pub environment: Vec<(OsString, OsString)>,
 }
 
-/// So many bytes are judged while the session waits. What is longer is judged aside.
+/// The most bytes that the session process judges itself. A separate process judges longer texts.
 const AT_ONCE: usize = 64 << 10;
 
-/// What was judged, and what the gate says of it.
+/// A judged command, with the verdict of the gate.
 struct Looked {
     argv: Vec<OsString>,
     cwd: PathBuf,
@@ -76,7 +76,7 @@ impl SessionGate<'_> {
                     return looked.kept().map_or_else(broken, |kept| Passage::Go(gate, kept));
                 }
                 Some(Err(denial)) => return self.refuse(&subject, *denial),
-                // Nobody is started to ask, and nothing is used up.
+                // No process is started to ask, and no grant is used up.
                 None if !request.has_room => {
                     return self.refuse(&subject, permit::refusal(&subject, Because::Crowded));
                 }
@@ -258,7 +258,7 @@ impl SessionGate<'_> {
                 process.wait()?;
                 Ok(ours)
             }
-            // Not our child but nobody's: the session need not wait for its end.
+            // Forked twice, so that it is not our child: the session need not wait for its end.
             Forked::Child => match fork::fork() {
                 Ok(Forked::Child) => {
                     let Ok([session, user, mounts, network]) = confine::keep(needed) else {

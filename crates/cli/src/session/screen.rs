@@ -20,7 +20,7 @@ const END_OF_INPUT: u8 = 4;
 pub struct Screen {
     keyboard: BorrowedFd<'static>,
     display: BorrowedFd<'static>,
-    /// Of a keyboard that is a terminal, how it was.
+    /// The settings of the keyboard's terminal before we changed them, if it is a terminal.
     settings: Option<terminal::Settings>,
     raw: bool,
     /// Whether the command reads the keyboard: from the start, or since it showed that it wants to.
@@ -39,7 +39,7 @@ impl Screen {
         Screen { keyboard, display: own[first([1, 2, 0])], settings, raw: false, reads }
     }
 
-    /// What is asked for in the cage.
+    /// The terminal to request in the cage: the size of ours, and the streams that are one.
     pub fn wish(&self, streams: [bool; 3]) -> Terminal {
         let size = self.size().filter(|size| size.ws_row > 0 && size.ws_col > 0);
         let (rows, columns) = size.map_or((24, 80), |size| (size.ws_row, size.ws_col));
@@ -81,12 +81,12 @@ impl Drop for Screen {
     }
 }
 
-/// Who we are to the job.
+/// The relation of this client to the job.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// It runs for us.
+    /// The job runs for this client.
     Owner,
-    /// We look at one that runs by itself, and may leave.
+    /// The job runs by itself; this client is attached and may leave.
     Guest,
 }
 
@@ -188,7 +188,7 @@ impl Relay<'_> {
                                 pending.extend_from_slice(keys);
                             }
                             Err(Errno::INTR | Errno::AGAIN) => {}
-                            // Nobody types any more. To a command that runs for us this is the end of its input.
+                            // The input has ended. For a command that runs for us this is the end of its input.
                             _ => {
                                 keyboard_open = false;
                                 if self.role == Role::Owner {
@@ -229,7 +229,7 @@ impl Relay<'_> {
         } else if number == Signal::CONT.as_raw() {
             self.go_on()
         } else if self.role == Role::Guest && number != Signal::TSTP.as_raw() {
-            // Whoever ends us does not mean the job.
+            // A signal that ends this client is not meant for the job.
             self.screen.leave_raw();
             Err(Trouble::new(
                 format!("left job {}, which goes on", self.job),
@@ -255,7 +255,7 @@ impl Relay<'_> {
                 (true, _) => signal::stop_own_group(signal),
                 // Ctrl-Z stops the whole job, as it would without us.
                 (false, true) => signal::stop_own_group(Signal::TSTP.as_raw()),
-                // A command that stops itself stops nobody around us; the shell gets its terminal back all the same.
+                // A command that stops itself stops no process around us; the shell still gets its terminal back.
                 (false, false) => signal::stop_self(Signal::STOP.as_raw()),
             }
         }

@@ -25,10 +25,10 @@ use std::ffi::OsString;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// What stays of a session's folder is gone with this.
+/// The directory of a session; dropping it removes the directory.
 struct Place {
     folder: PathBuf,
-    /// The link by which those find it who look elsewhere.
+    /// Symlink that lets shells with a different `XDG_RUNTIME_DIR` find this session.
     pointer: Option<PathBuf>,
     _lock: OwnedFd,
 }
@@ -69,7 +69,7 @@ pub fn start(args: SessionStartArgs, block: &mut Block) -> i32 {
     }
 }
 
-/// A folder of the session's own, which nobody else has.
+/// Makes a directory for this session alone.
 fn make_place(runtime: &Runtime, name: &str) -> Result<Place, Trouble> {
     if !is_name(name) {
         let trouble = Trouble::new(
@@ -103,7 +103,7 @@ fn make_place(runtime: &Runtime, name: &str) -> Result<Place, Trouble> {
     if client::is_there(runtime, name) {
         return Err(taken());
     }
-    // Somebody who cleans up may take a folder that is being made for one that was left.
+    // A process that cleans up may take a directory that is being made for an abandoned one.
     let mut tries = 0;
     let lock = loop {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(io)?;

@@ -14,7 +14,7 @@ pub(super) struct Buffer {
     end: usize,
 }
 
-/// What came of an attempt to read.
+/// The result of an attempt to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrived {
     Something,
@@ -103,7 +103,7 @@ impl Drop for Buffer {
     }
 }
 
-/// Overwrites bytes; the compiler must believe that somebody looks at them afterwards.
+/// Overwrites bytes; the compiler must assume that they are read afterwards.
 fn wipe(bytes: &mut [u8]) {
     bytes.fill(0);
     std::hint::black_box(bytes);

@@ -8,7 +8,7 @@ pub(super) const LONGEST: usize = 1024;
 /// Lines that a client may need; a real one needs four.
 const MOST_LINES: usize = 32;
 
-/// What is sent to the bus first.
+/// The first bytes that are sent to the bus.
 pub(super) fn to_bus(user: u32) -> Vec<u8> {
     let identity: String = user.to_string().bytes().map(|digit| format!("{digit:02x}")).collect();
     format!("\0AUTH EXTERNAL {identity}\r\n").into_bytes()

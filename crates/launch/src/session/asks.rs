@@ -162,7 +162,7 @@ impl Server<'_> {
         }
     }
 
-    /// Passes a call on to whoever has offered the function. From which session it comes, the socket says.
+    /// Passes a call on to the client that offers the function. The socket decides which session it comes from.
     pub(super) fn call(&mut self, client: u64, name: String, input: door::Value, gate: Option<Gate>) {
         let from_inside = self.clients.side(client) == Some(Side::Inside);
         let Some((provider, call)) = self.calls.begin(client, &name) else {
@@ -204,7 +204,7 @@ impl Server<'_> {
         allowed
     }
 
-    /// Whoever asks from inside gets a cage of the same policy beside its own, and has a say in that one alone.
+    /// Whether a client inside may send this request: it may have a cage of the same policy beside its own, and control that one alone.
     fn may_be_asked_from_inside(&self, client: u64, ask: &Ask) -> bool {
         let own = |job: &u32| self.jobs.get(*job).is_some_and(|job| job.client == Some(client));
         match ask {
@@ -367,7 +367,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// A command in a cage of its own: one that waits, or a new one. Whoever has asked once may ask again, so that the next is made ahead.
+    /// Starts a command in a cage of its own: a prepared one, or a new one. The next cage is then made in advance.
     fn beside(&mut self, pending: Pending) -> Result<Place, (String, String)> {
         let broken = |errno: Errno| {
             (

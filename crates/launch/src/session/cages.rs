@@ -14,7 +14,7 @@ use std::time::Instant;
 /// A launcher with the cage it makes, and the socket to the spawner in it once that is there.
 pub(super) struct Cage {
     launcher: Process,
-    /// Where the launcher sends the socket.
+    /// The launcher sends the socket to the spawner here.
     from_launcher: OwnedFd,
     spawner: Option<OwnedFd>,
     words: Words,
@@ -88,10 +88,10 @@ impl Cage {
 /// The end of a job that is told when its cage is gone: number, code, signal.
 type End = (u32, i32, Option<i32>);
 
-/// Those that are not in use.
+/// Cages that are not in use.
 #[derive(Default)]
 pub(super) struct Cages {
-    /// One that waits for a command.
+    /// A cage that is ready for a command.
     pub(super) warm: Option<Cage>,
     /// When the next one is to be made.
     pub(super) due: Option<Instant>,
@@ -103,7 +103,7 @@ pub(super) struct Cages {
 pub(super) struct Ending {
     pub(super) launcher: Process,
     pub(super) words: Words,
-    /// Who is told when it has.
+    /// The job whose end is reported when the launcher has ended.
     pub(super) told: Option<End>,
     /// When it is ended; `None` once it was.
     until: Option<Instant>,
@@ -145,7 +145,7 @@ impl Cages {
     }
 }
 
-/// What a launcher has to say to a person, once its cage is there. Nobody waits for us to read it.
+/// The notices of a launcher for a person, once its cage exists. No process waits for us to read them.
 pub struct Words {
     file: OwnedFd,
     read: u64,
@@ -161,7 +161,7 @@ impl Words {
         rustix::io::fcntl_dupfd_cloexec(&self.file, 3)
     }
 
-    /// What is new, as far as it is not too much.
+    /// Returns new notices, up to a bound.
     pub(super) fn take(&mut self) -> String {
         let mut part = [0; 16 << 10];
         let Ok(length) = rustix::io::pread(&self.file, &mut part, self.read) else { return String::new() };
@@ -179,18 +179,18 @@ impl Words {
 /// A launcher that makes a cage for a session.
 pub struct Launcher {
     pub process: Process,
-    /// Where it sends the socket to the spawner.
+    /// It sends the socket to the spawner here.
     pub link: OwnedFd,
     pub words: Words,
 }
 
 /// What the launcher of a cage knows of the session it is for.
 pub struct Membership {
-    /// Where the socket to the spawner is sent.
+    /// The socket to the spawner is sent here.
     pub link: OwnedFd,
     /// The namespaces of the session's first cage, unless this is the first one.
     pub spaces: Option<Spaces>,
-    /// Where what it has to say goes, once the cage is there.
+    /// Its notices for a person go here, once the cage exists.
     pub words: OwnedFd,
 }
 

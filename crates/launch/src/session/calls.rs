@@ -16,7 +16,7 @@ struct Call {
 
 #[derive(Default)]
 pub(super) struct Calls {
-    /// Who offers a function.
+    /// The client that offers each function.
     functions: BTreeMap<String, u64>,
     /// What the gate judges of a call.
     judged: BTreeMap<String, Judging>,
@@ -25,7 +25,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// Offers functions; all of them or none. Nobody takes the place of another.
+    /// Offers functions; all of them or none. A client cannot take over a name that another offers.
     pub(super) fn offer(
         &mut self,
         provider: u64,
@@ -60,7 +60,7 @@ impl Calls {
         Some((provider, self.last))
     }
 
-    /// The one who waits for a call that this provider was given.
+    /// Removes a pending call of this provider, and returns the client that waits for it.
     pub(super) fn take(&mut self, provider: u64, number: u64) -> Option<u64> {
         if self.waiting.get(&number)?.provider != provider {
             return None;

@@ -1,4 +1,4 @@
-//! The clients of a session's door: who they are, what they say, what they are told. One that is slow or speaks another language is
+//! The clients of a session's socket: who they are, their requests, their answers. One that is slow or breaks the protocol is
 //! let go, and no other one notices.
 
 use keyward_policy::door::{self, Answer, Ask, LONGEST};
@@ -8,10 +8,10 @@ use rustix::net::SocketFlags;
 
 /// Clients at one time; further ones wait.
 const MOST: usize = 64;
-/// Of those who ask from inside: each may have a cage beside its own.
+/// Clients from inside at one time: each may have a cage beside its own.
 const MOST_INSIDE: usize = 16;
 
-/// Where a connection comes from: it is known by the socket that took it, and by nothing that is said.
+/// The side that a connection comes from. The socket that accepted it decides, not what the client says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Outside,
@@ -69,7 +69,7 @@ impl Clients {
         let client = self.all.iter().find(|client| client.number == number)?;
         let mut packet = vec![0; LONGEST + 1];
         let message = channel::receive(&client.socket, &mut packet).ok()?;
-        // Whoever is in a cage can make us wait by letting us close a connection.
+        // A process in a cage can make us wait by letting us close a connection.
         if client.side == Side::Inside && message.descriptors.iter().any(channel::is_of_a_network) {
             let _ = fork::let_go(message.descriptors);
             return None;

@@ -53,9 +53,9 @@ pub(super) struct Job {
     pub(super) argv: Vec<String>,
     pub(super) background: bool,
     pub(super) has_terminal: bool,
-    /// Who waits for it; if that one goes, so does the job.
+    /// The client that waits for it; if that client goes, the job is ended.
     pub(super) client: Option<u64>,
-    /// Who else is told of its end.
+    /// Further clients that are told of its end.
     pub(super) watchers: Vec<u64>,
     pub(super) fresh: bool,
     /// Whether we have ended it.
@@ -113,7 +113,7 @@ impl Jobs {
         self.all.get_mut(&number)
     }
 
-    /// One that has not ended.
+    /// Returns a job that has not ended.
     pub(super) fn running(&mut self, number: u32) -> Option<&mut Job> {
         self.all.get_mut(&number).filter(|job| job.ended.is_none())
     }
@@ -158,11 +158,11 @@ pub(super) struct Output {
     kept: u64,
     /// Whether something was left out.
     cut: bool,
-    /// Who is shown it as it comes: those who have attached to a terminal.
+    /// Pipes of the clients that are attached to the terminal; they get the output as it comes.
     pub(super) listeners: Vec<OwnedFd>,
 }
 
-/// Who may be attached to one terminal.
+/// The most clients that may be attached to one terminal.
 const MOST_LISTENERS: usize = 16;
 
 impl Output {
@@ -196,7 +196,7 @@ impl Output {
         self.from = rustix::io::fcntl_dupfd_cloexec(main, 3).ok();
     }
 
-    /// Somebody wants to see what comes from here on; `None` if too many do.
+    /// Adds a listener for further output; `None` if there are too many.
     pub(super) fn listen(&mut self) -> Option<OwnedFd> {
         if self.listeners.len() >= MOST_LISTENERS {
             return None;
@@ -207,7 +207,7 @@ impl Output {
         Some(from)
     }
 
-    /// Where output comes from, as long as somebody can write.
+    /// The source of output, as long as a process can write to it.
     pub(super) fn source(&self) -> Option<BorrowedFd<'_>> {
         self.from.as_ref().map(AsFd::as_fd)
     }
@@ -241,7 +241,7 @@ impl Output {
     }
 
     fn keep(&mut self, length: usize, part: &[u8]) {
-        // One who does not keep up misses something, and keeps nobody waiting.
+        // A listener that does not keep up misses output, and blocks no other.
         let gone =
             |to: &OwnedFd| !matches!(rustix::io::write(to, &part[..length]), Ok(_) | Err(Errno::AGAIN));
         self.listeners.retain(|to| !gone(to));
@@ -256,7 +256,7 @@ impl Output {
         }
     }
 
-    /// Keeps what is still in the pipe when the job has ended. Somebody it left behind may go on writing.
+    /// Keeps what is still in the pipe when the job has ended. A process that the job left behind may go on writing.
     pub(super) fn drain(&mut self) {
         for _ in 0..256 {
             if !self.take() {

@@ -1,5 +1,5 @@
-//! Commands and calls that wait for the gate. A process of its own asks whoever can be asked; here is what waits meanwhile, and who at the
-//! door is shown the question. Whoever is in a cage is shown nothing, and answers nothing.
+//! Commands and calls that wait for the gate. A separate process asks the approvers; this module keeps what waits, and which clients of the
+//! session socket are shown the question. A client in a cage is shown nothing, and cannot answer.
 
 use super::Server;
 use super::asks::{Wish, plain_line};
@@ -13,16 +13,16 @@ use rustix::fd::{AsFd, OwnedFd};
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
-/// Questions that wait at one time: nobody is to be worn out.
+/// The most pending questions at one time, so that approvers are not worn out.
 const MOST: usize = 32;
-/// Of those who ask from inside a cage: they cannot take the places of those outside.
+/// The most pending questions from inside cages: they cannot take the places of those from outside.
 const MOST_FROM_INSIDE: usize = 8;
 
-/// What somebody wants, and from where.
+/// A client's request, and the side that it comes from.
 pub struct Request<'r> {
     pub what: Thing<'r>,
     pub from_inside: bool,
-    /// Whether somebody at the door can be asked.
+    /// Whether a client of the session socket can answer.
     pub at_the_door: bool,
     /// Whether one more may wait for an answer.
     pub has_room: bool,
@@ -42,11 +42,11 @@ pub enum Thing<'r> {
     },
 }
 
-/// What the gate says.
+/// The answer of the gate.
 pub enum Passage {
     /// It may go on, with what was judged besides its words.
     Go(Gate, Kept),
-    /// Somebody has to be asked, or something to be read: what comes of that is told through this socket, as [`Progress`].
+    /// An approver has to be asked, or a file to be read. The result comes through this socket, as [`Progress`].
     Wait(OwnedFd),
     Refuse {
         fact: String,
@@ -66,7 +66,7 @@ pub struct Kept {
 /// Judges; gives nothing away before everything is written down.
 pub type Judge<'a> = dyn FnMut(&Request<'_>) -> Passage + 'a;
 
-/// What is done when the gate lets it.
+/// What to do when the gate allows it.
 pub(super) enum Then {
     Command { wish: Wish, timeout: Option<Duration> },
     Call { name: String, input: Value },
@@ -80,7 +80,7 @@ struct Waiting {
     socket: OwnedFd,
     /// The question and its full text, once there is one.
     question: Option<(Asked, Option<OwnedFd>)>,
-    /// Who is shown it, and may answer.
+    /// The clients that were shown it and may answer.
     shown_to: Vec<u64>,
 }
 
@@ -94,7 +94,7 @@ impl Waiting {
 pub(super) struct Questions {
     waiting: Vec<Waiting>,
     last: u64,
-    /// Who wants to see every question.
+    /// The clients that are shown every question.
     watchers: Vec<u64>,
 }
 
@@ -182,7 +182,7 @@ impl Server<'_> {
                 waiting.shown_to.extend(watchers);
                 waiting.shown_to.sort_unstable();
                 waiting.shown_to.dedup();
-                // Whoever was at the door when it was judged may have gone before it could be shown.
+                // A client that could answer when the command was judged may be gone before it was shown the question.
                 if waiting.shown_to.is_empty() {
                     let _ = channel::send(&waiting.socket, &door::write(&Progress::Left {}), &[]);
                 }
@@ -201,7 +201,7 @@ impl Server<'_> {
                 let waiting = self.settle(place);
                 self.refuse_with(Some(waiting.client), Some(DENIED), &fact, &remedy);
             }
-            // Whoever asks is gone, and nobody has said yes.
+            // The process that asks is gone, and no approver has said yes.
             Some(Progress::Decided { .. } | Progress::Left {}) | None => {
                 let waiting = self.settle(place);
                 let fact = "denied: the process that asks about this command is gone";
@@ -218,7 +218,7 @@ impl Server<'_> {
         }
     }
 
-    /// It waits no more: whoever was shown the question need not answer.
+    /// Removes a pending question, and tells the clients that were shown it.
     fn settle(&mut self, place: usize) -> Waiting {
         let waiting = self.questions.waiting.remove(place);
         if let Some((asked, _)) = &waiting.question {
@@ -229,7 +229,7 @@ impl Server<'_> {
         waiting
     }
 
-    /// Somebody outside wants to see the questions: those that wait, and those that come.
+    /// Shows a client outside all questions: those that are pending, and those that come.
     pub(super) fn watch(&mut self, client: u64) {
         if !self.questions.watchers.contains(&client) {
             self.questions.watchers.push(client);
@@ -244,7 +244,7 @@ impl Server<'_> {
         }
     }
 
-    /// Somebody outside answers.
+    /// Passes on the answer of a client outside.
     pub(super) fn decide(&mut self, client: u64, question: u64, allow: bool, reach: Reach) {
         let asked = self.questions.waiting.iter().find(|waiting| waiting.asks(question));
         let sent = asked.is_some_and(|waiting| {

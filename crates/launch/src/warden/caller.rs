@@ -1,4 +1,4 @@
-//! Whoever made a call: its memory, its folders, its descriptors, its umask.
+//! The process that made a call: its memory, its directories, its descriptors, its umask.
 //!
 //! Everything goes through a descriptor of its folder in /proc. When the thread ends and another one gets its number, that descriptor is
 //! dead and does not lead to the other one.

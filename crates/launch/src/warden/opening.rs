@@ -18,7 +18,7 @@ const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 const CLOSE_ON_EXEC: i32 = OFlags::CLOEXEC.bits().cast_signed();
 const NO_TERMINAL: i32 = OFlags::NOCTTY.bits().cast_signed();
 
-/// Somebody who removes and makes a name again and again can hold us up this often.
+/// The most retries that a process can cause by removing and making a name again and again.
 const PATIENCE: u32 = 64;
 /// How often a wait looks whether it is still wanted.
 const LOOK_UP: Duration = Duration::from_millis(50);
@@ -46,7 +46,7 @@ impl Warden {
         for _ in 0..PATIENCE {
             let forbidden = self.is_forbidden(&place)?;
             if !forbidden {
-                // One that is new is nobody's link, pipe or device, so that nothing is followed or waited for.
+                // A new file cannot be a link, a pipe or a device, so that nothing is followed or waited for.
                 match creation::open_at(&place.folder, &place.name, flags | EXCLUSIVE, mode) {
                     Ok(descriptor) => return Ok(Answer::Made { descriptor, close_on_exec, place }),
                     Err(Errno::EXIST) if flags & EXCLUSIVE == 0 => {}
@@ -159,7 +159,7 @@ impl Warden {
     }
 }
 
-/// Takes back what was made for somebody who could not take it: a call that fails leaves nothing behind.
+/// Removes what was made for a caller that could not take it: a call that fails leaves nothing behind.
 pub(super) fn unmake(place: &Place, descriptor: &OwnedFd) {
     let there = rustix::fs::statat(&place.folder, &place.name, AtFlags::SYMLINK_NOFOLLOW);
     if let (Ok(there), Ok(made)) = (there, rustix::fs::fstat(descriptor))

@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 
-/// As many links as the kernel follows.
+/// The most links that are followed, as by the kernel.
 const MOST_LINKS: u32 = 40;
 const FOUND: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 /// The root of every procfs has this inode.
@@ -67,7 +67,7 @@ impl Warden {
         self.place_from(caller, base, path, &mut Links::default())
     }
 
-    /// The same, relative to a folder that was found before; `None` for an absolute path.
+    /// The place of a path relative to a directory that was found before; `None` for an absolute path.
     pub(super) fn place_from(
         &self,
         caller: &Caller,

@@ -88,7 +88,7 @@ pub fn edit(
         Change::Remove => removed(wish, &file, name, text)?,
     };
     let after = format!("{mark}{after}");
-    // Whoever reads of a mistake looks for it in the file as it is.
+    // Report mistakes of the file as it is on the disk, because the reader looks for them there.
     holds(wish, &read(name, after.as_bytes()).map_err(|_| by_hand(wish))?)?;
     let document = |bytes| Some(Document { name, text: bytes });
     let is = resolve(&Layers {

@@ -55,7 +55,7 @@ fn over(mut earlier: At<Variables>, later: At<Variables>) -> At<Variables> {
 
 /// Holds what was asked for under the ceiling. The ceiling grants nothing by itself.
 pub fn hold(effective: &mut Values, mut ceiling: Values) -> Result<(), Box<BeyondCeiling>> {
-    // Whoever may be given write access to a path may also be given read access.
+    // A ceiling that allows write access to a path also allows read access.
     let writable = match ceiling.get(Id::FilesWrite) {
         Some(Value::Paths(list)) => list.value.clone(),
         _ => Vec::new(),
@@ -79,7 +79,7 @@ pub fn hold(effective: &mut Values, mut ceiling: Values) -> Result<(), Box<Beyon
     Ok(())
 }
 
-/// The value asked for if it is strict enough; the ceiling's own where nobody asked.
+/// The requested value if it is strict enough; the ceiling's own if no layer sets it.
 fn hold_value(key: &Key, asked: Option<Value>, bound: Value) -> Result<Value, Box<BeyondCeiling>> {
     let Some(asked) = asked else { return Ok(bound) };
     if !weaker(&asked, &bound) {

@@ -1,6 +1,6 @@
 //! The policy files: from their text to the effective policy.
 //!
-//! Pure, as the whole crate: whoever calls has already read the files. The way through is [`resolve`]: read each file in its
+//! Pure, as the whole crate: the caller has already read the files. The way through is [`resolve`]: read each file in its
 //! role, lay the layers over each other, hold the result under the ceiling, narrow it by the project files.
 
 pub(crate) mod checks;
@@ -49,7 +49,7 @@ pub enum Role {
     Ceiling,
     /// The user's own, with profiles.
     User,
-    /// The project's: whoever wrote it may be a stranger, so it may only narrow.
+    /// The project's: its author may be a stranger, so it may only narrow.
     Project,
 }
 
@@ -127,7 +127,7 @@ fn homes_of_profiles(user: &File<'_>) -> Vec<(String, PathBuf)> {
     user.profiles.iter().filter_map(|(name, values)| Some((name.clone(), home(values)?))).collect()
 }
 
-/// The agent's own workers find every login, unless somebody has said which; never more than the ceiling has.
+/// The agent's own workers find every login unless the policy names some; never more than the ceiling allows.
 fn with_all_logins(mut policy: Policy, ceiling: Option<Value>) -> Policy {
     let named = !policy.home.tools.is_empty() || !policy.home.share.is_empty();
     if policy.trust.value == TrustClass::Internal && !named {

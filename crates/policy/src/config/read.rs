@@ -39,7 +39,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// Where the walk stands.
+/// The position of the walk through the file.
 struct Scope {
     /// The group of keys, such as `env`.
     group: Option<&'static str>,

@@ -1,7 +1,7 @@
 //! Changes to the text of a policy file that leave everything else in it byte for byte: comments, order, line ends.
 //!
 //! The parser says where things stand; the text itself is cut and joined. Every function takes a text that was read without a mistake and
-//! gives the new one, or `None` where it does not know how; whoever calls checks the result.
+//! gives the new one, or `None` where it does not know how; the caller checks the result.
 
 use std::ops::Range;
 use toml_edit::{Document, InlineTable, Item, Table, TableLike, Value};

@@ -44,7 +44,7 @@ pub enum Rule {
     ValueShape(&'static str),
     /// Makes the next program load or run something, by the pattern that says so.
     Loader(&'static str),
-    /// Nobody asked for it.
+    /// No rule passes it.
     NotListed,
     /// Not the first of its name.
     Duplicate,

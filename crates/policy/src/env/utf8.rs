@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 /// The locale that every C library of the last decade has, and that changes nothing but the encoding.
 const PLAIN: &str = "C.UTF-8";
 
-/// Completes the environment. What the policy or the plan set by hand stays: whoever writes `LANG = "C"` means it.
+/// Completes the environment. What the policy or the plan set by hand stays: a user who writes `LANG = "C"` means it.
 pub(super) fn ensure(env: &mut Environment, caller: &[&[u8]]) {
     // Python decides by itself and earlier than the C library; without this, `LANG=C` inside a script would turn it to ASCII.
     if !env.vars.iter().any(|var| var.name == "PYTHONUTF8") {

@@ -39,7 +39,7 @@ pub struct Remedy {
     pub flag: Option<String>,
 }
 
-/// Decides about one name, also when nobody has it.
+/// Decides about one name, also if no variable has it.
 pub fn why(
     policy: &Policy,
     trust: TrustClass,
@@ -52,7 +52,7 @@ pub fn why(
         caller.iter().any(|raw| raw.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")));
     let set = policy.env.set.iter().find(|line| line.value.0 == name);
     let present = in_caller || set.is_some() || ours.iter().any(|(our, _)| *our == name);
-    // A variable that nobody has is tried as an empty one: what its name alone decides.
+    // A variable that is not set is tried as an empty one: its name alone decides.
     let trial = format!("{name}=");
     let mut entries = caller.to_vec();
     if !present {

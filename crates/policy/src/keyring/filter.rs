@@ -124,7 +124,7 @@ enum Call {
     Unsubscribe(String),
 }
 
-/// Why a call is refused, for whoever reads the program's error.
+/// Why a call is refused, for the reader of the program's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Refused(&'static str);
 

@@ -165,7 +165,7 @@ pub fn host(text: &str) -> Result<String, Unfit> {
     };
     let fits = below.len() <= 253
         && below.split('.').all(label)
-        // All of a top-level domain belongs to nobody.
+        // No single owner has all of a top-level domain.
         && (below.len() == name.len() || below.contains('.'))
         && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0) && !port.starts_with(['+', '0']));
     if fits {

@@ -172,7 +172,7 @@ pub fn given(grants: &[Ruled<Grant>], known: &[Entry]) -> Result<Vec<Given>, Ref
     Ok(out)
 }
 
-/// The variable of a secret that nobody has named one for.
+/// The default variable of a secret that has no `as`.
 fn variable_of(name: &SecretName) -> String {
     let fitting = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     let plain: String = name.as_str().chars().map(fitting).collect();

@@ -76,7 +76,7 @@ pub enum Credential {
     File(Place),
 }
 
-/// A path that does not depend on where somebody stands.
+/// A path that does not depend on the current directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Begins with `/`.

@@ -1,4 +1,4 @@
-//! What the vault says to whoever started it: how it went, and never what it is about.
+//! Messages of the vault to the process that started it: the result, and never a value.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub enum Said {
     Redeemed { secret: usize, microseconds: u64 },
     /// A token was brought whose secret could not be had; it is still worth it.
     NotRedeemed { secret: usize, fact: String, remedy: String },
-    /// Somebody brought a token that is worth nothing.
+    /// A process used an invalid or already used token.
     Refused,
     /// The command printed something that was taken out.
     Found { name: String, encoding: String, stream: u8, offset: u64 },

@@ -1,6 +1,6 @@
 //! The words of a command line, split as a shell would, without a shell: quotes and backslashes work, nothing is expanded.
 //!
-//! What a shell would act upon is a mistake unless it is quoted: whoever writes `a | b` should not get a program `a` with two odd arguments.
+//! What a shell would act upon is a mistake unless it is quoted: `a | b` must not start a program `a` with two odd arguments.
 
 use crate::config::Unfit;
 

@@ -18,7 +18,7 @@ pub(super) const SYSTEM: &[&str] = &[
     "/sys/devices/system/cpu",
 ];
 
-/// Programs that make their caller somebody else, which nothing in a cage can become.
+/// Programs that make their caller another user, which no process in a cage can become.
 pub(super) const OTHER_USERS: &[&str] = &["/usr/bin/sudo", "/usr/bin/doas", "/usr/bin/pkexec"];
 
 /// What is secret in there. Hidden when the caller could read it.
