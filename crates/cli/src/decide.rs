@@ -1,13 +1,14 @@
 //! Looks at what a request is about, and has it decided.
 
 use crate::here::{self, Here};
+use crate::say;
 use keyward_launch::look;
 use keyward_policy::facts::{HostFacts, KernelFacts, Kind, Paths, Project};
 use keyward_policy::plan::{Plan, Refusal, plan};
 use keyward_policy::request::Request;
 use keyward_policy::settings::Policy;
 use keyward_policy::tools::Platform;
-use keyward_policy::view;
+use keyward_policy::view::{self, Searched};
 use keyward_policy::words::SearchExtent;
 use keyward_project::search::{self, Role, Search, Seen, Tree};
 use keyward_project::{git, logins};
@@ -34,7 +35,7 @@ pub fn decide(
     kernel: KernelFacts,
     here: &Here,
 ) -> Result<Plan, Refusal> {
-    decide_and_remember(policy, request, kernel, here).map(|decided| decided.plan)
+    decide_and_remember(policy, request, kernel, here, say::searching).map(|decided| decided.plan)
 }
 
 /// A plan, and what the search saw: the end of a run is compared with it.
@@ -50,9 +51,11 @@ pub fn decide_and_remember<'a>(
     request: &Request<'_>,
     kernel: KernelFacts,
     here: &'a Here,
+    slow: fn(&Path),
 ) -> Result<Decided<'a>, Refusal> {
-    let paths = look::look(view::questions(policy, request));
-    let search = search_of(policy, request, &paths, here);
+    let mut paths = look::look(view::questions(policy, request));
+    paths.extend(look::look(view::further_questions(request, &paths)));
+    let search = Search { slow, ..search_of(policy, request, &paths, here) };
     let (mut project, seen) = search::search(&search);
     let looked = git::look::look(&here.project, &here.caller.home, &project.marks);
     project.repositories = looked.repositories;
@@ -104,17 +107,15 @@ fn search_of<'a>(policy: &'a Policy, request: &Request<'_>, paths: &Paths, here:
         not_secret: policy.env.not_secret.iter().map(|name| name.value.as_str()).collect(),
         programs,
         bounded: policy.search.value == SearchExtent::Bounded,
+        slow: |_| {},
     }
 }
 
-/// The project, the grants, and the outermost marked directory around the project.
+/// What the command sees of the user's files, and the outermost marked directory around the project.
 fn trees(policy: &Policy, request: &Request<'_>, paths: &Paths, here: &Here) -> Vec<Tree> {
     let searched = view::searched(policy, request, paths).into_iter();
     let mut trees: Vec<Tree> = searched
-        .map(|(path, writable)| {
-            let role = if path == here.project { Role::Project } else { Role::Grant };
-            Tree { path, writable, role }
-        })
+        .map(|Searched { path, writable, why }| Tree { path, writable, role: Role::Seen(why) })
         .collect();
     let around = here.above.iter().find(|directory| here::is_marked(directory));
     if let Some(around) = around.filter(|around| !trees.iter().any(|tree| around.starts_with(&tree.path))) {

@@ -1,11 +1,11 @@
 //! Why a program that is installed is not found in a cage, and which directories would have to be shown. Reads links and first lines.
 
 use keyward_policy::text::{typed, visible};
-use keyward_policy::view::{Shown, View, covering};
+use keyward_policy::view::{self, Shown, View, covering};
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// So many links in a row are followed.
 const MOST_LINKS: usize = 8;
@@ -67,7 +67,9 @@ fn follow(file: &Path, home: &Path, view: &View, unseen: &mut Vec<PathBuf>) -> P
             unseen.push(grant.into());
         }
         match std::fs::read_link(&file) {
-            Ok(to) => file = led_to(folder, &to),
+            Ok(to) => {
+                file = view::joined(&std::fs::canonicalize(folder).unwrap_or_else(|_| folder.into()), &to);
+            }
             Err(_) => break,
         }
     }
@@ -77,20 +79,6 @@ fn follow(file: &Path, home: &Path, view: &View, unseen: &mut Vec<PathBuf>) -> P
 fn is_shown(view: &View, path: &Path) -> bool {
     covering(&view.entries, path)
         .is_some_and(|entry| entry.shows_in_place() || matches!(entry.shown, Shown::Link { .. }))
-}
-
-/// Where a link in a directory leads, without `..`.
-fn led_to(folder: &Path, to: &Path) -> PathBuf {
-    let mut path = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.into());
-    for part in to.components() {
-        match part {
-            Component::RootDir => path = "/".into(),
-            Component::ParentDir => drop(path.pop()),
-            Component::Normal(name) => path.push(name),
-            Component::CurDir | Component::Prefix(_) => {}
-        }
-    }
-    path
 }
 
 /// The program that a script names in its first line.

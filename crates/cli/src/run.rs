@@ -185,8 +185,9 @@ impl Run<'_> {
         let (args, here) = (self.args, self.here);
         let environment = self.block.entries();
         let request = decide::request(args.command.clone(), here, &environment);
+        let slow = if args.tells(here) { say::searching } else { |_: &Path| {} };
         let Decided { mut plan, project, search, mut seen } =
-            match decide::decide_and_remember(self.policy, &request, kernel.clone(), here) {
+            match decide::decide_and_remember(self.policy, &request, kernel.clone(), here, slow) {
                 Ok(decided) => decided,
                 Err(refusal) => return Attempt::Over(tell::refusal(args, Some(here), &refusal)),
             };

@@ -5,6 +5,7 @@
 
 use rustix::fs::{FileType, Mode, OFlags};
 use std::io::Write;
+use std::path::Path;
 use std::sync::Mutex;
 
 /// Where the command has left standard error, until we have said something there.
@@ -84,6 +85,12 @@ pub fn trouble(fact: &str, remedy: &str) {
 /// One line on stderr that is not trouble.
 pub fn note(text: &str) {
     write_stderr(Reader::Person, format!("keyward: {text}\n").as_bytes());
+}
+
+/// What is waited for: the first search of a large tree, on a disk that has to be read.
+pub fn searching(tree: &Path) {
+    let tree = keyward_policy::text::visible(tree.as_os_str());
+    note(&format!("searching {tree} for secret files; the first search of a tree takes longest"));
 }
 
 /// Lines for a person that another process of ours has written.

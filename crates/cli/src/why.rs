@@ -57,7 +57,12 @@ fn about_variable(args: &WhyArgs, block: &Block) -> Result<(), NoPlan> {
 }
 
 fn about_path(args: &WhyArgs, act: Act, block: &Block) -> Result<(), NoPlan> {
-    let plan = plan_for(&args.policy, args.command.clone(), block)?;
+    // A program brings what it was installed with, if it is the command.
+    let command = match (act, args.command.is_empty()) {
+        (Act::Exec, true) => vec![args.object.clone()],
+        _ => args.command.clone(),
+    };
+    let plan = plan_for(&args.policy, command, block)?;
     let view = &plan.view;
     let typed = view::expand(Path::new(&args.object), &view.home.at);
     let is_name = act == Act::Exec && typed.components().count() == 1;

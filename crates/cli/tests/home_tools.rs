@@ -150,9 +150,21 @@ fn the_hint_for_a_program_behind_links_works_when_pasted() {
     let stage = stage(Who::User);
     program(&stage, "apps/tool/2/bin/tool", "echo 1.0 of tool");
     symlink("2", stage.home().join("apps/tool/current")).unwrap();
-    link(&stage, "bin/tool", "apps/tool/current/bin/tool");
+    link(&stage, "apps/links/tool", "apps/tool/current/bin/tool");
+    link(&stage, "bin/tool", "apps/links/tool");
     for profile in [&[][..], &["-p", "claude"]] {
         the_hint_works(&stage, profile, "tool");
+    }
+}
+
+#[test]
+fn a_program_behind_a_link_to_its_current_version_runs() {
+    let stage = stage(Who::User);
+    program(&stage, "apps/tool/2/bin/tool", "echo 1.0 of tool");
+    symlink("2", stage.home().join("apps/tool/current")).unwrap();
+    link(&stage, "bin/tool", "apps/tool/current/bin/tool");
+    for flags in [&[][..], &["-p", "claude"]] {
+        prints(&with_path(&stage, &mut stage.keyward_run(flags, &["tool"])), "1.0 of tool\n");
     }
 }
 
@@ -177,7 +189,9 @@ fn doctor_tells_a_tool_that_the_cage_does_not_show_from_one_that_is_not_installe
     let stage = stage(Who::User);
     let policy = "version = 1\n[profiles.builder]\ntrust = \"executor\"\nhome.tools = [\"gpg\"]\n";
     stage.home_file(".config/keyward/policy.toml", policy);
-    program(&stage, "apps/gpg", "exit 0");
+    // Its interpreter is nowhere.
+    let script = stage.home_file("apps/gpg", "#!/unseen/sh\n");
+    std::fs::set_permissions(script, PermissionsExt::from_mode(0o755)).unwrap();
     // Without the system's own.
     let says = |words: &str| {
         let mut doctor = stage.command(keyward());
@@ -220,4 +234,32 @@ fn why_says_that_a_kept_home_does_not_have_the_users_files() {
     let made = stage.keyward_run(&["-p", "claude"], &["sh", "-c", "echo x > ~/notes"]).output().unwrap();
     assert!(made.status.success(), "{}", stderr(&made));
     assert!(why("~/notes").contains("can be read"), "{}", why("~/notes"));
+}
+
+#[test]
+fn a_program_that_is_a_link_into_another_directory_of_home_runs() {
+    for flags in [&[][..], &["-p", "claude"]] {
+        let stage = stage(Who::User);
+        program(
+            &stage,
+            ".local/share/agents/far/1.2/far",
+            ". \"$(dirname \"$(readlink -f \"$0\")\")\"/part.sh",
+        );
+        stage.home_file(".local/share/agents/far/1.2/part.sh", "echo far away\n");
+        stage.home_file(".local/share/agents/far/1.2/.env", "TOKEN=canary\n");
+        stage.home_file(".local/share/agents/near/x", "canary");
+        std::os::unix::fs::symlink("../share/agents/far/1.2/far", stage.home().join(".local/bin/far"))
+            .unwrap();
+        prints(&with_path(&stage, &mut stage.keyward_run(flags, &["far"])), "far away\n");
+        let why = with_path(&stage, stage.command(keyward()).args(["why", "exec"]).args(flags).arg("far"));
+        assert!(stdout(&why).contains("can be executed"), "{}", stdout(&why));
+        // What was installed with it, without what is secret there, and nothing beside it.
+        program(
+            &stage,
+            ".local/share/agents/far/1.2/far",
+            "cat ~/.local/share/agents/far/1.2/.env ~/.local/share/agents/near/x",
+        );
+        let run = with_path(&stage, &mut stage.keyward_run(flags, &["far"]));
+        assert_eq!(stdout(&run), "TOKEN=\n", "{}", stderr(&run));
+    }
 }

@@ -254,6 +254,10 @@ impl Paths {
         self.0.insert(path.into_os_string(), fact);
     }
 
+    pub fn extend(&mut self, more: Paths) {
+        self.0.extend(more.0);
+    }
+
     /// The fact, if there is something at this path.
     pub fn existing(&self, path: &Path) -> Option<&PathFact> {
         self.get(path).filter(|fact| !matches!(fact.kind, Kind::Missing | Kind::Closed))

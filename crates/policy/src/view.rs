@@ -17,7 +17,8 @@ pub use home::{
 };
 pub(crate) use inside::cannot_take_over;
 pub use places::{PINNED, PROJECT_FILE};
-pub use searched::{can_be_project, searched};
+pub use searched::{Searched, Why, can_be_project, searched};
+pub use toolchains::joined;
 
 use crate::detect::footholds::guarded_above;
 use crate::facts::{GitFolder, GitPart, HostFacts, Kind, PathFact, Paths, Project};
@@ -291,6 +292,9 @@ pub fn questions(policy: &Policy, request: &Request<'_>) -> Vec<Question> {
             ask(entry.to_path_buf(), About::All);
         }
     }
+    for place in toolchains::places_of_program(request) {
+        ask(place, About::All);
+    }
     for cache in CACHES {
         ask(home.join(cache), About::All);
     }
@@ -306,6 +310,13 @@ pub fn questions(policy: &Policy, request: &Request<'_>) -> Vec<Question> {
     ask("/etc/resolv.conf".into(), About::All);
     questions.extend(gpu::questions(policy));
     questions
+}
+
+/// What the answers lead to, and must be looked at as well.
+pub fn further_questions(request: &Request<'_>, paths: &Paths) -> Vec<Question> {
+    let root = toolchains::program(request, paths).map(|program| program.root);
+    let root = root.filter(|root| paths.get(root).is_none());
+    root.map(|path| Question { path, about: About::All }).into_iter().collect()
 }
 
 /// Collects entries; the same target asked for twice stays one entry.

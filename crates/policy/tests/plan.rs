@@ -11,7 +11,7 @@ use keyward_policy::promise::{Held, Kept, Promise};
 use keyward_policy::request::{Caller, Request};
 use keyward_policy::settings::Policy;
 use keyward_policy::tools::{Platform, all, tool};
-use keyward_policy::view::{LOGIN, Mend, Shown, questions};
+use keyward_policy::view::{LOGIN, Mend, Question, Shown, further_questions, questions};
 use keyward_policy::why::{Act, why};
 use keyward_policy::words::{
     Allowance, Floor, HomeMode, KeyringUse, NetMode, Origin, ProjectGuard, Protect, Ruled, SearchExtent,
@@ -136,11 +136,16 @@ impl Case {
         };
         let mut paths = Paths::default();
         // Only what was asked for is looked at, as in a real run.
-        for question in questions(&self.policy, &request) {
-            if let Some((path, fact)) = self.paths.iter().find(|(path, _)| *path == question.path) {
-                paths.insert(path.clone(), fact.clone());
+        let look = |paths: &mut Paths, questions: Vec<Question>| {
+            for question in questions {
+                if let Some((path, fact)) = self.paths.iter().find(|(path, _)| *path == question.path) {
+                    paths.insert(path.clone(), fact.clone());
+                }
             }
-        }
+        };
+        look(&mut paths, questions(&self.policy, &request));
+        let further = further_questions(&request, &paths);
+        look(&mut paths, further);
         plan(
             &self.policy,
             &request,
@@ -392,6 +397,61 @@ fn toolchains_on_the_path_appear_read_only_and_nothing_else_of_home_does() {
     // And so does a cage whose working directory is HOME.
     let at_home = Case { project: "/home/ada".into(), ..case }.plan();
     assert_eq!(shown(&at_home, "/home/ada/.cargo/bin"), shown(&plan, "/home/ada/.cargo/bin"));
+}
+
+#[test]
+fn a_command_that_is_a_link_brings_what_it_was_installed_with() {
+    let led = |place: &str, real: &str| PathFact {
+        link: Some(real.into()),
+        real: real.into(),
+        ..fact(place, Kind::File)
+    };
+    let with = |real: &str, root: &str| {
+        let mut case = Case::new();
+        case.environment[0] = b"PATH=/usr/bin:/home/ada/.local/bin:/home/ada/work/bin";
+        case.argv = vec!["tool".into()];
+        case.folder("/home/ada/.local/bin").folder(root);
+        case.paths.push(("/home/ada/.local/bin/tool".into(), led("/home/ada/.local/bin/tool", real)));
+        case
+    };
+    for (real, root) in [
+        ("/home/ada/.local/share/agents/tool/1.2/tool", "/home/ada/.local/share/agents/tool/1.2"),
+        ("/home/ada/.venvs/tool/bin/tool", "/home/ada/.venvs/tool"),
+        ("/home/ada/n/lib/node_modules/tool/bin/t.js", "/home/ada/n/lib/node_modules"),
+        ("/srv/tools/tool/bin/tool", "/srv/tools/tool"),
+    ] {
+        let plan = with(real, root).plan();
+        assert!(matches!(shown(&plan, root), Some(Shown::ReadOnly(_))), "{root}");
+    }
+    // As an installer that keeps several versions leaves it.
+    let mut case = with("/home/ada/apps/tool/2/bin/tool", "/home/ada/apps/tool/2");
+    case.paths.last_mut().unwrap().1.link = Some("../../apps/tool/current/bin/tool".into());
+    let plan = case.plan();
+    let link = Shown::Link { to: "/home/ada/apps/tool/2".into() };
+    assert_eq!(shown(&plan, "/home/ada/apps/tool/current"), Some(&link));
+    // Where the directory would show more than a tool, the program alone.
+    let mut case = with("/home/ada/Downloads/tool", "/home/ada/Downloads");
+    case.file("/home/ada/Downloads/tool");
+    let plan = case.plan();
+    assert_eq!(shown(&plan, "/home/ada/Downloads"), None);
+    assert!(matches!(shown(&plan, "/home/ada/Downloads/tool"), Some(Shown::ReadOnly(_))));
+    // Not a store of credentials, and not what a command may have put into a project.
+    let plan = with("/home/ada/.ssh/bin/tool", "/home/ada/.ssh").plan();
+    assert_eq!(shown(&plan, "/home/ada/.ssh"), None);
+    let mut case = Case::new();
+    case.environment[0] = b"PATH=/home/ada/work/bin:/home/ada/other/bin";
+    case.argv = vec!["tool".into()];
+    case.folder("/home/ada/.secret/place");
+    let planted = led("/home/ada/work/bin/tool", "/home/ada/.secret/place/tool");
+    case.paths.push(("/home/ada/work/bin/tool".into(), planted));
+    assert_eq!(shown(&case.plan(), "/home/ada/.secret/place"), None);
+    let mut case = with("/home/ada/.secret/place/tool", "/home/ada/.secret/place");
+    case.paths.last_mut().unwrap().1.leaves_project = Some("/home/ada/.local".into());
+    assert_eq!(shown(&case.plan(), "/home/ada/.secret/place"), None);
+    // A program of the system that comes first is the one that runs.
+    let mut case = with("/home/ada/.venvs/tool/bin/tool", "/home/ada/.venvs/tool");
+    case.file("/usr/bin/tool");
+    assert_eq!(shown(&case.plan(), "/home/ada/.venvs/tool"), None);
 }
 
 #[test]

@@ -18,6 +18,7 @@ use keyward_policy::aftermath::{Aftermath, Left, Quarantined};
 use keyward_policy::detect::footholds;
 use keyward_policy::facts::{Project, Standing};
 use keyward_policy::text::visible;
+use keyward_policy::view::Why;
 use keyward_sys::file::reason;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -132,7 +133,7 @@ impl<'a> Guard<'a> {
                     )
                 }
             };
-            let is_grant = seen.tree.role != Role::Project;
+            let is_grant = seen.tree.role != Role::Seen(Why::Project);
             trees.push(Watched { root, start, seen, journal, secrets, new_marks: BTreeSet::new(), is_grant });
         }
         Ok(Guard {

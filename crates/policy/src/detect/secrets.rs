@@ -206,7 +206,13 @@ pub const SECRETS: &[Secret] = &[
     name(".mylogin.cnf", LOGIN),
     name(".pypirc", REGISTRY),
     settings(Place::Name, ".npmrc"),
+    // The one of an installation of node, in `etc` below its prefix.
+    settings(Place::Name, "npmrc"),
     settings(Place::Name, ".yarnrc.yml"),
+    // The one of an installation of Python or of a virtual environment, directly below its prefix.
+    settings(Place::Name, "pip.conf"),
+    settings(Place::Name, ".condarc"),
+    settings(Place::Name, "condarc"),
     name(".vault-token", LOGIN),
     name(".dockercfg", REGISTRY),
     name(".dockerconfigjson", REGISTRY),

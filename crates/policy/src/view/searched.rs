@@ -1,7 +1,7 @@
 //! Which directories have to be searched for secret files, footholds and repositories.
 
 use super::places::{NEVER_PROJECTS, SYSTEM};
-use super::{at_or_below, expand, is_shared_place};
+use super::{at_or_below, expand, is_shared_place, toolchains};
 use crate::facts::{Kind, Paths};
 use crate::request::Request;
 use crate::settings::Policy;
@@ -16,35 +16,68 @@ pub fn can_be_project(request: &Request<'_>) -> bool {
         && !NEVER_PROJECTS.iter().any(|place| project.starts_with(place))
 }
 
-/// The directories that have to be searched, each with whether the command may write there: the project first, then what is granted. What
-/// lies in another one that is searched in the same way is not named again.
-pub fn searched(policy: &Policy, request: &Request<'_>, paths: &Paths) -> Vec<(PathBuf, bool)> {
-    let mut all: Vec<(PathBuf, bool)> = Vec::new();
+/// A directory that has to be searched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Searched {
+    /// Its real path.
+    pub path: PathBuf,
+    /// Whether the command may write there.
+    pub writable: bool,
+    pub why: Why,
+}
+
+/// Why a directory has to be searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    Project,
+    Granted,
+    /// PATH leads into it, and it is shown read-only for that.
+    Programs,
+    /// A toolchain that was installed as a whole. What its authors have published is not the user's: keys in it are test data.
+    Toolchain,
+}
+
+/// The directories that have to be searched: the project first, then what is granted, then what PATH leads to. What lies in another one that
+/// is searched in the same way is not named again.
+pub fn searched(policy: &Policy, request: &Request<'_>, paths: &Paths) -> Vec<Searched> {
+    let mut all: Vec<Searched> = Vec::new();
     if can_be_project(request) {
-        all.push((request.project.clone(), true));
+        all.push(Searched { path: request.project.clone(), writable: true, why: Why::Project });
     }
+    let first = all.len();
     let home = &request.caller.home;
     let reads = policy.files.read.iter().map(|grant| (grant, false));
     let writes = policy.files.write.iter().map(|grant| (grant, true));
     let granted = writes.chain(reads).filter_map(|(grant, writable)| {
         let fact = paths.existing(&expand(&grant.value, home))?;
-        // What every command sees of the system is not the user's.
-        let system = !writable && SYSTEM.iter().any(|system| fact.real.starts_with(system));
         let holds_home = home.starts_with(&fact.real) || fact.real == Path::new("/");
-        (fact.kind == Kind::Directory && !system && !holds_home).then(|| (fact.real.clone(), writable))
+        (fact.kind == Kind::Directory && (writable || !is_of_system(&fact.real)) && !holds_home)
+            .then(|| Searched { path: fact.real.clone(), writable, why: Why::Granted })
     });
-    let mut granted: Vec<(PathBuf, bool)> = granted.collect();
+    add(&mut all, first, granted.collect());
+    let first = all.len();
+    let led = toolchains::of_search_path(request, paths).into_iter();
+    let led = led.filter(|(_, fact, _)| fact.kind == Kind::Directory && !is_of_system(&fact.real));
+    let led = led.map(|(_, fact, why)| Searched { path: fact.real.clone(), writable: false, why });
+    add(&mut all, first, led.filter(|one| !at_or_below(home, &one.path)).collect());
+    all
+}
+
+/// What every command sees of the system is not the user's.
+pub(super) fn is_of_system(real: &Path) -> bool {
+    SYSTEM.iter().any(|system| real.starts_with(system))
+}
+
+/// Adds directories that no other one covers, inner ones first.
+fn add(all: &mut Vec<Searched>, first: usize, mut more: Vec<Searched>) {
     // Outer ones first, so that inner ones are found to be covered.
-    granted.sort_by_key(|(path, writable)| (path.as_os_str().len(), !writable));
-    for (path, writable) in granted {
-        let covers = |(other, other_writable): &(PathBuf, bool)| {
-            at_or_below(&path, other) && (*other_writable || !writable)
-        };
+    more.sort_by_key(|one| (one.path.as_os_str().len(), !one.writable));
+    for one in more {
+        let covers =
+            |other: &Searched| at_or_below(&one.path, &other.path) && (other.writable || !one.writable);
         if !all.iter().any(covers) {
-            all.push((path, writable));
+            all.push(one);
         }
     }
-    let grants = usize::from(can_be_project(request));
-    all[grants..].reverse();
-    all
+    all[first..].reverse();
 }

@@ -4,6 +4,7 @@
 //! The search is complete: what could not be looked at is named, and closed to the command. An index per tree makes it incremental, so that
 //! a tree in which no name has changed costs one `statx` per directory.
 
+mod brief;
 pub(crate) mod closed;
 mod dotfiles;
 mod halves;
@@ -17,11 +18,11 @@ use crate::tree::Root;
 use index::{Kind, Known, Note, mark};
 use keyward_policy::detect::{self, Directory, Secret, Shows, Sum, footholds, shows};
 use keyward_policy::facts::{Foothold, Project, Unsearched};
-use keyward_policy::view::fits;
+use keyward_policy::view::{Why, fits};
 use keyward_sys::file::reason;
 use leads::{Lead, follow};
 pub(crate) use named::named_in;
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -79,16 +80,23 @@ pub struct Tree {
 /// What a tree is to the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    Project,
-    Grant,
+    /// The command sees it.
+    Seen(Why),
     /// A marked directory around the project. The command does not see it, but a link, a hook or a hard link of it may lead into the
     /// project: a command that makes a part of a project a project of its own must not make the next run forget that.
     Around,
 }
 
+impl Role {
+    /// Whether the command sees it because PATH leads there. No command can change such a tree.
+    pub(crate) const fn is_of_tools(self) -> bool {
+        matches!(self, Role::Seen(Why::Programs | Why::Toolchain))
+    }
+}
+
 /// What to search, and by which rules a name counts.
 pub struct Search<'a> {
-    /// The project first, then the grants. None lies in another, except in one that comes later.
+    /// The project first, then the grants, then what PATH leads to. None lies in another, except in one that comes later.
     pub trees: Vec<Tree>,
     pub homes: Vec<&'a Path>,
     /// Keyward's own state: indexes, and the journals of other runs.
@@ -104,6 +112,8 @@ pub struct Search<'a> {
     /// Directories in which the user's shell looks for programs.
     pub programs: Vec<PathBuf>,
     pub bounded: bool,
+    /// Called once for a tree that takes long, so that a person knows what is waited for.
+    pub slow: fn(&Path),
 }
 
 impl<'a> Search<'a> {
@@ -119,6 +129,7 @@ impl<'a> Search<'a> {
             not_secret: Vec::new(),
             programs: Vec::new(),
             bounded: false,
+            slow: |_| {},
         }
     }
 }
@@ -146,13 +157,24 @@ pub(crate) struct Rules<'a> {
     pub(crate) homes: &'a [&'a Path],
     pub(crate) patterns: &'a [&'a OsStr],
     programs: &'a [PathBuf],
+    /// Whether all of it was published by others.
+    published: bool,
     /// Files that are secret or protected under another name, by device and inode.
     linked: &'a HashSet<(u64, u64)>,
 }
 
 impl<'a> Rules<'a> {
     pub(crate) fn new(root: &'a Path, search: &'a Search<'a>, linked: &'a HashSet<(u64, u64)>) -> Self {
-        Rules { root, homes: &search.homes, patterns: &search.patterns, programs: &search.programs, linked }
+        let role = search.trees.iter().find(|tree| tree.path == root).map(|tree| tree.role);
+        Rules {
+            root,
+            homes: &search.homes,
+            patterns: &search.patterns,
+            // What is added to a tree that no command can change is the user's own.
+            programs: if role.is_some_and(Role::is_of_tools) { &[] } else { &search.programs },
+            published: role == Some(Role::Seen(Why::Toolchain)),
+            linked,
+        }
     }
 
     /// What counts in a directory of the tree.
@@ -172,7 +194,8 @@ impl<'a> Rules<'a> {
                 || self.programs.contains(&path)
                 || is_bin && (is_usual_environment || is_environment()),
             modules: path.ends_with("site-packages") || path.ends_with("dist-packages"),
-            in_package: path.iter().any(|name| PACKAGES.iter().any(|packages| name == *packages)),
+            in_package: self.published
+                || path.iter().any(|name| PACKAGES.iter().any(|packages| name == *packages)),
         }
     }
 
@@ -254,6 +277,8 @@ struct Looked {
     file: PathBuf,
     linked: HashSet<(u64, u64)>,
     walked: Walked,
+    /// Whether it is what a recent search found, and only in part looked at again.
+    is_recalled: bool,
 }
 
 /// Searches.
@@ -281,7 +306,12 @@ pub fn search(search: &Search<'_>) -> (Project, Vec<Seen>) {
         }
     }
     let visible = looked.into_iter().inspect(|one| one.remember(search));
-    let visible = visible.filter(|one| one.tree.role != Role::Around);
+    // Of a tree of tools only what is hidden in it has to be looked after while the command runs.
+    let visible = visible.filter(|one| match one.tree.role {
+        Role::Around => false,
+        role if role.is_of_tools() => project.secrets.iter().any(|it| it.path.starts_with(&one.tree.path)),
+        Role::Seen(_) => true,
+    });
     let seen = visible.map(|one| Seen { tree: one.tree, known: one.walked.known }).collect();
     (project, seen)
 }
@@ -321,8 +351,10 @@ fn look(search: &Search<'_>) -> (Project, Vec<Looked>) {
         }
     }
     let mut looked = Vec::with_capacity(search.trees.len());
+    let of_home: HashSet<(u64, u64)> = needed.keys().copied().collect();
     for tree in &search.trees {
         match Root::open(&tree.path) {
+            _ if search.bounded && tree.role.is_of_tools() => project.left_out.push(tree.path.clone()),
             Ok(root) => looked.push(Looked::remembered(search, tree, root)),
             Err(_) if tree.role == Role::Around => {}
             Err(errno) => project.unsearched.push(unsearched(tree.path.clone(), errno)),
@@ -332,7 +364,8 @@ fn look(search: &Search<'_>) -> (Project, Vec<Looked>) {
     loop {
         let all: HashSet<(u64, u64)> = needed.keys().copied().collect();
         for one in &mut looked {
-            one.walk(search, &all);
+            // Package managers give the files of a toolchain many names. Only the user's own secrets are looked for there.
+            one.walk(search, if one.tree.role.is_of_tools() { &of_home } else { &all });
         }
         let before = needed.len();
         for one in &looked {
@@ -387,6 +420,8 @@ fn unsearched(path: PathBuf, errno: Errno) -> Unsearched {
 fn rules_digest(search: &Search<'_>, tree: &Path) -> u64 {
     let mut sum = Sum(detect::digest());
     sum.add(&[u8::from(search.bounded)]);
+    let role = search.trees.iter().find(|other| other.path == *tree).map(|tree| tree.role);
+    sum.add(&[u8::from(role == Some(Role::Seen(Why::Toolchain)))]);
     // What counts below depends on where the tree lies.
     sum.add(tree.as_os_str().as_bytes());
     search.patterns.iter().for_each(|pattern| sum.add(pattern.as_bytes()));
@@ -401,10 +436,38 @@ impl Looked {
     /// A tree as its index knows it.
     fn remembered(search: &Search<'_>, tree: &Tree, root: Root) -> Self {
         let (device, inode, _) = root.identity;
-        let file = search.state.join("search").join(format!("{device:x}-{inode:x}"));
-        let (linked, known) = index::read(&file, rules_digest(search, &tree.path)).unwrap_or_default();
-        let walked = Walked { known, fresh: true, ..Walked::default() };
-        Looked { tree: tree.clone(), root, file, linked, walked }
+        let of_tools = if tree.role.is_of_tools() { "-tools" } else { "" };
+        let file = search.state.join("search").join(format!("{device:x}-{inode:x}{of_tools}"));
+        let mut looked = Looked {
+            tree: tree.clone(),
+            root,
+            file,
+            linked: HashSet::new(),
+            walked: Walked::default(),
+            is_recalled: false,
+        };
+        if !(tree.role.is_of_tools() && looked.recall(search)) {
+            looked.read_index(search);
+        }
+        looked
+    }
+
+    fn read_index(&mut self, search: &Search<'_>) {
+        let digest = rules_digest(search, &self.tree.path);
+        (self.linked, self.walked.known) = index::read(&self.file, digest).unwrap_or_default();
+        self.walked.fresh = true;
+    }
+
+    /// Takes what the last search of a tree of tools found, if that is recent and its upper directories are as they were.
+    fn recall(&mut self, search: &Search<'_>) -> bool {
+        let digest = rules_digest(search, &self.tree.path);
+        let recalled = brief::read(&self.file, digest)
+            .filter(|(_, known)| walk::unchanged(&self.root, known).into_iter().all(|unchanged| unchanged));
+        let Some((linked, known)) = recalled else { return false };
+        self.linked = linked;
+        self.walked = Walked { known, ..Walked::default() };
+        self.is_recalled = true;
+        true
     }
 
     /// Looks at the tree, unless it was already looked at for all of these files.
@@ -412,6 +475,10 @@ impl Looked {
         let covers = needed.is_subset(&self.linked);
         if covers && !self.walked.fresh {
             return;
+        }
+        if std::mem::take(&mut self.is_recalled) {
+            self.read_index(search);
+            return self.walk(search, needed);
         }
         let before = std::mem::take(&mut self.walked);
         if !covers {
@@ -423,7 +490,8 @@ impl Looked {
         let others = search.trees.iter().filter_map(|other| other.path.strip_prefix(&self.tree.path).ok());
         let skip: Vec<PathBuf> =
             others.filter(|path| !path.as_os_str().is_empty()).map(PathBuf::from).collect();
-        let extent = Extent { skip: &skip, bound: search.bounded.then_some(BOUND) };
+        let bound = search.bounded.then_some(BOUND);
+        let extent = Extent { skip: &skip, bound, slow: search.slow };
         self.walked = walk::walk(&self.root, &rules, before, &extent);
     }
 
@@ -432,7 +500,14 @@ impl Looked {
         if self.tree.role == Role::Around {
             return Vec::new();
         }
-        self.walked.closed.iter().map(|(path, errno)| unsearched(self.tree.path.join(path), *errno)).collect()
+        // No command can open what lies in a tree of tools, so that what nobody may enter is as closed to it.
+        let may_be_entered = |path: &Path| {
+            let path = self.tree.path.join(path);
+            rustix::fs::accessat(CWD, &path, Access::EXEC_OK, AtFlags::EACCESS) != Err(Errno::ACCESS)
+        };
+        let counts = |(path, _): &&(PathBuf, Errno)| !self.tree.role.is_of_tools() || may_be_entered(path);
+        let closed = self.walked.closed.iter().filter(counts);
+        closed.map(|(path, errno)| unsearched(self.tree.path.join(path), *errno)).collect()
     }
 
     /// Adds what is secret or protected here and has more than one name.
@@ -461,8 +536,12 @@ impl Looked {
     }
 
     fn remember(&self, search: &Search<'_>) {
+        let digest = rules_digest(search, &self.tree.path);
         if self.walked.fresh {
-            index::write(&self.file, rules_digest(search, &self.tree.path), &self.linked, &self.walked.known);
+            index::write(&self.file, digest, &self.linked, &self.walked.known);
+        }
+        if self.tree.role.is_of_tools() && !self.is_recalled && self.closed().is_empty() {
+            brief::write(&self.file, digest, &self.linked, &self.walked.known);
         }
     }
 }

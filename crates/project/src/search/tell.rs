@@ -8,6 +8,7 @@ use crate::journal;
 use crate::tree::Root;
 use keyward_policy::detect::{Directory, Secret, Shows};
 use keyward_policy::facts::{Foothold, Found, Project, SecretFile, Standing};
+use keyward_policy::view::Why;
 use rustix::fs::{FileType, Stat};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -126,7 +127,8 @@ impl<'a> Tell<'a> {
     fn secret(&mut self, looked: &Looked, rules: &Rules<'_>, directory: &Path, note: Note<'_>, path: &Path) {
         let row = row(rules, directory, note.name).filter(|_| !rules.fits_pattern(note.name));
         let is_meant = |row: &Secret| {
-            looked.tree.role == Role::Grant && Directory::new(&looked.tree.path, rules.homes).is_store_of(row)
+            looked.tree.role == Role::Seen(Why::Granted)
+                && Directory::new(&looked.tree.path, rules.homes).is_store_of(row)
         };
         if row.is_some_and(is_meant) {
             return;

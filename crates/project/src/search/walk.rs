@@ -13,9 +13,13 @@ use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// A directory that changed so recently may change again within the same tick of the clock.
 const SETTLED: i64 = 2_000_000_000;
+
+/// A search that takes longer than this is told of.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A longer path cannot be given to the kernel, so that nothing can be put over what lies there.
 const DEEPEST: usize = 3_800;
@@ -160,6 +164,8 @@ pub(crate) struct Extent<'a> {
     pub(crate) skip: &'a [PathBuf],
     /// At most this many directories, and none that tools fill, where the user asks for a bounded search.
     pub(crate) bound: Option<usize>,
+    /// Called once where it takes long.
+    pub(crate) slow: fn(&Path),
 }
 
 /// Which directories of a known tree are as they were.
@@ -206,6 +212,8 @@ struct Walk<'a> {
     below: Vec<Vec<usize>>,
     waiting: VecDeque<(Next, usize)>,
     now: i64,
+    /// When to say that it takes long; `None` once that was said.
+    patience: Option<Instant>,
     devices: HashMap<u64, bool>,
     walked: Walked,
 }
@@ -225,7 +233,8 @@ impl<'a> Walk<'a> {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
         let now = now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec);
         let (waiting, walked) = (VecDeque::new(), Walked::default());
-        Walk { root, rules, extent, before, same, below, waiting, now, devices: HashMap::new(), walked }
+        let (patience, devices) = (Some(Instant::now() + PATIENCE), HashMap::new());
+        Walk { root, rules, extent, before, same, below, waiting, now, patience, devices, walked }
     }
 
     fn go_on(&mut self) {
@@ -258,6 +267,10 @@ impl<'a> Walk<'a> {
     }
 
     fn read(&mut self, path: &Path, parent: usize, known: Option<usize>) {
+        if self.patience.is_some_and(|end| Instant::now() > end) {
+            self.patience = None;
+            (self.extent.slow)(&self.root.path);
+        }
         let too_deep = self.root.path.as_os_str().len() + path.as_os_str().len() > DEEPEST;
         let open = if too_deep { Err(Errno::NAMETOOLONG) } else { self.root.listing(path) };
         let read = open.and_then(|open| {

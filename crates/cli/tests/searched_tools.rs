@@ -1,0 +1,172 @@
+//! Toolchains and directories of programs below HOME: what is secret in them is hidden, and what they need to work is not.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+use support::{Stage, after_a_sign, is_root, ran, stderr, stdout};
+
+const SECRET: &str = "s3cr3t-in-a-toolchain-41aa";
+
+/// PATH as a user of nvm, pyenv, `~/.npm-global` and `~/bin` has it.
+fn search_path(stage: &Stage) -> String {
+    let home = stage.home();
+    format!("{0}/.nvm/v20/bin:{0}/.pyenv/shims:{0}/.npm-global/bin:{0}/bin:/usr/bin:/bin", home.display())
+}
+
+/// A stage whose tools are in place.
+fn stage() -> Stage {
+    let stage = Stage::user();
+    for tool in [".nvm/v20/bin/node-x", ".pyenv/shims/python-x", ".npm-global/bin/tsc-x", "bin/own-x"] {
+        let tool = stage.home_file(tool, "#!/bin/sh\necho tool runs\n");
+        std::fs::set_permissions(tool, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    stage
+}
+
+fn with_path(mut command: Command, stage: &Stage) -> std::process::Output {
+    command.env("PATH", search_path(stage)).output().unwrap()
+}
+
+/// What a script prints inside; outside it prints the secret.
+#[track_caller]
+fn inside(stage: &Stage, flags: &[&str], script: &str) -> String {
+    let script = after_a_sign(script);
+    let mut bare = stage.command("sh");
+    bare.args(["-c", &script]);
+    let outside = with_path(bare, stage);
+    assert!(stdout(&outside).contains(SECRET), "the control did not work: {script}\n{}", stderr(&outside));
+    let inside = ran(with_path(stage.keyward_run(flags, &["sh", "-c", &script]), stage));
+    stdout(&inside) + &stderr(&inside)
+}
+
+fn briefs(stage: &Stage) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(stage.state().join("search")).unwrap();
+    entries.map(|entry| entry.unwrap().path()).filter(|path| path.ends_with_brief()).collect()
+}
+
+trait Brief {
+    fn ends_with_brief(&self) -> bool;
+}
+
+impl Brief for PathBuf {
+    fn ends_with_brief(&self) -> bool {
+        self.extension().is_some_and(|extension| extension == "brief")
+    }
+}
+
+/// The last search of the tools is so old that it does not count any more.
+fn a_minute_passes(stage: &Stage) {
+    let briefs = briefs(stage);
+    assert!(!briefs.is_empty(), "nothing was kept of the last search");
+    for brief in briefs {
+        let file = std::fs::File::options().write(true).open(brief).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(61)).unwrap();
+    }
+}
+
+/// Changes of the last two seconds are not trusted to be the last.
+fn everything_settles() {
+    std::thread::sleep(Duration::from_millis(2_100));
+}
+
+#[test]
+fn a_secret_in_a_toolchain_is_hidden_and_its_tools_run() {
+    let stage = stage();
+    let npmrc = format!("registry=https://registry.example/\n//registry.example/:_authToken={SECRET}\n");
+    for npmrc_file in [".npm-global/etc/npmrc", ".nvm/v20/etc/npmrc"] {
+        stage.home_file(npmrc_file, &npmrc);
+    }
+    stage.home_file(".nvm/.env", &format!("TOKEN={SECRET}\n"));
+    stage.home_file(
+        ".pyenv/versions/3.11/pip.conf",
+        &format!("[global]\nindex-url = https://u:{SECRET}@h/\n"),
+    );
+    stage.home_file(".pyenv/versions/3.11/lib/python3.11/site-packages/x/.env", &format!("T={SECRET}\n"));
+    stage.home_file("bin/deploy.key", SECRET);
+    stage.home_file("bin/of-mine.sekret", SECRET);
+    // A second name of a key of the user's own.
+    let key = stage.home_file(".ssh/id_ed25519", SECRET);
+    std::fs::hard_link(key, stage.home().join(".pyenv/versions/3.11/known")).unwrap();
+    let script = "for tool in node-x python-x tsc-x own-x; do $tool; done; cd ~; grep -rhs . .nvm .pyenv .npm-global bin";
+    // The second run believes the first one about what it has not looked at again.
+    for run in ["first", "second"] {
+        let printed = inside(&stage, &["--hide", "*.sekret"], script);
+        assert!(!printed.contains(SECRET), "{run}: {printed}");
+        assert_eq!(printed.matches("tool runs").count(), 4 + 4, "{run}: {printed}");
+        assert!(printed.contains("TOKEN="), "its names are seen: {printed}");
+        assert!(printed.contains("registry=https://registry.example/"), "{printed}");
+    }
+}
+
+#[test]
+fn keys_that_a_toolchain_was_published_with_are_its_test_data() {
+    let stage = stage();
+    let key = format!("-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----\n");
+    stage.home_file(".pyenv/versions/3.11/lib/python3.11/test/certdata/keycert.pem", &key);
+    stage.home_file("bin/keycert.pem", &key);
+    let read = |file: &str| inside(&stage, &[], &format!("cat ~/{file}"));
+    assert!(read(".pyenv/versions/3.11/lib/python3.11/test/certdata/keycert.pem").contains(SECRET));
+    assert!(!read("bin/keycert.pem").contains(SECRET));
+}
+
+#[test]
+fn a_secret_that_is_put_into_a_toolchain_is_found_by_the_next_search() {
+    let stage = stage();
+    stage.make_folder(&stage.home().join(".nvm/v20/etc"));
+    stage.make_folder(&stage.home().join(".nvm/v20/lib/deep/down"));
+    stage.make_folder(&stage.home().join(".nvm/v20/lib/deep/noted"));
+    stage.home_file(".nvm/v20/lib/deep/noted/.env", "A=\n");
+    everything_settles();
+    let look = |file: &str| inside(&stage, &[], &format!("cat ~/.nvm/v20/{file}"));
+    stage.home_file(".nvm/v20/any", SECRET);
+    assert!(look("any").contains(SECRET), "what has no secret name is shown");
+
+    // Settings of the installation, and what stands beside something that counts: at once.
+    stage.home_file(".nvm/v20/etc/npmrc", &format!("//r.example/:_authToken={SECRET}\n"));
+    assert!(!look("etc/npmrc").contains(SECRET));
+    stage.home_file(".nvm/v20/lib/deep/noted/.env.local", &format!("A={SECRET}\n"));
+    assert!(!look("lib/deep/noted/.env.local").contains(SECRET));
+    // A file that was harmless: its content is looked at each time.
+    stage.home_file(".nvm/v20/lib/deep/noted/.env", &format!("A={SECRET}\n"));
+    assert!(!look("lib/deep/noted/.env").contains(SECRET));
+
+    everything_settles();
+    look("any");
+    // Deep down: a minute later at the latest.
+    stage.home_file(".nvm/v20/lib/deep/down/.env", &format!("A={SECRET}\n"));
+    a_minute_passes(&stage);
+    assert!(!look("lib/deep/down/.env").contains(SECRET));
+}
+
+#[test]
+fn a_search_that_is_bounded_names_the_toolchains_it_leaves_out() {
+    let stage = stage();
+    stage.home_file(".nvm/.env", &format!("TOKEN={SECRET}\n"));
+    stage.home_file(".config/keyward/policy.toml", "version = 1\nfiles.search = \"bounded\"\n");
+    let printed = inside(&stage, &[], "cat ~/.nvm/.env");
+    assert!(printed.contains(SECRET), "{printed}");
+    assert!(printed.contains("not searched") && printed.contains(".nvm"), "{printed}");
+}
+
+#[test]
+fn a_closed_directory_of_a_toolchain_gives_nothing_away_and_is_named_only_if_it_could() {
+    let stage = stage();
+    let secret = stage.home_file(".nvm/half/.env", &format!("TOKEN={SECRET}\n"));
+    let half = secret.parent().unwrap();
+    std::fs::set_permissions(half, PermissionsExt::from_mode(0o311)).unwrap();
+    let printed = inside(&stage, &[], "cat ~/.nvm/half/.env");
+    assert!(!printed.contains(SECRET), "{printed}");
+    assert!(printed.contains(".nvm/half"), "it is named: {printed}");
+    std::fs::set_permissions(half, PermissionsExt::from_mode(0o755)).unwrap();
+
+    assert!(is_root(), "this part needs a directory of another user's; run the tests as root, as CI does");
+    let other: &Path = &stage.home().join(".nvm/other");
+    std::fs::create_dir(other).unwrap();
+    std::fs::set_permissions(other, PermissionsExt::from_mode(0o700)).unwrap();
+    let printed = inside(&stage, &[], "ls ~/.nvm/other; cat ~/.nvm/half/.env");
+    assert!(!printed.contains(SECRET) && !printed.contains("could not be searched"), "{printed}");
+}

@@ -1,0 +1,108 @@
+//! What a search of a tree of tools found, in short: such trees are large, no command can change them, and they hardly ever change.
+//!
+//! A toolchain of 10,000 directories would cost every start more than everything else together. So the search of it counts for a minute, as
+//! long as its upper directories, and those in which something counts, are as they were. What a user puts deeper down is found a minute later
+//! at the latest.
+
+use super::index::{self, Known};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// So long what was found counts.
+const COUNTS: Duration = Duration::from_secs(60);
+
+/// So deep directories are looked at by every search. The files of settings of an installation lie in its first two levels.
+const DEPTH: usize = 2;
+
+/// More directories than these are not asked about again: then each search is a whole one.
+const MOST: usize = 1_000;
+
+fn beside(index: &Path) -> PathBuf {
+    index.with_extension("brief")
+}
+
+/// What was found last, if that was recently.
+pub(super) fn read(index: &Path, rules: u64) -> Option<(HashSet<(u64, u64)>, Known)> {
+    let file = beside(index);
+    let written = std::fs::metadata(&file).ok()?.modified().ok()?;
+    // A time in the future means that the clock was set back.
+    let age = SystemTime::now().duration_since(written).ok()?;
+    (age < COUNTS).then(|| index::read(&file, rules)).flatten()
+}
+
+/// Keeps what was found by a whole search.
+pub(super) fn write(index: &Path, rules: u64, linked: &HashSet<(u64, u64)>, known: &Known) {
+    let short = shortened(known);
+    if short.len() <= MOST {
+        index::write(&beside(index), rules, linked, &short);
+    }
+}
+
+/// The upper directories, those in which something counts, and all above them.
+fn shortened(known: &Known) -> Known {
+    let mut keep: Vec<bool> = (0..known.len())
+        .map(|number| known.has_notes(number) || known.path(number).components().count() <= DEPTH)
+        .collect();
+    // Parents come before their children, so that from the end each one is decided when its own is asked for.
+    for number in (1..known.len()).rev() {
+        if keep[number] {
+            keep[known.parent(number)] = true;
+        }
+    }
+    let mut short = Known::default();
+    let mut places = vec![0; known.len()];
+    for number in (0..known.len()).filter(|&number| keep[number]) {
+        let parent = places[known.parent(number)];
+        places[number] = short.push(known.path(number), parent, known.stamp(number), known.notes(number));
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::index::{Kind, Note, Stamp, mark};
+    use super::*;
+    use std::ffi::OsStr;
+
+    fn tree() -> Known {
+        let mut known = Known::default();
+        let stamp = |inode| Stamp { device: 1, inode, changed: 5 };
+        let root = known.push(Path::new(""), 0, stamp(1), [].into_iter());
+        let a = known.push(Path::new("a"), root, stamp(2), [].into_iter());
+        let b = known.push(Path::new("a/b"), a, stamp(3), [].into_iter());
+        let plain = known.push(Path::new("a/b/plain"), b, stamp(4), [].into_iter());
+        known.push(Path::new("a/b/plain/deep"), plain, stamp(5), [].into_iter());
+        let way = known.push(Path::new("a/b/way"), b, stamp(6), [].into_iter());
+        let note = Note { name: OsStr::new(".env"), kind: Kind::File, marks: mark::SECRET };
+        known.push(Path::new("a/b/way/to"), way, stamp(7), [note].into_iter());
+        known
+    }
+
+    #[test]
+    fn upper_directories_and_the_way_to_what_counts_are_kept() {
+        let short = shortened(&tree());
+        let paths: Vec<&Path> = (0..short.len()).map(|number| short.path(number)).collect();
+        assert_eq!(paths, ["", "a", "a/b", "a/b/way", "a/b/way/to"].map(Path::new));
+        assert_eq!(short.path(short.parent(4)), Path::new("a/b/way"));
+        assert_eq!(short.all_notes().count(), 1);
+    }
+
+    #[test]
+    fn what_was_found_counts_for_a_while_and_never_from_the_future() {
+        let directory = tempfile::tempdir().unwrap();
+        let index = directory.path().join("1-2-tools");
+        write(&index, 7, &HashSet::new(), &tree());
+        assert!(read(&index, 7).is_some());
+        assert!(read(&index, 8).is_none(), "other rules");
+        let file = std::fs::File::options().write(true).open(beside(&index)).unwrap();
+        for (when, counts) in [
+            (SystemTime::now() - Duration::from_secs(30), true),
+            (SystemTime::now() - COUNTS - Duration::from_secs(1), false),
+            (SystemTime::now() + Duration::from_secs(3600), false),
+        ] {
+            file.set_modified(when).unwrap();
+            assert_eq!(read(&index, 7).is_some(), counts, "{when:?}");
+        }
+    }
+}
