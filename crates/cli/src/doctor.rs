@@ -2,8 +2,10 @@
 
 mod asking;
 
-use crate::args::DoctorArgs;
+use crate::args::{DoctorArgs, PolicyFlags};
 use crate::explain::NoPlan;
+use crate::files::{self, NoPolicy};
+use crate::record::Record;
 use crate::{decide, here, run, say};
 use keyward_launch::probe;
 use keyward_policy::facts::{Fact, KernelFacts};
@@ -30,6 +32,29 @@ struct Findings<'a> {
     fixes: &'a [Fix],
     quarantine: &'a Kept,
     gate: &'a asking::Asking,
+    /// Why every run in this directory would be refused, whatever the host can do.
+    refused: Option<&'a Refused>,
+}
+
+/// What is wrong with this user's own files, and what to do about it.
+#[derive(Serialize)]
+struct Refused {
+    fact: String,
+    remedy: String,
+    #[serde(skip)]
+    exit: i32,
+}
+
+impl Refused {
+    /// Looks at what every run needs: a policy that can be read, and a record that can be written.
+    fn look(here: &here::Here) -> Option<Self> {
+        if let Err(NoPolicy { fact, remedy, exit }) = files::policy(&PolicyFlags::default(), here) {
+            return Some(Refused { fact, remedy, exit });
+        }
+        let unrecorded = Record::open(here).err()?;
+        let fact = run::tell::unrecorded_fact(&unrecorded);
+        Some(Refused { fact, remedy: unrecorded.remedy().to_owned(), exit: code::FAULT })
+    }
 }
 
 /// What Keyward holds of projects.
@@ -66,7 +91,7 @@ enum Apply {
     AppArmor { profile: String },
 }
 
-/// Shows the findings; the exit code says whether the floor `full` is available.
+/// Shows the findings; the exit code says whether the floor `full` is available, and whether a run here would start at all.
 pub fn doctor(args: DoctorArgs, block: &Block) -> i32 {
     let environment = block.entries();
     let here = match here::look(&environment, here::instead_of_one_that_is_gone()) {
@@ -84,20 +109,29 @@ pub fn doctor(args: DoctorArgs, block: &Block) -> i32 {
     let fixes = fixes(&facts);
     let kept = kept(&here, args.json);
     let asking = asking::look(&here);
+    let refused = Refused::look(&here);
     if args.json {
         let kernel = kernel();
         let (facts, fixes, quarantine, gate) = (&facts, &fixes, &kept, &asking);
-        say::answer_json(&Findings { v: 1, kernel, facts, floors, fixes, quarantine, gate });
+        let refused = refused.as_ref();
+        say::answer_json(&Findings { v: 1, kernel, facts, floors, fixes, quarantine, gate, refused });
     } else {
         say::answer(&report(&facts, &floors, &fixes, args.fix));
         say::answer(&kept.line());
         say::answer(&secrets(&here));
         say::answer(&asking.lines());
+        if let Some(Refused { fact, remedy, .. }) = &refused {
+            say::trouble(&format!("every run in this directory is refused: {fact}"), remedy);
+        }
     }
     if args.apply {
         return fixes.iter().filter_map(|fix| fix.apply.as_ref()).map(apply).max().unwrap_or(0);
     }
-    if full { 0 } else { code::FLOOR }
+    match refused {
+        _ if !full => code::FLOOR,
+        Some(refused) => refused.exit,
+        None => 0,
+    }
 }
 
 /// Finishes what killed runs have left, and counts what there is.
@@ -115,7 +149,7 @@ fn kept(here: &here::Here, quiet: bool) -> Kept {
 
 /// Which secrets there are, and where the key of the store lies.
 fn secrets(here: &here::Here) -> String {
-    let known = match crate::files::secrets(here) {
+    let known = match files::secrets(here) {
         Ok(known) => known.len(),
         Err(_) => return "secrets: their list cannot be read; `keyward secret list` says why".to_owned(),
     };

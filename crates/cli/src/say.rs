@@ -87,8 +87,11 @@ pub fn note(text: &str) {
     write_stderr(Reader::Person, format!("keyward: {text}\n").as_bytes());
 }
 
-/// What is waited for: the first search of a large tree, on a disk that has to be read.
+/// Tells a person what is waited for: the first search of a large tree, on a disk that has to be read.
 pub fn searching(tree: &Path) {
+    if !keyward_sys::terminal::is_terminal(rustix::stdio::stderr()) {
+        return;
+    }
     let tree = keyward_policy::text::visible(tree.as_os_str());
     note(&format!("searching {tree} for secret files; the first search of a tree takes longest"));
 }

@@ -33,6 +33,38 @@ fn doctor_and_log_answer_in_a_directory_that_was_deleted() {
 }
 
 #[test]
+fn doctor_says_when_every_run_would_be_refused() {
+    let stage = Stage::user();
+    let doctor =
+        |arguments: &[&str]| stage.command(keyward()).arg("doctor").args(arguments).output().unwrap();
+    assert_eq!(doctor(&[]).status.code(), Some(0), "{}", stderr(&doctor(&[])));
+    stage.home_file(".config/keyward/policy.toml", "version = 1\nflor = \"full\"\n");
+    let broken = doctor(&[]);
+    assert_eq!(broken.status.code(), Some(120));
+    assert!(stderr(&broken).contains("every run in this directory is refused"), "{}", stderr(&broken));
+    assert!(stderr(&broken).contains("policy.toml:2:1"), "{}", stderr(&broken));
+    let answer: serde_json::Value = serde_json::from_slice(&doctor(&["--json"]).stdout).unwrap();
+    assert!(answer["refused"]["fact"].as_str().unwrap().contains("flor"), "{answer}");
+
+    // A state directory that cannot be made: what cannot be recorded does not run.
+    std::fs::remove_file(stage.home().join(".config/keyward/policy.toml")).unwrap();
+    std::fs::remove_dir_all(stage.home().join(".local")).unwrap();
+    stage.home_file(".local", "a file in the way");
+    let unwritable = doctor(&[]);
+    assert_eq!(unwritable.status.code(), Some(125), "{}", stderr(&unwritable));
+    assert!(stderr(&unwritable).contains("cannot record this run"), "{}", stderr(&unwritable));
+}
+
+#[test]
+fn a_time_limit_without_a_unit_is_in_seconds() {
+    let stage = Stage::user();
+    let quick = stage.keyward_run(&["--timeout", "100"], &["echo", "done"]).output().unwrap();
+    assert_eq!(stdout(&quick), "done\n", "{}", stderr(&quick));
+    let slow = stage.keyward_run(&["--timeout", "1"], &["sleep", "1000"]).output().unwrap();
+    assert_eq!(slow.status.code(), Some(124), "{}", stderr(&slow));
+}
+
+#[test]
 fn why_says_which_version_its_json_has() {
     let stage = Stage::user();
     for subject in [["env", "HOME"], ["read", "/etc/hosts"], ["exec", "sh"], ["exec", "no-such-program"]] {

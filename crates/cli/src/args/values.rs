@@ -51,8 +51,10 @@ pub fn attack_name(text: &str) -> Result<String, String> {
     Err("no attack has this name; `keyward doctor --attack --json` lists them".into())
 }
 
+/// A duration on the command line. A number alone means seconds, as it does to `timeout` and `sleep`; in a file the unit has to be written.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text)
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number { parse_duration(&format!("{text}s")) } else { parse_duration(text) }
 }
 
 /// How long a grant may hold.
