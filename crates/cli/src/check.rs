@@ -10,7 +10,7 @@ use crate::here::{self, Here};
 use crate::losses::Losses;
 use crate::{files, say, session};
 use keyward_gate::{
-    Cage, Found, Judgement, LARGEST, Language, Rules, Verdict, Whole, judge, judge_argv, judge_typed,
+    Cage, Found, Judgement, LARGEST, Language, Rules, Sight, Verdict, Whole, judge, judge_argv, judge_typed,
     underlined, with_scripts,
 };
 use keyward_policy::facts::KernelFacts;
@@ -84,7 +84,8 @@ impl Place {
         let kernel = KernelFacts::hopeful(keyward_launch::landlock_abi());
         let Ok(plan) = decide::decide(&policy, &request, kernel, &here) else { return Ok(open()) };
         let reach = Cage::of(&policy, plan.writable_project().is_some());
-        let gate = Gate::new(&policy, &here.caller.home, reach);
+        let gate =
+            Gate::new(&policy, &here.caller.home, reach).map(|gate| gate.seeing(Sight::of(&policy, &plan)));
         let rules = gate.map_err(|BadRules { fact, remedy }| {
             NoPlan::Policy(files::NoPolicy { exit: code::USAGE, fact, remedy })
         })?;
@@ -103,7 +104,7 @@ impl Place {
         };
         match &self.cage {
             Some((here, plan)) => {
-                let mut losses = Losses::new(here, &plan.view.cwd);
+                let mut losses = Losses::new(here, &plan.view, &plan.view.cwd);
                 let read = |path: &[u8]| gate::read_in(plan, path).map(|script| script.text);
                 with_scripts(rules, own, read, |loss| losses.is_lost(loss))
             }

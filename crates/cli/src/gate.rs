@@ -5,7 +5,7 @@ use crate::here::Here;
 use crate::losses::Losses;
 use crate::say;
 use keyward_gate::{
-    Cage, Found, Judgement, LARGEST, Language, Loss, Rules, State, Whole, judge_argv, with_scripts,
+    Cage, Found, Judgement, LARGEST, Language, Loss, Rules, Sight, State, Whole, judge_argv, with_scripts,
 };
 use keyward_policy::event::arguments;
 use keyward_policy::gate::{Judged, Question, Script, Text};
@@ -48,6 +48,11 @@ impl Gate {
             _ => rules.within(reach),
         };
         Ok(Gate { rules: rules.weighing_losses() })
+    }
+
+    /// The same for a command of which is known what it will find.
+    pub fn seeing(self, sight: Sight) -> Self {
+        Gate { rules: self.rules.seeing(sight) }
     }
 
     pub fn into_rules(self) -> Rules {
@@ -132,8 +137,8 @@ fn with_own(builtin: &Rules, path: &Path) -> Result<Rules, BadRules> {
 /// Has the command of a plan judged as its cage will find it, writes that into the plan, and gives it.
 pub fn judge(policy: &Policy, here: &Here, plan: &mut Plan) -> Result<Judged, BadRules> {
     let reach = Cage::of(policy, plan.writable_project().is_some());
-    let gate = Gate::new(policy, &here.caller.home, reach)?;
-    let mut losses = Losses::new(here, &plan.view.cwd);
+    let gate = Gate::new(policy, &here.caller.home, reach)?.seeing(Sight::of(policy, plan));
+    let mut losses = Losses::new(here, &plan.view, &plan.view.cwd);
     let (judged, scripts) = gate.judge(&plan.argv, |path| read_in(plan, path), |loss| losses.is_lost(loss));
     plan.gate.judged = Some(judged.clone());
     plan.gate.scripts = scripts;

@@ -223,3 +223,95 @@ fn with_a_network_or_a_credential_what_is_not_understood_is_refused() {
         assert_ne!(line(&stage, script).status.code(), REFUSED, "{script}");
     }
 }
+
+/// Where nothing is staged that git could restore, each way of deleting or moving it away is a question; for what is committed, none is.
+const LOSES: &[(&str, &str)] = &[
+    ("mv DIR /tmp/", "move-away"),
+    ("mv DIR/a.py ~/", "move-away"),
+    ("cp -r DIR ~/backup && rm -rf DIR", "delete-work"),
+    ("find DIR -delete", "delete-search"),
+    ("find DIR -type f -exec rm {} +", "delete-search"),
+    ("find . -path './DIR/*' -delete", "delete-search"),
+    ("find DIR -type f | xargs rm", "delete-search"),
+    ("for f in $(find DIR -type f); do rm $f; done", "delete-search"),
+    ("ls -d DIR* | xargs rm -rf", "delete-search"),
+    ("python3 -c \"import shutil; shutil.rmtree('DIR')\"", "python-delete-work"),
+    ("node -e \"fs.rmSync('DIR',{recursive:true})\"", "js-delete-work"),
+    ("git rm -rf DIR", "git-rm"),
+    ("rm DIR/*", "delete-matching"),
+];
+
+#[test]
+fn every_known_way_to_lose_work_is_a_question_and_none_where_git_has_it() {
+    let stage = repository();
+    stage.project_file("lib/a.py", "print('l')\n");
+    host(&stage, "git add -A && git -c user.name=a -c user.email=a@b.test commit -qm two");
+    stage.project_file("src/a.py", "print('changed')\n");
+    for (template, rule) in LOSES {
+        let lossy = template.replace("DIR", "src");
+        let output = line(&stage, &lossy);
+        assert_eq!(output.status.code(), REFUSED, "{lossy}: {}", stderr(&output));
+        assert!(stderr(&output).contains(rule), "{lossy}: {}", stderr(&output));
+        assert!(stage.project().join("src/a.py").exists(), "{lossy}");
+        let harmless = template.replace("DIR", "lib");
+        assert_eq!(check(&stage, &["--", "bash", "-c", &harmless], ""), Some(0), "{harmless}");
+    }
+    // The control: what runs deletes.
+    let moved = line(&stage, "mv lib /tmp/");
+    assert!(moved.status.success() && !stage.project().join("lib").exists(), "{}", stderr(&moved));
+    for script in ["ls | xargs rm -rf", "git checkout-index -f -a", "find . -not -path './.git/*' -delete"] {
+        assert_eq!(line(&stage, script).status.code(), REFUSED, "{script}");
+    }
+    let set = |script: &str| check(&stage, &["--env", "D=src", "--", "bash", "-c", script], "");
+    assert_eq!((set("rm -rf $D"), set("rm -rf $E")), (Some(1), Some(0)));
+}
+
+#[test]
+fn what_is_staged_and_new_is_lost_once_it_is_unstaged() {
+    let stage = repository();
+    stage.project_file("new.py", "print('n')\n");
+    host(&stage, "git add -A");
+    assert_eq!(line(&stage, "git reset && git clean -fd").status.code(), REFUSED);
+    assert!(stage.project().join("new.py").exists());
+    assert!(line(&stage, "git clean -fd").status.success());
+    assert!(stage.project().join("new.py").exists());
+}
+
+#[test]
+fn without_a_repository_everything_is_lost_but_what_tools_make() {
+    let stage = Stage::user();
+    stage.project_file("src/a.py", "print('a')\n");
+    stage.project_file("build/x", "x");
+    stage.project_file("node_modules/x/y.js", "x");
+    for script in ["rm -rf src", "find src -delete", "mv src /tmp/"] {
+        assert_eq!(line(&stage, script).status.code(), REFUSED, "{script}");
+    }
+    for script in ["rm -rf build node_modules", "mkdir made && touch made/x && rm -rf made", "rm -rf nosuch"]
+    {
+        let output = line(&stage, script);
+        assert!(output.status.success(), "{script}: {}", stderr(&output));
+    }
+    // Nothing was added yet: git has nothing.
+    host(&stage, "git init -q");
+    assert_eq!(line(&stage, "rm -rf src").status.code(), REFUSED);
+    assert!(stage.project().join("src/a.py").exists() && !stage.project().join("build").exists());
+}
+
+#[test]
+fn patterns_that_find_only_ignored_files_and_files_that_the_user_shows_are_no_question() {
+    let stage = repository();
+    stage.project_file("src/a.py", "print('changed')\n");
+    stage.project_file("x.db", "x");
+    assert!(line(&stage, "rm -rf *.db").status.success());
+    assert!(!stage.project().join("x.db").exists());
+    assert_eq!(line(&stage, "rm -rf s*").status.code(), REFUSED);
+    stage.project_file(".env", "PASSWORD=Zx81kQ0vB7pLw2\n");
+    stage.project_file("sub/.env", "PASSWORD=Zx81kQ0vB7pLw2\n");
+    let shown = run(&stage, &["--show", ".env"], &["cat", ".env"]);
+    assert_eq!(stdout(&shown), "PASSWORD=Zx81kQ0vB7pLw2\n", "{}", stderr(&shown));
+    let hidden = run(&stage, &["--write", "sub"], &["cat", "sub/.env"]);
+    assert!(hidden.status.success() && !stdout(&hidden).contains("Zx81"), "{}", stderr(&hidden));
+    // A file of that name that nobody has shown is still a question there.
+    let other = check(&stage, &["--show", ".env", "--", "cat", "../.env"], "");
+    assert_eq!(other, Some(1));
+}

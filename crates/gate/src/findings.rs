@@ -1,7 +1,6 @@
 //! What was found so far, and what it may still cost to look for more.
 
 use crate::matching::{Asked, Hit, Looks};
-use crate::rules::kinds::Needs;
 use crate::rules::tables::Rule;
 use crate::rules::tables::Tables;
 use crate::rules::{Counts, Rules, Runs};
@@ -31,6 +30,10 @@ pub struct Findings<'r> {
     pub containers: usize,
     /// How many other hosts: their files are not ours.
     pub remotes: usize,
+    /// Whether it runs in each submodule.
+    pub submodules: usize,
+    /// Whether something before has taken new files out of what is staged.
+    pub unstages: bool,
     pub looks: Looks,
     pub asked: Asked,
 }
@@ -56,7 +59,9 @@ impl<'r> Findings<'r> {
             fuel: FUEL,
             containers: 0,
             remotes: 0,
-            looks: Looks::default(),
+            submodules: 0,
+            unstages: false,
+            looks: Looks::new(rules.sight().cloned()),
             asked: Asked::default(),
         }
     }
@@ -73,7 +78,7 @@ impl<'r> Findings<'r> {
             self.matched.push(hit.rule);
         }
         // Without a path there is no work that could be looked for.
-        if rule.needs == Needs::Work && hit.paths.is_empty() {
+        if rule.needs.known_work() && hit.loss.is_none() {
             return;
         }
         // What may be harmful, or is so in a container, would have to reach past the cage.
@@ -81,9 +86,12 @@ impl<'r> Findings<'r> {
         if is_vague && !self.rules.ask_about_unclear() {
             return;
         }
-        if self.rules.weighs(rule) && !hit.paths.is_empty() && self.losses.len() < MOST_LOSSES {
+        if let Some(loss) = &hit.loss
+            && self.rules.weighs(rule)
+            && self.losses.len() < MOST_LOSSES
+        {
             if certain {
-                self.weigh(hit, verdict);
+                self.weigh(hit, loss.clone(), verdict);
             }
             return;
         }
@@ -93,13 +101,15 @@ impl<'r> Findings<'r> {
         }
     }
 
-    fn weigh(&mut self, hit: &Hit, verdict: Verdict) {
+    fn weigh(&mut self, hit: &Hit, loss: Loss, verdict: Verdict) {
         let tables = self.tables;
         let rule = &tables.rules[hit.rule];
-        let loss = match (rule.needs, hit.paths.as_slice()) {
-            (Needs::Changes, [directory]) => Loss::Changes(directory.clone()),
-            (Needs::Untracked, [directory]) => Loss::Untracked(directory.clone()),
-            (_, paths) => Loss::Paths(paths.to_vec()),
+        let loss = match loss {
+            Loss::Changes(_) | Loss::Unstaged(_) | Loss::Untracked(_) if self.submodules > 0 => {
+                Loss::Submodules
+            }
+            Loss::Untracked(directory) if self.unstages => Loss::UntrackedAndAdded(directory),
+            loss => loss,
         };
         if self.losses.iter().any(|weighed| weighed.loss == loss) {
             return;
@@ -126,13 +136,22 @@ impl<'r> Findings<'r> {
 
     /// Something that is known about the script and no program's doing.
     pub fn fact(&mut self, key: &str, span: Span) {
+        self.told(key, span, None);
+    }
+
+    /// Work that would be lost, by a fact about that.
+    pub fn lost(&mut self, key: &str, span: Span, loss: Loss) {
+        self.told(key, span, Some(loss));
+    }
+
+    fn told(&mut self, key: &str, span: Span, loss: Option<Loss>) {
         let tables = self.tables;
         let Some(entry) = tables.find("fact:", key.as_bytes()) else { return };
         for number in tables.numbers(entry.rules) {
             let number = usize::from(*number);
             // Facts about the project are found in it alone.
             if self.counts(&tables.rules[number]) == Counts::Always {
-                self.hit(&Hit { rule: number, certainty: Match::Yes, span, paths: Vec::new() });
+                self.hit(&Hit { rule: number, certainty: Match::Yes, span, loss: loss.clone() });
             }
         }
     }

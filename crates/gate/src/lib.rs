@@ -19,6 +19,7 @@ mod rules;
 mod scripts;
 mod shell;
 mod show;
+mod sight;
 mod text;
 mod verdict;
 
@@ -28,6 +29,7 @@ pub use reach::Cage;
 pub use rules::Rules;
 pub use scripts::{Found, Whole, with_scripts};
 pub use show::underlined;
+pub use sight::Sight;
 pub use verdict::{Judgement, Language, Loss, ScriptWanted, Span, Weighed};
 
 use findings::Findings;

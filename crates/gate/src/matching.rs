@@ -1,14 +1,16 @@
 //! Whether a rule fits a call: a program, or a function of a language, with its arguments.
 
 use crate::findings::Findings;
-use crate::paths::{Places, Seen, Standing, TEMPORARY, look};
+use crate::paths::{CREDENTIAL, Places, Seen, Standing, TEMPORARY, look};
 use crate::quick::{QuickMap, QuickSet};
 use crate::rules::Counts;
 use crate::rules::kinds::Needs;
 use crate::rules::tables::{Entry, List, Program, Rule, Tables, is_option};
+use crate::sight::Sight;
 use crate::text::{Bytes, Field, Match, Taint, UNKNOWN, fits};
-use crate::verdict::Span;
+use crate::verdict::{Loss, Span};
 use std::cell::RefCell;
+use std::sync::Arc;
 
 /// A program that would start, once its wrappers are taken off; or a function that would be called.
 pub struct Call<'a> {
@@ -31,12 +33,32 @@ type Paths = QuickMap<Bytes, Seen>;
 pub struct Looks {
     /// For each place where the shell stood; the last one is where it stood last.
     known: RefCell<Vec<(Standing, Paths)>>,
+    sight: Option<Arc<Sight>>,
 }
 
 impl Looks {
     /// So many places, and so many paths of each, are kept in mind.
     const STANDINGS: usize = 8;
     const PATHS: usize = 4096;
+
+    pub fn new(sight: Option<Arc<Sight>>) -> Looks {
+        Looks { sight, ..Looks::default() }
+    }
+
+    /// A path as it is, unless the cage is known to hide what is in it.
+    fn seen(&self, path: &[u8], standing: &Standing) -> Seen {
+        let seen = look(path, standing);
+        let hides = |sight: &Arc<Sight>| !path.contains(&UNKNOWN) && sight.hides(path, standing);
+        match seen.is.meets(CREDENTIAL) && self.sight.as_ref().is_some_and(hides) {
+            true => Seen { is: seen.is.without(CREDENTIAL), ..seen },
+            false => seen,
+        }
+    }
+
+    /// Whether the user has shown a secret file by its name.
+    fn shows(&self, path: &[u8], standing: &Standing) -> bool {
+        self.sight.as_ref().is_some_and(|sight| !path.contains(&UNKNOWN) && sight.shows(path, standing))
+    }
 
     pub fn look(&self, path: &[u8], standing: &Standing) -> Seen {
         let mut known = self.known.borrow_mut();
@@ -50,11 +72,11 @@ impl Looks {
                 known.push((standing.clone(), Paths::default()));
             }
         }
-        let Some((_, paths)) = known.last_mut() else { return look(path, standing) };
+        let Some((_, paths)) = known.last_mut() else { return self.seen(path, standing) };
         if let Some(seen) = paths.get(path) {
             return *seen;
         }
-        let seen = look(path, standing);
+        let seen = self.seen(path, standing);
         if paths.len() >= Looks::PATHS {
             paths.clear();
         }
@@ -140,8 +162,8 @@ pub struct Hit {
     pub rule: usize,
     pub certainty: Match,
     pub span: Span,
-    /// Where the work lies that would be lost, for rules about that; empty where it cannot be told.
-    pub paths: Vec<Vec<u8>>,
+    /// The work that would be lost, for rules about that; nothing where it cannot be told.
+    pub loss: Option<Loss>,
 }
 
 /// All rules that fit a call of what is known by this entry.
@@ -173,30 +195,71 @@ pub fn hits(
         let mut span = call.span;
         let certainty = fit(tables, rule, call, &parts, &mut span);
         if certainty == Match::Yes || certainty == Match::Maybe && !rule.seen_only {
-            let paths = match rule.needs {
-                Needs::Work => paths_of(rule, call, &parts),
-                Needs::Changes | Needs::Untracked => repository_of(call),
-                _ => Vec::new(),
-            };
-            found.push(Hit { rule: number, certainty, span, paths });
+            let loss = loss_of(rule, call, &parts);
+            found.push(Hit { rule: number, certainty, span, loss });
         }
+    }
+}
+
+/// What would be lost, by a rule about that.
+fn loss_of(rule: &Rule, call: &Call<'_>, parts: &Parts<'_>) -> Option<Loss> {
+    let paths = || Some(paths_of(rule, call, parts)).filter(|paths| !paths.is_empty());
+    match rule.needs {
+        Needs::Work => paths().map(Loss::Paths),
+        Needs::Matched => {
+            let is_pattern = |path: &Vec<u8>| path.iter().any(|byte| b"*?[".contains(byte));
+            let patterns: Vec<Vec<u8>> = paths()?.into_iter().filter(is_pattern).collect();
+            (!patterns.is_empty()).then_some(Loss::Matched(patterns))
+        }
+        Needs::Moved => {
+            let to = destination(rule, parts).filter(|to| to.is_known())?;
+            Some(Loss::Moved { paths: paths()?, to: call.standing.seen_from_start(&to.text) })
+        }
+        Needs::Tracked => repository_of(call).and_then(|_| paths()).map(Loss::ChangesAt),
+        Needs::Changes => repository_of(call).map(Loss::Changes),
+        Needs::Unstaged => repository_of(call).map(Loss::Unstaged),
+        Needs::Untracked => repository_of(call).map(Loss::Untracked),
+        _ => None,
     }
 }
 
 /// The words that are for certain what the rule is about, seen from where the command starts.
 fn paths_of(rule: &Rule, call: &Call<'_>, parts: &Parts<'_>) -> Vec<Vec<u8>> {
-    let words = parts.words.iter().skip(usize::from(rule.sub.length)).map(|word| word.text.as_slice());
-    words
+    let paths = about(rule, parts).iter().map(|word| word.text.as_slice());
+    paths
         .filter(|path| call.looks.look(path_in(path), call.standing).is.meets(rule.places))
         .map(|path| call.standing.seen_from_start(path))
         .collect()
 }
 
+/// The words that a rule looks at for places.
+fn about<'p, 'a>(rule: &Rule, parts: &'p Parts<'a>) -> &'p [&'a Field] {
+    let words = parts.words.get(usize::from(rule.sub.length)..).unwrap_or_default();
+    match words {
+        [_, ..] if rule.last => &words[words.len() - 1..],
+        [sources @ .., _] if rule.sources && target_option(parts).is_none() => sources,
+        words => words,
+    }
+}
+
+/// Where what is moved goes: behind `-t`, or the last word.
+fn destination<'a>(rule: &Rule, parts: &Parts<'a>) -> Option<Field> {
+    let named = target_option(parts).map(|(text, field)| Field { text: text.into(), ..field.clone() });
+    let words = parts.words.get(usize::from(rule.sub.length)..).unwrap_or_default();
+    named.or_else(|| words.last().filter(|_| words.len() > 1).map(|word| (*word).clone()))
+}
+
+fn target_option<'a>(parts: &Parts<'a>) -> Option<(&'a [u8], &'a Field)> {
+    let is =
+        |option: &&Opt<'_>| option.name == b"t" || option.long && is_option(b"target-directory", option.name);
+    parts.options.iter().find(is).and_then(|option| option.value)
+}
+
 /// The directory in which git looks for its repository; none where an option names another one.
-fn repository_of(call: &Call<'_>) -> Vec<Vec<u8>> {
+fn repository_of(call: &Call<'_>) -> Option<Vec<u8>> {
     const ELSEWHERE: [&[u8]; 3] = [b"-C", b"--git-dir", b"--work-tree"];
     let leads = |arg: &Field| ELSEWHERE.iter().any(|option| arg.text.starts_with(option));
-    if call.args.iter().any(leads) { Vec::new() } else { vec![call.standing.seen_from_start(b".")] }
+    (!call.args.iter().any(leads)).then(|| call.standing.seen_from_start(b"."))
 }
 
 /// Whether nothing in a call leads out of the project, as far as can be seen.
@@ -302,9 +365,10 @@ fn fit(tables: &Tables, rule: &Rule, call: &Call<'_>, parts: &Parts<'_>, span: &
     if rule.bare {
         need!(Match::from(parts.words.len() <= usize::from(rule.sub.length)));
     }
+    // What the user has shown may be read; to send it away is another matter.
+    let reads = tables.text(rule.class) == "credentials";
     if !rule.places.is_empty() && rule.options.is_empty() {
-        let words = parts.words.get(usize::from(rule.sub.length)..).unwrap_or_default();
-        let words = if rule.last { &words[words.len().saturating_sub(1)..] } else { words };
+        let words = about(rule, parts);
         // Only a path that is not a lone option's value is known to be one; an option that is a path counts too.
         need!(some_place(
             words.iter().map(|word| (word.text.as_slice(), *word)),
@@ -312,18 +376,27 @@ fn fit(tables: &Tables, rule: &Rule, call: &Call<'_>, parts: &Parts<'_>, span: &
             rule.places,
             rule.within,
             rule.last,
+            reads,
             span
         ));
     } else if !rule.places.is_empty() {
-        need!(some_place(values(parts, tables, rule.options), call, rule.places, rule.within, true, span));
+        need!(some_place(
+            values(parts, tables, rule.options),
+            call,
+            rule.places,
+            rule.within,
+            true,
+            reads,
+            span
+        ));
     }
     if !rule.writes.is_empty() {
         let targets = call.writes.iter().map(|field| (field.text.as_slice(), field));
-        need!(some_place(targets, call, rule.writes, rule.within, true, span));
+        need!(some_place(targets, call, rule.writes, rule.within, true, reads, span));
     }
     if !rule.reads.is_empty() {
         let targets = call.reads.iter().map(|field| (field.text.as_slice(), field));
-        need!(some_place(targets, call, rule.reads, rule.within, false, span));
+        need!(some_place(targets, call, rule.reads, rule.within, false, reads, span));
     }
     if rule.taint != Taint::NONE {
         let by_value = values(parts, tables, rule.options).find(|(_, field)| field.taint.has(rule.taint));
@@ -428,6 +501,7 @@ fn some_place<'a>(
     wanted: Places,
     within: Places,
     into: bool,
+    reads: bool,
     span: &mut Span,
 ) -> Match {
     let mut best = Match::No;
@@ -436,6 +510,9 @@ fn some_place<'a>(
         // To put something there is what the folder is for; to delete it is not.
         if into && seen.is.meets(TEMPORARY) {
             seen.is = TEMPORARY;
+        }
+        if reads && seen.is.meets(CREDENTIAL) && call.looks.shows(path_in(text), call.standing) {
+            seen.is = seen.is.without(CREDENTIAL);
         }
         let also = |places: Places| within.is_empty() || places.meets(within);
         let result = if seen.is.meets(wanted) && also(seen.is) {

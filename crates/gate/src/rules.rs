@@ -7,6 +7,7 @@ mod read;
 pub mod tables;
 
 use crate::reach::Cage;
+use crate::sight::Sight;
 use crate::verdict::Language;
 use keyward_policy::config::{Mistake, Unfit};
 use keyward_policy::words::Verdict;
@@ -22,6 +23,7 @@ pub struct Rules {
     asks_for_all: bool,
     weighs_losses: bool,
     cage: Cage,
+    sight: Option<Arc<Sight>>,
 }
 
 #[derive(Clone, Debug)]
@@ -38,6 +40,7 @@ impl Default for Rules {
             asks_for_all: false,
             weighs_losses: false,
             cage: Cage::OPEN,
+            sight: None,
         }
     }
 }
@@ -45,7 +48,7 @@ impl Default for Rules {
 impl Rules {
     /// The rules that come with Keyward.
     pub fn builtin() -> Rules {
-        Rules { source: Source::BuiltIn, asks_for_all: false, weighs_losses: false, cage: Cage::OPEN }
+        Rules { source: Source::BuiltIn, ..Rules::default() }
     }
 
     /// These rules and those of a file, whose examples must hold. `file` is its name for mistakes.
@@ -55,7 +58,7 @@ impl Rules {
             all.map(|wrong| mistake(file, toml, wrong.at, Unfit::new(wrong.fact, wrong.remedy)))
                 .collect::<Vec<_>>()
         })?;
-        let rules = Rules { source: Source::Read(Arc::new(tables)), ..*self };
+        let rules = Rules { source: Source::Read(Arc::new(tables)), ..self.clone() };
         rules.check(file, toml, &examples)?;
         Ok(rules)
     }
@@ -77,6 +80,15 @@ impl Rules {
         Rules { weighs_losses: true, ..self.clone() }
     }
 
+    /// The same rules for a command of which is known what it will find.
+    pub fn seeing(&self, sight: Sight) -> Rules {
+        Rules { sight: Some(Arc::new(sight)), ..self.clone() }
+    }
+
+    pub(crate) fn sight(&self) -> Option<&Arc<Sight>> {
+        self.sight.as_ref()
+    }
+
     /// Whether what cannot be understood is asked about: it could reach for something outside.
     pub fn ask_about_unclear(&self) -> bool {
         self.asks_for_all || !self.cage.reaches_nothing()
@@ -90,7 +102,7 @@ impl Rules {
     /// Whether what this rule finds is weighed by what is there to lose, instead of being taken to be lost.
     pub(crate) fn weighs(&self, rule: &Rule) -> bool {
         match rule.needs {
-            Needs::Work => true,
+            needs if needs.known_work() => true,
             Needs::Changes | Needs::Untracked => {
                 self.weighs_losses && !self.asks_for_all && self.cage.reaches_nothing()
             }
@@ -125,7 +137,7 @@ impl Rules {
     /// Whether a rule is to be looked at for a command that runs there.
     pub(crate) fn counts(&self, rule: &Rule, runs: Runs) -> Counts {
         // Work elsewhere is not looked at.
-        if rule.needs == Needs::Work && (!self.weighs_losses || runs != Runs::Here || !self.cage.project) {
+        if rule.needs.known_work() && (!self.weighs_losses || runs != Runs::Here || !self.cage.project) {
             return Counts::Never;
         }
         if self.asks_for_all {

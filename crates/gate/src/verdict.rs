@@ -1,5 +1,6 @@
 //! The words of a judgement.
 
+pub use keyward_policy::loss::Loss;
 use keyward_policy::words::Verdict;
 use serde::Serialize;
 
@@ -57,17 +58,6 @@ pub struct ScriptWanted {
 
 fn lossy<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&String::from_utf8_lossy(bytes))
-}
-
-/// What a command would take away from the work in the project, if there is any.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Loss {
-    /// What lies at or below these paths, as they are written. `~` stands for HOME; what is relative begins where the command starts.
-    Paths(Vec<Vec<u8>>),
-    /// Changes that are not committed, in the repository of this directory.
-    Changes(Vec<u8>),
-    /// Files that git neither knows nor ignores, in the repository of this directory.
-    Untracked(Vec<u8>),
 }
 
 /// A loss, and what is said of the command if the work is there.

@@ -21,6 +21,7 @@ pub mod inputs;
 pub mod inventory;
 pub mod keyring;
 pub mod lookup;
+pub mod loss;
 pub mod outcome;
 pub mod plan;
 pub mod promise;

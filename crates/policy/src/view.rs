@@ -2,6 +2,7 @@
 //!
 //! The root is an empty tmpfs. Parents come before what lies in them; what is hidden comes last.
 
+mod gone;
 mod gpu;
 mod hidden;
 mod home;
@@ -10,6 +11,7 @@ mod places;
 mod searched;
 mod toolchains;
 
+pub use gone::{Gone, Passing, is_gone_with_the_cage, is_missed, passing_directories};
 pub use hidden::{fits, hidden_paths, is_hidden_by_name, is_pattern, is_shown_by_name};
 pub use home::{
     GIT_SETTINGS, Home, KEYRING_SOCKET, Keyring, LOGIN, Login, Mend, OTHER_LOGIN, Withheld, asked_for,

@@ -12,6 +12,7 @@ use keyward_launch::session::{Kept, Passage, Request, Thing};
 use keyward_policy::door::{self, JudgedAs, Judging, Value};
 use keyward_policy::gate::{Because, Judged, Progress, Script};
 use keyward_policy::settings::Policy;
+use keyward_policy::view::View;
 use keyward_policy::words::{GateMode, Verdict};
 use keyward_sys::fork::{self, Forked};
 use keyward_sys::spaces::Spaces;
@@ -25,6 +26,8 @@ use std::path::{Path, PathBuf};
 pub struct SessionGate<'a> {
     pub policy: &'a Policy,
     pub here: &'a Here,
+    /// What a cage of the session shows.
+    pub view: View,
     /// What a cage of the session reaches.
     pub inside: Gate,
     /// What a function of an embedding program reaches: it is outside.
@@ -109,7 +112,7 @@ impl SessionGate<'_> {
                     if room.is_some() { found } else { Found::Unreadable }
                 };
                 // A look at the repository takes a while: that is done aside, too.
-                let (mut losses, mut too_long) = (Losses::new(self.here, &cwd), false);
+                let (mut losses, mut too_long) = (Losses::new(self.here, &self.view, &cwd), false);
                 let is_lost = |loss: &Loss| {
                     too_long |= most < usize::MAX;
                     !too_long && losses.is_lost(loss)

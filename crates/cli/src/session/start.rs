@@ -8,11 +8,13 @@ use crate::explain::NoPlan;
 use crate::gate::{BadRules, Gate};
 use crate::here::{self, Here, Runtime};
 use crate::record::Record;
-use crate::{files, permit, run, say};
-use keyward_gate::Cage;
+use crate::{decide, files, permit, run, say};
+use keyward_gate::{Cage, Sight};
 use keyward_launch::session::{Launcher, Membership, Session, Words, serve};
+use keyward_policy::facts::KernelFacts;
 use keyward_policy::outcome::code;
 use keyward_policy::settings::Policy;
+use keyward_policy::view::View;
 use keyward_sys::environ::{self, Block};
 use keyward_sys::fork::{self, End, Forked, Process};
 use keyward_sys::spaces::Spaces;
@@ -321,9 +323,17 @@ fn session_gate<'a>(
     spaces: &'a Spaces,
     environment: Vec<(OsString, OsString)>,
 ) -> Result<SessionGate<'a>, BadRules> {
-    let inside = Gate::new(policy, &here.caller.home, Cage::of(policy, true))?;
+    let mut inside = Gate::new(policy, &here.caller.home, Cage::of(policy, true))?;
+    // What the cage shows is the same for all commands; where it cannot be told, nothing of it is taken to be known.
+    let request = decide::request(vec!["sh".into()], here, &[]);
+    let kernel = KernelFacts::hopeful(keyward_launch::landlock_abi());
+    let mut view = View::default();
+    if let Ok(plan) = decide::decide(policy, &request, kernel, here) {
+        inside = inside.seeing(Sight::of(policy, &plan));
+        view = plan.view;
+    }
     let outside = Gate::new(policy, &here.caller.home, Cage::OPEN)?;
-    Ok(SessionGate { policy, here, inside, outside, name, spaces, environment })
+    Ok(SessionGate { policy, here, view, inside, outside, name, spaces, environment })
 }
 
 /// No stream of the caller's stays with us but the words of the beginning.

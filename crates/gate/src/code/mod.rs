@@ -401,7 +401,7 @@ impl Reader<'_, '_> {
                 (None, value) => fields.push(value.field(span)),
             }
         }
-        let standing = crate::paths::Standing::Project;
+        let standing = self.walker.stands().clone();
         let call = Call {
             args: &fields,
             named: &named,

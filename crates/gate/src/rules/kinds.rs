@@ -39,6 +39,10 @@ impl Places {
         self.0 & other.0 != 0
     }
 
+    pub fn without(self, other: Places) -> Places {
+        Places(self.0 & !other.0)
+    }
+
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -97,9 +101,22 @@ pub enum Needs {
     Untracked,
     /// Work in the paths of the command that git does not have. Counts only where that is known.
     Work,
+    /// The same, where the paths are moved to the last one and that is gone with the cage.
+    Moved,
+    /// Changes in files that a pattern of the command finds. Counts only where that is known.
+    Matched,
+    /// Changes of the command's paths that are not committed. Counts only where that is known.
+    Tracked,
+    /// Changes that are not staged. Counts only where that is known.
+    Unstaged,
 }
 
 impl Needs {
+    /// Whether it is about work that has to be looked for: where that is not known, the rule does not count.
+    pub fn known_work(self) -> bool {
+        matches!(self, Needs::Work | Needs::Moved | Needs::Matched | Needs::Tracked | Needs::Unstaged)
+    }
+
     pub fn from_word(word: &str) -> Option<Needs> {
         match word {
             "network" => Some(Needs::Network),
@@ -110,6 +127,10 @@ impl Needs {
             "changes" => Some(Needs::Changes),
             "untracked" => Some(Needs::Untracked),
             "work" => Some(Needs::Work),
+            "moved" => Some(Needs::Moved),
+            "matched" => Some(Needs::Matched),
+            "tracked" => Some(Needs::Tracked),
+            "unstaged" => Some(Needs::Unstaged),
             _ => None,
         }
     }

@@ -71,6 +71,8 @@ pub struct Rule {
     pub last: bool,
     /// There is no word beyond `sub`.
     pub bare: bool,
+    /// The last word is where the others go, and does not count as a path.
+    pub sources: bool,
     pub writes: Places,
     pub reads: Places,
     /// Words, input, or the values of `options` come from there.

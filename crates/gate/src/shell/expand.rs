@@ -399,6 +399,7 @@ impl Walker<'_> {
     /// What a command substitution would put in its place.
     pub(super) fn substituted(&mut self, body: &super::syntax::List) -> Text {
         let stream = self.apart(body);
+        self.substituted = stream.names;
         let mut bytes = stream.text.unwrap_or_else(|| [UNKNOWN].into());
         while bytes.last() == Some(&b'\n') {
             bytes.pop();

@@ -1,7 +1,7 @@
 //! Settings that git gets for one command: behind `-c`, or in variables. Many of them name a program that git starts.
 
-use super::walk::{Started, Walker};
-use crate::text::UNKNOWN;
+use super::walk::{Started, Stream, Walker};
+use crate::text::{Field, UNKNOWN};
 use crate::verdict::{Language, Span};
 
 /// What a setting does.
@@ -59,6 +59,32 @@ fn means(key: &[u8]) -> Means {
 }
 
 impl Walker<'_> {
+    /// What git starts in each submodule, and whether it takes new files out of what is staged.
+    pub(super) fn submodules(&mut self, started: &Started) {
+        let args = &started.args[1..];
+        let words: Vec<&[u8]> =
+            args.iter().map(|arg| arg.text.as_slice()).filter(|text| !text.starts_with(b"-")).collect();
+        let has = |option: &[u8]| args.iter().any(|arg| arg.text == option);
+        match words.as_slice() {
+            [b"reset", ..] if !has(b"--soft") && !has(b"--hard") => self.findings.unstages = true,
+            [b"rm", ..] if has(b"--cached") => self.findings.unstages = true,
+            [b"restore", ..] if has(b"--staged") || has(b"-S") => self.findings.unstages = true,
+            [b"submodule", b"foreach", ..] => {
+                let at = args.iter().position(|arg| arg.text == b"foreach").unwrap_or(args.len());
+                let command: Vec<Field> =
+                    args[at + 1..].iter().skip_while(|arg| arg.text.starts_with(b"-")).cloned().collect();
+                self.findings.submodules += 1;
+                match command.as_slice() {
+                    [line] => drop(self.code(Language::Shell, &line.text, line.span, Stream::default())),
+                    [_, ..] => drop(self.inner(command, started)),
+                    [] => {}
+                }
+                self.findings.submodules -= 1;
+            }
+            _ => {}
+        }
+    }
+
     /// Settings among the arguments of git.
     pub(super) fn settings_of_git(&mut self, started: &Started) {
         let mut args = started.args[1..].iter();

@@ -4,6 +4,7 @@ mod braces;
 mod consoles;
 mod environ;
 mod expand;
+mod find;
 mod git_settings;
 mod output;
 pub mod parse;

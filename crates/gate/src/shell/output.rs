@@ -5,6 +5,7 @@ use super::word::unescape;
 use crate::paths::{CREDENTIAL, HERE, look};
 use crate::rules::tables::Entry;
 use crate::text::{Bytes, Field, LONGEST, Taint, UNKNOWN};
+use std::rc::Rc;
 
 impl Walker<'_> {
     pub(super) fn output(&mut self, name: &[u8], entry: Option<&Entry>, started: &Started) -> Stream {
@@ -62,6 +63,7 @@ impl Walker<'_> {
                         taint: output.taint.and(stream.taint),
                         file: output.file.or(stream.file),
                         names_all: false,
+                        names: None,
                         place: None,
                         fed: true,
                     };
@@ -113,18 +115,31 @@ impl Walker<'_> {
                 };
                 let names_all =
                     !args.iter().any(|arg| picks(&arg.text)) && look(root, &self.standing).is.meets(HERE);
-                Stream { names_all, ..text(&line, Taint::NONE) }
+                let names = (name == b"find").then(|| self.printed_by_find(args)).flatten().map(Rc::new);
+                Stream { names_all, names, ..text(&line, Taint::NONE) }
+            }
+            b"sort" | b"uniq" if input.names.is_some() => {
+                Stream { names: input.names.clone(), ..Stream::unknown(own.and(input.taint)) }
             }
             b"ls" | b"rg" | b"grep" | b"git" | b"ag" if started.reads.is_empty() && !input.fed => {
                 let secret = words().any(|word| self.is_credential(&word.text));
                 let names = name == b"ls"
                     || flag(b'l', b"--files-with-matches")
                     || words().next().is_some_and(|word| word.text == b"ls-files");
+                let list = match name {
+                    b"ls" => self.printed_by_ls(args),
+                    b"git" => self.printed_by_git(args),
+                    _ => None,
+                };
+                let list = list.filter(|_| !secret).map(Rc::new);
                 // `git ls-files` without a pattern.
-                let names_all = name == b"git" && words().count() == 1;
+                let names_all = name == b"git" && words().count() == 1 && list.is_none();
                 match names && !secret {
-                    true => Stream { names_all, ..text(b"./\0\n", Taint::NONE) },
-                    false => Stream::unknown(if secret { Taint::SECRET } else { Taint::NONE }),
+                    true => Stream { names_all, names: list, ..text(b"./\0\n", Taint::NONE) },
+                    false => Stream {
+                        names: list,
+                        ..Stream::unknown(if secret { Taint::SECRET } else { Taint::NONE })
+                    },
                 }
             }
             b"printenv" | b"gpg" | b"pass" => Stream::unknown(Taint::SECRET),

@@ -24,6 +24,7 @@ impl Walker<'_> {
         let without_code = entry.and_then(|entry| self.without_code(entry, &started.args[1..]));
         let args = without_code.as_deref().unwrap_or(&started.args[1..]);
         self.judge_call(entry, args, &started.writes, &started.reads, &started.input, span);
+        self.each_of_a_loop(started);
         if let Some(output) = self.builtin(name, started) {
             return output;
         }

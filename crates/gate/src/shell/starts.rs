@@ -1,5 +1,6 @@
 //! Programs that start others: wrappers, shells, interpreters, `find`, `xargs`.
 
+use super::find::{self, Fate};
 use super::output::picks;
 use super::programs::{joined, last_name};
 use super::variables::Text;
@@ -9,7 +10,7 @@ use crate::paths::{HERE, look};
 use crate::rules::kinds::Tongue;
 use crate::rules::tables::{Entry, Interpreter, List, Tables, Wrapper};
 use crate::text::{Bytes, Field, Taint, UNKNOWN};
-use crate::verdict::Language;
+use crate::verdict::{Language, Loss};
 
 /// What an interpreter is told to run.
 enum Told {
@@ -45,7 +46,10 @@ impl Walker<'_> {
             b"env" => return Some(self.environment(started)),
             b"xargs" | b"parallel" => return Some(self.for_each_line(started)),
             b"find" | b"fd" | b"fdfind" => self.found_files(started),
-            b"git" => self.settings_of_git(started),
+            b"git" => {
+                self.settings_of_git(started);
+                self.submodules(started);
+            }
             b"command" | b"builtin" | b"exec" => return self.past_functions(wrapper?, started),
             b"sed" | b"gsed" => self.stream_editor(started),
             b"psql" | b"mysql" | b"mariadb" | b"sqlite3" | b"duckdb" | b"usql" => self.console(started),
@@ -193,6 +197,11 @@ impl Walker<'_> {
         let span = started.span;
         if started.input.names_all && deletes(&rest[0].text) {
             self.findings.fact("delete-found", span);
+        } else if let Some(names) = started.input.names.clone()
+            && let Some(loss) =
+                find::fate(&rest).and_then(|fate| find::with_fate(&names, fate, &self.standing))
+        {
+            self.findings.lost("delete-search", span, loss);
         }
         let taint = started.input.taint;
         let mut lines: Vec<Field> = match (&listed, &started.input.text) {
@@ -273,6 +282,8 @@ impl Walker<'_> {
         if all && here && commands.iter().any(|command| command.first().is_some_and(|arg| deletes(&arg.text)))
         {
             self.findings.fact("delete-found", started.span);
+        } else if is_find {
+            self.found_and_lost(started);
         }
         for mut command in commands {
             let Some(first) = command.first().cloned() else { continue };
@@ -294,6 +305,30 @@ impl Walker<'_> {
                 let found = Field { text, ..root.clone() };
                 let args: Vec<Field> = command.iter().map(|arg| substitute(arg, b"{}", &found)).collect();
                 self.inner(args, started);
+            }
+        }
+    }
+
+    /// Work that `find` deletes or moves.
+    fn found_and_lost(&mut self, started: &Started) {
+        let args = &started.args[1..];
+        let action = |action: &[Field]| match action {
+            [delete] if delete.text == b"-delete" => Some(Fate::Deleted { recursive: false }),
+            [exec, command @ .., _] if exec.text.starts_with(b"-e") => find::fate(command),
+            _ => None,
+        };
+        let mut fates: Vec<Fate> = Vec::new();
+        for at in 0..args.len() {
+            let end = args[at..].iter().position(|arg| matches!(arg.text.as_slice(), b";" | b"+" | b"\\;"));
+            let end = if args[at].text == b"-delete" { Some(0) } else { end };
+            let found = end.and_then(|end| action(&args[at..=at + end]));
+            fates.extend(found.filter(|fate| !fates.contains(fate)));
+        }
+        for fate in fates {
+            let search = self.search(args, |taken| action(taken).as_ref() == Some(&fate));
+            let loss = search.and_then(|search| find::with_fate(&Loss::Found(search), fate, &self.standing));
+            if let Some(loss) = loss {
+                self.findings.lost("delete-search", started.span, loss);
             }
         }
     }

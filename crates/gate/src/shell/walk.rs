@@ -9,7 +9,7 @@ use crate::findings::Findings;
 use crate::paths::Standing;
 use crate::quick::QuickMap;
 use crate::text::{Bytes, Field, LONGEST, Stands, Taint, UNKNOWN};
-use crate::verdict::{Language, Span};
+use crate::verdict::{Language, Loss, Span};
 use std::rc::Rc;
 
 /// So many combinations of values of one command are looked at.
@@ -84,6 +84,8 @@ pub struct Stream {
     pub place: Option<Span>,
     /// It names every file of the project, with nothing left out.
     pub names_all: bool,
+    /// It names files, and nothing else: what is lost if they are deleted.
+    pub names: Option<Rc<Loss>>,
     /// It is the content of this file.
     pub file: Option<Bytes>,
     /// Somebody feeds it: it is not the caller's terminal.
@@ -105,6 +107,8 @@ impl Stream {
 
     /// One after the other.
     fn then(mut self, other: Stream) -> Stream {
+        let is_first = self.text.as_ref().is_some_and(|text| text.is_empty());
+        self.names = if is_first { other.names } else { None };
         self.text = match (self.text, other.text) {
             (Some(one), Some(two)) if one.is_empty() && two.len() <= LONGEST => Some(two),
             (Some(mut one), Some(two)) if one.len() + two.len() <= LONGEST => {
@@ -136,6 +140,9 @@ pub struct Walker<'r> {
     /// What the script itself has written into files, and what stands behind process substitutions.
     pub(super) files: QuickMap<Bytes, Stream>,
     pub(super) standing: Standing,
+    /// What names the last substitution gave, and those over which loops run: unknown words in them are such names.
+    pub(super) substituted: Option<Rc<Loss>>,
+    pub(super) loops: Vec<Rc<Loss>>,
     /// What `trap` keeps for the end.
     pub(super) traps: Vec<(Bytes, Span)>,
     /// How deep it may still go.
@@ -151,13 +158,19 @@ pub(super) struct Defined {
 
 impl<'r> Walker<'r> {
     pub fn new(findings: Findings<'r>, depth: usize) -> Self {
+        let mut variables = Variables::default();
+        for (name, value) in findings.rules.sight().iter().flat_map(|sight| &sight.variables) {
+            variables.assign(name, vec![Text::known(value)], false);
+        }
         Walker {
             findings,
-            variables: Variables::default(),
+            variables,
             functions: QuickMap::default(),
             aliases: QuickMap::default(),
             files: QuickMap::default(),
             standing: Standing::Project,
+            substituted: None,
+            loops: Vec::new(),
             traps: Vec::new(),
             depth,
         }
@@ -243,6 +256,11 @@ impl<'r> Walker<'r> {
     /// Code in code.
     pub fn nested(&mut self, language: Language, text: &[u8], span: Span) {
         self.code(language, text, span, Stream::default());
+    }
+
+    /// Where the shell stands.
+    pub fn stands(&self) -> &Standing {
+        &self.standing
     }
 
     pub fn remaining_depth(&self) -> usize {
@@ -354,19 +372,32 @@ impl<'r> Walker<'r> {
                         walker.standing = standing;
                         output
                     }
-                    Kind::Branch => walker.rounds(b"", |walker| walker.list(parts, input)),
+                    Kind::Branch => walker.over_names(input.names.clone(), |walker| {
+                        walker.rounds(b"", |walker| walker.list(parts, input))
+                    }),
                 })
             }
             Node::For { name, words, body, redirects } => {
                 self.redirected(redirects, input, |walker, input| {
+                    walker.substituted = None;
                     let fields = walker.expand_words(words, &mut Choices::default());
+                    let names = walker.substituted.take();
                     let texts =
                         fields.into_iter().map(|field| Text { bytes: field.text, taint: field.taint });
                     walker.variables.assign_one_of(name, texts.collect());
-                    walker.rounds(name, |walker| walker.list(body, input))
+                    walker.over_names(names, |walker| walker.rounds(name, |walker| walker.list(body, input)))
                 })
             }
         }
+    }
+
+    /// A loop over names, if there are any.
+    fn over_names<T>(&mut self, names: Option<Rc<Loss>>, walk: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.loops.len();
+        self.loops.extend(names);
+        let result = walk(self);
+        self.loops.truncate(before);
+        result
     }
 
     /// A branch or a loop: what it assigns may be there afterwards, and at its next round.
@@ -412,7 +443,9 @@ impl<'r> Walker<'r> {
             }
             let values: Vec<Vec<Text>> =
                 simple.assigns.iter().map(|assign| self.value_of(&assign.value, &mut choices)).collect();
+            self.substituted = None;
             let args = self.expand_words(&simple.words, &mut choices);
+            let names = self.substituted.take();
             // What is long costs more, also where it is added to what is there.
             let mut size: usize = args.iter().map(|arg| arg.text.len() + 64).sum();
             for (assign, value) in simple.assigns.iter().zip(&values) {
@@ -447,7 +480,8 @@ impl<'r> Walker<'r> {
                 let Streams { input, writes, reads } = streams;
                 let targets = writes.iter().map(|(field, _)| field.clone()).collect();
                 let declares = args.first().is_some_and(|arg| DECLARES.contains(&arg.text.as_slice()));
-                let result = self.command(Started { args, writes: targets, reads, input, span: simple.span });
+                let started = Started { args, writes: targets, reads, input, span: simple.span };
+                let result = self.over_names(names, |walker| walker.command(started));
                 if declares {
                     self.declare_arrays(&simple.words, &mut choices);
                 }

@@ -4,29 +4,24 @@ use super::transport::{HostGit, Store, status};
 use super::{inspect, look, place, refs};
 use keyward_policy::git::config::Config;
 use keyward_policy::git::refs::Value;
-use keyward_policy::git::work::Work;
+use keyward_policy::git::work::{Known, Work, is_generated};
 use rustix::fd::OwnedFd;
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 const MOST_EXCLUDE: usize = 1 << 20;
 const MOST_CONFIG: usize = 1 << 20;
-
-/// What is known of the work in a project.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Known {
-    /// No repository of its own: git has nothing, and can lose nothing.
-    NoRepository,
-    Work(Work),
-    /// It has one that could not be looked at.
-    Unknown,
-}
+/// So many entries of a project without a repository are looked at: one file that is worth something is enough to know.
+const MOST_ENTRIES: usize = 20_000;
 
 /// Looks at the project's own repository, or at some paths of it. `state` is where Keyward keeps what is its own.
 pub fn look(project: &Path, home: &Path, state: &Path, search: &OsStr, paths: &[PathBuf]) -> Known {
     match std::fs::symlink_metadata(project.join(".git")) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Known::NoRepository,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Known::NoRepository(Work::of_files(files(project, paths)))
+        }
         // Where a file leads elsewhere, a further working tree may have an index of its own.
         Ok(found) if found.is_dir() => {
             work(project, home, state, search, paths).map_or(Known::Unknown, Known::Work)
@@ -66,9 +61,43 @@ fn work(project: &Path, home: &Path, state: &Path, search: &OsStr, paths: &[Path
     };
     // Without an index nothing is staged, and git makes none behind the wall.
     if !tree.index.is_file() {
-        return None;
+        return head.is_none().then(|| Work::of_files(files(project, paths)));
     }
     Work::read(&status::status(&git, &store, &tree).ok()?)
+}
+
+/// Files below some paths of a project, without those that tools make. No link is followed.
+fn files(project: &Path, paths: &[PathBuf]) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    let mut waiting: Vec<PathBuf> = match paths {
+        [] => vec![PathBuf::new()],
+        paths => paths.to_vec(),
+    };
+    let mut room = MOST_ENTRIES;
+    while let Some(below) = waiting.pop() {
+        let Ok(kind) = std::fs::symlink_metadata(project.join(&below)).map(|found| found.file_type()) else {
+            continue;
+        };
+        let path = below.as_os_str().as_bytes();
+        if !kind.is_dir() {
+            if !is_generated(path) {
+                found.push(path.to_vec());
+            }
+            continue;
+        }
+        let is_own = below.components().next_back().is_some_and(|name| name.as_os_str() == ".git");
+        if is_own || is_generated(&[path, b"/"].concat()) {
+            continue;
+        }
+        for entry in std::fs::read_dir(project.join(&below)).into_iter().flatten().flatten() {
+            room = room.saturating_sub(1);
+            if room == 0 {
+                return found;
+            }
+            waiting.push(below.join(entry.file_name()));
+        }
+    }
+    found
 }
 
 fn open(path: &Path) -> Option<OwnedFd> {

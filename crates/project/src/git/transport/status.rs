@@ -63,8 +63,17 @@ pub fn status(program: &HostGit, store: &Store, tree: &Tree<'_>) -> Result<Vec<u
     }
     command.arguments.push(named("--work-tree=", tree.root));
     command.arguments.extend(
-        ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all"]
-            .map(|argument| argument.as_bytes().to_vec()),
+        [
+            "status",
+            "--porcelain",
+            "-z",
+            "--no-renames",
+            "--untracked-files=all",
+            // A directory that is ignored as a whole is one line.
+            "--ignored=matching",
+            "--ignore-submodules=all",
+        ]
+        .map(|argument| argument.as_bytes().to_vec()),
     );
     command.arguments.push(b"--".to_vec());
     command.arguments.extend(tree.paths.iter().map(|path| tree.root.join(path).into_os_string().into_vec()));

@@ -1,0 +1,73 @@
+//! What is known of the cage that a command will find: values of variables, and files that are hidden or shown on purpose.
+
+use crate::paths::Standing;
+use keyward_policy::plan::Plan;
+use keyward_policy::settings::Policy;
+use keyward_policy::view::{self, Shown};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+/// What the plan of a command says about what it will find.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sight {
+    /// Where the command starts.
+    pub cwd: PathBuf,
+    pub home: PathBuf,
+    /// What reads as nothing, or as something made up.
+    pub hidden: Vec<PathBuf>,
+    /// Secret files that the user has shown by name.
+    pub shown: Vec<PathBuf>,
+    /// Variables with the values that the user has set for the command.
+    pub variables: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Sight {
+    pub fn of(policy: &Policy, plan: &Plan) -> Sight {
+        let view = &plan.view;
+        let hidden = view.entries.iter().filter(|entry| matches!(entry.shown, Shown::Hidden { .. }));
+        let root = view.project.as_deref().unwrap_or(&view.cwd);
+        let shown = policy.files.show.iter().filter(|path| !view::is_pattern(&path.value));
+        Sight {
+            cwd: view.cwd.clone(),
+            home: view.home.at.clone(),
+            hidden: hidden.map(|entry| entry.target.clone()).collect(),
+            shown: shown.map(|path| root.join(view::expand(&path.value, &view.home.at))).collect(),
+            variables: policy
+                .env
+                .set
+                .iter()
+                .map(|set| (set.value.0.clone().into_bytes(), set.value.1.clone().into_bytes()))
+                .collect(),
+        }
+    }
+
+    /// Whether the cage shows nothing of what is in this file.
+    pub(crate) fn hides(&self, path: &[u8], standing: &Standing) -> bool {
+        let path = self.absolute(path, standing);
+        self.hidden.iter().any(|hidden| path.starts_with(hidden))
+    }
+
+    /// Whether the user has shown this file by name.
+    pub(crate) fn shows(&self, path: &[u8], standing: &Standing) -> bool {
+        let path = self.absolute(path, standing);
+        self.shown.iter().any(|shown| path.starts_with(shown))
+    }
+
+    fn absolute(&self, path: &[u8], standing: &Standing) -> PathBuf {
+        let written = standing.seen_from_start(path.strip_prefix(b"file://").unwrap_or(path));
+        let written = Path::new(OsStr::from_bytes(&written));
+        let whole = match written.strip_prefix("~") {
+            Ok(below) => self.home.join(below),
+            Err(_) => self.cwd.join(written),
+        };
+        let mut path = PathBuf::new();
+        for part in whole.components() {
+            match part {
+                Component::ParentDir => drop(path.pop()),
+                part => path.push(part),
+            }
+        }
+        path
+    }
+}
