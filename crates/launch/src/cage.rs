@@ -5,7 +5,7 @@
 
 use crate::prepare::{Act, MASKS, Prepared, SHELL, Substitute, TerminalSetup, Tree};
 use crate::wire::{self, Order, Report};
-use crate::{init, lookups, secrets, spawner, warden};
+use crate::{init, lookups, passing, secrets, spawner, warden};
 use keyward_policy::door::CAGE_DOOR;
 use keyward_policy::plan::{Identity, Step};
 use keyward_policy::view::KEYRING_SOCKET;
@@ -16,7 +16,7 @@ use keyward_sys::mount::{self, Attributes};
 use keyward_sys::signal::Set;
 use keyward_sys::spaces::{self, Spaces};
 use keyward_sys::{Errno, channel, confine, environ, exec, fork, network, signal, terminal};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::ffi::CStr;
@@ -104,6 +104,7 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty)
     build_view(prepared, &trees)?;
     drop(trees);
     have_home_filled(prepared, control)?;
+    show_passing(prepared, control);
     offer_keyring(prepared, control)?;
     // Listing and following what is forbidden to the child is init's own right, so it stays outside the domain it prepares.
     let rules = prepared.landlock_rules.iter().map(|(path, below)| (path.as_path(), *below));
@@ -175,6 +176,15 @@ fn have_home_filled(prepared: &Prepared, control: &OwnedFd) -> Result<(), Failur
     match wire::next_order(control) {
         Some((Order::Filled, _)) => Ok(()),
         _ => Err((Step::View, 0, Errno::PIPE)),
+    }
+}
+
+/// What the command leaves in these is looked at by the launcher when the cage has ended. Without it only the notice is missing.
+fn show_passing(prepared: &Prepared, control: &OwnedFd) {
+    let opened: Option<Vec<OwnedFd>> = prepared.passing.iter().map(|path| passing::open(path)).collect();
+    if let Some(opened) = opened.filter(|opened| !opened.is_empty()) {
+        let all: Vec<BorrowedFd<'_>> = opened.iter().map(AsFd::as_fd).collect();
+        wire::report(control, Report::Passing, &all);
     }
 }
 

@@ -13,6 +13,7 @@ pub mod judged;
 mod keyring;
 pub mod look;
 mod lookups;
+mod passing;
 pub mod prepare;
 pub mod probe;
 mod relay;
@@ -135,6 +136,7 @@ pub fn run(
         describe: &describe,
         vault,
         guard: guard.as_deref_mut(),
+        view: &plan.view,
     });
     publisher.settle();
     if let Some(guard) = guard {

@@ -7,7 +7,7 @@ use keyward_policy::facts::GitFolder;
 use keyward_policy::gate::Script;
 use keyward_policy::plan::{Cage, Identity, Keeper, LimitKind, Plan, Step};
 use keyward_policy::surface::{self, Answer, Test};
-use keyward_policy::view::{CACHE, Entry, FOOTHOLD, Shown, Source};
+use keyward_policy::view::{self, CACHE, Entry, FOOTHOLD, Shown, Source};
 use keyward_policy::words::Protect;
 use keyward_project::git::layer::{self, Layer, Run};
 use keyward_project::home;
@@ -180,6 +180,8 @@ pub struct Prepared {
     pub waits_for_cgroup: bool,
     /// The HOME of the cage's own, where the launcher has something to put into it before the command starts.
     pub home: Option<CString>,
+    /// Directories of the cage's own that the launcher looks at when it has ended.
+    pub passing: Vec<CString>,
     /// Whether the cage has a socket that leads to the keyring.
     pub keyring: bool,
     /// Where programs are looked for.
@@ -195,6 +197,12 @@ pub struct Prepared {
     /// The private repositories of the cage, and the host's git that takes over what is done in them.
     pub run: Option<Run>,
     pub git: Option<PathBuf>,
+}
+
+/// Directories of the cage's own. Without mounts there are none that would be somewhere else.
+fn passing(plan: &Plan, spaces: bool) -> Result<Vec<CString>, Fault> {
+    let all = if spaces { view::passing_directories(&plan.view) } else { Vec::new() };
+    all.iter().map(|passing| c_string(Step::View, passing.directory.as_os_str())).collect()
 }
 
 impl Prepared {
@@ -292,6 +300,7 @@ pub fn prepare(plan: &Plan, environment: &[&[u8]], setup: Option<TerminalSetup>)
         umask: current_umask(),
         waits_for_cgroup: false,
         home: None,
+        passing: passing(plan, spaces)?,
         keyring: plan.view.home.keyring.is_some(),
         search: plan.search.clone(),
         secrets: None,

@@ -3,13 +3,14 @@
 use crate::fault::Fault;
 use crate::keyring::Keyring;
 use crate::lookups::Lookups;
+use crate::passing;
 use crate::relay::{Counter, Relay};
 use crate::secrets::Vault;
 use crate::wire::{self, Order, Report};
 use keyward_policy::lookup;
 use keyward_policy::outcome::{LoginNews, Repository};
 use keyward_policy::plan::Step;
-use keyward_policy::view::Keyring as KeyringView;
+use keyward_policy::view::{Gone, Keyring as KeyringView, View};
 use keyward_project::Guard;
 use keyward_project::git::publisher::Publisher;
 use keyward_project::logins::Logins;
@@ -53,6 +54,8 @@ pub struct Finished {
     pub logins: Vec<LoginNews>,
     /// Hosts that the command looked for, in a cage without a network.
     pub wanted_hosts: Vec<String>,
+    /// What the command left in directories of the cage's own.
+    pub gone: Vec<Gone>,
     /// Whether the command has left the user's terminal within a line; `None` where that is not known.
     pub within_a_line: Option<bool>,
 }
@@ -163,6 +166,8 @@ pub(crate) struct Watch<'a, 'b> {
     pub(crate) vault: Option<&'a mut Vault>,
     /// The guard that watches the project meanwhile.
     pub(crate) guard: Option<&'a mut Guard<'b>>,
+    /// What the cage shows.
+    pub(crate) view: &'a View,
 }
 
 /// Watches until the cage has ended, and nothing of it is left.
@@ -186,6 +191,7 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
     let mut session_open = true;
     let mut keyring = None;
     let mut lookups = Lookups::default();
+    let mut passing = Vec::new();
     loop {
         let guarding = watch.guard.as_ref().and_then(|guard| guard.due());
         let waits = [clock.timeout(), guarding, watch.publisher.due_in(), watch.logins.due_in()];
@@ -242,6 +248,7 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
                         keyring = Keyring::start(listener, view);
                     }
                 }
+                Some((Report::Passing, descriptors)) => passing = descriptors,
                 Some((Report::Lookups, descriptors)) => lookups.start(descriptors.into_iter().next()),
                 Some((Report::Door, descriptors)) => {
                     if let Some((session, _)) = watch.session {
@@ -389,6 +396,7 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
         repositories: Vec::new(),
         logins: Vec::new(),
         wanted_hosts: lookups.hosts(),
+        gone: passing::gone(watch.view, &passing),
         within_a_line,
     })
 }

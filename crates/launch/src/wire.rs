@@ -14,6 +14,8 @@ pub enum Report {
     Terminal,
     /// The HOME of the cage's own travels along, and init waits until it is filled.
     Home,
+    /// Directories of the cage's own travel along, in the order of the plan.
+    Passing,
     /// The socket at which the cage expects the keyring travels along.
     Keyring,
     /// The socket at which the cage's programs look for hosts travels along.
@@ -68,6 +70,7 @@ const HOME: u8 = 9;
 const KEYRING: u8 = 10;
 const DOOR: u8 = 11;
 const LOOKUPS: u8 = 12;
+const PASSING: u8 = 13;
 const MAPPED: u8 = 17;
 const SIGNAL: u8 = 18;
 const FOREGROUND: u8 = 19;
@@ -116,6 +119,7 @@ impl Report {
             }
             Report::Terminal => pack(TERMINAL, 0, 0, 0),
             Report::Home => pack(HOME, 0, 0, 0),
+            Report::Passing => pack(PASSING, 0, 0, 0),
             Report::Keyring => pack(KEYRING, 0, 0, 0),
             Report::Lookups => pack(LOOKUPS, 0, 0, 0),
             Report::Door => pack(DOOR, 0, 0, 0),
@@ -138,6 +142,7 @@ impl Report {
             },
             TERMINAL => Report::Terminal,
             HOME => Report::Home,
+            PASSING => Report::Passing,
             KEYRING => Report::Keyring,
             LOOKUPS => Report::Lookups,
             DOOR => Report::Door,

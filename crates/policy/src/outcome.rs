@@ -6,6 +6,7 @@ use crate::plan::{Plan, Refusal, RefusalKind, VERSION};
 use crate::promise::Kept;
 use crate::secret::Delivery;
 use crate::text::{typed, visible};
+use crate::view::Gone;
 use serde::Serialize;
 use std::path::Path;
 
@@ -64,6 +65,9 @@ pub struct Outcome<'a> {
     /// Hosts that the command looked for, in a cage without a network.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     pub wanted_hosts: &'a [String],
+    /// What the command left in directories of the cage's own.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub gone: &'a [Gone],
 }
 
 /// Promises of a plan, or what the launcher of a session has written of them.
@@ -246,6 +250,7 @@ impl<'a> Outcome<'a> {
             logins,
             secrets: Vec::new(),
             wanted_hosts: &[],
+            gone: &[],
         }
     }
 
@@ -272,6 +277,7 @@ impl<'a> Outcome<'a> {
             logins,
             secrets: Vec::new(),
             wanted_hosts: &[],
+            gone: &[],
         }
     }
 }

@@ -17,7 +17,7 @@ use keyward_policy::outcome::{
     Conclusion, LoginNews, LoginWhat, Outcome, Repository, RepositoryNews, SecretNews, code,
 };
 use keyward_policy::plan::{LimitKind, Plan, Refusal, RefusalKind, Step};
-use keyward_policy::view::View;
+use keyward_policy::view::{Gone, View};
 use keyward_project::Recovered;
 use keyward_sys::fork::End;
 use rustix::io::Errno;
@@ -145,10 +145,13 @@ pub fn end(
         if let Some((fact, remedy)) = lines {
             say::trouble(&fact, &remedy);
         }
+        for (fact, remedy) in finished.gone.iter().map(Gone::lines) {
+            say::trouble(&fact, &remedy);
+        }
     }
     let (repositories, logins) = (&finished.repositories, &finished.logins);
     let outcome = Outcome::of_run(plan, exit, result, aftermath, repositories, logins);
-    json(args, &Outcome { secrets, wanted_hosts: &finished.wanted_hosts, ..outcome });
+    json(args, &Outcome { secrets, wanted_hosts: &finished.wanted_hosts, gone: &finished.gone, ..outcome });
     exit
 }
 
