@@ -51,6 +51,18 @@ fn what_was_kept_back_is_told_once_a_day_for_each_project() {
 }
 
 #[test]
+fn variables_of_a_terminal_are_dropped_and_told_only_when_asked() {
+    let stage = Stage::user();
+    let steering = ["TMUX", "TMUX_PANE", "STY", "GITHUB_TOKEN"];
+    let script = ["sh", "-c", "echo ran ${TMUX-none} ${TMUX_PANE-none} ${STY-none}"];
+    let run =
+        |flags: &[&str]| shown(&stage, &stage.project(), &steering, &[&["run"], flags, &script].concat());
+    assert_eq!(run(&[]), "keyward: kept back GITHUB_TOKEN\nran none none none\n");
+    let verbose = run(&["-v"]);
+    assert!(verbose.starts_with("keyward: kept back GITHUB_TOKEN, STY, TMUX, TMUX_PANE\n"), "{verbose}");
+}
+
+#[test]
 fn quiet_says_nothing_on_success_and_still_tells_refusals_and_losses() {
     let stage = Stage::user();
     let project = stage.project();
@@ -123,4 +135,27 @@ fn a_shell_starts_without_questions_to_a_new_user() {
     assert!(!before.contains(asks), "{before}");
     terminal.keys("exit\n");
     assert_eq!(terminal.end().code(), Some(0));
+}
+
+#[test]
+fn the_prompt_of_a_shell_says_that_it_is_in_a_cage() {
+    let stage = Stage::user();
+    for (shell, own) in [("/bin/bash", ".bashrc"), ("/usr/bin/zsh", ".zshrc")] {
+        let mark = "(keyward) ";
+        stage.home_file(own, "PS1='outside '\n");
+        // Control: outside, the user's own settings make the prompt.
+        let mut command = stage.command(shell);
+        command.env("SHELL", shell);
+        let mut terminal = Terminal::start(command, USER);
+        let before = terminal.wait_for("outside ");
+        assert!(!before.contains(mark), "{shell}: {before}");
+        drop(terminal);
+        let mut command = stage.command(keyward());
+        command.arg("shell").env("SHELL", shell);
+        let mut terminal = Terminal::start(command, USER);
+        terminal.wait_for(mark);
+        terminal.keys("exit\n");
+        assert_eq!(terminal.end().code(), Some(0));
+        assert_eq!(std::fs::read_to_string(stage.home().join(own)).unwrap(), "PS1='outside '\n");
+    }
 }

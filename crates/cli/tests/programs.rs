@@ -353,3 +353,21 @@ fn a_grant_below_the_cache_folder_is_shown_in_it() {
         assert_eq!(support::stdout(&output), "weights", "{}", support::stderr(&output));
     }
 }
+
+#[test]
+fn of_an_activated_environment_only_what_a_run_added_is_named() {
+    let stage = Stage::user();
+    assert!(stage.bare("python3 -m venv .venv").status.success());
+    let bin = stage.project().join(".venv/bin");
+    let named = "added or changed programs where your shell looks for them: .venv/bin/mine\n";
+    for script in ["true", "python -c 'import json, venv'", "pip list", "python -m pip --version"] {
+        let output = with_path(&stage, &bin, &["sh", "-c", script]);
+        succeeded(Who::User, &output);
+        assert!(!stderr(&output).contains("programs where"), "{script}: {}", stderr(&output));
+    }
+    let output = with_path(&stage, &bin, &["sh", "-c", "cp /bin/true .venv/bin/mine"]);
+    assert!(stderr(&output).contains(named), "{}", stderr(&output));
+    let output = with_path(&stage, &bin, &["mine"]);
+    succeeded(Who::User, &output);
+    assert!(!stderr(&output).contains("programs where"), "{}", stderr(&output));
+}

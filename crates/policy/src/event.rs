@@ -425,6 +425,12 @@ pub fn kept_back(environment: &Environment) -> Vec<String> {
     told.map(|dropped| dropped.name.clone()).collect()
 }
 
+/// The same, without those that no program in a cage misses: for the line on a terminal.
+pub fn kept_back_and_missed(environment: &Environment) -> Vec<String> {
+    let told = environment.dropped.iter().filter(|dropped| dropped.rule.is_worth_telling());
+    told.map(|dropped| dropped.name.clone()).collect()
+}
+
 fn not_held(promises: &[Kept]) -> Vec<&'static str> {
     let gone = promises.iter().filter(|kept| !matches!(kept.held, Held::Wall { .. } | Held::Notice { .. }));
     gone.map(|kept| kept.promise.name()).collect()

@@ -53,7 +53,10 @@ pub fn announce(args: &RunArgs, here: &Here, plan: &Plan) {
         return;
     }
     let tells = args.tells(here);
-    let kept_back = event::kept_back(&plan.environment);
+    let kept_back = match args.verbose {
+        true => event::kept_back(&plan.environment),
+        false => event::kept_back_and_missed(&plan.environment),
+    };
     if !kept_back.is_empty()
         && tells
         && (args.verbose || told::is_due(&here.state, &here.project, &kept_back))

@@ -128,6 +128,17 @@ impl Rule {
     }
 }
 
+impl Rule {
+    /// Whether a person wants to know, unasked, that a variable was held back by this rule. Every terminal sets variables by which
+    /// programs steer it, and what runs in a cage does not miss them.
+    pub const fn is_worth_telling(self) -> bool {
+        match self {
+            Rule::Authority { provider } => !matches!(provider.as_bytes(), b"terminal-control"),
+            rule => rule.is_credential(),
+        }
+    }
+}
+
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -317,13 +317,22 @@ pub(super) fn author(builder: &mut Builder<'_>, home: &Home, name: &[u8], addres
     }
 }
 
-/// In a HOME without settings zsh asks a new user many questions before it starts.
+/// What stands before the prompt of a shell in a cage.
+const ZSH_SETTINGS: &[u8] = b"# zsh has no settings in an empty HOME\nPS1=\"(keyward) $PS1\"\n";
+/// Some systems leave it to this file to read theirs, which sets the prompt.
+const BASH_SETTINGS: &[u8] = b"[ ! -r /etc/bashrc ] || . /etc/bashrc\nPS1=\"(keyward) $PS1\"\n";
+
+/// In a HOME without settings zsh asks a new user many questions before it starts, and no prompt says that it is one of a cage.
 pub(super) fn shell_settings(builder: &mut Builder<'_>, home: &Path, request: &Request<'_>) {
-    let is_zsh =
-        request.argv.first().is_some_and(|program| Path::new(program).file_name() == Some("zsh".as_ref()));
-    if is_zsh && is_empty(builder, home) {
-        let text = b"# zsh has no settings in an empty HOME\n".to_vec();
-        builder.builtin(home.join(".zshrc"), Shown::Text { text }, "zsh");
+    let Some((program, arguments)) = request.argv.split_first() else { return };
+    let settings = match Path::new(program).file_name().and_then(|name| name.to_str()) {
+        Some("zsh") => Some((".zshrc", ZSH_SETTINGS, "zsh")),
+        // With arguments it is a script or a line, for which an empty HOME stays empty.
+        Some("bash") if arguments.is_empty() => Some((".bashrc", BASH_SETTINGS, "bash")),
+        _ => None,
+    };
+    if let Some((name, text, rule)) = settings.filter(|_| is_empty(builder, home)) {
+        builder.builtin(home.join(name), Shown::Text { text: text.to_vec() }, rule);
     }
 }
 
