@@ -11,7 +11,7 @@ use keyward_policy::tools::Platform;
 use keyward_policy::view::{self, Searched};
 use keyward_policy::words::SearchExtent;
 use keyward_project::search::{self, Role, Search, Seen, Tree};
-use keyward_project::{git, logins};
+use keyward_project::{git, habits, logins};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -68,6 +68,7 @@ pub fn decide_and_remember<'a>(
     project.committed = git::committed::show(&mut project.secrets, &project.repositories, &is_forced);
     // Also where no repository is: the command may make one.
     project.author = git::look::author(&here.caller.home);
+    project.habits = habits::of_home(&here.caller.home);
     if !project.marks.is_empty() {
         project.git =
             git::transport::HostGit::find(here.search.as_os_str()).map(|git| git.program().to_path_buf());

@@ -49,6 +49,18 @@ fn git_makes_a_repository_and_commits() {
 }
 
 #[test]
+fn git_has_the_habits_of_the_user_and_nothing_that_runs() {
+    let stage = Stage::user();
+    let own = "[user]\n\tname = Ada\n\temail = a@example.test\n[init]\n\tdefaultBranch = trunk\n[pull]\n\trebase = true\n\
+               [alias]\n\tx = !echo ran\n[core]\n\tpager = less\n";
+    stage.home_file(".gitconfig", own);
+    let script = "git init -q new; git -C new symbolic-ref --short HEAD; git config pull.rebase; git config user.name; \
+                  git config alias.x; git config core.pager; true";
+    assert_eq!(stdout(&stage.caged(script)), "trunk\ntrue\nAda\n");
+    assert_eq!(stdout(&stage.bare(script)), "trunk\ntrue\nAda\n!echo ran\nless\n");
+}
+
+#[test]
 fn git_works_in_a_repository_of_the_host_and_the_host_sees_the_commit() {
     for who in [Who::User, Who::Root] {
         let stage = Stage::new(who);

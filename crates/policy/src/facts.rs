@@ -129,6 +129,8 @@ pub struct Project {
     pub git: Option<PathBuf>,
     /// Who commits, as the user's own settings say: name and address.
     pub author: Option<(Vec<u8>, Vec<u8>)>,
+    /// The habits in the user's own git settings, as a text that git reads.
+    pub habits: Vec<u8>,
     /// Directories that could not be searched: they are closed to the command.
     pub unsearched: Vec<Unsearched>,
     /// Links that lead through a directory that could not be searched, and such directories in which git runs something: it is not known

@@ -7,6 +7,7 @@
 pub mod check;
 pub mod config;
 pub mod credentials;
+pub mod habits;
 pub mod index;
 pub mod names;
 pub mod refs;

@@ -422,9 +422,7 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     private_places(&mut builder, request, cage);
     gpu::show(&mut builder, policy)?;
     let mut own = home::own_home(&mut builder, policy, request, &homes, cage)?;
-    if let Some((name, address)) = &facts.project.author {
-        home::author(&mut builder, &own, name, address);
-    }
+    home::git_settings(&mut builder, &own, &facts.project);
     home::shell_settings(&mut builder, &own.at, request);
     match policy.net.value {
         NetMode::Open => resolver(&mut builder),

@@ -387,12 +387,13 @@ fn toolchains_on_the_path_appear_read_only_and_nothing_else_of_home_does() {
     // A HOME that is kept stands in the place of the user's and shows the same of it.
     case.policy.profile = Some("builder".into());
     case.found.author = Some((b"Ada".to_vec(), b"ada@example.test".to_vec()));
+    case.found.habits = b"[init]\n\tdefaultbranch = main\n".to_vec();
     let kept = case.plan();
     for path in ["/home/ada/.cargo/bin", "/home/ada/.rustup", "/home/ada/.nvm", "/home/ada/bin"] {
         assert_eq!(shown(&kept, path), shown(&plan, path), "{path}");
     }
     assert_eq!(shown(&kept, "/home/ada/.gitconfig"), None);
-    let settings = b"[user]\n\tname = Ada\n\temail = ada@example.test\n[include]\n\tpath = /etc/gitconfig\n";
+    let settings = b"[user]\n\tname = Ada\n\temail = ada@example.test\n[init]\n\tdefaultbranch = main\n[include]\n\tpath = /etc/gitconfig\n";
     assert_eq!(shown(&kept, "/run/gitconfig"), Some(&Shown::Text { text: settings.to_vec() }));
     // And so does a cage whose working directory is HOME.
     let at_home = Case { project: "/home/ada".into(), ..case }.plan();

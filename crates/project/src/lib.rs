@@ -9,6 +9,7 @@ mod carry;
 mod descent;
 pub mod git;
 pub mod guard;
+pub mod habits;
 pub mod home;
 mod journal;
 mod lines;

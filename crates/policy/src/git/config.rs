@@ -172,6 +172,15 @@ impl Config {
         self.entries.iter().rev().find(fits).map(|entry| entry.value.as_deref().unwrap_or(b"true"))
     }
 
+    /// Section, key and value of what has no subsection, in the order of the file.
+    pub(super) fn plain(&self) -> impl Iterator<Item = (&str, &str, &[u8])> {
+        let plain = self.entries.iter().filter(|entry| entry.name.subsection.is_none());
+        plain.map(|entry| {
+            let value = entry.value.as_deref().unwrap_or(b"true");
+            (entry.name.section.as_str(), entry.name.key.as_str(), value)
+        })
+    }
+
     /// The text of settings that say who commits, and nothing else.
     pub fn of_author(name: &[u8], address: &[u8]) -> Vec<u8> {
         let lines = [spell_entry("name", Some(name)), spell_entry("email", Some(address))];

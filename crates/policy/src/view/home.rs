@@ -3,7 +3,7 @@
 use super::{
     Builder, Entry, Shown, Source, at_or_below, expand, is_shared_place, is_store, own_places_stay_closed,
 };
-use crate::facts::{HostFacts, Kind, PathFact};
+use crate::facts::{HostFacts, Kind, PathFact, Project};
 use crate::git::config::Config;
 use crate::plan::{Cage, Refusal};
 use crate::request::Request;
@@ -22,7 +22,7 @@ pub const LOGIN: &str = "login";
 pub const OTHER_LOGIN: &str = "login of a tool that is not shown";
 
 /// The rule by which git knows who commits.
-const GIT_AUTHOR: &str = "git author";
+const GIT_SETTINGS_RULE: &str = "git settings";
 
 /// The HOME of a run, as decided.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -302,18 +302,22 @@ pub(super) fn of_a_profile(policy: &Policy, request: &Request<'_>, real: &Path) 
 /// Where git finds the settings of the system, where a HOME that is kept has settings of its own.
 pub const GIT_SETTINGS: &str = "/run/gitconfig";
 
-/// The identity of a committer is not secret, and git needs it: a HOME of the cage's says what the user's own does. In one that is kept
-/// the settings of its own win, so that this stands with those of the system.
-pub(super) fn author(builder: &mut Builder<'_>, home: &Home, name: &[u8], address: &[u8]) {
-    if [name, address].iter().any(|value| crate::registry::value_shape(value).is_some()) {
+/// The identity of a committer is not secret, and git needs it; how the user's git does things is not either. A HOME of the cage's says
+/// what the user's own does. In one that is kept the settings of its own win, so that this stands with those of the system.
+pub(super) fn git_settings(builder: &mut Builder<'_>, home: &Home, found: &Project) {
+    let looks_secret = |value: &[u8]| crate::registry::value_shape(value).is_some();
+    let author =
+        found.author.as_ref().filter(|(name, address)| !looks_secret(name) && !looks_secret(address));
+    let author = author.map(|(name, address)| Config::of_author(name, address)).unwrap_or_default();
+    let settings = [author, found.habits.clone()].concat();
+    if settings.is_empty() {
         return;
     }
-    let author = Config::of_author(name, address);
     if is_empty(builder, &home.at) {
-        builder.builtin(home.at.join(".gitconfig"), Shown::Text { text: author }, GIT_AUTHOR);
+        builder.builtin(home.at.join(".gitconfig"), Shown::Text { text: settings }, GIT_SETTINGS_RULE);
     } else if home.kept.is_some() {
-        let text = [author.as_slice(), b"[include]\n\tpath = /etc/gitconfig\n"].concat();
-        builder.builtin(GIT_SETTINGS, Shown::Text { text }, GIT_AUTHOR);
+        let text = [settings.as_slice(), b"[include]\n\tpath = /etc/gitconfig\n"].concat();
+        builder.builtin(GIT_SETTINGS, Shown::Text { text }, GIT_SETTINGS_RULE);
     }
 }
 
