@@ -63,6 +63,59 @@ fn variables_of_a_terminal_are_dropped_and_told_only_when_asked() {
 }
 
 #[test]
+fn hidden_files_are_told_once_a_day_on_a_terminal() {
+    let stage = Stage::user();
+    stage.project_file(".env", "GREETING=hello\n");
+    let run = || shown(&stage, &stage.project(), &[], &["run", "cat", ".env"]);
+    assert_eq!(run(), "keyward: hid what is in .env; `--show .env` shows it\nGREETING=\n");
+    assert_eq!(run(), "GREETING=\n");
+    // Control: nothing is said where the user shows it.
+    stage.project_file("further/.env", "GREETING=hello\n");
+    let flags = ["run", "--show", ".env", "--show", "further/.env"];
+    assert_eq!(shown(&stage, &stage.project(), &[], &[&flags[..], &["echo", "ran"]].concat()), "ran\n");
+    let both = shown(&stage, &stage.project(), &[], &["run", "echo", "ran"]);
+    assert_eq!(both, "keyward: hid what is in .env, further/.env; `--show .env` shows it\nran\n");
+}
+
+#[test]
+fn a_command_that_failed_for_a_reason_of_the_cage_is_told_it() {
+    let stage = Stage::user();
+    stage.home_file("other/notes", "outside\n");
+    let cases: &[(&[&str], &str)] = &[
+        (
+            &["strace", "true"],
+            "keyward: `strace` needs ptrace, which a cage does not give\nadd `--allow ptrace`",
+        ),
+        (&["sh", "-c", "cd . && unshare -r true"], "keyward: `unshare` needs namespaces"),
+        (&["docker", "ps"], "keyward: `docker` needs the socket of a container engine"),
+        (&["sh", "-c", "cat ~/other/notes"], "/other/notes' is not the one outside"),
+        (
+            &["cat", "/tmp/from-outside"],
+            "keyward: /tmp/from-outside is not the one outside: /tmp is the cage's own",
+        ),
+    ];
+    for (argv, words) in cases {
+        let failed = stage.keyward_run(&[], argv).output().unwrap();
+        assert!(!failed.status.success() && stderr(&failed).contains(words), "{argv:?}: {}", stderr(&failed));
+    }
+    // What succeeds, fails for another reason, or has what it needs is told nothing of it.
+    for (flags, argv) in [
+        (&[][..], &["sh", "-c", "unshare -r true; true"][..]),
+        (&[], &["sh", "-c", "test -f none"]),
+        (&[], &["cat", "/etc/no-such-file"]),
+        (&["-q"], &["strace", "true"]),
+        (&["--allow", "ptrace"], &["strace", "false"]),
+    ] {
+        let output = stage.keyward_run(flags, argv).output().unwrap();
+        let said = stderr(&output);
+        assert!(
+            !said.contains("needs") && !said.contains("not the one") && !said.contains("not in the cage"),
+            "{argv:?}: {said}"
+        );
+    }
+}
+
+#[test]
 fn quiet_says_nothing_on_success_and_still_tells_refusals_and_losses() {
     let stage = Stage::user();
     let project = stage.project();

@@ -17,6 +17,7 @@ pub mod facts;
 pub mod gate;
 pub mod git;
 pub mod guard;
+pub mod hint;
 pub mod inputs;
 pub mod inventory;
 pub mod keyring;

@@ -12,12 +12,13 @@ use keyward_launch::supervise::{CutShort, Finished};
 use keyward_ledger::Unrecorded;
 use keyward_policy::aftermath::Aftermath;
 use keyward_policy::event::{self, What};
+use keyward_policy::hint::{self, Hint};
 use keyward_policy::lookup;
 use keyward_policy::outcome::{
     Conclusion, LoginNews, LoginWhat, Outcome, Repository, RepositoryNews, SecretNews, code,
 };
 use keyward_policy::plan::{LimitKind, Plan, Refusal, RefusalKind, Step};
-use keyward_policy::view::{Gone, View};
+use keyward_policy::view::{Gone, SECRET_FILE, View};
 use keyward_project::Recovered;
 use keyward_sys::fork::End;
 use rustix::io::Errno;
@@ -66,6 +67,14 @@ pub fn announce(args: &RunArgs, here: &Here, plan: &Plan) {
         let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
         say::note(&format!("kept back {}{tail}", kept_back[..shown].join(", ")));
     }
+    let hidden = hidden_files(here, plan);
+    if !hidden.is_empty() && tells && (args.verbose || told::is_due(&here.state, &here.project, &hidden)) {
+        let shown = if args.verbose { hidden.len() } else { hidden.len().min(3) };
+        let more = hidden.len() - shown;
+        let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let first = keyward_policy::text::typed(&hidden[0]).into_owned();
+        say::note(&format!("hid what is in {}{tail}; `--show {first}` shows it", hidden[..shown].join(", ")));
+    }
     for withheld in &plan.view.home.withheld {
         if tells {
             say::note(&format!(
@@ -83,6 +92,27 @@ pub fn announce(args: &RunArgs, here: &Here, plan: &Plan) {
         if args.verbose || (plan.view.project.is_none() && !args.quiet) {
             say::note(note);
         }
+    }
+}
+
+/// Files of the project that are hidden because they look secret, as seen from there.
+fn hidden_files(here: &Here, plan: &Plan) -> Vec<String> {
+    let secret = plan.view.entries.iter().filter(|entry| entry.rule == SECRET_FILE);
+    let names = secret.filter_map(|entry| entry.target.strip_prefix(&here.project).ok());
+    names.map(|name| keyward_policy::text::visible(name.as_os_str())).collect()
+}
+
+/// A word about a command that has failed, if its text says why that may be.
+pub fn hint(args: &RunArgs, here: &Here, plan: &Plan, finished: &Finished, exit: i32) {
+    const SIGINT: i32 = 2;
+    const SIGTERM: i32 = 15;
+    let ended_by_a_person = matches!(signal(finished), Some(SIGINT | SIGTERM));
+    if exit == 0 || args.json || args.quiet || finished.cut_short.is_some() || ended_by_a_person {
+        return;
+    }
+    let Some(Hint { fact, remedy }) = hint::after_failure(plan, &here.caller.home) else { return };
+    if told::is_due(&here.state, &here.project, std::slice::from_ref(&fact)) {
+        say::trouble(&fact, &remedy);
     }
 }
 
