@@ -25,6 +25,8 @@ enum Need {
     BrowserSandbox,
     Engine,
     Privilege,
+    /// To give a file away as itself, where it is told to.
+    SetUid,
 }
 
 const PROGRAMS: &[(&str, Need)] = &[
@@ -49,6 +51,7 @@ const PROGRAMS: &[(&str, Need)] = &[
     ("docker-compose", Need::Engine),
     ("nerdctl", Need::Engine),
     ("podman", Need::Engine),
+    ("chmod", Need::SetUid),
     ("mount", Need::Privilege),
     ("ping", Need::Privilege),
     ("su", Need::Privilege),
@@ -62,6 +65,7 @@ impl Need {
         match self {
             Need::Ptrace => plan.surface.allow.contains(&Allowance::Ptrace),
             Need::BrowserSandbox => words.iter().any(|word| word.text == b"--no-sandbox"),
+            Need::SetUid => !words.iter().any(|word| sets_uid(&word.text)),
             Need::Namespaces | Need::Engine | Need::Privilege => false,
         }
     }
@@ -81,9 +85,20 @@ impl Need {
                 ("the socket of a container engine", "that socket is root on the host: run it outside")
             }
             Need::Privilege => ("privileges", "nothing in a cage gains any: run it outside"),
+            Need::SetUid => {
+                ("the right to set a set-uid bit", "such a file would run with your rights: set it outside")
+            }
         };
         Hint { fact: format!("`{name}` needs {what}, which a cage does not give"), remedy: remedy.into() }
     }
+}
+
+/// Whether a mode has the set-uid bit: `4755`, `u+s`.
+fn sets_uid(mode: &[u8]) -> bool {
+    let octal = mode.len() >= 4 && mode.iter().all(|byte| (b'0'..=b'7').contains(byte));
+    let digit = mode.len().checked_sub(4).and_then(|at| mode.get(at));
+    let symbols = [&b"u+s"[..], b"u=s", b"+s", b"ug+s", b"a+s"];
+    octal && digit.is_some_and(|digit| *digit >= b'4') || symbols.contains(&mode)
 }
 
 /// A word of the command, or of the shell line in it.
@@ -145,31 +160,45 @@ fn full_path(word: &[u8], home: &Path) -> Option<PathBuf> {
     (below_home.is_some() || known && plain && parts.next().is_some()).then_some(path)
 }
 
+/// What runs the command that follows, perhaps behind options of its own.
+const RUNNERS: &[&[u8]] =
+    &[b"command", b"env", b"exec", b"nice", b"nohup", b"setsid", b"time", b"timeout", b"xvfb-run"];
+const KEYWORDS: &[&[u8]] = &[b"!", b"do", b"else", b"if", b"then", b"until", b"while", b"{"];
+/// Where a word ends in a shell line, and where a command may begin behind it.
+const ENDS: &[u8] = b" \t\n;|&()<>`\"'";
+const COMMAND_ENDS: &[u8] = b"\n;|&(`";
+
 /// The words of a command. What is written in one argument for a shell is split as roughly as a shell would.
 fn words(argv: &[OsString]) -> Vec<Word> {
-    let mut found = Vec::new();
-    for (number, argument) in argv.iter().enumerate() {
+    let mut found: Vec<Word> = Vec::new();
+    let mut starts = true;
+    for argument in argv {
         let bytes = argument.as_bytes();
-        let is_line = bytes.iter().any(u8::is_ascii_whitespace);
-        if !is_line {
-            found.push(Word { text: bytes.to_vec(), starts: number == 0 });
+        if !bytes.iter().any(u8::is_ascii_whitespace) {
+            starts = push(&mut found, bytes, starts);
             continue;
         }
-        let mut starts = true;
-        for part in bytes.split_inclusive(|byte| b" \t\n;|&()<>`\"'".contains(byte)).take(MOST_WORDS) {
-            let (end, word) = part.split_last().map_or((None, part), |(last, rest)| {
-                if b" \t\n;|&()<>`\"'".contains(last) { (Some(*last), rest) } else { (None, part) }
-            });
+        starts = true;
+        for part in bytes.split_inclusive(|byte| ENDS.contains(byte)).take(MOST_WORDS) {
+            let (word, end) = match part.split_last() {
+                Some((last, rest)) if ENDS.contains(last) => (rest, Some(last)),
+                _ => (part, None),
+            };
             if !word.is_empty() {
-                found.push(Word { text: word.to_vec(), starts });
-                starts = matches!(word, b"then" | b"do" | b"else" | b"!" | b"exec" | b"time")
-                    || word.contains(&b'=') && starts;
+                starts = push(&mut found, word, starts);
             }
-            starts |= end.is_some_and(|end| b"\n;|&(`".contains(&end));
+            starts |= end.is_some_and(|end| COMMAND_ENDS.contains(end));
         }
     }
-    found.truncate(MOST_WORDS);
     found
+}
+
+/// Adds a word, and gives whether the next one may be a program.
+fn push(found: &mut Vec<Word>, word: &[u8], starts: bool) -> bool {
+    let is_of_runner = word.first().is_some_and(|first| *first == b'-' || first.is_ascii_digit());
+    let is_before = is_of_runner || word.contains(&b'=');
+    found.push(Word { text: word.to_vec(), starts: starts && !is_before });
+    starts && (is_before || RUNNERS.contains(&word) || KEYWORDS.contains(&word))
 }
 
 #[cfg(test)]
@@ -185,9 +214,20 @@ mod tests {
     #[test]
     fn programs_are_found_where_a_shell_would_start_them() {
         assert_eq!(starting(&["/usr/bin/gdb", "sudo"]), ["/usr/bin/gdb"]);
+        assert_eq!(starting(&["timeout", "-k", "5", "60", "chromium", "su"]), ["timeout", "chromium"]);
         let line = "cd x && A=1 strace -f sudo; if true; then docker ps | su; fi; echo $(unshare -r)";
-        let found = ["bash", "cd", "A=1", "strace", "if", "then", "docker", "su", "fi", "echo", "unshare"];
+        let found = ["bash", "cd", "strace", "if", "true", "then", "docker", "su", "fi", "echo", "unshare"];
         assert_eq!(starting(&["bash", "-c", line]), found);
+    }
+
+    #[test]
+    fn a_mode_with_a_set_uid_bit_is_known() {
+        for mode in ["4755", "06755", "u+s", "+s"] {
+            assert!(sets_uid(mode.as_bytes()), "{mode}");
+        }
+        for mode in ["755", "0755", "2755", "1777", "g+s", "u+x", "", "4", "file"] {
+            assert!(!sets_uid(mode.as_bytes()), "{mode}");
+        }
     }
 
     #[test]

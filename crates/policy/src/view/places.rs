@@ -14,6 +14,11 @@ pub(super) const SYSTEM: &[&str] = &[
     "/nix/store",
     "/gnu/store",
     "/snap",
+    // Parts of packages that Debian keeps here, with links to them below /usr: of GHC, of TeX, of SGML and XML.
+    "/var/lib/ghc",
+    "/var/lib/texmf",
+    "/var/lib/sgml-base",
+    "/var/lib/xml-core",
     // What programs count processors by.
     "/sys/devices/system/cpu",
 ];
