@@ -21,6 +21,10 @@ fuzz seconds="60":
 soak *args:
     tools/soak {{args}}
 
+# Daily work of developers, bare and in a cage: nothing harmless may be refused
+workflows *args:
+    tools/judge-workflows {{args}}
+
 # The tarball, the deb, the image and the list of parts, into target/package
 package *args:
     tools/package {{args}}
