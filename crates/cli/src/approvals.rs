@@ -95,7 +95,7 @@ fn find(here: &Here, id: u64) -> Result<(Approvals, Entry), Trouble> {
         Trouble::new(
             code::USAGE,
             format!("there is no question {id}"),
-            "`keyward approvals --all` shows those there are",
+            "`keyward approvals --all` lists all questions",
         )
     };
     let mut approvals = existing(here)?.ok_or_else(unknown)?;
@@ -237,7 +237,7 @@ fn revoke(here: &Here, id: u64) -> Result<(), Trouble> {
         return Err(Trouble::new(
             code::USAGE,
             format!("there is no grant {id}, or it is used up or expired"),
-            "`keyward grants` shows those there are",
+            "`keyward grants` lists the valid ones",
         ));
     }
     say::answer(&format!("revoked grant {id}"));

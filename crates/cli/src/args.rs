@@ -63,7 +63,7 @@ fn parse_from(mut arguments: impl Iterator<Item = OsString>) -> Result<Command, 
             return Ok(Command::Bare(Bare { command: rest.collect(), behind_dashes: false }));
         }
         if let Some(flag) = flag_of_run(first) {
-            let message = format!("'{flag}' stands behind a subcommand; type 'keyward run {flag} ...'");
+            let message = format!("'{flag}' belongs after a subcommand; type 'keyward run {flag} ...'");
             return Err(cli.error(ErrorKind::UnknownArgument, message));
         }
     }
@@ -162,7 +162,7 @@ pub enum Command {
     /// The words that a shell wants to complete
     #[command(skip)]
     Names(Vec<OsString>),
-    /// A program of PATH, or what stands behind `--`
+    /// A program of PATH, or the command after `--`
     #[command(skip)]
     Bare(Bare),
     /// A part in `doctor --attack`; no person types it, so that it is told nowhere

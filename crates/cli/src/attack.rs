@@ -125,7 +125,7 @@ mod tests {
         assert!(lines[1].contains("works     fails   wall: memory"), "{}", lines[1]);
         assert!(lines[2].contains("works     WORKS   LEAK: memory"), "{}", lines[2]);
         assert!(lines[3].ends_with("not tried here: operation not permitted"), "{}", lines[3]);
-        assert_eq!(lines[5], "2 attacks: 2 succeed outside, 1 inside; 1 not tried here");
+        assert_eq!(lines[5], "2 attacks: 2 worked outside, 1 inside; 1 not tried here");
     }
 
     #[test]

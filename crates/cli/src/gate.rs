@@ -123,7 +123,7 @@ fn with_own(builtin: &Rules, path: &Path) -> Result<Rules, BadRules> {
     };
     let text = match files::read(path, Links::Followed) {
         Ok(Some(text)) => text,
-        Ok(None) => return Err(bad(format!("the rules in {shown} are not there"))),
+        Ok(None) => return Err(bad(format!("the rules in {shown} do not exist"))),
         Err(unreadable) => {
             return Err(bad(format!("cannot read {shown}: {}", say::cause(&unreadable.cause))));
         }

@@ -54,9 +54,7 @@ fn check_own(json: bool, block: &Block) -> i32 {
         let own = visible(file.as_os_str());
         match json {
             true => say::answer("{\"v\":1,\"mistakes\":[]}"),
-            false => {
-                say::answer(&format!("there is no policy file of yours at {own}; the built-in policy holds"))
-            }
+            false => say::answer(&format!("you have no policy file at {own}; the built-in policy applies")),
         }
         return 0;
     }

@@ -107,7 +107,7 @@ fn restore(quarantine: &Quarantine, id: &str, force: bool) -> i32 {
     let (path, project, at) = (shown(&about.path), shown(&about.project), shown(&at));
     let (fact, remedy) = match why {
         Why::Taken => (
-            format!("{path} stands in {project} again"),
+            format!("{path} exists in {project} again"),
             "look at it; `--force` takes it into the quarantine and puts this one in its place".into(),
         ),
         Why::OtherProject => (
@@ -115,7 +115,7 @@ fn restore(quarantine: &Quarantine, id: &str, force: bool) -> i32 {
             format!("to restore it anyway, move it by hand from {at}"),
         ),
         Why::Failed(Errno::LOOP | Errno::NOTDIR) => (
-            format!("cannot put {path} back into {project}: a link or a file stands in the way"),
+            format!("cannot put {path} back into {project}: a link or a file is in the way"),
             format!("find out what put it there; the quarantined file is {at}"),
         ),
         Why::Failed(errno) => (

@@ -223,7 +223,7 @@ fn beginning(question: &Question, columns: usize, budget: usize) -> Vec<String> 
     if let Some((start, end)) = question.span.filter(|&(start, _)| start >= shown && left > 0)
         && let Some(cause) = command.get(start..end)
     {
-        lines.push("what it is about stands there:".into());
+        lines.push("the part that matters is there:".into());
         let cause: String = cause.chars().take(columns).collect();
         lines.extend(rendering::rows(&cause, columns, None).take(2).map(|row| row.text));
     }

@@ -29,7 +29,7 @@ pub fn redact(args: &RedactArgs, block: &mut Block) -> i32 {
                 let shown = keyward_policy::text::visible(name.as_ref());
                 say::trouble(
                     &format!("there is no secret {shown}"),
-                    "`keyward secret list` shows those there are",
+                    "`keyward secret list` lists all secrets",
                 );
                 return code::USAGE;
             }

@@ -237,7 +237,7 @@ fn find(here: &Here, name: &str) -> Result<Entry, Trouble> {
     known.into_iter().find(|entry| entry.name == name).ok_or_else(|| Trouble {
         exit: code::USAGE,
         fact: format!("there is no secret {name}"),
-        remedy: "`keyward secret list` shows those there are".into(),
+        remedy: "`keyward secret list` lists all secrets".into(),
     })
 }
 

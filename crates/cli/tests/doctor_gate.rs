@@ -26,7 +26,7 @@ fn it_says_what_of_the_gate_does_not_work() {
         "gate: judge (",
         "the judge /nowhere/judge is not an executable program",
         "has no key to sign with",
-        "the rules in /nowhere/rules.toml are not there",
+        "the rules in /nowhere/rules.toml do not exist",
         "approvals.db",
     ] {
         assert!(troubled.contains(said), "{said}: {troubled}");

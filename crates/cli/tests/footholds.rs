@@ -504,7 +504,7 @@ fn restoring_never_replaces_what_stands_there_unless_forced_and_then_keeps_it() 
     let output = quarantine(&stage, &["restore", &id]);
     assert_eq!(output.status.code(), Some(125));
     assert!(
-        stderr(&output).contains("sub/.envrc stands in") && stderr(&output).contains("--force"),
+        stderr(&output).contains("sub/.envrc exists in") && stderr(&output).contains("--force"),
         "{}",
         stderr(&output)
     );
@@ -528,7 +528,7 @@ fn restoring_does_not_go_through_a_planted_link() {
     symlink(&outside, stage.project().join("sub")).unwrap();
     let output = quarantine(&stage, &["restore", &id, "--force"]);
     assert_eq!(output.status.code(), Some(125));
-    assert!(stderr(&output).contains("a link or a file stands in the way"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("a link or a file is in the way"), "{}", stderr(&output));
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
     // Another folder in the place of the project.
     std::fs::rename(stage.project(), stage.project().with_file_name("moved")).unwrap();

@@ -60,7 +60,7 @@ fn a_tool_that_was_added_is_found_by_the_next_run_and_not_after_it_was_removed()
         assert_eq!(
             told,
             "added gh to home.tools of the profile builder in ~/.config/keyward/policy.toml\n\
-             wrote trust = \"executor\" into the profile builder, because other classes are shown no login\n\
+             wrote trust = \"executor\" into the profile builder, because other classes see no login\n\
              gh: ~/.config/gh found\n"
         );
         let read = "cat ~/.config/gh/hosts.yml 2>/dev/null; true";

@@ -397,7 +397,7 @@ fn in_a_cage_the_guard_says_that_it_is_not_needed() {
     let stage = stage();
     let output = stage.caged_with(&["--read", keyward()], &format!("'{}' read notes.txt", keyward()));
     assert_eq!(output.status.code(), Some(121), "{}", stderr(&output));
-    assert!(stderr(&output).contains("openat2 is not there") && output.stdout.is_empty());
+    assert!(stderr(&output).contains("the kernel has no openat2") && output.stdout.is_empty());
 }
 
 /// The rules of the command, in this process.

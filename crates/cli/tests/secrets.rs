@@ -276,7 +276,7 @@ fn what_a_command_prints_goes_without_its_secrets_and_everything_else_as_it_is()
     assert_eq!(output.status.code(), Some(9));
     assert_eq!(stdout(&output), "before [keyward:api] after\n[keyward:api]\n[keyward:api]\n");
     let said = stderr(&output);
-    assert!(said.starts_with("[keyward:api]") && said.contains("printed api 4 times"), "{said}");
+    assert!(said.starts_with("[keyward:api]") && said.contains("printed the secret api 4 times"), "{said}");
     let json = stderr(&run(&stage, &["--json", "--secret", "api=fd"], "cat /dev/fd/3"));
     let outcome: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
     let news = &outcome["secrets"][0];
@@ -591,7 +591,7 @@ fn both_streams_to_one_place_keep_their_order_and_counts_are_right() {
     );
     assert_eq!(stdout(&stage.bare(&script)), "o1\ne1\no2\ne2\no3\ne3\no4\ne4\n");
     let output = run(&stage, &["--secret", "api=fd"], "for n in $(seq 250); do cat /dev/fd/3; done");
-    assert!(stderr(&output).contains("printed api 250 times"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("printed the secret api 250 times"), "{}", stderr(&output));
 }
 
 /// A socket whose close takes as long as its owner wants, handed to the vault.

@@ -111,7 +111,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether nothing was found that somebody must have done.
+    /// Whether nothing was found that must have been done on purpose.
     pub fn is_good(&self) -> bool {
         self.bad.is_none()
             && !self.kept.contains(&Known::Missing)
@@ -197,7 +197,7 @@ fn joint(name: &str, previous: &Head, file: &Looked) -> Option<Bad> {
             format!("events {} to {} are missing before this file", previous.seq + 1, before.seq),
         ),
         false if first <= previous.seq => {
-            (Wrong::Inserted, format!("event {first} stands in an earlier file already"))
+            (Wrong::Inserted, format!("event {first} is in an earlier file already"))
         }
         false => (Wrong::Changed, "this file does not go on from the end of the one before".into()),
     };

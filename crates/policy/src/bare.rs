@@ -10,7 +10,7 @@ use std::path::PathBuf;
 const ELSEWHERE: &[(&str, &str)] = &[
     (
         "config",
-        "`keyward policy show` shows the policy that holds here; `keyward policy check` checks your own file",
+        "`keyward policy show` shows the effective policy; `keyward policy check` checks your own file",
     ),
     (
         "status",

@@ -130,7 +130,7 @@ pub fn remedy(
         Verdict::ExposedButNotFound => Some(format!(
             "`keyward home show{flag}` names what is shown; if a variable moved its files, or it keeps its login elsewhere, grant that with {table}files.read"
         )),
-        Verdict::NotInstalled => Some("install it, or take it out of home.tools".into()),
+        Verdict::NotInstalled => Some("install it, or remove it from home.tools".into()),
         Verdict::NotInCage => Some(format!("`keyward why exec {tool}{flag}` says what would show it")),
         Verdict::NoAnswer => Some(format!("ask it yourself: keyward run{flag} -- {tool} …")),
     }

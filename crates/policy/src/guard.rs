@@ -228,8 +228,11 @@ pub fn magic_link(asked: &Path) -> Refusal {
 pub fn no_safe_open(asked: &Path) -> Refusal {
     Refusal::policy(
         "openat2",
-        format!("{} is not read: openat2 is not there (Linux 5.6 brings it)", visible(asked.as_os_str())),
-        "in a cage the guard is not needed: what must not be read is not there, so open the file as usual",
+        format!(
+            "{} is not read: the kernel has no openat2 (Linux 5.6 brings it)",
+            visible(asked.as_os_str())
+        ),
+        "in a cage the guard is not needed: secret files do not exist there, so open the file as usual",
     )
 }
 

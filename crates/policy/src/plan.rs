@@ -370,7 +370,7 @@ fn credentials_are_for_this_class(policy: &Policy) -> Result<(), Refusal> {
         Some(name) if !class.may_inherit_credentials() => Err(Refusal::policy(
             "inherit_credentials",
             format!("{} ({}) is not handed to a child of class `{class}`", name.value, name.origin),
-            "credentials are for programs you trust with them: add `--trust executor`, or take the name out",
+            "credentials are for programs you trust with them: add `--trust executor`, or remove the name",
         )),
         _ => Ok(()),
     }
@@ -596,8 +596,9 @@ fn strict_holds(policy: &Policy, promises: &[Kept]) -> Result<(), Refusal> {
         kind: RefusalKind::Floor,
         rule: format!("files.protect = \"strict\" ({})", policy.protect.origin),
         fact: format!("cannot keep new footholds from being made: {because}"),
-        remedy: "`keyward doctor` shows the fix for this host; without the wall it is `--protect notice`"
-            .into(),
+        remedy:
+            "`keyward doctor` shows the fix for this host; to go without the wall, use `--protect notice`"
+                .into(),
     })
 }
 
@@ -617,7 +618,7 @@ fn floor_holds(policy: &Policy, promises: &[Kept]) -> Result<(), Refusal> {
         rule: format!("floor = \"{floor}\" ({})", policy.floor.origin),
         fact: format!("cannot promise that {}: {because}", promise.text()),
         remedy: if weaker_is_enough {
-            "`keyward doctor` shows the fix for this host; the weaker cage is `--floor landlock`".into()
+            "`keyward doctor` shows the fix for this host; for the weaker cage, use `--floor landlock`".into()
         } else {
             "`keyward doctor` shows the fix for this host".into()
         },

@@ -30,7 +30,7 @@ enum Way {
 fn ways(denial: &Denial) -> Vec<Way> {
     let key = denial.rule.split([' ', '(']).next().unwrap_or_default();
     match (denial.event.as_str(), denial.because.as_str(), key) {
-        ("denied", "forbidden", _) => vec![Way::Nothing("no line lifts this")],
+        ("denied", "forbidden", _) => vec![Way::Nothing("no policy line overrides this")],
         ("denied", "rule", _) => {
             vec![Way::Nothing(
                 "a rule denies it, and no policy line overrides that; your own rules are in gate.rules",
@@ -147,7 +147,7 @@ mod tests {
              # denied: git 'push it' (mode git-push)\n\
              gate.mode = \"auto\"\n\
              # denied: git 'push it' (forbidden delete-root)\n\
-             #   no line lifts this\n\
+             #   no policy line overrides this\n\
              # refused: git 'push it' (inherit_credentials)\n\
              #   DANGEROUS, the command gets the credentials that are named:\n\
              # trust = \"executor\"\n\

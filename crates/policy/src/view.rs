@@ -503,7 +503,7 @@ fn other_users(builder: &mut Builder<'_>) {
 fn refusal_of(name: &str) -> String {
     format!(
         "#!/bin/sh\necho 'keyward: {name} cannot work in a cage: nothing in it can become another user\n\
-         do without it, or have your user do it outside; packages can be installed into the project' >&2\nexit 1\n"
+         do without it, or ask your user to run it outside; packages can be installed into the project' >&2\nexit 1\n"
     )
 }
 
@@ -603,7 +603,7 @@ fn project(
     }
     let Some(fact) = builder.paths.existing(project).cloned() else {
         return Err(Refusal::usage(
-            format!("cannot use the current directory {}: it is not there", project.display()),
+            format!("cannot use the current directory {}: it does not exist", project.display()),
             "go to a directory that exists, or name one with `--cwd`",
         ));
     };
@@ -762,7 +762,7 @@ fn grants(
                     "name a file or directory that exists",
                 ));
             }
-            builder.notes.push(format!("{} ({}) is not there on this host", path.display(), grant.origin));
+            builder.notes.push(format!("{} ({}) does not exist on this host", path.display(), grant.origin));
             continue;
         };
         not_by_a_planted_link(&path, &fact, homes, rule, &grant.origin)?;

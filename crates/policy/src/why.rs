@@ -47,13 +47,13 @@ pub fn why(plan: &Plan, act: Act, path: &Path) -> Decision {
         None => (false, "it does not exist in the cage"),
         Some(Shown::Hidden { reads_as: None, .. }) => (false, "it is hidden"),
         Some(Shown::Hidden { directory: true, .. }) => {
-            (false, "it is hidden: an empty directory stands in its place")
+            (false, "it is hidden: an empty directory is in its place")
         }
         Some(Shown::Hidden { reads_as: Some(text), .. }) if text.is_empty() => {
-            (false, "it is hidden: an empty file stands in its place, read-only")
+            (false, "it is hidden: an empty file is in its place, read-only")
         }
         Some(Shown::Hidden { .. }) => {
-            (false, "it is hidden: its names with empty values stand in its place, read-only")
+            (false, "it is hidden: its names with empty values are in its place, read-only")
         }
         Some(Shown::ReadOnly(_)) => (act != Act::Write, "it is there, read-only"),
         Some(Shown::Writable(_)) => (true, "it is there, writable"),
@@ -164,7 +164,7 @@ fn remedy(plan: &Plan, entry: Option<&Entry>, act: Act, path: &Path) -> Option<S
                 Some(format!("if it is not a secret, `--show {flag}`, or `files.show = [\"{path}\"]`"))
             }
             Origin::Builtin => None,
-            origin => Some(format!("take it out of files.hide ({origin})")),
+            origin => Some(format!("remove it from files.hide ({origin})")),
         },
         Some(Entry {
             shown: Shown::FreshProc | Shown::SharedProc | Shown::Device | Shown::Terminals | Shown::Queues,

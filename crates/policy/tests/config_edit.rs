@@ -262,7 +262,7 @@ fn what_is_said_tells_what_was_done() {
         done,
         [
             "added gh, git to home.tools of the profile b in FILE",
-            "wrote trust = \"executor\" into the profile b, because other classes are shown no login"
+            "wrote trust = \"executor\" into the profile b, because other classes see no login"
         ]
     );
     assert!(notes.is_empty());
@@ -290,7 +290,7 @@ fn what_is_said_tells_what_was_done() {
 fn a_tool_that_the_top_of_the_file_still_shows_is_named() {
     let both = "version = 1\nhome.share = ['gh']\n[profiles.b]\nhome.tools = ['gh']\n";
     let edited = changed(both, Change::Remove, &["gh"], Some("b")).unwrap();
-    assert!(edited.notes[0].starts_with("gh also stands at the top of the file"), "{:?}", edited.notes);
+    assert!(edited.notes[0].starts_with("gh is also at the top of the file"), "{:?}", edited.notes);
     assert!(changed(both, Change::Remove, &["gh"], None).unwrap().notes.is_empty());
 }
 
@@ -330,7 +330,7 @@ fn what_does_not_fit_is_refused_with_what_would() {
             Change::Remove,
             "ssh",
             Some("b"),
-            "\"ssh\" is not in home.tools or home.share of the profile b\nit stands at the top of the file, for all profiles: leave out `-p`",
+            "\"ssh\" is not in home.tools or home.share of the profile b\nit is at the top of the file, for all profiles: leave out `-p`",
         ),
         (
             Change::Remove,

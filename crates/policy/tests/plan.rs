@@ -342,7 +342,7 @@ fn a_granted_path_that_is_missing_is_an_error_in_a_flag_and_a_note_in_a_file() {
     assert_eq!(case.refusal().kind, RefusalKind::Usage);
     let origin = Origin::File { file: "policy.toml".into(), line: 4 };
     case.policy.files.read = vec![Ruled { value: "/srv/data".into(), origin }];
-    assert_eq!(case.plan().view.notes, ["/srv/data (policy.toml:4) is not there on this host"]);
+    assert_eq!(case.plan().view.notes, ["/srv/data (policy.toml:4) does not exist on this host"]);
 }
 
 #[test]

@@ -123,7 +123,7 @@ const WRONG: &[(&str, &str)] = &[
     ("cmd://-CANARY", "write the program first, as in cmd://op read op://work/item/field"),
     (
         "cmd://echo CANARY | head",
-        "put it into 'single quotes' if it is meant as it stands, or name a script: cmd://~/bin/my-secret",
+        "put it into 'single quotes' if it is meant literally, or name a script: cmd://~/bin/my-secret",
     ),
     ("cmd://echo 'CANARY", "close it, as in cmd://op read 'op://work/my key'"),
     (

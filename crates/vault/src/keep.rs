@@ -108,7 +108,7 @@ fn read(input: BorrowedFd<'_>) -> Result<Secret, NotDone> {
     Ok(value.without_last_newline())
 }
 
-/// Shows a value on a terminal, if whoever sits there says so again.
+/// Shows a value on a terminal, if the person there confirms it.
 pub fn reveal(
     surroundings: &Surroundings<'_>,
     name: &SecretName,
@@ -194,7 +194,7 @@ pub fn import(
         // Of two values one would be lost.
         if entries.iter().any(|other| other.name == variable && other.written != entry.written) {
             return nothing_was_changed(
-                format!("{variable} stands in the file more than once, with different values"),
+                format!("{variable} is in the file more than once, with different values"),
                 "leave the one that counts; nothing was changed".into(),
             );
         }
@@ -206,7 +206,7 @@ pub fn import(
         if let Some(other) = imported.iter().find(|known| known.name == name) {
             return nothing_was_changed(
                 format!("{} and {variable} would both be called {name}", other.variable),
-                "keep one of them with `keyward secret set NAME`, and take it out of the file; nothing was changed".into(),
+                "keep one of them with `keyward secret set NAME`, and remove it from the file; nothing was changed".into(),
             );
         }
         let is_known = known.iter().any(|entry| entry.name == name);
@@ -262,7 +262,7 @@ pub fn blank(surroundings: &Surroundings<'_>, file: &Path, imported: &[Imported]
                 keyward_policy::text::visible(file.as_os_str()),
                 error.kind()
             ),
-            "its values are in the store all the same; take them out of the file by hand",
+            "its values are in the store anyway; remove them from the file by hand",
         )
     })
 }

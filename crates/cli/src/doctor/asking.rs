@@ -89,7 +89,7 @@ fn settings(policy: &Policy, here: &Here, troubles: &mut Vec<[String; 2]>) {
             ]);
         }
         if !keyward_operator::webhook::curl_is_there() {
-            let fact = "the webhook is asked by curl, which is not there".to_owned();
+            let fact = "the webhook needs curl, which is not installed".to_owned();
             troubles.push([fact, "install curl".into()]);
         }
     }

@@ -43,7 +43,7 @@ impl From<NotWritten> for Failed {
             exit: code::FAULT,
             fact: format!("cannot write {}: {}", visible(path.as_os_str()), say::cause(&cause)),
             remedy:
-                "nothing was changed; look who may write there, or whether another program keeps this file"
+                "nothing was changed; check the permissions there, and whether another program manages this file"
                     .into(),
         })
     }

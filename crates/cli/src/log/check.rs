@@ -194,7 +194,7 @@ fn tell(report: &Report, judged: &[Judged<'_>], unasked: &[String]) {
         };
         say::trouble(
             &format!("{}:{}: {wrong}: {}", bad.file, bad.line, bad.fact),
-            "what stands before that line is as it was written; keep the files as they are, and compare them with a copy",
+            "everything before that line is as it was written; keep the files as they are, and compare them with a copy",
         );
     }
 }

@@ -302,7 +302,7 @@ pub fn fault(args: &RunArgs, here: &Here, view: Option<&View>, fault: &Fault) ->
         ),
         (Step::View, Errno::LOOP) => (
             code::FAULT,
-            "a link stands there, which a command of an earlier run may have left; `keyward home path` with the same flags leads to its HOME: remove it".into(),
+            "a link is there, which a command of an earlier run may have left; `keyward home path` with the same flags prints its HOME: remove the link".into(),
         ),
         (Step::View, _) if Path::new(&fault.object).starts_with(&here.caller.cache) => (
             code::FAULT,

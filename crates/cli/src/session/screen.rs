@@ -180,7 +180,10 @@ impl Relay<'_> {
                                 let keys = &keys[..length];
                                 if self.role == Role::Guest && keys.contains(&DETACH) {
                                     self.screen.leave_raw();
-                                    say::note(&format!("left job {}, which goes on", self.job));
+                                    say::note(&format!(
+                                        "detached from job {}, which keeps running",
+                                        self.job
+                                    ));
                                     return Ok(None);
                                 }
                                 let suspends = self.screen.settings.as_ref().map(|own| own.suspend_key());
@@ -232,7 +235,7 @@ impl Relay<'_> {
             // A signal that ends this client is not meant for the job.
             self.screen.leave_raw();
             Err(Trouble::new(
-                format!("left job {}, which goes on", self.job),
+                format!("detached from job {}, which keeps running", self.job),
                 "`keyward kill SESSION/JOB` ends a job".to_owned(),
             ))
         } else {

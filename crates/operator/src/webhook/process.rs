@@ -32,7 +32,7 @@ pub fn curl_is_there() -> bool {
 const SHORTEST_KEY: usize = 16;
 /// The most bytes of a question.
 const LONGEST_QUESTION: usize = 4 * 1024 * 1024;
-/// How often somebody who came to the listener in vain is told.
+/// The most refused requests to the listener that are reported.
 const MOST_TOLD: u32 = 10;
 /// The Landlock ABI that has scopes.
 const ABI_WITH_SCOPES: i32 = 6;
@@ -266,7 +266,7 @@ fn hear_response(
 ) -> Result<(), String> {
     let host = &webhook.host;
     if !answer.succeeded() {
-        let look = "look whether the address is right and the service is up";
+        let look = "check whether the address is right and the service is up";
         return Err(match answer.code() {
             Some(5 | 6) => lines(format!("the webhook's host {host} cannot be found"), look),
             Some(7) => lines(format!("the webhook at {host} cannot be reached"), look),

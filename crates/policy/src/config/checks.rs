@@ -17,7 +17,7 @@ pub fn env_name(key: &str, name: &str) -> Result<(), Unfit> {
     if let Some(label) = registry::value_shape(name.as_bytes()) {
         return Err(Unfit::new(
             format!("{key} holds a credential where a name belongs ({label})"),
-            "write the variable's name; the credential itself never stands in a policy",
+            "write the variable's name; a policy never holds the credential itself",
         ));
     }
     let mut bytes = name.bytes();

@@ -162,7 +162,7 @@ fn granted(wish: &Wish<'_>, id: Id, file: &File<'_>, text: &str) -> Result<Chang
         if needs_trust(file, values) {
             after = after.and_then(|text| splice::put(&text, &way(wish, &["trust"]), "\"executor\""));
             let mut line = format!(
-                "wrote trust = \"executor\" into the profile {profile}, because other classes are shown no login"
+                "wrote trust = \"executor\" into the profile {profile}, because other classes see no login"
             );
             if values.is_some() {
                 line += "; its runs have the HOME of that class from now on";
@@ -224,7 +224,7 @@ fn not_there(wish: &Wish<'_>, file: &File<'_>, tool: &str) -> NotEdited {
     there.dedup();
     let remedy = match elsewhere {
         _ if wish.profile.is_some() && both.iter().any(|id| has(Some(&file.values), *id, tool)) => {
-            "it stands at the top of the file, for all profiles: leave out `-p`".to_owned()
+            "it is at the top of the file, for all profiles: leave out `-p`".to_owned()
         }
         Some((name, _)) => format!("it is in the profile {name}: name it with `-p {name}`"),
         None if there.is_empty() => "no tool is named there, so that nothing has to be removed".to_owned(),
@@ -251,7 +251,7 @@ fn holds(wish: &Wish<'_>, file: &File<'_>) -> Result<(), NotEdited> {
 fn by_hand(wish: &Wish<'_>) -> NotEdited {
     let key = if wish.change == Change::Share { "home.share" } else { "home.tools" };
     NotEdited::Unfit {
-        fact: format!("cannot change {key}{} where it stands", of_profile(wish)),
+        fact: format!("cannot change {key}{} in its place", of_profile(wish)),
         remedy: "nothing was written; change the line by hand".to_owned(),
     }
 }
@@ -265,7 +265,7 @@ fn note(wish: &Wish<'_>, was: &Policy, is: &Policy) -> Option<String> {
     };
     if let Some(tool) = wish.tools.iter().find(still).filter(|_| wish.change == Change::Remove) {
         return Some(format!(
-            "{tool} also stands at the top of the file, for all profiles; `keyward home remove {tool}` takes it out there"
+            "{tool} is also at the top of the file, for all profiles; `keyward home remove {tool}` removes it there"
         ));
     }
     if class == TrustClass::Internal {

@@ -127,7 +127,7 @@ fn remedies(rule: Rule, trust: TrustClass, name: &str, listed: bool) -> (Vec<Rem
         | Rule::Secret(_)
         | Rule::NotSecretCleared
         | Rule::LoaderAllowed => {
-            (vec![], Some("it passes because of that line; take the name out of it to drop it"))
+            (vec![], Some("it passes because of that line; remove the name from it to drop it"))
         }
     }
 }

@@ -138,7 +138,7 @@ fn checked(document: &Document<'_>, after: Option<String>, expected: &[Entry]) -
     };
     after.filter(same).ok_or_else(|| {
         NotWritten::Unfit(Unfit::new(
-            "cannot change this entry where it stands",
+            "cannot change this entry in its place",
             "nothing was written; change the file by hand",
         ))
     })

@@ -134,9 +134,9 @@ pub fn given(grants: &[Ruled<Grant>], known: &[Entry]) -> Result<Vec<Given>, Ref
         let Some(entry) = known.iter().find(|entry| entry.name == *name) else {
             let remedy = match nearest(name.as_str(), known.iter().map(|entry| entry.name.as_str())) {
                 Some(meant) => format!("did you mean {meant}; `keyward secret list` shows all"),
-                None => format!(
-                    "`keyward secret set {name}` makes it; `keyward secret list` shows those there are"
-                ),
+                None => {
+                    format!("`keyward secret set {name}` makes it; `keyward secret list` lists all secrets")
+                }
             };
             return Err(Refusal::usage(format!("there is no secret {name} ({})", grant.origin), &remedy));
         };

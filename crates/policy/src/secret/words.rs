@@ -58,7 +58,7 @@ fn unclosed() -> Unfit {
 fn active(c: char) -> Unfit {
     Unfit::new(
         format!("`{c}` in a cmd:// reference would need a shell, and there is none"),
-        "put it into 'single quotes' if it is meant as it stands, or name a script: cmd://~/bin/my-secret",
+        "put it into 'single quotes' if it is meant literally, or name a script: cmd://~/bin/my-secret",
     )
 }
 

@@ -497,7 +497,7 @@ fn planted(outside: &Path, standing: &PathFact, origin: &Origin) -> Refusal {
     Refusal::policy(
         "home.tools",
         format!(
-            "{} ({origin}) cannot be shown: in the HOME of this run a link to {} stands in its place",
+            "{} ({origin}) cannot be shown: in the HOME of this run a link to {} is in its place",
             outside.display(),
             link.display()
         ),

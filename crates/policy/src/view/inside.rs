@@ -167,7 +167,7 @@ pub(super) fn warnings(policy: &Policy, project: Option<&Path>, found: &Project)
     if !found.committed.is_empty() {
         warn(
             format!("shown as git has committed or staged it: {}", named(&found.committed)),
-            "every command can read it from the repository: change the secret, and take the file out with `git rm --cached`; `--hide` hides it all the same".to_owned(),
+            "every command can read it from the repository: change the secret, and remove the file with `git rm --cached`; `--hide` hides it anyway".to_owned(),
             true,
         );
     }

@@ -27,7 +27,7 @@ pub enum Why {
     Ambiguous,
     /// The program is not installed.
     NotInstalled(String),
-    /// The source is locked, and nobody could be asked to open it, or did.
+    /// The source is locked, and no person could be asked to open it, or opened it.
     Locked,
     /// No answer within so many seconds.
     TimedOut(u64),
@@ -35,7 +35,7 @@ pub enum Why {
     TooLarge,
     /// There is no byte in it.
     Empty,
-    /// It is no text that could be a secret.
+    /// It is not a text that could be a secret.
     Garbage,
     /// It is not written in the format that it should have.
     Malformed(&'static str),
@@ -116,7 +116,7 @@ impl SourceError {
             (Why::TimedOut(_), Hint::Cmd) => {
                 "a program gets no input unless you are at a terminal; run it by hand to see what it waits for".to_owned()
             }
-            (Why::TimedOut(_), _) => "look whether it waits for you somewhere, and try again".to_owned(),
+            (Why::TimedOut(_), _) => "check whether it waits for you somewhere, and try again".to_owned(),
             (Why::Exposed(_), _) => "take the rights away from others: chmod go-rwx, and own the file yourself".to_owned(),
             (Why::TooLarge | Why::Garbage, Hint::Cmd) => {
                 "the program must print the value and nothing else; run it by hand and look".to_owned()

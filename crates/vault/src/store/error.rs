@@ -62,7 +62,7 @@ impl StoreError {
                 "put it back from a backup, or set the secret again".to_owned(),
             ),
             StoreError::Gone(what) => (
-                format!("the store is damaged: {what} is not there"),
+                format!("the store is damaged: {what} is missing"),
                 "put it back from a backup, or make the store anew".to_owned(),
             ),
             StoreError::WrongPassphrase => lines("the passphrase does not open the store", "try again"),
@@ -91,11 +91,11 @@ impl StoreError {
             ),
             StoreError::Source(Why::TimedOut(seconds)) => (
                 format!("the identity of the store gave no answer within {seconds} seconds"),
-                "look whether it waits for you somewhere (a touch, a window), and try again".to_owned(),
+                "check whether it waits for you somewhere (a touch, a window), and try again".to_owned(),
             ),
             StoreError::Source(Why::NotFound) => lines(
                 "the identity of the store is not in the keyring",
-                "look whether this is the keyring of the same account and login as when the store was made",
+                "check whether this is the keyring of the same account and login as when the store was made",
             ),
             StoreError::Source(Why::NoKeyring) => lines(
                 "the identity of the store is in the keyring, and there is none on the session bus",
