@@ -101,7 +101,7 @@ impl Ledger {
                 Attempt::Moved => self.file = files::open_active(&self.folder)?,
                 Attempt::Added(head) => {
                     self.head = Some(head);
-                    // Without the lock: whoever has to wait for the disk as well is served by the same turn of it.
+                    // Without the lock: other writers that wait for the disk as well are served by the same sync.
                     return if event.what.must_last() { self.file.sync_data() } else { Ok(()) };
                 }
             }
@@ -158,7 +158,7 @@ impl Ledger {
     fn close(&self, last: u64) -> io::Result<bool> {
         let closed = self.folder.join(files::closed_name(last));
         if closed.symlink_metadata().is_ok() {
-            // Somebody put it there. It is for `verify` to tell; nothing is overwritten.
+            // Another program put it there. `verify` reports it; nothing is overwritten.
             return Ok(false);
         }
         self.file.sync_data()?;

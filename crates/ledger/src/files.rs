@@ -92,7 +92,7 @@ pub fn open_active(folder: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a regular file")) }
 }
 
-/// Opens a file for reading, not through a link, and never waiting for somebody at the other end of a pipe.
+/// Opens a file for reading, not through a link, and never waiting for the other end of a pipe.
 pub fn open_to_read(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK).open(path)?;
     match file.metadata()?.is_file() {

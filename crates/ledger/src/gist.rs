@@ -51,7 +51,7 @@ impl<'a> Gist<'a> {
         Some(session_name(&self.session)).filter(|name| !name.is_empty())
     }
 
-    /// Secrets that somebody could read by this event, or that it says the fate of.
+    /// Secrets that a process could read because of this event, or whose fate it reports.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
         let named = match &*self.event {
             "secret" | "printed" | "reveal" => &*self.name,

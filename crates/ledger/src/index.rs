@@ -135,7 +135,7 @@ impl Index {
         self.runs.get(at).filter(|(run, _)| *run == key).map(|(_, from)| *from)
     }
 
-    /// Written whole beside its place and then put there, so that nobody reads half of it.
+    /// Writes the index beside its place and then renames it, so that no reader sees half of it.
     fn keep(&self, path: &Path, head: &Head, length: u64) -> io::Result<()> {
         let mut bytes = identity(head, length);
         put(&mut bytes, self.lists.len() as u64);

@@ -1,4 +1,4 @@
-//! One writer at a time, and nobody waits for ever: the holder may have been stopped.
+//! One writer at a time, and no process waits for ever: the holder may have been stopped.
 
 use std::fs::{File, TryLockError};
 use std::io;

@@ -1,6 +1,6 @@
-//! Telling the head to somebody else, and hearing from them what they were told.
+//! Sends the head of the ledger to witnesses, and reads back what they have received.
 //!
-//! Nobody here makes a run wait: journald gets a datagram or does not, and files and programs are told by a thread that is waited for
+//! No witness makes a run wait: journald gets a datagram or does not, and files and programs are notified by a thread that is waited for
 //! a moment only.
 
 use crate::chain::{Digest, Head};
@@ -102,7 +102,7 @@ fn tell(witness: &Witness, testimony: &Testimony) -> io::Result<()> {
                 .stdin(Stdio::piped())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
-                // Ctrl-C is for the command that was run, not for whoever is told of its end.
+                // Ctrl-C is for the command that was run, not for the witness of its end.
                 .process_group(0)
                 .spawn()?;
             child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?.write_all(&testimony.line()?)?;

@@ -78,7 +78,7 @@ impl Desk {
         polled.push(PollFd::new(&self.signals, PollFlags::IN));
     }
 
-    /// Whether nobody wants the answer any more.
+    /// Whether the process that wanted the answer is gone.
     pub(crate) fn is_over(&self) -> bool {
         let mut polled = Vec::with_capacity(2);
         self.ask(&mut polled);

@@ -52,7 +52,7 @@ pub fn judge(
     })
     .map_err(|_| "the question cannot be written for the judge")?;
     let aside = aside::start(c"keyward:judge", |desk| {
-        // Nobody hears what could not be done for somebody who is gone.
+        // The process that asked is gone, so a failure has no reader.
         if let Some(judged) = hear(desk, path, arguments, asked, limit, environment) {
             desk.tell(&judged);
         }
@@ -61,7 +61,7 @@ pub fn judge(
     aside.hear::<Judged>().unwrap_or_else(|| Err("the judge was ended from outside".into()))
 }
 
-/// `None` when nobody wants to know any more.
+/// `None` if the process that asked is gone.
 fn hear(
     desk: &aside::Desk,
     path: &OsStr,

@@ -38,7 +38,7 @@ pub struct Webhook {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Heard {
-    /// Somebody with the key has answered the question of this token: ours, or another one of this machine.
+    /// A signed answer to the question of this token: ours, or another one of this machine.
     Answer { token: [u8; 32], allow: bool },
     /// Something without the key, too old or malformed came to the listener. It goes on listening.
     Refused(String),

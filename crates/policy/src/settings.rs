@@ -118,7 +118,7 @@ pub struct EnvPolicy {
     pub set: Vec<Ruled<(String, String)>>,
     /// False hits of the credential shapes, cleared by name.
     pub not_secret: Vec<Ruled<String>>,
-    /// Loader and interpreter variables that pass all the same.
+    /// Loader and interpreter variables that pass anyway.
     pub dangerous_loader_env: Vec<Ruled<String>>,
 }
 

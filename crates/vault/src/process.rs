@@ -59,7 +59,7 @@ pub fn harden() -> Result<(), Errno> {
 /// Serves one cage, from its first word to its end. Gives the exit code.
 pub fn serve(cage: &OwnedFd, reports: &OwnedFd, errand: &Errand<'_, '_>) -> i32 {
     let mut word = [0; 256];
-    // Nothing is fetched before somebody can take it.
+    // Nothing is fetched before the cage can take it.
     let Ok(hello) = channel::receive(cage, &mut word) else { return 0 };
     let Some((&with, public)) = word.get(..hello.length).and_then(<[u8]>::split_first) else { return 0 };
     let mut descriptors = hello.descriptors.into_iter();
@@ -110,7 +110,7 @@ struct Serving<'a, 'b, 'c> {
     reports: &'a OwnedFd,
     errand: &'a Errand<'b, 'c>,
     tokens: Tokens,
-    /// Values that a token is worth and that a person was asked for: nobody can be asked while the command has the terminal.
+    /// Secrets already fetched for tokens whose source had to prompt: once the command owns the terminal we can no longer prompt.
     held: HashMap<usize, OwnedFd>,
     /// How many tokens were brought for nothing.
     refused: u64,
@@ -140,7 +140,7 @@ impl Serving<'_, '_, '_> {
                 true => None,
                 false => Some(self.fetch(given, self.errand.surroundings)?),
             };
-            // Only now may the command start: whoever is asked something is asked before.
+            // Only now may the command start: sources that prompt a person do so before.
             if is_token {
                 if let (Some(value), true) = (&value, may_ask) {
                     self.held.insert(index, seal(given, value)?);
@@ -237,7 +237,7 @@ impl Serving<'_, '_, '_> {
                     stream.give_up();
                 }
                 if stream.is_done() {
-                    // Whoever still prints learns that nobody reads.
+                    // A process that still prints learns that its reader is gone.
                     let _ = memory::lead_nowhere(stream.descriptors().0);
                 }
             }

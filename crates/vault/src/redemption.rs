@@ -23,7 +23,7 @@ pub(crate) struct Redemption {
     waiting: Vec<(OwnedFd, Instant)>,
 }
 
-/// Somebody who brought a token.
+/// A client that brought a token.
 pub(crate) struct Offer {
     pub(crate) socket: OwnedFd,
     /// The place of the secret that it is worth.
@@ -41,7 +41,7 @@ impl Redemption {
         polled.extend(self.waiting.iter().map(|(socket, _)| PollFd::new(socket, PollFlags::IN)));
     }
 
-    /// When somebody was silent for too long.
+    /// When a client is dropped because it was silent for too long.
     pub(crate) fn due(&self) -> Option<Duration> {
         let (_, since) = self.waiting.first()?;
         Some(PATIENCE.saturating_sub(since.elapsed()))

@@ -28,7 +28,7 @@ use std::time::Duration;
 /// How long a source may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Where nobody is asked. A keyring or a decryption takes well below a second.
+    /// The time limit if no person is asked. A keyring or a decryption takes well below a second.
     pub alone: Duration,
     /// Where a person types a passphrase or touches a key.
     pub with_person: Duration,
@@ -69,7 +69,7 @@ impl<'a> Surroundings<'a> {
         self.terminal.is_some() || self.has_display()
     }
 
-    /// How long whoever may ask a person may take.
+    /// The time limit of a source that may ask a person.
     pub(crate) fn limit(&self) -> Duration {
         if self.can_ask() { self.limits.with_person } else { self.limits.alone }
     }

@@ -7,12 +7,12 @@
 //!   identity           0600: the private key itself (file), or the line that names a key of a plugin (plugin)
 //!   identity.sealed    0600: the private key, encrypted with a passphrase (passphrase)
 //!   NAME.age           0600: one secret
-//!   lock               held by whoever writes
+//!   lock               held by the process that writes
 //! ```
 //!
 //! These are plain age files: `age -d -i identity NAME.age` opens them without us. A file is replaced as a whole (written beside, brought to
 //! the disk, renamed), so that a full disk or a kill leaves the old value. What is decrypted goes straight into the place of the secret.
-//! When a value is encrypted, the age library keeps it in a buffer that it does not wipe; whoever calls [`Store::set`] ends its process soon.
+//! When a value is encrypted, the age library keeps it in a buffer that it does not wipe; the caller of [`Store::set`] ends its process soon.
 
 mod error;
 mod folder;

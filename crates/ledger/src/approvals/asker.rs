@@ -20,7 +20,7 @@ fn named(number: u32) -> Option<String> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     let start = fields.nth(18)?;
-    // One that has ended and was not waited for has nobody who would take an answer.
+    // A zombie process cannot take an answer.
     if matches!(state, "Z" | "X") {
         return None;
     }

@@ -91,7 +91,7 @@ pub(super) fn grant(
         params![class, digest, new.scope, new.session, signed(now), signed(new.seconds), new.uses],
     )?;
     let id = unsigned(change.last_insert_rowid());
-    // Whoever grants has changed their mind about what they denied.
+    // A user who grants something has changed their mind about an earlier denial.
     change.execute(
         "DELETE FROM denied WHERE scope = ?1 AND (class = ?2 OR digest = ?3) AND (?4 IS NULL OR session = ?4)",
         params![new.scope, class, digest, new.session],

@@ -22,7 +22,7 @@ use keyward_policy::gate::{Question, Reach};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use std::path::{Path, PathBuf};
 
-/// Writes an event down for good. Whoever says yes calls it first.
+/// Records an event durably. The approver's process calls it before a yes takes effect.
 pub type Record<'a> = &'a mut dyn FnMut(What) -> Result<(), Trouble>;
 
 /// The open database. It is not for two processes: drop it before a fork.
@@ -96,7 +96,7 @@ impl Approvals {
         answered
     }
 
-    /// The same for whoever has the token of a question. A token is worth one answer.
+    /// Answers the question that a token belongs to. A token is valid for one answer.
     pub fn answer_by_token(
         &mut self,
         token: &[u8],
@@ -116,7 +116,7 @@ impl Approvals {
         self.change(|_, change| questions::take(change, id, digest))
     }
 
-    /// Nobody waits for an answer any more: the time is over, whoever was asked is gone, or the asker has withdrawn it.
+    /// Ends a question without an answer: the time is over, the approver is gone, or the requester has withdrawn it.
     pub fn over(&mut self, id: u64, by: By) -> Result<(), Trouble> {
         let over = self.change(|now, change| questions::over(change, now, id, by));
         self.forget_texts();
@@ -186,7 +186,7 @@ impl Approvals {
         self.transact(TransactionBehavior::Immediate, act)
     }
 
-    /// One that changes nothing, and so waits for nobody.
+    /// Runs a transaction that only reads, and so waits for no other process.
     fn look<T>(
         &mut self,
         act: impl FnOnce(u64, &Transaction<'_>) -> Result<T, Failure>,

@@ -7,15 +7,15 @@ use rusqlite::{OptionalExtension, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// What is kept of a question that nobody waits for any more: so long, and so many.
+/// How long, and how many, questions are kept that are no longer pending.
 const KEPT_SECONDS: u64 = 30 * 86_400;
 const KEPT_NUMBER: i64 = 1000;
 /// Of one session, so that none pushes out what others have asked.
 const KEPT_OF_A_SESSION: i64 = 200;
-/// More at once would tire whoever answers, and could fill the disk.
+/// More pending questions would tire the approver, and could fill the disk.
 const WAITING_OF_A_SESSION: i64 = 16;
 const WAITING: i64 = 128;
-/// Whoever asks and goes away again asks nobody.
+/// Limits requesters that ask and go away again.
 const IN_A_MINUTE_FROM_INSIDE: i64 = 60;
 /// Of a command line so many characters are kept.
 const KEPT_WORDS: usize = 16 * 1024;
@@ -34,7 +34,7 @@ pub enum State {
     },
     /// The yes was taken.
     Used,
-    /// Nobody waits, and nobody has answered: the time is over, the asker is gone, or nobody was asked.
+    /// No longer pending, and not answered: the time is over, the requester is gone, or no approver was asked.
     Over,
 }
 
@@ -157,7 +157,7 @@ pub(super) fn ask(
     insert(change, now, question, &waits)
 }
 
-/// Whether one more can be asked. What comes from a cage is counted also when nobody waits for it any more.
+/// Whether there is room for one more question. Questions from a cage count also when they are no longer pending.
 pub(super) fn has_room(look: &Transaction<'_>, now: u64, question: &Question) -> Result<bool, Failure> {
     let count = |filter: &str, of: &[&dyn rusqlite::ToSql]| {
         let sql = format!("SELECT count(*) FROM question WHERE {filter}");
@@ -178,7 +178,7 @@ pub(super) fn refused(
     because: &str,
 ) -> Result<u64, Failure> {
     tidy(change, now, question)?;
-    // Whoever tries the same again and again does not fill the list.
+    // A requester that repeats the same request does not fill the list.
     let again = change
         .query_row(
             "UPDATE question SET asked = ?1, until = ?1, because = ?2
@@ -230,7 +230,7 @@ fn written(value: &impl Serialize) -> Result<String, Failure> {
     })
 }
 
-/// Questions that nobody waits for any more are over, and what is old goes.
+/// Ends questions that are no longer pending, and removes old ones.
 fn tidy(change: &Transaction<'_>, now: u64, question: &Question) -> Result<(), Failure> {
     sweep(change, now)?;
     let oldest = signed(now.saturating_sub(KEPT_SECONDS));
@@ -249,7 +249,7 @@ fn tidy(change: &Transaction<'_>, now: u64, question: &Question) -> Result<(), F
     grants::tidy(change, now)
 }
 
-/// Why nobody waits for it any more, if so. A clock that was set back makes nothing wait longer.
+/// Why a question is no longer pending, if so. A clock that was set back makes no question wait longer.
 fn ended(row: &Row<'_>, now: u64) -> rusqlite::Result<Option<&'static str>> {
     let (asked, until): (i64, i64) = (row.get("asked")?, row.get("until")?);
     let waits = match row.get::<_, String>("state")?.as_str() {

@@ -5,7 +5,7 @@ use keyward_policy::text::{typed, visible};
 use rusqlite::{Error, ErrorCode};
 use std::path::Path;
 
-/// Two lines: the fact, and what a person can do. Whoever gets it says no.
+/// An error in two lines: the fact, and what a person can do. The caller treats it as a no.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     pub fact: String,

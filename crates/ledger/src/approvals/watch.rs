@@ -1,4 +1,4 @@
-//! Whether somebody looks at questions: `keyward approvals -f` holds a lock of the kernel, which cannot be left behind.
+//! Whether an approver watches questions: `keyward approvals -f` holds a lock of the kernel, which cannot be left behind.
 
 use super::Trouble;
 use super::trouble::unusable;
@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Somebody looks, for as long as this value lives.
+/// An approver watches as long as this value lives.
 #[must_use]
 pub struct Watch {
     /// A lock of the process: closing it anywhere ends it.
@@ -24,7 +24,7 @@ fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     Ok(rustix::fs::open(path, flags, Mode::from_raw_mode(0o600))?.into())
 }
 
-/// Says that somebody looks at questions from now on. Several may.
+/// Marks that an approver watches questions from now on. There may be several.
 pub fn watch(state: &Path) -> Result<Watch, Trouble> {
     let path = place(state);
     let lock = super::database::make_folder(state).and_then(|()| {

@@ -1,6 +1,6 @@
 //! Where answers arrive by themselves: `POST /answer` at an address of this machine.
 //!
-//! Whoever reaches the address may try. One request per connection, each bounded in size and time, a few connections at once; what comes
+//! Any process that reaches the address may try. One request per connection, each bounded in size and time, a few connections at once; what comes
 //! without the key is refused, and nothing that comes ends the listening.
 
 use super::wire::{self, Answer, LONGEST_BODY, LONGEST_HEAD, Request};

@@ -88,7 +88,7 @@ impl Unsigned {
     }
 }
 
-/// Whether somebody with the key has signed this body, and lately.
+/// Whether this body was signed with the key, within the last minutes.
 pub fn verify(key: &[u8], now: u64, header: Option<&[u8]>, body: &[u8]) -> Result<(), Unsigned> {
     let header = header.ok_or(Unsigned::Missing)?;
     let (time, digest) = signature(header).ok_or(Unsigned::Malformed)?;

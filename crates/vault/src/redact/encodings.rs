@@ -58,7 +58,7 @@ impl Encoding {
     }
 }
 
-/// Values beyond this length are files; nobody prints them letter by letter.
+/// Values beyond this length are files; no program prints them letter by letter.
 const LONG: usize = 512;
 
 /// Calls `give` with every form of the value. The same bytes may come more than once.

@@ -15,7 +15,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use zeroize::Zeroize;
 
-/// Bytes of a secret, beside its public prefix, that may be shown while nobody knows yet whether the rest follows.
+/// Bytes of a secret, beside its public prefix, that may be shown while it is unknown whether the rest follows.
 const OPEN: usize = 7;
 
 /// The compiled forms of the secrets of a session.

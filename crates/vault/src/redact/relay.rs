@@ -79,7 +79,7 @@ impl<'a> Stream<'a> {
         Wants { read: !write && self.redactor.is_some(), write, within }
     }
 
-    /// Everything was written, or nobody reads any more. The input should then be closed, so that the writer learns it.
+    /// Everything was written, or the reader is gone. The input should then be closed, so that the writer learns it.
     pub fn is_done(&self) -> bool {
         self.output.gone || (self.redactor.is_none() && !self.output.is_waiting())
     }
@@ -89,7 +89,7 @@ impl<'a> Stream<'a> {
         (self.input, self.output.descriptor)
     }
 
-    /// Ends it: whoever should read cannot.
+    /// Ends the stream, because the reader is gone.
     pub fn give_up(&mut self) {
         self.output.gone = true;
     }
@@ -137,7 +137,7 @@ impl<'a> Stream<'a> {
 
 impl<'a> Output<'a> {
     fn new(descriptor: BorrowedFd<'a>) -> Self {
-        // A file is always ready, and never blocks for the sake of somebody else.
+        // A file is always ready, and never blocks because of another process.
         let file = fstat(descriptor).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file());
         let plain = file || fcntl_getfl(descriptor).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK));
         let writes = if plain { Writes::Plain } else { Writes::NoWait };
@@ -203,7 +203,7 @@ impl Show for Output<'_> {
     }
 }
 
-/// Moves the stream until it ends, or until nobody reads it, and tells what was found.
+/// Moves the stream until it ends, or until its reader is gone, and reports what was found.
 pub fn relay(input: BorrowedFd<'_>, output: BorrowedFd<'_>, patterns: &Patterns) -> io::Result<Vec<Found>> {
     let mut stream = Stream::new(input, output, patterns);
     while !stream.is_done() {

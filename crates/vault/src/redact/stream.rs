@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// A longer row of token signs is no token any more: what stands behind is shown.
 pub(super) const LONGEST_TOKEN: u64 = 4096;
-/// Signs of an unknown token, beside its public prefix, that may be shown while nobody knows yet whether enough follow.
+/// Signs of an unknown token, beside its public prefix, that may be shown while it is unknown whether enough follow.
 const OPEN: usize = 7;
 
 /// Something that was taken out, and where.

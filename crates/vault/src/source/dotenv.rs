@@ -3,7 +3,7 @@
 use super::{Why, text};
 use crate::secret::{Buffer, Secret};
 
-/// The value of a variable. If it is set twice, the last one counts, as for whoever reads such files.
+/// The value of a variable. If it is set twice, the last one counts, as for other readers of such files.
 pub(crate) fn find(bytes: &[u8], name: &str) -> Result<Secret, Why> {
     let mut rest = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut found = None;

@@ -29,7 +29,7 @@ pub(super) fn fetch(path: &str, field: Option<&str>, surroundings: &Surroundings
             Err(_) => call,
         },
         None if surroundings.can_ask() => call,
-        // A key that is not unlocked is told at once, and no question waits for nobody.
+        // A locked key is reported at once, and no prompt waits where no person can see it.
         None => {
             let mut options: OsString =
                 surroundings.variable("PASSWORD_STORE_GPG_OPTS").unwrap_or_default().into();

@@ -46,7 +46,7 @@ impl<'a> Call<'a> {
         let path = find(program, surroundings).ok_or_else(|| Why::NotInstalled(name.clone()))?;
         let mut command = Command::new(path);
         command.env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // What a project has put into the current folder is nobody's business here.
+        // Files that a project has put into the current directory must not matter here.
         command.current_dir("/");
         Ok(Call { name, command, terminal: None, limit: surroundings.limits.alone })
     }
@@ -79,7 +79,7 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Input and output are a conversation; what it says on stderr is nobody's.
+    /// Input and output are a conversation; its stderr is discarded.
     pub(crate) fn converse(mut self) -> Result<Running<'a>, Why> {
         self.command.stdin(Stdio::piped()).stderr(Stdio::null());
         self.terminal = None;
@@ -273,7 +273,7 @@ impl Answer {
         self.took_all
     }
 
-    /// Whether nobody whom it has started still held its output when it ended.
+    /// Whether no descendant still held its output when it ended.
     pub fn let_go(&self) -> bool {
         self.let_go
     }
@@ -347,7 +347,7 @@ impl Running<'_> {
 
     /// Its code, now that it has ended; the rest of its group ends as well.
     fn end(mut self) -> Result<Option<i32>, Why> {
-        // Before it is waited for: until then nobody else can have the number of its group.
+        // Before it is waited for: until then no other process can have the number of its group.
         let _ = rustix::process::kill_process_group(self.group, Signal::KILL);
         let status = self.child.wait()?;
         Ok(status.code().or_else(|| status.signal().map(|_| -1)).filter(|code| *code >= 0))
@@ -369,7 +369,7 @@ impl Drop for Running<'_> {
 }
 
 impl Running<'_> {
-    /// All that came from it, stopped, so that there is nobody new.
+    /// Stops all its descendants, so that there is no new one, and returns them.
     fn descendants(&self) -> Vec<Pid> {
         let mut all = BTreeSet::new();
         let orphans_come_to_us =
@@ -457,7 +457,7 @@ impl Drop for Foreground<'_> {
     }
 }
 
-/// Where a program is. Entries of PATH that depend on where somebody stands are passed over.
+/// Finds a program. Entries of PATH that depend on the current directory are passed over.
 pub(crate) fn find(program: &OsStr, surroundings: &Surroundings<'_>) -> Option<PathBuf> {
     let is_program = |path: &Path| {
         path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)

@@ -21,7 +21,7 @@ const BUS: &str = "org.freedesktop.DBus";
 const BUS_PATH: &str = "/org/freedesktop/DBus";
 /// A message with the largest secret, and room for what is around it.
 const LARGEST_MESSAGE: usize = LARGEST + 32 * 1024;
-/// Errors that say that nobody answers for the name.
+/// Errors that say that no service answers for the name.
 const NOBODY: [&str; 2] =
     ["org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner"];
 
@@ -133,7 +133,7 @@ impl Connection {
         self.send(b"BEGIN\r\n")
     }
 
-    /// Calls the keyring, by the name that nobody else can take over, and reads its answer.
+    /// Calls the keyring, by the unique name that no other client can take over, and reads its answer.
     pub(super) fn call<T>(
         &mut self,
         path: &str,
@@ -174,7 +174,7 @@ impl Connection {
         self.send(&message)?;
         self.next(
             |Message { head, .. }| {
-                // Of a name that nobody has, the bus itself says so.
+                // The bus itself answers for a name that has no owner.
                 let is_theirs =
                     head.sender == destination || (head.sender == BUS && head.kind == Kind::Error);
                 head.reply_serial == serial && matches!(head.kind, Kind::Return | Kind::Error) && is_theirs
