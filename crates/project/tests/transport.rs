@@ -167,6 +167,7 @@ impl Fixture {
             tips: &tips,
             known: &known,
             shallow: self.shallow.as_deref(),
+            is_selective: false,
             limits: self.limits,
         });
         let has_mark =
@@ -660,6 +661,7 @@ fn a_store_may_have_any_name() {
         tips: &[tip.clone().into_bytes()],
         known: &[first],
         shallow: None,
+        is_selective: false,
         limits: Limits::default(),
     });
     assert_eq!(delivered.unwrap().objects, 3);
@@ -745,6 +747,7 @@ fn delivers_without_end() {
         tips: &[],
         known: &[],
         shallow: None,
+        is_selective: false,
         limits: Limits::default(),
     });
 }

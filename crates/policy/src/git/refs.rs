@@ -2,7 +2,7 @@
 
 use super::check::is_id;
 use super::config::is_ref;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// What a ref says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,10 +128,9 @@ impl Kept {
     /// For the user: the reason, and the command where there is one. Only a plain name becomes a part of a command.
     pub fn told(self, change: &Change) -> String {
         const REASON: &str = "refs of this kind are taken over only by you";
-        let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._/-".contains(byte);
         match (self, change.cage.as_ref().and_then(Value::id)) {
             (Kept::Because(why), _) => why.to_owned(),
-            (Kept::ForTheUser, Some(id)) if change.name.iter().all(is_plain) => {
+            (Kept::ForTheUser, Some(id)) if is_plain(&change.name) => {
                 let (name, id) = (String::from_utf8_lossy(&change.name), String::from_utf8_lossy(id));
                 format!("{REASON}: `git update-ref {name} {id}`")
             }
@@ -140,20 +139,44 @@ impl Kept {
     }
 }
 
-/// Names that differ only in upper and lower case are one name on some file systems.
-pub struct Twins(HashSet<Vec<u8>>);
+/// Whether a name can be pasted into a command as it is.
+pub fn is_plain(name: &[u8]) -> bool {
+    name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._/-".contains(byte))
+}
 
-impl Twins {
-    pub fn of(refs: &Refs) -> Self {
-        Twins(refs.keys().map(|name| name.to_ascii_lowercase()).collect())
+/// The names that the host has, beside which new ones must have room. Names that differ only in upper and lower case are one name on some
+/// file systems, and a ref cannot be a directory of others.
+pub struct Taken {
+    names: BTreeSet<Vec<u8>>,
+    lower: HashSet<Vec<u8>>,
+}
+
+impl Taken {
+    /// Those of the host, without those that the command has removed: they go first.
+    pub fn of(host: &Refs, changes: &[Change]) -> Self {
+        let mut names: BTreeSet<Vec<u8>> = host.keys().cloned().collect();
+        for change in changes.iter().filter(|change| change.cage.is_none() && change.side() == Side::Cage) {
+            names.remove(&change.name);
+        }
+        let lower = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+        Taken { names, lower }
     }
 
     /// Judges a new name beside those that are there.
     pub fn judge(&self, change: &Change) -> Result<(), Kept> {
-        let is_new = change.host.is_none() && change.cage.is_some();
-        match is_new && self.0.contains(&change.name.to_ascii_lowercase()) {
-            true => Err(Kept::Because("another ref differs from it only in upper and lower case")),
-            false => Ok(()),
+        if change.host.is_some() || change.cage.is_none() {
+            return Ok(());
+        }
+        let name = change.name.as_slice();
+        let slashes = (0..name.len()).filter(|&at| name[at] == b'/');
+        let below = [name, b"/"].concat();
+        let is_above = self.names.range(below.clone()..).next().is_some_and(|next| next.starts_with(&below));
+        if self.lower.contains(&name.to_ascii_lowercase()) {
+            Err(Kept::Because("another ref differs from it only in upper and lower case"))
+        } else if is_above || slashes.into_iter().any(|at| self.names.contains(&name[..at])) {
+            Err(Kept::Because("a ref of yours is in its place"))
+        } else {
+            Ok(())
         }
     }
 }
@@ -347,8 +370,26 @@ mod tests {
             assert!(!Kept::ForTheUser.told(&change(name)).contains('`'), "{name}");
         }
         let host: Refs = [(b"refs/heads/Main".to_vec(), Value::Id(ID.to_vec()))].into();
-        assert!(Twins::of(&host).judge(&change("refs/heads/main")).is_err());
-        assert!(Twins::of(&host).judge(&change("refs/heads/main2")).is_ok());
+        assert!(Taken::of(&host, &[]).judge(&change("refs/heads/main")).is_err());
+        assert!(Taken::of(&host, &[]).judge(&change("refs/heads/main2")).is_ok());
+    }
+
+    #[test]
+    fn a_ref_cannot_be_a_directory_of_others() {
+        let id = || Some(Value::Id(ID.to_vec()));
+        let new = |name: &str| Change { name: name.into(), base: None, host: None, cage: id() };
+        let host: Refs =
+            ["refs/heads/a/b", "refs/heads/c"].map(|name| (name.into(), Value::Id(ID.to_vec()))).into();
+        let taken = Taken::of(&host, &[]);
+        for name in ["refs/heads/a", "refs/heads/a/b/c", "refs/heads/c/d/e", "refs/heads/C"] {
+            assert!(taken.judge(&new(name)).is_err(), "{name}");
+        }
+        for name in ["refs/heads/a-b", "refs/heads/a/c", "refs/heads/cd", "refs/tags/c/d"] {
+            assert!(taken.judge(&new(name)).is_ok(), "{name}");
+        }
+        let gone = Change { name: "refs/heads/c".into(), base: id(), host: id(), cage: None };
+        let taken = Taken::of(&host, &[gone]);
+        assert!(taken.judge(&new("refs/heads/c/d")).is_ok() && taken.judge(&new("refs/heads/C")).is_ok());
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub(super) struct Base {
     pub(super) state: State,
     /// Objects that were brought over before.
     pub(super) seen: BTreeSet<String>,
+    /// How many refs the command has made.
+    pub(super) made: usize,
     /// What the user was told already.
     pub(super) told: BTreeSet<OsString>,
     /// What the refs of both sides looked like.
@@ -159,6 +161,8 @@ impl Base {
             let values = std::iter::once(*name).chain(entries);
             ("ahead", values.map(Vec::as_slice).collect())
         }));
+        let made = self.made.to_string();
+        all.push(("made", vec![made.as_bytes()]));
         all.push(("cage-refs", vec![&self.cage_refs]));
         all.push(("host-refs", vec![&self.host_refs]));
         let text = lines::write(HEADER, all).into_bytes();
@@ -204,6 +208,7 @@ impl Base {
             shallow: ones("shallow").map(|id| id.as_bytes().to_vec()).collect(),
             stash: ones("stash").map(|id| id.as_bytes().to_vec()).collect(),
             seen: ones("seen").filter_map(|name| name.into_string().ok()).collect(),
+            made: ones("made").next().and_then(|text| lines::number(&text)).unwrap_or(0),
             told: ones("told").collect(),
             cage_refs: bytes("cage-refs")?,
             host_refs: bytes("host-refs")?,

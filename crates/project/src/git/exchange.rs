@@ -8,19 +8,21 @@ mod entries;
 mod logs;
 mod moves;
 mod parts;
+mod salvage;
+mod settings;
 mod shallow;
 mod stash;
 
 use super::base::{Base, open};
-use super::layer::{Layer, private_settings};
+use super::layer::Layer;
 use super::place::{self, Thing};
 use super::refs;
 use super::state::{self, State};
-use super::transport::{self, Delivery, HostGit, Limits, Store, Type};
-use keyward_policy::git::config::{self, Config, Name, Versions};
-use keyward_policy::git::refs::{Change, Refs, Side, Twins, Value, changes, judge, judge_head};
+use super::transport::{self, Delivered, Delivery, HostGit, Kind, Limits, Refused, Store, Type};
+use keyward_policy::git::config::Config;
+use keyward_policy::git::refs::{Change, Kept, Refs, Side, Taken, Value, changes, judge, judge_head};
 use keyward_policy::git::{Check, Fate, fate};
-use keyward_policy::outcome::{NewRemote, Repository as Told, RepositoryNews};
+use keyward_policy::outcome::{Repository as Told, RepositoryNews};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::{BTreeSet, HashMap};
@@ -42,8 +44,11 @@ pub struct News {
 /// How many tips of the host's are named to git as known. With fewer it walks further, and comes to the same.
 const MOST_KNOWN: usize = 64;
 
-/// A fetch of a large repository brings tens of thousands.
-const MOST_MOVED: usize = 100_000;
+/// How many refs a run may make. A fetch of a large repository brings tens of thousands.
+const MOST_MADE: usize = 100_000;
+
+/// How many refs are kept that stay in the cage because of their names.
+const MOST_NAMED: usize = 256;
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +63,13 @@ pub enum Moment {
 pub fn exchange(git: &HostGit, layer: &Layer, moment: Moment) -> News {
     let folder = &layer.about.folder;
     let shown = folder.path.strip_prefix(&layer.about.project).unwrap_or(&folder.path);
-    let mut exchange =
-        Exchange { git, layer, moment, news: News { told: Told::new(shown), ..News::default() } };
+    let mut exchange = Exchange {
+        git,
+        layer,
+        moment,
+        news: News { told: Told::new(shown), ..News::default() },
+        holds: false,
+    };
     let host = open(&folder.path).ok().filter(|host| {
         rustix::fs::fstat(host).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (folder.device, folder.inode))
     });
@@ -119,6 +129,8 @@ struct Exchange<'a> {
     layer: &'a Layer,
     moment: Moment,
     news: News,
+    /// Whether something of a part stays in the cage for now. It is told at the end, so that it is looked at again.
+    holds: bool,
 }
 
 /// One part of a repository, open on both sides.
@@ -143,6 +155,8 @@ struct Wanted {
     refs: Vec<Change>,
     /// Refs that both sides moved: the command's value is kept.
     both: Vec<Change>,
+    /// Refs that stay in the cage because of their names, and what is told of them: the command's value is kept.
+    named: Vec<(Change, String)>,
     /// Refs whose logs have grown though they say what they said, and `HEAD`; with the objects that they name.
     grown: Vec<(Vec<u8>, Vec<u8>)>,
     head: Option<Value>,
@@ -156,6 +170,7 @@ impl Wanted {
     fn is_empty(&self) -> bool {
         self.refs.is_empty()
             && self.both.is_empty()
+            && self.named.is_empty()
             && self.grown.is_empty()
             && self.head.is_none()
             && self.entries.is_none()
@@ -181,6 +196,7 @@ impl Exchange<'_> {
         if !part.is_worktree {
             self.settings(part, false);
         }
+        self.holds = false;
         let (mut wanted, mut given) = (Wanted::default(), Vec::new());
         let host_moved = !self.has_ended() && host_refs != part.base.host_refs;
         if cage_refs != part.base.cage_refs || host_moved {
@@ -191,7 +207,8 @@ impl Exchange<'_> {
                     self.compare(part, &host, &cage, &mut wanted, &mut given);
                     self.bound(part, &mut wanted);
                 }
-                Err(errno) => return self.trouble(&part.at.join("refs"), &errno.to_string()),
+                // The rest is none the worse for it.
+                Err(errno) => self.trouble(&part.at.join("refs"), &errno.to_string()),
             }
             self.compare_heads(part, &mut wanted, &mut given);
             wanted.stash = stash::compare(part);
@@ -204,7 +221,7 @@ impl Exchange<'_> {
             self.give(part, &given);
         }
         // As they were before they were read: whatever moved since is looked at the next time.
-        if taken && !self.news.is_busy {
+        if taken && !self.news.is_busy && !self.holds {
             part.base.cage_refs = cage_refs;
             part.base.host_refs = host_refs;
         }
@@ -240,8 +257,9 @@ impl Exchange<'_> {
         wanted.grown = all.filter(|(name, _)| logs::has_grown(part, name)).collect();
         let remotes = self.remotes(part, host);
         let is_remote = |remote: &[u8]| remotes.contains(remote);
-        let twins = Twins::of(host);
-        for change in changes(part.base.refs(&part.place), host, cage) {
+        let all = changes(part.base.refs(&part.place), host, cage);
+        let taken = Taken::of(host, &all);
+        for change in all {
             // Entries of the stack are moved one by one, and what is kept is the host's affair.
             if change.name == b"refs/stash" || change.name.starts_with(b"refs/keyward/") {
                 continue;
@@ -250,13 +268,10 @@ impl Exchange<'_> {
                 Side::Same => part.note(&change.name, change.host),
                 Side::Host => given.push(change),
                 Side::Cage => match judge(&change.name, change.cage.as_ref(), &is_remote)
-                    .and_then(|()| twins.judge(&change))
+                    .and_then(|()| taken.judge(&change))
                 {
                     Ok(()) => wanted.refs.push(change),
-                    Err(why) => {
-                        let why = why.told(&change);
-                        self.keep_back(part, super::base::path(&change.name), &why);
-                    }
+                    Err(why) => self.keep_back_named(part, change, why, host, wanted),
                 },
                 Side::Both => {
                     // Told once for each value.
@@ -270,13 +285,39 @@ impl Exchange<'_> {
         }
     }
 
-    /// Too many refs for one run: none of them is taken over.
-    fn bound(&mut self, part: &mut Part, wanted: &mut Wanted) {
-        if wanted.refs.len() > MOST_MOVED {
-            let why = format!("{} refs at once, and at most {MOST_MOVED} are taken over", wanted.refs.len());
+    /// A ref that stays in the cage because of its name. What it says is kept, if no ref of the host's says it.
+    fn keep_back_named(
+        &mut self,
+        part: &mut Part,
+        change: Change,
+        why: Kept,
+        host: &Refs,
+        wanted: &mut Wanted,
+    ) {
+        let told = why.told(&change);
+        // What can be fetched again is not work.
+        let is_work = change.cage.as_ref().is_some_and(|value| value.id().is_some())
+            && !change.name.starts_with(b"refs/remotes/")
+            && host.values().all(|value| Some(value) != change.cage.as_ref());
+        if !is_work || !self.has_ended() {
+            self.keep_back(part, super::base::path(&change.name), &told);
+        } else if wanted.named.len() < MOST_NAMED {
+            wanted.named.push((change, told));
+        } else {
             self.news.is_refused = true;
+            self.keep_back(part, Path::new("refs"), "more refs than are kept have names that stay here");
+        }
+    }
+
+    /// Too many new refs for one run: none of them is taken over.
+    fn bound(&mut self, part: &mut Part, wanted: &mut Wanted) {
+        let new = wanted.refs.iter().filter(|change| change.base.is_none()).count();
+        let all = part.base.made.saturating_add(new);
+        if new > 0 && all > MOST_MADE {
+            self.news.is_refused = true;
+            let why = format!("{all} new refs, and at most {MOST_MADE} of a run are taken over");
             self.keep_back(part, Path::new("refs"), &why);
-            wanted.refs.clear();
+            wanted.refs.retain(|change| change.base.is_some());
         }
     }
 
@@ -355,7 +396,8 @@ impl Exchange<'_> {
     fn take(&mut self, part: &mut Part, mut wanted: Wanted) -> bool {
         let mut tips: Vec<Vec<u8>> = Vec::new();
         tips.extend(wanted.refs.iter().filter_map(|change| Some(change.cage.as_ref()?.id()?.to_vec())));
-        tips.extend(wanted.both.iter().filter_map(|change| Some(change.cage.as_ref()?.id()?.to_vec())));
+        let kept = wanted.both.iter().chain(wanted.named.iter().map(|(change, _)| change));
+        tips.extend(kept.filter_map(|change| Some(change.cage.as_ref()?.id()?.to_vec())));
         tips.extend(wanted.head.iter().filter_map(|head| Some(head.id()?.to_vec())));
         tips.extend(wanted.stash.added.iter().map(|line| line.new.clone()));
         let ids_of_state = wanted.state.iter().flat_map(|(_, piece)| state::ids(piece));
@@ -372,9 +414,13 @@ impl Exchange<'_> {
         // Before objects are brought: a line that comes later may name one that is not.
         let logs = logs::read(part, &wanted, self.has_ended());
         let brought = match self.bring_all(part, &store, &tips, &wanted) {
+            Ok(brought) => Ok(vec![brought]),
+            Err(refused) => self.salvage(part, &store, &tips, &mut wanted, &logs, &refused),
+        };
+        let brought = match brought {
             Ok(brought) => brought,
-            Err(why) => {
-                self.refuse(part, &wanted, &why);
+            Err(refused) => {
+                self.refuse(part, &wanted, &refused.why);
                 return false;
             }
         };
@@ -412,13 +458,12 @@ impl Exchange<'_> {
         for change in odd {
             self.keep_back(part, super::base::path(&change.name), "it names no commit");
         }
+        for (change, why) in &wanted.named {
+            let why = self.kept_as(part, change, why);
+            self.keep_back(part, super::base::path(&change.name), &why);
+        }
         for change in &wanted.both {
-            let id = change.cage.as_ref().and_then(Value::id);
-            let value: Vec<_> = id.map(|id| (change.name.clone(), id.to_vec())).into_iter().collect();
-            let why = match self.keep(part, &value).ok().and_then(|kept| kept.into_iter().next()) {
-                Some(kept) => format!("both sides moved it; the command's is {kept}"),
-                None => "both sides moved it".into(),
-            };
+            let why = self.kept_as(part, change, "both sides moved it");
             self.conflict(part, super::base::path(&change.name), &why);
         }
         // The index is another file than the refs: both are worked on at the same time.
@@ -443,8 +488,8 @@ impl Exchange<'_> {
                 Err(errno) => self.trouble(&part.at.join(name), &errno.to_string()),
             }
         }
-        brought.finish();
-        moved
+        brought.into_iter().for_each(Delivered::finish);
+        moved && !self.news.is_refused
     }
 
     /// Brings objects, and settles where their history is cut.
@@ -454,25 +499,26 @@ impl Exchange<'_> {
         store: &Store,
         tips: &[Vec<u8>],
         wanted: &Wanted,
-    ) -> Result<transport::Delivered, String> {
+    ) -> Result<Delivered, Refused> {
         let here = shallow::read(&part.host);
         let changed = &wanted.shallow;
         let all = here.difference(&changed.gone).chain(&changed.new).cloned().collect();
         // Where more of the history came, all of it is looked at.
         let known = if changed.gone.is_empty() { self.known(part, &wanted.refs) } else { Vec::new() };
-        let mut brought = self.bring(part, store, tips, &known, &all)?;
+        let mut brought = self.bring(part, store, tips, &known, &all, false)?;
         if changed.is_empty() {
             return Ok(brought);
         }
-        let cuts = self.judge_cuts(part, store, changed)?;
+        let failed = |kind| move |why: String| Refused { why, kind };
+        let cuts = self.judge_cuts(part, store, changed).map_err(failed(Kind::Missing))?;
         if cuts != all {
             brought.finish();
-            brought = self.bring(part, store, tips, &known, &cuts)?;
+            brought = self.bring(part, store, tips, &known, &cuts, false)?;
         }
         if self.move_cuts(part, &cuts, changed) {
             Ok(brought)
         } else {
-            Err("where the history is cut could not be written".into())
+            Err(failed(Kind::Io)("where the history is cut could not be written".into()))
         }
     }
 
@@ -498,15 +544,17 @@ impl Exchange<'_> {
         tips: &[Vec<u8>],
         known: &[Vec<u8>],
         cuts: &shallow::Cuts,
-    ) -> Result<transport::Delivered, String> {
+        is_selective: bool,
+    ) -> Result<Delivered, Refused> {
         let cuts = shallow::spelled(cuts);
         // By descriptor: a command that still runs could put a link on the way.
         let objects = open(&self.layer.git()).map_err(|error| error.to_string()).and_then(|root| {
             let path = part.common.join("objects");
             place::folder(root, &path).map_err(|errno| errno.to_string())
-        })?;
+        });
+        let objects = objects.map_err(|why| Refused { why, kind: Kind::Io })?;
         let from = PathBuf::from(format!("/proc/self/fd/{}/.", objects.as_raw_fd()));
-        let delivered = transport::deliver(Delivery {
+        transport::deliver(Delivery {
             git: self.git,
             from: &from,
             to: store,
@@ -514,9 +562,9 @@ impl Exchange<'_> {
             tips,
             known,
             shallow: (!cuts.is_empty()).then_some(&cuts),
+            is_selective,
             limits: Limits::default(),
-        });
-        delivered.map_err(|refused| refused.why)
+        })
     }
 
     /// The host's objects that a part has.
@@ -551,62 +599,6 @@ impl Exchange<'_> {
         }
     }
 
-    /// Only what is safe, and added to what the host has now. What a branch followed goes with it, once it is known to be gone.
-    fn settings(&mut self, part: &mut Part, is_last: bool) {
-        let (path, most) = (Path::new("config"), Check::Text.most());
-        let Ok((cage, _)) = place::read(&part.cage, path, most) else {
-            return self.keep_back(part, path, "it cannot be read");
-        };
-        if cage == part.base.config && part.base.merged_config.is_none() {
-            return;
-        }
-        let has_moved = self.has_ended() && self.moved_module(part, &cage);
-        let host = match place::read(&part.host, path, most) {
-            Ok((host, _)) => host,
-            Err(Errno::NOENT) => Vec::new(),
-            Err(_) => return self.keep_back(part, path, "yours is a link, or cannot be read"),
-        };
-        let refs = if is_last { refs::read(&part.host).ok() } else { None };
-        let gone = |branch: &[u8]| {
-            refs.as_ref().is_some_and(|refs| !refs.contains_key(&[b"refs/heads/", branch].concat()))
-        };
-        let seen = part.base.merged_config.as_ref().unwrap_or(&part.base.config);
-        let merged = config::merge(&Versions {
-            host: &host,
-            base: &part.base.config,
-            seen,
-            cage: &cage,
-            gone: &gone,
-            is_of_submodule: part.at.iter().any(|name| name == "modules"),
-            origin: &|module| origin(part, module),
-        });
-        let Ok(merged) = merged else { return self.keep_back(part, path, "git could not read it") };
-        for name in merged.kept_back.iter().filter(|_| is_last) {
-            if !(has_moved && name.starts_with("core.worktree")) {
-                self.keep_back(part, path, name);
-            }
-        }
-        if let Some(text) = merged.text {
-            let unchanged = |_: Option<Thing>| {
-                place::read(&part.host, path, most).map(|(now, _)| now).unwrap_or_default() == host
-            };
-            match place::replace(&part.host, path, &text, unchanged) {
-                Ok(_) => self.took(part, path),
-                Err(Errno::EXIST | Errno::STALE) => {
-                    self.news.is_busy = true;
-                    return;
-                }
-                Err(errno) => return self.trouble(&part.at.join(path), &errno.to_string()),
-            }
-        }
-        part.base.merged_config = Some(cage);
-        let path = RepositoryNews::new(&part.at.join(path), "").path;
-        self.news.told.new_remotes.retain(|remote| remote.path != path);
-        let new =
-            merged.new_remotes.into_iter().map(|(name, url)| NewRemote { path: path.clone(), name, url });
-        self.news.told.new_remotes.extend(new);
-    }
-
     /// Gives the command what the host has changed, where it has not changed the same itself.
     fn give(&mut self, part: &mut Part, given: &[Change]) {
         // What is gone first: a folder may stand where a file was.
@@ -639,22 +631,6 @@ impl Exchange<'_> {
         }
     }
 
-    fn give_settings(&mut self, part: &mut Part) {
-        let (path, most) = (Path::new("config"), Check::Text.most());
-        let Ok((host, _)) = place::read(&part.host, path, most) else { return };
-        let text = private_settings(&host);
-        let unchanged = |_: Option<Thing>| {
-            place::read(&part.cage, path, most).is_ok_and(|(now, _)| now == part.base.config)
-        };
-        if text != part.base.config
-            && unchanged(None)
-            && place::replace(&part.cage, path, &text, unchanged).is_ok()
-        {
-            part.base.config = text;
-            part.base.merged_config = None;
-        }
-    }
-
     fn took(&mut self, part: &mut Part, path: &Path) {
         let path = part.at.join(path);
         let told = RepositoryNews::new(&path, "").path;
@@ -665,6 +641,7 @@ impl Exchange<'_> {
 
     /// What counts is how things stand at the end.
     fn keep_back(&mut self, part: &mut Part, path: &Path, why: &str) {
+        self.holds = true;
         if self.has_ended() && part.tells(path, why) {
             self.news.told.kept_back.push(RepositoryNews::new(&part.at.join(path), why));
         }
@@ -694,15 +671,6 @@ impl Part {
     fn tells(&mut self, path: &Path, why: &str) -> bool {
         self.base.told.insert(format!("{} {why}", path.display()).into())
     }
-}
-
-/// Where a submodule of the host's was cloned from, without credentials.
-fn origin(part: &Part, module: &[u8]) -> Option<Vec<u8>> {
-    let path = Path::new("modules").join(super::base::path(module)).join("config");
-    let (text, _) = place::read(&part.host, &path, Check::Text.most()).ok()?;
-    let config = Config::read(&private_settings(&text)).ok()?;
-    let url = Name { section: "remote".into(), subsection: Some(b"origin".to_vec()), key: "url".into() };
-    config.values(&url).last().cloned().flatten()
 }
 
 /// Removes a ref from a repository in which it may be a file of its own, or packed, or both.

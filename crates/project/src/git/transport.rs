@@ -72,6 +72,8 @@ pub struct Delivery<'a> {
     pub known: &'a [Vec<u8>],
     /// The text of the `shallow` file that holds after the delivery. Needed wherever the host has one.
     pub shallow: Option<&'a [u8]>,
+    /// Whether only what the tips need is brought, and not all that lies in the command's store.
+    pub is_selective: bool,
     pub limits: Limits,
 }
 
@@ -202,7 +204,11 @@ fn deliver_new(delivery: &mut Delivery<'_>) -> Result<Delivered, Refused> {
     }
     let incoming = Incoming::new(delivery.to, delivery.shallow)?;
     let work = Work::new(delivery, &incoming)?;
-    if !is_empty {
+    if delivery.is_selective {
+        let is_small =
+            new.packs.is_empty() && new.loose.len() as u64 <= LOOSE_OBJECTS && new.bytes <= LOOSE_BYTES;
+        work.transfer(&objects, &work.revisions(delivery.known)?, is_small)?;
+    } else if !is_empty {
         let (names, count) = work.names(&objects, &new)?;
         let is_small = count <= LOOSE_OBJECTS && new.bytes <= LOOSE_BYTES;
         work.transfer(&objects, &names, is_small)?;
@@ -219,8 +225,10 @@ fn deliver_new(delivery: &mut Delivery<'_>) -> Result<Delivered, Refused> {
     if !delivered.keeps.is_empty() {
         delivered._incoming = Some(incoming);
     }
-    delivery.seen.extend(new.loose);
-    delivery.seen.extend(new.packs);
+    if !delivery.is_selective {
+        delivery.seen.extend(new.loose);
+        delivery.seen.extend(new.packs);
+    }
     Ok(delivered)
 }
 
@@ -336,12 +344,22 @@ impl<'a> Work<'a> {
         // By descriptor: the name may lead elsewhere meanwhile.
         read.push(PathBuf::from(format!("/proc/self/fd/{}", objects.as_raw_fd())));
         let wall = Wall::new(self.git.program(), &read, None, &self.delivery.limits)?;
-        let options = ["pack-objects", "-q", "--stdout", "--local", "--window=0", "--compression=0"];
+        let mut options: Vec<String> = Vec::new();
+        if self.delivery.is_selective && self.delivery.shallow.is_some() {
+            let cuts = self.incoming.path().join(incoming::SHALLOW);
+            options.extend(["--shallow-file".to_owned(), cuts.to_string_lossy().into_owned()]);
+        }
+        let how = ["pack-objects", "-q", "--stdout", "--local", "--window=0", "--compression=0"];
+        options.extend(how.map(str::to_owned));
+        if self.delivery.is_selective {
+            options.push("--revs".to_owned());
+            options.extend(self.delivery.to.is_partial.then(|| "--missing=allow-any".to_owned()));
+        }
         let stores = vec![
             b"GIT_OBJECT_DIRECTORY=.".to_vec(),
             [b"GIT_ALTERNATE_OBJECT_DIRECTORIES=".as_slice(), &quoted(&self.delivery.to.objects)].concat(),
         ];
-        let git = self.git(&options.map(str::to_owned), stores, names.as_fd());
+        let git = self.git(&options, stores, names.as_fd());
         Running::start(Command { output: Some(to), directory: objects.as_fd(), ..git }, &wall)
     }
 
@@ -385,10 +403,15 @@ impl<'a> Work<'a> {
         self.walk(&known)
     }
 
-    fn walk(&self, known: &[Vec<u8>]) -> Result<(), Refused> {
-        let input = lines_in_file(
+    /// The tips, and what need not be looked at behind them, as git reads them.
+    fn revisions(&self, known: &[Vec<u8>]) -> Result<File, Refused> {
+        lines_in_file(
             self.delivery.tips.iter().map(|id| (&b""[..], id)).chain(known.iter().map(|id| (&b"^"[..], id))),
-        )?;
+        )
+    }
+
+    fn walk(&self, known: &[Vec<u8>]) -> Result<(), Refused> {
+        let input = self.revisions(known)?;
         let mut options = vec!["rev-list", "--objects", "--stdin", "--quiet"];
         if self.delivery.to.is_partial {
             options.push("--exclude-promisor-objects");

@@ -107,11 +107,13 @@ impl Exchange<'_> {
             let was_link = base.get(&name).is_some_and(|entries| is_link(entries));
             let shown = visible(crate::git::base::path(&name).as_os_str());
             if entries.iter().any(|entry| !is_mode(entry.mode)) {
+                waits |= !self.has_ended();
                 self.keep_back(part, path, &format!("{shown}: of no kind that git stages"));
             } else if let (Some(foothold), false) =
                 (guarded_above(crate::git::base::path(&name)), entries.is_empty())
             {
                 let foothold = visible(foothold.as_os_str());
+                waits |= !self.has_ended();
                 self.keep_back(part, path, &format!("{shown}: programs outside obey {foothold}"));
             } else if is_link(&entries) && !was_link && self.moment != Moment::Ended {
                 waits = true;

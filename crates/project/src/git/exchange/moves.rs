@@ -6,7 +6,7 @@ use crate::git::base::path;
 use crate::git::place::{self, Thing};
 use crate::git::refs;
 use crate::git::transport::Type;
-use keyward_policy::git::refs::{Change, Line, Refs, Value};
+use keyward_policy::git::refs::{Change, Line, Refs, Value, is_plain};
 use keyward_policy::text::visible;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +22,9 @@ pub(super) const KEPT: &str = "refs/keyward/kept";
 const KEPT_SECONDS: i64 = 30 * 24 * 60 * 60;
 /// More moves than this are not looked at one by one: what they had before is kept, whatever it was.
 const MOST_COMPARED: usize = 32;
+
+/// How often git is asked again with fewer refs. What is left then waits for the next exchange.
+const MOST_TRIES: usize = 64;
 
 /// A git of the host's at work. Several may be, each at its own.
 pub(super) struct Working(Child);
@@ -55,6 +58,11 @@ impl Working {
 /// Runs one to its end.
 pub(super) fn run(git: Command, input: &[u8]) -> Result<(), String> {
     start(git, input)?.end()
+}
+
+/// Where a value is kept whose ref has a name that cannot be pasted, or is in the way of others.
+fn by_value(run: &str, id: &[u8]) -> String {
+    format!("{KEPT}/{run}-values/{}", String::from_utf8_lossy(id))
 }
 
 /// Moves that are compared with what was there before: whether the new follows from the old.
@@ -146,19 +154,11 @@ impl Exchange<'_> {
     }
 
     fn delete(&mut self, part: &mut Part, gone: &[&Change]) -> bool {
-        let mut input = Vec::new();
-        for change in gone {
-            match &change.base {
-                Some(Value::Id(id)) => {
-                    [b"delete ".as_slice(), &change.name, b"\0", id, b"\0"]
-                        .iter()
-                        .for_each(|part| input.extend_from_slice(part));
-                }
-                // One that leads to another is a file of its own.
-                _ => drop(place::remove(&part.host, path(&change.name))),
-            }
+        // One that leads to another is a file of its own.
+        for change in gone.iter().filter(|change| change.base.as_ref().and_then(Value::id).is_none()) {
+            let _ = place::remove(&part.host, path(&change.name));
         }
-        self.transaction(part, &input, None, gone)
+        self.transaction(part, None, gone)
     }
 
     fn update(&mut self, part: &mut Part, set: &[&Change], logs: &logs::Logs, types: &Types) -> bool {
@@ -188,35 +188,66 @@ impl Exchange<'_> {
             }
         }
         for (line, changes) in groups.into_values() {
-            let mut input = Vec::new();
             for change in &changes {
                 let lines = logs.lines(&change.name);
                 let before = &lines[..lines.len() - usize::from(line.is_some() && !lines.is_empty())];
                 let _ = logs::add(part, &change.name, before.iter(), types);
-                let zeros = vec![b'0'; part.id_length * 2];
-                let old = change.base.as_ref().and_then(Value::id).unwrap_or(&zeros);
-                let new = change.cage.as_ref().and_then(Value::id).unwrap_or(&zeros);
-                [b"update ".as_slice(), &change.name, b"\0", new, b"\0", old, b"\0"]
-                    .iter()
-                    .for_each(|part| input.extend_from_slice(part));
             }
-            let done = self.transaction(part, &input, line, &changes);
-            for change in changes.iter().filter(|_| done) {
-                logs.note(part, &change.name);
+            let done = self.transaction(part, line, &changes);
+            for change in changes {
+                if part.base.refs(&part.place).get(&change.name) == change.cage.as_ref() {
+                    logs.note(part, &change.name);
+                }
             }
             all &= done;
         }
         all
     }
 
+    /// Moves refs. Where git refuses, it is asked again with fewer, so that one of them holds up no other. Whether all moved.
+    fn transaction(&mut self, part: &mut Part, line: Option<&Line>, changes: &[&Change]) -> bool {
+        let (mut all, mut tries) = (true, 0);
+        let mut left = vec![changes];
+        while let Some(changes) = left.pop() {
+            tries += 1;
+            let Err(why) = self.try_to_move(part, line, changes) else { continue };
+            all = false;
+            match changes {
+                [change] => self.not_moved(part, change, &why),
+                _ if tries < MOST_TRIES && !why.contains("packed-refs.lock") => {
+                    let (first, second) = changes.split_at(changes.len() / 2);
+                    left.extend([second, first]);
+                }
+                _ => {
+                    let name = changes.first().map(|change| change.name.clone()).unwrap_or_default();
+                    self.not_done(part, path(&name), &why);
+                }
+            }
+        }
+        all
+    }
+
     /// All of it or nothing.
-    fn transaction(
+    fn try_to_move(
         &mut self,
         part: &mut Part,
-        input: &[u8],
         line: Option<&Line>,
         changes: &[&Change],
-    ) -> bool {
+    ) -> Result<(), String> {
+        let zeros = vec![b'0'; part.id_length * 2];
+        let mut input = Vec::new();
+        for change in changes {
+            let id = |value: &Option<Value>| value.as_ref().and_then(Value::id).map(<[u8]>::to_vec);
+            let (old, new) = (id(&change.base), id(&change.cage));
+            let words: [&[u8]; 7] = match (&old, &new) {
+                (None, None) => continue,
+                (Some(old), None) => [b"delete ", &change.name, b"\0", old, b"\0", b"", b""],
+                (old, Some(new)) => {
+                    [b"update ", &change.name, b"\0", new, b"\0", old.as_ref().unwrap_or(&zeros), b"\0"]
+                }
+            };
+            words.iter().for_each(|word| input.extend_from_slice(word));
+        }
         if !input.is_empty() {
             let mut git = self.git.trusted(&part.host_path);
             // A log is begun where the command has one.
@@ -236,16 +267,44 @@ impl Exchange<'_> {
                     git.arg("-m").arg(OsStr::from_bytes(&line.message));
                 }
             }
-            if let Err(why) = run(git, input) {
-                let name = changes.first().map(|change| change.name.clone()).unwrap_or_default();
-                return self.not_done(part, path(&name), &why);
-            }
+            run(git, &input)?;
         }
         for change in changes {
+            part.base.made += usize::from(change.base.is_none());
+            if change.cage.is_none() {
+                // Its log has gone with it.
+                part.base.logs.remove(OsStr::from_bytes(&change.name));
+            }
             part.note(&change.name, change.cage.clone());
             self.took(part, path(&change.name));
         }
-        true
+        Ok(())
+    }
+
+    /// One ref that git does not move. A name that has no room beside the host's is told, and what the command had is kept.
+    fn not_moved(&mut self, part: &mut Part, change: &Change, why: &str) {
+        let no_room =
+            ["exists; cannot create", "blocking reference", "at the same time", "bad name", "invalid ref"];
+        if no_room.iter().any(|word| why.contains(word)) {
+            // The next exchange looks again.
+            self.holds = true;
+            if self.has_ended() {
+                let why = self.kept_as(part, change, "git has no room for it beside your refs");
+                self.conflict(part, path(&change.name), &why);
+            }
+        } else {
+            self.not_done(part, path(&change.name), why);
+        }
+    }
+
+    /// Keeps what the command had in a ref. The reason why it was not taken over, with where it is kept.
+    pub(super) fn kept_as(&mut self, part: &mut Part, change: &Change, why: &str) -> String {
+        let id = change.cage.as_ref().and_then(Value::id);
+        let value: Vec<_> = id.map(|id| (change.name.clone(), id.to_vec())).into_iter().collect();
+        match self.keep(part, &value).ok().and_then(|kept| kept.into_iter().next()) {
+            Some(kept) => format!("{why}; the command's is {kept}"),
+            None => why.into(),
+        }
     }
 
     /// A git of the host's failed. If another process holds a lock or was quicker, the next exchange tries again; anything else is trouble.
@@ -314,24 +373,44 @@ impl Exchange<'_> {
         part: &mut Part,
         values: &[(Vec<u8>, Vec<u8>)],
     ) -> Result<Vec<String>, String> {
-        let mut kept = Vec::with_capacity(values.len());
-        let mut input = Vec::new();
-        for (name, id) in values {
-            let short = String::from_utf8_lossy(name.strip_prefix(b"refs/").unwrap_or(name)).into_owned();
+        let run = self.layer.name().to_string_lossy().into_owned();
+        let named = |(name, id): &(Vec<u8>, Vec<u8>)| {
+            let short = name.strip_prefix(b"refs/").unwrap_or(name);
             // By its value as well: a ref may be taken away more than once.
             let value = String::from_utf8_lossy(id.get(..12).unwrap_or(id)).into_owned();
-            let name = format!("{KEPT}/{}/{short}-{value}", self.layer.name().to_string_lossy());
-            [b"update ".as_slice(), name.as_bytes(), b"\0", id, b"\0\0"]
-                .iter()
-                .for_each(|part| input.extend_from_slice(part));
-            kept.push(name);
+            match is_plain(short) {
+                true => format!("{KEPT}/{run}/{}-{value}", String::from_utf8_lossy(short)),
+                false => by_value(&run, id),
+            }
+        };
+        let kept: Vec<String> = values.iter().map(named).collect();
+        match self.put_kept(part, kept.iter().zip(values)) {
+            Ok(()) => Ok(kept),
+            // One of the names is in the way of another. Values are not.
+            Err(_) => {
+                let kept: Vec<String> = values.iter().map(|(_, id)| by_value(&run, id)).collect();
+                self.put_kept(part, kept.iter().zip(values)).map(|()| kept)
+            }
         }
-        if !input.is_empty() {
-            let mut git = self.git.trusted(&part.host_path);
-            git.args(["update-ref", "--no-deref", "--stdin", "-z"]);
-            run(git, &input)?;
+    }
+
+    fn put_kept<'b>(
+        &self,
+        part: &Part,
+        all: impl Iterator<Item = (&'b String, &'b (Vec<u8>, Vec<u8>))>,
+    ) -> Result<(), String> {
+        let mut lines: Vec<Vec<u8>> = all
+            .map(|(name, (_, id))| [b"update ".as_slice(), name.as_bytes(), b"\0", id, b"\0\0"].concat())
+            .collect();
+        // Git takes each name once.
+        lines.sort();
+        lines.dedup();
+        if lines.is_empty() {
+            return Ok(());
         }
-        Ok(kept)
+        let mut git = self.git.trusted(&part.host_path);
+        git.args(["update-ref", "--no-deref", "--stdin", "-z"]);
+        run(git, &lines.concat())
     }
 
     /// Forgets what was kept long ago. `host` are all refs, packed ones among them.

@@ -7,6 +7,7 @@ use keyward_policy::detect::footholds::guarded_above;
 use keyward_policy::git::refs::Line;
 use keyward_policy::text::visible;
 use rustix::fd::OwnedFd;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -25,6 +26,14 @@ pub(super) struct Changed {
 impl Changed {
     pub(super) fn is_empty(&self) -> bool {
         self.removed.is_empty() && self.added.is_empty()
+    }
+
+    /// Leaves out work that is broken; why, if some is.
+    pub(super) fn leave(&mut self, broken: &BTreeMap<Vec<u8>, String>) -> Option<String> {
+        let why = self.added.iter().find_map(|line| broken.get(&line.new)).cloned();
+        self.added.retain(|line| !broken.contains_key(&line.new));
+        self.now.retain(|id| !broken.contains_key(id));
+        why
     }
 }
 

@@ -1,0 +1,95 @@
+//! Settings: safe additions of the command's come over, and the host's go to the command.
+
+use super::{Exchange, Part};
+use crate::git::base;
+use crate::git::layer::private_settings;
+use crate::git::place::{self, Thing};
+use crate::git::refs;
+use keyward_policy::git::Check;
+use keyward_policy::git::config::{self, Config, Name, Versions};
+use keyward_policy::outcome::{NewRemote, RepositoryNews};
+use rustix::io::Errno;
+use std::path::Path;
+
+impl Exchange<'_> {
+    /// Only what is safe, and added to what the host has now. What a branch followed goes with it, once it is known to be gone.
+    pub(super) fn settings(&mut self, part: &mut Part, is_last: bool) {
+        let (path, most) = (Path::new("config"), Check::Text.most());
+        let Ok((cage, _)) = place::read(&part.cage, path, most) else {
+            return self.keep_back(part, path, "it cannot be read");
+        };
+        if cage == part.base.config && part.base.merged_config.is_none() {
+            return;
+        }
+        let has_moved = self.has_ended() && self.moved_module(part, &cage);
+        let host = match place::read(&part.host, path, most) {
+            Ok((host, _)) => host,
+            Err(Errno::NOENT) => Vec::new(),
+            Err(_) => return self.keep_back(part, path, "yours is a link, or cannot be read"),
+        };
+        let refs = if is_last { refs::read(&part.host).ok() } else { None };
+        let gone = |branch: &[u8]| {
+            refs.as_ref().is_some_and(|refs| !refs.contains_key(&[b"refs/heads/", branch].concat()))
+        };
+        let seen = part.base.merged_config.as_ref().unwrap_or(&part.base.config);
+        let merged = config::merge(&Versions {
+            host: &host,
+            base: &part.base.config,
+            seen,
+            cage: &cage,
+            gone: &gone,
+            is_of_submodule: part.at.iter().any(|name| name == "modules"),
+            origin: &|module| origin(part, module),
+        });
+        let Ok(merged) = merged else { return self.keep_back(part, path, "git could not read it") };
+        for name in merged.kept_back.iter().filter(|_| is_last) {
+            if !(has_moved && name.starts_with("core.worktree")) {
+                self.keep_back(part, path, name);
+            }
+        }
+        if let Some(text) = merged.text {
+            let unchanged = |_: Option<Thing>| {
+                place::read(&part.host, path, most).map(|(now, _)| now).unwrap_or_default() == host
+            };
+            match place::replace(&part.host, path, &text, unchanged) {
+                Ok(_) => self.took(part, path),
+                Err(Errno::EXIST | Errno::STALE) => {
+                    self.news.is_busy = true;
+                    return;
+                }
+                Err(errno) => return self.trouble(&part.at.join(path), &errno.to_string()),
+            }
+        }
+        part.base.merged_config = Some(cage);
+        let path = RepositoryNews::new(&part.at.join(path), "").path;
+        self.news.told.new_remotes.retain(|remote| remote.path != path);
+        let new =
+            merged.new_remotes.into_iter().map(|(name, url)| NewRemote { path: path.clone(), name, url });
+        self.news.told.new_remotes.extend(new);
+    }
+
+    pub(super) fn give_settings(&mut self, part: &mut Part) {
+        let (path, most) = (Path::new("config"), Check::Text.most());
+        let Ok((host, _)) = place::read(&part.host, path, most) else { return };
+        let text = private_settings(&host);
+        let unchanged = |_: Option<Thing>| {
+            place::read(&part.cage, path, most).is_ok_and(|(now, _)| now == part.base.config)
+        };
+        if text != part.base.config
+            && unchanged(None)
+            && place::replace(&part.cage, path, &text, unchanged).is_ok()
+        {
+            part.base.config = text;
+            part.base.merged_config = None;
+        }
+    }
+}
+
+/// Where a submodule of the host's was cloned from, without credentials.
+fn origin(part: &Part, module: &[u8]) -> Option<Vec<u8>> {
+    let path = Path::new("modules").join(base::path(module)).join("config");
+    let (text, _) = place::read(&part.host, &path, Check::Text.most()).ok()?;
+    let config = Config::read(&private_settings(&text)).ok()?;
+    let url = Name { section: "remote".into(), subsection: Some(b"origin".to_vec()), key: "url".into() };
+    config.values(&url).last().cloned().flatten()
+}
