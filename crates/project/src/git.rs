@@ -5,6 +5,7 @@ pub(crate) mod clones;
 pub mod committed;
 mod exchange;
 pub(crate) mod inspect;
+mod intent;
 pub mod layer;
 pub mod look;
 mod objects;

@@ -1,5 +1,6 @@
 //! What both sides of a repository last had in common, kept on disk so that the run after a killed one can go on from there.
 
+use super::intent::Intent;
 use super::place::{self, Stamp};
 use super::refs;
 use super::state::State;
@@ -117,6 +118,7 @@ impl Base {
         }
         self.write_rest(place, &refs)?;
         self.refs = Some(refs);
+        Intent::remove(place);
         if !std::mem::take(&mut self.has_moved) {
             return Ok(());
         }
@@ -242,7 +244,7 @@ fn pairs<'a>(all: &'a [lines::Line], name: &'a str) -> impl Iterator<Item = (OsS
 }
 
 /// Written beside and put in its place.
-fn replace(path: &Path, content: &[u8]) -> std::io::Result<()> {
+pub(super) fn replace(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let beside = path.with_extension("new");
     std::fs::write(&beside, content)?;
     std::fs::rename(beside, path)

@@ -14,6 +14,7 @@ mod shallow;
 mod stash;
 
 use super::base::{Base, open};
+use super::intent::{self, Intent};
 use super::layer::Layer;
 use super::place::{self, Thing};
 use super::refs;
@@ -466,6 +467,7 @@ impl Exchange<'_> {
             let why = self.kept_as(part, change, "both sides moved it");
             self.conflict(part, super::base::path(&change.name), &why);
         }
+        self.write_intent(part, &wanted, &logs);
         // The index is another file than the refs: both are worked on at the same time.
         let staging = wanted.entries.as_ref().map(|changed| self.begin_staging(part, changed, &types));
         self.keep_old(part, &mut wanted, compared);
@@ -490,6 +492,22 @@ impl Exchange<'_> {
         }
         brought.into_iter().for_each(Delivered::finish);
         moved && !self.news.is_refused
+    }
+
+    /// Writes down what is about to be done, while the command can still change its side. Without it all is as well, unless we are killed.
+    fn write_intent(&self, part: &Part, wanted: &Wanted, logs: &logs::Logs) {
+        if self.has_ended() {
+            return;
+        }
+        let intent = Intent {
+            refs: wanted.refs.iter().map(|change| (change.name.clone(), change.cage.clone())).collect(),
+            head: wanted.head.clone(),
+            entries: wanted.entries.as_ref().map(entries::Changed::entries).unwrap_or_default(),
+            state: wanted.state.iter().map(|(name, piece)| (name.clone(), intent::digest(piece))).collect(),
+            stash: wanted.stash.added.iter().map(|line| line.new.clone()).collect(),
+            logs: logs.names().map(|name| (name.clone(), logs::length(part, name) as u64)).collect(),
+        };
+        let _ = intent.write(&part.place);
     }
 
     /// Brings objects, and settles where their history is cut.

@@ -37,6 +37,11 @@ pub(super) struct Staging {
 }
 
 impl Changed {
+    /// What is to be staged, by path.
+    pub(super) fn entries(&self) -> Entries {
+        self.differences.iter().cloned().collect()
+    }
+
     /// The objects that have to be there, in letters.
     pub(super) fn ids(&self) -> impl Iterator<Item = Vec<u8>> {
         let all = self.differences.iter().flat_map(|(_, entries)| entries);

@@ -22,6 +22,10 @@ impl Logs {
         self.0.get(name).map(|(lines, _)| lines.as_slice()).unwrap_or_default()
     }
 
+    pub(super) fn names(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.0.keys()
+    }
+
     /// The objects that they name, except for those of the last line, which git knows.
     pub(super) fn ids(&self) -> Vec<Vec<u8>> {
         let all = self.0.values().flat_map(|(lines, _)| lines);

@@ -5,6 +5,7 @@ use super::{Exchange, Moment, Part};
 use crate::git::base::{Base, open};
 use crate::git::clones;
 use crate::git::inspect::id_length;
+use crate::git::intent::Intent;
 use crate::git::layer::{BORROWED, lenders, private_settings};
 use crate::git::place::{self, Thing};
 use keyward_policy::git::config::Config;
@@ -68,7 +69,11 @@ impl Exchange<'_> {
             }
         };
         let place = self.layer.base(at);
-        let base = Base::read(&place).unwrap_or_default();
+        let mut base = Base::read(&place).unwrap_or_default();
+        let id_length = id_length(&owner);
+        if let Some(intent) = Intent::read(&place) {
+            intent.settle(&mut base, &place, &host, &cage, id_length);
+        }
         Some(Part {
             at: at.into(),
             common: common.into(),
@@ -78,7 +83,7 @@ impl Exchange<'_> {
             cage,
             place,
             base,
-            id_length: id_length(&owner),
+            id_length,
         })
     }
 
