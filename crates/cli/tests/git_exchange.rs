@@ -145,7 +145,7 @@ fn a_killed_launcher_loses_no_commit() {
         assert!(!all.contains("error"), "{all}");
         // What we had done ourselves is not taken for the user's, and no line of a log comes twice.
         assert!(!stderr(&next).contains("changed by you"), "{}", stderr(&next));
-        let twice = "for log in HEAD main; do git reflog $log --format='%H %gs' | sort | uniq -d; done";
+        let twice = "for log in HEAD main; do git reflog $log --format='%H %gs' | grep commit: | sort | uniq -d; done";
         assert_eq!(host(&stage, twice), "", "{}", stderr(&next));
         host(&stage, "rm -f log.txt; git reset -q --hard");
     }

@@ -155,8 +155,8 @@ fn settle_log(base: &mut Base, name: &[u8], length: u64, host: &OwnedFd, cage: &
     let known = base.logs.get(&name).copied().unwrap_or(0);
     let (Some(here), Some(there)) = (after(host, length), after(cage, known)) else { return };
     let line = |text: &[u8]| {
-        // Git writes the words of the branch for HEAD as well, before they are settled.
-        Line::read(text.trim_ascii_end(), id_length).map(|line| (line.old, line.new, line.when))
+        // Git writes what the ref was on this side as the old value, and for HEAD the words of the branch.
+        Line::read(text.trim_ascii_end(), id_length).map(|line| (line.new, line.when))
     };
     let here: Vec<_> = here.split_inclusive(|&byte| byte == b'\n').filter_map(line).collect();
     let (mut rest, mut end, mut at) = (here.as_slice(), 0, 0);
@@ -258,7 +258,7 @@ mod tests {
         for name in ["rest.new", "refs.new", "index.new"] {
             std::fs::create_dir(place.join(name)).unwrap();
         }
-        let first = "echo two > a; git add a; git commit -qm second; echo two > b; git add b; echo two > c; git stash push -q c; \
+        let first = "git commit -q --allow-empty -m zero; echo two > a; git add a; git commit -qm second; echo two > b; git add b; echo two > c; git stash push -q c; \
             git branch -f side HEAD; git branch -D gone; git symbolic-ref HEAD refs/heads/side; git rev-parse HEAD > \"$GIT_DIR/CHERRY_PICK_HEAD\"";
         git(&tree, &cage, first);
         let news = exchange(&program, layer, Moment::Running);
