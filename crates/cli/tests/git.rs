@@ -115,6 +115,7 @@ same_as_without_us! {
     a_worktree_is_added_and_removed: "git worktree add -q wt other; cd wt; echo x >> c; git commit -qam in-worktree; cd ..; git worktree add -q -b new gone; git worktree remove gone",
     a_worktree_is_locked_and_removed: "git worktree add -q --lock wt other; git tag t; sleep 2; git worktree remove -f -f wt; git worktree add -q -b new kept; git worktree lock kept",
     what_was_staged_beside_a_new_submodule_is_unstaged: "git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),link; echo n > n; git add n; git tag t; sleep 2; git reset -q",
+    worktrees_have_long_names_of_one_beginning: "n=$(printf 'x%.0s' $(seq 80)); for i in 1 2; do git worktree add -q -b tree$i $n$i; (cd $n$i; echo $i > f; git add f; git commit -qm in-$i); done",
     notes_and_bisect: "git notes add -m note; git bisect start -q; git bisect bad; git bisect good HEAD~1 || true",
     an_index_of_version_four: "git update-index --index-version 4; echo x > n; git add n",
     a_branch_follows_another: "git checkout -q -b tracking --track other; git branch -q --unset-upstream; git branch -q -u main",

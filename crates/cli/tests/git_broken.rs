@@ -200,3 +200,23 @@ fn what_stays_in_the_cage_is_told_of_a_command_that_takes_its_time() {
         assert!(said.contains(part), "{part}: {said}");
     }
 }
+
+/// A state of a rebase with something in it that is not a file is neither waited for nor followed.
+#[test]
+fn a_pipe_or_a_link_in_the_state_of_a_rebase_stays_in_the_cage() {
+    for odd in
+        ["mkfifo $d/message", "ln -s ~/.profile $d/message", "ln -s ../../.. $d/deeper", "mkfifo $d/more"]
+    {
+        let stage = Stage::user();
+        host(&stage, BEGIN);
+        let script = format!(
+            "echo x > a; git commit -qam x; git checkout -q other; echo y > a; git commit -qam y; git rebase -q main 2>/dev/null || true; \
+             d=.git/rebase-merge; rm -f $d/message; {odd}; git branch fine main"
+        );
+        let said = caged(&stage, &script);
+        assert!(said.contains(".git/rebase-merge (too much, or not ordinary files)"), "{odd}: {said}");
+        // What was there before may have come over.
+        let seen = "find .git/rebase-merge ! -type f ! -type d 2>/dev/null; git log -1 --format=%s fine";
+        assert_eq!(host(&stage, seen), "x\n", "{odd}");
+    }
+}

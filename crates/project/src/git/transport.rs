@@ -352,7 +352,8 @@ impl<'a> Work<'a> {
         let how = ["pack-objects", "-q", "--stdout", "--local", "--window=0", "--compression=0"];
         options.extend(how.map(str::to_owned));
         if self.delivery.is_selective {
-            options.push("--revs".to_owned());
+            // Which objects there are is not for a file of the command's to say.
+            options.extend(["--revs", "--no-use-bitmap-index"].map(str::to_owned));
             options.extend(self.delivery.to.is_partial.then(|| "--missing=allow-any".to_owned()));
         }
         let stores = vec![
