@@ -74,7 +74,10 @@ pub fn decide_and_remember<'a>(
             git::transport::HostGit::find(here.search.as_os_str()).map(|git| git.program().to_path_buf());
     }
     let placed = view::kept_home(policy, request).map(|kept| logins::placed(&here.state, &kept));
-    let facts = HostFacts { kernel, paths, project, placed: placed.unwrap_or_default() };
+    let mut facts = HostFacts { kernel, paths, project, placed: placed.unwrap_or_default() };
+    for folder in view::read_only_repositories(&facts) {
+        facts.project.secrets.extend(git::logins::logins(&folder));
+    }
     plan(policy, request, &facts).map(|plan| Decided { plan, project: facts.project, search, seen })
 }
 

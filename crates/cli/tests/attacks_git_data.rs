@@ -469,3 +469,43 @@ fn a_repository_made_in_a_session_is_cleaned_before_it_stops() {
         assert_eq!(session.said("cd deep/er/sub; git status --short; echo fine"), "fine\n");
     }
 }
+
+/// Settings and logs of repositories that the command sees as they are: in a directory that it may read, in a toolchain that is a clone, and
+/// where its own is read-only.
+#[test]
+fn a_repository_that_is_only_read_shows_no_credentials() {
+    const TOKEN: &str = "ghp_0123456789abcdefghijABCDEFGHIJ456789";
+    for who in [Who::User, Who::Root] {
+        let stage = Stage::new(who);
+        let (lib, nvm) = (stage.home().join("lib"), stage.home().join(".nvm"));
+        let names = format!("lib='{}'; nvm='{}'; ", lib.display(), nvm.display());
+        let begin = format!(
+            "{names} set -e; url=https://ada:{TOKEN}@example.test/x.git; \
+             make() {{ git init -q $2 \"$1\"; git -C \"$1\" config remote.origin.url $url; \
+                 git -C \"$1\" config http.extraheader 'Authorization: Bearer {TOKEN}'; }}; \
+             mkdir -p \"$lib/deep\" \"$nvm/plugins\" \"$nvm/bin\"; make \"$lib/deep/one\"; make \"$lib/bare.git\" --bare; \
+             mkdir -p \"$lib/deep/one/.git/modules\" \"$lib/deep/one/.git/logs\"; make \"$lib/deep/one/.git/modules/sub\" --bare; \
+             printf '%040d %040d a <a@b> 1 +0000\\tclone: from %s\\n' 0 1 $url > \"$lib/deep/one/.git/logs/HEAD\"; \
+             make \"$nvm\"; make \"$nvm/plugins/one\"; make . --ref-format=reftable"
+        );
+        assert_eq!(host(&stage, &begin), "");
+        let look = format!(
+            "{names} cat .git/config \"$lib/deep/one/.git/config\" \"$lib/deep/one/.git/logs/HEAD\" \"$lib/bare.git/config\" \
+             \"$lib/deep/one/.git/modules/sub/config\" \"$nvm/.git/config\" \"$nvm/plugins/one/.git/config\""
+        );
+        let control = host(&stage, &look);
+        assert_eq!(control.matches(TOKEN).count(), 13, "{control}");
+        let git = format!(
+            "{look}; for one in \"$lib/deep/one\" \"$lib/bare.git\" \"$nvm\" .; do git -C \"$one\" remote -v; done"
+        );
+        for read in [lib.clone(), lib.join("deep"), lib.join("deep/one/.git")] {
+            let path = format!("{}:{}", nvm.join("bin").display(), std::env::var("PATH").unwrap());
+            let mut run = stage.keyward_run(&["--read", read.to_str().unwrap()], &["bash", "-c", &git]);
+            let run = run.env("PATH", path).output().unwrap();
+            let seen = stdout(&run) + &stderr(&run);
+            assert!(!seen.contains(TOKEN), "{read:?}: {seen}");
+            // All of them are there: its own, and at least one that is only read.
+            assert!(seen.matches("https://example.test/x.git").count() > 4, "{read:?}: {seen}");
+        }
+    }
+}

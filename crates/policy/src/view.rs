@@ -18,6 +18,7 @@ pub use home::{
     kept_home, place_outside, profile_home,
 };
 pub(crate) use inside::cannot_take_over;
+pub use inside::read_only_repositories;
 pub use places::{PINNED, PROJECT_FILE};
 pub use searched::{Searched, Why, can_be_project, searched};
 pub use toolchains::joined;

@@ -7,6 +7,7 @@ mod exchange;
 pub(crate) mod inspect;
 mod intent;
 pub mod layer;
+pub mod logins;
 pub mod look;
 mod objects;
 mod place;

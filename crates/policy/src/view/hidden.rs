@@ -6,6 +6,7 @@ use super::{
     Builder, Entry, Home, OTHER_LOGIN, SECRET_FILE, Shown, UNSEARCHED, at_or_below, covering, expand, home,
 };
 use crate::facts::{HostFacts, Kind, SecretFile};
+use crate::git::names;
 use crate::plan::Refusal;
 use crate::request::Request;
 use crate::settings::Policy;
@@ -135,7 +136,11 @@ pub(super) fn hide(
         is_shown_by_name(policy, &request.project, home, path) || granted.iter().any(|grant| grant == path)
     };
     for SecretFile { path, named, directory, reads_as } in &facts.project.secrets {
-        if !is_open(path) && !is_open(named) && is_seen(path) {
+        if !is_open(path)
+            && !is_open(named)
+            && is_seen(path)
+            && !is_copied_without_logins(&builder.entries, path)
+        {
             let shown = Shown::Hidden { directory: *directory, reads_as: Some(reads_as.clone()) };
             masks.push(mask(path.clone(), shown, SECRET_FILE, &Origin::Builtin));
         }
@@ -150,6 +155,15 @@ pub(super) fn hide(
     }
     builder.entries.extend(masks);
     Ok(())
+}
+
+/// Whether a file is one of those of a repository that the command has a copy of without logins.
+fn is_copied_without_logins(entries: &[Entry], path: &Path) -> bool {
+    let Some(Entry { shown: Shown::Repository { source, .. }, .. }) = covering(entries, path) else {
+        return false;
+    };
+    let is_log = path.strip_prefix(&source.path).is_ok_and(|path| path.iter().any(|name| name == "logs"));
+    is_log || path.file_name().is_some_and(|name| names::is_settings(name) || names::is_login(name))
 }
 
 /// Answers for many paths whether they are seen. Those in one directory mostly have one answer.

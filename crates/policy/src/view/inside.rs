@@ -279,6 +279,23 @@ fn own_folder(
     builder.put(&folder.path, shown, "git", origin);
 }
 
+/// The own folders of repositories that a command sees as they are, and not as copies.
+pub fn read_only_repositories(facts: &HostFacts) -> Vec<PathBuf> {
+    let all = &facts.project.repositories;
+    let is_copied = cannot_take_over(facts).is_none() && all.len() <= MOST_REPOSITORIES;
+    let folders = all.iter().filter_map(|repository| match &repository.own {
+        Own::Here(folder) | Own::Linked(folder) => Some(folder),
+        Own::Stray { .. } => None,
+    });
+    let mut all: Vec<PathBuf> = folders
+        .filter(|folder| !is_copied || folder.is_beyond_us.is_some())
+        .map(|folder| folder.path.clone())
+        .collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
 /// Why what a command does in a repository could not be taken over.
 pub(crate) fn cannot_take_over(facts: &HostFacts) -> Option<&'static str> {
     if facts.project.git.is_none() {

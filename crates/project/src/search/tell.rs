@@ -4,6 +4,7 @@ use super::dotfiles::Dotfiles;
 use super::index::{Kind, Note, mark};
 use super::leads::{Lead, follow};
 use super::{Linked, Looked, Role, Rules, Search, close, content_of, named_in, row};
+use crate::git::logins::logins;
 use crate::journal;
 use crate::tree::Root;
 use keyward_policy::detect::{Directory, Secret, Shows};
@@ -57,6 +58,12 @@ impl<'a> Tell<'a> {
                 self.project
                     .marks
                     .push(Found { path: path.clone(), directory: note.kind == Kind::Directory });
+            }
+            // One in a tree that the command writes to is its own copy, or is looked at when that is decided.
+            if note.has(mark::REPOSITORY) && matches!(tree.role, Role::Seen(_)) && !tree.writable {
+                for SecretFile { path, named, directory, reads_as } in logins(&path) {
+                    self.hide(path, named, directory, reads_as);
+                }
             }
             if note.has(mark::GUARDED | mark::LEADS) && (tree.writable || tree.role == Role::Around) {
                 self.foothold(&path, note);
