@@ -181,6 +181,13 @@ impl Wanted {
     }
 }
 
+/// Names of objects: those that must be complete, those that are, and those whose kinds are asked for.
+struct Objects<'a> {
+    tips: &'a [Vec<u8>],
+    known: &'a [Vec<u8>],
+    asked: &'a [Vec<u8>],
+}
+
 /// What the host has of the objects that were asked about.
 type Types = HashMap<Vec<u8>, Option<Type>>;
 
@@ -414,7 +421,16 @@ impl Exchange<'_> {
         };
         // Before objects are brought: a line that comes later may name one that is not.
         let logs = logs::read(part, &wanted, self.has_ended());
-        let brought = match self.bring_all(part, &store, &tips, &wanted) {
+        let mut asked: BTreeSet<Vec<u8>> = BTreeSet::new();
+        asked.extend(wanted.entries.iter().flat_map(entries::Changed::ids));
+        asked.extend(logs.ids());
+        asked.extend(wanted.head.iter().filter_map(|head| Some(head.id()?.to_vec())));
+        // Those that both sides moved may turn out to be the command's next step.
+        let all = wanted.refs.iter().chain(&wanted.both);
+        let branches = all.filter(|change| change.name.starts_with(b"refs/heads/"));
+        asked.extend(branches.filter_map(|change| Some(change.cage.as_ref()?.id()?.to_vec())));
+        let asked: Vec<Vec<u8>> = asked.into_iter().collect();
+        let brought = match self.bring_all(part, &store, &tips, &asked, &wanted) {
             Ok(brought) => Ok(vec![brought]),
             Err(refused) => self.salvage(part, &store, &tips, &mut wanted, &logs, &refused),
         };
@@ -431,23 +447,17 @@ impl Exchange<'_> {
         let next: Vec<Change> = next;
         wanted.refs.extend(next.into_iter().map(|change| Change { base: change.host.clone(), ..change }));
         wanted.both = both;
-        let mut asked: BTreeSet<Vec<u8>> = BTreeSet::new();
-        asked.extend(wanted.entries.iter().flat_map(entries::Changed::ids));
-        asked.extend(logs.ids());
-        asked.extend(wanted.head.iter().filter_map(|head| Some(head.id()?.to_vec())));
-        let branches = wanted.refs.iter().filter(|change| change.name.starts_with(b"refs/heads/"));
-        asked.extend(branches.filter_map(|change| Some(change.cage.as_ref()?.id()?.to_vec())));
-        let asked: Vec<Vec<u8>> = asked.into_iter().collect();
         let compared = self.begin_comparing(part, &wanted);
-        let types: Types = match asked.is_empty() {
-            true => Types::new(),
-            false => match transport::types(self.git, &store, &asked) {
-                Ok(types) => asked.into_iter().zip(types).collect(),
-                Err(refused) => {
-                    self.trouble(&part.at.join("objects"), &refused.why);
-                    return false;
-                }
-            },
+        let told = match brought.as_slice() {
+            [Delivered { types: Some(types), .. }] => Ok(types.clone()),
+            _ => transport::types(self.git, &store, &asked),
+        };
+        let types: Types = match told {
+            Ok(types) => asked.into_iter().zip(types).collect(),
+            Err(refused) => {
+                self.trouble(&part.at.join("objects"), &refused.why);
+                return false;
+            }
         };
         // Git would refuse it, and what moves with it.
         let (odd, rest): (Vec<Change>, Vec<Change>) = wanted.refs.drain(..).partition(|change| {
@@ -516,6 +526,7 @@ impl Exchange<'_> {
         part: &mut Part,
         store: &Store,
         tips: &[Vec<u8>],
+        asked: &[Vec<u8>],
         wanted: &Wanted,
     ) -> Result<Delivered, Refused> {
         let here = shallow::read(&part.host);
@@ -523,7 +534,7 @@ impl Exchange<'_> {
         let all = here.difference(&changed.gone).chain(&changed.new).cloned().collect();
         // Where more of the history came, all of it is looked at.
         let known = if changed.gone.is_empty() { self.known(part, &wanted.refs) } else { Vec::new() };
-        let mut brought = self.bring(part, store, tips, &known, &all, false)?;
+        let mut brought = self.bring(part, store, Objects { tips, known: &known, asked }, &all, false)?;
         if changed.is_empty() {
             return Ok(brought);
         }
@@ -531,7 +542,7 @@ impl Exchange<'_> {
         let cuts = self.judge_cuts(part, store, changed).map_err(failed(Kind::Missing))?;
         if cuts != all {
             brought.finish();
-            brought = self.bring(part, store, tips, &known, &cuts, false)?;
+            brought = self.bring(part, store, Objects { tips, known: &known, asked }, &cuts, false)?;
         }
         if self.move_cuts(part, &cuts, changed) {
             Ok(brought)
@@ -559,8 +570,7 @@ impl Exchange<'_> {
         &mut self,
         part: &mut Part,
         store: &Store,
-        tips: &[Vec<u8>],
-        known: &[Vec<u8>],
+        Objects { tips, known, asked }: Objects<'_>,
         cuts: &shallow::Cuts,
         is_selective: bool,
     ) -> Result<Delivered, Refused> {
@@ -579,6 +589,7 @@ impl Exchange<'_> {
             seen: &mut part.base.seen,
             tips,
             known,
+            asked,
             shallow: (!cuts.is_empty()).then_some(&cuts),
             is_selective,
             limits: Limits::default(),

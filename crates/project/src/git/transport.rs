@@ -70,6 +70,8 @@ pub struct Delivery<'a> {
     pub tips: &'a [Vec<u8>],
     /// Ids that the host has complete: those of its references.
     pub known: &'a [Vec<u8>],
+    /// Ids whose kinds are told with the delivery.
+    pub asked: &'a [Vec<u8>],
     /// The text of the `shallow` file that holds after the delivery. Needed wherever the host has one.
     pub shallow: Option<&'a [u8]>,
     /// Whether only what the tips need is brought, and not all that lies in the command's store.
@@ -82,6 +84,8 @@ pub struct Delivery<'a> {
 pub struct Delivered {
     /// How many the host did not have.
     pub objects: u64,
+    /// What each of the ids is that were asked for; `None` if nothing had to be delivered.
+    pub types: Option<Vec<Option<Type>>>,
     keeps: Vec<PathBuf>,
     /// Its name is in the marks: as long as it is there, they hold.
     _incoming: Option<Incoming>,
@@ -89,7 +93,7 @@ pub struct Delivered {
 
 impl Delivered {
     fn nothing() -> Delivered {
-        Delivered { objects: 0, keeps: Vec::new(), _incoming: None }
+        Delivered { objects: 0, types: None, keeps: Vec::new(), _incoming: None }
     }
 
     /// The references have moved: `gc` may treat the objects as any others.
@@ -176,7 +180,7 @@ const JUDGEMENT: &str = "badFilemode=error,gitattributesSymlink=error,gitignoreS
 /// A blob, tree or commit that lies there and that nothing asks for arrives as well: it may be in a reflog, a stash or an index.
 pub fn deliver(mut delivery: Delivery<'_>) -> Result<Delivered, Refused> {
     let length = 2 * delivery.to.id_length;
-    check_ids(delivery.tips.iter().chain(delivery.known).map(Vec::as_slice), length)?;
+    check_ids(delivery.tips.iter().chain(delivery.known).chain(delivery.asked).map(Vec::as_slice), length)?;
     let done = deliver_new(&mut delivery);
     match done {
         // Something that was delivered before may have been removed by `gc` on the host: send everything once more.
@@ -213,10 +217,11 @@ fn deliver_new(delivery: &mut Delivery<'_>) -> Result<Delivered, Refused> {
         let is_small = count <= LOOSE_OBJECTS && new.bytes <= LOOSE_BYTES;
         work.transfer(&objects, &names, is_small)?;
     }
-    work.check_tips()?;
+    let types = work.check_tips()?;
     drop(work);
     // From here on a mark is removed with the value, whatever happens.
     let mut delivered = Delivered::nothing();
+    delivered.types = types;
     let mut linked = Linked::default();
     let done = link::link_all(&incoming.objects(), &delivery.to.objects, delivery.to.id_length, &mut linked);
     delivered.keeps = linked.keeps;
@@ -380,10 +385,10 @@ impl<'a> Work<'a> {
         git(self.git, self.incoming, arguments, stores, input)
     }
 
-    /// Walks from the tips to what the host has complete, and finds what is missing.
-    fn check_tips(&self) -> Result<(), Refused> {
+    /// Walks from the tips to what the host has complete, and finds what is missing. Tells what the ids are that were asked for.
+    fn check_tips(&self) -> Result<Option<Vec<Option<Type>>>, Refused> {
         if self.delivery.tips.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let missing = match self.walk(self.delivery.known) {
             Err(refused) if refused.kind == Kind::Missing => refused,
@@ -411,17 +416,49 @@ impl<'a> Work<'a> {
         )
     }
 
-    fn walk(&self, known: &[Vec<u8>]) -> Result<(), Refused> {
+    /// One git walks while another one tells kinds: neither needs the other.
+    fn walk(&self, known: &[Vec<u8>]) -> Result<Option<Vec<Option<Type>>>, Refused> {
         let input = self.revisions(known)?;
         let mut options = vec!["rev-list", "--objects", "--stdin", "--quiet"];
         if self.delivery.to.is_partial {
             options.push("--exclude-promisor-objects");
         }
         let options: Vec<_> = options.into_iter().map(str::to_owned).collect();
+        let asked = lines_in_file(self.delivery.asked.iter().map(|id| (&b""[..], id)))?;
         let mut walker = self.receive(&options, input.as_fd())?;
-        wait_for(&mut [&mut walker], self.deadline, &mut |_| Ok(()))?;
-        self.fail_of(&walker).map_or(Ok(()), Err)
+        let tells = !self.delivery.asked.is_empty();
+        let mut lister =
+            tells.then(|| self.receive(&TELL_TYPES.map(str::to_owned), asked.as_fd())).transpose()?;
+        let mut answer = Vec::new();
+        let mut take = |bytes: &[u8]| {
+            answer.extend_from_slice(bytes);
+            Ok(())
+        };
+        let mut both = vec![&mut walker];
+        both.extend(lister.as_mut());
+        wait_for(&mut both, self.deadline, &mut take)?;
+        let failed = self.fail_of(&walker).or_else(|| self.fail_of(lister.as_ref()?));
+        failed.map_or(Ok(()), Err)?;
+        types_in(&answer, self.delivery.asked.len()).map(Some)
     }
+}
+
+/// Has git tell the kinds of the objects on its input.
+const TELL_TYPES: [&str; 2] = ["cat-file", "--batch-check=%(objecttype)"];
+
+/// What it answers; `None` for an object that is not there.
+fn types_in(answer: &[u8], count: usize) -> Result<Vec<Option<Type>>, Refused> {
+    let lines = BufReader::new(answer).split(b'\n').map_while(Result::ok);
+    let types: Vec<_> = lines
+        .map(|line| match line.as_slice() {
+            b"commit" => Some(Type::Commit),
+            b"tree" => Some(Type::Tree),
+            b"blob" => Some(Type::Blob),
+            b"tag" => Some(Type::Tag),
+            _ => None,
+        })
+        .collect();
+    if types.len() == count { Ok(types) } else { Err(Refused::io("git gave an incomplete answer")) }
 }
 
 /// What each of these objects is on the host; `None` for one that is not there.
@@ -434,7 +471,7 @@ pub fn types(git: &HostGit, store: &Store, ids: &[Vec<u8>]) -> Result<Vec<Option
     let incoming = Incoming::new(store, None)?;
     let wall = Wall::new(git.program(), &readable(store, &incoming), None, &limits)?;
     let input = lines_in_file(ids.iter().map(|id| (&b""[..], id)))?;
-    let arguments = ["cat-file", "--batch-check=%(objecttype)"].map(str::to_owned);
+    let arguments = TELL_TYPES.map(str::to_owned);
     let stores = stores_of(store, &incoming);
     let mut running = Running::start(self::git(git, &incoming, &arguments, stores, input.as_fd()), &wall)?;
     let mut answer = Vec::new();
@@ -444,17 +481,7 @@ pub fn types(git: &HostGit, store: &Store, ids: &[Vec<u8>]) -> Result<Vec<Option
     };
     wait_for(&mut [&mut running], Instant::now() + limits.time, &mut take)?;
     failure(&running, &[incoming.path(), &store.objects]).map_or(Ok(()), Err)?;
-    let lines = BufReader::new(answer.as_slice()).split(b'\n').map_while(Result::ok);
-    let types: Vec<_> = lines
-        .map(|line| match line.as_slice() {
-            b"commit" => Some(Type::Commit),
-            b"tree" => Some(Type::Tree),
-            b"blob" => Some(Type::Blob),
-            b"tag" => Some(Type::Tag),
-            _ => None,
-        })
-        .collect();
-    if types.len() == ids.len() { Ok(types) } else { Err(Refused::io("git gave an incomplete answer")) }
+    types_in(&answer, ids.len())
 }
 
 /// What every git may read beside the system: its own repository with what has arrived, and the host's stores.

@@ -1,7 +1,7 @@
 //! Where git refuses the command's objects as a whole, brings those that each ref needs: a broken object holds up what names it, and nothing else.
 
 use super::logs::Logs;
-use super::{Delivered, Exchange, Kind, Part, Refused, Store, Wanted, entries, shallow};
+use super::{Delivered, Exchange, Kind, Objects, Part, Refused, Store, Wanted, entries, shallow};
 use crate::git::{base, state, transport};
 use keyward_policy::git::refs::Change;
 use std::collections::BTreeMap;
@@ -53,7 +53,8 @@ impl Exchange<'_> {
                 broken.extend(ids.into_iter().map(|id| (id, refused.why.clone())));
                 continue;
             }
-            match (self.bring(part, store, &ids, &known, &cuts, true), ids.len()) {
+            let objects = Objects { tips: &ids, known: &known, asked: &[] };
+            match (self.bring(part, store, objects, &cuts, true), ids.len()) {
                 (Ok(delivered), _) => all.push(delivered),
                 (Err(refused), 1) => drop(broken.insert(ids.remove(0), refused.why)),
                 (Err(_), count) => {
