@@ -84,7 +84,7 @@ pub struct Delivery<'a> {
 pub struct Delivered {
     /// How many the host did not have.
     pub objects: u64,
-    /// What each of the ids is that were asked for; `None` if nothing had to be delivered.
+    /// What each of the ids is that were asked for; `None` if none was, or nothing had to be delivered.
     pub types: Option<Vec<Option<Type>>>,
     keeps: Vec<PathBuf>,
     /// Its name is in the marks: as long as it is there, they hold.
@@ -439,7 +439,7 @@ impl<'a> Work<'a> {
         wait_for(&mut both, self.deadline, &mut take)?;
         let failed = self.fail_of(&walker).or_else(|| self.fail_of(lister.as_ref()?));
         failed.map_or(Ok(()), Err)?;
-        types_in(&answer, self.delivery.asked.len()).map(Some)
+        tells.then(|| types_in(&answer, self.delivery.asked.len())).transpose()
     }
 }
 
