@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Output;
-use support::{Stage, keyward, stderr, stdout};
+use support::{Stage, after_a_sign, keyward, ran, stderr, stdout};
 
 const SECRET: &str = "canary-8804";
 
@@ -644,4 +644,58 @@ fn a_bounded_search_is_asked_for_by_name_and_told_at_every_run() {
     stage.home_file(".config/keyward/policy.toml", "version = 1\n");
     stage.project_file(".keyward.toml", "version = 1\nfiles.search = \"bounded\"\n");
     support::refused(stage.caged("true"), 120, "may only narrow");
+}
+
+/// Working in an inner tree first must not make the outer one forget it.
+#[test]
+fn a_tree_in_another_is_searched_again_with_the_outer_one() {
+    let secret = "S=inner-secret-77";
+    let prepared = || {
+        let stage = Stage::user();
+        for file in [".env", "sub/.env", "sub/deep/.env"] {
+            stage.project_file(file, &format!("{secret}\n"));
+        }
+        stage.make_folder(&stage.project().join("sub/.hg"));
+        stage.project_file("sub/.vscode/tasks.json", "{}");
+        std::thread::sleep(std::time::Duration::from_millis(2_100));
+        stage
+    };
+    let at = |stage: &Stage, directory: &Path, flags: &[&str], script: &str| {
+        let mut run = stage.keyward_run(flags, &["sh", "-c", &after_a_sign(script)]);
+        ran(run.current_dir(directory).output().unwrap())
+    };
+    let everything = "cat .env sub/.env sub/deep/.env; echo evil > sub/.vscode/tasks.json";
+    // The project is a part of a marked directory.
+    let stage = prepared();
+    let (project, sub) = (stage.project(), stage.project().join("sub"));
+    assert!(stage.bare("git init -q .").status.success());
+    assert_eq!(stdout(&stage.bare(everything)).matches(secret).count(), 3, "the control did not work");
+    stage.project_file("sub/.vscode/tasks.json", "{}");
+    at(&stage, &sub, &[], "true");
+    for _ in 0..2 {
+        let outer = at(&stage, &project, &[], everything);
+        assert!(!stdout(&outer).contains(secret), "{}", stdout(&outer));
+        at(&stage, &sub, &[], "true");
+    }
+    assert_eq!(std::fs::read_to_string(sub.join(".vscode/tasks.json")).unwrap(), "{}");
+    // One is granted in another.
+    let stage = prepared();
+    let (granted, other) = (stage.project(), stage.elsewhere());
+    let (outer, deep) = (granted.to_str().unwrap(), granted.join("sub/deep"));
+    at(&stage, &other, &["--read", outer, "--write", deep.to_str().unwrap()], "true");
+    let read = format!("cd '{outer}' && cat .env sub/.env sub/deep/.env");
+    let alone = at(&stage, &other, &["--read", outer], &read);
+    assert!(!stdout(&alone).contains(secret), "{}", stdout(&alone));
+}
+
+#[test]
+fn a_repository_in_another_stays_protected_after_work_in_it() {
+    let stage = Stage::user();
+    let inner = stage.project().join("svc");
+    stage.make_folder(&inner);
+    let set_up = "git init -q . && echo svc/ > .gitignore && cd svc && git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m a";
+    assert!(stage.bare(set_up).status.success());
+    std::thread::sleep(std::time::Duration::from_millis(2_100));
+    assert!(stage.keyward_run(&[], &["true"]).current_dir(&inner).output().unwrap().status.success());
+    git_runs_nothing(&stage, &[], &inner);
 }

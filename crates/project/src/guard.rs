@@ -9,7 +9,7 @@ use crate::git::inspect::{inspect, put_settings};
 use crate::journal::{self, Journal, Start};
 use crate::quarantine::Quarantine;
 use crate::search::walk::changed;
-use crate::search::{Role, Rules, Search, Seen};
+use crate::search::{Role, Rules, Search, Seen, skipped};
 use crate::secrets::{Names, Secrets};
 use crate::sweep::{Before, Met, Verdict};
 use crate::tree::Root;
@@ -90,12 +90,6 @@ impl Watched<'_> {
             true => visible(self.root.path.join(relative).as_os_str()),
             false => visible(relative.as_os_str()),
         }
-    }
-
-    /// Trees in this one that are looked at on their own.
-    fn skip(&self, search: &Search<'_>) -> Vec<PathBuf> {
-        let others = search.trees.iter().filter_map(|other| other.path.strip_prefix(&self.root.path).ok());
-        others.filter(|path| !path.as_os_str().is_empty()).map(PathBuf::from).collect()
     }
 }
 
@@ -288,7 +282,12 @@ impl<'a> Guard<'a> {
             if self.has_started && tree.seen.tree.writable {
                 let nothing = HashSet::new();
                 let rules = Rules::new(&tree.root.path, &self.search, &nothing);
-                let before = Before::new(&tree.start, Some(&tree.seen), &rules, tree.skip(&self.search));
+                let before = Before::new(
+                    &tree.start,
+                    Some(&tree.seen),
+                    &rules,
+                    skipped(&self.search, &tree.root.path),
+                );
                 let met = sweep_up(tree.place(), &before, &self.quarantine, &mut self.aftermath);
                 tree.secrets.tell_appeared(
                     &tree.root,

@@ -159,13 +159,16 @@ pub(crate) struct Rules<'a> {
     programs: &'a [PathBuf],
     /// Whether all of it was published by others.
     published: bool,
+    /// Whether the command sees repositories as they are. Where it may write, it has private copies.
+    pub(crate) sees_git: bool,
     /// Files that are secret or protected under another name, by device and inode.
     linked: &'a HashSet<(u64, u64)>,
 }
 
 impl<'a> Rules<'a> {
     pub(crate) fn new(root: &'a Path, search: &'a Search<'a>, linked: &'a HashSet<(u64, u64)>) -> Self {
-        let role = search.trees.iter().find(|tree| tree.path == root).map(|tree| tree.role);
+        let tree = search.trees.iter().find(|tree| tree.path == root);
+        let role = tree.map(|tree| tree.role);
         Rules {
             root,
             homes: &search.homes,
@@ -173,6 +176,7 @@ impl<'a> Rules<'a> {
             // What is added to a tree that no command can change is the user's own.
             programs: if role.is_some_and(Role::is_of_tools) { &[] } else { &search.programs },
             published: role == Some(Role::Seen(Why::Toolchain)),
+            sees_git: tree.is_some_and(|tree| matches!(tree.role, Role::Seen(_)) && !tree.writable),
             linked,
         }
     }
@@ -194,6 +198,7 @@ impl<'a> Rules<'a> {
                 || self.programs.contains(&path)
                 || is_bin && (is_usual_environment || is_environment()),
             modules: path.ends_with("site-packages") || path.ends_with("dist-packages"),
+            in_git: path.iter().any(|name| name == ".git"),
             in_package: self.published
                 || path.iter().any(|name| PACKAGES.iter().any(|packages| name == *packages)),
         }
@@ -227,7 +232,10 @@ impl<'a> Rules<'a> {
         if kind == Kind::Link && (detect::may_be_store(name) || names.directory.is_on_the_way_to_a_store()) {
             marks |= mark::STORE;
         }
-        if names.programs || names.modules && name.as_bytes().ends_with(b".pth") {
+        // Python runs these by itself.
+        let is_run =
+            || name.as_bytes().ends_with(b".pth") || name == "sitecustomize.py" || name == "usercustomize.py";
+        if names.programs || names.modules && is_run() {
             marks |= mark::PROGRAM;
         }
         marks
@@ -260,6 +268,8 @@ pub(crate) struct Names {
     modules: bool,
     /// It belongs to an installed package.
     in_package: bool,
+    /// It belongs to git.
+    pub(crate) in_git: bool,
 }
 
 /// Why a file is looked for under other names.
@@ -403,6 +413,11 @@ fn with_several_names(path: &Path, stat: &Stat, needed: &mut HashMap<(u64, u64),
     }
 }
 
+/// The links on the way to a path, each with its text.
+pub fn links_on_the_way(path: &Path) -> Vec<(PathBuf, PathBuf)> {
+    follow(path).links
+}
+
 /// A file or directory as a foothold, as it stands.
 pub fn foothold(path: &Path) -> Option<Foothold> {
     rustix::fs::lstat(path).ok().map(|stat| Foothold { is: tell::thing(&stat), path: path.into() })
@@ -416,12 +431,31 @@ fn unsearched(path: PathBuf, errno: Errno) -> Unsearched {
     Unsearched { path, why }
 }
 
+/// Trees that lie in another one and are searched on their own, relative to it.
+pub(crate) fn skipped(search: &Search<'_>, tree: &Path) -> Vec<PathBuf> {
+    let others = search.trees.iter().filter_map(|other| other.path.strip_prefix(tree).ok());
+    let mut skip: Vec<PathBuf> =
+        others.filter(|path| !path.as_os_str().is_empty()).map(PathBuf::from).collect();
+    skip.sort();
+    skip
+}
+
+fn sum_of(paths: &[PathBuf]) -> u64 {
+    let mut sum = Sum::default();
+    paths.iter().for_each(|path| sum.add(path.as_os_str().as_bytes()));
+    sum.0
+}
+
 /// What an index depends on beside the tree itself.
 fn rules_digest(search: &Search<'_>, tree: &Path) -> u64 {
     let mut sum = Sum(detect::digest());
     sum.add(&[u8::from(search.bounded)]);
-    let role = search.trees.iter().find(|other| other.path == *tree).map(|tree| tree.role);
+    let tree_of = search.trees.iter().find(|other| other.path == *tree);
+    let role = tree_of.map(|tree| tree.role);
     sum.add(&[u8::from(role == Some(Role::Seen(Why::Toolchain)))]);
+    sum.add(&[u8::from(tree_of.is_some_and(|tree| tree.writable))]);
+    // What is not looked at here is not known to be as it was.
+    sum.add(&sum_of(&skipped(search, tree)).to_le_bytes());
     // What counts below depends on where the tree lies.
     sum.add(tree.as_os_str().as_bytes());
     search.patterns.iter().for_each(|pattern| sum.add(pattern.as_bytes()));
@@ -437,7 +471,10 @@ impl Looked {
     fn remembered(search: &Search<'_>, tree: &Tree, root: Root) -> Self {
         let (device, inode, _) = root.identity;
         let of_tools = if tree.role.is_of_tools() { "-tools" } else { "" };
-        let file = search.state.join("search").join(format!("{device:x}-{inode:x}{of_tools}"));
+        // Without the trees in it that are searched on their own it is another tree, with an index of its own.
+        let skip = skipped(search, &tree.path);
+        let without = if skip.is_empty() { String::new() } else { format!("-{:x}", sum_of(&skip)) };
+        let file = search.state.join("search").join(format!("{device:x}-{inode:x}{of_tools}{without}"));
         let mut looked = Looked {
             tree: tree.clone(),
             root,
@@ -486,10 +523,7 @@ impl Looked {
         }
         let before = if covers { before.known } else { Known::default() };
         let rules = Rules::new(&self.tree.path, search, &self.linked);
-        // A tree that lies in this one is looked at on its own.
-        let others = search.trees.iter().filter_map(|other| other.path.strip_prefix(&self.tree.path).ok());
-        let skip: Vec<PathBuf> =
-            others.filter(|path| !path.as_os_str().is_empty()).map(PathBuf::from).collect();
+        let skip = skipped(search, &self.tree.path);
         let bound = search.bounded.then_some(BOUND);
         let extent = Extent { skip: &skip, bound, slow: search.slow };
         self.walked = walk::walk(&self.root, &rules, before, &extent);

@@ -116,7 +116,9 @@ pub(crate) fn list(directory: &OwnedFd, relative: &Path, rules: &Rules<'_>) -> R
         if noted != 0 {
             found.notes.push(Noted { name: name.into(), kind, marks: noted });
         }
-        if kind == Kind::Directory && bytes != b".git" {
+        // Objects have no names that tell anything.
+        let is_git = bytes == b".git" && !rules.sees_git || bytes == b"objects" && names.in_git;
+        if kind == Kind::Directory && !is_git {
             found.directories.push(name.into());
         }
     }
