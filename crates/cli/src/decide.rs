@@ -141,12 +141,14 @@ fn run_from_around(project: &mut Project, here: &Here) {
     }
 }
 
-/// Where the caller's shell looks for programs.
+/// Where the caller's shell looks for programs, by real paths: also what PATH names relative to the current directory, or by a link.
 fn programs(request: &Request<'_>) -> Vec<PathBuf> {
-    let folder = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
-    let search = request.variable("PATH").unwrap_or_default().split(|&byte| byte == b':').map(folder);
-    let environment = request.variable("VIRTUAL_ENV").map(|path| folder(path).join("bin"));
-    let mut all: Vec<PathBuf> = search.chain(environment).filter(|path| path.is_absolute()).collect();
+    let directory = |bytes: &[u8]| request.cwd.join(OsStr::from_bytes(bytes));
+    let search = request.variable("PATH").unwrap_or_default().split(|&byte| byte == b':').map(directory);
+    let environment = request.variable("VIRTUAL_ENV").map(|path| directory(path).join("bin"));
+    let in_reach = |path: &PathBuf| !view::is_of_system(path);
+    let all = search.chain(environment).filter(in_reach);
+    let mut all: Vec<PathBuf> = all.map(|path| std::fs::canonicalize(&path).unwrap_or(path)).collect();
     all.sort();
     all.dedup();
     all

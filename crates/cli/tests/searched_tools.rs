@@ -170,3 +170,79 @@ fn a_closed_directory_of_a_toolchain_gives_nothing_away_and_is_named_only_if_it_
     let printed = inside(&stage, &[], "ls ~/.nvm/other; cat ~/.nvm/half/.env");
     assert!(!printed.contains(SECRET) && !printed.contains("could not be searched"), "{printed}");
 }
+
+#[test]
+fn a_directory_of_the_search_path_that_a_command_replaced_by_a_link_shows_nothing() {
+    for to in ["../..", "../../home", "../../elsewhere"] {
+        let stage = Stage::user();
+        stage.home_file(".ssh/id_ed25519", SECRET);
+        stage.file(&stage.elsewhere().join("notes"), SECRET);
+        let bin = stage.project().join(".venv/bin");
+        stage.make_folder(&bin);
+        let path = format!("{}:/usr/bin:/bin", bin.display());
+        let at = |directory: &Path, script: &str| {
+            let mut run = stage.keyward_run(&[], &["sh", "-c", &after_a_sign(script)]);
+            ran(run.env("PATH", &path).current_dir(directory).output().unwrap())
+        };
+        let project = stage.project();
+        let planted = format!("rm -r .venv/bin && ln -s {to} .venv/bin && echo planted");
+        assert!(stdout(&at(&project, &planted)).contains("planted"));
+        let other = stage.home().parent().unwrap().join("other");
+        stage.make_folder(&other);
+        let read = format!(
+            "cd '{}' && grep -rs {SECRET} . 2>/dev/null | head -n 5; cat '{}/.ssh/id_ed25519'",
+            bin.display(),
+            stage.home().display()
+        );
+        let outside = stage.bare(&read);
+        assert!(stdout(&outside).contains(SECRET), "the control did not work");
+        let run = at(&other, &read);
+        assert!(!stdout(&run).contains(SECRET), "{to}: {}", stdout(&run));
+    }
+}
+
+#[test]
+fn what_lies_in_a_repository_that_is_only_read_is_searched() {
+    let stage = Stage::user();
+    let granted = stage.elsewhere();
+    for (file, text) in [
+        (".git/.env", format!("K={SECRET}\n")),
+        (".git/x/server.key", SECRET.to_owned()),
+        ("sub/.git/id_rsa", SECRET.to_owned()),
+    ] {
+        stage.file(&granted.join(file), &text);
+    }
+    stage.file(&granted.join(".git/description"), "shown");
+    let script = format!("grep -rs . '{}'", granted.display());
+    let outside = stage.bare(&script);
+    assert_eq!(stdout(&outside).matches(SECRET).count(), 3, "the control did not work");
+    let flags = ["--read", granted.to_str().unwrap()];
+    let inside = ran(stage.caged_with(&flags, &after_a_sign(&script)));
+    assert!(!stdout(&inside).contains(SECRET), "{}", stdout(&inside));
+    assert!(stdout(&inside).contains("shown"), "{}", stdout(&inside));
+}
+
+#[test]
+fn extra_files_of_a_repository_are_copied_without_keys() {
+    let stage = Stage::user();
+    assert!(stage.bare("git init -q . && mkdir .git/x").status.success());
+    stage.project_file(".git/x/server.key", SECRET);
+    stage.project_file(".git/x/other", "shown");
+    let inside = ran(stage.caged(&after_a_sign("cat .git/x/*")));
+    assert!(!stdout(&inside).contains(SECRET) && stdout(&inside).contains("shown"), "{}", stdout(&inside));
+}
+
+#[test]
+fn projects_and_logs_beside_downloads_are_not_shown() {
+    let stage = Stage::user();
+    stage.home_file(".npm/_npx/1/.npmrc", &format!("//r.example/:_authToken={SECRET}\n"));
+    stage.home_file(".npm/_cacache/index", "shown");
+    let script = after_a_sign("grep -rs . ~/.npm; echo mine > ~/.npm/_npx/mine && cat ~/.npm/_npx/mine");
+    assert!(stdout(&stage.bare(&script)).contains(SECRET), "the control did not work");
+    std::fs::remove_file(stage.home().join(".npm/_npx/mine")).unwrap();
+    let inside = ran(stage.caged(&script));
+    assert!(!stdout(&inside).contains(SECRET), "{}", stdout(&inside));
+    assert!(stdout(&inside).contains("shown") && stdout(&inside).contains("mine"), "{}", stdout(&inside));
+    let kept = ran(stage.caged(&after_a_sign("cat ~/.npm/_npx/mine")));
+    assert!(stdout(&kept).contains("mine"), "it is kept: {}", stderr(&kept));
+}

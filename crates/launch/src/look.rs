@@ -19,7 +19,8 @@ pub fn look(questions: Vec<Question>) -> Paths {
             About::Secret | About::All => look_at(&question.path, &mut folders),
         };
         let leaves_project = leaves_project(&question.path, &fact.real);
-        let fact = PathFact { leaves_project, ..fact };
+        let strays = if fact.real == question.path { Vec::new() } else { strays(&question.path) };
+        let fact = PathFact { leaves_project, strays, ..fact };
         paths.insert(question.path, fact);
     }
     paths
@@ -36,6 +37,17 @@ pub fn leaves_project(path: &Path, real: &Path) -> Option<PathBuf> {
     (!real.starts_with(&root)).then_some(root)
 }
 
+/// Links on the way to a path that lead out of the directory they stand in. What root has put there is the system's.
+fn strays(path: &Path) -> Vec<PathBuf> {
+    let strays = |link: &Path, text: &Path| {
+        let Some(directory) = link.parent() else { return false };
+        let stays = std::fs::canonicalize(directory.join(text)).is_ok_and(|real| real.starts_with(directory));
+        !stays && rustix::fs::lstat(link).is_ok_and(|stat| stat.st_uid != 0)
+    };
+    let links = keyward_project::search::links_on_the_way(path).into_iter();
+    links.filter(|(link, text)| strays(link, text)).map(|(link, _)| link).collect()
+}
+
 fn is_readable(path: &Path) -> bool {
     let may = |access| rustix::fs::accessat(CWD, path, access, AtFlags::EACCESS);
     match may(Access::READ_OK) {
@@ -47,7 +59,15 @@ fn is_readable(path: &Path) -> bool {
 }
 
 fn nothing(path: &Path, kind: Kind) -> PathFact {
-    PathFact { kind, link: None, real: path.into(), leaves_project: None, device: 0, inode: 0 }
+    PathFact {
+        kind,
+        link: None,
+        real: path.into(),
+        leaves_project: None,
+        strays: Vec::new(),
+        device: 0,
+        inode: 0,
+    }
 }
 
 fn fact(stat: &Stat, real: PathBuf, link: Option<PathBuf>) -> PathFact {
@@ -56,7 +76,15 @@ fn fact(stat: &Stat, real: PathBuf, link: Option<PathBuf>) -> PathFact {
         FileType::RegularFile => Kind::File,
         _ => Kind::Special,
     };
-    PathFact { kind, link, real, leaves_project: None, device: stat.st_dev, inode: stat.st_ino }
+    PathFact {
+        kind,
+        link,
+        real,
+        leaves_project: None,
+        strays: Vec::new(),
+        device: stat.st_dev,
+        inode: stat.st_ino,
+    }
 }
 
 /// A path that is its own real path, or a link of which only the text counts.

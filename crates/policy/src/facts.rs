@@ -102,6 +102,9 @@ pub struct PathFact {
     pub real: PathBuf,
     /// The project that the path stands in and that a link on the way leads out of. A command that ran there may have made the link.
     pub leaves_project: Option<PathBuf>,
+    /// Links on the way that do not belong to root and lead out of the directory they stand in, in the order they are met. A command that
+    /// could write there may have made one.
+    pub strays: Vec<PathBuf>,
     pub device: u64,
     pub inode: u64,
 }

@@ -67,3 +67,6 @@ pub const CACHES: &[&str] = &[
     "go/pkg/mod",
     ".local/share/pnpm/store",
 ];
+
+/// Parts of these caches that are no downloads: whole projects, logs, and clones with the addresses they came from. A cage has its own.
+pub const OWN_PARTS: &[&str] = &[".npm/_npx", ".npm/_logs", "go/pkg/mod/cache/vcs"];

@@ -20,7 +20,7 @@ pub use home::{
 pub(crate) use inside::cannot_take_over;
 pub use inside::read_only_repositories;
 pub use places::{PINNED, PROJECT_FILE};
-pub use searched::{Searched, Why, can_be_project, searched};
+pub use searched::{Searched, Why, can_be_project, is_of_system, searched};
 pub use toolchains::joined;
 
 use crate::detect::footholds::guarded_above;
@@ -29,7 +29,7 @@ use crate::plan::{Cage, Refusal, RefusalKind};
 use crate::request::Request;
 use crate::settings::{IgnoredFile, Policy};
 use crate::text::{typed, visible};
-use crate::toolchains::CACHES;
+use crate::toolchains::{CACHES, OWN_PARTS};
 use crate::tools::{self, Exposure, Platform};
 use crate::words::{NetMode, Origin, ProjectGuard};
 use places::{
@@ -298,7 +298,7 @@ pub fn questions(policy: &Policy, request: &Request<'_>) -> Vec<Question> {
     for place in toolchains::places_of_program(request) {
         ask(place, About::All);
     }
-    for cache in CACHES {
+    for cache in CACHES.iter().chain(OWN_PARTS) {
         ask(home.join(cache), About::All);
     }
     for grant in policy.files.read.iter().chain(&policy.files.write) {
@@ -450,7 +450,8 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     builder.entries.sort_by(|a, b| a.target.as_os_str().cmp(b.target.as_os_str()));
     hidden::hide(&mut builder, policy, request, facts, &own)?;
     inside::exclude(&mut builder.entries, &facts.project.repositories);
-    let warnings = inside::warnings(policy, project.as_deref(), &facts.project);
+    let mut warnings = inside::warnings(policy, project.as_deref(), &facts.project);
+    warnings.extend(toolchains::warnings(request, &facts.paths, |entry| builder.shows_in_place(entry)));
     let links = inside::links(&facts.project.footholds);
 
     let cwd = if builder.shows_host(&request.cwd) {

@@ -38,7 +38,15 @@ struct Case {
 
 fn fact(path: &str, kind: Kind) -> PathFact {
     let inode = path.bytes().map(u64::from).sum();
-    PathFact { kind, link: None, real: path.into(), leaves_project: None, device: 1, inode }
+    PathFact {
+        kind,
+        link: None,
+        real: path.into(),
+        leaves_project: None,
+        strays: Vec::new(),
+        device: 1,
+        inode,
+    }
 }
 
 fn flag<T>(value: T, flag: &'static str) -> Ruled<T> {
@@ -449,10 +457,69 @@ fn a_command_that_is_a_link_brings_what_it_was_installed_with() {
     let mut case = with("/home/ada/.secret/place/tool", "/home/ada/.secret/place");
     case.paths.last_mut().unwrap().1.leaves_project = Some("/home/ada/.local".into());
     assert_eq!(shown(&case.plan(), "/home/ada/.secret/place"), None);
+    // Not where a further link on the way leads elsewhere: a command that worked there may have put it.
+    let mut case = with("/home/ada/private/bin/tool", "/home/ada/private");
+    let strays = ["/home/ada/.local/bin/tool", "/home/ada/other/tools/bin"].map(PathBuf::from);
+    case.paths.last_mut().unwrap().1.strays = strays.to_vec();
+    assert_eq!(shown(&case.plan(), "/home/ada/private/bin/tool"), None);
+    case.paths.last_mut().unwrap().1.strays.pop();
+    case.file("/home/ada/private/bin/tool");
+    assert!(shown(&case.plan(), "/home/ada/private/bin/tool").is_some());
+    case.argv = vec!["/home/ada/.local/bin/tool".into()];
+    assert_eq!(
+        shown(&case.plan(), "/home/ada/private/bin/tool"),
+        None,
+        "a path may lead to what a command made"
+    );
     // A program of the system that comes first is the one that runs.
     let mut case = with("/home/ada/.venvs/tool/bin/tool", "/home/ada/.venvs/tool");
     case.file("/usr/bin/tool");
     assert_eq!(shown(&case.plan(), "/home/ada/.venvs/tool"), None);
+}
+
+#[test]
+fn an_entry_of_path_that_a_command_may_have_led_elsewhere_shows_nothing() {
+    let led = |real: &str, stray: &str| {
+        let mut case = Case::new();
+        case.environment[0] = b"PATH=/home/ada/other/.venv/bin:/usr/bin";
+        let entry = "/home/ada/other/.venv/bin";
+        let fact = PathFact {
+            link: Some(real.into()),
+            real: real.into(),
+            strays: vec![stray.into()],
+            ..fact(entry, Kind::Directory)
+        };
+        case.paths.push((entry.into(), fact));
+        case
+    };
+    for real in ["/home/ada", "/home", "/", "/home/ada/Documents", "/home/ada/.ssh", "/tmp", "/var"] {
+        let plan = led(real, "/home/ada/other/.venv/bin").plan();
+        assert!(!plan.view.entries.iter().any(|entry| entry.rule == "search path"), "{real}");
+        let warning = plan.view.warnings.iter().find(|warning| warning.fact.contains(".venv/bin"));
+        assert!(warning.is_some_and(|warning| warning.remedy.contains(&format!("--read {real}"))), "{real}");
+    }
+    // What stands directly in HOME only the user can have put there; even that does not show HOME.
+    let own = led("/srv/tools", "/home/ada/other");
+    assert!(shown(&own.plan(), "/srv/tools").is_some());
+    assert_eq!(shown(&led("/home/ada", "/home/ada/other").plan(), "/home/ada/.ssh"), None);
+    let at_home = led("/home/ada", "/home/ada/other").plan();
+    assert!(!at_home.view.entries.iter().any(|entry| entry.rule == "search path"));
+}
+
+#[test]
+fn parts_of_a_cache_that_are_no_downloads_are_the_cages_own() {
+    let mut case = Case::new();
+    for directory in ["/home/ada/.npm", "/home/ada/.npm/_npx", "/home/ada/go/pkg/mod/cache/vcs"] {
+        case.folder(directory);
+    }
+    let plan = case.plan();
+    let Some(Shown::Writable(own)) = shown(&plan, "/home/ada/.npm/_npx") else { panic!("not its own") };
+    assert!(own.path.starts_with("/home/ada/.cache/keyward"), "{own:?}");
+    assert_eq!(
+        shown(&plan, "/home/ada/go/pkg/mod/cache/vcs"),
+        None,
+        "without its cache it is not there at all"
+    );
 }
 
 #[test]

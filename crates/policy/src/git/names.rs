@@ -299,11 +299,15 @@ pub fn is_settings(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b"config")
 }
 
-/// Whether a file beside git's own holds a login, by its name.
+/// Whether a file or directory beside git's own holds a login or a key, by its name.
 pub fn is_login(name: &OsStr) -> bool {
     let folded = name.as_bytes().to_ascii_lowercase();
-    let is_credential = folded.windows(10).any(|part| part == b"credential");
-    is_credential || crate::detect::secret_file(Path::new(name), &[]).is_some()
+    let says = |word: &&str| folded.windows(word.len()).any(|part| part == word.as_bytes());
+    // What git-crypt, transcrypt, git-annex and GitKraken keep beside git's own.
+    let is_store = [&b"git-crypt"[..], b"crypt", b"creds", b"gk"].contains(&folded.as_slice());
+    is_store
+        || ["credential", "token", "passphrase", "password", "secret"].iter().any(says)
+        || crate::detect::secret_file(Path::new(name), &[]).is_some()
 }
 
 #[cfg(test)]

@@ -100,7 +100,15 @@ mod tests {
     use crate::words::Origin;
 
     fn fact(real: &str, kind: Kind) -> PathFact {
-        PathFact { kind, link: None, real: real.into(), leaves_project: None, device: 1, inode: 1 }
+        PathFact {
+            kind,
+            link: None,
+            real: real.into(),
+            leaves_project: None,
+            strays: Vec::new(),
+            device: 1,
+            inode: 1,
+        }
     }
 
     fn opened() -> Policy {

@@ -59,12 +59,12 @@ pub fn searched(policy: &Policy, request: &Request<'_>, paths: &Paths) -> Vec<Se
     let led = toolchains::of_search_path(request, paths).into_iter();
     let led = led.filter(|(_, fact, _)| fact.kind == Kind::Directory && !is_of_system(&fact.real));
     let led = led.map(|(_, fact, why)| Searched { path: fact.real.clone(), writable: false, why });
-    add(&mut all, first, led.filter(|one| !at_or_below(home, &one.path)).collect());
+    add(&mut all, first, led.collect());
     all
 }
 
 /// What every command sees of the system is not the user's.
-pub(super) fn is_of_system(real: &Path) -> bool {
+pub fn is_of_system(real: &Path) -> bool {
     SYSTEM.iter().any(|system| real.starts_with(system))
 }
 

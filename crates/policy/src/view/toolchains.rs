@@ -1,13 +1,16 @@
 //! What of a HOME every command sees: the toolchains that the caller's PATH leads into, and caches.
 
+use super::places::NEVER_PROJECTS;
 use super::searched::is_of_system;
 use super::{
-    Builder, CACHE, Shown, Source, Why, at_or_below, can_be_project, is_shared_place, is_store, search_path,
+    Builder, CACHE, Shown, Source, Warning, Why, at_or_below, can_be_project, is_shared_place, is_store,
+    search_path,
 };
 use crate::facts::{HostFacts, Kind, PathFact, Paths};
 use crate::plan::Cage;
 use crate::request::Request;
-use crate::toolchains::{CACHES, TOOLCHAINS, Toolchain};
+use crate::text::{typed, visible};
+use crate::toolchains::{CACHES, OWN_PARTS, TOOLCHAINS, Toolchain};
 use crate::words::{Origin, TrustClass};
 use std::path::{Component, Path, PathBuf};
 
@@ -42,17 +45,58 @@ fn of_entry<'a>(entry: &Path, request: &Request<'_>, paths: &'a Paths) -> Vec<Le
     }
     // Some other directory of programs: itself, and nothing beside it.
     let other = paths.existing(entry).filter(|fact| fact.kind == Kind::Directory);
-    let other = other.filter(|_| !is_shared_place(entry) && entry != home);
+    let other = other.filter(|fact| shows_programs_alone(fact, request, paths));
+    let other = other.filter(|fact| stray(fact, request, paths).is_none());
     other.map(|fact| (entry.to_path_buf(), fact, Why::Programs)).into_iter().collect()
 }
 
-/// Where the command may stand: in an entry of PATH, or where it is named.
+/// Whether a directory of PATH holds neither a HOME nor what many programs share, and keeps no credentials.
+fn shows_programs_alone(fact: &PathFact, request: &Request<'_>, paths: &Paths) -> bool {
+    let homes = real_homes(request, paths);
+    let holds_home = homes.iter().any(|home| at_or_below(home, &fact.real));
+    let is_kernels = NEVER_PROJECTS.iter().any(|place| fact.real.starts_with(place));
+    !holds_home && !is_kernels && !is_shared_place(&fact.real) && !is_store(&fact.real, &homes)
+}
+
+fn real_homes(request: &Request<'_>, paths: &Paths) -> Vec<PathBuf> {
+    let homes = [Some(&request.caller.home), request.caller.account_home.as_ref()].into_iter().flatten();
+    homes.map(|home| paths.existing(home).map_or_else(|| home.clone(), |fact| fact.real.clone())).collect()
+}
+
+/// A link on the way that a command may have put there: it leads out of its directory, and does not stand directly in a HOME, where only the
+/// user can have put it.
+fn stray<'a>(fact: &'a PathFact, request: &Request<'_>, paths: &Paths) -> Option<&'a PathBuf> {
+    let homes = real_homes(request, paths);
+    fact.strays.iter().find(|link| !homes.iter().any(|home| link.parent() == Some(home)))
+}
+
+/// Entries of PATH that are not followed, because of a link on the way.
+pub(super) fn warnings(request: &Request<'_>, paths: &Paths, shows: impl Fn(&Path) -> bool) -> Vec<Warning> {
+    let in_project = |entry: &Path| can_be_project(request) && entry.starts_with(&request.project);
+    let entries = search_path(request).filter(|entry| !in_project(entry) && !shows(entry));
+    let strays = entries.filter_map(|entry| {
+        let fact = paths.existing(entry).filter(|fact| fact.kind == Kind::Directory)?;
+        stray(fact, request, paths).map(|link| (entry, fact, link))
+    });
+    let mut all: Vec<Warning> = strays
+        .map(|(entry, fact, link)| Warning {
+            fact: format!(
+                "{} of PATH is not shown: the link {} leads elsewhere, and a command may have put it there",
+                visible(entry.as_os_str()),
+                visible(link.as_os_str())
+            ),
+            remedy: format!("if the link is yours: `--read {}`", typed(&visible(fact.real.as_os_str()))),
+            lasting: true,
+        })
+        .collect();
+    all.dedup();
+    all
+}
+
+/// Where PATH may have the command. One that is named with its directory brings nothing: a command may have made it there.
 pub(super) fn places_of_program(request: &Request<'_>) -> Vec<PathBuf> {
-    let Some(program) = request.argv.first().map(Path::new) else { return Vec::new() };
-    match program.components().count() {
-        1 => search_path(request).map(|entry| entry.join(program)).collect(),
-        _ => vec![request.cwd.join(program)],
-    }
+    let program = request.argv.first().map(Path::new).filter(|program| program.components().count() == 1);
+    program.map_or_else(Vec::new, |program| search_path(request).map(|entry| entry.join(program)).collect())
 }
 
 /// What the command is a link to: installers put links to programs into a directory of PATH.
@@ -71,7 +115,7 @@ pub(super) struct Program {
 }
 
 pub(super) fn program(request: &Request<'_>, paths: &Paths) -> Option<Program> {
-    let home = paths.existing(&request.caller.home).map_or(&request.caller.home, |fact| &fact.real);
+    let homes = real_homes(request, paths);
     let mut places = places_of_program(request).into_iter();
     let (place, fact) = places.find_map(|path| {
         let fact = paths.existing(&path).filter(|fact| fact.kind == Kind::File)?;
@@ -79,11 +123,16 @@ pub(super) fn program(request: &Request<'_>, paths: &Paths) -> Option<Program> {
     })?;
     let (real, link) = (&fact.real, fact.link.as_ref()?);
     let in_project = |path: &Path| can_be_project(request) && path.starts_with(&request.project);
-    // What a command may have put into a project decides nothing.
-    let is_planted = in_project(&place) || fact.leaves_project.is_some();
+    // What a command may have put into a project decides nothing. The command's own link is the installer's.
+    let own =
+        paths.existing(place.parent()?).map(|fact| fact.real.join(place.file_name().unwrap_or_default()));
+    let is_further = |link: &&PathBuf| Some(*link) != own.as_ref();
+    let further =
+        PathFact { strays: fact.strays.iter().filter(is_further).cloned().collect(), ..fact.clone() };
+    let is_planted =
+        in_project(&place) || fact.leaves_project.is_some() || stray(&further, request, paths).is_some();
     let is_ours = in_project(real) || is_of_system(&place) || is_of_system(real);
-    let stores = [home.clone()];
-    if is_planted || is_ours || is_store(real, &stores) {
+    if is_planted || is_ours || is_store(real, &homes) {
         return None;
     }
     let directory = real.parent()?;
@@ -94,8 +143,10 @@ pub(super) fn program(request: &Request<'_>, paths: &Paths) -> Option<Program> {
         None => directory,
     };
     // `~/Downloads` and its like hold more than a program.
-    let depth = root.strip_prefix(home).unwrap_or(root).components().filter(|it| *it != Component::RootDir);
-    let is_narrow = depth.count() >= 2 && !at_or_below(home, root) && !is_store(root, &stores);
+    let below = homes.iter().find_map(|home| root.strip_prefix(home).ok()).unwrap_or(root);
+    let depth = below.components().filter(|part| *part != Component::RootDir).count();
+    let holds_home = homes.iter().any(|home| at_or_below(home, root));
+    let is_narrow = depth >= 2 && !holds_home && !is_store(root, &homes);
     let root = if is_narrow { root } else { real };
     let spelled = spelled_root(&joined(place.parent()?, link), real, root);
     Some(Program { root: root.into(), spelled })
@@ -183,6 +234,12 @@ pub(super) fn caches(
             builder.builtin(own_home.join(cache), Shown::Cache { store, below }, CACHE);
         } else {
             builder.builtin(own_home.join(cache), Shown::ReadOnly(below), CACHE);
+        }
+    }
+    for part in OWN_PARTS.iter().filter(|part| builder.paths.is_directory(&home.join(part))) {
+        if builder.shows_host(&own_home.join(part)) {
+            let own = Source::kept(store.join("parts").join(part.replace('/', "-")));
+            builder.builtin(own_home.join(part), Shown::Writable(own), CACHE);
         }
     }
 }

@@ -332,9 +332,11 @@ impl Copier {
                 }
                 b"logs" if kind.is_dir() => self.logs(&source, &target, &mut base)?,
                 b"hooks" if kind.is_dir() => {
-                    self.tree(&source, &target, DEPTH, &|name| !name.as_bytes().ends_with(b".sample"))?
+                    let is_needed =
+                        |name: &OsStr| !name.as_bytes().ends_with(b".sample") && !names::is_login(name);
+                    self.tree(&source, &target, DEPTH, &is_needed)?
                 }
-                _ => self.entry(&source, &target, kind, DEPTH, &|_| true)?,
+                _ => self.entry(&source, &target, kind, DEPTH, &|name| !names::is_login(name))?,
             }
         }
         if !part.is_worktree {
