@@ -531,9 +531,9 @@ fn signals_to_the_launcher_reach_the_command() {
 fn a_stop_asked_of_the_launcher_is_seen_by_the_caller() {
     let stage = Stage::user();
     // A job of its own group in the caller's session, as a shell starts it; whoever waits for it sees the stop, and lets it go on.
-    let script = "echo up; while ! test -e go; do sleep 0.05; done; echo again; exit 5";
+    let script = "echo up; touch up; while ! test -e go; do sleep 0.05; done; echo again; exit 5";
     let wait = "import os, sys\npid = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ, setpgroup=0)\n\
-                import time\ntime.sleep(1)\nos.kill(pid, 20)\n\
+                import time\nwhile not os.path.exists('up'): time.sleep(0.05)\nos.unlink('up')\nos.kill(pid, 20)\n\
                 _, status = os.waitpid(pid, os.WUNTRACED)\nprint('stopped', os.WIFSTOPPED(status), flush=True)\nopen('go', 'w')\n\
                 os.kill(pid, 18)\n_, status = os.waitpid(pid, 0)\nprint('code', os.WEXITSTATUS(status))\nos.unlink('go')\n";
     let run = |argv: &[&str]| {
