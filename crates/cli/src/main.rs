@@ -44,6 +44,7 @@ use keyward_sys::environ::Block;
 fn main() {
     // Before anything else: no process of the same user may read our memory, and the caller's environment stays where it is, uncopied.
     let _ = keyward_sys::confine::become_opaque();
+    say::streams::remember();
     let mut block = Block::take();
     let exit = match args::parse() {
         Ok(command) => dispatch(command, &mut block),

@@ -3,6 +3,9 @@
 //! The command writes to the same standard error, and may leave a line unfinished there. What we say after it begins a new one.
 #![allow(clippy::print_stderr, clippy::print_stdout)]
 
+pub mod streams;
+
+use keyward_sys::Errno;
 use rustix::fs::{FileType, Mode, OFlags};
 use std::io::Write;
 use std::path::Path;
@@ -27,6 +30,8 @@ enum Reader {
 
 /// A command has had our streams. `within_a_line` is what the relay of a terminal knows.
 pub fn after_command(within_a_line: Option<bool>) {
+    streams::share();
+    streams::restore();
     if let Ok(mut left_at) = LEFT_AT.lock() {
         *left_at = match within_a_line {
             _ if !keyward_sys::terminal::is_terminal(rustix::stdio::stderr()) => Left::Unknown,
@@ -39,7 +44,9 @@ pub fn after_command(within_a_line: Option<bool>) {
 
 /// Writes to stderr, beginning a new line where the command has left one unfinished. A pipe does not tell. A program
 /// that looks for its line must find it there, and gets an empty line too many; a person is spared that.
-fn write_stderr(reader: Reader, text: &[u8]) {
+fn write_stderr(reader: Reader, text: &[u8]) -> Result<(), Errno> {
+    // First, so that we look where we write.
+    streams::restore();
     let left_at =
         LEFT_AT.lock().map_or(Left::LineStart, |mut left| std::mem::replace(&mut *left, Left::LineStart));
     let left_at = match left_at {
@@ -52,21 +59,21 @@ fn write_stderr(reader: Reader, text: &[u8]) {
         Left::Unknown => reader == Reader::Program,
     };
     let whole = if begins { [b"\n", text].concat() } else { text.to_vec() };
-    let _ = std::io::stderr().lock().write_all(&whole);
+    let _alone = std::io::stderr().lock();
+    streams::write(rustix::stdio::stderr(), &whole)
 }
 
-/// Looks at the byte before the place that stderr writes to, if it is a file that we may read.
+/// Looks at the last byte of what stderr is, if it is a file that we may read.
 fn where_file_ends() -> Option<Left> {
     let stderr = rustix::stdio::stderr();
     let found = rustix::fs::fstat(stderr).ok()?;
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
         return None;
     }
-    let at = match rustix::fs::fcntl_getfl(stderr).ok()?.contains(OFlags::APPEND) {
-        true => u64::try_from(found.st_size).ok()?,
-        false => rustix::fs::tell(stderr).ok()?,
+    // After a command it is written at its end.
+    let Some(before) = u64::try_from(found.st_size).ok()?.checked_sub(1) else {
+        return Some(Left::LineStart);
     };
-    let Some(before) = at.checked_sub(1) else { return Some(Left::LineStart) };
     // It was opened for writing only, as a rule.
     let file = rustix::fs::open(c"/proc/self/fd/2", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let mut last = [0];
@@ -79,12 +86,12 @@ fn where_file_ends() -> Option<Left> {
 
 /// A refusal or a fault, on stderr.
 pub fn trouble(fact: &str, remedy: &str) {
-    write_stderr(Reader::Person, format!("keyward: {fact}\n{remedy}\n").as_bytes());
+    trouble_as_written(&format!("keyward: {fact}\n{remedy}"));
 }
 
 /// One line on stderr that is not trouble.
 pub fn note(text: &str) {
-    write_stderr(Reader::Person, format!("keyward: {text}\n").as_bytes());
+    let _ = write_stderr(Reader::Person, format!("keyward: {text}\n").as_bytes());
 }
 
 /// Tells a person what is waited for: the first search of a large tree, on a disk that has to be read.
@@ -98,11 +105,15 @@ pub fn searching(tree: &Path) {
 
 /// Lines for a person that another process of ours has written.
 pub fn words(text: &str) {
-    write_stderr(Reader::Person, text.as_bytes());
+    noted(write_stderr(Reader::Person, text.as_bytes()));
 }
 
-/// Why an answer did not get out. A reader that has gone away is not an error.
+/// Why an answer, or words that have to be read, did not get out. A reader that has gone away is not an error.
 static UNSAID: Mutex<Option<String>> = Mutex::new(None);
+
+fn noted(result: Result<(), Errno>) {
+    let _ = Answers::noted(result.map_err(std::io::Error::from));
+}
 
 /// The standard output, which remembers what it could not write.
 struct Answers(std::io::StdoutLock<'static>);
@@ -143,14 +154,15 @@ pub fn listing() -> impl Write {
     std::io::BufWriter::with_capacity(64 << 10, Answers(std::io::stdout().lock()))
 }
 
-/// The exit code, once all was said: an answer that did not get out is none.
+/// The exit code, once all was said: an answer that did not get out is none. What the caller's streams were, they are again.
 pub fn settle(exit: i32) -> i32 {
+    streams::restore();
     let unsaid = UNSAID.lock().ok().and_then(|mut unsaid| unsaid.take());
     match unsaid {
         Some(why) if exit == 0 => {
             trouble(
                 &format!("cannot write the answer: {why}"),
-                "make room where the output goes, and ask again",
+                "make room where the output goes, and ask again; `keyward log` has what a run found",
             );
             keyward_policy::outcome::code::FAULT
         }
@@ -178,18 +190,30 @@ pub fn cause(error: &std::io::Error) -> String {
 
 /// Text that already has its two lines.
 pub fn trouble_as_written(text: &str) {
-    write_stderr(Reader::Person, format!("{text}\n").as_bytes());
+    noted(write_stderr(Reader::Person, format!("{text}\n").as_bytes()));
 }
 
 /// The outcome for a program: the last line of stderr.
 pub fn outcome(outcome: &keyward_policy::outcome::Outcome<'_>) {
     if let Ok(mut line) = serde_json::to_vec(outcome) {
         line.push(b'\n');
-        write_stderr(Reader::Program, &line);
+        noted(write_stderr(Reader::Program, &line));
+    }
+}
+
+/// The outcome for a program, on a descriptor that it named. The number stays open: it is the caller's.
+pub fn outcome_to(number: i32, line: &[u8]) {
+    let written = keyward_sys::own(number).and_then(|descriptor| streams::write(descriptor, line));
+    if written.is_err() {
+        trouble(
+            &format!("cannot write the outcome to descriptor {number}"),
+            "open it for writing in the caller, as in `keyward run --outcome-fd 3 -- CMD 3>outcome.json`",
+        );
+        noted(written);
     }
 }
 
 /// A line that is complete already.
 pub fn raw_stderr(line: &[u8]) {
-    let _ = std::io::stderr().lock().write_all(line);
+    noted(streams::write(rustix::stdio::stderr(), line));
 }

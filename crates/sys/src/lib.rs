@@ -46,15 +46,3 @@ pub fn own(number: i32) -> Result<rustix::fd::OwnedFd, Errno> {
     let borrowed = unsafe { rustix::fd::BorrowedFd::borrow_raw(number) };
     rustix::io::fcntl_dupfd_cloexec(borrowed, 3)
 }
-
-/// Writes to a descriptor that the caller named by number. The number stays open: it is the caller's.
-pub fn write_to_number(number: i32, bytes: &[u8]) -> Result<(), Errno> {
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        // SAFETY: `rest` is a live buffer of the length we pass; a number that is not open gives EBADF.
-        let written =
-            checked(unsafe { libc::write(number, rest.as_ptr().cast(), rest.len()) } as libc::c_long)?;
-        rest = rest.get(usize::try_from(written).unwrap_or(0)..).unwrap_or(&[]);
-    }
-    Ok(())
-}

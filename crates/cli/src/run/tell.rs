@@ -343,12 +343,7 @@ fn json(args: &RunArgs, outcome: &Outcome<'_>) {
     }
     let Ok(mut line) = serde_json::to_vec(outcome) else { return };
     line.push(b'\n');
-    if let Some(number) = args.outcome_fd
-        && keyward_sys::write_to_number(number, &line).is_err()
-    {
-        say::trouble(
-            &format!("cannot write the outcome to descriptor {number}"),
-            "open it for writing in the caller, as in `keyward run --outcome-fd 3 -- CMD 3>outcome.json`",
-        );
+    if let Some(number) = args.outcome_fd {
+        say::outcome_to(number, &line);
     }
 }
