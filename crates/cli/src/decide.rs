@@ -13,7 +13,6 @@ use keyward_policy::words::SearchExtent;
 use keyward_project::search::{self, Role, Search, Seen, Tree};
 use keyward_project::{git, habits, logins};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The request for this command, here.
@@ -83,7 +82,6 @@ pub fn decide_and_remember<'a>(
 
 /// What has to be searched: the project, and every directory that is granted.
 fn search_of<'a>(policy: &'a Policy, request: &Request<'_>, paths: &Paths, here: &'a Here) -> Search<'a> {
-    let programs = programs(request);
     // What lies behind a closed directory may be a link.
     let (mut hidden, mut hidden_by_link) = (Vec::new(), Vec::new());
     for path in view::hidden_paths(policy, request) {
@@ -109,7 +107,7 @@ fn search_of<'a>(policy: &'a Policy, request: &Request<'_>, paths: &Paths, here:
         state: &here.state,
         patterns: patterns(policy),
         not_secret: policy.env.not_secret.iter().map(|name| name.value.as_str()).collect(),
-        programs,
+        programs: programs(request),
         bounded: policy.search.value == SearchExtent::Bounded,
         slow: |_| {},
     }
@@ -143,12 +141,8 @@ fn run_from_around(project: &mut Project, here: &Here) {
 
 /// Where the caller's shell looks for programs, by real paths: also what PATH names relative to the current directory, or by a link.
 fn programs(request: &Request<'_>) -> Vec<PathBuf> {
-    let directory = |bytes: &[u8]| request.cwd.join(OsStr::from_bytes(bytes));
-    let search = request.variable("PATH").unwrap_or_default().split(|&byte| byte == b':').map(directory);
-    let environment = request.variable("VIRTUAL_ENV").map(|path| directory(path).join("bin"));
-    let in_reach = |path: &PathBuf| !view::is_of_system(path);
-    let all = search.chain(environment).filter(in_reach);
-    let mut all: Vec<PathBuf> = all.map(|path| std::fs::canonicalize(&path).unwrap_or(path)).collect();
+    let in_reach = request.programs().into_iter().filter(|path| !view::is_of_system(path));
+    let mut all: Vec<PathBuf> = in_reach.map(|path| std::fs::canonicalize(&path).unwrap_or(path)).collect();
     all.sort();
     all.dedup();
     all

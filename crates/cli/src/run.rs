@@ -298,7 +298,8 @@ impl Run<'_> {
             Ok(finished) => {
                 // From here on what we say begins a line of its own.
                 say::after_command(finished.within_a_line);
-                let aftermath = guard.map(Guard::finish);
+                let strict = plan.protect.value == Protect::Strict;
+                let aftermath = guard.map(|guard| Aftermath { strict, ..guard.finish() });
                 let exit = tell::exit_code(&finished);
                 let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
                 let (signal, limit) = (tell::signal(&finished), tell::limit(&plan, &finished));

@@ -84,6 +84,95 @@ fn no_call_makes_a_foothold() {
     }
 }
 
+/// Does a call below a folder in which these directories are, empty; gives what it said and whether the name is there afterwards.
+fn made_below(stage: &Stage, strict: bool, call: &str, directory: &str, name: &str) -> (String, bool) {
+    let place = stage.project().join("place");
+    let _ = std::fs::remove_dir_all(&place);
+    stage.make_folder(&place.join(directory));
+    let path = std::path::Path::new(directory).join(name);
+    let script = after_a_sign(&format!("cd place && ../maker {call} '{}'", path.display()));
+    let output = match strict {
+        true => stage.caged_with(STRICT, &script),
+        false => stage.command("sh").args(["-c", &script]).output().unwrap(),
+    };
+    let said = stdout(&ran(output)).lines().last().unwrap_or_default().to_owned();
+    (said, place.join(path).symlink_metadata().is_ok())
+}
+
+#[test]
+fn no_call_adds_a_program_where_one_is_looked_for() {
+    let stage = Stage::user();
+    stage.program("maker", MAKER);
+    for call in CALLS {
+        for (directory, name) in [("node_modules/.bin", "ls"), ("lib/site-packages", "x.pth")] {
+            let done = |strict| made_below(&stage, strict, call, directory, name);
+            assert_eq!(done(false), ("MADE".into(), true), "the control did not work: {call} {name}");
+            assert_eq!(done(true), ("EPERM".into(), false), "{call} {name}");
+        }
+        let done = made_below(&stage, true, call, "node_modules/a/bin", "ls");
+        assert_eq!(done, ("MADE".into(), true), "{call}");
+    }
+}
+
+/// Ways to get a program into a place where one is looked for; each prints IT in the end if it is there.
+const WAYS: &[&str] = &[
+    "mkdir bin; echo x > bin/ls; ls bin/ls && echo IT",
+    "mkdir b; echo x > b/ls; mv b bin; ls bin/ls && echo IT",
+    "mkdir b; echo x > b/ls; ln -s b bin; ls bin/ls && echo IT",
+    "mkdir -p deep/bin; echo x > deep/bin/ls; ls deep/bin/ls && echo IT",
+    "mkdir -p d/bin; echo x > d/bin/ls; mv d deep; ls deep/bin/ls && echo IT",
+    "mkdir -p d/bin; echo x > d/bin/ls; ln -s d deep; ls deep/bin/ls && echo IT",
+    "mkdir -p node_modules/.bin; echo x > node_modules/.bin/ls; ls node_modules/.bin/ls && echo IT",
+    "mkdir -p n/.bin; echo x > n/.bin/ls; mv n node_modules; ls node_modules/.bin/ls && echo IT",
+    "mkdir -p n/.bin; echo x > n/.bin/ls; chmod 311 n; mv n node_modules; ls node_modules/.bin/ls && echo IT",
+    "mkdir -p n/.bin; echo x > n/.bin/ls; ln -s n node_modules; ls node_modules/.bin/ls && echo IT",
+    "mkdir -p n/.bin; echo x > n/.bin/ls; ln -s n m; ln -P m node_modules; ls node_modules/.bin/ls && echo IT",
+    "mkdir -p n/.bin; echo x > n/.bin/ls; ln -s n m; mv -T m node_modules; ls node_modules/.bin/ls && echo IT",
+    "mkdir -p n/.bin node_modules; echo x > n/.bin/ls; mv n/.bin node_modules; ls node_modules/.bin/ls && echo IT",
+    "mkdir -p .venv/bin; echo x > .venv/bin/ls; ls .venv/bin/ls && echo IT",
+    "mkdir -p v/bin; echo x > v/bin/ls; mv v .venv; ls .venv/bin/ls && echo IT",
+    "mkdir -p v/bin .venv; echo x > v/bin/ls; python3 -c 'import os; os.rename(\"v/bin\", \".venv/bin\")'; ls .venv/bin/ls && echo IT",
+    "mkdir -p mine/bin; echo x > mine/bin/ls; echo > mine/pyvenv.cfg; ls mine/bin/ls mine/pyvenv.cfg && echo IT",
+    "echo x > there/bin/ls; ls there/bin/ls && echo IT",
+    "mkdir s; echo x > s/x.pth; mkdir -p l; mv s l/site-packages; ls l/site-packages/x.pth && echo IT",
+    "mkdir -p l/site-packages; echo x > l/site-packages/sitecustomize.py; ls l/site-packages/sitecustomize.py && echo IT",
+    "echo x >> modules/site-packages/old.pth; grep x modules/site-packages/old.pth && echo IT",
+];
+
+#[test]
+fn no_way_leads_a_program_into_a_place_where_one_is_looked_for() {
+    for way in WAYS {
+        let run = |strict: bool| {
+            let stage = Stage::user();
+            let project = stage.project();
+            // An environment under another name, with nothing in it yet.
+            stage.make_folder(&project.join("there/bin"));
+            stage.project_file("there/pyvenv.cfg", "");
+            stage.project_file("modules/site-packages/old.pth", "");
+            let search =
+                format!("{0}/bin:{0}/deep/bin:{1}", project.display(), std::env::var("PATH").unwrap());
+            let flags = if strict { STRICT } else { &[] };
+            let mut command = stage.keyward_run(flags, &["/bin/sh", "-c", way]);
+            command.env("PATH", search).output().unwrap()
+        };
+        let control = run(false);
+        assert!(stdout(&control).contains("IT"), "the control did not work: {way}: {}", stderr(&control));
+        let output = run(true);
+        assert!(!stdout(&output).contains("IT"), "{way}");
+        assert!(!stderr(&output).contains("none can be added"), "{way}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn what_is_not_looked_for_there_can_be_made() {
+    let stage = Stage::user();
+    stage.make_folder(&stage.project().join(".venv/lib/site-packages"));
+    let script = "mkdir -p node_modules/a/bin && echo x > node_modules/a/bin/a.js && mv node_modules n && mv n node_modules
+        echo x > .venv/lib/site-packages/a.py && mkdir bin && echo x > bin/tool && mv bin tools && echo MADE";
+    let output = stage.caged_with(STRICT, &format!("set -e; {script}"));
+    assert!(stdout(&output).contains("MADE"), "{}", stderr(&output));
+}
+
 #[test]
 fn a_folder_that_was_granted_is_protected_as_the_project_is() {
     let stage = Stage::user();
@@ -278,7 +367,7 @@ fn real_programs_work() {
         git log --oneline | wc -l && git stash list && git gc -q && git status --short | head -n 3
         tar cf x.tar Makefile moved.c && mkdir out && tar xf x.tar -C out && cmp out/moved.c moved.c
         cp -a out copy && mv copy moved && ln moved/moved.c hard && rsync --version > /dev/null 2>&1 || true
-        python3 -m venv --without-pip venv && venv/bin/python -c 'print(\"hello from venv\")'
+        python3 -m venv --without-pip /tmp/venv && /tmp/venv/bin/python -c 'print(\"hello from venv\")'
         python3 -c \"
 import sqlite3, tempfile, shutil
 base = sqlite3.connect('data.db'); base.execute('pragma journal_mode=wal'); base.execute('create table t(x)')

@@ -512,16 +512,16 @@ pub(crate) fn start(
         return start_spawner(prepared, control, domain, caller_mask);
     }
     let mut domain = domain;
-    let own_places = prepared.warden.take();
+    let wards = prepared.warden.take();
     // The warden enters the domain itself, and the command is born in it.
-    let domain_of_warden = if own_places.is_some() { domain.take() } else { None };
+    let domain_of_warden = if wards.is_some() { domain.take() } else { None };
     let mut command = |listens: Option<&OwnedFd>| {
         let (step, index, errno) =
             become_command(prepared, control, domain.take(), pty.as_ref(), caller_mask, listens, &given);
         wire::report(control, Report::Failed { step, index, errno }, &[]);
         fork::exit_now(if errno == Errno::NOENT { 127 } else { 126 });
     };
-    let side = match own_places {
+    let side = match &wards {
         Some(_) => warden::start(domain_of_warden, &mut |listens| command(Some(listens)))?,
         None => fork::borrow_memory(&mut fork::Stack::new(), &mut || command(None))
             .map(warden::Side::Init)
@@ -530,9 +530,10 @@ pub(crate) fn start(
     prepared.envp.wipe();
     // The command has them; neither init nor the warden keeps one.
     drop(given);
-    let process = match side {
-        warden::Side::Init(process) => process,
-        warden::Side::Warden(listener) => warden::live(listener, own_places.as_deref().unwrap_or_default()),
+    let process = match (side, wards) {
+        (warden::Side::Warden(listener), Some(wards)) => warden::live(listener, wards),
+        (warden::Side::Warden(_), None) => fork::exit_now(125),
+        (warden::Side::Init(process), _) => process,
     };
     // Both sides do it, so that it is done whichever runs first.
     let _ = rustix::process::setpgid(Some(process.pid), Some(process.pid));

@@ -167,8 +167,8 @@ pub struct Prepared {
     pub scratch: Option<PathBuf>,
     pub scopes: Scopes,
     pub filter: seccomp::Filter,
-    /// Places of the cage's own in which every name can be made, where a warden checks names.
-    pub warden: Option<Vec<CString>>,
+    /// What a warden goes by, where one checks names.
+    pub warden: Option<Wards>,
     pub limits: Vec<Limit>,
     /// Limits of the cage's own user namespace on inotify: each file and what is written there.
     pub inotify: Vec<(&'static CStr, Vec<u8>)>,
@@ -292,7 +292,7 @@ pub fn prepare(plan: &Plan, environment: &[&[u8]], setup: Option<TerminalSetup>)
             abstract_sockets: plan.landlock.scope_abstract_sockets,
         },
         filter: filter(plan)?,
-        warden: own_places(plan)?,
+        warden: wards(plan)?,
         limits: limits(plan),
         inotify: inotify(plan),
         terminal: setup,
@@ -407,8 +407,15 @@ fn landlock_rules(plan: &Plan) -> Vec<(PathBuf, Below)> {
     rules
 }
 
-/// The cage's root, what is gone with it, and Keyward's own caches.
-fn own_places(plan: &Plan) -> Result<Option<Vec<CString>>, Fault> {
+/// What the warden of strict protection goes by.
+pub struct Wards {
+    /// Places of the cage's own in which every name can be made: its root, what is gone with it, and Keyward's own caches.
+    pub own_places: Vec<CString>,
+    /// Directories in which the user's shell looks for programs, as they are called and as they are.
+    pub programs: Vec<PathBuf>,
+}
+
+fn wards(plan: &Plan) -> Result<Option<Wards>, Fault> {
     if plan.protect.value != Protect::Strict {
         return Ok(None);
     }
@@ -418,7 +425,30 @@ fn own_places(plan: &Plan) -> Result<Option<Vec<CString>>, Fault> {
         _ => false,
     });
     let places = [Path::new("/")].into_iter().chain(own.map(|entry| entry.target.as_path()));
-    places.map(|place| c_string(Step::Warden, place.as_os_str())).collect::<Result<_, _>>().map(Some)
+    let own_places =
+        places.map(|place| c_string(Step::Warden, place.as_os_str())).collect::<Result<_, _>>()?;
+    let mut programs: Vec<PathBuf> =
+        plan.programs.iter().flat_map(|path| [path.clone(), resolved(path)]).collect();
+    // A directory that is writable as a whole cannot be one in which nothing is made.
+    let roots: Vec<&Path> = plan.writable().collect();
+    programs
+        .retain(|path| !roots.contains(&path.as_path()) && roots.iter().any(|root| path.starts_with(root)));
+    programs.sort();
+    programs.dedup();
+    Ok(Some(Wards { own_places, programs }))
+}
+
+/// The path with its links followed, as far as it exists.
+fn resolved(path: &Path) -> PathBuf {
+    let known = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
+    match known {
+        Some((above, real)) => match path.strip_prefix(above) {
+            Ok(rest) if rest.as_os_str().is_empty() => real,
+            Ok(rest) => real.join(rest),
+            Err(_) => path.into(),
+        },
+        None => path.into(),
+    }
 }
 
 fn filter(plan: &Plan) -> Result<seccomp::Filter, Fault> {

@@ -10,6 +10,7 @@ mod opening;
 mod way;
 
 use crate::cage::{Failure, at};
+use crate::prepare::Wards;
 use crate::wire::{self, Report};
 use caller::{Caller, Callers};
 use keyward_policy::plan::Step;
@@ -21,7 +22,8 @@ use keyward_sys::{Errno, channel, confine, environ, signal};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::process::Pid;
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
+use std::path::PathBuf;
 use way::Place;
 
 /// On which side of the fork a start comes back.
@@ -107,6 +109,8 @@ struct Warden {
     proc: u64,
     /// Mounts on which every name can be made. By mount and not by device, because a cache may lie on the project's.
     own_places: Vec<u64>,
+    /// Directories in which the user's shell looks for programs.
+    programs: Vec<PathBuf>,
     umask: u32,
 }
 
@@ -128,8 +132,8 @@ enum Answer {
 }
 
 /// The life of the warden. It ends with the cage; before that, its end is the end of every call it is asked about.
-pub(crate) fn live(listener: Listener, own_places: &[CString]) -> ! {
-    let Ok(mut warden) = settle(listener, own_places) else { fork::exit_now(125) };
+pub(crate) fn live(listener: Listener, wards: Wards) -> ! {
+    let Ok(mut warden) = settle(listener, wards) else { fork::exit_now(125) };
     loop {
         match warden.listener.next() {
             Ok(call) => warden.serve(&call),
@@ -140,7 +144,7 @@ pub(crate) fn live(listener: Listener, own_places: &[CString]) -> ! {
     }
 }
 
-fn settle(listener: Listener, own_places: &[CString]) -> Result<Warden, Errno> {
+fn settle(listener: Listener, wards: Wards) -> Result<Warden, Errno> {
     let listener = confine::keep_only(listener.into())?;
     confine::close_standard_streams();
     rustix::process::chdir(c"/")?;
@@ -150,7 +154,8 @@ fn settle(listener: Listener, own_places: &[CString]) -> Result<Warden, Errno> {
     Ok(Warden {
         descriptors: own_descriptors()?,
         proc: rustix::fs::stat(c"/proc")?.st_dev,
-        own_places: own_places.iter().map(|place| mount_of(CWD, place)).collect::<Result<_, _>>()?,
+        own_places: wards.own_places.iter().map(|place| mount_of(CWD, place)).collect::<Result<_, _>>()?,
+        programs: wards.programs,
         umask: rustix::process::umask(Mode::empty()).as_raw_mode(),
         callers: Callers::default(),
         listener,

@@ -34,6 +34,9 @@ pub struct Aftermath {
     /// How many of those that were taken out were reported while the command ran.
     #[serde(skip)]
     pub already_told: usize,
+    /// Whether the run had strict protection.
+    #[serde(skip)]
+    pub strict: bool,
 }
 
 /// A foothold that was taken out of the tree.
@@ -119,6 +122,7 @@ impl Aftermath {
             not_walked,
             left_out: _,
             already_told: _,
+            strict: _,
         } = self;
         let lists = [told, hidden_later, appeared, restored, programs, not_hidden, not_walked];
         quarantined.is_empty()
@@ -206,7 +210,12 @@ impl Aftermath {
             (
                 "added or changed programs where your shell looks for them",
                 &self.programs,
-                "look at them before you run one outside; with `--protect strict` none can be added",
+                match self.strict {
+                    true => "look at them before you run one outside",
+                    false => {
+                        "look at them before you run one outside; with `--protect strict` none can be added"
+                    }
+                },
             ),
             (
                 "a secret file was replaced or appeared, and could not be hidden",

@@ -63,6 +63,9 @@ pub struct Plan {
     /// The folders in which programs are looked for.
     #[serde(skip)]
     pub search: Vec<PathBuf>,
+    /// The directories in which the user's shell looks for programs outside, whether they are there or not.
+    #[serde(skip)]
+    pub programs: Vec<PathBuf>,
     pub profile: Option<String>,
     pub trust: Ruled<TrustClass>,
     pub floor: Ruled<Floor>,
@@ -289,6 +292,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         candidates: candidates(&request.argv[0], &search),
         argv: request.argv.clone(),
         search,
+        programs: request.programs(),
         profile: policy.profile.clone(),
         trust: policy.trust.clone(),
         floor: policy.floor.clone(),

@@ -1,7 +1,8 @@
 //! What the caller wants run. A request may hold secrets (the caller's environment); a plan never does.
 
 use crate::tools::Platform;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 /// One run, as asked for.
@@ -44,6 +45,17 @@ impl Request<'_> {
     /// The value of one of the caller's variables; for names that are not secret, such as PATH.
     pub fn variable(&self, name: &str) -> Option<&[u8]> {
         self.environment.iter().find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+    }
+
+    /// Where the caller's shell looks for programs; a relative entry as seen from the current directory.
+    pub fn programs(&self) -> Vec<PathBuf> {
+        let folder = |bytes: &[u8]| self.cwd.join(OsStr::from_bytes(bytes));
+        let search = self.variable("PATH").unwrap_or_default().split(|&byte| byte == b':').map(folder);
+        let environment = self.variable("VIRTUAL_ENV").map(|path| folder(path).join("bin"));
+        let mut all: Vec<PathBuf> = search.chain(environment).collect();
+        all.sort();
+        all.dedup();
+        all
     }
 
     pub fn is_root(&self) -> bool {

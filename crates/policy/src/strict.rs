@@ -3,6 +3,8 @@
 //! The calls are rules of the kernel surface like all others; the names are checked by the warden (`launch::warden`), which does each of
 //! these calls in the caller's place.
 
+pub mod programs;
+
 use crate::detect::footholds;
 use crate::surface::{Answer, Only, Rule, Test};
 use std::ffi::OsStr;

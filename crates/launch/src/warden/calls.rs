@@ -4,11 +4,14 @@ use super::caller::{Caller, libc_at};
 use super::way::{Links, Place, Through};
 use super::{Answer, Warden, mount_of};
 use keyward_policy::strict;
+use keyward_policy::strict::programs::{self, ENVIRONMENT, Made, Site};
 use keyward_sys::notify::Call;
 use keyward_sys::{Errno, creation, seccomp};
 use rustix::fd::{AsRawFd, OwnedFd};
-use rustix::fs::{FileType, Mode, OFlags};
-use std::ffi::CString;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// A call by its meaning, whichever of its forms was used. Numbers that point into memory are the caller's addresses.
 enum Asked {
@@ -111,16 +114,16 @@ impl Warden {
                 self.open(call, caller, (at, &path), flags, mode)
             }
             Asked::Folder { at, path, mode } => {
-                let place = self.new_place(call, caller, at, path)?;
+                let place = self.new_place(call, caller, at, path, &Made::New)?;
                 creation::make_folder_at(&place.folder, &place.name, mode).map(|()| Answer::Done)
             }
             Asked::Node { at, path, mode, device } => {
-                let place = self.new_place(call, caller, at, path)?;
+                let place = self.new_place(call, caller, at, path, &Made::New)?;
                 creation::make_node_at(&place.folder, &place.name, mode, device).map(|()| Answer::Done)
             }
             Asked::Symlink { target, at, path } => {
                 let target = CString::new(caller.text(target)?).map_err(|_| Errno::INVAL)?;
-                let place = self.new_place(call, caller, at, path)?;
+                let place = self.new_place(call, caller, at, path, &Made::Link)?;
                 creation::make_symlink_at(&target, &place.folder, &place.name).map(|()| Answer::Done)
             }
             Asked::Link { from, to, flags } => self.link(call, caller, from, to, flags),
@@ -130,18 +133,42 @@ impl Warden {
     }
 
     /// Whether a name cannot be made in this place. What is gone with the cage may have any name.
-    pub(super) fn is_forbidden(&self, place: &Place) -> Result<bool, Errno> {
-        Ok(strict::is_forbidden(place.bare_name())
-            && !self.own_places.contains(&mount_of(&place.folder, c"")?))
+    pub(super) fn is_forbidden(&self, place: &Place, made: &Made<'_>) -> Result<bool, Errno> {
+        let is_forbidden = strict::is_forbidden(place.bare_name()) || self.is_for_programs(place, made)?;
+        Ok(is_forbidden && !self.own_places.contains(&mount_of(&place.folder, c"")?))
+    }
+
+    /// Whether programs, or python, look there. No directory moves meanwhile: only we move what the command has moved.
+    fn is_for_programs(&self, place: &Place, made: &Made<'_>) -> Result<bool, Errno> {
+        let folder = rustix::fs::readlinkat(&self.descriptors, own_name(&place.folder)?, Vec::new())?;
+        // What cannot be looked at may be there.
+        let may_have = |name: String| {
+            let stat = rustix::fs::statat(&place.folder, name, AtFlags::SYMLINK_NOFOLLOW);
+            !matches!(stat, Err(Errno::NOENT | Errno::NOTDIR))
+        };
+        let site = Site {
+            folder: Path::new(OsStr::from_bytes(folder.as_bytes())),
+            is_environment: &|| may_have(ENVIRONMENT.into()),
+            is_in_environment: &|| may_have(format!("../{ENVIRONMENT}")),
+            search: &self.programs,
+        };
+        Ok(programs::is_forbidden(&site, place.bare_name(), made))
     }
 
     /// The place of a name that is to be made and is not there yet.
-    fn new_place(&mut self, call: &Call, caller: &Caller, at: i32, path: u64) -> Result<Place, Errno> {
+    fn new_place(
+        &mut self,
+        call: &Call,
+        caller: &Caller,
+        at: i32,
+        path: u64,
+        made: &Made<'_>,
+    ) -> Result<Place, Errno> {
         let path = caller.text(path)?;
         let place = self.place(caller, at, &path)?;
         self.take_umask(caller)?;
         self.still_waits(call)?;
-        match self.is_forbidden(&place)? {
+        match self.is_forbidden(&place, made)? {
             true if place.exists() => Err(Errno::EXIST),
             true => Err(Errno::PERM),
             false => Ok(place),
@@ -161,7 +188,8 @@ impl Warden {
         let to = self.place(caller, to.0, &to_path)?;
         self.still_waits(call)?;
         // Exchanged, each takes the name of the other.
-        if self.is_forbidden(&to)? || (flags & RENAME_EXCHANGE != 0 && self.is_forbidden(&from)?) {
+        let moved = |to: &Place, from: &Place| self.is_forbidden(to, &Made::Moved(&|| names_in(from)));
+        if moved(&to, &from)? || (flags & RENAME_EXCHANGE != 0 && moved(&from, &to)?) {
             return Err(Errno::PERM);
         }
         creation::rename_at(&from.folder, &from.name, &to.folder, &to.name, flags).map(|()| Answer::Done)
@@ -184,7 +212,8 @@ impl Warden {
         };
         let to = self.place(caller, to.0, &to_path)?;
         self.still_waits(call)?;
-        if self.is_forbidden(&to)? {
+        // The second name may be one of a link.
+        if self.is_forbidden(&to, &Made::Link)? {
             return Err(if to.exists() { Errno::EXIST } else { Errno::PERM });
         }
         let made = match found {
@@ -251,7 +280,7 @@ impl Warden {
         let cwd = caller.base(libc_at::FDCWD)?;
         self.still_waits(call)?;
         let forbidden = strict::is_forbidden(place.bare_name());
-        if self.is_forbidden(&place)? {
+        if self.is_forbidden(&place, &Made::New)? {
             return Err(if place.exists() { Errno::ADDRINUSE } else { Errno::PERM });
         }
         // The address is kept as it was written, for those who ask the socket for it, unless the way has to be the one we found.
@@ -263,6 +292,23 @@ impl Warden {
         let found = [&AF_UNIX, place.name.as_bytes_with_nul()].concat();
         creation::bind(&socket, &found).map(|()| Answer::Done)
     }
+}
+
+/// The names in what is moved; `None` if they cannot be read. A link leads anywhere.
+fn names_in(place: &Place) -> Option<Vec<OsString>> {
+    let stat = rustix::fs::statat(&place.folder, place.bare_name(), AtFlags::SYMLINK_NOFOLLOW);
+    match stat.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+        Ok(FileType::Directory) => {}
+        Ok(FileType::Symlink) => return None,
+        // What is not there is not moved, and the call says so.
+        Ok(_) | Err(Errno::NOENT) => return Some(Vec::new()),
+        Err(_) => return None,
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = rustix::fs::openat(&place.folder, place.bare_name(), flags, Mode::empty()).ok()?;
+    let entries = Dir::read_from(&open).ok()?;
+    let name = |entry: rustix::fs::DirEntry| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
+    entries.map(|entry| entry.ok().map(name)).collect()
 }
 
 /// The name of a descriptor of ours in the folder of them.

@@ -4,6 +4,7 @@ use super::caller::Caller;
 use super::calls::own_name;
 use super::way::{Links, Place, Through};
 use super::{Answer, Warden, own_descriptors};
+use keyward_policy::strict::programs::Made;
 use keyward_sys::fork::{self, Forked};
 use keyward_sys::notify::{self, Call};
 use keyward_sys::{Errno, confine, creation, signal};
@@ -44,7 +45,7 @@ impl Warden {
         let close_on_exec = flags & CLOSE_ON_EXEC != 0;
         let mut links = Links::default();
         for _ in 0..PATIENCE {
-            let forbidden = self.is_forbidden(&place)?;
+            let forbidden = self.is_forbidden(&place, &Made::New)?;
             if !forbidden {
                 // A new file cannot be a link, a pipe or a device, so that nothing is followed or waited for.
                 match creation::open_at(&place.folder, &place.name, flags | EXCLUSIVE, mode) {

@@ -6,6 +6,7 @@ use crate::facts::{Foothold, GitFolder, HostFacts, Own, Project, Repository, Sta
 use crate::plan::Refusal;
 use crate::request::Request;
 use crate::settings::Policy;
+use crate::strict;
 use crate::text::visible;
 use crate::words::{Origin, Protect};
 use std::collections::HashSet;
@@ -92,7 +93,7 @@ pub(super) fn programs(builder: &mut Builder<'_>, policy: &Policy, programs: &[P
         return;
     }
     for path in programs {
-        let source = Source::found(path.clone(), true);
+        let source = Source::found(path.clone(), !strict::programs::is_run_at_start(path));
         builder.put(path, Shown::ReadOnly(source), PROGRAMS, &policy.protect.origin);
     }
 }

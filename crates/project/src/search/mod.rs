@@ -18,6 +18,7 @@ use crate::tree::Root;
 use index::{Kind, Known, Note, mark};
 use keyward_policy::detect::{self, Directory, Secret, Shows, Sum, footholds, shows};
 use keyward_policy::facts::{Foothold, Project, Unsearched};
+use keyward_policy::strict::programs;
 use keyward_policy::view::{Why, fits};
 use keyward_sys::file::reason;
 use leads::{Lead, follow};
@@ -185,12 +186,11 @@ impl<'a> Rules<'a> {
     pub(crate) fn directory(&self, relative: &Path) -> Names {
         let path = self.root.join(relative);
         let is_bin = path.ends_with("bin") || path.ends_with("Scripts");
-        // By its name as well: a command can remove the file that says so.
-        let usual = [".venv", "venv", "env", ".env", ".virtualenv"];
+        let above = path.parent();
         let is_usual_environment =
-            path.parent().is_some_and(|above| usual.iter().any(|name| above.ends_with(name)));
+            above.and_then(Path::file_name).is_some_and(programs::is_usual_environment);
         let is_environment =
-            || path.parent().is_some_and(|above| rustix::fs::lstat(above.join("pyvenv.cfg")).is_ok());
+            || above.is_some_and(|above| rustix::fs::lstat(above.join(programs::ENVIRONMENT)).is_ok());
         Names {
             above: path.file_name().map(OsStr::to_owned),
             directory: Directory::new(&path, self.homes),

@@ -107,19 +107,25 @@ impl<'a> Tell<'a> {
         lead
     }
 
-    /// Directories of the tree in which programs are looked for; not those of modules.
+    /// Directories of the tree in which programs are looked for; of those of modules, the files that python runs at every start.
     fn programs(&mut self, looked: &Looked) {
         let root = &looked.tree.path;
         let known = &looked.walked.known;
         let holds = |number: &usize| {
             known.has_notes(*number) && known.notes(*number).any(|note| note.has(mark::PROGRAM))
         };
-        let found = (0..known.len()).filter(holds).map(|number| root.join(known.path(number)));
+        let found = (0..known.len()).filter(holds).map(|number| (number, root.join(known.path(number))));
         let named =
             self.search.programs.iter().filter(|path| path.starts_with(root) && path.is_dir()).cloned();
         let is_modules = |path: &Path| path.ends_with("site-packages") || path.ends_with("dist-packages");
+        let run_at_start = found.clone().filter(|(_, path)| is_modules(path)).flat_map(|(number, path)| {
+            let files = known.notes(number).filter(|note| note.has(mark::PROGRAM) && note.kind == Kind::File);
+            files.map(move |note| path.join(note.name))
+        });
+        let directories = found.clone().map(|(_, path)| path).chain(named);
         let programs = &mut self.project.programs;
-        programs.extend(found.chain(named).filter(|path| path != root && !is_modules(path)));
+        programs.extend(directories.filter(|path| path != root && !is_modules(path)));
+        programs.extend(run_at_start);
         programs.sort();
         programs.dedup();
     }
