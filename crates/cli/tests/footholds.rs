@@ -346,9 +346,31 @@ fn trees_of_other_peoples_packages_are_left_alone_even_when_they_are_moved() {
     );
     let left = aftermath(&stage, "mv node_modules elsewhere");
     assert!(stage.project().join("elsewhere/pkg/.vscode/settings.json").exists(), "{left}");
+    // Where it is now it counts, so it is named.
+    assert_eq!(paths(&left, "left"), ["elsewhere/pkg/.vscode"], "{left}");
     // Other trees that tools fill are searched like the rest.
     let left = aftermath(&stage, "mkdir -p target/x/.idea build/.vscode");
     assert_eq!(paths(&left, "quarantined"), ["build/.vscode", "target/x/.idea"], "{left}");
+}
+
+#[test]
+fn what_one_run_makes_in_a_package_and_the_next_one_moves_out_is_named() {
+    let stage = Stage::user();
+    let made = aftermath(
+        &stage,
+        "mkdir -p node_modules/e/.vscode node_modules/e/.github/workflows; cd node_modules/e; echo x > .vscode/tasks.json; echo x > AGENTS.md; echo x > .github/workflows/w.yml",
+    );
+    assert!(paths(&made, "left").is_empty() && paths(&made, "told").is_empty(), "{made}");
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let moved = aftermath(&stage, "mv node_modules/e newapp");
+    assert_eq!(paths(&moved, "left"), ["newapp/.vscode"], "{moved}");
+    assert_eq!(paths(&moved, "told"), ["newapp/.github/workflows/w.yml", "newapp/AGENTS.md"], "{moved}");
+    // The control: at once, it is taken.
+    let taken = aftermath(&stage, "mkdir -p other/.vscode");
+    assert_eq!(paths(&taken, "quarantined"), ["other/.vscode"], "{taken}");
+    // And it is named once.
+    let later = aftermath(&stage, "true");
+    assert!(paths(&later, "left").is_empty() && paths(&later, "told").is_empty(), "{later}");
 }
 
 #[test]

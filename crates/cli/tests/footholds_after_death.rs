@@ -213,3 +213,26 @@ fn torn_journals_and_entries_are_survived() {
     let output = stage.command(keyward()).args(["quarantine", "list"]).output().unwrap();
     assert!(stdout(&output).contains(".envrc"));
 }
+
+#[test]
+fn what_a_killed_run_moved_out_of_a_package_is_named() {
+    let stage = Stage::user();
+    assert!(
+        stage
+            .caged("mkdir -p node_modules/e/.vscode; echo x > node_modules/e/.vscode/tasks.json")
+            .status
+            .success()
+    );
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let mut child = stage
+        .keyward_run(&[], &["sh", "-c", "mv node_modules/e newapp; touch up; sleep 60"])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    assert!(eventually(|| stage.project().join("up").exists()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let output =
+        stage.command(keyward()).args(["run", "--", "true"]).current_dir(stage.elsewhere()).output().unwrap();
+    assert!(stderr(&output).contains("newapp/.vscode"), "{}", stderr(&output));
+}

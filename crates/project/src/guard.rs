@@ -435,7 +435,7 @@ fn sweep_up(tree: Swept<'_>, before: &Before<'_>, quarantine: &Quarantine, after
     }
     drop(opened);
     let unsure = if start.protected {
-        "it was changed, and may be older than this run"
+        "it was changed or moved here, and may be older than this run"
     } else {
         "it was changed, and is not protected here"
     };

@@ -93,6 +93,13 @@ impl<'a> Before<'a> {
         !self.start.left_out.iter().any(|left_out| directory.starts_with(left_out))
     }
 
+    /// Whether no directory stood at this path at the start, as far as that is known. It may have been moved here.
+    fn is_new_here(&self, directory: &Path) -> bool {
+        self.seen.is_some()
+            && self.was_searched(directory)
+            && !self.seen().contains_key(directory.as_os_str())
+    }
+
     /// Whether a directory is walked on its own, or was closed to the command.
     fn is_left_out(&self, directory: &Path) -> bool {
         let mut left_out = self.skip.iter().chain(&self.start.closed);
@@ -145,6 +152,8 @@ impl<'a> Before<'a> {
             (true, false) => Verdict::Changed,
             // It is older, and what is in it need not be.
             (false, _) if self.touched_inside(root, relative) => Verdict::Changed,
+            // It came with a directory that was moved here: out of a package, where nothing counts, or by the user.
+            (false, true) if self.seen.is_none() || self.is_new_here(folder) => Verdict::Changed,
             (false, _) => Verdict::Old,
         }
     }
@@ -324,8 +333,9 @@ impl Walk<'_, '_> {
             let list = if note.has(mark::TOLD) { &mut self.met.told } else { &mut self.met.programs };
             if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
                 let inside = names(root, &path).into_iter().take(MOST_INSIDE);
-                list.extend(inside.filter(|(_, stat)| before.touched(stat)).map(|(path, _)| path));
-            } else if before.touched(&stat) {
+                let is_new = note.has(mark::TOLD) && before.is_new_here(relative);
+                list.extend(inside.filter(|(_, stat)| is_new || before.touched(stat)).map(|(path, _)| path));
+            } else if before.touched(&stat) || note.has(mark::TOLD) && before.is_new_here(relative) {
                 list.push(path.clone());
             }
         }
