@@ -122,6 +122,11 @@ const WAYS: &[&str] = &[
     "mkdir -p deep/bin; echo x > deep/bin/ls; ls deep/bin/ls && echo IT",
     "mkdir -p d/bin; echo x > d/bin/ls; mv d deep; ls deep/bin/ls && echo IT",
     "mkdir -p d/bin; echo x > d/bin/ls; ln -s d deep; ls deep/bin/ls && echo IT",
+    "mkdir rel; echo x > rel/ls; ls rel/ls && echo IT",
+    "rm tools; mkdir t; echo x > t/ls; ln -s t tools; ls tools/ls && echo IT",
+    "rm tools; mkdir tools; echo x > tools/ls; ls tools/ls && echo IT",
+    "echo x > real/ls; ls tools/ls && echo IT",
+    "echo x >> modules/site-packages/sitecustomize.py; grep x modules/site-packages/sitecustomize.py && echo IT",
     "mkdir -p node_modules/.bin; echo x > node_modules/.bin/ls; ls node_modules/.bin/ls && echo IT",
     "mkdir -p n/.bin; echo x > n/.bin/ls; mv n node_modules; ls node_modules/.bin/ls && echo IT",
     "mkdir -p n/.bin; echo x > n/.bin/ls; chmod 311 n; mv n node_modules; ls node_modules/.bin/ls && echo IT",
@@ -149,8 +154,14 @@ fn no_way_leads_a_program_into_a_place_where_one_is_looked_for() {
             stage.make_folder(&project.join("there/bin"));
             stage.project_file("there/pyvenv.cfg", "");
             stage.project_file("modules/site-packages/old.pth", "");
-            let search =
-                format!("{0}/bin:{0}/deep/bin:{1}", project.display(), std::env::var("PATH").unwrap());
+            stage.project_file("modules/site-packages/sitecustomize.py", "");
+            stage.make_folder(&project.join("real"));
+            std::os::unix::fs::symlink("real", project.join("tools")).unwrap();
+            let search = format!(
+                "rel:{0}/tools:{0}/bin:{0}/deep/bin:{1}",
+                project.display(),
+                std::env::var("PATH").unwrap()
+            );
             let flags = if strict { STRICT } else { &[] };
             let mut command = stage.keyward_run(flags, &["/bin/sh", "-c", way]);
             command.env("PATH", search).output().unwrap()
