@@ -331,6 +331,9 @@ pub struct ExplainArgs {
     /// Also name every variable and every place
     #[arg(short, long)]
     pub verbose: bool,
+    /// Print what a run would do to build the cage, step by step
+    #[arg(long, conflicts_with = "verbose")]
+    pub steps: bool,
     /// The command and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub command: Vec<OsString>,

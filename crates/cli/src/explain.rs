@@ -4,9 +4,11 @@ use crate::args::{ExplainArgs, PolicyFlags};
 use crate::gate::{self, BadRules};
 use crate::{decide, files, here, say};
 use keyward_launch::probe;
+use keyward_policy::linux::acts::{Act, acts};
 use keyward_policy::outcome::{Outcome, code};
-use keyward_policy::plan::Plan;
+use keyward_policy::plan::{Plan, VERSION};
 use keyward_sys::environ::Block;
+use serde::Serialize;
 use std::ffi::OsString;
 
 /// Shows the plan, or the refusal a run would end with.
@@ -15,12 +17,20 @@ pub fn explain(args: ExplainArgs, block: &Block) -> i32 {
         Ok(plan) => plan,
         Err(refused) => return refused.tell(args.json),
     };
-    if args.json {
-        say::answer_json(&plan);
-    } else {
-        say::answer(&keyward_policy::explain::explain(&plan, args.verbose));
+    match (args.steps, args.json) {
+        (false, false) => say::answer(&keyward_policy::explain::explain(&plan, args.verbose)),
+        (false, true) => say::answer_json(&plan),
+        (true, false) => say::answer(&keyward_policy::explain::steps(&acts(&plan))),
+        (true, true) => say::answer_json(&Steps { v: VERSION, steps: acts(&plan) }),
     }
     0
+}
+
+/// What a run would do, for programs.
+#[derive(Serialize)]
+struct Steps {
+    v: u32,
+    steps: Vec<Act>,
 }
 
 /// Why there is no plan.

@@ -3,12 +3,13 @@
 //! Everything used here was prepared by the launcher before the fork. A failing step goes home through the channel with its name, and
 //! the command is not started.
 
-use crate::prepare::{Act, MASKS, Prepared, SHELL, Substitute, TerminalSetup, Tree};
+use crate::arm::{Armed, Last, Substitute, Tree};
+use crate::prepare::{MASKS, Prepared, SHELL};
 use crate::wire::{self, Order, Report};
 use crate::{init, lookups, passing, secrets, spawner, warden};
 use keyward_policy::door::CAGE_DOOR;
+use keyward_policy::linux::acts::To;
 use keyward_policy::plan::{Identity, Step};
-use keyward_policy::view::KEYRING_SOCKET;
 use keyward_project::git::layer::Run;
 use keyward_sys::confine::Limit;
 use keyward_sys::landlock::{self, Below, Domain};
@@ -50,7 +51,7 @@ pub(crate) fn inhabit(prepared: &mut Prepared, control: OwnedFd, launcher: Owned
     // What the launcher had open is not for the cage.
     let vault = prepared.secrets.as_mut().and_then(|wanted| wanted.vault.take());
     // Private repositories are taken over when no process works in them any more: as long as init lives, one may.
-    let kept = match (vault, prepared.run.as_ref().and_then(Run::lock)) {
+    let kept = match (vault, prepared.acts.run.as_ref().and_then(Run::lock)) {
         (None, None) => confine::keep_only(control).map(|control| (control, None, None)),
         (Some(vault), None) => {
             confine::keep([control, vault]).map(|[control, vault]| (control, Some(vault), None))
@@ -90,47 +91,108 @@ pub(crate) fn redirect_counted(prepared: &Prepared) -> Result<(), Failure> {
 /// The cage's terminal: the side the launcher relays, and the side of the command.
 pub(crate) type Pty = Option<(OwnedFd, OwnedFd)>;
 
+/// A cage while it is built.
+#[derive(Default)]
+struct Building<'a> {
+    /// Trees that the launcher has passed on.
+    trees: Vec<OwnedFd>,
+    /// The network that cages of one session share.
+    common_network: Option<OwnedFd>,
+    own_network: Option<network::Pending>,
+    /// The host's /proc, where it is shown.
+    shared_proc: Option<OwnedFd>,
+    /// The directory in which the last mask was put.
+    above: Option<(&'a CStr, OwnedFd)>,
+    domain: Option<Domain>,
+    pty: Pty,
+}
+
+/// Does one act of the plan after the other.
 fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty), Failure> {
-    wait_for_cgroup(prepared, control)?;
-    let (common_network, common_tmp) = wait_for_common(prepared, control)?.unzip();
-    let mut trees = take_identity(prepared, control).map_err(at(Step::Identity))?;
-    trees.extend(common_tmp.flatten());
-    limit_inotify(prepared)?;
-    confine::new_session().map_err(at(Step::Session))?;
-    let own_network = match prepared.loopback && !prepared.common {
-        true => Some(network::begin().map_err(at(Step::Loopback))?),
-        false => None,
-    };
-    build_view(prepared, &trees)?;
-    drop(trees);
-    have_home_filled(prepared, control)?;
-    show_passing(prepared, control);
-    offer_keyring(prepared, control)?;
-    // Listing and following what is forbidden to the child is init's own right, so it stays outside the domain it prepares.
-    let rules = prepared.landlock_rules.iter().map(|(path, below)| (path.as_path(), *below));
-    let domain = prepare_domain(prepared, rules)?;
-    let pty = match &prepared.terminal {
-        Some(setup) => Some(open_terminal(setup, c"/dev/pts/ptmx").map_err(at(Step::Terminal))?),
-        None => None,
-    };
-    confine::new_session_keyring().map_err(at(Step::Keyring))?;
-    if let Some(network) = own_network {
-        network.enter().map_err(at(Step::Loopback))?;
-        // Without it a lookup fails as well, and only the notice is missing.
-        if let Ok(socket) = lookups::listen() {
-            wire::report(control, Report::Lookups, &[socket.as_fd()]);
+    let mut building = Building::default();
+    for (index, act) in prepared.acts.init.iter().enumerate() {
+        let failed = |errno| (Step::View, u16::try_from(index).unwrap_or(u16::MAX), errno);
+        match act {
+            Armed::Cgroup => wait_for_cgroup(prepared, control)?,
+            Armed::Identity => building.become_user(prepared, control)?,
+            Armed::InotifyLimits => limit_inotify(prepared)?,
+            Armed::Session => confine::new_session().map_err(at(Step::Session))?,
+            // Further cages of a session have the first one's.
+            Armed::OwnNetwork if prepared.common => {}
+            Armed::OwnNetwork => {
+                building.own_network = Some(network::begin().map_err(at(Step::Loopback))?);
+            }
+            Armed::Root => building.begin_view(prepared)?,
+            Armed::Mask { above, at, by } => mask(&mut building.above, above, at, by).map_err(failed)?,
+            Armed::Pivot => {
+                mount::read_only_here(c".").map_err(at(Step::Root))?;
+                mount::pivot_here().map_err(at(Step::Pivot))?;
+                building.trees.clear();
+                have_home_filled(prepared, control)?;
+                show_passing(prepared, control);
+            }
+            // The network of a session has the first cage's.
+            Armed::Outlet { to: To::Lookups, .. } if prepared.common => {}
+            Armed::Outlet { number, to, at } => open_outlet(*number, *to, at, control)?,
+            // Listing and following what is forbidden to the child is init's own right, so it stays outside the domain it prepares.
+            Armed::Landlock => building.domain = prepare_domain(prepared, None)?,
+            Armed::Terminal => building.pty = open_terminal(prepared, c"/dev/pts/ptmx")?,
+            Armed::Keyring => confine::new_session_keyring().map_err(at(Step::Keyring))?,
+            Armed::EnterNetwork => building.enter_network()?,
+            Armed::Capabilities => give_up_capabilities(prepared)?,
+            act => {
+                // A further mount may stand over the directory that was opened for masks.
+                if matches!(act, Armed::Pin { .. }) {
+                    building.above = None;
+                }
+                put(act, &building.trees, building.shared_proc.as_ref()).map_err(failed)?;
+            }
         }
     }
-    if let Some(network) = common_network.filter(|_| prepared.loopback) {
-        spaces::enter_network(network).map_err(at(Step::Loopback))?;
+    Ok((building.domain, building.pty))
+}
+
+impl Building<'_> {
+    fn become_user(&mut self, prepared: &Prepared, control: &OwnedFd) -> Result<(), Failure> {
+        let (network, tmp) = wait_for_common(prepared, control)?.unzip();
+        self.common_network = network;
+        self.trees = take_identity(prepared, control).map_err(at(Step::Identity))?;
+        self.trees.extend(tmp.flatten());
+        Ok(())
     }
-    match prepared.warden {
+
+    /// An empty root, in which init stands while the view is built.
+    fn begin_view(&mut self, prepared: &Prepared) -> Result<(), Failure> {
+        mount::make_all_private().map_err(at(Step::Root))?;
+        // The building site hides /proc; where the host's own is shown, it is taken out first.
+        if prepared.acts.init.iter().any(binds_proc) {
+            self.shared_proc = Some(mount::open_tree(BUILDING_SITE).map_err(at(Step::View))?);
+        }
+        mount::tmpfs(BUILDING_SITE, &prepared.acts.root_options).map_err(at(Step::Root))?;
+        rustix::process::chdir(BUILDING_SITE).map_err(at(Step::Root))?;
+        // Modes of the directories we make are as written.
+        rustix::process::umask(Mode::empty());
+        Ok(())
+    }
+
+    fn enter_network(&mut self) -> Result<(), Failure> {
+        if let Some(network) = self.own_network.take() {
+            network.enter().map_err(at(Step::Loopback))?;
+        }
+        if let Some(network) = self.common_network.take() {
+            spaces::enter_network(network).map_err(at(Step::Loopback))?;
+        }
+        Ok(())
+    }
+}
+
+fn give_up_capabilities(prepared: &Prepared) -> Result<(), Failure> {
+    match prepared.acts.warden {
         Some(_) => confine::drop_capabilities_but_ptrace(),
         None => confine::drop_capabilities(),
     }
-    .map_err(at(Step::Capabilities))?;
-    confine::no_new_privileges().map_err(at(Step::Capabilities))?;
-    Ok((domain, pty))
+    .and_then(|()| confine::no_new_privileges())
+    .map_err(at(Step::Capabilities))
 }
 
 /// Leaves the user outside a part of what the kernel counts for the cage and the user together. Done here, because it needs a capability
@@ -188,13 +250,17 @@ fn show_passing(prepared: &Prepared, control: &OwnedFd) {
     }
 }
 
-/// Opens the cage's socket of the keyring, and sends it to the process outside that answers there.
-fn offer_keyring(prepared: &Prepared, control: &OwnedFd) -> Result<(), Failure> {
-    if !prepared.keyring {
-        return Ok(());
-    }
-    let socket = listen(KEYRING_SOCKET, SocketType::STREAM).map_err(at(Step::View))?;
-    wire::report(control, Report::Keyring, &[socket.as_fd()]);
+/// Opens a socket of the cage's own, and sends it to the process outside that answers there.
+fn open_outlet(number: u16, to: To, place: &str, control: &OwnedFd) -> Result<(), Failure> {
+    let socket = match to {
+        To::Keyring => listen(place, SocketType::STREAM).map_err(at(Step::View))?,
+        // Without it a lookup fails as well, and only the notice is missing.
+        To::Lookups => match lookups::listen() {
+            Ok(socket) => socket,
+            Err(_) => return Ok(()),
+        },
+    };
+    wire::report(control, Report::Outlet { number }, &[socket.as_fd()]);
     Ok(())
 }
 
@@ -206,15 +272,15 @@ pub(crate) fn listen(path: &str, kind: SocketType) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// The domain of the plan; none where the policy accepts to do without.
-pub(crate) fn prepare_domain<'a>(
+/// The domain of the plan, and the command's own terminal where that is one of the host's.
+pub(crate) fn prepare_domain(
     prepared: &Prepared,
-    rules: impl Iterator<Item = (&'a Path, Below)>,
+    own_terminal: Option<&Path>,
 ) -> Result<Option<Domain>, Failure> {
-    if prepared.landlock_abi == 0 {
-        return Ok(None);
-    }
-    match landlock::prepare(prepared.landlock_abi, rules, prepared.scopes) {
+    let acts = &prepared.acts;
+    let rules = acts.landlock_rules.iter().map(|(path, below)| (path.as_path(), *below));
+    let rules = rules.chain(own_terminal.map(|path| (path, Below::Use)));
+    match landlock::prepare(acts.landlock_abi, rules, acts.scopes) {
         Ok(domain) => Ok(Some(domain)),
         Err(_) => Err((Step::Landlock, 0, Errno::OPNOTSUPP)),
     }
@@ -234,12 +300,12 @@ fn take_identity(prepared: &Prepared, control: &OwnedFd) -> Result<Vec<OwnedFd>,
             write_file(c"/proc/self/gid_map", &prepared.maps[1])?;
         }
         Identity::MappedRoot { .. } => {
-            while trees.len() < prepared.passed.len() || prepared.passed.is_empty() {
+            while trees.len() < prepared.acts.passed.len() || prepared.acts.passed.is_empty() {
                 match wire::next_order(control) {
                     Some((Order::Mapped, more)) => trees.extend(more),
                     _ => return Err(Errno::PIPE),
                 }
-                if prepared.passed.is_empty() {
+                if prepared.acts.passed.is_empty() {
                     break;
                 }
             }
@@ -260,66 +326,39 @@ pub(crate) fn write_file(path: &CStr, content: &[u8]) -> Result<(), Errno> {
     rustix::io::write(&file, content).map(drop)
 }
 
-fn build_view(prepared: &Prepared, trees: &[OwnedFd]) -> Result<(), Failure> {
-    mount::make_all_private().map_err(at(Step::Root))?;
-    // The building site hides /proc; where the host's own is shown, it is taken out first.
-    let shared_proc = match prepared.acts.iter().any(binds_proc) {
-        true => Some(mount::open_tree(BUILDING_SITE).map_err(at(Step::View))?),
-        false => None,
-    };
-    mount::tmpfs(BUILDING_SITE, &prepared.root_options).map_err(at(Step::Root))?;
-    rustix::process::chdir(BUILDING_SITE).map_err(at(Step::Root))?;
-    // Modes of the folders we make are as written.
-    rustix::process::umask(Mode::empty());
-    let mut above = None;
-    for (index, act) in prepared.acts.iter().enumerate() {
-        let index = u16::try_from(index).unwrap_or(u16::MAX);
-        let done = match act {
-            Act::Mask { above: folder, at, by } => mask(&mut above, folder, at, by),
-            act => perform(act, trees, shared_proc.as_ref()),
-        };
-        // A further mount may stand over the directory that was opened.
-        if matches!(act, Act::Pin { .. }) {
-            above = None;
-        }
-        done.map_err(|errno| (Step::View, index, errno))?;
-    }
-    mount::read_only_here(c".").map_err(at(Step::Root))?;
-    mount::pivot_here().map_err(at(Step::Pivot))
+fn binds_proc(act: &Armed) -> bool {
+    matches!(act, Armed::Bind { tree: Tree::Path(path), .. } if path.as_c_str() == BUILDING_SITE)
 }
 
-fn binds_proc(act: &Act) -> bool {
-    matches!(act, Act::Bind { tree: Tree::Path(path), .. } if path.as_c_str() == BUILDING_SITE)
-}
-
-fn perform(act: &Act, trees: &[OwnedFd], shared_proc: Option<&OwnedFd>) -> Result<(), Errno> {
+/// Puts something into the view.
+fn put(act: &Armed, trees: &[OwnedFd], shared_proc: Option<&OwnedFd>) -> Result<(), Errno> {
     match act {
         // In a kept cache it may be there from an earlier run.
-        Act::Directory { at, mode } => {
+        Armed::Directory { at, mode } => {
             there_already(rustix::fs::mkdir(at.as_c_str(), Mode::from_raw_mode(*mode)))
         }
-        Act::KeptDirectory { above, name } => {
+        Armed::KeptDirectory { above, name } => {
             let above = mount::place(above)?;
             there_already(rustix::fs::mkdirat(above, name.as_c_str(), Mode::from_raw_mode(0o755)))
         }
-        Act::File { at } => {
+        Armed::File { at } => {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
             there_already(rustix::fs::open(at.as_c_str(), flags, Mode::empty()).map(drop))
         }
-        Act::KeptFile { above, name } => {
+        Armed::KeptFile { above, name } => {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
             let mode = Mode::from_raw_mode(0o600);
             there_already(rustix::fs::openat(mount::place(above)?, name.as_c_str(), flags, mode).map(drop))
         }
-        Act::Text { at, text } => {
+        Armed::Text { at, text } => {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
             let file = rustix::fs::open(at.as_c_str(), flags, Mode::from_raw_mode(0o644))?;
             keyward_sys::file::write_all(file, text)
         }
-        Act::Judged { way, at, text, pinned } => judged(way, at, text, *pinned),
-        Act::Link { at, to } => rustix::fs::symlink(to.as_c_str(), at.as_c_str()),
-        Act::KeptLink { above, name, to } => kept_link(&mount::place(above)?, name, to),
-        Act::Bind { tree, at, attributes, expect, foreign: true } => {
+        Armed::Judged { way, at, text, pinned } => judged(way, at, text, *pinned),
+        Armed::Link { at, to } => rustix::fs::symlink(to.as_c_str(), at.as_c_str()),
+        Armed::KeptLink { above, name, to } => kept_link(&mount::place(above)?, name, to),
+        Armed::Bind { tree, at, attributes, expect, foreign: true } => {
             let opened;
             let tree = match tree {
                 Tree::Path(path) => {
@@ -336,7 +375,7 @@ fn perform(act: &Act, trees: &[OwnedFd], shared_proc: Option<&OwnedFd>) -> Resul
             }
             mount::attach_onto(tree, mount::place(at)?)
         }
-        Act::Bind { tree, at, attributes, expect, foreign: false } => {
+        Armed::Bind { tree, at, attributes, expect, foreign: false } => {
             match (tree, shared_proc) {
                 (Tree::Path(path), Some(proc)) if path.as_c_str() == BUILDING_SITE => {
                     mount::attach(proc, at)?
@@ -352,19 +391,19 @@ fn perform(act: &Act, trees: &[OwnedFd], shared_proc: Option<&OwnedFd>) -> Resul
                 None => Ok(()),
             }
         }
-        Act::Own { from, at } => mount::bind(from, at),
-        Act::Pin { at } => {
+        Armed::Own { from, at } => mount::bind(from, at),
+        Armed::Pin { at } => {
             let place = mount::place(at)?;
             mount::attach_onto(mount::tree_at(&place)?, &place)
         }
-        Act::FreshProc { at } => mount::proc(at),
-        Act::Terminals { at } => mount::devpts(at),
+        Armed::FreshProc { at } => mount::proc(at),
+        Armed::Terminals { at } => mount::devpts(at),
         // A kernel without message queues has none to show.
-        Act::Queues { at } => match mount::message_queues(at) {
+        Armed::Queues { at } => match mount::message_queues(at) {
             Err(Errno::NODEV) => Ok(()),
             mounted => mounted,
         },
-        Act::Overlay { at, beside, options, layers } => {
+        Armed::Overlay { at, beside, options, layers } => {
             for (place, at) in layers.iter().flatten().filter(|(place, _)| *place != usize::MAX) {
                 mount::attach(trees.get(*place).ok_or(Errno::BADF)?, at)?;
             }
@@ -375,9 +414,9 @@ fn perform(act: &Act, trees: &[OwnedFd], shared_proc: Option<&OwnedFd>) -> Resul
             }
             Ok(())
         }
-        Act::Masks { substitutes } => make_masks(substitutes),
-        // Done where masks that stand beside each other are known.
-        Act::Mask { .. } => Ok(()),
+        Armed::Masks { substitutes } => make_masks(substitutes),
+        // Done by the one who goes through the list.
+        _ => Ok(()),
     }
 }
 
@@ -482,14 +521,18 @@ fn is_as_looked_at(found: &rustix::fs::Stat, expect: (u64, u64)) -> Result<(), E
 }
 
 /// A PTY from the devpts instance at `ptmx`, set as the user's terminal is, as the controlling terminal of our session.
-pub(crate) fn open_terminal(setup: &TerminalSetup, ptmx: &CStr) -> Result<(OwnedFd, OwnedFd), Errno> {
-    let (main, peer) = terminal::open_pty(ptmx)?;
-    terminal::apply(&peer, &setup.settings);
-    if let Some(size) = setup.size {
-        terminal::set_window_size(&peer, size);
-    }
-    terminal::make_controlling(&peer)?;
-    Ok((main, peer))
+pub(crate) fn open_terminal(prepared: &Prepared, ptmx: &CStr) -> Result<Pty, Failure> {
+    let Some(setup) = &prepared.terminal else { return Ok(None) };
+    let open = || {
+        let (main, peer) = terminal::open_pty(ptmx)?;
+        terminal::apply(&peer, &setup.settings);
+        if let Some(size) = setup.size {
+            terminal::set_window_size(&peer, size);
+        }
+        terminal::make_controlling(&peer)?;
+        Ok((main, peer))
+    };
+    open().map(Some).map_err(at(Step::Terminal))
 }
 
 /// Starts the command and gives up everything that only it needs.
@@ -512,7 +555,7 @@ pub(crate) fn start(
         return start_spawner(prepared, control, domain, caller_mask);
     }
     let mut domain = domain;
-    let wards = prepared.warden.take();
+    let wards = prepared.acts.warden.take();
     // The warden enters the domain itself, and the command is born in it.
     let domain_of_warden = if wards.is_some() { domain.take() } else { None };
     let mut command = |listens: Option<&OwnedFd>| {
@@ -643,32 +686,47 @@ fn give_up_the_rest(
             rustix::stdio::dup2_stderr(peer).map_err(at(Step::Terminal))?;
         }
     }
+    let mut domain = domain;
+    for last in &prepared.acts.last {
+        match last {
+            Last::Limits => set_limits(prepared)?,
+            // A directory that is not there any more must not leave the command somewhere else.
+            Last::WorkIn => rustix::process::chdir(prepared.acts.cwd.as_c_str()).map_err(at(Step::Exec))?,
+            Last::EnterDomain => {
+                if let Some(domain) = domain.take() {
+                    domain.enter().map_err(|_| (Step::Landlock, 0, Errno::OPNOTSUPP))?;
+                }
+            }
+            // By exec itself, so that a failing exec can still be told.
+            Last::CloseDescriptors => confine::close_on_exec_from(3).map_err(at(Step::Descriptors))?,
+            Last::Seccomp => {
+                rustix::process::umask(prepared.umask);
+                signal::restore_sigpipe();
+                signal::set_mask(caller_mask);
+                match listens {
+                    None => prepared.filter.install().map_err(at(Step::Seccomp))?,
+                    Some(warden) => warden::install(&prepared.filter, warden).map_err(at(Step::Warden))?,
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn set_limits(prepared: &Prepared) -> Result<(), Failure> {
     for limit in &prepared.limits {
         // The spawner of a session lives long: processor time is counted for each of its commands.
         if !(prepared.session && matches!(limit, Limit::CpuSeconds(_))) {
             limit.set().map_err(at(Step::Limits))?;
         }
     }
-    // A directory that is not there any more must not leave the command somewhere else.
-    rustix::process::chdir(prepared.cwd.as_c_str()).map_err(at(Step::Exec))?;
-    if let Some(domain) = domain {
-        domain.enter().map_err(|_| (Step::Landlock, 0, Errno::OPNOTSUPP))?;
-    }
-    // Everything but 0, 1 and 2 is closed by exec itself, so that a failing exec can still be told.
-    confine::close_on_exec_from(3).map_err(at(Step::Descriptors))?;
-    rustix::process::umask(prepared.umask);
-    signal::restore_sigpipe();
-    signal::set_mask(caller_mask);
-    match listens {
-        None => prepared.filter.install().map_err(at(Step::Seccomp)),
-        Some(warden) => warden::install(&prepared.filter, warden).map_err(at(Step::Warden)),
-    }
+    Ok(())
 }
 
 /// Tries the candidates as the shell would: the first that can be executed wins; one that exists but cannot be is what we tell.
 fn execute(prepared: &Prepared) -> Failure {
     let mut told = (Step::Exec, 0, Errno::NOENT);
-    for (index, program) in prepared.programs.iter().enumerate() {
+    for (index, program) in prepared.acts.programs.iter().enumerate() {
         let errno = exec::execve(program, &prepared.argv, &prepared.envp);
         let index16 = u16::try_from(index).unwrap_or(u16::MAX);
         match errno {

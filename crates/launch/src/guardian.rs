@@ -7,14 +7,13 @@ use crate::cage::{self, Failure, Pty, at};
 use crate::init;
 use crate::prepare::Prepared;
 use crate::wire::{self, Report};
-use keyward_policy::plan::{Plan, Step};
-use keyward_policy::view::Shown;
-use keyward_sys::landlock::{self, Below, Domain};
+use keyward_policy::plan::Step;
+use keyward_sys::landlock::{self, Domain};
 use keyward_sys::signal::Set;
 use keyward_sys::{Errno, channel, confine, environ, fork, signal};
 use rustix::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The life of the guardian.
 pub(crate) fn guard(prepared: &mut Prepared, control: OwnedFd, launcher: OwnedFd, caller_mask: &Set) -> ! {
@@ -51,15 +50,10 @@ fn build(prepared: &Prepared, scratch: &Path) -> Result<(Option<Domain>, Pty), F
     confine::become_opaque().map_err(at(Step::Guardian))?;
     make_scratch(scratch).map_err(at(Step::Guardian))?;
     confine::new_session().map_err(at(Step::Session))?;
-    let pty = match &prepared.terminal {
-        Some(setup) => Some(cage::open_terminal(setup, c"/dev/ptmx").map_err(at(Step::Terminal))?),
-        None => None,
-    };
+    let pty = cage::open_terminal(prepared, c"/dev/ptmx")?;
     // The command's own terminal, and no other one of the user's.
     let own_terminal = pty.as_ref().and_then(|(main, _)| keyward_sys::terminal::name(main));
-    let rules = prepared.landlock_rules.iter().map(|(path, below)| (path.as_path(), *below));
-    let rules = rules.chain(own_terminal.as_deref().map(|path| (path, Below::Use)));
-    let domain = cage::prepare_domain(prepared, rules)?;
+    let domain = cage::prepare_domain(prepared, own_terminal.as_deref())?;
     confine::new_session_keyring().map_err(at(Step::Keyring))?;
     confine::drop_capabilities().map_err(at(Step::Capabilities))?;
     confine::no_new_privileges().map_err(at(Step::Capabilities))?;
@@ -103,47 +97,6 @@ fn open_up(folder: &Path) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             open_up(&entry.path());
-        }
-    }
-}
-
-/// The rules of a domain over the host's own paths.
-pub(crate) fn landlock_rules(plan: &Plan) -> Vec<(PathBuf, Below)> {
-    let hidden: Vec<&Path> = plan
-        .view
-        .entries
-        .iter()
-        .filter(|entry| matches!(entry.shown, Shown::Hidden { .. }))
-        .map(|entry| entry.target.as_path())
-        .collect();
-    let mut rules = vec![(PathBuf::from("/proc"), Below::Read)];
-    rules.extend(plan.scratch.iter().map(|scratch| (scratch.clone(), Below::Write)));
-    for entry in plan.view.shown() {
-        match &entry.shown {
-            Shown::ReadOnly(source) => grant(&mut rules, &source.path, Below::Read, &hidden),
-            Shown::Writable(source) => grant(&mut rules, &source.path, Below::Write, &hidden),
-            Shown::Device => rules.push((entry.target.clone(), Below::Use)),
-            _ => {}
-        }
-    }
-    rules
-}
-
-/// A domain can only allow. Where something below is hidden, its neighbours are allowed one by one.
-fn grant(rules: &mut Vec<(PathBuf, Below)>, path: &Path, below: Below, hidden: &[&Path]) {
-    if hidden.contains(&path) {
-        return;
-    }
-    if !hidden.iter().any(|hidden| hidden.starts_with(path)) {
-        rules.push((path.into(), below));
-        return;
-    }
-    // Names may be seen, or the folder could not even be listed.
-    rules.push((path.into(), Below::List));
-    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
-        // A rule follows a link to its target, which may be anything; a link itself needs none.
-        if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
-            grant(rules, &entry.path(), below, hidden);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! cage is in `cage` and `init`.
 #![forbid(unsafe_code)]
 
+mod arm;
 mod cage;
 pub mod cgroup;
 pub mod fault;
@@ -24,6 +25,7 @@ pub mod supervise;
 mod warden;
 mod wire;
 
+use arm::{Armed, Tree};
 use fault::Fault;
 use keyward_policy::plan::{Identity, LimitKind, Plan, Step};
 use keyward_project::git::publisher::Publisher;
@@ -33,7 +35,7 @@ use keyward_sys::fork::{self, Forked, Process};
 use keyward_sys::signal::{self, Inbox};
 use keyward_sys::spaces::Spaces;
 use keyward_sys::{Errno, mount, terminal};
-use prepare::{Act, Prepared, TerminalSetup, Tree};
+use prepare::{Prepared, TerminalSetup};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags};
 use std::time::Duration;
@@ -115,8 +117,8 @@ pub fn run(
     {
         return Err(give_up(&cage, &caller_mask, fault));
     }
-    let git = prepared.git.take().map(HostGit::known);
-    let mut publisher = Publisher::new(git, prepared.run.take());
+    let git = prepared.acts.git.take().map(HostGit::known);
+    let mut publisher = Publisher::new(git, prepared.acts.run.take());
     let describe = |step: Step, index: u16| object(plan, &prepared, step, index);
     let finished = supervise::watch(Watch {
         cage: &cage,
@@ -132,6 +134,7 @@ pub fn run(
         publisher: &mut publisher,
         logins,
         keyring: plan.view.home.keyring.as_ref(),
+        outlets: keyward_policy::linux::acts::outlets(plan),
         session: session.map(|session| (&session.link, &session.words)),
         describe: &describe,
         vault,
@@ -154,14 +157,17 @@ fn take_common(plan: &Plan, prepared: &mut Prepared, spaces: &Spaces) -> Result<
     prepared.common = true;
     prepared.namespaces.user = false;
     let mut common = vec![spaces.network.try_clone().map_err(|_| Errno::MFILE)?];
-    let own_tmp =
-        prepared.acts.iter_mut().find(|act| matches!(act, Act::Own { at, .. } if at.as_c_str() == c"tmp"));
+    let own_tmp = prepared
+        .acts
+        .init
+        .iter_mut()
+        .find(|act| matches!(act, Armed::Own { at, .. } if at.as_c_str() == c"tmp"));
     if let Some(act) = own_tmp
         && plan.view.may_share_tmp()
     {
         common.push(spaces.folder(c"/tmp")?);
-        let tree = Tree::Passed(prepared.passed.len());
-        *act = Act::Bind { tree, at: c"tmp".to_owned(), attributes: None, expect: None, foreign: false };
+        let tree = Tree::Passed(prepared.acts.passed.len());
+        *act = Armed::Bind { tree, at: c"tmp".to_owned(), attributes: None, expect: None, foreign: false };
     }
     Ok(common)
 }
@@ -249,8 +255,8 @@ fn map_for(cage: &Process, prepared: &Prepared, control: &OwnedFd) -> Result<(),
     let namespace =
         rustix::fs::open(format!("/proc/{pid}/ns/user"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
             .map_err(identity)?;
-    let mut trees = Vec::with_capacity(prepared.passed.len());
-    for passed in &prepared.passed {
+    let mut trees = Vec::with_capacity(prepared.acts.passed.len());
+    for passed in &prepared.acts.passed {
         let about = |errno: Errno| Fault::new(Step::Identity, passed.path.to_string_lossy(), errno);
         let tree = mount::open_tree(&passed.path).map_err(about)?;
         if let Some(expect) = passed.expect {
@@ -279,28 +285,28 @@ fn map_for(cage: &Process, prepared: &Prepared, control: &OwnedFd) -> Result<(),
 fn object(plan: &Plan, prepared: &Prepared, step: Step, index: u16) -> String {
     match step {
         Step::View => {
-            let at = match prepared.acts.get(usize::from(index)) {
+            let at = match prepared.acts.init.get(usize::from(index)) {
                 Some(
-                    Act::Directory { at, .. }
-                    | Act::KeptDirectory { name: at, .. }
-                    | Act::KeptFile { name: at, .. }
-                    | Act::KeptLink { name: at, .. }
-                    | Act::File { at }
-                    | Act::Text { at, .. }
-                    | Act::Judged { at, .. }
-                    | Act::Link { at, .. }
-                    | Act::Bind { at, .. }
-                    | Act::Own { at, .. }
-                    | Act::Pin { at }
-                    | Act::FreshProc { at }
-                    | Act::Terminals { at }
-                    | Act::Queues { at }
-                    | Act::Overlay { at, .. },
+                    Armed::Directory { at, .. }
+                    | Armed::KeptDirectory { name: at, .. }
+                    | Armed::KeptFile { name: at, .. }
+                    | Armed::KeptLink { name: at, .. }
+                    | Armed::File { at }
+                    | Armed::Text { at, .. }
+                    | Armed::Judged { at, .. }
+                    | Armed::Link { at, .. }
+                    | Armed::Bind { at, .. }
+                    | Armed::Own { at, .. }
+                    | Armed::Pin { at }
+                    | Armed::FreshProc { at }
+                    | Armed::Terminals { at }
+                    | Armed::Queues { at }
+                    | Armed::Overlay { at, .. },
                 ) => at.to_string_lossy(),
-                Some(Act::Mask { above, at, .. }) => {
+                Some(Armed::Mask { above, at, .. }) => {
                     format!("{}/{}", above.to_string_lossy(), at.to_string_lossy()).into()
                 }
-                Some(Act::Masks { .. }) | None => "the view".into(),
+                _ => "the view".into(),
             };
             format!("/{}", keyward_policy::text::visible(at.as_ref().as_ref()))
         }

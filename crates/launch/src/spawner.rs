@@ -238,7 +238,7 @@ impl Spawner<'_> {
         let words = Strings::new(words);
         let cwd = match cwd {
             Some(cwd) => c_string(Step::Exec, cwd).map_err(bad)?,
-            None => self.prepared.cwd.clone(),
+            None => self.prepared.acts.cwd.clone(),
         };
         let pty = match wanted {
             Some(wanted) => Some((wanted, open_terminal(wanted).map_err(|errno| (125, reason(errno)))?)),

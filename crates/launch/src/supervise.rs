@@ -7,6 +7,7 @@ use crate::passing;
 use crate::relay::{Counter, Relay};
 use crate::secrets::Vault;
 use crate::wire::{self, Order, Report};
+use keyward_policy::linux::acts::{Outlet, To};
 use keyward_policy::lookup;
 use keyward_policy::outcome::{LoginNews, Repository};
 use keyward_policy::plan::Step;
@@ -158,6 +159,8 @@ pub(crate) struct Watch<'a, 'b> {
     pub(crate) logins: &'a mut Logins,
     /// The session that the cage belongs to, and where what we have to say goes once the cage is there.
     pub(crate) session: Option<(&'a OwnedFd, &'a OwnedFd)>,
+    /// What outside the cage can talk to, in the order of the plan.
+    pub(crate) outlets: Vec<Outlet>,
     /// What of the keyring the cage may see.
     pub(crate) keyring: Option<&'a KeyringView>,
     /// Says what a failed step was about.
@@ -243,13 +246,17 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
                         _ => tell(&watch, Order::Filled),
                     }
                 }
-                Some((Report::Keyring, descriptors)) => {
-                    if let (Some(view), Some(listener)) = (watch.keyring, descriptors.into_iter().next()) {
-                        keyring = Keyring::start(listener, view);
+                Some((Report::Outlet { number }, descriptors)) => {
+                    let outlet = watch.outlets.get(usize::from(number)).map(|outlet| outlet.to);
+                    match (outlet, watch.keyring, descriptors.into_iter().next()) {
+                        (Some(To::Keyring), Some(view), Some(listener)) => {
+                            keyring = Keyring::start(listener, view);
+                        }
+                        (Some(To::Lookups), _, socket) => lookups.start(socket),
+                        _ => {}
                     }
                 }
                 Some((Report::Passing, descriptors)) => passing = descriptors,
-                Some((Report::Lookups, descriptors)) => lookups.start(descriptors.into_iter().next()),
                 Some((Report::Door, descriptors)) => {
                     if let Some((session, _)) = watch.session {
                         let all: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();

@@ -9,8 +9,8 @@ mod calls;
 mod opening;
 mod way;
 
+use crate::arm::Wards;
 use crate::cage::{Failure, at};
-use crate::prepare::Wards;
 use crate::wire::{self, Report};
 use caller::{Caller, Callers};
 use keyward_policy::plan::Step;

@@ -16,10 +16,8 @@ pub enum Report {
     Home,
     /// Directories of the cage's own travel along, in the order of the plan.
     Passing,
-    /// The socket at which the cage expects the keyring travels along.
-    Keyring,
-    /// The socket at which the cage's programs look for hosts travels along.
-    Lookups,
+    /// The socket of an outlet travels along; `number` is its place among those of the plan.
+    Outlet { number: u16 },
     /// The session's side of the socket to the spawner travels along, the door of the cage, and the cage's namespaces.
     Door,
     /// Everything is given up and the command is about to be executed; only that can still fail.
@@ -67,9 +65,8 @@ const STARTED: u8 = 5;
 const SPACES: u8 = 7;
 const COMMAND: u8 = 8;
 const HOME: u8 = 9;
-const KEYRING: u8 = 10;
+const OUTLET: u8 = 10;
 const DOOR: u8 = 11;
-const LOOKUPS: u8 = 12;
 const PASSING: u8 = 13;
 const MAPPED: u8 = 17;
 const SIGNAL: u8 = 18;
@@ -120,8 +117,7 @@ impl Report {
             Report::Terminal => pack(TERMINAL, 0, 0, 0),
             Report::Home => pack(HOME, 0, 0, 0),
             Report::Passing => pack(PASSING, 0, 0, 0),
-            Report::Keyring => pack(KEYRING, 0, 0, 0),
-            Report::Lookups => pack(LOOKUPS, 0, 0, 0),
+            Report::Outlet { number } => pack(OUTLET, 0, number, 0),
             Report::Door => pack(DOOR, 0, 0, 0),
             Report::Started => pack(STARTED, 0, 0, 0),
             Report::Stopped { signal } => pack(STOPPED, 0, 0, signal),
@@ -143,8 +139,7 @@ impl Report {
             TERMINAL => Report::Terminal,
             HOME => Report::Home,
             PASSING => Report::Passing,
-            KEYRING => Report::Keyring,
-            LOOKUPS => Report::Lookups,
+            OUTLET => Report::Outlet { number: index },
             DOOR => Report::Door,
             STARTED => Report::Started,
             STOPPED => Report::Stopped { signal: value },
@@ -219,8 +214,7 @@ mod tests {
         for report in [
             Report::Terminal,
             Report::Home,
-            Report::Keyring,
-            Report::Lookups,
+            Report::Outlet { number: 3 },
             Report::Door,
             Report::Started,
             Report::Spaces,

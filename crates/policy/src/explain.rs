@@ -3,6 +3,7 @@
 use crate::env::Var;
 use crate::event::arguments;
 use crate::gate::GatePlan;
+use crate::linux::acts::{self, Act};
 use crate::plan::{Cage, Identity, LimitKind, Plan};
 use crate::promise::Held;
 use crate::secret::{Delivery, Whereabouts};
@@ -22,11 +23,25 @@ pub fn explain(plan: &Plan, everything: bool) -> String {
     home(&mut text, plan);
     files(&mut text, plan, everything);
     project(&mut text, plan);
+    outlets(&mut text, plan);
     limits(&mut text, plan);
     for note in &plan.view.notes {
         let _ = writeln!(text, "note: {note}");
     }
     text
+}
+
+/// What a run would do to build the cage, one step a line.
+pub fn steps(acts: &[Act]) -> String {
+    let lines = acts.iter().enumerate().map(|(number, act)| format!("{:>4}  {act}\n", number + 1));
+    lines.collect()
+}
+
+/// Everything outside that the cage can talk to.
+fn outlets(text: &mut String, plan: &Plan) {
+    for outlet in acts::outlets(plan) {
+        let _ = writeln!(text, "outlet     {outlet}");
+    }
 }
 
 fn head(text: &mut String, plan: &Plan) {

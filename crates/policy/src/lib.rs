@@ -21,6 +21,7 @@ pub mod hint;
 pub mod inputs;
 pub mod inventory;
 pub mod keyring;
+pub mod linux;
 pub mod lookup;
 pub mod loss;
 pub mod outcome;

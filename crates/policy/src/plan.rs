@@ -96,8 +96,6 @@ pub struct Plan {
     pub scratch: Option<PathBuf>,
     /// Which of descriptors 0 to 2 lead to the cage's own terminal.
     pub terminal: [bool; 3],
-    /// Steps in the order in which they are done.
-    pub steps: Vec<Step>,
 }
 
 /// The second wall.
@@ -108,9 +106,8 @@ pub struct Landlock {
     pub scope_abstract_sockets: bool,
 }
 
-/// One thing that is done, in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+/// What a fault is about. Several acts ([`crate::linux::acts`]) may belong to one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Namespaces,
     Identity,
@@ -297,14 +294,6 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         trust: policy.trust.clone(),
         floor: policy.floor.clone(),
         limits,
-        steps: steps(
-            cage,
-            own_network,
-            request.caller.terminals,
-            landlock.abi > 0,
-            surface.strict,
-            !secrets.is_empty(),
-        ),
         scratch: (cage == Cage::Landlock).then(|| request.caller.scratch.clone()),
         terminal: request.caller.terminals,
         protect: policy.protect.clone(),
@@ -719,38 +708,6 @@ fn limits(policy: &Policy, facts: &HostFacts, identity: Identity, cage: Cage) ->
     let queues = if cage == Cage::Landlock { Keeper::NoNamespace } else { Keeper::RlimitOfCage };
     add(LimitKind::Queues, &Origin::Builtin, queues);
     all
-}
-
-fn steps(
-    cage: Cage,
-    own_network: bool,
-    terminals: [bool; 3],
-    has_landlock: bool,
-    strict: bool,
-    gives_secrets: bool,
-) -> Vec<Step> {
-    let spaces = cage != Cage::Landlock;
-    let each = [
-        (Step::Namespaces, spaces),
-        (Step::Guardian, !spaces),
-        (Step::Identity, spaces),
-        (Step::Session, true),
-        (Step::Loopback, own_network),
-        (Step::Root, spaces),
-        (Step::View, spaces),
-        (Step::Pivot, spaces),
-        (Step::Terminal, terminals.contains(&true)),
-        (Step::Keyring, true),
-        (Step::Capabilities, true),
-        (Step::Secrets, gives_secrets),
-        (Step::Warden, strict),
-        (Step::Limits, true),
-        (Step::Landlock, has_landlock),
-        (Step::Descriptors, true),
-        (Step::Seccomp, true),
-        (Step::Exec, true),
-    ];
-    each.into_iter().filter_map(|(step, wanted)| wanted.then_some(step)).collect()
 }
 
 impl Plan {

@@ -1,17 +1,20 @@
 //! Plans: policy, request and facts in, the whole plan compared. No privilege, no disk.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod case;
+
+use case::{Case, fact, flag, refused};
 use keyward_policy::explain::explain;
 use keyward_policy::facts::{
-    Cgroup, Fact, Foothold, Found, GitFolder, GitPart, HostFacts, KernelFacts, Kind, Own, PathFact, Paths,
-    Project, Repository, SecretFile, Standing, Unsearched,
+    Cgroup, Foothold, Found, GitFolder, GitPart, HostFacts, KernelFacts, Kind, Own, PathFact, Paths, Project,
+    Repository, SecretFile, Standing, Unsearched,
 };
-use keyward_policy::plan::{Cage, Identity, Plan, Refusal, RefusalKind, Step, plan};
+use keyward_policy::linux::acts::{self, acts};
+use keyward_policy::plan::{Cage, Identity, Plan, RefusalKind, plan};
 use keyward_policy::promise::{Held, Kept, Promise};
 use keyward_policy::request::{Caller, Request};
-use keyward_policy::settings::Policy;
 use keyward_policy::tools::{Platform, all, tool};
-use keyward_policy::view::{LOGIN, Mend, Question, Shown, further_questions, questions};
+use keyward_policy::view::{LOGIN, Mend, Shown};
 use keyward_policy::why::{Act, why};
 use keyward_policy::words::{
     Allowance, Floor, HomeMode, KeyringUse, NetMode, Origin, ProjectGuard, Protect, Ruled, SearchExtent,
@@ -20,162 +23,6 @@ use keyward_policy::words::{
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// A host, a caller and a policy, each to be changed by a test.
-struct Case {
-    policy: Policy,
-    kernel: KernelFacts,
-    paths: Vec<(PathBuf, PathFact)>,
-    uid: u32,
-    project: PathBuf,
-    environment: Vec<&'static [u8]>,
-    account_home: Option<PathBuf>,
-    argv: Vec<std::ffi::OsString>,
-    found: Project,
-    placed: HashSet<PathBuf>,
-    platform: Platform,
-}
-
-fn fact(path: &str, kind: Kind) -> PathFact {
-    let inode = path.bytes().map(u64::from).sum();
-    PathFact {
-        kind,
-        link: None,
-        real: path.into(),
-        leaves_project: None,
-        strays: Vec::new(),
-        device: 1,
-        inode,
-    }
-}
-
-fn flag<T>(value: T, flag: &'static str) -> Ruled<T> {
-    Ruled { value, origin: Origin::Flag { flag } }
-}
-
-fn refused(why: &str) -> Fact {
-    Fact::Refused { why: why.into() }
-}
-
-impl Case {
-    fn new() -> Self {
-        let mut case = Case {
-            policy: Policy::default(),
-            kernel: KernelFacts {
-                mapped_owners: refused("only root can map owners"),
-                ..KernelFacts::hopeful(7)
-            },
-            paths: Vec::new(),
-            uid: 1000,
-            project: "/home/ada/work".into(),
-            account_home: None,
-            argv: vec!["make".into(), "test".into()],
-            found: Project { git: Some("/usr/bin/git".into()), ..Project::default() },
-            placed: HashSet::new(),
-            platform: Platform::Linux,
-            environment: vec![
-                b"PATH=/usr/local/bin:/usr/bin:/bin",
-                b"HOME=/home/ada",
-                b"TERM=xterm",
-                b"LANG=de_DE.UTF-8",
-                b"OPENAI_API_KEY=sk-not-a-real-one",
-                b"EDITOR=vi",
-            ],
-        };
-        for folder in ["/usr", "/etc", "/opt", "/home/ada", "/home/ada/work", "/sys/devices/system/cpu"] {
-            case.folder(folder);
-        }
-        for (link, to) in [("/bin", "usr/bin"), ("/lib", "usr/lib")] {
-            let real = format!("/{to}");
-            case.paths.push((
-                link.into(),
-                PathFact { link: Some(to.into()), real: real.into(), ..fact(link, Kind::Directory) },
-            ));
-        }
-        for device in ["/dev/null", "/dev/zero", "/dev/tty"] {
-            case.paths.push((device.into(), fact(device, Kind::Special)));
-        }
-        case
-    }
-
-    fn root() -> Self {
-        let mut case = Case::new();
-        case.uid = 0;
-        case.kernel.mapped_owners = Fact::Holds;
-        case.file("/etc/shadow");
-        case
-    }
-
-    fn folder(&mut self, path: &str) -> &mut Self {
-        self.paths.push((path.into(), fact(path, Kind::Directory)));
-        self
-    }
-
-    fn file(&mut self, path: &str) -> &mut Self {
-        self.paths.push((path.into(), fact(path, Kind::File)));
-        self
-    }
-
-    fn standing_in(mut self, project: &str) -> Self {
-        self.folder(project);
-        self.project = project.into();
-        self
-    }
-
-    fn decide(&self) -> Result<Plan, Refusal> {
-        let request = Request {
-            argv: self.argv.clone(),
-            cwd: self.project.clone(),
-            project: self.project.clone(),
-            environment: &self.environment,
-            caller: Caller {
-                uid: self.uid,
-                gid: self.uid,
-                home: "/home/ada".into(),
-                account_home: self.account_home.clone(),
-                cache: "/home/ada/.cache/keyward".into(),
-                homes: "/home/ada/.local/state/keyward/homes".into(),
-                repositories: "/home/ada/.local/state/keyward/repositories".into(),
-                own: vec!["/home/ada/.config/keyward".into(), "/home/ada/.local/state/keyward".into()],
-                scratch: "/run/user/1000/keyward/cage-1".into(),
-                terminals: [false; 3],
-            },
-            platform: self.platform,
-        };
-        let mut paths = Paths::default();
-        // Only what was asked for is looked at, as in a real run.
-        let look = |paths: &mut Paths, questions: Vec<Question>| {
-            for question in questions {
-                if let Some((path, fact)) = self.paths.iter().find(|(path, _)| *path == question.path) {
-                    paths.insert(path.clone(), fact.clone());
-                }
-            }
-        };
-        look(&mut paths, questions(&self.policy, &request));
-        let further = further_questions(&request, &paths);
-        look(&mut paths, further);
-        plan(
-            &self.policy,
-            &request,
-            &HostFacts {
-                kernel: self.kernel.clone(),
-                paths,
-                project: self.found.clone(),
-                placed: self.placed.clone(),
-            },
-        )
-    }
-
-    #[track_caller]
-    fn plan(&self) -> Plan {
-        self.decide().unwrap_or_else(|refusal| panic!("{}\n{}", refusal.fact, refusal.remedy))
-    }
-
-    #[track_caller]
-    fn refusal(&self) -> Refusal {
-        self.decide().err().unwrap_or_else(|| panic!("there is a plan"))
-    }
-}
 
 fn gone(plan: &Plan) -> Vec<&'static str> {
     let gone = plan.promises.iter().filter(|kept| matches!(kept.held, Held::Gone { .. }));
@@ -1157,7 +1004,8 @@ fn strict_protection_is_a_wall_with_a_warden() {
     let plan = case.plan();
     let kept = plan.promises.iter().find(|kept| kept.promise == Promise::Footholds).unwrap();
     assert!(matches!(kept.held, Held::Wall { .. }), "{kept:?}");
-    assert!(plan.steps.contains(&Step::Warden) && plan.surface.strict);
+    let is_warden = |act: &acts::Act| matches!(act, acts::Act::Warden { .. });
+    assert!(acts(&plan).iter().any(is_warden) && plan.surface.strict);
     assert_eq!(plan.own_processes(), 2);
     assert!(explain(&plan, false).contains("wall  footholds"));
 }

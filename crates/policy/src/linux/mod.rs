@@ -1,0 +1,3 @@
+//! What is particular to Linux. Another platform stands beside this module.
+
+pub mod acts;
