@@ -351,7 +351,7 @@ impl Arming<'_> {
 
     /// The command has a private repository in the place of the host's, which borrows the host's objects.
     fn repository(&mut self, target: &Path, source: &Source, from: Repository) -> Result<(), Fault> {
-        let Repository { parts, store, git, exclude } = from;
+        let Repository { parts, store, git, exclude, hidden, has_network } = from;
         self.acts.git = Some(git);
         let (device, inode) = source.expect.unwrap_or_default();
         let folder = GitFolder { path: source.path.clone(), device, inode, is_beyond_us: None, parts };
@@ -361,7 +361,8 @@ impl Arming<'_> {
             Some(run) => run,
             None => Run::begin(&store).map_err(failed)?,
         };
-        let private = run.add(&folder, project, &exclude).map(Layer::git).map_err(failed)?;
+        let cage = layer::Cage { project, exclude: &exclude, hidden: &hidden, has_network };
+        let private = run.add(&folder, &cage).map(Layer::git).map_err(failed)?;
         self.acts.run = Some(run);
         self.lend(target, private, Attributes { read_only: false, no_dev: true, no_exec: false })?;
         let read_only = Attributes { read_only: true, no_dev: true, no_exec: true };

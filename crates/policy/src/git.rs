@@ -8,6 +8,7 @@ pub mod check;
 pub mod config;
 pub mod credentials;
 pub mod habits;
+pub mod hidden;
 pub mod index;
 pub mod names;
 pub mod refs;

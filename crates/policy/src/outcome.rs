@@ -102,6 +102,9 @@ pub struct Repository {
     pub conflicts: Vec<RepositoryNews>,
     /// What could not be written.
     pub troubles: Vec<RepositoryNews>,
+    /// What git goes by now and what a person has to know before using it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<RepositoryNews>,
     /// Remotes that the command added.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub new_remotes: Vec<NewRemote>,
@@ -139,6 +142,7 @@ impl Repository {
             && self.kept_back.is_empty()
             && self.conflicts.is_empty()
             && self.troubles.is_empty()
+            && self.notices.is_empty()
             && self.new_remotes.is_empty()
             && self.kept_in.is_none())
     }

@@ -119,6 +119,9 @@ pub enum Shown {
         /// Lines for git's own list of what to leave out: files that are hidden must not be added as they look to the command.
         #[serde(skip)]
         exclude: Vec<u8>,
+        /// Those files, by their whole paths: git must not begin to track them because a command says so.
+        #[serde(skip)]
+        hidden: Vec<PathBuf>,
     },
     /// A tree of the host under a layer of the cage's own: what the command changes there is gone with the cage.
     Layer(Source),
@@ -210,7 +213,7 @@ pub struct View {
 pub struct Warning {
     pub fact: String,
     pub remedy: String,
-    /// Whether it is the same at every run, and is told on a terminal only.
+    /// Whether it is the same at every run: without a terminal it is told once a day.
     pub lasting: bool,
 }
 

@@ -84,7 +84,10 @@ pub fn announce(args: &RunArgs, here: &Here, plan: &Plan) {
         }
     }
     for warning in &plan.view.warnings {
-        if !warning.lasting || tells {
+        // Without a terminal it is told when it is new, and then once a day.
+        let is_new =
+            || !args.quiet && told::is_due(&here.state, &here.project, std::slice::from_ref(&warning.fact));
+        if !warning.lasting || tells || is_new() {
             say::trouble(&warning.fact, &warning.remedy);
         }
     }
@@ -207,6 +210,12 @@ fn repository(repository: &Repository) {
         say::trouble(
             &format!("kept out of your repository: {}", names(&repository.kept_back)),
             "git could run it, or be led by it, outside the cage; make the change yourself if it is what you want",
+        );
+    }
+    for RepositoryNews { path, why, .. } in &repository.notices {
+        say::trouble(
+            &format!("look at {path} before you use git here: {why}"),
+            "the command did it; take back what you do not want before you commit, check out, merge or push",
         );
     }
     for (fact, remedy) in repository.remote_lines() {

@@ -221,6 +221,18 @@ pub fn entries_at(bytes: &[u8], id_length: usize, paths: &BTreeSet<Vec<u8>>) -> 
     all
 }
 
+/// Which of these paths an index has: the path itself, or something below it.
+pub fn tracked(bytes: &[u8], id_length: usize, paths: &[Vec<u8>]) -> BTreeSet<Vec<u8>> {
+    let mut all = BTreeSet::new();
+    Walk::each(bytes, id_length, |seen| {
+        let has = |path: &&Vec<u8>| {
+            seen.name.strip_prefix(path.as_slice()).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+        };
+        all.extend(paths.iter().filter(has).cloned());
+    });
+    all
+}
+
 /// The paths at which two indexes do not stage the same. Git keeps entries in order, and so must both.
 pub fn differences(one: &[u8], other: &[u8], id_length: usize) -> Result<BTreeSet<Vec<u8>>, Unsafe> {
     let (mut one, mut other) = (Walk::new(one, id_length), Walk::new(other, id_length));

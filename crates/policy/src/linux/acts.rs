@@ -210,6 +210,10 @@ pub struct Repository {
     pub store: PathBuf,
     pub git: PathBuf,
     pub exclude: Vec<u8>,
+    /// Files of the working trees that the command cannot see.
+    pub hidden: Vec<PathBuf>,
+    /// Whether the command can reach other machines.
+    pub has_network: bool,
 }
 
 /// The file or directory that appears in the place of something hidden.

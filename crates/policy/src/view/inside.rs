@@ -100,20 +100,26 @@ pub(super) fn programs(builder: &mut Builder<'_>, policy: &Policy, programs: &[P
 
 /// Tells each repository which files of its working trees are hidden.
 pub(super) fn exclude(entries: &mut [Entry], repositories: &[Repository]) {
-    let is_hidden = |entry: &&Entry| matches!(entry.shown, Shown::Hidden { reads_as: Some(_), .. });
-    let hidden: Vec<PathBuf> = entries.iter().filter(is_hidden).map(|entry| entry.target.clone()).collect();
-    if hidden.is_empty() {
+    let masked = entries.iter().filter_map(|entry| match &entry.shown {
+        Shown::Hidden { reads_as, .. } => Some((entry.target.clone(), reads_as.is_some())),
+        _ => None,
+    });
+    let masked: Vec<(PathBuf, bool)> = masked.collect();
+    if masked.is_empty() {
         return;
     }
     for entry in entries {
-        let Shown::Repository { source, exclude, .. } = &mut entry.shown else { continue };
+        let Shown::Repository { source, exclude, hidden, .. } = &mut entry.shown else { continue };
         let belongs = |repository: &&Repository| match &repository.own {
             Own::Here(own) | Own::Linked(own) => own.path == source.path && repository.mark.ends_with(".git"),
             Own::Stray { .. } => false,
         };
         let trees = repositories.iter().filter(belongs).filter_map(|repository| repository.mark.parent());
         for tree in trees {
-            for path in hidden.iter().filter_map(|path| path.strip_prefix(tree).ok()) {
+            let here = masked.iter().filter(|(path, _)| path.starts_with(tree));
+            hidden.extend(here.clone().map(|(path, _)| path.clone()));
+            let seen = here.filter(|(_, is_seen)| *is_seen);
+            for path in seen.filter_map(|(path, _)| path.strip_prefix(tree).ok()) {
                 exclude.push(b'/');
                 for &byte in path.as_os_str().as_bytes() {
                     // What git would take for a pattern.
@@ -270,6 +276,7 @@ fn own_folder(
             store: request.caller.repositories.clone(),
             git: git.clone(),
             exclude: Vec::new(),
+            hidden: Vec::new(),
         },
         (why, _) => {
             let why = why.unwrap_or_default();

@@ -5,6 +5,7 @@
 //! written down last.
 
 mod entries;
+mod hidden;
 mod logs;
 mod moves;
 mod parts;
@@ -420,7 +421,7 @@ impl Exchange<'_> {
             }
         };
         // Before objects are brought: a line that comes later may name one that is not.
-        let logs = logs::read(part, &wanted, self.has_ended());
+        let mut logs = logs::read(part, &wanted, self.has_ended());
         let mut asked: BTreeSet<Vec<u8>> = BTreeSet::new();
         asked.extend(wanted.entries.iter().flat_map(entries::Changed::ids));
         asked.extend(logs.ids());
@@ -468,6 +469,13 @@ impl Exchange<'_> {
         wanted.refs = rest;
         for change in odd {
             self.keep_back(part, super::base::path(&change.name), "it names no commit");
+        }
+        self.judge_hidden(part, &mut wanted, &mut logs);
+        if let Some(Value::To(name)) = &wanted.head
+            && self.leads_nowhere(part, name, &wanted.refs)
+        {
+            wanted.head = None;
+            self.keep_back(part, Path::new("HEAD"), "its branch stays in the cage");
         }
         for (change, why) in &wanted.named {
             let why = self.kept_as(part, change, why);
@@ -674,6 +682,19 @@ impl Exchange<'_> {
         if self.has_ended() && part.tells(path, why) {
             self.news.told.kept_back.push(RepositoryNews::new(&part.at.join(path), why));
         }
+    }
+
+    /// Something was taken over, or stands in the working tree, that a person has to know before using git there. The path is as they see it.
+    fn notice(&mut self, part: &mut Part, path: &Path, why: &str) {
+        if part.tells(path, why) {
+            self.news.told.notices.push(RepositoryNews::new(path, why));
+        }
+    }
+
+    /// The same for a ref.
+    fn notice_ref(&mut self, part: &mut Part, name: &[u8], why: &str) {
+        let path = Path::new(&self.news.told.path).join(&part.at).join(super::base::path(name));
+        self.notice(part, &path, why);
     }
 
     fn conflict(&mut self, part: &mut Part, path: &Path, why: &str) {

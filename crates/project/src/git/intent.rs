@@ -187,7 +187,7 @@ pub(super) fn digest(piece: &Piece) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::exchange::{Moment, exchange};
-    use super::super::layer::Run;
+    use super::super::layer::{Cage, Run};
     use super::super::transport::HostGit;
     use super::*;
     use keyward_policy::facts::{GitFolder, GitPart};
@@ -249,7 +249,8 @@ mod tests {
         let about =
             GitFolder { path: own.clone(), device: stat.dev(), inode: stat.ino(), is_beyond_us: None, parts };
         let mut run = Run::begin(&folder.path().join("store")).unwrap();
-        run.add(&about, &tree, b"").unwrap();
+        let cage = Cage { project: &tree, exclude: b"", hidden: &[], has_network: false };
+        run.add(&about, &cage).unwrap();
         let layer = &run.layers[0];
         let (cage, program) = (layer.git(), HostGit::find("".as_ref()).unwrap());
 

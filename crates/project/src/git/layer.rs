@@ -53,6 +53,23 @@ pub struct About {
     pub folder: GitFolder,
     /// What names are told relative to.
     pub project: PathBuf,
+    /// Files of its working trees that the command cannot see.
+    pub hidden: Vec<PathBuf>,
+    /// Whether the command can reach other machines.
+    pub has_network: bool,
+    /// Files that say what git leaves out, above what is hidden; a digest of each, empty if it is not there.
+    pub ignores: Vec<(PathBuf, String)>,
+}
+
+/// The cage that a private repository is made for.
+pub struct Cage<'a> {
+    /// What names are told relative to.
+    pub project: &'a Path,
+    /// Lines for git's list of what to leave out.
+    pub exclude: &'a [u8],
+    /// Files of the working trees that the command cannot see.
+    pub hidden: &'a [PathBuf],
+    pub has_network: bool,
 }
 
 /// What could not be made, and why.
@@ -123,16 +140,23 @@ impl Run {
     }
 
     /// Makes the private repository for a folder of the host's.
-    pub fn add(&mut self, folder: &GitFolder, project: &Path, exclude: &[u8]) -> Result<&Layer, Failed> {
+    pub fn add(&mut self, folder: &GitFolder, cage: &Cage<'_>) -> Result<&Layer, Failed> {
         let failed = |(path, error): (PathBuf, std::io::Error)| {
             (path, Errno::from_io_error(&error).unwrap_or(Errno::IO))
         };
         let root = self.root.join(self.layers.len().to_string());
         std::fs::create_dir(&root).at(&root).map_err(failed)?;
-        let about = About { folder: folder.clone(), project: project.into() };
+        let tree = folder.path.parent().filter(|_| folder.path.ends_with(".git"));
+        let about = About {
+            folder: folder.clone(),
+            project: cage.project.into(),
+            hidden: cage.hidden.to_vec(),
+            has_network: cage.has_network,
+            ignores: tree.map(|tree| ignores(tree, cage.hidden)).unwrap_or_default(),
+        };
         let mut layer = Layer { root, about, index: None };
         for part in &folder.parts {
-            Copier { files: 0, bytes: 0 }.part(&layer, part, exclude).map_err(failed)?;
+            Copier { files: 0, bytes: 0 }.part(&layer, part, cage.exclude).map_err(failed)?;
         }
         let about = layer.root.join(ABOUT);
         std::fs::write(&about, layer.about.spelled()).at(&about).map_err(failed)?;
@@ -261,6 +285,11 @@ impl About {
             ("project", vec![self.project.as_os_str().as_bytes()]),
             ("folder", vec![self.folder.path.as_os_str().as_bytes(), device.as_bytes(), inode.as_bytes()]),
         ];
+        all.extend(self.hidden.iter().map(|path| ("hidden", vec![path.as_os_str().as_bytes()])));
+        all.extend(self.has_network.then(|| ("network", vec![b"yes".as_slice()])));
+        for (path, digest) in &self.ignores {
+            all.push(("ignore", vec![path.as_os_str().as_bytes(), digest.as_bytes()]));
+        }
         for part in &self.folder.parts {
             let kind: &[u8] = if part.is_worktree { b"worktree" } else { b"whole" };
             let mut values = vec![part.at.as_os_str().as_bytes(), kind];
@@ -280,12 +309,37 @@ impl About {
             let objects = objects.iter().map(PathBuf::from).collect();
             Some(GitPart { at: at.into(), is_worktree: kind == "worktree", objects })
         };
+        let ignore = |values: &[std::ffi::OsString]| {
+            let [path, digest] = values else { return None };
+            Some((path.into(), digest.to_str()?.to_owned()))
+        };
         let parts: Option<Vec<GitPart>> = lines::all(&all, "part").map(part).collect();
         Some(About {
             folder: GitFolder { path: path.into(), device, inode, is_beyond_us: None, parts: parts? },
             project,
+            hidden: lines::all(&all, "hidden").filter_map(|values| Some(values.first()?.into())).collect(),
+            has_network: lines::first(&all, "network").is_some(),
+            ignores: lines::all(&all, "ignore").filter_map(ignore).collect(),
         })
     }
+}
+
+/// The files that say what git leaves out, in the directories above what is hidden.
+fn ignores(tree: &Path, hidden: &[PathBuf]) -> Vec<(PathBuf, String)> {
+    const NAME: &str = ".gitignore";
+    let below = hidden.iter().filter(|path| path.starts_with(tree)).flat_map(|path| path.ancestors().skip(1));
+    let mut all: Vec<PathBuf> =
+        below.filter(|above| above.starts_with(tree)).map(|above| above.join(NAME)).collect();
+    all.sort();
+    all.dedup();
+    all.into_iter().map(|path| (path.clone(), digest_of(&path))).collect()
+}
+
+/// A digest of a file, empty if there is none that git would read.
+pub(super) fn digest_of(path: &Path) -> String {
+    let content = super::objects::open(path).and_then(|file| crate::tree::content(file, MOST_SETTINGS));
+    let digest = content.map(|content| Sha256::digest(&content));
+    digest.iter().flatten().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Copies what git looks at, within bounds.
@@ -529,6 +583,9 @@ mod tests {
                 parts: vec![part("", false), part("worktrees/a", true)],
             },
             project: "/p x".into(),
+            hidden: vec!["/p x/.env".into()],
+            has_network: true,
+            ignores: vec![("/p x/.gitignore".into(), String::new()), ("/p x/a".into(), "0f".into())],
         };
         assert_eq!(About::read(about.spelled().as_bytes()), Some(about));
     }

@@ -353,6 +353,7 @@ fn join(told: &mut Told, more: Told) {
     add(&mut told.kept_back, more.kept_back);
     add(&mut told.conflicts, more.conflicts);
     add(&mut told.troubles, more.troubles);
+    add(&mut told.notices, more.notices);
     told.kept_in = more.kept_in.or(told.kept_in.take());
 }
 
@@ -370,6 +371,7 @@ fn spelled(all: &[News]) -> String {
             ("kept", &news.told.kept_back),
             ("conflict", &news.told.conflicts),
             ("trouble", &news.told.troubles),
+            ("notice", &news.told.notices),
         ];
         for (name, list) in lists {
             lines.extend(list.iter().map(|news| (name, vec![news.path.as_bytes(), news.why.as_bytes()])));
@@ -402,6 +404,7 @@ fn news(text: &[u8]) -> Option<Vec<News>> {
                     "kept" => told.kept_back.push(news),
                     "conflict" => told.conflicts.push(news),
                     "trouble" => told.troubles.push(news),
+                    "notice" => told.notices.push(news),
                     _ => return None,
                 }
             }

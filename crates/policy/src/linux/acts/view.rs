@@ -4,6 +4,7 @@ use super::{Act, Bind, Repository, Substitute};
 use crate::gate::Script;
 use crate::plan::Plan;
 use crate::view::{CACHE, Entry, FOOTHOLD, Shown, Source, covering};
+use crate::words::NetMode;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 pub(super) fn build(plan: &Plan, acts: &mut Vec<Act>) {
     let mut view = View {
         shown: plan.view.shown(),
+        has_network: plan.net.value != NetMode::None,
         acts,
         made: HashSet::new(),
         pinned: OsString::new(),
@@ -25,6 +27,7 @@ pub(super) fn build(plan: &Plan, acts: &mut Vec<Act>) {
 
 struct View<'a> {
     shown: &'a [Entry],
+    has_network: bool,
     acts: &'a mut Vec<Act>,
     /// Directories that are there already.
     made: HashSet<OsString>,
@@ -94,13 +97,15 @@ impl View<'_> {
                 self.directory(target, 0o755);
                 self.acts.push(Act::Queues { at: at() });
             }
-            Shown::Repository { source, parts, store, git, exclude } => {
+            Shown::Repository { source, parts, store, git, exclude, hidden } => {
                 self.place_for(target, true);
                 let from = Repository {
                     parts: parts.clone(),
                     store: store.clone(),
                     git: git.clone(),
                     exclude: exclude.clone(),
+                    hidden: hidden.clone(),
+                    has_network: self.has_network,
                 };
                 self.acts.push(Act::Repository { at: at(), source: source.clone(), from });
             }

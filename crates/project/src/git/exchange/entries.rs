@@ -9,6 +9,7 @@ use crate::git::transport::Type;
 use keyward_policy::detect::footholds::guarded_above;
 use keyward_policy::git::Check;
 use keyward_policy::git::config::Config;
+use keyward_policy::git::hidden;
 use keyward_policy::git::index::{self, Entries, Entry, GITLINK, is_mode};
 use keyward_policy::text::visible;
 use rustix::fd::OwnedFd;
@@ -105,6 +106,7 @@ impl Exchange<'_> {
         });
         let all: Vec<Difference> = all.collect();
         let mut waits = false;
+        let hidden = self.hidden(part);
         let mut differences = Vec::with_capacity(all.len());
         for (name, entries) in all {
             // Git goes into what an index names as a repository: that is looked at before the host has it.
@@ -120,6 +122,12 @@ impl Exchange<'_> {
                 let foothold = visible(foothold.as_os_str());
                 waits |= !self.has_ended();
                 self.keep_back(part, path, &format!("{shown}: programs outside obey {foothold}"));
+            } else if let (Some(_), false) =
+                (hidden::meant(&hidden, &name, is_link(&entries)), entries.is_empty())
+            {
+                waits |= !self.has_ended();
+                let why = format!("{shown}: the command could not see yours, and your git does not track it");
+                self.keep_back(part, path, &why);
             } else if is_link(&entries) && !was_link && self.moment != Moment::Ended {
                 waits = true;
             } else {

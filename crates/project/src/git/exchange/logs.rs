@@ -52,6 +52,11 @@ impl Logs {
         }
     }
 
+    /// These lines stay in the cage.
+    pub(super) fn forget(&mut self, name: &[u8]) {
+        self.0.remove(name);
+    }
+
     /// These lines are the host's now.
     pub(super) fn note(&self, part: &mut Part, name: &[u8]) {
         if let Some((_, length)) = self.0.get(name) {

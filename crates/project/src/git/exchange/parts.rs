@@ -42,6 +42,7 @@ impl Exchange<'_> {
         self.worktrees(&mut part);
         if self.has_ended() {
             self.tell_rest(&mut part);
+            self.tell_uncovered(&mut part);
             if self.moment != Moment::Ended {
                 let _ = part.base.write(&part.place);
             }
