@@ -71,6 +71,7 @@ pub(super) const FOOTHOLDS: &[Foothold] = {
     Foothold { below: None, name: ".bazelrc", care: Told, by: "bazel" },
     Foothold { below: None, name: ".buckconfig", care: Told, by: "buck" },
     Foothold { below: None, name: ".pnpmfile.cjs", care: Guarded, by: "pnpm" },
+    Foothold { below: None, name: ".lfsconfig", care: Guarded, by: "git-lfs, at every push and fetch" },
     Foothold { below: None, name: "hgrc", care: Guarded, by: "Mercurial" },
     Foothold { below: None, name: "hgrc-not-shared", care: Guarded, by: "Mercurial" },
     Foothold { below: None, name: ".claude", care: Guarded, by: "Claude Code" },

@@ -149,17 +149,21 @@ pub fn is_plain(name: &[u8]) -> bool {
 pub struct Taken {
     names: BTreeSet<Vec<u8>>,
     lower: HashSet<Vec<u8>>,
+    /// Names that the command has removed: they can still be meant.
+    removed: HashSet<Vec<u8>>,
 }
 
 impl Taken {
     /// Those of the host, without those that the command has removed: they go first.
     pub fn of(host: &Refs, changes: &[Change]) -> Self {
         let mut names: BTreeSet<Vec<u8>> = host.keys().cloned().collect();
+        let mut removed = HashSet::new();
         for change in changes.iter().filter(|change| change.cage.is_none() && change.side() == Side::Cage) {
             names.remove(&change.name);
+            removed.insert(change.name.clone());
         }
         let lower = names.iter().map(|name| name.to_ascii_lowercase()).collect();
-        Taken { names, lower }
+        Taken { names, lower, removed }
     }
 
     /// Judges a new name beside those that are there.
@@ -175,10 +179,86 @@ impl Taken {
             Err(Kept::Because("another ref differs from it only in upper and lower case"))
         } else if is_above || slashes.into_iter().any(|at| self.names.contains(&name[..at])) {
             Err(Kept::Because("a ref of yours is in its place"))
+        } else if self.is_shadow(name) {
+            Err(Kept::Because("git could take it for another ref of yours that is called the same"))
         } else {
             Ok(())
         }
     }
+}
+
+impl Taken {
+    /// Whether git would have to choose between a new branch or tag and a ref of the host's, if it is told the short name.
+    fn is_shadow(&self, name: &[u8]) -> bool {
+        const FOLDERS: [&[u8]; 3] = [b"refs/tags/", b"refs/heads/", b"refs/remotes/"];
+        let Some(word) = FOLDERS[..2].iter().find_map(|folder| name.strip_prefix(*folder)) else {
+            return false;
+        };
+        let is_there = |other: &[u8]| self.names.contains(other) || self.removed.contains(other);
+        let same = FOLDERS.iter().map(|folder| [folder, word].concat()).filter(|other| other != name);
+        same.chain([[FOLDERS[2], word, b"/HEAD"].concat()]).any(|other| is_there(&other))
+    }
+}
+
+/// The ref of a remote that a branch of it here says, by what the settings say is fetched.
+pub fn source(specs: &[Vec<u8>], name: &[u8]) -> Option<Vec<u8>> {
+    let mut all = specs.iter().filter_map(|spec| {
+        let spec = spec.strip_prefix(b"+").unwrap_or(spec);
+        let colon = spec.iter().position(|&byte| byte == b':')?;
+        let (from, to) = (&spec[..colon], &spec[colon + 1..]);
+        let star = |text: &[u8]| text.iter().position(|&byte| byte == b'*');
+        match (star(from), star(to)) {
+            (None, None) => (to == name).then(|| from.to_vec()),
+            (Some(in_from), Some(in_to)) => {
+                let rest = name.strip_prefix(&to[..in_to])?.strip_suffix(&to[in_to + 1..])?;
+                Some([&from[..in_from], rest, &from[in_from + 1..]].concat())
+            }
+            _ => None,
+        }
+    });
+    all.next()
+}
+
+/// Where an address leads to on this machine; nothing for one of another.
+pub fn place_on_this_machine(url: &[u8]) -> Option<Vec<u8>> {
+    if let Some(path) = url.strip_prefix(b"file://") {
+        let mut place = Vec::with_capacity(path.len());
+        let mut rest = path;
+        while let Some((&byte, after)) = rest.split_first() {
+            let digits =
+                after.get(..2).filter(|_| byte == b'%').and_then(|digits| str::from_utf8(digits).ok());
+            match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+                Some(meant) => {
+                    place.push(meant);
+                    rest = &after[2..];
+                }
+                None => {
+                    place.push(byte);
+                    rest = after;
+                }
+            }
+        }
+        return Some(place).filter(|place| place.starts_with(b"/"));
+    }
+    let slash = url.iter().position(|&byte| byte == b'/').unwrap_or(url.len());
+    (!url.is_empty() && !url[..slash].contains(&b':')).then(|| url.to_vec())
+}
+
+/// The refs that a bundle says it has.
+pub fn bundled(beginning: &[u8]) -> Option<Refs> {
+    let mut lines = beginning.split(|&byte| byte == b'\n');
+    let first = lines.next()?;
+    if !matches!(first, b"# v2 git bundle" | b"# v3 git bundle") {
+        return None;
+    }
+    let mut all = Refs::new();
+    for line in lines.take_while(|line| !line.is_empty()) {
+        let blank = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
+        if is_id(&line[..blank]) && blank < line.len() {
+            all.insert(line[blank + 1..].to_vec(), Value::Id(line[..blank].to_ascii_lowercase()));
+        }
+    }
+    Some(all)
 }
 
 /// Whether a command may make, move or remove a ref of this name. `is_remote` knows the remotes of the host.
@@ -372,6 +452,61 @@ mod tests {
         let host: Refs = [(b"refs/heads/Main".to_vec(), Value::Id(ID.to_vec()))].into();
         assert!(Taken::of(&host, &[]).judge(&change("refs/heads/main")).is_err());
         assert!(Taken::of(&host, &[]).judge(&change("refs/heads/main2")).is_ok());
+    }
+
+    #[test]
+    fn a_new_name_is_not_that_of_another_ref() {
+        let id = || Some(Value::Id(ID.to_vec()));
+        let new = |name: &str| Change { name: name.into(), base: None, host: None, cage: id() };
+        let names = ["refs/heads/rel", "refs/tags/v1", "refs/remotes/origin/main", "refs/remotes/up/HEAD"];
+        let host: Refs = names.map(|name| (name.into(), Value::Id(ID.to_vec()))).into();
+        let gone = names.map(|name| Change { name: name.into(), base: id(), host: id(), cage: None });
+        for taken in [Taken::of(&host, &[]), Taken::of(&host, &gone)] {
+            for name in [
+                "refs/tags/rel",
+                "refs/heads/v1",
+                "refs/heads/origin/main",
+                "refs/tags/origin/main",
+                "refs/tags/up",
+            ] {
+                assert!(taken.judge(&new(name)).is_err(), "{name}");
+            }
+            for name in ["refs/tags/rel2", "refs/heads/v2", "refs/heads/main", "refs/notes/rel"] {
+                assert!(taken.judge(&new(name)).is_ok(), "{name}");
+            }
+        }
+        let known = Change { host: id(), ..new("refs/tags/rel") };
+        assert!(Taken::of(&host, &[]).judge(&known).is_ok());
+    }
+
+    #[test]
+    fn what_a_branch_of_a_remote_says_is_known_by_the_settings() {
+        let specs =
+            [b"+refs/heads/*:refs/remotes/o/*".to_vec(), b"refs/pull/7/head:refs/remotes/o/pr/7".to_vec()];
+        let from = |specs: &[Vec<u8>], name: &str| source(specs, name.as_bytes());
+        assert_eq!(from(&specs, "refs/remotes/o/a/b").as_deref(), Some(b"refs/heads/a/b".as_slice()));
+        assert_eq!(from(&specs[1..], "refs/remotes/o/pr/7").as_deref(), Some(b"refs/pull/7/head".as_slice()));
+        assert_eq!(from(&specs, "refs/remotes/p/a"), None);
+        assert_eq!(from(&[b"refs/heads/main".to_vec(), b"*:".to_vec()], "refs/remotes/o/a"), None);
+        let place = |url: &str| {
+            place_on_this_machine(url.as_bytes()).map(|place| String::from_utf8_lossy(&place).into_owned())
+        };
+        for (url, leads) in
+            [("/a b", "/a b"), ("../x", "../x"), ("file:///a%20b%", "/a b%"), ("x/y:z", "x/y:z")]
+        {
+            assert_eq!(place(url).as_deref(), Some(leads), "{url}");
+        }
+        for url in ["", "https://example.test/a", "git@example.test:a", "host:a/b", "file://x"] {
+            assert_eq!(place(url), None, "{url}");
+        }
+        let bundle =
+            [b"# v2 git bundle\n-", ID, b" x\n", ID, b" refs/heads/main\n\nPACK ", ID, b" refs/heads/x\n"]
+                .concat();
+        assert_eq!(
+            bundled(&bundle).map(|all| all.into_keys().collect::<Vec<_>>()),
+            Some(vec![b"refs/heads/main".to_vec()])
+        );
+        assert_eq!(bundled(b"PACK"), None);
     }
 
     #[test]

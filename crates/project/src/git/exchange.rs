@@ -5,6 +5,7 @@
 //! written down last.
 
 mod entries;
+mod fetched;
 mod hidden;
 mod logs;
 mod moves;
@@ -268,6 +269,7 @@ impl Exchange<'_> {
         let is_remote = |remote: &[u8]| remotes.contains(remote);
         let all = changes(part.base.refs(&part.place), host, cage);
         let taken = Taken::of(host, &all);
+        let mut fetched = self.fetched_from(part);
         for change in all {
             // Entries of the stack are moved one by one, and what is kept is the host's affair.
             if change.name == b"refs/stash" || change.name.starts_with(b"refs/keyward/") {
@@ -278,8 +280,15 @@ impl Exchange<'_> {
                 Side::Host => given.push(change),
                 Side::Cage => match judge(&change.name, change.cage.as_ref(), &is_remote)
                     .and_then(|()| taken.judge(&change))
+                    .and_then(|()| fetched.judge(&change))
                 {
                     Ok(()) => wanted.refs.push(change),
+                    // The remote may be another repository of this run, and get it now.
+                    Err(_)
+                        if self.moment == Moment::Settling && change.name.starts_with(b"refs/remotes/") =>
+                    {
+                        self.holds = true;
+                    }
                     Err(why) => self.keep_back_named(part, change, why, host, wanted),
                 },
                 Side::Both => {
@@ -471,6 +480,7 @@ impl Exchange<'_> {
             self.keep_back(part, super::base::path(&change.name), "it names no commit");
         }
         self.judge_hidden(part, &mut wanted, &mut logs);
+        self.tell_unfetched(part, &wanted, &logs);
         if let Some(Value::To(name)) = &wanted.head
             && self.leads_nowhere(part, name, &wanted.refs)
         {

@@ -9,6 +9,7 @@ use super::place::{self, Stamp};
 use super::refs;
 use crate::lines;
 use keyward_policy::facts::{GitFolder, GitPart};
+use keyward_policy::git::config::Config;
 use keyward_policy::git::{credentials, names};
 use keyward_sys::file::make_private_folder;
 use rustix::fd::OwnedFd;
@@ -59,6 +60,8 @@ pub struct About {
     pub has_network: bool,
     /// Files that say what git leaves out, above what is hidden; a digest of each, empty if it is not there.
     pub ignores: Vec<(PathBuf, String)>,
+    /// The submodules that the working tree names, and where each comes from.
+    pub modules: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// The cage that a private repository is made for.
@@ -153,6 +156,7 @@ impl Run {
             hidden: cage.hidden.to_vec(),
             has_network: cage.has_network,
             ignores: tree.map(|tree| ignores(tree, cage.hidden)).unwrap_or_default(),
+            modules: tree.map(modules).unwrap_or_default(),
         };
         let mut layer = Layer { root, about, index: None };
         for part in &folder.parts {
@@ -290,6 +294,7 @@ impl About {
         for (path, digest) in &self.ignores {
             all.push(("ignore", vec![path.as_os_str().as_bytes(), digest.as_bytes()]));
         }
+        all.extend(self.modules.iter().map(|(name, url)| ("module", vec![name.as_slice(), url.as_slice()])));
         for part in &self.folder.parts {
             let kind: &[u8] = if part.is_worktree { b"worktree" } else { b"whole" };
             let mut values = vec![part.at.as_os_str().as_bytes(), kind];
@@ -313,6 +318,10 @@ impl About {
             let [path, digest] = values else { return None };
             Some((path.into(), digest.to_str()?.to_owned()))
         };
+        let module = |values: &[std::ffi::OsString]| {
+            let [name, url] = values else { return None };
+            Some((name.as_bytes().to_vec(), url.as_bytes().to_vec()))
+        };
         let parts: Option<Vec<GitPart>> = lines::all(&all, "part").map(part).collect();
         Some(About {
             folder: GitFolder { path: path.into(), device, inode, is_beyond_us: None, parts: parts? },
@@ -320,6 +329,7 @@ impl About {
             hidden: lines::all(&all, "hidden").filter_map(|values| Some(values.first()?.into())).collect(),
             has_network: lines::first(&all, "network").is_some(),
             ignores: lines::all(&all, "ignore").filter_map(ignore).collect(),
+            modules: lines::all(&all, "module").filter_map(module).collect(),
         })
     }
 }
@@ -333,6 +343,18 @@ fn ignores(tree: &Path, hidden: &[PathBuf]) -> Vec<(PathBuf, String)> {
     all.sort();
     all.dedup();
     all.into_iter().map(|path| (path.clone(), digest_of(&path))).collect()
+}
+
+/// The submodules that a working tree names, and their addresses without credentials.
+pub(super) fn modules(tree: &Path) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let file = super::objects::open(&tree.join(".gitmodules"));
+    let text = file.and_then(|file| crate::tree::content(file, MOST_SETTINGS)).unwrap_or_default();
+    let config = Config::read(&credentials::without_credentials(&text)).unwrap_or_default();
+    let urls = config
+        .entries
+        .into_iter()
+        .filter(|entry| entry.name.section == "submodule" && entry.name.key == "url");
+    urls.filter_map(|entry| Some((entry.name.subsection?, entry.value?))).collect()
 }
 
 /// A digest of a file, empty if there is none that git would read.
@@ -586,6 +608,7 @@ mod tests {
             hidden: vec!["/p x/.env".into()],
             has_network: true,
             ignores: vec![("/p x/.gitignore".into(), String::new()), ("/p x/a".into(), "0f".into())],
+            modules: vec![(b"lib".to_vec(), b"https://example.test/lib".to_vec())],
         };
         assert_eq!(About::read(about.spelled().as_bytes()), Some(about));
     }

@@ -209,7 +209,8 @@ impl Publisher {
     pub fn settle(&mut self) {
         self.collect();
         let Some(git) = &self.git else { return };
-        if self.has_started && !self.gitlinks().is_empty() {
+        // One repository may be the remote of another: what was pushed there is there before it is asked for.
+        if self.has_started && (self.layers.len() > 1 || !self.gitlinks().is_empty()) {
             let all: Vec<News> =
                 self.layers.iter().map(|layer| exchange(git, layer, Moment::Settling)).collect();
             self.remember(all);

@@ -4,7 +4,7 @@
 use super::logs::Logs;
 use super::{Exchange, Moment, Part, Wanted, moves};
 use crate::git::base::{open, path};
-use crate::git::layer::digest_of;
+use crate::git::layer::{digest_of, modules};
 use crate::git::place;
 use crate::git::refs;
 use keyward_policy::git::config::Config;
@@ -278,6 +278,35 @@ impl Exchange<'_> {
             && !is_in(&self.layer.about.folder.path)
     }
 
+    /// Tells of submodules that come from elsewhere now: git on the host would fetch and check out what is there.
+    pub(super) fn tell_modules(&mut self, part: &mut Part) {
+        if self.moment != Moment::Ended
+            || self.layer.about.modules.is_empty()
+            || !part.at.as_os_str().is_empty()
+        {
+            return;
+        }
+        let Some(tree) = tree(&part.host, &part.host_path, false) else { return };
+        let file = tree.join(".gitmodules");
+        let shown = file.strip_prefix(&self.layer.about.project).unwrap_or(&file).to_path_buf();
+        let now = modules(&tree);
+        for (name, before) in &self.layer.about.modules {
+            // Git goes by the last one.
+            let last = |all: &[(Vec<u8>, Vec<u8>)]| {
+                all.iter().rev().find(|(other, _)| other == name).map(|(_, url)| url.clone())
+            };
+            let is_last = last(&self.layer.about.modules).as_ref() == Some(before);
+            if let Some(url) = last(&now).filter(|url| url != before && is_last) {
+                let [name, url, before] = [name, &url, before].map(|text| visible(OsStr::from_bytes(text)));
+                self.notice(
+                    part,
+                    &shown,
+                    &format!("the submodule {name} is to come from {url}, and came from {before}"),
+                );
+            }
+        }
+    }
+
     /// Tells of hidden files that git would stage now, because what it leaves out was changed.
     pub(super) fn tell_uncovered(&mut self, part: &mut Part) {
         let changed = self.layer.about.ignores.iter().filter(|(path, digest)| digest_of(path) != *digest);
@@ -307,7 +336,7 @@ impl Exchange<'_> {
 }
 
 /// Where the files of a part are, as the host's own settings say.
-fn tree(host: &OwnedFd, at: &Path, is_worktree: bool) -> Option<PathBuf> {
+pub(super) fn tree(host: &OwnedFd, at: &Path, is_worktree: bool) -> Option<PathBuf> {
     let text = |name: &str| place::read(host, Path::new(name), Check::Text.most()).map(|(text, _)| text).ok();
     if is_worktree {
         let mark = at.join(path(text("gitdir")?.trim_ascii_end()));

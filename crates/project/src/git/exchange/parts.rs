@@ -43,6 +43,7 @@ impl Exchange<'_> {
         if self.has_ended() {
             self.tell_rest(&mut part);
             self.tell_uncovered(&mut part);
+            self.tell_modules(&mut part);
             if self.moment != Moment::Ended {
                 let _ = part.base.write(&part.place);
             }
