@@ -67,6 +67,18 @@ fn a_hidden_file_that_a_command_commits_is_not_tracked() {
     }
 }
 
+/// While the command runs its work is taken over, and what it says about a hidden file is not.
+#[test]
+fn a_hidden_file_is_not_tracked_while_the_command_runs() {
+    let attack = "echo c >> a; git commit -qam before; sleep 1; git add -f .env; git commit -qm wip; sleep 1; echo d >> a; git commit -qam after; sleep 1";
+    let said = harms_only_the_control(attack, "echo e >> a; git commit -qam mine");
+    assert_eq!(said.matches("refs/heads/main (it holds .env").count(), 1, "{said}");
+    let stage = Stage::user();
+    host(&stage, BEGIN);
+    caged(&stage, attack);
+    assert_eq!(host(&stage, "git log --format=%s; git diff --cached --name-only"), "before\nfirst\na\n");
+}
+
 #[test]
 fn a_hidden_file_that_a_command_stages_is_not_tracked() {
     let stage = "git update-index --add --cacheinfo 100644,$(git hash-object -w /dev/null),.env";
