@@ -117,7 +117,9 @@ impl Exchange<'_> {
     pub(super) fn tell_unfetched(&mut self, part: &mut Part, wanted: &Wanted, logs: &Logs) {
         const MOST: usize = 16;
         let is_set = |change: &&Change| {
+            // A clone writes down nothing about branches that are new.
             change.name.starts_with(b"refs/remotes/")
+                && change.base.is_some()
                 && change.cage.as_ref().is_some_and(|value| value.id().is_some())
         };
         if !self.layer.about.has_network
