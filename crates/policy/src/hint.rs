@@ -156,7 +156,7 @@ fn full_path(word: &[u8], home: &Path) -> Option<PathBuf> {
     };
     let mut parts = path.strip_prefix("/").ok()?.iter();
     let known = parts.next().is_some_and(|top| TOPS.iter().any(|known| top == OsStr::new(known)));
-    let plain = word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"~/._-+@${}HOME".contains(byte));
+    let plain = word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"~/._-+@${}HOME ".contains(byte));
     (below_home.is_some() || known && plain && parts.next().is_some()).then_some(path)
 }
 
@@ -174,7 +174,9 @@ fn words(argv: &[OsString]) -> Vec<Word> {
     let mut starts = true;
     for argument in argv {
         let bytes = argument.as_bytes();
-        if !bytes.iter().any(u8::is_ascii_whitespace) {
+        // A path may have a space in it; a line for a shell begins with a name.
+        let is_path = bytes.starts_with(b"/") && !bytes.iter().any(|byte| b";|&<>`\"'\n".contains(byte));
+        if is_path || !bytes.iter().any(u8::is_ascii_whitespace) {
             starts = push(&mut found, bytes, starts);
             continue;
         }
@@ -215,6 +217,7 @@ mod tests {
     fn programs_are_found_where_a_shell_would_start_them() {
         assert_eq!(starting(&["/usr/bin/gdb", "sudo"]), ["/usr/bin/gdb"]);
         assert_eq!(starting(&["timeout", "-k", "5", "60", "chromium", "su"]), ["timeout", "chromium"]);
+        assert_eq!(starting(&["ls", "/srv/my data/sudo"]), ["ls"]);
         let line = "cd x && A=1 strace -f sudo; if true; then docker ps | su; fi; echo $(unshare -r)";
         let found = ["bash", "cd", "strace", "if", "true", "then", "docker", "su", "fi", "echo", "unshare"];
         assert_eq!(starting(&["bash", "-c", line]), found);
@@ -237,6 +240,7 @@ mod tests {
         assert_eq!(path("~/other/f").as_deref(), Some("/home/ada/other/f"));
         assert_eq!(path("$HOME/.rc").as_deref(), Some("/home/ada/.rc"));
         assert_eq!(path("/srv/data/x").as_deref(), Some("/srv/data/x"));
+        assert_eq!(path("/srv/my data/x").as_deref(), Some("/srv/my data/x"));
         for word in ["src/x", "/api/v1/users", "/tmp", "/", "/home/*/x", "s/a/b/", "/etc/hosts", ""] {
             assert_eq!(path(word), None, "{word}");
         }
