@@ -37,6 +37,11 @@ use std::time::Instant;
 
 /// Runs a command and gives the exit code.
 pub fn run(args: RunArgs, block: &mut Block) -> i32 {
+    // Before the command runs: its outcome would be lost.
+    if let Some(number) = args.outcome_fd.filter(|number| !say::can_write_to(*number)) {
+        say::outcome_has_no_place(number);
+        return code::USAGE;
+    }
     match session::inside() {
         Some(door) => session::run_beside(door, &args),
         None => run_with(args, block, None),

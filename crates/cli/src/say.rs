@@ -205,12 +205,22 @@ pub fn outcome(outcome: &keyward_policy::outcome::Outcome<'_>) {
 pub fn outcome_to(number: i32, line: &[u8]) {
     let written = keyward_sys::own(number).and_then(|descriptor| streams::write(descriptor, line));
     if written.is_err() {
-        trouble(
-            &format!("cannot write the outcome to descriptor {number}"),
-            "open it for writing in the caller, as in `keyward run --outcome-fd 3 -- CMD 3>outcome.json`",
-        );
+        outcome_has_no_place(number);
         noted(written);
     }
+}
+
+/// Whether a descriptor that a caller named is open for writing.
+pub fn can_write_to(number: i32) -> bool {
+    let flags = keyward_sys::own(number).and_then(|descriptor| rustix::fs::fcntl_getfl(&descriptor));
+    flags.is_ok_and(|flags| flags.intersects(OFlags::WRONLY | OFlags::RDWR))
+}
+
+pub fn outcome_has_no_place(number: i32) {
+    trouble(
+        &format!("cannot write the outcome to descriptor {number}"),
+        "open it for writing in the caller, as in `keyward run --outcome-fd 3 -- CMD 3>outcome.json`",
+    );
 }
 
 /// A line that is complete already.
