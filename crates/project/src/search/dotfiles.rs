@@ -33,9 +33,10 @@ pub(crate) struct Dotfiles {
     pub(crate) unresolved: Vec<PathBuf>,
 }
 
-/// Looks through the HOMEs. `is_searched` tells whether a path lies in a searched tree.
-pub(crate) fn look(homes: &[&Path], is_searched: &dyn Fn(&Path) -> bool) -> Dotfiles {
-    let mut look = Look { homes, is_searched, home: None, met: HashSet::new(), found: Dotfiles::default() };
+/// Looks through the HOMEs. `is_searched` tells whether a path lies in a searched tree; `own` is Keyward's state.
+pub(crate) fn look(homes: &[&Path], own: &Path, is_searched: &dyn Fn(&Path) -> bool) -> Dotfiles {
+    let found = Dotfiles::default();
+    let mut look = Look { homes, own, is_searched, home: None, met: HashSet::new(), found };
     for home in homes {
         look.home = follow(home).end.filter(|(real, _)| real == home).map(|(real, _)| real);
         // Most rows name something that is not there, and one listing of HOME answers for all of them.
@@ -59,6 +60,7 @@ pub(crate) fn look(homes: &[&Path], is_searched: &dyn Fn(&Path) -> bool) -> Dotf
 
 struct Look<'a> {
     homes: &'a [&'a Path],
+    own: &'a Path,
     is_searched: &'a dyn Fn(&Path) -> bool,
     /// The HOME that is looked at, where no link leads to it.
     home: Option<PathBuf>,
@@ -100,7 +102,9 @@ impl Look<'_> {
                 if whole && (self.is_searched)(&real) {
                     return self.led(lead, path, true);
                 }
-                for name in list(path).into_iter().flatten() {
+                // Of Keyward's own files, which become many, only Keyward makes names.
+                let names = if real == self.own { None } else { list(path) };
+                for name in names.into_iter().flatten() {
                     self.store(&path.join(name), depth - 1, None);
                 }
             }

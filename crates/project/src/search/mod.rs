@@ -351,7 +351,7 @@ fn look(search: &Search<'_>) -> (Project, Vec<Looked>) {
     let is_searched = |path: &Path| {
         search.trees.iter().filter(visible).any(|tree| path.starts_with(&tree.path) && path != tree.path)
     };
-    let dotfiles = dotfiles::look(&search.homes, &is_searched);
+    let dotfiles = dotfiles::look(&search.homes, search.state, &is_searched);
     let hidden: Vec<Lead> = search.hidden_by_link.iter().map(|path| follow(path)).collect();
     let mut needed: HashMap<(u64, u64), Linked> =
         dotfiles.linked.iter().map(|&file| (file, Linked::Secret)).collect();
