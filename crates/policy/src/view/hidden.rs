@@ -135,12 +135,11 @@ pub(super) fn hide(
     let is_open = |path: &Path| {
         is_shown_by_name(policy, &request.project, home, path) || granted.iter().any(|grant| grant == path)
     };
+    // There may be many files, and mostly no repository in which one of them lies.
+    let has_copies = builder.entries.iter().any(|entry| matches!(entry.shown, Shown::Repository { .. }));
     for SecretFile { path, named, directory, reads_as } in &facts.project.secrets {
-        if !is_open(path)
-            && !is_open(named)
-            && is_seen(path)
-            && !is_copied_without_logins(&builder.entries, path)
-        {
+        let is_copied = || has_copies && is_copied_without_logins(&builder.entries, path);
+        if !is_open(path) && !is_open(named) && is_seen(path) && !is_copied() {
             let shown = Shown::Hidden { directory: *directory, reads_as: Some(reads_as.clone()) };
             masks.push(mask(path.clone(), shown, SECRET_FILE, &Origin::Builtin));
         }

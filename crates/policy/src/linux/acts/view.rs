@@ -238,11 +238,13 @@ impl View<'_> {
                 *self.masks.insert(self.acts.len() - 1)
             }
         };
-        let Some(Act::Masks { substitutes: all }) = self.acts.get_mut(place) else { return 0 };
-        let number = *self.substitutes.entry(wanted.clone()).or_insert(all.len());
-        if number == all.len() {
-            all.push(wanted);
+        if let Some(&number) = self.substitutes.get(&wanted) {
+            return number;
         }
+        let Some(Act::Masks { substitutes: all }) = self.acts.get_mut(place) else { return 0 };
+        let number = all.len();
+        self.substitutes.insert(wanted.clone(), number);
+        all.push(wanted);
         number
     }
 
