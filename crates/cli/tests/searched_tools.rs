@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
-use support::{Stage, after_a_sign, is_root, ran, stderr, stdout};
+use support::{Stage, Who, after_a_sign, is_root, ran, stderr, stdout};
 
 const SECRET: &str = "s3cr3t-in-a-toolchain-41aa";
 
@@ -173,8 +173,10 @@ fn a_closed_directory_of_a_toolchain_gives_nothing_away_and_is_named_only_if_it_
 
 #[test]
 fn a_directory_of_the_search_path_that_a_command_replaced_by_a_link_shows_nothing() {
-    for to in ["../..", "../../home", "../../elsewhere"] {
-        let stage = Stage::user();
+    let targets = ["../..", "../../home", "../../elsewhere"];
+    // What a command makes for root belongs to root as well.
+    for (who, to) in [Who::User, Who::Root].into_iter().flat_map(|who| targets.map(|to| (who, to))) {
+        let stage = Stage::new(who);
         stage.home_file(".ssh/id_ed25519", SECRET);
         stage.file(&stage.elsewhere().join("notes"), SECRET);
         let bin = stage.project().join(".venv/bin");
@@ -197,7 +199,7 @@ fn a_directory_of_the_search_path_that_a_command_replaced_by_a_link_shows_nothin
         let outside = stage.bare(&read);
         assert!(stdout(&outside).contains(SECRET), "the control did not work");
         let run = at(&other, &read);
-        assert!(!stdout(&run).contains(SECRET), "{to}: {}", stdout(&run));
+        assert!(!stdout(&run).contains(SECRET), "{who:?} {to}: {}", stdout(&run));
     }
 }
 

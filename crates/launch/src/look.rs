@@ -1,7 +1,7 @@
 //! Looks at the paths that a plan asks about, each once. Runs in the launcher, touches nothing.
 
 use keyward_policy::facts::{Kind, PathFact, Paths};
-use keyward_policy::view::{About, PINNED, Question};
+use keyward_policy::view::{About, PINNED, Question, is_of_system};
 use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -37,12 +37,16 @@ pub fn leaves_project(path: &Path, real: &Path) -> Option<PathBuf> {
     (!real.starts_with(&root)).then_some(root)
 }
 
-/// Links on the way to a path that lead out of the directory they stand in. What root has put there is the system's.
+/// Links on the way to a path that lead out of the directory they stand in. What root has put there is the system's; for a caller who is
+/// root, only what stands in the system's places, because commands of that caller make files of root's too.
 fn strays(path: &Path) -> Vec<PathBuf> {
+    let is_root = rustix::process::geteuid().is_root();
     let strays = |link: &Path, text: &Path| {
         let Some(directory) = link.parent() else { return false };
         let stays = std::fs::canonicalize(directory.join(text)).is_ok_and(|real| real.starts_with(directory));
-        !stays && rustix::fs::lstat(link).is_ok_and(|stat| stat.st_uid != 0)
+        let is_systems = directory == Path::new("/") || is_of_system(link);
+        let is_roots = || rustix::fs::lstat(link).is_ok_and(|stat| stat.st_uid == 0);
+        !stays && !(is_roots() && (!is_root || is_systems))
     };
     let links = keyward_project::search::links_on_the_way(path).into_iter();
     links.filter(|(link, text)| strays(link, text)).map(|(link, _)| link).collect()
