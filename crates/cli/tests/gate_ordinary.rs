@@ -311,7 +311,7 @@ fn patterns_that_find_only_ignored_files_and_files_that_the_user_shows_are_no_qu
     assert_eq!(stdout(&shown), "PASSWORD=Zx81kQ0vB7pLw2\n", "{}", stderr(&shown));
     let hidden = run(&stage, &["--write", "sub"], &["cat", "sub/.env"]);
     assert!(hidden.status.success() && !stdout(&hidden).contains("Zx81"), "{}", stderr(&hidden));
-    // A file of that name that nobody has shown is still a question there.
+    // A file of that name that was not shown is still a question there.
     let other = check(&stage, &["--show", ".env", "--", "cat", "../.env"], "");
     assert_eq!(other, Some(1));
 }

@@ -76,7 +76,7 @@ pub enum Pick {
     Act,
     /// What lies below is left out.
     Prune,
-    /// Nobody knows.
+    /// It is not known.
     Unknown,
 }
 
@@ -150,7 +150,7 @@ impl Start<'_> {
         let written = Path::new(OsStr::from_bytes(written));
         let whole = match written.strip_prefix("~") {
             Ok(below) => self.home.join(below),
-            // `~name` is the HOME of somebody else.
+            // `~name` is the HOME of another user.
             Err(_) if written.as_os_str().as_bytes().starts_with(b"~") => return None,
             Err(_) => self.cwd.join(written),
         };

@@ -325,7 +325,7 @@ fn line(text: &[u8]) -> &[u8] {
     text.split(|&byte| byte == b'\n').next().unwrap_or_default()
 }
 
-fn small_file(path: &Path) -> Option<Vec<u8>> {
+pub(crate) fn small_file(path: &Path) -> Option<Vec<u8>> {
     let stat = std::fs::metadata(path).ok()?;
     if stat.is_file() && stat.len() <= MOST { std::fs::read(path).ok() } else { None }
 }

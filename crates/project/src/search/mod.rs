@@ -534,7 +534,7 @@ impl Looked {
         if self.tree.role == Role::Around {
             return Vec::new();
         }
-        // No command can open what lies in a tree of tools, so that what nobody may enter is as closed to it.
+        // No command can open what lies in a tree of tools, so that what this user may not enter is as closed to it.
         let may_be_entered = |path: &Path| {
             let path = self.tree.path.join(path);
             rustix::fs::accessat(CWD, &path, Access::EXEC_OK, AtFlags::EACCESS) != Err(Errno::ACCESS)

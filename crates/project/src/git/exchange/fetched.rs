@@ -71,7 +71,7 @@ impl Remotes {
         Some(told == change.cage)
     }
 
-    /// Whether a branch of a remote may be what the command has. One that is gone misleads nobody: git says so.
+    /// Whether a branch of a remote may be what the command has. One that is gone misleads no one: git says so.
     pub(super) fn judge(&mut self, change: &Change) -> Result<(), Kept> {
         if !change.name.starts_with(b"refs/remotes/") || change.cage.is_none() {
             return Ok(());
