@@ -2,8 +2,8 @@
 //! that is not a call to the bus or the keyring.
 #![no_main]
 
-use keyward_policy::keyring::message::{Head, Kind, Order, Writer};
-use keyward_policy::keyring::{BusAddress, Filter, Message, Verdict};
+use keyward_policy::untrusted::keyring::message::{Head, Kind, Order, Writer};
+use keyward_policy::untrusted::keyring::{BusAddress, Filter, Message, Verdict};
 use libfuzzer_sys::fuzz_target;
 
 const BUS: &str = "org.freedesktop.DBus";

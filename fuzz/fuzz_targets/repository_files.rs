@@ -1,10 +1,10 @@
 //! Files of a repository that a hostile command wrote: no panic, and nothing that git runs is ever taken over.
 #![no_main]
 
-use keyward_policy::git::config::{Config, Versions, merge, of_new_repository};
-use keyward_policy::git::credentials::{holds_credentials, without_credentials};
-use keyward_policy::git::refs::{Line, Value, changes, judge, packed};
-use keyward_policy::git::{Check, index};
+use keyward_policy::untrusted::git::config::{Config, Versions, merge, of_new_repository};
+use keyward_policy::untrusted::git::credentials::{holds_credentials, without_credentials};
+use keyward_policy::untrusted::git::refs::{Line, Value, changes, judge, packed};
+use keyward_policy::untrusted::git::{Check, index};
 use libfuzzer_sys::fuzz_target;
 
 const HOST: &[u8] = b"[core]\n\tbare = false\n[remote \"origin\"]\n\turl = https://example.test/a\n[branch \"main\"]\n\tremote = origin\n";
@@ -24,7 +24,7 @@ fn is_harmless(config: &Config) -> bool {
 /// The user's branch and remote are as they were, and every other remote is marked and followed by no branch.
 fn leads_nowhere_else(config: &Config) -> bool {
     let of = |section: &str, key: &str| {
-        let fits = move |entry: &&keyward_policy::git::config::Entry| {
+        let fits = move |entry: &&keyward_policy::untrusted::git::config::Entry| {
             entry.name.section == section && entry.name.key == key
         };
         let entries: Vec<_> = config.entries.iter().filter(fits).cloned().collect();

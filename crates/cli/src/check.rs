@@ -13,7 +13,7 @@ use keyward_gate::{
     Cage, Found, Judgement, LARGEST, Language, Rules, Sight, Verdict, Whole, judge, judge_argv, judge_typed,
     underlined, with_scripts,
 };
-use keyward_policy::facts::KernelFacts;
+use keyward_policy::linux::kernel::KernelFacts;
 use keyward_policy::outcome::code;
 use keyward_policy::plan::Plan;
 use keyward_policy::text::visible;

@@ -3,7 +3,8 @@
 use crate::here::{self, Here};
 use crate::say;
 use keyward_launch::look;
-use keyward_policy::facts::{HostFacts, KernelFacts, Kind, Paths, Project};
+use keyward_policy::facts::{HostFacts, Kind, Paths, Project};
+use keyward_policy::linux::kernel::KernelFacts;
 use keyward_policy::plan::{Plan, Refusal, plan};
 use keyward_policy::request::Request;
 use keyward_policy::settings::Policy;

@@ -8,7 +8,7 @@ use crate::files::{self, NoPolicy};
 use crate::record::Record;
 use crate::{decide, here, run, say};
 use keyward_launch::probe;
-use keyward_policy::facts::{Fact, KernelFacts};
+use keyward_policy::linux::kernel::{Fact, KernelFacts};
 use keyward_policy::outcome::code;
 use keyward_policy::plan::{Plan, Refusal};
 use keyward_policy::promise::Held;

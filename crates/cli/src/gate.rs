@@ -9,7 +9,8 @@ use keyward_gate::{
 };
 use keyward_policy::event::arguments;
 use keyward_policy::gate::{Judged, Question, Script, Text};
-use keyward_policy::plan::{Identity, Plan};
+use keyward_policy::linux::cage::Identity;
+use keyward_policy::plan::Plan;
 use keyward_policy::settings::Policy;
 use keyward_policy::text::{typed_command, visible};
 use keyward_policy::view::{self, Entry, Shown};

@@ -2,8 +2,8 @@
 
 use crate::here::Here;
 use keyward_gate::Loss;
-use keyward_policy::git::work::Known;
 use keyward_policy::loss::{self, Look, Stands, Start};
+use keyward_policy::untrusted::git::work::Known;
 use keyward_policy::view::{View, is_gone_with_the_cage};
 use keyward_project::git::work;
 use std::path::{Path, PathBuf};

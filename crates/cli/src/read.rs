@@ -4,8 +4,8 @@
 
 use crate::args::ReadArgs;
 use crate::{here, say};
+use keyward_policy::detect::guard::{self, Kind, Opened};
 use keyward_policy::detect::{Content, Secret, secret_file, stores_of};
-use keyward_policy::guard::{self, Kind, Opened};
 use keyward_policy::outcome::code;
 use keyward_policy::plan::{Refusal, VERSION};
 use keyward_sys::environ::Block;

@@ -447,7 +447,7 @@ fn a_project_with_awkward_signs_in_its_path_is_no_different() {
 /// What we judge must be what git reads: a key that only git sees would pass unjudged.
 #[test]
 fn settings_are_read_as_git_reads_them() {
-    use keyward_policy::git::config::Config;
+    use keyward_policy::untrusted::git::config::Config;
     let stage = Stage::user();
     let file = stage.project_file("settings", "");
     let parts: &[&str] = &[

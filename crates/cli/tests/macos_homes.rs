@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use keyward_launch::look;
-use keyward_policy::facts::{HostFacts, KernelFacts, Project};
+use keyward_policy::facts::{HostFacts, Project};
+use keyward_policy::linux::kernel::KernelFacts;
 use keyward_policy::plan::{Plan, plan};
 use keyward_policy::request::{Caller, Request};
 use keyward_policy::settings::Policy;

@@ -5,8 +5,8 @@
 
 mod support;
 
+use keyward_policy::detect::guard::{self, Kind, Opened};
 use keyward_policy::detect::{secrets::is_secret_file, stores_of};
-use keyward_policy::guard::{self, Kind, Opened};
 use keyward_sys::read::{Found, NotOpened, Twin, find_twin, open_guarded};
 use rustix::fs::{CWD, FileType, RenameFlags, renameat_with};
 use std::io::Read;

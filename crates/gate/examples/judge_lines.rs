@@ -14,6 +14,7 @@ const CAGES: &[(&str, Cage)] = &[
     ("nothing", Cage { network: false, project: true, machine: false, guarded: true }),
 ];
 
+#[allow(clippy::disallowed_methods, reason = "an example that is a program")]
 fn main() -> std::io::Result<()> {
     let mut all = Vec::new();
     std::io::stdin().read_to_end(&mut all)?;

@@ -9,7 +9,7 @@ use crate::wire::{self, Order, Report};
 use crate::{init, lookups, passing, secrets, spawner, warden};
 use keyward_policy::door::CAGE_DOOR;
 use keyward_policy::linux::acts::To;
-use keyward_policy::plan::{Identity, Step};
+use keyward_policy::linux::cage::{Identity, Step};
 use keyward_project::git::layer::Run;
 use keyward_sys::confine::Limit;
 use keyward_sys::landlock::{self, Below, Domain};

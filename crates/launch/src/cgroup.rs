@@ -3,7 +3,7 @@
 //! Runs in the launcher. The folder is made beside the caller's own cgroup (a cgroup with processes cannot have children with
 //! controllers), and removed when the cage has ended; what a killed launcher left behind is removed by the next one.
 
-use keyward_policy::facts::Cgroup;
+use keyward_policy::linux::kernel::Cgroup;
 use keyward_policy::plan::{Keeper, LimitKind, Plan};
 use rustix::io::Errno;
 use rustix::process::Pid;

@@ -1,6 +1,6 @@
 //! What can fail in the launcher: a step, the object it was about, and the cause.
 
-use keyward_policy::plan::Step;
+use keyward_policy::linux::cage::Step;
 use keyward_sys::file::reason;
 use rustix::io::Errno;
 use std::fmt;

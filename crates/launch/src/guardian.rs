@@ -7,7 +7,7 @@ use crate::cage::{self, Failure, Pty, at};
 use crate::init;
 use crate::prepare::Prepared;
 use crate::wire::{self, Report};
-use keyward_policy::plan::Step;
+use keyward_policy::linux::cage::Step;
 use keyward_sys::landlock::{self, Domain};
 use keyward_sys::signal::Set;
 use keyward_sys::{Errno, channel, confine, environ, fork, signal};

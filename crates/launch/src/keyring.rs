@@ -12,8 +12,8 @@ mod handshake;
 mod tests;
 
 use connection::{Connection, Ready};
-use keyward_policy::keyring::BusAddress;
-use keyward_policy::keyring::address::Place;
+use keyward_policy::untrusted::keyring::BusAddress;
+use keyward_policy::untrusted::keyring::address::Place;
 use keyward_policy::view::Keyring as View;
 use keyward_sys::fork::{Forked, Namespaces, Process};
 use keyward_sys::landlock::{self, Scopes};

@@ -27,7 +27,8 @@ mod wire;
 
 use arm::{Armed, Tree};
 use fault::Fault;
-use keyward_policy::plan::{Identity, LimitKind, Plan, Step};
+use keyward_policy::linux::cage::{Identity, Step};
+use keyward_policy::plan::{LimitKind, Plan};
 use keyward_project::git::publisher::Publisher;
 use keyward_project::git::transport::HostGit;
 use keyward_project::logins::Logins;

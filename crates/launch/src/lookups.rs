@@ -1,6 +1,6 @@
 //! Answers lookups of host names in a cage without a network, and remembers which hosts were wanted.
 
-use keyward_policy::lookup::Lookup;
+use keyward_policy::untrusted::lookup::Lookup;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Ipv4Addr, RecvFlags, SendFlags, SocketAddrV4, SocketFlags, SocketType};

@@ -4,8 +4,9 @@ use crate::arm::{Acts, arm};
 use crate::fault::Fault;
 use crate::secrets::Wanted;
 use keyward_policy::env::Value;
-use keyward_policy::plan::{Cage, Identity, Keeper, LimitKind, Plan, Step};
-use keyward_policy::surface::{self, Answer, Test};
+use keyward_policy::linux::cage::{Cage, Identity, Step};
+use keyward_policy::linux::surface::{self, Answer, Test};
+use keyward_policy::plan::{Keeper, LimitKind, Plan};
 use keyward_policy::view;
 use keyward_project::home;
 use keyward_sys::confine::Limit;
@@ -247,7 +248,7 @@ pub(crate) fn at_path(path: &Path, errno: Errno) -> Fault {
 
 #[cfg(test)]
 mod tests {
-    use keyward_policy::surface::RULES;
+    use keyward_policy::linux::surface::RULES;
     use keyward_sys::seccomp;
 
     /// An unknown name would be a rule that does nothing. Other machines lack some of the older calls.

@@ -1,8 +1,8 @@
 //! What this host can do, found by doing each thing once in a throw-away process. For `explain`, `doctor`, and a run that was refused.
 
 use crate::cage::write_file;
-use keyward_policy::facts::{Fact, KernelFacts};
-use keyward_policy::plan::UNPRIVILEGED;
+use keyward_policy::linux::cage::UNPRIVILEGED;
+use keyward_policy::linux::kernel::{Fact, KernelFacts};
 use keyward_sys::fork::{self, End, Forked, Namespaces, Process};
 use keyward_sys::{Errno, channel, confine, mount, network, seccomp};
 use rustix::fd::OwnedFd;

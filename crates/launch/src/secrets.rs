@@ -7,7 +7,7 @@ use crate::cage::{Failure, at, listen};
 use crate::prepare::Prepared;
 use crate::wire::{self, Order};
 use keyward_policy::door::{self, LONGEST};
-use keyward_policy::plan::Step;
+use keyward_policy::linux::cage::Step;
 pub(crate) use keyward_policy::secret::FIRST_DESCRIPTOR;
 use keyward_policy::secret::{Delivery, FOLDER, Given, Said, WITH_DOOR, WITH_TERMINAL, Whereabouts};
 use keyward_sys::fork::Process;

@@ -13,7 +13,7 @@ use crate::arm::Wards;
 use crate::cage::{Failure, at};
 use crate::wire::{self, Report};
 use caller::{Caller, Callers};
-use keyward_policy::plan::Step;
+use keyward_policy::linux::cage::Step;
 use keyward_sys::fork::{self, Forked, Process};
 use keyward_sys::landlock::Domain;
 use keyward_sys::notify::{Call, Listener};

@@ -1,6 +1,6 @@
 //! Messages between the launcher and init of a cage: eight bytes each, one per packet, a closed set.
 
-use keyward_policy::plan::Step;
+use keyward_policy::linux::cage::Step;
 use keyward_sys::channel;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;

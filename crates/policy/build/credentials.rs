@@ -202,7 +202,7 @@ impl Out {
     }
 }
 
-include!("../src/registry/spread.rs");
+include!("../src/detect/registry/spread.rs");
 
 fn first(text: &str) -> u8 {
     text.bytes().next().unwrap_or(0)

@@ -13,7 +13,7 @@ pub use name::shown;
 pub use rule::Rule;
 pub use why::{Decision, Remedy, why};
 
-use crate::registry::{self, Kind};
+use crate::detect::registry::{self, Kind};
 use crate::secret::{Given, Whereabouts};
 use crate::settings::Policy;
 use crate::words::{NetMode, Origin, Ruled, TrustClass};

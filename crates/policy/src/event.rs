@@ -1,12 +1,13 @@
 //! Events: what the ledger records. No value of any environment variable, and nothing in an argument that looks like a credential.
 
 use crate::aftermath::Aftermath;
+use crate::detect::registry;
 use crate::env::{Environment, Rule};
 use crate::gate::Because;
 use crate::inputs::Inputs;
-use crate::plan::{Cage, Plan, Refusal, VERSION};
+use crate::linux::cage::Cage;
+use crate::plan::{Plan, Refusal, VERSION};
 use crate::promise::{Held, Kept};
-use crate::registry;
 use crate::secret::Delivery;
 use crate::text::visible;
 use crate::words::{Floor, GateMode, NetMode, TrustClass, Verdict};

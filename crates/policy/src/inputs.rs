@@ -2,8 +2,9 @@
 //! another policy would decide otherwise.
 
 use crate::env::Environment;
-use crate::facts::{Fact, KernelFacts};
-use crate::plan::{Identity, Plan};
+use crate::linux::cage::Identity;
+use crate::linux::kernel::{Fact, KernelFacts};
+use crate::plan::Plan;
 use crate::settings::{FileRole, Policy};
 use crate::text::visible;
 use serde::Serialize;

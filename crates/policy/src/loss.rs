@@ -5,7 +5,7 @@
 
 mod pattern;
 
-use crate::git::work::{Known, Work};
+use crate::untrusted::git::work::{Known, Work};
 pub use pattern::fits_pattern;
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -2,15 +2,17 @@
 //!
 //! What `explain` prints is the value that `launch::run` consumes. A plan names credentials; it cannot hold one.
 
+use crate::detect::registry;
 use crate::env::{self, Dropped, Environment};
-use crate::facts::{Fact, HostFacts};
+use crate::facts::HostFacts;
 use crate::gate::GatePlan;
+use crate::linux::cage::{Cage, Identity, Landlock, UNPRIVILEGED};
+use crate::linux::kernel::Fact;
+use crate::linux::surface::Surroundings;
 use crate::promise::{Held, Kept, Promise};
-use crate::registry;
 use crate::request::Request;
 use crate::secret::{self, Given};
 use crate::settings::Policy;
-use crate::surface::Surroundings;
 use crate::view::{self, Entry, GIT_SETTINGS, KEYRING_SOCKET, Shown, View, Warning};
 use crate::words::{
     Allowance, Floor, HomeMode, NetMode, Origin, ProjectGuard, Protect, Redact, Ruled, SearchExtent,
@@ -23,33 +25,6 @@ use std::time::Duration;
 
 /// Version of everything we print as JSON.
 pub const VERSION: u32 = 1;
-
-/// Which kind of cage this host allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Cage {
-    /// Namespaces, mounts, a fresh procfs.
-    Full,
-    /// The same, but the host refuses a fresh procfs; the shared one is closed by Landlock.
-    SharedProc,
-    /// No namespaces: Landlock, seccomp and a guardian.
-    Landlock,
-}
-
-/// Who the child is to the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case", tag = "is")]
-pub enum Identity {
-    /// The caller's own user.
-    Caller,
-    /// Started as root: 0 inside, an unprivileged user outside; root's files are shown as the child's own.
-    MappedRoot { outside: u32 },
-    /// Started as root where owners cannot be mapped: uid 0 without a single capability.
-    BareRoot,
-}
-
-/// The unprivileged user that a root caller's child is to the kernel: in the range that no one hands out.
-pub const UNPRIVILEGED: u32 = 1_900_000_000;
 
 /// The result of deciding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -96,37 +71,6 @@ pub struct Plan {
     pub scratch: Option<PathBuf>,
     /// Which of descriptors 0 to 2 lead to the cage's own terminal.
     pub terminal: [bool; 3],
-}
-
-/// The second wall.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Landlock {
-    pub abi: i32,
-    pub scope_signals: bool,
-    pub scope_abstract_sockets: bool,
-}
-
-/// What a fault is about. Several acts ([`crate::linux::acts`]) may belong to one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    Namespaces,
-    Identity,
-    Session,
-    Loopback,
-    Root,
-    View,
-    Pivot,
-    Terminal,
-    Guardian,
-    Keyring,
-    Secrets,
-    Limits,
-    Capabilities,
-    Warden,
-    Landlock,
-    Seccomp,
-    Descriptors,
-    Exec,
 }
 
 /// A limit and who keeps it.

@@ -25,7 +25,8 @@ pub use toolchains::joined;
 
 use crate::detect::footholds::guarded_above;
 use crate::facts::{GitFolder, GitPart, HostFacts, Kind, PathFact, Paths, Project};
-use crate::plan::{Cage, Refusal, RefusalKind};
+use crate::linux::cage::Cage;
+use crate::plan::{Refusal, RefusalKind};
 use crate::request::Request;
 use crate::settings::{IgnoredFile, Policy};
 use crate::text::{typed, visible};

@@ -2,8 +2,8 @@
 
 use crate::detect::footholds::guarded;
 use crate::detect::secrets::secret_file;
+use crate::detect::strict;
 use crate::plan::Plan;
-use crate::strict;
 use crate::text::{typed, visible};
 use crate::view::{Entry, FOOTHOLD, SECRET_FILE, Shown, covering};
 use crate::words::{Origin, Protect};

@@ -1,8 +1,8 @@
 //! What holds for every environment, every policy and every entry of the registry.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use keyward_policy::detect::registry;
 use keyward_policy::env::{self, Rule, Value};
-use keyward_policy::registry;
 use keyward_policy::settings::Policy;
 use keyward_policy::words::{Ruled, TrustClass};
 use proptest::prelude::*;

@@ -1,5 +1,6 @@
 //! The whole table of decisions: the one in `docs/gate.md` is made here, and is compared with it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests look at files")]
 
 use keyward_policy::gate::{Answer, Because, Opinion, Situation, Step, decide};
 use keyward_policy::words::{GateMode, Verdict};

@@ -2,8 +2,8 @@
 //! attacker would write instead.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use keyward_policy::keyring::message::{Head, Kind, Malformed, NO_REPLY_EXPECTED, Order, Writer};
-use keyward_policy::keyring::{Filter, Message, Verdict};
+use keyward_policy::untrusted::keyring::message::{Head, Kind, Malformed, NO_REPLY_EXPECTED, Order, Writer};
+use keyward_policy::untrusted::keyring::{Filter, Message, Verdict};
 use proptest::prelude::*;
 
 const BUS: &str = "org.freedesktop.DBus";

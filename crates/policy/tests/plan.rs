@@ -6,11 +6,13 @@ mod case;
 use case::{Case, fact, flag, refused};
 use keyward_policy::explain::explain;
 use keyward_policy::facts::{
-    Cgroup, Foothold, Found, GitFolder, GitPart, HostFacts, KernelFacts, Kind, Own, PathFact, Paths, Project,
-    Repository, SecretFile, Standing, Unsearched,
+    Foothold, Found, GitFolder, GitPart, HostFacts, Kind, Own, PathFact, Paths, Project, Repository,
+    SecretFile, Standing, Unsearched,
 };
 use keyward_policy::linux::acts::{self, acts};
-use keyward_policy::plan::{Cage, Identity, Plan, RefusalKind, plan};
+use keyward_policy::linux::cage::{Cage, Identity};
+use keyward_policy::linux::kernel::{Cgroup, KernelFacts};
+use keyward_policy::plan::{Plan, RefusalKind, plan};
 use keyward_policy::promise::{Held, Kept, Promise};
 use keyward_policy::request::{Caller, Request};
 use keyward_policy::tools::{Platform, all, tool};

@@ -1,7 +1,7 @@
 //! The tool table: its shape, what it promises about secret files, and that nobody is missing.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use keyward_policy::guard::{self, Kind, Opened};
+use keyward_policy::detect::guard::{self, Kind, Opened};
 use keyward_policy::tools::{self, Exposure, Part, Platform, Service, Tool, Writes, all, nearest_tool, tool};
 use std::path::Path;
 

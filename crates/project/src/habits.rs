@@ -1,8 +1,8 @@
 //! The user's own git settings, of which a cage repeats the habits. Runs in the launcher and reads two small files.
 
 use crate::git::look::small_file;
-use keyward_policy::git::config::Config;
-use keyward_policy::git::habits;
+use keyward_policy::untrusted::git::config::Config;
+use keyward_policy::untrusted::git::habits;
 use std::path::Path;
 
 /// The habits of a HOME, as a text that git reads. What its settings include is not followed.

@@ -13,11 +13,12 @@ use keyward_ledger::Unrecorded;
 use keyward_policy::aftermath::Aftermath;
 use keyward_policy::event::{self, What};
 use keyward_policy::hint::{self, Hint};
-use keyward_policy::lookup;
+use keyward_policy::linux::cage::Step;
 use keyward_policy::outcome::{
     Conclusion, LoginNews, LoginWhat, Outcome, Repository, RepositoryNews, SecretNews, code,
 };
-use keyward_policy::plan::{LimitKind, Plan, Refusal, RefusalKind, Step};
+use keyward_policy::plan::{LimitKind, Plan, Refusal, RefusalKind};
+use keyward_policy::untrusted::lookup;
 use keyward_policy::view::{Gone, SECRET_FILE, View};
 use keyward_project::Recovered;
 use keyward_sys::fork::End;

@@ -11,7 +11,7 @@ use crate::record::Record;
 use crate::{decide, files, permit, run, say};
 use keyward_gate::{Cage, Sight};
 use keyward_launch::session::{Launcher, Membership, Session, Words, serve};
-use keyward_policy::facts::KernelFacts;
+use keyward_policy::linux::kernel::KernelFacts;
 use keyward_policy::outcome::code;
 use keyward_policy::settings::Policy;
 use keyward_policy::view::View;

@@ -3,7 +3,7 @@
 use crate::shell::decode_base64;
 use crate::text::{Field, LONGEST, Taint, UNKNOWN};
 use crate::verdict::Span;
-use keyward_policy::registry;
+use keyward_policy::detect::registry;
 
 /// More values than these are as good as any.
 const ALTERNATIVES: usize = 6;

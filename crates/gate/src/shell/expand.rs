@@ -6,7 +6,7 @@ use super::variables::{Text, Value, only};
 use super::walk::Walker;
 use crate::text::{Bytes, Field, LONGEST, Taint, UNKNOWN};
 use crate::verdict::Span;
-use keyward_policy::registry;
+use keyward_policy::detect::registry;
 use std::rc::Rc;
 
 /// Which of several possible values is taken: a counter that runs through all of them.

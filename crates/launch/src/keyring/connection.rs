@@ -2,8 +2,8 @@
 
 use super::buffer::{Arrived, Buffer};
 use super::handshake::{self, Server, Step};
-use keyward_policy::keyring::message::LONGEST;
-use keyward_policy::keyring::{Filter, Message, Verdict};
+use keyward_policy::untrusted::keyring::message::LONGEST;
+use keyward_policy::untrusted::keyring::{Filter, Message, Verdict};
 use rustix::event::PollFlags;
 use rustix::fd::OwnedFd;
 

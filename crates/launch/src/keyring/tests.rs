@@ -3,8 +3,8 @@
 //! The relay is this very test program, started again as `the_relay_of_the_other_tests`.
 
 use super::serve;
-use keyward_policy::keyring::message::{Head, Kind, Order, Writer};
-use keyward_policy::keyring::{BusAddress, Message};
+use keyward_policy::untrusted::keyring::message::{Head, Kind, Order, Writer};
+use keyward_policy::untrusted::keyring::{BusAddress, Message};
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;

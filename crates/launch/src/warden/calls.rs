@@ -3,8 +3,8 @@
 use super::caller::{Caller, libc_at};
 use super::way::{Links, Place, Through};
 use super::{Answer, Warden, mount_of};
-use keyward_policy::strict;
-use keyward_policy::strict::programs::{self, ENVIRONMENT, Made, Site};
+use keyward_policy::detect::strict;
+use keyward_policy::detect::strict::programs::{self, ENVIRONMENT, Made, Site};
 use keyward_sys::notify::Call;
 use keyward_sys::{Errno, creation, seccomp};
 use rustix::fd::{AsRawFd, OwnedFd};

@@ -4,7 +4,7 @@ use super::caller::Caller;
 use super::calls::own_name;
 use super::way::{Links, Place, Through};
 use super::{Answer, Warden, own_descriptors};
-use keyward_policy::strict::programs::Made;
+use keyward_policy::detect::strict::programs::Made;
 use keyward_sys::fork::{self, Forked};
 use keyward_sys::notify::{self, Call};
 use keyward_sys::{Errno, confine, creation, signal};

@@ -5,8 +5,9 @@
 use super::keys::{PathUse, TextUse};
 use super::mistake::{Unfit, quoted};
 use super::units;
+use crate::detect::registry;
+use crate::env;
 use crate::secret::SecretName;
-use crate::{env, registry};
 use std::path::{Component, Path};
 
 /// The longest `NAME=value` with its end that the kernel hands to a program.

@@ -1,6 +1,6 @@
 //! What can be wrong with a policy, in two lines each: the fact, then what to do.
 
-use crate::registry;
+use crate::detect::registry;
 use crate::words::Origin;
 use serde::Serialize;
 use std::fmt;

@@ -1,12 +1,15 @@
 //! What counts, by name, place and content: secret files, footholds, and what a hidden file shows instead.
 //!
 //! One table for all who have to know: the search that hides files from a command, the read guard, the gate and the foothold guard. The
-//! registry of credential names and values ([`crate::registry`]) decides which lines of a hidden file may stay.
+//! registry of credential names and values ([`registry`]) decides which lines of a hidden file may stay.
 
 mod directory;
 pub mod footholds;
+pub mod guard;
 mod home;
+pub mod registry;
 pub mod secrets;
+pub mod strict;
 mod substitute;
 
 pub use directory::{Directory, may_be_store};

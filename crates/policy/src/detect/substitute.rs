@@ -3,8 +3,8 @@
 //! A line is kept only if it is certain to be harmless. The input is hostile: nothing here may fail on it.
 
 use super::secrets::{Content, Secret};
-use crate::git::credentials::{holds_credentials, is_git_config, without_credentials};
-use crate::registry::{known, name_shape, value_shape};
+use crate::detect::registry::{known, name_shape, value_shape};
+use crate::untrusted::git::credentials::{holds_credentials, is_git_config, without_credentials};
 
 /// What a command sees of a file whose name is secret.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Names of variables: which are well-formed, and how any of them is shown without harm.
 
-use crate::registry;
+use crate::detect::registry;
 use serde::Serializer;
 use std::ffi::OsStr;
 

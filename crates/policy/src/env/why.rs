@@ -4,7 +4,7 @@
 
 use super::name::malformed;
 use super::{Rule, decide, named, shown};
-use crate::registry;
+use crate::detect::registry;
 use crate::settings::Policy;
 use crate::words::{Origin, TrustClass};
 use serde::Serialize;

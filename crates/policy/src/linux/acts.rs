@@ -5,8 +5,9 @@ mod show;
 mod view;
 
 use crate::facts::GitPart;
-use crate::plan::{Cage, Identity, Keeper, Limit, LimitKind, Plan};
-use crate::surface;
+use crate::linux::cage::{Cage, Identity};
+use crate::linux::surface;
+use crate::plan::{Keeper, Limit, LimitKind, Plan};
 use crate::view::{KEYRING_SOCKET, Shown, Source};
 use crate::words::Protect;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! What a secret is called.
 
 use crate::config::Unfit;
-use crate::registry;
+use crate::detect::registry;
 use std::fmt;
 
 /// The name of a secret: `anthropic`, `github.ci`, `db_password-2`. It is also the name of a file, so it has few characters.

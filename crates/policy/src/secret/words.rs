@@ -116,6 +116,7 @@ mod tests {
     }
 
     /// The same line through the real thing.
+    #[allow(clippy::disallowed_types, reason = "a real shell says how it reads words")]
     #[test]
     fn a_shell_splits_what_we_spell_into_the_same_words() {
         for word in

@@ -6,11 +6,11 @@ use super::{
     Builder, Entry, Home, OTHER_LOGIN, SECRET_FILE, Shown, UNSEARCHED, at_or_below, covering, expand, home,
 };
 use crate::facts::{HostFacts, Kind, SecretFile};
-use crate::git::names;
 use crate::plan::Refusal;
 use crate::request::Request;
 use crate::settings::Policy;
 use crate::toolchains::TOOLCHAINS;
+use crate::untrusted::git::names;
 use crate::words::Origin;
 use std::cell::RefCell;
 use std::collections::HashSet;

@@ -4,11 +4,12 @@ use super::{
     Builder, Entry, Shown, Source, at_or_below, expand, is_shared_place, is_store, own_places_stay_closed,
 };
 use crate::facts::{HostFacts, Kind, PathFact, Project};
-use crate::git::config::Config;
-use crate::plan::{Cage, Refusal};
+use crate::linux::cage::Cage;
+use crate::plan::Refusal;
 use crate::request::Request;
 use crate::settings::Policy;
 use crate::tools::{self, Exposure, Platform, Service, Tool, Writes};
+use crate::untrusted::git::config::Config;
 use crate::words::{HomeMode, KeyringUse, Origin, Ruled, TrustClass};
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
@@ -305,7 +306,7 @@ pub const GIT_SETTINGS: &str = "/run/gitconfig";
 /// The identity of a committer is not secret, and git needs it; how the user's git does things is not either. A HOME of the cage's says
 /// what the user's own does. In one that is kept the settings of its own win, so that this stands with those of the system.
 pub(super) fn git_settings(builder: &mut Builder<'_>, home: &Home, found: &Project) {
-    let looks_secret = |value: &[u8]| crate::registry::value_shape(value).is_some();
+    let looks_secret = |value: &[u8]| crate::detect::registry::value_shape(value).is_some();
     let author =
         found.author.as_ref().filter(|(name, address)| !looks_secret(name) && !looks_secret(address));
     let author = author.map(|(name, address)| Config::of_author(name, address)).unwrap_or_default();
@@ -527,7 +528,7 @@ fn keyring(policy: &Policy, request: &Request<'_>, facts: &HostFacts, home: &Hom
             })?
         }
     };
-    let can_be_reached = crate::keyring::BusAddress::parse(bus.as_bytes()).is_some();
+    let can_be_reached = crate::untrusted::keyring::BusAddress::parse(bus.as_bytes()).is_some();
     (!items.is_empty() && can_be_reached).then_some(Keyring { items, bus })
 }
 

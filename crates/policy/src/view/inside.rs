@@ -2,11 +2,11 @@
 
 use super::{Builder, Entry, FOOTHOLD, PROGRAMS, PROJECT_FILE, Shown, Source, Warning, covering};
 use crate::aftermath::few;
+use crate::detect::strict;
 use crate::facts::{Foothold, GitFolder, HostFacts, Own, Project, Repository, Standing};
 use crate::plan::Refusal;
 use crate::request::Request;
 use crate::settings::Policy;
-use crate::strict;
 use crate::text::visible;
 use crate::words::{Origin, Protect};
 use std::collections::HashSet;

@@ -7,7 +7,7 @@ use super::{
     search_path,
 };
 use crate::facts::{HostFacts, Kind, PathFact, Paths};
-use crate::plan::Cage;
+use crate::linux::cage::Cage;
 use crate::request::Request;
 use crate::text::{typed, visible};
 use crate::toolchains::{CACHES, OWN_PARTS, TOOLCHAINS, Toolchain};

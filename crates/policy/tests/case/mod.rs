@@ -1,7 +1,8 @@
 //! A case for tests of plans: a host, a caller and a policy, made by hand.
 #![allow(dead_code)]
 
-use keyward_policy::facts::{Fact, HostFacts, KernelFacts, Kind, PathFact, Paths, Project};
+use keyward_policy::facts::{HostFacts, Kind, PathFact, Paths, Project};
+use keyward_policy::linux::kernel::{Fact, KernelFacts};
 use keyward_policy::plan::{Plan, Refusal, plan};
 use keyward_policy::request::{Caller, Request};
 use keyward_policy::settings::Policy;

@@ -3,7 +3,7 @@
 
 use super::objects;
 use keyward_policy::facts::{Own, Repository, SecretFile};
-use keyward_policy::git::index;
+use keyward_policy::untrusted::git::index;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroize;

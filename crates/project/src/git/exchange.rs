@@ -22,10 +22,12 @@ use super::place::{self, Thing};
 use super::refs;
 use super::state::{self, State};
 use super::transport::{self, Delivered, Delivery, HostGit, Kind, Limits, Refused, Store, Type};
-use keyward_policy::git::config::Config;
-use keyward_policy::git::refs::{Change, Kept, Refs, Side, Taken, Value, changes, judge, judge_head};
-use keyward_policy::git::{Check, Fate, fate};
 use keyward_policy::outcome::{Repository as Told, RepositoryNews};
+use keyward_policy::untrusted::git::config::Config;
+use keyward_policy::untrusted::git::refs::{
+    Change, Kept, Refs, Side, Taken, Value, changes, judge, judge_head,
+};
+use keyward_policy::untrusted::git::{Check, Fate, fate};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::{BTreeSet, HashMap};

@@ -3,8 +3,8 @@
 //! Looks, and changes nothing. The command has ended when this is asked.
 
 use super::place::{self, Thing};
-use keyward_policy::git::names::{self, new_fate, worktree_fate};
-use keyward_policy::git::{Check, Fate, config};
+use keyward_policy::untrusted::git::names::{self, new_fate, worktree_fate};
+use keyward_policy::untrusted::git::{Check, Fate, config};
 use keyward_sys::file::plain;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::ffi::OsStr;

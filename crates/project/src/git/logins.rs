@@ -3,8 +3,10 @@
 
 use super::objects;
 use keyward_policy::facts::SecretFile;
-use keyward_policy::git::credentials::{holds_credentials, log_without_credentials, without_credentials};
-use keyward_policy::git::names;
+use keyward_policy::untrusted::git::credentials::{
+    holds_credentials, log_without_credentials, without_credentials,
+};
+use keyward_policy::untrusted::git::names;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroize;
 

@@ -3,7 +3,7 @@
 use crate::search::leads::follow;
 use crate::search::named_in;
 use keyward_policy::facts::{Foothold, Found, GitFolder, GitPart, Own, Repository, Standing};
-use keyward_policy::git::config::Config;
+use keyward_policy::untrusted::git::config::Config;
 use keyward_sys::file::plain;
 use rustix::fs::{FileType, lstat};
 use std::ffi::OsStr;

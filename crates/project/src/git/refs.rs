@@ -2,7 +2,7 @@
 
 use super::base::path;
 use super::place::{self, Stamp, Thing};
-use keyward_policy::git::refs::{Refs, Value, packed};
+use keyward_policy::untrusted::git::refs::{Refs, Value, packed};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::ffi::OsString;

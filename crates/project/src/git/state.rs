@@ -1,8 +1,8 @@
 //! How far a merge, a rebase or a search has come: small files of a fixed list, compared and taken over as a whole.
 
 use super::place::{self, Thing};
-use keyward_policy::git::names::is_made_anew;
-use keyward_policy::git::{Check, Fate, fate};
+use keyward_policy::untrusted::git::names::is_made_anew;
+use keyward_policy::untrusted::git::{Check, Fate, fate};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
@@ -156,7 +156,9 @@ fn named(piece: &Piece, names: &[&str]) -> Vec<Vec<u8>> {
         if path.file_name().and_then(|name| name.to_str()).is_some_and(|name| names.contains(&name)) {
             let lines = content.split(|&byte| byte == b'\n');
             let words = lines.filter_map(|line| line.split(|byte| b" \t".contains(byte)).next());
-            all.extend(words.filter(|word| keyward_policy::git::check::is_id(word)).map(<[u8]>::to_vec));
+            all.extend(
+                words.filter(|word| keyward_policy::untrusted::git::check::is_id(word)).map(<[u8]>::to_vec),
+            );
         }
     }
     all

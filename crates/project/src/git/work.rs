@@ -2,9 +2,9 @@
 
 use super::transport::{HostGit, Store, status};
 use super::{inspect, look, place, refs};
-use keyward_policy::git::config::Config;
-use keyward_policy::git::refs::Value;
-use keyward_policy::git::work::{Known, Work, is_generated};
+use keyward_policy::untrusted::git::config::Config;
+use keyward_policy::untrusted::git::refs::Value;
+use keyward_policy::untrusted::git::work::{Known, Work, is_generated};
 use rustix::fd::OwnedFd;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -16,9 +16,9 @@ pub(crate) mod walk;
 
 use crate::tree::Root;
 use index::{Kind, Known, Note, mark};
+use keyward_policy::detect::strict::programs;
 use keyward_policy::detect::{self, Directory, Secret, Shows, Sum, footholds, shows};
 use keyward_policy::facts::{Foothold, Project, Unsearched};
-use keyward_policy::strict::programs;
 use keyward_policy::view::{Why, fits};
 use keyward_sys::file::reason;
 use leads::{Lead, follow};

@@ -4,7 +4,7 @@
 use super::encodings::Encoding;
 use super::patterns::Patterns;
 use super::stream::{Found, LONGEST_TOKEN};
-use keyward_policy::registry::{Token, is_token_byte, token_at};
+use keyward_policy::detect::registry::{Token, is_token_byte, token_at};
 
 /// The text without its secrets, and what was found in it.
 pub fn by_definition(patterns: &Patterns, text: &[u8]) -> (Vec<u8>, Vec<Found>) {

@@ -9,7 +9,7 @@ use super::encodings::{Encoding, forms};
 use super::refuse::{Refused, SHORTEST, refusal};
 use super::shapes::Shapes;
 use super::wiped::Wiped;
-use keyward_policy::registry::{Token, token_at};
+use keyward_policy::detect::registry::{Token, token_at};
 use keyward_sys::vector::{Registers, Work, with_wide_registers};
 use std::cmp::Reverse;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! The registry answers for one place; asking it for every place would be slow. All its tokens have a long row of letters, digits, `_` and
 //! `-`, and rows of this length are rare enough: they are found 64 bytes at a time, by arithmetic on bits.
 
-use keyward_policy::registry::{TOKEN_REACH, is_token_byte, token_prefixes};
+use keyward_policy::detect::registry::{TOKEN_REACH, is_token_byte, token_prefixes};
 use keyward_sys::vector::{Classes, Registers, Work, with_wide_registers};
 
 /// Tokens that begin with such signs alone are at least this long.

@@ -4,7 +4,7 @@ use super::encodings::Encoding;
 use super::patterns::{Hit, Patterns};
 use super::shapes::is_boundary;
 use super::wiped::Wiped;
-use keyward_policy::registry::{Token, is_token_byte, token_at, token_prefixes};
+use keyward_policy::detect::registry::{Token, is_token_byte, token_at, token_prefixes};
 use std::sync::Arc;
 
 /// A longer row of token signs is no token any more: what stands behind is shown.

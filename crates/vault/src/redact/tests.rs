@@ -3,7 +3,7 @@
 use super::definition::by_definition;
 use super::encodings::forms;
 use super::*;
-use keyward_policy::registry::{Token, token_at};
+use keyward_policy::detect::registry::{Token, token_at};
 use proptest::prelude::*;
 
 /// Made of parts, so that no scanner takes this file for a leak.
@@ -104,7 +104,7 @@ fn tokens_of_vendors_are_left_out_by_their_shape_alone() {
 #[test]
 fn every_prefix_of_the_registry_is_found_wherever_it_stands() {
     let none = patterns(&[]);
-    for (text, then) in keyward_policy::registry::token_prefixes() {
+    for (text, then) in keyward_policy::detect::registry::token_prefixes() {
         let filling = "aB3dE6gH9jK2mN5pQ8sT1vW4xY7z".chars().cycle().take(then.max(16));
         let mut value: String = text.chars().chain(filling).collect();
         if text == "eyJ" {

@@ -8,8 +8,8 @@ mod connection;
 use super::{Surroundings, Why, text};
 use crate::secret::Secret;
 use connection::{Body, Connection};
-use keyward_policy::keyring::message::Malformed;
 use keyward_policy::secret::Attributes;
+use keyward_policy::untrusted::keyring::message::Malformed;
 
 const SERVICE: &str = "org.freedesktop.secrets";
 const ROOT: &str = "/org/freedesktop/secrets";
@@ -79,7 +79,7 @@ pub(crate) fn save(
     ask(&mut bus, &prompt, surroundings)
 }
 
-fn pairs(body: &mut keyward_policy::keyring::message::Writer, attributes: &Attributes) {
+fn pairs(body: &mut keyward_policy::untrusted::keyring::message::Writer, attributes: &Attributes) {
     body.array(8, |body| {
         for (name, value) in attributes.iter() {
             body.align(8).string(name).string(value);

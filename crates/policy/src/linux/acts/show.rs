@@ -1,7 +1,7 @@
 //! Acts as lines for a person, each with what it is about.
 
 use super::{Act, Allows, Bind, Domain, Outlet, Rule, To};
-use crate::plan::Identity;
+use crate::linux::cage::Identity;
 use crate::text::visible;
 use std::fmt;
 use std::path::Path;

@@ -6,9 +6,11 @@ use super::{Exchange, Part, Wanted};
 use crate::git::base::{open, path};
 use crate::git::refs;
 use crate::git::{objects, place};
-use keyward_policy::git::Check;
-use keyward_policy::git::config::{Config, Name};
-use keyward_policy::git::refs::{Change, Kept, Refs, Value, bundled, place_on_this_machine, source};
+use keyward_policy::untrusted::git::Check;
+use keyward_policy::untrusted::git::config::{Config, Name};
+use keyward_policy::untrusted::git::refs::{
+    Change, Kept, Refs, Value, bundled, place_on_this_machine, source,
+};
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
 use std::io::Read;

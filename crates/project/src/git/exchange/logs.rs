@@ -3,7 +3,7 @@
 use super::{Part, Types, Wanted};
 use crate::git::base::path;
 use crate::git::place;
-use keyward_policy::git::refs::{Change, Line, Value};
+use keyward_policy::untrusted::git::refs::{Change, Line, Value};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -3,7 +3,7 @@
 use super::logs::Logs;
 use super::{Delivered, Exchange, Kind, Objects, Part, Refused, Store, Wanted, entries, shallow};
 use crate::git::{base, state, transport};
-use keyward_policy::git::refs::Change;
+use keyward_policy::untrusted::git::refs::Change;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};

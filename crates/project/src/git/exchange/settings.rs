@@ -5,9 +5,9 @@ use crate::git::base;
 use crate::git::layer::private_settings;
 use crate::git::place::{self, Thing};
 use crate::git::refs;
-use keyward_policy::git::Check;
-use keyward_policy::git::config::{self, Config, Name, Versions};
 use keyward_policy::outcome::{NewRemote, RepositoryNews};
+use keyward_policy::untrusted::git::Check;
+use keyward_policy::untrusted::git::config::{self, Config, Name, Versions};
 use rustix::io::Errno;
 use std::path::Path;
 

@@ -4,7 +4,7 @@
 use super::{Exchange, Part};
 use crate::git::place::{self, Thing};
 use crate::git::transport::{self, Store};
-use keyward_policy::git::check::is_id;
+use keyward_policy::untrusted::git::check::is_id;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,9 +5,9 @@
 use super::SERVICE;
 use crate::secret::{Buffer, LARGEST, Secret, Unread};
 use crate::source::{Surroundings, Why};
-use keyward_policy::keyring::address::Place;
-use keyward_policy::keyring::message::{Head, Kind, Malformed, Order, Writer};
-use keyward_policy::keyring::{BusAddress, Message};
+use keyward_policy::untrusted::keyring::address::Place;
+use keyward_policy::untrusted::keyring::message::{Head, Kind, Malformed, Order, Writer};
+use keyward_policy::untrusted::keyring::{BusAddress, Message};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};

@@ -71,7 +71,7 @@ fn is_plain(value: &[u8]) -> bool {
     !value.is_empty()
         && value.len() <= LONGEST
         && value.iter().all(fits)
-        && crate::registry::value_shape(value).is_none()
+        && crate::detect::registry::value_shape(value).is_none()
 }
 
 #[cfg(test)]

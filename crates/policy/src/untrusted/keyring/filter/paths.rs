@@ -1,7 +1,7 @@
 //! Paths of the keyring's objects: what they stand for, and which of them answers named.
 
 use super::{Asked, MOST_KNOWN, NOT_OWN, ROOT, Refused};
-use crate::keyring::message::is_path;
+use crate::untrusted::keyring::message::is_path;
 use std::collections::VecDeque;
 
 /// Paths that answers named, the newest last.

@@ -4,7 +4,7 @@
 //! does not work without them; every other setting stays as it is. The input is hostile: nothing here may fail on it.
 
 use super::config::{Config, Entry, Part};
-use crate::registry::value_shape;
+use crate::detect::registry::value_shape;
 use std::ops::Range;
 
 /// The file without credentials and comments; an empty one if git could not read it. `config.worktree` and `.gitmodules` are such

@@ -3,7 +3,7 @@
 //! Everything that is not listed passes. The answers are errors that programs handle: `NoSys` makes them fall back to an older call,
 //! `Perm` and `Family` are what an unprivileged process gets on other machines for the same act.
 
-use crate::strict;
+use crate::detect::strict;
 use crate::words::Allowance;
 
 /// What the child is told.

@@ -92,7 +92,7 @@ fn json_web_token(rest: &[u8], whole: bool) -> Token {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::value_shape;
+    use crate::detect::registry::value_shape;
 
     fn filled(prefix: &str, length: usize) -> Vec<u8> {
         prefix.bytes().chain("aB3dE6gH9jK2mN5pQ8sT1vW4xY7z".bytes().cycle().take(length)).collect()

@@ -6,7 +6,7 @@
 pub mod programs;
 
 use crate::detect::footholds;
-use crate::surface::{Answer, Only, Rule, Test};
+use crate::linux::surface::{Answer, Only, Rule, Test};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
