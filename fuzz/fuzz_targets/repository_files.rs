@@ -42,7 +42,15 @@ fn leads_nowhere_else(config: &Config) -> bool {
 }
 
 fuzz_target!(|text: &[u8]| {
-    let versions = Versions { host: HOST, base: HOST, seen: HOST, cage: text, gone: &|_| false };
+    let versions = Versions {
+        host: HOST,
+        base: HOST,
+        seen: HOST,
+        cage: text,
+        gone: &|_| false,
+        is_of_submodule: text.len() % 2 == 1,
+        origin: &|name| (name == b"lib").then(|| b"https://example.test/lib".to_vec()),
+    };
     if let Ok(merged) = merge(&versions)
         && let Some(text) = merged.text
     {
