@@ -407,6 +407,19 @@ fn settings_of_the_hosts_meanwhile_stay_and_those_of_the_cage_are_added() {
     assert_eq!(settings, "new@example.test\norigin\n");
 }
 
+/// Git looks into a file that is as young as the index: it may have changed within one tick of the clock.
+#[test]
+fn a_change_in_the_same_moment_as_the_index_is_seen() {
+    let stage = Stage::user();
+    let young = "touch -d '2026-01-02 03:04:05'";
+    let begin = format!(
+        "{BEGIN}; git config core.trustctime false; {young} a; git add a; printf 'two\\n' > a; {young} a .git/index"
+    );
+    host(&stage, &stage.project(), &begin);
+    let output = stage.keyward_run(&[], &["git", "status", "--short"]).output().unwrap();
+    assert_eq!(stdout(&output), " M a\n", "{}", stderr(&output));
+}
+
 #[test]
 fn an_index_that_both_sides_changed_is_named_and_stays_the_hosts() {
     let run = Meanwhile::new(

@@ -524,11 +524,8 @@ impl Exchange<'_> {
         moved && !self.news.is_refused
     }
 
-    /// Writes down what is about to be done, while the command can still change its side. Without it all is as well, unless we are killed.
+    /// Writes down what is about to be done. Without it all is as well, unless we are killed.
     fn write_intent(&self, part: &Part, wanted: &Wanted, logs: &logs::Logs) {
-        if self.has_ended() {
-            return;
-        }
         let intent = Intent {
             refs: wanted.refs.iter().map(|change| (change.name.clone(), change.cage.clone())).collect(),
             head: wanted.head.clone(),

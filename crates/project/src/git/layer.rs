@@ -14,7 +14,7 @@ use keyward_policy::untrusted::git::{credentials, names};
 use keyward_sys::file::make_private_folder;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, FdFlags};
 use sha2::{Digest, Sha256};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -172,6 +172,15 @@ impl Run {
     /// For the cage, whose end is waited for.
     pub fn lock(&self) -> Option<OwnedFd> {
         self.lock.try_clone().ok()
+    }
+
+    /// Works with gits of the host's that hold the lock as well. One that outlives us, because we are killed, has ended before another run
+    /// looks at what it did.
+    pub(super) fn with_lock_lent<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _ = rustix::io::fcntl_setfd(&self.lock, FdFlags::empty());
+        let done = work();
+        let _ = rustix::io::fcntl_setfd(&self.lock, FdFlags::CLOEXEC);
+        done
     }
 
     /// What runs that are no more have left.
@@ -383,6 +392,13 @@ impl<T> At<T> for std::io::Result<T> {
     }
 }
 
+/// Copies an index with its time: a file that is as young as the index may have changed without showing it, and git looks into it.
+fn index(from: &Path, to: &Path) -> std::io::Result<()> {
+    let changed = std::fs::metadata(from)?.modified()?;
+    std::fs::copy(from, to)?;
+    std::fs::File::options().write(true).open(to)?.set_modified(changed)
+}
+
 impl Copier {
     fn part(&mut self, layer: &Layer, part: &GitPart, exclude: &[u8]) -> Io<()> {
         let from = layer.about.folder.path.join(&part.at);
@@ -403,9 +419,10 @@ impl Copier {
                         base.config = text;
                     }
                 }
-                b"index" | b"packed-refs" if kind.is_file() => {
+                b"packed-refs" if kind.is_file() => {
                     std::fs::copy(&source, &target).map(|_| ()).at(&source)?;
                 }
+                b"index" if kind.is_file() => index(&source, &target).at(&source)?,
                 b"logs" if kind.is_dir() => self.logs(&source, &target, &mut base)?,
                 b"hooks" if kind.is_dir() => {
                     let is_needed =
@@ -611,5 +628,25 @@ mod tests {
             modules: vec![(b"lib".to_vec(), b"https://example.test/lib".to_vec())],
         };
         assert_eq!(About::read(about.spelled().as_bytes()), Some(about));
+    }
+
+    #[test]
+    fn a_git_that_outlives_its_launcher_keeps_the_lock_until_it_ends() {
+        let store = tempfile::tempdir().unwrap();
+        let run = Run::begin(store.path()).unwrap();
+        let root = run.root.clone();
+        let start = || {
+            let mut cat = std::process::Command::new("cat");
+            cat.stdin(std::process::Stdio::piped()).spawn().unwrap()
+        };
+        let mut git = run.with_lock_lent(start);
+        let mut other = start();
+        drop(run);
+        assert!(lock(&root, false).is_none());
+        drop(git.stdin.take());
+        git.wait().unwrap();
+        assert!(lock(&root, false).is_some());
+        drop(other.stdin.take());
+        other.wait().unwrap();
     }
 }

@@ -155,13 +155,15 @@ impl Publisher {
     fn send_helper(&mut self) {
         let Some(git) = &self.git else { return };
         let Ok((answer, to)) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC) else { return };
+        let parent = rustix::process::getpid();
         match fork::fork_into(Namespaces::default()) {
             Ok(Forked::Child) => {
                 drop(answer);
-                let told = confine::die_with_parent().is_ok().then(|| {
-                    let all = self.layers.iter().map(|layer| exchange(git, layer, Moment::Running));
-                    spelled(&all.collect::<Vec<_>>())
-                });
+                // Set first, then looked at: a parent that is killed in between is seen.
+                let is_tied =
+                    confine::die_with_parent().is_ok() && rustix::process::getppid() == Some(parent);
+                let told = is_tied
+                    .then(|| spelled(&exchange_all(git, self.run.as_ref(), &self.layers, Moment::Running)));
                 let sent = told.is_some_and(|text| write_all(&to, text.as_bytes()).is_ok());
                 fork::exit_now(i32::from(!sent))
             }
@@ -199,7 +201,7 @@ impl Publisher {
     pub fn sync(&mut self) {
         self.collect();
         let Some(git) = &self.git else { return };
-        let all: Vec<News> = self.layers.iter().map(|layer| exchange(git, layer, Moment::Running)).collect();
+        let all = exchange_all(git, self.run.as_ref(), &self.layers, Moment::Running);
         self.remember(all);
         self.worked = Some(Instant::now());
     }
@@ -211,8 +213,7 @@ impl Publisher {
         let Some(git) = &self.git else { return };
         // One repository may be the remote of another: what was pushed there is there before it is asked for.
         if self.has_started && (self.layers.len() > 1 || !self.gitlinks().is_empty()) {
-            let all: Vec<News> =
-                self.layers.iter().map(|layer| exchange(git, layer, Moment::Settling)).collect();
+            let all = exchange_all(git, self.run.as_ref(), &self.layers, Moment::Settling);
             self.remember(all);
         }
     }
@@ -254,7 +255,7 @@ impl Publisher {
         } else {
             for (layer, told) in layers.into_iter().zip(&mut self.told) {
                 if let Some(git) = &self.git {
-                    let concluded = conclude(git, layer);
+                    let concluded = conclude(git, self.run.as_ref(), layer);
                     told.new_remotes.clone_from(&concluded.new_remotes);
                     join(told, concluded);
                 }
@@ -267,12 +268,22 @@ impl Publisher {
     }
 }
 
+/// Brings both sides of several repositories together.
+fn exchange_all(git: &HostGit, run: Option<&Run>, layers: &[Layer], moment: Moment) -> Vec<News> {
+    let work = || layers.iter().map(|layer| exchange(git, layer, moment)).collect();
+    match run {
+        Some(run) => run.with_lock_lent(work),
+        None => work(),
+    }
+}
+
 /// Takes over what is left, and puts the private repository away.
-fn conclude(git: &HostGit, layer: Layer) -> Told {
+fn conclude(git: &HostGit, run: Option<&Run>, layer: Layer) -> Told {
     let mut told = Told::default();
     let mut tries = 0;
     let is_refused = loop {
-        let news = exchange(git, &layer, Moment::Ended);
+        let all = exchange_all(git, run, std::slice::from_ref(&layer), Moment::Ended);
+        let Some(news) = all.into_iter().next() else { return told };
         // What counts is how things stand at the end.
         told.new_remotes.clone_from(&news.told.new_remotes);
         join(&mut told, news.told);
@@ -307,11 +318,12 @@ pub fn recover(store: &Path, path: &OsStr) -> Vec<Told> {
         let layers = std::mem::take(&mut run.layers);
         if !layers.is_empty() {
             let Some(git) = HostGit::find(path) else { return told };
+            let run = Some(&run);
             told.extend(layers.into_iter().map(|layer| {
                 remove_stale(&layer);
                 match layer.is_tried_enough() {
                     true => set_aside(layer, "three runs could not take it over"),
-                    false => conclude(&git, layer),
+                    false => conclude(&git, run, layer),
                 }
             }));
         }
