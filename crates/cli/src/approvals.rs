@@ -11,33 +11,14 @@ use crate::say;
 use keyward_ledger::Ledger;
 use keyward_ledger::approvals::{self, Answered, Approvals, Entry, For, NewGrant, State, Which};
 use keyward_policy::event::{By, Event, What, session_name};
-use keyward_policy::outcome::code;
 use keyward_policy::rendering::inline;
+use keyward_policy::trouble::{Code, Trouble};
 use keyward_sys::environ::Block;
 use std::time::Duration;
 
 /// Without `--for`, a grant holds for an hour; without `--uses`, for one use.
 const USUAL_TIME: Duration = Duration::from_secs(3600);
 const USUAL_USES: u32 = 1;
-
-/// Two lines, and the exit code.
-pub struct Trouble {
-    exit: i32,
-    fact: String,
-    remedy: String,
-}
-
-impl Trouble {
-    fn new(exit: i32, fact: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Trouble { exit, fact: fact.into(), remedy: remedy.into() }
-    }
-}
-
-impl From<approvals::Trouble> for Trouble {
-    fn from(approvals::Trouble { fact, remedy }: approvals::Trouble) -> Self {
-        Trouble { exit: code::FAULT, fact, remedy }
-    }
-}
 
 pub fn approvals(args: ApprovalsArgs, block: &Block) -> i32 {
     outside(block, |here| match args.command {
@@ -63,7 +44,7 @@ pub fn grants(args: GrantsArgs, block: &Block) -> i32 {
 fn outside(block: &Block, act: impl FnOnce(&Here) -> Result<(), Trouble>) -> i32 {
     let done = if here::is_cage() {
         Err(Trouble::new(
-            code::REFUSED,
+            Code::OnlyOutside,
             "questions can be answered only outside the cage",
             "run this in a terminal of your own, outside",
         ))
@@ -75,10 +56,7 @@ fn outside(block: &Block, act: impl FnOnce(&Here) -> Result<(), Trouble>) -> i32
     };
     match done {
         Ok(()) => 0,
-        Err(Trouble { exit, fact, remedy }) => {
-            say::trouble(&fact, &remedy);
-            exit
-        }
+        Err(trouble) => say::failure(&trouble),
     }
 }
 
@@ -93,7 +71,7 @@ fn existing(here: &Here) -> Result<Option<Approvals>, Trouble> {
 fn find(here: &Here, id: u64) -> Result<(Approvals, Entry), Trouble> {
     let unknown = || {
         Trouble::new(
-            code::USAGE,
+            Code::UnknownApproval,
             format!("there is no question {id}"),
             "`keyward approvals --all` lists all questions",
         )
@@ -114,7 +92,7 @@ fn list(here: &Here, args: &ApprovalsListArgs) -> Result<(), Trouble> {
 }
 
 /// Writes an event down, on the disk, before what it tells counts.
-fn recorder(here: &Here, run: String) -> impl FnMut(What) -> Result<(), approvals::Trouble> {
+fn recorder(here: &Here, run: String) -> impl FnMut(What) -> Result<(), Trouble> {
     let state = here.state.clone();
     move |what| Ok(Ledger::open(&state)?.append(&Event::new(keyward_ledger::now(), run.clone(), what))?)
 }
@@ -141,7 +119,7 @@ fn allow(here: &Here, args: &AllowArgs) -> Result<(), Trouble> {
         }
         State::Allowed { .. } => {
             return Err(Trouble::new(
-                code::REFUSED,
+                Code::AnsweredApproval,
                 format!("question {id} is allowed already"),
                 "its command starts in a moment; when it has, `allow` lets it run again",
             ));
@@ -169,7 +147,7 @@ fn grant_for(entry: &Entry, args: &AllowArgs) -> Result<NewGrant, Trouble> {
                 }
                 None => format!("question {} has no class", entry.id),
             };
-            return Err(Trouble::new(code::USAGE, fact, "leave out `--class` to allow exactly this command"));
+            return Err(Trouble::new(Code::Usage, fact, "leave out `--class` to allow exactly this command"));
         }
     };
     Ok(NewGrant {
@@ -204,7 +182,7 @@ fn counted(id: u64, answered: Answered) -> Result<(), Trouble> {
         Answered::Before(State::Waiting | State::Over) | Answered::Unknown => "is no longer pending",
     };
     Err(Trouble::new(
-        code::REFUSED,
+        Code::AnsweredApproval,
         format!("question {id} {before}"),
         format!("`keyward approvals show {id}` shows what happened to it"),
     ))
@@ -235,7 +213,7 @@ fn revoke(here: &Here, id: u64) -> Result<(), Trouble> {
     };
     if !revoked {
         return Err(Trouble::new(
-            code::USAGE,
+            Code::UnknownApproval,
             format!("there is no grant {id}, or it is used up or expired"),
             "`keyward grants` lists the valid ones",
         ));

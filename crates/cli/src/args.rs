@@ -1,5 +1,6 @@
 //! The arguments, turned into their final types at the door.
 
+mod mistake;
 mod policy_flags;
 #[cfg(test)]
 mod told;
@@ -7,11 +8,13 @@ mod values;
 
 use crate::here::Here;
 use crate::names::NAMES_COMMAND;
+use crate::say;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use keyward_gate::Language;
 use keyward_ledger::Kept;
 use keyward_policy::config::nearest;
+use keyward_policy::outcome::code;
 use keyward_policy::words::TrustClass;
 pub use policy_flags::PolicyFlags;
 use std::ffi::{OsStr, OsString};
@@ -69,7 +72,18 @@ fn parse_from(mut arguments: impl Iterator<Item = OsString>) -> Result<Command, 
     }
     let mut matches =
         cli.try_get_matches_from_mut(program.into_iter().chain(rest)).map_err(near_names_only)?;
+    if answers_in_json(&matches) {
+        say::failures_as_json();
+    }
     Cli::from_arg_matches_mut(&mut matches).map(|cli| cli.command)
+}
+
+/// Whether the subcommand was given `--json`.
+fn answers_in_json(matches: &ArgMatches) -> bool {
+    match matches.subcommand() {
+        Some((_, below)) => answers_in_json(below),
+        None => matches.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or(false),
+    }
 }
 
 /// Takes suggestions out of an error that have little in common with what was typed.
@@ -97,6 +111,19 @@ fn flag_of_run(word: &OsStr) -> Option<String> {
             .is_some_and(|short| arg.get_short().map(String::from) == Some(short.into())),
     };
     run.get_arguments().any(has_flag).then(|| flag.to_owned())
+}
+
+/// What is wrong with the process's own arguments, in two lines or as JSON. Gives the exit code.
+pub fn tell_mistake(mistake: &clap::Error) -> i32 {
+    if mistake.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = mistake.print();
+        return code::USAGE;
+    }
+    // They could not be parsed: what counts is what stands before the command's own.
+    if std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json") {
+        say::failures_as_json();
+    }
+    say::failure(&mistake::trouble(mistake))
 }
 
 #[derive(Subcommand)]

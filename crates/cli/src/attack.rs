@@ -3,7 +3,7 @@
 use crate::args::DoctorArgs;
 use crate::say;
 use keyward_attack::{Fault, Row, Summary, Verdict, conduct, summary};
-use keyward_policy::outcome::code;
+use keyward_policy::trouble::{Code, Trouble};
 use serde::Serialize;
 
 /// At least one attack worked inside.
@@ -40,17 +40,18 @@ fn exit_code(summary: Summary) -> i32 {
 fn tell(fault: &Fault) -> i32 {
     let remedy = "`keyward doctor` shows what this host can do";
     match fault {
-        Fault::Stage(cause) => {
-            say::trouble(
-                &format!("cannot set the stage for the attack: {}", say::cause(cause)),
-                "it needs room below /var/tmp or TMPDIR, and a loopback interface",
-            );
-            code::FAULT
-        }
+        Fault::Stage(cause) => say::failure(&Trouble::new(
+            Code::File,
+            format!("cannot set the stage for the attack: {}", say::cause(cause)),
+            "it needs room below /var/tmp or TMPDIR, and a loopback interface",
+        )),
         Fault::NoCage(said) => {
             let said = said.lines().rfind(|line| line.starts_with("keyward: ")).unwrap_or("keyward: no word");
-            say::trouble(&format!("no cage to attack: {}", said.trim_start_matches("keyward: ")), remedy);
-            code::FAULT
+            say::failure(&Trouble::new(
+                Code::Cage,
+                format!("no cage to attack: {}", said.trim_start_matches("keyward: ")),
+                remedy,
+            ))
         }
         Fault::Interrupted(signal) => 128 + signal,
     }

@@ -19,8 +19,7 @@ pub fn bare(typed: Bare, block: &mut Block) -> i32 {
     let here = match here::look(&block.entries(), None) {
         Ok(here) => here,
         Err(refusal) => {
-            say::trouble(&refusal.fact, &refusal.remedy);
-            return refusal.kind.exit_code();
+            return say::failure(&(&refusal).into());
         }
     };
     let profiles = profiles(&here);
@@ -35,8 +34,7 @@ pub fn bare(typed: Bare, block: &mut Block) -> i32 {
         match bare::meaning(name, &known) {
             Ok(profile) => profile,
             Err(refusal) => {
-                say::trouble(&refusal.fact, &refusal.remedy);
-                return refusal.kind.exit_code();
+                return say::failure(&(&refusal).into());
             }
         }
     };

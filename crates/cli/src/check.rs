@@ -14,9 +14,9 @@ use keyward_gate::{
     underlined, with_scripts,
 };
 use keyward_policy::linux::kernel::KernelFacts;
-use keyward_policy::outcome::code;
 use keyward_policy::plan::Plan;
 use keyward_policy::text::visible;
+use keyward_policy::trouble::{Code, Trouble};
 use keyward_sys::Errno;
 use keyward_sys::environ::Block;
 use keyward_sys::read::{NotOpened, open_guarded};
@@ -57,8 +57,8 @@ fn source(args: &CheckArgs) -> Result<Vec<u8>, i32> {
         Ok(_) => Ok(source),
         Err(error) => {
             let fact = format!("the script cannot be read: {}", say::cause(&error));
-            say::trouble(&fact, "pipe it in, or name a command behind `--`");
-            Err(code::USAGE)
+            let trouble = Trouble::new(Code::Usage, fact, "pipe it in, or name a command behind `--`");
+            Err(say::failure(&trouble))
         }
     }
 }
@@ -87,7 +87,7 @@ impl Place {
         let gate =
             Gate::new(&policy, &here.caller.home, reach).map(|gate| gate.seeing(Sight::of(&policy, &plan)));
         let rules = gate.map_err(|BadRules { fact, remedy }| {
-            NoPlan::Policy(files::NoPolicy { exit: code::USAGE, fact, remedy })
+            NoPlan::Policy(Trouble::new(Code::PolicyMistake, fact, remedy))
         })?;
         Ok(Place { rules: rules.into_rules(), cage: Some((here, plan)) })
     }

@@ -4,7 +4,7 @@ mod asking;
 
 use crate::args::{DoctorArgs, PolicyFlags};
 use crate::explain::NoPlan;
-use crate::files::{self, NoPolicy};
+use crate::files;
 use crate::record::Record;
 use crate::{decide, here, run, say};
 use keyward_launch::probe;
@@ -13,6 +13,7 @@ use keyward_policy::outcome::code;
 use keyward_policy::plan::{Plan, Refusal};
 use keyward_policy::promise::Held;
 use keyward_policy::settings::Policy;
+use keyward_policy::trouble::{Code, Trouble};
 use keyward_policy::words::{Floor, Ruled};
 use keyward_project as project;
 use keyward_project::quarantine::Quarantine;
@@ -38,22 +39,15 @@ struct Findings<'a> {
 
 /// What is wrong with this user's own files, and what to do about it.
 #[derive(Serialize)]
-struct Refused {
-    fact: String,
-    remedy: String,
-    #[serde(skip)]
-    exit: i32,
-}
+struct Refused(Trouble);
 
 impl Refused {
     /// Looks at what every run needs: a policy that can be read, and a record that can be written.
     fn look(here: &here::Here) -> Option<Self> {
-        if let Err(NoPolicy { fact, remedy, exit }) = files::policy(&PolicyFlags::default(), here) {
-            return Some(Refused { fact, remedy, exit });
+        if let Err(trouble) = files::policy(&PolicyFlags::default(), here) {
+            return Some(Refused(trouble));
         }
-        let unrecorded = Record::open(here).err()?;
-        let fact = run::tell::unrecorded_fact(&unrecorded);
-        Some(Refused { fact, remedy: unrecorded.remedy().to_owned(), exit: code::FAULT })
+        Record::open(here).err().map(|unrecorded| Refused(run::tell::unrecorded(&unrecorded)))
     }
 }
 
@@ -120,7 +114,7 @@ pub fn doctor(args: DoctorArgs, block: &Block) -> i32 {
         say::answer(&kept.line());
         say::answer(&secrets(&here));
         say::answer(&asking.lines());
-        if let Some(Refused { fact, remedy, .. }) = &refused {
+        if let Some(Refused(Trouble { fact, remedy, .. })) = &refused {
             say::trouble(&format!("every run in this directory is refused: {fact}"), remedy);
         }
     }
@@ -129,7 +123,7 @@ pub fn doctor(args: DoctorArgs, block: &Block) -> i32 {
     }
     match refused {
         _ if !full => code::FLOOR,
-        Some(refused) => refused.exit,
+        Some(Refused(trouble)) => trouble.exit(),
         None => 0,
     }
 }
@@ -330,30 +324,28 @@ fn apply(fix: &Apply) -> i32 {
     let Apply::AppArmor { profile } = fix;
     let folder = Path::new(APPARMOR_PROFILE).parent().unwrap_or(Path::new("/"));
     if !folder.is_dir() {
-        say::trouble(
-            &format!("cannot write {APPARMOR_PROFILE}: there is no AppArmor here"),
+        return say::failure(&Trouble::new(
+            Code::File,
+            format!("cannot write {APPARMOR_PROFILE}: there is no AppArmor here"),
             "nothing has to be applied",
-        );
-        return code::FAULT;
+        ));
     }
     if let Err(error) = std::fs::write(APPARMOR_PROFILE, profile) {
-        say::trouble(
-            &format!("cannot write {APPARMOR_PROFILE}: {}", say::cause(&error)),
+        return say::failure(&Trouble::new(
+            Code::File,
+            format!("cannot write {APPARMOR_PROFILE}: {}", say::cause(&error)),
             "run it as root: `sudo keyward doctor --fix --apply`",
-        );
-        return code::FAULT;
+        ));
     }
     match Command::new("apparmor_parser").arg("-r").arg(APPARMOR_PROFILE).status() {
         Ok(status) if status.success() => {
             say::note(&format!("wrote and loaded {APPARMOR_PROFILE}"));
             0
         }
-        _ => {
-            say::trouble(
-                "apparmor_parser did not take the profile",
-                "look at its message above; the profile stays in place",
-            );
-            code::FAULT
-        }
+        _ => say::failure(&Trouble::new(
+            Code::File,
+            "apparmor_parser did not take the profile",
+            "look at its message above; the profile stays in place",
+        )),
     }
 }

@@ -5,8 +5,9 @@ use crate::gate::{self, BadRules};
 use crate::{decide, files, here, say};
 use keyward_launch::probe;
 use keyward_policy::linux::acts::{Act, acts};
-use keyward_policy::outcome::{Outcome, code};
+use keyward_policy::outcome::Outcome;
 use keyward_policy::plan::{Plan, VERSION};
+use keyward_policy::trouble::{Code, Trouble};
 use keyward_sys::environ::Block;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -36,7 +37,7 @@ struct Steps {
 /// Why there is no plan.
 pub enum NoPlan {
     Refused(keyward_policy::plan::Refusal),
-    Policy(files::NoPolicy),
+    Policy(Trouble),
 }
 
 impl NoPlan {
@@ -46,14 +47,11 @@ impl NoPlan {
                 if json {
                     say::answer_json(&Outcome::of_refusal(refusal));
                 } else {
-                    say::trouble(&refusal.fact, &refusal.remedy);
+                    say::failure(&refusal.into());
                 }
-                refusal.kind.exit_code()
+                Trouble::from(refusal).exit()
             }
-            NoPlan::Policy(no_policy) => {
-                say::trouble(&no_policy.fact, &no_policy.remedy);
-                no_policy.exit
-            }
+            NoPlan::Policy(trouble) => say::failure(trouble),
         }
     }
 }
@@ -70,7 +68,7 @@ pub fn plan_for(flags: &PolicyFlags, mut command: Vec<OsString>, block: &Block) 
     let mut plan = decide::decide(&policy, &request, probe::probe(&here.project, &here.caller.cache), &here)
         .map_err(NoPlan::Refused)?;
     gate::judge(&policy, &here, &mut plan).map_err(|BadRules { fact, remedy }| {
-        NoPlan::Policy(files::NoPolicy { exit: code::USAGE, fact, remedy })
+        NoPlan::Policy(Trouble::new(Code::PolicyMistake, fact, remedy))
     })?;
     Ok(plan)
 }

@@ -4,9 +4,9 @@ use crate::args::PolicyFlags;
 use crate::here::Here;
 use crate::say;
 use keyward_policy::config::{self, Ancestor, Document, Layers, PolicyError};
-use keyward_policy::outcome::code;
 use keyward_policy::secret::{self, Entry};
 use keyward_policy::settings::{FileRole, IgnoredFile, Policy, PolicyFile, Sources};
+use keyward_policy::trouble::{Code, Trouble};
 use keyward_policy::view::PROJECT_FILE;
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -68,32 +68,14 @@ fn open(path: &Path, links: Links) -> Result<Option<(File, Vec<u8>)>, Unreadable
     Ok(Some((file, text)))
 }
 
-/// Why there is no policy: words already chosen, and the exit code.
-pub struct NoPolicy {
-    pub exit: i32,
-    pub fact: String,
-    pub remedy: String,
-}
-
-impl From<Unreadable> for NoPolicy {
+impl From<Unreadable> for Trouble {
     fn from(unreadable: Unreadable) -> Self {
         let path = keyward_policy::text::visible(unreadable.path.as_os_str());
-        NoPolicy {
-            exit: code::USAGE,
-            fact: format!("cannot read {path}: {}", say::cause(&unreadable.cause)),
-            remedy:
-                "fix the file or its permissions, or move it away; without it the built-in policy applies"
-                    .into(),
-        }
-    }
-}
-
-impl From<PolicyError> for NoPolicy {
-    fn from(error: PolicyError) -> Self {
-        let text = error.to_string();
-        let (fact, remedy) = text.split_once('\n').unwrap_or((&text, ""));
-        let exit = if matches!(error, PolicyError::Beyond(_)) { code::REFUSED } else { code::USAGE };
-        NoPolicy { exit, fact: fact.into(), remedy: remedy.into() }
+        Trouble::new(
+            Code::PolicyUnreadable,
+            format!("cannot read {path}: {}", say::cause(&unreadable.cause)),
+            "fix the file or its permissions, or move it away; without it the built-in policy applies",
+        )
     }
 }
 
@@ -125,7 +107,7 @@ fn read_above(path: &Path, uid: u32) -> Result<Option<Above>, Unreadable> {
 }
 
 /// The effective policy for these flags here.
-pub fn policy(flags: &PolicyFlags, here: &Here) -> Result<Policy, NoPolicy> {
+pub fn policy(flags: &PolicyFlags, here: &Here) -> Result<Policy, Trouble> {
     let user_file = here.config.join("policy.toml");
     let project_file = here.project.join(PROJECT_FILE);
     let ceiling = read(Path::new(CEILING), Links::Followed)?;
@@ -193,7 +175,7 @@ pub fn secrets_file(here: &Here) -> PathBuf {
 }
 
 /// Which secrets there are.
-pub fn secrets(here: &Here) -> Result<Vec<Entry>, NoPolicy> {
+pub fn secrets(here: &Here) -> Result<Vec<Entry>, Trouble> {
     let path = secrets_file(here);
     let text = read(&path, Links::Followed)?.unwrap_or_default();
     let name = path.to_string_lossy();

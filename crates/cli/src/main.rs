@@ -38,7 +38,6 @@ mod why;
 mod witness;
 
 use args::Command;
-use keyward_policy::outcome::code;
 use keyward_sys::environ::Block;
 
 fn main() {
@@ -48,10 +47,12 @@ fn main() {
     let mut block = Block::take();
     let exit = match args::parse() {
         Ok(command) => dispatch(command, &mut block),
-        Err(error) => {
-            let _ = error.print();
-            if error.use_stderr() { code::USAGE } else { 0 }
+        // Help and the version are answers.
+        Err(answer) if !answer.use_stderr() => {
+            let _ = answer.print();
+            0
         }
+        Err(mistake) => args::tell_mistake(&mistake),
     };
     block.wipe();
     std::process::exit(say::settle(exit));

@@ -16,6 +16,7 @@ use keyward_policy::gate::{Answer, Because, Opinion, Progress, Question, Reach, 
 use keyward_policy::secret::SecretName;
 use keyward_policy::settings::Policy;
 use keyward_policy::text::typed_words;
+use keyward_policy::trouble::Code;
 use keyward_policy::view;
 use keyward_policy::words::{Attended, GateMode};
 use keyward_sys::{channel, memory, random};
@@ -372,6 +373,7 @@ fn ask(
 fn token() -> Result<[u8; 32], Trouble> {
     let mut token = [0; 32];
     random::fill(&mut token).map(|()| token).map_err(|errno| Trouble {
+        code: Code::Internal,
         fact: format!("no token can be made: {}", keyward_sys::file::reason(errno)),
         remedy: "try again".into(),
     })

@@ -2,12 +2,13 @@
 
 use crate::args::{PolicyArgs, PolicyCommand, PolicyFlags, PsArgs};
 use crate::explain::NoPlan;
-use crate::files::{self, NoPolicy};
+use crate::files;
 use crate::{here, say};
 use keyward_policy::config::{self, Document, Role};
 use keyward_policy::outcome::code;
 use keyward_policy::settings::Policy;
 use keyward_policy::text::visible;
+use keyward_policy::trouble::{Code, Trouble};
 use keyward_sys::environ::Block;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -65,15 +66,14 @@ fn check(file: &Path, json: bool, block: &Block) -> i32 {
     let text = match files::read(file, files::Links::Followed) {
         Ok(Some(text)) => text,
         Ok(None) => {
-            say::trouble(
-                &format!("cannot read {}: no such file", file.display()),
+            return say::failure(&Trouble::new(
+                Code::PolicyUnreadable,
+                format!("cannot read {}: no such file", file.display()),
                 "name a policy file that exists",
-            );
-            return code::USAGE;
+            ));
         }
         Err(unreadable) => {
-            let no_policy = NoPolicy::from(unreadable);
-            return NoPlan::Policy(no_policy).tell(json);
+            return NoPlan::Policy(unreadable.into()).tell(json);
         }
     };
     let name = file.to_string_lossy();

@@ -6,6 +6,7 @@ use crate::{here, run, say};
 use keyward_policy::aftermath::obeyed_by;
 use keyward_policy::outcome::code;
 use keyward_policy::text::{typed_words, visible};
+use keyward_policy::trouble::{Code, Trouble};
 use keyward_project as project;
 use keyward_project::quarantine::{About, Entry, NotDropped, NotRemoved, NotRestored, Quarantine, Why};
 use keyward_sys::environ::Block;
@@ -123,8 +124,7 @@ fn restore(quarantine: &Quarantine, id: &str, force: bool) -> i32 {
             format!("make its directory again, or move it by hand from {at}"),
         ),
     };
-    say::trouble(&fact, &remedy);
-    code::FAULT
+    say::failure(&Trouble::new(Code::File, fact, &remedy))
 }
 
 fn drop_one(quarantine: &Quarantine, id: &str) -> i32 {
@@ -181,11 +181,11 @@ fn shortened(path: &str) -> String {
 }
 
 fn unknown(id: &str) -> i32 {
-    say::trouble(
-        &format!("there is no {} in the quarantine", visible(id.as_ref())),
+    say::failure(&Trouble::new(
+        Code::Usage,
+        format!("there is no {} in the quarantine", visible(id.as_ref())),
         "`keyward quarantine list` shows what is there",
-    );
-    code::USAGE
+    ))
 }
 
 fn shown(path: &Path) -> String {

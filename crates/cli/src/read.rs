@@ -6,8 +6,8 @@ use crate::args::ReadArgs;
 use crate::{here, say};
 use keyward_policy::detect::guard::{self, Kind, Opened};
 use keyward_policy::detect::{Content, Secret, secret_file, stores_of};
-use keyward_policy::outcome::code;
-use keyward_policy::plan::{Refusal, VERSION};
+use keyward_policy::plan::{Refusal, RefusalKind, VERSION};
+use keyward_policy::trouble::{Code, Trouble};
 use keyward_sys::environ::Block;
 use keyward_sys::file::reason;
 use keyward_sys::read::{Found, NotOpened, Twin, find_twin, open_guarded};
@@ -177,8 +177,8 @@ enum Told<'a> {
         v: u32,
         read: bool,
         rule: &'a str,
-        fact: &'a str,
-        remedy: &'a str,
+        #[serde(flatten)]
+        trouble: &'a Trouble,
     },
 }
 
@@ -198,19 +198,22 @@ fn tell_copied(args: &ReadArgs, copied: &Copied) -> i32 {
 }
 
 fn tell_refusal(args: &ReadArgs, refusal: &Refusal) -> i32 {
-    tell_not(args, &refusal.rule, &refusal.fact, &refusal.remedy);
-    refusal.kind.exit_code()
+    let trouble = match refusal.kind {
+        RefusalKind::Policy => Trouble::new(Code::Guarded, &refusal.fact, &refusal.remedy),
+        RefusalKind::Usage | RefusalKind::Floor => refusal.into(),
+    };
+    tell_not(args, &refusal.rule, &trouble)
 }
 
 fn tell_fault(args: &ReadArgs, fact: &str, remedy: &str) -> i32 {
-    tell_not(args, "read", fact, remedy);
-    code::FAULT
+    tell_not(args, "read", &Trouble::new(Code::File, fact, remedy))
 }
 
-fn tell_not(args: &ReadArgs, rule: &str, fact: &str, remedy: &str) {
+fn tell_not(args: &ReadArgs, rule: &str, trouble: &Trouble) -> i32 {
     if args.json {
-        tell_json(&Told::Not { v: VERSION, read: false, rule, fact, remedy });
+        tell_json(&Told::Not { v: VERSION, read: false, rule, trouble });
     } else {
-        say::trouble(fact, remedy);
+        say::trouble(&trouble.fact, &trouble.remedy);
     }
+    trouble.exit()
 }

@@ -2,12 +2,12 @@
 
 use crate::args::RedactArgs;
 use crate::explain::NoPlan;
-use crate::{files, here, say, vault};
-use keyward_policy::outcome::code;
+use crate::{files, here, say, secret, vault};
 use keyward_policy::secret::{Said, SecretName};
 use keyward_sys::environ::Block;
 use keyward_vault::keep;
 use keyward_vault::process::Variables;
+use keyward_vault::redact::Refused;
 use keyward_vault::source::Surroundings;
 
 pub fn redact(args: &RedactArgs, block: &mut Block) -> i32 {
@@ -25,36 +25,25 @@ pub fn redact(args: &RedactArgs, block: &mut Block) -> i32 {
             SecretName::parse(name).ok().and_then(|name| known.iter().find(|entry| entry.name == name));
         match found {
             Some(entry) => wanted.push(entry.clone()),
-            None => {
-                let shown = keyward_policy::text::visible(name.as_ref());
-                say::trouble(
-                    &format!("there is no secret {shown}"),
-                    "`keyward secret list` lists all secrets",
-                );
-                return code::USAGE;
-            }
+            None => return say::failure(&secret::unknown(name)),
         }
     }
     if args.secrets.is_empty() {
         wanted = known;
     }
     let filter = |surroundings: &Surroundings<'_>, tell: &dyn Fn(&Said)| {
-        let said = |text: String| tell(&Said::Note { text });
+        let said = |refused: &Refused| tell(&refused.said());
         keep::filter(surroundings, &wanted, rustix::stdio::stdin(), rustix::stdio::stdout(), &said)
     };
     match vault::ask(&here, block, &Variables::All, filter) {
         Ok(said) => {
             for said in said {
-                if let Said::Note { text } = said {
-                    let (fact, remedy) = text.split_once('\n').unwrap_or((&text, ""));
-                    say::trouble(fact, remedy);
+                if let Said::Note { fact, remedy } = said {
+                    say::trouble(&fact, &remedy);
                 }
             }
             0
         }
-        Err(not_done) => {
-            say::trouble(&not_done.fact, &not_done.remedy);
-            code::FAULT
-        }
+        Err(trouble) => say::failure(&trouble),
     }
 }

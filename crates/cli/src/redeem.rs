@@ -3,7 +3,7 @@
 use crate::args::RedeemArgs;
 use crate::say;
 use keyward_launch::secrets::REDEMPTION;
-use keyward_policy::outcome::code;
+use keyward_policy::trouble::{Code, Trouble};
 use keyward_sys::{Errno, channel, confine, memory};
 use keyward_vault::{redemption, token};
 use rustix::fd::{AsFd, OwnedFd};
@@ -22,8 +22,7 @@ pub fn redeem(args: &RedeemArgs) -> i32 {
         Ok(value) => return run(args, &value),
         Err(why) => why,
     };
-    say::trouble(fact, remedy);
-    code::FAULT
+    say::failure(&Trouble::new(Code::TokenUsed, fact, remedy))
 }
 
 type Why = (&'static str, &'static str);
@@ -65,18 +64,17 @@ fn offer(token: &[u8]) -> Result<Option<OwnedFd>, Errno> {
 fn print(value: &OwnedFd) -> i32 {
     let out = rustix::stdio::stdout();
     if rustix::termios::isatty(out) {
-        say::trouble(
+        return say::failure(&Trouble::new(
+            Code::Usage,
             "a secret is not printed on a terminal",
             "pass it on: `keyward redeem --fd N | program`, or `keyward redeem --fd N -- program`",
-        );
-        return code::USAGE;
+        ));
     }
     match memory::copy(value, out) {
         Ok(_) => 0,
         Err(errno) => {
             let fact = format!("the secret could not be passed on: {}", keyward_sys::file::reason(errno));
-            say::trouble(&fact, "its token is used up; run the command again");
-            code::FAULT
+            say::failure(&Trouble::new(Code::TokenUsed, fact, "its token is used up; run the command again"))
         }
     }
 }
@@ -94,11 +92,11 @@ fn run(args: &RedeemArgs, value: &OwnedFd) -> i32 {
         }
     }
     if confine::place(args.fd, &[value.as_fd()]).is_err() {
-        say::trouble(
+        return say::failure(&Trouble::new(
+            Code::TokenUsed,
             "the secret could not be put into its descriptor",
             "its token is used up; run the command again",
-        );
-        return code::FAULT;
+        ));
     }
     let error = command.exec();
     let program = keyward_policy::text::visible(&args.command[0]);

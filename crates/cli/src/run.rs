@@ -25,6 +25,7 @@ use keyward_policy::linux::kernel::KernelFacts;
 use keyward_policy::outcome::code;
 use keyward_policy::plan::{LimitKind, Plan, Refusal, RefusalKind};
 use keyward_policy::settings::{Limits, Policy};
+use keyward_policy::trouble::{Code, Trouble};
 use keyward_policy::view::{self, Shown};
 use keyward_policy::words::{Allowance, Origin, Protect};
 use keyward_project::logins::{self, Logins};
@@ -92,7 +93,7 @@ fn run_with(args: RunArgs, block: &mut Block, session: Option<(Membership, Polic
     let (session, decided) = session.unzip();
     let policy = match decided.map_or_else(|| files::policy(&args.policy, &here), Ok) {
         Ok(policy) => policy,
-        Err(no_policy) => return tell::no_policy(&args, &no_policy),
+        Err(trouble) => return tell::trouble(&args, trouble),
     };
     // In a session the wall-clock limit applies to each command and the session enforces it, so drop it here.
     let policy = match session.is_some() {
@@ -104,12 +105,8 @@ fn run_with(args: RunArgs, block: &mut Block, session: Option<(Membership, Polic
         let fact = format!(
             "refusing to start: descriptor {number} is an open directory, which would give the command access outside the cage"
         );
-        return tell::trouble(
-            &args,
-            code::USAGE,
-            &fact,
-            "pass a file or a pipe; grant directories with `--read` or `--write`",
-        );
+        let remedy = "pass a file or a pipe; grant directories with `--read` or `--write`";
+        return tell::trouble(&args, Trouble::new(Code::Unfit, fact, remedy));
     }
     // The run itself is the proof of what this host grants; only if it is refused do we look closer, and decide again.
     let mut hopeful = KernelFacts::hopeful(keyward_launch::landlock_abi());
@@ -202,7 +199,7 @@ impl Run<'_> {
         }
         let mut record = match Record::open(here) {
             Ok(record) => record,
-            Err(unrecorded) => return Attempt::Over(tell::unrecorded(args, &unrecorded)),
+            Err(unrecorded) => return Attempt::Over(tell::trouble(args, tell::unrecorded(&unrecorded))),
         };
         let plain = permit::plain_environment(self.policy, &environment);
         // What neither the child nor its vault gets is gone from our memory before anybody is asked, and before anything copies it. PATH
@@ -234,7 +231,7 @@ impl Run<'_> {
         self.permitted = permitted.map(|gate| (gate, plan.gate.scripts.clone()));
         let inputs = Inputs::of(self.policy, &plan, &kernel);
         if let Err(unrecorded) = record.write(What::Spawn(Box::new(Spawn::of(&plan, gate, inputs)))) {
-            return Attempt::Over(tell::unrecorded(args, &unrecorded));
+            return Attempt::Over(tell::trouble(args, tell::unrecorded(&unrecorded)));
         }
         if let Some(file) = &self.promises {
             session::write_promises(file, &plan.promises);
@@ -315,7 +312,8 @@ impl Run<'_> {
                 if let Err(unrecorded) =
                     record.write(What::End(event::End { exit, signal, limit, milliseconds, project }))
                 {
-                    say::trouble(&tell::unrecorded_fact(&unrecorded), unrecorded.remedy());
+                    let Trouble { fact, remedy, .. } = tell::unrecorded(&unrecorded);
+                    say::trouble(&fact, &remedy);
                 }
                 witness::tell_all(here, self.policy, &record.ledger, args.json);
                 if let (Some(vault), false) = (&vault, args.json) {
@@ -328,9 +326,9 @@ impl Run<'_> {
             Err(fault) => {
                 // Also where the command did not start: its journal must not stay.
                 drop(guard.map(Guard::finish));
-                if let Some((fact, remedy)) = vault.as_ref().and_then(vault::failure) {
-                    let _ = record.write(What::Fault { fact: fact.to_owned() });
-                    return Attempt::Over(tell::trouble(args, code::FAULT, fact, remedy));
+                if let Some(trouble) = vault.as_ref().and_then(vault::failure) {
+                    let _ = record.write(What::Fault { fact: trouble.fact.clone() });
+                    return Attempt::Over(tell::trouble(args, trouble.clone()));
                 }
                 let _ = record.write(What::Fault { fact: fault.to_string() });
                 if first && may_be_the_host(&fault) {
@@ -352,7 +350,7 @@ impl Run<'_> {
     ) -> Result<event::Gate, i32> {
         let (args, here, policy) = (self.args, self.here, self.policy);
         let judged = gate::judge(policy, here, plan)
-            .map_err(|bad| tell::trouble(args, code::USAGE, &bad.fact, &bad.remedy))?;
+            .map_err(|bad| tell::trouble(args, Trouble::new(Code::PolicyMistake, bad.fact, bad.remedy)))?;
         let name_of_run = record.run.clone();
         let subject = Subject {
             policy,
@@ -371,7 +369,7 @@ impl Run<'_> {
         if let Some(script) = plan.gate.scripts.iter().find(changed) {
             let way = keyward_policy::text::visible(script.way.as_os_str());
             let fact = format!("{way} has changed since it was judged");
-            return Err(tell::trouble(args, code::FAULT, &fact, "look at it, and try again"));
+            return Err(tell::trouble(args, Trouble::new(Code::Changed, fact, "look at it, and try again")));
         }
         // An approved command is not asked about again if the host only needs another plan.
         let again = before.filter(|gate| gate.digest == Some(subject.digest()));
@@ -431,20 +429,17 @@ fn cannot_be_a_session(plan: &Plan) -> Option<Refusal> {
 fn unguarded(args: &RunArgs, none: &NoGuard) -> i32 {
     let reason = keyward_sys::file::reason;
     let visible = |path: &Path| keyward_policy::text::visible(path.as_os_str());
-    match none {
-        NoGuard::Tree(path, errno) => tell::trouble(
-            args,
-            code::FAULT,
-            &format!("cannot open {}: {}", visible(path), reason(*errno)),
+    let (fact, remedy) = match none {
+        NoGuard::Tree(path, errno) => (
+            format!("cannot open {}: {}", visible(path), reason(*errno)),
             "name a directory that exists and that you may enter",
         ),
-        NoGuard::Journal(path, errno) => tell::trouble(
-            args,
-            code::FAULT,
-            &format!("cannot write to {}: {}", visible(path), reason(*errno)),
+        NoGuard::Journal(path, errno) => (
+            format!("cannot write to {}: {}", visible(path), reason(*errno)),
             "make room, or fix the permissions: what a command leaves has to be found after a crash as well",
         ),
-    }
+    };
+    tell::trouble(args, Trouble::new(Code::Unguarded, fact, remedy))
 }
 
 /// What is hidden by a mask, and what is read instead.

@@ -5,11 +5,17 @@
 
 pub mod streams;
 
+use keyward_policy::outcome::Outcome;
+use keyward_policy::trouble::{Code, Trouble};
 use keyward_sys::Errno;
 use rustix::fs::{FileType, Mode, OFlags};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether failures are told as JSON.
+static AS_JSON: AtomicBool = AtomicBool::new(false);
 
 /// Where the command has left standard error, until we have said something there.
 static LEFT_AT: Mutex<Left> = Mutex::new(Left::LineStart);
@@ -89,6 +95,21 @@ pub fn trouble(fact: &str, remedy: &str) {
     trouble_as_written(&format!("keyward: {fact}\n{remedy}"));
 }
 
+/// What did not go as asked, for whoever reads us: two lines, or one JSON object with `--json`. Gives the exit code.
+pub fn failure(trouble: &Trouble) -> i32 {
+    if AS_JSON.load(Ordering::Relaxed) {
+        outcome(&Outcome::of_trouble(trouble.clone()));
+    } else {
+        self::trouble(&trouble.fact, &trouble.remedy);
+    }
+    trouble.exit()
+}
+
+/// From now on failures are told as JSON.
+pub fn failures_as_json() {
+    AS_JSON.store(true, Ordering::Relaxed);
+}
+
 /// One line on stderr that is not trouble.
 pub fn note(text: &str) {
     let _ = write_stderr(Reader::Person, format!("keyward: {text}\n").as_bytes());
@@ -159,13 +180,11 @@ pub fn settle(exit: i32) -> i32 {
     streams::restore();
     let unsaid = UNSAID.lock().ok().and_then(|mut unsaid| unsaid.take());
     match unsaid {
-        Some(why) if exit == 0 => {
-            trouble(
-                &format!("cannot write the answer: {why}"),
-                "make room where the output goes, and ask again; `keyward log` has what a run found",
-            );
-            keyward_policy::outcome::code::FAULT
-        }
+        Some(why) if exit == 0 => failure(&Trouble::new(
+            Code::Unanswered,
+            format!("cannot write the answer: {why}"),
+            "make room where the output goes, and ask again; `keyward log` has what a run found",
+        )),
         _ => exit,
     }
 }
@@ -194,7 +213,7 @@ pub fn trouble_as_written(text: &str) {
 }
 
 /// The outcome for a program: the last line of stderr.
-pub fn outcome(outcome: &keyward_policy::outcome::Outcome<'_>) {
+pub fn outcome(outcome: &Outcome<'_>) {
     if let Ok(mut line) = serde_json::to_vec(outcome) {
         line.push(b'\n');
         noted(write_stderr(Reader::Program, &line));

@@ -2,53 +2,21 @@
 
 use crate::args::{SecretArgs, SecretCommand, SecretSetArgs};
 use crate::explain::NoPlan;
-use crate::files::{self, Links, NoPolicy};
+use crate::files::{self, Links};
 use crate::here::{self, Here};
 use crate::record::Record;
 use crate::rewrite::Folder;
 use crate::{say, vault};
 use keyward_policy::config::Document;
 use keyward_policy::event::What;
-use keyward_policy::outcome::code;
-use keyward_policy::secret::{self, Entry, Reference, Said, SecretName, Unfit};
+use keyward_policy::secret::{self, Entry, Reference, Said, SecretName};
+use keyward_policy::trouble::{Code, Trouble};
 use keyward_sys::environ::Block;
-use keyward_vault::keep::{self, Imported, NotDone};
+use keyward_vault::keep::{self, Imported};
 use keyward_vault::process::Variables;
 use keyward_vault::source::Surroundings;
 use keyward_vault::store::Start;
 use std::path::Path;
-
-/// Two lines, and the exit code.
-pub struct Trouble {
-    exit: i32,
-    fact: String,
-    remedy: String,
-}
-
-impl From<NotDone> for Trouble {
-    fn from(NotDone { fact, remedy }: NotDone) -> Self {
-        Trouble { exit: code::FAULT, fact, remedy }
-    }
-}
-
-impl From<NoPolicy> for Trouble {
-    fn from(NoPolicy { exit, fact, remedy }: NoPolicy) -> Self {
-        Trouble { exit, fact, remedy }
-    }
-}
-
-impl From<Unfit> for Trouble {
-    fn from(unfit: Unfit) -> Self {
-        usage(&unfit)
-    }
-}
-
-/// Converts an error of the command line into a message.
-fn usage(error: &impl std::fmt::Display) -> Trouble {
-    let text = error.to_string();
-    let (fact, remedy) = text.split_once('\n').unwrap_or((&text, ""));
-    Trouble { exit: code::USAGE, fact: fact.into(), remedy: remedy.into() }
-}
 
 pub fn secret(args: SecretArgs, block: &mut Block) -> i32 {
     let here = match here::look(&block.entries(), None) {
@@ -67,10 +35,7 @@ pub fn secret(args: SecretArgs, block: &mut Block) -> i32 {
     };
     match done {
         Ok(()) => 0,
-        Err(Trouble { exit, fact, remedy }) => {
-            say::trouble(&fact, &remedy);
-            exit
-        }
+        Err(trouble) => say::failure(&trouble),
     }
 }
 
@@ -132,10 +97,9 @@ impl Begin {
 }
 
 fn start_of(args: &SecretSetArgs) -> Result<Option<Begin>, Trouble> {
-    let unfit = |fact: String| Trouble {
-        exit: code::USAGE,
-        fact,
-        remedy: "known here: file, keyring, passphrase, or the file that an age plugin has written".into(),
+    let unfit = |fact: String| {
+        let remedy = "known here: file, keyring, passphrase, or the file that an age plugin has written";
+        Trouble::new(Code::Usage, fact, remedy)
     };
     Ok(match args.identity.as_deref() {
         None => None,
@@ -181,21 +145,20 @@ type Edit = Result<String, secret::NotWritten>;
 
 fn edited(here: &Here, edit: impl Fn(&Document<'_>) -> Edit) -> Result<String, Trouble> {
     let path = files::secrets_file(here);
-    let text = files::read(&path, Links::Followed).map_err(NoPolicy::from)?.unwrap_or_default();
+    let text = files::read(&path, Links::Followed)?.unwrap_or_default();
     let name = path.to_string_lossy();
-    edit(&Document { name: &name, text: &text }).map_err(|error| usage(&error))
+    edit(&Document { name: &name, text: &text }).map_err(Trouble::from)
 }
 
 /// Changes the list under a lock.
 fn change(here: &Here, edit: impl Fn(&Document<'_>) -> Edit) -> Result<(), Trouble> {
-    let unwritten = |error: crate::rewrite::NotWritten| Trouble {
-        exit: code::FAULT,
-        fact: format!(
-            "cannot write {}: {}",
-            keyward_policy::text::visible(error.path.as_os_str()),
-            say::cause(&error.cause)
-        ),
-        remedy: "make room or fix the permissions there, and run the command again".into(),
+    let unwritten = |error: crate::rewrite::NotWritten| {
+        let path = keyward_policy::text::visible(error.path.as_os_str());
+        Trouble::new(
+            Code::File,
+            format!("cannot write {path}: {}", say::cause(&error.cause)),
+            "make room or fix the permissions there, and run the command again",
+        )
     };
     let folder = Folder::lock(&here.config).map_err(unwritten)?;
     let text = edited(here, edit)?;
@@ -234,11 +197,13 @@ fn list(here: &Here, json: bool) -> Result<(), Trouble> {
 fn find(here: &Here, name: &str) -> Result<Entry, Trouble> {
     let name = SecretName::parse(name)?;
     let known = files::secrets(here)?;
-    known.into_iter().find(|entry| entry.name == name).ok_or_else(|| Trouble {
-        exit: code::USAGE,
-        fact: format!("there is no secret {name}"),
-        remedy: "`keyward secret list` lists all secrets".into(),
-    })
+    known.into_iter().find(|entry| entry.name == name).ok_or_else(|| unknown(name.as_str()))
+}
+
+/// There is no secret of this name.
+pub fn unknown(name: &str) -> Trouble {
+    let fact = format!("there is no secret {}", keyward_policy::text::visible(name.as_ref()));
+    Trouble::new(Code::UnknownSecret, fact, "`keyward secret list` lists all secrets")
 }
 
 fn show(name: &str, here: &Here, json: bool) -> Result<(), Trouble> {
@@ -267,20 +232,20 @@ fn show(name: &str, here: &Here, json: bool) -> Result<(), Trouble> {
 fn show_value(name: &str, here: &Here, block: &mut Block) -> Result<(), Trouble> {
     let entry = find(here, name)?;
     if here.caller.terminals != [true; 3] {
-        return Err(Trouble {
-            exit: code::REFUSED,
-            fact: format!("the value of {} is shown on a terminal only", entry.name),
-            remedy: format!("to hand it to a program: `keyward run --secret {}=fd -- CMD`", entry.name),
-        });
+        return Err(Trouble::new(
+            Code::Refused,
+            format!("the value of {} is shown on a terminal only", entry.name),
+            format!("to hand it to a program: `keyward run --secret {}=fd -- CMD`", entry.name),
+        ));
     }
     let recorded =
         Record::open(here).and_then(|mut record| record.write(What::Reveal { name: entry.name.to_string() }));
     if recorded.is_err() {
-        return Err(Trouble {
-            exit: code::FAULT,
-            fact: "this cannot be recorded, so it is not done".into(),
-            remedy: "make room in Keyward's state directory, or fix its permissions".into(),
-        });
+        return Err(Trouble::new(
+            Code::Unrecorded,
+            "this cannot be recorded, so it is not done",
+            "make room in Keyward's state directory, or fix its permissions",
+        ));
     }
     let reveal = |surroundings: &Surroundings<'_>, _: &dyn Fn(&Said)| {
         keep::reveal(surroundings, &entry.name, &entry.from, rustix::stdio::stdin())

@@ -15,6 +15,7 @@ pub use client::{promises_file, write_promises};
 use keyward_policy::door::{Answer, Ask};
 use keyward_policy::outcome::{Conclusion, Outcome, code};
 use keyward_policy::text::typed_words;
+use keyward_policy::trouble::Code;
 use keyward_sys::environ::Block;
 use rustix::process::Signal;
 use serde::Serialize;
@@ -72,14 +73,14 @@ impl Trouble {
         }
         let Trouble { exit, fact, remedy } = self;
         if exit == code::DENIED {
-            let (rule, fact, remedy) = ("gate", fact.as_str(), remedy.as_str());
-            say::outcome(&Outcome::without_run(
-                exit,
-                Conclusion::Refused { rule, fact, remedy, retry: false },
-            ));
+            let trouble = keyward_policy::trouble::Trouble::new(Code::Denied, fact, remedy);
+            let denied = Conclusion::Refused { rule: "gate", trouble, retry: false };
+            say::outcome(&Outcome::without_run(exit, denied));
             return exit;
         }
-        say::outcome(&Outcome::without_run(exit, Conclusion::Fault { fact, remedy, retry: false }));
+        let code = if exit == code::USAGE { Code::Usage } else { Code::SessionFailed };
+        let trouble = keyward_policy::trouble::Trouble::new(code, fact, remedy);
+        say::outcome(&Outcome::without_run(exit, Conclusion::fault(trouble)));
         exit
     }
 }

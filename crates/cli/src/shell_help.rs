@@ -6,6 +6,7 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 use keyward_policy::outcome::code;
 use keyward_policy::text::visible;
+use keyward_policy::trouble::{Code, Trouble};
 use std::ffi::OsStr;
 
 pub fn completions(args: CompletionsArgs) -> i32 {
@@ -55,13 +56,11 @@ pub fn man(args: ManArgs) -> i32 {
         .and_then(|()| clap_mangen::generate_to(Cli::command(), &args.folder));
     match written {
         Ok(()) => 0,
-        Err(error) => {
-            say::trouble(
-                &format!("cannot write the man pages to {}: {}", args.folder.display(), say::cause(&error)),
-                "name a directory that you may write to",
-            );
-            code::FAULT
-        }
+        Err(error) => say::failure(&Trouble::new(
+            Code::File,
+            format!("cannot write the man pages to {}: {}", args.folder.display(), say::cause(&error)),
+            "name a directory that you may write to",
+        )),
     }
 }
 
@@ -73,11 +72,11 @@ pub fn help(args: &HelpArgs) -> i32 {
     for word in &args.path {
         if command.find_subcommand(word).is_none() {
             let (path, word) = (command.get_bin_name().unwrap_or("keyward"), visible(OsStr::new(word)));
-            say::trouble(
-                &format!("`{path}` has no subcommand `{word}`"),
-                &format!("`{path} --help` lists them"),
-            );
-            return code::USAGE;
+            return say::failure(&Trouble::new(
+                Code::Usage,
+                format!("`{path}` has no subcommand `{word}`"),
+                format!("`{path} --help` lists them"),
+            ));
         }
         let Some(below) = command.find_subcommand_mut(word) else { return code::USAGE };
         command = below;

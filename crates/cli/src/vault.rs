@@ -11,10 +11,10 @@ use keyward_policy::outcome::SecretNews;
 use keyward_policy::plan::{LimitKind, Plan};
 use keyward_policy::secret::{Entry, Reference, Said};
 use keyward_policy::settings::Policy;
+use keyward_policy::trouble::{Code, Trouble};
 use keyward_sys::environ::Block;
 use keyward_sys::fork::{self, End, Forked};
 use keyward_sys::{Errno, channel, confine};
-use keyward_vault::keep::NotDone;
 use keyward_vault::process::{self, Errand, Printed, Variables};
 use keyward_vault::secret::Secret;
 use keyward_vault::source::{self, Limits, Surroundings};
@@ -218,11 +218,11 @@ pub fn ask(
     here: &Here,
     block: &mut Block,
     variables: &Variables,
-    act: impl FnOnce(&Surroundings<'_>, &dyn Fn(&Said)) -> Result<(), NotDone>,
-) -> Result<Vec<Said>, NotDone> {
-    let broken = |errno: Errno| NotDone {
-        fact: format!("the vault cannot be started: {}", keyward_sys::file::reason(errno)),
-        remedy: "`keyward doctor` shows what this host can do".into(),
+    act: impl FnOnce(&Surroundings<'_>, &dyn Fn(&Said)) -> Result<(), Trouble>,
+) -> Result<Vec<Said>, Trouble> {
+    let broken = |errno: Errno| {
+        let fact = format!("the vault cannot be started: {}", keyward_sys::file::reason(errno));
+        Trouble::new(Code::NoSecret, fact, "`keyward doctor` shows what this host can do")
     };
     let (reports, to_reports) = channel::pair().map_err(broken)?;
     match fork::fork().map_err(broken)? {
@@ -237,8 +237,8 @@ pub fn ask(
                 let _ = channel::send(&to_reports, &door::write(said), &[]);
             };
             let done = with_surroundings(here, block, |surroundings| act(&surroundings, &tell));
-            if let Err(NotDone { fact, remedy }) = &done {
-                tell(&Said::Failed { fact: fact.clone(), remedy: remedy.clone() });
+            if let Err(trouble) = &done {
+                tell(&Said::Failed(trouble.clone()));
             }
             fork::exit_now(i32::from(done.is_err()))
         }
@@ -248,17 +248,18 @@ pub fn ask(
             let mut packet = vec![0; door::LONGEST];
             while let Ok(message) = channel::receive(&reports, &mut packet) {
                 match packet.get(..message.length).and_then(door::read::<Said>) {
-                    Some(Said::Failed { fact, remedy }) => return Err(NotDone { fact, remedy }),
+                    Some(Said::Failed(trouble)) => return Err(trouble),
                     Some(one) => said.push(one),
                     None => break,
                 }
             }
             match process.wait() {
                 Ok(End::Exited(0)) => Ok(said),
-                _ => Err(NotDone {
-                    fact: "the vault ended before it was done".into(),
-                    remedy: "do it again; what was kept before is as it was".into(),
-                }),
+                _ => Err(Trouble::new(
+                    Code::NoSecret,
+                    "the vault ended before it was done",
+                    "do it again; what was kept before is as it was",
+                )),
             }
         }
     }
@@ -275,10 +276,10 @@ fn terminal(which: [bool; 3]) -> Option<BorrowedFd<'static>> {
     }
 }
 
-/// Why the vault could not give a secret: the fact and what can be done.
-pub fn failure(vault: &Vault) -> Option<(&str, &str)> {
+/// Why the vault could not give a secret.
+pub fn failure(vault: &Vault) -> Option<&Trouble> {
     vault.said.iter().find_map(|said| match said {
-        Said::Failed { fact, remedy } => Some((fact.as_str(), remedy.as_str())),
+        Said::Failed(trouble) => Some(trouble),
         _ => None,
     })
 }
@@ -320,16 +321,13 @@ pub fn tell(vault: &Vault, plan: &Plan, verbose: bool) {
                 "the output of the command could not be written to its destination",
                 "check whether the disk is full, or the program that reads the output has ended",
             ),
-            Said::Note { text } => {
-                let (fact, remedy) = text.split_once('\n').unwrap_or((text, ""));
-                say::trouble(fact, remedy);
-            }
+            Said::Note { fact, remedy } => say::trouble(fact, remedy),
             Said::Refused => refused += 1,
             Said::NotRedeemed { fact, remedy, .. } if !unredeemed => {
                 unredeemed = true;
                 say::trouble(fact, remedy);
             }
-            Said::Failed { fact, remedy } => say::trouble(fact, remedy),
+            Said::Failed(Trouble { fact, remedy, .. }) => say::trouble(fact, remedy),
             Said::Delivered { secret, microseconds } | Said::Redeemed { secret, microseconds } if verbose => {
                 if let Some(given) = plan.secrets.get(*secret) {
                     say::note(&format!(

@@ -182,7 +182,7 @@ fn a_part() {
                 }
                 Ok(())
             });
-            let Trouble { fact, remedy } = tried.unwrap_err();
+            let Trouble { fact, remedy, .. } = tried.unwrap_err();
             say(format!("{fact} / {remedy}"));
         }
         other => panic!("no part {other}"),

@@ -31,6 +31,7 @@ pub mod suggest;
 pub mod text;
 pub mod toolchains;
 pub mod tools;
+pub mod trouble;
 pub mod untrusted;
 pub mod view;
 pub mod why;

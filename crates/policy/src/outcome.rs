@@ -2,10 +2,11 @@
 
 use crate::aftermath::Aftermath;
 use crate::event::{Gate, kept_back};
-use crate::plan::{Plan, Refusal, RefusalKind, VERSION};
+use crate::plan::{Plan, Refusal, VERSION};
 use crate::promise::Kept;
 use crate::secret::Delivery;
 use crate::text::{typed, visible};
+use crate::trouble::Trouble;
 use crate::view::Gone;
 use serde::Serialize;
 use std::path::Path;
@@ -28,16 +29,6 @@ pub mod code {
     pub const NOT_EXECUTABLE: i32 = 126;
     /// The command was not found.
     pub const NOT_FOUND: i32 = 127;
-}
-
-impl RefusalKind {
-    pub const fn exit_code(self) -> i32 {
-        match self {
-            RefusalKind::Usage => code::USAGE,
-            RefusalKind::Policy => code::REFUSED,
-            RefusalKind::Floor => code::FLOOR,
-        }
-    }
 }
 
 /// One JSON object, the last line of stderr with `--json`, or on `--outcome-fd`.
@@ -205,20 +196,20 @@ pub enum Conclusion<'a> {
     /// The launcher ended it.
     Limit {
         limit: &'static str,
-        fact: String,
-        remedy: &'static str,
+        #[serde(flatten)]
+        trouble: Trouble,
     },
     Refused {
         rule: &'a str,
-        fact: &'a str,
-        remedy: &'a str,
+        #[serde(flatten)]
+        trouble: Trouble,
         /// Whether the same call may go through later.
         retry: bool,
     },
     /// The gate said no, or no approver said yes.
     Denied {
-        fact: String,
-        remedy: String,
+        #[serde(flatten)]
+        trouble: Trouble,
         #[serde(flatten)]
         gate: Gate,
         /// The approval that can be given outside for the next time.
@@ -227,10 +218,17 @@ pub enum Conclusion<'a> {
         retry: bool,
     },
     Fault {
-        fact: String,
-        remedy: String,
+        #[serde(flatten)]
+        trouble: Trouble,
         retry: bool,
     },
+}
+
+impl Conclusion<'_> {
+    pub fn fault(trouble: Trouble) -> Self {
+        let retry = trouble.retry();
+        Conclusion::Fault { trouble, retry }
+    }
 }
 
 impl<'a> Outcome<'a> {
@@ -259,13 +257,13 @@ impl<'a> Outcome<'a> {
     }
 
     pub fn of_refusal(refusal: &'a Refusal) -> Self {
-        let result = Conclusion::Refused {
-            rule: &refusal.rule,
-            fact: &refusal.fact,
-            remedy: &refusal.remedy,
-            retry: false,
-        };
-        Outcome::without_run(refusal.kind.exit_code(), result)
+        let trouble = Trouble::from(refusal);
+        let exit = trouble.exit();
+        Outcome::without_run(exit, Conclusion::Refused { rule: &refusal.rule, trouble, retry: false })
+    }
+
+    pub fn of_trouble(trouble: Trouble) -> Self {
+        Outcome::without_run(trouble.exit(), Conclusion::fault(trouble))
     }
 
     pub fn without_run(exit: i32, result: Conclusion<'a>) -> Self {

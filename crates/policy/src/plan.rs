@@ -13,6 +13,7 @@ use crate::promise::{Held, Kept, Promise};
 use crate::request::Request;
 use crate::secret::{self, Given};
 use crate::settings::Policy;
+use crate::trouble::{Code, Trouble};
 use crate::view::{self, Entry, GIT_SETTINGS, KEYRING_SOCKET, Shown, View, Warning};
 use crate::words::{
     Allowance, Floor, HomeMode, NetMode, Origin, ProjectGuard, Protect, Redact, Ruled, SearchExtent,
@@ -170,6 +171,17 @@ pub enum RefusalKind {
     Policy,
     /// The floor is not available here: exit 122.
     Floor,
+}
+
+impl From<&Refusal> for Trouble {
+    fn from(refusal: &Refusal) -> Self {
+        let code = match refusal.kind {
+            RefusalKind::Usage => Code::Unfit,
+            RefusalKind::Policy => Code::Refused,
+            RefusalKind::Floor => Code::Floor,
+        };
+        Trouble::new(code, &refusal.fact, &refusal.remedy)
+    }
 }
 
 impl Refusal {

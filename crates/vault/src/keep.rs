@@ -1,15 +1,15 @@
 //! What `keyward secret` does with values, in a process of the vault: keep, show, bring over, remove. Whoever asked learns names and
 //! reasons, and never a value.
 
-use crate::redact::{Patterns, relay};
+use crate::redact::{Patterns, Refused, relay};
 use crate::secret::Secret;
 use crate::source::{self, SourceError, Surroundings, Why, dotenv};
 use crate::store::{Start, Store, StoreError};
 use crate::terminal::{self, Echo};
 use keyward_policy::env::looks_like_credential;
 use keyward_policy::secret::{Entry, Part, Place, Reference, SecretName};
+use keyward_policy::trouble::{Code, Trouble};
 use rustix::fd::BorrowedFd;
-use std::fmt;
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -21,69 +21,50 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// The largest file that values are brought over from.
 const LARGEST_FILE: usize = 1 << 20;
 
-/// Why it was not done: the fact, and what can be done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotDone {
-    pub fact: String,
-    pub remedy: String,
-}
-
-impl NotDone {
-    fn new(fact: impl Into<String>, remedy: impl Into<String>) -> Self {
-        NotDone { fact: fact.into(), remedy: remedy.into() }
-    }
-
-    /// From an error that is written in two lines.
-    fn of(error: &impl fmt::Display) -> Self {
-        let text = error.to_string();
-        let (fact, remedy) = text.split_once('\n').unwrap_or((&text, ""));
-        NotDone::new(fact, remedy)
-    }
-}
-
 /// Makes a store if there is none: as is said, else with its identity in the keyring, else in a private file. Gives the word for it if it was
 /// made now.
 pub fn begin(
     surroundings: &Surroundings<'_>,
     start: Option<Start<'_>>,
-) -> Result<Option<&'static str>, NotDone> {
+) -> Result<Option<&'static str>, Trouble> {
     let store = Store::new(surroundings);
-    let known = store.kind().map_err(|error| NotDone::of(&error))?;
+    let known = store.kind().map_err(Trouble::from)?;
     match (known, start) {
-        (Some(_), Some(start)) => store.init(start).map(|()| None).map_err(|error| NotDone::of(&error)),
+        (Some(_), Some(start)) => store.init(start).map(|()| None).map_err(Trouble::from),
         (Some(_), None) => Ok(None),
         (None, Some(start)) => {
-            store.init(start).map_err(|error| NotDone::of(&error))?;
+            store.init(start).map_err(Trouble::from)?;
             made(&store)
         }
         (None, None) => match store.init(Start::Keyring) {
             Ok(()) => made(&store),
             // Without a keyring, or with one that stays closed.
             Err(_) => {
-                store.init(Start::File).map_err(|error| NotDone::of(&error))?;
+                store.init(Start::File).map_err(Trouble::from)?;
                 made(&store)
             }
         },
     }
 }
 
-fn made(store: &Store<'_>) -> Result<Option<&'static str>, NotDone> {
-    store.kind().map(|kind| kind.map(crate::store::Kind::word)).map_err(|error| NotDone::of(&error))
+fn made(store: &Store<'_>) -> Result<Option<&'static str>, Trouble> {
+    store.kind().map(|kind| kind.map(crate::store::Kind::word)).map_err(Trouble::from)
 }
 
 /// Keeps a value that is typed, or that comes from a pipe or a file.
-pub fn set(surroundings: &Surroundings<'_>, name: &SecretName, input: BorrowedFd<'_>) -> Result<(), NotDone> {
+pub fn set(surroundings: &Surroundings<'_>, name: &SecretName, input: BorrowedFd<'_>) -> Result<(), Trouble> {
     let value = match rustix::termios::isatty(input) {
         true => typed(input, name)?,
         false => read(input)?,
     };
-    Store::new(surroundings).set(name, &value).map_err(|error| NotDone::of(&error))
+    Store::new(surroundings).set(name, &value).map_err(Trouble::from)
 }
 
-fn typed(terminal: BorrowedFd<'_>, name: &SecretName) -> Result<Secret, NotDone> {
+fn typed(terminal: BorrowedFd<'_>, name: &SecretName) -> Result<Secret, Trouble> {
     let question = format!("Value of {name} (it is not shown)");
     let typed = terminal::ask(terminal, &question, Echo::Hidden, PATIENCE).map_err(|_| {
-        NotDone::new(
+        Trouble::new(
+            Code::SecretLocked,
             format!("nothing was typed for {name}"),
             "type the value, or pipe it in: `keyward secret set NAME < file`",
         )
@@ -91,7 +72,7 @@ fn typed(terminal: BorrowedFd<'_>, name: &SecretName) -> Result<Secret, NotDone>
     Ok(typed.into_secret())
 }
 
-fn read(input: BorrowedFd<'_>) -> Result<Secret, NotDone> {
+fn read(input: BorrowedFd<'_>) -> Result<Secret, Trouble> {
     struct Input<'a>(BorrowedFd<'a>);
     impl std::io::Read for Input<'_> {
         fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
@@ -99,7 +80,8 @@ fn read(input: BorrowedFd<'_>) -> Result<Secret, NotDone> {
         }
     }
     let value = Secret::read(Input(input)).map_err(|_| {
-        NotDone::new(
+        Trouble::new(
+            Code::NoSecret,
             "the value could not be read, or has more than 64 KiB",
             "pipe in the value and nothing else",
         )
@@ -114,19 +96,20 @@ pub fn reveal(
     name: &SecretName,
     from: &Reference,
     terminal: BorrowedFd<'_>,
-) -> Result<(), NotDone> {
+) -> Result<(), Trouble> {
     let question =
         format!("Show the value of {name} here, for everybody who sees this screen? Type its name to go on");
     let typed = terminal::ask(terminal, &question, Echo::Shown, PATIENCE).ok();
     if typed.is_none_or(|typed| typed.bytes() != name.as_str().as_bytes()) {
-        return Err(NotDone::new(
+        return Err(Trouble::new(
+            Code::SecretLocked,
             format!("the value of {name} was not shown"),
             "type the name of the secret to see it",
         ));
     }
-    let value = source::fetch(from, surroundings).map_err(|error| NotDone::of(&error))?;
+    let value = source::fetch(from, surroundings).map_err(Trouble::from)?;
     let shown = rustix::io::write(terminal, value.expose()).and_then(|_| rustix::io::write(terminal, b"\n"));
-    shown.map(drop).map_err(|_| NotDone::new("the terminal is gone", "open another one"))
+    shown.map(drop).map_err(|_| Trouble::new(Code::File, "the terminal is gone", "open another one"))
 }
 
 /// Passes a stream on without the values of these secrets.
@@ -135,20 +118,21 @@ pub fn filter(
     secrets: &[Entry],
     input: BorrowedFd<'_>,
     output: BorrowedFd<'_>,
-    note: &dyn Fn(String),
-) -> Result<(), NotDone> {
+    note: &dyn Fn(&Refused),
+) -> Result<(), Trouble> {
     let mut values = Vec::with_capacity(secrets.len());
     for entry in secrets {
-        values.push(source::fetch(&entry.from, surroundings).map_err(|error| NotDone::of(&error))?);
+        values.push(source::fetch(&entry.from, surroundings).map_err(Trouble::from)?);
     }
     let named = secrets.iter().zip(&values).map(|(entry, value)| (entry.name.as_str(), value.expose()));
     let (patterns, refused) = Patterns::new(named);
     drop(values);
     for refused in refused {
-        note(refused.to_string());
+        note(&refused);
     }
     relay(input, output, &patterns).map(drop).map_err(|error| {
-        NotDone::new(
+        Trouble::new(
+            Code::File,
             format!("the stream broke off: {}", error.kind()),
             "look at where it comes from and where it goes",
         )
@@ -156,10 +140,10 @@ pub fn filter(
 }
 
 /// Removes a value from the store; one that is not there is fine.
-pub fn remove(surroundings: &Surroundings<'_>, name: &SecretName) -> Result<(), NotDone> {
+pub fn remove(surroundings: &Surroundings<'_>, name: &SecretName) -> Result<(), Trouble> {
     match Store::new(surroundings).remove(name) {
         Ok(()) | Err(StoreError::NoSecret(_) | StoreError::Missing) => Ok(()),
-        Err(error) => Err(NotDone::of(&error)),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -176,19 +160,19 @@ pub fn import(
     surroundings: &Surroundings<'_>,
     file: &Path,
     known: &[Entry],
-) -> Result<Vec<Imported>, NotDone> {
+) -> Result<Vec<Imported>, Trouble> {
     let unread = unread(file);
     let text = source::file::read(file, LARGEST_FILE).map_err(&unread)?;
     let entries = dotenv::entries(text.bytes()).map_err(&unread)?;
     let store = Store::new(surroundings);
-    let kept = store.list().map_err(|error| NotDone::of(&error))?;
+    let kept = store.list().map_err(Trouble::from)?;
     let mut imported: Vec<Imported> = Vec::new();
     let looks_secret = |entry: &&dotenv::Entry<'_>| {
         let written = entry.written;
         let is_value = !written.is_empty() && !is_reference(written);
         is_value && looks_like_credential(entry.name.as_bytes(), written).is_some()
     };
-    let nothing_was_changed = |fact: String, remedy: String| Err(NotDone::new(fact, remedy));
+    let nothing_was_changed = |fact: String, remedy: String| Err(Trouble::new(Code::Usage, fact, remedy));
     for entry in entries.iter().filter(looks_secret) {
         let variable = entry.name;
         // Of two values one would be lost.
@@ -201,8 +185,7 @@ pub fn import(
         if imported.iter().any(|known| known.variable == variable) {
             continue;
         }
-        let name = SecretName::parse(&variable.to_lowercase().replace('_', "-"))
-            .map_err(|unfit| NotDone::of(&unfit))?;
+        let name = SecretName::parse(&variable.to_lowercase().replace('_', "-")).map_err(Trouble::from)?;
         if let Some(other) = imported.iter().find(|known| known.name == name) {
             return nothing_was_changed(
                 format!("{} and {variable} would both be called {name}", other.variable),
@@ -214,7 +197,7 @@ pub fn import(
         let same = match kept.contains(&name) && known.iter().any(is_here) {
             true => {
                 let value = dotenv::find(text.bytes(), variable).map_err(&unread)?;
-                let kept = store.get(&name).map_err(|error| NotDone::of(&error))?;
+                let kept = store.get(&name).map_err(Trouble::from)?;
                 value.expose() == kept.expose()
             }
             false => false,
@@ -229,22 +212,23 @@ pub fn import(
     }
     for Imported { variable, name } in imported.iter().filter(|new| !kept.contains(&new.name)) {
         let value = dotenv::find(text.bytes(), variable).map_err(&unread)?;
-        store.set(name, &value).map_err(|error| NotDone::of(&error))?;
+        store.set(name, &value).map_err(Trouble::from)?;
     }
     Ok(imported)
 }
 
 /// Puts references in the places of values that were brought over, once their entries are there.
-pub fn blank(surroundings: &Surroundings<'_>, file: &Path, imported: &[Imported]) -> Result<(), NotDone> {
+pub fn blank(surroundings: &Surroundings<'_>, file: &Path, imported: &[Imported]) -> Result<(), Trouble> {
     let unread = unread(file);
     let text = source::file::read(file, LARGEST_FILE).map_err(&unread)?;
     let store = Store::new(surroundings);
     for Imported { variable, name } in imported {
         // What is taken out of the file has to be in the store, as it is there now.
         let value = dotenv::find(text.bytes(), variable).map_err(&unread)?;
-        let kept = store.get(name).map_err(|error| NotDone::of(&error))?;
+        let kept = store.get(name).map_err(Trouble::from)?;
         if value.expose() != kept.expose() {
-            return Err(NotDone::new(
+            return Err(Trouble::new(
+                Code::Changed,
                 format!("{variable} has changed meanwhile"),
                 "the file is as it was; import it again",
             ));
@@ -256,7 +240,8 @@ pub fn blank(surroundings: &Surroundings<'_>, file: &Path, imported: &[Imported]
     };
     let blanked = Zeroizing::new(dotenv::replaced(text.bytes(), &reference).map_err(&unread)?);
     replace(file, &blanked).map_err(|error| {
-        NotDone::new(
+        Trouble::new(
+            Code::File,
             format!(
                 "{} could not be written: {}",
                 keyward_policy::text::visible(file.as_os_str()),
@@ -268,10 +253,10 @@ pub fn blank(surroundings: &Surroundings<'_>, file: &Path, imported: &[Imported]
 }
 
 /// Why a file of variables could not be read.
-fn unread(file: &Path) -> impl Fn(Why) -> NotDone {
+fn unread(file: &Path) -> impl Fn(Why) -> Trouble {
     let path = Place::Absolute(keyward_policy::text::visible(file.as_os_str()));
     let reference = Reference::File { path, part: Part::Whole };
-    move |why| NotDone::of(&SourceError::new(&reference, why))
+    move |why| SourceError::new(&reference, why).into()
 }
 
 /// What an earlier one has left in the place of a value.

@@ -12,6 +12,7 @@ use crate::store::{Kind, Store};
 use crate::token::{self, Tokens};
 use keyward_policy::door;
 use keyward_policy::secret::{Delivery, Given, Reference, Said, WITH_DOOR, WITH_TERMINAL};
+use keyward_policy::trouble::{Code, Trouble};
 use keyward_sys::landlock::{self, Below, Scopes};
 use keyward_sys::{Errno, channel, confine, environ, memory, signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -167,17 +168,14 @@ impl Serving<'_, '_, '_> {
         }
         let (patterns, refused) = Patterns::new(values.iter().map(|(name, value)| (*name, value.expose())));
         for refused in refused {
-            self.tell(&Said::Note { text: refused.to_string() });
+            self.tell(&refused.said());
         }
         Ok(Some(patterns))
     }
 
     fn fetch(&self, given: &Given, surroundings: Surroundings<'_>) -> Result<Secret, Said> {
-        source::fetch(&given.from, &surroundings).map_err(|error| {
-            let text = error.to_string();
-            let (fact, remedy) = text.split_once('\n').unwrap_or((&text, ""));
-            failed(format!("the secret {}: {fact}", given.name), remedy)
-        })
+        let fetched = source::fetch(&given.from, &surroundings);
+        fetched.map_err(|error| Said::Failed(Trouble::from(error).of(&format!("the secret {}", given.name))))
     }
 
     /// Passes on what the command prints, and swaps tokens, until the cage is gone and nothing is left to be passed on.
@@ -299,7 +297,7 @@ impl Serving<'_, '_, '_> {
             }
             Err(failed) => {
                 self.tokens.give_back(index);
-                if let Said::Failed { fact, remedy } = failed {
+                if let Said::Failed(Trouble { fact, remedy, .. }) = failed {
                     self.tell_refused(&Said::NotRedeemed { secret: index, fact, remedy });
                 }
                 offer.answer(None);
@@ -309,7 +307,7 @@ impl Serving<'_, '_, '_> {
 }
 
 fn failed(fact: String, remedy: &str) -> Said {
-    Said::Failed { fact, remedy: remedy.into() }
+    Said::Failed(Trouble::new(Code::NoSecret, fact, remedy))
 }
 
 fn undelivered(given: &Given, errno: Errno) -> Said {

@@ -1,12 +1,12 @@
 //! `keyward approvals -f`: every new question is asked on this terminal.
 
-use super::{Trouble, counted, recorder};
+use super::{counted, recorder};
 use crate::here::Here;
 use crate::question::{self, Reply};
 use crate::say;
 use keyward_ledger::approvals::{self, Approvals, Entry, State, Which};
 use keyward_policy::event::By;
-use keyward_policy::outcome::code;
+use keyward_policy::trouble::{Code, Trouble};
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub fn follow(here: &Here) -> Result<(), Trouble> {
     if question::own_terminal().is_none() {
         return Err(Trouble::new(
-            code::USAGE,
+            Code::NoTerminal,
             "questions can be answered only on a terminal, and there is none",
             "answer them one by one: `keyward approvals`, then `keyward approvals allow ID`",
         ));
@@ -38,7 +38,7 @@ pub fn follow(here: &Here) -> Result<(), Trouble> {
                 && present(here, &mut approvals, &entry)? == Present::Gone
             {
                 return Err(Trouble::new(
-                    code::FAULT,
+                    Code::NoTerminal,
                     "the terminal is gone, or another program has it",
                     "start this again, in the foreground of a terminal",
                 ));
@@ -72,9 +72,9 @@ fn present(here: &Here, approvals: &mut Approvals, entry: &Entry) -> Result<Pres
     let answered = approvals.answer_reaching(entry.id, allow, reach, By::Approvals, &mut record);
     let done = if allow { "allowed" } else { "denied" };
     let further = if reply == Reply::Never { ", and what the same rule asks about from now on" } else { "" };
-    match answered.map_err(Trouble::from).and_then(|answered| counted(entry.id, answered)) {
+    match answered.and_then(|answered| counted(entry.id, answered)) {
         Ok(()) => say::note(&format!("{done} question {}{further}", entry.id)),
-        Err(Trouble { fact, remedy, .. }) => say::trouble(&fact, &remedy),
+        Err(trouble) => drop(say::failure(&trouble)),
     }
     Ok(Present::Done)
 }

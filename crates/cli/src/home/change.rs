@@ -2,7 +2,7 @@
 
 use crate::args::ToolArgs;
 use crate::explain::NoPlan;
-use crate::files::{self, Links, NoPolicy};
+use crate::files::{self, Links};
 use crate::here::{self, Here};
 use crate::rewrite::{Folder, NotWritten};
 use crate::{decide, say};
@@ -11,6 +11,7 @@ use keyward_policy::outcome::code;
 use keyward_policy::request::Request;
 use keyward_policy::text::visible;
 use keyward_policy::tools::{self, Exposure, Platform};
+use keyward_policy::trouble::{Code, Trouble};
 use keyward_policy::view::place_outside;
 use keyward_sys::environ::Block;
 use std::path::Path;
@@ -18,7 +19,7 @@ use std::path::Path;
 /// Why nothing was written.
 enum Failed {
     Mistakes(PolicyError),
-    Told(NoPolicy),
+    Told(Trouble),
 }
 
 impl From<NotEdited> for Failed {
@@ -26,7 +27,7 @@ impl From<NotEdited> for Failed {
         match not_edited {
             NotEdited::Policy(error @ PolicyError::Mistakes(_)) => Failed::Mistakes(error),
             NotEdited::Policy(error) => Failed::Told(error.into()),
-            NotEdited::Unfit { fact, remedy } => Failed::Told(NoPolicy { exit: code::USAGE, fact, remedy }),
+            NotEdited::Unfit { fact, remedy } => Failed::Told(Trouble::new(Code::Usage, fact, remedy)),
         }
     }
 }
@@ -39,13 +40,11 @@ impl From<files::Unreadable> for Failed {
 
 impl From<NotWritten> for Failed {
     fn from(NotWritten { path, cause }: NotWritten) -> Self {
-        Failed::Told(NoPolicy {
-            exit: code::FAULT,
-            fact: format!("cannot write {}: {}", visible(path.as_os_str()), say::cause(&cause)),
-            remedy:
-                "nothing was changed; check the permissions there, and whether another program manages this file"
-                    .into(),
-        })
+        Failed::Told(Trouble::new(
+            Code::File,
+            format!("cannot write {}: {}", visible(path.as_os_str()), say::cause(&cause)),
+            "nothing was changed; check the permissions there, and whether another program manages this file",
+        ))
     }
 }
 

@@ -4,17 +4,18 @@ use crate::here::Here;
 use crate::say;
 use keyward_policy::outcome::code;
 use keyward_policy::text::visible;
+use keyward_policy::trouble::{Code, Trouble};
 use keyward_policy::words::TrustClass;
 use keyward_project::caches::{self, Became, Cache};
 use keyward_sys::file::reason;
 
 pub fn clean(here: &Here, caches: bool, class: Option<TrustClass>, json: bool) -> i32 {
     if !caches {
-        say::trouble(
+        return say::failure(&Trouble::new(
+            Code::Usage,
             "nothing to clean was named",
             "`--caches` empties Keyward's own caches; the HOMEs of profiles stay, `keyward home list` names them",
-        );
-        return code::USAGE;
+        ));
     }
     let cleaned = caches::clean(&here.caller.cache, class);
     if json {

@@ -4,8 +4,8 @@ use crate::args::{LogVerifyArgs, PolicyFlags};
 use crate::here::Here;
 use crate::{files, say, witness};
 use keyward_ledger::{AsideState, Head, Kept, Known, Report, Wrong};
-use keyward_policy::outcome::code;
 use keyward_policy::text::visible;
+use keyward_policy::trouble::{Code, Trouble};
 use serde_json::json;
 use std::io;
 
@@ -45,11 +45,11 @@ pub fn verify(args: &LogVerifyArgs, here: &Here) -> io::Result<i32> {
     if let Some(path) = &args.head_file {
         let place = visible(path.as_os_str());
         let Some(heads) = std::fs::read_to_string(path).ok().and_then(|text| read_heads(&text, here)) else {
-            say::trouble(
-                &format!("cannot find heads in {place}"),
+            return Ok(say::failure(&Trouble::new(
+                Code::Usage,
+                format!("cannot find heads in {place}"),
                 "name a file whose lines `keyward log head` has printed, or a witness has written",
-            );
-            return Ok(code::USAGE);
+            )));
         };
         elsewhere.push(Elsewhere { place, heads });
     }

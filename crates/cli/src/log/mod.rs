@@ -9,9 +9,9 @@ use crate::explain::NoPlan;
 use crate::here::{self, Here};
 use crate::say;
 use keyward_ledger::{Filter, Found, Reader};
-use keyward_policy::outcome::code;
 use keyward_policy::suggest::{self, Denial};
 use keyward_policy::text::{visible, visible_json};
+use keyward_policy::trouble::{Code, Trouble};
 use keyward_sys::environ::Block;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
@@ -25,8 +25,11 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 pub fn log(args: &LogArgs, block: &Block) -> i32 {
     // There is no record in a cage, and an empty one would be a wrong answer.
     if here::is_cage() {
-        say::trouble("the record is outside the cage", "run this in a terminal of your own, outside");
-        return code::REFUSED;
+        return say::failure(&Trouble::new(
+            Code::OnlyOutside,
+            "the record is outside the cage",
+            "run this in a terminal of your own, outside",
+        ));
     }
     let here = match here::look(&block.entries(), here::instead_of_one_that_is_gone()) {
         Ok(here) => here,
@@ -41,11 +44,11 @@ pub fn log(args: &LogArgs, block: &Block) -> i32 {
     };
     asked.unwrap_or_else(|error| {
         let folder = visible(here.state.as_os_str());
-        say::trouble(
-            &format!("cannot read the record in {folder}: {}", say::cause(&error)),
+        say::failure(&Trouble::new(
+            Code::RecordUnreadable,
+            format!("cannot read the record in {folder}: {}", say::cause(&error)),
             "fix the permissions there, or move away every file that is not part of the record",
-        );
-        code::FAULT
+        ))
     })
 }
 

@@ -1,7 +1,6 @@
 //! What a run tells: on standard error in two lines, in JSON, and by its exit code.
 
 use crate::args::RunArgs;
-use crate::files::NoPolicy;
 use crate::here::{self, Here};
 use crate::permit::Denial;
 use crate::record::Record;
@@ -18,6 +17,7 @@ use keyward_policy::outcome::{
     Conclusion, LoginNews, LoginWhat, Outcome, Repository, RepositoryNews, SecretNews, code,
 };
 use keyward_policy::plan::{LimitKind, Plan, Refusal, RefusalKind};
+use keyward_policy::trouble::{Code, Trouble};
 use keyward_policy::untrusted::lookup;
 use keyward_policy::view::{Gone, SECRET_FILE, View};
 use keyward_project::Recovered;
@@ -43,8 +43,8 @@ pub fn denied(args: &RunArgs, denial: Denial) -> i32 {
     if !args.json {
         say::trouble(&fact, &remedy);
     }
-    let retry = question.is_some();
-    let result = Conclusion::Denied { fact, remedy, gate, approval: question, retry };
+    let (trouble, retry) = (Trouble::new(Code::Denied, fact, remedy), question.is_some());
+    let result = Conclusion::Denied { trouble, gate, approval: question, retry };
     json(args, &Outcome::without_run(code::DENIED, result));
     code::DENIED
 }
@@ -170,7 +170,9 @@ pub fn end(
         say::trouble(fact, LIMIT_REMEDY);
     }
     let result = match (told, finished.end) {
-        (Some((limit, fact)), _) => Conclusion::Limit { limit, fact, remedy: LIMIT_REMEDY },
+        (Some((limit, fact)), _) => {
+            Conclusion::Limit { limit, trouble: Trouble::new(Code::Limit, fact, LIMIT_REMEDY) }
+        }
         (None, End::Exited(_)) => Conclusion::Exited,
         (None, End::Signalled(signal)) => Conclusion::Signalled { signal },
     };
@@ -287,41 +289,34 @@ pub fn refusal(args: &RunArgs, here: Option<&Here>, refusal: &Refusal) -> i32 {
         say::trouble(&refusal.fact, &refusal.remedy);
     }
     json(args, &Outcome::of_refusal(refusal));
-    refusal.kind.exit_code()
+    Trouble::from(refusal).exit()
 }
 
-pub fn no_policy(args: &RunArgs, no_policy: &NoPolicy) -> i32 {
-    trouble(args, no_policy.exit, &no_policy.fact, &no_policy.remedy)
-}
-
-pub fn unrecorded(args: &RunArgs, unrecorded: &Unrecorded) -> i32 {
-    trouble(args, code::FAULT, &unrecorded_fact(unrecorded), unrecorded.remedy())
-}
-
-pub fn unrecorded_fact(unrecorded: &Unrecorded) -> String {
+pub fn unrecorded(unrecorded: &Unrecorded) -> Trouble {
     let path = keyward_policy::text::visible(unrecorded.path.as_os_str());
-    format!("cannot record this run in {path}: {}", say::cause(&unrecorded.cause))
+    let fact = format!("cannot record this run in {path}: {}", say::cause(&unrecorded.cause));
+    Trouble::new(Code::Unrecorded, fact, unrecorded.remedy())
 }
 
 pub fn fault(args: &RunArgs, here: &Here, view: Option<&View>, fault: &Fault) -> i32 {
-    let (exit, remedy) = match (fault.step, fault.errno) {
-        (Step::Exec, Errno::NOENT) => (code::NOT_FOUND, not_found_remedy(args, here, view)),
+    let (code, remedy) = match (fault.step, fault.errno) {
+        (Step::Exec, Errno::NOENT) => (Code::NotFound, not_found_remedy(args, here, view)),
         (Step::Exec, Errno::ACCESS | Errno::NOEXEC | Errno::ISDIR) => (
-            code::NOT_EXECUTABLE,
+            Code::NotExecutable,
             "it is there, but cannot be executed in the cage; check its mode and its `#!` line".into(),
         ),
         (Step::View, Errno::LOOP) => (
-            code::FAULT,
+            Code::Cage,
             "a link is there, which a command of an earlier run may have left; `keyward home path` with the same flags prints its HOME: remove the link".into(),
         ),
         (Step::View, _) if Path::new(&fault.object).starts_with(&here.caller.cache) => (
-            code::FAULT,
+            Code::File,
             "make room or fix the permissions there, or set XDG_CACHE_HOME to a directory that you can write, outside the project".into(),
         ),
-        (_, Errno::STALE) => (code::FAULT, "it changed while the cage was being built; try again".into()),
-        _ => (code::FAULT, "`keyward doctor` shows what this host can do".into()),
+        (_, Errno::STALE) => (Code::Changed, "it changed while the cage was being built; try again".into()),
+        _ => (Code::Cage, "`keyward doctor` shows what this host can do".into()),
     };
-    trouble(args, exit, &fault.to_string(), &remedy)
+    trouble(args, Trouble::new(code, fault.to_string(), remedy))
 }
 
 /// A command that exists outside but not in the view is the most common surprise.
@@ -337,12 +332,13 @@ fn not_found_remedy(args: &RunArgs, here: &Here, view: Option<&View>) -> String 
     }
 }
 
-pub fn trouble(args: &RunArgs, exit: i32, fact: &str, remedy: &str) -> i32 {
+/// A run that ended before it began.
+pub fn trouble(args: &RunArgs, trouble: Trouble) -> i32 {
     if !args.json {
-        say::trouble(fact, remedy);
+        say::trouble(&trouble.fact, &trouble.remedy);
     }
-    let result = Conclusion::Fault { fact: fact.into(), remedy: remedy.into(), retry: false };
-    json(args, &Outcome::without_run(exit, result));
+    let exit = trouble.exit();
+    json(args, &Outcome::of_trouble(trouble));
     exit
 }
 

@@ -369,13 +369,19 @@ impl Ended {
         let result = match (limit.as_deref(), signal) {
             (Some("cpu"), _) => Conclusion::Limit {
                 limit: "cpu",
-                fact: "the command was ended: it reached the limit cpu".into(),
-                remedy: "a session started with a higher one has it for all its commands",
+                trouble: keyward_policy::trouble::Trouble::new(
+                    keyward_policy::trouble::Code::Limit,
+                    "the command was ended: it reached the limit cpu",
+                    "a session started with a higher one has it for all its commands",
+                ),
             },
             (Some(_), _) => Conclusion::Limit {
                 limit: "wall",
-                fact: "the command was ended: it reached its time limit".into(),
-                remedy: "give it more with `--timeout`",
+                trouble: keyward_policy::trouble::Trouble::new(
+                    keyward_policy::trouble::Code::Limit,
+                    "the command was ended: it reached its time limit",
+                    "give it more with `--timeout`",
+                ),
             },
             (None, Some(signal)) => Conclusion::Signalled { signal },
             (None, None) => Conclusion::Exited,
@@ -387,7 +393,7 @@ impl Ended {
                 let outcome = Outcome::without_run(exit, result);
                 say::outcome(&Outcome { held: held.unwrap_or(Promises::Of(&[])), ..outcome });
             }
-            Conclusion::Limit { fact, remedy, .. } => say::trouble(&fact, remedy),
+            Conclusion::Limit { trouble, .. } => say::trouble(&trouble.fact, &trouble.remedy),
             _ => {}
         }
         exit

@@ -3,6 +3,7 @@
 use super::{Failure, Record, Trouble, signed, unsigned};
 use keyward_policy::event::What;
 use keyward_policy::gate::{Question, Reach};
+use keyward_policy::trouble::Code;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 /// A grant that has ended is kept for so long, a denial longer than a session lives.
@@ -76,6 +77,7 @@ pub(super) fn grant(
 ) -> Result<u64, Failure> {
     if !(1..=MOST_USES).contains(&new.uses) || !(1..=LONGEST_SECONDS).contains(&new.seconds) {
         return Err(Trouble::new(
+            Code::Usage,
             "a grant is for 1 to 1000 uses, within 30 days",
             "make it smaller, and a new one when it is used up",
         )

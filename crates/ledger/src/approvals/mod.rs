@@ -13,8 +13,8 @@ mod trouble;
 mod watch;
 
 pub use grants::{For, Grant, NewGrant, TakenGrant};
+pub use keyward_policy::trouble::Trouble;
 pub use questions::{Answered, Entry, Size, State, Which};
-pub use trouble::Trouble;
 pub use watch::{Watch, is_watched, watch};
 
 use keyward_policy::event::{By, What};

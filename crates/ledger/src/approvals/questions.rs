@@ -3,6 +3,7 @@
 use super::{Failure, NewGrant, Record, Trouble, asker, grants, signed, unsigned};
 use keyward_policy::event::{By, What, bounded};
 use keyward_policy::gate::{Question, Reach, Text};
+use keyward_policy::trouble::Code;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -147,6 +148,7 @@ pub(super) fn ask(
     tidy(change, now, question)?;
     if !has_room(change, now, question)? {
         return Err(Trouble::new(
+            Code::ApprovalsUnusable,
             "too many questions are open",
             "`keyward approvals` shows them; try again when they are answered",
         )
@@ -223,6 +225,7 @@ fn insert(
 fn written(value: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(value).map_err(|error| {
         Trouble::new(
+            Code::Internal,
             format!("cannot write a question: {error}"),
             "this is a fault in keyward; please report it",
         )

@@ -2,6 +2,7 @@
 
 use super::*;
 use keyward_policy::gate::Text;
+use keyward_policy::trouble::Code;
 use std::cell::Cell;
 
 thread_local! {
@@ -83,7 +84,7 @@ fn what_could_not_be_recorded_is_not_allowed() {
     let folder = folder();
     let mut approvals = open(&folder);
     let id = approvals.ask(&question("a"), now() + 60, None).unwrap();
-    let full = Trouble::new("no room", "make room");
+    let full = Trouble::new(Code::ApprovalsUnusable, "no room", "make room");
     let mut fails = |_: What| Err(full.clone());
     assert_eq!(approvals.answer(id, true, By::Approvals, &mut fails), Err(full.clone()));
     assert_eq!(approvals.state(id).unwrap(), State::Waiting);

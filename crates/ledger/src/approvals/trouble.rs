@@ -2,25 +2,15 @@
 
 use crate::Unrecorded;
 use keyward_policy::text::{typed, visible};
+use keyward_policy::trouble::{Code, Trouble};
 use rusqlite::{Error, ErrorCode};
 use std::path::Path;
 
-/// An error in two lines: the fact, and what a person can do. The caller treats it as a no.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
-    pub fact: String,
-    pub remedy: String,
-}
-
-impl Trouble {
-    pub fn new(fact: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Trouble { fact: fact.into(), remedy: remedy.into() }
-    }
-}
-
+/// An approval that could not be recorded takes no effect.
 impl From<Unrecorded> for Trouble {
     fn from(unrecorded: Unrecorded) -> Self {
         Trouble::new(
+            Code::Unrecorded,
             format!("cannot record this in {}: {}", visible(unrecorded.path.as_os_str()), unrecorded.cause),
             "no approval takes effect unrecorded: make room or fix the permissions there",
         )
@@ -37,6 +27,7 @@ fn put_aside(path: &Path) -> String {
 
 pub(super) fn not_ours(path: &Path, what: &str) -> Trouble {
     Trouble::new(
+        Code::ApprovalsUnusable,
         format!("{} is {what}, and not Keyward's list of approvals", visible(path.as_os_str())),
         put_aside(path),
     )
@@ -44,17 +35,23 @@ pub(super) fn not_ours(path: &Path, what: &str) -> Trouble {
 
 pub(super) fn newer(path: &Path, version: i64) -> Trouble {
     Trouble::new(
+        Code::ApprovalsUnusable,
         format!("{} was written by a newer keyward (version {version})", visible(path.as_os_str())),
         format!("use that one; or {}", put_aside(path)),
     )
 }
 
 pub(super) fn damaged(path: &Path) -> Trouble {
-    Trouble::new(format!("the approvals in {} are damaged", visible(path.as_os_str())), put_aside(path))
+    Trouble::new(
+        Code::ApprovalsUnusable,
+        format!("the approvals in {} are damaged", visible(path.as_os_str())),
+        put_aside(path),
+    )
 }
 
 pub(super) fn unusable(path: &Path, cause: &std::io::Error) -> Trouble {
     Trouble::new(
+        Code::ApprovalsUnusable,
         format!("cannot use {}: {cause}", visible(path.as_os_str())),
         "make room or fix the permissions there, or set XDG_STATE_HOME to a directory that you can write, outside the project",
     )
@@ -64,6 +61,7 @@ pub(super) fn of(error: &Error, path: &Path) -> Trouble {
     let shown = visible(path.as_os_str());
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Trouble::new(
+            Code::ApprovalsBusy,
             format!("another program has kept {shown} locked for {} s", super::database::PATIENCE.as_secs()),
             format!(
                 "`fuser {}` says which one; try again when it has ended",
@@ -71,18 +69,26 @@ pub(super) fn of(error: &Error, path: &Path) -> Trouble {
             ),
         ),
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => damaged(path),
-        Some(ErrorCode::DiskFull) => {
-            Trouble::new(format!("there is no room to write {shown}"), "make room there, and try again")
-        }
+        Some(ErrorCode::DiskFull) => Trouble::new(
+            Code::ApprovalsUnusable,
+            format!("there is no room to write {shown}"),
+            "make room there, and try again",
+        ),
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => Trouble::new(
+            Code::ApprovalsUnusable,
             format!("cannot write {shown}, or the directory that it is in"),
             "make room or fix the permissions there, or set XDG_STATE_HOME to a directory that you can write, outside the project",
         ),
         Some(ErrorCode::SystemIoFailure) => Trouble::new(
+            Code::ApprovalsUnusable,
             format!("cannot read or write {shown}: {error}"),
             "make room there, or fix the disk, and try again",
         ),
-        Some(_) => Trouble::new(format!("the approvals in {shown} cannot be used: {error}"), put_aside(path)),
+        Some(_) => Trouble::new(
+            Code::ApprovalsUnusable,
+            format!("the approvals in {shown} cannot be used: {error}"),
+            put_aside(path),
+        ),
         // A value that cannot be what we have written.
         None => damaged(path),
     }

@@ -1,6 +1,7 @@
 //! What can be wrong with a policy, in two lines each: the fact, then what to do.
 
 use crate::detect::registry;
+use crate::trouble::{Code, Trouble};
 use crate::words::Origin;
 use serde::Serialize;
 use std::fmt;
@@ -73,58 +74,84 @@ impl fmt::Display for Unfit {
 
 impl std::error::Error for Unfit {}
 
-impl fmt::Display for Mistake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Mistake {
+    /// The place with the fact, and what to do.
+    fn lines(&self) -> (String, &str) {
         let Mistake { file, line, column, fact, remedy } = self;
         match line {
-            0 => write!(f, "{file}: {fact}\n{remedy}"),
-            _ => write!(f, "{file}:{line}:{column}: {fact}\n{remedy}"),
+            0 => (format!("{file}: {fact}"), remedy),
+            _ => (format!("{file}:{line}:{column}: {fact}"), remedy),
         }
+    }
+
+    /// All mistakes of a file as one: the first, and below its remedy the others.
+    pub fn trouble(mistakes: &[Mistake]) -> Trouble {
+        let all: Vec<(String, &str)> = mistakes.iter().map(Mistake::lines).collect();
+        let (first, others) =
+            all.split_first().map_or(("", &[][..]), |(first, others)| (first.0.as_str(), others));
+        let mut remedy = all.first().map_or("", |(_, remedy)| *remedy).to_owned();
+        for (fact, next) in others {
+            remedy += &format!("\n{fact}\n{next}");
+        }
+        Trouble::new(Code::PolicyMistake, first, remedy)
     }
 }
 
-impl fmt::Display for BeyondCeiling {
+impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (fact, remedy) = self.lines();
+        write!(f, "{fact}\n{remedy}")
+    }
+}
+
+impl BeyondCeiling {
+    fn fact(&self) -> String {
         let BeyondCeiling { key, asked, origin, allowed, ceiling } = self;
-        writeln!(f, "{key} = {asked} ({origin}) is beyond the ceiling: {key} = {allowed} ({ceiling})")?;
-        f.write_str("ask for no more than the ceiling allows; only the administrator can raise it")
+        format!("{key} = {asked} ({origin}) is beyond the ceiling: {key} = {allowed} ({ceiling})")
+    }
+}
+
+impl From<PolicyError> for Trouble {
+    fn from(error: PolicyError) -> Self {
+        match error {
+            PolicyError::Mistakes(mistakes) => Mistake::trouble(&mistakes),
+            PolicyError::Beyond(beyond) => Trouble::new(
+                Code::BeyondCeiling,
+                beyond.fact(),
+                "ask for no more than the ceiling allows; only the administrator can raise it",
+            ),
+            PolicyError::UnknownProfile { name, nearest, known, file } => {
+                let name = quoted(&name);
+                let fact = match &file {
+                    None => format!("there is no profile {name}: there is no policy file of yours"),
+                    Some(file) => format!("{file} has no profile {name}"),
+                };
+                let remedy = match (file, nearest, known.as_slice()) {
+                    (None, ..) => "create one; `keyward policy schema` describes it".to_owned(),
+                    (_, Some(nearest), _) => format!("did you mean {}", quoted(&nearest)),
+                    (_, None, []) => "add one under `[profiles.NAME]`".to_owned(),
+                    (_, None, known) => format!("choose one of {}", listed(known)),
+                };
+                Trouble::new(Code::UnknownProfile, fact, remedy)
+            }
+        }
     }
 }
 
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PolicyError::Mistakes(mistakes) => {
-                for (at, mistake) in mistakes.iter().enumerate() {
-                    let gap = if at == 0 { "" } else { "\n" };
-                    write!(f, "{gap}{mistake}")?;
-                }
-                Ok(())
-            }
-            PolicyError::Beyond(beyond) => beyond.fmt(f),
-            PolicyError::UnknownProfile { name, nearest, known, file } => {
-                let name = quoted(name);
-                match (file, nearest, known.as_slice()) {
-                    (None, ..) => {
-                        writeln!(f, "there is no profile {name}: there is no policy file of yours")?;
-                        f.write_str("create one; `keyward policy schema` describes it")
-                    }
-                    (Some(file), Some(nearest), _) => {
-                        write!(f, "{file} has no profile {name}\ndid you mean {}", quoted(nearest))
-                    }
-                    (Some(file), None, []) => {
-                        write!(f, "{file} has no profile {name}\nadd one under `[profiles.NAME]`")
-                    }
-                    (Some(file), None, known) => {
-                        write!(f, "{file} has no profile {name}\nchoose one of {}", listed(known))
-                    }
-                }
-            }
-        }
+        let Trouble { fact, remedy, .. } = Trouble::from(self.clone());
+        write!(f, "{fact}\n{remedy}")
     }
 }
 
 impl std::error::Error for PolicyError {}
+
+impl From<Unfit> for Trouble {
+    fn from(Unfit { fact, remedy }: Unfit) -> Self {
+        Trouble { code: Code::Usage, fact, remedy }
+    }
+}
 
 /// Text from outside, made safe for a terminal and short enough for a line. What looks like a credential is not shown.
 pub fn quoted(text: &str) -> String {

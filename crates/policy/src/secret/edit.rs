@@ -4,6 +4,7 @@ use super::file::{Entry, host, read};
 use super::{SecretName, Unfit};
 use crate::config::splice;
 use crate::config::{Document, Mistake, checks};
+use crate::trouble::Trouble;
 use std::fmt;
 
 /// Why there is no new text.
@@ -28,6 +29,15 @@ impl fmt::Display for NotWritten {
 }
 
 impl std::error::Error for NotWritten {}
+
+impl From<NotWritten> for Trouble {
+    fn from(error: NotWritten) -> Self {
+        match error {
+            NotWritten::Mistakes(mistakes) => Mistake::trouble(&mistakes),
+            NotWritten::Unfit(unfit) => unfit.into(),
+        }
+    }
+}
 
 /// The text with this entry, added or in the place of the one with the same name. An empty text is a file that is not there yet.
 pub fn put(document: &Document<'_>, entry: &Entry) -> Result<String, NotWritten> {

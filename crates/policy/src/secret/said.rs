@@ -1,5 +1,6 @@
 //! Messages of the vault to the process that started it: the result, and never a value.
 
+use crate::trouble::Trouble;
 use serde::{Deserialize, Serialize};
 
 /// What the first byte of a cage's first word to the vault says of the descriptors that come with it, in this order. A public key may follow.
@@ -35,11 +36,11 @@ pub enum Said {
     /// The patterns of all secrets are gone from the vault's memory.
     Forgotten { microseconds: u64 },
     /// A word to the user: a secret that cannot be looked for in what the command prints.
-    Note { text: String },
+    Note { fact: String, remedy: String },
     /// A store was made, whose identity is where this word says.
     Began { identity: String },
     /// A value is in the store now, and was that of this variable.
     Kept { name: String, variable: String },
     /// A secret cannot be had, and so the command does not start.
-    Failed { fact: String, remedy: String },
+    Failed(Trouble),
 }

@@ -1,6 +1,6 @@
 //! Values that cannot be taken out of a text without taking out much else: too short, or too common.
 
-use std::fmt;
+use keyward_policy::secret::Said;
 
 /// A shorter value would be found in innocent text.
 pub(super) const SHORTEST: usize = 8;
@@ -24,19 +24,26 @@ pub enum Reason {
     Common,
 }
 
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fact = match self.reason {
+impl Refused {
+    /// As the vault tells it.
+    pub fn said(&self) -> Said {
+        let (fact, remedy) = self.lines();
+        Said::Note { fact, remedy: remedy.into() }
+    }
+
+    /// The fact, and what can be done.
+    pub fn lines(&self) -> (String, &'static str) {
+        let reason = match self.reason {
             Reason::Short => "it has fewer than 8 bytes",
             Reason::Long => "it has more than 64 KiB",
             Reason::Repetitive => "it repeats the same characters",
             Reason::Common => "it is a common word or number",
         };
-        let advice = match self.reason {
+        let remedy = match self.reason {
             Reason::Long => "the output of commands that get it is shown as it is",
             _ => "choose a longer, random value; until then it is shown as it is printed",
         };
-        write!(f, "{} is not taken out of output: {fact}\n{advice}", self.name)
+        (format!("{} is not taken out of output: {reason}", self.name), remedy)
     }
 }
 
@@ -112,10 +119,8 @@ mod tests {
     #[test]
     fn a_refusal_tells_name_and_reason_and_what_to_do() {
         let refused = Refused { name: "db".into(), reason: Reason::Common };
-        assert_eq!(
-            refused.to_string(),
-            "db is not taken out of output: it is a common word or number\n\
-             choose a longer, random value; until then it is shown as it is printed"
-        );
+        let (fact, remedy) = refused.lines();
+        assert_eq!(fact, "db is not taken out of output: it is a common word or number");
+        assert_eq!(remedy, "choose a longer, random value; until then it is shown as it is printed");
     }
 }

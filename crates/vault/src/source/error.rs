@@ -3,6 +3,7 @@
 use crate::secret::{LARGEST, Unread};
 use crate::store::StoreError;
 use keyward_policy::secret::{Credential, Part, Reference};
+use keyward_policy::trouble::{Code, Trouble};
 use std::fmt;
 use std::io;
 
@@ -152,6 +153,17 @@ impl fmt::Display for SourceError {
 }
 
 impl std::error::Error for SourceError {}
+
+impl From<SourceError> for Trouble {
+    fn from(error: SourceError) -> Self {
+        let code = match &error.why {
+            Why::Locked | Why::TimedOut(_) => Code::SecretLocked,
+            Why::Store(error) => error.code(),
+            _ => Code::NoSecret,
+        };
+        Trouble { code, fact: error.fact(), remedy: error.remedy() }
+    }
+}
 
 impl From<Unread> for Why {
     fn from(unread: Unread) -> Self {

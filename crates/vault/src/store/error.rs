@@ -2,6 +2,7 @@
 
 use crate::source::Why;
 use keyward_policy::secret::SecretName;
+use keyward_policy::trouble::{Code, Trouble};
 use std::fmt;
 use std::io;
 
@@ -42,6 +43,18 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    pub(crate) fn code(&self) -> Code {
+        match self {
+            StoreError::NoSecret(_) => Code::NoSecret,
+            StoreError::Empty => Code::Usage,
+            StoreError::WrongPassphrase
+            | StoreError::NobodyToAsk
+            | StoreError::Source(Why::Locked | Why::TimedOut(_)) => Code::SecretLocked,
+            StoreError::Busy => Code::StoreBusy,
+            _ => Code::Store,
+        }
+    }
+
     pub(crate) fn lines(&self) -> (String, String) {
         let lines = |fact: &str, remedy: &str| (fact.to_owned(), remedy.to_owned());
         match self {
@@ -126,6 +139,13 @@ impl fmt::Display for StoreError {
 }
 
 impl std::error::Error for StoreError {}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        let (fact, remedy) = error.lines();
+        Trouble { code: error.code(), fact, remedy }
+    }
+}
 
 impl From<Why> for StoreError {
     fn from(why: Why) -> Self {
