@@ -20,6 +20,7 @@ pub mod probe;
 mod relay;
 pub mod secrets;
 pub mod session;
+mod sources;
 mod spawner;
 pub mod supervise;
 mod warden;

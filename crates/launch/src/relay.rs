@@ -1,8 +1,9 @@
 //! Moves bytes between the user's terminal and the cage's, and counts output where a limit is set.
 
+use crate::sources::Sources;
 use crate::supervise::Screen;
 use rustix::event::{PollFd, PollFlags};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 
 const CHUNK: usize = 16 * 1024;
@@ -26,6 +27,17 @@ impl Counter {
         self.exceeded |= shown < bytes;
         shown
     }
+}
+
+/// What a relay waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Token {
+    /// The user's terminal.
+    Keyboard,
+    /// The cage's terminal.
+    Terminal,
+    /// A counted stream, by its place.
+    Counted(usize),
 }
 
 /// All streams that run through the launcher.
@@ -87,52 +99,59 @@ impl Relay {
         self.counter.exceeded
     }
 
-    /// Adds what this relay waits for: keyboard, terminal, then the counted streams.
-    pub(crate) fn ask<'a>(&'a self, polled: &mut Vec<PollFd<'a>>, screen: Option<&'a Screen>) {
+    /// Whether a counted stream is passed on into this descriptor.
+    pub(crate) fn has_counted_into(&self, to: BorrowedFd<'_>) -> bool {
+        self.counted.iter().any(|(_, other)| other.as_raw_fd() == to.as_raw_fd())
+    }
+
+    /// Adds what this relay waits for, each under the token that `named` makes of its own.
+    pub(crate) fn ask<'a, T>(
+        &'a self,
+        sources: &mut Sources<'a, T>,
+        named: impl Fn(Token) -> T,
+        screen: Option<&'a Screen>,
+    ) {
         if let (Some(main), Some(screen)) = (&self.main, screen) {
-            let reads = screen.raw && self.keyboard_open && self.pending.is_empty();
-            let events = if reads { PollFlags::IN } else { PollFlags::empty() };
             // One that has gone away would say so for ever.
-            polled.push(match self.keyboard_gone {
-                true => PollFd::new(main, PollFlags::empty()),
-                false => PollFd::new(&screen.keyboard, events),
-            });
+            if !self.keyboard_gone {
+                let reads = screen.raw && self.keyboard_open && self.pending.is_empty();
+                let events = if reads { PollFlags::IN } else { PollFlags::empty() };
+                sources.add_for(named(Token::Keyboard), screen.keyboard, events);
+            }
             let writes = if self.pending.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
             let reads = if self.shows { PollFlags::IN } else { PollFlags::empty() };
-            polled.push(PollFd::new(main, reads | writes));
+            sources.add_for(named(Token::Terminal), main.as_fd(), reads | writes);
         }
-        for (from, _) in &self.counted {
-            if let Some(from) = from {
-                polled.push(PollFd::new(from, PollFlags::IN));
-            }
+        for (place, (from, _)) in self.counted.iter().enumerate() {
+            sources.add_if(named(Token::Counted(place)), from.as_ref().map(AsFd::as_fd));
         }
     }
 
-    /// Does what `ask` waited for.
-    pub(crate) fn work(&mut self, ready: &[PollFlags], screen: Option<&Screen>) {
-        let mut ready = ready.iter();
-        // The list was made before a terminal may have arrived in this very round; then it is shorter by two.
-        let expected = self.counted.iter().filter(|(from, _)| from.is_some()).count();
-        if let (Some(screen), true) = (screen, self.main.is_some() && ready.len() >= expected + 2) {
-            let keyboard = ready.next().copied().unwrap_or(PollFlags::empty());
-            let terminal = ready.next().copied().unwrap_or(PollFlags::empty());
-            if !self.keyboard_gone && keyboard.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
-                self.keyboard_gone = !keyboard.contains(PollFlags::IN);
-            }
-            if !self.keyboard_gone && !keyboard.is_empty() && screen.raw {
-                self.read_keyboard(screen);
-            }
-            if terminal.contains(PollFlags::OUT) || !self.pending.is_empty() {
-                self.write_pending();
-            }
-            if self.shows && terminal.intersects(PollFlags::IN | PollFlags::HUP) {
-                self.show(screen);
-            }
+    /// Does what a token of `ask` stands for.
+    pub(crate) fn work(&mut self, token: Token, flags: PollFlags, screen: Option<&Screen>) {
+        match (token, screen) {
+            (Token::Keyboard, Some(screen)) => self.work_keyboard(flags, screen),
+            (Token::Terminal, Some(screen)) => self.work_terminal(flags, screen),
+            (Token::Counted(place), _) => drop(self.count(place)),
+            (Token::Keyboard | Token::Terminal, None) => {}
         }
-        for place in 0..self.counted.len() {
-            if self.counted[place].0.is_some() && ready.next().is_some_and(|flags| !flags.is_empty()) {
-                self.count(place);
-            }
+    }
+
+    fn work_keyboard(&mut self, flags: PollFlags, screen: &Screen) {
+        if flags.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+            self.keyboard_gone = !flags.contains(PollFlags::IN);
+        }
+        if !self.keyboard_gone && screen.raw {
+            self.read_keyboard(screen);
+        }
+    }
+
+    fn work_terminal(&mut self, flags: PollFlags, screen: &Screen) {
+        if flags.contains(PollFlags::OUT) || !self.pending.is_empty() {
+            self.write_pending();
+        }
+        if self.shows && flags.intersects(PollFlags::IN | PollFlags::HUP) {
+            self.show(screen);
         }
     }
 

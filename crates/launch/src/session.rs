@@ -15,6 +15,7 @@ mod questions;
 pub use cages::{Launcher, Make, Membership, Words};
 pub use questions::{Judge, Kept, Passage, Request, Thing};
 
+use crate::sources::{Ready, Sources};
 use crate::supervise::CutShort;
 use budget::Budget;
 use cages::{Cage, Cages, Ending};
@@ -150,8 +151,8 @@ impl Server<'_> {
             let ready = self.wait()?;
             let mut over = false;
             let mut ended = Vec::new();
-            for source in ready {
-                match source {
+            for Ready { token, .. } in ready {
+                match token {
                     Source::Listener => self.clients.accept(&self.session.listener, Side::Outside),
                     Source::CageDoor => self.clients.accept(&self.session.cage_door, Side::Inside),
                     Source::Spawner => over |= !self.hear(),
@@ -181,71 +182,40 @@ impl Server<'_> {
         }
     }
 
-    fn wait(&self) -> Result<Vec<Source>, Errno> {
-        let mut sources = vec![Source::Signals, Source::Launcher, Source::Spawner];
-        let mut polled = vec![
-            PollFd::new(&self.inbox, PollFlags::IN),
-            PollFd::new(&self.session.launcher.pidfd, PollFlags::IN),
-            PollFd::new(&self.session.spawner, PollFlags::IN),
-        ];
-        if !self.waiting.is_empty() {
-            sources.push(Source::Link);
-            polled.push(PollFd::new(&self.session.link, PollFlags::IN));
-        }
-        if self.clients.has_room() {
-            sources.push(Source::Listener);
-            polled.push(PollFd::new(&self.session.listener, PollFlags::IN));
-        }
-        if self.clients.has_room_inside() {
-            sources.push(Source::CageDoor);
-            polled.push(PollFd::new(&self.session.cage_door, PollFlags::IN));
-        }
+    fn wait(&self) -> Result<Vec<Ready<Source>>, Errno> {
+        let mut sources = Sources::new();
+        sources.add(Source::Signals, self.inbox.as_fd());
+        sources.add(Source::Launcher, self.session.launcher.pidfd.as_fd());
+        sources.add(Source::Spawner, self.session.spawner.as_fd());
+        sources.add_if(Source::Link, (!self.waiting.is_empty()).then(|| self.session.link.as_fd()));
+        sources.add_if(Source::Listener, self.clients.has_room().then(|| self.session.listener.as_fd()));
+        let room_inside = self.clients.has_room_inside();
+        sources.add_if(Source::CageDoor, room_inside.then(|| self.session.cage_door.as_fd()));
         for client in self.clients.all() {
-            sources.push(Source::Client(client.number));
-            polled.push(PollFd::new(&client.socket, PollFlags::IN));
+            sources.add(Source::Client(client.number), client.socket.as_fd());
         }
         for (number, job) in self.jobs.all() {
-            if let Some(from) = job.output.as_ref().and_then(Output::source) {
-                sources.push(Source::Output(*number));
-                polled.push(PollFd::from_borrowed_fd(from, PollFlags::IN));
-            }
+            sources.add_if(Source::Output(*number), job.output.as_ref().and_then(Output::source));
             if let (Place::Beside { cage, .. }, None) = (&job.place, job.ended) {
-                sources.push(Source::Beside(*number));
-                polled.push(PollFd::from_borrowed_fd(cage.source(), PollFlags::IN));
+                sources.add(Source::Beside(*number), cage.source());
             }
         }
-        if let Some(warm) = &self.cages.warm {
-            sources.push(Source::Warm);
-            polled.push(PollFd::from_borrowed_fd(warm.source(), PollFlags::IN));
-        }
+        sources.add_if(Source::Warm, self.cages.warm.as_ref().map(Cage::source));
         for (place, Ending { launcher, .. }) in self.cages.ending.iter().enumerate() {
-            sources.push(Source::Ending(place));
-            polled.push(PollFd::new(&launcher.pidfd, PollFlags::IN));
+            sources.add(Source::Ending(place), launcher.pidfd.as_fd());
         }
         for (number, socket) in self.questions.sources() {
-            sources.push(Source::Gate(number));
-            polled.push(PollFd::new(socket, PollFlags::IN));
+            sources.add(Source::Gate(number), socket.as_fd());
         }
-        let next = self
-            .jobs
-            .all()
-            .filter_map(|(_, job)| job.clock.due())
-            .chain(self.cages.due)
-            .chain(self.budget.due())
-            .chain(self.cages.ending.iter().filter_map(Ending::due))
-            .min();
-        let wait = next.map(|due| due.saturating_duration_since(Instant::now()));
-        let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
-        match poll(&mut polled, wait.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-        Ok(sources
-            .into_iter()
-            .zip(&polled)
-            .filter(|(_, polled)| !polled.revents().is_empty())
-            .map(|(source, _)| source)
-            .collect())
+        sources.wait(self.timeout())
+    }
+
+    /// How long there is nothing to do unless something comes.
+    fn timeout(&self) -> Option<Duration> {
+        let clocks = self.jobs.all().filter_map(|(_, job)| job.clock.due());
+        let endings = self.cages.ending.iter().filter_map(Ending::due);
+        let next = clocks.chain(self.cages.due).chain(self.budget.due()).chain(endings).min();
+        next.map(|due| due.saturating_duration_since(Instant::now()))
     }
 
     /// What the spawner tells; `false` once it is gone. It is a part of the cage: what makes no sense ends the session.

@@ -1,0 +1,122 @@
+//! What init reports to the launcher, and what becomes of it.
+
+use super::{DOOR, SYNCED_DOOR, Supervisor, signals};
+use crate::fault::Fault;
+use crate::keyring::Keyring;
+use crate::wire::{self, Order, Report};
+use keyward_policy::linux::acts::To;
+use keyward_policy::linux::cage::Step;
+use keyward_sys::terminal;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+
+impl Supervisor<'_, '_> {
+    pub(super) fn hear_init(&mut self) {
+        let Some((report, descriptors)) = wire::next_report(&self.watch.control) else {
+            self.channel_open = false;
+            return;
+        };
+        let first = |descriptors: Vec<OwnedFd>| descriptors.into_iter().next();
+        match report {
+            Report::Failed { step, index, errno } => {
+                self.failed = Some(Fault::new(step, (self.watch.describe)(step, index), errno));
+            }
+            Report::Killed { signal } => self.killed_by = Some(signal),
+            Report::Terminal => {
+                if let Some(main) = first(descriptors) {
+                    self.relay.set_terminal(main);
+                }
+            }
+            Report::Home => self.fill_home(first(descriptors)),
+            Report::Outlet { number } => self.serve_outlet(number, first(descriptors)),
+            Report::Passing => self.passing = descriptors,
+            Report::Door => self.pass_on_door(&descriptors),
+            Report::Started => self.command_started(),
+            Report::Spaces => {
+                if let Some(guard) = &mut self.watch.guard {
+                    guard.take_spaces(descriptors);
+                }
+            }
+            Report::Stopped { signal } => self.hear_of_a_stop(signal),
+            // Between others.
+            Report::Command { .. } => {}
+        }
+    }
+
+    /// Puts login files into the HOME of the cage's own, for which init waits.
+    fn fill_home(&mut self, home: Option<OwnedFd>) {
+        match home.map(|home| self.watch.logins.receive(home)) {
+            Some(Err((path, errno))) => {
+                let path = keyward_policy::text::visible(path.as_os_str());
+                self.failed = Some(Fault::new(Step::View, path, errno));
+                self.end_cage();
+            }
+            _ => self.tell(Order::Filled),
+        }
+    }
+
+    fn serve_outlet(&mut self, number: u16, socket: Option<OwnedFd>) {
+        let outlet = self.watch.outlets.get(usize::from(number)).map(|outlet| outlet.to);
+        match (outlet, self.watch.keyring, socket) {
+            (Some(To::Keyring), Some(view), Some(listener)) => {
+                self.keyring = Keyring::start(listener, view);
+            }
+            (Some(To::Lookups), _, socket) => self.lookups.start(socket),
+            _ => {}
+        }
+    }
+
+    /// Passes the way into the cage on to its session.
+    fn pass_on_door(&self, descriptors: &[OwnedFd]) {
+        let Some((session, _)) = self.watch.session else { return };
+        let all: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
+        // A command may also make the first repository.
+        let has_sync = self.watch.publisher.has_repositories() || self.watch.guard.is_some();
+        let word = if has_sync { SYNCED_DOOR } else { DOOR };
+        // Without a session no process needs the cage.
+        if keyward_sys::channel::send(session, word, &all).is_err() {
+            self.end_cage();
+        }
+    }
+
+    /// The command has its copy of everything; there will be no second attempt.
+    fn command_started(&mut self) {
+        keyward_sys::environ::wipe_own();
+        self.let_go_of_streams();
+        if let Some(vault) = &mut self.watch.vault {
+            vault.has_delivered = true;
+        }
+        if std::mem::take(&mut self.waits_for_vault) {
+            self.take_keyboard();
+        }
+        if let Some((_, words)) = self.watch.session {
+            let _ = rustix::stdio::dup2_stderr(words);
+        }
+        self.watch.publisher.start();
+        self.watch.logins.start();
+        if let Some(guard) = &mut self.watch.guard {
+            guard.command_started();
+        }
+    }
+
+    /// The caller's pipes belong to the command from here on: when it closes them, their other ends must see it. Descriptor 2 is still
+    /// needed for what we have to say at the end.
+    fn let_go_of_streams(&self) {
+        let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
+        let Ok(nothing) = rustix::fs::open(c"/dev/null", flags, rustix::fs::Mode::empty()) else { return };
+        if !terminal::is_terminal(rustix::stdio::stdin()) {
+            let _ = rustix::stdio::dup2_stdin(&nothing);
+        }
+        let stdout = rustix::stdio::stdout();
+        if !terminal::is_terminal(stdout) && !self.relay.has_counted_into(stdout) {
+            let _ = rustix::stdio::dup2_stdout(&nothing);
+        }
+    }
+
+    fn hear_of_a_stop(&mut self, signal: i32) {
+        match self.watch.session {
+            // A command can stop the spawner of its session; that one goes on at once.
+            Some(_) => self.tell(signals::GO_ON),
+            None => self.stop_with_command(signal),
+        }
+    }
+}
