@@ -9,6 +9,7 @@ mod budget;
 mod cages;
 mod calls;
 mod clients;
+mod exec;
 mod jobs;
 mod questions;
 
