@@ -361,8 +361,11 @@ pub struct ExplainArgs {
     /// Print what a run would do to build the cage, step by step
     #[arg(long, conflicts_with = "verbose")]
     pub steps: bool,
+    /// Explain the cage of a session, which its commands share
+    #[arg(long)]
+    pub session: bool,
     /// The command and its arguments
-    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, required_unless_present = "session", value_name = "CMD")]
     pub command: Vec<OsString>,
 }
 
@@ -385,6 +388,9 @@ pub struct WhyArgs {
     /// Print the decision as JSON
     #[arg(long)]
     pub json: bool,
+    /// Ask about the cage of a session, which its commands share
+    #[arg(long)]
+    pub session: bool,
     /// The command this is about
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,

@@ -6,6 +6,7 @@ use crate::here::{self, Here};
 use crate::{decide, say};
 use keyward_policy::checkup::{Asked, Exposed, Findings, Verdict, judge, remedy};
 use keyward_policy::plan::Plan;
+use keyward_policy::request::Purpose;
 use keyward_policy::tools::{self, Platform, Service, Status, Tool};
 use keyward_policy::view::place_outside;
 use keyward_policy::words::NetMode;
@@ -48,7 +49,7 @@ struct Row {
 
 pub fn checkup(args: &DoctorArgs, block: &Block) -> i32 {
     let flags = PolicyFlags { profile: args.profile.clone(), ..PolicyFlags::default() };
-    let plan = match plan_for(&flags, Vec::new(), block) {
+    let plan = match plan_for(&flags, Vec::new(), Purpose::Command, block) {
         Ok(plan) => plan,
         Err(no_plan) => return no_plan.tell(args.json),
     };

@@ -1,12 +1,12 @@
 //! Looks at what a request is about, and has it decided.
 
-use crate::here::{self, Here};
+use crate::here::Here;
 use crate::say;
 use keyward_launch::look;
 use keyward_policy::facts::{HostFacts, Kind, Paths, Project};
 use keyward_policy::linux::kernel::KernelFacts;
 use keyward_policy::plan::{Plan, Refusal, plan};
-use keyward_policy::request::Request;
+use keyward_policy::request::{Purpose, Request};
 use keyward_policy::settings::Policy;
 use keyward_policy::tools::Platform;
 use keyward_policy::view::{self, Searched};
@@ -25,6 +25,7 @@ pub fn request<'a>(argv: Vec<OsString>, here: &Here, environment: &'a [&'a [u8]]
         environment,
         caller: here.caller.clone(),
         platform: Platform::HERE,
+        purpose: Purpose::Command,
     }
 }
 
@@ -120,8 +121,9 @@ fn trees(policy: &Policy, request: &Request<'_>, paths: &Paths, here: &Here) -> 
     let mut trees: Vec<Tree> = searched
         .map(|Searched { path, writable, why }| Tree { path, writable, role: Role::Seen(why) })
         .collect();
-    let around = here.above.iter().find(|directory| here::is_marked(directory));
-    if let Some(around) = around.filter(|around| !trees.iter().any(|tree| around.starts_with(&tree.path))) {
+    if let Some(around) =
+        here.around.as_ref().filter(|around| !trees.iter().any(|tree| around.starts_with(&tree.path)))
+    {
         trees.push(Tree { path: around.clone(), writable: false, role: Role::Around });
     }
     trees

@@ -7,6 +7,7 @@ use keyward_launch::probe;
 use keyward_policy::linux::acts::{Act, acts};
 use keyward_policy::outcome::Outcome;
 use keyward_policy::plan::{Plan, VERSION};
+use keyward_policy::request::{Purpose, Request};
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_sys::environ::Block;
 use serde::Serialize;
@@ -14,7 +15,7 @@ use std::ffi::OsString;
 
 /// Shows the plan, or the refusal a run would end with.
 pub fn explain(args: ExplainArgs, block: &Block) -> i32 {
-    let plan = match plan_for(&args.policy, args.command, block) {
+    let plan = match plan_for(&args.policy, args.command, purpose(args.session), block) {
         Ok(plan) => plan,
         Err(refused) => return refused.tell(args.json),
     };
@@ -56,15 +57,25 @@ impl NoPlan {
     }
 }
 
+/// What the explained cage is for.
+pub fn purpose(session: bool) -> Purpose {
+    if session { Purpose::Session } else { Purpose::Command }
+}
+
 /// The plan that a run with these flags would consume, made from facts that were found by doing.
-pub fn plan_for(flags: &PolicyFlags, mut command: Vec<OsString>, block: &Block) -> Result<Plan, NoPlan> {
+pub fn plan_for(
+    flags: &PolicyFlags,
+    mut command: Vec<OsString>,
+    purpose: Purpose,
+    block: &Block,
+) -> Result<Plan, NoPlan> {
     let environment = block.entries();
     let here = here::look(&environment, flags.cwd.as_deref()).map_err(NoPlan::Refused)?;
     let policy = files::policy(flags, &here).map_err(NoPlan::Policy)?;
     if command.is_empty() {
         command.push("sh".into());
     }
-    let request = decide::request(command, &here, &environment);
+    let request = Request { purpose, ..decide::request(command, &here, &environment) };
     let mut plan = decide::decide(&policy, &request, probe::probe(&here.project, &here.caller.cache), &here)
         .map_err(NoPlan::Refused)?;
     gate::judge(&policy, &here, &mut plan).map_err(|BadRules { fact, remedy }| {

@@ -1,9 +1,8 @@
 //! Where we are: the caller, the directory, the project, Keyward's own folders.
 
+use keyward_policy::place::{self, Directory, MARKS, Place, Standing, holds_home};
 use keyward_policy::plan::{Refusal, RefusalKind};
 use keyward_policy::request::Caller;
-use keyward_policy::text::{typed, visible};
-use keyward_policy::view::{PINNED, PROJECT_FILE};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +13,8 @@ pub struct Here {
     pub project: PathBuf,
     /// The directories above the project whose project files count, outermost first.
     pub above: Vec<PathBuf>,
+    /// The outermost of those that is marked as a project.
+    pub around: Option<PathBuf>,
     pub caller: Caller,
     pub config: PathBuf,
     pub state: PathBuf,
@@ -22,9 +23,6 @@ pub struct Here {
     /// The caller's PATH, to say where a command was found that the cage does not show.
     pub search: OsString,
 }
-
-/// What marks the root of a project.
-const MARKS: &[&str] = &[PINNED[0], PROJECT_FILE, PINNED[1], PINNED[2]];
 
 fn variable<'a>(entries: &[&'a [u8]], name: &str) -> Option<&'a OsStr> {
     let value = entries.iter().find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
@@ -101,21 +99,7 @@ pub fn look(entries: &[&[u8]], cwd: Option<&Path>) -> Result<Here, Refusal> {
             folder(entries, "PWD").filter(|path| std::fs::canonicalize(path).is_ok_and(|real| real == cwd))
         }
     };
-    if let Some(project) = spelled.and_then(|spelled| keyward_launch::look::leaves_project(&spelled, &cwd)) {
-        return Err(Refusal {
-            kind: RefusalKind::Policy,
-            rule: "cwd".into(),
-            fact: format!(
-                "the path {} leads out of the project {} through a link",
-                cwd.display(),
-                project.display()
-            ),
-            remedy: format!(
-                "a command that ran there may have made the link; if its target is what you mean, use `--cwd {}`",
-                typed(&visible(cwd.as_os_str()))
-            ),
-        });
-    }
+    let leaves_project = spelled.and_then(|spelled| keyward_launch::look::leaves_project(&spelled, &cwd));
     let uid = rustix::process::geteuid().as_raw();
     let (home, account_home) = home_and_account(entries, uid);
     let below = |name: &str, default: &str| {
@@ -125,10 +109,12 @@ pub fn look(entries: &[&[u8]], cwd: Option<&Path>) -> Result<Here, Refusal> {
     let (cache, data) = (below("XDG_CACHE_HOME", ".cache"), below("XDG_DATA_HOME", ".local/share"));
     let scratch = runtime_for(entries, &home).own().join(format!("cage-{}", keyward_ledger::run_name()));
     let homes = real_homes([Some(&home), account_home.as_ref()].into_iter().flatten());
-    let project = project_of(&cwd, &homes);
+    let Place { project, above, around } =
+        place::place(&Standing { directories: directories(&cwd), homes, leaves_project })?;
     Ok(Here {
-        above: above(&project, &homes),
         project,
+        above,
+        around,
         cwd,
         caller: Caller {
             uid,
@@ -206,19 +192,8 @@ fn real_homes<'a>(homes: impl Iterator<Item = &'a PathBuf>) -> Vec<PathBuf> {
     homes.map(|home| std::fs::canonicalize(home).unwrap_or_else(|_| home.into())).collect()
 }
 
-/// Whether a directory is a HOME or holds one: no project, and nothing above it counts.
-fn holds_home(homes: &[PathBuf], directory: &Path) -> bool {
-    homes.iter().any(|home| home.starts_with(directory))
-}
-
-/// The nearest marked directory at or above `cwd`, never HOME or what lies above it.
-fn project_of(cwd: &Path, homes: &[PathBuf]) -> PathBuf {
-    let mut directories = cwd.ancestors().take_while(|directory| !holds_home(homes, directory));
-    directories.find(|directory| is_marked(directory)).unwrap_or(cwd).into()
-}
-
 /// Whether something marks a directory as the root of a project.
-pub fn is_marked(directory: &Path) -> bool {
+fn is_marked(directory: &Path) -> bool {
     let mut name = OsString::new();
     MARKS.iter().any(|mark| {
         name.clear();
@@ -229,18 +204,14 @@ pub fn is_marked(directory: &Path) -> bool {
     })
 }
 
-/// The directories above the project, outermost first: up to a HOME, which does not count, or to the boundary of the file system.
-///
-/// A command can put a mark into any directory of its project and so make that the project of the next run. What the files above say
-/// holds there all the same.
-fn above(project: &Path, homes: &[PathBuf]) -> Vec<PathBuf> {
-    let device = |directory: &Path| rustix::fs::stat(directory).map(|stat| stat.st_dev);
-    let Ok(own) = device(project) else { return Vec::new() };
-    let counts = |directory: &&Path| !holds_home(homes, directory) && device(directory) == Ok(own);
-    let mut above: Vec<PathBuf> =
-        project.ancestors().skip(1).take_while(counts).map(Path::to_path_buf).collect();
-    above.reverse();
-    above
+/// The current directory and those above it.
+fn directories(cwd: &Path) -> Vec<Directory> {
+    let directory = |path: &Path| Directory {
+        path: path.into(),
+        is_marked: is_marked(path),
+        device: rustix::fs::stat(path).ok().map(|stat| stat.st_dev),
+    };
+    cwd.ancestors().map(directory).collect()
 }
 
 /// The HOME of the account: where the variable is missing (cron, systemd) it is HOME, and where it says something else it is still no

@@ -20,11 +20,12 @@ use keyward_policy::env::{self, Dropped, Value, Var};
 use keyward_policy::event::{self, Spawn, What};
 use keyward_policy::gate::{Because, Script};
 use keyward_policy::inputs::Inputs;
-use keyward_policy::linux::cage::{Cage, Step};
+use keyward_policy::linux::cage::Step;
 use keyward_policy::linux::kernel::KernelFacts;
 use keyward_policy::outcome::code;
-use keyward_policy::plan::{LimitKind, Plan, Refusal, RefusalKind};
-use keyward_policy::settings::{Limits, Policy};
+use keyward_policy::plan::Plan;
+use keyward_policy::request::{Purpose, Request};
+use keyward_policy::settings::Policy;
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_policy::view::{self, Shown};
 use keyward_policy::words::{Allowance, Origin, Protect};
@@ -94,11 +95,6 @@ fn run_with(args: RunArgs, block: &mut Block, session: Option<(Membership, Polic
     let policy = match decided.map_or_else(|| files::policy(&args.policy, &here), Ok) {
         Ok(policy) => policy,
         Err(trouble) => return tell::trouble(&args, trouble),
-    };
-    // In a session the wall-clock limit applies to each command and the session enforces it, so drop it here.
-    let policy = match session.is_some() {
-        true => Policy { limits: Limits { wall: None, ..policy.limits }, ..policy },
-        false => policy,
     };
     recover(&here, args.json);
     if let Some(number) = keyward_launch::folder_among_streams() {
@@ -187,16 +183,14 @@ impl Run<'_> {
     fn attempt(&mut self, kernel: KernelFacts) -> Attempt {
         let (args, here) = (self.args, self.here);
         let environment = self.block.entries();
-        let request = decide::request(args.command.clone(), here, &environment);
+        let purpose = if self.session.is_some() { Purpose::Session } else { Purpose::Command };
+        let request = Request { purpose, ..decide::request(args.command.clone(), here, &environment) };
         let slow = if args.tells(here) { say::searching } else { |_: &Path| {} };
         let Decided { mut plan, project, search, mut seen } =
             match decide::decide_and_remember(self.policy, &request, kernel.clone(), here, slow) {
                 Ok(decided) => decided,
                 Err(refusal) => return Attempt::Over(tell::refusal(args, Some(here), &refusal)),
             };
-        if let (true, Some(refusal)) = (self.session.is_some(), cannot_be_a_session(&plan)) {
-            return Attempt::Over(tell::refusal(args, Some(here), &refusal));
-        }
         let mut record = match Record::open(here) {
             Ok(record) => record,
             Err(unrecorded) => return Attempt::Over(tell::trouble(args, tell::unrecorded(&unrecorded))),
@@ -390,38 +384,6 @@ impl Run<'_> {
         }
         plan.gate.scripts.iter_mut().for_each(|script| script.pinned = gate.because != Because::Harmless);
         Ok(gate)
-    }
-}
-
-/// Rejects plans that a session cannot run: no namespaces, strict protection, secrets, or an output limit.
-fn cannot_be_a_session(plan: &Plan) -> Option<Refusal> {
-    let refuse = |fact: &str, remedy: &str| {
-        Some(Refusal {
-            kind: RefusalKind::Policy,
-            rule: "session".into(),
-            fact: fact.into(),
-            remedy: remedy.into(),
-        })
-    };
-    let counts_output = plan.limits.iter().any(|limit| matches!(limit.what, LimitKind::Output(_)));
-    match (plan.cage, plan.protect.value) {
-        (Cage::Landlock, _) => refuse(
-            "a session needs namespaces, which this host refuses",
-            "`keyward doctor` shows the fix for this host; run a single command with `keyward run -- CMD`",
-        ),
-        (_, Protect::Strict) => refuse(
-            "a session cannot prevent new footholds",
-            "to go without the wall, use `--protect notice`; run a single command with `keyward run --protect strict -- CMD`",
-        ),
-        _ if !plan.secrets.is_empty() => refuse(
-            "secrets are delivered only to single-command cages; a session's cage is shared by all of its commands",
-            "remove it from the policy of the session; run a command that needs a secret with `keyward run --secret NAME=fd -- CMD`",
-        ),
-        _ if counts_output => refuse(
-            "a session cannot limit the output of its commands: they write to the caller's streams directly",
-            "start it with a profile without limits.output; run a single command with `keyward run -- CMD`",
-        ),
-        _ => None,
     }
 }
 

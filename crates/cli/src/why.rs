@@ -1,7 +1,7 @@
 //! `keyward why`: which rule decides about a variable or a path.
 
 use crate::args::{Subject, WhyArgs};
-use crate::explain::{NoPlan, plan_for};
+use crate::explain::{NoPlan, plan_for, purpose};
 use crate::{files, here, missing, say};
 use keyward_policy::plan::{Plan, VERSION};
 use keyward_policy::view::{Entry, Shown, View};
@@ -62,7 +62,7 @@ fn about_path(args: &WhyArgs, act: Act, block: &Block) -> Result<(), NoPlan> {
         (Act::Exec, true) => vec![args.object.clone()],
         _ => args.command.clone(),
     };
-    let plan = plan_for(&args.policy, command, block)?;
+    let plan = plan_for(&args.policy, command, purpose(args.session), block)?;
     let view = &plan.view;
     let typed = view::expand(Path::new(&args.object), &view.home.at);
     let is_name = act == Act::Exec && typed.components().count() == 1;

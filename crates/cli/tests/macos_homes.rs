@@ -6,7 +6,7 @@ use keyward_launch::look;
 use keyward_policy::facts::{HostFacts, Project};
 use keyward_policy::linux::kernel::KernelFacts;
 use keyward_policy::plan::{Plan, plan};
-use keyward_policy::request::{Caller, Request};
+use keyward_policy::request::{Caller, Purpose, Request};
 use keyward_policy::settings::Policy;
 use keyward_policy::tools::Platform;
 use keyward_policy::view::questions;
@@ -65,6 +65,7 @@ impl Mac {
                 terminals: [false; 3],
             },
             platform: Platform::Macos,
+            purpose: Purpose::Command,
         };
         let paths = look::look(questions(&self.policy, &request));
         let facts = HostFacts {

@@ -21,6 +21,7 @@ pub mod inventory;
 pub mod linux;
 pub mod loss;
 pub mod outcome;
+pub mod place;
 pub mod plan;
 pub mod promise;
 pub mod rendering;

@@ -2,6 +2,8 @@
 //!
 //! What `explain` prints is the value that `launch::run` consumes. A plan names credentials; it cannot hold one.
 
+mod session;
+
 use crate::detect::registry;
 use crate::env::{self, Dropped, Environment};
 use crate::facts::HostFacts;
@@ -10,7 +12,7 @@ use crate::linux::cage::{Cage, Identity, Landlock, UNPRIVILEGED};
 use crate::linux::kernel::Fact;
 use crate::linux::surface::Surroundings;
 use crate::promise::{Held, Kept, Promise};
-use crate::request::Request;
+use crate::request::{Purpose, Request};
 use crate::secret::{self, Given};
 use crate::settings::Policy;
 use crate::trouble::{Code, Trouble};
@@ -237,7 +239,12 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         strict: policy.protect.value == Protect::Strict,
         allow: policy.allow.iter().map(|allowance| allowance.value).collect::<Vec<Allowance>>(),
     };
-    let limits = limits(policy, facts, identity, cage);
+    let mut limits = limits(policy, facts, identity, cage);
+    if request.purpose == Purpose::Session {
+        session::can_have(cage, policy, &secrets, &limits)?;
+        // There the wall-clock limit applies to each command, and the session enforces it.
+        limits.retain(|limit| !matches!(limit.what, LimitKind::Wall(_)));
+    }
     let needs_cgroup = limits.iter().any(|limit| limit.keeper == Keeper::Cgroup);
     Ok(Plan {
         v: VERSION,

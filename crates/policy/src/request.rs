@@ -16,6 +16,17 @@ pub struct Request<'a> {
     pub environment: &'a [&'a [u8]],
     pub caller: Caller,
     pub platform: Platform,
+    pub purpose: Purpose,
+}
+
+/// What the cage of a request is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// One command.
+    #[default]
+    Command,
+    /// A session, whose cage all its commands share.
+    Session,
 }
 
 /// Who asks.

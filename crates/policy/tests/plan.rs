@@ -12,9 +12,10 @@ use keyward_policy::facts::{
 use keyward_policy::linux::acts::{self, acts};
 use keyward_policy::linux::cage::{Cage, Identity};
 use keyward_policy::linux::kernel::{Cgroup, KernelFacts};
-use keyward_policy::plan::{Plan, RefusalKind, plan};
+use keyward_policy::plan::{LimitKind, Plan, RefusalKind, plan};
 use keyward_policy::promise::{Held, Kept, Promise};
-use keyward_policy::request::{Caller, Request};
+use keyward_policy::request::{Caller, Purpose, Request};
+use keyward_policy::secret::{Entry, Grant, Reference, SecretName};
 use keyward_policy::tools::{Platform, all, tool};
 use keyward_policy::view::{LOGIN, Mend, Shown};
 use keyward_policy::why::{Act, why};
@@ -1088,6 +1089,7 @@ fn a_command_without_a_name_is_refused() {
             environment: &[],
             caller: caller.clone(),
             platform: Platform::Linux,
+            purpose: Purpose::Command,
         };
         let facts = HostFacts {
             kernel: case.kernel.clone(),
@@ -1167,4 +1169,66 @@ fn what_is_opened_of_the_kernel_is_named_and_so_is_what_keeps_it_useless() {
     // Where nobody wants to debug, that is no news.
     case.policy.allow.clear();
     assert_eq!(case.plan().view.warnings, []);
+}
+
+fn for_a_session() -> Case {
+    Case { purpose: Purpose::Session, ..Case::new() }
+}
+
+/// What a session is refused, by its fact, although a single command is given it.
+#[track_caller]
+fn refused_to_a_session(change: impl Fn(&mut Case), fact: &str) {
+    let (mut command, mut session) = (Case::new(), for_a_session());
+    change(&mut command);
+    change(&mut session);
+    command.plan();
+    let refusal = session.decide().unwrap_err();
+    assert_eq!((refusal.kind, refusal.rule.as_str()), (RefusalKind::Policy, "session"));
+    assert!(refusal.fact.starts_with(fact), "{}", refusal.fact);
+}
+
+#[test]
+fn a_session_is_refused_what_its_shared_cage_cannot_keep() {
+    refused_to_a_session(
+        |case| {
+            case.kernel.user_namespace = refused("operation not permitted");
+            case.policy.floor = flag(Floor::Landlock, "--floor");
+        },
+        "a session needs namespaces",
+    );
+    refused_to_a_session(
+        |case| case.policy.protect = flag(Protect::Strict, "--protect"),
+        "a session cannot prevent new footholds",
+    );
+    refused_to_a_session(
+        |case| {
+            let from = Reference::parse("store://github").unwrap();
+            let name = SecretName::parse("github").unwrap();
+            case.policy.known_secrets =
+                vec![Entry { name, from, to: Vec::new(), variable: None, created: None }];
+            case.policy.secrets = vec![flag(Grant::parse("github=fd").unwrap(), "--secret")];
+        },
+        "secrets are delivered only to single-command cages",
+    );
+    refused_to_a_session(
+        |case| case.policy.limits.output = Some(flag(1 << 20, "limits.output")),
+        "a session cannot limit the output of its commands",
+    );
+}
+
+#[test]
+fn the_time_of_a_session_is_that_of_each_command_and_no_limit_of_its_cage() {
+    let mut case = for_a_session();
+    case.policy.limits.wall = Some(flag(Duration::from_secs(30), "--timeout"));
+    case.policy.limits.cpu = Some(flag(Duration::from_secs(9), "--cpu"));
+    let kinds: Vec<LimitKind> = case.plan().limits.iter().map(|limit| limit.what).collect();
+    assert!(!kinds.iter().any(|kind| matches!(kind, LimitKind::Wall(_))), "{kinds:?}");
+    assert!(kinds.contains(&LimitKind::Cpu(Duration::from_secs(9))), "{kinds:?}");
+    case.purpose = Purpose::Command;
+    assert!(case.plan().limits.iter().any(|limit| matches!(limit.what, LimitKind::Wall(_))));
+}
+
+#[test]
+fn apart_from_that_a_session_gets_the_cage_of_a_command() {
+    assert_eq!(for_a_session().plan(), Case::new().plan());
 }

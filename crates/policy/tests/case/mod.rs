@@ -4,7 +4,7 @@
 use keyward_policy::facts::{HostFacts, Kind, PathFact, Paths, Project};
 use keyward_policy::linux::kernel::{Fact, KernelFacts};
 use keyward_policy::plan::{Plan, Refusal, plan};
-use keyward_policy::request::{Caller, Request};
+use keyward_policy::request::{Caller, Purpose, Request};
 use keyward_policy::settings::Policy;
 use keyward_policy::tools::Platform;
 use keyward_policy::view::{Question, further_questions, questions};
@@ -25,6 +25,7 @@ pub struct Case {
     pub found: Project,
     pub placed: HashSet<PathBuf>,
     pub platform: Platform,
+    pub purpose: Purpose,
     /// Which of descriptors 0 to 2 are terminals.
     pub terminals: [bool; 3],
 }
@@ -66,6 +67,7 @@ impl Case {
             found: Project { git: Some("/usr/bin/git".into()), ..Project::default() },
             placed: HashSet::new(),
             platform: Platform::Linux,
+            purpose: Purpose::Command,
             terminals: [false; 3],
             environment: vec![
                 b"PATH=/usr/local/bin:/usr/bin:/bin",
@@ -135,6 +137,7 @@ impl Case {
                 terminals: self.terminals,
             },
             platform: self.platform,
+            purpose: self.purpose,
         };
         let mut paths = Paths::default();
         // Only what was asked for is looked at, as in a real run.
