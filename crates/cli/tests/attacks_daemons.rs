@@ -4,7 +4,7 @@
 mod support;
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Stage, eventually, long_time, processes_with, stderr, stdout};
+use support::{Stage, after_a_sign, eventually, long_time, processes_with, ran, stderr, stdout};
 
 /// Forks twice, leaves session, group and streams behind, and sleeps under a name that can be found.
 const DAEMON: &str = r#"
@@ -189,8 +189,10 @@ bounded! {
 #[test]
 fn the_cages_tmp_is_gone_with_it() {
     let stage = Stage::user();
-    stage.caged("echo left > /tmp/keyward-left; echo left > /dev/shm/keyward-left; echo left > /run/keyward-left; echo left > ~/keyward-left");
-    let inside = stage.caged("ls -a /tmp /dev/shm /run ~");
+    let look = "ls -a /tmp /dev/shm /run ~";
+    let left = stage.caged(&format!("echo left > /tmp/keyward-left; echo left > /dev/shm/keyward-left; echo left > /run/keyward-left; echo left > ~/keyward-left; {look}"));
+    assert_eq!(stdout(&left).matches("keyward-left").count(), 4, "{}{}", stdout(&left), stderr(&left));
+    let inside = ran(stage.caged(&after_a_sign(look)));
     assert!(!stdout(&inside).contains("keyward-left"));
     for place in ["/tmp", "/dev/shm", "/run"] {
         assert!(!std::path::Path::new(place).join("keyward-left").exists(), "{place}");

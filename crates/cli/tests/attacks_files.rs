@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use support::{
@@ -76,11 +77,15 @@ fn a_secret_that_appears_after_the_start_is_not_seen() {
         if !caged {
             command.args(["-c", &wait]);
         }
-        let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(500));
+        let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut printed = BufReader::new(child.stdout.take().unwrap());
+        let (mut first, mut text) = (String::new(), String::new());
+        printed.read_line(&mut first).unwrap();
+        assert_eq!(first, "ready\n");
         stage.home_file(".aws/credentials", SECRET);
-        let text = stdout(&child.wait_with_output().unwrap());
-        assert!(text.contains("ready") && text.contains("over"), "{text}");
+        printed.read_to_string(&mut text).unwrap();
+        child.wait().unwrap();
+        assert!(text.contains("over"), "{text}");
         assert_eq!(text.contains(SECRET), !caged);
         std::fs::remove_file(&path).unwrap();
     }

@@ -4,7 +4,7 @@
 mod support;
 
 use std::path::PathBuf;
-use support::{Stage, stderr, stdout};
+use support::{Stage, after_a_sign, ran, stderr, stdout};
 
 /// A repository with a submodule and something to stash, made by the user.
 const BEGIN: &str = "set -e; export GIT_CONFIG_GLOBAL=/dev/null; git init -q -b main .; git config user.name Ada; git config user.email ada@example.test; \
@@ -294,7 +294,7 @@ fn a_working_tree_of_a_planted_folder_shows_nothing_of_the_users_to_the_next_run
     let read = format!("cat '{}/.ssh/id_rsa'; echo x > '{0}/config'", stage.home().display());
     assert!(host(&stage, &read).contains("s3cr3t-key"), "the control did not work");
     std::fs::remove_file(stage.home().join("config")).unwrap();
-    let output = stage.keyward_run(&[], &["sh", "-c", &read]).output().unwrap();
+    let output = ran(stage.keyward_run(&[], &["sh", "-c", &after_a_sign(&read)]).output().unwrap());
     assert!(!stdout(&output).contains("s3cr3t"), "{}", stdout(&output));
     assert!(!stage.home().join("config").exists());
 }

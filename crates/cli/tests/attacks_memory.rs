@@ -133,7 +133,9 @@ fn the_memory_of_the_launcher_cannot_be_read_even_outside() {
     let mut command = stage.keyward_run(&[], &["sh", "-c", "echo ready; exec sleep 1000"]);
     let launcher = stage.beside_and_ready(command.env("AGENT_TOKEN", CANARY));
     let pid = launcher.pid();
-    let seen = stage.bare(&format!("{attack} {pid}; cat /proc/{pid}/environ; ls -l /proc/{pid}/fd"));
+    let look = format!("{attack} {pid}; cat /proc/{pid}/environ; ls -l /proc/{pid}/fd; ls -d /proc/{pid}");
+    let seen = stage.bare(&look);
+    assert!(stdout(&seen).contains(&format!("/proc/{pid}\n")), "the launcher is gone: {}", stderr(&seen));
     assert!(!stdout(&seen).contains(CANARY));
     assert!(!stdout(&seen).contains("socket:"), "the launcher's descriptors are listed");
 }
@@ -312,7 +314,7 @@ fn a_crash_leaves_no_core_file() {
         "the control left no core file; is core_pattern a pipe here? {outside}"
     );
     stage.bare("rm -f core*");
-    let inside = stage.caged(script);
+    let inside = ran(stage.caged(&after_a_sign(script)));
     assert!(!stdout(&inside).contains("core"), "{}", stdout(&inside));
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Output;
-use support::{Stage, keyward, stderr, stdout, works_only_outside};
+use support::{Stage, after_a_sign, keyward, ran, stderr, stdout, works_only_outside};
 
 const CONTENT: &str = "of the user";
 
@@ -88,7 +88,7 @@ fn a_grant_that_names_a_foothold_makes_it_writable() {
     let stage = Stage::user();
     stage.project_file(".vscode/tasks.json", CONTENT);
     let script = "echo mine > .vscode/tasks.json && touch .vscode/new && echo WORKED";
-    assert!(!stdout(&stage.caged(script)).contains("WORKED"));
+    assert!(!stdout(&ran(stage.caged(&after_a_sign(script)))).contains("WORKED"));
     let output = stage.caged_with(&["--write", ".vscode"], script);
     assert!(stdout(&output).contains("WORKED"), "{}", stderr(&output));
     assert!(
@@ -97,7 +97,7 @@ fn a_grant_that_names_a_foothold_makes_it_writable() {
         stderr(&output)
     );
     // A grant of the folder around it does not name it.
-    let output = stage.caged_with(&["--write", "."], script);
+    let output = ran(stage.caged_with(&["--write", "."], &after_a_sign(script)));
     assert!(!stdout(&output).contains("WORKED"));
 }
 

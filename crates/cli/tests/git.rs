@@ -423,12 +423,14 @@ fn a_change_in_the_same_moment_as_the_index_is_seen() {
 #[test]
 fn an_index_that_both_sides_changed_is_named_and_stays_the_hosts() {
     let run = Meanwhile::new(
-        "touch ready; while [ ! -e go ]; do sleep 0.02; done; echo c > in-cage; git add in-cage",
+        "touch ready; while [ ! -e go ]; do sleep 0.02; done; echo c > in-cage; git add in-cage; touch added",
     );
     // The lock keeps ours from being taken over before the host has changed its own.
     run.host("touch .git/index.lock");
     run.stage.project_file("go", "");
-    std::thread::sleep(std::time::Duration::from_millis(600));
+    while !run.stage.project().join("added").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
     // The host's index is replaced by the file that is the lock, as git does it: no moment is between the two.
     let script = "cp .git/index .git/index.lock; echo h > on-host; \
         GIT_INDEX_FILE=.git/index.lock git add on-host; mv .git/index.lock .git/index";

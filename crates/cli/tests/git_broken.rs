@@ -90,18 +90,21 @@ fn a_branch_that_has_no_room_beside_a_new_one_of_the_hosts_is_kept() {
     let stage = Stage::user();
     host(&stage, BEGIN);
     let script = format!(
-        "{WORK} touch ready; while [ ! -e go ]; do :; done; git branch x $(work cage); git branch fine $(work fine)"
+        "{WORK} touch ready; while [ ! -e go ]; do :; done; git branch x $(work cage); git branch fine $(work fine); touch made"
     );
     let mut run = stage.keyward_run(&[], &["bash", "-c", &script]);
     let child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    while !stage.project().join("ready").exists() {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let wait_for = |name: &str| {
+        while !stage.project().join(name).exists() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    wait_for("ready");
     // Stopped, so that neither side sees the other's before both have made theirs.
     let launcher = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     rustix::process::kill_process(launcher, rustix::process::Signal::STOP).unwrap();
     stage.project_file("go", "");
-    std::thread::sleep(Duration::from_millis(800));
+    wait_for("made");
     host(&stage, "git branch x/y");
     rustix::process::kill_process(launcher, rustix::process::Signal::CONT).unwrap();
     let said = stderr(&child.wait_with_output().unwrap());

@@ -82,14 +82,14 @@ fn what_the_host_does_appears_in_the_cage() {
 fn a_branch_that_both_sides_moved_stays_the_hosts_and_the_commands_is_kept() {
     let stage = Stage::user();
     host(&stage, BEGIN);
-    let wait = "touch ready; while [ ! -e go ]; do :; done; echo c > c; git add c; git commit -qm cage";
+    let wait = "touch ready; while [ ! -e go ]; do :; done; echo c > c; git add c; git commit -qm cage; touch committed";
     let child = start(&stage, wait);
     wait_for_file(&stage, "ready");
     // Stopped, so that neither side sees the other's before both have moved.
     let launcher = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     rustix::process::kill_process(launcher, rustix::process::Signal::STOP).unwrap();
     go(&stage);
-    std::thread::sleep(Duration::from_millis(800));
+    wait_for_file(&stage, "committed");
     host(&stage, "echo h > h; git add h; git commit -qm host");
     rustix::process::kill_process(launcher, rustix::process::Signal::CONT).unwrap();
     let output = child.wait_with_output().unwrap();

@@ -4,7 +4,7 @@
 mod support;
 
 use std::path::Path;
-use support::{Stage, keyward, stderr, stdout};
+use support::{Stage, after_a_sign, keyward, ran, stderr, stdout};
 
 const SECRET: &str = "canary-3317";
 const TOOLS: &str = "/opt/keyward-test-tools";
@@ -45,7 +45,7 @@ fn writing_to_a_hidden_file_is_refused_and_the_real_one_stays() {
         "truncate -s 0 .env",
         "chmod 600 .env",
     ] {
-        let output = stage.caged(&format!("{script} && echo WORKED"));
+        let output = ran(stage.caged(&after_a_sign(&format!("{script} && echo WORKED"))));
         assert!(!stdout(&output).contains("WORKED"), "{script}");
         assert_eq!(std::fs::read_to_string(stage.project().join(".env")).unwrap(), before, "{script}");
     }
@@ -139,8 +139,10 @@ fn a_committed_secret_is_shown_and_named_and_one_that_differs_is_hidden() {
     let explained = stage.command(keyward()).args(["explain", "--", "true"]).output().unwrap();
     assert!(stdout(&explained).contains("shown as git has committed or staged it"), "{}", stdout(&explained));
     // By force.
-    assert!(!stdout(&stage.caged_with(&["--hide", ".env"], "cat .env")).contains(SECRET));
-    assert!(!stdout(&stage.caged_with(&["--hide", ".e*"], "cat .env")).contains(SECRET));
+    for pattern in [".env", ".e*"] {
+        let output = ran(stage.caged_with(&["--hide", pattern], &after_a_sign("cat .env")));
+        assert!(!stdout(&output).contains(SECRET), "{pattern}");
+    }
     // A new value is in no object: what git has is shown, and nothing looks changed.
     stage.project_file(".env", "API_KEY=canary-9999\n");
     let output = stage.caged("cat .env; git status --short; echo x > a.txt; git add -A && git commit -qam two && git show --stat --format= HEAD");

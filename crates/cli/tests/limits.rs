@@ -5,7 +5,7 @@ mod support;
 
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
-use support::{Stage, stderr, stdout};
+use support::{Stage, after_a_sign, ran, stderr, stdout};
 
 const RAISE: &str = "raise the limit if the command needs more\n";
 
@@ -103,7 +103,7 @@ fn the_private_folders_count_as_memory() {
     let stage = Stage::user();
     let fill = "head -c 100M /dev/zero > /tmp/big && echo FITS";
     assert!(stdout(&stage.caged(fill)).contains("FITS"));
-    let output = ends(stage.keyward_run(&["--memory", "32M"], &["sh", "-c", fill]));
+    let output = ran(ends(stage.keyward_run(&["--memory", "32M"], &["sh", "-c", &after_a_sign(fill)])));
     assert!(!stdout(&output).contains("FITS"), "{}", stdout(&output));
 }
 

@@ -5,7 +5,7 @@ mod support;
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use support::{Stage, Who, eventually, refused, stderr, stdout};
+use support::{Stage, Who, after_a_sign, eventually, ran, refused, stderr, stdout};
 
 /// Two profiles that may have logins, one with tools and one without.
 fn stage(who: Who, tools: &str) -> Stage {
@@ -66,7 +66,8 @@ fn git_finds_its_credential_store_and_writes_to_it() {
         assert!(stdout(&stage.bare(fill)).contains("password=canary"), "the control");
         let inside = said(&stage, "builder", fill);
         assert!(inside.contains("password=canary") && inside.ends_with("Ann\n"), "{inside}");
-        let other = stage.keyward_run(&["-p", "other"], &["sh", "-c", fill]).output().unwrap();
+        let other = stage.keyward_run(&["-p", "other"], &["sh", "-c", &after_a_sign(fill)]).output();
+        let other = ran(other.unwrap());
         assert!(!stdout(&other).contains("canary"), "{}", stdout(&other));
 
         // git replaces the file by rename.
@@ -195,13 +196,14 @@ fn a_change_on_both_sides_keeps_the_users_and_says_so() {
     let file = stage.home_file(CREDENTIALS, "first");
     let go = stage.project().join("go");
     // Too short a time for either change to be seen before the other.
-    let script = "until [ -e go ]; do sleep 0.01; done; echo {inside} > ~/.claude/.credentials.json";
+    let script =
+        "touch up; until [ -e go ]; do sleep 0.01; done; echo {inside} > ~/.claude/.credentials.json";
     let child = stage
         .keyward_run(&["-p", "builder"], &["sh", "-c", script])
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert!(eventually(|| stage.project().join("up").exists()));
     std::fs::write(&go, "").unwrap();
     std::fs::write(&file, "mine").unwrap();
     let output = child.wait_with_output().unwrap();
@@ -265,7 +267,8 @@ fn classes_that_get_no_login_get_none_and_are_told_so() {
     stage.home_file(".config/keyward/policy.toml", "version = 1\nhome.tools = [\"gh\"]\n");
     stage.home_file(".config/gh/hosts.yml", "canary");
     for class in ["unknown", "tool"] {
-        let output = stage.caged_with(&["--trust", class, "-v"], "cat ~/.config/gh/hosts.yml 2>&1; true");
+        let read = after_a_sign("cat ~/.config/gh/hosts.yml 2>&1; true");
+        let output = ran(stage.caged_with(&["--trust", class, "-v"], &read));
         assert!(!stdout(&output).contains("canary"), "{class}");
         assert!(stderr(&output).contains("the login of gh"), "{}", stderr(&output));
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use support::{Stage, eventually, keyward, stdout};
+use support::{Stage, after_a_sign, eventually, keyward, ran, stdout};
 
 const OLD: &str = "canary-old-7781";
 const NEW: &str = "canary-new-7782";
@@ -139,7 +139,7 @@ fn what_the_command_makes_itself_under_a_secret_name_stays_readable_and_is_told(
     let told = support::stderr(&output);
     assert_eq!(outcome(&told)["project"]["appeared"], serde_json::json!([".env"]), "{told}");
     // The next run hides it, as it hides whatever is there.
-    assert!(!stdout(&stage.caged("cat .env")).contains(NEW));
+    assert!(!stdout(&ran(stage.caged(&after_a_sign("cat .env")))).contains(NEW));
     // And what is no secret by the user's word is not told.
     let output = stage.caged_with(&["--json", "--show", "keys"], "mkdir keys; touch keys/a.key b.key");
     assert_eq!(outcome(&support::stderr(&output))["project"]["appeared"], serde_json::json!(["b.key"]));

@@ -8,8 +8,8 @@ mod session;
 mod support;
 
 use pty::Terminal;
+use rustix::termios::LocalModes;
 use session::Session;
-use std::time::Duration;
 use support::{USER, Who, eventually, keyward, long_time, processes_with, stderr, stdout};
 
 /// An interactive shell outside of any cage, in which `$K` is keyward.
@@ -29,6 +29,19 @@ fn clients(mark: &str) -> Vec<u32> {
             std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains(mark))
         })
         .collect()
+}
+
+/// Waits until a client of keyward reads the keyboard. A shell that edits a line still lets the terminal make signals of keys.
+#[track_caller]
+fn wait_until_raw(terminal: &Terminal) {
+    terminal.wait_for_settings("raw", |settings| !settings.local_modes.contains(LocalModes::ISIG));
+}
+
+/// Whether a client was passed the session's side of a terminal, as one that is attached is.
+fn has_a_terminals_main_side(process: u32) -> bool {
+    let descriptors = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+    let mut leads_to = descriptors.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    leads_to.any(|path| path.to_string_lossy().contains("ptmx"))
 }
 
 #[test]
@@ -117,7 +130,7 @@ fn a_command_in_the_background_of_a_shell_runs_there() {
     let jobs = terminal.wait_for("asked-2");
     assert!(jobs.contains("Stopped"), "{jobs}");
     terminal.keys("fg\n");
-    std::thread::sleep(Duration::from_millis(300));
+    wait_until_raw(&terminal);
     terminal.keys("for-it\n");
     terminal.wait_for("line for-it");
 }
@@ -133,7 +146,7 @@ fn ctrl_z_stops_a_command_and_fg_lets_it_go_on() {
     terminal.keys("echo outside-$((1+1))\n");
     terminal.wait_for("outside-2");
     terminal.keys("fg\n");
-    std::thread::sleep(Duration::from_millis(300));
+    wait_until_raw(&terminal);
     terminal.keys("after\n");
     terminal.wait_for("line after");
     terminal.wait_for("ready> ");
@@ -180,16 +193,16 @@ fn the_output_of_a_background_job_on_a_terminal_is_kept_and_it_can_be_attached_t
     let nothing = std::fs::File::open("/dev/null").unwrap();
     let mut looking = session.command(&["attach", &job]);
     let mut looking = looking.stdin(nothing).stdout(std::process::Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(500));
+    assert!(eventually(|| has_a_terminals_main_side(looking.id())), "it never attached");
     assert!(looking.try_wait().unwrap().is_none(), "attached, and nothing has ended");
     assert!(stdout(&session.keyward(&["ps"])).contains("runs"));
     let mut terminal = shell(&session);
     terminal.keys(format!("$K attach {job}; echo left-$?\n"));
-    std::thread::sleep(Duration::from_millis(300));
+    wait_until_raw(&terminal);
     terminal.keys("\x1d");
     terminal.wait_for("left-0");
     terminal.keys(format!("$K attach {job}; echo ended-$?\n"));
-    std::thread::sleep(Duration::from_millis(300));
+    wait_until_raw(&terminal);
     terminal.keys("typed\n");
     terminal.wait_for("line typed");
     terminal.wait_for("ended-4");

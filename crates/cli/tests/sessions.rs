@@ -352,8 +352,9 @@ fn an_interactive_command_has_a_terminal_of_the_cages_own() {
     terminal.wait_for("/dev/pts/0");
     terminal.wait_for("24 80");
     terminal.wait_for("ready-42");
-    terminal.keys("sleep 1000\n");
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    let time = long_time();
+    terminal.keys(format!("sleep {time}\n"));
+    assert!(eventually(|| !processes_with(&format!("sleep\0{time}")).is_empty()));
     terminal.keys("\x03");
     terminal.keys("echo after-$((1+1)); exit 6\n");
     terminal.wait_for("after-2");
@@ -369,8 +370,9 @@ fn a_shell_in_a_cage_is_a_shell() {
     let mut terminal = Terminal::start(command, USER);
     terminal.keys("cat ~/.ssh/id_ed25519; echo asked-$((1+1))\n");
     terminal.wait_for("asked-2");
-    terminal.keys("sleep 1000\n");
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    let time = long_time();
+    terminal.keys(format!("sleep {time}\n"));
+    assert!(eventually(|| !processes_with(&format!("sleep\0{time}")).is_empty()));
     terminal.keys("\x1a");
     terminal.wait_for("Stopped");
     terminal.keys("kill -KILL %1; sleep 0.3; exit 9\n");
@@ -545,15 +547,22 @@ for ask in [
 #[test]
 fn every_command_of_a_session_is_recorded_before_it_runs() {
     let session = Session::new(Who::User, &[]);
-    session.exec(&[], "exit 5");
     let ledger = session.stage.state().join("events.jsonl");
     let events = || -> Vec<serde_json::Value> {
         let text = std::fs::read_to_string(&ledger).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     };
+    // The command ends only once its start was seen in the record: one that is recorded at its end never is.
+    let script = "touch up; while [ ! -e seen ]; do sleep 0.02; done; exit 5";
+    let mut command = session.command(&["exec", "work", "--", "sh", "-c", script]).spawn().unwrap();
+    assert!(eventually(|| session.stage.project().join("up").exists()));
     let all = events();
-    let job = all.iter().find(|event| event["event"] == "job").unwrap();
-    assert_eq!((&job["session"], &job["argv"][2]), (&"work".into(), &"exit 5".into()));
+    let job = all.iter().find(|event| event["event"] == "job").expect("it runs, and is not in the record");
+    assert_eq!((&job["session"], &job["argv"][2]), (&"work".into(), &script.into()));
+    assert!(!all.iter().any(|event| event["event"] == "job-end"));
+    session.stage.project_file("seen", "");
+    assert_eq!(command.wait().unwrap().code(), Some(5));
+    let all = events();
     let end = all.iter().find(|event| event["event"] == "job-end").unwrap();
     assert_eq!((&end["job"], &end["exit"]), (&job["job"], &5.into()));
     assert!(all.iter().any(|event| event["event"] == "spawn"), "the cage itself");
@@ -621,15 +630,27 @@ const SURROUNDINGS: &str = "env | sort; umask; id; pwd; ulimit -a; \
 fn a_cage_that_was_made_ahead_is_as_one_that_was_not() {
     for who in BOTH {
         let session = Session::new(who, &[]);
+        let own = session.spawners();
+        // What a command sees, and the spawner of its cage.
         let look = || {
-            let output = session.exec(&["--fresh"], SURROUNDINGS);
+            let sign = long_time();
+            let script = format!("{SURROUNDINGS}; while [ ! -e {sign} ]; do sleep 0.02; done");
+            let mut command = session.command(&["exec", "work", "--fresh", "--", "sh", "-c", &script]);
+            let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            let spawner = session.spawner_of(&sign);
+            session.stage.project_file(&sign, "");
+            let output = child.wait_with_output().unwrap();
             assert!(output.status.success(), "{}", stderr(&output));
-            stdout(&output)
+            (stdout(&output), spawner)
         };
-        let cold = look();
-        // The next one is made when the first has ended.
-        std::thread::sleep(std::time::Duration::from_millis(500));
-        let warm = look();
+        let (cold, first) = look();
+        let ahead = || -> Vec<u32> {
+            session.spawners().into_iter().filter(|pid| *pid != first && !own.contains(pid)).collect()
+        };
+        assert!(eventually(|| !ahead().is_empty()), "no cage is made ahead");
+        let made_ahead = ahead();
+        let (warm, second) = look();
+        assert!(made_ahead.contains(&second), "{second} was not made ahead: {made_ahead:?}");
         assert!(cold.lines().count() > 40, "{cold}");
         let different: Vec<_> = cold.lines().zip(warm.lines()).filter(|(one, other)| one != other).collect();
         assert!(different.is_empty(), "{different:#?}");
@@ -705,8 +726,8 @@ print(answers)
 fn a_command_that_stops_the_spawner_stops_nobody_else() {
     let session = Session::new(Who::User, &[]);
     let other = Session::new(Who::User, &[]);
-    session.background("kill -STOP $(grep -lx keyward:spawner /proc/[0-9]*/comm /proc/[0-9]*/cmdline -a 2>/dev/null | head -1 | cut -d/ -f3)");
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    let job = session.background("kill -STOP $(grep -lx keyward:spawner /proc/[0-9]*/comm /proc/[0-9]*/cmdline -a 2>/dev/null | head -1 | cut -d/ -f3); echo stopped");
+    assert!(eventually(|| stdout(&session.keyward(&["logs", &job])) == "stopped\n"));
     // Whoever asks in vain does not keep others from asking; commands that nobody takes are refused in the end.
     let mut waiting: Vec<_> = (0..4)
         .map(|_| session.command(&["exec", "work", "--", "true"]).stderr(Stdio::null()).spawn().unwrap())
@@ -853,8 +874,10 @@ fn codes_of_commands_that_cannot_start_are_those_of_a_shell() {
 #[test]
 fn a_session_that_is_told_to_end_leaves_no_journal() {
     let session = Session::new(Who::User, &[]);
+    let own = session.spawners();
     session.exec(&["--fresh"], "true");
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    // Also the cage that is made ahead has one.
+    assert!(eventually(|| session.spawners().iter().any(|pid| !own.contains(pid))));
     session.keyward(&["session", "stop", "work"]);
     let journals = || std::fs::read_dir(session.stage.state().join("journals")).into_iter().flatten().count();
     assert!(eventually(|| journals() == 0), "{}", journals());

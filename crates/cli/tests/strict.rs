@@ -163,8 +163,8 @@ fn no_way_leads_a_program_into_a_place_where_one_is_looked_for() {
                 std::env::var("PATH").unwrap()
             );
             let flags = if strict { STRICT } else { &[] };
-            let mut command = stage.keyward_run(flags, &["/bin/sh", "-c", way]);
-            command.env("PATH", search).output().unwrap()
+            let mut command = stage.keyward_run(flags, &["/bin/sh", "-c", &after_a_sign(way)]);
+            ran(command.env("PATH", search).output().unwrap())
         };
         let control = run(false);
         assert!(stdout(&control).contains("IT"), "the control did not work: {way}: {}", stderr(&control));

@@ -4,7 +4,7 @@
 mod support;
 
 use std::process::{Command, Output};
-use support::{Stage, Who, keyward, stderr, stdout};
+use support::{Stage, Who, after_a_sign, keyward, ran, stderr, stdout};
 
 /// The stage's command, inside a container by podman and runc with its default seccomp profile and the host's root below.
 fn in_container(stage: &Stage, argv: &[&str]) -> Output {
@@ -320,7 +320,7 @@ fn without_namespaces_limits_of_other_processes_cannot_be_set() {
         "{script}; python3 -c 'import resource; resource.prlimit({}, resource.RLIMIT_CPU, (9, 9)); print(\"WORKED\")'",
         std::process::id()
     );
-    let inside = without_user_namespaces(&stage, &run(&["--floor", "landlock"], &script));
+    let inside = ran(without_user_namespaces(&stage, &run(&["--floor", "landlock"], &after_a_sign(&script))));
     assert!(!stdout(&inside).contains("WORKED"), "{}{}", stdout(&inside), stderr(&inside));
 }
 

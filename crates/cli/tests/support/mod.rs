@@ -277,13 +277,15 @@ pub fn refused(output: Output, code: i32, words: &str) -> Output {
 
 /// Waits until something holds, for as long as a slow machine may need.
 pub fn eventually(mut what: impl FnMut() -> bool) -> bool {
-    for _ in 0..200 {
-        if what() {
-            return true;
+    // A machine that compiles beside the tests can stand still for seconds.
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !what() {
+        if std::time::Instant::now() > end {
+            return false;
         }
         std::thread::sleep(std::time::Duration::from_millis(25));
     }
-    false
+    true
 }
 
 /// The processes of this host whose command line holds a text. Those that have ended but were not waited for have none.
@@ -296,6 +298,12 @@ pub fn processes_with(text: &str) -> Vec<u32> {
         String::from_utf8_lossy(&line).contains(text)
     };
     numbers.filter(holds).collect()
+}
+
+/// The number of the process that has started another one, as long as that runs.
+pub fn parent_of(process: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit(')').next()?.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 /// A number that no other test uses, for `sleep`: it names a process and lets it live long enough.

@@ -1,7 +1,7 @@
 //! A session on a stage.
 #![allow(dead_code)]
 
-use crate::support::{Stage, Who, keyward, stderr, stdout};
+use crate::support::{self, Stage, Who, keyward, stderr, stdout};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -58,6 +58,35 @@ impl Session {
         let output = self.exec(&["--background"], script);
         assert!(output.status.success(), "{}", stderr(&output));
         stdout(&output).trim().to_owned()
+    }
+
+    /// The number of the session's own process.
+    pub fn pid(&self) -> u32 {
+        let listed = self.keyward(&["ps", "--json"]);
+        let json: serde_json::Value = serde_json::from_str(&stdout(&listed)).unwrap();
+        json["sessions"][0]["pid"].as_u64().unwrap().try_into().unwrap()
+    }
+
+    /// The spawners of all cages of this session, also of the one that is made ahead.
+    pub fn spawners(&self) -> Vec<u32> {
+        let session = self.pid();
+        let is_below = |pid: &u32| {
+            std::iter::successors(Some(*pid), |pid| support::parent_of(*pid)).any(|above| above == session)
+        };
+        support::processes_with("keyward:spawner").into_iter().filter(is_below).collect()
+    }
+
+    /// The spawner that has started the command whose words hold this text, once it runs.
+    #[track_caller]
+    pub fn spawner_of(&self, text: &str) -> u32 {
+        let mut found = None;
+        assert!(support::eventually(|| {
+            let spawners = self.spawners();
+            let commands = support::processes_with(text).into_iter();
+            found = commands.filter_map(support::parent_of).find(|above| spawners.contains(above));
+            found.is_some()
+        }));
+        found.unwrap()
     }
 
     pub fn folder(&self) -> PathBuf {
