@@ -12,6 +12,8 @@ mod clients;
 mod exec;
 mod jobs;
 mod questions;
+#[cfg(test)]
+mod tests;
 
 pub use cages::{Launcher, Make, Membership, Words};
 pub use questions::{Judge, Kept, Passage, Request, Thing};

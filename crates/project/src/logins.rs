@@ -536,3 +536,213 @@ fn write_record(path: &Path, record: &Record) -> Result<(), Errno> {
     write_all(&file, text.as_bytes())?;
     rustix::fs::rename(&beside, path)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{read_to_string, write};
+    use std::os::unix::fs::symlink;
+
+    /// A real login and a HOME with a copy of it.
+    struct Pair {
+        folder: tempfile::TempDir,
+        home: OwnedFd,
+        copies: Vec<Copy>,
+        seen: Vec<[Option<Stamp>; 2]>,
+        news: Vec<LoginNews>,
+    }
+
+    impl Pair {
+        fn new(name: &str, through: bool) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().canonicalize().unwrap();
+            std::fs::create_dir(path.join("home")).unwrap();
+            write(path.join(name), "{first}").unwrap();
+            let home = files::open_home(&path.join("home")).unwrap();
+            let mut copy = Copy {
+                below: Path::new(".tool").join(name),
+                real: path.join(name),
+                through,
+                inside: None,
+                outside: None,
+                apart: false,
+            };
+            place(&home, &mut copy).unwrap();
+            Pair { folder, home, copies: vec![copy], seen: vec![[None, None]], news: Vec::new() }
+        }
+
+        fn inside(&self) -> PathBuf {
+            self.folder.path().join("home").join(&self.copies[0].below)
+        }
+
+        fn outside(&self) -> PathBuf {
+            self.copies[0].real.clone()
+        }
+
+        fn look(&mut self, ended: bool) -> Vec<usize> {
+            follow(&self.home, &mut self.copies, &mut self.seen, &mut self.news, ended)
+        }
+
+        /// Two looks between which nothing changes.
+        fn look_at_rest(&mut self) {
+            self.look(false);
+            self.look(false);
+        }
+
+        fn told(&self) -> Vec<LoginWhat> {
+            self.news.iter().map(|news| news.what).collect()
+        }
+    }
+
+    #[test]
+    fn a_change_of_the_command_is_written_through_once_it_has_lasted_from_one_look_to_the_next() {
+        let mut pair = Pair::new("token.json", true);
+        write(pair.inside(), "{second}").unwrap();
+        pair.look(false);
+        assert_eq!(read_to_string(pair.outside()).unwrap(), "{first}");
+        pair.look(false);
+        assert_eq!(read_to_string(pair.outside()).unwrap(), "{second}");
+        assert_eq!(pair.told(), [LoginWhat::WrittenThrough]);
+        pair.look_at_rest();
+        assert_eq!(pair.news.len(), 1, "and then both are the same");
+    }
+
+    #[test]
+    fn a_change_outside_goes_in_and_is_not_taken_for_one_of_the_commands() {
+        let mut pair = Pair::new("token.json", true);
+        write(pair.outside(), "{mine}").unwrap();
+        pair.look_at_rest();
+        assert_eq!(read_to_string(pair.inside()).unwrap(), "{mine}");
+        pair.look_at_rest();
+        assert!(pair.news.is_empty() && !pair.copies[0].apart);
+    }
+
+    #[test]
+    fn where_both_sides_changed_the_users_stays_and_neither_follows_the_other_any_more() {
+        let mut pair = Pair::new("token.json", true);
+        write(pair.inside(), "{cage}").unwrap();
+        write(pair.outside(), "{mine}").unwrap();
+        pair.look_at_rest();
+        assert_eq!(read_to_string(pair.outside()).unwrap(), "{mine}");
+        assert_eq!(pair.told(), [LoginWhat::Conflict]);
+        write(pair.inside(), "{again}").unwrap();
+        pair.look_at_rest();
+        assert_eq!(read_to_string(pair.outside()).unwrap(), "{mine}");
+    }
+
+    #[test]
+    fn a_login_that_is_shown_for_reading_is_never_written() {
+        let mut pair = Pair::new("token.json", false);
+        write(pair.inside(), "{cage}").unwrap();
+        pair.look(true);
+        assert_eq!(read_to_string(pair.outside()).unwrap(), "{first}");
+        assert!(pair.news.is_empty());
+    }
+
+    #[test]
+    fn a_logout_outside_is_one_inside_and_one_inside_is_none_outside() {
+        let mut pair = Pair::new("token.json", true);
+        std::fs::remove_file(pair.outside()).unwrap();
+        pair.look_at_rest();
+        assert!(!pair.inside().exists());
+        let mut pair = Pair::new("token.json", true);
+        std::fs::remove_file(pair.inside()).unwrap();
+        pair.look(true);
+        assert!(pair.outside().exists());
+    }
+
+    #[test]
+    fn what_was_cut_off_in_the_middle_or_is_empty_is_not_taken_over() {
+        for half in ["{half", ""] {
+            let mut pair = Pair::new("token.json", true);
+            write(pair.inside(), half).unwrap();
+            pair.look_at_rest();
+            assert!(pair.news.is_empty(), "it may still be written: {:?}", pair.news);
+            pair.look(true);
+            assert_eq!(read_to_string(pair.outside()).unwrap(), "{first}");
+            assert_eq!(pair.told(), [LoginWhat::NotTaken]);
+        }
+        // Only of JSON is it known how it ends.
+        let mut pair = Pair::new("token", true);
+        write(pair.inside(), "half").unwrap();
+        pair.look(true);
+        assert_eq!(read_to_string(pair.outside()).unwrap(), "half");
+    }
+
+    #[test]
+    fn a_link_that_the_command_puts_there_is_not_followed() {
+        let mut pair = Pair::new("token.json", true);
+        let secret = pair.folder.path().join("secret");
+        write(&secret, "{secret}").unwrap();
+        std::fs::remove_file(pair.inside()).unwrap();
+        symlink(&secret, pair.inside()).unwrap();
+        pair.look(true);
+        assert_eq!(read_to_string(pair.outside()).unwrap(), "{first}");
+        assert_eq!(pair.told(), [LoginWhat::NotTaken]);
+        // Nor a directory on the way.
+        let mut pair = Pair::new("token.json", true);
+        let elsewhere = pair.folder.path().join("elsewhere");
+        std::fs::create_dir(&elsewhere).unwrap();
+        write(elsewhere.join("token.json"), "{elsewhere}").unwrap();
+        let tool = pair.inside().parent().unwrap().to_path_buf();
+        std::fs::remove_dir_all(&tool).unwrap();
+        symlink(&elsewhere, &tool).unwrap();
+        pair.look(true);
+        assert_eq!(read_to_string(pair.outside()).unwrap(), "{first}");
+    }
+
+    #[test]
+    fn at_the_end_the_last_change_is_taken_over_and_the_copy_is_gone() {
+        let mut pair = Pair::new("token.json", true);
+        write(pair.inside(), "{last}").unwrap();
+        let left = settle(&pair.home, std::mem::take(&mut pair.copies), &mut pair.news);
+        assert!(left.is_empty());
+        let folder = pair.folder.path();
+        assert_eq!(read_to_string(folder.join("token.json")).unwrap(), "{last}");
+        assert!(!folder.join("home/.tool/token.json").exists());
+    }
+
+    #[test]
+    fn the_real_file_is_never_removed_by_whatever_way_it_got_into_the_home() {
+        let mut pair = Pair::new("token.json", true);
+        std::fs::remove_file(pair.inside()).unwrap();
+        std::fs::hard_link(pair.outside(), pair.inside()).unwrap();
+        let (inside, outside) = (pair.inside(), pair.outside());
+        settle(&pair.home, std::mem::take(&mut pair.copies), &mut pair.news);
+        assert!(inside.exists() && outside.exists());
+    }
+
+    #[test]
+    fn a_record_says_after_a_crash_what_it_said_before() {
+        use std::os::unix::ffi::OsStringExt;
+        let folder = tempfile::tempdir().unwrap();
+        let odd = PathBuf::from(OsString::from_vec(b"a b\n\xff".to_vec()));
+        let stamp = Stamp { inode: u64::MAX, size: 7, changed: (-1, 999_999_999) };
+        let copy = |through, apart, inside| Copy {
+            below: odd.clone(),
+            real: Path::new("/home/ada").join(&odd),
+            through,
+            inside,
+            outside: Some(stamp),
+            apart,
+        };
+        let copies = vec![copy(true, false, Some(stamp)), copy(false, true, None)];
+        let path = folder.path().join("record");
+        let record = Record { kept: "/kept".into(), identity: (1, u64::MAX), copies };
+        write_record(&path, &record).unwrap();
+        let read = read_record(&path).unwrap();
+        assert_eq!((read.kept, read.identity, read.copies), (record.kept, record.identity, record.copies));
+    }
+
+    #[test]
+    fn a_record_that_is_broken_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record");
+        let record = Record { kept: "/kept".into(), identity: (1, 2), copies: Vec::new() };
+        write_record(&path, &record).unwrap();
+        assert!(read_record(&path).is_some());
+        let text = read_to_string(&path).unwrap();
+        write(&path, text.replace(HEADER, "keyward logins 1")).unwrap();
+        assert!(read_record(&path).is_none());
+    }
+}

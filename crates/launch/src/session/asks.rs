@@ -344,3 +344,88 @@ pub(super) fn shell_line(argv: &[OsString], cwd: Option<OsString>) -> Vec<OsStri
     let words = ["bash", "-c", SHELL, "keyward-shell"].into_iter().map(OsString::from);
     words.chain([line, cwd.unwrap_or_default()]).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keyward_policy::gate::Reach;
+
+    fn exec(background: bool, terminal: Option<door::Terminal>, fresh: bool) -> Ask {
+        Ask::Exec {
+            argv: vec![OsStr::new("true").into()],
+            cwd: None,
+            from: None,
+            background,
+            terminal,
+            timeout_ms: None,
+            fresh,
+            answers: false,
+        }
+    }
+
+    fn terminal(streams: [bool; 3]) -> door::Terminal {
+        door::Terminal { rows: 24, columns: 80, streams, front: true }
+    }
+
+    fn wish(background: bool, terminal: Option<door::Terminal>, streams: usize) -> Wish {
+        let streams = (0..streams).map(|_| keyward_sys::channel::pair().unwrap().0).collect();
+        Wish { argv: Vec::new(), cwd: None, background, terminal, streams, fresh: false }
+    }
+
+    #[test]
+    fn from_inside_a_command_runs_only_in_a_cage_beside_and_as_long_as_its_client_waits() {
+        assert_eq!(senders(&exec(false, None, true)), Senders::Everyone);
+        assert_eq!(senders(&exec(false, None, false)), Senders::Outside);
+        assert_eq!(senders(&exec(true, None, true)), Senders::Outside);
+        assert_eq!(senders(&exec(false, Some(terminal([true; 3])), true)), Senders::Outside);
+    }
+
+    #[test]
+    fn from_inside_jobs_are_controlled_only_by_the_client_they_run_for() {
+        for ask in
+            [Ask::Signal { job: 4, signal: 15 }, Ask::Kill { job: 4 }, Ask::Front { job: 4, front: true }]
+        {
+            assert_eq!(senders(&ask), Senders::OwnerOf(4), "{ask:?}");
+        }
+    }
+
+    #[test]
+    fn from_inside_nothing_is_listed_read_attached_to_offered_answered_or_stopped() {
+        for ask in [
+            Ask::Hello {},
+            Ask::Jobs {},
+            Ask::Log { job: 1, follow: false },
+            Ask::Attach { job: 1 },
+            Ask::Offer { names: Vec::new(), judged: BTreeMap::new() },
+            Ask::Return { call: 1, output: None, error: None },
+            Ask::Watch {},
+            Ask::Decide { question: 1, allow: true, reach: Reach::Once },
+            Ask::Stop {},
+        ] {
+            assert_eq!(senders(&ask), Senders::Outside, "{ask:?}");
+        }
+    }
+
+    #[test]
+    fn a_stream_comes_for_each_that_is_not_the_terminal() {
+        assert!(wish(false, None, 3).has_its_streams());
+        assert!(!wish(false, None, 2).has_its_streams() && !wish(false, None, 4).has_its_streams());
+        let half = Some(terminal([true, false, true]));
+        assert!(wish(false, half, 1).has_its_streams() && !wish(false, half, 3).has_its_streams());
+    }
+
+    #[test]
+    fn a_background_command_brings_no_stream_and_its_terminal_is_all_of_them() {
+        assert!(wish(true, None, 0).has_its_streams() && !wish(true, None, 3).has_its_streams());
+        assert!(wish(true, Some(terminal([true; 3])), 0).has_its_streams());
+        assert!(!wish(true, Some(terminal([true, true, false])), 0).has_its_streams());
+    }
+
+    #[test]
+    fn a_directory_leads_out_of_the_cage_and_a_file_or_a_pipe_does_not() {
+        let open = |path: &str| OwnedFd::from(std::fs::File::open(path).unwrap());
+        assert!(leads_out(&open("/")));
+        assert!(!leads_out(&open("/dev/null")));
+        assert!(!leads_out(&keyward_sys::channel::pair().unwrap().0));
+    }
+}

@@ -196,3 +196,96 @@ pub struct Membership {
 
 /// Makes a cage.
 pub type Make<'a> = dyn FnMut() -> Result<Launcher, Errno> + 'a;
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    use std::time::Duration;
+
+    /// A process that stands for a launcher, until it is told to end.
+    pub(in super::super) fn stand_in() -> Process {
+        let child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        Process { pid, pidfd: pidfd_open(pid, PidfdFlags::empty()).unwrap() }
+    }
+
+    fn made() -> (Cage, OwnedFd) {
+        let (link, launcher) = channel::pair().unwrap();
+        (Cage::new(Launcher { process: stand_in(), link, words: Words::new().unwrap() }), launcher)
+    }
+
+    fn end(cage: Cage) {
+        cage.kill();
+        let (launcher, _) = cage.let_go();
+        launcher.wait().unwrap();
+    }
+
+    /// Sends the socket to a spawner; gives the spawner's end.
+    fn become_ready(cage: &mut Cage, launcher: &OwnedFd) -> OwnedFd {
+        let (spawner, theirs) = channel::pair().unwrap();
+        channel::send(launcher, b"door", &[spawner.as_fd()]).unwrap();
+        assert!(cage.become_ready());
+        theirs
+    }
+
+    fn is(cage: &Cage, source: &OwnedFd) -> bool {
+        use std::os::fd::AsRawFd;
+        cage.source().as_raw_fd() == source.as_raw_fd()
+    }
+
+    #[test]
+    fn a_cage_is_ready_once_its_launcher_has_sent_the_way_to_the_spawner() {
+        let (mut cage, launcher) = made();
+        assert!(cage.spawner().is_none() && is(&cage, &cage.from_launcher));
+        let spawner = become_ready(&mut cage, &launcher);
+        assert!(is(&cage, cage.spawner().unwrap()), "its spawner is heard from here on");
+        channel::send(&spawner, b"news", &[]).unwrap();
+        assert_eq!(cage.hear().map(|(packet, _)| packet), Some(b"news".to_vec()));
+        end(cage);
+    }
+
+    #[test]
+    fn a_launcher_that_is_gone_or_sends_nothing_makes_no_cage() {
+        let (mut cage, launcher) = made();
+        channel::send(&launcher, b"door", &[]).unwrap();
+        assert!(!cage.become_ready());
+        drop(launcher);
+        assert!(!cage.become_ready());
+        end(cage);
+    }
+
+    #[test]
+    fn while_repositories_are_brought_together_the_launcher_is_heard_and_not_the_spawner() {
+        let (mut cage, launcher) = made();
+        let _spawner = become_ready(&mut cage, &launcher);
+        assert!(!cage.end_sync(), "nothing was asked for");
+        assert!(cage.begin_sync() && is(&cage, &cage.from_launcher));
+        channel::send(&launcher, b"synced", &[]).unwrap();
+        assert!(cage.end_sync() && is(&cage, cage.spawner().unwrap()));
+        end(cage);
+    }
+
+    #[test]
+    fn a_cage_that_does_not_come_to_its_end_is_ended_when_its_time_is_over() {
+        let mut ending = Ending::new((stand_in(), Words::new().unwrap()), None);
+        let until = ending.due().unwrap();
+        ending.end_if_due(until - Duration::from_millis(1));
+        assert_eq!(ending.due(), Some(until));
+        ending.end_if_due(until);
+        assert_eq!(ending.due(), None);
+        assert_eq!(ending.launcher.wait(), Ok(keyward_sys::fork::End::Signalled(9)));
+    }
+
+    #[test]
+    fn words_are_given_once_and_what_is_too_long_says_so() {
+        let mut words = Words::new().unwrap();
+        let writer = words.writer().unwrap();
+        rustix::io::write(&writer, b"one\n").unwrap();
+        assert_eq!((words.take(), words.take()), ("one\n".into(), String::new()));
+        rustix::io::write(&writer, &[b'x'; 20 << 10]).unwrap();
+        let said = words.take();
+        assert!(said.starts_with("xxx") && said.ends_with("keyward: and more; `keyward quarantine list`\n"));
+        assert_eq!(words.take(), "", "what was left out is not told later");
+    }
+}

@@ -78,3 +78,70 @@ impl Calls {
         left
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROVIDER: u64 = 1;
+    const CALLER: u64 = 2;
+    const OTHER: u64 = 3;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn offering(offered: &[&str]) -> Calls {
+        let mut calls = Calls::default();
+        assert!(calls.offer(PROVIDER, names(offered), BTreeMap::new()));
+        calls
+    }
+
+    #[test]
+    fn functions_are_offered_all_or_none_and_none_is_taken_over() {
+        let mut calls = offering(&["add"]);
+        assert!(!calls.offer(OTHER, names(&["new", "add"]), BTreeMap::new()));
+        assert_eq!(calls.begin(CALLER, "new"), None, "the new one was not offered either");
+        assert_eq!(calls.begin(CALLER, "add").map(|(to, _)| to), Some(PROVIDER));
+        assert!(calls.offer(PROVIDER, names(&["add"]), BTreeMap::new()), "its own, again");
+    }
+
+    #[test]
+    fn only_the_client_that_was_called_answers_and_only_once() {
+        let mut calls = offering(&["add"]);
+        let (_, number) = calls.begin(CALLER, "add").unwrap();
+        assert_eq!(calls.take(OTHER, number), None);
+        assert_eq!(calls.take(PROVIDER, number), Some(CALLER));
+        assert_eq!(calls.take(PROVIDER, number), None);
+    }
+
+    #[test]
+    fn one_caller_cannot_take_the_places_of_the_others() {
+        let mut calls = offering(&["add"]);
+        assert_eq!((0..100).filter(|_| calls.begin(CALLER, "add").is_some()).count(), MOST_OF_ONE);
+        assert!(calls.begin(OTHER, "add").is_some());
+    }
+
+    #[test]
+    fn with_a_client_go_its_functions_and_its_calls_and_its_callers_are_told() {
+        let mut calls = offering(&["add"]);
+        calls.begin(CALLER, "add").unwrap();
+        assert_eq!(calls.forget(PROVIDER), [CALLER]);
+        assert_eq!(calls.begin(CALLER, "add"), None);
+        // A caller that is gone is waited for by no client.
+        let mut calls = offering(&["add"]);
+        let (_, number) = calls.begin(CALLER, "add").unwrap();
+        assert_eq!(calls.forget(CALLER), Vec::<u64>::new());
+        assert_eq!(calls.take(PROVIDER, number), None);
+    }
+
+    #[test]
+    fn a_function_that_is_offered_again_is_judged_as_it_says_now() {
+        let mut calls = Calls::default();
+        let judging = Judging { kind: keyward_policy::door::JudgedAs::Sh, field: None };
+        assert!(calls.offer(PROVIDER, names(&["run"]), BTreeMap::from([("run".to_owned(), judging)])));
+        assert!(calls.judging("run").is_some());
+        assert!(calls.offer(PROVIDER, names(&["run"]), BTreeMap::new()));
+        assert!(calls.judging("run").is_none());
+    }
+}

@@ -64,6 +64,16 @@ impl Clients {
         }
     }
 
+    /// A client with the other end of its connection.
+    #[cfg(test)]
+    pub(super) fn connect(&mut self, side: Side) -> (u64, OwnedFd) {
+        let (socket, theirs) = channel::pair().unwrap();
+        rustix::fs::fcntl_setfl(&socket, rustix::fs::OFlags::NONBLOCK).unwrap();
+        self.next += 1;
+        self.all.push(Client { number: self.next, side, socket });
+        (self.next, theirs)
+    }
+
     /// What a client says; `None` if it is gone, or says something else than a message.
     pub(super) fn receive(&mut self, number: u64) -> Option<(Ask, Vec<OwnedFd>)> {
         let client = self.all.iter().find(|client| client.number == number)?;
@@ -107,5 +117,75 @@ impl Clients {
         if client.side == Side::Inside && channel::is_left_unheard(&client.socket) {
             let _ = fork::let_go(vec![client.socket]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keyward_sys::channel;
+
+    fn full(side: Side, count: usize) -> Clients {
+        let mut clients = Clients::default();
+        (0..count).for_each(|_| drop(clients.connect(side)));
+        clients
+    }
+
+    #[test]
+    fn clients_inside_cannot_take_the_places_of_those_outside() {
+        let clients = full(Side::Inside, MOST_INSIDE);
+        assert!(!clients.has_room_inside() && clients.has_room());
+        let clients = full(Side::Outside, MOST);
+        assert!(!clients.has_room() && clients.has_room_inside());
+    }
+
+    #[test]
+    fn what_is_not_a_message_ends_the_connection() {
+        let mut clients = Clients::default();
+        let (number, theirs) = clients.connect(Side::Outside);
+        channel::send(&theirs, b"not a message", &[]).unwrap();
+        assert!(clients.receive(number).is_none());
+        channel::send(&theirs, &door::write(&Ask::Hello {}), &[]).unwrap();
+        assert!(matches!(clients.receive(number), Some((Ask::Hello {}, _))));
+        drop(theirs);
+        assert!(clients.receive(number).is_none());
+    }
+
+    #[test]
+    fn a_client_inside_cannot_send_a_connection_of_a_network() {
+        let mut clients = Clients::default();
+        let flags = SocketFlags::CLOEXEC;
+        let (inet, stream) = (rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM);
+        for (side, is_taken) in [(Side::Outside, true), (Side::Inside, false)] {
+            let (number, theirs) = clients.connect(side);
+            let connection = rustix::net::socket_with(inet, stream, flags, None).unwrap();
+            channel::send(&theirs, &door::write(&Ask::Hello {}), &[connection.as_fd()]).unwrap();
+            assert_eq!(clients.receive(number).is_some(), is_taken, "{side:?}");
+        }
+    }
+
+    #[test]
+    fn one_that_does_not_listen_is_let_go_and_the_next_is_still_told() {
+        let mut clients = Clients::default();
+        let ((deaf, full), (other, theirs)) =
+            (clients.connect(Side::Outside), clients.connect(Side::Outside));
+        while clients.try_tell(deaf, &Answer::Done {}) {}
+        clients.tell(deaf, &Answer::Done {}, &[]);
+        clients.tell(other, &Answer::Done {}, &[]);
+        let mut packet = vec![0; LONGEST];
+        assert!(channel::receive(&theirs, &mut packet).is_ok_and(|message| message.length > 0));
+        // Its own end is what is left for it, once it has read what came before.
+        while channel::receive(&full, &mut packet).is_ok_and(|message| message.length > 0) {}
+        assert!(clients.receive(deaf).is_none());
+    }
+
+    #[test]
+    fn a_number_is_never_given_twice() {
+        let mut clients = Clients::default();
+        let (first, _theirs) = clients.connect(Side::Outside);
+        clients.close(first);
+        let (second, _theirs) = clients.connect(Side::Inside);
+        assert!(first != second && clients.side(first).is_none());
+        assert_eq!(clients.side(second), Some(Side::Inside));
     }
 }

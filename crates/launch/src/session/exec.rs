@@ -210,3 +210,55 @@ fn not_handed_over(errno: Errno) -> NotStarted {
         "make it shorter, or put it into a file".to_owned(),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::AsRawFd;
+
+    fn wish(argv: &[&str], fresh: bool) -> Wish {
+        let argv = argv.iter().map(OsString::from).collect();
+        Wish { argv, cwd: None, background: false, terminal: None, streams: Vec::new(), fresh }
+    }
+
+    fn descriptor() -> OwnedFd {
+        keyward_sys::channel::pair().unwrap().0
+    }
+
+    #[test]
+    fn without_a_shell_the_words_are_run_as_they_are() {
+        assert_eq!(words(&wish(&["ls", "a b"], false), false), ["ls", "a b"]);
+        assert_eq!(words(&wish(&["ls", "a b"], true), false), ["ls", "a b"]);
+    }
+
+    #[test]
+    fn a_shell_gets_one_line_and_remembers_only_in_the_cage_of_the_session() {
+        let line = words(&wish(&["cd", "sub"], false), true);
+        assert_eq!((line[0].to_str(), line[4].to_str()), (Some("bash"), Some("cd sub")));
+        assert!(line[2].to_string_lossy().contains("keyward-shell"), "it restores the state");
+        assert_eq!(words(&wish(&["cd", "sub"], true), true), ["bash", "-c", "cd sub"]);
+    }
+
+    #[test]
+    fn the_state_travels_behind_the_streams_and_the_scripts_behind_the_state() {
+        let (stream, state, scripts) = (descriptor(), descriptor(), descriptor());
+        let expected = [stream.as_raw_fd(), state.as_raw_fd(), scripts.as_raw_fd()];
+        let kept = Kept { scripts: Some(scripts), state: Some(state) };
+        let pending =
+            pending(3, &wish(&["ls"], false), false, vec![stream], kept).unwrap_or_else(|_| panic!());
+        let sent: Vec<_> = pending.streams.iter().map(AsRawFd::as_raw_fd).collect();
+        assert_eq!(sent, expected);
+        let errand = door::read::<Errand>(&pending.packet);
+        assert!(
+            matches!(errand, Some(Errand::Start { job: 3, judged: true, state: true, .. })),
+            "{errand:?}"
+        );
+    }
+
+    #[test]
+    fn a_command_that_does_not_fit_into_a_message_is_refused() {
+        let long = "x".repeat(LONGEST);
+        let refused = pending(1, &wish(&["echo", &long], false), false, Vec::new(), Kept::default());
+        assert!(refused.is_err_and(|(fact, _)| fact.starts_with("cannot hand the command over")));
+    }
+}

@@ -265,3 +265,139 @@ impl Output {
         }
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    pub(in super::super) fn job(client: Option<u64>) -> Job {
+        Job {
+            argv: vec!["make".into()],
+            background: client.is_none(),
+            has_terminal: false,
+            client,
+            watchers: Vec::new(),
+            fresh: false,
+            killed: false,
+            started: Instant::now(),
+            clock: Clock::None,
+            cut_short: None,
+            place: Place::Cage,
+            output: None,
+            terminal: None,
+            ended: None,
+        }
+    }
+
+    fn add(jobs: &mut Jobs, job: Job) -> u32 {
+        let number = jobs.next_number();
+        jobs.add(number, job);
+        number
+    }
+
+    fn printed(output: &Output) -> String {
+        std::fs::read_to_string(&output.path).unwrap()
+    }
+
+    #[test]
+    fn those_that_have_ended_are_not_running_and_belong_to_no_client() {
+        let mut jobs = Jobs::default();
+        let (first, second) = (add(&mut jobs, job(Some(7))), add(&mut jobs, job(Some(7))));
+        add(&mut jobs, job(Some(8)));
+        assert_eq!(jobs.of_client(7), [first, second]);
+        jobs.get_mut(first).unwrap().ended = Some(0);
+        assert_eq!(jobs.of_client(7), [second]);
+        assert!(jobs.running(first).is_none() && jobs.get(first).is_some());
+    }
+
+    #[test]
+    fn only_those_that_run_fill_the_session() {
+        let mut jobs = Jobs::default();
+        let last = (0..MOST).map(|_| add(&mut jobs, job(None))).last().unwrap();
+        assert!(!jobs.has_room());
+        jobs.get_mut(last).unwrap().ended = Some(1);
+        assert!(jobs.has_room());
+    }
+
+    #[test]
+    fn what_has_ended_is_forgotten_at_once_without_output_and_the_oldest_first_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut jobs = Jobs::default();
+        let without = add(&mut jobs, Job { ended: Some(0), ..job(None) });
+        let mut kept = Vec::new();
+        for _ in 0..=MOST_ENDED {
+            let number = jobs.next_number();
+            let output = Some(Output::new(folder.path(), number).unwrap());
+            jobs.add(number, Job { ended: Some(0), output, ..job(None) });
+            kept.push(number);
+        }
+        jobs.forget_old();
+        assert!(jobs.get(without).is_none() && jobs.get(kept[0]).is_none());
+        assert!(kept[1..].iter().all(|number| jobs.get(*number).is_some()));
+        assert!(!folder.path().join(format!("jobs/{}.log", kept[0])).exists());
+        assert!(folder.path().join(format!("jobs/{}.log", kept[1])).exists());
+    }
+
+    #[test]
+    fn output_is_kept_for_the_user_alone_and_a_file_that_is_there_is_not_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = Output::new(folder.path(), 1).unwrap();
+        let mode = std::fs::metadata(&output.path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0);
+        assert_eq!(Output::new(folder.path(), 1).err(), Some(Errno::EXIST));
+    }
+
+    #[test]
+    fn what_a_job_prints_is_kept_to_its_end_and_its_input_is_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut output = Output::new(folder.path(), 1).unwrap();
+        let streams = output.streams().unwrap();
+        assert_eq!(rustix::io::read(&streams[0], &mut [0; 8]), Ok(0));
+        rustix::io::write(&streams[1], b"out ").unwrap();
+        rustix::io::write(&streams[2], b"err").unwrap();
+        assert!(output.take() && !output.take(), "there is nothing for now");
+        assert!(output.source().is_some());
+        drop(streams);
+        output.drain();
+        assert!(output.source().is_none());
+        assert_eq!((printed(&output).as_str(), output.kept), ("out err", 7));
+    }
+
+    #[test]
+    fn what_is_longer_than_the_bound_is_cut_once_and_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut output = Output::new(folder.path(), 1).unwrap();
+        output.kept = MOST_OUTPUT - 2;
+        output.keep(5, b"12345");
+        output.keep(5, b"67890");
+        assert_eq!(printed(&output), "12\n[keyward: the output is longer than what is kept of it]\n");
+        assert_eq!(output.kept, MOST_OUTPUT);
+    }
+
+    #[test]
+    fn a_listener_that_is_gone_or_slow_keeps_no_other_from_hearing() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut output = Output::new(folder.path(), 1).unwrap();
+        let (gone, slow, quick) =
+            (output.listen().unwrap(), output.listen().unwrap(), output.listen().unwrap());
+        drop(gone);
+        let part = [b'x'; 4096];
+        let mut heard = vec![0; 4096];
+        for _ in 0..100 {
+            output.keep(part.len(), &part);
+            assert_eq!(rustix::io::read(&quick, &mut heard), Ok(part.len()));
+        }
+        assert_eq!(output.listeners.len(), 2, "the slow one missed something, and is still there");
+        drop(slow);
+        assert_eq!(output.kept, 100 * 4096);
+    }
+
+    #[test]
+    fn so_many_listen_and_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut output = Output::new(folder.path(), 1).unwrap();
+        let listening: Vec<_> = std::iter::from_fn(|| output.listen()).take(100).collect();
+        assert_eq!(listening.len(), MOST_LISTENERS);
+    }
+}

@@ -763,3 +763,55 @@ fn forget(folder: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) const ONE: &str = "1111111111111111111111111111111111111111";
+    pub(super) const TWO: &str = "2222222222222222222222222222222222222222";
+    pub(super) const THREE: &str = "3333333333333333333333333333333333333333";
+
+    /// A part with an empty folder on each side.
+    pub(super) struct Sides {
+        pub(super) folder: tempfile::TempDir,
+        pub(super) part: Part,
+    }
+
+    impl Sides {
+        pub(super) fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let open = |name: &str| {
+                std::fs::create_dir(folder.path().join(name)).unwrap();
+                OwnedFd::from(std::fs::File::open(folder.path().join(name)).unwrap())
+            };
+            let part = Part {
+                at: PathBuf::new(),
+                common: PathBuf::new(),
+                is_worktree: false,
+                host: open("host"),
+                host_path: folder.path().join("host"),
+                cage: open("cage"),
+                place: folder.path().join("base"),
+                base: Base::default(),
+                id_length: 20,
+            };
+            Sides { folder, part }
+        }
+
+        pub(super) fn write(&self, below: &str, text: &str) {
+            let path = self.folder.path().join(below);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+
+        pub(super) fn read(&self, below: &str) -> String {
+            std::fs::read_to_string(self.folder.path().join(below)).unwrap_or_default()
+        }
+    }
+
+    /// A line of a log, as git writes it.
+    pub(super) fn line(old: &str, new: &str, message: &str) -> String {
+        format!("{old} {new} Ada <ada@example.test> 1700000000 +0000\t{message}\n")
+    }
+}

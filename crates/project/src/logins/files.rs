@@ -247,3 +247,103 @@ pub(super) fn ends_whole(file: &OwnedFd, stamp: Stamp, path: &Path) -> bool {
         .find(|byte| !byte.is_ascii_whitespace())
         .is_some_and(|byte| b"}]".contains(byte))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{read_to_string, write};
+    use std::os::unix::fs::PermissionsExt;
+
+    fn folder() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap();
+        (folder, path)
+    }
+
+    fn opened(path: &Path) -> (OwnedFd, Stamp) {
+        Spot::outside(path).unwrap().open().unwrap()
+    }
+
+    fn names(path: &Path) -> Vec<OsString> {
+        let mut names: Vec<OsString> =
+            std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_that_is_no_longer_the_expected_one_is_not_replaced_and_nothing_is_left_beside_it() {
+        let (_folder, path) = folder();
+        let (real, new) = (path.join("real"), path.join("new"));
+        write(&real, "first").unwrap();
+        write(&new, "cage").unwrap();
+        let expected = opened(&real).1;
+        write(path.join("other"), "mine").unwrap();
+        std::fs::rename(path.join("other"), &real).unwrap();
+        let (from, stamp) = opened(&new);
+        let replaced = Spot::outside(&real).unwrap().replace(expected, &from, stamp);
+        assert_eq!(replaced, Err(Errno::BUSY));
+        assert_eq!(read_to_string(&real).unwrap(), "mine");
+        assert_eq!(names(&path), ["new", "real"]);
+    }
+
+    #[test]
+    fn what_replaces_a_file_has_its_permissions_and_a_copy_in_the_cage_is_its_owners_alone() {
+        let (_folder, path) = folder();
+        let (real, new) = (path.join("real"), path.join("new"));
+        write(&real, "first").unwrap();
+        write(&new, "cage").unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        std::fs::set_permissions(&real, PermissionsExt::from_mode(0o640)).unwrap();
+        let ((from, stamp), expected) = (opened(&new), opened(&real).1);
+        Spot::outside(&real).unwrap().replace(expected, &from, stamp).unwrap();
+        assert_eq!((read_to_string(&real).unwrap().as_str(), mode(&real)), ("cage", 0o640));
+        let (from, stamp) = opened(&real);
+        Spot::outside(&path.join("copy")).unwrap().fill(&from, stamp).unwrap();
+        assert_eq!(
+            (read_to_string(path.join("copy")).unwrap().as_str(), mode(&path.join("copy"))),
+            ("cage", 0o600)
+        );
+    }
+
+    #[test]
+    fn a_file_that_changes_while_it_is_copied_is_not_a_copy() {
+        let (_folder, path) = folder();
+        write(path.join("from"), "first").unwrap();
+        let (from, stamp) = opened(&path.join("from"));
+        write(path.join("from"), "other").unwrap();
+        assert_eq!(Spot::outside(&path.join("to")).unwrap().fill(&from, stamp), Err(Errno::AGAIN));
+        assert_eq!(names(&path), ["from"]);
+    }
+
+    #[test]
+    fn no_link_is_followed_on_the_way_and_none_at_its_end() {
+        let (_folder, path) = folder();
+        std::fs::create_dir(path.join("real")).unwrap();
+        write(path.join("real/file"), "x").unwrap();
+        std::os::unix::fs::symlink("real", path.join("link")).unwrap();
+        std::os::unix::fs::symlink("real/file", path.join("end")).unwrap();
+        let home = open_home(&path).unwrap();
+        assert!(Spot::inside(&home, Path::new("real/file")).unwrap().open().is_ok());
+        assert!(Spot::inside(&home, Path::new("link/file")).is_err());
+        assert!(Spot::made_inside(&home, Path::new("link/new")).is_err());
+        assert!(Spot::inside(&home, Path::new("../x")).is_err());
+        assert!(Spot::outside(&path.join("link/file")).is_err());
+        let end = Spot::inside(&home, Path::new("end")).unwrap();
+        assert!(end.open().is_err() && end.stamp() == Err(Errno::INVAL));
+        assert!(open_home(&path.join("link")).is_err());
+    }
+
+    #[test]
+    fn only_json_must_end_whole() {
+        let (_folder, path) = folder();
+        let whole = |name: &str, text: &str| {
+            write(path.join(name), text).unwrap();
+            let (file, stamp) = opened(&path.join(name));
+            ends_whole(&file, stamp, Path::new(name))
+        };
+        assert!(whole("a.json", "{\"a\": 1}\n \n") && whole("a.json", "[1]"));
+        assert!(!whole("a.json", "{\"a\": 1") && !whole("a.json", "") && !whole("a.json", "   "));
+        assert!(whole("a.yml", "{"));
+    }
+}

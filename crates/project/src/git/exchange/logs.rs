@@ -153,3 +153,92 @@ pub(super) fn settle_last(part: &Part, name: &[u8], length: usize, own: Option<&
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{ONE, Sides, THREE, TWO, line};
+    use super::*;
+
+    const MAIN: &[u8] = b"refs/heads/main";
+    const ZEROS: &str = "0000000000000000000000000000000000000000";
+
+    fn change(to: &str) -> Change {
+        Change { name: MAIN.to_vec(), base: None, host: None, cage: Some(Value::Id(to.into())) }
+    }
+
+    fn messages(lines: &[Line]) -> Vec<&str> {
+        lines.iter().map(|line| std::str::from_utf8(&line.message).unwrap()).collect()
+    }
+
+    /// The lines of a log that was known up to `known`, for a ref that is now at `at`.
+    fn added(known: &str, text: &str, at: &str, is_last: bool) -> Logs {
+        let mut sides = Sides::new();
+        sides.write("cage/logs/refs/heads/main", text);
+        sides.part.base.logs.insert("refs/heads/main".into(), known.len() as u64);
+        let wanted = Wanted { refs: vec![change(at)], ..Wanted::default() };
+        read(&sides.part, &wanted, is_last)
+    }
+
+    #[test]
+    fn lines_that_are_known_and_lines_after_the_value_that_was_read_are_not_taken() {
+        let known = line(ZEROS, ONE, "known");
+        let text = format!("{known}{}{}", line(ONE, TWO, "new"), line(TWO, THREE, "later"));
+        assert_eq!(messages(added(&known, &text, TWO, false).lines(MAIN)), ["new"]);
+        assert_eq!(messages(added(&known, &text, THREE, false).lines(MAIN)), ["new", "later"]);
+    }
+
+    #[test]
+    fn lines_that_do_not_lead_to_the_value_wait_and_are_taken_at_the_end() {
+        let text = line(ONE, TWO, "elsewhere");
+        assert!(added("", &text, THREE, false).lines(MAIN).is_empty());
+        assert_eq!(messages(added("", &text, THREE, true).lines(MAIN)), ["elsewhere"]);
+    }
+
+    #[test]
+    fn of_a_log_that_was_made_anew_only_the_last_line_is_told() {
+        let known = line(ZEROS, ONE, "a long line that is known from before").repeat(4);
+        let text = format!("{}{}", line(ZEROS, ONE, "forged"), line(ONE, TWO, "last"));
+        assert_eq!(messages(added(&known, &text, TWO, false).lines(MAIN)), ["last"]);
+    }
+
+    #[test]
+    fn a_log_has_grown_only_beyond_what_is_known_of_it() {
+        let mut sides = Sides::new();
+        let text = line(ZEROS, ONE, "one");
+        assert!(!has_grown(&sides.part, MAIN));
+        sides.write("cage/logs/refs/heads/main", &text);
+        assert!(has_grown(&sides.part, MAIN));
+        sides.part.base.logs.insert("refs/heads/main".into(), text.len() as u64);
+        assert!(!has_grown(&sides.part, MAIN));
+    }
+
+    #[test]
+    fn around_the_move_of_a_branch_the_lines_of_head_stay_in_their_order() {
+        let lines = |texts: &[String]| -> Vec<Line> {
+            texts.iter().map(|text| Line::read(text.trim_end().as_bytes(), 20).unwrap()).collect()
+        };
+        let head = [line(ONE, TWO, "checkout"), line(TWO, THREE, "commit"), line(THREE, ONE, "back")];
+        let logs = Logs(BTreeMap::from([
+            (b"HEAD".to_vec(), (lines(&head), 0)),
+            (MAIN.to_vec(), (lines(&[line(TWO, THREE, "commit")]), 0)),
+        ]));
+        let (before, own, after) = logs.around_move(&change(THREE), 20);
+        assert_eq!((messages(before), messages(after)), (vec!["checkout"], vec!["back"]));
+        assert_eq!(own.map(|line| line.message.as_slice()), Some(&b"commit"[..]));
+    }
+
+    #[test]
+    fn lines_about_objects_that_the_host_does_not_have_stay_out_of_its_log() {
+        let sides = Sides::new();
+        let lines: Vec<Line> =
+            [line(ONE, TWO, "there"), line(TWO, THREE, "missing"), line(TWO, ZEROS, "gone")]
+                .iter()
+                .map(|text| Line::read(text.trim_end().as_bytes(), 20).unwrap())
+                .collect();
+        let types =
+            Types::from([(TWO.into(), Some(crate::git::transport::Type::Commit)), (THREE.into(), None)]);
+        add(&sides.part, MAIN, lines.iter(), &types).unwrap();
+        let written = sides.read("host/logs/refs/heads/main");
+        assert_eq!(written, line(ONE, TWO, "there") + &line(TWO, ZEROS, "gone"));
+    }
+}

@@ -549,3 +549,29 @@ fn is_the_same_by_letters(path: &Path, project: &Path) -> bool {
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_of_the_project_is_in_it_by_its_letters_and_for_the_kernel() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let project = root.join("project");
+        for path in ["project/sub/deep", "project/.git/modules", "elsewhere/x"] {
+            std::fs::create_dir_all(root.join(path)).unwrap();
+        }
+        std::os::unix::fs::symlink(root.join("elsewhere"), project.join("link")).unwrap();
+        let is_in = |below: &str| is_in_project(&project.join(below), &project, false);
+        assert!(is_in("sub") && is_in("sub/deep"));
+        assert!(is_in(".git/modules/../../sub"), "as git writes it");
+        assert!(!is_in(""), "the project itself");
+        assert!(!is_in("missing") && !is_in("../elsewhere"));
+        assert!(!is_in("link/x"), "the kernel would leave the project");
+        assert!(!is_in("link/../sub"), "the letters say another place than the kernel");
+        assert!(!is_in(".git/modules") && !is_in("sub/.GIT"), "a repository's own");
+        assert!(is_in_project(&project.join("missing"), &project, true));
+        assert!(!is_in_project(&project.join("link/missing"), &project, true));
+    }
+}

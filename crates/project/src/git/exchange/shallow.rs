@@ -122,3 +122,40 @@ impl Exchange<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{ONE, Sides, THREE, TWO};
+    use super::*;
+
+    fn cuts(ids: &[&str]) -> Cuts {
+        ids.iter().map(|id| id.as_bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn what_a_command_cut_and_what_it_fetched_behind_a_cut_are_told_apart() {
+        let mut sides = Sides::new();
+        sides.part.base.shallow = cuts(&[ONE, TWO]);
+        sides.write("cage/shallow", &format!("{TWO}\n{THREE}\n"));
+        let changed = compare(&sides.part);
+        assert_eq!((changed.new, changed.gone), (cuts(&[THREE]), cuts(&[ONE])));
+        assert_eq!(changed.now, cuts(&[TWO, THREE]));
+    }
+
+    #[test]
+    fn lines_that_name_no_commit_are_no_cuts_and_capitals_make_no_other_one() {
+        let sides = Sides::new();
+        let capitals = "ABCDEFABCDEFABCDEFABCDEFABCDEFABCDEFABCD";
+        sides.write("cage/shallow", &format!("--upload-pack=x\n\n{ONE}extra\n{capitals}\n"));
+        assert_eq!(read(&sides.part.cage), cuts(&[&capitals.to_lowercase()]));
+        assert_eq!(spelled(&cuts(&[TWO, ONE])), format!("{ONE}\n{TWO}\n").into_bytes());
+    }
+
+    #[test]
+    fn a_working_tree_has_no_cuts_of_its_own() {
+        let mut sides = Sides::new();
+        sides.write("cage/shallow", &format!("{ONE}\n"));
+        sides.part.is_worktree = true;
+        assert!(compare(&sides.part).is_empty());
+    }
+}

@@ -143,3 +143,62 @@ impl Exchange<'_> {
         self.took(part, Path::new("refs/stash"));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{ONE, Sides, THREE, TWO, line};
+    use super::*;
+
+    const STACK: &str = "cage/logs/refs/stash";
+
+    fn ids(lines: &[Line]) -> Vec<&[u8]> {
+        lines.iter().map(|line| line.new.as_slice()).collect()
+    }
+
+    fn compared(before: &[&str], now: &[&str]) -> Changed {
+        let mut sides = Sides::new();
+        sides.part.base.stash = before.iter().map(|id| id.as_bytes().to_vec()).collect();
+        let text: String = now.iter().map(|id| line(ONE, id, "WIP")).collect();
+        sides.write(STACK, &text);
+        compare(&sides.part)
+    }
+
+    #[test]
+    fn what_was_pushed_is_added_and_what_was_dropped_is_removed() {
+        let changed = compared(&[ONE, TWO], &[ONE, THREE]);
+        assert_eq!(ids(&changed.added), [THREE.as_bytes()]);
+        assert_eq!(changed.removed, [TWO.as_bytes()]);
+        assert!(compared(&[ONE, TWO], &[ONE, TWO]).is_empty());
+    }
+
+    #[test]
+    fn the_same_work_stashed_twice_counts_twice() {
+        let changed = compared(&[ONE], &[ONE, ONE]);
+        assert_eq!((ids(&changed.added), changed.removed.len()), (vec![ONE.as_bytes()], 0));
+        let changed = compared(&[ONE, ONE], &[ONE]);
+        assert_eq!((changed.added.len(), changed.removed), (0, vec![ONE.as_bytes().to_vec()]));
+    }
+
+    #[test]
+    fn lines_that_are_none_of_git_are_no_work() {
+        let sides = Sides::new();
+        sides.write(STACK, &format!("nonsense\n{}", line(ONE, TWO, "WIP")));
+        assert_eq!(ids(&read(&sides.part.cage, 20)), [TWO.as_bytes()]);
+    }
+
+    #[test]
+    fn work_that_is_broken_is_left_out_and_says_why() {
+        let mut changed = compared(&[], &[ONE, TWO]);
+        let broken = BTreeMap::from([(TWO.as_bytes().to_vec(), "an object is missing".to_owned())]);
+        assert_eq!(changed.leave(&broken).as_deref(), Some("an object is missing"));
+        assert_eq!((ids(&changed.added), changed.now.len()), (vec![ONE.as_bytes()], 1));
+    }
+
+    #[test]
+    fn a_working_tree_has_no_stack_of_its_own() {
+        let mut sides = Sides::new();
+        sides.write(STACK, &line(ONE, TWO, "WIP"));
+        sides.part.is_worktree = true;
+        assert!(compare(&sides.part).is_empty());
+    }
+}

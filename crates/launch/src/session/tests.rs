@@ -1,0 +1,371 @@
+//! Decisions of a session, with sockets in the place of its cage, its launcher and its clients.
+
+use super::*;
+use keyward_policy::door::Ask;
+use keyward_policy::event::Gate;
+use keyward_policy::gate::Because;
+use keyward_policy::words::{GateMode, Verdict};
+use std::cell::{Cell, RefCell};
+use std::ffi::OsStr;
+use std::rc::Rc;
+
+/// A session, and the other ends of its sockets.
+struct Stage {
+    server: Server<'static>,
+    /// The spawner in the cage.
+    spawner: OwnedFd,
+    link: OwnedFd,
+    /// What was recorded, by kind.
+    recorded: Rc<RefCell<Vec<&'static str>>>,
+    /// Whether the record takes anything.
+    has_room: Rc<Cell<bool>>,
+    /// How often the gate was asked.
+    judged: Rc<Cell<usize>>,
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.server.session.launcher.signal(signal::KILL);
+        let _ = self.server.session.launcher.wait();
+    }
+}
+
+fn went_on() -> Gate {
+    Gate {
+        mode: GateMode::Ask,
+        verdict: Verdict::Allow,
+        rule: None,
+        class: None,
+        digest: None,
+        because: Because::Harmless,
+    }
+}
+
+fn kind(what: &What) -> &'static str {
+    match what {
+        What::Job(_) => "job",
+        What::JobEnd(_) => "job-end",
+        What::Call { .. } => "call",
+        _ => "other",
+    }
+}
+
+fn non_blocking() -> (OwnedFd, OwnedFd) {
+    let (ours, theirs) = channel::pair().unwrap();
+    for end in [&ours, &theirs] {
+        rustix::fs::fcntl_setfl(end, OFlags::NONBLOCK).unwrap();
+    }
+    (ours, theirs)
+}
+
+impl Stage {
+    fn new() -> Self {
+        let (spawner_ours, spawner) = non_blocking();
+        let (link_ours, link) = non_blocking();
+        let (listener, cage_door) = channel::pair().unwrap();
+        let recorded: Rc<RefCell<Vec<&'static str>>> = Rc::default();
+        let (has_room, judged) = (Rc::new(Cell::new(true)), Rc::new(Cell::new(0)));
+        let (record_to, room, asked) = (recorded.clone(), has_room.clone(), judged.clone());
+        let session = Session {
+            name: "work".into(),
+            profile: None,
+            policy: "digest".into(),
+            shell: false,
+            folder: "/nonexistent".into(),
+            project: "/project".into(),
+            cwd: "/project/sub".into(),
+            listener,
+            spawner: spawner_ours,
+            cage_door,
+            launcher: cages::tests::stand_in(),
+            link: link_ours,
+            words: Words::new().unwrap(),
+            is_synced: false,
+            wall: None,
+            limits_cpu: true,
+            make: Box::new(|| Err(Errno::NOSYS)),
+            gate: Box::new(move |_| {
+                asked.set(asked.get() + 1);
+                Passage::Go(went_on(), Kept::default())
+            }),
+            record: Box::new(move |what| {
+                record_to.borrow_mut().push(kind(&what));
+                room.get()
+            }),
+            time: || "now".into(),
+            clean_up: Box::new(|| {}),
+        };
+        let server = Server {
+            session,
+            clients: Clients::default(),
+            jobs: Jobs::default(),
+            cages: Cages::default(),
+            calls: Calls::default(),
+            questions: Questions::default(),
+            waiting: VecDeque::new(),
+            inbox: Inbox::new(&Set::of(&[])).unwrap(),
+            news: String::new(),
+            budget: Budget::new(Instant::now()),
+            stopping: None,
+        };
+        Stage { server, spawner, link, recorded, has_room, judged }
+    }
+
+    fn ask(&mut self, client: u64, ask: Ask) {
+        let streams = match &ask {
+            Ask::Exec { background: false, .. } => (0..3).map(|_| channel::pair().unwrap().0).collect(),
+            _ => Vec::new(),
+        };
+        self.server.answer(client, ask, streams);
+    }
+
+    /// What the spawner is asked to do next.
+    fn errand(&self) -> Option<Errand> {
+        let mut packet = vec![0; LONGEST];
+        let message = channel::receive(&self.spawner, &mut packet).ok()?;
+        door::read(&packet[..message.length])
+    }
+
+    fn run(&mut self, client: u64) -> u32 {
+        self.ask(client, command("true"));
+        let Some(Errand::Start { job, .. }) = self.errand() else { panic!("nothing was started") };
+        job
+    }
+}
+
+fn command(program: &str) -> Ask {
+    Ask::Exec {
+        argv: vec![OsStr::new(program).into()],
+        cwd: None,
+        from: None,
+        background: false,
+        terminal: None,
+        timeout_ms: None,
+        fresh: false,
+        answers: false,
+    }
+}
+
+/// The next answer that a client has got, if any.
+fn told(client: &OwnedFd) -> Option<Answer> {
+    rustix::fs::fcntl_setfl(client, OFlags::NONBLOCK).unwrap();
+    let mut packet = vec![0; LONGEST];
+    let message = channel::receive(client, &mut packet).ok()?;
+    door::read(&packet[..message.length])
+}
+
+fn is_refused(answer: Option<Answer>, words: &str) -> bool {
+    matches!(answer, Some(Answer::Refused { fact, .. }) if fact.contains(words))
+}
+
+#[test]
+fn a_command_is_recorded_before_the_spawner_hears_of_it() {
+    let mut stage = Stage::new();
+    let (client, _theirs) = stage.server.clients.connect(Side::Outside);
+    let ahead = Rc::new(Cell::new(None));
+    let (seen, spawner) = (ahead.clone(), stage.spawner.try_clone().unwrap());
+    stage.server.session.record = Box::new(move |_| {
+        let mut polled = [PollFd::new(&spawner, PollFlags::IN)];
+        seen.set(poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).ok());
+        true
+    });
+    stage.run(client);
+    assert_eq!(ahead.get(), Some(0), "nothing had been sent when it was recorded");
+}
+
+#[test]
+fn a_command_that_cannot_be_recorded_does_not_run() {
+    let mut stage = Stage::new();
+    let (client, theirs) = stage.server.clients.connect(Side::Outside);
+    stage.has_room.set(false);
+    stage.ask(client, command("true"));
+    assert!(is_refused(told(&theirs), "cannot record this command"));
+    assert_eq!(stage.errand(), None);
+    assert_eq!(stage.server.jobs.all().count(), 0);
+}
+
+#[test]
+fn where_repositories_are_brought_together_a_command_waits_for_that() {
+    let mut stage = Stage::new();
+    stage.server.session.is_synced = true;
+    let (client, _theirs) = stage.server.clients.connect(Side::Outside);
+    stage.ask(client, command("true"));
+    assert_eq!(stage.errand(), None);
+    let mut word = [0; 8];
+    assert_eq!(channel::receive(&stage.link, &mut word).map(|message| message.length), Ok(4));
+    channel::send(&stage.link, b"synced", &[]).unwrap();
+    stage.server.synced();
+    assert!(matches!(stage.errand(), Some(Errand::Start { .. })));
+}
+
+#[test]
+fn a_command_that_was_killed_while_it_waited_does_not_start() {
+    let mut stage = Stage::new();
+    stage.server.session.is_synced = true;
+    let (client, theirs) = stage.server.clients.connect(Side::Outside);
+    stage.ask(client, command("true"));
+    stage.ask(client, Ask::Kill { job: 1 });
+    assert!(matches!(stage.errand(), Some(Errand::Kill { job: 1 })));
+    stage.server.synced();
+    assert_eq!(stage.errand(), None);
+    assert_eq!(told(&theirs), Some(Answer::Done {}));
+    assert!(matches!(told(&theirs), Some(Answer::Ended { job: 1, exit: 137, .. })));
+}
+
+#[test]
+fn a_client_inside_is_refused_what_is_for_those_outside_and_the_gate_is_not_asked() {
+    let mut stage = Stage::new();
+    let (client, theirs) = stage.server.clients.connect(Side::Inside);
+    for ask in [Ask::Jobs {}, Ask::Stop {}, command("true")] {
+        stage.ask(client, ask);
+        assert!(is_refused(told(&theirs), "not permitted from inside a cage"));
+    }
+    assert_eq!((stage.judged.get(), stage.errand(), stage.server.stopping), (0, None, None));
+}
+
+#[test]
+fn a_client_inside_cannot_signal_or_kill_the_job_of_another() {
+    let mut stage = Stage::new();
+    let (outside, _theirs) = stage.server.clients.connect(Side::Outside);
+    let (inside, theirs) = stage.server.clients.connect(Side::Inside);
+    let job = stage.run(outside);
+    for ask in [Ask::Signal { job, signal: 9 }, Ask::Kill { job }] {
+        stage.ask(inside, ask);
+        assert!(is_refused(told(&theirs), "not permitted from inside a cage"));
+        assert_eq!(stage.errand(), None);
+    }
+    stage.server.jobs.get_mut(job).unwrap().client = Some(inside);
+    stage.ask(inside, Ask::Kill { job });
+    assert!(matches!(stage.errand(), Some(Errand::Kill { .. })), "its own it can");
+}
+
+#[test]
+fn requests_from_inside_are_refused_and_counted_when_the_record_has_no_room_for_so_many() {
+    let mut stage = Stage::new();
+    let (client, theirs) = stage.server.clients.connect(Side::Inside);
+    let now = Instant::now();
+    while stage.server.budget.allows_request(1 << 20, now) {}
+    while stage.server.budget.allows_request(0, now) {}
+    stage.ask(client, Ask::Call { name: "add".into(), input: door::Value::Null });
+    assert!(is_refused(told(&theirs), "denied for now"));
+    assert_eq!(stage.server.budget.take_refused(None).unwrap().counts.get("calls"), Some(&1));
+}
+
+#[test]
+fn a_call_from_inside_is_judged_and_one_from_outside_is_not() {
+    let mut stage = Stage::new();
+    let (provider, offers) = stage.server.clients.connect(Side::Outside);
+    let (outside, _one) = stage.server.clients.connect(Side::Outside);
+    let (inside, _other) = stage.server.clients.connect(Side::Inside);
+    stage.ask(provider, Ask::Offer { names: vec!["add".into()], judged: Default::default() });
+    assert_eq!(told(&offers), Some(Answer::Done {}));
+    for (client, times, from_inside_wanted) in [(outside, 0, false), (inside, 1, true)] {
+        stage.ask(client, Ask::Call { name: "add".into(), input: door::Value::Null });
+        assert_eq!(stage.judged.get(), times);
+        let called = told(&offers);
+        assert!(
+            matches!(called, Some(Answer::Called { from_inside, .. }) if from_inside == from_inside_wanted),
+            "{called:?}"
+        );
+    }
+    assert_eq!(*stage.recorded.borrow(), ["call", "call"]);
+}
+
+#[test]
+fn with_its_client_a_job_ends() {
+    let mut stage = Stage::new();
+    let (client, theirs) = stage.server.clients.connect(Side::Outside);
+    let job = stage.run(client);
+    drop(theirs);
+    stage.server.serve_client(client);
+    assert!(matches!(stage.errand(), Some(Errand::Kill { job: ended }) if ended == job));
+    assert_eq!(stage.server.jobs.get(job).unwrap().client, None);
+}
+
+#[test]
+fn a_spawner_that_speaks_of_a_job_in_another_cage_ends_the_session() {
+    let mut stage = Stage::new();
+    let mut job = jobs::tests::job(None);
+    job.fresh = true;
+    stage.server.jobs.add(7, job);
+    channel::send(&stage.spawner, &door::write(&News::Ended { job: 7, exit: 0, signal: None }), &[]).unwrap();
+    assert!(!stage.server.hear());
+    assert_eq!(stage.server.jobs.get(7).unwrap().ended, None);
+    channel::send(&stage.spawner, b"nonsense", &[]).unwrap();
+    assert!(!stage.server.hear());
+}
+
+#[test]
+fn the_end_of_a_command_is_told_and_recorded_with_the_limit_that_ended_it() {
+    let mut stage = Stage::new();
+    let (client, theirs) = stage.server.clients.connect(Side::Outside);
+    let job = stage.run(client);
+    stage.server.jobs.running(job).unwrap().cut_short = Some(CutShort::Wall);
+    stage.server.ended(job, 130, Some(2));
+    let Some(Answer::Ended { exit, limit, .. }) = told(&theirs) else { panic!("it was not told") };
+    assert_eq!((exit, limit.as_deref()), (124, Some("wall")));
+    let second = stage.run(client);
+    stage.server.ended(second, 152, Some(Signal::XCPU.as_raw()));
+    let Some(Answer::Ended { exit, limit, .. }) = told(&theirs) else { panic!("it was not told") };
+    assert_eq!((exit, limit.as_deref()), (152, Some("cpu")));
+    assert_eq!(*stage.recorded.borrow(), ["job", "job-end", "job", "job-end"]);
+}
+
+#[test]
+fn a_job_whose_time_is_over_is_asked_then_told_then_killed() {
+    let mut stage = Stage::new();
+    let (client, _theirs) = stage.server.clients.connect(Side::Outside);
+    let job = stage.run(client);
+    let over = Instant::now();
+    stage.server.jobs.running(job).unwrap().clock = Clock::Interrupt(over);
+    stage.server.clocks();
+    assert!(matches!(stage.errand(), Some(Errand::Signal { signal: 2, ending: true, .. })));
+    stage.server.clocks();
+    assert_eq!(stage.errand(), None, "there is time to end by itself");
+    stage.server.jobs.running(job).unwrap().clock = Clock::Terminate(over);
+    stage.server.clocks();
+    assert!(matches!(stage.errand(), Some(Errand::Signal { signal: 15, ending: true, .. })));
+    stage.server.jobs.running(job).unwrap().clock = Clock::Kill(over);
+    stage.server.clocks();
+    assert!(matches!(stage.errand(), Some(Errand::Kill { .. })));
+    assert!(stage.server.jobs.running(job).unwrap().killed);
+}
+
+#[test]
+fn what_two_launchers_say_of_the_same_thing_is_told_once() {
+    let mut stage = Stage::new();
+    let (client, theirs) = stage.server.clients.connect(Side::Outside);
+    stage.server.keep_news("keyward: a file was taken\nlook at it\n");
+    stage.server.keep_news("keyward: a file was taken\nlook at it\nkeyward: another\n");
+    stage.server.pass_on_news(Some(client));
+    let Some(Answer::Said { text }) = told(&theirs) else { panic!("nothing was told") };
+    assert_eq!(text, "keyward: a file was taken\nlook at it\nkeyward: another\n");
+    stage.server.pass_on_news(Some(client));
+    assert_eq!(told(&theirs), None);
+}
+
+#[test]
+fn a_directory_begins_where_the_client_is_only_if_that_is_in_the_project() {
+    let mut stage = Stage::new();
+    let (client, _theirs) = stage.server.clients.connect(Side::Outside);
+    for (from, expected) in [
+        (Some("/project/deep"), "/project/deep/x"),
+        (Some("/etc"), "/project/sub/x"),
+        (None, "/project/sub/x"),
+    ] {
+        let Ask::Exec { argv, .. } = command("true") else { unreachable!() };
+        let ask = Ask::Exec {
+            argv,
+            cwd: Some(OsStr::new("x").into()),
+            from: from.map(|from| OsStr::new(from).into()),
+            background: false,
+            terminal: None,
+            timeout_ms: None,
+            fresh: false,
+            answers: false,
+        };
+        stage.ask(client, ask);
+        let Some(Errand::Start { cwd, .. }) = stage.errand() else { panic!("nothing was started") };
+        assert_eq!(cwd, Some(OsStr::new(expected).into()), "{from:?}");
+    }
+}
