@@ -203,10 +203,11 @@ pub(super) mod tests {
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
     use std::time::Duration;
 
-    /// A process that stands for a launcher, until it is told to end.
+    /// A process that stands for a launcher, until it is told to end. It ends with the test in any case.
     pub(in super::super) fn stand_in() -> Process {
-        let child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         let pid = Pid::from_child(&child);
+        std::mem::forget(child);
         Process { pid, pidfd: pidfd_open(pid, PidfdFlags::empty()).unwrap() }
     }
 
