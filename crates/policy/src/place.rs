@@ -163,7 +163,7 @@ mod tests {
     fn a_way_through_a_link_out_of_a_project_is_refused_and_names_the_target() {
         let leaves_project = Some("/home/ada/work".into());
         let refusal = place(&Standing { leaves_project, ..standing("/srv/data", &[]) }).unwrap_err();
-        assert_eq!((refusal.kind.exit_code(), refusal.rule.as_str()), (121, "cwd"));
+        assert_eq!((refusal.kind, refusal.rule.as_str()), (crate::plan::RefusalKind::Policy, "cwd"));
         assert_eq!(refusal.fact, "the path /srv/data leads out of the project /home/ada/work through a link");
         assert!(refusal.remedy.ends_with("use `--cwd /srv/data`"), "{}", refusal.remedy);
     }
