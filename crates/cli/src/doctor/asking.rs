@@ -88,7 +88,7 @@ fn settings(policy: &Policy, here: &Here, troubles: &mut Vec<[String; 2]>) {
                 "make a secret with `keyward secret set NAME`, and name it with gate.webhook_key".into(),
             ]);
         }
-        if !keyward_operator::webhook::curl_is_there() {
+        if !keyward_approve::webhook::curl_is_there() {
             let fact = "the webhook needs curl, which is not installed".to_owned();
             troubles.push([fact, "install curl".into()]);
         }
