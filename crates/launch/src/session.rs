@@ -9,10 +9,13 @@ mod budget;
 mod cages;
 mod calls;
 mod clients;
+mod command;
 mod jobs;
 mod questions;
 
 pub use cages::{Launcher, Make, Membership, Words};
+pub use command::Command;
+pub(crate) use command::restoring;
 pub use questions::{Judge, Kept, Passage, Request, Thing};
 
 use crate::supervise::CutShort;

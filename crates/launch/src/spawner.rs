@@ -9,6 +9,7 @@
 
 use crate::init;
 use crate::prepare::{Prepared, SHELL, c_string};
+use crate::session::restoring;
 use crate::wire::{self, Order, Report};
 use keyward_policy::door::{self, Errand, LONGEST, News, Terminal};
 use keyward_policy::linux::cage::Step;
@@ -160,12 +161,15 @@ impl Spawner<'_> {
     fn work(&mut self, errand: Errand, descriptors: Vec<OwnedFd>) {
         match errand {
             Errand::Start { job, argv, cwd, terminal, judged, state } => {
-                let mut argv: Vec<OsString> = argv.into_iter().map(OsString::from).collect();
+                let argv: Vec<OsString> = argv.into_iter().map(OsString::from).collect();
                 let cwd = cwd.map(OsString::from);
                 let mut streams = descriptors;
                 let scripts = judged.then(|| streams.pop()).flatten();
                 let state = state.then(|| streams.pop()).flatten();
-                argv.extend(state.iter().map(|state| state.as_raw_fd().to_string().into()));
+                let argv = match &state {
+                    Some(state) => restoring(argv, cwd.as_deref(), state.as_raw_fd()),
+                    None => argv,
+                };
                 let started = match scripts {
                     Some(scripts) => are_as_judged(&scripts),
                     None => Ok(()),

@@ -96,7 +96,8 @@ impl SessionGate<'_> {
     fn look(&self, request: &Request<'_>, spaces: &Spaces, most: usize) -> Option<Looked> {
         let (mut state, mut shows_state) = (None, false);
         let (argv, cwd, scripts, judged) = match &request.what {
-            Thing::Command { argv, cwd: own, remembers } => {
+            Thing::Command(command) => {
+                let (argv, own, remembers) = (command.argv(), command.cwd(), command.remembers());
                 let cwd = own.map_or_else(|| self.here.cwd.clone(), PathBuf::from);
                 let mut room = Some(argv.iter().try_fold(most, |room, word| room.checked_sub(word.len()))?);
                 let restored = remembers.then(|| self.script(STATE.as_bytes(), &cwd, spaces));

@@ -2,20 +2,19 @@
 
 use super::cages::Cage;
 use super::clients::Side;
+use super::command::{Command, Permitted};
 use super::jobs::{Clock, Job, Output, Place};
-use super::questions::{Kept, Then};
+use super::questions::Then;
 use super::{Pending, Server, Waiting};
 use keyward_policy::door::{self, Answer, Ask, Errand, LONGEST};
-use keyward_policy::event::{self, Gate, What, arguments};
+use keyward_policy::event::{self, Gate, What};
 use keyward_policy::outcome::code::USAGE;
 use keyward_sys::Errno;
 use rustix::fd::{AsFd, OwnedFd};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// What bash runs in a session that keeps a shell: the state of the last call comes back, and the new one is kept.
-const SHELL: &str = include_str!("shell.sh");
 /// A command in a cage of its own that is done by then has not to share the processors with the making of the next.
 const AHEAD: Duration = Duration::from_millis(50);
 /// Cages that have not come to their end yet.
@@ -55,9 +54,14 @@ impl Server<'_> {
                     );
                 }
                 let cwd = cwd.map(|cwd| self.place(cwd.into(), from.map(OsString::from)));
-                let wish = Wish { argv, cwd, background, terminal, streams, fresh };
+                let command = match self.session.shell {
+                    false => Command::of_words(argv, cwd),
+                    // In a fresh cage there is no state.
+                    true => Command::of_line(&argv, cwd, !fresh),
+                };
+                let wish = Wish { background, terminal, streams, fresh };
                 let timeout = timeout_ms.map(Duration::from_millis);
-                self.pass_gate(client, Then::Command { wish, timeout }, None, answers);
+                self.pass_gate(client, Then::Command { command, wish, timeout }, None, answers);
             }
             Ask::Signal { job, signal } if self.jobs.running(job).is_some() && (1..=31).contains(&signal) => {
                 self.signal(job, signal, false);
@@ -249,14 +253,10 @@ impl Server<'_> {
     pub(super) fn exec(
         &mut self,
         client: u64,
+        permitted: Permitted,
         wish: Wish,
         timeout: Option<Duration>,
-        gate: Gate,
-        Kept { scripts, state }: Kept,
     ) -> Result<(), (String, String)> {
-        if state.is_some() != wish.remembers(self.session.shell) {
-            return Err(("denied: the state of the shell was not judged".into(), "try again".into()));
-        }
         if !self.jobs.has_room() || (wish.fresh && self.cages.ending.len() >= MOST_ENDING) {
             return Err((
                 "this session has reached its limit of running jobs".into(),
@@ -267,11 +267,11 @@ impl Server<'_> {
         let started = What::Job(event::Job {
             session: self.session.name.clone(),
             job: number,
-            argv: event::bounded(&arguments(&wish.argv), 4096),
+            argv: event::bounded(permitted.command.shown(), 4096),
             background: wish.background,
             fresh: wish.fresh,
             from_inside: self.clients.side(client) == Some(Side::Inside),
-            gate,
+            gate: permitted.gate.clone(),
             policy: self.session.policy.clone(),
         });
         if !(self.session.record)(started) {
@@ -281,8 +281,8 @@ impl Server<'_> {
                     .into(),
             ));
         }
-        let Wish { argv, cwd, background, terminal, streams, fresh } = wish;
-        let shown = arguments(&argv);
+        let Wish { background, terminal, streams, fresh } = wish;
+        let shown = permitted.command.shown().to_vec();
         let broken = |errno: Errno| {
             (
                 format!("cannot keep the output of a job: {}", keyward_sys::file::reason(errno)),
@@ -296,23 +296,10 @@ impl Server<'_> {
         } else {
             streams
         };
-        let argv = match (self.session.shell, fresh) {
-            (false, _) => argv,
-            (true, false) => shell_line(&argv, cwd.clone()),
-            // Where there is no state.
-            (true, true) => plain_line(&argv),
-        };
-        let errand = Errand::Start {
-            job: number,
-            argv: argv.iter().map(|word| word.as_os_str().into()).collect(),
-            cwd: cwd.as_deref().map(Into::into),
-            terminal,
-            judged: scripts.is_some(),
-            state: state.is_some(),
-        };
-        streams.extend(state);
-        streams.extend(scripts);
-        let pending = Pending { packet: door::write(&errand), streams };
+        let packet = door::write(&permitted.errand(number, terminal));
+        streams.extend(permitted.kept.state);
+        streams.extend(permitted.kept.scripts);
+        let pending = Pending { packet, streams };
         let handed_over = |errno: Errno| {
             (
                 format!("cannot hand the command over: {}", keyward_sys::file::reason(errno)),
@@ -401,32 +388,10 @@ fn leads_out(stream: &OwnedFd) -> bool {
     is_folder || keyward_sys::terminal::is_terminal(stream)
 }
 
-/// A command that was asked for.
+/// How a command was asked for, besides its words.
 pub(super) struct Wish {
-    pub(super) argv: Vec<OsString>,
-    pub(super) cwd: Option<OsString>,
     background: bool,
     terminal: Option<door::Terminal>,
     streams: Vec<OwnedFd>,
     fresh: bool,
-}
-
-impl Wish {
-    /// Whether the command is a line of a shell that remembers.
-    pub(super) fn remembers(&self, shell: bool) -> bool {
-        shell && !self.fresh
-    }
-}
-
-/// The words of a command as one line of a shell.
-pub(super) fn plain_line(argv: &[OsString]) -> Vec<OsString> {
-    vec!["bash".into(), "-c".into(), argv.join(OsStr::new(" "))]
-}
-
-/// The words of a command as one line for the shell that remembers, with the directory for this line alone. The number of the descriptor
-/// that holds the state follows where it is known.
-fn shell_line(argv: &[OsString], cwd: Option<OsString>) -> Vec<OsString> {
-    let line = argv.join(OsStr::new(" "));
-    let words = ["bash", "-c", SHELL, "keyward-shell"].into_iter().map(OsString::from);
-    words.chain([line, cwd.unwrap_or_default()]).collect()
 }
