@@ -5,9 +5,9 @@ mod asking;
 use crate::args::{DoctorArgs, PolicyFlags};
 use crate::explain::NoPlan;
 use crate::files::{self, NoPolicy};
-use crate::record::Record;
 use crate::{decide, here, run, say};
 use keyward_launch::probe;
+use keyward_ledger::Record;
 use keyward_policy::linux::kernel::{Fact, KernelFacts};
 use keyward_policy::outcome::code;
 use keyward_policy::plan::{Plan, Refusal};
@@ -51,7 +51,7 @@ impl Refused {
         if let Err(NoPolicy { fact, remedy, exit }) = files::policy(&PolicyFlags::default(), here) {
             return Some(Refused { fact, remedy, exit });
         }
-        let unrecorded = Record::open(here).err()?;
+        let unrecorded = Record::open(&here.state).err()?;
         let fact = run::tell::unrecorded_fact(&unrecorded);
         Some(Refused { fact, remedy: unrecorded.remedy().to_owned(), exit: code::FAULT })
     }

@@ -23,7 +23,6 @@ mod policy_command;
 mod quarantine;
 mod question;
 mod read;
-mod record;
 mod redact;
 mod redeem;
 mod rewrite;

@@ -5,10 +5,10 @@
 use crate::gate::Subject;
 use crate::here::Here;
 use crate::question::{self, Reply};
-use crate::record::Record;
 use crate::say;
 use keyward_approve::judge;
 use keyward_approve::webhook::{self, Handle, Heard, Webhook};
+use keyward_ledger::Record;
 use keyward_ledger::approvals::{self, Answered, Approvals, State, Trouble};
 use keyward_policy::door::{self, Asked};
 use keyward_policy::event::{By, Denied, Gate, What};

@@ -8,13 +8,13 @@ use crate::files;
 use crate::gate::{self, Subject};
 use crate::here::{self, Here};
 use crate::permit::{self, Ways};
-use crate::record::Record;
 use crate::{say, session, vault, witness};
 use keyward_launch::cgroup;
 use keyward_launch::fault::Fault;
 use keyward_launch::secrets::Wanted;
 use keyward_launch::session::Membership;
 use keyward_launch::{prepare, probe};
+use keyward_ledger::Record;
 use keyward_policy::aftermath::Aftermath;
 use keyward_policy::env::{self, Dropped, Value, Var};
 use keyward_policy::event::{self, Spawn, What};
@@ -200,7 +200,7 @@ impl Run<'_> {
         if let (true, Some(refusal)) = (self.session.is_some(), cannot_be_a_session(&plan)) {
             return Attempt::Over(tell::refusal(args, Some(here), &refusal));
         }
-        let mut record = match Record::open(here) {
+        let mut record = match Record::open(&here.state) {
             Ok(record) => record,
             Err(unrecorded) => return Attempt::Over(tell::unrecorded(args, &unrecorded)),
         };

@@ -5,11 +5,12 @@ use crate::gate::{Gate, Subject, read_script};
 use crate::here::Here;
 use crate::losses::Losses;
 use crate::permit::{self, Denial, Present, Ways};
-use crate::record::Record;
 use crate::say;
 use keyward_gate::{Found, Judgement, Language, Loss, State};
-use keyward_launch::session::{Kept, Passage, Request, Thing};
+use keyward_launch::session::{self, Judge, Kept, Passage, Request, Thing};
+use keyward_ledger::Record;
 use keyward_policy::door::{self, JudgedAs, Judging, Value};
+use keyward_policy::event::What;
 use keyward_policy::gate::{Because, Judged, Progress, Script};
 use keyward_policy::settings::Policy;
 use keyward_policy::view::View;
@@ -37,6 +38,26 @@ pub struct SessionGate<'a> {
     pub spaces: &'a Spaces,
     /// What a judge is started with.
     pub environment: Vec<(OsString, OsString)>,
+}
+
+/// The record of a session. Without one, nothing happens there.
+pub struct SessionRecord(Option<Record>);
+
+impl SessionRecord {
+    /// Opens the record in the state directory, if it can be.
+    pub fn open(state: &Path) -> Self {
+        SessionRecord(Record::open(state).ok())
+    }
+}
+
+impl session::Record for SessionRecord {
+    fn write(&mut self, what: What) -> bool {
+        self.0.as_mut().is_some_and(|record| record.write(what).is_ok())
+    }
+
+    fn now(&self) -> String {
+        keyward_ledger::now()
+    }
 }
 
 /// The most bytes that the session process judges itself. A separate process judges longer texts.
@@ -69,8 +90,8 @@ impl Looked {
 /// Where a shell that remembers keeps its state in the cage.
 const STATE: &str = "/run/keyward-shell";
 
-impl SessionGate<'_> {
-    pub fn judge(&self, request: &Request<'_>) -> Passage {
+impl Judge for SessionGate<'_> {
+    fn judge(&self, request: &Request<'_>) -> Passage {
         let looked = self.look(request, self.spaces, AT_ONCE);
         if let Some(looked) = &looked {
             let subject = self.subject(looked, request);
@@ -91,7 +112,9 @@ impl SessionGate<'_> {
         }
         self.ask_aside(request, looked).map_or_else(broken, Passage::Wait)
     }
+}
 
+impl SessionGate<'_> {
     /// Judges as many bytes as this; `None` where there are more.
     fn look(&self, request: &Request<'_>, spaces: &Spaces, most: usize) -> Option<Looked> {
         let (mut state, mut shows_state) = (None, false);
@@ -168,7 +191,7 @@ impl SessionGate<'_> {
     }
 
     fn refuse(&self, subject: &Subject<'_>, denial: Denial) -> Passage {
-        if let Ok(mut record) = Record::open(self.here) {
+        if let Ok(mut record) = Record::open(&self.here.state) {
             permit::write_down(subject, &denial, &mut record);
         }
         Passage::Refuse { fact: denial.fact, remedy: denial.remedy }
@@ -292,7 +315,7 @@ impl SessionGate<'_> {
             tells: false,
             environment,
         };
-        let answer = match Record::open(self.here) {
+        let answer = match Record::open(&self.here.state) {
             Ok(mut record) => permit::permit(&subject, &ways, &mut record)
                 .map_err(|denial| (denial.fact, denial.remedy))
                 .and_then(|gate| looked.kept().map(|kept| (gate, kept)).map_err(no_memory)),

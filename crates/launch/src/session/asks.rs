@@ -1,11 +1,11 @@
 //! What clients of a session ask, from outside and from inside its cages, and what becomes of it.
 
-use super::cages::Cage;
+use super::cages::{Cage, MakeCages};
 use super::clients::Side;
 use super::command::{Command, Permitted};
 use super::jobs::{Clock, Job, Output, Place};
-use super::questions::Then;
-use super::{Pending, Server, Waiting};
+use super::questions::{Judge, Then};
+use super::{Pending, Record, Server, Waiting};
 use keyward_policy::door::{self, Answer, Ask, Errand, LONGEST};
 use keyward_policy::event::{self, Gate, What};
 use keyward_policy::outcome::code::USAGE;
@@ -20,7 +20,7 @@ const AHEAD: Duration = Duration::from_millis(50);
 /// Cages that have not come to their end yet.
 const MOST_ENDING: usize = 64;
 
-impl Server<'_> {
+impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     pub(super) fn answer(&mut self, client: u64, ask: Ask, descriptors: Vec<OwnedFd>) {
         if self.clients.side(client) == Some(Side::Inside) && !self.may_be_asked_from_inside(client, &ask) {
             let fact = "not permitted from inside a cage; allowed requests: run a command in a sibling cage, signal or kill it, call an offered function";
@@ -174,7 +174,7 @@ impl Server<'_> {
             return self.refuse(Some(client), fact, "ask the program that embeds this session");
         };
         let session = self.session.name.clone();
-        if !(self.session.record)(What::Call { session, name: name.clone(), from_inside, gate }) {
+        if !self.session.record.write(What::Call { session, name: name.clone(), from_inside, gate }) {
             self.calls.take(provider, call);
             return self.refuse(
                 Some(client),
@@ -203,7 +203,7 @@ impl Server<'_> {
         let now = Instant::now();
         let allowed = self.budget.allows_request(length, now);
         if !allowed {
-            self.budget.refuse(&self.session.name, kind, now, (self.session.time)());
+            self.budget.refuse(&self.session.name, kind, now, self.session.record.now());
         }
         allowed
     }
@@ -274,7 +274,7 @@ impl Server<'_> {
             gate: permitted.gate.clone(),
             policy: self.session.policy.clone(),
         });
-        if !(self.session.record)(started) {
+        if !self.session.record.write(started) {
             return Err((
                 "cannot record this command".into(),
                 "no command runs unrecorded: make room in Keyward's state directory, or fix its permissions"
@@ -291,7 +291,7 @@ impl Server<'_> {
         };
         let mut output = None;
         let mut streams = if background {
-            let kept = output.insert(Output::new(&self.session.folder, number).map_err(broken)?);
+            let kept = output.insert(Output::new(self.session.directory.path(), number).map_err(broken)?);
             if terminal.is_none() { kept.streams().map_err(broken)? } else { Vec::new() }
         } else {
             streams
@@ -364,7 +364,7 @@ impl Server<'_> {
         };
         let mut cage = match self.cages.warm.take() {
             Some(warm) => warm,
-            None => Cage::new((self.session.make)().map_err(broken)?),
+            None => Cage::new(self.session.cages.make().map_err(broken)?),
         };
         let ready = cage.spawner().is_some();
         let pending = match ready {

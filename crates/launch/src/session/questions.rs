@@ -1,10 +1,11 @@
 //! Commands and calls that wait for the gate. A separate process asks the approvers; this module keeps what waits, and which clients of the
 //! session socket are shown the question. A client in a cage is shown nothing, and cannot answer.
 
-use super::Server;
 use super::asks::Wish;
+use super::cages::MakeCages;
 use super::clients::Side;
 use super::command::{Command, Permitted};
+use super::{Record, Server};
 use keyward_policy::door::{self, Answer, Asked, Judging, LONGEST, Value};
 use keyward_policy::event::Gate;
 use keyward_policy::gate::{Progress, Reach};
@@ -54,8 +55,10 @@ pub struct Kept {
     pub state: Option<OwnedFd>,
 }
 
-/// Judges; gives nothing away before everything is written down.
-pub type Judge<'a> = dyn FnMut(&Request<'_>) -> Passage + 'a;
+/// The gate of a session. It lets nothing pass before everything is written down.
+pub trait Judge {
+    fn judge(&self, request: &Request<'_>) -> Passage;
+}
 
 /// What to do when the gate allows it.
 pub(super) enum Then {
@@ -96,7 +99,7 @@ impl Questions {
     }
 }
 
-impl Server<'_> {
+impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     /// Has something judged, and does it if nothing speaks against it.
     pub(super) fn pass_gate(&mut self, client: u64, then: Then, judging: Option<&Judging>, answers: bool) {
         let from_inside = self.clients.side(client) == Some(Side::Inside);
@@ -107,7 +110,7 @@ impl Server<'_> {
         let at_the_door = (answers && !from_inside) || !self.questions.watchers.is_empty();
         let has_room = self.questions.waiting.len() < MOST
             && (!from_inside || self.waiting_from_inside() < MOST_FROM_INSIDE);
-        match (self.session.gate)(&Request { what, from_inside, at_the_door, has_room }) {
+        match self.session.gate.judge(&Request { what, from_inside, at_the_door, has_room }) {
             Passage::Go(gate, kept) => self.go(client, then, gate, kept),
             Passage::Refuse { fact, remedy } => {
                 self.refuse_with(Some(client), Some(DENIED), &fact, &remedy);
