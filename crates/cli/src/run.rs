@@ -5,10 +5,12 @@ pub mod tell;
 use crate::args::{RunArgs, ShellArgs};
 use crate::decide::{self, Decided};
 use crate::files;
-use crate::gate::{self, Subject};
 use crate::here::{self, Here};
-use crate::permit::{self, Ways};
+use crate::question::CommandTerminal;
 use crate::{say, session, vault, witness};
+use keyward_approve::gate;
+use keyward_approve::permit::{self, Ways};
+use keyward_approve::subject::{self, Subject};
 use keyward_launch::cgroup;
 use keyward_launch::fault::Fault;
 use keyward_launch::secrets::Wanted;
@@ -351,19 +353,18 @@ impl Run<'_> {
         record: &mut Record,
     ) -> Result<event::Gate, i32> {
         let (args, here, policy) = (self.args, self.here, self.policy);
-        let judged = gate::judge(policy, here, plan)
+        let judged = gate::judge(policy, here.site(), plan)
             .map_err(|bad| tell::trouble(args, code::USAGE, &bad.fact, &bad.remedy))?;
         let name_of_run = record.run.clone();
+        let command = subject::Command { argv: &plan.argv, cwd: &plan.view.cwd, scripts: &plan.gate.scripts };
         let subject = Subject {
+            what: subject::What::Command(command),
             policy,
-            here,
-            argv: &plan.argv,
-            cwd: &plan.view.cwd,
+            project: &here.project,
             run: &name_of_run,
             session: None,
             from_inside: false,
             judged: &judged,
-            scripts: &plan.gate.scripts,
         };
         let (before, scripts) =
             self.permitted.as_ref().map_or((None, &[][..]), |(gate, scripts)| (Some(gate), scripts));
@@ -378,7 +379,8 @@ impl Run<'_> {
         let gate = match again {
             Some(gate) => Ok(gate.clone()),
             None => {
-                let ways = Ways { terminal: true, session: None, tells: !args.json, environment };
+                let terminal = CommandTerminal { tells: !args.json, is_read: here.caller.terminals[2] };
+                let ways = Ways { site: here.site(), terminal, session: None, environment };
                 permit::permit(&subject, &ways, record)
             }
         };

@@ -3,8 +3,8 @@
 use crate::args::RunArgs;
 use crate::files::NoPolicy;
 use crate::here::{self, Here};
-use crate::permit::Denial;
 use crate::{missing, say, told};
+use keyward_approve::permit::Denial;
 use keyward_launch::cgroup::Reached;
 use keyward_launch::fault::Fault;
 use keyward_launch::supervise::{CutShort, Finished};

@@ -2,12 +2,13 @@
 
 use super::Trouble;
 use super::client::{self, is_name};
-use super::gate::{SessionGate, SessionRecord};
 use crate::args::{RunArgs, SessionStartArgs};
 use crate::explain::NoPlan;
-use crate::gate::{BadRules, Gate};
 use crate::here::{self, Here, Runtime};
-use crate::{decide, files, permit, run, say};
+use crate::{decide, files, run, say};
+use keyward_approve::gate::{BadRules, Gate};
+use keyward_approve::permit;
+use keyward_approve::session::{SessionGate, SessionRecord};
 use keyward_gate::{Cage, Sight};
 use keyward_launch::session::{Directory, Launcher, MakeCages, Membership, Session, Words, serve};
 use keyward_policy::linux::kernel::KernelFacts;
@@ -260,7 +261,9 @@ fn be_session(
             return code::USAGE;
         }
     };
-    gate.announce();
+    if let Some(note) = gate.announcement() {
+        say::note(&note);
+    }
     tell(to_status, 0);
     drop(to_words);
     let _ = nothing().and_then(|nothing| rustix::stdio::dup2_stderr(&nothing));
@@ -310,7 +313,7 @@ fn session_gate<'a>(
         view = plan.view;
     }
     let outside = Gate::new(policy, &here.caller.home, Cage::OPEN)?;
-    Ok(SessionGate { policy, here, view, inside, outside, name, spaces, environment })
+    Ok(SessionGate { policy, site: here.site(), view, inside, outside, name, spaces, environment })
 }
 
 /// No stream of the caller's stays with us but the words of the beginning.
