@@ -15,17 +15,19 @@ impl What<'_> {
     pub fn digest(&self, project: &Path, policy: &Policy) -> String {
         let within = Within { project, policy };
         match self {
-            What::Command(command) => of_command(command, within),
+            What::Command(command) => of_command(b"keyward approval 1", command, within),
+            What::Call(call) => of_command(b"keyward approval of a call 1", call, within),
             What::Host(host) => of_host(host, within),
             What::Secret(grant) => of_secret(grant, within),
             What::Changes(changes) => of_changes(changes, within),
         }
     }
 
-    /// What a grant for a class is bound to, as a digest: project, profile and trust class. A class of one kind is none of another.
+    /// What a grant for a class is bound to, as a digest: project, profile and trust class. A class of one kind is none of another, but
+    /// calls are judged by the rules of commands, and share their classes.
     pub(crate) fn scope(&self, project: &Path, policy: &Policy) -> String {
         let mut digest = Fields::new(match self {
-            What::Command(_) => b"keyward scope 1",
+            What::Command(_) | What::Call(_) => b"keyward scope 1",
             What::Host(_) => b"keyward scope of hosts 1",
             What::Secret(_) => b"keyward scope of secrets 1",
             What::Changes(_) => b"keyward scope of changes 1",
@@ -35,8 +37,8 @@ impl What<'_> {
     }
 }
 
-fn of_command(command: &Command<'_>, within: Within<'_>) -> String {
-    let mut digest = Fields::new(b"keyward approval 1");
+fn of_command(purpose: &[u8], command: &Command<'_>, within: Within<'_>) -> String {
+    let mut digest = Fields::new(purpose);
     digest.list(command.argv.iter().map(|word| word.as_bytes()));
     digest.one(command.cwd.as_os_str().as_bytes());
     within.add_scope(&mut digest);

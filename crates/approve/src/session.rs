@@ -64,8 +64,9 @@ impl session::Record for SessionRecord {
 /// The most bytes that the session process judges itself. A separate process judges longer texts.
 const AT_ONCE: usize = 64 << 10;
 
-/// A judged command, with the verdict of the gate.
+/// A judged command or call, with the verdict of the gate.
 struct Looked {
+    is_call: bool,
     argv: Vec<OsString>,
     cwd: PathBuf,
     run: String,
@@ -173,13 +174,15 @@ impl SessionGate<'_> {
             }
         };
         let run = format!("{}/{}", self.name, keyward_ledger::run_name());
-        Some(Looked { argv, cwd, run, scripts, judged, state, shows_state })
+        let is_call = matches!(request.what, Thing::Call { .. });
+        Some(Looked { is_call, argv, cwd, run, scripts, judged, state, shows_state })
     }
 
     fn subject<'a>(&'a self, looked: &'a Looked, request: &Request<'_>) -> Subject<'a> {
         let Looked { argv, cwd, run, scripts, judged, .. } = looked;
+        let command = Command { argv, cwd, scripts };
         Subject {
-            what: What::Command(Command { argv, cwd, scripts }),
+            what: if looked.is_call { What::Call(command) } else { What::Command(command) },
             policy: self.policy,
             project: self.site.project,
             run,

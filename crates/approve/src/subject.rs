@@ -1,4 +1,4 @@
-//! What is asked about: a command, a host, a secret or a set of changes; and the question that follows.
+//! What is asked about: a command, a call of a function, a host, a secret or a set of changes; and the question that follows.
 
 use keyward_policy::event::arguments;
 use keyward_policy::gate::{Judged, Question, Script, Text};
@@ -23,10 +23,12 @@ pub struct Subject<'a> {
     pub judged: &'a Judged,
 }
 
-/// What an approval is for. Each kind has a digest of its own; only commands are asked about today.
+/// What an approval is for. Each kind has a digest of its own; only commands and calls are asked about today.
 #[derive(Clone, Copy, Debug)]
 pub enum What<'a> {
     Command(Command<'a>),
+    /// A call of a function outside, written as the words `call NAME INPUT`.
+    Call(Command<'a>),
     Host(Host<'a>),
     /// A secret, and how it would be delivered.
     Secret(&'a Grant),
@@ -99,7 +101,7 @@ impl What<'_> {
     pub(crate) fn shown(&self) -> Vec<String> {
         let named = |kind: &str, rest: Vec<String>| std::iter::once(kind.to_owned()).chain(rest).collect();
         match self {
-            What::Command(command) => arguments(command.argv),
+            What::Command(command) | What::Call(command) => arguments(command.argv),
             What::Host(host) => named("host", vec![host.shown()]),
             What::Secret(grant) => named("secret", vec![grant.to_string()]),
             What::Changes(changes) => named("changes", changes.iter().map(Change::shown).collect()),
@@ -110,7 +112,7 @@ impl What<'_> {
     fn texts(&self, span: Option<(usize, usize)>) -> (Vec<Text>, Option<(usize, usize)>) {
         let one = |name: &str, text: String| (vec![Text { name: name.into(), text }], None);
         match self {
-            What::Command(command) => command.texts(span),
+            What::Command(command) | What::Call(command) => command.texts(span),
             What::Host(host) => one("the host", host.shown()),
             What::Secret(grant) => one("the secret", grant.to_string()),
             What::Changes(changes) => {
@@ -145,7 +147,7 @@ impl Subject<'_> {
         let Subject { what, policy, project, judged, .. } = *self;
         let (texts, span) = what.texts(judged.span);
         let cwd = match what {
-            What::Command(command) => command.cwd,
+            What::Command(command) | What::Call(command) => command.cwd,
             What::Host(_) | What::Secret(_) | What::Changes(_) => project,
         };
         Question {

@@ -28,6 +28,7 @@ struct Owned {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
     Command { argv: Vec<String>, cwd: String, scripts: Vec<(String, Vec<u8>)> },
+    Call { argv: Vec<String>, cwd: String },
     Host { name: String, port: u16 },
     Secret { name: String, delivery: usize },
     Changes(BTreeMap<String, Becomes>),
@@ -65,6 +66,10 @@ impl Kind {
                 };
                 let scripts: Vec<Script> = scripts.iter().map(script).collect();
                 act(What::Command(Command { argv: &argv, cwd: Path::new(cwd), scripts: &scripts }))
+            }
+            Kind::Call { argv, cwd } => {
+                let argv: Vec<OsString> = argv.iter().map(OsString::from).collect();
+                act(What::Call(Command { argv: &argv, cwd: Path::new(cwd), scripts: &[] }))
             }
             Kind::Host { name, port } => act(What::Host(Host { name, port: *port })),
             Kind::Secret { name, delivery } => {
@@ -107,6 +112,7 @@ fn kind() -> impl Strategy<Value = Kind> {
     let scripts = prop::collection::vec((word(), word().prop_map(String::into_bytes)), 0..3);
     prop_oneof![
         (words(), word(), scripts).prop_map(|(argv, cwd, scripts)| Kind::Command { argv, cwd, scripts }),
+        (words(), word()).prop_map(|(argv, cwd)| Kind::Call { argv, cwd }),
         (word(), 0..3u16).prop_map(|(name, port)| Kind::Host { name, port }),
         ("[ab]{1,2}", 0..4usize).prop_map(|(name, delivery)| Kind::Secret { name, delivery }),
         prop::collection::btree_map(word(), becomes(), 0..4).prop_map(Kind::Changes),
@@ -144,9 +150,10 @@ fn command() -> Kind {
     }
 }
 
-fn kinds() -> [Kind; 4] {
+fn kinds() -> [Kind; 5] {
     [
         command(),
+        Kind::Call { argv: vec!["call".into(), "deploy".into(), "{}".into()], cwd: "/srv/app".into() },
         Kind::Host { name: "api.example.com".into(), port: 443 },
         Kind::Secret { name: "deploy-key".into(), delivery: 1 },
         Kind::Changes(BTreeMap::from([
@@ -163,6 +170,7 @@ fn kinds() -> [Kind; 4] {
 fn digests_are_those_that_stored_approvals_hold() {
     let golden = [
         "c092b3b445c55f31def50dc66c5f77f1abddec07f69e5441cea0faf9a18698a1",
+        "a77b19ef52da6a5876eecb7a6d4c6b2a0454722328c11d42d2efe59a123adb17",
         "f833d9b94027813f9c0f91bb7c9d1396925639a907e8ed24fc946b29459adbfd",
         "49b000be20eb818215ea53af88747572533452c13c62d0f29cf9bc07c3c0e275",
         "b239bf96e9691f2cbe6747158ffb577f039d100bb6156e0d5f0cb4b7b0ca2913",
@@ -280,8 +288,8 @@ fn a_grant_for_a_subject_of_any_kind_is_for_that_one_alone_and_is_used_up() {
 fn a_grant_for_a_class_holds_for_one_kind_of_subject() {
     let another = Kind::Host { name: "b.example.com".into(), port: 443 };
     let stage = Stage::new();
-    stage.grant(&kinds()[1], |_| For::Class("a-class".into()));
-    for other in [&kinds()[0], &kinds()[2], &kinds()[3]] {
+    stage.grant(&kinds()[2], |_| For::Class("a-class".into()));
+    for other in [&kinds()[0], &kinds()[1], &kinds()[3], &kinds()[4]] {
         assert_eq!(stage.permit(other), Err(Because::Unattended), "{other:?}");
     }
     assert_eq!(stage.permit(&another), Ok(Because::Grant));
@@ -321,6 +329,7 @@ fn a_question_about_any_kind_says_what_it_is_about() {
         .collect();
     let expected = [
         ("sh", "clean.sh", "the command"),
+        ("call", "deploy", "the command"),
         ("host", "api.example.com:443", "the host"),
         ("secret", "deploy-key=fd", "the secret"),
         (
