@@ -5,10 +5,10 @@
 use crate::args::{CheckArgs, PolicyFlags};
 use crate::decide;
 use crate::explain::NoPlan;
-use crate::gate::{self, BadRules, Gate};
 use crate::here::{self, Here};
-use crate::losses::Losses;
 use crate::{files, say, session};
+use keyward_approve::gate::{self, BadRules, Gate};
+use keyward_approve::losses::Losses;
 use keyward_gate::{
     Cage, Found, Judgement, LARGEST, Language, Rules, Sight, Verdict, Whole, judge, judge_argv, judge_typed,
     underlined, with_scripts,
@@ -104,7 +104,7 @@ impl Place {
         };
         match &self.cage {
             Some((here, plan)) => {
-                let mut losses = Losses::new(here, &plan.view, &plan.view.cwd);
+                let mut losses = Losses::new(here.site(), &plan.view, &plan.view.cwd);
                 let read = |path: &[u8]| gate::read_in(plan, path).map(|script| script.text);
                 with_scripts(rules, own, read, |loss| losses.is_lost(loss))
             }

@@ -5,9 +5,9 @@ mod asking;
 use crate::args::{DoctorArgs, PolicyFlags};
 use crate::explain::NoPlan;
 use crate::files;
-use crate::record::Record;
 use crate::{decide, here, run, say};
 use keyward_launch::probe;
+use keyward_ledger::Record;
 use keyward_policy::linux::kernel::{Fact, KernelFacts};
 use keyward_policy::outcome::code;
 use keyward_policy::plan::{Plan, Refusal};
@@ -47,7 +47,7 @@ impl Refused {
         if let Err(trouble) = files::policy(&PolicyFlags::default(), here) {
             return Some(Refused(trouble));
         }
-        Record::open(here).err().map(|unrecorded| Refused(run::tell::unrecorded(&unrecorded)))
+        Record::open(&here.state).err().map(|unrecorded| Refused(run::tell::unrecorded(&unrecorded)))
     }
 }
 

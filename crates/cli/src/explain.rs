@@ -1,8 +1,8 @@
 //! `keyward explain`: stops where a run would start.
 
 use crate::args::{ExplainArgs, PolicyFlags};
-use crate::gate::{self, BadRules};
 use crate::{decide, files, here, say};
+use keyward_approve::gate::{self, BadRules};
 use keyward_launch::probe;
 use keyward_policy::linux::acts::{Act, acts};
 use keyward_policy::outcome::Outcome;
@@ -78,7 +78,7 @@ pub fn plan_for(
     let request = Request { purpose, ..decide::request(command, &here, &environment) };
     let mut plan = decide::decide(&policy, &request, probe::probe(&here.project, &here.caller.cache), &here)
         .map_err(NoPlan::Refused)?;
-    gate::judge(&policy, &here, &mut plan).map_err(|BadRules { fact, remedy }| {
+    gate::judge(&policy, here.site(), &mut plan).map_err(|BadRules { fact, remedy }| {
         NoPlan::Policy(Trouble::new(Code::PolicyMistake, fact, remedy))
     })?;
     Ok(plan)

@@ -8,30 +8,20 @@ use keyward_policy::secret::{self, Entry};
 use keyward_policy::settings::{FileRole, IgnoredFile, Policy, PolicyFile, Sources};
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_policy::view::PROJECT_FILE;
+pub use keyward_sys::file::Links;
+use keyward_sys::file::read_small;
 use sha2::{Digest, Sha256};
 use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The administrator's ceiling.
 pub const CEILING: &str = "/etc/keyward/policy.toml";
 
-/// A bit more than a policy may have, so that one that is too long is seen to be so.
-const MOST: u64 = (1 << 20) + 1;
-
 /// A policy file that could not be read.
 pub struct Unreadable {
     pub path: PathBuf,
     pub cause: io::Error,
-}
-
-/// Whether a link is followed to the file.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Links {
-    Followed,
-    /// For a file that a stranger may have put there: its errors must not quote another one.
-    Refused,
 }
 
 /// The text of a file; `None` when there is none.
@@ -41,31 +31,7 @@ pub fn read(path: &Path, links: Links) -> Result<Option<Vec<u8>>, Unreadable> {
 
 /// A file and its text; `None` when there is none.
 fn open(path: &Path, links: Links) -> Result<Option<(File, Vec<u8>)>, Unreadable> {
-    const O_NONBLOCK: i32 = 0o4000;
-    const O_NOFOLLOW: i32 = 0o400_000;
-    let unreadable = |cause| Unreadable { path: path.into(), cause };
-    // Not waiting for anybody: a pipe in the place of a policy must not hang us.
-    let opened = std::fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(O_NONBLOCK | if links == Links::Refused { O_NOFOLLOW } else { 0 })
-        .open(path);
-    let file = match opened {
-        Ok(file) => file,
-        // A link that leads nowhere was meant to lead to a policy.
-        Err(error)
-            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-                && path.symlink_metadata().is_err() =>
-        {
-            return Ok(None);
-        }
-        Err(error) => return Err(unreadable(error)),
-    };
-    if !file.metadata().map_err(unreadable)?.is_file() {
-        return Err(unreadable(io::Error::other("not a regular file")));
-    }
-    let mut text = Vec::new();
-    (&file).take(MOST).read_to_end(&mut text).map_err(unreadable)?;
-    Ok(Some((file, text)))
+    read_small(path, links).map_err(|cause| Unreadable { path: path.into(), cause })
 }
 
 impl From<Unreadable> for Trouble {

@@ -1,5 +1,6 @@
 //! Where we are: the caller, the directory, the project, Keyward's own folders.
 
+use keyward_approve::Site;
 use keyward_policy::place::{self, Directory, MARKS, Place, Standing, holds_home};
 use keyward_policy::plan::{Refusal, RefusalKind};
 use keyward_policy::request::Caller;
@@ -141,6 +142,18 @@ pub fn instead_of_one_that_is_gone() -> Option<&'static Path> {
 }
 
 impl Here {
+    /// What approving has to know of it.
+    pub fn site(&self) -> Site<'_> {
+        Site {
+            cwd: &self.cwd,
+            project: &self.project,
+            home: &self.caller.home,
+            state: &self.state,
+            store: &self.store,
+            search: &self.search,
+        }
+    }
+
     /// Whether a directory is the current one or lies in the project. A HOME is not a project.
     pub fn is_in_project(&self, directory: &Path) -> bool {
         let Ok(real) = std::fs::canonicalize(directory) else { return false };

@@ -5,28 +5,14 @@
 
 mod keyboard;
 
+use crate::say;
 use keyboard::{Keyboard, Typed};
+use keyward_approve::terminal::{Reply, Terminal};
 use keyward_policy::event::session_name;
 use keyward_policy::gate::{Question, Reach};
 use keyward_policy::rendering::{self, grouped, inline, inline_up_to};
 use std::fs::File;
 use std::time::{Duration, SystemTime};
-
-/// The result of asking a person on a terminal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Reply {
-    Allow(Reach),
-    Deny,
-    /// No, and not asked again.
-    Never,
-    /// No answer came in time.
-    Timeout,
-    /// The terminal is gone, or was never ours, or we were told to end.
-    Gone,
-    /// Another approver has answered, or the question is no longer pending.
-    Elsewhere(bool),
-}
 
 /// Discards input for this time after the question appears: a person cannot have read it yet.
 const TIME_TO_SEE: Duration = Duration::from_millis(400);
@@ -84,18 +70,6 @@ pub fn ask(
             },
             (Some("?" | "h" | "help"), None, None) => keyboard.say(HELP),
             _ => keyboard.say("Invalid answer. "),
-        }
-    }
-}
-
-impl Reply {
-    /// What a person has said, and how far it reaches.
-    pub const fn said(self) -> Option<(bool, Reach)> {
-        match self {
-            Reply::Allow(reach) => Some((true, reach)),
-            Reply::Deny => Some((false, Reach::Once)),
-            Reply::Never => Some((false, Reach::Project)),
-            Reply::Timeout | Reply::Gone | Reply::Elsewhere(_) => None,
         }
     }
 }
@@ -303,4 +277,44 @@ pub fn has_terminal() -> bool {
 /// The terminal of this process, for reading and writing.
 pub fn own_terminal() -> Option<File> {
     std::fs::OpenOptions::new().read(true).write(true).open("/dev/tty").ok()
+}
+
+/// The terminal of this process for the approval of a command.
+pub struct CommandTerminal {
+    /// Whether waiting is told on standard error.
+    pub tells: bool,
+    /// Whether standard error is a terminal, so that a person reads it.
+    pub is_read: bool,
+}
+
+impl Terminal for CommandTerminal {
+    fn can_ask(&self) -> bool {
+        has_terminal()
+    }
+
+    fn ask(
+        &self,
+        question: &Question,
+        id: u64,
+        until: SystemTime,
+        elsewhere: &mut dyn FnMut() -> Option<bool>,
+    ) -> Option<Reply> {
+        own_terminal().map(|tty| ask(question, id, tty, until, elsewhere))
+    }
+
+    fn is_read(&self) -> bool {
+        self.tells && self.is_read
+    }
+
+    fn note(&self, text: &str) {
+        if self.tells {
+            say::note(text);
+        }
+    }
+
+    fn trouble(&self, text: &str) {
+        if self.tells {
+            say::trouble_as_written(&format!("keyward: {text}"));
+        }
+    }
 }

@@ -5,16 +5,18 @@ pub mod tell;
 use crate::args::{RunArgs, ShellArgs};
 use crate::decide::{self, Decided};
 use crate::files;
-use crate::gate::{self, Subject};
 use crate::here::{self, Here};
-use crate::permit::{self, Ways};
-use crate::record::Record;
+use crate::question::CommandTerminal;
 use crate::{say, session, vault, witness};
+use keyward_approve::gate;
+use keyward_approve::permit::{self, Ways};
+use keyward_approve::subject::{self, Subject};
 use keyward_launch::cgroup;
 use keyward_launch::fault::Fault;
 use keyward_launch::secrets::Wanted;
 use keyward_launch::session::Membership;
 use keyward_launch::{prepare, probe};
+use keyward_ledger::Record;
 use keyward_policy::aftermath::Aftermath;
 use keyward_policy::env::{self, Dropped, Value, Var};
 use keyward_policy::event::{self, Spawn, What};
@@ -191,7 +193,7 @@ impl Run<'_> {
                 Ok(decided) => decided,
                 Err(refusal) => return Attempt::Over(tell::refusal(args, Some(here), &refusal)),
             };
-        let mut record = match Record::open(here) {
+        let mut record = match Record::open(&here.state) {
             Ok(record) => record,
             Err(unrecorded) => return Attempt::Over(tell::trouble(args, tell::unrecorded(&unrecorded))),
         };
@@ -343,19 +345,18 @@ impl Run<'_> {
         record: &mut Record,
     ) -> Result<event::Gate, i32> {
         let (args, here, policy) = (self.args, self.here, self.policy);
-        let judged = gate::judge(policy, here, plan)
+        let judged = gate::judge(policy, here.site(), plan)
             .map_err(|bad| tell::trouble(args, Trouble::new(Code::PolicyMistake, bad.fact, bad.remedy)))?;
         let name_of_run = record.run.clone();
+        let command = subject::Command { argv: &plan.argv, cwd: &plan.view.cwd, scripts: &plan.gate.scripts };
         let subject = Subject {
+            what: subject::What::Command(command),
             policy,
-            here,
-            argv: &plan.argv,
-            cwd: &plan.view.cwd,
+            project: &here.project,
             run: &name_of_run,
             session: None,
             from_inside: false,
             judged: &judged,
-            scripts: &plan.gate.scripts,
         };
         let (before, scripts) =
             self.permitted.as_ref().map_or((None, &[][..]), |(gate, scripts)| (Some(gate), scripts));
@@ -370,7 +371,8 @@ impl Run<'_> {
         let gate = match again {
             Some(gate) => Ok(gate.clone()),
             None => {
-                let ways = Ways { terminal: true, session: None, tells: !args.json, environment };
+                let terminal = CommandTerminal { tells: !args.json, is_read: here.caller.terminals[2] };
+                let ways = Ways { site: here.site(), terminal, session: None, environment };
                 permit::permit(&subject, &ways, record)
             }
         };

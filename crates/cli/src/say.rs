@@ -8,6 +8,7 @@ pub mod streams;
 use keyward_policy::outcome::Outcome;
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_sys::Errno;
+pub use keyward_sys::file::cause;
 use rustix::fs::{FileType, Mode, OFlags};
 use std::io::Write;
 use std::path::Path;
@@ -196,14 +197,6 @@ pub fn answer_json(value: &impl serde::Serialize) {
         Err(error) => {
             trouble(&format!("cannot write JSON: {error}"), "this is a fault in keyward; please report it")
         }
-    }
-}
-
-/// The cause of an I/O error, in lower case and without a number.
-pub fn cause(error: &std::io::Error) -> String {
-    match rustix::io::Errno::from_io_error(error) {
-        Some(errno) => keyward_sys::file::reason(errno),
-        None => error.to_string(),
     }
 }
 

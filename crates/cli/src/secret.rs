@@ -4,9 +4,9 @@ use crate::args::{SecretArgs, SecretCommand, SecretSetArgs};
 use crate::explain::NoPlan;
 use crate::files::{self, Links};
 use crate::here::{self, Here};
-use crate::record::Record;
 use crate::rewrite::Folder;
 use crate::{say, vault};
+use keyward_ledger::Record;
 use keyward_policy::config::Document;
 use keyward_policy::event::What;
 use keyward_policy::secret::{self, Entry, Reference, Said, SecretName};
@@ -238,8 +238,8 @@ fn show_value(name: &str, here: &Here, block: &mut Block) -> Result<(), Trouble>
             format!("to hand it to a program: `keyward run --secret {}=fd -- CMD`", entry.name),
         ));
     }
-    let recorded =
-        Record::open(here).and_then(|mut record| record.write(What::Reveal { name: entry.name.to_string() }));
+    let recorded = Record::open(&here.state)
+        .and_then(|mut record| record.write(What::Reveal { name: entry.name.to_string() }));
     if recorded.is_err() {
         return Err(Trouble::new(
             Code::Unrecorded,

@@ -1,7 +1,6 @@
 //! `keyward session`, `exec`, `ps` and their like: the client's side of a session's door, and the start of a session.
 
 mod client;
-mod gate;
 mod screen;
 mod start;
 

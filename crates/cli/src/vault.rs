@@ -16,9 +16,8 @@ use keyward_sys::environ::Block;
 use keyward_sys::fork::{self, End, Forked};
 use keyward_sys::{Errno, channel, confine};
 use keyward_vault::process::{self, Errand, Printed, Variables};
-use keyward_vault::secret::Secret;
-use keyward_vault::source::{self, Limits, Surroundings};
-use std::ffi::{OsStr, OsString};
+use keyward_vault::source::{Limits, Surroundings};
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
@@ -187,30 +186,6 @@ fn with_surroundings<T>(here: &Here, block: &Block, act: impl FnOnce(Surrounding
         terminal: terminal(here.caller.terminals),
         limits: Limits::default(),
     })
-}
-
-/// The value of a secret that signs what Keyward itself sends. For a process that is there for nothing else.
-pub fn key(
-    policy: &Policy,
-    here: &Here,
-    name: &str,
-    environment: &[(OsString, OsString)],
-) -> Result<Secret, String> {
-    let entry = policy.known_secrets.iter().find(|entry| entry.name.as_str() == name);
-    let Some(entry) = entry else {
-        return Err(format!("there is no secret {name}\nmake it with `keyward secret set {name}`"));
-    };
-    let variable = |name: &str| -> Option<&OsStr> {
-        environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
-    };
-    let surroundings = Surroundings {
-        home: &here.caller.home,
-        store: &here.store,
-        variable: &variable,
-        terminal: None,
-        limits: Limits::default(),
-    };
-    source::fetch(&entry.from, &surroundings).map_err(|error| error.to_string())
 }
 
 /// Has a vault do something with values, and gives what it said meanwhile.

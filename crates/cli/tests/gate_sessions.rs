@@ -569,12 +569,17 @@ fn a_script_that_is_swapped_while_a_sessions_question_waits_never_runs() {
 
 /// A session whose shell remembers, in a repository, without an approver.
 fn shell_session() -> Session {
+    shell_session_with(&[])
+}
+
+fn shell_session_with(flags: &[&str]) -> Session {
     let session = Session { stage: Stage::user(), name: "work".into() };
     let made = session
         .stage
         .bare("git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x");
     assert!(made.status.success(), "{}", stderr(&made));
-    let output = alone(&session, &["session", "start", "--name", "work", "--shell"]).output().unwrap();
+    let start = [&["session", "start", "--name", "work", "--shell"], flags].concat();
+    let output = alone(&session, &start).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     session
 }
@@ -621,6 +626,20 @@ fn a_line_is_judged_with_what_the_lines_before_it_have_left_in_the_shell() {
         stopped(&session, uses);
         assert_eq!(passes(&session, "echo RAN"), "RAN\n", "{uses}: the control");
     }
+}
+
+#[test]
+fn an_alias_that_an_earlier_line_has_made_does_not_clear_the_stash() {
+    // Without a network, stashed work is kept, and no rule asks about it.
+    let session = shell_session_with(&["--net", "open"]);
+    let made = session.stage.bare("echo x > f; git add f; git -c user.name=a -c user.email=a@b stash -q");
+    assert!(made.status.success(), "{}", stderr(&made));
+    stopped(&session, "git stash clear");
+    passes(&session, "shopt -s expand_aliases; alias st=\"git stash clear\"");
+    stopped(&session, "st");
+    let kept = session.stage.bare("git stash list");
+    assert!(stdout(&kept).contains("stash@{0}"), "{}{}", stdout(&kept), stderr(&kept));
+    assert_eq!(passes(&session, "echo RAN"), "RAN\n", "the control");
 }
 
 #[test]

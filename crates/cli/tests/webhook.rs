@@ -1,14 +1,14 @@
 //! A command in a cage and the listener of a webhook: not reachable without a network, and with one it takes nothing without the key.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[path = "../../operator/tests/support/asking.rs"]
+#[path = "../../approve/tests/support/asking.rs"]
 mod asking;
-#[path = "../../operator/tests/support/mod.rs"]
+#[path = "../../approve/tests/support/mod.rs"]
 mod beside;
 mod support;
 
 use asking::{Ask, ask_here};
-use keyward_operator::webhook::{Heard, wire};
+use keyward_approve::webhook::{Heard, wire};
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
@@ -42,7 +42,7 @@ fn a_command_reaches_the_listener_only_with_a_network_and_answers_nothing_withou
     let bring = stage.python("bring.py", BRING);
     let key = stage.home_file("key", std::str::from_utf8(KEY).unwrap());
     // The test's counterpart of a user's service: takes the question, and answers later.
-    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../operator/tests/service.py");
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../approve/tests/service.py");
     let mut service = Command::new("/usr/bin/python3");
     service.args([program, "accepted"]).arg(&key).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut service = Beside(service.spawn().unwrap());

@@ -9,13 +9,18 @@ mod budget;
 mod cages;
 mod calls;
 mod clients;
+mod command;
+mod directory;
 mod exec;
 mod jobs;
 mod questions;
 #[cfg(test)]
 mod tests;
 
-pub use cages::{Launcher, Make, Membership, Words};
+pub use cages::{Launcher, MakeCages, Membership, Words};
+pub use command::Command;
+pub(crate) use command::restoring;
+pub use directory::Directory;
 pub use questions::{Judge, Kept, Passage, Request, Thing};
 
 use crate::sources::{Ready, Sources};
@@ -46,16 +51,25 @@ const MOST_NEWS: usize = 32 << 10;
 /// How long the launcher may take to bring its work to an end.
 const LAST: Duration = Duration::from_secs(20);
 
-/// What a session is.
-pub struct Session<'a> {
+/// Writes down what happens in a session. What cannot be written down does not happen.
+pub trait Record {
+    /// Whether the event is recorded.
+    fn write(&mut self, what: What) -> bool;
+    /// The time, as the record writes it.
+    fn now(&self) -> String;
+}
+
+/// What a session is, and what it owns. Its gate, its record and the maker of its cages are values of other crates, so that this one carries
+/// neither a database nor rules.
+pub struct Session<J, R, M> {
     pub name: String,
     pub profile: Option<String>,
     /// The digest of its policy, for the record.
     pub policy: String,
     /// Whether commands are lines for a shell that remembers.
     pub shell: bool,
-    /// Where the output of background jobs is kept.
-    pub folder: PathBuf,
+    /// Its own directory, where the output of background jobs is kept.
+    pub directory: Directory,
     /// The project, and where commands start that do not say where.
     pub project: PathBuf,
     pub cwd: PathBuf,
@@ -76,19 +90,14 @@ pub struct Session<'a> {
     /// Whether processor time is limited.
     pub limits_cpu: bool,
     /// Makes further cages of the same policy.
-    pub make: Box<Make<'a>>,
+    pub cages: M,
     /// What the gate says of commands and of calls.
-    pub gate: Box<Judge<'a>>,
-    /// Writes down what happens; what cannot be written down does not happen.
-    pub record: Box<dyn FnMut(What) -> bool + 'a>,
-    /// The time, as the record writes it.
-    pub time: fn() -> String,
-    /// Cleans up at the end of the session, before the waiting clients are told.
-    pub clean_up: Box<dyn FnMut() + 'a>,
+    pub gate: J,
+    pub record: R,
 }
 
 /// Serves until the session is stopped, or its cage is gone. Gives how the launcher ended.
-pub fn serve(session: Session<'_>) -> Result<End, Errno> {
+pub fn serve<J: Judge, R: Record, M: MakeCages>(session: Session<J, R, M>) -> Result<End, Errno> {
     // A spawner that a command has stopped must not make us wait.
     rustix::fs::fcntl_setfl(&session.spawner, OFlags::NONBLOCK)?;
     rustix::fs::fcntl_setfl(&session.link, OFlags::NONBLOCK)?;
@@ -112,8 +121,8 @@ pub fn serve(session: Session<'_>) -> Result<End, Errno> {
     server.live()
 }
 
-struct Server<'a> {
-    session: Session<'a>,
+struct Server<J, R, M> {
+    session: Session<J, R, M>,
     clients: Clients,
     jobs: Jobs,
     cages: Cages,
@@ -148,7 +157,7 @@ enum Source {
     Gate(u64),
 }
 
-impl Server<'_> {
+impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     fn live(&mut self) -> Result<End, Errno> {
         loop {
             let ready = self.wait()?;
@@ -413,7 +422,7 @@ impl Server<'_> {
             limit: limit.clone(),
             milliseconds: u64::try_from(job.started.elapsed().as_millis()).unwrap_or(u64::MAX),
         });
-        (self.session.record)(end);
+        self.session.record.write(end);
         let answer = Answer::Ended { job: number, exit, signal, limit };
         let told: Vec<u64> = job.client.into_iter().chain(std::mem::take(&mut job.watchers)).collect();
         // Who is in a cage is not told what was taken out behind its back.
@@ -437,13 +446,13 @@ impl Server<'_> {
     }
 
     fn leave_untold(&mut self) {
-        self.budget.leave_untold(&self.session.name, Instant::now(), (self.session.time)());
+        self.budget.leave_untold(&self.session.name, Instant::now(), self.session.record.now());
     }
 
     /// Writes down what was refused and left out: if it is time, or without a time at once.
     fn sum_up(&mut self, now: Option<Instant>) {
         if let Some(left_out) = self.budget.take_refused(now)
-            && !(self.session.record)(What::LeftOut(left_out.clone()))
+            && !self.session.record.write(What::LeftOut(left_out.clone()))
         {
             self.budget.keep_refused(left_out, Instant::now());
         }
@@ -561,7 +570,7 @@ impl Server<'_> {
         if self.cages.due.is_some_and(|due| due <= now) {
             self.cages.due = None;
             if self.cages.warm.is_none() {
-                self.cages.warm = (self.session.make)().ok().map(Cage::new);
+                self.cages.warm = self.session.cages.make().ok().map(Cage::new);
             }
         }
         let due: Vec<u32> = self
@@ -619,7 +628,8 @@ impl Server<'_> {
         let end = self.session.launcher.wait();
         self.pass_on_news(self.stopping);
         self.sum_up(None);
-        (self.session.clean_up)();
+        // Its name is free before the waiting clients are told: their sockets close behind this.
+        self.session.directory.remove();
         end
     }
 }

@@ -1,8 +1,53 @@
-//! Paths by their letters, private directories, writing to the end, and the kernel's reasons in words.
+//! Paths by their letters, small files, private directories, writing to the end, and the kernel's reasons in words.
 
 use rustix::fd::AsFd;
 use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
+
+/// A bit more than a file of settings may have, so that one that is too long is seen to be so.
+const SMALL: u64 = (1 << 20) + 1;
+
+/// Whether a link is followed to the file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Links {
+    Followed,
+    /// For a file that a stranger may have put there: its errors must not quote another one.
+    Refused,
+}
+
+/// A file of settings and its text; `None` when there is none. What is too long is cut.
+pub fn read_small(path: &Path, links: Links) -> io::Result<Option<(File, Vec<u8>)>> {
+    // Not waiting for a writer: a pipe in the place of the file must not hang us.
+    let opened = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | if links == Links::Refused { libc::O_NOFOLLOW } else { 0 })
+        .open(path);
+    let file = match opened {
+        Ok(file) => file,
+        // A link that leads nowhere was meant to lead to a file.
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+                && path.symlink_metadata().is_err() =>
+        {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let mut text = Vec::new();
+    (&file).take(SMALL).read_to_end(&mut text)?;
+    Ok(Some((file, text)))
+}
+
+/// The cause of an I/O error, in lower case and without a number.
+pub fn cause(error: &io::Error) -> String {
+    Errno::from_io_error(error).map_or_else(|| error.to_string(), reason)
+}
 
 /// A path without `.` and `..`, by its letters; `None` if it leads above where it starts.
 pub fn plain(path: &Path) -> Option<PathBuf> {

@@ -2,8 +2,9 @@
 
 use super::{counted, recorder};
 use crate::here::Here;
-use crate::question::{self, Reply};
+use crate::question;
 use crate::say;
+use keyward_approve::terminal::Reply;
 use keyward_ledger::approvals::{self, Approvals, Entry, State, Which};
 use keyward_policy::event::By;
 use keyward_policy::trouble::{Code, Trouble};

@@ -1,9 +1,11 @@
 //! What `doctor` says of the gate, of who answers it, and of the record.
 
 use crate::args::PolicyFlags;
+use crate::files;
 use crate::here::Here;
-use crate::permit::{self, Present};
-use crate::{files, gate};
+use keyward_approve::gate::Gate;
+use keyward_approve::permit::{self, Present};
+use keyward_approve::webhook;
 use keyward_gate::Cage;
 use keyward_ledger::approvals::{self, Approvals, Which};
 use keyward_policy::settings::Policy;
@@ -50,8 +52,9 @@ pub fn look(here: &Here) -> Asking {
             0
         }
     };
-    let attended =
-        policy.as_ref().is_ok_and(|policy| permit::is_attended(policy, here, Present::named_by(policy)));
+    let attended = policy
+        .as_ref()
+        .is_ok_and(|policy| permit::is_attended(policy, &here.state, Present::named_by(policy)));
     let mode = policy.map(|policy| policy.gate.mode).map_err(|no_policy| no_policy.fact);
     Asking { mode, attended, waiting, grants, events, troubles }
 }
@@ -64,7 +67,7 @@ fn counted(here: &Here) -> Result<(usize, usize), approvals::Trouble> {
 /// What the policy names and is not there.
 fn settings(policy: &Policy, here: &Here, troubles: &mut Vec<[String; 2]>) {
     let settings = &policy.gate;
-    if let Err(bad) = gate::Gate::new(policy, &here.caller.home, Cage::of(policy, true)) {
+    if let Err(bad) = Gate::new(policy, &here.caller.home, Cage::of(policy, true)) {
         troubles.push([bad.fact, bad.remedy]);
     }
     if let Some(judge) = settings.judge.first() {
@@ -80,15 +83,15 @@ fn settings(policy: &Policy, here: &Here, troubles: &mut Vec<[String; 2]>) {
         let fact = "the gate mode is judge, and no judge is configured: other approvers are asked".to_owned();
         troubles.push([fact, "name a judge with gate.judge".into()]);
     }
-    if let Some(webhook) = &settings.webhook {
+    if let Some(service) = &settings.webhook {
         if settings.webhook_key.is_none() {
-            let fact = format!("the webhook ({}) has no key to sign with, and is not asked", webhook.origin);
+            let fact = format!("the webhook ({}) has no key to sign with, and is not asked", service.origin);
             troubles.push([
                 fact,
                 "make a secret with `keyward secret set NAME`, and name it with gate.webhook_key".into(),
             ]);
         }
-        if !keyward_operator::webhook::curl_is_there() {
+        if !webhook::curl_is_there() {
             let fact = "the webhook needs curl, which is not installed".to_owned();
             troubles.push([fact, "install curl".into()]);
         }

@@ -1,6 +1,6 @@
 //! The terminal while it is ours: lines are typed on it, signals wait, and everything is put back at the end.
 
-use super::Reply;
+use keyward_approve::terminal::Reply;
 use keyward_sys::signal::{self, Inbox, Set};
 use keyward_sys::terminal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -2,13 +2,12 @@
 
 use crate::args::RunArgs;
 use crate::here::{self, Here};
-use crate::permit::Denial;
-use crate::record::Record;
 use crate::{missing, say, told};
+use keyward_approve::permit::Denial;
 use keyward_launch::cgroup::Reached;
 use keyward_launch::fault::Fault;
 use keyward_launch::supervise::{CutShort, Finished};
-use keyward_ledger::Unrecorded;
+use keyward_ledger::{Record, Unrecorded};
 use keyward_policy::aftermath::Aftermath;
 use keyward_policy::event::{self, What};
 use keyward_policy::hint::{self, Hint};
@@ -32,7 +31,7 @@ pub fn recovered(here: &Here, recovered: &Recovered, quiet: bool) {
         say::note(&format!("a run in {folder} was killed before it ended; it left the following"));
         self::aftermath(&recovered.aftermath, false);
     }
-    if let Ok(mut record) = Record::open(here) {
+    if let Ok(mut record) = Record::open(&here.state) {
         record.run.clone_from(&recovered.run);
         let _ = record.write(What::Recovered { folder, project: recovered.aftermath.clone().bounded() });
     }
@@ -282,7 +281,7 @@ pub fn refusal(args: &RunArgs, here: Option<&Here>, refusal: &Refusal) -> i32 {
         ..refusal.clone()
     });
     let refusal = nested.as_ref().unwrap_or(refusal);
-    if let Some(Ok(mut record)) = here.map(Record::open) {
+    if let Some(Ok(mut record)) = here.map(|here| Record::open(&here.state)) {
         let _ = record.write(event::refused(&args.command, refusal));
     }
     if !args.json {

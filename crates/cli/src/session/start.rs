@@ -2,15 +2,15 @@
 
 use super::Trouble;
 use super::client::{self, is_name};
-use super::gate::SessionGate;
 use crate::args::{RunArgs, SessionStartArgs};
 use crate::explain::NoPlan;
-use crate::gate::{BadRules, Gate};
 use crate::here::{self, Here, Runtime};
-use crate::record::Record;
-use crate::{decide, files, permit, run, say};
+use crate::{decide, files, run, say};
+use keyward_approve::gate::{BadRules, Gate};
+use keyward_approve::permit;
+use keyward_approve::session::{SessionGate, SessionRecord};
 use keyward_gate::{Cage, Sight};
-use keyward_launch::session::{Launcher, Membership, Session, Words, serve};
+use keyward_launch::session::{Directory, Launcher, MakeCages, Membership, Session, Words, serve};
 use keyward_policy::linux::kernel::KernelFacts;
 use keyward_policy::outcome::code;
 use keyward_policy::settings::Policy;
@@ -25,24 +25,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::ffi::OsString;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
-
-/// The directory of a session; dropping it removes the directory.
-struct Place {
-    folder: PathBuf,
-    /// Symlink that lets shells with a different `XDG_RUNTIME_DIR` find this session.
-    pointer: Option<PathBuf>,
-    _lock: OwnedFd,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
-        if let Some(pointer) = &self.pointer {
-            let _ = std::fs::remove_file(pointer);
-        }
-    }
-}
+use std::path::Path;
 
 pub fn start(args: SessionStartArgs, block: &mut Block) -> i32 {
     let here = match here::look(&block.entries(), args.policy.cwd.as_deref()) {
@@ -55,13 +38,13 @@ pub fn start(args: SessionStartArgs, block: &mut Block) -> i32 {
         Err(no_policy) => return NoPlan::Policy(no_policy).tell(args.json),
     };
     let name = args.name.clone().unwrap_or_else(|| format!("s{}", std::process::id()));
-    let made = make_place(&here::runtime(&block.entries()), &name)
-        .and_then(|place| listen(&place.folder).map(|listener| (place, listener)));
-    let (place, listener) = match made {
+    let made = make_directory(&here::runtime(&block.entries()), &name)
+        .and_then(|directory| listen(directory.path()).map(|listener| (directory, listener)));
+    let (directory, listener) = match made {
         Ok(made) => made,
         Err(trouble) => return trouble.tell(),
     };
-    match begin(args, (&here, &policy), &name, place, listener, block) {
+    match begin(args, (&here, &policy), &name, directory, listener, block) {
         Ok(exit) => exit,
         Err(errno) => Trouble::new(
             format!("cannot start a session: {}", keyward_sys::file::reason(errno)),
@@ -72,7 +55,7 @@ pub fn start(args: SessionStartArgs, block: &mut Block) -> i32 {
 }
 
 /// Makes a directory for this session alone.
-fn make_place(runtime: &Runtime, name: &str) -> Result<Place, Trouble> {
+fn make_directory(runtime: &Runtime, name: &str) -> Result<Directory, Trouble> {
     if !is_name(name) {
         let trouble = Trouble::new(
             "invalid session name",
@@ -141,7 +124,7 @@ fn make_place(runtime: &Runtime, name: &str) -> Result<Place, Trouble> {
         let _ = std::fs::remove_file(&pointer);
         std::os::unix::fs::symlink(&folder, &pointer).ok().map(|()| pointer)
     });
-    Ok(Place { folder, pointer, _lock: lock })
+    Ok(Directory::new(folder, pointer, lock))
 }
 
 fn listen(folder: &Path) -> Result<OwnedFd, Trouble> {
@@ -165,7 +148,7 @@ fn begin(
     args: SessionStartArgs,
     decided: (&Here, &Policy),
     name: &str,
-    place: Place,
+    directory: Directory,
     listener: OwnedFd,
     block: &mut Block,
 ) -> Result<i32, Errno> {
@@ -174,15 +157,15 @@ fn begin(
     match fork::fork()? {
         Forked::Child => {
             drop((status, words));
-            let exit =
-                be_session(&args, decided, name, Beginning { place, listener, to_status, to_words }, block);
+            let beginning = Beginning { directory, listener, to_status, to_words };
+            let exit = be_session(&args, decided, name, beginning, block);
             block.wipe();
             std::process::exit(exit)
         }
         Forked::Parent(session) => {
             drop((to_status, to_words, listener));
-            // The folder is the session's from here on.
-            std::mem::forget(place);
+            // The directory is the session's from here on.
+            std::mem::forget(directory);
             let exit = wait_until_ready(&args, name, &status, &words);
             if exit != 0 {
                 // Its name is free when we say that there is none.
@@ -228,9 +211,9 @@ fn wait_until_ready(args: &SessionStartArgs, name: &str, status: &OwnedFd, words
     exit
 }
 
-/// What a session begins with: its folder, its door, and where it says whether it is there.
+/// What a session begins with: its directory, its door, and where it says whether it is there.
 struct Beginning {
-    place: Place,
+    directory: Directory,
     listener: OwnedFd,
     to_status: OwnedFd,
     to_words: OwnedFd,
@@ -244,7 +227,7 @@ fn be_session(
     beginning: Beginning,
     block: &mut Block,
 ) -> i32 {
-    let Beginning { place, listener, to_status, to_words } = beginning;
+    let Beginning { directory, listener, to_status, to_words } = beginning;
     let tell = |status: OwnedFd, exit: i32| {
         let _ = rustix::io::write(&status, format!("{exit}\n").as_bytes());
     };
@@ -278,19 +261,18 @@ fn be_session(
             return code::USAGE;
         }
     };
-    gate.announce();
+    if let Some(note) = gate.announcement() {
+        say::note(&note);
+    }
     tell(to_status, 0);
     drop(to_words);
     let _ = nothing().and_then(|nothing| rustix::stdio::dup2_stderr(&nothing));
-    let folder = place.folder.clone();
-    let mut record = Record::open(here).ok();
-    let mut place = Some(place);
     let session = Session {
         name: name.into(),
         profile: args.policy.profile.clone(),
         policy: policy.sources.digest.clone(),
         shell: args.shell,
-        folder,
+        directory,
         project: here.project.clone(),
         cwd: here.cwd.clone(),
         listener,
@@ -302,11 +284,9 @@ fn be_session(
         is_synced,
         wall: policy.limits.wall.as_ref().map(|wall| wall.value),
         limits_cpu: policy.limits.cpu.is_some(),
-        make: Box::new(|| make_cage(args, policy, name, block, Some(&spaces))),
-        gate: Box::new(|request| gate.judge(request)),
-        record: Box::new(move |what| record.as_mut().is_some_and(|record| record.write(what).is_ok())),
-        time: keyward_ledger::now,
-        clean_up: Box::new(move || drop(place.take())),
+        cages: FurtherCages { args, policy, name, block, first: &spaces },
+        gate,
+        record: SessionRecord::open(&here.state),
     };
     match serve(session) {
         Ok(End::Exited(exit)) => exit,
@@ -333,7 +313,7 @@ fn session_gate<'a>(
         view = plan.view;
     }
     let outside = Gate::new(policy, &here.caller.home, Cage::OPEN)?;
-    Ok(SessionGate { policy, here, view, inside, outside, name, spaces, environment })
+    Ok(SessionGate { policy, site: here.site(), view, inside, outside, name, spaces, environment })
 }
 
 /// No stream of the caller's stays with us but the words of the beginning.
@@ -373,6 +353,21 @@ fn wait_for_cage(socket: &OwnedFd, launcher: &Process) -> Option<(OwnedFd, Owned
 
 fn run_args(args: &SessionStartArgs, command: Vec<OsString>) -> RunArgs {
     RunArgs { policy: args.policy.clone(), ..RunArgs::plain(None, command) }
+}
+
+/// Makes the further cages of a session, as the first one was made.
+struct FurtherCages<'a> {
+    args: &'a SessionStartArgs,
+    policy: &'a Policy,
+    name: &'a str,
+    block: &'a mut Block,
+    first: &'a Spaces,
+}
+
+impl MakeCages for FurtherCages<'_> {
+    fn make(&mut self) -> Result<Launcher, Errno> {
+        make_cage(self.args, self.policy, self.name, self.block, Some(self.first))
+    }
 }
 
 /// A launcher of the usual kind, which builds a cage and looks after it. It has nothing of ours open but where it sends the socket to the

@@ -1,20 +1,19 @@
 //! What clients of a session ask, from outside and from inside its cages, and what becomes of it.
 
-use super::Server;
+use super::cages::MakeCages;
 use super::clients::Side;
+use super::command::Command;
 use super::jobs::Job;
-use super::questions::Then;
+use super::questions::{Judge, Then};
+use super::{Record, Server};
 use keyward_policy::door::{self, Answer, Ask, Errand, Judging};
 use keyward_policy::event::{Gate, What};
 use keyward_policy::outcome::code::USAGE;
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-
-/// What bash runs in a session that keeps a shell: the state of the last call comes back, and the new one is kept.
-const SHELL: &str = include_str!("shell.sh");
 
 /// Who may send a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +40,7 @@ fn senders(ask: &Ask) -> Senders {
     }
 }
 
-impl Server<'_> {
+impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     pub(super) fn answer(&mut self, client: u64, ask: Ask, descriptors: Vec<OwnedFd>) {
         if let Err((fact, remedy)) = self.admit(client, &ask) {
             return self.refuse(Some(client), fact, remedy);
@@ -50,8 +49,9 @@ impl Server<'_> {
             Ask::Exec { argv, cwd, from, background, terminal, timeout_ms, fresh, answers } => {
                 let argv = argv.into_iter().map(OsString::from).collect();
                 let cwd = cwd.map(|cwd| self.place(cwd.into(), from.map(OsString::from)));
-                let wish = Wish { argv, cwd, background, terminal, streams: descriptors, fresh };
-                self.ask_for_command(client, wish, timeout_ms.map(Duration::from_millis), answers);
+                let command = self.command(argv, cwd, fresh);
+                let wish = Wish { background, terminal, streams: descriptors, fresh };
+                self.ask_for_command(client, command, wish, timeout_ms.map(Duration::from_millis), answers);
             }
             Ask::Signal { job, signal } => self.signal_for(client, job, signal),
             Ask::Front { job, front } => self.put_in_front(client, job, front),
@@ -105,8 +105,24 @@ impl Server<'_> {
         Ok(())
     }
 
+    /// What is judged, recorded and run.
+    fn command(&self, argv: Vec<OsString>, cwd: Option<OsString>, fresh: bool) -> Command {
+        match self.session.shell {
+            false => Command::of_words(argv, cwd),
+            // In a fresh cage there is no state.
+            true => Command::of_line(&argv, cwd, !fresh),
+        }
+    }
+
     /// Has a command judged, and run if nothing speaks against it.
-    fn ask_for_command(&mut self, client: u64, wish: Wish, timeout: Option<Duration>, answers: bool) {
+    fn ask_for_command(
+        &mut self,
+        client: u64,
+        command: Command,
+        wish: Wish,
+        timeout: Option<Duration>,
+        answers: bool,
+    ) {
         if !wish.has_its_streams() {
             let fact = "wrong number of descriptors: send one for each stream that is not a terminal, and none for a background command";
             return self.refuse(Some(client), fact, "send descriptors 0, 1 and 2 with the message");
@@ -118,7 +134,7 @@ impl Server<'_> {
             let remedy = "pass a file or a pipe, or request a terminal of the cage's own";
             return self.refuse(Some(client), &fact, remedy);
         }
-        self.pass_gate(client, Then::Command { wish, timeout }, None, answers);
+        self.pass_gate(client, Then::Command { command, wish, timeout }, None, answers);
     }
 
     fn signal_for(&mut self, client: u64, job: u32, signal: i32) {
@@ -230,7 +246,7 @@ impl Server<'_> {
             return self.refuse(Some(client), fact, "ask the program that embeds this session");
         };
         let session = self.session.name.clone();
-        if !(self.session.record)(What::Call { session, name: name.clone(), from_inside, gate }) {
+        if !self.session.record.write(What::Call { session, name: name.clone(), from_inside, gate }) {
             self.calls.take(provider, call);
             return self.refuse(
                 Some(client),
@@ -259,7 +275,7 @@ impl Server<'_> {
         let now = Instant::now();
         let allowed = self.budget.allows_request(length, now);
         if !allowed {
-            self.budget.refuse(&self.session.name, kind, now, (self.session.time)());
+            self.budget.refuse(&self.session.name, kind, now, self.session.record.now());
         }
         allowed
     }
@@ -305,8 +321,6 @@ fn leads_out(stream: &OwnedFd) -> bool {
 
 /// A command that was asked for.
 pub(super) struct Wish {
-    pub(super) argv: Vec<OsString>,
-    pub(super) cwd: Option<OsString>,
     pub(super) background: bool,
     pub(super) terminal: Option<door::Terminal>,
     /// The streams that are not the terminal.
@@ -325,30 +339,13 @@ impl Wish {
         };
         self.streams.len() == expected
     }
-
-    /// Whether the command is a line of a shell that remembers.
-    pub(super) fn remembers(&self, shell: bool) -> bool {
-        shell && !self.fresh
-    }
-}
-
-/// The words of a command as one line of a shell.
-pub(super) fn plain_line(argv: &[OsString]) -> Vec<OsString> {
-    vec!["bash".into(), "-c".into(), argv.join(OsStr::new(" "))]
-}
-
-/// The words of a command as one line for the shell that remembers, with the directory for this line alone. The number of the descriptor
-/// that holds the state follows where it is known.
-pub(super) fn shell_line(argv: &[OsString], cwd: Option<OsString>) -> Vec<OsString> {
-    let line = argv.join(OsStr::new(" "));
-    let words = ["bash", "-c", SHELL, "keyward-shell"].into_iter().map(OsString::from);
-    words.chain([line, cwd.unwrap_or_default()]).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use keyward_policy::gate::Reach;
+    use std::ffi::OsStr;
 
     fn exec(background: bool, terminal: Option<door::Terminal>, fresh: bool) -> Ask {
         Ask::Exec {
@@ -369,7 +366,7 @@ mod tests {
 
     fn wish(background: bool, terminal: Option<door::Terminal>, streams: usize) -> Wish {
         let streams = (0..streams).map(|_| keyward_sys::channel::pair().unwrap().0).collect();
-        Wish { argv: Vec::new(), cwd: None, background, terminal, streams, fresh: false }
+        Wish { background, terminal, streams, fresh: false }
     }
 
     #[test]

@@ -194,8 +194,10 @@ pub struct Membership {
     pub words: OwnedFd,
 }
 
-/// Makes a cage.
-pub type Make<'a> = dyn FnMut() -> Result<Launcher, Errno> + 'a;
+/// Makes further cages of a session, each with a launcher of its own.
+pub trait MakeCages {
+    fn make(&mut self) -> Result<Launcher, Errno>;
+}
 
 #[cfg(test)]
 pub(super) mod tests {

@@ -1,16 +1,16 @@
 //! How a session starts a command that may run: it is recorded first, then handed to a spawner.
 
-use super::asks::{Wish, plain_line, shell_line};
-use super::cages::Cage;
+use super::asks::Wish;
+use super::cages::{Cage, MakeCages};
 use super::clients::Side;
+use super::command::Permitted;
 use super::jobs::{Clock, Job, Output, Place};
-use super::questions::Kept;
-use super::{Pending, Server, Waiting};
-use keyward_policy::door::{self, Answer, Errand, LONGEST};
-use keyward_policy::event::{self, Gate, What, arguments};
+use super::questions::Judge;
+use super::{Pending, Record, Server, Waiting};
+use keyward_policy::door::{self, Answer, LONGEST, Terminal};
+use keyward_policy::event::{self, What};
 use keyward_sys::Errno;
 use rustix::fd::OwnedFd;
-use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 /// A command in a cage of its own that is done by then has not to share the processors with the making of the next.
@@ -24,26 +24,23 @@ type NotStarted = (String, String);
 /// Where a job runs, and the command that is sent there once repositories are the same on both sides.
 type Handed = (Place, Option<Pending>);
 
-impl Server<'_> {
+impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     pub(super) fn exec(
         &mut self,
         client: u64,
+        permitted: Permitted,
         mut wish: Wish,
         timeout: Option<Duration>,
-        gate: Gate,
-        kept: Kept,
     ) -> Result<(), NotStarted> {
-        if kept.state.is_some() != wish.remembers(self.session.shell) {
-            return Err(("denied: the state of the shell was not judged".into(), "try again".into()));
-        }
         self.has_room_for(&wish)?;
         let number = self.jobs.next_number();
-        self.record_job(client, number, &wish, gate)?;
+        self.record_job(client, number, &wish, &permitted)?;
         let output = self.keep_output_of(number, &mut wish)?;
+        let shown = permitted.command.shown().to_vec();
         let streams = std::mem::take(&mut wish.streams);
-        let pending = pending(number, &wish, self.session.shell, streams, kept)?;
+        let pending = pending(number, wish.terminal, streams, permitted)?;
         let (place, first) = self.hand_over(pending, wish.fresh)?;
-        self.jobs.add(number, self.job(client, &wish, timeout, place, output));
+        self.jobs.add(number, self.job(client, shown, &wish, timeout, place, output));
         if let Some(pending) = first {
             self.sync_before(Waiting::Start { number, pending });
         }
@@ -65,18 +62,24 @@ impl Server<'_> {
     }
 
     /// Nothing runs unrecorded.
-    fn record_job(&mut self, client: u64, number: u32, wish: &Wish, gate: Gate) -> Result<(), NotStarted> {
+    fn record_job(
+        &mut self,
+        client: u64,
+        number: u32,
+        wish: &Wish,
+        permitted: &Permitted,
+    ) -> Result<(), NotStarted> {
         let started = What::Job(event::Job {
             session: self.session.name.clone(),
             job: number,
-            argv: event::bounded(&arguments(&wish.argv), 4096),
+            argv: event::bounded(permitted.command.shown(), 4096),
             background: wish.background,
             fresh: wish.fresh,
             from_inside: self.clients.side(client) == Some(Side::Inside),
-            gate,
+            gate: permitted.gate.clone(),
             policy: self.session.policy.clone(),
         });
-        match (self.session.record)(started) {
+        match self.session.record.write(started) {
             true => Ok(()),
             false => Err((
                 "cannot record this command".into(),
@@ -97,7 +100,7 @@ impl Server<'_> {
                 "make room in the session's directory".to_owned(),
             )
         };
-        let mut kept = Output::new(&self.session.folder, number).map_err(broken)?;
+        let mut kept = Output::new(self.session.directory.path(), number).map_err(broken)?;
         if wish.terminal.is_none() {
             wish.streams = kept.streams().map_err(broken)?;
         }
@@ -118,6 +121,7 @@ impl Server<'_> {
     fn job(
         &self,
         client: u64,
+        argv: Vec<String>,
         wish: &Wish,
         timeout: Option<Duration>,
         place: Place,
@@ -126,7 +130,7 @@ impl Server<'_> {
         let now = Instant::now();
         let time = timeout.or(self.session.wall);
         Job {
-            argv: arguments(&wish.argv),
+            argv,
             background: wish.background,
             has_terminal: wish.terminal.is_some(),
             client: (!wish.background).then_some(client),
@@ -153,7 +157,7 @@ impl Server<'_> {
         };
         let mut cage = match self.cages.warm.take() {
             Some(warm) => warm,
-            None => Cage::new((self.session.make)().map_err(broken)?),
+            None => Cage::new(self.session.cages.make().map_err(broken)?),
         };
         let ready = cage.spawner().is_some();
         let pending = match ready {
@@ -172,35 +176,16 @@ impl Server<'_> {
 /// The message to the spawner, with all that travels along: the streams, then the state of the shell, then the scripts that were judged.
 fn pending(
     number: u32,
-    wish: &Wish,
-    shell: bool,
+    terminal: Option<Terminal>,
     mut streams: Vec<OwnedFd>,
-    Kept { scripts, state }: Kept,
+    permitted: Permitted,
 ) -> Result<Pending, NotStarted> {
-    let errand = Errand::Start {
-        job: number,
-        argv: words(wish, shell).iter().map(|word| word.as_os_str().into()).collect(),
-        cwd: wish.cwd.as_deref().map(Into::into),
-        terminal: wish.terminal,
-        judged: scripts.is_some(),
-        state: state.is_some(),
-    };
-    streams.extend(state);
-    streams.extend(scripts);
-    let packet = door::write(&errand);
+    let packet = door::write(&permitted.errand(number, terminal));
+    streams.extend(permitted.kept.state);
+    streams.extend(permitted.kept.scripts);
     match packet.len() > LONGEST {
         true => Err(not_handed_over(Errno::TOOBIG)),
         false => Ok(Pending { packet, streams }),
-    }
-}
-
-/// The words that the spawner runs.
-fn words(wish: &Wish, shell: bool) -> Vec<OsString> {
-    match (shell, wish.fresh) {
-        (false, _) => wish.argv.clone(),
-        (true, false) => shell_line(&wish.argv, wish.cwd.clone()),
-        // Where there is no state.
-        (true, true) => plain_line(&wish.argv),
     }
 }
 
@@ -213,12 +198,14 @@ fn not_handed_over(errno: Errno) -> NotStarted {
 
 #[cfg(test)]
 mod tests {
+    use super::super::command::{Command, tests};
+    use super::super::questions::Kept;
     use super::*;
+    use keyward_policy::door::Errand;
     use rustix::fd::AsRawFd;
 
-    fn wish(argv: &[&str], fresh: bool) -> Wish {
-        let argv = argv.iter().map(OsString::from).collect();
-        Wish { argv, cwd: None, background: false, terminal: None, streams: Vec::new(), fresh }
+    fn permitted(command: Command, kept: Kept) -> Permitted {
+        Permitted::new(command, tests::gate(), kept).unwrap_or_else(|_| panic!())
     }
 
     fn descriptor() -> OwnedFd {
@@ -226,26 +213,12 @@ mod tests {
     }
 
     #[test]
-    fn without_a_shell_the_words_are_run_as_they_are() {
-        assert_eq!(words(&wish(&["ls", "a b"], false), false), ["ls", "a b"]);
-        assert_eq!(words(&wish(&["ls", "a b"], true), false), ["ls", "a b"]);
-    }
-
-    #[test]
-    fn a_shell_gets_one_line_and_remembers_only_in_the_cage_of_the_session() {
-        let line = words(&wish(&["cd", "sub"], false), true);
-        assert_eq!((line[0].to_str(), line[4].to_str()), (Some("bash"), Some("cd sub")));
-        assert!(line[2].to_string_lossy().contains("keyward-shell"), "it restores the state");
-        assert_eq!(words(&wish(&["cd", "sub"], true), true), ["bash", "-c", "cd sub"]);
-    }
-
-    #[test]
     fn the_state_travels_behind_the_streams_and_the_scripts_behind_the_state() {
         let (stream, state, scripts) = (descriptor(), descriptor(), descriptor());
         let expected = [stream.as_raw_fd(), state.as_raw_fd(), scripts.as_raw_fd()];
         let kept = Kept { scripts: Some(scripts), state: Some(state) };
-        let pending =
-            pending(3, &wish(&["ls"], false), false, vec![stream], kept).unwrap_or_else(|_| panic!());
+        let line = permitted(Command::of_line(&["ls".into()], None, true), kept);
+        let pending = pending(3, None, vec![stream], line).unwrap_or_else(|_| panic!());
         let sent: Vec<_> = pending.streams.iter().map(AsRawFd::as_raw_fd).collect();
         assert_eq!(sent, expected);
         let errand = door::read::<Errand>(&pending.packet);
@@ -257,8 +230,9 @@ mod tests {
 
     #[test]
     fn a_command_that_does_not_fit_into_a_message_is_refused() {
-        let long = "x".repeat(LONGEST);
-        let refused = pending(1, &wish(&["echo", &long], false), false, Vec::new(), Kept::default());
+        let words = vec!["echo".into(), "x".repeat(LONGEST).into()];
+        let refused =
+            pending(1, None, Vec::new(), permitted(Command::of_words(words, None), Kept::default()));
         assert!(refused.is_err_and(|(fact, _)| fact.starts_with("cannot hand the command over")));
     }
 }

@@ -1,16 +1,17 @@
 //! Commands and calls that wait for the gate. A separate process asks the approvers; this module keeps what waits, and which clients of the
 //! session socket are shown the question. A client in a cage is shown nothing, and cannot answer.
 
-use super::Server;
-use super::asks::{Wish, plain_line};
+use super::asks::Wish;
+use super::cages::MakeCages;
 use super::clients::Side;
+use super::command::{Command, Permitted};
+use super::{Record, Server};
 use keyward_policy::door::{self, Answer, Asked, Judging, LONGEST, Value};
 use keyward_policy::event::Gate;
 use keyward_policy::gate::{Progress, Reach};
 use keyward_policy::outcome::code::DENIED;
 use keyward_sys::channel;
 use rustix::fd::{AsFd, OwnedFd};
-use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
 /// The most pending questions at one time, so that approvers are not worn out.
@@ -29,17 +30,8 @@ pub struct Request<'r> {
 }
 
 pub enum Thing<'r> {
-    /// With `remembers`, bash restores the state of the shell before it runs the command.
-    Command {
-        argv: &'r [OsString],
-        cwd: Option<&'r OsStr>,
-        remembers: bool,
-    },
-    Call {
-        name: &'r str,
-        input: &'r Value,
-        judging: Option<&'r Judging>,
-    },
+    Command(&'r Command),
+    Call { name: &'r str, input: &'r Value, judging: Option<&'r Judging> },
 }
 
 /// The answer of the gate.
@@ -63,12 +55,14 @@ pub struct Kept {
     pub state: Option<OwnedFd>,
 }
 
-/// Judges; gives nothing away before everything is written down.
-pub type Judge<'a> = dyn FnMut(&Request<'_>) -> Passage + 'a;
+/// The gate of a session. It lets nothing pass before everything is written down.
+pub trait Judge {
+    fn judge(&self, request: &Request<'_>) -> Passage;
+}
 
 /// What to do when the gate allows it.
 pub(super) enum Then {
-    Command { wish: Wish, timeout: Option<Duration> },
+    Command { command: Command, wish: Wish, timeout: Option<Duration> },
     Call { name: String, input: Value },
 }
 
@@ -105,26 +99,18 @@ impl Questions {
     }
 }
 
-impl Server<'_> {
+impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     /// Has something judged, and does it if nothing speaks against it.
     pub(super) fn pass_gate(&mut self, client: u64, then: Then, judging: Option<&Judging>, answers: bool) {
         let from_inside = self.clients.side(client) == Some(Side::Inside);
-        let whole;
         let what = match &then {
-            Then::Command { wish, .. } => {
-                whole = match self.session.shell {
-                    true => plain_line(&wish.argv),
-                    false => wish.argv.clone(),
-                };
-                let remembers = wish.remembers(self.session.shell);
-                Thing::Command { argv: &whole, cwd: wish.cwd.as_deref(), remembers }
-            }
+            Then::Command { command, .. } => Thing::Command(command),
             Then::Call { name, input } => Thing::Call { name, input, judging },
         };
         let at_the_door = (answers && !from_inside) || !self.questions.watchers.is_empty();
         let has_room = self.questions.waiting.len() < MOST
             && (!from_inside || self.waiting_from_inside() < MOST_FROM_INSIDE);
-        match (self.session.gate)(&Request { what, from_inside, at_the_door, has_room }) {
+        match self.session.gate.judge(&Request { what, from_inside, at_the_door, has_room }) {
             Passage::Go(gate, kept) => self.go(client, then, gate, kept),
             Passage::Refuse { fact, remedy } => {
                 self.refuse_with(Some(client), Some(DENIED), &fact, &remedy);
@@ -152,8 +138,10 @@ impl Server<'_> {
 
     fn go(&mut self, client: u64, then: Then, gate: Gate, kept: Kept) {
         match then {
-            Then::Command { wish, timeout } => {
-                if let Err((fact, remedy)) = self.exec(client, wish, timeout, gate, kept) {
+            Then::Command { command, wish, timeout } => {
+                let started = Permitted::new(command, gate, kept)
+                    .and_then(|permitted| self.exec(client, permitted, wish, timeout));
+                if let Err((fact, remedy)) = started {
                     self.refuse(Some(client), &fact, &remedy);
                 }
             }
@@ -191,8 +179,7 @@ impl Server<'_> {
             }
             Some(Progress::Go { gate }) => {
                 let waiting = self.settle(place);
-                let remembers =
-                    matches!(&waiting.then, Then::Command { wish, .. } if wish.remembers(self.session.shell));
+                let remembers = matches!(&waiting.then, Then::Command { command, .. } if command.remembers());
                 let state = remembers.then(|| descriptors.next()).flatten();
                 let kept = Kept { state, scripts: descriptors.next() };
                 self.go(waiting.client, waiting.then, gate, kept);

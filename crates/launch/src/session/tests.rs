@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 /// A session, and the other ends of its sockets.
 struct Stage {
-    server: Server<'static>,
+    server: Server<Gatekeeper, Recorder, NoCages>,
     /// The spawner in the cage.
     spawner: OwnedFd,
     link: OwnedFd,
@@ -21,6 +21,50 @@ struct Stage {
     has_room: Rc<Cell<bool>>,
     /// How often the gate was asked.
     judged: Rc<Cell<usize>>,
+}
+
+/// Lets everything pass, and counts.
+struct Gatekeeper {
+    asked: Rc<Cell<usize>>,
+}
+
+impl Judge for Gatekeeper {
+    fn judge(&self, _: &Request<'_>) -> Passage {
+        self.asked.set(self.asked.get() + 1);
+        Passage::Go(went_on(), Kept::default())
+    }
+}
+
+#[derive(Default)]
+struct Recorder {
+    recorded: Rc<RefCell<Vec<&'static str>>>,
+    has_room: Rc<Cell<bool>>,
+    /// The spawner's end, to look whether something is there when an event is recorded, and what was seen.
+    spawner: Option<OwnedFd>,
+    sent: Option<usize>,
+}
+
+impl Record for Recorder {
+    fn write(&mut self, what: What) -> bool {
+        self.recorded.borrow_mut().push(kind(&what));
+        if let Some(spawner) = &self.spawner {
+            let mut polled = [PollFd::new(spawner, PollFlags::IN)];
+            self.sent = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).ok();
+        }
+        self.has_room.get()
+    }
+
+    fn now(&self) -> String {
+        "now".into()
+    }
+}
+
+struct NoCages;
+
+impl MakeCages for NoCages {
+    fn make(&mut self) -> Result<Launcher, Errno> {
+        Err(Errno::NOSYS)
+    }
 }
 
 impl Drop for Stage {
@@ -65,13 +109,12 @@ impl Stage {
         let (listener, cage_door) = channel::pair().unwrap();
         let recorded: Rc<RefCell<Vec<&'static str>>> = Rc::default();
         let (has_room, judged) = (Rc::new(Cell::new(true)), Rc::new(Cell::new(0)));
-        let (record_to, room, asked) = (recorded.clone(), has_room.clone(), judged.clone());
         let session = Session {
             name: "work".into(),
             profile: None,
             policy: "digest".into(),
             shell: false,
-            folder: "/nonexistent".into(),
+            directory: Directory::new("/nonexistent".into(), None, channel::pair().unwrap().0),
             project: "/project".into(),
             cwd: "/project/sub".into(),
             listener,
@@ -83,17 +126,13 @@ impl Stage {
             is_synced: false,
             wall: None,
             limits_cpu: true,
-            make: Box::new(|| Err(Errno::NOSYS)),
-            gate: Box::new(move |_| {
-                asked.set(asked.get() + 1);
-                Passage::Go(went_on(), Kept::default())
-            }),
-            record: Box::new(move |what| {
-                record_to.borrow_mut().push(kind(&what));
-                room.get()
-            }),
-            time: || "now".into(),
-            clean_up: Box::new(|| {}),
+            cages: NoCages,
+            gate: Gatekeeper { asked: judged.clone() },
+            record: Recorder {
+                recorded: recorded.clone(),
+                has_room: has_room.clone(),
+                ..Recorder::default()
+            },
         };
         let server = Server {
             session,
@@ -162,15 +201,9 @@ fn is_refused(answer: Option<Answer>, words: &str) -> bool {
 fn a_command_is_recorded_before_the_spawner_hears_of_it() {
     let mut stage = Stage::new();
     let (client, _theirs) = stage.server.clients.connect(Side::Outside);
-    let ahead = Rc::new(Cell::new(None));
-    let (seen, spawner) = (ahead.clone(), stage.spawner.try_clone().unwrap());
-    stage.server.session.record = Box::new(move |_| {
-        let mut polled = [PollFd::new(&spawner, PollFlags::IN)];
-        seen.set(poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).ok());
-        true
-    });
+    stage.server.session.record.spawner = Some(stage.spawner.try_clone().unwrap());
     stage.run(client);
-    assert_eq!(ahead.get(), Some(0), "nothing had been sent when it was recorded");
+    assert_eq!(stage.server.session.record.sent, Some(0), "nothing had been sent when it was recorded");
 }
 
 #[test]

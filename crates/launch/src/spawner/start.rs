@@ -4,6 +4,7 @@
 use super::{Job, OnTerminal, Spawner};
 use crate::init;
 use crate::prepare::{Prepared, SHELL, c_string};
+use crate::session::restoring;
 use crate::wire::{self, Report};
 use keyward_policy::door::{News, Terminal, Word};
 use keyward_policy::linux::cage::Step;
@@ -96,7 +97,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Sorts the descriptors: the streams come first, then the state, then the scripts. The number of the state is the last word.
+    /// Sorts the descriptors: the streams come first, then the state, then the scripts. Where there is a state, a shell restores it first.
     pub(super) fn new(
         (argv, cwd, terminal): (Vec<Word>, Option<Word>, Option<Terminal>),
         descriptors: Vec<OwnedFd>,
@@ -106,9 +107,13 @@ impl Wanted {
         let mut streams = descriptors;
         let scripts = judged.then(|| streams.pop()).flatten();
         let state = state.then(|| streams.pop()).flatten();
-        let mut argv: Vec<OsString> = argv.into_iter().map(OsString::from).collect();
-        argv.extend(state.iter().map(|state| state.as_raw_fd().to_string().into()));
-        Wanted { argv, cwd: cwd.map(OsString::from), terminal, streams, state, scripts }
+        let argv: Vec<OsString> = argv.into_iter().map(OsString::from).collect();
+        let cwd = cwd.map(OsString::from);
+        let argv = match &state {
+            Some(state) => restoring(argv, cwd.as_deref(), state.as_raw_fd()),
+            None => argv,
+        };
+        Wanted { argv, cwd, terminal, streams, state, scripts }
     }
 
     /// Whether the scripts that the command will find are those that were judged.

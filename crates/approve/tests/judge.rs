@@ -3,7 +3,7 @@
 
 mod support;
 
-use keyward_operator::judge::judge;
+use keyward_approve::judge::judge;
 use keyward_policy::gate::Opinion;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;

@@ -1,12 +1,23 @@
-//! Who is asked besides a person at a terminal: an external judge, and a service behind a webhook.
+//! Whether something may happen: what is approved and its digest, what the gate says of it, grants and earlier answers, and the approvers.
 //!
-//! Both work in a process of their own beside the launcher, which hears a bounded answer or why there is none. Neither ever says yes by
-//! failing: a judge that fails has no opinion, and a webhook that fails is lost.
+//! Runs in the launcher, and for sessions in the session process and its `keyward:gate`, never in a cage. Judge and webhook work in a process
+//! of their own beside those, which hear a bounded answer or why there is none. Nothing says yes by failing: a judge that fails has no opinion,
+//! a webhook that fails is lost, and what cannot be looked up or recorded is denied. The terminal is the caller's ([`terminal::Terminal`]).
 #![forbid(unsafe_code)]
 
 mod aside;
+mod digest;
+pub mod gate;
 pub mod judge;
+pub mod losses;
+pub mod permit;
+pub mod session;
+mod site;
+pub mod subject;
+pub mod terminal;
 pub mod webhook;
+
+pub use site::Site;
 
 use keyward_policy::text;
 

@@ -1,6 +1,6 @@
 //! Looks at what the decision about lost work has to know. The repository is looked at only for a command that would take work away.
 
-use crate::here::Here;
+use crate::site::Site;
 use keyward_gate::Loss;
 use keyward_policy::loss::{self, Look, Stands, Start};
 use keyward_policy::untrusted::git::work::Known;
@@ -18,28 +18,28 @@ pub struct Losses<'a> {
 }
 
 struct Seen<'a> {
-    here: &'a Here,
+    site: Site<'a>,
     view: &'a View,
     parts: usize,
     whole: Option<Known>,
 }
 
 impl<'a> Losses<'a> {
-    pub fn new(here: &'a Here, view: &'a View, cwd: &'a Path) -> Self {
-        Losses { cwd, seen: Seen { here, view, parts: 0, whole: None } }
+    pub fn new(site: Site<'a>, view: &'a View, cwd: &'a Path) -> Self {
+        Losses { cwd, seen: Seen { site, view, parts: 0, whole: None } }
     }
 
     pub fn is_lost(&mut self, loss: &Loss) -> bool {
-        let Seen { here, view, .. } = self.seen;
-        let start = Start { project: &here.project, cwd: self.cwd, home: &view.home.at };
+        let Seen { site, view, .. } = self.seen;
+        let start = Start { project: site.project, cwd: self.cwd, home: &view.home.at };
         loss::is_lost(loss, start, &mut self.seen)
     }
 }
 
 impl Look for Seen<'_> {
     fn work(&mut self, paths: &[PathBuf]) -> Known {
-        let Here { project, state, search, caller, .. } = self.here;
-        let look = |paths: &[PathBuf]| work::look(project, &caller.home, state, search, paths);
+        let Site { project, state, search, home, .. } = self.site;
+        let look = |paths: &[PathBuf]| work::look(project, home, state, search, paths);
         let is_part = !paths.is_empty() && paths.iter().all(|path| !path.as_os_str().is_empty());
         if self.whole.is_none() && is_part && self.parts < PARTS {
             self.parts += 1;
@@ -49,7 +49,7 @@ impl Look for Seen<'_> {
     }
 
     fn stands(&self, path: &Path) -> Stands {
-        let path = self.here.project.join(path);
+        let path = self.site.project.join(path);
         match std::fs::symlink_metadata(&path) {
             Ok(found) if found.is_dir() => match std::fs::symlink_metadata(path.join(".git")) {
                 Ok(_) => Stands::Repository,

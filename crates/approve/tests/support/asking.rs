@@ -2,7 +2,7 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 use super::beside::{Beside, other_half, question};
-use keyward_operator::webhook::{Heard, Webhook, start, wire};
+use keyward_approve::webhook::{Heard, Webhook, start, wire};
 use keyward_policy::secret::{Reference, SecretName};
 use keyward_vault::source::{Surroundings, fetch};
 use rustix::event::{PollFd, PollFlags, poll};

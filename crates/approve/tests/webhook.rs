@@ -11,7 +11,7 @@ mod memory;
 use beside as support;
 
 use asking::{Ask, Asking, ask_here};
-use keyward_operator::webhook::Heard;
+use keyward_approve::webhook::Heard;
 use memory::{Canary, arguments, child_that_is, children, environment};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};

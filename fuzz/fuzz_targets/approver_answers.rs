@@ -1,8 +1,8 @@
 //! Any bytes as what a judge prints, as a request to the listener, as a response and as an answer: no panic, and nothing is taken without a good signature.
 #![no_main]
 
-use keyward_operator::judge;
-use keyward_operator::webhook::wire::{self, LONGEST_BODY, Request};
+use keyward_approve::judge;
+use keyward_approve::webhook::wire::{self, LONGEST_BODY, Request};
 use libfuzzer_sys::fuzz_target;
 
 const KEY: &[u8] = b"the key of the fuzz target";

@@ -1,15 +1,17 @@
 //! The gate of a session: each command and each call from inside is judged when it is requested. Approvers are asked by a
 //! process of its own, so that the session goes on meanwhile.
 
-use crate::gate::{Gate, Subject, read_script};
-use crate::here::Here;
+use crate::gate::{Gate, read_script};
 use crate::losses::Losses;
 use crate::permit::{self, Denial, Present, Ways};
-use crate::record::Record;
-use crate::say;
+use crate::site::Site;
+use crate::subject::{Command, Subject, What};
+use crate::terminal::NoTerminal;
 use keyward_gate::{Found, Judgement, Language, Loss, State};
-use keyward_launch::session::{Kept, Passage, Request, Thing};
+use keyward_launch::session::{self, Judge, Kept, Passage, Request, Thing};
+use keyward_ledger::Record;
 use keyward_policy::door::{self, JudgedAs, Judging, Value};
+use keyward_policy::event;
 use keyward_policy::gate::{Because, Judged, Progress, Script};
 use keyward_policy::settings::Policy;
 use keyward_policy::view::View;
@@ -25,7 +27,7 @@ use std::path::{Path, PathBuf};
 /// Everything that judges the commands of one session.
 pub struct SessionGate<'a> {
     pub policy: &'a Policy,
-    pub here: &'a Here,
+    pub site: Site<'a>,
     /// What a cage of the session shows.
     pub view: View,
     /// What a cage of the session reaches.
@@ -39,11 +41,32 @@ pub struct SessionGate<'a> {
     pub environment: Vec<(OsString, OsString)>,
 }
 
+/// The record of a session. Without one, nothing happens there.
+pub struct SessionRecord(Option<Record>);
+
+impl SessionRecord {
+    /// Opens the record in the state directory, if it can be.
+    pub fn open(state: &Path) -> Self {
+        SessionRecord(Record::open(state).ok())
+    }
+}
+
+impl session::Record for SessionRecord {
+    fn write(&mut self, what: event::What) -> bool {
+        self.0.as_mut().is_some_and(|record| record.write(what).is_ok())
+    }
+
+    fn now(&self) -> String {
+        keyward_ledger::now()
+    }
+}
+
 /// The most bytes that the session process judges itself. A separate process judges longer texts.
 const AT_ONCE: usize = 64 << 10;
 
-/// A judged command, with the verdict of the gate.
+/// A judged command or call, with the verdict of the gate.
 struct Looked {
+    is_call: bool,
     argv: Vec<OsString>,
     cwd: PathBuf,
     run: String,
@@ -69,8 +92,8 @@ impl Looked {
 /// Where a shell that remembers keeps its state in the cage.
 const STATE: &str = "/run/keyward-shell";
 
-impl SessionGate<'_> {
-    pub fn judge(&self, request: &Request<'_>) -> Passage {
+impl Judge for SessionGate<'_> {
+    fn judge(&self, request: &Request<'_>) -> Passage {
         let looked = self.look(request, self.spaces, AT_ONCE);
         if let Some(looked) = &looked {
             let subject = self.subject(looked, request);
@@ -91,13 +114,16 @@ impl SessionGate<'_> {
         }
         self.ask_aside(request, looked).map_or_else(broken, Passage::Wait)
     }
+}
 
+impl SessionGate<'_> {
     /// Judges as many bytes as this; `None` where there are more.
     fn look(&self, request: &Request<'_>, spaces: &Spaces, most: usize) -> Option<Looked> {
         let (mut state, mut shows_state) = (None, false);
         let (argv, cwd, scripts, judged) = match &request.what {
-            Thing::Command { argv, cwd: own, remembers } => {
-                let cwd = own.map_or_else(|| self.here.cwd.clone(), PathBuf::from);
+            Thing::Command(command) => {
+                let (argv, own, remembers) = (command.argv(), command.cwd(), command.remembers());
+                let cwd = own.map_or_else(|| self.site.cwd.to_owned(), PathBuf::from);
                 let mut room = Some(argv.iter().try_fold(most, |room, word| room.checked_sub(word.len()))?);
                 let restored = remembers.then(|| self.script(STATE.as_bytes(), &cwd, spaces));
                 if let Some(Found::Text(script)) = &restored {
@@ -112,14 +138,14 @@ impl SessionGate<'_> {
                     if room.is_some() { found } else { Found::Unreadable }
                 };
                 // A look at the repository takes a while: that is done aside, too.
-                let (mut losses, mut too_long) = (Losses::new(self.here, &self.view, &cwd), false);
+                let (mut losses, mut too_long) = (Losses::new(self.site, &self.view, &cwd), false);
                 let is_lost = |loss: &Loss| {
                     too_long |= most < usize::MAX;
                     !too_long && losses.is_lost(loss)
                 };
                 let (mut judged, mut scripts) = match &restored {
                     Some(Found::Text(script)) => {
-                        let start = self.here.cwd.as_os_str().as_bytes();
+                        let start = self.site.cwd.as_os_str().as_bytes();
                         let restored = State { text: &script.text, start, elsewhere: own.is_some() };
                         self.inside.judge_line(argv, (STATE, restored), read, is_lost)
                     }
@@ -144,53 +170,54 @@ impl SessionGate<'_> {
             }
             Thing::Call { name, input, judging } => {
                 let argv = vec!["call".into(), (*name).into(), input.to_string().into()];
-                (argv, self.here.cwd.clone(), Vec::new(), self.call(name, input, *judging))
+                (argv, self.site.cwd.to_owned(), Vec::new(), self.call(name, input, *judging))
             }
         };
         let run = format!("{}/{}", self.name, keyward_ledger::run_name());
-        Some(Looked { argv, cwd, run, scripts, judged, state, shows_state })
+        let is_call = matches!(request.what, Thing::Call { .. });
+        Some(Looked { is_call, argv, cwd, run, scripts, judged, state, shows_state })
     }
 
     fn subject<'a>(&'a self, looked: &'a Looked, request: &Request<'_>) -> Subject<'a> {
         let Looked { argv, cwd, run, scripts, judged, .. } = looked;
+        let command = Command { argv, cwd, scripts };
         Subject {
+            what: if looked.is_call { What::Call(command) } else { What::Command(command) },
             policy: self.policy,
-            here: self.here,
-            argv,
-            cwd,
+            project: self.site.project,
             run,
             session: Some(&self.name),
             from_inside: request.from_inside,
             judged,
-            scripts,
         }
     }
 
     fn refuse(&self, subject: &Subject<'_>, denial: Denial) -> Passage {
-        if let Ok(mut record) = Record::open(self.here) {
+        if let Ok(mut record) = Record::open(self.site.state) {
             permit::write_down(subject, &denial, &mut record);
         }
         Passage::Refuse { fact: denial.fact, remedy: denial.remedy }
     }
 
-    /// Says once whether questions will have an answer.
-    pub fn announce(&self) {
+    /// What to say once: whether questions will have an answer.
+    pub fn announcement(&self) -> Option<String> {
         let asks = matches!(self.policy.gate.mode.value, GateMode::Auto | GateMode::Ask | GateMode::Judge);
-        if asks && !permit::is_attended(self.policy, self.here, Present::named_by(self.policy)) {
-            say::note(
-                "the gate asks on the terminal of a command; without a terminal it denies until `keyward approvals -f` runs or a client of the session socket answers",
+        if asks && !permit::is_attended(self.policy, self.site.state, Present::named_by(self.policy)) {
+            return Some(
+                "the gate asks on the terminal of a command; without a terminal it denies until `keyward approvals -f` runs or a client of the session socket answers"
+                    .into(),
             );
         }
-        if self.policy.gate.mode.value == GateMode::Yolo {
-            say::note(&format!("the gate asks nothing in this session ({})", self.policy.gate.mode.origin));
-        }
+        let mode = &self.policy.gate.mode;
+        (mode.value == GateMode::Yolo)
+            .then(|| format!("the gate asks nothing in this session ({})", mode.origin))
     }
 
     /// A script as the session's cage has it.
     fn script(&self, written: &[u8], cwd: &Path, spaces: &Spaces) -> Found<Script> {
         let written = Path::new(OsStr::from_bytes(written));
         let way = match written.strip_prefix("~") {
-            Ok(below) => self.here.caller.home.join(below),
+            Ok(below) => self.site.home.join(below),
             Err(_) => cwd.join(written),
         };
         let Ok(path) = CString::new(way.as_os_str().as_bytes()) else { return Found::Missing };
@@ -286,12 +313,12 @@ impl SessionGate<'_> {
         let subject = self.subject(looked, request);
         let environment = self.environment.clone();
         let ways = Ways {
-            terminal: false,
+            site: self.site,
+            terminal: NoTerminal,
             session: Some((session, request.at_the_door)),
-            tells: false,
             environment,
         };
-        let answer = match Record::open(self.here) {
+        let answer = match Record::open(self.site.state) {
             Ok(mut record) => permit::permit(&subject, &ways, &mut record)
                 .map_err(|denial| (denial.fact, denial.remedy))
                 .and_then(|gate| looked.kept().map(|kept| (gate, kept)).map_err(no_memory)),

@@ -9,13 +9,16 @@ mod process;
 pub mod wire;
 
 use crate::aside::{self, Aside};
+use crate::site::Site;
 use keyward_policy::gate::Question;
-use keyward_policy::secret::SecretName;
+use keyward_policy::secret::{Entry, SecretName};
 use keyward_sys::Errno;
 use keyward_vault::secret::Secret;
+use keyward_vault::source::{self, Limits, Surroundings};
 pub use process::curl_is_there;
 use rustix::fd::{AsFd, BorrowedFd};
 use serde::{Deserialize, Serialize};
+use std::ffi::{OsStr, OsString};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -150,6 +153,29 @@ pub fn start(
     let remedy = "`keyward doctor` shows what this host can do";
     let aside = aside.map_err(|errno: Errno| format!("the webhook cannot be asked: {errno}\n{remedy}"))?;
     Ok(Handle { aside, over: false })
+}
+
+/// The value of the secret that signs, from the secrets that the user has. For a process that is there for nothing else.
+pub(crate) fn key(
+    known: &[Entry],
+    name: &str,
+    site: Site<'_>,
+    environment: &[(OsString, OsString)],
+) -> Result<Secret, String> {
+    let Some(entry) = known.iter().find(|entry| entry.name.as_str() == name) else {
+        return Err(format!("there is no secret {name}\nmake it with `keyward secret set {name}`"));
+    };
+    let variable = |name: &str| -> Option<&OsStr> {
+        environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
+    };
+    let surroundings = Surroundings {
+        home: site.home,
+        store: site.store,
+        variable: &variable,
+        terminal: None,
+        limits: Limits::default(),
+    };
+    source::fetch(&entry.from, &surroundings).map_err(|error| error.to_string())
 }
 
 impl Handle {
