@@ -10,14 +10,16 @@ use crate::say;
 use keyward_ledger::approvals::{self, Answered, Approvals, State, Trouble};
 use keyward_operator::judge;
 use keyward_operator::webhook::{self, Handle, Heard, Webhook};
-use keyward_policy::door::{self, Asked};
 use keyward_policy::event::{By, Denied, Gate, What};
-use keyward_policy::gate::{Answer, Because, Opinion, Progress, Question, Reach, Situation, Step, decide};
+use keyward_policy::gate::{Answer, Because, Opinion, Question, Reach, Situation, Step, decide};
 use keyward_policy::secret::SecretName;
 use keyward_policy::settings::Policy;
 use keyward_policy::text::typed_words;
 use keyward_policy::view;
 use keyward_policy::words::{Attended, GateMode};
+use keyward_protocol::approval::Progress;
+use keyward_protocol::packet;
+use keyward_protocol::session::Asked;
 use keyward_sys::{channel, memory, random};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -411,7 +413,7 @@ fn tell_session(session: &OwnedFd, id: u64, question: &Question) {
     let text = serde_json::to_vec(question).unwrap_or_default();
     let document = memory::sealed(c"keyward-question", &[&text]).ok();
     let document: Vec<BorrowedFd<'_>> = document.iter().map(AsFd::as_fd).collect();
-    let _ = channel::send(session, &door::write(&asked), &document);
+    let _ = channel::send(session, &packet::write(&asked), &document);
 }
 
 impl Asking<'_> {
@@ -531,7 +533,7 @@ impl Asking<'_> {
             let mut packet = [0; 256];
             let heard = channel::receive(session, &mut packet)
                 .ok()
-                .and_then(|message| door::read::<Progress>(packet.get(..message.length)?));
+                .and_then(|message| packet::read::<Progress>(packet.get(..message.length)?));
             match heard {
                 Some(Progress::Decided { allow, reach }) => {
                     self.answered(allow, reach, By::Door)?;

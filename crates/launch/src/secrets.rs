@@ -6,10 +6,10 @@
 use crate::cage::{Failure, at, listen};
 use crate::prepare::Prepared;
 use crate::wire::{self, Order};
-use keyward_policy::door::{self, LONGEST};
 use keyward_policy::linux::cage::Step;
 pub(crate) use keyward_policy::secret::FIRST_DESCRIPTOR;
 use keyward_policy::secret::{Delivery, FOLDER, Given, Said, WITH_DOOR, WITH_TERMINAL, Whereabouts};
+use keyward_protocol::packet::{self, LONGEST};
 use keyward_sys::fork::Process;
 use keyward_sys::{Errno, channel, memory, signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -65,7 +65,7 @@ impl Vault {
         let mut packet = vec![0; LONGEST];
         let reports = self.reports.as_ref()?;
         let said = match channel::receive(reports, &mut packet) {
-            Ok(message) => door::read::<Said>(packet.get(..message.length)?),
+            Ok(message) => packet::read::<Said>(packet.get(..message.length)?),
             Err(_) => None,
         };
         match said {
@@ -243,7 +243,7 @@ mod tests {
         let found = Said::Found { name: "api".into(), encoding: "plain".into(), stream: 1, offset: 0 };
         let sum = Said::Printed { name: "api".into(), times: 7 };
         for said in std::iter::repeat_n(&found, MOST_SAID + 5).chain([&sum, &Said::Done]) {
-            channel::send(&vault, &door::write(said), &[]).unwrap();
+            channel::send(&vault, &packet::write(said), &[]).unwrap();
             assert!(heard.hear().is_none());
         }
         drop(vault);

@@ -21,8 +21,10 @@ use cages::{Cage, Cages, Ending};
 use calls::Calls;
 use clients::{Clients, Side};
 use jobs::{Clock, Job, Jobs, Output, Place};
-use keyward_policy::door::{self, Answer, Errand, LONGEST, News};
 use keyward_policy::event::{self, LeftOut, What};
+use keyward_protocol::packet::{self, LONGEST};
+use keyward_protocol::session::Answer;
+use keyward_protocol::spawner::{Errand, News};
 use keyward_sys::fork::{End, Process};
 use keyward_sys::signal::{Inbox, Set};
 use keyward_sys::{Errno, channel, signal};
@@ -252,7 +254,7 @@ impl Server<'_> {
     fn hear(&mut self) -> bool {
         let mut packet = vec![0; LONGEST];
         let Ok(message) = channel::receive(&self.session.spawner, &mut packet) else { return false };
-        let Some(news) = door::read::<News>(&packet[..message.length]) else { return false };
+        let Some(news) = packet::read::<News>(&packet[..message.length]) else { return false };
         // It has no say in what runs in other cages.
         if self.jobs.get(news.job()).is_some_and(|job| job.fresh) {
             return false;
@@ -280,7 +282,7 @@ impl Server<'_> {
             return;
         }
         let told =
-            cage.hear().and_then(|(packet, descriptors)| Some((door::read::<News>(&packet)?, descriptors)));
+            cage.hear().and_then(|(packet, descriptors)| Some((packet::read::<News>(&packet)?, descriptors)));
         match told {
             Some((news, descriptors)) if news.job() == number => self.take_news(news, descriptors),
             _ => self.fail(number),
@@ -552,7 +554,7 @@ impl Server<'_> {
     }
 
     fn signal(&mut self, number: u32, signal: i32, ending: bool) {
-        let errand = door::write(&Errand::Signal { job: number, signal, ending });
+        let errand = packet::write(&Errand::Signal { job: number, signal, ending });
         if let Some(spawner) = self.spawner_of(number) {
             let _ = channel::send(spawner, &errand, &[]);
         }
@@ -566,7 +568,7 @@ impl Server<'_> {
             Some(Place::Beside { cage, .. }) => cage.kill(),
             Some(_) => {
                 let _ =
-                    channel::send(&self.session.spawner, &door::write(&Errand::Kill { job: number }), &[]);
+                    channel::send(&self.session.spawner, &packet::write(&Errand::Kill { job: number }), &[]);
             }
             None => {}
         }

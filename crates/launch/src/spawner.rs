@@ -10,9 +10,11 @@
 use crate::init;
 use crate::prepare::{Prepared, SHELL, c_string};
 use crate::wire::{self, Order, Report};
-use keyward_policy::door::{self, Errand, LONGEST, News, Terminal};
 use keyward_policy::linux::cage::Step;
 use keyward_policy::outcome::code::{DENIED, USAGE};
+use keyward_protocol::packet::{self, LONGEST};
+use keyward_protocol::session::Terminal;
+use keyward_protocol::spawner::{Errand, News};
 use keyward_sys::confine::Limit;
 use keyward_sys::exec::{self, Strings};
 use keyward_sys::fork::{self, Change, End, Forked};
@@ -87,10 +89,12 @@ pub(crate) fn live(prepared: &Prepared, door: OwnedFd, mask: &Set) -> ! {
         while inbox.next().is_some() {}
         if asked {
             match channel::receive(&spawner.door, &mut packet) {
-                Ok(message) if message.length > 0 => match door::read::<Errand>(&packet[..message.length]) {
-                    Some(errand) => spawner.work(errand, message.descriptors),
-                    None => fork::exit_now(125),
-                },
+                Ok(message) if message.length > 0 => {
+                    match packet::read::<Errand>(&packet[..message.length]) {
+                        Some(errand) => spawner.work(errand, message.descriptors),
+                        None => fork::exit_now(125),
+                    }
+                }
                 _ => fork::exit_now(0),
             }
         }
@@ -112,7 +116,7 @@ fn are_as_judged(scripts: &OwnedFd) -> Result<(), (i32, String)> {
 
 impl Spawner<'_> {
     fn tell(&self, news: &News, descriptors: &[BorrowedFd<'_>]) {
-        if channel::send(&self.door, &door::write(news), descriptors).is_err() {
+        if channel::send(&self.door, &packet::write(news), descriptors).is_err() {
             fork::exit_now(0);
         }
     }

@@ -10,8 +10,8 @@ use crate::secret::Secret;
 use crate::source::{self, Surroundings};
 use crate::store::{Kind, Store};
 use crate::token::{self, Tokens};
-use keyward_policy::door;
 use keyward_policy::secret::{Delivery, Given, Reference, Said, WITH_DOOR, WITH_TERMINAL};
+use keyward_protocol::packet;
 use keyward_sys::landlock::{self, Below, Scopes};
 use keyward_sys::{Errno, channel, confine, environ, memory, signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -123,7 +123,7 @@ const MOST_TOLD: u64 = 100;
 
 impl Serving<'_, '_, '_> {
     fn tell(&self, said: &Said) {
-        let _ = channel::send(self.reports, &door::write(said), &[]);
+        let _ = channel::send(self.reports, &packet::write(said), &[]);
     }
 
     /// Brings all secrets to the cage: tokens for those that are wanted so, the others themselves. Gives what is looked for in what the

@@ -1,9 +1,9 @@
 //! Tokens between a vault, its cage, and everybody in between: the supervisor that starts both and carries what is sealed.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use keyward_policy::door;
 use keyward_policy::secret::{Entry, Given, Grant, Reference, Said, SecretName, given};
 use keyward_policy::words::{Origin, Ruled};
+use keyward_protocol::packet;
 use keyward_sys::channel;
 use keyward_vault::process::{Errand, serve};
 use keyward_vault::source::{Limits, Surroundings};
@@ -76,12 +76,12 @@ impl Play {
 
     /// The next thing that the supervisor hears, and writes down.
     fn hear(&mut self) -> Said {
-        let mut packet = vec![0; door::LONGEST];
+        let mut packet = vec![0; packet::LONGEST];
         let message = channel::receive(&self.reports, &mut packet).unwrap();
         assert!(message.descriptors.is_empty(), "a descriptor came to the supervisor");
         packet.truncate(message.length);
         self.recorded.push(packet.clone());
-        door::read(&packet).unwrap()
+        packet::read(&packet).unwrap()
     }
 
     fn token(&mut self) -> Vec<u8> {
@@ -156,7 +156,7 @@ fn a_supervisor_that_writes_down_everything_has_neither_the_token_nor_the_secret
         assert!(!all.windows(needle.len()).any(|window| window == needle));
     }
     // What it has is sealed to a key that it never saw.
-    let Some(Said::Sealed { token: sealed, .. }) = door::read(&play.recorded[0]) else { panic!() };
+    let Some(Said::Sealed { token: sealed, .. }) = packet::read(&play.recorded[0]) else { panic!() };
     let (_, own) = token::key_pair().unwrap();
     let mut own_text = String::new();
     std::fs::File::from(own).read_to_string(&mut own_text).unwrap();

@@ -7,11 +7,12 @@ use crate::here::Runtime;
 use crate::question::{self, Reply};
 use crate::say;
 use keyward_launch::supervise::PASSED_ON;
-use keyward_policy::door::{self, Answer, Ask, CAGE_DOOR, LONGEST, Terminal};
 use keyward_policy::gate::Reach;
 use keyward_policy::outcome::{Conclusion, Outcome, Promises, code};
 use keyward_policy::promise::Kept;
 use keyward_policy::text::visible;
+use keyward_protocol::packet::{self, LONGEST};
+use keyward_protocol::session::{Answer, Ask, CAGE_DOOR, Terminal};
 use keyward_sys::signal::{Inbox, Set};
 use keyward_sys::{Errno, channel, signal, terminal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -216,7 +217,7 @@ impl Door {
     }
 
     pub fn ask(&mut self, ask: &Ask, descriptors: &[BorrowedFd<'_>]) -> Result<(), Trouble> {
-        let packet = door::write(ask);
+        let packet = packet::write(ask);
         let sent = if packet.len() > LONGEST {
             Err(Errno::MSGSIZE)
         } else {
@@ -247,7 +248,7 @@ impl Door {
     pub fn next(&mut self) -> Result<(Answer, Vec<OwnedFd>), Trouble> {
         let mut packet = vec![0; LONGEST];
         let message = channel::receive(&self.socket, &mut packet).map_err(|_| gone())?;
-        let answer = door::read::<Answer>(&packet[..message.length]).ok_or_else(gone)?;
+        let answer = packet::read::<Answer>(&packet[..message.length]).ok_or_else(gone)?;
         match answer {
             Answer::Said { text } => {
                 say::words(&text);

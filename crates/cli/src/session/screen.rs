@@ -3,7 +3,7 @@
 use super::Trouble;
 use super::client::{Door, Ended, copy, gone};
 use crate::say;
-use keyward_policy::door::{Answer, Ask, Terminal};
+use keyward_protocol::session::{Answer, Ask, Terminal};
 use keyward_sys::signal::{self, Inbox};
 use keyward_sys::{Errno, terminal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -5,9 +5,11 @@ use super::clients::Side;
 use super::jobs::{Clock, Job, Output, Place};
 use super::questions::{Kept, Then};
 use super::{Pending, Server, Waiting};
-use keyward_policy::door::{self, Answer, Ask, Errand, LONGEST};
 use keyward_policy::event::{self, Gate, What, arguments};
 use keyward_policy::outcome::code::USAGE;
+use keyward_protocol::packet::{self, LONGEST};
+use keyward_protocol::session::{self, Answer, Ask};
+use keyward_protocol::spawner::Errand;
 use keyward_sys::Errno;
 use rustix::fd::{AsFd, OwnedFd};
 use std::ffi::{OsStr, OsString};
@@ -35,7 +37,7 @@ impl Server<'_> {
             Ask::Exec { argv, cwd, from, background, terminal, timeout_ms, fresh, answers } => {
                 let argv: Vec<OsString> = argv.into_iter().map(OsString::from).collect();
                 let expected = match (background, terminal) {
-                    (false, terminal) => terminal.map_or(3, door::Terminal::others),
+                    (false, terminal) => terminal.map_or(3, session::Terminal::others),
                     (true, _) => 0,
                 };
                 let has_all = !background || terminal.is_none_or(|terminal| terminal.others() == 0);
@@ -64,7 +66,7 @@ impl Server<'_> {
                 self.clients.tell(client, &Answer::Done {}, &[]);
             }
             Ask::Front { job, front } if self.jobs.running(job).is_some_and(|job| job.has_terminal) => {
-                let errand = door::write(&Errand::Front { job, front });
+                let errand = packet::write(&Errand::Front { job, front });
                 if let Some(spawner) = self.spawner_of(job) {
                     let _ = keyward_sys::channel::send(spawner, &errand, &[]);
                 }
@@ -77,7 +79,7 @@ impl Server<'_> {
             Ask::Signal { job, .. } | Ask::Front { job, .. } | Ask::Kill { job } => {
                 self.no_such_job(client, job)
             }
-            Ask::Hello {} => self.clients.tell(client, &Answer::Done {}, &[]),
+            Ask::Hello {} => self.clients.tell(client, &Answer::hello(), &[]),
             Ask::Jobs {} => {
                 let answer = Answer::Jobs {
                     session: self.session.name.clone(),
@@ -123,7 +125,7 @@ impl Server<'_> {
             },
             Ask::Offer { names, judged } => {
                 let known = judged.keys().all(|name| names.contains(name));
-                let fit = names.iter().all(|name| door::is_function(name));
+                let fit = names.iter().all(|name| session::is_function(name));
                 if known && fit && self.calls.offer(client, names, judged) {
                     self.clients.tell(client, &Answer::Done {}, &[]);
                 } else {
@@ -163,7 +165,7 @@ impl Server<'_> {
     }
 
     /// Passes a call on to the client that offers the function. The socket decides which session it comes from.
-    pub(super) fn call(&mut self, client: u64, name: String, input: door::Value, gate: Option<Gate>) {
+    pub(super) fn call(&mut self, client: u64, name: String, input: session::Value, gate: Option<Gate>) {
         let from_inside = self.clients.side(client) == Some(Side::Inside);
         let Some((provider, call)) = self.calls.begin(client, &name) else {
             let fact = "no client offers this function, or too many calls are pending";
@@ -312,7 +314,7 @@ impl Server<'_> {
         };
         streams.extend(state);
         streams.extend(scripts);
-        let pending = Pending { packet: door::write(&errand), streams };
+        let pending = Pending { packet: packet::write(&errand), streams };
         let handed_over = |errno: Errno| {
             (
                 format!("cannot hand the command over: {}", keyward_sys::file::reason(errno)),
@@ -406,7 +408,7 @@ pub(super) struct Wish {
     pub(super) argv: Vec<OsString>,
     pub(super) cwd: Option<OsString>,
     background: bool,
-    terminal: Option<door::Terminal>,
+    terminal: Option<session::Terminal>,
     streams: Vec<OwnedFd>,
     fresh: bool,
 }

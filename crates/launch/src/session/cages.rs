@@ -1,7 +1,7 @@
 //! Cages beside the session's own: each is made for one command, ahead of time where the session has asked for one before.
 
 use super::LAST;
-use keyward_policy::door::LONGEST;
+use keyward_protocol::packet::LONGEST;
 use keyward_sys::fork::Process;
 use keyward_sys::spaces::Spaces;
 use keyward_sys::{Errno, channel, memory};

@@ -1,6 +1,6 @@
 //! Functions that an embedding program offers to the cages of a session, and calls that wait for an answer.
 
-use keyward_policy::door::Judging;
+use keyward_protocol::session::Judging;
 use std::collections::BTreeMap;
 
 /// Functions of one session.

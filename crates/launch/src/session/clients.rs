@@ -1,7 +1,8 @@
 //! The clients of a session's socket: who they are, their requests, their answers. One that is slow or breaks the protocol is
 //! let go, and no other one notices.
 
-use keyward_policy::door::{self, Answer, Ask, LONGEST};
+use keyward_protocol::packet::{self, LONGEST};
+use keyward_protocol::session::{Answer, Ask, read_ask};
 use keyward_sys::{channel, fork};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::SocketFlags;
@@ -74,12 +75,12 @@ impl Clients {
             let _ = fork::let_go(message.descriptors);
             return None;
         }
-        Some((door::read(&packet[..message.length])?, message.descriptors))
+        Some((read_ask(&packet[..message.length])?, message.descriptors))
     }
 
     /// Tells a client, if that can be done now.
     pub(super) fn try_tell(&self, number: u64, answer: &Answer) -> bool {
-        let packet = door::write(answer);
+        let packet = packet::write(answer);
         let client = self.all.iter().find(|client| client.number == number);
         packet.len() <= LONGEST
             && client.is_some_and(|client| channel::send(&client.socket, &packet, &[]).is_ok())
@@ -91,7 +92,7 @@ impl Clients {
             .all
             .iter()
             .find(|client| client.number == number)
-            .map(|client| channel::send(&client.socket, &door::write(answer), descriptors));
+            .map(|client| channel::send(&client.socket, &packet::write(answer), descriptors));
         if let Some(Err(_)) = told
             && let Some(client) = self.all.iter().find(|client| client.number == number)
         {
