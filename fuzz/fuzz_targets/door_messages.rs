@@ -1,9 +1,12 @@
-//! Packets at the session socket and from the spawner in its cage: any bytes are a message or none.
+//! Packets on every channel that a process in a cage can write to: the session socket, the spawner, init, and the vault. Any bytes are a
+//! message or none.
 #![no_main]
 
+use keyward_protocol::init::{Order, Report};
 use keyward_protocol::packet::{read, write};
 use keyward_protocol::session::{Answer, Ask, read_ask};
 use keyward_protocol::spawner::{Errand, News};
+use keyward_protocol::vault::{Handed, Hello, Redeemed};
 use libfuzzer_sys::fuzz_target;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -20,6 +23,17 @@ fuzz_target!(|packet: &[u8]| {
     survives::<Answer>(packet);
     survives::<News>(packet);
     survives::<Errand>(packet);
+    if let Some(report) = Report::decode(packet) {
+        assert_eq!(Report::decode(&report.encode()), Some(report));
+    }
+    if let Some(order) = Order::decode(packet) {
+        assert_eq!(Order::decode(&order.encode()), Some(order));
+    }
+    if let Some(hello) = Hello::decode(packet) {
+        assert_eq!(hello.encode(), packet);
+    }
+    assert!(Handed::decode(packet).is_none_or(|handed| handed.encode() == packet));
+    assert!(Redeemed::decode(packet).is_none_or(|redeemed| redeemed.encode() == packet));
     // A greeting of another version is the only request that is read beside those of ours.
     assert!(matches!(read_ask(packet), Some(Ask::Hello {})) || read_ask(packet) == read(packet));
 });

@@ -22,6 +22,7 @@ use calls::Calls;
 use clients::{Clients, Side};
 use jobs::{Clock, Job, Jobs, Output, Place};
 use keyward_policy::event::{self, LeftOut, What};
+use keyward_protocol::link::{self, Link};
 use keyward_protocol::packet::{self, LONGEST};
 use keyward_protocol::session::Answer;
 use keyward_protocol::spawner::{Errand, News};
@@ -380,15 +381,15 @@ impl Server<'_> {
     /// Has the launcher bring the repositories of both sides together before something happens.
     fn sync_before(&mut self, what: Waiting) {
         self.waiting.push_back(what);
-        if channel::send(&self.session.link, b"sync", &[]).is_err() {
+        if channel::send(&self.session.link, &packet::write(&Link::Sync {}), &[]).is_err() {
             self.synced();
         }
     }
 
     /// It has, or cannot: the first that waits goes on.
     fn synced(&mut self) {
-        let mut word = [0; 8];
-        let _ = channel::receive(&self.session.link, &mut word);
+        let mut told = [0; link::ROOM];
+        let _ = channel::receive(&self.session.link, &mut told);
         match self.waiting.pop_front() {
             Some(Waiting::End { number, exit, signal }) => self.ended(number, exit, signal),
             Some(Waiting::Start { number, pending }) => match self.jobs.running(number).map(|job| job.killed)

@@ -15,6 +15,8 @@ use keyward_policy::view::{Gone, Keyring as KeyringView, View};
 use keyward_project::Guard;
 use keyward_project::git::publisher::Publisher;
 use keyward_project::logins::Logins;
+use keyward_protocol::link::{self, Link};
+use keyward_protocol::packet;
 use keyward_sys::fork::{End, Process};
 use keyward_sys::signal::{self, Inbox, Set};
 use keyward_sys::terminal;
@@ -68,9 +70,6 @@ pub enum CutShort {
     Output,
 }
 
-/// How the launcher of a session says that the cage is there, and whether commands wait for a synchronisation.
-pub(crate) const DOOR: &[u8] = b"door";
-pub(crate) const SYNCED_DOOR: &[u8] = b"syncdoor";
 /// Between asking and insisting.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -262,9 +261,9 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
                         let all: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
                         // Without a session no process needs the cage.
                         // A command may also make the first repository.
-                        let has_sync = watch.publisher.has_repositories() || watch.guard.is_some();
-                        let word = if has_sync { SYNCED_DOOR } else { DOOR };
-                        if keyward_sys::channel::send(session, word, &all).is_err() {
+                        let synced = watch.publisher.has_repositories() || watch.guard.is_some();
+                        let ready = packet::write(&Link::Ready { synced });
+                        if keyward_sys::channel::send(session, &ready, &all).is_err() {
                             end_cage(&watch);
                         }
                     }
@@ -320,16 +319,20 @@ pub(crate) fn watch(mut watch: Watch<'_, '_>) -> Result<Finished, Fault> {
         if let (Some((session, _)), Some(true)) =
             (watch.session, ready.get(asked).map(|ready| !ready.is_empty()))
         {
-            let mut word = [0; 8];
-            match keyward_sys::channel::receive(session, &mut word) {
+            let mut packet = [0; link::ROOM];
+            let heard = keyward_sys::channel::receive(session, &mut packet)
+                .ok()
+                .and_then(|message| packet::read::<Link>(packet.get(..message.length)?));
+            match heard {
                 // A command of the session is about to start, or has ended: both sides see the same repository then.
-                Ok(message) if message.length > 0 => {
+                Some(Link::Sync {}) => {
                     watch.publisher.sync();
                     if let Some(guard) = &mut watch.guard {
                         guard.work();
                         guard.clean_new();
                     }
-                    session_open = keyward_sys::channel::send(session, b"synced", &[]).is_ok();
+                    session_open =
+                        keyward_sys::channel::send(session, &packet::write(&Link::Synced {}), &[]).is_ok();
                 }
                 _ => session_open = false,
             }

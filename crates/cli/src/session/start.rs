@@ -15,6 +15,8 @@ use keyward_policy::linux::kernel::KernelFacts;
 use keyward_policy::outcome::code;
 use keyward_policy::settings::Policy;
 use keyward_policy::view::View;
+use keyward_protocol::link::{self, Link};
+use keyward_protocol::packet;
 use keyward_sys::environ::{self, Block};
 use keyward_sys::fork::{self, End, Forked, Process};
 use keyward_sys::spaces::Spaces;
@@ -358,12 +360,12 @@ fn wait_for_cage(socket: &OwnedFd, launcher: &Process) -> Option<(OwnedFd, Owned
             return None;
         }
         if !polled[0].revents().is_empty() {
-            let mut word = [0; 8];
-            let message = channel::receive(socket, &mut word).ok()?;
-            let is_synced = word.starts_with(b"sync");
+            let mut told = [0; link::ROOM];
+            let message = channel::receive(socket, &mut told).ok()?;
+            let Link::Ready { synced } = packet::read(told.get(..message.length)?)? else { return None };
             let mut each = message.descriptors.into_iter();
             let (spawner, door) = (each.next()?, each.next()?);
-            return Some((spawner, door, Spaces::from_descriptors(each)?, is_synced));
+            return Some((spawner, door, Spaces::from_descriptors(each)?, synced));
         }
         if !polled[1].revents().is_empty() {
             return None;
@@ -391,7 +393,7 @@ fn make_cage(
     let writer = words.writer()?;
     let mut sent = vec![writer.as_fd()];
     sent.extend(first.iter().flatten());
-    channel::send(&ours, b"join", &sent)?;
+    channel::send(&ours, &packet::write(&Link::Join {}), &sent)?;
     match fork::fork()? {
         Forked::Parent(process) => Ok(Launcher { process, link: ours, words }),
         Forked::Child => {
@@ -401,7 +403,7 @@ fn make_cage(
                 fork::exit_now(code::FAULT);
             }
             let Ok(theirs) = confine::keep_only(theirs) else { fork::exit_now(code::FAULT) };
-            let sent = channel::receive(&theirs, &mut [0; 8]).map(|message| message.descriptors);
+            let sent = channel::receive(&theirs, &mut [0; link::ROOM]).map(|message| message.descriptors);
             let mut sent = sent.unwrap_or_default().into_iter();
             let (Some(words), spaces) = (sent.next(), Spaces::from_descriptors(sent)) else {
                 fork::exit_now(code::FAULT)
