@@ -2,7 +2,6 @@
 
 mod client;
 mod gate;
-mod screen;
 mod start;
 
 use crate::args::{
@@ -10,8 +9,9 @@ use crate::args::{
 };
 use crate::here;
 use crate::say;
-use client::{Door, Target};
+use client::{AtTerminal, Door, Target};
 pub use client::{promises_file, write_promises};
+use keyward_client::{Client, Unattended};
 use keyward_policy::outcome::{Conclusion, Outcome, code};
 use keyward_policy::text::typed_words;
 use keyward_protocol::session::{Answer, Ask};
@@ -32,7 +32,7 @@ fn stop(name: &str, json: bool, block: &Block) -> i32 {
         door.request(&Ask::Stop {})?;
         // The end of the connection is the end of the session.
         while door.next().is_ok() {}
-        Ok(())
+        Ok::<(), Trouble>(())
     };
     match open(block, name).and_then(|mut door| stop(&mut door)) {
         Ok(()) if json => {
@@ -45,7 +45,7 @@ fn stop(name: &str, json: bool, block: &Block) -> i32 {
 }
 
 fn open(block: &Block, name: &str) -> Result<Door, Trouble> {
-    Door::open(&here::runtime(&block.entries()), name)
+    Ok(Door::open(&here::runtime(&block.entries()), name, AtTerminal::default())?)
 }
 
 /// Two lines, and the exit code.
@@ -86,7 +86,7 @@ impl Trouble {
 
 /// The door of the session whose cage we are in.
 pub fn inside() -> Option<Door> {
-    Door::inside()
+    Door::inside(AtTerminal::default())
 }
 
 /// `keyward run` in a cage: asks for one beside it, under the same policy.
@@ -123,13 +123,18 @@ pub fn exec(args: ExecArgs, block: &Block) -> i32 {
         .unwrap_or_else(|trouble| trouble.tell_as(args.json))
 }
 
+fn done(door: &mut Door, ask: &Ask) -> Result<i32, Trouble> {
+    door.request(ask)?;
+    Ok(0)
+}
+
 pub fn interrupt(args: &TargetArgs, block: &Block) -> i32 {
     let signal = Signal::INT.as_raw();
-    with_job(block, &args.target, |door, job| door.done(&Ask::Signal { job, signal }))
+    with_job(block, &args.target, |door, job| done(door, &Ask::Signal { job, signal }))
 }
 
 pub fn kill(args: &TargetArgs, block: &Block) -> i32 {
-    with_job(block, &args.target, |door, job| door.done(&Ask::Kill { job }))
+    with_job(block, &args.target, |door, job| done(door, &Ask::Kill { job }))
 }
 
 /// Calls a function of the program around the session, from inside a cage or by the session's name; prints what it gives.
@@ -149,7 +154,7 @@ pub fn call(args: &CallArgs, block: &Block) -> i32 {
         }
         _ => Err(Trouble::new("the session did not answer", "try again")),
     };
-    match (&args.session, Door::inside()) {
+    match (&args.session, inside()) {
         (Some(name), _) => with_door(block, name, give),
         (None, Some(mut door)) => give(&mut door).unwrap_or_else(|trouble| trouble.tell()),
         (None, None) => {
@@ -175,29 +180,34 @@ struct Listing {
 
 /// The names of the sessions that are there.
 pub fn names(block: &Block) -> Vec<String> {
-    client::names(&here::runtime(&block.entries()))
+    here::runtime(&block.entries()).names()
 }
 
 /// Their jobs, as SESSION/JOB.
 pub fn jobs(block: &Block) -> Vec<String> {
     let runtime = here::runtime(&block.entries());
-    let of = |name: String| match Door::open(&runtime, &name).ok()?.request_soon(&Ask::Jobs {}).ok()? {
+    let of = |name: String| match Client::open(&runtime, &name, Unattended)
+        .ok()?
+        .request_soon(&Ask::Jobs {})
+        .ok()?
+    {
         Answer::Jobs { jobs, .. } => Some(jobs.into_iter().map(move |job| format!("{name}/{}", job.job))),
         _ => None,
     };
-    client::names(&runtime).into_iter().filter_map(of).flatten().collect()
+    runtime.names().into_iter().filter_map(of).flatten().collect()
 }
 
 pub fn ps(args: &PsArgs, block: &Block) -> i32 {
     let runtime = here::runtime(&block.entries());
-    client::clean(&runtime);
+    runtime.clean();
     let mut sessions = Vec::new();
-    for name in client::names(&runtime) {
+    for name in runtime.names() {
         // One that ends meanwhile is none.
-        let Ok(mut door) = Door::open(&runtime, &name) else { continue };
+        let Ok(mut door) = Client::open(&runtime, &name, AtTerminal::default()) else { continue };
         match door.request_soon(&Ask::Jobs {}) {
             Ok(answer) => sessions.push(answer),
-            Err(trouble) if client::is_there(&runtime, &name) => {
+            Err(error) if runtime.exists(&name) => {
+                let trouble = Trouble::from(error);
                 say::trouble(&format!("{name}: {}", trouble.fact), &trouble.remedy);
             }
             Err(_) => {}

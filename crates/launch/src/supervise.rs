@@ -18,27 +18,13 @@ use keyward_project::logins::Logins;
 use keyward_protocol::link::{self, Link};
 use keyward_protocol::packet;
 use keyward_sys::fork::{End, Process};
-use keyward_sys::signal::{self, Inbox, Set};
+use keyward_sys::signal::{self, Inbox, PASSED_ON, Set};
 use keyward_sys::terminal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
-
-/// Signals that are passed on to the command, as if it had been started without us.
-pub const PASSED_ON: &[i32] = &[
-    Signal::INT.as_raw(),
-    Signal::TERM.as_raw(),
-    Signal::HUP.as_raw(),
-    Signal::QUIT.as_raw(),
-    Signal::USR1.as_raw(),
-    Signal::USR2.as_raw(),
-    Signal::ALARM.as_raw(),
-    Signal::TSTP.as_raw(),
-    Signal::CONT.as_raw(),
-    Signal::WINCH.as_raw(),
-];
 
 /// Signals that end a process by default.
 const ENDING: [i32; 4] =

@@ -29,6 +29,11 @@ pub fn read<T: DeserializeOwned>(packet: &[u8]) -> Option<T> {
     serde_json::from_value(Value::Object(fields)).ok()
 }
 
+/// The version that a packet carries; `None` for anything that is not one.
+pub fn version(packet: &[u8]) -> Option<u64> {
+    split(packet).map(|(version, _)| version)
+}
+
 /// The version of a packet, and its fields beside that.
 pub(crate) fn split(packet: &[u8]) -> Option<(u64, Map<String, Value>)> {
     if packet.len() > LONGEST {

@@ -1,14 +1,14 @@
 //! `keyward session start`: makes the door, has a launcher build the cage, and stays behind as the session.
 
 use super::Trouble;
-use super::client::{self, is_name};
 use super::gate::SessionGate;
 use crate::args::{RunArgs, SessionStartArgs};
 use crate::explain::NoPlan;
 use crate::gate::{BadRules, Gate};
-use crate::here::{self, Here, Runtime};
+use crate::here::{self, Here};
 use crate::record::Record;
 use crate::{decide, files, permit, run, say};
+use keyward_client::{Runtime, address, is_name, open_folder};
 use keyward_gate::{Cage, Sight};
 use keyward_launch::session::{Launcher, Membership, Session, Words, serve};
 use keyward_policy::linux::kernel::KernelFacts;
@@ -82,7 +82,7 @@ fn make_place(runtime: &Runtime, name: &str) -> Result<Place, Trouble> {
         );
         return Err(Trouble { exit: code::USAGE, ..trouble });
     }
-    let folder = client::folder(runtime, name);
+    let folder = runtime.folder(name);
     let broken = |errno: Errno| {
         let path = keyward_policy::text::visible(folder.as_os_str());
         Trouble::new(
@@ -96,7 +96,7 @@ fn make_place(runtime: &Runtime, name: &str) -> Result<Place, Trouble> {
         )
     };
     let io = |error: std::io::Error| broken(Errno::from_io_error(&error).unwrap_or(Errno::IO));
-    client::clean(runtime);
+    runtime.clean();
     let taken = || Trouble {
         exit: code::USAGE,
         fact: format!("there is a session {name} already"),
@@ -104,7 +104,7 @@ fn make_place(runtime: &Runtime, name: &str) -> Result<Place, Trouble> {
             "use it with `keyward exec {name} -- CMD`, end it with `keyward session stop {name}`, or take another name"
         ),
     };
-    if client::is_there(runtime, name) {
+    if runtime.exists(name) {
         return Err(taken());
     }
     // A process that cleans up may take a directory that is being made for an abandoned one.
@@ -137,7 +137,7 @@ fn make_place(runtime: &Runtime, name: &str) -> Result<Place, Trouble> {
     let _ = std::fs::remove_dir_all(folder.join("jobs"));
     // Without it the session is found by those who have the same variable.
     let pointer = runtime.by_variable.as_ref().and_then(|_| {
-        let pointer = client::pointer(runtime, name);
+        let pointer = runtime.pointer(name);
         let parent = pointer.parent()?;
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent).ok()?;
         let _ = std::fs::remove_file(&pointer);
@@ -148,10 +148,10 @@ fn make_place(runtime: &Runtime, name: &str) -> Result<Place, Trouble> {
 
 fn listen(folder: &Path) -> Result<OwnedFd, Trouble> {
     let listen = || {
-        let folder = client::open_folder(folder)?;
+        let folder = open_folder(folder)?;
         let socket =
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        rustix::net::bind(&socket, &client::address(&folder)?)?;
+        rustix::net::bind(&socket, &address(&folder)?)?;
         rustix::net::listen(&socket, 64)?;
         Ok(socket)
     };
