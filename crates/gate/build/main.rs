@@ -2,6 +2,7 @@
 //!
 //! The file is read by the same code that reads a user's rules. A mistake in it stops the build with its line; the examples stay outside.
 #![allow(dead_code)]
+#![allow(clippy::disallowed_methods, reason = "a build script reads tables and writes code")]
 
 #[path = "../src/rules"]
 mod rules {
