@@ -31,7 +31,7 @@ fn stop(name: &str, json: bool, block: &Block) -> i32 {
     let stop = |door: &mut Door| {
         door.request(&Ask::Stop {})?;
         // The end of the connection is the end of the session.
-        while door.next().is_ok() {}
+        while door.next_answer().is_ok() {}
         Ok::<(), Trouble>(())
     };
     match open(block, name).and_then(|mut door| stop(&mut door)) {

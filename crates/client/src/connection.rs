@@ -121,7 +121,7 @@ impl<P: Person> Client<P> {
     }
 
     /// Waits for the next answer with its descriptors. Notices go to the person, and a refusal is an error.
-    pub fn next(&mut self) -> Result<(Answer, Vec<OwnedFd>), Error> {
+    pub fn next_answer(&mut self) -> Result<(Answer, Vec<OwnedFd>), Error> {
         loop {
             let mut packet = vec![0; LONGEST];
             let message = channel::receive(&self.socket, &mut packet).map_err(|_| Error::Ended)?;
@@ -160,7 +160,7 @@ impl<P: Person> Client<P> {
                 }
                 continue;
             }
-            return self.next();
+            return self.next_answer();
         }
     }
 
@@ -169,7 +169,7 @@ impl<P: Person> Client<P> {
         self.ask(ask, &[])?;
         let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
         match poll(&mut polled, Some(&Timespec { tv_sec: 2, tv_nsec: 0 })) {
-            Ok(1) => self.next().map(|(answer, _)| answer),
+            Ok(1) => self.next_answer().map(|(answer, _)| answer),
             _ => Err(Error::NoAnswer),
         }
     }
@@ -182,7 +182,7 @@ impl<P: Person> Client<P> {
                 return Err(Error::NoAnswer);
             }
             if !polled[0].revents().is_empty() {
-                match self.next()? {
+                match self.next_answer()? {
                     (Answer::Question(asked), descriptors) => {
                         self.answer_question(asked.question, descriptors.into_iter().next())?;
                     }
@@ -282,13 +282,13 @@ mod tests {
         let (mut client, session) = connected(Listener(Vec::new()));
         tell(&session, &Answer::Said { text: "a notice".into() });
         tell(&session, &Answer::Started { job: 3 });
-        assert_eq!(client.next().unwrap().0, Answer::Started { job: 3 });
+        assert_eq!(client.next_answer().unwrap().0, Answer::Started { job: 3 });
         assert_eq!(client.person.0, ["a notice"]);
         let (fact, remedy) = ("no".to_owned(), "ask".to_owned());
         tell(&session, &Answer::Refused { exit: Some(123), fact: fact.clone(), remedy: remedy.clone() });
-        assert_eq!(client.next().unwrap_err(), Error::Refused { exit: Some(123), fact, remedy });
+        assert_eq!(client.next_answer().unwrap_err(), Error::Refused { exit: Some(123), fact, remedy });
         drop(session);
-        assert_eq!(client.next().unwrap_err(), Error::Ended);
+        assert_eq!(client.next_answer().unwrap_err(), Error::Ended);
     }
 
     #[test]

@@ -145,7 +145,7 @@ impl<P: Person> Client<P> {
             let _ = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 100_000_000 }));
             if !polled[0].revents().is_empty() {
                 // Its end, or the session's.
-                over = !matches!(self.next(), Ok((Answer::Stopped { .. }, _)));
+                over = !matches!(self.next_answer(), Ok((Answer::Stopped { .. }, _)));
             }
         }
     }
@@ -191,7 +191,7 @@ impl<P: Person> Client<P> {
 
     /// The next answer, if it is the end of this job.
     fn told_end(&mut self, job: u32) -> Result<Option<Ended>, Error> {
-        match self.next()?.0 {
+        match self.next_answer()?.0 {
             Answer::Ended { job: ended, exit, signal, limit } if ended == job => {
                 Ok(Some(Ended { exit, signal, limit }))
             }

@@ -164,7 +164,7 @@ impl<P: Person> Relay<'_, P> {
                     Source::Shown => {
                         shown_open = copy(self.shown.as_ref().unwrap_or(&self.main), self.screen.display);
                     }
-                    Source::Session => match self.client.next()?.0 {
+                    Source::Session => match self.client.next_answer()?.0 {
                         Answer::Ended { job, exit, signal, limit } if job == self.job => {
                             ended = Some(Ended { exit, signal, limit });
                         }

@@ -2,7 +2,8 @@
 //!
 //! `UPDATE_GOLDEN=1 cargo test -p keyward-protocol --test messages` writes the golden files again; the difference is for review. A message
 //! whose golden file changes is another message: clients that are out there know the old one.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::disallowed_methods, reason = "tests look at files")]
 
 mod samples;
 mod schema;
