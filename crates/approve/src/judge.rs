@@ -5,31 +5,13 @@
 
 use crate::{aside, shown};
 use keyward_policy::gate::{Opinion, Question};
+use keyward_protocol::judge::{Asked, Said, VERSION};
 use keyward_vault::source::program::{Answer, Call};
 use keyward_vault::source::{Limits, Surroundings, Why};
-use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
-
-/// What it is asked.
-#[derive(Serialize)]
-struct Asked<'a> {
-    v: u32,
-    limit_ms: u64,
-    #[serde(flatten)]
-    question: &'a Question,
-}
-
-/// What it has to print.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Said {
-    v: u32,
-    opinion: Opinion,
-    reason: String,
-}
 
 type Judged = Result<(Opinion, String), String>;
 
@@ -46,7 +28,7 @@ pub fn judge(
         return Err("the judge is not named by an absolute path".into());
     }
     let asked = serde_json::to_vec(&Asked {
-        v: 1,
+        v: VERSION,
         limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
         question,
     })
@@ -147,7 +129,7 @@ fn read(answer: &Answer) -> Judged {
 /// What it means that a judge has printed this.
 pub fn opinion(printed: &[u8]) -> Result<(Opinion, String), &'static str> {
     match serde_json::from_slice(printed) {
-        Ok(Said { v: 1, opinion, reason }) => Ok((opinion, shown(&reason))),
+        Ok(Said { v: VERSION, opinion, reason }) => Ok((opinion, shown(&reason))),
         Ok(_) => Err("the judge answered in another protocol version"),
         Err(_) if printed.is_empty() => Err("the judge printed nothing"),
         Err(_) => Err("the judge printed something other than one opinion"),

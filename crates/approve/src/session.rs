@@ -10,12 +10,14 @@ use crate::terminal::NoTerminal;
 use keyward_gate::{Found, Judgement, Language, Loss, State};
 use keyward_launch::session::{self, Judge, Kept, Passage, Request, Thing};
 use keyward_ledger::Record;
-use keyward_policy::door::{self, JudgedAs, Judging, Value};
 use keyward_policy::event;
-use keyward_policy::gate::{Because, Judged, Progress, Script};
+use keyward_policy::gate::{Because, Judged, Script};
 use keyward_policy::settings::Policy;
 use keyward_policy::view::View;
 use keyward_policy::words::{GateMode, Verdict};
+use keyward_protocol::approval::Progress;
+use keyward_protocol::packet;
+use keyward_protocol::session::{JudgedAs, Judging, Value};
 use keyward_sys::fork::{self, Forked};
 use keyward_sys::spaces::Spaces;
 use keyward_sys::{Errno, channel, confine, environ, memory};
@@ -333,7 +335,7 @@ impl SessionGate<'_> {
         };
         let descriptors: Vec<_> =
             kept.state.iter().chain(&kept.scripts).map(rustix::fd::AsFd::as_fd).collect();
-        let _ = channel::send(session, &door::write(&progress), &descriptors);
+        let _ = channel::send(session, &packet::write(&progress), &descriptors);
     }
 }
 

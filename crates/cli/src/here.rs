@@ -1,6 +1,7 @@
 //! Where we are: the caller, the directory, the project, Keyward's own folders.
 
 use keyward_approve::Site;
+use keyward_client::Runtime;
 use keyward_policy::place::{self, Directory, MARKS, Place, Standing, holds_home};
 use keyward_policy::plan::{Refusal, RefusalKind};
 use keyward_policy::request::Caller;
@@ -50,21 +51,6 @@ pub fn absolute(typed_in: &Path, path: &Path) -> PathBuf {
 /// Whether we are in a cage: its first process says so.
 pub fn is_cage() -> bool {
     std::fs::read("/proc/1/comm").is_ok_and(|name| name.starts_with(b"keyward:init"))
-}
-
-/// Where sessions are looked for. It does not depend on the current directory, which may be gone.
-pub struct Runtime {
-    /// The folder that `XDG_RUNTIME_DIR` names, where it does.
-    pub by_variable: Option<PathBuf>,
-    /// The directory below the state directory, which every shell finds.
-    pub by_state: PathBuf,
-}
-
-impl Runtime {
-    /// The directory for a session that is started now.
-    pub fn own(&self) -> &Path {
-        self.by_variable.as_ref().unwrap_or(&self.by_state)
-    }
 }
 
 fn home_and_account(entries: &[&[u8]], uid: u32) -> (PathBuf, Option<PathBuf>) {

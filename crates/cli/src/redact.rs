@@ -3,7 +3,8 @@
 use crate::args::RedactArgs;
 use crate::explain::NoPlan;
 use crate::{files, here, say, secret, vault};
-use keyward_policy::secret::{Said, SecretName};
+use keyward_policy::secret::SecretName;
+use keyward_protocol::vault::Said;
 use keyward_sys::environ::Block;
 use keyward_vault::keep;
 use keyward_vault::process::Variables;

@@ -2,10 +2,10 @@
 
 use crate::args::RedeemArgs;
 use crate::say;
-use keyward_launch::secrets::REDEMPTION;
 use keyward_policy::trouble::{Code, Trouble};
+use keyward_protocol::vault::{REDEMPTION, ROOM_FOR_REDEEMED, Redeemed};
 use keyward_sys::{Errno, channel, confine, memory};
-use keyward_vault::{redemption, token};
+use keyward_vault::token;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::os::unix::fs::FileExt;
@@ -55,9 +55,9 @@ fn offer(token: &[u8]) -> Result<Option<OwnedFd>, Errno> {
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(REDEMPTION)?)?;
     channel::send(&socket, token, &[])?;
-    let mut word = [0; 16];
+    let mut word = [0; ROOM_FOR_REDEEMED];
     let answer = channel::receive(&socket, &mut word)?;
-    let taken = word.get(..answer.length) == Some(redemption::TAKEN);
+    let taken = word.get(..answer.length).and_then(Redeemed::decode) == Some(Redeemed::Taken);
     Ok(answer.descriptors.into_iter().next().filter(|_| taken))
 }
 

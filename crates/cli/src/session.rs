@@ -1,7 +1,6 @@
 //! `keyward session`, `exec`, `ps` and their like: the client's side of a session's door, and the start of a session.
 
 mod client;
-mod screen;
 mod start;
 
 use crate::args::{
@@ -9,12 +8,13 @@ use crate::args::{
 };
 use crate::here;
 use crate::say;
-use client::{Door, Target};
+use client::{AtTerminal, Door, Target};
 pub use client::{promises_file, write_promises};
-use keyward_policy::door::{Answer, Ask};
-use keyward_policy::outcome::{Conclusion, Outcome, code};
+use keyward_client::{Client, Unattended};
+use keyward_policy::outcome::{Conclusion, Outcome};
 use keyward_policy::text::typed_words;
-use keyward_policy::trouble::Code;
+use keyward_policy::trouble::{Code, Trouble};
+use keyward_protocol::session::{Answer, Ask};
 use keyward_sys::environ::Block;
 use rustix::process::Signal;
 use serde::Serialize;
@@ -31,8 +31,8 @@ fn stop(name: &str, json: bool, block: &Block) -> i32 {
     let stop = |door: &mut Door| {
         door.request(&Ask::Stop {})?;
         // The end of the connection is the end of the session.
-        while door.next().is_ok() {}
-        Ok(())
+        while door.next_answer().is_ok() {}
+        Ok::<(), Trouble>(())
     };
     match open(block, name).and_then(|mut door| stop(&mut door)) {
         Ok(()) if json => {
@@ -40,106 +40,88 @@ fn stop(name: &str, json: bool, block: &Block) -> i32 {
             0
         }
         Ok(()) => 0,
-        Err(trouble) => trouble.tell_as(json),
+        Err(trouble) => tell_as(trouble, json),
     }
 }
 
 fn open(block: &Block, name: &str) -> Result<Door, Trouble> {
-    Door::open(&here::runtime(&block.entries()), name)
+    Ok(Door::open(&here::runtime(&block.entries()), name, AtTerminal::default())?)
 }
 
-/// Two lines, and the exit code.
-pub struct Trouble {
-    pub exit: i32,
-    pub fact: String,
-    pub remedy: String,
-}
-
-impl Trouble {
-    fn new(fact: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Trouble { exit: code::FAULT, fact: fact.into(), remedy: remedy.into() }
+/// For a person, or as the outcome that a program reads.
+fn tell_as(trouble: Trouble, json: bool) -> i32 {
+    if !json {
+        return say::failure(&trouble);
     }
-
-    fn tell(&self) -> i32 {
-        say::trouble(&self.fact, &self.remedy);
-        self.exit
-    }
-
-    /// For a person, or as the outcome that a program reads.
-    fn tell_as(self, json: bool) -> i32 {
-        if !json {
-            return self.tell();
-        }
-        let Trouble { exit, fact, remedy } = self;
-        if exit == code::DENIED {
-            let trouble = keyward_policy::trouble::Trouble::new(Code::Denied, fact, remedy);
-            let denied = Conclusion::Refused { rule: "gate", trouble, retry: false };
-            say::outcome(&Outcome::without_run(exit, denied));
-            return exit;
-        }
-        let code = if exit == code::USAGE { Code::Usage } else { Code::SessionFailed };
-        let trouble = keyward_policy::trouble::Trouble::new(code, fact, remedy);
-        say::outcome(&Outcome::without_run(exit, Conclusion::fault(trouble)));
-        exit
-    }
+    let exit = trouble.exit();
+    let result = match trouble.code {
+        Code::Denied => Conclusion::Refused { rule: "gate", trouble, retry: false },
+        _ => Conclusion::fault(trouble),
+    };
+    say::outcome(&Outcome::without_run(exit, result));
+    exit
 }
 
 /// The door of the session whose cage we are in.
 pub fn inside() -> Option<Door> {
-    Door::inside()
+    Door::inside(AtTerminal::default())
 }
 
 /// `keyward run` in a cage: asks for one beside it, under the same policy.
 pub fn run_beside(mut door: Door, args: &RunArgs) -> i32 {
     if !args.policy.is_empty() {
-        let trouble = Trouble::new(
+        return say::failure(&Trouble::new(
+            Code::Usage,
             "in a cage the policy is that of its session, and flags cannot change it",
             "leave them out; `keyward run -- CMD` runs the command in a cage beside this one",
-        );
-        return Trouble { exit: code::USAGE, ..trouble }.tell();
+        ));
     }
-    client::run_beside(&mut door, &args.command).unwrap_or_else(|trouble| trouble.tell())
+    client::run_beside(&mut door, &args.command).unwrap_or_else(|trouble| say::failure(&trouble))
 }
 
 fn with_door(block: &Block, name: &str, act: impl FnOnce(&mut Door) -> Result<i32, Trouble>) -> i32 {
-    open(block, name).and_then(|mut door| act(&mut door)).unwrap_or_else(|trouble| trouble.tell())
+    open(block, name).and_then(|mut door| act(&mut door)).unwrap_or_else(|trouble| say::failure(&trouble))
 }
 
 fn with_job(block: &Block, target: &str, act: impl FnOnce(&mut Door, u32) -> Result<i32, Trouble>) -> i32 {
     match Target::parse(target) {
         Ok(Target { session, job: Some(job) }) => with_door(block, &session, |door| act(door, job)),
-        Ok(Target { job: None, .. }) => Trouble {
-            exit: code::USAGE,
-            ..Trouble::new(format!("{target} names no job"), "write SESSION/JOB; `keyward ps` lists them")
+        Ok(Target { job: None, .. }) => {
+            let fact = format!("{target} names no job");
+            say::failure(&Trouble::new(Code::UnknownJob, fact, "write SESSION/JOB; `keyward ps` lists them"))
         }
-        .tell(),
-        Err(trouble) => trouble.tell(),
+        Err(trouble) => say::failure(&trouble),
     }
 }
 
 pub fn exec(args: ExecArgs, block: &Block) -> i32 {
     open(block, &args.session)
         .and_then(|mut door| client::exec(&mut door, &args))
-        .unwrap_or_else(|trouble| trouble.tell_as(args.json))
+        .unwrap_or_else(|trouble| tell_as(trouble, args.json))
+}
+
+fn done(door: &mut Door, ask: &Ask) -> Result<i32, Trouble> {
+    door.request(ask)?;
+    Ok(0)
 }
 
 pub fn interrupt(args: &TargetArgs, block: &Block) -> i32 {
     let signal = Signal::INT.as_raw();
-    with_job(block, &args.target, |door, job| door.done(&Ask::Signal { job, signal }))
+    with_job(block, &args.target, |door, job| done(door, &Ask::Signal { job, signal }))
 }
 
 pub fn kill(args: &TargetArgs, block: &Block) -> i32 {
-    with_job(block, &args.target, |door, job| door.done(&Ask::Kill { job }))
+    with_job(block, &args.target, |door, job| done(door, &Ask::Kill { job }))
 }
 
 /// Calls a function of the program around the session, from inside a cage or by the session's name; prints what it gives.
 pub fn call(args: &CallArgs, block: &Block) -> i32 {
     let Ok(input) = serde_json::from_str(&args.input) else {
-        let trouble = Trouble::new(
+        return say::failure(&Trouble::new(
+            Code::Usage,
             "what the function is given is not JSON",
             "write it in quotes, as in `keyward call search '{\"text\": \"x\"}'`",
-        );
-        return Trouble { exit: code::USAGE, ..trouble }.tell();
+        ));
     };
     let ask = Ask::Call { name: args.name.clone(), input };
     let give = |door: &mut Door| match door.request(&ask)? {
@@ -147,14 +129,14 @@ pub fn call(args: &CallArgs, block: &Block) -> i32 {
             say::answer(&output.to_string());
             Ok(0)
         }
-        _ => Err(Trouble::new("the session did not answer", "try again")),
+        _ => Err(Trouble::new(Code::SessionDeaf, "the session did not answer", "try again")),
     };
-    match (&args.session, Door::inside()) {
+    match (&args.session, inside()) {
         (Some(name), _) => with_door(block, name, give),
-        (None, Some(mut door)) => give(&mut door).unwrap_or_else(|trouble| trouble.tell()),
+        (None, Some(mut door)) => give(&mut door).unwrap_or_else(|trouble| say::failure(&trouble)),
         (None, None) => {
-            let trouble = Trouble::new("this is not the cage of a session", "name one with `--session`");
-            Trouble { exit: code::USAGE, ..trouble }.tell()
+            let fact = "this is not the cage of a session";
+            say::failure(&Trouble::new(Code::Usage, fact, "name one with `--session`"))
         }
     }
 }
@@ -175,30 +157,35 @@ struct Listing {
 
 /// The names of the sessions that are there.
 pub fn names(block: &Block) -> Vec<String> {
-    client::names(&here::runtime(&block.entries()))
+    here::runtime(&block.entries()).names()
 }
 
 /// Their jobs, as SESSION/JOB.
 pub fn jobs(block: &Block) -> Vec<String> {
     let runtime = here::runtime(&block.entries());
-    let of = |name: String| match Door::open(&runtime, &name).ok()?.request_soon(&Ask::Jobs {}).ok()? {
+    let of = |name: String| match Client::open(&runtime, &name, Unattended)
+        .ok()?
+        .request_soon(&Ask::Jobs {})
+        .ok()?
+    {
         Answer::Jobs { jobs, .. } => Some(jobs.into_iter().map(move |job| format!("{name}/{}", job.job))),
         _ => None,
     };
-    client::names(&runtime).into_iter().filter_map(of).flatten().collect()
+    runtime.names().into_iter().filter_map(of).flatten().collect()
 }
 
 pub fn ps(args: &PsArgs, block: &Block) -> i32 {
     let runtime = here::runtime(&block.entries());
-    client::clean(&runtime);
+    runtime.clean();
     let mut sessions = Vec::new();
-    for name in client::names(&runtime) {
+    for name in runtime.names() {
         // One that ends meanwhile is none.
-        let Ok(mut door) = Door::open(&runtime, &name) else { continue };
+        let Ok(mut door) = Client::open(&runtime, &name, AtTerminal::default()) else { continue };
         match door.request_soon(&Ask::Jobs {}) {
             Ok(answer) => sessions.push(answer),
-            Err(trouble) if client::is_there(&runtime, &name) => {
-                say::trouble(&format!("{name}: {}", trouble.fact), &trouble.remedy);
+            Err(error) if runtime.exists(&name) => {
+                let trouble = Trouble::from(error).of(&name);
+                say::trouble(&trouble.fact, &trouble.remedy);
             }
             Err(_) => {}
         }

@@ -5,13 +5,14 @@ use crate::say;
 use keyward_launch::prepare::Prepared;
 use keyward_launch::secrets::Vault;
 use keyward_launch::{display, standard};
-use keyward_policy::door;
 use keyward_policy::event::What;
 use keyward_policy::outcome::SecretNews;
 use keyward_policy::plan::{LimitKind, Plan};
-use keyward_policy::secret::{Entry, Reference, Said};
+use keyward_policy::secret::{Entry, Reference};
 use keyward_policy::settings::Policy;
 use keyward_policy::trouble::{Code, Trouble};
+use keyward_protocol::packet;
+use keyward_protocol::vault::Said;
 use keyward_sys::environ::Block;
 use keyward_sys::fork::{self, End, Forked};
 use keyward_sys::{Errno, channel, confine};
@@ -209,7 +210,7 @@ pub fn ask(
             }
             become_vault(block, variables);
             let tell = |said: &Said| {
-                let _ = channel::send(&to_reports, &door::write(said), &[]);
+                let _ = channel::send(&to_reports, &packet::write(said), &[]);
             };
             let done = with_surroundings(here, block, |surroundings| act(&surroundings, &tell));
             if let Err(trouble) = &done {
@@ -220,9 +221,9 @@ pub fn ask(
         Forked::Parent(process) => {
             drop(to_reports);
             let mut said = Vec::new();
-            let mut packet = vec![0; door::LONGEST];
+            let mut packet = vec![0; packet::LONGEST];
             while let Ok(message) = channel::receive(&reports, &mut packet) {
-                match packet.get(..message.length).and_then(door::read::<Said>) {
+                match packet.get(..message.length).and_then(packet::read::<Said>) {
                     Some(Said::Failed(trouble)) => return Err(trouble),
                     Some(one) => said.push(one),
                     None => break,

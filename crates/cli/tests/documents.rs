@@ -252,7 +252,7 @@ fn the_page_about_the_ledger_shows_what_its_commands_print() {
 /// The client that the page shows, as it is written there.
 #[test]
 fn the_client_of_the_page_about_the_door_works() {
-    let program = &blocks_in(&page("docs/door.md"), "python")[0].text;
+    let program = &blocks_in(&page("docs/protocol.md"), "python")[0].text;
     let stage = stage();
     let run = |arguments: &[&str]| stage.command(keyward()).args(arguments).output().unwrap();
     assert!(run(&["session", "start", "--name", "door"]).status.success());
@@ -265,7 +265,7 @@ fn the_client_of_the_page_about_the_door_works() {
 /// The client that answers questions, as the page shows it: it says yes to what the page says, and no to anything else.
 #[test]
 fn the_client_of_the_page_about_the_door_answers_questions() {
-    let program = &blocks_in(&page("docs/door.md"), "python")[1].text;
+    let program = &blocks_in(&page("docs/protocol.md"), "python")[1].text;
     let stage = stage();
     let run = |arguments: &[&str]| stage.command(keyward()).args(arguments).output().unwrap();
     assert!(run(&["session", "start", "--name", "door", "--net", "open"]).status.success());

@@ -6,10 +6,11 @@
 use crate::cage::{Failure, at, listen};
 use crate::prepare::Prepared;
 use crate::wire::{self, Order};
-use keyward_policy::door::{self, LONGEST};
 use keyward_policy::linux::cage::Step;
 pub(crate) use keyward_policy::secret::FIRST_DESCRIPTOR;
-use keyward_policy::secret::{Delivery, FOLDER, Given, Said, WITH_DOOR, WITH_TERMINAL, Whereabouts};
+use keyward_policy::secret::{Delivery, FOLDER, Given, Whereabouts};
+use keyward_protocol::packet::{self, LONGEST};
+use keyward_protocol::vault::{Handed, Hello, REDEMPTION, Said};
 use keyward_sys::fork::Process;
 use keyward_sys::{Errno, channel, memory, signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -17,9 +18,6 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::SocketType;
 use std::path::Path;
-
-/// The socket in the cage at which a token is swapped for its secret.
-pub const REDEMPTION: &str = "/run/keyward-vault";
 
 /// The vault, from the launcher's side.
 pub struct Vault {
@@ -65,7 +63,7 @@ impl Vault {
         let mut packet = vec![0; LONGEST];
         let reports = self.reports.as_ref()?;
         let said = match channel::receive(reports, &mut packet) {
-            Ok(message) => door::read::<Said>(packet.get(..message.length)?),
+            Ok(message) => packet::read::<Said>(packet.get(..message.length)?),
             Err(_) => None,
         };
         match said {
@@ -159,23 +157,17 @@ fn announce(
     vault: &OwnedFd,
     terminal: Option<BorrowedFd<'_>>,
 ) -> Result<Option<OwnedFd>, Errno> {
-    let mut word = vec![0];
-    let mut private = None;
+    let (mut public, mut private) = (None, None);
     let door;
-    let mut descriptors: Vec<BorrowedFd<'_>> = Vec::new();
-    if let Some(terminal) = terminal {
-        word[0] |= WITH_TERMINAL;
-        descriptors.push(terminal);
-    }
+    let mut descriptors: Vec<BorrowedFd<'_>> = terminal.into_iter().collect();
     if wanted.given.iter().any(|given| given.delivery == Delivery::Token) {
-        let (public, secret) = (wanted.key_pair)()?;
-        word[0] |= WITH_DOOR;
-        word.extend(public);
-        private = Some(secret);
+        let (key, secret) = (wanted.key_pair)()?;
+        (public, private) = (Some(key), Some(secret));
         door = listen(REDEMPTION, SocketType::SEQPACKET)?;
         descriptors.push(door.as_fd());
     }
-    channel::send(vault, &word, &descriptors)?;
+    let hello = Hello { terminal: terminal.is_some(), tokens: public.as_deref() };
+    channel::send(vault, &hello.encode(), &descriptors)?;
     Ok(private)
 }
 
@@ -183,8 +175,9 @@ fn announce(
 fn next(vault: &OwnedFd, index: usize) -> Result<OwnedFd, Errno> {
     let mut number = [0];
     let message = channel::receive(vault, &mut number)?;
-    match (message.length, message.descriptors.into_iter().next()) {
-        (1, Some(value)) if usize::from(number[0]) == index => Ok(value),
+    let handed = number.get(..message.length).and_then(Handed::decode);
+    match (handed, message.descriptors.into_iter().next()) {
+        (Some(Handed { secret }), Some(value)) if secret == index => Ok(value),
         // It could not be had, and the vault has said why.
         _ => Err(Errno::PIPE),
     }
@@ -243,7 +236,7 @@ mod tests {
         let found = Said::Found { name: "api".into(), encoding: "plain".into(), stream: 1, offset: 0 };
         let sum = Said::Printed { name: "api".into(), times: 7 };
         for said in std::iter::repeat_n(&found, MOST_SAID + 5).chain([&sum, &Said::Done]) {
-            channel::send(&vault, &door::write(said), &[]).unwrap();
+            channel::send(&vault, &packet::write(said), &[]).unwrap();
             assert!(heard.hear().is_none());
         }
         drop(vault);

@@ -30,8 +30,11 @@ use cages::{Cage, Cages, Ending};
 use calls::Calls;
 use clients::{Clients, Side};
 use jobs::{Clock, Job, Jobs, Output, Place};
-use keyward_policy::door::{self, Answer, Errand, LONGEST, News};
 use keyward_policy::event::{self, LeftOut, What};
+use keyward_protocol::link::{self, Link};
+use keyward_protocol::packet::{self, LONGEST};
+use keyward_protocol::session::Answer;
+use keyward_protocol::spawner::{Errand, News};
 use keyward_sys::fork::{End, Process};
 use keyward_sys::signal::{Inbox, Set};
 use keyward_sys::{Errno, channel, signal};
@@ -234,7 +237,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     fn hear(&mut self) -> bool {
         let mut packet = vec![0; LONGEST];
         let Ok(message) = channel::receive(&self.session.spawner, &mut packet) else { return false };
-        let Some(news) = door::read::<News>(&packet[..message.length]) else { return false };
+        let Some(news) = packet::read::<News>(&packet[..message.length]) else { return false };
         // It has no say in what runs in other cages.
         if self.jobs.get(news.job()).is_some_and(|job| job.fresh) {
             return false;
@@ -262,7 +265,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             return;
         }
         let told =
-            cage.hear().and_then(|(packet, descriptors)| Some((door::read::<News>(&packet)?, descriptors)));
+            cage.hear().and_then(|(packet, descriptors)| Some((packet::read::<News>(&packet)?, descriptors)));
         match told {
             Some((news, descriptors)) if news.job() == number => self.take_news(news, descriptors),
             _ => self.fail(number),
@@ -360,15 +363,15 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     /// Has the launcher bring the repositories of both sides together before something happens.
     fn sync_before(&mut self, what: Waiting) {
         self.waiting.push_back(what);
-        if channel::send(&self.session.link, b"sync", &[]).is_err() {
+        if channel::send(&self.session.link, &packet::write(&Link::Sync {}), &[]).is_err() {
             self.synced();
         }
     }
 
     /// It has, or cannot: the first that waits goes on.
     fn synced(&mut self) {
-        let mut word = [0; 8];
-        let _ = channel::receive(&self.session.link, &mut word);
+        let mut told = [0; link::ROOM];
+        let _ = channel::receive(&self.session.link, &mut told);
         match self.waiting.pop_front() {
             Some(Waiting::End { number, exit, signal }) => self.ended(number, exit, signal),
             Some(Waiting::Start { number, pending }) => match self.jobs.running(number).map(|job| job.killed)
@@ -525,16 +528,12 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
 
     fn refuse_with(&mut self, client: Option<u64>, exit: Option<i32>, fact: &str, remedy: &str) {
         if let Some(client) = client {
-            self.clients.tell(
-                client,
-                &Answer::Refused { exit, fact: fact.into(), remedy: remedy.into() },
-                &[],
-            );
+            self.clients.tell(client, &Answer::refused(exit, fact, remedy), &[]);
         }
     }
 
     fn signal(&mut self, number: u32, signal: i32, ending: bool) {
-        let errand = door::write(&Errand::Signal { job: number, signal, ending });
+        let errand = packet::write(&Errand::Signal { job: number, signal, ending });
         if let Some(spawner) = self.spawner_of(number) {
             let _ = channel::send(spawner, &errand, &[]);
         }
@@ -548,7 +547,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             Some(Place::Beside { cage, .. }) => cage.kill(),
             Some(_) => {
                 let _ =
-                    channel::send(&self.session.spawner, &door::write(&Errand::Kill { job: number }), &[]);
+                    channel::send(&self.session.spawner, &packet::write(&Errand::Kill { job: number }), &[]);
             }
             None => {}
         }

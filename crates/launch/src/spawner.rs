@@ -14,7 +14,8 @@ use crate::prepare::Prepared;
 use crate::sources::{Ready, Sources};
 use crate::wire::{self, Order, Report};
 use family::{born_at, end_with_descendants, family};
-use keyward_policy::door::{self, Errand, LONGEST, News};
+use keyward_protocol::packet::{self, LONGEST};
+use keyward_protocol::spawner::{Errand, News};
 use keyward_sys::fork::{self, Change, End};
 use keyward_sys::signal::{self, Inbox, Set};
 use keyward_sys::{Errno, channel, confine, environ};
@@ -84,7 +85,7 @@ enum Source {
 
 impl Spawner<'_> {
     fn tell(&self, news: &News, descriptors: &[BorrowedFd<'_>]) {
-        if channel::send(&self.door, &door::write(news), descriptors).is_err() {
+        if channel::send(&self.door, &packet::write(news), descriptors).is_err() {
             fork::exit_now(0);
         }
     }
@@ -103,7 +104,7 @@ impl Spawner<'_> {
     /// Does what the session asks for. Without a session there is no spawner.
     fn take_errand(&mut self, packet: &mut [u8]) {
         match channel::receive(&self.door, packet) {
-            Ok(message) if message.length > 0 => match door::read::<Errand>(&packet[..message.length]) {
+            Ok(message) if message.length > 0 => match packet::read::<Errand>(&packet[..message.length]) {
                 Some(errand) => self.work(errand, message.descriptors),
                 None => fork::exit_now(125),
             },

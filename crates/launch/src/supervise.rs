@@ -21,27 +21,14 @@ use keyward_policy::view::{Gone, Keyring as KeyringView, View};
 use keyward_project::Guard;
 use keyward_project::git::publisher::Publisher;
 use keyward_project::logins::Logins;
+use keyward_protocol::link::{self, Link};
+use keyward_protocol::packet;
 use keyward_sys::fork::{End, Process};
-use keyward_sys::signal::{self, Inbox, Set};
+use keyward_sys::signal::{self, Inbox, PASSED_ON, Set};
 use keyward_sys::terminal;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::process::Signal;
 use std::time::{Duration, Instant};
-
-/// Signals that are passed on to the command, as if it had been started without us.
-pub const PASSED_ON: &[i32] = &[
-    Signal::INT.as_raw(),
-    Signal::TERM.as_raw(),
-    Signal::HUP.as_raw(),
-    Signal::QUIT.as_raw(),
-    Signal::USR1.as_raw(),
-    Signal::USR2.as_raw(),
-    Signal::ALARM.as_raw(),
-    Signal::TSTP.as_raw(),
-    Signal::CONT.as_raw(),
-    Signal::WINCH.as_raw(),
-];
 
 /// How the command ended, and whether we ended it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,9 +56,6 @@ pub enum CutShort {
     Output,
 }
 
-/// How the launcher of a session says that the cage is there, and whether commands wait for a synchronisation.
-pub(crate) const DOOR: &[u8] = b"door";
-pub(crate) const SYNCED_DOOR: &[u8] = b"syncdoor";
 /// The user's terminal, while we relay it.
 pub(crate) struct Screen {
     /// The descriptor of ours that is the terminal, and the one we write to.
@@ -261,9 +245,11 @@ impl<'a, 'b> Supervisor<'a, 'b> {
     /// A command of the session is about to start, or has ended: both sides see the same repository then.
     fn sync_for_session(&mut self) {
         let Some((session, _)) = self.watch.session else { return };
-        let mut word = [0; 8];
-        let asked = keyward_sys::channel::receive(session, &mut word);
-        if !asked.is_ok_and(|message| message.length > 0) {
+        let mut packet = [0; link::ROOM];
+        let asked = keyward_sys::channel::receive(session, &mut packet)
+            .ok()
+            .and_then(|message| packet::read::<Link>(packet.get(..message.length)?));
+        if asked != Some(Link::Sync {}) {
             self.session_open = false;
             return;
         }
@@ -272,7 +258,8 @@ impl<'a, 'b> Supervisor<'a, 'b> {
             guard.work();
             guard.clean_new();
         }
-        self.session_open = keyward_sys::channel::send(session, b"synced", &[]).is_ok();
+        self.session_open =
+            keyward_sys::channel::send(session, &packet::write(&Link::Synced {}), &[]).is_ok();
     }
 
     fn hear_vault(&mut self) {

@@ -3,8 +3,6 @@
 //! [`decide`] is the one function of modes, denials, grants and operators; `docs/gate.md` shows its whole table, and a test
 //! compares the two.
 
-use crate::door::Asked;
-use crate::event::Gate;
 use crate::words::{GateMode, Ruled, Verdict};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -252,27 +250,4 @@ pub struct Text {
     pub name: String,
     /// Lossy where it is no UTF-8.
     pub text: String,
-}
-
-/// What the process that asks about a command tells the session, and is told. Beside `Asked` the question travels, beside `Go` the
-/// scripts that were judged, if there are any.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Progress {
-    Asked(Asked),
-    Go {
-        gate: Gate,
-    },
-    Refuse {
-        fact: String,
-        remedy: String,
-    },
-    /// To the process that asks: a client of the session socket has answered.
-    Decided {
-        allow: bool,
-        #[serde(default, skip_serializing_if = "Reach::is_once")]
-        reach: Reach,
-    },
-    /// To the process that asks: no client of the session socket can answer any more.
-    Left {},
 }

@@ -9,7 +9,6 @@ pub mod bare;
 pub mod checkup;
 pub mod config;
 pub mod detect;
-pub mod door;
 pub mod env;
 pub mod event;
 pub mod explain;

@@ -8,7 +8,6 @@ mod file;
 mod grant;
 mod name;
 mod reference;
-mod said;
 mod words;
 
 pub use crate::config::Unfit;
@@ -17,4 +16,3 @@ pub use file::{Entry, host, read};
 pub use grant::{Delivery, FIRST_DESCRIPTOR, FOLDER, Given, Grant, MOST, Place as Whereabouts, given};
 pub use name::SecretName;
 pub use reference::{Attributes, Credential, Part, Place, Reference, SCHEMES};
-pub use said::{Said, WITH_DOOR, WITH_TERMINAL};

@@ -4,6 +4,20 @@ use crate::{Errno, last_errno};
 use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use rustix::process::{Pid, Signal};
 
+/// Signals that are passed on to the command, as if it had been started without us.
+pub const PASSED_ON: &[i32] = &[
+    Signal::INT.as_raw(),
+    Signal::TERM.as_raw(),
+    Signal::HUP.as_raw(),
+    Signal::QUIT.as_raw(),
+    Signal::USR1.as_raw(),
+    Signal::USR2.as_raw(),
+    Signal::ALARM.as_raw(),
+    Signal::TSTP.as_raw(),
+    Signal::CONT.as_raw(),
+    Signal::WINCH.as_raw(),
+];
+
 /// A set of signals.
 #[derive(Clone, Copy)]
 pub struct Set(libc::sigset_t);

@@ -5,7 +5,7 @@
 pub mod keep;
 pub mod process;
 pub mod redact;
-pub mod redemption;
+mod redemption;
 pub mod secret;
 pub mod source;
 pub mod store;

@@ -10,9 +10,10 @@ use crate::secret::Secret;
 use crate::source::{self, Surroundings};
 use crate::store::{Kind, Store};
 use crate::token::{self, Tokens};
-use keyward_policy::door;
-use keyward_policy::secret::{Delivery, Given, Reference, Said, WITH_DOOR, WITH_TERMINAL};
+use keyward_policy::secret::{Delivery, Given, Reference};
 use keyward_policy::trouble::{Code, Trouble};
+use keyward_protocol::packet;
+use keyward_protocol::vault::{Handed, Hello, LONGEST_HELLO, Said};
 use keyward_sys::landlock::{self, Below, Scopes};
 use keyward_sys::{Errno, channel, confine, environ, memory, signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -59,13 +60,13 @@ pub fn harden() -> Result<(), Errno> {
 
 /// Serves one cage, from its first word to its end. Gives the exit code.
 pub fn serve(cage: &OwnedFd, reports: &OwnedFd, errand: &Errand<'_, '_>) -> i32 {
-    let mut word = [0; 256];
+    let mut word = [0; LONGEST_HELLO];
     // Nothing is fetched before the cage can take it.
-    let Ok(hello) = channel::receive(cage, &mut word) else { return 0 };
-    let Some((&with, public)) = word.get(..hello.length).and_then(<[u8]>::split_first) else { return 0 };
-    let mut descriptors = hello.descriptors.into_iter();
-    let terminal = if with & WITH_TERMINAL != 0 { descriptors.next() } else { None };
-    let door = if with & WITH_DOOR != 0 { descriptors.next() } else { None };
+    let Ok(message) = channel::receive(cage, &mut word) else { return 0 };
+    let Some(hello) = word.get(..message.length).and_then(Hello::decode) else { return 0 };
+    let mut descriptors = message.descriptors.into_iter();
+    let terminal = if hello.terminal { descriptors.next() } else { None };
+    let door = if hello.tokens.is_some() { descriptors.next() } else { None };
     let begun = Instant::now();
     let mut vault = Serving {
         cage,
@@ -76,7 +77,7 @@ pub fn serve(cage: &OwnedFd, reports: &OwnedFd, errand: &Errand<'_, '_>) -> i32 
         refused: 0,
         printed: HashMap::new(),
     };
-    let patterns = match vault.hand_over(public) {
+    let patterns = match vault.hand_over(hello.tokens.unwrap_or_default()) {
         Ok(patterns) => patterns,
         Err(failed) => {
             vault.tell(&failed);
@@ -124,7 +125,7 @@ const MOST_TOLD: u64 = 100;
 
 impl Serving<'_, '_, '_> {
     fn tell(&self, said: &Said) {
-        let _ = channel::send(self.reports, &door::write(said), &[]);
+        let _ = channel::send(self.reports, &packet::write(said), &[]);
     }
 
     /// Brings all secrets to the cage: tokens for those that are wanted so, the others themselves. Gives what is looked for in what the
@@ -152,8 +153,7 @@ impl Serving<'_, '_, '_> {
             let Some(value) = value else { continue };
             if !is_token {
                 let file = seal(given, &value)?;
-                let number = [u8::try_from(index).unwrap_or(u8::MAX)];
-                channel::send(self.cage, &number, &[file.as_fd()])
+                channel::send(self.cage, &Handed { secret: index }.encode(), &[file.as_fd()])
                     .map_err(|errno| undelivered(given, errno))?;
             }
             if self.errand.redacts {

@@ -2,16 +2,13 @@
 //! else than a token that is worth something gets the same answer.
 
 use crate::token::{LENGTH, Tokens};
+use keyward_protocol::vault::Redeemed;
 use keyward_sys::{channel, fork};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::SocketFlags;
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
-
-/// The answer with which a descriptor comes, and the one without.
-pub const TAKEN: &[u8] = b"taken";
-pub const WORTHLESS: &[u8] = b"worthless";
 
 /// Connections at one time. Further ones wait until one has spoken, or was silent for too long.
 const MOST: usize = 500;
@@ -89,8 +86,8 @@ impl Offer {
     /// Answers, with the value or without.
     pub(crate) fn answer(self, value: Option<&OwnedFd>) {
         let _ = match value {
-            Some(value) => channel::send(&self.socket, TAKEN, &[value.as_fd()]),
-            None => channel::send(&self.socket, WORTHLESS, &[]),
+            Some(value) => channel::send(&self.socket, Redeemed::Taken.encode(), &[value.as_fd()]),
+            None => channel::send(&self.socket, Redeemed::Worthless.encode(), &[]),
         };
         // What came after it is closed with it.
         if channel::is_left_unheard(&self.socket) {

@@ -1,13 +1,14 @@
 //! Tokens between a vault, its cage, and everybody in between: the supervisor that starts both and carries what is sealed.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use keyward_policy::door;
-use keyward_policy::secret::{Entry, Given, Grant, Reference, Said, SecretName, given};
+use keyward_policy::secret::{Entry, Given, Grant, Reference, SecretName, given};
 use keyward_policy::words::{Origin, Ruled};
+use keyward_protocol::packet;
+use keyward_protocol::vault::{Hello, ROOM_FOR_REDEEMED, Redeemed, Said};
 use keyward_sys::channel;
 use keyward_vault::process::{Errand, serve};
 use keyward_vault::source::{Limits, Surroundings};
-use keyward_vault::{redemption, token};
+use keyward_vault::token;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::ffi::OsStr;
@@ -69,19 +70,19 @@ impl Play {
         let (public, private) = token::key_pair().unwrap();
         let mut text = String::new();
         std::fs::File::from(private).read_to_string(&mut text).unwrap();
-        // With a door, and the key.
-        channel::send(&cage, &[&[2][..], &public].concat(), &[door.as_fd()]).unwrap();
+        let hello = Hello { terminal: false, tokens: Some(&public) };
+        channel::send(&cage, &hello.encode(), &[door.as_fd()]).unwrap();
         Play { folder, cage, recorded: Vec::new(), reports, private: text }
     }
 
     /// The next thing that the supervisor hears, and writes down.
     fn hear(&mut self) -> Said {
-        let mut packet = vec![0; door::LONGEST];
+        let mut packet = vec![0; packet::LONGEST];
         let message = channel::receive(&self.reports, &mut packet).unwrap();
         assert!(message.descriptors.is_empty(), "a descriptor came to the supervisor");
         packet.truncate(message.length);
         self.recorded.push(packet.clone());
-        door::read(&packet).unwrap()
+        packet::read(&packet).unwrap()
     }
 
     fn token(&mut self) -> Vec<u8> {
@@ -98,15 +99,15 @@ fn offer(door: &PathBuf, token: &[u8]) -> Option<String> {
     let socket = seqpacket();
     rustix::net::connect(&socket, &SocketAddrUnix::new(door).unwrap()).unwrap();
     channel::send(&socket, token, &[]).unwrap();
-    let mut word = [0; 16];
+    let mut word = [0; ROOM_FOR_REDEEMED];
     let answer = channel::receive(&socket, &mut word).unwrap();
     let value = answer.descriptors.into_iter().next().map(|value| {
         let mut text = String::new();
         std::fs::File::from(value).read_to_string(&mut text).unwrap();
         text
     });
-    let expected = if value.is_some() { redemption::TAKEN } else { redemption::WORTHLESS };
-    assert_eq!(&word[..answer.length], expected);
+    let expected = if value.is_some() { Redeemed::Taken } else { Redeemed::Worthless };
+    assert_eq!(Redeemed::decode(&word[..answer.length]), Some(expected));
     value
 }
 
@@ -156,7 +157,7 @@ fn a_supervisor_that_writes_down_everything_has_neither_the_token_nor_the_secret
         assert!(!all.windows(needle.len()).any(|window| window == needle));
     }
     // What it has is sealed to a key that it never saw.
-    let Some(Said::Sealed { token: sealed, .. }) = door::read(&play.recorded[0]) else { panic!() };
+    let Some(Said::Sealed { token: sealed, .. }) = packet::read(&play.recorded[0]) else { panic!() };
     let (_, own) = token::key_pair().unwrap();
     let mut own_text = String::new();
     std::fs::File::from(own).read_to_string(&mut own_text).unwrap();

@@ -62,6 +62,13 @@ fn offer(token: &[u8]) -> Result<Option<OwnedFd>, Errno> {
 mod tests {
     use super::*;
 
+    /// The crate is for other people's programs, and so it does without the messages of Keyward's own processes.
+    #[test]
+    fn the_socket_and_the_word_are_those_of_the_vault() {
+        assert_eq!(REDEMPTION, keyward_protocol::vault::REDEMPTION);
+        assert_eq!(TAKEN, keyward_protocol::vault::Redeemed::Taken.encode());
+    }
+
     #[test]
     fn what_is_no_token_opens_nothing() {
         for text in ["", "x", "\n", "AGE-SECRET-KEY-1\nzz", "AGE-SECRET-KEY-1\n0", "a\nb\nc"] {

@@ -6,13 +6,15 @@ use crate::terminal::{Reply, Terminal};
 use crate::webhook::{self, Handle, Heard, Webhook};
 use keyward_ledger::Record;
 use keyward_ledger::approvals::{Answered, Approvals, State, Trouble};
-use keyward_policy::door::{self, Asked};
 use keyward_policy::event::{By, What};
-use keyward_policy::gate::{Answer, Progress, Question, Reach};
+use keyward_policy::gate::{Answer, Question, Reach};
 use keyward_policy::secret::SecretName;
 use keyward_policy::text::typed_words;
 use keyward_policy::trouble::Code;
 use keyward_policy::view;
+use keyward_protocol::approval::Progress;
+use keyward_protocol::packet;
+use keyward_protocol::session::Asked;
 use keyward_sys::{channel, memory, random};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -133,7 +135,7 @@ fn tell_session(session: &OwnedFd, id: u64, question: &Question) {
     let text = serde_json::to_vec(question).unwrap_or_default();
     let document = memory::sealed(c"keyward-question", &[&text]).ok();
     let document: Vec<BorrowedFd<'_>> = document.iter().map(AsFd::as_fd).collect();
-    let _ = channel::send(session, &door::write(&asked), &document);
+    let _ = channel::send(session, &packet::write(&asked), &document);
 }
 
 impl<T: Terminal> Asking<'_, T> {
@@ -252,7 +254,7 @@ impl<T: Terminal> Asking<'_, T> {
             let mut packet = [0; 256];
             let heard = channel::receive(session, &mut packet)
                 .ok()
-                .and_then(|message| door::read::<Progress>(packet.get(..message.length)?));
+                .and_then(|message| packet::read::<Progress>(packet.get(..message.length)?));
             match heard {
                 Some(Progress::Decided { allow, reach }) => {
                     self.answered(allow, reach, By::Door)?;

@@ -9,13 +9,13 @@ use super::wire;
 use super::{Heard, Webhook};
 use crate::aside::{self, Desk};
 use keyward_policy::gate::Question;
+use keyward_protocol::webhook as protocol;
 use keyward_sys::landlock::{self, Below, Scopes};
 use keyward_sys::{Errno, memory};
 use keyward_vault::secret::Secret;
 use keyward_vault::source::program::{Answer, Call, Exchange};
 use keyward_vault::source::{Limits, Surroundings, Why};
 use rustix::fd::{AsRawFd, OwnedFd};
-use serde::Serialize;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -42,20 +42,6 @@ pub(super) struct Asked<'a> {
     pub(super) id: u64,
     pub(super) token: &'a [u8; 32],
     pub(super) until: SystemTime,
-}
-
-/// The question, as it is sent.
-#[derive(Serialize)]
-struct Body<'a> {
-    v: u32,
-    /// The number of the question.
-    question: u64,
-    token: &'a str,
-    /// Seconds since 1970: then it is too late.
-    until: u64,
-    host: &'a str,
-    #[serde(flatten)]
-    asked: &'a Question,
 }
 
 pub(super) fn serve(
@@ -174,8 +160,8 @@ fn now() -> u64 {
 fn body(asked: &Asked<'_>) -> Result<Zeroizing<Vec<u8>>, String> {
     let name = rustix::system::uname();
     let token = Zeroizing::new(wire::token_text(asked.token));
-    let body = Body {
-        v: 1,
+    let body = protocol::Asked {
+        v: protocol::VERSION,
         question: asked.id,
         token: &token,
         until: asked.until.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, Mac};
-use serde::Deserialize;
+use keyward_protocol::webhook::{Answered, VERSION, Word};
 use sha2::Sha256;
 use std::fmt::Write;
 
@@ -24,21 +24,6 @@ pub struct Answer {
     pub allow: bool,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    v: u32,
-    token: String,
-    answer: Word,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Word {
-    Allow,
-    Deny,
-}
-
 /// A token as it is written.
 pub fn token_text(token: &[u8; 32]) -> String {
     URL_SAFE_NO_PAD.encode(token)
@@ -46,7 +31,7 @@ pub fn token_text(token: &[u8; 32]) -> String {
 
 /// Reads an answer; `None` for everything else.
 pub fn answer(body: &[u8]) -> Option<Answer> {
-    let Written { v: 1, token, answer } = serde_json::from_slice(body).ok()? else { return None };
+    let Answered { v: VERSION, token, answer } = serde_json::from_slice(body).ok()? else { return None };
     let token = URL_SAFE_NO_PAD.decode(token).ok()?.try_into().ok()?;
     Some(Answer { token, allow: answer == Word::Allow })
 }

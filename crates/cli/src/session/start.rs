@@ -1,20 +1,22 @@
 //! `keyward session start`: makes the door, has a launcher build the cage, and stays behind as the session.
 
-use super::Trouble;
-use super::client::{self, is_name};
 use crate::args::{RunArgs, SessionStartArgs};
 use crate::explain::NoPlan;
-use crate::here::{self, Here, Runtime};
+use crate::here::{self, Here};
 use crate::{decide, files, run, say};
 use keyward_approve::gate::{BadRules, Gate};
 use keyward_approve::permit;
 use keyward_approve::session::{SessionGate, SessionRecord};
+use keyward_client::{Runtime, address, is_name, open_folder};
 use keyward_gate::{Cage, Sight};
 use keyward_launch::session::{Directory, Launcher, MakeCages, Membership, Session, Words, serve};
 use keyward_policy::linux::kernel::KernelFacts;
 use keyward_policy::outcome::code;
 use keyward_policy::settings::Policy;
+use keyward_policy::trouble::{Code, Trouble};
 use keyward_policy::view::View;
+use keyward_protocol::link::{self, Link};
+use keyward_protocol::packet;
 use keyward_sys::environ::{self, Block};
 use keyward_sys::fork::{self, End, Forked, Process};
 use keyward_sys::spaces::Spaces;
@@ -42,31 +44,32 @@ pub fn start(args: SessionStartArgs, block: &mut Block) -> i32 {
         .and_then(|directory| listen(directory.path()).map(|listener| (directory, listener)));
     let (directory, listener) = match made {
         Ok(made) => made,
-        Err(trouble) => return trouble.tell(),
+        Err(trouble) => return say::failure(&trouble),
     };
     match begin(args, (&here, &policy), &name, directory, listener, block) {
         Ok(exit) => exit,
-        Err(errno) => Trouble::new(
+        Err(errno) => say::failure(&Trouble::new(
+            Code::SessionFailed,
             format!("cannot start a session: {}", keyward_sys::file::reason(errno)),
             "`keyward doctor` shows what this host can do",
-        )
-        .tell(),
+        )),
     }
 }
 
 /// Makes a directory for this session alone.
 fn make_directory(runtime: &Runtime, name: &str) -> Result<Directory, Trouble> {
     if !is_name(name) {
-        let trouble = Trouble::new(
+        return Err(Trouble::new(
+            Code::Usage,
             "invalid session name",
             "use letters, digits, `-`, `_` and `.`, beginning with a letter or a digit",
-        );
-        return Err(Trouble { exit: code::USAGE, ..trouble });
+        ));
     }
-    let folder = client::folder(runtime, name);
+    let folder = runtime.folder(name);
     let broken = |errno: Errno| {
         let path = keyward_policy::text::visible(folder.as_os_str());
         Trouble::new(
+            Code::SessionFailed,
             format!("cannot make {path}: {}", keyward_sys::file::reason(errno)),
             match runtime.by_variable {
                 Some(_) => {
@@ -77,15 +80,17 @@ fn make_directory(runtime: &Runtime, name: &str) -> Result<Directory, Trouble> {
         )
     };
     let io = |error: std::io::Error| broken(Errno::from_io_error(&error).unwrap_or(Errno::IO));
-    client::clean(runtime);
-    let taken = || Trouble {
-        exit: code::USAGE,
-        fact: format!("there is a session {name} already"),
-        remedy: format!(
-            "use it with `keyward exec {name} -- CMD`, end it with `keyward session stop {name}`, or take another name"
-        ),
+    runtime.clean();
+    let taken = || {
+        Trouble::new(
+            Code::SessionTaken,
+            format!("there is a session {name} already"),
+            format!(
+                "use it with `keyward exec {name} -- CMD`, end it with `keyward session stop {name}`, or take another name"
+            ),
+        )
     };
-    if client::is_there(runtime, name) {
+    if runtime.exists(name) {
         return Err(taken());
     }
     // A process that cleans up may take a directory that is being made for an abandoned one.
@@ -118,7 +123,7 @@ fn make_directory(runtime: &Runtime, name: &str) -> Result<Directory, Trouble> {
     let _ = std::fs::remove_dir_all(folder.join("jobs"));
     // Without it the session is found by those who have the same variable.
     let pointer = runtime.by_variable.as_ref().and_then(|_| {
-        let pointer = client::pointer(runtime, name);
+        let pointer = runtime.pointer(name);
         let parent = pointer.parent()?;
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent).ok()?;
         let _ = std::fs::remove_file(&pointer);
@@ -129,15 +134,16 @@ fn make_directory(runtime: &Runtime, name: &str) -> Result<Directory, Trouble> {
 
 fn listen(folder: &Path) -> Result<OwnedFd, Trouble> {
     let listen = || {
-        let folder = client::open_folder(folder)?;
+        let folder = open_folder(folder)?;
         let socket =
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        rustix::net::bind(&socket, &client::address(&folder)?)?;
+        rustix::net::bind(&socket, &address(&folder)?)?;
         rustix::net::listen(&socket, 64)?;
         Ok(socket)
     };
     listen().map_err(|errno: Errno| {
         Trouble::new(
+            Code::SessionFailed,
             format!("cannot open the session socket: {}", keyward_sys::file::reason(errno)),
             "set XDG_RUNTIME_DIR to a directory of yours",
         )
@@ -338,12 +344,12 @@ fn wait_for_cage(socket: &OwnedFd, launcher: &Process) -> Option<(OwnedFd, Owned
             return None;
         }
         if !polled[0].revents().is_empty() {
-            let mut word = [0; 8];
-            let message = channel::receive(socket, &mut word).ok()?;
-            let is_synced = word.starts_with(b"sync");
+            let mut told = [0; link::ROOM];
+            let message = channel::receive(socket, &mut told).ok()?;
+            let Link::Ready { synced } = packet::read(told.get(..message.length)?)? else { return None };
             let mut each = message.descriptors.into_iter();
             let (spawner, door) = (each.next()?, each.next()?);
-            return Some((spawner, door, Spaces::from_descriptors(each)?, is_synced));
+            return Some((spawner, door, Spaces::from_descriptors(each)?, synced));
         }
         if !polled[1].revents().is_empty() {
             return None;
@@ -386,7 +392,7 @@ fn make_cage(
     let writer = words.writer()?;
     let mut sent = vec![writer.as_fd()];
     sent.extend(first.iter().flatten());
-    channel::send(&ours, b"join", &sent)?;
+    channel::send(&ours, &packet::write(&Link::Join {}), &sent)?;
     match fork::fork()? {
         Forked::Parent(process) => Ok(Launcher { process, link: ours, words }),
         Forked::Child => {
@@ -396,7 +402,7 @@ fn make_cage(
                 fork::exit_now(code::FAULT);
             }
             let Ok(theirs) = confine::keep_only(theirs) else { fork::exit_now(code::FAULT) };
-            let sent = channel::receive(&theirs, &mut [0; 8]).map(|message| message.descriptors);
+            let sent = channel::receive(&theirs, &mut [0; link::ROOM]).map(|message| message.descriptors);
             let mut sent = sent.unwrap_or_default().into_iter();
             let (Some(words), spaces) = (sent.next(), Spaces::from_descriptors(sent)) else {
                 fork::exit_now(code::FAULT)

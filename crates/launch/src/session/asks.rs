@@ -6,9 +6,11 @@ use super::command::Command;
 use super::jobs::Job;
 use super::questions::{Judge, Then};
 use super::{Record, Server};
-use keyward_policy::door::{self, Answer, Ask, Errand, Judging};
 use keyward_policy::event::{Gate, What};
 use keyward_policy::outcome::code::USAGE;
+use keyward_protocol::packet;
+use keyward_protocol::session::{self, Answer, Ask, Judging};
+use keyward_protocol::spawner::Errand;
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -56,7 +58,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             Ask::Signal { job, signal } => self.signal_for(client, job, signal),
             Ask::Front { job, front } => self.put_in_front(client, job, front),
             Ask::Kill { job } => self.kill_for(client, job),
-            Ask::Hello {} => self.done(client),
+            Ask::Hello {} => self.clients.tell(client, &Answer::hello(), &[]),
             Ask::Jobs {} => self.list_jobs(client),
             Ask::Log { job, follow } => self.show_log(client, job, follow),
             Ask::Attach { job } => self.attach(client, job),
@@ -149,7 +151,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         if !self.jobs.running(job).is_some_and(|job| job.has_terminal) {
             return self.no_such_job(client, job);
         }
-        let errand = door::write(&Errand::Front { job, front });
+        let errand = packet::write(&Errand::Front { job, front });
         if let Some(spawner) = self.spawner_of(job) {
             let _ = keyward_sys::channel::send(spawner, &errand, &[]);
         }
@@ -205,7 +207,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
 
     fn offer(&mut self, client: u64, names: Vec<String>, judged: BTreeMap<String, Judging>) {
         let known = judged.keys().all(|name| names.contains(name));
-        let fit = names.iter().all(|name| door::is_function(name));
+        let fit = names.iter().all(|name| session::is_function(name));
         if known && fit && self.calls.offer(client, names, judged) {
             return self.done(client);
         }
@@ -215,7 +217,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     }
 
     /// The gate is for what comes out of a cage: a client outside does not meet it.
-    fn take_call(&mut self, client: u64, name: String, input: door::Value) {
+    fn take_call(&mut self, client: u64, name: String, input: session::Value) {
         if !self.is_inside(client) {
             return self.call(client, name, input, None);
         }
@@ -224,7 +226,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     }
 
     /// Passes the answer to a call on to the client that waits for it.
-    fn take_return(&mut self, client: u64, call: u64, output: Option<door::Value>, error: Option<String>) {
+    fn take_return(&mut self, client: u64, call: u64, output: Option<session::Value>, error: Option<String>) {
         let Some(caller) = self.calls.take(client, call) else {
             let remedy = "a call is answered once, by the client that offers the function";
             return self.refuse(Some(client), "this call is not pending", remedy);
@@ -239,7 +241,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     }
 
     /// Passes a call on to the client that offers the function. The socket decides which session it comes from.
-    pub(super) fn call(&mut self, client: u64, name: String, input: door::Value, gate: Option<Gate>) {
+    pub(super) fn call(&mut self, client: u64, name: String, input: session::Value, gate: Option<Gate>) {
         let from_inside = self.clients.side(client) == Some(Side::Inside);
         let Some((provider, call)) = self.calls.begin(client, &name) else {
             let fact = "no client offers this function, or too many calls are pending";
@@ -322,7 +324,7 @@ fn leads_out(stream: &OwnedFd) -> bool {
 /// A command that was asked for.
 pub(super) struct Wish {
     pub(super) background: bool,
-    pub(super) terminal: Option<door::Terminal>,
+    pub(super) terminal: Option<session::Terminal>,
     /// The streams that are not the terminal.
     pub(super) streams: Vec<OwnedFd>,
     /// Whether it gets a cage of its own.
@@ -335,7 +337,7 @@ impl Wish {
         let expected = match (self.background, self.terminal) {
             (true, Some(terminal)) if terminal.others() > 0 => return false,
             (true, _) => 0,
-            (false, terminal) => terminal.map_or(3, door::Terminal::others),
+            (false, terminal) => terminal.map_or(3, session::Terminal::others),
         };
         self.streams.len() == expected
     }
@@ -347,7 +349,7 @@ mod tests {
     use keyward_policy::gate::Reach;
     use std::ffi::OsStr;
 
-    fn exec(background: bool, terminal: Option<door::Terminal>, fresh: bool) -> Ask {
+    fn exec(background: bool, terminal: Option<session::Terminal>, fresh: bool) -> Ask {
         Ask::Exec {
             argv: vec![OsStr::new("true").into()],
             cwd: None,
@@ -360,11 +362,11 @@ mod tests {
         }
     }
 
-    fn terminal(streams: [bool; 3]) -> door::Terminal {
-        door::Terminal { rows: 24, columns: 80, streams, front: true }
+    fn terminal(streams: [bool; 3]) -> session::Terminal {
+        session::Terminal { rows: 24, columns: 80, streams, front: true }
     }
 
-    fn wish(background: bool, terminal: Option<door::Terminal>, streams: usize) -> Wish {
+    fn wish(background: bool, terminal: Option<session::Terminal>, streams: usize) -> Wish {
         let streams = (0..streams).map(|_| keyward_sys::channel::pair().unwrap().0).collect();
         Wish { background, terminal, streams, fresh: false }
     }

@@ -1,7 +1,8 @@
 //! Cages beside the session's own: each is made for one command, ahead of time where the session has asked for one before.
 
 use super::LAST;
-use keyward_policy::door::LONGEST;
+use keyward_protocol::link::{self, Link};
+use keyward_protocol::packet::{self, LONGEST};
 use keyward_sys::fork::Process;
 use keyward_sys::spaces::Spaces;
 use keyward_sys::{Errno, channel, memory};
@@ -39,9 +40,12 @@ impl Cage {
 
     /// Takes the socket to the spawner; `false` if there will be none.
     pub(super) fn become_ready(&mut self) -> bool {
-        let mut word = [0; 8];
+        let mut told = [0; link::ROOM];
         // The door that such a cage could have is let go: there is none from there.
-        let sent = channel::receive(&self.from_launcher, &mut word).ok();
+        let sent = channel::receive(&self.from_launcher, &mut told).ok().filter(|message| {
+            let told = told.get(..message.length).and_then(packet::read);
+            matches!(told, Some(Link::Ready { .. }))
+        });
         self.spawner = sent.and_then(|message| message.descriptors.into_iter().next());
         if let Some(spawner) = &self.spawner {
             let _ = rustix::fs::fcntl_setfl(spawner, OFlags::NONBLOCK);
@@ -51,16 +55,16 @@ impl Cage {
 
     /// Has the launcher take in what was done to repositories since the cage was made; `false` if it cannot.
     pub(super) fn begin_sync(&mut self) -> bool {
-        self.syncing = channel::send(&self.from_launcher, b"sync", &[]).is_ok();
+        self.syncing = channel::send(&self.from_launcher, &packet::write(&Link::Sync {}), &[]).is_ok();
         self.syncing
     }
 
     /// Whether the launcher has just done so.
     pub(super) fn end_sync(&mut self) -> bool {
-        let mut word = [0; 8];
+        let mut told = [0; link::ROOM];
         let was = std::mem::take(&mut self.syncing);
         if was {
-            let _ = channel::receive(&self.from_launcher, &mut word);
+            let _ = channel::receive(&self.from_launcher, &mut told);
         }
         was
     }
@@ -227,7 +231,7 @@ pub(super) mod tests {
     /// Sends the socket to a spawner; gives the spawner's end.
     fn become_ready(cage: &mut Cage, launcher: &OwnedFd) -> OwnedFd {
         let (spawner, theirs) = channel::pair().unwrap();
-        channel::send(launcher, b"door", &[spawner.as_fd()]).unwrap();
+        channel::send(launcher, &packet::write(&Link::Ready { synced: false }), &[spawner.as_fd()]).unwrap();
         assert!(cage.become_ready());
         theirs
     }
@@ -251,7 +255,7 @@ pub(super) mod tests {
     #[test]
     fn a_launcher_that_is_gone_or_sends_nothing_makes_no_cage() {
         let (mut cage, launcher) = made();
-        channel::send(&launcher, b"door", &[]).unwrap();
+        channel::send(&launcher, &packet::write(&Link::Ready { synced: false }), &[]).unwrap();
         assert!(!cage.become_ready());
         drop(launcher);
         assert!(!cage.become_ready());
@@ -264,7 +268,7 @@ pub(super) mod tests {
         let _spawner = become_ready(&mut cage, &launcher);
         assert!(!cage.end_sync(), "nothing was asked for");
         assert!(cage.begin_sync() && is(&cage, &cage.from_launcher));
-        channel::send(&launcher, b"synced", &[]).unwrap();
+        channel::send(&launcher, &packet::write(&Link::Synced {}), &[]).unwrap();
         assert!(cage.end_sync() && is(&cage, cage.spawner().unwrap()));
         end(cage);
     }

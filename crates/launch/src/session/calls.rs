@@ -1,6 +1,6 @@
 //! Functions that an embedding program offers to the cages of a session, and calls that wait for an answer.
 
-use keyward_policy::door::Judging;
+use keyward_protocol::session::Judging;
 use std::collections::BTreeMap;
 
 /// Functions of one session.
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_function_that_is_offered_again_is_judged_as_it_says_now() {
         let mut calls = Calls::default();
-        let judging = Judging { kind: keyward_policy::door::JudgedAs::Sh, field: None };
+        let judging = Judging { kind: keyward_protocol::session::JudgedAs::Sh, field: None };
         assert!(calls.offer(PROVIDER, names(&["run"]), BTreeMap::from([("run".to_owned(), judging)])));
         assert!(calls.judging("run").is_some());
         assert!(calls.offer(PROVIDER, names(&["run"]), BTreeMap::new()));

@@ -1,7 +1,8 @@
 //! The clients of a session's socket: who they are, their requests, their answers. One that is slow or breaks the protocol is
 //! let go, and no other one notices.
 
-use keyward_policy::door::{self, Answer, Ask, LONGEST};
+use keyward_protocol::packet::{self, LONGEST};
+use keyward_protocol::session::{Answer, Ask, read_ask};
 use keyward_sys::{channel, fork};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::SocketFlags;
@@ -84,12 +85,12 @@ impl Clients {
             let _ = fork::let_go(message.descriptors);
             return None;
         }
-        Some((door::read(&packet[..message.length])?, message.descriptors))
+        Some((read_ask(&packet[..message.length])?, message.descriptors))
     }
 
     /// Tells a client, if that can be done now.
     pub(super) fn try_tell(&self, number: u64, answer: &Answer) -> bool {
-        let packet = door::write(answer);
+        let packet = packet::write(answer);
         let client = self.all.iter().find(|client| client.number == number);
         packet.len() <= LONGEST
             && client.is_some_and(|client| channel::send(&client.socket, &packet, &[]).is_ok())
@@ -101,7 +102,7 @@ impl Clients {
             .all
             .iter()
             .find(|client| client.number == number)
-            .map(|client| channel::send(&client.socket, &door::write(answer), descriptors));
+            .map(|client| channel::send(&client.socket, &packet::write(answer), descriptors));
         if let Some(Err(_)) = told
             && let Some(client) = self.all.iter().find(|client| client.number == number)
         {
@@ -145,7 +146,7 @@ mod tests {
         let (number, theirs) = clients.connect(Side::Outside);
         channel::send(&theirs, b"not a message", &[]).unwrap();
         assert!(clients.receive(number).is_none());
-        channel::send(&theirs, &door::write(&Ask::Hello {}), &[]).unwrap();
+        channel::send(&theirs, &packet::write(&Ask::Hello {}), &[]).unwrap();
         assert!(matches!(clients.receive(number), Some((Ask::Hello {}, _))));
         drop(theirs);
         assert!(clients.receive(number).is_none());
@@ -159,7 +160,7 @@ mod tests {
         for (side, is_taken) in [(Side::Outside, true), (Side::Inside, false)] {
             let (number, theirs) = clients.connect(side);
             let connection = rustix::net::socket_with(inet, stream, flags, None).unwrap();
-            channel::send(&theirs, &door::write(&Ask::Hello {}), &[connection.as_fd()]).unwrap();
+            channel::send(&theirs, &packet::write(&Ask::Hello {}), &[connection.as_fd()]).unwrap();
             assert_eq!(clients.receive(number).is_some(), is_taken, "{side:?}");
         }
     }

@@ -4,8 +4,9 @@
 //! state that comes back before the line. The spawner restores those bytes and nothing else ([`restoring`]).
 
 use super::questions::Kept;
-use keyward_policy::door::{Errand, Terminal};
 use keyward_policy::event::{Gate, arguments};
+use keyward_protocol::session::Terminal;
+use keyward_protocol::spawner::Errand;
 use std::ffi::{OsStr, OsString};
 
 /// What bash runs in a session that keeps a shell: the state of the last call comes back, and the new one is kept.

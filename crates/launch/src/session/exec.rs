@@ -7,8 +7,9 @@ use super::command::Permitted;
 use super::jobs::{Clock, Job, Output, Place};
 use super::questions::Judge;
 use super::{Pending, Record, Server, Waiting};
-use keyward_policy::door::{self, Answer, LONGEST, Terminal};
 use keyward_policy::event::{self, What};
+use keyward_protocol::packet::{self, LONGEST};
+use keyward_protocol::session::{Answer, Terminal};
 use keyward_sys::Errno;
 use rustix::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -180,7 +181,7 @@ fn pending(
     mut streams: Vec<OwnedFd>,
     permitted: Permitted,
 ) -> Result<Pending, NotStarted> {
-    let packet = door::write(&permitted.errand(number, terminal));
+    let packet = packet::write(&permitted.errand(number, terminal));
     streams.extend(permitted.kept.state);
     streams.extend(permitted.kept.scripts);
     match packet.len() > LONGEST {
@@ -201,7 +202,7 @@ mod tests {
     use super::super::command::{Command, tests};
     use super::super::questions::Kept;
     use super::*;
-    use keyward_policy::door::Errand;
+    use keyward_protocol::spawner::Errand;
     use rustix::fd::AsRawFd;
 
     fn permitted(command: Command, kept: Kept) -> Permitted {
@@ -221,7 +222,7 @@ mod tests {
         let pending = pending(3, None, vec![stream], line).unwrap_or_else(|_| panic!());
         let sent: Vec<_> = pending.streams.iter().map(AsRawFd::as_raw_fd).collect();
         assert_eq!(sent, expected);
-        let errand = door::read::<Errand>(&pending.packet);
+        let errand = packet::read::<Errand>(&pending.packet);
         assert!(
             matches!(errand, Some(Errand::Start { job: 3, judged: true, state: true, .. })),
             "{errand:?}"

@@ -3,7 +3,7 @@
 use super::Pending;
 use super::cages::Cage;
 use crate::supervise::CutShort;
-use keyward_policy::door;
+use keyward_protocol::session;
 use keyward_sys::Errno;
 use keyward_sys::file::{make_private_folder, write_all};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -71,8 +71,8 @@ pub(super) struct Job {
 }
 
 impl Job {
-    pub(super) fn tell(&self, number: u32) -> door::Job {
-        door::Job {
+    pub(super) fn tell(&self, number: u32) -> session::Job {
+        session::Job {
             job: number,
             argv: keyward_policy::event::bounded(&self.argv, 400),
             background: self.background,

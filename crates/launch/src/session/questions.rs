@@ -6,10 +6,12 @@ use super::cages::MakeCages;
 use super::clients::Side;
 use super::command::{Command, Permitted};
 use super::{Record, Server};
-use keyward_policy::door::{self, Answer, Asked, Judging, LONGEST, Value};
 use keyward_policy::event::Gate;
-use keyward_policy::gate::{Progress, Reach};
+use keyward_policy::gate::Reach;
 use keyward_policy::outcome::code::DENIED;
+use keyward_protocol::approval::Progress;
+use keyward_protocol::packet::{self, LONGEST};
+use keyward_protocol::session::{Answer, Asked, Judging, Value};
 use keyward_sys::channel;
 use rustix::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -158,7 +160,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         let heard = channel::receive(&self.questions.waiting[place].socket, &mut packet);
         let (progress, mut descriptors) = match heard {
             Ok(message) => {
-                (door::read::<Progress>(&packet[..message.length]), message.descriptors.into_iter())
+                (packet::read::<Progress>(&packet[..message.length]), message.descriptors.into_iter())
             }
             Err(_) => (None, Vec::new().into_iter()),
         };
@@ -172,7 +174,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
                 waiting.shown_to.dedup();
                 // A client that could answer when the command was judged may be gone before it was shown the question.
                 if waiting.shown_to.is_empty() {
-                    let _ = channel::send(&waiting.socket, &door::write(&Progress::Left {}), &[]);
+                    let _ = channel::send(&waiting.socket, &packet::write(&Progress::Left {}), &[]);
                 }
                 let to = waiting.shown_to.clone();
                 self.show(place, &to);
@@ -235,7 +237,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     pub(super) fn decide(&mut self, client: u64, question: u64, allow: bool, reach: Reach) {
         let asked = self.questions.waiting.iter().find(|waiting| waiting.asks(question));
         let sent = asked.is_some_and(|waiting| {
-            channel::send(&waiting.socket, &door::write(&Progress::Decided { allow, reach }), &[]).is_ok()
+            channel::send(&waiting.socket, &packet::write(&Progress::Decided { allow, reach }), &[]).is_ok()
         });
         match sent {
             true => self.clients.tell(client, &Answer::Done {}, &[]),
@@ -253,7 +255,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             let before = waiting.shown_to.len();
             waiting.shown_to.retain(|other| *other != client);
             if waiting.shown_to.is_empty() && before > 0 && waiting.question.is_some() {
-                let _ = channel::send(&waiting.socket, &door::write(&Progress::Left {}), &[]);
+                let _ = channel::send(&waiting.socket, &packet::write(&Progress::Left {}), &[]);
             }
         }
     }

@@ -1,10 +1,11 @@
 //! Decisions of a session, with sockets in the place of its cage, its launcher and its clients.
 
 use super::*;
-use keyward_policy::door::Ask;
 use keyward_policy::event::Gate;
 use keyward_policy::gate::Because;
 use keyward_policy::words::{GateMode, Verdict};
+use keyward_protocol::link::{self, Link};
+use keyward_protocol::session::Ask;
 use std::cell::{Cell, RefCell};
 use std::ffi::OsStr;
 use std::rc::Rc;
@@ -162,7 +163,7 @@ impl Stage {
     fn errand(&self) -> Option<Errand> {
         let mut packet = vec![0; LONGEST];
         let message = channel::receive(&self.spawner, &mut packet).ok()?;
-        door::read(&packet[..message.length])
+        packet::read(&packet[..message.length])
     }
 
     fn run(&mut self, client: u64) -> u32 {
@@ -190,11 +191,11 @@ fn told(client: &OwnedFd) -> Option<Answer> {
     rustix::fs::fcntl_setfl(client, OFlags::NONBLOCK).unwrap();
     let mut packet = vec![0; LONGEST];
     let message = channel::receive(client, &mut packet).ok()?;
-    door::read(&packet[..message.length])
+    packet::read(&packet[..message.length])
 }
 
 fn is_refused(answer: Option<Answer>, words: &str) -> bool {
-    matches!(answer, Some(Answer::Refused { fact, .. }) if fact.contains(words))
+    matches!(answer, Some(Answer::Refused { trouble, .. }) if trouble.fact.contains(words))
 }
 
 #[test]
@@ -224,9 +225,10 @@ fn where_repositories_are_brought_together_a_command_waits_for_that() {
     let (client, _theirs) = stage.server.clients.connect(Side::Outside);
     stage.ask(client, command("true"));
     assert_eq!(stage.errand(), None);
-    let mut word = [0; 8];
-    assert_eq!(channel::receive(&stage.link, &mut word).map(|message| message.length), Ok(4));
-    channel::send(&stage.link, b"synced", &[]).unwrap();
+    let mut asked = [0; link::ROOM];
+    let length = channel::receive(&stage.link, &mut asked).unwrap().length;
+    assert_eq!(packet::read(&asked[..length]), Some(Link::Sync {}));
+    channel::send(&stage.link, &packet::write(&Link::Synced {}), &[]).unwrap();
     stage.server.synced();
     assert!(matches!(stage.errand(), Some(Errand::Start { .. })));
 }
@@ -279,7 +281,7 @@ fn requests_from_inside_are_refused_and_counted_when_the_record_has_no_room_for_
     let now = Instant::now();
     while stage.server.budget.allows_request(1 << 20, now) {}
     while stage.server.budget.allows_request(0, now) {}
-    stage.ask(client, Ask::Call { name: "add".into(), input: door::Value::Null });
+    stage.ask(client, Ask::Call { name: "add".into(), input: keyward_protocol::session::Value::Null });
     assert!(is_refused(told(&theirs), "denied for now"));
     assert_eq!(stage.server.budget.take_refused(None).unwrap().counts.get("calls"), Some(&1));
 }
@@ -293,7 +295,7 @@ fn a_call_from_inside_is_judged_and_one_from_outside_is_not() {
     stage.ask(provider, Ask::Offer { names: vec!["add".into()], judged: Default::default() });
     assert_eq!(told(&offers), Some(Answer::Done {}));
     for (client, times, from_inside_wanted) in [(outside, 0, false), (inside, 1, true)] {
-        stage.ask(client, Ask::Call { name: "add".into(), input: door::Value::Null });
+        stage.ask(client, Ask::Call { name: "add".into(), input: keyward_protocol::session::Value::Null });
         assert_eq!(stage.judged.get(), times);
         let called = told(&offers);
         assert!(
@@ -321,7 +323,8 @@ fn a_spawner_that_speaks_of_a_job_in_another_cage_ends_the_session() {
     let mut job = jobs::tests::job(None);
     job.fresh = true;
     stage.server.jobs.add(7, job);
-    channel::send(&stage.spawner, &door::write(&News::Ended { job: 7, exit: 0, signal: None }), &[]).unwrap();
+    channel::send(&stage.spawner, &packet::write(&News::Ended { job: 7, exit: 0, signal: None }), &[])
+        .unwrap();
     assert!(!stage.server.hear());
     assert_eq!(stage.server.jobs.get(7).unwrap().ended, None);
     channel::send(&stage.spawner, b"nonsense", &[]).unwrap();

@@ -1,11 +1,13 @@
 //! What init reports to the launcher, and what becomes of it.
 
-use super::{DOOR, SYNCED_DOOR, Supervisor, signals};
+use super::{Supervisor, signals};
 use crate::fault::Fault;
 use crate::keyring::Keyring;
 use crate::wire::{self, Order, Report};
 use keyward_policy::linux::acts::To;
 use keyward_policy::linux::cage::Step;
+use keyward_protocol::link::Link;
+use keyward_protocol::packet;
 use keyward_sys::terminal;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -70,10 +72,10 @@ impl Supervisor<'_, '_> {
         let Some((session, _)) = self.watch.session else { return };
         let all: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
         // A command may also make the first repository.
-        let has_sync = self.watch.publisher.has_repositories() || self.watch.guard.is_some();
-        let word = if has_sync { SYNCED_DOOR } else { DOOR };
+        let synced = self.watch.publisher.has_repositories() || self.watch.guard.is_some();
+        let ready = packet::write(&Link::Ready { synced });
         // Without a session no process needs the cage.
-        if keyward_sys::channel::send(session, word, &all).is_err() {
+        if keyward_sys::channel::send(session, &ready, &all).is_err() {
             self.end_cage();
         }
     }

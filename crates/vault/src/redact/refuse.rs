@@ -1,6 +1,6 @@
 //! Values that cannot be taken out of a text without taking out much else: too short, or too common.
 
-use keyward_policy::secret::Said;
+use keyward_protocol::vault::Said;
 
 /// A shorter value would be found in innocent text.
 pub(super) const SHORTEST: usize = 8;

@@ -1,10 +1,13 @@
-//! The door of a session: what its clients may ask, what they are answered, and what passes between the session and the spawner in
-//! its cage. Closed sets, versioned, of bounded length; `docs/door.md` is for those who write a client.
+//! The session socket: what a client may ask, and what it is told. This is the public protocol; `docs/protocol.md` describes it for
+//! authors of clients, `schema/` and `golden/` hold it for their tests.
 //!
-//! One packet is one message: a JSON object with `"v": 1`. Descriptors travel beside it. Anything else is no message.
+//! The session refuses a request with an unknown field or kind: it could be a restriction that it does not know. A client ignores unknown
+//! fields of an answer, so that a session may say more than before.
 
-use crate::gate::Reach;
-use serde::de::DeserializeOwned;
+use crate::packet;
+use keyward_policy::gate::Reach;
+use keyward_policy::outcome::code;
+use keyward_policy::trouble::{Code, Trouble};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,10 +15,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 pub use serde_json::Value;
 
-/// No packet is longer.
-pub const LONGEST: usize = 128 << 10;
-const VERSION: u64 = 1;
-/// Where a cage of a session finds the door.
+/// The path of the session socket in a cage of the session.
 pub const CAGE_DOOR: &str = "/run/keyward-door";
 
 /// A text of the system's, which may hold any byte: a string, or the list of its bytes where it is no UTF-8.
@@ -106,7 +106,8 @@ pub enum Ask {
     Front { job: u32, front: bool },
     /// Ends a job with all its descendants.
     Kill { job: u32 },
-    /// Tests whether the session answers: a client cannot take descriptors back from a session that was stopped.
+    /// Asks which version the session speaks, and whether it answers: a client cannot take descriptors back from a session that was
+    /// stopped.
     Hello {},
     /// The session and its jobs.
     Jobs {},
@@ -148,6 +149,21 @@ pub enum Ask {
     Stop {},
 }
 
+/// Reads a request of a client. A greeting is read in any version, so that its answer can name ours; everything else is read in ours only.
+pub fn read_ask(packet: &[u8]) -> Option<Ask> {
+    match packet::split(packet)? {
+        (packet::VERSION, _) => packet::read(packet),
+        (_, fields) => (fields.get("do")?.as_str()? == "hello").then_some(Ask::Hello {}),
+    }
+}
+
+impl Answer {
+    /// The answer to a greeting.
+    pub fn hello() -> Self {
+        Answer::Hello { protocol: packet::VERSION, keyward: env!("CARGO_PKG_VERSION").into() }
+    }
+}
+
 /// How the gate judges the call of a function: as what, and where in what it is given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -183,7 +199,6 @@ pub fn is_function(name: &str) -> bool {
 
 /// What a question of the gate is about, in short.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Asked {
     pub question: u64,
     pub digest: String,
@@ -197,7 +212,7 @@ pub struct Asked {
 
 /// What a client is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(tag = "is", rename_all = "kebab-case")]
 pub enum Answer {
     /// With a terminal, its other side travels along.
     Started {
@@ -237,6 +252,11 @@ pub enum Answer {
         job: u32,
     },
     Done {},
+    /// The answer to a greeting: the version of this protocol, and of the program that speaks it.
+    Hello {
+        protocol: u64,
+        keyward: String,
+    },
     /// To the client that offered the function: it is called, from inside a cage or from outside.
     Called {
         call: u64,
@@ -254,17 +274,31 @@ pub enum Answer {
     Settled {
         question: u64,
     },
-    /// The fact, and what one can do; with a code where a command could not be started.
+    /// What went wrong; with an exit code where a command could not be started.
     Refused {
         exit: Option<i32>,
-        fact: String,
-        remedy: String,
+        #[serde(flatten)]
+        trouble: Trouble,
     },
+}
+
+impl Answer {
+    /// A refusal, with the code of its exit code.
+    pub fn refused(exit: Option<i32>, fact: &str, remedy: &str) -> Self {
+        let code = match exit {
+            None => Code::Refused,
+            Some(code::USAGE) => Code::Usage,
+            Some(code::DENIED) => Code::Denied,
+            Some(code::NOT_FOUND) => Code::NotFound,
+            Some(code::NOT_EXECUTABLE) => Code::NotExecutable,
+            Some(_) => Code::SessionFailed,
+        };
+        Answer::Refused { exit, trouble: Trouble::new(code, fact, remedy) }
+    }
 }
 
 /// One job, for those who ask.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Job {
     pub job: u32,
     /// Without what looks like a credential.
@@ -280,101 +314,10 @@ pub struct Job {
     pub output: u64,
 }
 
-/// What the session has the spawner do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Errand {
-    /// Its standard streams travel along, but for those that are a terminal.
-    Start {
-        job: u32,
-        argv: Vec<Word>,
-        cwd: Option<Word>,
-        terminal: Option<Terminal>,
-        /// Whether scripts that were judged travel along, behind the streams: they must be the same now.
-        #[serde(default)]
-        judged: bool,
-        /// Whether the state of a shell travels along, right behind the streams. The number of its descriptor becomes the last word.
-        #[serde(default)]
-        state: bool,
-    },
-    /// With `ending`, what is left of the job when it ends by the signal is ended as well.
-    Signal {
-        job: u32,
-        signal: i32,
-        ending: bool,
-    },
-    /// Lets a job on a terminal go on, as the one who reads from it or not.
-    Front {
-        job: u32,
-        front: bool,
-    },
-    Kill {
-        job: u32,
-    },
-}
-
-/// What the spawner tells. It is a process of the cage: none of this is believed beyond what it says about its own jobs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum News {
-    /// With a terminal, its other side travels along.
-    Started {
-        job: u32,
-    },
-    Failed {
-        job: u32,
-        code: i32,
-        why: String,
-    },
-    Stopped {
-        job: u32,
-        signal: i32,
-    },
-    Ended {
-        job: u32,
-        exit: i32,
-        signal: Option<i32>,
-    },
-}
-
-impl News {
-    /// Which job it is about.
-    pub const fn job(&self) -> u32 {
-        match self {
-            News::Started { job }
-            | News::Failed { job, .. }
-            | News::Stopped { job, .. }
-            | News::Ended { job, .. } => *job,
-        }
-    }
-}
-
-/// A message as a packet.
-pub fn write(message: &impl Serialize) -> Vec<u8> {
-    match serde_json::to_value(message) {
-        Ok(serde_json::Value::Object(mut fields)) => {
-            fields.insert("v".into(), VERSION.into());
-            serde_json::to_vec(&fields).unwrap_or_default()
-        }
-        _ => Vec::new(),
-    }
-}
-
-/// The message of a packet; `None` for anything that is none of its kind.
-pub fn read<T: DeserializeOwned>(packet: &[u8]) -> Option<T> {
-    if packet.len() > LONGEST {
-        return None;
-    }
-    let mut fields: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(packet).ok()?;
-    if fields.remove("v")?.as_u64()? != VERSION {
-        return None;
-    }
-    serde_json::from_value(serde_json::Value::Object(fields)).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::{LONGEST, read, write};
     use proptest::prelude::*;
 
     fn exec(argv: &[&str]) -> Ask {
@@ -392,7 +335,6 @@ mod tests {
 
     #[test]
     fn every_message_survives_the_way() {
-        let odd = Word::from(OsStr::from_bytes(b"\xff\x00x"));
         for ask in [
             exec(&["sh", "-c", "x"]),
             Ask::Jobs {},
@@ -403,22 +345,6 @@ mod tests {
         ] {
             assert_eq!(read::<Ask>(&write(&ask)), Some(ask));
         }
-        let errand = Errand::Start {
-            job: 1,
-            argv: vec![odd.clone()],
-            cwd: Some(odd),
-            terminal: None,
-            judged: true,
-            state: true,
-        };
-        assert_eq!(read::<Errand>(&write(&errand)), Some(errand));
-        for news in [
-            News::Started { job: 1 },
-            News::Stopped { job: 1, signal: 21 },
-            News::Ended { job: 1, exit: 137, signal: Some(9) },
-        ] {
-            assert_eq!(read::<News>(&write(&news)), Some(news));
-        }
         let question = Answer::Question(Asked {
             question: 7,
             digest: "d".into(),
@@ -428,11 +354,31 @@ mod tests {
             argv: vec!["a".into()],
             from_inside: true,
         });
-        let packet = write(&question);
-        assert_eq!(read::<Answer>(&packet), Some(question));
-        let more =
-            String::from_utf8(packet).unwrap_or_default().replace("\"digest\"", "\"other\":1,\"digest\"");
-        assert_eq!(read::<Answer>(more.as_bytes()), None);
+        assert_eq!(read::<Answer>(&write(&question)), Some(question));
+    }
+
+    #[test]
+    fn a_client_ignores_what_a_later_session_adds_and_knows_no_other_kind() {
+        let more = br#"{"v":1,"is":"ended","job":1,"exit":0,"signal":null,"limit":null,"memory":4096}"#;
+        let ended = Answer::Ended { job: 1, exit: 0, signal: None, limit: None };
+        assert_eq!(read::<Answer>(more), Some(ended));
+        assert_eq!(read::<Answer>(br#"{"v":1,"is":"paused","job":1}"#), None);
+        assert_eq!(read::<Answer>(br#"{"v":2,"is":"done"}"#), None);
+    }
+
+    #[test]
+    fn a_greeting_is_read_in_any_version_and_nothing_else_is() {
+        assert_eq!(read_ask(br#"{"v":1,"do":"hello"}"#), Some(Ask::Hello {}));
+        assert_eq!(read_ask(br#"{"v":2,"do":"hello","more":1}"#), Some(Ask::Hello {}));
+        for packet in [
+            &br#"{"v":2,"do":"jobs"}"#[..],
+            br#"{"v":1,"do":"hello","more":1}"#,
+            br#"{"do":"hello"}"#,
+            br#"{"v":2}"#,
+            br#"{"v":-1,"do":"hello"}"#,
+        ] {
+            assert_eq!(read_ask(packet), None, "{}", String::from_utf8_lossy(packet));
+        }
     }
 
     #[test]
@@ -461,7 +407,7 @@ mod tests {
         #[test]
         fn no_packet_makes_the_reader_fall_over(packet in prop::collection::vec(any::<u8>(), 0..300)) {
             let _ = read::<Ask>(&packet);
-            let _ = read::<News>(&packet);
+            let _ = read::<Answer>(&packet);
         }
 
         #[test]

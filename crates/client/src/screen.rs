@@ -1,9 +1,9 @@
 //! A command of a session on a terminal of its cage's own, relayed to ours: keys, what is shown, sizes, and being stopped.
 
-use super::Trouble;
-use super::client::{Door, Ended, copy, gone};
-use crate::say;
-use keyward_policy::door::{Answer, Ask, Terminal};
+use crate::connection::{Client, Person};
+use crate::error::Error;
+use crate::exec::{Ended, copy};
+use keyward_protocol::session::{Answer, Ask, Terminal};
 use keyward_sys::signal::{self, Inbox};
 use keyward_sys::{Errno, terminal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -91,8 +91,8 @@ pub enum Role {
 }
 
 /// The relay between both terminals.
-pub struct Relay<'a> {
-    pub door: &'a mut Door,
+pub struct Relay<'a, P> {
+    pub client: &'a mut Client<P>,
     pub job: u32,
     pub inbox: &'a Inbox,
     pub screen: Screen,
@@ -105,15 +105,15 @@ pub struct Relay<'a> {
 
 enum Source {
     Signals,
-    Door,
+    Session,
     Shown,
     Keyboard,
     Main,
 }
 
-impl Relay<'_> {
+impl<P: Person> Relay<'_, P> {
     /// Relays until the job ends, or one leaves it. `None` if one has left.
-    pub fn run(mut self) -> Result<Option<Ended>, Trouble> {
+    pub fn run(mut self) -> Result<Option<Ended>, Error> {
         let _ = rustix::fs::fcntl_setfl(&self.main, OFlags::NONBLOCK | OFlags::RDWR);
         self.take_size();
         if self.screen.reads && self.screen.is_in_front() {
@@ -131,8 +131,8 @@ impl Relay<'_> {
                 polled.push(PollFd::new(shown, PollFlags::IN));
             }
             if ended.is_none() {
-                sources.push(Source::Door);
-                polled.push(PollFd::new(&*self.door, PollFlags::IN));
+                sources.push(Source::Session);
+                polled.push(PollFd::new(&*self.client, PollFlags::IN));
             }
             if keyboard_open && pending.is_empty() && self.screen.listens() {
                 sources.push(Source::Keyboard);
@@ -164,7 +164,7 @@ impl Relay<'_> {
                     Source::Shown => {
                         shown_open = copy(self.shown.as_ref().unwrap_or(&self.main), self.screen.display);
                     }
-                    Source::Door => match self.door.next()?.0 {
+                    Source::Session => match self.client.next_answer()?.0 {
                         Answer::Ended { job, exit, signal, limit } if job == self.job => {
                             ended = Some(Ended { exit, signal, limit });
                         }
@@ -180,10 +180,6 @@ impl Relay<'_> {
                                 let keys = &keys[..length];
                                 if self.role == Role::Guest && keys.contains(&DETACH) {
                                     self.screen.leave_raw();
-                                    say::note(&format!(
-                                        "detached from job {}, which keeps running",
-                                        self.job
-                                    ));
                                     return Ok(None);
                                 }
                                 let suspends = self.screen.settings.as_ref().map(|own| own.suspend_key());
@@ -221,11 +217,11 @@ impl Relay<'_> {
         }
     }
 
-    fn tell(&mut self, signal: Signal) -> Result<(), Trouble> {
-        self.door.ask(&Ask::Signal { job: self.job, signal: signal.as_raw() }, &[])
+    fn tell(&mut self, signal: Signal) -> Result<(), Error> {
+        self.client.ask(&Ask::Signal { job: self.job, signal: signal.as_raw() }, &[])
     }
 
-    fn pass_on(&mut self, number: i32) -> Result<(), Trouble> {
+    fn pass_on(&mut self, number: i32) -> Result<(), Error> {
         if number == Signal::WINCH.as_raw() {
             self.take_size();
             Ok(())
@@ -234,17 +230,14 @@ impl Relay<'_> {
         } else if self.role == Role::Guest && number != Signal::TSTP.as_raw() {
             // A signal that ends this client is not meant for the job.
             self.screen.leave_raw();
-            Err(Trouble::new(
-                format!("detached from job {}, which keeps running", self.job),
-                "`keyward kill SESSION/JOB` ends a job".to_owned(),
-            ))
+            Err(Error::Detached { job: self.job })
         } else {
-            self.door.ask(&Ask::Signal { job: self.job, signal: number }, &[])
+            self.client.ask(&Ask::Signal { job: self.job, signal: number }, &[])
         }
     }
 
     /// The command was stopped, and so are we, as any job of the shell, unless it only waits for the keyboard and we have it to give.
-    fn stopped(&mut self, signal: i32, typed: bool, asked_to_stop: &mut bool) -> Result<(), Trouble> {
+    fn stopped(&mut self, signal: i32, typed: bool, asked_to_stop: &mut bool) -> Result<(), Error> {
         if self.screen.settings.is_none() {
             // There is no shell that could let us go on.
             return Ok(());
@@ -266,7 +259,7 @@ impl Relay<'_> {
     }
 
     /// The command goes on; it reads the keyboard if it did before and if we have it.
-    fn go_on(&mut self) -> Result<(), Trouble> {
+    fn go_on(&mut self) -> Result<(), Error> {
         self.take_size();
         let (in_front, was_raw) = (self.screen.is_in_front(), self.screen.raw);
         if self.screen.reads && in_front {
@@ -275,17 +268,19 @@ impl Relay<'_> {
         match (self.role, self.screen.reads && self.screen.settings.is_some(), in_front, was_raw) {
             // Which of its jobs is in front is the command's own affair.
             (Role::Guest, ..) | (_, false, ..) | (_, true, true, true) => self.tell(Signal::CONT),
-            (_, true, front, _) => self.door.ask(&Ask::Front { job: self.job, front }, &[]),
+            (_, true, front, _) => self.client.ask(&Ask::Front { job: self.job, front }, &[]),
         }
     }
 }
 
-/// Attaches to a job.
-pub fn attach(door: &mut Door, job: u32, inbox: &Inbox) -> Result<Option<Ended>, Trouble> {
-    let (_, descriptors) = door.request_with(&Ask::Attach { job })?;
-    let Ok([main, shown]) = <[OwnedFd; 2]>::try_from(descriptors) else { return Err(gone()) };
-    let mut screen = Screen::new([true, true, false]);
-    screen.reads = true;
-    let relay = Relay { door, job, inbox, screen, role: Role::Guest, main, shown: Some(shown) };
-    relay.run()
+impl<P: Person> Client<P> {
+    /// Attaches this process's terminal to a background job, until the job ends or the person leaves it; `None` if they left.
+    pub fn attach(&mut self, job: u32, inbox: &Inbox) -> Result<Option<Ended>, Error> {
+        let (_, descriptors) = self.request_with(&Ask::Attach { job })?;
+        let Ok([main, shown]) = <[OwnedFd; 2]>::try_from(descriptors) else { return Err(Error::Ended) };
+        let mut screen = Screen::new([true, true, false]);
+        screen.reads = true;
+        let relay = Relay { client: self, job, inbox, screen, role: Role::Guest, main, shown: Some(shown) };
+        relay.run()
+    }
 }

@@ -1,0 +1,40 @@
+//! The channel between a session and the launcher of one of its cages.
+
+use serde::{Deserialize, Serialize};
+
+/// More bytes than any message of this channel has.
+pub const ROOM: usize = 128;
+
+/// What the two tell each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Link {
+    /// To the launcher, before it starts: where it writes its notices travels along, and the namespaces of the session's first cage, if there
+    /// is one.
+    Join {},
+    /// From the launcher: the cage is there. The socket to its spawner, the session socket of the cage and its namespaces travel along.
+    Ready {
+        /// Whether commands wait until the launcher has brought repositories together.
+        synced: bool,
+    },
+    /// To the launcher: bring the repositories of both sides together.
+    Sync {},
+    /// From the launcher: it has.
+    Synced {},
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::{read, write};
+
+    #[test]
+    fn every_message_survives_the_way_and_fits_the_room_for_it() {
+        for link in [Link::Join {}, Link::Ready { synced: true }, Link::Sync {}, Link::Synced {}] {
+            let packet = write(&link);
+            assert!(packet.len() <= ROOM);
+            assert_eq!(read::<Link>(&packet), Some(link));
+        }
+        assert_eq!(read::<Link>(b"sync"), None);
+    }
+}
