@@ -421,7 +421,7 @@ mod tests {
         assert_eq!(numbers(&wanted.streams), expected[..3]);
         assert_eq!(wanted.state.as_ref().map(AsRawFd::as_raw_fd), Some(expected[3]));
         assert_eq!(wanted.scripts.as_ref().map(AsRawFd::as_raw_fd), Some(expected[4]));
-        assert_eq!(wanted.argv, ["bash".into(), OsString::from(expected[3].to_string())]);
+        assert_eq!(wanted.argv.last(), Some(&OsString::from(expected[3].to_string())));
     }
 
     #[test]
