@@ -7,7 +7,7 @@ use crate::carry::Across;
 use crate::git::clones;
 use crate::git::inspect::{inspect, put_settings};
 use crate::journal::{self, Journal, Start};
-use crate::quarantine::Quarantine;
+use crate::quarantine::{Entry, Quarantine};
 use crate::search::walk::changed;
 use crate::search::{Role, Rules, Search, Seen, skipped};
 use crate::secrets::{Names, Secrets};
@@ -603,25 +603,33 @@ pub fn recover(state: &Path) -> Vec<Recovered> {
         return Vec::new();
     }
     let quarantine = Quarantine::new(state);
-    let interrupted = quarantine.finish_interrupted();
+    quarantine.finish_interrupted();
+    let taken = quarantine.list();
     let mut recovered = Vec::new();
     for (run, journal, start) in abandoned {
         let mut aftermath = Aftermath::default();
-        let finished = interrupted.iter().filter(|entry| entry.about.project == start.project);
-        aftermath.quarantined.extend(finished.map(|entry| Quarantined::new(&entry.about.path, &entry.id)));
+        // What was taken while the command ran has not been told, or only to a terminal that went with it.
+        let taken = taken.iter().filter(|entry| is_taken_in(entry, &start));
+        aftermath.quarantined.extend(taken.map(|entry| Quarantined::new(&entry.about.path, &entry.id)));
         if let Some(root) = Root::open(&start.project).ok().filter(|root| root.identity == start.identity) {
             let nothing = HashSet::new();
             let search = Search::nothing(state);
             let rules = Rules::new(&root.path, &search, &nothing);
             let before = Before::new(&start, None, &rules, Vec::new());
             let tree = Swept { root: &root, start: &start, is_grant: run.contains('.') };
+            let _opened = open_root(tree, &mut aftermath);
             sweep_up(tree, &before, &quarantine, &mut aftermath);
         }
-            let _opened = open_root(tree, &mut aftermath);
         journal.close();
         recovered.push(Recovered { run, project: start.project, aftermath });
     }
     recovered
+}
+
+/// Whether something was taken out of this tree while that run was at work.
+fn is_taken_in(entry: &Entry, start: &Start) -> bool {
+    let since = u64::try_from(start.since / 1_000_000_000).unwrap_or(0);
+    entry.about.root == start.identity && entry.about.argv == start.argv && entry.about.time >= since
 }
 
 /// The same, and also moves that were interrupted outside a run.
