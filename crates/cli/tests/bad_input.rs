@@ -52,6 +52,37 @@ fn a_policy_that_is_not_utf8_or_not_toml_says_where() {
     assert!(stderr(&output).contains("policy.toml:2:"), "{}", stderr(&output));
 }
 
+/// As an unprivileged user: root's files are everybody's to obey.
+#[test]
+fn a_policy_that_others_can_change_is_refused() {
+    let stage = Stage::user();
+    let path = stage.home_file(".config/keyward/policy.toml", "version = 1\n");
+    let mode = |mode| std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+    for open in [0o666, 0o602] {
+        mode(open);
+        refused(&run(&stage), 120, "policy.toml can be changed by other users");
+    }
+    let told = stderr(&run(&stage));
+    let remedy = told.split('`').nth(1).unwrap();
+    assert!(remedy.starts_with("chmod go-w "), "{told}");
+    assert!(stage.bare(remedy).status.success(), "{remedy}");
+    assert!(run(&stage).status.success());
+    let secrets = stage.home_file(".config/keyward/secrets.toml", "version = 1\n");
+    std::fs::set_permissions(&secrets, PermissionsExt::from_mode(0o666)).unwrap();
+    let output = stage.keyward_run(&["--secret", "a=fd"], &["echo", "ran"]).output().unwrap();
+    refused(&output, 120, "secrets.toml can be changed by other users");
+    // A group of others, and an owner who is neither the caller nor root.
+    mode(0o664);
+    if support::is_root() {
+        std::os::unix::fs::chown(&path, Some(support::USER), Some(100)).unwrap();
+        refused(&run(&stage), 120, "policy.toml can be changed by other users");
+        std::os::unix::fs::chown(&path, Some(support::USER + 1), Some(0)).unwrap();
+        refused(&run(&stage), 120, "policy.toml belongs to another user (54322), who can change it");
+        std::os::unix::fs::chown(&path, Some(0), Some(0)).unwrap();
+    }
+    assert!(run(&stage).status.success());
+}
+
 #[test]
 fn a_policy_that_cannot_be_read_is_not_taken_for_none() {
     let stage = Stage::user();
