@@ -1,5 +1,7 @@
 //! Whether a rule fits a call: a program, or a function of a language, with its arguments.
 
+mod checkout;
+
 use crate::findings::Findings;
 use crate::paths::{CREDENTIAL, Places, Seen, Standing, TEMPORARY, look};
 use crate::quick::{QuickMap, QuickSet};
@@ -206,6 +208,10 @@ fn loss_of(rule: &Rule, call: &Call<'_>, parts: &Parts<'_>) -> Option<Loss> {
     let paths = || Some(paths_of(rule, call, parts)).filter(|paths| !paths.is_empty());
     match rule.needs {
         Needs::Work => paths().map(Loss::Paths),
+        if rule.needs == Needs::Checkout {
+            checkout::hits(findings, number, call, &parts, found);
+            continue;
+        }
         Needs::Matched => {
             let is_pattern = |path: &Vec<u8>| path.iter().any(|byte| b"*?[".contains(byte));
             let patterns: Vec<Vec<u8>> = paths()?.into_iter().filter(is_pattern).collect();
@@ -218,7 +224,7 @@ fn loss_of(rule: &Rule, call: &Call<'_>, parts: &Parts<'_>) -> Option<Loss> {
         Needs::Tracked => repository_of(call).and_then(|_| paths()).map(Loss::ChangesAt),
         Needs::Changes => repository_of(call).map(Loss::Changes),
         Needs::Unstaged => repository_of(call).map(Loss::Unstaged),
-        Needs::Untracked => repository_of(call).map(Loss::Untracked),
+        Needs::Untracked => repository_of(call).map(|directory| checkout::cleaned(directory, call, parts)),
         _ => None,
     }
 }

@@ -100,6 +100,8 @@ pub enum Needs {
     /// The same as `Project`, and files that git neither knows nor ignores.
     Untracked,
     /// Work in the paths of the command that git does not have. Counts only where that is known.
+    /// The same as `Project`, and changes in what git checks out over them. Where they are known, they decide, and `args` do not count.
+    Checkout,
     Work,
     /// The same, where the paths are moved to the last one and that is gone with the cage.
     Moved,
@@ -127,6 +129,7 @@ impl Needs {
             "changes" => Some(Needs::Changes),
             "untracked" => Some(Needs::Untracked),
             "work" => Some(Needs::Work),
+            "checkout" => Some(Needs::Checkout),
             "moved" => Some(Needs::Moved),
             "matched" => Some(Needs::Matched),
             "tracked" => Some(Needs::Tracked),
