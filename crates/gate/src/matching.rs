@@ -62,6 +62,20 @@ impl Looks {
         self.sight.as_ref().is_some_and(|sight| !path.contains(&UNKNOWN) && sight.shows(path, standing))
     }
 
+    /// What a path is to a command that writes there.
+    fn into(&self, path: &[u8], standing: &Standing) -> Seen {
+        let seen = self.look(path, standing);
+        // To put something there is what the folder is for; to delete it is not.
+        if seen.is.meets(TEMPORARY) {
+            return Seen { is: TEMPORARY, ..seen };
+        }
+        let granted = self.sight.as_ref().filter(|_| !path.contains(&UNKNOWN));
+        match granted.and_then(|sight| sight.granted(path, standing)) {
+            Some(grant) => seen.granted(look(grant.as_os_str().as_encoded_bytes(), &Standing::Project).is),
+            None => seen,
+        }
+    }
+
     pub fn look(&self, path: &[u8], standing: &Standing) -> Seen {
         let mut known = self.known.borrow_mut();
         match known.iter().rposition(|(at, _)| at == standing) {
@@ -194,6 +208,10 @@ pub fn hits(
             Counts::Outside if stays_in_project(call) => continue,
             Counts::Outside | Counts::Always => {}
         }
+        if rule.needs == Needs::Checkout {
+            checkout::hits(findings, number, call, &parts, found);
+            continue;
+        }
         let mut span = call.span;
         let certainty = fit(tables, rule, call, &parts, &mut span);
         if certainty == Match::Yes || certainty == Match::Maybe && !rule.seen_only {
@@ -208,10 +226,6 @@ fn loss_of(rule: &Rule, call: &Call<'_>, parts: &Parts<'_>) -> Option<Loss> {
     let paths = || Some(paths_of(rule, call, parts)).filter(|paths| !paths.is_empty());
     match rule.needs {
         Needs::Work => paths().map(Loss::Paths),
-        if rule.needs == Needs::Checkout {
-            checkout::hits(findings, number, call, &parts, found);
-            continue;
-        }
         Needs::Matched => {
             let is_pattern = |path: &Vec<u8>| path.iter().any(|byte| b"*?[".contains(byte));
             let patterns: Vec<Vec<u8>> = paths()?.into_iter().filter(is_pattern).collect();
@@ -512,11 +526,10 @@ fn some_place<'a>(
 ) -> Match {
     let mut best = Match::No;
     for (text, field) in paths {
-        let mut seen = call.looks.look(path_in(text), call.standing);
-        // To put something there is what the folder is for; to delete it is not.
-        if into && seen.is.meets(TEMPORARY) {
-            seen.is = TEMPORARY;
-        }
+        let mut seen = match into {
+            true => call.looks.into(path_in(text), call.standing),
+            false => call.looks.look(path_in(text), call.standing),
+        };
         if reads && seen.is.meets(CREDENTIAL) && call.looks.shows(path_in(text), call.standing) {
             seen.is = seen.is.without(CREDENTIAL);
         }

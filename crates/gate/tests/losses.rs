@@ -164,6 +164,9 @@ fn sight() -> Sight {
         home: "/home/me".into(),
         hidden: vec![PathBuf::from("/p/sub/.env")],
         shown: vec![PathBuf::from("/p/.env")],
+        writable: ["/etc/hosts", "/etc/cron.d", "/home/me/data", "/home/me/.bashrc"]
+            .map(PathBuf::from)
+            .into(),
         variables: vec![(b"D".to_vec(), b"src".to_vec())],
     }
 }
@@ -173,6 +176,20 @@ fn verdict(cage: Cage, sight: Option<Sight>, line: &str) -> Verdict {
     let rules = sight.map_or(rules.clone(), |sight| rules.seeing(sight));
     let own = judge(&rules, Language::Shell, line.as_bytes());
     with_scripts(&rules, own, |_| Found::<Vec<u8>>::Missing, |_| true).judgement.verdict
+}
+
+#[test]
+fn what_the_user_has_granted_may_be_written_unless_it_leads_to_root() {
+    for line in ["echo x >> /etc/hosts", "cp a /etc/hosts", "echo x > ~/data/a", "echo x >> ~/.bashrc"] {
+        assert_ne!(verdict(CREDENTIAL, None, line), Verdict::Allow, "{line}");
+        assert_eq!(verdict(CREDENTIAL, Some(sight()), line), Verdict::Allow, "{line}");
+    }
+    // To delete it is something else, and so is a file that root obeys or that makes programs start.
+    for line in ["rm /etc/hosts", "rm -rf ~/data", "echo x > /etc/cron.d/y", "echo x > ~/.zshrc"] {
+        assert_ne!(verdict(CREDENTIAL, Some(sight()), line), Verdict::Allow, "{line}");
+    }
+    assert_eq!(verdict(CREDENTIAL, None, "echo x >> /etc/hosts"), Verdict::Ask);
+    assert_eq!(verdict(CREDENTIAL, Some(sight()), "echo x >> /etc/sudoers"), Verdict::Deny);
 }
 
 #[test]
