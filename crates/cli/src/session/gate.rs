@@ -6,7 +6,7 @@ use crate::here::Here;
 use crate::losses::Losses;
 use crate::permit::{self, Denial, Present, Ways};
 use crate::record::Record;
-use crate::say;
+use crate::{say, told};
 use keyward_gate::{Found, Judgement, Language, Loss, State};
 use keyward_launch::session::{Kept, Passage, Request, Thing};
 use keyward_policy::door::{self, JudgedAs, Judging, Value};
@@ -21,6 +21,9 @@ use rustix::fd::OwnedFd;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+/// What is said once a day in each project where nobody is known to answer.
+const UNATTENDED: &str = "the gate asks on the terminal of a command; without a terminal it denies until `keyward approvals -f` runs or a client of the session socket answers";
 
 /// Everything that judges the commands of one session.
 pub struct SessionGate<'a> {
@@ -176,10 +179,11 @@ impl SessionGate<'_> {
     /// Says once whether questions will have an answer.
     pub fn announce(&self) {
         let asks = matches!(self.policy.gate.mode.value, GateMode::Auto | GateMode::Ask | GateMode::Judge);
-        if asks && !permit::is_attended(self.policy, self.here, Present::named_by(self.policy)) {
-            say::note(
-                "the gate asks on the terminal of a command; without a terminal it denies until `keyward approvals -f` runs or a client of the session socket answers",
-            );
+        if asks
+            && !permit::is_attended(self.policy, self.here, Present::named_by(self.policy))
+            && told::is_due(&self.here.state, &self.here.project, &[UNATTENDED.to_owned()])
+        {
+            say::note(UNATTENDED);
         }
         if self.policy.gate.mode.value == GateMode::Yolo {
             say::note(&format!("the gate asks nothing in this session ({})", self.policy.gate.mode.origin));
