@@ -8,6 +8,7 @@ use crate::files::{self, NoPolicy};
 use crate::record::Record;
 use crate::{decide, here, run, say};
 use keyward_launch::probe;
+use keyward_ledger::Unrecorded;
 use keyward_policy::linux::kernel::{Fact, KernelFacts};
 use keyward_policy::outcome::code;
 use keyward_policy::plan::{Plan, Refusal};
@@ -51,10 +52,19 @@ impl Refused {
         if let Err(NoPolicy { fact, remedy, exit }) = files::policy(&PolicyFlags::default(), here) {
             return Some(Refused { fact, remedy, exit });
         }
-        let unrecorded = Record::open(here).err()?;
+        let unrecorded = Record::open(here).err().or_else(|| no_room(&here.state))?;
         let fact = run::tell::unrecorded_fact(&unrecorded);
         Some(Refused { fact, remedy: unrecorded.remedy().to_owned(), exit: code::FAULT })
     }
+}
+
+/// Why the state directory takes nothing more. A run writes more than this at once.
+fn no_room(state: &Path) -> Option<Unrecorded> {
+    const LITTLE: [u8; 8192] = [0; 8192];
+    let path = state.join(format!(".room-{}", std::process::id()));
+    let written = std::fs::write(&path, LITTLE);
+    let _ = std::fs::remove_file(&path);
+    written.err().map(|cause| Unrecorded { path: state.into(), cause })
 }
 
 /// What Keyward holds of projects.

@@ -119,10 +119,15 @@ fn a_loop_of_links_in_a_grant_is_an_answer() {
 
 /// A command with the stage's HOME on a small file system of its own, in private mounts: `options` are those of a tmpfs.
 fn on_a_disk(stage: &Stage, prepare: &str) -> Output {
+    on_a_disk_with(stage, prepare, "run -- echo ran")
+}
+
+/// The same with other words for Keyward.
+fn on_a_disk_with(stage: &Stage, prepare: &str, words: &str) -> Output {
     assert!(support::is_root(), "this test needs root; run the tests as root, as CI does");
     let script = format!(
         "mount -t tmpfs -o size=64k,mode=0777 none '{home}' && {prepare} && \
-         exec setpriv --reuid {user} --regid {user} --clear-groups env HOME='{home}' '{keyward}' run -- echo ran",
+         exec setpriv --reuid {user} --regid {user} --clear-groups env HOME='{home}' '{keyward}' {words}",
         home = stage.home().display(),
         user = support::USER,
         keyward = keyward(),
@@ -146,6 +151,24 @@ fn a_full_disk_means_that_nothing_runs_unrecorded() {
          (dd if=/dev/zero of='{home}/full' bs=4k 2>/dev/null; true)"
     );
     refused(&on_a_disk(&stage, &prepare), 125, "no space left on device");
+}
+
+#[test]
+fn a_full_state_directory_is_named_and_doctor_tells_it() {
+    let stage = Stage::user();
+    assert!(stage.bare("git init -q .").status.success());
+    let home = stage.home().display().to_string();
+    let prepare = format!(
+        "mkdir -p '{home}/.local/state/keyward' '{home}/.cache/keyward/unknown/cache' && chmod -R 0777 '{home}' && \
+         (dd if=/dev/zero of='{home}/full' bs=4k 2>/dev/null; true)"
+    );
+    let output = on_a_disk(&stage, &prepare);
+    refused(&output, 125, "no space left on device");
+    let told = stderr(&output);
+    assert!(told.contains(&format!("{home}/.local/state/keyward")) && told.contains("make room"), "{told}");
+    let doctor = on_a_disk_with(&stage, &prepare, "doctor");
+    assert_eq!(doctor.status.code(), Some(125), "{}", stderr(&doctor));
+    assert!(stderr(&doctor).contains("no space left on device"), "{}", stderr(&doctor));
 }
 
 #[test]
