@@ -60,6 +60,10 @@ impl Look for Seen<'_> {
         }
     }
 
+    fn is_branch(&self, name: &[u8]) -> bool {
+        work::is_branch(self.site.project, name)
+    }
+
     fn is_gone_with_the_cage(&self, path: &Path) -> bool {
         is_gone_with_the_cage(self.view, path)
     }

@@ -26,6 +26,9 @@ use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+/// What is said once a day in each project where nobody is known to answer.
+const UNATTENDED: &str = "the gate asks on the terminal of a command; without a terminal it denies until `keyward approvals -f` runs or a client of the session socket answers";
+
 /// Everything that judges the commands of one session.
 pub struct SessionGate<'a> {
     pub policy: &'a Policy,
@@ -205,10 +208,7 @@ impl SessionGate<'_> {
     pub fn announcement(&self) -> Option<String> {
         let asks = matches!(self.policy.gate.mode.value, GateMode::Auto | GateMode::Ask | GateMode::Judge);
         if asks && !permit::is_attended(self.policy, self.site.state, Present::named_by(self.policy)) {
-            return Some(
-                "the gate asks on the terminal of a command; without a terminal it denies until `keyward approvals -f` runs or a client of the session socket answers"
-                    .into(),
-            );
+            return Some(UNATTENDED.into());
         }
         let mode = &self.policy.gate.mode;
         (mode.value == GateMode::Yolo)

@@ -28,6 +28,7 @@ pub fn approvals(args: ApprovalsArgs, block: &Block) -> i32 {
         Some(ApprovalsCommand::Show { id, json }) => show::show(&find(here, id)?.1, json),
         Some(ApprovalsCommand::Allow(args)) => allow(here, &args),
         Some(ApprovalsCommand::Deny { id }) => deny(here, id),
+        Some(ApprovalsCommand::Forget { id }) => forget(here, id),
     })
 }
 
@@ -193,6 +194,23 @@ fn deny(here: &Here, id: u64) -> Result<(), Trouble> {
     let mut record = recorder(here, entry.question.run.clone());
     counted(id, approvals.answer(id, false, By::Approvals, &mut record)?)?;
     say::answer(&format!("denied question {id}"));
+    Ok(())
+}
+
+fn forget(here: &Here, id: u64) -> Result<(), Trouble> {
+    let (mut approvals, entry) = find(here, id)?;
+    if !approvals.forget(&entry.question)? {
+        return Err(Trouble::new(
+            Code::UnknownApproval,
+            format!("nothing denies the rule of question {id} in advance"),
+            "run the command again: it is asked about, if it has to be",
+        ));
+    }
+    let what = match &entry.question.rule {
+        Some(rule) => format!("the rule {}", inline(rule)),
+        None => "this very command".into(),
+    };
+    say::answer(&format!("{what} is asked about again in this project"));
     Ok(())
 }
 

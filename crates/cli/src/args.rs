@@ -640,6 +640,12 @@ pub enum ApprovalsCommand {
         #[arg(value_name = "ID")]
         id: u64,
     },
+    /// Revoke a `never`, or a no that counts for a session: the rule of this question is asked about again
+    Forget {
+        /// The number of the question
+        #[arg(value_name = "ID")]
+        id: u64,
+    },
 }
 
 #[derive(Args)]

@@ -51,6 +51,9 @@ fn source(args: &CheckArgs) -> Result<Vec<u8>, i32> {
     if !args.command.is_empty() {
         return Ok(args.command.join(OsStr::new(" ")).as_bytes().to_vec());
     }
+    if say::waits_for_a_person() {
+        say::note("type a script and end it with Ctrl-D; `keyward check -- CMD` checks a command");
+    }
     let mut source = Vec::new();
     // One more, to notice that there is more.
     match std::io::stdin().take(LARGEST as u64 + 1).read_to_end(&mut source) {

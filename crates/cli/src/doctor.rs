@@ -7,7 +7,7 @@ use crate::explain::NoPlan;
 use crate::files;
 use crate::{decide, here, run, say};
 use keyward_launch::probe;
-use keyward_ledger::Record;
+use keyward_ledger::{Record, Unrecorded};
 use keyward_policy::linux::kernel::{Fact, KernelFacts};
 use keyward_policy::outcome::code;
 use keyward_policy::plan::{Plan, Refusal};
@@ -47,8 +47,18 @@ impl Refused {
         if let Err(trouble) = files::policy(&PolicyFlags::default(), here) {
             return Some(Refused(trouble));
         }
-        Record::open(&here.state).err().map(|unrecorded| Refused(run::tell::unrecorded(&unrecorded)))
+        let unrecorded = Record::open(&here.state).err().or_else(|| no_room(&here.state))?;
+        Some(Refused(run::tell::unrecorded(&unrecorded)))
     }
+}
+
+/// Why the state directory takes nothing more. A run writes more than this at once.
+fn no_room(state: &Path) -> Option<Unrecorded> {
+    const LITTLE: [u8; 8192] = [0; 8192];
+    let path = state.join(format!(".room-{}", std::process::id()));
+    let written = std::fs::write(&path, LITTLE);
+    let _ = std::fs::remove_file(&path);
+    written.err().map(|cause| Unrecorded { path: state.into(), cause })
 }
 
 /// What Keyward holds of projects.

@@ -6,6 +6,7 @@ use crate::say;
 use keyward_policy::config::{self, Ancestor, Document, Layers, PolicyError};
 use keyward_policy::secret::{self, Entry};
 use keyward_policy::settings::{FileRole, IgnoredFile, Policy, PolicyFile, Sources};
+use keyward_policy::text::{typed, visible};
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_policy::view::PROJECT_FILE;
 pub use keyward_sys::file::Links;
@@ -36,13 +37,60 @@ fn open(path: &Path, links: Links) -> Result<Option<(File, Vec<u8>)>, Unreadable
 
 impl From<Unreadable> for Trouble {
     fn from(unreadable: Unreadable) -> Self {
-        let path = keyward_policy::text::visible(unreadable.path.as_os_str());
+        let path = visible(unreadable.path.as_os_str());
         Trouble::new(
             Code::PolicyUnreadable,
             format!("cannot read {path}: {}", say::cause(&unreadable.cause)),
             "fix the file or its permissions, or move it away; without it the built-in policy applies",
         )
     }
+}
+
+/// The text of a file that Keyward obeys; `None` when there is none. A file that others can change is refused: they would decide what a
+/// command gets.
+fn obeyed(path: &Path, uid: u32) -> Result<Option<Vec<u8>>, Trouble> {
+    let Some((file, text)) = open(path, Links::Followed)? else { return Ok(None) };
+    let stat =
+        rustix::fs::fstat(&file).map_err(|errno| Unreadable { path: path.into(), cause: errno.into() })?;
+    match others_who_write(stat.st_mode, (stat.st_uid, stat.st_gid), uid) {
+        None => Ok(Some(text)),
+        Some(others) => Err(written_by_others(path, others)),
+    }
+}
+
+/// Who else can change a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Others {
+    Owner(u32),
+    ByMode,
+}
+
+/// Who can change a file with this mode, owner and group beside the caller and root. A group with the number of its user is that user's own.
+fn others_who_write(mode: u32, (owner, group): (u32, u32), uid: u32) -> Option<Others> {
+    const GROUP: u32 = 0o020;
+    const ALL: u32 = 0o002;
+    let group_is_private = group == 0 || group == owner;
+    match () {
+        () if owner != uid && owner != 0 => Some(Others::Owner(owner)),
+        () if mode & ALL != 0 || mode & GROUP != 0 && !group_is_private => Some(Others::ByMode),
+        () => None,
+    }
+}
+
+fn written_by_others(path: &Path, others: Others) -> Trouble {
+    let path = visible(path.as_os_str());
+    let word = typed(&path);
+    let (fact, remedy) = match others {
+        Others::ByMode => (
+            format!("{path} can be changed by other users"),
+            format!("look at it, then: `chmod go-w {word}`"),
+        ),
+        Others::Owner(owner) => (
+            format!("{path} belongs to another user ({owner}), who can change it"),
+            format!("look at it, then make it yours, or move it away: `sudo chown \"$(id -u)\" {word}`"),
+        ),
+    };
+    Trouble::new(Code::PolicyUnreadable, fact, remedy)
 }
 
 /// A project file above the project, as it was found.
@@ -76,8 +124,8 @@ fn read_above(path: &Path, uid: u32) -> Result<Option<Above>, Unreadable> {
 pub fn policy(flags: &PolicyFlags, here: &Here) -> Result<Policy, Trouble> {
     let user_file = here.config.join("policy.toml");
     let project_file = here.project.join(PROJECT_FILE);
-    let ceiling = read(Path::new(CEILING), Links::Followed)?;
-    let user = read(&user_file, Links::Followed)?;
+    let ceiling = obeyed(Path::new(CEILING), here.caller.uid)?;
+    let user = obeyed(&user_file, here.caller.uid)?;
     let mut ignored = Vec::new();
     let mut ancestors = Vec::new();
     for directory in &here.above {
@@ -143,8 +191,28 @@ pub fn secrets_file(here: &Here) -> PathBuf {
 /// Which secrets there are.
 pub fn secrets(here: &Here) -> Result<Vec<Entry>, Trouble> {
     let path = secrets_file(here);
-    let text = read(&path, Links::Followed)?.unwrap_or_default();
+    let text = obeyed(&path, here.caller.uid)?.unwrap_or_default();
     let name = path.to_string_lossy();
     secret::read(&Document { name: &name, text: &text })
         .map_err(|mistakes| PolicyError::Mistakes(mistakes).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_obeyed_if_only_the_caller_and_root_can_change_it() {
+        let mine = (1000, 1000);
+        for mode in [0o600, 0o644, 0o664] {
+            assert_eq!(others_who_write(mode, mine, 1000), None, "{mode:o}");
+        }
+        assert_eq!(others_who_write(0o100_644, (0, 0), 1000), None);
+        assert_eq!(others_who_write(0o666, mine, 1000), Some(Others::ByMode));
+        assert_eq!(others_who_write(0o602, (0, 0), 1000), Some(Others::ByMode));
+        // A group of several users.
+        assert_eq!(others_who_write(0o664, (1000, 100), 1000), Some(Others::ByMode));
+        assert_eq!(others_who_write(0o600, (1001, 1001), 1000), Some(Others::Owner(1001)));
+        assert_eq!(others_who_write(0o600, (1001, 1001), 0), Some(Others::Owner(1001)));
+    }
 }

@@ -32,6 +32,9 @@ pub fn redact(args: &RedactArgs, block: &mut Block) -> i32 {
     if args.secrets.is_empty() {
         wanted = known;
     }
+    if say::waits_for_a_person() {
+        say::note("reads until Ctrl-D; `CMD | keyward redact` takes what a command prints");
+    }
     let filter = |surroundings: &Surroundings<'_>, tell: &dyn Fn(&Said)| {
         let said = |refused: &Refused| tell(&refused.said());
         keep::filter(surroundings, &wanted, rustix::stdio::stdin(), rustix::stdio::stdout(), &said)

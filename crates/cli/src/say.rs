@@ -116,6 +116,12 @@ pub fn note(text: &str) {
     let _ = write_stderr(Reader::Person, format!("keyward: {text}\n").as_bytes());
 }
 
+/// Whether a person at a terminal is what standard input waits for, and can read what is said.
+pub fn waits_for_a_person() -> bool {
+    use keyward_sys::terminal::is_terminal;
+    is_terminal(rustix::stdio::stdin()) && is_terminal(rustix::stdio::stderr())
+}
+
 /// Tells a person what is waited for: the first search of a large tree, on a disk that has to be read.
 pub fn searching(tree: &Path) {
     if !keyward_sys::terminal::is_terminal(rustix::stdio::stderr()) {

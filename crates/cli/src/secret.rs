@@ -65,7 +65,7 @@ fn set(args: &SecretSetArgs, here: &Here, block: &mut Block) -> Result<(), Troub
         };
         for said in vault::ask(here, block, &Variables::All, keep)? {
             if let Said::Began { identity } = said {
-                say::note(&began(&identity, here));
+                say::note(&began(&identity, args.identity.is_some(), here));
             }
         }
     }
@@ -130,15 +130,18 @@ fn start_of(args: &SecretSetArgs) -> Result<Option<Begin>, Trouble> {
 }
 
 /// The chain down to its root is said when it is made.
-fn began(identity: &str, here: &Here) -> String {
+fn began(identity: &str, was_chosen: bool, here: &Here) -> String {
     let store = keyward_policy::text::visible(here.store.as_os_str());
     match identity {
         "keyring" => format!("made a store in {store}; its key is in your keyring"),
         "passphrase" => format!("made a store in {store}; its key is behind your passphrase"),
         "plugin" => format!("made a store in {store}; its key is behind the plugin"),
-        _ => format!(
-            "made a store in {store}; its key is a file beside it, because no keyring could be used: every program that can read your files can read it"
-        ),
+        _ => {
+            let why = if was_chosen { ", as you asked" } else { ", because no keyring could be used" };
+            format!(
+                "made a store in {store}; its key is a file beside it{why}: every program that can read your files can read it"
+            )
+        }
     }
 }
 
@@ -295,7 +298,7 @@ fn import(file: &Path, blank: bool, here: &Here, block: &mut Block) -> Result<()
     let mut imported = Vec::new();
     for said in vault::ask(here, block, &Variables::All, bring)? {
         match said {
-            Said::Began { identity } => say::note(&began(&identity, here)),
+            Said::Began { identity } => say::note(&began(&identity, false, here)),
             Said::Kept { name, variable } => {
                 let name = SecretName::parse(&name)?;
                 if known.iter().any(|entry| entry.name == name) {

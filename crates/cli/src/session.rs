@@ -146,6 +146,10 @@ pub fn logs(args: &LogsArgs, block: &Block) -> i32 {
 }
 
 pub fn attach(args: &AttachArgs, block: &Block) -> i32 {
+    if say::waits_for_a_person() {
+        let target = keyward_policy::text::visible(args.target.as_ref());
+        say::note(&format!("attaching to {target}; Ctrl-] leaves it, and it goes on"));
+    }
     with_job(block, &args.target, client::attach)
 }
 

@@ -52,6 +52,37 @@ fn a_policy_that_is_not_utf8_or_not_toml_says_where() {
     assert!(stderr(&output).contains("policy.toml:2:"), "{}", stderr(&output));
 }
 
+/// As an unprivileged user: root's files are everybody's to obey.
+#[test]
+fn a_policy_that_others_can_change_is_refused() {
+    let stage = Stage::user();
+    let path = stage.home_file(".config/keyward/policy.toml", "version = 1\n");
+    let mode = |mode| std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+    for open in [0o666, 0o602] {
+        mode(open);
+        refused(&run(&stage), 120, "policy.toml can be changed by other users");
+    }
+    let told = stderr(&run(&stage));
+    let remedy = told.split('`').nth(1).unwrap();
+    assert!(remedy.starts_with("chmod go-w "), "{told}");
+    assert!(stage.bare(remedy).status.success(), "{remedy}");
+    assert!(run(&stage).status.success());
+    let secrets = stage.home_file(".config/keyward/secrets.toml", "version = 1\n");
+    std::fs::set_permissions(&secrets, PermissionsExt::from_mode(0o666)).unwrap();
+    let output = stage.keyward_run(&["--secret", "a=fd"], &["echo", "ran"]).output().unwrap();
+    refused(&output, 120, "secrets.toml can be changed by other users");
+    // A group of others, and an owner who is neither the caller nor root.
+    mode(0o664);
+    if support::is_root() {
+        std::os::unix::fs::chown(&path, Some(support::USER), Some(100)).unwrap();
+        refused(&run(&stage), 120, "policy.toml can be changed by other users");
+        std::os::unix::fs::chown(&path, Some(support::USER + 1), Some(0)).unwrap();
+        refused(&run(&stage), 120, "policy.toml belongs to another user (54322), who can change it");
+        std::os::unix::fs::chown(&path, Some(0), Some(0)).unwrap();
+    }
+    assert!(run(&stage).status.success());
+}
+
 #[test]
 fn a_policy_that_cannot_be_read_is_not_taken_for_none() {
     let stage = Stage::user();
@@ -88,10 +119,15 @@ fn a_loop_of_links_in_a_grant_is_an_answer() {
 
 /// A command with the stage's HOME on a small file system of its own, in private mounts: `options` are those of a tmpfs.
 fn on_a_disk(stage: &Stage, prepare: &str) -> Output {
+    on_a_disk_with(stage, prepare, "run -- echo ran")
+}
+
+/// The same with other words for Keyward.
+fn on_a_disk_with(stage: &Stage, prepare: &str, words: &str) -> Output {
     assert!(support::is_root(), "this test needs root; run the tests as root, as CI does");
     let script = format!(
         "mount -t tmpfs -o size=64k,mode=0777 none '{home}' && {prepare} && \
-         exec setpriv --reuid {user} --regid {user} --clear-groups env HOME='{home}' '{keyward}' run -- echo ran",
+         exec setpriv --reuid {user} --regid {user} --clear-groups env HOME='{home}' '{keyward}' {words}",
         home = stage.home().display(),
         user = support::USER,
         keyward = keyward(),
@@ -115,6 +151,24 @@ fn a_full_disk_means_that_nothing_runs_unrecorded() {
          (dd if=/dev/zero of='{home}/full' bs=4k 2>/dev/null; true)"
     );
     refused(&on_a_disk(&stage, &prepare), 125, "no space left on device");
+}
+
+#[test]
+fn a_full_state_directory_is_named_and_doctor_tells_it() {
+    let stage = Stage::user();
+    assert!(stage.bare("git init -q .").status.success());
+    let home = stage.home().display().to_string();
+    let prepare = format!(
+        "mkdir -p '{home}/.local/state/keyward' '{home}/.cache/keyward/unknown/cache' && chmod -R 0777 '{home}' && \
+         (dd if=/dev/zero of='{home}/full' bs=4k 2>/dev/null; true)"
+    );
+    let output = on_a_disk(&stage, &prepare);
+    refused(&output, 125, "no space left on device");
+    let told = stderr(&output);
+    assert!(told.contains(&format!("{home}/.local/state/keyward")) && told.contains("make room"), "{told}");
+    let doctor = on_a_disk_with(&stage, &prepare, "doctor");
+    assert_eq!(doctor.status.code(), Some(125), "{}", stderr(&doctor));
+    assert!(stderr(&doctor).contains("no space left on device"), "{}", stderr(&doctor));
 }
 
 #[test]

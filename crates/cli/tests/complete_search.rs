@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Output;
-use support::{Stage, after_a_sign, keyward, ran, stderr, stdout};
+use support::{Stage, after_a_sign, eventually, keyward, ran, stderr, stdout};
 
 const SECRET: &str = "canary-8804";
 
@@ -167,6 +167,50 @@ fn a_root_that_a_command_closes_is_opened_again_and_swept() {
     assert!(!stage.project().join(".vscode").exists(), "{}", stderr(&output));
     assert!(!std::fs::read_to_string(stage.project().join("n/.git/config")).unwrap().contains("fsmonitor"));
     is_hidden(&stage, &[], "plain.txt");
+}
+
+fn mode_of(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn a_root_that_the_user_has_closed_keeps_its_mode() {
+    for closed in [0o555, 0o500] {
+        let stage = Stage::user();
+        stage.project_file("plain.txt", &format!("KEY={SECRET}"));
+        symlink("plain.txt", stage.project().join(".env")).unwrap();
+        mode(&stage.project(), closed);
+        let output = stage.caged("true");
+        assert!(output.status.success() && stderr(&output).is_empty(), "{}", stderr(&output));
+        assert_eq!(mode_of(&stage.project()), closed);
+        // A command can open it, and closes it behind itself, or closes it further.
+        for script in ["chmod 555 .", "chmod 100 ."] {
+            let script = format!("chmod 700 .; mkdir .vscode; rm .env; {script}; echo started");
+            let output = stage.caged(&script);
+            assert!(stdout(&output).contains("started"), "{}", stderr(&output));
+            assert!(!stage.project().join(".vscode").exists(), "{}", stderr(&output));
+            assert!(stage.project().join(".env").is_symlink(), "{}", stderr(&output));
+            assert_eq!(mode_of(&stage.project()) & 0o700, 0o500, "{}", stderr(&output));
+        }
+    }
+}
+
+#[test]
+fn a_root_has_the_mode_of_the_start_also_after_a_kill() {
+    for closed in [0o755, 0o555] {
+        let stage = Stage::user();
+        stage.project_file("up", "");
+        mode(&stage.project(), closed);
+        let script = "chmod 700 .; echo evil > .envrc; chmod 311 .; echo up >> up; sleep 60";
+        let mut child = stage.keyward_run(&[], &["sh", "-c", script]).spawn().unwrap();
+        assert!(eventually(|| std::fs::read_to_string(stage.project().join("up")).unwrap() == "up\n"));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let next =
+            stage.command(keyward()).args(["run", "--", "true"]).current_dir(stage.elsewhere()).output();
+        assert!(!stage.project().join(".envrc").exists());
+        assert_eq!(mode_of(&stage.project()) & 0o700, closed & 0o700, "{}", stderr(&next.unwrap()));
+    }
 }
 
 #[test]

@@ -214,6 +214,34 @@ fn torn_journals_and_entries_are_survived() {
     assert!(stdout(&output).contains(".envrc"));
 }
 
+/// What is taken while the command runs is told by the next run as well, with the command that puts it back.
+#[test]
+fn what_a_killed_run_had_taken_out_is_told() {
+    let stage = Stage::user();
+    let mut child = stage
+        .keyward_run(&[], &["sh", "-c", "sleep 0.5; echo evil > .envrc; sleep 60"])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let quarantine = stage.state().join("quarantine");
+    assert!(eventually(|| names(&quarantine).iter().any(|entry| stands(&entry.join("thing")))));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let next = || {
+        let mut command = stage.command(keyward());
+        stderr(&command.args(["run", "--", "true"]).current_dir(stage.elsewhere()).output().unwrap())
+    };
+    let told = next();
+    assert!(told.contains("was killed before it ended") && told.contains("took .envrc out"), "{told}");
+    let remedy = told.lines().last().unwrap().split('`').nth(1).unwrap();
+    assert!(remedy.starts_with("keyward quarantine restore "), "{told}");
+    let words: Vec<&str> = remedy.split(' ').skip(1).collect();
+    assert!(stage.command(keyward()).args(words).output().unwrap().status.success(), "{told}");
+    assert!(stands(&stage.project().join(".envrc")));
+    // Once is enough.
+    assert_eq!(next(), "");
+}
+
 #[test]
 fn what_a_killed_run_moved_out_of_a_package_is_named() {
     let stage = Stage::user();

@@ -164,6 +164,90 @@ fn work_that_git_does_not_have_is_not_deleted_unasked() {
     refused("rm -rf .", "delete-project");
 }
 
+/// A repository with changes in some files, a file that is as it was committed, and branches.
+fn changed_repository() -> Stage {
+    let stage = repository();
+    for file in ["b.txt", "Makefile", "d/1", "c", "lib/b.py"] {
+        stage.project_file(file, "as committed\n");
+    }
+    host(&stage, "git add -A; git -c user.name=a -c user.email=a@b.test commit -qm more; git branch -M main");
+    host(&stage, "git branch release/1.2; git branch lib; git branch other");
+    for file in ["b.txt", "Makefile", "src/a.py", "d/1", "lib/new.txt", "lib/b.py"] {
+        stage.project_file(file, "changed\n");
+    }
+    stage
+}
+
+#[test]
+fn a_checkout_is_judged_by_what_is_lost_and_not_by_its_words() {
+    let lost = [
+        "git checkout b.txt",
+        "git checkout Makefile",
+        "git checkout src",
+        "git checkout src/a.py",
+        "git checkout HEAD d/1",
+        "git checkout c b.txt",
+        "git checkout '*.txt'",
+        "git checkout -- .",
+        "git checkout :/",
+        "git checkout other -- lib/new.txt",
+        "git checkout -f other",
+        "git restore b.txt",
+        "git restore --staged --worktree d",
+        "cd src && git checkout a.py",
+        "git clean -fd lib",
+    ];
+    let kept = [
+        "git checkout -q release/1.2",
+        "git checkout -q -b fix/v1.1",
+        "git checkout -q lib",
+        "git checkout -q main",
+        "git checkout -- c",
+        "git checkout HEAD -- c",
+        "git checkout HEAD lib/new.txt || true",
+        "git restore c",
+        "git clean -fd nothere",
+        "git clean -fd src",
+        "mkdir tmpd; touch tmpd/x; git clean -fd tmpd",
+    ];
+    let stage = changed_repository();
+    for flags in [&[][..], &["--net", "open"]] {
+        for script in lost {
+            // With a network, what could be lost as a whole is asked about in any case.
+            let output = run(&stage, flags, &["bash", "-c", script]);
+            assert_eq!(output.status.code(), REFUSED, "{script}: {}", stderr(&output));
+        }
+        for script in kept.iter().filter(|script| flags.is_empty() || !script.contains("clean")) {
+            let output = run(&stage, flags, &["bash", "-c", script]);
+            assert!(output.status.success(), "{script}: {}", stderr(&output));
+            host(&stage, "git checkout -q main; git branch -q -D fix/v1.1 2>/dev/null || true");
+        }
+    }
+    for file in ["b.txt", "Makefile", "src/a.py", "d/1", "lib/new.txt", "lib/b.py"] {
+        assert_eq!(std::fs::read_to_string(stage.project().join(file)).unwrap(), "changed\n", "{file}");
+    }
+}
+
+#[test]
+fn a_session_judges_a_checkout_by_what_is_lost() {
+    let stage = changed_repository();
+    let started = stage.command(keyward()).args(["session", "start"]).output().unwrap();
+    let name = stdout(&started).trim().to_owned();
+    let exec = |argv: &[&str]| {
+        let mut command = stage.command("setsid");
+        command.args(["--wait", keyward(), "exec", &name, "--"]).args(argv).stdin(Stdio::null());
+        command.output().unwrap()
+    };
+    let lost = exec(&["git", "checkout", "Makefile"]);
+    let kept = [exec(&["git", "checkout", "-q", "release/1.2"]), exec(&["git", "restore", "c"])];
+    host(&stage, &format!("'{}' session stop {name}", keyward()));
+    assert_eq!(lost.status.code(), REFUSED, "{}", stderr(&lost));
+    assert_eq!(std::fs::read_to_string(stage.project().join("Makefile")).unwrap(), "changed\n");
+    for kept in kept {
+        assert!(kept.status.success(), "{}", stderr(&kept));
+    }
+}
+
 #[test]
 fn a_session_looks_at_the_work_that_is_there_when_a_command_is_asked_for() {
     let stage = repository();

@@ -766,3 +766,16 @@ fn a_shell_of_root_and_one_on_a_terminal_restore_the_state_that_was_judged() {
     let on_terminal = alone(&session, &["exec", "work", "--pty", "--", "ok"]).output().unwrap();
     assert_eq!(stdout(&on_terminal).trim_end(), "RAN", "{}", stderr(&on_terminal));
 }
+
+#[test]
+fn where_questions_are_asked_is_told_once_a_day_in_each_project() {
+    let stage = Stage::user();
+    let start = |name: &str| {
+        let output = stage.command(keyward()).args(["session", "start", "--name", name]).output().unwrap();
+        let stopped = stage.command(keyward()).args(["session", "stop", name]).output().unwrap();
+        assert!(stopped.status.success(), "{}", stderr(&stopped));
+        stderr(&output)
+    };
+    assert!(start("one").contains("the gate asks on the terminal of a command"));
+    assert_eq!(start("two"), "");
+}

@@ -220,3 +220,15 @@ fn a_pipe_or_a_link_in_the_state_of_a_rebase_stays_in_the_cage() {
         assert_eq!(host(&stage, seen), "x\n", "{odd}");
     }
 }
+
+#[test]
+fn a_bare_repository_without_settings_is_no_news() {
+    let stage = Stage::user();
+    assert!(stage.bare("git init -q --bare r && rm r/config").status.success());
+    let output = stage.caged("ls");
+    assert!(output.status.success() && stderr(&output).is_empty(), "{}", stderr(&output));
+    // What a command puts there is still looked at.
+    let output = stage.caged("git --git-dir=r config core.fsmonitor evil; ls r");
+    let config = std::fs::read_to_string(stage.project().join("r/config")).unwrap_or_default();
+    assert!(!config.contains("fsmonitor"), "{config}{}", stderr(&output));
+}

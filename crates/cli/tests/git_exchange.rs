@@ -5,7 +5,7 @@ mod support;
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
-use support::{Stage, stderr, stdout};
+use support::{Stage, keyward, stderr, stdout};
 
 const BEGIN: &str = "set -e; export GIT_CONFIG_GLOBAL=/dev/null; git init -q -b main .; git config user.name Ada; git config user.email ada@example.test; \
     git config gc.auto 0; echo one > a; git add a; git commit -qm first; git branch other";
@@ -166,4 +166,33 @@ fn neither_side_meets_a_lock_of_the_others() {
     assert!(output.status.success(), "{:?} {}{}", output.status, stdout(&output), stderr(&output));
     let seen = host(&stage, "git log --format=%s | grep -c cage; git status --short; git fsck --strict 2>&1");
     assert_eq!(seen, "150\n?? ready\n");
+}
+
+/// A project on a small disk that is full: what the command committed waits for room, and is not lost.
+#[test]
+fn a_commit_for_which_there_is_no_room_comes_with_the_next_run() {
+    assert!(support::is_root(), "this test needs root; run the tests as root, as CI does");
+    let stage = Stage::user();
+    let user = support::USER;
+    let as_user = format!("setpriv --reuid {user} --regid {user} --clear-groups");
+    let script = format!(
+        "mount -t tmpfs -o size=1m,mode=0700,uid={user},gid={user} none . && cd \"$PWD\" && echo '{BEGIN}' > begin && \
+         {as_user} bash begin && echo m > m && (dd if=/dev/zero of=full bs=1k 2>/dev/null; true) && \
+         {as_user} \"$0\" run -- sh -c 'git add m && git commit -qm second'; echo \"code $?\" >&2; \
+         echo again >&2; {as_user} \"$0\" run -- true; rm full; \
+         echo room >&2; {as_user} \"$0\" run -- true; {as_user} git log --format=%s main"
+    );
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", &script, keyward()]);
+    command.current_dir(stage.project()).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    let output = command.env("HOME", stage.home()).output().unwrap();
+    let told = stderr(&output);
+    let (first, rest) = told.split_once("again\n").unwrap_or_else(|| panic!("{told}"));
+    let (again, room) = rest.split_once("room\n").unwrap_or_else(|| panic!("{told}"));
+    for part in [first, again] {
+        assert!(part.contains("the disk of your repository is full") && part.contains("main"), "{told}");
+        assert!(part.contains("make room there") && !part.contains("git could run it"), "{told}");
+    }
+    assert!(first.contains("code 0\n") && !room.contains("full"), "{told}");
+    assert_eq!(stdout(&output), "second\nfirst\n", "{told}");
 }

@@ -253,3 +253,21 @@ fn a_grant_shows_a_link_and_its_target() {
     assert!(stdout(&shown).contains(SECRET), "{}", stderr(&shown));
     assert!(Path::new(TOOLS).is_dir(), "the tools of the tests are not installed");
 }
+
+#[test]
+fn a_name_to_hide_that_fits_nothing_is_told() {
+    let stage = Stage::user();
+    stage.project_file("notes.txt", "of the user");
+    let told = |flags: &[&str]| stderr(&stage.caged_with(flags, "true"));
+    for hide in ["typo.txt", "*.typo"] {
+        let told = told(&["--hide", hide]);
+        assert!(
+            told.contains("fits nothing that is there\ncheck the spelling") && told.contains(hide),
+            "{told}"
+        );
+    }
+    assert_eq!(told(&["--hide", "notes.txt", "--hide", "*.txt"]), "");
+    // A policy is for many projects.
+    stage.home_file(".config/keyward/policy.toml", "version = 1\nfiles.hide = [\"typo.txt\"]\n");
+    assert_eq!(told(&[]), "");
+}

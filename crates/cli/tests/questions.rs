@@ -61,21 +61,42 @@ fn a_yes_for_an_hour_is_for_the_very_same_command_in_this_project() {
 #[test]
 fn never_counts_for_the_rule_and_can_be_taken_back() {
     let stage = stage();
-    let (code, _) = answered(&stage, OLD, "never\n");
+    let (code, told) = answered(&stage, OLD, "never\n");
     assert_eq!(code, 123);
+    assert!(told.contains("after a `never`, first: `keyward approvals forget 1`"), "{told}");
     // Other words for the same do not help, and nothing is asked.
     let (code, told) = unasked(&stage, OTHER);
     assert_eq!(code, 123);
     assert!(told.contains("you answered `never` to this in this project"), "{told}");
     let remedy = told.lines().last().unwrap();
-    let command = remedy.split('`').nth(1).unwrap();
-    let class = remedy.split('`').nth(3).unwrap();
-    let typed: Vec<&str> = command.split(' ').skip(1).chain(class.split(' ')).collect();
-    let output = stage.command(keyward()).args(&typed).output().unwrap();
-    assert!(output.status.success(), "{typed:?}: {}", stderr(&output));
-    // One use of the grant, then it is a question again.
-    let _ = unasked(&stage, OLD);
+    let mut commands = remedy.split('`').skip(1).step_by(2);
+    let mut typed = || {
+        let words: Vec<&str> = commands.next().unwrap().split(' ').skip(1).collect();
+        let output = stage.command(keyward()).args(&words).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", stderr(&output));
+        stdout(&output)
+    };
+    // Once, and then it is denied as before.
+    assert!(typed().contains("grant 1"));
+    let _ = unasked(&stage, OTHER);
+    assert_eq!(unasked(&stage, OLD).0, 123);
+    assert_eq!(typed(), "the rule git-clean-ignored is asked about again in this project\n");
     assert_eq!(answered(&stage, OLD, "n\n").0, 123);
+    let again = stage.command(keyward()).args(["approvals", "forget", "1"]).output().unwrap();
+    assert_eq!(again.status.code(), Some(120), "{}", stderr(&again));
+}
+
+#[test]
+fn a_program_that_waits_for_a_person_says_so() {
+    let stage = stage();
+    for (words, told) in [("check", "end it with Ctrl-D"), ("redact", "reads until Ctrl-D")] {
+        let mut command = stage.command(keyward());
+        command.arg(words);
+        let mut terminal = Terminal::start(command, USER);
+        terminal.wait_for(told);
+        terminal.keys("true\n\u{4}");
+        assert_eq!(terminal.end().code(), Some(0), "{}", terminal.text());
+    }
 }
 
 #[test]

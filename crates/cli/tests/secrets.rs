@@ -34,6 +34,7 @@ fn stored(who: Who) -> Stage {
         CANARY,
     );
     assert!(set.status.success(), "{}", stderr(&set));
+    assert!(stderr(&set).contains("its key is a file beside it, as you asked:"), "{}", stderr(&set));
     stage
 }
 

@@ -198,6 +198,7 @@ fn the_output_of_a_background_job_on_a_terminal_is_kept_and_it_can_be_attached_t
     assert!(stdout(&session.keyward(&["ps"])).contains("runs"));
     let mut terminal = shell(&session);
     terminal.keys(format!("$K attach {job}; echo left-$?\n"));
+    terminal.wait_for("attaching to work/1; Ctrl-] leaves it");
     wait_until_raw(&terminal);
     terminal.keys("\x1d");
     terminal.wait_for("left-0");

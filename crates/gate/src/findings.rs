@@ -105,10 +105,15 @@ impl<'r> Findings<'r> {
         let tables = self.tables;
         let rule = &tables.rules[hit.rule];
         let loss = match loss {
-            Loss::Changes(_) | Loss::Unstaged(_) | Loss::Untracked(_) if self.submodules > 0 => {
+            Loss::Changes(_) | Loss::Unstaged(_) | Loss::Untracked(_) | Loss::UntrackedAt { .. }
+                if self.submodules > 0 =>
+            {
                 Loss::Submodules
             }
             Loss::Untracked(directory) if self.unstages => Loss::UntrackedAndAdded(directory),
+            Loss::UntrackedAt { directory, paths, .. } if self.unstages => {
+                Loss::UntrackedAt { directory, paths, added: true }
+            }
             loss => loss,
         };
         if self.losses.iter().any(|weighed| weighed.loss == loss) {
@@ -122,6 +127,15 @@ impl<'r> Findings<'r> {
             reason: tables.text(rule.reason).to_owned(),
             span: whole_signs(self.source, hit.span),
         });
+    }
+
+    /// Whether what this rule finds is decided by the state of the repository.
+    pub fn knows_work(&self, rule: &Rule) -> bool {
+        self.containers == 0 && self.remotes == 0 && self.rules.weighs(rule)
+    }
+
+    pub fn asks_for_all(&self) -> bool {
+        self.rules.asks_for_all()
     }
 
     /// Whether a rule is to be looked at, here and now.

@@ -1,5 +1,7 @@
 //! Whether a rule fits a call: a program, or a function of a language, with its arguments.
 
+mod checkout;
+
 use crate::findings::Findings;
 use crate::paths::{CREDENTIAL, Places, Seen, Standing, TEMPORARY, look};
 use crate::quick::{QuickMap, QuickSet};
@@ -58,6 +60,20 @@ impl Looks {
     /// Whether the user has shown a secret file by its name.
     fn shows(&self, path: &[u8], standing: &Standing) -> bool {
         self.sight.as_ref().is_some_and(|sight| !path.contains(&UNKNOWN) && sight.shows(path, standing))
+    }
+
+    /// What a path is to a command that writes there.
+    fn into(&self, path: &[u8], standing: &Standing) -> Seen {
+        let seen = self.look(path, standing);
+        // To put something there is what the folder is for; to delete it is not.
+        if seen.is.meets(TEMPORARY) {
+            return Seen { is: TEMPORARY, ..seen };
+        }
+        let granted = self.sight.as_ref().filter(|_| !path.contains(&UNKNOWN));
+        match granted.and_then(|sight| sight.granted(path, standing)) {
+            Some(grant) => seen.granted(look(grant.as_os_str().as_encoded_bytes(), &Standing::Project).is),
+            None => seen,
+        }
     }
 
     pub fn look(&self, path: &[u8], standing: &Standing) -> Seen {
@@ -192,6 +208,10 @@ pub fn hits(
             Counts::Outside if stays_in_project(call) => continue,
             Counts::Outside | Counts::Always => {}
         }
+        if rule.needs == Needs::Checkout {
+            checkout::hits(findings, number, call, &parts, found);
+            continue;
+        }
         let mut span = call.span;
         let certainty = fit(tables, rule, call, &parts, &mut span);
         if certainty == Match::Yes || certainty == Match::Maybe && !rule.seen_only {
@@ -218,7 +238,7 @@ fn loss_of(rule: &Rule, call: &Call<'_>, parts: &Parts<'_>) -> Option<Loss> {
         Needs::Tracked => repository_of(call).and_then(|_| paths()).map(Loss::ChangesAt),
         Needs::Changes => repository_of(call).map(Loss::Changes),
         Needs::Unstaged => repository_of(call).map(Loss::Unstaged),
-        Needs::Untracked => repository_of(call).map(Loss::Untracked),
+        Needs::Untracked => repository_of(call).map(|directory| checkout::cleaned(directory, call, parts)),
         _ => None,
     }
 }
@@ -506,11 +526,10 @@ fn some_place<'a>(
 ) -> Match {
     let mut best = Match::No;
     for (text, field) in paths {
-        let mut seen = call.looks.look(path_in(text), call.standing);
-        // To put something there is what the folder is for; to delete it is not.
-        if into && seen.is.meets(TEMPORARY) {
-            seen.is = TEMPORARY;
-        }
+        let mut seen = match into {
+            true => call.looks.into(path_in(text), call.standing),
+            false => call.looks.look(path_in(text), call.standing),
+        };
         if reads && seen.is.meets(CREDENTIAL) && call.looks.shows(path_in(text), call.standing) {
             seen.is = seen.is.without(CREDENTIAL);
         }

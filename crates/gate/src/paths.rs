@@ -24,6 +24,7 @@ const STARTUP: Places = Places(1 << 12);
 const PROCESS: Places = Places(1 << 13);
 const NETWORK: Places = Places(1 << 14);
 const KERNEL: Places = Places(1 << 15);
+const PRIVILEGE: Places = Places(1 << 16);
 const ALL: Places = Places(u32::MAX);
 /// Whatever is neither the project nor private to a cage.
 pub const ELSEWHERE: Places =
@@ -149,9 +150,22 @@ const STARTUP_SYSTEM: &[&str] = &[
     "etc/shadow",
     "etc/group",
     "etc/inittab",
-    "etc/hosts",
     "etc/update-motd.d",
     "etc/NetworkManager/dispatcher.d",
+];
+
+/// Files that say who has the rights of root, or that root obeys at once.
+const PRIVILEGE_SYSTEM: &[&str] = &[
+    "etc/sudoers",
+    "etc/sudoers.d",
+    "etc/doas.conf",
+    "etc/passwd",
+    "etc/shadow",
+    "etc/group",
+    "etc/gshadow",
+    "etc/pam.d",
+    "etc/polkit-1",
+    "etc/ld.so.preload",
 ];
 
 const DISKS: &[&str] = &[
@@ -166,6 +180,18 @@ pub enum Standing {
     Project,
     /// A folder that was entered by name.
     In(Vec<u8>),
+}
+
+impl Seen {
+    /// The same for a path that the user has granted to be written. What leads to the rights of root stays what it is, and so does a file
+    /// that makes programs start, unless the grant names such a file.
+    pub fn granted(self, grant: Places) -> Seen {
+        let to_root = self.is.meets(PRIVILEGE) || self.is.meets(STARTUP) && self.is.meets(SYSTEM);
+        if to_root || self.is.meets(STARTUP) && !grant.meets(STARTUP) {
+            return self;
+        }
+        Seen { is: self.is.without(ELSEWHERE.and(STARTUP)).and(TEMPORARY), ..self }
+    }
 }
 
 impl Standing {
@@ -390,6 +416,9 @@ fn from_root(names: &[&[u8]]) -> Places {
     if is_at(STARTUP_SYSTEM) {
         places = places.and(STARTUP);
     }
+    if is_at(PRIVILEGE_SYSTEM) {
+        places = places.and(PRIVILEGE);
+    }
     places
 }
 
@@ -544,6 +573,8 @@ mod tests {
             ("/proc/1/environ", &["process"]),
             ("/proc/self/root/etc", &["system-top"]),
             ("/etc/cron.d/x", &["system", "startup"]),
+            ("/etc/sudoers.d/x", &["system", "credential", "startup", "privilege"]),
+            ("/etc/hosts", &["system"]),
             ("/proc/sysrq-trigger", &["system", "kernel"]),
             ("a/x.P8", &["project", "credential"]),
         ] {

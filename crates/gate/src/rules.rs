@@ -89,6 +89,11 @@ impl Rules {
         self.sight.as_ref()
     }
 
+    /// Whether every rule counts, whatever the cage is.
+    pub(crate) fn asks_for_all(&self) -> bool {
+        self.asks_for_all
+    }
+
     /// Whether what cannot be understood is asked about: it could reach for something outside.
     pub fn ask_about_unclear(&self) -> bool {
         self.asks_for_all || !self.cage.reaches_nothing()
@@ -106,6 +111,7 @@ impl Rules {
             Needs::Changes | Needs::Untracked => {
                 self.weighs_losses && !self.asks_for_all && self.cage.reaches_nothing()
             }
+            Needs::Checkout => self.weighs_losses && self.cage.project,
             _ => false,
         }
     }
@@ -158,9 +164,10 @@ impl Rules {
             // The daemon that starts containers is outside, or on another machine.
             (Runs::Contained, _) if nothing => Counts::Never,
             (Runs::Here, Needs::Network) if !self.cage.network => Counts::Never,
-            (Runs::Here, Needs::Project | Needs::Kept | Needs::Changes | Needs::Untracked)
-                if !self.cage.project =>
-            {
+            (
+                Runs::Here,
+                Needs::Project | Needs::Kept | Needs::Changes | Needs::Untracked | Needs::Checkout,
+            ) if !self.cage.project => {
                 if self.cage.machine {
                     Counts::Outside
                 } else {

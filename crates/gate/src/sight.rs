@@ -18,6 +18,8 @@ pub struct Sight {
     pub hidden: Vec<PathBuf>,
     /// Secret files that the user has shown by name.
     pub shown: Vec<PathBuf>,
+    /// What the user has granted to be written.
+    pub writable: Vec<PathBuf>,
     /// Variables with the values that the user has set for the command.
     pub variables: Vec<(Vec<u8>, Vec<u8>)>,
 }
@@ -28,11 +30,13 @@ impl Sight {
         let hidden = view.entries.iter().filter(|entry| matches!(entry.shown, Shown::Hidden { .. }));
         let root = view.project.as_deref().unwrap_or(&view.cwd);
         let shown = policy.files.show.iter().filter(|path| !view::is_pattern(&path.value));
+        let writable = policy.files.write.iter();
         Sight {
             cwd: view.cwd.clone(),
             home: view.home.at.clone(),
             hidden: hidden.map(|entry| entry.target.clone()).collect(),
             shown: shown.map(|path| root.join(view::expand(&path.value, &view.home.at))).collect(),
+            writable: writable.map(|path| root.join(view::expand(&path.value, &view.home.at))).collect(),
             variables: policy
                 .env
                 .set
@@ -52,6 +56,12 @@ impl Sight {
     pub(crate) fn shows(&self, path: &[u8], standing: &Standing) -> bool {
         let path = self.absolute(path, standing);
         self.shown.iter().any(|shown| path.starts_with(shown))
+    }
+
+    /// The grant to write that this file lies in.
+    pub(crate) fn granted(&self, path: &[u8], standing: &Standing) -> Option<&Path> {
+        let path = self.absolute(path, standing);
+        self.writable.iter().map(PathBuf::as_path).find(|grant| path.starts_with(grant))
     }
 
     fn absolute(&self, path: &[u8], standing: &Standing) -> PathBuf {

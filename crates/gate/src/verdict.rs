@@ -1,6 +1,6 @@
 //! The words of a judgement.
 
-pub use keyward_policy::loss::Loss;
+pub use keyward_policy::loss::{Loss, WrittenOver};
 use keyward_policy::words::Verdict;
 use serde::Serialize;
 

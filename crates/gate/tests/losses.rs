@@ -1,7 +1,7 @@
 //! What a command would take away: which losses the gate names, and what it knows of the cage.
 #![allow(clippy::unwrap_used)]
 
-use keyward_gate::{Cage, Found, Language, Loss, Rules, Sight, Verdict, judge, with_scripts};
+use keyward_gate::{Cage, Found, Language, Loss, Rules, Sight, Verdict, WrittenOver, judge, with_scripts};
 use std::path::PathBuf;
 
 const NOTHING: Cage = Cage { network: false, project: true, machine: false, guarded: true };
@@ -97,12 +97,76 @@ fn code_and_git_lose_what_they_name() {
     }
 }
 
+/// What git writes over in the directory where the command starts.
+fn written_over(commit: Option<&str>, first: Option<&str>, paths: &[&str]) -> Loss {
+    let text = |text: &str| text.as_bytes().to_vec();
+    let (commit, first) = (commit.map(text), first.map(text));
+    Loss::WrittenOver(WrittenOver { directory: b".".into(), commit, first, paths: bytes(paths) })
+}
+
+#[test]
+fn what_a_checkout_names_may_be_lost_in_every_cage() {
+    let whole = || Loss::Changes(b".".into());
+    for (line, expected) in [
+        ("git checkout main", written_over(None, Some("main"), &["main"])),
+        ("git checkout HEAD d/1", written_over(None, Some("HEAD"), &["HEAD", "d/1"])),
+        ("git checkout -- a b", written_over(None, None, &["a", "b"])),
+        ("git checkout -q v1 -- a", written_over(Some("v1"), None, &["a"])),
+        ("git restore a", written_over(None, None, &["a"])),
+        ("git restore -SW a", written_over(Some("HEAD"), None, &["a"])),
+        ("git restore --source=v1 a", written_over(Some("?"), None, &["a"])),
+        ("git checkout -p", whole()),
+        ("git checkout -- :/", whole()),
+        ("git restore --pathspec-from-file=x", whole()),
+    ] {
+        for cage in [NOTHING, CREDENTIAL] {
+            let rules = Rules::builtin().within(cage).weighing_losses();
+            let own = judge(&rules, Language::Shell, line.as_bytes());
+            let found: Vec<Loss> = own.losses.iter().map(|found| found.loss.clone()).collect();
+            assert_eq!(found, std::slice::from_ref(&expected), "{line} in {cage:?}");
+            let settled =
+                |lost| with_scripts(&rules, own.clone(), |_| Found::<Vec<u8>>::Missing, |_| lost).judgement;
+            assert_eq!(settled(true).verdict, Verdict::Ask, "{line}");
+            assert_eq!(settled(false).verdict, Verdict::Allow, "{line}");
+        }
+    }
+    for line in ["git checkout -b fix/v1.1", "git checkout", "git checkout main --", "git restore --staged a"]
+    {
+        assert_eq!(losses(line), [], "{line}");
+    }
+    assert_eq!(
+        losses("git clean -fd src"),
+        [Loss::UntrackedAt { directory: b".".into(), paths: bytes(&["src"]), added: false }]
+    );
+    assert_eq!(losses("git clean -fd -e src"), [Loss::Untracked(b".".into())]);
+}
+
+#[test]
+fn where_the_repository_is_not_known_the_words_of_a_checkout_decide() {
+    let verdict = |rules: &Rules, line: &str| judge(rules, Language::Shell, line.as_bytes()).verdict;
+    let blind = Rules::builtin().within(NOTHING);
+    let elsewhere = Rules::builtin().within(CREDENTIAL).weighing_losses();
+    for rules in [&blind, &elsewhere] {
+        for line in ["git -C sub checkout -- a", "git -C sub checkout src/a.c", "git -C sub restore a"] {
+            assert_eq!(verdict(rules, line), Verdict::Ask, "{line}");
+        }
+        assert_eq!(verdict(rules, "git -C sub checkout main"), Verdict::Allow);
+    }
+    assert_eq!(verdict(&blind, "git checkout -- a"), Verdict::Ask);
+    assert_eq!(verdict(&blind, "git checkout main"), Verdict::Allow);
+    let all = Rules::builtin().asking_for_all().weighing_losses();
+    assert_eq!(verdict(&all, "git checkout -- a"), Verdict::Ask);
+}
+
 fn sight() -> Sight {
     Sight {
         cwd: "/p".into(),
         home: "/home/me".into(),
         hidden: vec![PathBuf::from("/p/sub/.env")],
         shown: vec![PathBuf::from("/p/.env")],
+        writable: ["/etc/hosts", "/etc/cron.d", "/home/me/data", "/home/me/.bashrc"]
+            .map(PathBuf::from)
+            .into(),
         variables: vec![(b"D".to_vec(), b"src".to_vec())],
     }
 }
@@ -112,6 +176,20 @@ fn verdict(cage: Cage, sight: Option<Sight>, line: &str) -> Verdict {
     let rules = sight.map_or(rules.clone(), |sight| rules.seeing(sight));
     let own = judge(&rules, Language::Shell, line.as_bytes());
     with_scripts(&rules, own, |_| Found::<Vec<u8>>::Missing, |_| true).judgement.verdict
+}
+
+#[test]
+fn what_the_user_has_granted_may_be_written_unless_it_leads_to_root() {
+    for line in ["echo x >> /etc/hosts", "cp a /etc/hosts", "echo x > ~/data/a", "echo x >> ~/.bashrc"] {
+        assert_ne!(verdict(CREDENTIAL, None, line), Verdict::Allow, "{line}");
+        assert_eq!(verdict(CREDENTIAL, Some(sight()), line), Verdict::Allow, "{line}");
+    }
+    // To delete it is something else, and so is a file that root obeys or that makes programs start.
+    for line in ["rm /etc/hosts", "rm -rf ~/data", "echo x > /etc/cron.d/y", "echo x > ~/.zshrc"] {
+        assert_ne!(verdict(CREDENTIAL, Some(sight()), line), Verdict::Allow, "{line}");
+    }
+    assert_eq!(verdict(CREDENTIAL, None, "echo x >> /etc/hosts"), Verdict::Ask);
+    assert_eq!(verdict(CREDENTIAL, Some(sight()), "echo x >> /etc/sudoers"), Verdict::Deny);
 }
 
 #[test]

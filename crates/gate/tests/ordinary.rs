@@ -215,9 +215,7 @@ fn work_is_lost_only_where_there_is_some() {
     }
     for (line, expected) in [
         ("git reset --hard", Loss::Changes(b".".into())),
-        ("git checkout -- .", Loss::Changes(b".".into())),
         ("git checkout -f main", Loss::Changes(b".".into())),
-        ("cd sub && git restore src", Loss::Changes(b"sub/.".into())),
         ("git clean -fd", Loss::Untracked(b".".into())),
     ] {
         assert_eq!(losses(NOTHING, line), (vec![expected], [Verdict::Ask, Verdict::Allow]), "{line}");

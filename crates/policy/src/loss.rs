@@ -33,8 +33,24 @@ pub enum Loss {
     Untracked(Vec<u8>),
     /// The same, and files that are staged and in no commit, because the command unstages them first.
     UntrackedAndAdded(Vec<u8>),
+    /// The same at some paths only.
+    UntrackedAt { directory: Vec<u8>, paths: Vec<Vec<u8>>, added: bool },
+    /// Changes in files that git writes anew.
+    WrittenOver(WrittenOver),
     /// Changes that are not committed, in any submodule.
     Submodules,
+}
+
+/// Files that `git checkout` or `git restore` writes anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenOver {
+    /// Where git looks for its repository.
+    pub directory: Vec<u8>,
+    /// The commit that they come from. Without one they come from what is staged, so that nothing staged is lost.
+    pub commit: Option<Vec<u8>>,
+    /// The first word as it is written, where it may be a branch or a commit as well.
+    pub first: Option<Vec<u8>>,
+    pub paths: Vec<Vec<u8>>,
 }
 
 /// A search as `find` does it.
@@ -88,6 +104,8 @@ pub trait Look {
     fn stands(&self, path: &Path) -> Stands;
     /// Whether what is put at this path of the cage is gone when the cage ends.
     fn is_gone_with_the_cage(&self, path: &Path) -> bool;
+    /// Whether the project's repository has a branch of this name.
+    fn is_branch(&self, name: &[u8]) -> bool;
 }
 
 /// What stands at a path.
@@ -140,6 +158,13 @@ pub fn is_lost(loss: &Loss, start: Start<'_>, look: &mut impl Look) -> bool {
                     work.changed().any(|one| targets.iter().any(|target| target.holds(one).is_some()))
                 })
         }
+        Loss::UntrackedAt { directory, paths, added } => {
+            let targets: Vec<Target> = paths.iter().filter_map(|path| start.target(path)).collect();
+            in_repository(directory, start, look, |work| {
+                work.untracked_or_added(*added).any(|one| targets.iter().any(|target| target.is_meant(one)))
+            })
+        }
+        Loss::WrittenOver(over) => is_written_over(over, start, look),
         Loss::Submodules => look.stands(Path::new(".gitmodules")) != Stands::Nothing,
     }
 }
@@ -201,6 +226,16 @@ impl Target {
 
     fn has_pattern(&self) -> bool {
         self.names.iter().any(|name| is_pattern(name))
+    }
+
+    /// Whether git means this path by it. Its patterns stand for slashes and dots as well.
+    fn is_meant(&self, path: &[u8]) -> bool {
+        if !self.has_pattern() {
+            return self.holds(path).is_some();
+        }
+        let pattern = self.names.join(&b'/');
+        let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        ends.chain([path.len()]).any(|end| fits_pattern(&pattern, &path[..end], false))
     }
 
     fn holds(&self, path: &[u8]) -> Option<Holds> {
@@ -286,6 +321,51 @@ fn in_files(targets: &[Target], look: &mut impl Look) -> bool {
     work.unstaged().any(|path| targets.iter().any(|target| target.holds(path) == Some(Holds::ByPattern)))
 }
 
+/// Whether changes are lost with files that git writes anew.
+fn is_written_over(over: &WrittenOver, start: Start<'_>, look: &mut impl Look) -> bool {
+    let stands = |target: &Target, look: &dyn Look| {
+        target.has_pattern() || look.stands(&target.known()) != Stands::Nothing
+    };
+    let mut targets: Vec<Target> = over.paths.iter().filter_map(|path| start.target(path)).collect();
+    let mut commit = over.commit.as_deref();
+    // Of several words the first is a commit, unless it is a path.
+    if let Some(first) = over.first.as_deref().filter(|_| over.paths.len() > 1)
+        && !over.paths.first().and_then(|path| start.target(path)).is_some_and(|path| stands(&path, look))
+    {
+        commit = Some(first);
+    }
+    // What is not there has no changes beside those that are staged.
+    targets.retain(|target| commit.is_some() || stands(target, look));
+    if targets.is_empty() {
+        return false;
+    }
+    let is_meant = |path: &[u8]| targets.iter().any(|target| target.is_meant(path));
+    // A file that git does not know is none of the last commit's.
+    let is_other = commit.is_some_and(|commit| ![&b"HEAD"[..], b"@"].contains(&commit));
+    let is_lost = match repository_work(&over.directory, start, look) {
+        Known::NoRepository(_) => false,
+        Known::Work(work) => {
+            work.unstaged().any(is_meant)
+                || commit.is_some() && work.changed().any(is_meant)
+                || is_other && work.untracked().any(is_meant)
+        }
+        Known::Unknown => targets.iter().any(|target| stands(target, look)),
+    };
+    let is_switch = |first: &Vec<u8>| over.paths.len() == 1 && look.is_branch(first);
+    is_lost && !over.first.as_ref().is_some_and(is_switch)
+}
+
+/// The work in the repository of a directory.
+fn repository_work(directory: &[u8], start: Start<'_>, look: &mut impl Look) -> Known {
+    let Some(target) = start.target(directory) else { return Known::Unknown };
+    let directory = target.known();
+    let mut between = directory.ancestors().filter(|path| !path.as_os_str().is_empty());
+    match between.any(|path| look.stands(path) == Stands::Repository) {
+        true => Known::Unknown,
+        false => look.work(&[]),
+    }
+}
+
 /// Whether the repository of a directory has such work.
 fn in_repository(
     directory: &[u8],
@@ -293,13 +373,7 @@ fn in_repository(
     look: &mut impl Look,
     has: impl Fn(&Work) -> bool,
 ) -> bool {
-    let Some(target) = start.target(directory) else { return true };
-    let directory = target.known();
-    let mut between = directory.ancestors().filter(|path| !path.as_os_str().is_empty());
-    if between.any(|path| look.stands(path) == Stands::Repository) {
-        return true;
-    }
-    match look.work(&[]) {
+    match repository_work(directory, start, look) {
         Known::NoRepository(_) => false,
         Known::Work(work) => has(&work),
         Known::Unknown => true,

@@ -148,6 +148,11 @@ impl Repository {
         Some((fact, format!("to look at it: `{look}`")))
     }
 
+    /// Whether something was not taken over because there was no room for it.
+    pub fn needs_room(&self) -> bool {
+        self.troubles.iter().any(|news| is_for_want_of_room(&news.why))
+    }
+
     /// Each remote that the command added: the fact, and what the user can do.
     pub fn remote_lines(&self) -> impl Iterator<Item = (String, String)> {
         self.new_remotes.iter().map(|NewRemote { path, name, url }| {
@@ -158,6 +163,12 @@ impl Repository {
             (fact, remedy)
         })
     }
+}
+
+/// Whether a reason is that the disk is full. Git writes it in its own way.
+pub fn is_for_want_of_room(why: &str) -> bool {
+    let why = why.to_ascii_lowercase();
+    ["no space left on device", "disk quota exceeded"].iter().any(|words| why.contains(words))
 }
 
 impl RepositoryNews {

@@ -7,12 +7,12 @@ use crate::carry::Across;
 use crate::git::clones;
 use crate::git::inspect::{inspect, put_settings};
 use crate::journal::{self, Journal, Start};
-use crate::quarantine::Quarantine;
+use crate::quarantine::{Entry, Quarantine};
 use crate::search::walk::changed;
 use crate::search::{Role, Rules, Search, Seen, skipped};
 use crate::secrets::{Names, Secrets};
 use crate::sweep::{Before, Met, Verdict};
-use crate::tree::Root;
+use crate::tree::{OpenedRoot, Root};
 use crate::watch::{Place, Watch};
 use keyward_policy::aftermath::{Aftermath, Left, Quarantined};
 use keyward_policy::detect::footholds;
@@ -109,8 +109,10 @@ impl<'a> Guard<'a> {
         for (number, seen) in std::mem::take(&mut begin.seen).into_iter().enumerate() {
             let path = seen.tree.path.clone();
             let root = Root::open(&path).map_err(|errno| NoGuard::Tree(path.clone(), errno))?;
-            let mut start = begin.start(&root, since);
-            start.agree_with(journal::living(&journals(begin.state)));
+            // Before the mode is looked at: a run that opens the root for its look has its journal until it is closed again.
+            let others = journal::living(&journals(begin.state));
+            let mut start = begin.start(&root, since).map_err(|errno| NoGuard::Tree(path.clone(), errno))?;
+            start.agree_with(others);
             let below = |path: &Path| path.strip_prefix(&root.path).ok().map(PathBuf::from);
             let hidden = begin.hidden.iter();
             let hidden = hidden.filter_map(|(path, reads_as)| Some((below(path)?, reads_as.clone())));
@@ -288,6 +290,7 @@ impl<'a> Guard<'a> {
                     &rules,
                     skipped(&self.search, &tree.root.path),
                 );
+                let _opened = open_root(tree.place(), &mut self.aftermath);
                 let met = sweep_up(tree.place(), &before, &self.quarantine, &mut self.aftermath);
                 tree.secrets.tell_appeared(
                     &tree.root,
@@ -322,7 +325,7 @@ fn directories(trees: &[Watched<'_>]) -> Vec<Place> {
 
 impl Begin<'_> {
     /// What is known of a tree at the start.
-    fn start(&self, root: &Root, since: i128) -> Start {
+    fn start(&self, root: &Root, since: i128) -> Result<Start, Errno> {
         let below = |path: &Path| {
             path.strip_prefix(&root.path).ok().filter(|path| !path.as_os_str().is_empty()).map(PathBuf::from)
         };
@@ -342,9 +345,10 @@ impl Begin<'_> {
         let granted = granted.filter_map(|path| footholds::guarded_above(&path).map(PathBuf::from)).collect();
         let led = self.found.secrets.iter().filter(|secret| secret.named != secret.path);
         let awaited = self.found.repositories.iter().flat_map(|one| &one.awaited).chain(&self.found.awaited);
-        Start {
+        Ok(Start {
             project: root.path.clone(),
             identity: root.identity,
+            mode: root.mode()?,
             since,
             argv: self.argv.clone(),
             known,
@@ -363,7 +367,7 @@ impl Begin<'_> {
             protected: self.protected,
             left_out: self.found.left_out.iter().filter_map(|path| below(path)).collect(),
             closed: self.found.unsearched.iter().filter_map(|it| below(&it.path)).collect(),
-        }
+        })
     }
 }
 
@@ -395,17 +399,26 @@ impl Watched<'_> {
     }
 }
 
+/// Opens the root of a tree for the look at it, and names it if the command has closed it, and with it everything.
+fn open_root<'a>(tree: Swept<'a>, aftermath: &mut Aftermath) -> Option<OpenedRoot<'a>> {
+    let path = || visible(tree.root.path.as_os_str());
+    match tree.root.open_up(tree.start.mode) {
+        Ok(opened) => {
+            if opened.was_closed {
+                aftermath.restored.push(path());
+            }
+            Some(opened)
+        }
+        Err(errno) => {
+            aftermath.not_walked.push(format!("{} ({})", path(), reason(errno)));
+            None
+        }
+    }
+}
+
 /// Takes what is new, and names what is to be told.
 fn sweep_up(tree: Swept<'_>, before: &Before<'_>, quarantine: &Quarantine, aftermath: &mut Aftermath) -> Met {
     let Swept { root, start, .. } = tree;
-    // A command may have closed the root itself, and with it everything.
-    match root.open_up() {
-        Ok(false) => {}
-        Ok(true) => aftermath.restored.push(visible(root.path.as_os_str())),
-        Err(errno) => {
-            aftermath.not_walked.push(format!("{} ({})", visible(root.path.as_os_str()), reason(errno)))
-        }
-    }
     let (mut met, opened) = crate::sweep::walk(root, before);
     let take = |path: &Path| quarantine.take(root, path, &start.argv, Across::Copied);
     for path in &met.new {
@@ -590,24 +603,33 @@ pub fn recover(state: &Path) -> Vec<Recovered> {
         return Vec::new();
     }
     let quarantine = Quarantine::new(state);
-    let interrupted = quarantine.finish_interrupted();
+    quarantine.finish_interrupted();
+    let taken = quarantine.list();
     let mut recovered = Vec::new();
     for (run, journal, start) in abandoned {
         let mut aftermath = Aftermath::default();
-        let finished = interrupted.iter().filter(|entry| entry.about.project == start.project);
-        aftermath.quarantined.extend(finished.map(|entry| Quarantined::new(&entry.about.path, &entry.id)));
+        // What was taken while the command ran has not been told, or only to a terminal that went with it.
+        let taken = taken.iter().filter(|entry| is_taken_in(entry, &start));
+        aftermath.quarantined.extend(taken.map(|entry| Quarantined::new(&entry.about.path, &entry.id)));
         if let Some(root) = Root::open(&start.project).ok().filter(|root| root.identity == start.identity) {
             let nothing = HashSet::new();
             let search = Search::nothing(state);
             let rules = Rules::new(&root.path, &search, &nothing);
             let before = Before::new(&start, None, &rules, Vec::new());
             let tree = Swept { root: &root, start: &start, is_grant: run.contains('.') };
+            let _opened = open_root(tree, &mut aftermath);
             sweep_up(tree, &before, &quarantine, &mut aftermath);
         }
         journal.close();
         recovered.push(Recovered { run, project: start.project, aftermath });
     }
     recovered
+}
+
+/// Whether something was taken out of this tree while that run was at work.
+fn is_taken_in(entry: &Entry, start: &Start) -> bool {
+    let since = u64::try_from(start.since / 1_000_000_000).unwrap_or(0);
+    entry.about.root == start.identity && entry.about.argv == start.argv && entry.about.time >= since
 }
 
 /// The same, and also moves that were interrupted outside a run.

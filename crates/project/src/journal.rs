@@ -19,6 +19,8 @@ const HEADER: &str = "keyward journal 5";
 pub(crate) struct Start {
     pub(crate) project: PathBuf,
     pub(crate) identity: Identity,
+    /// What its owner could do with the root.
+    pub(crate) mode: Mode,
     /// Nanoseconds since 1970, by the clock that files are stamped with.
     pub(crate) since: i128,
     pub(crate) argv: Vec<String>,
@@ -49,6 +51,7 @@ impl Start {
     /// of their commands.
     pub(crate) fn agree_with(&mut self, others: Vec<Start>) {
         for other in others.into_iter().filter(|other| other.identity == self.identity) {
+            self.mode = other.mode;
             if other.protected {
                 self.known.retain(|path| other.known.contains(path));
                 self.marks.retain(|path| other.marks.contains(path));
@@ -76,6 +79,7 @@ impl Start {
                 "identity",
                 vec![number(device.to_string()), number(inode.to_string()), number(born.to_string())],
             ),
+            ("mode", vec![number(self.mode.bits().to_string())]),
             ("since", vec![number(self.since.to_string())]),
             ("argv", self.argv.iter().map(|argument| argument.clone().into()).collect()),
         ];
@@ -101,6 +105,12 @@ impl Start {
         let [project] = one("project")? else { return None };
         let [device, inode, born] = one("identity")? else { return None };
         let [since] = one("since")? else { return None };
+        // Older journals do not say it.
+        let mode = match one("mode") {
+            Some([mode]) => Mode::from_bits_retain(lines::number(mode)?),
+            Some(_) => return None,
+            None => Mode::RWXU,
+        };
         let mut links = Vec::new();
         for values in lines::all(&lines, "link") {
             let [path, to] = values else { return None };
@@ -114,6 +124,7 @@ impl Start {
         Some(Start {
             project: project.into(),
             identity: (lines::number(device)?, lines::number(inode)?, lines::number(born)?),
+            mode,
             since: lines::number(since)?,
             argv: one("argv")?.iter().map(|argument| argument.to_string_lossy().into_owned()).collect(),
             known: paths(&lines, "known"),
@@ -233,6 +244,7 @@ mod tests {
         Start {
             project: "/srv/my project".into(),
             identity: (7, 9, 11),
+            mode: Mode::from_bits_retain(0o550),
             since: 1_700_000_000_123_456_789,
             argv: vec!["sh".into(), "-c".into(), "a b\nc".into(), String::new()],
             known: known.iter().map(PathBuf::from).collect(),

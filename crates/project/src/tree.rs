@@ -51,15 +51,22 @@ impl Root {
         open_below(from.as_ref().unwrap_or(&self.folder), rest, flags)
     }
 
-    /// Opens the root itself for its owner, if it is closed. Whether it was.
-    pub(crate) fn open_up(&self) -> Result<bool, Errno> {
+    /// What the owner, the group and others may do with the root itself.
+    pub(crate) fn mode(&self) -> Result<Mode, Errno> {
+        rustix::fs::fstat(&self.folder).map(|stat| Mode::from_raw_mode(stat.st_mode))
+    }
+
+    /// Opens the root itself for its owner as long as the value lives. Afterwards its owner may do again what `at_start` let him do.
+    pub(crate) fn open_up(&self, at_start: Mode) -> Result<OpenedRoot<'_>, Errno> {
         let stat = rustix::fs::fstat(&self.folder)?;
-        let mode = Mode::from_raw_mode(stat.st_mode);
+        let now = Mode::from_raw_mode(stat.st_mode);
         let is_ours = stat.st_uid == rustix::process::geteuid().as_raw();
-        if mode.contains(Mode::RWXU) || !is_ours {
-            return Ok(false);
+        if now.contains(Mode::RWXU) || !is_ours {
+            return Ok(OpenedRoot { root: self, then: None, was_closed: false });
         }
-        set_mode(&self.folder, mode | Mode::RWXU).map(|()| true)
+        set_mode(&self.folder, now | Mode::RWXU)?;
+        let then = (now - Mode::RWXU) | (at_start & Mode::RWXU);
+        Ok(OpenedRoot { root: self, then: Some(then), was_closed: !now.contains(then) })
     }
 
     /// A folder, to find names in.
@@ -194,6 +201,23 @@ impl Drop for OpenedTree<'_> {
             if let Ok(folder) = self.root.folder(relative) {
                 let _ = set_mode(&folder, *mode);
             }
+        }
+    }
+}
+
+/// The root of a tree, open for its owner.
+pub(crate) struct OpenedRoot<'a> {
+    root: &'a Root,
+    /// The mode that it gets in the end, if it had to be opened.
+    then: Option<Mode>,
+    /// Whether its owner could do more with it at the start.
+    pub(crate) was_closed: bool,
+}
+
+impl Drop for OpenedRoot<'_> {
+    fn drop(&mut self) {
+        if let Some(mode) = self.then {
+            let _ = set_mode(&self.root.folder, mode);
         }
     }
 }

@@ -51,18 +51,23 @@ pub(super) fn of(
         Because::Judge => (format!("denied by the judge: {what}"), later),
         Because::Operator if reader == Reader::Person => (
             format!("not run, as you said: {what}"),
-            "run it again to be asked again; a `never` stays until you revoke it".into(),
+            match id {
+                Some(id) => format!(
+                    "run it again to be asked again; after a `never`, first: `keyward approvals forget {id}`"
+                ),
+                None => "run it again to be asked again".into(),
+            },
         ),
         Because::Operator => {
             (format!("denied by the operator: {what}"), "do not try another way; ask your user".into())
         }
         Because::DeniedBefore if reader == Reader::Person => (
             format!("not run: {what}: you answered `never` to this in this project"),
-            match (id, &judged.class) {
-                (Some(id), Some(class)) => format!(
-                    "`keyward approvals allow {id}` lets it run once; with `--class {class}` it also revokes the `never`"
+            match id {
+                Some(id) => format!(
+                    "`keyward approvals allow {id}` lets it run once; `keyward approvals forget {id}` revokes the `never`"
                 ),
-                _ => later,
+                None => later,
             },
         ),
         Because::DeniedBefore => (

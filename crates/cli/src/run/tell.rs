@@ -229,7 +229,15 @@ fn repository(repository: &Repository) {
             "yours is as you left it; a ref that the command moved is kept below refs/keyward/kept for 30 days",
         );
     }
-    if !repository.troubles.is_empty() {
+    if repository.needs_room() {
+        say::trouble(
+            &format!(
+                "the disk of your repository is full, not taken over yet: {}",
+                names(&repository.troubles)
+            ),
+            "make room there; the next `keyward run`, in whatever directory, takes over what the command committed",
+        );
+    } else if !repository.troubles.is_empty() {
         say::trouble(
             &format!("could not be written to your repository: {}", names(&repository.troubles)),
             "nothing that names it was taken over; make room or correct the permissions, and run the command again",
@@ -311,6 +319,10 @@ pub fn fault(args: &RunArgs, here: &Here, view: Option<&View>, fault: &Fault) ->
         (Step::View, _) if Path::new(&fault.object).starts_with(&here.caller.cache) => (
             Code::File,
             "make room or fix the permissions there, or set XDG_CACHE_HOME to a directory that you can write, outside the project".into(),
+        ),
+        (Step::View, Errno::NOSPC | Errno::DQUOT) if Path::new(&fault.object).starts_with(&here.state) => (
+            Code::File,
+            "the private repository of a command lies there: make room, or set XDG_STATE_HOME to a directory that has some, outside the project".into(),
         ),
         (_, Errno::STALE) => (Code::Changed, "it changed while the cage was being built; try again".into()),
         _ => (Code::Cage, "`keyward doctor` shows what this host can do".into()),

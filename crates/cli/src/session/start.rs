@@ -3,7 +3,7 @@
 use crate::args::{RunArgs, SessionStartArgs};
 use crate::explain::NoPlan;
 use crate::here::{self, Here};
-use crate::{decide, files, run, say};
+use crate::{decide, files, run, say, told};
 use keyward_approve::gate::{BadRules, Gate};
 use keyward_approve::permit;
 use keyward_approve::session::{SessionGate, SessionRecord};
@@ -267,7 +267,10 @@ fn be_session(
             return code::USAGE;
         }
     };
-    if let Some(note) = gate.announcement() {
+    let note = gate.announcement();
+    if let Some(note) =
+        note.filter(|note| told::is_due(&here.state, &here.project, std::slice::from_ref(note)))
+    {
         say::note(&note);
     }
     tell(to_status, 0);

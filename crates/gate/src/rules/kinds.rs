@@ -5,7 +5,7 @@
 pub struct Places(pub u32);
 
 /// Names of the kinds, as rules write them; the number of each is its place in the list.
-pub const PLACES: [&str; 16] = [
+pub const PLACES: [&str; 17] = [
     "root",       // `/`, or all that is in it
     "system-top", // `/etc`, `/usr` and their like as a whole
     "system",     // something below them
@@ -22,6 +22,7 @@ pub const PLACES: [&str; 16] = [
     "process",    // memory and environment of processes
     "network",    // a connection, as bash opens it
     "kernel",     // what makes the kernel act at once
+    "privilege",  // a file that says who has the rights of root
 ];
 
 impl Places {
@@ -99,6 +100,8 @@ pub enum Needs {
     Changes,
     /// The same as `Project`, and files that git neither knows nor ignores.
     Untracked,
+    /// The same as `Project`, and changes in what git checks out over them. Where they are known, they decide, and `args` do not count.
+    Checkout,
     /// Work in the paths of the command that git does not have. Counts only where that is known.
     Work,
     /// The same, where the paths are moved to the last one and that is gone with the cage.
@@ -126,6 +129,7 @@ impl Needs {
             "kept" => Some(Needs::Kept),
             "changes" => Some(Needs::Changes),
             "untracked" => Some(Needs::Untracked),
+            "checkout" => Some(Needs::Checkout),
             "work" => Some(Needs::Work),
             "moved" => Some(Needs::Moved),
             "matched" => Some(Needs::Matched),

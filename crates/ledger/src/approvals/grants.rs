@@ -201,6 +201,15 @@ pub(super) fn deny(
     Ok(())
 }
 
+/// Takes a no back that sticks. How many there were.
+pub(super) fn forget(change: &Transaction<'_>, question: &Question) -> Result<usize, Failure> {
+    let forgotten = change.execute(
+        "DELETE FROM denied WHERE scope = ?1 AND what = ?2",
+        params![question.scope, what(question)],
+    )?;
+    Ok(forgotten)
+}
+
 pub(super) fn denied_before(change: &Transaction<'_>, question: &Question) -> Result<bool, Failure> {
     let found = change.query_row(
         "SELECT EXISTS (SELECT 1 FROM denied WHERE (session = ?1 OR session = ?2) AND what = ?3)",

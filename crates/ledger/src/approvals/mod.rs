@@ -158,6 +158,11 @@ impl Approvals {
         self.look(|_, look| grants::denied_before(look, question))
     }
 
+    /// Takes a no back that sticks to the rule of this question, in every session of its scope. Whether there was one.
+    pub fn forget(&mut self, question: &Question) -> Result<bool, Trouble> {
+        self.change(|_, change| grants::forget(change, question)).map(|forgotten| forgotten > 0)
+    }
+
     /// The questions, the newest last.
     pub fn list(&mut self, which: Which) -> Result<Vec<Entry>, Trouble> {
         self.look(|now, look| questions::list(look, now, which))

@@ -26,6 +26,10 @@ impl Look for Project {
         }
     }
 
+    fn is_branch(&self, name: &[u8]) -> bool {
+        [&b"main"[..], b"lib"].contains(&name)
+    }
+
     fn is_gone_with_the_cage(&self, path: &Path) -> bool {
         path.starts_with("/home/me") && !path.starts_with("/home/me/granted") || path.starts_with("/tmp")
     }
@@ -225,4 +229,55 @@ fn a_search_begins_where_the_shell_stands_and_may_move_what_it_finds() {
     };
     assert!(of("src", ".", None) && of("src/", ".", Some("/tmp")) && of("", ".", None));
     assert!(!of("lib", ".", None) && !of("src", ".", Some("lib")) && !of("src", "..", None));
+}
+
+fn checks_out(status: &str, commit: Option<&str>, words: &[&str]) -> bool {
+    let text = |text: &str| text.as_bytes().to_vec();
+    let first = words.first().filter(|_| commit.is_none()).map(|word| text(word));
+    let commit = commit.filter(|commit| !commit.is_empty()).map(text);
+    let over = WrittenOver { directory: b".".to_vec(), commit, first, paths: bytes(words) };
+    is_lost(&Loss::WrittenOver(over), start(), &mut project(status))
+}
+
+#[test]
+fn a_checkout_loses_what_its_words_name_and_what_was_changed() {
+    let status = " M README| M src/a.c|M  notes.txt| M lib/b.c|?? src/new.c|";
+    for words in [&["README"][..], &["src"], &["."], &["*.c"], &["notes.txt", "README"], &["HEAD", "src/a.c"]]
+    {
+        assert!(checks_out(status, None, words), "{words:?}");
+    }
+    // A branch, a branch that is called like a directory, what is staged, and what is not there.
+    for words in [&["main"][..], &["release/1.2"], &["lib"], &["notes.txt"], &["sub"], &["HEAD", "a.db"]] {
+        assert!(!checks_out(status, None, words), "{words:?}");
+    }
+    // Behind `--` a word is a path.
+    assert!(checks_out(status, Some(""), &["lib"]));
+    // From a commit, what is staged is lost as well; a file that git does not know may be another commit's.
+    assert!(checks_out(status, Some("HEAD"), &["notes.txt"]));
+    assert!(
+        !checks_out(status, Some("HEAD"), &["src/new.c"]) && checks_out(status, Some("v1"), &["src/new.c"])
+    );
+}
+
+#[test]
+fn in_a_repository_that_cannot_be_looked_at_what_is_there_may_be_lost() {
+    let over = |directory: &str, path: &str| {
+        let (directory, paths) = (directory.as_bytes().to_vec(), bytes(&[path]));
+        let first = Some(path.as_bytes().to_vec());
+        Loss::WrittenOver(WrittenOver { directory, commit: None, first, paths })
+    };
+    let mut unknown = Project { known: Known::Unknown, ..project("") };
+    assert!(is_lost(&over(".", "README"), start(), &mut unknown));
+    assert!(!is_lost(&over(".", "release/1.2"), start(), &mut unknown));
+    assert!(!is_lost(&over("nested/.", "nested/main"), start(), &mut project(" M README|")));
+}
+
+#[test]
+fn only_what_is_named_is_cleaned() {
+    let cleans = |paths: &[&str]| {
+        let loss = Loss::UntrackedAt { directory: b".".into(), paths: bytes(paths), added: false };
+        is_lost(&loss, start(), &mut project("?? src/new.c|?? lib/|"))
+    };
+    assert!(cleans(&["src"]) && cleans(&["lib/deep"]) && cleans(&["sub", "*.c"]) && cleans(&["."]));
+    assert!(!cleans(&["sub"]) && !cleans(&["nothere"]) && !cleans(&["src/new"]));
 }

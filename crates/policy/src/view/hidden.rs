@@ -3,12 +3,14 @@
 
 use super::places::{KEYS_FILE, SYSTEM_SECRETS};
 use super::{
-    Builder, Entry, Home, OTHER_LOGIN, SECRET_FILE, Shown, UNSEARCHED, at_or_below, covering, expand, home,
+    Builder, Entry, Home, OTHER_LOGIN, SECRET_FILE, Shown, UNSEARCHED, Warning, at_or_below, covering,
+    expand, home,
 };
 use crate::facts::{HostFacts, Kind, SecretFile};
 use crate::plan::Refusal;
 use crate::request::Request;
 use crate::settings::Policy;
+use crate::text::{typed, visible};
 use crate::toolchains::TOOLCHAINS;
 use crate::untrusted::git::names;
 use crate::words::Origin;
@@ -154,6 +156,33 @@ pub(super) fn hide(
     }
     builder.entries.extend(masks);
     Ok(())
+}
+
+/// Names each `--hide` of this command line that fits nothing: it may be misspelt. A policy file is for many projects.
+pub(super) fn warnings(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Vec<Warning> {
+    let fits_something = |hide: &Path| match is_pattern(hide) {
+        true => {
+            let is_hidden = |path: &Path| {
+                path.file_name().is_some_and(|name| fits(name.as_bytes(), hide.as_os_str().as_bytes()))
+            };
+            facts.project.secrets.iter().any(|secret| is_hidden(&secret.named) || is_hidden(&secret.path))
+        }
+        false => {
+            let path = request.project.join(expand(hide, &request.caller.home));
+            facts.paths.existing(&path).is_some()
+        }
+    };
+    let by_flag = policy.files.hide.iter().filter(|hide| matches!(hide.origin, Origin::Flag { .. }));
+    by_flag
+        .filter(|hide| !fits_something(&hide.value))
+        .map(|hide| Warning {
+            fact: format!("`--hide {}` fits nothing that is there", typed(&visible(hide.value.as_os_str()))),
+            remedy:
+                "check the spelling; what appears in the project later is hidden as soon as it is noticed"
+                    .into(),
+            lasting: false,
+        })
+        .collect()
 }
 
 /// Whether a file is one of those of a repository that the command has a copy of without logins.

@@ -22,7 +22,7 @@ use super::place::{self, Thing};
 use super::refs;
 use super::state::{self, State};
 use super::transport::{self, Delivered, Delivery, HostGit, Kind, Limits, Refused, Store, Type};
-use keyward_policy::outcome::{Repository as Told, RepositoryNews};
+use keyward_policy::outcome::{Repository as Told, RepositoryNews, is_for_want_of_room};
 use keyward_policy::untrusted::git::config::Config;
 use keyward_policy::untrusted::git::refs::{
     Change, Kept, Refs, Side, Taken, Value, changes, judge, judge_head,
@@ -641,7 +641,10 @@ impl Exchange<'_> {
         let all: Vec<PathBuf> =
             names.chain(others).chain(wanted.state.iter().map(|(name, _)| name.clone())).collect();
         for name in all {
-            self.keep_back(part, &name, why);
+            match is_for_want_of_room(why) {
+                true if self.has_ended() => self.trouble(&part.at.join(name), why),
+                _ => self.keep_back(part, &name, why),
+            }
         }
     }
 

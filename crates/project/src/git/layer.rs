@@ -109,16 +109,23 @@ impl Layer {
     /// Whether it was taken up often enough after its run had died. Each time is written down before.
     pub(super) fn is_tried_enough(&self) -> bool {
         const ENOUGH: u64 = 3;
-        let tries = self.root.join("tries");
+        let tries = self.root.join(TRIES);
         let before = std::fs::metadata(&tries).map_or(0, |stat| stat.len());
         let noted = std::fs::OpenOptions::new().create(true).append(true).open(&tries);
         let noted = noted.and_then(|mut file| std::io::Write::write_all(&mut file, b"."));
-        before >= ENOUGH || noted.is_err()
+        // A full disk has its own end: it is waited for.
+        before >= ENOUGH || noted.is_err_and(|error| error.kind() != std::io::ErrorKind::StorageFull)
     }
 
     /// Something of it could not be taken over: it is kept for 30 days.
     pub fn set_aside(self) {
         let _ = std::fs::rename(self.root.join(ABOUT), self.root.join(REFUSED));
+    }
+
+    /// There was no room to take it over: the next run tries again, however often that is.
+    pub fn wait_for_room(self) {
+        let _ = std::fs::remove_file(self.root.join(TRIES));
+        let _ = std::fs::rename(self.root.join(ABOUT), self.root.join(WAITING));
     }
 
     /// Everything was taken over, or nothing is worth it: it goes with its run.
@@ -192,6 +199,7 @@ impl Run {
             let mut run = Run { root, layers: Vec::new(), lock };
             for entry in std::fs::read_dir(&run.root).into_iter().flatten().flatten() {
                 let root = entry.path();
+                let _ = std::fs::rename(root.join(WAITING), root.join(ABOUT));
                 match std::fs::read(root.join(ABOUT)).ok().and_then(|text| About::read(&text)) {
                     Some(about) => run.layers.push(Layer { root, about, index: None }),
                     None if !root.is_dir() || is_set_aside(&root) => {}
@@ -230,6 +238,8 @@ fn remove_unwanted(root: &Path) {
 
 const ABOUT: &str = "about";
 const REFUSED: &str = "refused";
+const WAITING: &str = "waiting";
+const TRIES: &str = "tries";
 
 /// A command may have closed directories of its own.
 fn remove_tree(root: &Path) {
@@ -252,8 +262,10 @@ fn open_up(path: &Path, depth: usize) {
 /// Whether it is kept because something of it was not taken over.
 fn is_set_aside(root: &Path) -> bool {
     const KEPT: std::time::Duration = std::time::Duration::from_secs(30 * 24 * 60 * 60);
-    let since = std::fs::metadata(root.join(REFUSED)).and_then(|stat| stat.modified());
-    since.is_ok_and(|since| since.elapsed().is_ok_and(|age| age < KEPT))
+    [REFUSED, WAITING].iter().any(|name| {
+        let since = std::fs::metadata(root.join(name)).and_then(|stat| stat.modified());
+        since.is_ok_and(|since| since.elapsed().is_ok_and(|age| age < KEPT))
+    })
 }
 
 /// The lock of a run whose launcher is no more. What is left of its cage ends in a moment.
@@ -384,11 +396,21 @@ type Io<T> = Result<T, (PathBuf, std::io::Error)>;
 /// An error with the path that it is about.
 trait At<T> {
     fn at(self, path: &Path) -> Io<T>;
+    /// The same for a copy: what keeps it from being written is the target's.
+    fn between(self, from: &Path, to: &Path) -> Io<T>;
 }
 
 impl<T> At<T> for std::io::Result<T> {
     fn at(self, path: &Path) -> Io<T> {
         self.map_err(|error| (path.into(), error))
+    }
+
+    fn between(self, from: &Path, to: &Path) -> Io<T> {
+        use std::io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        self.map_err(|error| match error.kind() {
+            QuotaExceeded | ReadOnlyFilesystem | StorageFull => (to.into(), error),
+            _ => (from.into(), error),
+        })
     }
 }
 
@@ -420,9 +442,9 @@ impl Copier {
                     }
                 }
                 b"packed-refs" if kind.is_file() => {
-                    std::fs::copy(&source, &target).map(|_| ()).at(&source)?;
+                    std::fs::copy(&source, &target).map(|_| ()).between(&source, &target)?;
                 }
-                b"index" if kind.is_file() => index(&source, &target).at(&source)?,
+                b"index" if kind.is_file() => index(&source, &target).between(&source, &target)?,
                 b"logs" if kind.is_dir() => self.logs(&source, &target, &mut base)?,
                 b"hooks" if kind.is_dir() => {
                     let is_needed =
@@ -436,7 +458,7 @@ impl Copier {
             self.objects(part, &from, &to)?;
         }
         base.head = base::open(&from).ok().and_then(refs::head);
-        let loose = refs::copy(&from, &to).at(&from)?;
+        let loose = refs::copy(&from, &to).between(&from, &to)?;
         if !exclude.is_empty() && !part.is_worktree && part.at.as_os_str().is_empty() {
             let info = to.join("info");
             std::fs::create_dir_all(&info).at(&info)?;
@@ -523,7 +545,7 @@ impl Copier {
             match std::fs::copy(from, to) {
                 // It was there a moment ago.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                copied => copied.map(|_| ()).at(from)?,
+                copied => copied.map(|_| ()).between(from, to)?,
             }
         }
         Ok(())

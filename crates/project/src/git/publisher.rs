@@ -293,7 +293,9 @@ fn conclude(git: &HostGit, run: Option<&Run>, layer: Layer) -> Told {
         tries += 1;
         std::thread::sleep(WAIT);
     };
-    if is_refused {
+    if told.needs_room() {
+        layer.wait_for_room();
+    } else if is_refused {
         join(&mut told, set_aside(layer, ""));
     } else {
         layer.drop_with_run();

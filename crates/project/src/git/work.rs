@@ -30,6 +30,12 @@ pub fn look(project: &Path, home: &Path, state: &Path, search: &OsStr, paths: &[
     }
 }
 
+/// Whether the project's own repository has a branch of this name.
+pub fn is_branch(project: &Path, name: &[u8]) -> bool {
+    let all = open(&project.join(".git")).and_then(|folder| refs::read(&folder).ok());
+    all.is_some_and(|all| all.contains_key([b"refs/heads/", name].concat().as_slice()))
+}
+
 fn work(project: &Path, home: &Path, state: &Path, search: &OsStr, paths: &[PathBuf]) -> Option<Work> {
     let git = HostGit::find(search)?;
     let own = project.join(".git");

@@ -121,8 +121,13 @@ impl Work {
     /// Whether there are files that git neither knows nor ignores, and that no tool has made. With `added`, files count that are staged and
     /// in no commit: they are unknown once nothing is staged.
     pub fn has_untracked(&self, added: bool) -> bool {
+        self.untracked_or_added(added).next().is_some()
+    }
+
+    /// The same, by name.
+    pub fn untracked_or_added(&self, added: bool) -> impl Iterator<Item = &[u8]> {
         let added = if added { self.added.as_slice() } else { &[] };
-        self.untracked.iter().chain(added).any(|path| !is_generated(path))
+        self.untracked.iter().chain(added).filter(|path| !is_generated(path)).map(Vec::as_slice)
     }
 
     /// Whether git ignores something that no tool has made: settings, databases.

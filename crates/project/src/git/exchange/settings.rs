@@ -15,8 +15,11 @@ impl Exchange<'_> {
     /// Only what is safe, and added to what the host has now. What a branch followed goes with it, once it is known to be gone.
     pub(super) fn settings(&mut self, part: &mut Part, is_last: bool) {
         let (path, most) = (Path::new("config"), Check::Text.most());
-        let Ok((cage, _)) = place::read(&part.cage, path, most) else {
-            return self.keep_back(part, path, "it cannot be read");
+        let cage = match place::read(&part.cage, path, most) {
+            Ok((cage, _)) => cage,
+            // A repository without settings of its own: the command has not made any.
+            Err(Errno::NOENT) if place::read(&part.host, path, most).err() == Some(Errno::NOENT) => return,
+            Err(_) => return self.keep_back(part, path, "it cannot be read"),
         };
         if cage == part.base.config && part.base.merged_config.is_none() {
             return;
