@@ -1,5 +1,6 @@
 //! What a run tells: on standard error in two lines, in JSON, and by its exit code.
 
+use super::story::Early;
 use crate::args::RunArgs;
 use crate::here::{self, Here};
 use crate::{missing, say, told};
@@ -37,7 +38,18 @@ pub fn recovered(here: &Here, recovered: &Recovered, quiet: bool) {
     }
 }
 
-pub fn denied(args: &RunArgs, denial: Denial) -> i32 {
+/// Ends a run that did not come to its command. Gives the exit code.
+pub fn early(args: &RunArgs, here: Option<&Here>, early: Early) -> i32 {
+    match early {
+        Early::Refused(refusal) => self::refusal(args, here, &refusal),
+        Early::Denied(denial) => denied(args, *denial),
+        Early::Trouble(trouble) => self::trouble(args, trouble),
+        Early::Fault(fault, view) => self::fault(args, here, view.as_deref(), &fault),
+        Early::HostRefused(fault) => self::fault(args, here, None, &fault),
+    }
+}
+
+fn denied(args: &RunArgs, denial: Denial) -> i32 {
     let Denial { fact, remedy, gate, question } = denial;
     if !args.json {
         say::trouble(&fact, &remedy);
@@ -282,7 +294,7 @@ fn limit_fact(plan: &Plan, name: &str, what: &str) -> String {
     }
 }
 
-pub fn refusal(args: &RunArgs, here: Option<&Here>, refusal: &Refusal) -> i32 {
+fn refusal(args: &RunArgs, here: Option<&Here>, refusal: &Refusal) -> i32 {
     let nested = (refusal.kind == RefusalKind::Floor && here::is_cage()).then(|| Refusal {
         fact: "this process is in a cage already, and a cage cannot make another one".into(),
         remedy: "run the command directly; only a session can have cages beside each other: `keyward session start` outside, `keyward run -- CMD` in its cage".into(),
@@ -305,9 +317,14 @@ pub fn unrecorded(unrecorded: &Unrecorded) -> Trouble {
     Trouble::new(Code::Unrecorded, fact, unrecorded.remedy())
 }
 
-pub fn fault(args: &RunArgs, here: &Here, view: Option<&View>, fault: &Fault) -> i32 {
+fn fault(args: &RunArgs, here: Option<&Here>, view: Option<&View>, fault: &Fault) -> i32 {
+    let is_below = |directory: fn(&Here) -> &Path| {
+        here.is_some_and(|here| Path::new(&fault.object).starts_with(directory(here)))
+    };
     let (code, remedy) = match (fault.step, fault.errno) {
-        (Step::Exec, Errno::NOENT) => (Code::NotFound, not_found_remedy(args, here, view)),
+        (Step::Exec, Errno::NOENT) => {
+            (Code::NotFound, here.map_or_else(String::new, |here| not_found_remedy(args, here, view)))
+        }
         (Step::Exec, Errno::ACCESS | Errno::NOEXEC | Errno::ISDIR) => (
             Code::NotExecutable,
             "it is there, but cannot be executed in the cage; check its mode and its `#!` line".into(),
@@ -316,11 +333,11 @@ pub fn fault(args: &RunArgs, here: &Here, view: Option<&View>, fault: &Fault) ->
             Code::Cage,
             "a link is there, which a command of an earlier run may have left; `keyward home path` with the same flags prints its HOME: remove the link".into(),
         ),
-        (Step::View, _) if Path::new(&fault.object).starts_with(&here.caller.cache) => (
+        (Step::View, _) if is_below(|here| &here.caller.cache) => (
             Code::File,
             "make room or fix the permissions there, or set XDG_CACHE_HOME to a directory that you can write, outside the project".into(),
         ),
-        (Step::View, Errno::NOSPC | Errno::DQUOT) if Path::new(&fault.object).starts_with(&here.state) => (
+        (Step::View, Errno::NOSPC | Errno::DQUOT) if is_below(|here| &here.state) => (
             Code::File,
             "the private repository of a command lies there: make room, or set XDG_STATE_HOME to a directory that has some, outside the project".into(),
         ),
@@ -344,7 +361,7 @@ fn not_found_remedy(args: &RunArgs, here: &Here, view: Option<&View>) -> String 
 }
 
 /// A run that ended before it began.
-pub fn trouble(args: &RunArgs, trouble: Trouble) -> i32 {
+fn trouble(args: &RunArgs, trouble: Trouble) -> i32 {
     if !args.json {
         say::trouble(&trouble.fact, &trouble.remedy);
     }

@@ -1,0 +1,454 @@
+//! One run, told in order: decide, judge and approve, arm, launch, settle, tell. Each step gives what the next one needs, or an early end.
+
+use super::tell;
+use crate::args::RunArgs;
+use crate::decide::{self, Decided};
+use crate::here::Here;
+use crate::question::CommandTerminal;
+use crate::{say, session, vault, witness};
+use keyward_approve::gate;
+use keyward_approve::permit::{self, Denial, Ways};
+use keyward_approve::subject::{self, Subject};
+use keyward_launch::fault::Fault;
+use keyward_launch::prepare::{self, Prepared};
+use keyward_launch::secrets::{Vault, Wanted};
+use keyward_launch::session::Membership;
+use keyward_launch::supervise::Finished;
+
+use keyward_ledger::Record;
+use keyward_policy::aftermath::Aftermath;
+use keyward_policy::env::{Dropped, Value, Var};
+use keyward_policy::event::{self, Spawn, What};
+use keyward_policy::gate::{Because, Script};
+use keyward_policy::inputs::Inputs;
+use keyward_policy::linux::cage::Step;
+use keyward_policy::linux::kernel::KernelFacts;
+use keyward_policy::plan::{Plan, Refusal};
+use keyward_policy::request::{Purpose, Request};
+use keyward_policy::settings::Policy;
+use keyward_policy::trouble::{Code, Trouble};
+use keyward_policy::view::{self, Shown, View};
+use keyward_policy::words::Protect;
+use keyward_project::logins::Logins;
+use keyward_project::{Begin, Guard, Names, NoGuard};
+use keyward_sys::environ::Block;
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Why a run ended before its command could. One place turns it into words and an exit code: [`tell::early`].
+pub enum Early {
+    Refused(Refusal),
+    Denied(Box<Denial>),
+    Trouble(Trouble),
+    /// A step failed; the view says what the command would have seen.
+    Fault(Fault, Option<Box<View>>),
+    /// A step failed that a weaker plan may do without.
+    HostRefused(Fault),
+}
+
+impl From<Trouble> for Early {
+    fn from(trouble: Trouble) -> Self {
+        Early::Trouble(trouble)
+    }
+}
+
+/// One run, with up to two attempts.
+pub struct Run<'a> {
+    args: &'a RunArgs,
+    policy: &'a Policy,
+    here: &'a Here,
+    block: &'a mut Block,
+    /// What the first attempt kept back: the values that told so are gone by the second.
+    dropped: Option<Vec<Dropped>>,
+    /// The approval of the first attempt, and the scripts that it covers.
+    permitted: Option<(event::Gate, Vec<Script>)>,
+    /// The session that the cage is for.
+    session: Option<Membership>,
+    /// Where the session tells what its cage keeps.
+    promises: Option<PathBuf>,
+}
+
+/// Which of the caller's variables stay in our memory, and what an approver is shown of the others.
+struct Remembered {
+    /// What the command gets.
+    for_command: Vec<usize>,
+    /// Variables that are no credentials, for a judge.
+    plain: Vec<(OsString, OsString)>,
+}
+
+/// Everything that a cage needs, made and open.
+struct Armed<'a> {
+    prepared: Option<Prepared>,
+    vault: Option<Vault>,
+    guard: Option<Guard<'a>>,
+    logins: Logins,
+}
+
+/// How a command ended, and what it left.
+struct Settled {
+    finished: Finished,
+    exit: i32,
+    aftermath: Option<Aftermath>,
+}
+
+impl<'a> Run<'a> {
+    pub fn new(
+        args: &'a RunArgs,
+        policy: &'a Policy,
+        here: &'a Here,
+        block: &'a mut Block,
+        session: Option<Membership>,
+    ) -> Self {
+        // Further cages of a session keep what the first one does.
+        let is_first = session.as_ref().is_some_and(|session| session.spaces.is_none());
+        let name = args.command.get(1).filter(|_| is_first);
+        let promises = name.map(|name| session::promises_file(&block.entries(), name));
+        Run { args, policy, here, block, dropped: None, permitted: None, session, promises }
+    }
+
+    /// The exit code, or why it ended early.
+    pub fn attempt(&mut self, kernel: KernelFacts) -> Result<i32, Early> {
+        let (policy, here) = (self.policy, self.here);
+        let is_to_be_hidden =
+            |path: &Path| view::is_hidden_by_name(policy, &here.project, &here.caller.home, path);
+        let is_shown = |path: &Path| view::is_shown_by_name(policy, &here.project, &here.caller.home, path);
+        let names = Names { is_to_be_hidden: &is_to_be_hidden, is_shown: &is_shown };
+
+        let Decided { mut plan, project, search, seen } = self.decide(kernel.clone())?;
+        let mut record = Record::open(&here.state).map_err(|unrecorded| tell::unrecorded(&unrecorded))?;
+        let Remembered { for_command, plain } = self.forget_the_rest(&plan);
+        let gate = self.approve(&mut plan, plain, &mut record)?;
+        let is_first = self.announce(&mut plan);
+        let prepared = self.prepare(&plan)?;
+        self.write_down(&plan, gate, &kernel, &mut record)?;
+        let run = record.run.clone();
+        let begin = Begin {
+            state: &here.state,
+            run: &run,
+            argv: event::arguments(&plan.argv),
+            search,
+            found: &project,
+            seen,
+            granted: granted(policy, here),
+            protected: plan.protects_footholds(),
+            hidden: hidden(&plan),
+            names,
+        };
+        let mut armed = self.arm(&plan, prepared, &for_command, begin)?;
+        let started = Instant::now();
+        match self.launch(&plan, &mut armed, &mut record) {
+            Ok(finished) => {
+                let settled = self.settle(&plan, finished, armed.guard, started.elapsed(), &mut record);
+                Ok(self.tell(&plan, &settled, armed.vault.as_ref()))
+            }
+            Err(fault) => Err(self.not_started(plan, armed, fault, is_first, &mut record)),
+        }
+    }
+
+    /// What the plan is, from what is so here.
+    fn decide(&self, kernel: KernelFacts) -> Result<Decided<'a>, Early> {
+        let environment = self.block.entries();
+        let purpose = if self.session.is_some() { Purpose::Session } else { Purpose::Command };
+        let asked = decide::request(self.args.command.clone(), self.here, &environment);
+        let slow = if self.args.tells(self.here) { say::searching } else { |_: &Path| {} };
+        decide::decide_and_remember(self.policy, &Request { purpose, ..asked }, kernel, self.here, slow)
+            .map_err(Early::Refused)
+    }
+
+    /// What neither the child nor its vault gets is gone from our memory before anybody is asked, and before anything copies it.
+    fn forget_the_rest(&mut self, plan: &Plan) -> Remembered {
+        let environment = self.block.entries();
+        let plain = permit::plain_environment(self.policy, &environment);
+        let mut for_command: Vec<usize> = plan.environment.vars.iter().filter_map(from_caller).collect();
+        // PATH is no secret, and a second plan needs it.
+        for_command.extend(environment.iter().position(|entry| entry.starts_with(b"PATH=")));
+        let with_vault = [for_command.clone(), vault::needs(plan, &environment)].concat();
+        drop(environment);
+        self.block.wipe_values(&with_vault);
+        Remembered { for_command, plain }
+    }
+
+    /// In a session each command is judged when it is requested.
+    fn approve(
+        &mut self,
+        plan: &mut Plan,
+        plain: Vec<(OsString, OsString)>,
+        record: &mut Record,
+    ) -> Result<Option<event::Gate>, Early> {
+        match self.session {
+            Some(_) => Ok(None),
+            None => self.pass_gate(plan, plain, record).map(Some),
+        }
+    }
+
+    /// Says what is kept back, once. Whether this is the first attempt.
+    fn announce(&mut self, plan: &mut Plan) -> bool {
+        match self.dropped.take() {
+            Some(dropped) => {
+                plan.environment.dropped = dropped;
+                false
+            }
+            None => {
+                tell::announce(self.args, self.here, plan);
+                true
+            }
+        }
+    }
+
+    fn prepare(&self, plan: &Plan) -> Result<Prepared, Early> {
+        let setup = keyward_launch::terminal_setup(plan.terminal);
+        prepare::prepare(plan, &self.block.entries(), setup).map_err(|fault| Early::Fault(fault, None))
+    }
+
+    /// Nothing runs unrecorded, and a witness hears of credentials before they leave.
+    fn write_down(
+        &mut self,
+        plan: &Plan,
+        gate: Option<event::Gate>,
+        kernel: &KernelFacts,
+        record: &mut Record,
+    ) -> Result<(), Early> {
+        let permitted = gate.clone().filter(|gate| gate.digest.is_some());
+        self.permitted = permitted.map(|gate| (gate, plan.gate.scripts.clone()));
+        let inputs = Inputs::of(self.policy, plan, kernel);
+        record
+            .write(What::Spawn(Box::new(Spawn::of(plan, gate, inputs))))
+            .map_err(|unrecorded| tell::unrecorded(&unrecorded))?;
+        if let Some(file) = &self.promises {
+            session::write_promises(file, &plan.promises);
+        }
+        if !plan.secrets.is_empty() || !event::inherited(&plan.environment).is_empty() {
+            witness::tell_at_once(self.here, self.policy, &record.ledger);
+        }
+        Ok(())
+    }
+
+    /// Starts the vault, the watch over the project and the copies of logins.
+    fn arm<'n>(
+        &mut self,
+        plan: &Plan,
+        mut prepared: Prepared,
+        for_command: &[usize],
+        mut begin: Begin<'n>,
+    ) -> Result<Armed<'n>, Early> {
+        let broken = |errno| Early::Fault(Fault::new(Step::Secrets, "", errno), None);
+        let mut vault = vault::start(plan, self.here, self.block, &mut prepared).map_err(broken)?;
+        // The vault has its copy of what is for it alone.
+        self.block.wipe_values(for_command);
+        prepared.secrets = vault.as_mut().map(|vault| Wanted {
+            vault: vault.to_cage.take(),
+            given: plan.secrets.clone(),
+            shows_terminal: vault.shows_terminal,
+            key_pair: keyward_vault::token::key_pair,
+        });
+        for one in &mut begin.seen {
+            one.set_writable(plan.may_write(one.path()));
+        }
+        let guard = match begin.seen.is_empty() {
+            true => None,
+            false => Some(Guard::begin(begin).map_err(|none| unguarded(&none))?),
+        };
+        match Logins::begin(plan, &self.here.state) {
+            Ok(logins) => Ok(Armed { prepared: Some(prepared), vault, guard, logins }),
+            Err((path, errno)) => {
+                drop(guard.map(Guard::finish));
+                let path = keyward_policy::text::visible(path.as_os_str());
+                Err(Early::Fault(Fault::new(Step::View, path, errno), None))
+            }
+        }
+    }
+
+    /// Runs the command to its end, and writes down what its vault did.
+    fn launch(&mut self, plan: &Plan, armed: &mut Armed<'_>, record: &mut Record) -> Result<Finished, Fault> {
+        let Armed { prepared, vault, guard, logins } = armed;
+        let prepared = prepared.take().ok_or_else(|| Fault::new(Step::Exec, "", Errno::INVAL))?;
+        let ran = keyward_launch::run(
+            plan,
+            prepared,
+            guard.as_mut(),
+            logins,
+            self.session.as_ref(),
+            vault.as_mut(),
+        );
+        if let Some(vault) = vault {
+            vault.finish(ran.as_ref().is_ok_and(|finished| finished.cut_short.is_some()));
+            for what in vault::events(vault, plan) {
+                let _ = record.write(what);
+            }
+        }
+        ran
+    }
+
+    /// Puts right what the command left, and writes its end down.
+    fn settle(
+        &self,
+        plan: &Plan,
+        finished: Finished,
+        guard: Option<Guard<'_>>,
+        took: Duration,
+        record: &mut Record,
+    ) -> Settled {
+        // From here on what we say begins a line of its own.
+        say::after_command(finished.within_a_line);
+        let strict = plan.protect.value == Protect::Strict;
+        let aftermath = guard.map(|guard| Aftermath { strict, ..guard.finish() });
+        let exit = tell::exit_code(&finished);
+        let project = aftermath.clone().filter(|aftermath| !aftermath.is_quiet()).map(Aftermath::bounded);
+        let end = event::End {
+            exit,
+            signal: tell::signal(&finished),
+            limit: tell::limit(plan, &finished),
+            milliseconds: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            project,
+        };
+        // The command has run; a record that fails now is told, and changes nothing.
+        if let Err(unrecorded) = record.write(What::End(end)) {
+            let Trouble { fact, remedy, .. } = tell::unrecorded(&unrecorded);
+            say::trouble(&fact, &remedy);
+        }
+        witness::tell_all(self.here, self.policy, &record.ledger, self.args.json);
+        Settled { finished, exit, aftermath }
+    }
+
+    fn tell(&self, plan: &Plan, settled: &Settled, vault: Option<&Vault>) -> i32 {
+        let Settled { finished, exit, aftermath } = settled;
+        if let (Some(vault), false) = (vault, self.args.json) {
+            vault::tell(vault, plan, self.args.verbose);
+        }
+        tell::hint(self.args, self.here, plan, finished, *exit);
+        let secrets = vault.map(|vault| vault::news(vault, plan)).unwrap_or_default();
+        tell::end(self.args, plan, finished, *exit, aftermath.as_ref(), secrets)
+    }
+
+    /// The command did not start: its journal must not stay.
+    fn not_started(
+        &mut self,
+        plan: Plan,
+        armed: Armed<'_>,
+        fault: Fault,
+        is_first: bool,
+        record: &mut Record,
+    ) -> Early {
+        drop(armed.guard.map(Guard::finish));
+        if let Some(trouble) = armed.vault.as_ref().and_then(vault::failure) {
+            let _ = record.write(What::Fault { fact: trouble.fact.clone() });
+            return Early::Trouble(trouble.clone());
+        }
+        let _ = record.write(What::Fault { fact: fault.to_string() });
+        if is_first && may_be_the_host(&fault) {
+            self.dropped = Some(plan.environment.dropped);
+            Early::HostRefused(fault)
+        } else {
+            Early::Fault(fault, Some(Box::new(plan.view)))
+        }
+    }
+
+    /// Has the command judged, and asks the approvers if necessary.
+    fn pass_gate(
+        &self,
+        plan: &mut Plan,
+        environment: Vec<(OsString, OsString)>,
+        record: &mut Record,
+    ) -> Result<event::Gate, Early> {
+        let (args, here, policy) = (self.args, self.here, self.policy);
+        let judged = gate::judge(policy, here.site(), plan)
+            .map_err(|bad| Trouble::new(Code::PolicyMistake, bad.fact, bad.remedy))?;
+        let name_of_run = record.run.clone();
+        let command = subject::Command { argv: &plan.argv, cwd: &plan.view.cwd, scripts: &plan.gate.scripts };
+        let subject = Subject {
+            what: subject::What::Command(command),
+            policy,
+            project: &here.project,
+            run: &name_of_run,
+            session: None,
+            from_inside: false,
+            judged: &judged,
+        };
+        let (before, scripts) =
+            self.permitted.as_ref().map_or((None, &[][..]), |(gate, scripts)| (Some(gate), scripts));
+        let changed = |now: &&Script| scripts.iter().any(|then| then.way == now.way && then.text != now.text);
+        if let Some(script) = plan.gate.scripts.iter().find(changed) {
+            let way = keyward_policy::text::visible(script.way.as_os_str());
+            let fact = format!("{way} has changed since it was judged");
+            return Err(Trouble::new(Code::Changed, fact, "look at it, and try again").into());
+        }
+        // An approved command is not asked about again if the host only needs another plan.
+        let again = before.filter(|gate| gate.digest == Some(subject.digest()));
+        let gate = match again {
+            Some(gate) => Ok(gate.clone()),
+            None => {
+                let terminal = CommandTerminal { tells: !args.json, is_read: here.caller.terminals[2] };
+                let ways = Ways { site: here.site(), terminal, session: None, environment };
+                permit::permit(&subject, &ways, record)
+            }
+        };
+        let gate = gate.map_err(Early::Denied)?;
+        if gate.because == Because::Yolo && args.tells(here) {
+            say::note(&format!(
+                "the gate asks nothing ({}); this would be a question: {}",
+                plan.gate.mode.origin,
+                judged.sentence()
+            ));
+        }
+        plan.gate.scripts.iter_mut().for_each(|script| script.pinned = gate.because != Because::Harmless);
+        Ok(gate)
+    }
+}
+
+/// A command that cannot be watched over does not start.
+fn unguarded(none: &NoGuard) -> Trouble {
+    let reason = keyward_sys::file::reason;
+    let visible = |path: &Path| keyward_policy::text::visible(path.as_os_str());
+    let (fact, remedy) = match none {
+        NoGuard::Tree(path, errno) => (
+            format!("cannot open {}: {}", visible(path), reason(*errno)),
+            "name a directory that exists and that you may enter",
+        ),
+        NoGuard::Journal(path, errno) => (
+            format!("cannot write to {}: {}", visible(path), reason(*errno)),
+            "make room, or fix the permissions: what a command leaves has to be found after a crash as well",
+        ),
+    };
+    Trouble::new(Code::Unguarded, fact, remedy)
+}
+
+/// What is hidden by a mask, and what is read instead.
+fn hidden(plan: &Plan) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+    let masks = plan.view.entries.iter().filter_map(|entry| match &entry.shown {
+        Shown::Hidden { reads_as, .. } => Some((entry.target.clone(), reads_as.clone())),
+        _ => None,
+    });
+    masks.collect()
+}
+
+/// Paths that the user grants for writing.
+fn granted(policy: &Policy, here: &Here) -> Vec<PathBuf> {
+    policy.files.write.iter().map(|grant| view::expand(&grant.value, &here.caller.home)).collect()
+}
+
+/// The place of a variable that comes from the caller.
+pub fn from_caller(variable: &Var) -> Option<usize> {
+    match variable.value {
+        Value::Caller(place) => Some(place),
+        Value::Ours(_) | Value::Vault => None,
+    }
+}
+
+/// Steps that fail where a host refuses namespaces, mounts or mappings.
+fn may_be_the_host(fault: &Fault) -> bool {
+    matches!(
+        fault.step,
+        Step::Namespaces
+            | Step::Identity
+            | Step::Loopback
+            | Step::Root
+            | Step::View
+            | Step::Pivot
+            | Step::Limits
+            | Step::Warden
+            | Step::Landlock
+            | Step::Seccomp
+    ) && fault.errno != Errno::STALE
+}
