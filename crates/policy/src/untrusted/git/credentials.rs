@@ -155,18 +155,43 @@ fn is_random(word: &[u8]) -> bool {
     word.len() >= 20 && word.iter().any(u8::is_ascii_digit) && word.iter().any(u8::is_ascii_alphabetic)
 }
 
-/// `--password hunter2` in a command.
+/// A password in the words of a command: `--password hunter2`, `-pass pass:hunter2`, `TOKEN=hunter2 tool`, `sshpass -p hunter2`,
+/// `curl -u me:hunter2`. One that the shell takes from elsewhere (`$TOKEN`) is not in the file.
 fn has_secret_option(value: &[u8]) -> bool {
-    let mut words = value.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty()).peekable();
-    while let Some(word) = words.next() {
-        let is_option = word.strip_prefix(b"--").is_some_and(|name| {
-            str::from_utf8(name).is_ok_and(|name| is_credential_key(&name.to_ascii_lowercase()))
-        });
-        if is_option && words.peek().is_some_and(|next| !next.starts_with(b"-")) {
-            return true;
-        }
-    }
-    false
+    let words: Vec<&[u8]> = value
+        .split(|&byte| byte.is_ascii_whitespace() || b"\"'`;|&(){}".contains(&byte))
+        .filter(|word| !word.is_empty())
+        .collect();
+    // It is taken from elsewhere, or another option follows.
+    const NOT_GIVEN: &[&[u8]] = &[b"$", b"-", b"env:", b"file:", b"fd:", b"stdin"];
+    let is_given = |word: &[u8]| !word.is_empty() && !NOT_GIVEN.iter().any(|start| word.starts_with(start));
+    let names = |name: &[u8]| {
+        str::from_utf8(name).is_ok_and(|name| is_credential_key(&name.to_ascii_lowercase().replace('_', "-")))
+    };
+    words.iter().enumerate().any(|(place, word)| {
+        let next = words.get(place + 1).copied().unwrap_or_default();
+        let option = word.strip_prefix(b"-").map(|option| option.strip_prefix(b"-").unwrap_or(option));
+        let (name, given) = match word.iter().position(|&byte| byte == b'=') {
+            Some(at) => (&word[..at], &word[at + 1..]),
+            None => (&word[..0], &word[..0]),
+        };
+        let assigned = name.strip_prefix(b"--").unwrap_or(name);
+        let program = word.rsplit(|&byte| byte == b'/').next().unwrap_or(word);
+        names(assigned) && is_given(given)
+            || option.is_some_and(names) && is_given(next)
+            || word.strip_prefix(b"pass:").is_some_and(is_given)
+            || program == b"sshpass" && next.strip_prefix(b"-p").is_some_and(is_given)
+            || program == b"sshpass"
+                && next == b"-p"
+                && words.get(place + 2).is_some_and(|word| is_given(word))
+            || [b"-u".as_slice(), b"--user"].contains(word) && is_login(next)
+    })
+}
+
+/// `me:hunter2`.
+fn is_login(word: &[u8]) -> bool {
+    let colon = word.iter().position(|&byte| byte == b':');
+    colon.is_some_and(|at| at > 0 && word.get(at + 1).is_some_and(|&byte| byte != b'$'))
 }
 
 /// Programs that know a user by the name before the `@`, which is not secret.

@@ -265,3 +265,44 @@ fn logs_lose_logins_and_nothing_else() {
     assert_eq!(log_without_credentials(b"no end https://a:b@c/d".to_vec()), b"no end https://c/d");
     assert_eq!(log_without_credentials(Vec::new()), b"");
 }
+
+#[test]
+fn a_password_in_the_words_of_a_command_goes() {
+    for value in [
+        "tool --password hunter2",
+        "tool --password=hunter2",
+        "openssl enc -pass pass:hunter2 -aes256",
+        "openssl enc -passin pass:hunter2",
+        "sshpass -p hunter2 ssh",
+        "/usr/bin/sshpass -phunter2 ssh",
+        "GITHUB_TOKEN=hunter2 gh auth",
+        "!f() { echo username=me; echo password=hunter2; }; f",
+        "curl -u me:hunter2 https://example.test",
+        "gpg --batch --passphrase hunter2 -d",
+    ] {
+        let text = format!("[filter \"x\"]\n\tclean = \"{value}\"\n\tname = x\n");
+        let left = String::from_utf8(without_credentials(text.as_bytes())).unwrap();
+        assert!(!left.contains("hunter2") && left.contains("name = x"), "{value}: {left}");
+        assert!(holds_credentials(text.as_bytes()), "{value}");
+    }
+}
+
+#[test]
+fn a_command_without_a_password_stays() {
+    for value in [
+        "git-lfs clean -- %f",
+        "openssl enc -pass env:KEY -aes256",
+        "openssl enc -pass file:/etc/key",
+        "sshpass -p $PASSWORD ssh",
+        "sshpass -e ssh",
+        "ssh -p 2222 -i ~/.ssh/id",
+        "!aws codecommit credential-helper $@",
+        "!gh auth git-credential",
+        "curl -u $LOGIN https://example.test",
+        "tool --token $TOKEN",
+        "cache --timeout=3600",
+    ] {
+        let text = format!("[filter \"x\"]\n\tclean = \"{value}\"\n");
+        assert_eq!(String::from_utf8(without_credentials(text.as_bytes())).unwrap(), text, "{value}");
+    }
+}
