@@ -247,7 +247,7 @@ fn repository(repository: &Repository) {
                 "the disk of your repository is full, not taken over yet: {}",
                 names(&repository.troubles)
             ),
-            "make room there; the next `keyward run`, in whatever directory, takes over what the command committed",
+            "make room there; then `keyward run -- true`, in any directory, takes over what the command committed",
         );
     } else if !repository.troubles.is_empty() {
         say::trouble(
