@@ -107,6 +107,7 @@ same_as_without_us! {
     the_same_work_is_stashed_twice: "for n in 1 2; do echo same >> a; git stash -q; done; git reset -q --hard; git reset -q HEAD",
     what_was_meant_to_be_added_is_gone_again: "echo n > new; git add -N new; echo x > b; git add b; rm new; git rm -q --cached new",
     what_was_meant_to_be_added_is_gone_for_a_while: "echo n > new; git add -N new; rm new; git tag t; sleep 2; echo m > new; git add new",
+    what_was_meant_to_be_added_is_meant_again: "echo n > new; git add -N new; rm new; git tag t; sleep 2; git rm -q --cached new; echo m > new; git add -N new",
     stash_keeps_its_stack: "for n in 1 2 3; do echo $n >> a; git stash -q; done; git stash drop -q 'stash@{1}'; git stash pop -q",
     the_log_of_head_keeps_its_order: "echo x >> a; git commit -qam x; git checkout -q other; git checkout -q main; git reset -q HEAD; git checkout -q -b new",
     a_branch_that_was_left_is_removed: "git checkout -q other; git branch -qD main",

@@ -210,12 +210,14 @@ impl Exchange<'_> {
             Some(work) => work.and_then(Working::end),
             None => Ok(()),
         };
-        let done =
-            done.and_then(|()| self.stage_meant(part, &meant)).and_then(|()| self.leave_out(part, changed));
-        if let Err(why) = done {
-            self.not_done(part, path, &why);
-            return;
-        }
+        let done = done.and_then(|()| self.stage_meant(part, &meant));
+        let gone = match done.and_then(|gone| self.leave_out(part, changed).map(|()| gone)) {
+            Ok(gone) => gone,
+            Err(why) => {
+                self.not_done(part, path, &why);
+                return;
+            }
+        };
         if has_work {
             self.took(part, path);
         }
@@ -228,22 +230,26 @@ impl Exchange<'_> {
             && !changed.waits
             && part.base.keep_index(&part.place, &changed.content).is_ok()
         {
-            part.base.index_stamp = Some(changed.stamp);
+            part.base.index_stamp = gone.is_empty().then_some(changed.stamp);
+            // The host does not have these, and the file may come back.
+            part.base.ahead.extend(gone.into_iter().map(|name| (name, Vec::new())));
         }
     }
 
-    /// Paths that are only meant to be added, as far as something stands there.
-    fn stage_meant(&self, part: &Part, meant: &[Vec<u8>]) -> Result<(), String> {
-        let Some(tree) = self.tree_of(part) else { return Ok(()) };
+    /// Stages paths that are only meant to be added, as far as something stands there. Gives the others.
+    fn stage_meant(&self, part: &Part, meant: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, String> {
+        let Some(tree) = self.tree_of(part) else { return Ok(Vec::new()) };
         let is_there = |path: &&Vec<u8>| tree.join(crate::git::base::path(path)).symlink_metadata().is_ok();
-        let meant: Vec<&[u8]> = meant.iter().filter(is_there).map(Vec::as_slice).collect();
+        let (meant, gone): (Vec<&Vec<u8>>, Vec<&Vec<u8>>) = meant.iter().partition(is_there);
+        let gone = gone.into_iter().cloned().collect();
+        let meant: Vec<&[u8]> = meant.into_iter().map(Vec::as_slice).collect();
         if meant.is_empty() {
-            return Ok(());
+            return Ok(gone);
         }
         let mut git = self.git.trusted(&part.host_path);
         git.current_dir(&tree).env("GIT_LITERAL_PATHSPECS", "1").env("GIT_WORK_TREE", &tree);
         git.args(["add", "--intent-to-add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul"]);
-        super::moves::run(git, &meant.join(&b'\0'))
+        super::moves::run(git, &meant.join(&b'\0')).map(|()| gone)
     }
 
     /// A sparse checkout leaves files out: those of these paths, as far as the user's own repository has one and nothing stands there.
