@@ -1,5 +1,6 @@
 //! `keyward why read|write|exec PATH`: which entry of the view decides about a path, where it comes from, and what would change it.
 
+use crate::detect::Directory;
 use crate::detect::footholds::guarded;
 use crate::detect::secrets::secret_file;
 use crate::detect::strict;
@@ -85,7 +86,7 @@ pub fn why(plan: &Plan, act: Act, path: &Path) -> Decision {
     };
     let because = match entry.filter(|entry| entry.rule == FOOTHOLD) {
         Some(foothold) => format!("{because}{}", obeyed(foothold)),
-        None => because.into(),
+        None => format!("{because}{}", hidden_below(plan, path)),
     };
     let remedy = (!allowed).then(|| remedy(plan, entry, act, path)).flatten();
     Decision {
@@ -144,6 +145,17 @@ fn decisive<'a>(plan: &'a Plan, path: &Path) -> Option<&'a Entry> {
     masked.or_else(|| covering(&plan.view.entries, path))
 }
 
+/// What a grant of a directory does not show.
+fn hidden_below(plan: &Plan, path: &Path) -> String {
+    let is_below =
+        |entry: &&Entry| entry.rule == SECRET_FILE && entry.target != path && entry.target.starts_with(path);
+    match plan.view.entries.iter().filter(is_below).count() {
+        0 => String::new(),
+        1 => "; 1 secret file in it is hidden".into(),
+        count => format!("; {count} secret files in it are hidden"),
+    }
+}
+
 /// Why a foothold is kept as it is. One that is only what a link leads to has no name of its own that tells.
 fn obeyed(foothold: &Entry) -> String {
     match foothold.target.file_name().and_then(guarded) {
@@ -154,6 +166,7 @@ fn obeyed(foothold: &Entry) -> String {
 
 fn remedy(plan: &Plan, entry: Option<&Entry>, act: Act, path: &Path) -> Option<String> {
     let secret = secret_file(path, &[&plan.view.home.at]);
+    let in_directory = Directory::new(path, &[&plan.view.home.at]).holds();
     // A foothold is granted as a whole, so that what is not there yet can be made in it.
     let path = entry.filter(|entry| entry.rule == FOOTHOLD).map_or(path, |entry| &entry.target);
     let path = visible(path.as_os_str());
@@ -173,11 +186,14 @@ fn remedy(plan: &Plan, entry: Option<&Entry>, act: Act, path: &Path) -> Option<S
         _ if act == Act::Write => Some(format!("`--write {flag}`, or `files.write = [\"{path}\"]`")),
         _ => {
             let grant = format!("`--read {flag}`, or `files.read = [\"{path}\"]`");
-            Some(match secret {
-                Some(secret) => {
+            Some(match (secret, in_directory) {
+                (Some(secret), _) => {
                     format!("it holds {}: only for a program that you trust with it, {grant}", secret.holds)
                 }
-                None => grant,
+                (None, Some(holds)) => {
+                    format!("{grant}; it holds {holds}, which stay hidden unless you name a file itself")
+                }
+                (None, None) => grant,
             })
         }
     }
