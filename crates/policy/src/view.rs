@@ -429,6 +429,7 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     let mut own = home::own_home(&mut builder, policy, request, &homes, cage)?;
     home::git_settings(&mut builder, &own, &facts.project);
     home::shell_settings(&mut builder, &own.at, request);
+    home::place_login_settings(&mut builder, &own.at, request);
     match policy.net.value {
         NetMode::Open => resolver(&mut builder),
         NetMode::None if cage != Cage::Landlock => own_resolver(&mut builder),
@@ -466,6 +467,8 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     } else {
         own.at.clone()
     };
+    let (search, _) = child_path(&builder.entries, request);
+    home::login_settings(&mut builder.entries, &search);
     Ok(View { entries: builder.entries, project, cwd, home: own, notes: builder.notes, links, warnings })
 }
 
@@ -807,7 +810,7 @@ fn grants(
 }
 
 /// PATH as the child gets it: absolute entries that exist in the view, each once.
-pub fn child_path(view: &View, request: &Request<'_>) -> (Vec<PathBuf>, usize) {
+pub fn child_path(entries: &[Entry], request: &Request<'_>) -> (Vec<PathBuf>, usize) {
     let mut kept: Vec<PathBuf> = Vec::new();
     let mut left_out = 0;
     let relative = request
@@ -817,7 +820,7 @@ pub fn child_path(view: &View, request: &Request<'_>) -> (Vec<PathBuf>, usize) {
         .filter(|entry| !entry.starts_with(b"/") && !entry.is_empty())
         .count();
     for entry in search_path(request) {
-        let seen = covering(&view.entries, entry)
+        let seen = covering(entries, entry)
             .is_some_and(|entry| !matches!(entry.shown, Shown::Private { .. } | Shown::Hidden { .. }));
         if !seen {
             left_out += 1;
