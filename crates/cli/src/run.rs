@@ -315,9 +315,9 @@ impl Run<'_> {
                 if let (Some(vault), false) = (&vault, args.json) {
                     vault::tell(vault, &plan, args.verbose);
                 }
-                tell::hint(args, here, &plan, &finished, exit);
+                let hint = tell::hint(args, here, &plan, &finished, exit);
                 let secrets = vault.as_ref().map(|vault| vault::news(vault, &plan)).unwrap_or_default();
-                Attempt::Over(tell::end(args, &plan, &finished, exit, aftermath.as_ref(), secrets))
+                Attempt::Over(tell::end(args, &plan, &finished, exit, aftermath.as_ref(), secrets, hint))
             }
             Err(fault) => {
                 // Also where the command did not start: its journal must not stay.
