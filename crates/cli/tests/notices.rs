@@ -286,3 +286,27 @@ fn the_prompt_of_a_shell_says_that_it_is_in_a_cage() {
         assert_eq!(std::fs::read_to_string(stage.home().join(own)).unwrap(), "PS1='outside '\n");
     }
 }
+
+#[test]
+fn a_directory_that_is_not_a_project_is_told_with_where_the_command_starts() {
+    let stage = Stage::user();
+    let home = stage.home();
+    for (place, words) in [
+        (
+            Path::new("/etc"),
+            "/etc is shared by many programs and is not a project: the command sees it read-only",
+        ),
+        (
+            Path::new("/tmp"),
+            "/tmp is shared by many programs and is not a project: the command starts in the cage's own HOME",
+        ),
+        (
+            home.as_path(),
+            "is, or holds, your HOME and is not a project: the command starts in the cage's own HOME",
+        ),
+    ] {
+        let output = stage.keyward_run(&[], &["pwd"]).current_dir(place).output().unwrap();
+        let said = stderr(&output);
+        assert!(said.contains(words) && said.contains("\ngo to a directory of your own first"), "{said}");
+    }
+}

@@ -467,6 +467,9 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     } else {
         own.at.clone()
     };
+    if project.is_none() {
+        warnings.push(no_project(request, &homes, &cwd, &own.at));
+    }
     let (search, _) = child_path(&builder.entries, request);
     home::login_settings(&mut builder.entries, &search);
     Ok(View { entries: builder.entries, project, cwd, home: own, notes: builder.notes, links, warnings })
@@ -579,17 +582,10 @@ fn project(
     found: &Project,
 ) -> Result<Option<PathBuf>, Refusal> {
     let project = &request.project;
-    if homes.iter().any(|home| home.starts_with(project)) {
-        builder.notes.push(
-            "your HOME, or a directory that holds it, is not a project: the command does not see it".into(),
-        );
-        return Ok(None);
-    }
-    if is_shared_place(project) || NEVER_PROJECTS.iter().any(|place| project.starts_with(place)) {
-        builder.notes.push(format!(
-            "{} is shared by many programs and is not a project: the command does not see it",
-            project.display()
-        ));
+    if homes.iter().any(|home| home.starts_with(project))
+        || is_shared_place(project)
+        || NEVER_PROJECTS.iter().any(|place| project.starts_with(place))
+    {
         return Ok(None);
     }
     if let Some(link) = found.unresolved.first() {
@@ -655,6 +651,24 @@ fn project(
         builder.put(narrowing, Shown::ReadOnly(source), "project policy", &policy.project.origin);
     }
     Ok(Some(fact.real))
+}
+
+/// Says where the command starts instead, if the directory is not a project.
+fn no_project(request: &Request<'_>, homes: &[PathBuf], cwd: &Path, home: &Path) -> Warning {
+    let place = visible(request.project.as_os_str());
+    let why = match homes.iter().any(|home| home.starts_with(&request.project)) {
+        true => format!("{place} is, or holds, your HOME and is not a project"),
+        false => format!("{place} is shared by many programs and is not a project"),
+    };
+    let instead = match cwd == home {
+        true => "the command starts in the cage's own HOME",
+        false => "the command sees it read-only",
+    };
+    Warning {
+        fact: format!("{why}: {instead}"),
+        remedy: "go to a directory of your own first, as with `mkdir -p ~/project && cd ~/project`".into(),
+        lasting: true,
+    }
 }
 
 /// Makes the project files above the project read-only where a grant shows them: the next run here is to be narrowed by them as well.
