@@ -8,13 +8,15 @@ use crate::site::Site;
 use crate::subject::{Command, Subject, What};
 use crate::terminal::NoTerminal;
 use keyward_gate::{Found, Judgement, Language, Loss, State};
+use keyward_launch::outside::Host;
 use keyward_launch::session::{self, Judge, Kept, Passage, Request, Thing};
 use keyward_ledger::Record;
 use keyward_policy::event;
 use keyward_policy::gate::{Because, Judged, Script};
+use keyward_policy::hint::{self, Failed, Hint};
 use keyward_policy::settings::Policy;
 use keyward_policy::view::View;
-use keyward_policy::words::{GateMode, Verdict};
+use keyward_policy::words::{Allowance, GateMode, NetMode, Protect, Ruled, Verdict};
 use keyward_protocol::approval::Progress;
 use keyward_protocol::packet;
 use keyward_protocol::session::{JudgedAs, Judging, Value};
@@ -118,6 +120,21 @@ impl Judge for SessionGate<'_> {
             return Passage::Refuse { fact, remedy: "try again when they are done".into() };
         }
         self.ask_aside(request, looked).map_or_else(broken, Passage::Wait)
+    }
+
+    fn hint(&self, argv: &[OsString], cwd: Option<&Path>) -> Option<Hint> {
+        let is_ptrace = |allowance: &Ruled<Allowance>| allowance.value == Allowance::Ptrace;
+        hint::after_failure(&Failed {
+            argv,
+            cwd: cwd.unwrap_or(&self.view.cwd),
+            home: self.site.home,
+            view: &self.view,
+            may_trace: self.policy.allow.iter().any(is_ptrace),
+            own_network: self.policy.net.value == NetMode::None,
+            strict: self.policy.protect.value == Protect::Strict,
+            in_session: true,
+            outside: &Host,
+        })
     }
 }
 

@@ -11,6 +11,7 @@ use keyward_policy::{env, view};
 use keyward_sys::environ::Block;
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// So many links on a way are followed, as by the kernel.
@@ -78,6 +79,7 @@ fn about_path(args: &WhyArgs, act: Act, block: &Block) -> Result<(), NoPlan> {
                 true => why::absent(&plan, act, &followed),
                 false => why::why(&plan, act, &followed),
             };
+            let decision = why::among_what_exists(&plan, decision, &followed, nearest(&followed));
             match act == Act::Exec && decision.allowed && !starts(view, &path) {
                 true => does_not_start(&path, args, &plan, block)?,
                 false => decision,
@@ -119,6 +121,15 @@ fn is_missing_in_kept_home(view: &View, path: &Path) -> bool {
     let in_home = view::covering(&view.entries, path)
         .is_some_and(|entry| entry.target == view.home.at && !entry.shows_in_place());
     in_home && view::outside(view, path).is_some_and(|outside| outside.symlink_metadata().is_err())
+}
+
+/// What exists outside, at a path or above it.
+fn nearest(path: &Path) -> &Path {
+    // What is closed to us may exist.
+    let exists = |path: &&Path| {
+        path.symlink_metadata().map_or_else(|error| error.kind() != ErrorKind::NotFound, |_| true)
+    };
+    path.ancestors().find(exists).unwrap_or(Path::new("/"))
 }
 
 /// Follows links as a command in the cage would: those of the cage's own, and those in what is shown.

@@ -353,7 +353,7 @@ fn every_command_of_the_documents_is_run_or_says_why_not() {
 fn the_two_commands_of_the_setup_exist() {
     let setup: Vec<Block> = blocks_in(&page("README.md"), "sh");
     let commands: Vec<&str> = setup.iter().map(|block| block.text.trim()).collect();
-    assert_eq!(commands, ["cargo install --path crates/cli && keyward run -- printenv", "./test"]);
+    assert_eq!(commands, ["cargo install --locked --path crates/cli && keyward run -- printenv", "./test"]);
     assert!(root().join("crates/cli/Cargo.toml").is_file());
     assert_ne!(std::fs::metadata(root().join("test")).unwrap().permissions().mode() & 0o111, 0);
 }

@@ -398,7 +398,9 @@ fn logins_in_the_project_or_in_what_is_granted_are_hidden() {
     let config = stage.home().join(".config");
     let read = "cat ~/.config/gh/hosts.yml 2>/dev/null; true";
     assert_eq!(inside(&["--read", config.to_str().unwrap()], read), "");
-    let by_name = config.join("gh");
+    let directory = config.join("gh");
+    assert_eq!(inside(&["--read", directory.to_str().unwrap()], read), "");
+    let by_name = directory.join("hosts.yml");
     assert_eq!(inside(&["--read", by_name.to_str().unwrap()], read), "gh-canary", "what is named is meant");
 }
 

@@ -89,20 +89,27 @@ fn a_command_that_failed_for_a_reason_of_the_cage_is_told_it() {
         (&["sh", "-c", "cd . && unshare -r true"], "keyward: `unshare` needs namespaces"),
         (&["docker", "ps"], "keyward: `docker` needs the socket of a container engine"),
         (&["sh", "-c", "cat ~/other/notes"], "/other/notes' is not the one outside"),
-        (
-            &["cat", "/tmp/from-outside"],
-            "keyward: /tmp/from-outside is not the one outside: /tmp is the cage's own",
-        ),
+        (&["cat", "../home/other/notes"], "/other/notes' is not the one outside"),
+        (&["sh", "-c", "cp /etc/passwd ~/other/"], "names the rule, and what would allow it"),
+        (&["touch", "/etc/foo"], "keyward: /etc/foo is read-only in the cage\n`keyward why write /etc/foo`"),
+        (&["sh", "-c", "echo x > /usr/foo"], "keyward: /usr/foo is read-only in the cage\n"),
+        (&["sh", "-c", "apt-get install x 2>/dev/null || exit 100"], "`apt-get` needs to change the system"),
     ];
     for (argv, words) in cases {
-        let failed = stage.keyward_run(&[], argv).output().unwrap();
-        assert!(!failed.status.success() && stderr(&failed).contains(words), "{argv:?}: {}", stderr(&failed));
+        // At each failure: the next reader is another one.
+        for _ in 0..2 {
+            let failed = stage.keyward_run(&[], argv).output().unwrap();
+            let said = stderr(&failed);
+            assert!(!failed.status.success() && said.contains(words), "{argv:?}: {said}");
+        }
     }
     // What succeeds, fails for another reason, or has what it needs is told nothing of it.
     for (flags, argv) in [
         (&[][..], &["sh", "-c", "unshare -r true; true"][..]),
         (&[], &["sh", "-c", "test -f none"]),
         (&[], &["cat", "/etc/no-such-file"]),
+        (&[], &["sh", "-c", "cat ~/no-such-file ../no-such-file /tmp/no-such-file"]),
+        (&[], &["sh", "-c", "make x > /tmp/out 2>&1 || { tail -1 /tmp/out; exit 2; }"]),
         (&["-q"], &["strace", "true"]),
         (&["--allow", "ptrace"], &["strace", "false"]),
     ] {
@@ -113,6 +120,73 @@ fn a_command_that_failed_for_a_reason_of_the_cage_is_told_it() {
             "{argv:?}: {said}"
         );
     }
+}
+
+#[test]
+fn a_program_is_told_why_a_command_failed_in_its_cage() {
+    let stage = Stage::user();
+    let failed = stage.keyward_run(&["--json"], &["strace", "true"]).output().unwrap();
+    let said = stderr(&failed);
+    let outcome: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    assert_eq!(outcome["hint"]["fact"], "`strace` needs ptrace, which a cage does not give", "{said}");
+    assert!(outcome["hint"]["remedy"].as_str().unwrap().starts_with("add `--allow ptrace`"), "{said}");
+    let fine = stage.keyward_run(&["--json"], &["true"]).output().unwrap();
+    assert!(!stderr(&fine).contains("hint"), "{}", stderr(&fine));
+}
+
+#[test]
+fn a_server_of_the_host_that_was_not_reached_is_named() {
+    let stage = Stage::user();
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    let address = format!("http://127.0.0.1:{port}/");
+    let said = stderr(&stage.keyward_run(&[], &["curl", "-s", &address]).output().unwrap());
+    assert!(said.contains(&format!("what listens on port {port} of this machine")), "{said}");
+    drop(server);
+    let said = stderr(&stage.keyward_run(&[], &["curl", "-s", &address]).output().unwrap());
+    assert!(!said.contains("loopback"), "{said}");
+}
+
+#[test]
+fn what_is_no_program_is_told_so() {
+    let stage = Stage::user();
+    for (argv, words) in [
+        (&["ls -la"][..], "it is one word with spaces: leave out the quotes, or run `sh -c 'ls -la'`"),
+        (&["cd", "src"], "`cd` is a builtin of shells and no program"),
+        (&["no-such-program"], "no directory of PATH has it"),
+    ] {
+        let said = stderr(&stage.keyward_run(&[], argv).output().unwrap());
+        assert!(said.contains(words), "{argv:?}: {said}");
+    }
+}
+
+#[test]
+fn strict_protection_is_told_where_it_forbids_a_name() {
+    let stage = Stage::user();
+    let failed = stage.keyward_run(&["--protect", "strict"], &["mkdir", ".vscode"]).output().unwrap();
+    let said = stderr(&failed);
+    assert!(said.contains("cannot be made in the cage: `files.protect` is `strict`"), "{said}");
+}
+
+#[test]
+fn why_offers_only_what_can_be_granted() {
+    let stage = Stage::user();
+    stage.home_file("data/notes", "");
+    let home = stage.home();
+    let why = |act: &str, path: &str| {
+        let command = stage.command(support::keyward()).args(["why", act, path]).output().unwrap();
+        stdout(&command)
+    };
+    let missing = why("read", home.join("no-such-file").to_str().unwrap());
+    assert!(missing.contains("nothing is there outside either") && !missing.contains("--read"), "{missing}");
+    let data = home.join("data");
+    let write = why("write", data.join("new").to_str().unwrap());
+    assert!(write.contains("gone with the cage") && write.contains("--write"), "{write}");
+    assert!(write.contains("/data'") && !write.contains("/data/new'`"), "{write}");
+    let system = why("write", "/etc/foo");
+    assert!(system.contains("`--write /etc`"), "{system}");
+    let foothold = why("write", ".vscode");
+    assert!(foothold.contains("--write") && !foothold.contains("--protect"), "{foothold}");
 }
 
 #[test]
@@ -210,5 +284,29 @@ fn the_prompt_of_a_shell_says_that_it_is_in_a_cage() {
         terminal.keys("exit\n");
         assert_eq!(terminal.end().code(), Some(0));
         assert_eq!(std::fs::read_to_string(stage.home().join(own)).unwrap(), "PS1='outside '\n");
+    }
+}
+
+#[test]
+fn a_directory_that_is_not_a_project_is_told_with_where_the_command_starts() {
+    let stage = Stage::user();
+    let home = stage.home();
+    for (place, words) in [
+        (
+            Path::new("/etc"),
+            "/etc is shared by many programs and is not a project: the command sees it read-only",
+        ),
+        (
+            Path::new("/tmp"),
+            "/tmp is shared by many programs and is not a project: the command starts in the cage's own HOME",
+        ),
+        (
+            home.as_path(),
+            "is, or holds, your HOME and is not a project: the command starts in the cage's own HOME",
+        ),
+    ] {
+        let output = stage.keyward_run(&[], &["pwd"]).current_dir(place).output().unwrap();
+        let said = stderr(&output);
+        assert!(said.contains(words) && said.contains("\ngo to a directory of your own first"), "{said}");
     }
 }

@@ -172,3 +172,42 @@ fn a_flood_of_folders_does_not_uncover_a_secret_that_was_hidden_before() {
         hidden(&stage, "a/b/deploy/.env");
     }
 }
+
+#[test]
+fn a_grant_of_a_directory_of_credentials_shows_what_is_public_in_it() {
+    let stage = Stage::user();
+    let key = stage.home_file(".ssh/id_ed25519", SECRET);
+    stage.home_file(".ssh/work", SECRET);
+    for public in ["config", "known_hosts", "id_ed25519.pub"] {
+        stage.home_file(&format!(".ssh/{public}"), public);
+    }
+    let credentials = stage.home_file(".aws/credentials", SECRET);
+    stage.home_file(".aws/config", "region");
+    let (ssh, aws) = (stage.home().join(".ssh"), stage.home().join(".aws"));
+    let (ssh, aws) = (ssh.to_str().unwrap(), aws.to_str().unwrap());
+    let read = |flags: &[&str]| {
+        stdout(&stage.keyward_run(flags, &["sh", "-c", "cat ~/.ssh/* ~/.aws/*"]).output().unwrap())
+    };
+    assert_eq!(read(&["--read", ssh, "--read", aws]), "configid_ed25519.pubknown_hostsregion");
+    assert_eq!(read(&["--read", key.to_str().unwrap()]), SECRET);
+    assert_eq!(read(&["--read", credentials.to_str().unwrap()]), SECRET);
+    assert!(read(&["--read", ssh, "--read", key.to_str().unwrap()]).contains(SECRET));
+    assert!(read(&["--read", ssh, "--show", ssh]).contains(SECRET));
+}
+
+#[test]
+fn why_says_that_a_directory_holds_credentials() {
+    let stage = Stage::user();
+    stage.home_file(".ssh/id_ed25519", SECRET);
+    stage.home_file(".ssh/config", "");
+    let ssh = stage.home().join(".ssh");
+    let why = |flags: &[&str]| {
+        let command =
+            stage.command(support::keyward()).args(["why"]).args(flags).arg("read").arg(&ssh).output();
+        stdout(&command.unwrap())
+    };
+    let answer = why(&[]);
+    assert!(answer.contains("it holds keys of ssh, which stay hidden unless you name a file"), "{answer}");
+    let answer = why(&["--read", ssh.to_str().unwrap()]);
+    assert!(answer.contains("it is there, read-only; 1 secret file in it is hidden"), "{answer}");
+}

@@ -44,7 +44,7 @@ fn a_program_runs_a_command_with_its_own_streams_and_ends_another() {
     drop((input, to_output));
     File::from(to_input).write_all(b"it\n").unwrap();
     let ended = client.wait(job, &inbox).unwrap();
-    assert_eq!(ended, Ended { exit: 7, signal: None, limit: None });
+    assert_eq!(ended, Ended { exit: 7, signal: None, limit: None, hint: None });
     let mut text = String::new();
     File::from(output).read_to_string(&mut text).unwrap();
     assert_eq!(text, "got it\n");

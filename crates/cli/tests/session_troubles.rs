@@ -188,3 +188,31 @@ fn in_a_cage_that_is_no_sessions_the_next_one_is_refused_with_its_reason() {
         assert!(stderr(&output).contains("session"), "{}", stderr(&output));
     }
 }
+
+#[test]
+fn a_command_of_a_session_that_failed_for_a_reason_of_the_cage_is_told_it() {
+    let session = Session::new(Who::User, &[]);
+    session.stage.home_file("other/notes", "outside\n");
+    session.stage.project_file("plain.txt", "");
+    let notes = session.stage.home().join("other/notes");
+    let exec =
+        |flags: &[&str], argv: &[&str]| session.keyward(&[&["exec", "work"], flags, &["--"], argv].concat());
+    for (argv, words) in [
+        (&["cat", notes.to_str().unwrap()][..], "/other/notes' is not the one outside"),
+        (&["sh", "-c", "strace true"], "keyward: `strace` needs ptrace, which a cage does not give\n"),
+        (&["./plain.txt"], "it is there, but cannot be executed in the cage; check its mode"),
+        (&["ls -la"], "it is one word with spaces"),
+        (&["cd", "src"], "`cd` is a builtin of shells"),
+        (&["no-such-program"], "`keyward why exec --session no-such-program`"),
+    ] {
+        let failed = exec(&[], argv);
+        assert!(!failed.status.success() && stderr(&failed).contains(words), "{argv:?}: {}", stderr(&failed));
+    }
+    let json = exec(&["--json"], &["strace", "true"]);
+    let outcome: serde_json::Value = serde_json::from_str(stderr(&json).lines().last().unwrap()).unwrap();
+    assert_eq!(outcome["hint"]["fact"], "`strace` needs ptrace, which a cage does not give");
+    // A command in a cage learns nothing of what exists outside.
+    let line = format!("keyward run -- cat '{}'; true", notes.display());
+    let inside = exec(&[], &["sh", "-c", &line]);
+    assert!(!stderr(&inside).contains("not the one outside"), "{}", stderr(&inside));
+}

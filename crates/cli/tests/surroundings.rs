@@ -351,3 +351,23 @@ fn doctor_names_the_fact_the_floor_and_the_fix() {
     let value: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!((&value["v"], &value["floors"][0]["available"]), (&1.into(), &false.into()));
 }
+
+#[test]
+fn a_login_shell_has_the_path_of_the_cage() {
+    let stage = Stage::user();
+    let bin = stage.home().join("it's mine/bin");
+    let path = format!("{}:/usr/bin:/bin", bin.display());
+    stage.make_folder(&bin);
+    let run = |flags: &[&str], line: &[&str]| {
+        let output = stage.keyward_run(flags, line).env("PATH", &path).output().unwrap();
+        assert!(output.status.success() && !stderr(&output).contains("gone"), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let plain = run(&[], &["bash", "-c", "echo $PATH"]);
+    assert!(plain.contains("it's mine"), "{plain}");
+    assert_eq!(run(&[], &["bash", "-lc", "echo $PATH"]), plain);
+    assert_eq!(run(&[], &["sh", "-lc", "echo $PATH"]), plain);
+    // Control: the files of the system set another one.
+    let outside = stage.command("bash").args(["-lc", "echo $PATH"]).env("PATH", &path).output().unwrap();
+    assert_ne!(stdout(&outside), plain);
+}

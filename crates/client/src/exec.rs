@@ -2,7 +2,7 @@
 
 use crate::connection::{Client, First, Person};
 use crate::error::Error;
-use keyward_protocol::session::{Answer, Ask, Terminal, Word};
+use keyward_protocol::session::{Answer, Ask, Hint, Terminal, Word};
 use keyward_sys::signal::{self, Inbox, PASSED_ON, Set};
 use keyward_sys::{Errno, terminal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -76,6 +76,8 @@ pub struct Ended {
     pub signal: Option<i32>,
     /// The limit that ended it.
     pub limit: Option<String>,
+    /// Why it may have failed in a cage.
+    pub hint: Option<Hint>,
 }
 
 /// Blocks the signals that are passed on to a command, as those of a run are, and gives where they arrive.
@@ -104,8 +106,8 @@ impl<P: Person> Client<P> {
             First::Answer(Answer::Started { job }, descriptors) => {
                 Ok(Begun::Started { job, terminal: descriptors.into_iter().next() })
             }
-            First::Answer(Answer::Ended { exit, signal, limit, .. }, _) => {
-                Ok(Begun::Ended(Ended { exit, signal, limit }))
+            First::Answer(Answer::Ended { exit, signal, limit, hint, .. }, _) => {
+                Ok(Begun::Ended(Ended { exit, signal, limit, hint }))
             }
             First::Answer(..) => Err(Error::Ended),
             First::Signal(signal) => Ok(Begun::Signal(signal)),
@@ -192,8 +194,8 @@ impl<P: Person> Client<P> {
     /// The next answer, if it is the end of this job.
     fn told_end(&mut self, job: u32) -> Result<Option<Ended>, Error> {
         match self.next_answer()?.0 {
-            Answer::Ended { job: ended, exit, signal, limit } if ended == job => {
-                Ok(Some(Ended { exit, signal, limit }))
+            Answer::Ended { job: ended, exit, signal, limit, hint } if ended == job => {
+                Ok(Some(Ended { exit, signal, limit, hint }))
             }
             _ => Ok(None),
         }

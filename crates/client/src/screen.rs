@@ -165,8 +165,8 @@ impl<P: Person> Relay<'_, P> {
                         shown_open = copy(self.shown.as_ref().unwrap_or(&self.main), self.screen.display);
                     }
                     Source::Session => match self.client.next_answer()?.0 {
-                        Answer::Ended { job, exit, signal, limit } if job == self.job => {
-                            ended = Some(Ended { exit, signal, limit });
+                        Answer::Ended { job, exit, signal, limit, hint } if job == self.job => {
+                            ended = Some(Ended { exit, signal, limit, hint });
                         }
                         Answer::Stopped { job, signal } if job == self.job => {
                             self.stopped(signal, std::mem::take(&mut suspend_typed), &mut asked_to_stop)?;

@@ -14,6 +14,7 @@ pub mod judged;
 mod keyring;
 pub mod look;
 mod lookups;
+pub mod outside;
 mod passing;
 pub mod prepare;
 pub mod probe;

@@ -31,6 +31,8 @@ use calls::Calls;
 use clients::{Clients, Side};
 use jobs::{Clock, Job, Jobs, Output, Place};
 use keyward_policy::event::{self, LeftOut, What};
+use keyward_policy::hint;
+use keyward_policy::outcome::code;
 use keyward_protocol::link::{self, Link};
 use keyward_protocol::packet::{self, LONGEST};
 use keyward_protocol::session::Answer;
@@ -44,6 +46,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::OFlags;
 use rustix::process::Signal;
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -322,11 +325,14 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
                             "end a job with `keyward kill SESSION/JOB`, or start the session with a higher limit",
                         )
                     } else {
-                        let fact = format!("cannot start {program}: {why}");
-                        (fact, "check the spelling; `keyward why exec PATH` says whether the cage shows it")
+                        (format!("cannot start {program}: {why}"), "")
+                    };
+                    let remedy = match remedy {
+                        "" => not_started(code, &found.argv),
+                        remedy => remedy.to_owned(),
                     };
                     let client = found.client;
-                    self.refuse_with(client, Some(code), &fact, remedy);
+                    self.refuse_with(client, Some(code), &fact, &remedy);
                     self.ended(job, code, None);
                 }
             }
@@ -426,12 +432,18 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             milliseconds: u64::try_from(job.started.elapsed().as_millis()).unwrap_or(u64::MAX),
         });
         self.session.record.write(end);
-        let answer = Answer::Ended { job: number, exit, signal, limit };
+        let by_a_person = [Signal::INT, Signal::TERM].map(|one| Some(one.as_raw())).contains(&signal);
+        let failed = exit != 0 && limit.is_none() && !job.killed && !by_a_person;
+        let words: Vec<OsString> = job.argv.iter().map(OsString::from).collect();
+        let hint = failed.then(|| self.session.gate.hint(&words, job.cwd.as_deref())).flatten();
         let told: Vec<u64> = job.client.into_iter().chain(std::mem::take(&mut job.watchers)).collect();
         // Who is in a cage is not told what was taken out behind its back.
         let outside = told.iter().copied().find(|client| self.clients.side(*client) == Some(Side::Outside));
         self.pass_on_news(outside);
         for client in told {
+            // What exists outside is not for a command in a cage.
+            let hint = hint.clone().filter(|_| self.clients.side(client) == Some(Side::Outside));
+            let answer = Answer::Ended { job: number, exit, signal, limit: limit.clone(), hint };
             self.clients.tell(client, &answer, &[]);
         }
         self.jobs.forget_old();
@@ -657,4 +669,16 @@ impl Pending {
     fn send(&self, cage: &Cage) -> bool {
         cage.spawner().is_some_and(|spawner| self.send_to(spawner).is_ok())
     }
+}
+
+/// What a person can do about a program that did not start.
+fn not_started(exit: i32, argv: &[String]) -> String {
+    if exit == code::NOT_EXECUTABLE {
+        return hint::NOT_EXECUTABLE.into();
+    }
+    let words: Vec<OsString> = argv.iter().map(OsString::from).collect();
+    hint::not_found(&words).unwrap_or_else(|| {
+        let program = keyward_policy::text::typed(argv.first().map_or("", String::as_str));
+        format!("check the spelling; `keyward why exec --session {program}` says whether a cage shows it")
+    })
 }

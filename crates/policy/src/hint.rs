@@ -1,19 +1,41 @@
 //! Why a command may have failed in a cage, guessed from its words: programs that need what a cage does not give, and files that are not
 //! the ones outside. Told only when a command has failed, because a word is no proof.
 
-use crate::plan::Plan;
+use crate::detect::strict;
 use crate::text::{typed, visible};
-use crate::view::{Entry, Shown, covering};
-use crate::words::Allowance;
+use crate::view::{Entry, FOOTHOLD, Shown, View, covering};
+use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Two lines: the fact, and what a person can do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hint {
     pub fact: String,
     pub remedy: String,
+}
+
+/// A command that has failed, and its cage.
+pub struct Failed<'a> {
+    pub argv: &'a [OsString],
+    pub cwd: &'a Path,
+    /// The user's own HOME.
+    pub home: &'a Path,
+    pub view: &'a View,
+    pub may_trace: bool,
+    /// Whether the loopback of the cage is its own.
+    pub own_network: bool,
+    pub strict: bool,
+    pub in_session: bool,
+    pub outside: &'a dyn Outside,
+}
+
+/// What is looked at outside the cage, so that nothing is told of what is not there either.
+pub trait Outside {
+    fn exists(&self, path: &Path) -> bool;
+    /// Whether a program listens on a port of the loopback.
+    fn listens(&self, port: u16) -> bool;
 }
 
 /// What a program needs to work.
@@ -27,6 +49,8 @@ enum Need {
     Privilege,
     /// To give a file away as itself, where it is told to.
     SetUid,
+    /// To install, update or remove packages of the system.
+    System,
 }
 
 const PROGRAMS: &[(&str, Need)] = &[
@@ -51,6 +75,13 @@ const PROGRAMS: &[(&str, Need)] = &[
     ("docker-compose", Need::Engine),
     ("nerdctl", Need::Engine),
     ("podman", Need::Engine),
+    ("apk", Need::System),
+    ("apt", Need::System),
+    ("apt-get", Need::System),
+    ("dnf", Need::System),
+    ("pacman", Need::System),
+    ("yum", Need::System),
+    ("zypper", Need::System),
     ("chmod", Need::SetUid),
     ("mount", Need::Privilege),
     ("ping", Need::Privilege),
@@ -61,9 +92,12 @@ const PROGRAMS: &[(&str, Need)] = &[
 const MOST_WORDS: usize = 4096;
 
 impl Need {
-    fn is_met(self, plan: &Plan, words: &[Word]) -> bool {
+    fn is_met(self, failed: &Failed<'_>, words: &[Word]) -> bool {
+        let has =
+            |wanted: &[&str]| words.iter().any(|word| wanted.iter().any(|it| word.text == it.as_bytes()));
         match self {
-            Need::Ptrace => plan.surface.allow.contains(&Allowance::Ptrace),
+            Need::Ptrace => failed.may_trace,
+            Need::System => !has(&["add", "del", "install", "remove", "update", "upgrade", "-S", "-Syu"]),
             Need::BrowserSandbox => words.iter().any(|word| word.text == b"--no-sandbox"),
             Need::SetUid => !words.iter().any(|word| sets_uid(&word.text)),
             Need::Namespaces | Need::Engine | Need::Privilege => false,
@@ -85,6 +119,9 @@ impl Need {
                 ("the socket of a container engine", "that socket is root on the host: run it outside")
             }
             Need::Privilege => ("privileges", "nothing in a cage gains any: run it outside"),
+            Need::System => {
+                ("to change the system", "run it outside; other packages can be installed into the project")
+            }
             Need::SetUid => {
                 ("the right to set a set-uid bit", "such a file would run with your rights: set it outside")
             }
@@ -106,58 +143,175 @@ struct Word {
     text: Vec<u8>,
     /// It stands where a program is named.
     starts: bool,
+    /// Output is sent there, or the program makes or changes what it names.
+    written: bool,
 }
 
 /// What a person may want to know about a command that has failed.
-pub fn after_failure(plan: &Plan, home: &Path) -> Option<Hint> {
-    let words = words(&plan.argv);
-    program(plan, &words).or_else(|| file(plan, &words, home))
+pub fn after_failure(failed: &Failed<'_>) -> Option<Hint> {
+    let words = words(failed.argv);
+    program(failed, &words)
+        .or_else(|| words.iter().find_map(|word| file(failed, &words, word)))
+        .or_else(|| words.iter().find_map(|word| loopback(failed, word)))
 }
 
-fn program(plan: &Plan, words: &[Word]) -> Option<Hint> {
+fn program(failed: &Failed<'_>, words: &[Word]) -> Option<Hint> {
     words.iter().filter(|word| word.starts).find_map(|word| {
         let name = Path::new(OsStr::from_bytes(&word.text)).file_name()?.to_str()?;
         let (name, need) = PROGRAMS.iter().find(|(known, _)| *known == name)?;
-        (!need.is_met(plan, words)).then(|| need.hint(name))
+        (!need.is_met(failed, words)).then(|| need.hint(name))
     })
 }
 
-/// The first file that is named in full and is not in the cage, or is another one there.
-fn file(plan: &Plan, words: &[Word], home: &Path) -> Option<Hint> {
-    words.iter().find_map(|word| {
-        let path = full_path(&word.text, home)?;
-        let shown = visible(path.as_os_str());
-        let shown = typed(&shown);
-        let fact = match covering(&plan.view.entries, &path) {
-            Some(entry) if is_of_the_host(entry) => return None,
-            Some(Entry { shown: Shown::Private { .. }, target, .. }) => {
-                format!("{shown} is not the one outside: {} is the cage's own", visible(target.as_os_str()))
-            }
-            _ => format!("{shown} is not in the cage"),
-        };
-        Some(Hint {
-            fact,
-            remedy: format!("`keyward why read {shown}` names the rule, and what would show it"),
-        })
-    })
+/// A file that is not in the cage, is another one there, or cannot be changed there.
+fn file(failed: &Failed<'_>, words: &[Word], word: &Word) -> Option<Hint> {
+    let entries = &failed.view.entries;
+    let path = path(failed, word)?;
+    let shown = visible(path.as_os_str());
+    let shown = typed(&shown);
+    let is_hidden = |entry: &&Entry| matches!(entry.shown, Shown::Hidden { reads_as: None, .. });
+    let hidden = entries.iter().filter(is_hidden).any(|entry| path.starts_with(&entry.target));
+    let entry = covering(entries, &path);
+    let fact = match entry {
+        _ if hidden => format!("{shown} is hidden in the cage"),
+        Some(Entry { rule: FOOTHOLD, .. }) if word.written => {
+            format!("{shown} cannot be changed in the cage: programs outside read it")
+        }
+        Some(Entry { shown: Shown::Writable(_), target, .. })
+            if word.written && failed.strict && is_forbidden(&path, target) =>
+        {
+            format!("{shown} cannot be made in the cage: `files.protect` is `strict`")
+        }
+        Some(Entry { rule: "system", .. }) if word.written => format!("{shown} is read-only in the cage"),
+        Some(entry) if is_of_the_host(entry) => return None,
+        _ if !is_missed(failed, words, word, &path) => return None,
+        Some(Entry { shown: Shown::Private { .. }, target, .. }) => {
+            format!("{shown} is not the one outside: {} is the cage's own", visible(target.as_os_str()))
+        }
+        _ => format!("{shown} is not in the cage"),
+    };
+    let (act, change) = if word.written { ("write", "allow") } else { ("read", "show") };
+    let remedy = format!("`keyward why {act} {shown}` names the rule, and what would {change} it");
+    Some(Hint { fact, remedy })
+}
+
+fn is_forbidden(path: &Path, shown: &Path) -> bool {
+    path.strip_prefix(shown).is_ok_and(|below| below.iter().any(strict::is_forbidden))
 }
 
 fn is_of_the_host(entry: &Entry) -> bool {
     entry.shows_in_place() || !matches!(entry.shown, Shown::Private { .. })
 }
 
+/// Whether the host has what the command did not find. What the command itself writes in a directory of the cage is found there.
+fn is_missed(failed: &Failed<'_>, words: &[Word], word: &Word, path: &Path) -> bool {
+    let is_in_cage = |path: &Path| failed.view.entries.iter().any(|entry| entry.target.starts_with(path));
+    // With a slash at its end it has to be a directory already.
+    let is_made = |path: &Path| !word.text.ends_with(b"/") && path.parent().is_some_and(is_in_cage);
+    if !word.written {
+        let writes = |other: &Word| other.written && self::path(failed, other).is_some_and(|it| it == path);
+        return failed.outside.exists(path) && !is_in_cage(path) && !words.iter().any(writes);
+    }
+    !is_in_cage(path)
+        && !is_made(path)
+        && (failed.outside.exists(path) || path.parent().is_some_and(|above| failed.outside.exists(above)))
+}
+
+/// A server of the host that the command did not reach.
+fn loopback(failed: &Failed<'_>, word: &Word) -> Option<Hint> {
+    let port = loopback_port(std::str::from_utf8(&word.text).ok()?)?;
+    (failed.own_network && failed.outside.listens(port)).then(|| Hint {
+        fact: format!(
+            "the loopback of a cage is its own: what listens on port {port} of this machine is not there"
+        ),
+        remedy: match failed.in_session {
+            true => "a session started with `keyward session start --net open` reaches it".into(),
+            false => "add `--net open` to reach it".into(),
+        },
+    })
+}
+
+/// The port of the loopback that an address names.
+fn loopback_port(word: &str) -> Option<u16> {
+    let (scheme, rest) = word.split_once("://").unwrap_or(("", word));
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let host = authority.rsplit('@').next()?;
+    let port = ["localhost", "127.0.0.1", "[::1]"].iter().find_map(|name| host.strip_prefix(name))?;
+    match (port.strip_prefix(':'), scheme) {
+        (Some(port), _) => port.parse().ok(),
+        (None, "http") if port.is_empty() => Some(80),
+        (None, "https") if port.is_empty() => Some(443),
+        (None, _) => None,
+    }
+}
+
+/// The path that a word names: in full, above the directory that the command started in, or, where it is written, below it.
+fn path(failed: &Failed<'_>, word: &Word) -> Option<PathBuf> {
+    let relative = Path::new(OsStr::from_bytes(&word.text));
+    let is_relative = is_plain(&word.text) && !word.text.starts_with(b"-") && !relative.is_absolute();
+    if is_relative && (relative.starts_with("..") || word.written && !word.text.starts_with(b"~")) {
+        return Some(plainly_joined(failed.cwd, relative));
+    }
+    full_path(&word.text, failed.home, word.written)
+}
+
+/// Without a look at links.
+fn plainly_joined(above: &Path, relative: &Path) -> PathBuf {
+    let mut path = above.to_path_buf();
+    for part in relative.components() {
+        match part {
+            Component::ParentDir => drop(path.pop()),
+            Component::Normal(name) => path.push(name),
+            _ => {}
+        }
+    }
+    path
+}
+
+fn is_plain(word: &[u8]) -> bool {
+    !word.is_empty() && word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"~/._-+@${} ".contains(byte))
+}
+
 /// The path that a word names in full, where such a one is commonly found.
-fn full_path(word: &[u8], home: &Path) -> Option<PathBuf> {
+fn full_path(word: &[u8], home: &Path, written: bool) -> Option<PathBuf> {
     const TOPS: &[&str] = &["data", "home", "media", "mnt", "root", "run", "srv", "tmp", "var"];
+    const SYSTEM: &[&str] = &["bin", "boot", "etc", "lib", "opt", "sbin", "usr"];
+    /// What most programs name is there and is no hint; these are closed to many.
+    const CLOSED: &[&str] = &["/etc/shadow", "/etc/gshadow", "/etc/sudoers"];
     let below_home = [&b"~/"[..], b"$HOME/", b"${HOME}/"].iter().find_map(|start| word.strip_prefix(*start));
     let path = match below_home {
         Some(rest) => home.join(OsStr::from_bytes(rest)),
         None => PathBuf::from(OsStr::from_bytes(word)),
     };
+    if CLOSED.iter().any(|closed| path == Path::new(closed)) {
+        return Some(path);
+    }
     let mut parts = path.strip_prefix("/").ok()?.iter();
-    let known = parts.next().is_some_and(|top| TOPS.iter().any(|known| top == OsStr::new(known)));
-    let plain = word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"~/._-+@${}HOME ".contains(byte));
-    (below_home.is_some() || known && plain && parts.next().is_some()).then_some(path)
+    let is_one = |tops: &[&str], top: &OsStr| tops.iter().any(|known| top == OsStr::new(known));
+    let known = parts.next().is_some_and(|top| is_one(TOPS, top) || written && is_one(SYSTEM, top));
+    (below_home.is_some() || known && is_plain(word) && parts.next().is_some()).then_some(path)
+}
+
+/// What a person can do about a program that is there and did not start.
+pub const NOT_EXECUTABLE: &str =
+    "it is there, but cannot be executed in the cage; check its mode and its `#!` line";
+
+/// What a person can do about a program that was not found, where its name alone tells.
+pub fn not_found(argv: &[OsString]) -> Option<String> {
+    const BUILTINS: &[&str] = &[
+        ".", "alias", "bg", "cd", "eval", "exec", "export", "fg", "history", "jobs", "popd", "pushd", "read",
+        "set", "shift", "source", "trap", "type", "ulimit", "umask", "unalias", "unset", "wait",
+    ];
+    let program = argv.first()?.to_str()?;
+    if argv.len() == 1 && program.contains(char::is_whitespace) && !program.starts_with('/') {
+        let quoted = visible(OsStr::new(program)).replace('\'', "'\\''");
+        return Some(format!("it is one word with spaces: leave out the quotes, or run `sh -c '{quoted}'`"));
+    }
+    let line = "a line for a shell is `sh -c 'LINE'`";
+    BUILTINS.contains(&program).then(|| match program {
+        "cd" => format!("`cd` is a builtin of shells and no program: `--cwd DIR` starts there, {line}"),
+        _ => format!("`{program}` is a builtin of shells and no program: {line}"),
+    })
 }
 
 /// What runs the command that follows, perhaps behind options of its own.
@@ -168,10 +322,16 @@ const KEYWORDS: &[&[u8]] = &[b"!", b"do", b"else", b"if", b"then", b"until", b"w
 const ENDS: &[u8] = b" \t\n;|&()<>`\"'";
 const COMMAND_ENDS: &[u8] = b"\n;|&(`";
 
+/// Programs that make or change all that they name, and those that do so with the last.
+const WRITERS: &[&[u8]] =
+    &[b"chmod", b"chown", b"ln", b"mkdir", b"rm", b"rmdir", b"tee", b"touch", b"truncate"];
+const COPIERS: &[&[u8]] = &[b"cp", b"install", b"mv", b"rsync"];
+
 /// The words of a command. What is written in one argument for a shell is split as roughly as a shell would.
 fn words(argv: &[OsString]) -> Vec<Word> {
     let mut found: Vec<Word> = Vec::new();
     let mut starts = true;
+    let mut redirected = false;
     for argument in argv {
         let bytes = argument.as_bytes();
         // A path may have a space in it; a line for a shell begins with a name.
@@ -188,18 +348,38 @@ fn words(argv: &[OsString]) -> Vec<Word> {
             };
             if !word.is_empty() {
                 starts = push(&mut found, word, starts);
+                if let Some(last) = found.last_mut().filter(|_| std::mem::take(&mut redirected)) {
+                    last.written = true;
+                }
             }
+            redirected = end == Some(&b'>') || redirected && end == Some(&b' ');
             starts |= end.is_some_and(|end| COMMAND_ENDS.contains(end));
         }
     }
+    mark_written(&mut found);
     found
+}
+
+/// Marks what programs make or change. A command goes on to the next word that starts a program.
+fn mark_written(words: &mut [Word]) {
+    let starts: Vec<usize> = (0..words.len()).filter(|&at| words[at].starts).collect();
+    for (number, &at) in starts.iter().enumerate() {
+        let end = starts.get(number + 1).copied().unwrap_or(words.len());
+        let (program, arguments) = words[at..end].split_at_mut(1);
+        let name = program[0].text.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        if WRITERS.contains(&name) {
+            arguments.iter_mut().for_each(|word| word.written = true);
+        } else if let Some(last) = arguments.last_mut().filter(|_| COPIERS.contains(&name)) {
+            last.written = true;
+        }
+    }
 }
 
 /// Adds a word, and gives whether the next one may be a program.
 fn push(found: &mut Vec<Word>, word: &[u8], starts: bool) -> bool {
     let is_of_runner = word.first().is_some_and(|first| *first == b'-' || first.is_ascii_digit());
     let is_before = is_of_runner || word.contains(&b'=');
-    found.push(Word { text: word.to_vec(), starts: starts && !is_before });
+    found.push(Word { text: word.to_vec(), starts: starts && !is_before, written: false });
     starts && (is_before || RUNNERS.contains(&word) || KEYWORDS.contains(&word))
 }
 
@@ -224,6 +404,45 @@ mod tests {
     }
 
     #[test]
+    fn what_a_command_writes_is_known_from_what_it_reads() {
+        let written = |line: &str| -> Vec<String> {
+            let argv = ["sh", "-c", line].map(OsString::from);
+            let written = words(&argv).into_iter().filter(|word| word.written);
+            written.map(|word| String::from_utf8_lossy(&word.text).into_owned()).collect()
+        };
+        assert_eq!(written("make test > /tmp/out 2>&1; tail -1 /tmp/out"), ["/tmp/out"]);
+        assert_eq!(written("cp a b ~/c && cat d"), ["~/c"]);
+        assert_eq!(written("mkdir x y; echo a>z; cat <q"), ["x", "y", "z"]);
+        assert_eq!(written("cat a b | grep c"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_address_of_the_loopback_names_a_port() {
+        for (word, port) in [
+            ("http://127.0.0.1:8765/x", Some(8765)),
+            ("localhost:5432", Some(5432)),
+            ("postgres://me:pw@localhost:5433/db", Some(5433)),
+            ("http://localhost", Some(80)),
+            ("https://[::1]/", Some(443)),
+            ("localhost", None),
+            ("http://localhost.example.org:80/", None),
+            ("http://example.org:80/", None),
+            ("localhost:99999", None),
+        ] {
+            assert_eq!(loopback_port(word), port, "{word}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_program_is_named() {
+        let told = |argv: &[&str]| not_found(&argv.iter().map(OsString::from).collect::<Vec<_>>());
+        assert!(told(&["ls -la"]).is_some_and(|it| it.ends_with("run `sh -c 'ls -la'`")));
+        assert!(told(&["cd", "x"]).is_some_and(|it| it.contains("builtin")));
+        assert_eq!(told(&["nosuch"]), None);
+        assert_eq!(told(&["/opt/my tool"]), None);
+    }
+
+    #[test]
     fn a_mode_with_a_set_uid_bit_is_known() {
         for mode in ["4755", "06755", "u+s", "+s"] {
             assert!(sets_uid(mode.as_bytes()), "{mode}");
@@ -236,7 +455,8 @@ mod tests {
     #[test]
     fn only_what_is_plainly_a_path_of_the_host_counts() {
         let home = Path::new("/home/ada");
-        let path = |word: &str| full_path(word.as_bytes(), home).map(|path| path.display().to_string());
+        let path =
+            |word: &str| full_path(word.as_bytes(), home, false).map(|path| path.display().to_string());
         assert_eq!(path("~/other/f").as_deref(), Some("/home/ada/other/f"));
         assert_eq!(path("$HOME/.rc").as_deref(), Some("/home/ada/.rc"));
         assert_eq!(path("/srv/data/x").as_deref(), Some("/srv/data/x"));

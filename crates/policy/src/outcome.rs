@@ -2,6 +2,7 @@
 
 use crate::aftermath::Aftermath;
 use crate::event::{Gate, kept_back};
+use crate::hint::Hint;
 use crate::plan::{Plan, Refusal, VERSION};
 use crate::promise::Kept;
 use crate::secret::Delivery;
@@ -59,6 +60,9 @@ pub struct Outcome<'a> {
     /// What the command left in directories of the cage's own.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub gone: &'a [Gone],
+    /// Why the command may have failed in a cage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<Hint>,
 }
 
 /// Promises of a plan, or what the launcher of a session has written of them.
@@ -264,6 +268,7 @@ impl<'a> Outcome<'a> {
             secrets: Vec::new(),
             wanted_hosts: &[],
             gone: &[],
+            hint: None,
         }
     }
 
@@ -291,6 +296,7 @@ impl<'a> Outcome<'a> {
             secrets: Vec::new(),
             wanted_hosts: &[],
             gone: &[],
+            hint: None,
         }
     }
 }

@@ -216,7 +216,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
     floor_holds(policy, &promises)?;
 
     let view = view::view(policy, request, facts, cage)?;
-    let (search, left_out) = view::child_path(&view, request);
+    let (search, left_out) = view::child_path(&view.entries, request);
     let ours = ours(request, &view, &search, cage);
     let mut environment = env::decide(policy, policy.trust.value, request.environment, &ours);
     named_variables_pass(policy, request, &environment, &ours)?;

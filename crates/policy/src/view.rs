@@ -429,6 +429,7 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     let mut own = home::own_home(&mut builder, policy, request, &homes, cage)?;
     home::git_settings(&mut builder, &own, &facts.project);
     home::shell_settings(&mut builder, &own.at, request);
+    home::place_login_settings(&mut builder, &own.at, request);
     match policy.net.value {
         NetMode::Open => resolver(&mut builder),
         NetMode::None if cage != Cage::Landlock => own_resolver(&mut builder),
@@ -466,6 +467,11 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     } else {
         own.at.clone()
     };
+    if project.is_none() {
+        warnings.push(no_project(request, &homes, &cwd, &own.at));
+    }
+    let (search, _) = child_path(&builder.entries, request);
+    home::login_settings(&mut builder.entries, &search);
     Ok(View { entries: builder.entries, project, cwd, home: own, notes: builder.notes, links, warnings })
 }
 
@@ -576,17 +582,10 @@ fn project(
     found: &Project,
 ) -> Result<Option<PathBuf>, Refusal> {
     let project = &request.project;
-    if homes.iter().any(|home| home.starts_with(project)) {
-        builder.notes.push(
-            "your HOME, or a directory that holds it, is not a project: the command does not see it".into(),
-        );
-        return Ok(None);
-    }
-    if is_shared_place(project) || NEVER_PROJECTS.iter().any(|place| project.starts_with(place)) {
-        builder.notes.push(format!(
-            "{} is shared by many programs and is not a project: the command does not see it",
-            project.display()
-        ));
+    if homes.iter().any(|home| home.starts_with(project))
+        || is_shared_place(project)
+        || NEVER_PROJECTS.iter().any(|place| project.starts_with(place))
+    {
         return Ok(None);
     }
     if let Some(link) = found.unresolved.first() {
@@ -652,6 +651,24 @@ fn project(
         builder.put(narrowing, Shown::ReadOnly(source), "project policy", &policy.project.origin);
     }
     Ok(Some(fact.real))
+}
+
+/// Says where the command starts instead, if the directory is not a project.
+fn no_project(request: &Request<'_>, homes: &[PathBuf], cwd: &Path, home: &Path) -> Warning {
+    let place = visible(request.project.as_os_str());
+    let why = match homes.iter().any(|home| home.starts_with(&request.project)) {
+        true => format!("{place} is, or holds, your HOME and is not a project"),
+        false => format!("{place} is shared by many programs and is not a project"),
+    };
+    let instead = match cwd == home {
+        true => "the command starts in the cage's own HOME",
+        false => "the command sees it read-only",
+    };
+    Warning {
+        fact: format!("{why}: {instead}"),
+        remedy: "go to a directory of your own first, as with `mkdir -p ~/project && cd ~/project`".into(),
+        lasting: true,
+    }
 }
 
 /// Makes the project files above the project read-only where a grant shows them: the next run here is to be narrowed by them as well.
@@ -807,7 +824,7 @@ fn grants(
 }
 
 /// PATH as the child gets it: absolute entries that exist in the view, each once.
-pub fn child_path(view: &View, request: &Request<'_>) -> (Vec<PathBuf>, usize) {
+pub fn child_path(entries: &[Entry], request: &Request<'_>) -> (Vec<PathBuf>, usize) {
     let mut kept: Vec<PathBuf> = Vec::new();
     let mut left_out = 0;
     let relative = request
@@ -817,7 +834,7 @@ pub fn child_path(view: &View, request: &Request<'_>) -> (Vec<PathBuf>, usize) {
         .filter(|entry| !entry.starts_with(b"/") && !entry.is_empty())
         .count();
     for entry in search_path(request) {
-        let seen = covering(&view.entries, entry)
+        let seen = covering(entries, entry)
             .is_some_and(|entry| !matches!(entry.shown, Shown::Private { .. } | Shown::Hidden { .. }));
         if !seen {
             left_out += 1;

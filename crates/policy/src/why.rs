@@ -1,6 +1,7 @@
 //! `keyward why read|write|exec PATH`: which entry of the view decides about a path, where it comes from, and what would change it.
 
-use crate::detect::footholds::guarded;
+use crate::detect::Directory;
+use crate::detect::footholds::{guarded, guarded_above};
 use crate::detect::secrets::secret_file;
 use crate::detect::strict;
 use crate::plan::Plan;
@@ -73,10 +74,13 @@ pub fn why(plan: &Plan, act: Act, path: &Path) -> Decision {
         Some(Shown::Private { .. }) if entry.is_some_and(|entry| entry.target == path) => {
             (true, "it is a directory of the cage's own, empty at the start and gone with the cage")
         }
-        Some(Shown::Private { .. }) => (
-            act == Act::Write,
-            "the host's file is not there; the place is the cage's own, empty at the start",
+        Some(Shown::Private { .. }) if act == Act::Write => (
+            true,
+            "the host's file is not there; the place is the cage's own, empty at the start and gone with the cage",
         ),
+        Some(Shown::Private { .. }) => {
+            (false, "the host's file is not there; the place is the cage's own, empty at the start")
+        }
         Some(Shown::FreshProc | Shown::SharedProc) => (act == Act::Read, "/proc is read-only"),
         Some(Shown::Device) => (act != Act::Exec, "it is a device"),
         Some(Shown::Terminals) => (act != Act::Exec, "it holds the cage's own terminals"),
@@ -85,7 +89,7 @@ pub fn why(plan: &Plan, act: Act, path: &Path) -> Decision {
     };
     let because = match entry.filter(|entry| entry.rule == FOOTHOLD) {
         Some(foothold) => format!("{because}{}", obeyed(foothold)),
-        None => because.into(),
+        None => format!("{because}{}", hidden_below(plan, path)),
     };
     let remedy = (!allowed).then(|| remedy(plan, entry, act, path)).flatten();
     Decision {
@@ -115,11 +119,19 @@ pub fn absent(plan: &Plan, act: Act, path: &Path) -> Decision {
 
 /// About a name that is, or leads through, a foothold in a writable folder of the host.
 fn foothold(plan: &Plan, path: &Path) -> Decision {
-    let (other, because) = match plan.protect.value {
-        Protect::Strict => (Protect::Notice, "nothing new of this name can be made there"),
+    let granted = plan
+        .view
+        .project
+        .as_ref()
+        .and_then(|project| Some(project.join(guarded_above(path.strip_prefix(project).ok()?)?)));
+    let (because, remedy) = match plan.protect.value {
+        Protect::Strict => (
+            "nothing new of this name can be made there",
+            Some(format!("`--protect {0}`, or `files.protect = \"{0}\"`", Protect::Notice)),
+        ),
         Protect::Notice => (
-            Protect::Strict,
             "it is there, writable; but a new one of this name is taken away when it is noticed",
+            granted.map(|foothold| grant_to_write(&foothold)),
         ),
     };
     Decision {
@@ -129,7 +141,7 @@ fn foothold(plan: &Plan, path: &Path) -> Decision {
         because: because.into(),
         rule: "foothold, by files.protect",
         origin: plan.protect.origin.clone(),
-        remedy: Some(format!("`--protect {other}`, or `files.protect = \"{other}\"`")),
+        remedy,
     }
 }
 
@@ -144,6 +156,17 @@ fn decisive<'a>(plan: &'a Plan, path: &Path) -> Option<&'a Entry> {
     masked.or_else(|| covering(&plan.view.entries, path))
 }
 
+/// What a grant of a directory does not show.
+fn hidden_below(plan: &Plan, path: &Path) -> String {
+    let is_below =
+        |entry: &&Entry| entry.rule == SECRET_FILE && entry.target != path && entry.target.starts_with(path);
+    match plan.view.entries.iter().filter(is_below).count() {
+        0 => String::new(),
+        1 => "; 1 secret file in it is hidden".into(),
+        count => format!("; {count} secret files in it are hidden"),
+    }
+}
+
 /// Why a foothold is kept as it is. One that is only what a link leads to has no name of its own that tells.
 fn obeyed(foothold: &Entry) -> String {
     match foothold.target.file_name().and_then(guarded) {
@@ -154,9 +177,10 @@ fn obeyed(foothold: &Entry) -> String {
 
 fn remedy(plan: &Plan, entry: Option<&Entry>, act: Act, path: &Path) -> Option<String> {
     let secret = secret_file(path, &[&plan.view.home.at]);
+    let in_directory = Directory::new(path, &[&plan.view.home.at]).holds();
     // A foothold is granted as a whole, so that what is not there yet can be made in it.
-    let path = entry.filter(|entry| entry.rule == FOOTHOLD).map_or(path, |entry| &entry.target);
-    let path = visible(path.as_os_str());
+    let granted = entry.filter(|entry| entry.rule == FOOTHOLD).map_or(path, |entry| &entry.target);
+    let path = visible(granted.as_os_str());
     let flag = typed(&path);
     match entry {
         Some(entry) if matches!(entry.shown, Shown::Hidden { .. }) => match &entry.origin {
@@ -170,17 +194,46 @@ fn remedy(plan: &Plan, entry: Option<&Entry>, act: Act, path: &Path) -> Option<S
             shown: Shown::FreshProc | Shown::SharedProc | Shown::Device | Shown::Terminals | Shown::Queues,
             ..
         }) => None,
-        _ if act == Act::Write => Some(format!("`--write {flag}`, or `files.write = [\"{path}\"]`")),
+        _ if act == Act::Write => Some(grant_to_write(granted)),
         _ => {
             let grant = format!("`--read {flag}`, or `files.read = [\"{path}\"]`");
-            Some(match secret {
-                Some(secret) => {
+            Some(match (secret, in_directory) {
+                (Some(secret), _) => {
                     format!("it holds {}: only for a program that you trust with it, {grant}", secret.holds)
                 }
-                None => grant,
+                (None, Some(holds)) => {
+                    format!("{grant}; it holds {holds}, which stay hidden unless you name a file itself")
+                }
+                (None, None) => grant,
             })
         }
     }
+}
+
+fn grant_to_write(path: &Path) -> String {
+    let path = visible(path.as_os_str());
+    format!("`--write {}`, or `files.write = [\"{path}\"]`", typed(&path))
+}
+
+/// Corrects what would change a decision: a grant is for what exists. `nearest` is what exists outside, at the path or above it.
+pub fn among_what_exists(plan: &Plan, decision: Decision, path: &Path, nearest: &Path) -> Decision {
+    let entry = decisive(plan, path);
+    let is_private = entry.is_some_and(|entry| matches!(entry.shown, Shown::Private { .. }));
+    let writes_in_vain =
+        decision.act == Act::Write && is_private && entry.is_some_and(|it| it.target != path);
+    let is_granted_by_name = decision.rule.contains("foothold");
+    if is_granted_by_name || !writes_in_vain && (decision.remedy.is_none() || nearest == path) {
+        return decision;
+    }
+    let can_be_granted = |place: &Path| {
+        !plan.view.home.at.starts_with(place) && !entry.is_some_and(|it| is_private && it.target == place)
+    };
+    let remedy = match decision.act {
+        Act::Write if can_be_granted(nearest) => grant_to_write(nearest),
+        Act::Write => "grant a directory of your own: `--write DIR`, or `files.write = [\"DIR\"]`".into(),
+        Act::Read | Act::Exec => "nothing is there outside either; a grant is for what exists".into(),
+    };
+    Decision { remedy: Some(remedy), ..decision }
 }
 
 impl fmt::Display for Decision {

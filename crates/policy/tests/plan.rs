@@ -171,7 +171,7 @@ fn home_and_shared_places_are_not_projects() {
     for place in ["/home/ada", "/home", "/", "/tmp", "/etc/cron.d", "/usr"] {
         let plan = Case::new().standing_in(place).plan();
         assert_eq!(plan.view.project, None, "{place}");
-        assert_eq!(plan.view.notes.len(), 1, "{place}");
+        assert_eq!(plan.view.warnings.len(), 1, "{place}");
         let writable: Vec<_> =
             plan.writable().filter(|path| path.starts_with(place) && *path == Path::new(place)).collect();
         assert!(

@@ -6,6 +6,7 @@
 
 use crate::packet;
 use keyward_policy::gate::Reach;
+pub use keyward_policy::hint::Hint;
 use keyward_policy::outcome::code;
 use keyward_policy::trouble::{Code, Trouble};
 use serde::{Deserialize, Serialize};
@@ -230,6 +231,9 @@ pub enum Answer {
         signal: Option<i32>,
         /// The limit that ended it.
         limit: Option<String>,
+        /// Why it may have failed in a cage; a client in a cage is not told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hint: Option<Hint>,
     },
     /// What a person should know of what was found in the project: as `keyward run` would say it.
     Said {
@@ -360,7 +364,7 @@ mod tests {
     #[test]
     fn a_client_ignores_what_a_later_session_adds_and_knows_no_other_kind() {
         let more = br#"{"v":1,"is":"ended","job":1,"exit":0,"signal":null,"limit":null,"memory":4096}"#;
-        let ended = Answer::Ended { job: 1, exit: 0, signal: None, limit: None };
+        let ended = Answer::Ended { job: 1, exit: 0, signal: None, limit: None, hint: None };
         assert_eq!(read::<Answer>(more), Some(ended));
         assert_eq!(read::<Answer>(br#"{"v":1,"is":"paused","job":1}"#), None);
         assert_eq!(read::<Answer>(br#"{"v":2,"is":"done"}"#), None);

@@ -317,9 +317,9 @@ impl<'a> Run<'a> {
         if let (Some(vault), false) = (vault, self.args.json) {
             vault::tell(vault, plan, self.args.verbose);
         }
-        tell::hint(self.args, self.here, plan, finished, *exit);
+        let hint = tell::hint(self.args, self.here, plan, finished, *exit);
         let secrets = vault.map(|vault| vault::news(vault, plan)).unwrap_or_default();
-        tell::end(self.args, plan, finished, *exit, aftermath.as_ref(), secrets)
+        tell::end(self.args, plan, finished, *exit, aftermath.as_ref(), secrets, hint)
     }
 
     /// The command did not start: its journal must not stay.

@@ -7,11 +7,12 @@ use crate::{missing, say, told};
 use keyward_approve::permit::Denial;
 use keyward_launch::cgroup::Reached;
 use keyward_launch::fault::Fault;
+use keyward_launch::outside::Host;
 use keyward_launch::supervise::{CutShort, Finished};
 use keyward_ledger::{Record, Unrecorded};
 use keyward_policy::aftermath::Aftermath;
 use keyward_policy::event::{self, What};
-use keyward_policy::hint::{self, Hint};
+use keyward_policy::hint::{self, Failed, Hint};
 use keyward_policy::linux::cage::Step;
 use keyward_policy::outcome::{
     Conclusion, LoginNews, LoginWhat, Outcome, Repository, RepositoryNews, SecretNews, code,
@@ -20,6 +21,7 @@ use keyward_policy::plan::{LimitKind, Plan, Refusal, RefusalKind};
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_policy::untrusted::lookup;
 use keyward_policy::view::{Gone, SECRET_FILE, View};
+use keyward_policy::words::{Allowance, Protect};
 use keyward_project::Recovered;
 use keyward_sys::fork::End;
 use rustix::io::Errno;
@@ -117,18 +119,29 @@ fn hidden_files(here: &Here, plan: &Plan) -> Vec<String> {
     names.map(|name| keyward_policy::text::visible(name.as_os_str())).collect()
 }
 
-/// A word about a command that has failed, if its text says why that may be.
-pub fn hint(args: &RunArgs, here: &Here, plan: &Plan, finished: &Finished, exit: i32) {
+/// A word about a command that has failed, if its text says why that may be. Failures are no routine: it is told at each.
+pub fn hint(args: &RunArgs, here: &Here, plan: &Plan, finished: &Finished, exit: i32) -> Option<Hint> {
     const SIGINT: i32 = 2;
     const SIGTERM: i32 = 15;
     let ended_by_a_person = matches!(signal(finished), Some(SIGINT | SIGTERM));
-    if exit == 0 || args.json || args.quiet || finished.cut_short.is_some() || ended_by_a_person {
-        return;
+    if exit == 0 || finished.cut_short.is_some() || ended_by_a_person {
+        return None;
     }
-    let Some(Hint { fact, remedy }) = hint::after_failure(plan, &here.caller.home) else { return };
-    if told::is_due(&here.state, &here.project, std::slice::from_ref(&fact)) {
-        say::trouble(&fact, &remedy);
+    let hint = hint::after_failure(&Failed {
+        argv: &plan.argv,
+        cwd: &plan.view.cwd,
+        home: &here.caller.home,
+        view: &plan.view,
+        may_trace: plan.surface.allow.contains(&Allowance::Ptrace),
+        own_network: plan.own_network,
+        strict: plan.protect.value == Protect::Strict,
+        in_session: false,
+        outside: &Host,
+    })?;
+    if !args.json && !args.quiet {
+        say::trouble(&hint.fact, &hint.remedy);
     }
+    Some(hint)
 }
 
 pub fn exit_code(finished: &Finished) -> i32 {
@@ -165,6 +178,7 @@ pub fn end(
     exit: i32,
     aftermath: Option<&Aftermath>,
     secrets: Vec<SecretNews>,
+    hint: Option<Hint>,
 ) -> i32 {
     if let (Some(aftermath), false) = (aftermath, args.json) {
         self::aftermath(aftermath, args.verbose);
@@ -201,7 +215,8 @@ pub fn end(
     }
     let (repositories, logins) = (&finished.repositories, &finished.logins);
     let outcome = Outcome::of_run(plan, exit, result, aftermath, repositories, logins);
-    json(args, &Outcome { secrets, wanted_hosts: &finished.wanted_hosts, gone: &finished.gone, ..outcome });
+    let (wanted_hosts, gone) = (&finished.wanted_hosts, &finished.gone);
+    json(args, &Outcome { secrets, wanted_hosts, gone, hint, ..outcome });
     exit
 }
 
@@ -327,7 +342,7 @@ fn fault(args: &RunArgs, here: Option<&Here>, view: Option<&View>, fault: &Fault
         }
         (Step::Exec, Errno::ACCESS | Errno::NOEXEC | Errno::ISDIR) => (
             Code::NotExecutable,
-            "it is there, but cannot be executed in the cage; check its mode and its `#!` line".into(),
+            hint::NOT_EXECUTABLE.into(),
         ),
         (Step::View, Errno::LOOP) => (
             Code::Cage,
@@ -349,6 +364,9 @@ fn fault(args: &RunArgs, here: Option<&Here>, view: Option<&View>, fault: &Fault
 
 /// A command that exists outside but not in the view is the most common surprise.
 fn not_found_remedy(args: &RunArgs, here: &Here, view: Option<&View>) -> String {
+    if let Some(remedy) = hint::not_found(&args.command) {
+        return remedy;
+    }
     let program = args.command.first().map(PathBuf::from).unwrap_or_default();
     let home = &here.caller.home;
     match view.and_then(|view| missing::look(&program, &here.search, &here.cwd, home, view)) {

@@ -91,7 +91,7 @@ pub fn write_promises(file: &Path, promises: &[Kept]) {
 
 /// Says what has to be said of an end, to a person or to a program; gives the exit code.
 fn tell_as(ended: Ended, json: bool, session: Option<&Path>) -> i32 {
-    let Ended { exit, signal, limit } = ended;
+    let Ended { exit, signal, limit, hint } = ended;
     let result = match (limit.as_deref(), signal) {
         (Some("cpu"), _) => Conclusion::Limit {
             limit: "cpu",
@@ -117,10 +117,10 @@ fn tell_as(ended: Ended, json: bool, session: Option<&Path>) -> i32 {
             let held = session.and_then(|folder| std::fs::read(folder.join("held")).ok());
             let held = held.and_then(|text| serde_json::from_slice(&text).ok()).map(Promises::Written);
             let outcome = Outcome::without_run(exit, result);
-            say::outcome(&Outcome { held: held.unwrap_or(Promises::Of(&[])), ..outcome });
+            say::outcome(&Outcome { held: held.unwrap_or(Promises::Of(&[])), hint, ..outcome });
         }
         Conclusion::Limit { trouble, .. } => say::trouble(&trouble.fact, &trouble.remedy),
-        _ => {}
+        _ => hint.iter().for_each(|hint| say::trouble(&hint.fact, &hint.remedy)),
     }
     exit
 }

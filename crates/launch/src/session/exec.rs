@@ -12,6 +12,7 @@ use keyward_protocol::packet::{self, LONGEST};
 use keyward_protocol::session::{Answer, Terminal};
 use keyward_sys::Errno;
 use rustix::fd::OwnedFd;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// A command in a cage of its own that is done by then has not to share the processors with the making of the next.
@@ -38,10 +39,12 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         self.record_job(client, number, &wish, &permitted)?;
         let output = self.keep_output_of(number, &mut wish)?;
         let shown = permitted.command.shown().to_vec();
+        let cwd = permitted.command.cwd().map(PathBuf::from);
         let streams = std::mem::take(&mut wish.streams);
         let pending = pending(number, wish.terminal, streams, permitted)?;
         let (place, first) = self.hand_over(pending, wish.fresh)?;
-        self.jobs.add(number, self.job(client, shown, &wish, timeout, place, output));
+        let job = self.job(client, shown, &wish, timeout, place, output);
+        self.jobs.add(number, Job { cwd, ..job });
         if let Some(pending) = first {
             self.sync_before(Waiting::Start { number, pending });
         }
@@ -132,6 +135,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         let time = timeout.or(self.session.wall);
         Job {
             argv,
+            cwd: None,
             background: wish.background,
             has_terminal: wish.terminal.is_some(),
             client: (!wish.background).then_some(client),

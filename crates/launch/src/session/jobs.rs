@@ -51,6 +51,8 @@ impl Clock {
 pub(super) struct Job {
     /// For people: without what looks like a credential.
     pub(super) argv: Vec<String>,
+    /// The directory that the request names.
+    pub(super) cwd: Option<PathBuf>,
     pub(super) background: bool,
     pub(super) has_terminal: bool,
     /// The client that waits for it; if that client goes, the job is ended.
@@ -274,6 +276,7 @@ pub(super) mod tests {
     pub(in super::super) fn job(client: Option<u64>) -> Job {
         Job {
             argv: vec!["make".into()],
+            cwd: None,
             background: client.is_none(),
             has_terminal: false,
             client,

@@ -8,12 +8,15 @@ use super::command::{Command, Permitted};
 use super::{Record, Server};
 use keyward_policy::event::Gate;
 use keyward_policy::gate::Reach;
+use keyward_policy::hint::Hint;
 use keyward_policy::outcome::code::DENIED;
 use keyward_protocol::approval::Progress;
 use keyward_protocol::packet::{self, LONGEST};
 use keyward_protocol::session::{Answer, Asked, Judging, Value};
 use keyward_sys::channel;
 use rustix::fd::{AsFd, OwnedFd};
+use std::ffi::OsString;
+use std::path::Path;
 use std::time::Duration;
 
 /// The most pending questions at one time, so that approvers are not worn out.
@@ -60,6 +63,11 @@ pub struct Kept {
 /// The gate of a session. It lets nothing pass before everything is written down.
 pub trait Judge {
     fn judge(&self, request: &Request<'_>) -> Passage;
+
+    /// Why a command of these words may have failed in its cage. `cwd` is the directory that it named.
+    fn hint(&self, _argv: &[OsString], _cwd: Option<&Path>) -> Option<Hint> {
+        None
+    }
 }
 
 /// What to do when the gate allows it.

@@ -120,10 +120,10 @@ impl Directory {
         named(&name).filter(|secret| !(self.has_public_certificates && secret.pattern == "*.pem"))
     }
 
-    /// Whether it is, or lies in, the store that a row is about: a grant that names it means what is in it.
-    pub fn is_store_of(&self, secret: &Secret) -> bool {
-        let same = |row: &Secret| row.pattern == secret.pattern;
-        self.below.is_some_and(|(row, _)| same(row)) || self.here.iter().any(|(row, _)| same(row))
+    /// What secret files lie in it by its place, to follow "it holds"; where only a name tells, nothing is known.
+    pub fn holds(&self) -> Option<&'static str> {
+        let top = self.below.filter(|(_, top)| *top).map(|(secret, _)| secret);
+        top.or_else(|| self.here.first().map(|(secret, _)| *secret)).map(|secret| secret.holds)
     }
 
     /// Whether everything in it is secret.

@@ -134,14 +134,17 @@ pub(super) fn hide(
     }
     let granted = policy.files.read.iter().chain(&policy.files.write);
     let granted: Vec<PathBuf> = granted.map(|grant| expand(&grant.value, home)).collect();
-    let is_open = |path: &Path| {
-        is_shown_by_name(policy, &request.project, home, path) || granted.iter().any(|grant| grant == path)
+    // A grant opens the secret file that it names. One of a directory is for the rest of what is in it.
+    let is_open = |path: &Path, directory: bool| {
+        is_shown_by_name(policy, &request.project, home, path)
+            || !directory && granted.iter().any(|grant| grant == path)
     };
     // There may be many files, and mostly no repository in which one of them lies.
     let has_copies = builder.entries.iter().any(|entry| matches!(entry.shown, Shown::Repository { .. }));
     for SecretFile { path, named, directory, reads_as } in &facts.project.secrets {
         let is_copied = || has_copies && is_copied_without_logins(&builder.entries, path);
-        if !is_open(path) && !is_open(named) && is_seen(path) && !is_copied() {
+        let is_open = is_open(path, *directory) || is_open(named, *directory);
+        if !is_open && is_seen(path) && !is_copied() {
             let shown = Shown::Hidden { directory: *directory, reads_as: Some(reads_as.clone()) };
             masks.push(mask(path.clone(), shown, SECRET_FILE, &Origin::Builtin));
         }

@@ -322,6 +322,9 @@ pub(super) fn git_settings(builder: &mut Builder<'_>, home: &Home, found: &Proje
     }
 }
 
+/// The rule by which a login shell keeps the PATH of the cage.
+const LOGIN_SHELL: &str = "login shell";
+
 /// What stands before the prompt of a shell in a cage.
 const ZSH_SETTINGS: &[u8] = b"# zsh has no settings in an empty HOME\nPS1=\"(keyward) $PS1\"\n";
 /// Some systems leave it to this file to read theirs, which sets the prompt.
@@ -338,6 +341,30 @@ pub(super) fn shell_settings(builder: &mut Builder<'_>, home: &Path, request: &R
     };
     if let Some((name, text, rule)) = settings.filter(|_| is_empty(builder, home)) {
         builder.builtin(home.join(name), Shown::Text { text: text.to_vec() }, rule);
+    }
+}
+
+/// Login shells read the files of the system first, which set PATH anew, and then these. In an empty HOME none would set it back.
+pub(super) fn login_settings(entries: &mut [Entry], search: &[PathBuf]) {
+    let path = search.iter().map(|path| path.as_os_str().as_bytes()).collect::<Vec<_>>().join(&b':');
+    let quoted = path.split(|&byte| byte == b'\'').collect::<Vec<_>>().join(&b"'\\''"[..]);
+    let text = [b"export PATH='", &quoted[..], b"'\n"].concat();
+    for entry in entries.iter_mut().filter(|entry| entry.rule == LOGIN_SHELL) {
+        entry.shown = Shown::Text { text: text.clone() };
+    }
+}
+
+/// Makes room for the settings of login shells. What they say is known when the view is.
+pub(super) fn place_login_settings(builder: &mut Builder<'_>, home: &Path, request: &Request<'_>) {
+    let is_zsh = |name: &[u8]| name.ends_with(b"zsh");
+    let starts_zsh = request.argv.first().is_some_and(|program| is_zsh(program.as_bytes()));
+    let has_zsh = starts_zsh || request.variable("SHELL").is_some_and(is_zsh);
+    let names = [Some(".profile"), has_zsh.then_some(".zprofile")];
+    if !is_empty(builder, home) {
+        return;
+    }
+    for name in names.into_iter().flatten() {
+        builder.builtin(home.join(name), Shown::Text { text: Vec::new() }, LOGIN_SHELL);
     }
 }
 

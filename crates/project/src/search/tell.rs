@@ -7,9 +7,8 @@ use super::{Linked, Looked, Role, Rules, Search, close, content_of, named_in, ro
 use crate::git::logins::logins;
 use crate::journal;
 use crate::tree::Root;
-use keyward_policy::detect::{Directory, Secret, Shows};
+use keyward_policy::detect::{Directory, Shows};
 use keyward_policy::facts::{Foothold, Found, Project, SecretFile, Standing};
-use keyward_policy::view::Why;
 use rustix::fs::{FileType, Stat};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -139,13 +138,6 @@ impl<'a> Tell<'a> {
     /// A file with a secret name, or a link that leads to one.
     fn secret(&mut self, looked: &Looked, rules: &Rules<'_>, directory: &Path, note: Note<'_>, path: &Path) {
         let row = row(rules, directory, note.name).filter(|_| !rules.fits_pattern(note.name));
-        let is_meant = |row: &Secret| {
-            looked.tree.role == Role::Seen(Why::Granted)
-                && Directory::new(&looked.tree.path, rules.homes).is_store_of(row)
-        };
-        if row.is_some_and(is_meant) {
-            return;
-        }
         // What the command does not see needs no mask.
         if note.kind != Kind::Link && looked.tree.role == Role::Around {
             return;

@@ -19,7 +19,7 @@ use keyward_protocol::link::Link;
 use keyward_protocol::outcome::{
     Conclusion, LoginNews, LoginWhat, NewRemote, Outcome, Promises, Repository, RepositoryNews, SecretNews,
 };
-use keyward_protocol::session::{Answer, Ask, Asked, Job, JudgedAs, Judging, Terminal, Word};
+use keyward_protocol::session::{Answer, Ask, Asked, Hint, Job, JudgedAs, Judging, Terminal, Word};
 use keyward_protocol::spawner::{Errand, News};
 use keyward_protocol::vault::Said;
 use keyward_protocol::{judge, packet, webhook};
@@ -258,11 +258,16 @@ pub fn answers() -> Vec<Answer> {
         exit: None,
         output: 4096,
     };
+    let hint = Hint {
+        fact: "~/notes is not the one outside".into(),
+        remedy: "`keyward why read ~/notes` names the rule".into(),
+    };
     vec![
         Answer::Started { job: 3 },
         Answer::Stopped { job: 3, signal: 20 },
-        Answer::Ended { job: 3, exit: 0, signal: None, limit: None },
-        Answer::Ended { job: 4, exit: 124, signal: Some(2), limit: Some("wall".into()) },
+        Answer::Ended { job: 3, exit: 0, signal: None, limit: None, hint: None },
+        Answer::Ended { job: 4, exit: 124, signal: Some(2), limit: Some("wall".into()), hint: None },
+        Answer::Ended { job: 5, exit: 1, signal: None, limit: None, hint: Some(hint) },
         Answer::Said { text: "keyward: a new .envrc was moved to quarantine\n".into() },
         Answer::Jobs {
             session: "work".into(),
@@ -500,6 +505,10 @@ fn outcome_in_detail() -> Value {
         ],
         wanted_hosts: &["example.test".to_owned()],
         gone: &gone,
+        hint: Some(Hint {
+            fact: "`strace` needs ptrace, which a cage does not give".into(),
+            remedy: "add `--allow ptrace`".into(),
+        }),
         ..Outcome::without_run(0, Conclusion::Exited)
     };
     serde_json::to_value(outcome).unwrap()
