@@ -79,6 +79,7 @@ fn why_warns_before_it_names_the_line_that_shows_a_key() {
     let stage = Stage::user();
     let why = |path: &str| stdout(&stage.command(keyward()).args(["why", "read", path]).output().unwrap());
     for path in ["~/.ssh/id_ed25519", "~/.aws/credentials"] {
+        stage.home_file(path.trim_start_matches("~/"), "key");
         assert!(why(path).contains("only for a program that you trust with it"), "{}", why(path));
     }
     assert!(!why("~/notes").contains("trust with it"), "{}", why("~/notes"));

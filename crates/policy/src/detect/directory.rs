@@ -142,6 +142,12 @@ impl Directory {
     }
 }
 
+/// Whether a path is a private repository of a command that Keyward has kept, or lies in one.
+pub fn is_kept_repository(path: &Path) -> bool {
+    let parts: Vec<&OsStr> = path.iter().collect();
+    parts.windows(5).any(|part| part[..4] == [".local", "state", "keyward", "repositories"])
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::secrets::secret_file;

@@ -12,7 +12,7 @@ pub mod secrets;
 pub mod strict;
 mod substitute;
 
-pub use directory::{Directory, may_be_store};
+pub use directory::{Directory, is_kept_repository, may_be_store};
 pub use home::{OBEYED, Obeyed};
 pub use secrets::{Content, Secret, secret_file, stores_of};
 pub use substitute::{Shows, shows};

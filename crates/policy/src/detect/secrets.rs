@@ -143,6 +143,8 @@ const HISTORY: &str = "what was typed before, passwords included";
 const HOST: &str = "secrets of this host";
 const KEYRING: &str = "a keyring";
 pub(crate) const LOGIN: &str = "a login";
+/// What Keyward's own state is.
+pub const OWN_RECORD: &str = "keyward's own record";
 const PRIVATE_KEY: &str = "a private key";
 const REGISTRY: &str = "the login of a package registry";
 
@@ -299,7 +301,7 @@ pub const SECRETS: &[Secret] = &[
     anywhere(".config/sops/**", PRIVATE_KEY),
     anywhere(".config/age/**", PRIVATE_KEY),
     anywhere(".config/keyward/**", "keyward's own rules"),
-    anywhere(".local/state/keyward/**", "keyward's own record"),
+    anywhere(".local/state/keyward/**", OWN_RECORD),
     anywhere(".local/share/keyrings/**", KEYRING),
     anywhere(".local/share/kwalletd/**", KEYRING),
     anywhere("library/keychains/**", KEYRING),

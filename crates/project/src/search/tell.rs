@@ -7,8 +7,10 @@ use super::{Linked, Looked, Role, Rules, Search, close, content_of, named_in, ro
 use crate::git::logins::logins;
 use crate::journal;
 use crate::tree::Root;
-use keyward_policy::detect::{Directory, Shows};
+use keyward_policy::detect::secrets::OWN_RECORD;
+use keyward_policy::detect::{Directory, Shows, is_kept_repository};
 use keyward_policy::facts::{Foothold, Found, Project, SecretFile, Standing};
+use keyward_policy::view::Why;
 use rustix::fs::{FileType, Stat};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -138,6 +140,13 @@ impl<'a> Tell<'a> {
     /// A file with a secret name, or a link that leads to one.
     fn secret(&mut self, looked: &Looked, rules: &Rules<'_>, directory: &Path, note: Note<'_>, path: &Path) {
         let row = row(rules, directory, note.name).filter(|_| !rules.fits_pattern(note.name));
+        // What a command left and a remedy of ours shows. Keys in it are other rows.
+        if looked.tree.role == Role::Seen(Why::Granted)
+            && row.is_some_and(|row| row.holds == OWN_RECORD)
+            && is_kept_repository(&looked.tree.path)
+        {
+            return;
+        }
         // What the command does not see needs no mask.
         if note.kind != Kind::Link && looked.tree.role == Role::Around {
             return;
