@@ -190,8 +190,10 @@ fn file(failed: &Failed<'_>, words: &[Word], word: &Word) -> Option<Hint> {
         }
         _ => format!("{shown} is not in the cage"),
     };
-    let (act, change) = if word.written { ("write", "allow") } else { ("read", "show") };
-    let remedy = format!("`keyward why {act} {shown}` names the rule, and what would {change} it");
+    let remedy = match word.written {
+        true => format!("`keyward why write {shown}` names the rule, and what would allow it"),
+        false => format!("`keyward why read {shown}` names the rule, and what would show it"),
+    };
     Some(Hint { fact, remedy })
 }
 
