@@ -134,6 +134,14 @@ fn what_a_checkout_names_may_be_lost_in_every_cage() {
     {
         assert_eq!(losses(line), [], "{line}");
     }
+    // Where git goes to before it begins.
+    let below = |directory: &str, first: Option<&str>, path: &str| {
+        let first = first.map(|first| first.as_bytes().to_vec());
+        let (directory, paths) = (directory.as_bytes().to_vec(), bytes(&[path]));
+        [Loss::WrittenOver(WrittenOver { directory, commit: None, first, paths })]
+    };
+    assert_eq!(losses("git -C sub checkout a.c"), below("sub", Some("a.c"), "sub/a.c"));
+    assert_eq!(losses("git -c a.b=c -C sub -C d restore a"), below("sub/d", None, "sub/d/a"));
     assert_eq!(
         losses("git clean -fd src"),
         [Loss::UntrackedAt { directory: b".".into(), paths: bytes(&["src"]), added: false }]
@@ -147,10 +155,13 @@ fn where_the_repository_is_not_known_the_words_of_a_checkout_decide() {
     let blind = Rules::builtin().within(NOTHING);
     let elsewhere = Rules::builtin().within(CREDENTIAL).weighing_losses();
     for rules in [&blind, &elsewhere] {
-        for line in ["git -C sub checkout -- a", "git -C sub checkout src/a.c", "git -C sub restore a"] {
-            assert_eq!(verdict(rules, line), Verdict::Ask, "{line}");
+        for rest in ["checkout -- a", "checkout src/a.c", "restore a"] {
+            for option in ["--git-dir=x", "-C $d", "-C /x", "-C ../x", "-C ~"] {
+                let line = format!("git {option} {rest}");
+                assert_eq!(verdict(rules, &line), Verdict::Ask, "{line}");
+            }
         }
-        assert_eq!(verdict(rules, "git -C sub checkout main"), Verdict::Allow);
+        assert_eq!(verdict(rules, "git --git-dir=x checkout main"), Verdict::Allow);
     }
     assert_eq!(verdict(&blind, "git checkout -- a"), Verdict::Ask);
     assert_eq!(verdict(&blind, "git checkout main"), Verdict::Allow);

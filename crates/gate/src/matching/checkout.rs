@@ -3,7 +3,7 @@
 //! A word may be a branch or a file, and only the repository tells which. Where its state is known, that decides; elsewhere the shape of
 //! the words does.
 
-use super::{Call, Hit, Parts, fit, repository_of};
+use super::{Call, Hit, Parts, fit};
 use crate::findings::Findings;
 use crate::rules::tables::{List, Rule, is_option};
 use crate::text::{Field, Match, UNKNOWN};
@@ -77,9 +77,16 @@ fn written_over(call: &Call<'_>, parts: &Parts<'_>) -> Over {
     if !is_restore && behind.is_none() && has(parts, &[b"f", b"force"]) {
         return Over::Nothing;
     }
-    let Some(directory) = repository_of(call).filter(|directory| !directory.contains(&UNKNOWN)) else {
-        return Over::Unknown;
+    let Some(below) = led_below(call) else { return Over::Unknown };
+    let seen = |path: &[u8]| match (below.as_slice(), path) {
+        (b"", _) | (_, [b'/' | b'~', ..]) => call.standing.seen_from_start(path),
+        (below, b".") => call.standing.seen_from_start(below),
+        (below, _) => call.standing.seen_from_start(&[below, b"/", path].concat()),
     };
+    let directory = seen(b".");
+    if directory.contains(&UNKNOWN) {
+        return Over::Unknown;
+    }
     if has(parts, &[b"p", b"patch", b"pathspec-from-file"]) {
         return Over::Lost(Loss::Changes(directory));
     }
@@ -96,7 +103,7 @@ fn written_over(call: &Call<'_>, parts: &Parts<'_>) -> Over {
     if known().any(is_magic) {
         return Over::Lost(Loss::Changes(directory));
     }
-    let paths: Vec<Vec<u8>> = known().map(|path| call.standing.seen_from_start(path)).collect();
+    let paths: Vec<Vec<u8>> = known().map(seen).collect();
     if paths.is_empty() {
         return if words.iter().all(|word| word.is_known()) { Over::Nothing } else { Over::Unknown };
     }
@@ -109,6 +116,33 @@ const UNKNOWN_COMMIT: &[u8] = b"?";
 /// Whether git reads a path in a way of its own: `:/`, `:!x`, `:(top)`.
 fn is_magic(path: &[u8]) -> bool {
     path.starts_with(b":")
+}
+
+/// The directory below the one it stands in that git goes to first (`-C`). None where an option before its command leads out of that one, to
+/// another repository, or to a place that is not known.
+fn led_below(call: &Call<'_>) -> Option<Vec<u8>> {
+    const REPOSITORY: [&[u8]; 2] = [b"--git-dir", b"--work-tree"];
+    let mut args = call.args.iter();
+    let mut below = Vec::new();
+    while let Some(arg) = args.next().filter(|arg| !arg.is_known() || arg.text.starts_with(b"-")) {
+        if !arg.is_known() || REPOSITORY.iter().any(|option| arg.text.starts_with(option)) {
+            return None;
+        }
+        let value = match arg.text.as_slice() {
+            b"-C" | b"-c" => args.next()?,
+            _ => continue,
+        };
+        if arg.text == b"-c" {
+            continue;
+        }
+        let leaves = matches!(value.text.first(), None | Some(b'/' | b'~'))
+            || value.text.split(|&byte| byte == b'/').any(|part| part == b"..");
+        if leaves || !value.is_known() {
+            return None;
+        }
+        below = if below.is_empty() { value.text.to_vec() } else { [&below[..], b"/", &value.text].concat() };
+    }
+    Some(below)
 }
 
 /// What `git clean` deletes, in the repository of this directory.
