@@ -168,6 +168,8 @@ fn has_secret_option(value: &[u8]) -> bool {
     let names = |name: &[u8]| {
         str::from_utf8(name).is_ok_and(|name| is_credential_key(&name.to_ascii_lowercase().replace('_', "-")))
     };
+    // Elsewhere `-u 1000:1000` is a user and a group.
+    let is_curl = words.iter().any(|word| word.ends_with(b"curl"));
     words.iter().enumerate().any(|(place, word)| {
         let next = words.get(place + 1).copied().unwrap_or_default();
         let option = word.strip_prefix(b"-").map(|option| option.strip_prefix(b"-").unwrap_or(option));
@@ -184,7 +186,7 @@ fn has_secret_option(value: &[u8]) -> bool {
             || program == b"sshpass"
                 && next == b"-p"
                 && words.get(place + 2).is_some_and(|word| is_given(word))
-            || [b"-u".as_slice(), b"--user"].contains(word) && is_login(next)
+            || is_curl && [b"-u".as_slice(), b"--user"].contains(word) && is_login(next)
     })
 }
 

@@ -299,6 +299,7 @@ fn a_command_without_a_password_stays() {
         "!aws codecommit credential-helper $@",
         "!gh auth git-credential",
         "curl -u $LOGIN https://example.test",
+        "docker run -u 1000:1000 tool",
         "tool --token $TOKEN",
         "cache --timeout=3600",
     ] {
