@@ -28,7 +28,7 @@ use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// What is said once a day in each project where nobody is known to answer.
+/// What is said once a day in each project where no approver is known to answer.
 const UNATTENDED: &str = "the gate asks on the terminal of a command; without a terminal it denies until `keyward approvals -f` runs or a client of the session socket answers";
 
 /// Everything that judges the commands of one session.

@@ -96,7 +96,7 @@ pub fn trouble(fact: &str, remedy: &str) {
     trouble_as_written(&format!("keyward: {fact}\n{remedy}"));
 }
 
-/// What did not go as asked, for whoever reads us: two lines, or one JSON object with `--json`. Gives the exit code.
+/// What did not go as asked, in two lines, or with `--json` as one object. Gives the exit code.
 pub fn failure(trouble: &Trouble) -> i32 {
     if AS_JSON.load(Ordering::Relaxed) {
         outcome(&Outcome::of_trouble(trouble.clone()));

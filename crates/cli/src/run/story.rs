@@ -162,7 +162,7 @@ impl<'a> Run<'a> {
         let environment = self.block.entries();
         let plain = permit::plain_environment(self.policy, &environment);
         let mut for_command: Vec<usize> = plan.environment.vars.iter().filter_map(from_caller).collect();
-        // PATH is no secret, and a second plan needs it.
+        // PATH is not secret, and a second plan needs it.
         for_command.extend(environment.iter().position(|entry| entry.starts_with(b"PATH=")));
         let with_vault = [for_command.clone(), vault::needs(plan, &environment)].concat();
         drop(environment);
