@@ -78,9 +78,8 @@ struct Remembered {
     plain: Vec<(OsString, OsString)>,
 }
 
-/// Everything that a cage needs, made and open.
+/// What works beside a cage.
 struct Armed<'a> {
-    prepared: Option<Prepared>,
     vault: Option<Vault>,
     guard: Option<Guard<'a>>,
     logins: Logins,
@@ -121,7 +120,7 @@ impl<'a> Run<'a> {
         let Remembered { for_command, plain } = self.forget_the_rest(&plan);
         let gate = self.approve(&mut plan, plain, &mut record)?;
         let is_first = self.announce(&mut plan);
-        let prepared = self.prepare(&plan)?;
+        let mut prepared = self.prepare(&plan)?;
         self.write_down(&plan, gate, &kernel, &mut record)?;
         let run = record.run.clone();
         let begin = Begin {
@@ -136,9 +135,9 @@ impl<'a> Run<'a> {
             hidden: hidden(&plan),
             names,
         };
-        let mut armed = self.arm(&plan, prepared, &for_command, begin)?;
+        let mut armed = self.arm(&plan, &mut prepared, &for_command, begin)?;
         let started = Instant::now();
-        match self.launch(&plan, &mut armed, &mut record) {
+        match self.launch(&plan, prepared, &mut armed, &mut record) {
             Ok(finished) => {
                 let settled = self.settle(&plan, finished, armed.guard, started.elapsed(), &mut record);
                 Ok(self.tell(&plan, &settled, armed.vault.as_ref()))
@@ -229,12 +228,12 @@ impl<'a> Run<'a> {
     fn arm<'n>(
         &mut self,
         plan: &Plan,
-        mut prepared: Prepared,
+        prepared: &mut Prepared,
         for_command: &[usize],
         mut begin: Begin<'n>,
     ) -> Result<Armed<'n>, Early> {
         let broken = |errno| Early::Fault(Fault::new(Step::Secrets, "", errno), None);
-        let mut vault = vault::start(plan, self.here, self.block, &mut prepared).map_err(broken)?;
+        let mut vault = vault::start(plan, self.here, self.block, prepared).map_err(broken)?;
         // The vault has its copy of what is for it alone.
         self.block.wipe_values(for_command);
         prepared.secrets = vault.as_mut().map(|vault| Wanted {
@@ -251,7 +250,7 @@ impl<'a> Run<'a> {
             false => Some(Guard::begin(begin).map_err(|none| unguarded(&none))?),
         };
         match Logins::begin(plan, &self.here.state) {
-            Ok(logins) => Ok(Armed { prepared: Some(prepared), vault, guard, logins }),
+            Ok(logins) => Ok(Armed { vault, guard, logins }),
             Err((path, errno)) => {
                 drop(guard.map(Guard::finish));
                 let path = keyward_policy::text::visible(path.as_os_str());
@@ -261,9 +260,14 @@ impl<'a> Run<'a> {
     }
 
     /// Runs the command to its end, and writes down what its vault did.
-    fn launch(&mut self, plan: &Plan, armed: &mut Armed<'_>, record: &mut Record) -> Result<Finished, Fault> {
-        let Armed { prepared, vault, guard, logins } = armed;
-        let prepared = prepared.take().ok_or_else(|| Fault::new(Step::Exec, "", Errno::INVAL))?;
+    fn launch(
+        &mut self,
+        plan: &Plan,
+        prepared: Prepared,
+        armed: &mut Armed<'_>,
+        record: &mut Record,
+    ) -> Result<Finished, Fault> {
+        let Armed { vault, guard, logins } = armed;
         let ran = keyward_launch::run(
             plan,
             prepared,
