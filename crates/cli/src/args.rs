@@ -1,6 +1,6 @@
 //! The arguments, turned into their final types at the door.
 
-mod mistake;
+pub mod mistake;
 mod policy_flags;
 #[cfg(test)]
 mod told;
@@ -14,7 +14,6 @@ use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand,
 use keyward_gate::Language;
 use keyward_ledger::Kept;
 use keyward_policy::config::nearest;
-use keyward_policy::outcome::code;
 use keyward_policy::words::TrustClass;
 pub use policy_flags::PolicyFlags;
 use std::ffi::{OsStr, OsString};
@@ -111,19 +110,6 @@ fn flag_of_run(word: &OsStr) -> Option<String> {
             .is_some_and(|short| arg.get_short().map(String::from) == Some(short.into())),
     };
     run.get_arguments().any(has_flag).then(|| flag.to_owned())
-}
-
-/// What is wrong with the process's own arguments, in two lines or as JSON. Gives the exit code.
-pub fn tell_mistake(mistake: &clap::Error) -> i32 {
-    if mistake.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        let _ = mistake.print();
-        return code::USAGE;
-    }
-    // They could not be parsed: what counts is what stands before the command's own.
-    if std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json") {
-        say::failures_as_json();
-    }
-    say::failure(&mistake::trouble(mistake))
 }
 
 #[derive(Subcommand)]

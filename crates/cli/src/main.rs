@@ -48,7 +48,7 @@ fn main() {
             let _ = answer.print();
             0
         }
-        Err(mistake) => args::tell_mistake(&mistake),
+        Err(mistake) => args::mistake::tell(&mistake),
     };
     block.wipe();
     std::process::exit(say::settle(exit));

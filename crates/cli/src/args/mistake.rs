@@ -1,12 +1,27 @@
 //! A mistake on the command line, in the two lines of every other failure.
 
 use super::Cli;
+use crate::say;
 use clap::CommandFactory;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use keyward_policy::outcome::code;
 use keyward_policy::trouble::{Code, Trouble};
 
+/// What is wrong with the process's own arguments, in two lines or as JSON. Gives the exit code.
+pub fn tell(mistake: &clap::Error) -> i32 {
+    if mistake.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = mistake.print();
+        return code::USAGE;
+    }
+    // They could not be parsed: what counts is what stands before the command's own.
+    if std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json") {
+        say::failures_as_json();
+    }
+    say::failure(&trouble(mistake))
+}
+
 /// What was typed wrong, and what may have been meant.
-pub fn trouble(error: &clap::Error) -> Trouble {
+fn trouble(error: &clap::Error) -> Trouble {
     let text = error.render().to_string();
     let first: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
     let fact = first.join(" ");
