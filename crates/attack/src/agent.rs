@@ -9,7 +9,7 @@ use keyward_sys::{attempt, confine, terminal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use std::ffi::CString;
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -45,21 +45,21 @@ impl Side {
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The exit code says whether a child was started and waited for; how it went is for the controller to judge.
-pub fn play(side: &str, name: &str) -> i32 {
-    match (Side::named(side), named(name)) {
-        (Some(side), Some(probe)) if live(side, probe).is_ok() => 0,
+pub fn play(side: &str, name: &str, launcher: Option<&OsString>) -> i32 {
+    match (Side::named(side), named(name), launcher) {
+        (Some(side), Some(probe), Some(launcher)) if live(side, probe, launcher).is_ok() => 0,
         _ => 1,
     }
 }
 
-fn live(side: Side, probe: &Probe) -> io::Result<()> {
+fn live(side: Side, probe: &Probe, launcher: &OsStr) -> io::Result<()> {
     let _ = rustix::process::set_ptracer(rustix::process::PTracer::Any);
     let secret = std::env::var(SECRET).map_err(io::Error::other)?;
     let _socket = leave_descriptors_open(&secret)?;
     fill_keyring(&secret);
 
     let terminal = if probe.terminal { Some(take_terminal()?) } else { None };
-    let mut command = command(side, probe)?;
+    let mut command = command(side, probe, launcher)?;
     command.stdin(match &terminal {
         Some((_, ours)) => Stdio::from(ours.try_clone()?),
         None => Stdio::null(),
@@ -72,12 +72,16 @@ fn live(side: Side, probe: &Probe) -> io::Result<()> {
     Ok(())
 }
 
-fn command(side: Side, probe: &Probe) -> io::Result<Command> {
+fn command(side: Side, probe: &Probe, launcher: &OsStr) -> io::Result<Command> {
     let program = std::env::current_exe()?;
-    let mut command = Command::new(&program);
-    if side == Side::Inside {
-        command.args(["run", "--read"]).arg(&program).args(probe.flags).arg("--").arg(&program);
-    }
+    let mut command = match side {
+        Side::Outside => Command::new(&program),
+        Side::Inside => {
+            let mut command = Command::new(launcher);
+            command.args(["run", "--read"]).arg(&program).args(probe.flags).arg("--").arg(&program);
+            command
+        }
+    };
     let own = rustix::process::getpid().as_raw_nonzero().get().to_string();
     command.args([crate::PART_COMMAND, "child", probe.name, &own]);
     Ok(command)

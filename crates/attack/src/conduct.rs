@@ -50,8 +50,8 @@ const SIGHUP: i32 = 1;
 const SIGINT: i32 = 2;
 const SIGTERM: i32 = 15;
 
-/// Tries every probe, or only the one of this name.
-pub fn conduct(program: &Path, only: Option<&str>) -> Result<Vec<Row>, Fault> {
+/// Tries every probe, or only the one of this name. `program` plays the parts, `launcher` makes the cages.
+pub fn conduct(program: &Path, launcher: &Path, only: Option<&str>) -> Result<Vec<Row>, Fault> {
     let ends_us = Set::of(&[SIGHUP, SIGINT, SIGTERM]);
     block(&ends_us);
     let inbox = Inbox::new(&ends_us)?;
@@ -66,7 +66,7 @@ pub fn conduct(program: &Path, only: Option<&str>) -> Result<Vec<Row>, Fault> {
         &stage.canary(classes::memory::NEIGHBOUR),
         &stage.canary(classes::memory::COMMAND_LINE),
     )?;
-    let attack = Attack { program, stage, neighbour, inbox };
+    let attack = Attack { program, launcher, stage, neighbour, inbox };
     attack.lay()?;
     let mut rows = Vec::new();
     for class in classes::ALL {
@@ -109,6 +109,7 @@ fn reap() {
 
 struct Attack<'a> {
     program: &'a Path,
+    launcher: &'a Path,
     // Before the stage, so that it ends before its folder goes.
     neighbour: neighbour::Running,
     stage: Stage,
@@ -148,6 +149,7 @@ impl Attack<'_> {
     fn start_agent(&self, probe: &Probe, side: Side) -> io::Result<Child> {
         Command::new(self.program)
             .args([crate::PART_COMMAND, "agent", side.name(), probe.name])
+            .arg(self.launcher)
             .env_clear()
             .envs(self.stage.environment())
             .current_dir(self.stage.below("project"))

@@ -1,6 +1,6 @@
 //! The attack on one's own cage: every probe runs once outside and once inside, and only the first may succeed.
 //!
-//! Four processes play it, all of them this same program. None of them touches anything of the user's.
+//! Four processes play it, all of them `keyward-services`. None of them touches anything of the user's.
 //!
 //! | process | who it is | holds |
 //! |---|---|---|
@@ -40,7 +40,7 @@ pub fn play(part: &OsStr, arguments: &[OsString], environment: &[&[u8]]) -> i32 
     let word = |at: usize| arguments.get(at).and_then(|argument| argument.to_str()).unwrap_or_default();
     match part.to_str().unwrap_or_default() {
         "neighbour" => neighbour::play(),
-        "agent" => agent::play(word(0), word(1)),
+        "agent" => agent::play(word(0), word(1), arguments.get(2)),
         "child" => child::play(word(0), word(1), environment),
         _ => 1,
     }

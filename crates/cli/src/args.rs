@@ -48,10 +48,6 @@ fn parse_from(mut arguments: impl Iterator<Item = OsString>) -> Result<Command, 
     if rest.peek().is_some_and(|first| first == "run") {
         return RunAlone::try_parse_from(rest).map(|run| Command::Run(run.args));
     }
-    if rest.next_if(|first| first == keyward_attack::PART_COMMAND).is_some() {
-        let part = rest.next().unwrap_or_default();
-        return Ok(Command::AttackPart(AttackPart { part, arguments: rest.collect() }));
-    }
     if rest.next_if(|first| first == NAMES_COMMAND).is_some() {
         return Ok(Command::Names(rest.collect()));
     }
@@ -178,9 +174,6 @@ pub enum Command {
     /// A program of PATH, or the command after `--`
     #[command(skip)]
     Bare(Bare),
-    /// A part in `doctor --attack`; no person types it, so that it is told nowhere
-    #[command(skip)]
-    AttackPart(AttackPart),
 }
 
 #[derive(Args)]
@@ -412,13 +405,8 @@ pub struct DoctorArgs {
     #[arg(long, conflicts_with = "fix")]
     pub attack: bool,
     /// Try only the attack of this name
-    #[arg(long, value_name = "NAME", requires = "attack", value_parser = values::attack_name)]
+    #[arg(long, value_name = "NAME", requires = "attack")]
     pub only: Option<String>,
-}
-
-pub struct AttackPart {
-    pub part: OsString,
-    pub arguments: Vec<OsString>,
 }
 
 #[derive(Args)]

@@ -5,7 +5,7 @@ mod asking;
 use crate::args::{DoctorArgs, PolicyFlags};
 use crate::explain::NoPlan;
 use crate::files;
-use crate::{decide, here, run, say};
+use crate::{decide, here, run, say, services};
 use keyward_launch::probe;
 use keyward_ledger::{Record, Unrecorded};
 use keyward_policy::linux::kernel::{Fact, KernelFacts};
@@ -33,6 +33,7 @@ struct Findings<'a> {
     fixes: &'a [Fix],
     quarantine: &'a Kept,
     gate: &'a asking::Asking,
+    services: &'a services::Checked,
     /// Why every run in this directory would be refused, whatever the host can do.
     refused: Option<&'a Refused>,
 }
@@ -113,17 +114,29 @@ pub fn doctor(args: DoctorArgs, block: &Block) -> i32 {
     let fixes = fixes(&facts);
     let kept = kept(&here, args.json);
     let asking = asking::look(&here);
+    let services = services::check();
     let refused = Refused::look(&here);
     if args.json {
         let kernel = kernel();
-        let (facts, fixes, quarantine, gate) = (&facts, &fixes, &kept, &asking);
+        let (facts, fixes, quarantine, gate, services) = (&facts, &fixes, &kept, &asking, &services);
         let refused = refused.as_ref();
-        say::answer_json(&Findings { v: 1, kernel, facts, floors, fixes, quarantine, gate, refused });
+        say::answer_json(&Findings {
+            v: 1,
+            kernel,
+            facts,
+            floors,
+            fixes,
+            quarantine,
+            gate,
+            services,
+            refused,
+        });
     } else {
         say::answer(&report(&facts, &floors, &fixes, args.fix));
         say::answer(&kept.line());
         say::answer(&secrets(&here));
         say::answer(&asking.lines());
+        say::answer(&services.line());
         if let Some(Refused(Trouble { fact, remedy, .. })) = &refused {
             say::trouble(&format!("every run in this directory is refused: {fact}"), remedy);
         }

@@ -3,7 +3,6 @@
 
 mod approvals;
 mod args;
-mod attack;
 mod bare;
 mod check;
 mod checkup;
@@ -26,6 +25,7 @@ mod rewrite;
 mod run;
 mod say;
 mod secret;
+mod services;
 mod session;
 mod shell_help;
 mod told;
@@ -34,6 +34,7 @@ mod why;
 mod witness;
 
 use args::Command;
+use keyward_protocol::services::Room;
 use keyward_sys::environ::Block;
 
 fn main() {
@@ -61,7 +62,9 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Explain(args) => explain::explain(args, block),
         Command::Why(args) => why::why(args, block),
         Command::Read(args) => read::read(args, block),
-        Command::Doctor(args) if args.attack => attack::attack(args),
+        Command::Doctor(args) if args.attack => {
+            services::become_room(Room::Attack, args.json, args.only.map(Into::into).into_iter().collect())
+        }
         Command::Doctor(args) if args.profile.is_some() => checkup::checkup(&args, block),
         Command::Doctor(args) => doctor::doctor(args, block),
         Command::Policy(args) => policy_command::policy(args, block),
@@ -89,6 +92,5 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Man(args) => shell_help::man(args),
         Command::Help(args) => shell_help::help(&args),
         Command::Version => shell_help::version(),
-        Command::AttackPart(args) => keyward_attack::play(&args.part, &args.arguments, &block.entries()),
     }
 }

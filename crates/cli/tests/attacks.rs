@@ -267,14 +267,6 @@ fn the_table_fits_a_terminal_and_ends_with_the_count() {
     assert_eq!(lines.last(), Some(&"1 attack: 1 worked outside, 0 inside; 0 not tried here"));
 }
 
-#[test]
-fn an_attack_that_nobody_wrote_is_a_mistake() {
-    let output =
-        Stage::user().command(keyward()).args(["doctor", "--attack", "--only", "x"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(120));
-    assert!(stderr(&output).contains("no attack has this name"), "{}", stderr(&output));
-}
-
 /// The folder of an attack that goes on: the neighbour stands in it.
 fn folder_of(attack: u32) -> Option<PathBuf> {
     let children = std::fs::read_to_string(format!("/proc/{attack}/task/{attack}/children")).ok()?;

@@ -99,6 +99,8 @@ fn stage() -> Stage {
     // Where `cargo install` puts it. The binary itself may lie where the stage's user has no way to.
     let installed = stage.home().join(".cargo/bin/keyward");
     std::fs::copy(keyward(), &installed).unwrap();
+    std::fs::copy(env!("CARGO_BIN_EXE_keyward-services"), installed.with_file_name("keyward-services"))
+        .unwrap();
     stage.own(&installed);
     stage
 }

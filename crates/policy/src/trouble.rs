@@ -107,6 +107,7 @@ codes! {
     File "file-unusable" FAULT once "a file or directory cannot be read or written";
     Unanswered "answer-unwritten" FAULT once "the answer could not be written to where it goes";
     Unreached "witness-unreached" FAULT again "a witness of the record could not be told";
+    Services "services-unusable" FAULT once "`keyward-services` is missing beside keyward, of another version, or not to be trusted";
     Internal "internal" FAULT once "a fault in Keyward itself; please report it";
 }
 

@@ -43,14 +43,6 @@ pub const GATE: OneOf<GateMode> =
     OneOf { all: &["ask", "deny", "auto", "judge", "yolo"], parse: GateMode::parse };
 pub const NET: OneOf<NetMode> = OneOf { all: &["none", "open"], parse: NetMode::parse };
 
-/// The names are in the answer of `doctor --attack --json`.
-pub fn attack_name(text: &str) -> Result<String, String> {
-    if keyward_attack::names().any(|name| name == text) {
-        return Ok(text.into());
-    }
-    Err("no attack has this name; `keyward doctor --attack --json` lists them".into())
-}
-
 /// A duration on the command line. A number alone means seconds, as it does to `timeout` and `sleep`; in a file the unit has to be written.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,10 +1,14 @@
 //! `keyward doctor --attack`: the words for what the attack found. The attack itself is in the crate `attack`.
 
-use crate::args::DoctorArgs;
-use crate::say;
+use crate::tell::Teller;
 use keyward_attack::{Fault, Row, Summary, Verdict, conduct, summary};
+use keyward_policy::text::visible;
 use keyward_policy::trouble::{Code, Trouble};
+use keyward_protocol::services::{Call, Form};
+use keyward_sys::file::cause;
 use serde::Serialize;
+use std::ffi::OsStr;
+use std::io;
 
 /// At least one attack worked inside.
 const LEAKED: i32 = 1;
@@ -16,45 +20,61 @@ struct Report<'a> {
     summary: Summary,
 }
 
-pub fn attack(args: DoctorArgs) -> i32 {
+/// Tries every attack, or the one that the call names.
+pub fn attack(call: &Call) -> i32 {
+    let teller = Teller(call.form);
+    let only = match call.words.first().map(|word| (word, known(word))) {
+        None => None,
+        Some((_, Some(name))) => Some(name),
+        Some((word, None)) => return teller.failure(&unknown(word)),
+    };
     let attacked =
-        std::env::current_exe().map_err(Fault::Stage).and_then(|own| conduct(&own, args.only.as_deref()));
+        std::env::current_exe().map_err(Fault::Stage).and_then(|own| conduct(&own, &call.launcher, only));
     let rows = match attacked {
         Ok(rows) => rows,
-        Err(fault) => return tell(&fault),
+        Err(Fault::Interrupted(signal)) => return 128 + signal,
+        Err(Fault::Stage(error)) => return teller.failure(&no_stage(&error)),
+        Err(Fault::NoCage(said)) => return teller.failure(&no_cage(&said)),
     };
     let summary = summary(rows.iter().map(|row| &row.verdict));
-    if args.json {
-        say::answer_json(&Report { v: 1, attacks: &rows, summary });
-    } else {
-        say::answer(&table(&rows, summary));
-    }
-    exit_code(summary)
+    let told = match call.form {
+        Form::Json => teller.answer_json(&Report { v: 1, attacks: &rows, summary }),
+        Form::Words => teller.answer(&table(&rows, summary)),
+    };
+    told.max(exit_code(summary))
+}
+
+fn known(word: &OsStr) -> Option<&'static str> {
+    keyward_attack::names().find(|name| word == *name)
+}
+
+fn unknown(word: &OsStr) -> Trouble {
+    Trouble::new(
+        Code::Usage,
+        format!("no attack has the name {}", visible(word)),
+        "`keyward doctor --attack --json` lists them",
+    )
+}
+
+fn no_stage(error: &io::Error) -> Trouble {
+    Trouble::new(
+        Code::File,
+        format!("cannot set the stage for the attack: {}", cause(error)),
+        "it needs room below /var/tmp or TMPDIR, and a loopback interface",
+    )
+}
+
+fn no_cage(said: &str) -> Trouble {
+    let said = said.lines().rfind(|line| line.starts_with("keyward: ")).unwrap_or("keyward: no word");
+    Trouble::new(
+        Code::Cage,
+        format!("no cage to attack: {}", said.trim_start_matches("keyward: ")),
+        "`keyward doctor` shows what this host can do",
+    )
 }
 
 fn exit_code(summary: Summary) -> i32 {
     if summary.succeed_inside == 0 { 0 } else { LEAKED }
-}
-
-/// Without verdicts: the fact, and what can be done.
-fn tell(fault: &Fault) -> i32 {
-    let remedy = "`keyward doctor` shows what this host can do";
-    match fault {
-        Fault::Stage(cause) => say::failure(&Trouble::new(
-            Code::File,
-            format!("cannot set the stage for the attack: {}", say::cause(cause)),
-            "it needs room below /var/tmp or TMPDIR, and a loopback interface",
-        )),
-        Fault::NoCage(said) => {
-            let said = said.lines().rfind(|line| line.starts_with("keyward: ")).unwrap_or("keyward: no word");
-            say::failure(&Trouble::new(
-                Code::Cage,
-                format!("no cage to attack: {}", said.trim_start_matches("keyward: ")),
-                remedy,
-            ))
-        }
-        Fault::Interrupted(signal) => 128 + signal,
-    }
 }
 
 /// As wide as a terminal of 100 columns takes it.
