@@ -457,6 +457,7 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     inside::exclude(&mut builder.entries, &facts.project.repositories);
     let mut warnings = inside::warnings(policy, project.as_deref(), &facts.project);
     warnings.extend(hidden::warnings(policy, request, facts));
+    warnings.extend(project.as_deref().and_then(|project| inside::of_another(project, request, facts)));
     warnings.extend(toolchains::warnings(request, &facts.paths, |entry| builder.shows_in_place(entry)));
     let links = inside::links(&facts.project.footholds);
 

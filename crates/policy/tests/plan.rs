@@ -6,8 +6,8 @@ mod case;
 use case::{Case, fact, flag, refused};
 use keyward_policy::explain::explain;
 use keyward_policy::facts::{
-    Foothold, Found, GitFolder, GitPart, HostFacts, Kind, Own, PathFact, Paths, Project, Repository,
-    SecretFile, Standing, Unsearched,
+    Foothold, Found, GitFolder, GitPart, HostFacts, Kind, OF_ANOTHER, OtherOwner, Own, PathFact, Paths,
+    Project, Repository, SecretFile, Standing, Unsearched,
 };
 use keyward_policy::linux::acts::{self, acts};
 use keyward_policy::linux::cage::{Cage, Identity};
@@ -852,6 +852,32 @@ fn what_could_not_be_searched_is_closed_and_told() {
     let closed = Shown::Hidden { directory: true, reads_as: None };
     assert_eq!(shown(&plan, "/home/ada/work/locked"), Some(&closed));
     insta::assert_snapshot!(format!("{:#?}", plan.view.warnings));
+}
+
+#[test]
+fn no_caller_is_told_to_open_what_belongs_to_others() {
+    let mut case = Case::new();
+    let closed = |path: &str, why: &str| Unsearched { path: path.into(), why: why.into() };
+    let theirs = closed("/home/ada/work/theirs", OF_ANOTHER);
+    let remedy = |case: &Case| case.plan().view.warnings[0].remedy.clone();
+    case.found.unsearched = vec![theirs.clone()];
+    assert!(!remedy(&case).contains("chmod"), "{}", remedy(&case));
+    case.found.unsearched = vec![theirs, closed("/home/ada/work/mine", "permission denied")];
+    assert!(remedy(&case).starts_with("open what is yours with `chmod u+rwx`"), "{}", remedy(&case));
+}
+
+#[test]
+fn a_project_of_another_user_that_cannot_be_written_is_told() {
+    let told = |mut case: Case, may_write: bool| {
+        case.found.other_owner = Some(OtherOwner { user: 1234, may_write });
+        case.plan().view.warnings.first().map(|warning| warning.fact.clone())
+    };
+    let fact =
+        "/home/ada/work belongs to another user (1234): the command can read it, but cannot write there";
+    assert_eq!(told(Case::new(), false).as_deref(), Some(fact));
+    assert_eq!(told(Case::new(), true), None);
+    // Root's files are mapped; those of others are not, and no process of the cage can write there.
+    assert_eq!(told(Case::root(), true).as_deref(), Some(fact));
 }
 
 #[test]
