@@ -10,8 +10,8 @@ use crate::{files, say, session};
 use keyward_approve::gate::{self, BadRules, Gate};
 use keyward_approve::losses::Losses;
 use keyward_gate::{
-    Cage, Found, Judgement, LARGEST, Language, Rules, Sight, Verdict, Whole, judge, judge_argv, judge_typed,
-    underlined, with_scripts,
+    Cage, Found, Judgement, LARGEST, Language, Lost, Rules, Sight, Verdict, Whole, judge, judge_argv,
+    judge_typed, underlined, with_scripts,
 };
 use keyward_policy::linux::kernel::KernelFacts;
 use keyward_policy::plan::Plan;
@@ -109,9 +109,9 @@ impl Place {
             Some((here, plan)) => {
                 let mut losses = Losses::new(here.site(), &plan.view, &plan.view.cwd);
                 let read = |path: &[u8]| gate::read_in(plan, path).map(|script| script.text);
-                with_scripts(rules, own, read, |loss| losses.is_lost(loss))
+                with_scripts(rules, own, read, |loss| losses.lost(loss))
             }
-            None => with_scripts(rules, own, read, |_| true),
+            None => with_scripts(rules, own, read, |_| Lost::Work),
         }
     }
 }
