@@ -11,7 +11,10 @@ mod places;
 mod searched;
 mod toolchains;
 
-pub use gone::{Gone, Passing, is_gone_with_the_cage, is_missed, passing_directories};
+pub use gone::{
+    GIT_SETTINGS_FILE, Gone, Passing, is_gone_with_the_cage, is_missed, passing_directories,
+    planned_git_settings,
+};
 pub use hidden::{fits, hidden_paths, is_hidden_by_name, is_pattern, is_shown_by_name};
 pub use home::{
     GIT_SETTINGS, Home, KEYRING_SOCKET, Keyring, LOGIN, Login, Mend, OTHER_LOGIN, Withheld, asked_for,
@@ -123,6 +126,9 @@ pub enum Shown {
         /// Those files, by their whole paths: git must not begin to track them because a command says so.
         #[serde(skip)]
         hidden: Vec<PathBuf>,
+        /// Whether the user's own settings say no committer.
+        #[serde(skip)]
+        is_nameless: bool,
     },
     /// A tree of the host under a layer of the cage's own: what the command changes there is gone with the cage.
     Layer(Source),

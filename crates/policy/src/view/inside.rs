@@ -305,6 +305,7 @@ fn own_folder(
             git: git.clone(),
             exclude: Vec::new(),
             hidden: Vec::new(),
+            is_nameless: facts.project.author.is_none(),
         },
         (why, _) => {
             let why = why.unwrap_or_default();
