@@ -37,6 +37,8 @@ pub struct SessionGate<'a> {
     pub site: Site<'a>,
     /// What a cage of the session shows.
     pub view: View,
+    /// Limits that the kernel keeps without telling the session, in words.
+    pub silent_limits: Vec<String>,
     /// What a cage of the session reaches.
     pub inside: Gate,
     /// What a function of an embedding program reaches: it is outside.
@@ -133,6 +135,7 @@ impl Judge for SessionGate<'_> {
             own_network: self.policy.net.value == NetMode::None,
             strict: self.policy.protect.value == Protect::Strict,
             in_session: true,
+            silent_limits: self.silent_limits.clone(),
             outside: &Host,
         })
     }

@@ -136,6 +136,7 @@ pub fn hint(args: &RunArgs, here: &Here, plan: &Plan, finished: &Finished, exit:
         own_network: plan.own_network,
         strict: plan.protect.value == Protect::Strict,
         in_session: false,
+        silent_limits: keyward_policy::explain::silent_limits(&plan.limits),
         outside: &Host,
     })?;
     if !args.json && !args.quiet {
