@@ -12,7 +12,8 @@ const HOST: &[u8] = b"[core]\n\tbare = false\n[remote \"origin\"]\n\turl = https
 /// Keys that a merge may bring, and no others.
 fn is_harmless(config: &Config) -> bool {
     config.entries.iter().all(|entry| {
-        matches!(entry.name.section.as_str(), "branch" | "remote" | "submodule" | "core")
+        let is_identity = entry.name.section == "user" && matches!(entry.name.key.as_str(), "name" | "email");
+        (is_identity || matches!(entry.name.section.as_str(), "branch" | "remote" | "submodule" | "core"))
             && !matches!(
                 entry.name.key.as_str(),
                 "fsmonitor" | "hookspath" | "sshcommand" | "uploadpack" | "receivepack" | "vcs" | "proxy" | "mergeoptions"
@@ -49,6 +50,7 @@ fuzz_target!(|text: &[u8]| {
         cage: text,
         gone: &|_| false,
         is_of_submodule: text.len() % 2 == 1,
+        is_nameless: text.len() % 3 == 1,
         origin: &|name| (name == b"lib").then(|| b"https://example.test/lib".to_vec()),
     };
     if let Ok(merged) = merge(&versions)

@@ -2,7 +2,7 @@
 
 use crate::site::Site;
 use keyward_gate::Loss;
-use keyward_policy::loss::{self, Look, Stands, Start};
+use keyward_policy::loss::{self, Look, Lost, Stands, Start};
 use keyward_policy::untrusted::git::work::Known;
 use keyward_policy::view::{View, is_gone_with_the_cage};
 use keyward_project::git::work;
@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// So many times only a part of the project is looked at; after that, all of it, once.
 const PARTS: usize = 4;
+/// So many further working trees are looked at; of more, none counts as clean.
+const INNER: usize = 16;
 
 /// The work in the project of a command that starts in a directory.
 pub struct Losses<'a> {
@@ -21,18 +23,19 @@ struct Seen<'a> {
     site: Site<'a>,
     view: &'a View,
     parts: usize,
+    inner: usize,
     whole: Option<Known>,
 }
 
 impl<'a> Losses<'a> {
     pub fn new(site: Site<'a>, view: &'a View, cwd: &'a Path) -> Self {
-        Losses { cwd, seen: Seen { site, view, parts: 0, whole: None } }
+        Losses { cwd, seen: Seen { site, view, parts: 0, inner: 0, whole: None } }
     }
 
-    pub fn is_lost(&mut self, loss: &Loss) -> bool {
+    pub fn lost(&mut self, loss: &Loss) -> Lost {
         let Seen { site, view, .. } = self.seen;
         let start = Start { project: site.project, cwd: self.cwd, home: &view.home.at };
-        loss::is_lost(loss, start, &mut self.seen)
+        loss::lost(loss, start, &mut self.seen)
     }
 }
 
@@ -62,6 +65,19 @@ impl Look for Seen<'_> {
 
     fn is_branch(&self, name: &[u8]) -> bool {
         work::is_branch(self.site.project, name)
+    }
+
+    fn inner(&mut self, path: &Path) -> Lost {
+        let Site { project, state, search, home, .. } = self.site;
+        if self.inner == INNER {
+            return Lost::Work;
+        }
+        self.inner += 1;
+        work::inner(project, home, state, search, path)
+    }
+
+    fn is_worktree(&self, end: &Path) -> bool {
+        work::is_worktree(self.site.project, end)
     }
 
     fn is_gone_with_the_cage(&self, path: &Path) -> bool {

@@ -7,7 +7,7 @@ use crate::permit::{self, Denial, Present, Ways};
 use crate::site::Site;
 use crate::subject::{Command, Subject, What};
 use crate::terminal::NoTerminal;
-use keyward_gate::{Found, Judgement, Language, Loss, State};
+use keyward_gate::{Found, Judgement, Language, Loss, Lost, State};
 use keyward_launch::outside::Host;
 use keyward_launch::session::{self, Judge, Kept, Passage, Request, Thing};
 use keyward_ledger::Record;
@@ -37,6 +37,8 @@ pub struct SessionGate<'a> {
     pub site: Site<'a>,
     /// What a cage of the session shows.
     pub view: View,
+    /// Limits that the kernel keeps without telling the session, in words.
+    pub silent_limits: Vec<String>,
     /// What a cage of the session reaches.
     pub inside: Gate,
     /// What a function of an embedding program reaches: it is outside.
@@ -133,6 +135,7 @@ impl Judge for SessionGate<'_> {
             own_network: self.policy.net.value == NetMode::None,
             strict: self.policy.protect.value == Protect::Strict,
             in_session: true,
+            silent_limits: self.silent_limits.clone(),
             outside: &Host,
         })
     }
@@ -161,17 +164,17 @@ impl SessionGate<'_> {
                 };
                 // A look at the repository takes a while: that is done aside, too.
                 let (mut losses, mut too_long) = (Losses::new(self.site, &self.view, &cwd), false);
-                let is_lost = |loss: &Loss| {
+                let lost = |loss: &Loss| {
                     too_long |= most < usize::MAX;
-                    !too_long && losses.is_lost(loss)
+                    if too_long { Lost::Nothing } else { losses.lost(loss) }
                 };
                 let (mut judged, mut scripts) = match &restored {
                     Some(Found::Text(script)) => {
                         let start = self.site.cwd.as_os_str().as_bytes();
                         let restored = State { text: &script.text, start, elsewhere: own.is_some() };
-                        self.inside.judge_line(argv, (STATE, restored), read, is_lost)
+                        self.inside.judge_line(argv, (STATE, restored), read, lost)
                     }
-                    _ => self.inside.judge(argv, read, is_lost),
+                    _ => self.inside.judge(argv, read, lost),
                 };
                 room?;
                 if too_long {

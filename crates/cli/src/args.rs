@@ -428,6 +428,9 @@ pub enum PolicyCommand {
     Show {
         #[command(flatten)]
         policy: Box<PolicyFlags>,
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Print the JSON Schema of policy files
     Schema,
@@ -684,11 +687,14 @@ pub struct LogArgs {
     /// Print the events as they are recorded, one JSON object a line
     #[arg(long)]
     pub json: bool,
+    /// Only the last N events; on a terminal the last 100, elsewhere all
+    #[arg(short = 'n', long, value_name = "N")]
+    pub lines: Option<usize>,
     /// Follow what is recorded from now on
     #[arg(short, long)]
     pub follow: bool,
     /// Print the lines of policy that would have allowed what was denied
-    #[arg(long, requires = "denied", conflicts_with_all = ["json", "follow"])]
+    #[arg(long, requires = "denied", conflicts_with_all = ["json", "follow", "lines"])]
     pub suggest: bool,
 }
 

@@ -10,8 +10,8 @@ use crate::{files, say, session};
 use keyward_approve::gate::{self, BadRules, Gate};
 use keyward_approve::losses::Losses;
 use keyward_gate::{
-    Cage, Found, Judgement, LARGEST, Language, Rules, Sight, Verdict, Whole, judge, judge_argv, judge_typed,
-    underlined, with_scripts,
+    Cage, Found, Judgement, LARGEST, Language, Lost, Rules, Sight, Verdict, Whole, judge, judge_argv,
+    judge_typed, underlined, with_scripts,
 };
 use keyward_policy::linux::kernel::KernelFacts;
 use keyward_policy::plan::Plan;
@@ -35,9 +35,10 @@ pub fn check(args: &CheckArgs, block: &Block) -> i32 {
         Err(no_plan) => return no_plan.tell(false),
     };
     let whole = place.judge(&place.rules, args, &source);
-    // What the same text would be where it could do more.
-    let elsewhere = place.judge(&place.rules.within(Cage::OPEN), args, &source);
-    let elsewhere = (elsewhere.judgement.verdict > whole.judgement.verdict).then_some(elsewhere.judgement);
+    // What the same text would be where it could do more, unless the caller has named the cage.
+    let elsewhere = (!place.is_named).then(|| place.judge(&place.rules.within(Cage::OPEN), args, &source));
+    let elsewhere = elsewhere.map(|elsewhere| elsewhere.judgement);
+    let elsewhere = elsewhere.filter(|elsewhere| elsewhere.verdict > whole.judgement.verdict);
     if args.json {
         say::answer(&whole.judgement.json_beside(elsewhere.as_ref()));
     } else {
@@ -69,6 +70,8 @@ fn source(args: &CheckArgs) -> Result<Vec<u8>, i32> {
 /// Where a command would run.
 struct Place {
     rules: Rules,
+    /// Whether flags say which cage it is, or it reaches something already.
+    is_named: bool,
     /// Absent in a cage, and where none would be made: then everything is taken to be within reach.
     cage: Option<(Here, Plan)>,
 }
@@ -77,7 +80,7 @@ impl Place {
     /// The cage that `keyward run` would make here.
     fn find(flags: &PolicyFlags, block: &Block) -> Result<Place, NoPlan> {
         let environment = block.entries();
-        let open = || Place { rules: Rules::builtin(), cage: None };
+        let open = || Place { rules: Rules::builtin(), is_named: true, cage: None };
         if session::inside().is_some() {
             return Ok(open());
         }
@@ -92,7 +95,9 @@ impl Place {
         let rules = gate.map_err(|BadRules { fact, remedy }| {
             NoPlan::Policy(Trouble::new(Code::PolicyMistake, fact, remedy))
         })?;
-        Ok(Place { rules: rules.into_rules(), cage: Some((here, plan)) })
+        let is_named = *flags != PolicyFlags { cwd: flags.cwd.clone(), ..PolicyFlags::default() };
+        let is_named = is_named || !reach.reaches_nothing();
+        Ok(Place { rules: rules.into_rules(), is_named, cage: Some((here, plan)) })
     }
 
     fn judge(&self, rules: &Rules, args: &CheckArgs, source: &[u8]) -> Whole {
@@ -109,9 +114,9 @@ impl Place {
             Some((here, plan)) => {
                 let mut losses = Losses::new(here.site(), &plan.view, &plan.view.cwd);
                 let read = |path: &[u8]| gate::read_in(plan, path).map(|script| script.text);
-                with_scripts(rules, own, read, |loss| losses.is_lost(loss))
+                with_scripts(rules, own, read, |loss| losses.lost(loss))
             }
-            None => with_scripts(rules, own, read, |_| true),
+            None => with_scripts(rules, own, read, |_| Lost::Work),
         }
     }
 }

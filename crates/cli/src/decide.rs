@@ -69,7 +69,11 @@ pub fn decide_and_remember<'a>(
     project.committed = git::committed::show(&mut project.secrets, &project.repositories, &is_forced);
     // Also where no repository is: the command may make one.
     project.author = git::look::author(&here.caller.home);
-    project.habits = habits::of_home(&here.caller.home);
+    project.other_owner = look::other_owner(&here.project);
+    project.habits = habits::of_home(&here.caller.home, &here.project);
+    if project.other_owner.is_some_and(|owner| acts_for(request, owner.user)) {
+        project.habits.extend(habits::trusting(&here.project));
+    }
     if !project.marks.is_empty() {
         project.git =
             git::transport::HostGit::find(here.search.as_os_str()).map(|git| git.program().to_path_buf());
@@ -80,6 +84,11 @@ pub fn decide_and_remember<'a>(
         facts.project.secrets.extend(git::logins::logins(&folder));
     }
     plan(policy, request, &facts).map(|plan| Decided { plan, project: facts.project, search, seen })
+}
+
+/// Whether root was asked by this user (`sudo`), whose repositories git trusts then.
+fn acts_for(request: &Request<'_>, user: u32) -> bool {
+    request.caller.uid == 0 && request.variable("SUDO_UID") == Some(user.to_string().as_bytes())
 }
 
 /// What has to be searched: the project, and every directory that is granted.

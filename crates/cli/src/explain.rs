@@ -1,24 +1,31 @@
 //! `keyward explain`: stops where a run would start.
 
 use crate::args::{ExplainArgs, PolicyFlags};
-use crate::{decide, files, here, say};
+use crate::{decide, files, here, missing, say};
 use keyward_approve::gate::{self, BadRules};
 use keyward_launch::probe;
+use keyward_policy::hint;
 use keyward_policy::linux::acts::{Act, acts};
 use keyward_policy::outcome::Outcome;
 use keyward_policy::plan::{Plan, VERSION};
 use keyward_policy::request::{Purpose, Request};
+use keyward_policy::text::visible;
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_sys::environ::Block;
 use serde::Serialize;
 use std::ffi::OsString;
+use std::path::Path;
 
 /// Shows the plan, or the refusal a run would end with.
 pub fn explain(args: ExplainArgs, block: &Block) -> i32 {
+    let has_command = !args.command.is_empty();
     let plan = match plan_for(&args.policy, args.command, purpose(args.session), block) {
         Ok(plan) => plan,
         Err(refused) => return refused.tell(args.json),
     };
+    if has_command && !args.json {
+        tell_missing(&plan, block);
+    }
     match (args.steps, args.json) {
         (false, false) => say::answer(&keyward_policy::explain::explain(&plan, args.verbose)),
         (false, true) => say::answer_json(&plan),
@@ -26,6 +33,20 @@ pub fn explain(args: ExplainArgs, block: &Block) -> i32 {
         (true, true) => say::answer_json(&Steps { v: VERSION, steps: acts(&plan) }),
     }
     0
+}
+
+/// Says so if the program would not be found. The plan is the same.
+fn tell_missing(plan: &Plan, block: &Block) {
+    let Ok(here) = here::look(&block.entries(), Some(&plan.view.cwd)) else { return };
+    let Some(program) = plan.argv.first() else { return };
+    let (view, home) = (&plan.view, &here.caller.home);
+    let remedy = match missing::look(Path::new(program), &here.search, &view.cwd, home, view) {
+        Some(missing) if missing.unseen.is_empty() => return,
+        Some(missing) => missing.remedy(),
+        None => hint::not_found(&plan.argv)
+            .unwrap_or_else(|| "no directory of PATH has it; check the spelling".to_owned()),
+    };
+    say::trouble(&format!("a run would not find {}", visible(program)), &remedy);
 }
 
 /// What a run would do, for programs.

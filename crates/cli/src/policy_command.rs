@@ -17,7 +17,7 @@ pub fn policy(args: PolicyArgs, block: &Block) -> i32 {
     match args.command {
         PolicyCommand::Check { file: Some(file), json } => check(&file, json, block),
         PolicyCommand::Check { file: None, json } => check_own(json, block),
-        PolicyCommand::Show { policy } => show(&policy, block),
+        PolicyCommand::Show { policy, json } => show(&policy, json, block),
         PolicyCommand::Schema => {
             say::answer_json(&config::schema());
             0
@@ -128,15 +128,18 @@ pub fn profiles(args: &PsArgs, block: &Block) -> i32 {
     0
 }
 
-fn show(flags: &PolicyFlags, block: &Block) -> i32 {
+fn show(flags: &PolicyFlags, json: bool, block: &Block) -> i32 {
     let shown = here::look(&block.entries(), flags.cwd.as_deref())
         .map_err(NoPlan::Refused)
         .and_then(|here| files::policy(flags, &here).map_err(NoPlan::Policy));
     match shown {
         Ok(policy) => {
-            say::answer(&config::show(&policy));
+            match json {
+                true => say::answer_json(&config::show_json(&policy)),
+                false => say::answer(&config::show(&policy)),
+            }
             0
         }
-        Err(no_plan) => no_plan.tell(false),
+        Err(no_plan) => no_plan.tell(json),
     }
 }

@@ -204,10 +204,11 @@ pub fn ps(args: &PsArgs, block: &Block) -> i32 {
     }
     let mut lines = Vec::new();
     for answer in &sessions {
-        let Answer::Jobs { session, profile, shell, jobs, .. } = answer else { continue };
+        let Answer::Jobs { session, profile, shell, directory, jobs, .. } = answer else { continue };
         let profile = profile.as_deref().map(|profile| format!("  profile {profile}")).unwrap_or_default();
         let shell = if *shell { "  shell" } else { "" };
-        lines.push(format!("{session}{profile}{shell}"));
+        let directory = directory.as_deref().map(|directory| format!("  {directory}")).unwrap_or_default();
+        lines.push(format!("{session}{directory}{profile}{shell}"));
         for job in jobs {
             let state = match job.exit {
                 None => format!("runs {}s", job.seconds),

@@ -122,3 +122,39 @@ fn the_outcome_of_a_command_in_a_session_says_what_held() {
     }
     stage.command(keyward()).args(["session", "stop", "work"]).output().unwrap();
 }
+
+#[test]
+fn explain_says_if_the_program_does_not_exist() {
+    let stage = Stage::user();
+    let explain = |argv: &[&str]| stage.command(keyward()).arg("explain").args(argv).output().unwrap();
+    for (argv, words) in [
+        (&["nosuch"][..], "keyward: a run would not find nosuch\nno directory of PATH has it"),
+        (&["--", "./nosuch"], "keyward: a run would not find ./nosuch\n"),
+        (&["--", "ls -la"], "leave out the quotes"),
+    ] {
+        let output = explain(argv);
+        assert_eq!(output.status.code(), Some(0), "{argv:?}");
+        assert!(stderr(&output).contains(words), "{argv:?}: {}", stderr(&output));
+        assert!(stdout(&output).starts_with("command "), "{argv:?}");
+    }
+    for argv in [&["ls"][..], &["/bin/ls"], &["--session"], &["--json", "nosuch"]] {
+        assert_eq!(stderr(&explain(argv)), "", "{argv:?}");
+    }
+}
+
+#[test]
+fn the_effective_policy_is_there_for_programs() {
+    let stage = Stage::user();
+    let flags = ["--net", "open", "--read", "/usr/share", "--env", "A=1", "--pids", "7"];
+    let output = stage.command(keyward()).args(["policy", "show", "--json"]).args(flags).output().unwrap();
+    let shown: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let by = |value: serde_json::Value, flag: &str| serde_json::json!({ "value": value, "origin": { "layer": "flag", "flag": flag } });
+    let settings = &shown["settings"];
+    assert_eq!(shown["v"], 1);
+    assert_eq!(settings["net.mode"], by("open".into(), "--net"));
+    assert_eq!(settings["trust"]["origin"], serde_json::json!({ "layer": "builtin" }));
+    assert_eq!(settings["files.read"], serde_json::json!([by("/usr/share".into(), "--read")]));
+    assert_eq!(settings["env.set"]["A"], by("1".into(), "--env"));
+    assert_eq!(settings["limits.pids"], by(7.into(), "--pids"));
+    assert!(settings.get("files.write").is_none(), "{settings}");
+}

@@ -50,6 +50,19 @@ fn a_verdict_has_a_code_a_rule_and_a_place() {
     assert_eq!(check(&stage, &["--lang", "ruby", "--", "x"], "").status.code(), Some(120));
 }
 
+#[test]
+fn a_cage_that_flags_name_has_one_verdict() {
+    let stage = Stage::user();
+    let plain = stdout(&check(&stage, &["--", "pkill", "node"], ""));
+    assert!(plain.contains("ask in a cage with a network or a credential"), "{plain}");
+    for flags in [&["--net", "open"][..], &["--net", "none"]] {
+        let named = stdout(&check(&stage, &[flags, &["--", "pkill", "node"]].concat(), ""));
+        assert_eq!(named, "allow: nothing in it reaches past the cage\n", "{flags:?}");
+        let json = stdout(&check(&stage, &[flags, &["--json", "--", "pkill", "node"]].concat(), ""));
+        assert!(!json.contains("elsewhere"), "{json}");
+    }
+}
+
 /// What a script would do counts as what its command would do, and one that is not there is asked about where it could reach something.
 #[test]
 fn scripts_that_a_command_starts_are_read() {

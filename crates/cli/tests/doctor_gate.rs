@@ -13,6 +13,10 @@ fn doctor(stage: &Stage) -> String {
 fn it_says_what_of_the_gate_does_not_work() {
     let stage = Stage::user();
     let calm = doctor(&stage);
+    let json = || stdout(&stage.command(keyward()).args(["doctor", "--json"]).output().unwrap());
+    let gate = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap()["gate"].clone();
+    let mode = serde_json::json!({ "value": "auto", "origin": { "layer": "builtin" } });
+    assert_eq!(gate(&json())["mode"], mode, "{}", json());
     assert!(calm.contains("gate: auto (built in); without a terminal no approver is available"), "{calm}");
     assert!(calm.contains("record: 0 events"), "{calm}");
     stage.home_file(

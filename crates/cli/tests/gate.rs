@@ -17,7 +17,7 @@ use std::process::{Child, Command, Output, Stdio};
 use support::{Beside, Stage, USER, Who, eventually, is_root, keyward, stderr, stdout};
 
 /// Somebody has to say yes to it: class git.
-const RESET: &str = "echo RAN; git worktree remove --force gone; true";
+const RESET: &str = "echo RAN; git worktree remove --force /gone; true";
 /// The same class by another rule.
 const CLEAN: &str = "echo RAN; git clean -fdx; true";
 /// The hard floor. `rm` itself would refuse it as well.
@@ -373,7 +373,7 @@ fn on_a_terminal(stage: &Stage) -> Terminal {
         "--",
         "sh",
         "-c",
-        "touch started; echo R''AN; git worktree remove --force gone; true",
+        "touch started; echo R''AN; git worktree remove --force /gone; true",
     ]);
     let mut terminal = Terminal::start(command, USER);
     terminal.wait_for(PROMPT);
@@ -458,7 +458,7 @@ fn a_script_that_is_swapped_while_the_question_waits_never_runs() {
             for (case, swap) in swaps() {
                 let stage = Stage::new(who);
                 policy(&stage, "gate.attended = \"always\"\n");
-                let text = "echo JUDGED; git worktree remove --force gone; true";
+                let text = "echo JUDGED; git worktree remove --force /gone; true";
                 if linked {
                     stage.project_file("run/a.sh", text);
                     symlink("a.sh", stage.project().join("run/deploy.sh")).unwrap();
@@ -488,7 +488,7 @@ fn a_script_that_was_said_yes_to_cannot_be_changed_while_it_runs() {
     let go = stage.project().join("go");
     // A shell reads its script line by line: what is written behind runs too, where nothing holds it.
     let text =
-        "echo RAN\nwhile [ ! -e go ]; do sleep 0.1; done\ngit worktree remove --force gone\necho over\n";
+        "echo RAN\nwhile [ ! -e go ]; do sleep 0.1; done\ngit worktree remove --force /gone\necho over\n";
     let script = stage.project_file("deploy.sh", text);
     let append = |child: Child, out: &Path| {
         assert!(eventually(|| std::fs::read_to_string(out).is_ok_and(|said| said.contains("RAN"))));
@@ -521,7 +521,7 @@ fn a_link_to_what_the_cage_does_not_show_is_not_read() {
     let canary = "canary-4c1f77";
     let outside = stage.file(
         &stage.elsewhere().join("outside.sh"),
-        &format!("echo {canary}; git worktree remove --force gone"),
+        &format!("echo {canary}; git worktree remove --force /gone"),
     );
     symlink(&outside, stage.project().join("link.sh")).unwrap();
     let judge = judge(&stage, "deny");

@@ -195,6 +195,8 @@ fn a_checkout_is_judged_by_what_is_lost_and_not_by_its_words() {
         "git restore b.txt",
         "git restore --staged --worktree d",
         "cd src && git checkout a.py",
+        "git --git-dir=.git checkout b.txt",
+        "cd src && git --git-dir=../.git --work-tree=.. checkout a.py",
         "git clean -fd lib",
     ];
     let kept = [
@@ -206,6 +208,8 @@ fn a_checkout_is_judged_by_what_is_lost_and_not_by_its_words() {
         "git checkout HEAD -- c",
         "git checkout HEAD lib/new.txt || true",
         "git restore c",
+        "git --git-dir=.git checkout c",
+        "git --git-dir=.git checkout -q release/1.2",
         "git clean -fd nothere",
         "git clean -fd src",
         "mkdir tmpd; touch tmpd/x; git clean -fd tmpd",
@@ -225,6 +229,57 @@ fn a_checkout_is_judged_by_what_is_lost_and_not_by_its_words() {
     }
     for file in ["b.txt", "Makefile", "src/a.py", "d/1", "lib/new.txt", "lib/b.py"] {
         assert_eq!(std::fs::read_to_string(stage.project().join(file)).unwrap(), "changed\n", "{file}");
+    }
+}
+
+#[test]
+fn a_repository_in_the_project_is_told_as_what_it_is() {
+    const OWN: &str = "it takes away a repository of its own, whose commits may be nowhere else";
+    const NO_BRANCH: &str = "it takes away a working tree with commits that are on no branch";
+    let stage = repository();
+    host(
+        &stage,
+        "git clone -q . sub; git worktree add -q clean; git worktree add -q changed; git worktree add -q new; \
+         git worktree add -q --detach known; git worktree add -q --detach detached; \
+         git -C detached -c user.name=a -c user.email=a@b.test commit -q --allow-empty -m two; \
+         echo x >> changed/t.sh; echo x > new/notes; mkdir in; git clone -q . in/sub",
+    );
+    let told = |script: &str| {
+        let output = line(&stage, script);
+        assert_eq!(output.status.code(), REFUSED, "{script}: {}", stderr(&output));
+        stderr(&output)
+    };
+    for (script, words) in [
+        ("rm -rf sub", OWN),
+        ("rm -rf in", OWN),
+        ("rm -rf detached", NO_BRANCH),
+        ("git worktree remove --force detached", NO_BRANCH),
+        ("rm -rf changed", "was not committed"),
+        ("rm -rf new", "was not committed"),
+        ("git worktree remove --force changed", "was not committed"),
+    ] {
+        assert!(told(script).contains(words), "{script}: {}", told(script));
+    }
+    for script in ["rm -rf known", "rm -rf clean"] {
+        let output = line(&stage, script);
+        assert!(output.status.success(), "{script}: {}", stderr(&output));
+    }
+    // What there is not is git's to tell.
+    let none = line(&stage, "git worktree remove --force nothing");
+    assert!(stderr(&none).contains("'nothing' is not a working tree"), "{}", stderr(&none));
+}
+
+#[test]
+fn a_database_that_the_command_makes_can_be_emptied_by_it() {
+    let stage = repository();
+    stage.project_file("old.db", "");
+    let made = "sqlite3 new.db 'create table t(a); insert into t values (1); drop table t;'; echo RAN";
+    let output = line(&stage, made);
+    assert!(stdout(&output).contains("RAN"), "{}", stderr(&output));
+    for script in
+        ["sqlite3 old.db 'drop table t'", "sqlite3 more.db \"attach 'old.db' as o; drop table o.t\""]
+    {
+        assert_eq!(line(&stage, script).status.code(), REFUSED, "{script}");
     }
 }
 

@@ -17,9 +17,9 @@ use std::process::{Child, Command, Output, Stdio};
 use support::{Beside, Stage, USER, eventually, keyward, stderr, stdout};
 
 /// Somebody has to say yes to it: class git.
-const RESET: &str = "echo RAN; git worktree remove --force gone; true";
+const RESET: &str = "echo RAN; git worktree remove --force /gone; true";
 /// The same rule in other words.
-const REPHRASED: &str = "cd . && echo RAN && git -c color.ui=never worktree remove gone --force; true";
+const REPHRASED: &str = "cd . && echo RAN && git -c color.ui=never worktree remove /gone --force; true";
 /// The same class by another rule.
 const CLEAN: &str = "echo RAN; git clean -fdx; true";
 /// The hard floor. `rm` itself would refuse it as well.
@@ -250,7 +250,7 @@ fn exec_on_a_terminal_asks_there() {
         let script = if runs {
             "touch started; git clean -fdx; true"
         } else {
-            "touch started; git worktree remove --force gone; true"
+            "touch started; git worktree remove --force /gone; true"
         };
         let mut command = session.stage.command(keyward());
         command.args(["exec", "work", "--", "sh", "-c", script]);
@@ -294,7 +294,7 @@ fn a_no_sticks_to_its_rule_in_this_session_until_somebody_grants_it() {
     denied(&first, "denied by the operator", "the no");
     drop(no);
     let (yes, file) = watcher(&session, "yes");
-    for script in [RESET, REPHRASED, "echo RAN; bash -c 'git worktree remove -f gone'"] {
+    for script in [RESET, REPHRASED, "echo RAN; bash -c 'git worktree remove -f /gone'"] {
         denied(&exec(&session, script), "the same request was denied before", script);
     }
     assert!(told(&file).is_empty(), "nobody was asked again: {:?}", told(&file));
@@ -385,7 +385,7 @@ import json, os, socket, sys
 null = os.open("/dev/null", os.O_RDWR)
 door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 door.connect("/run/keyward-door")
-ask = {"v": 1, "do": "exec", "argv": ["git", "worktree", "remove", "-f", "gone"], "fresh": True, "answers": True}
+ask = {"v": 1, "do": "exec", "argv": ["git", "worktree", "remove", "-f", "/gone"], "fresh": True, "answers": True}
 socket.send_fds(door, [json.dumps(ask).encode()], [null] * 3)
 answer = json.loads(door.recv(131072))
 print(answer["is"], answer.get("exit"))
@@ -536,7 +536,7 @@ fn calls_from_inside_are_judged_as_their_owner_has_said() {
 fn a_script_that_is_swapped_while_a_sessions_question_waits_never_runs() {
     let (session, ..) = session("auto");
     let (_watcher, _file) = watcher(&session, "silent");
-    let text = "echo RAN; git worktree remove --force gone; true";
+    let text = "echo RAN; git worktree remove --force /gone; true";
     for (case, swap) in [("control", None), ("in place", Some(false)), ("by another file", Some(true))] {
         let script = session.stage.project_file("deploy.sh", text);
         let mut command = alone(&session, &["exec", "work", "--", "sh", "deploy.sh"]);
@@ -606,18 +606,18 @@ fn stopped(session: &Session, text: &str) {
 #[test]
 fn a_line_is_judged_with_what_the_lines_before_it_have_left_in_the_shell() {
     for (defines, uses) in [
-        (&["shopt -s expand_aliases", "alias st=\"git worktree remove -f gone\""][..], "st"),
-        (&["WHAT='worktree remove -f gone'"], "git $WHAT"),
-        (&["export WHAT=worktree THEN=remove"], "git \"$WHAT\" \"$THEN\" -f gone"),
-        (&["WORDS=(worktree remove -f gone)"], "git \"${WORDS[@]}\""),
+        (&["shopt -s expand_aliases", "alias st=\"git worktree remove -f /gone\""][..], "st"),
+        (&["WHAT='worktree remove -f /gone'"], "git $WHAT"),
+        (&["export WHAT=worktree THEN=remove"], "git \"$WHAT\" \"$THEN\" -f /gone"),
+        (&["WORDS=(worktree remove -f /gone)"], "git \"${WORDS[@]}\""),
         (
             &[
-                "echo \"shopt -s expand_aliases; alias st='git worktree remove -f gone'\" > defs.sh",
+                "echo \"shopt -s expand_aliases; alias st='git worktree remove -f /gone'\" > defs.sh",
                 "source ./defs.sh",
             ],
             "st",
         ),
-        (&["mkdir -p sub; echo 'git worktree remove -f gone' > sub/run.sh", "cd sub"], "sh ./run.sh"),
+        (&["mkdir -p sub; echo 'git worktree remove -f /gone' > sub/run.sh", "cd sub"], "sh ./run.sh"),
     ] {
         let session = shell_session();
         for text in defines {
@@ -645,19 +645,19 @@ fn an_alias_that_an_earlier_line_has_made_does_not_clear_the_stash() {
 #[test]
 fn whatever_the_cage_has_written_into_the_state_is_judged() {
     for (state, uses) in [
-        ("ls() { git worktree remove -f gone; }\n", "ls"),
-        ("git() { command git worktree remove -f gone; }\n", "git status"),
-        ("eval() { git worktree remove -f gone; }\n", "true"),
-        ("builtin() { git worktree remove -f gone; }\n", "true"),
-        ("command_not_found_handle() { git worktree remove -f gone; }\n", "true"),
+        ("ls() { git worktree remove -f /gone; }\n", "ls"),
+        ("git() { command git worktree remove -f /gone; }\n", "git status"),
+        ("eval() { git worktree remove -f /gone; }\n", "true"),
+        ("builtin() { git worktree remove -f /gone; }\n", "true"),
+        ("command_not_found_handle() { git worktree remove -f /gone; }\n", "true"),
         (
-            "shopt -s expand_aliases\nalias if='git worktree remove -f gone; if'\n",
+            "shopt -s expand_aliases\nalias if='git worktree remove -f /gone; if'\n",
             "if true; then echo RAN; fi",
         ),
-        ("trap 'git worktree remove -f gone' DEBUG\n", "ls"),
-        ("git worktree remove -f gone\n", "ls"),
-        ("IFS=:\nWHAT=worktree:remove:-f:gone\n", "git $WHAT"),
-        ("declare -a W=([0]=\"worktree\" [1]=\"remove\")\n", "git \"${W[@]}\" -f gone"),
+        ("trap 'git worktree remove -f /gone' DEBUG\n", "ls"),
+        ("git worktree remove -f /gone\n", "ls"),
+        ("IFS=:\nWHAT=worktree:remove:-f:/gone\n", "git $WHAT"),
+        ("declare -a W=([0]=\"worktree\" [1]=\"remove\")\n", "git \"${W[@]}\" -f /gone"),
         ("cd -- /\n", "rm -rf etc"),
     ] {
         let session = shell_session();
@@ -677,15 +677,15 @@ fn what_the_lines_before_have_left_and_a_line_does_not_use_is_not_asked_about() 
     let session = shell_session();
     let session = &session;
     // To define it is asked about; to have it is not.
-    let output = line(session, "g() { git worktree remove -f gone; }");
+    let output = line(session, "g() { git worktree remove -f /gone; }");
     denied(&output, "git-worktree-remove", "a function");
     works(session, &["approvals", "allow", &approval(&output)]);
-    passes(session, "g() { git worktree remove -f gone; }");
+    passes(session, "g() { git worktree remove -f /gone; }");
     for text in [
         "mkdir -p sub build",
         "cd sub",
         "export CI=1 GREETING='hello you'",
-        "shopt -s expand_aliases; alias ll='ls -l'; alias st='git worktree remove -f gone'",
+        "shopt -s expand_aliases; alias ll='ls -l'; alias st='git worktree remove -f /gone'",
         "declare -A MAP=([a]=1 [b]='x y'); LIST=(1 2 3); N=$'a\\nb'",
         "set -o pipefail; shopt -s extglob nullglob",
         "export PATH=$PWD/node_modules/.bin:$PATH",
@@ -736,7 +736,7 @@ fn a_job_that_swaps_the_state_does_not_change_what_was_judged() {
     // As fast as it can, between one that is harmless and one that is not.
     session.stage.project_file(
         "swap.py",
-        "import os\nbad = 'ok() { echo BAD; git worktree remove -f gone; }\\n'\nprint('on', flush=True)\n\
+        "import os\nbad = 'ok() { echo BAD; git worktree remove -f /gone; }\\n'\nprint('on', flush=True)\n\
          while True:\n  for text in ('ok() { echo RAN; }\\n', bad):\n    open('/run/n', 'w').write(text)\n    os.rename('/run/n', '/run/keyward-shell')\n",
     );
     session.stage.project_file("Makefile", "swap:\n\t@python3 swap.py\n");
@@ -760,7 +760,7 @@ fn a_shell_of_root_and_one_on_a_terminal_restore_the_state_that_was_judged() {
     let session = Session { stage: Stage::root(), name: "work".into() };
     let output = alone(&session, &["session", "start", "--name", "work", "--shell"]).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
-    passes(&session, "ok() { echo RAN; }; alias st='git worktree remove -f gone'; shopt -s expand_aliases");
+    passes(&session, "ok() { echo RAN; }; alias st='git worktree remove -f /gone'; shopt -s expand_aliases");
     assert_eq!(passes(&session, "ok; ls /proc/self/fd | wc -l"), "RAN\n4\n", "no descriptor is left open");
     stopped(&session, "st");
     let on_terminal = alone(&session, &["exec", "work", "--pty", "--", "ok"]).output().unwrap();

@@ -730,3 +730,23 @@ fn a_forged_cut_hides_no_history() {
         "more\nmain\nfirst\n"
     );
 }
+
+/// Who commits is taken over where nothing said so, and where something did, it is told in words that are true.
+#[test]
+fn a_committer_is_taken_over_only_where_there_is_none() {
+    let stage = Stage::user();
+    assert!(stage.bare("git init -q").status.success());
+    let set = || stage.caged("git config user.name 'New One'");
+    let name = || stdout(&stage.bare("git config --local user.name"));
+    let first = set();
+    assert_eq!((name().as_str(), stderr(&first).as_str()), ("New One\n", ""));
+    assert!(stage.bare("git config --unset user.name").status.success());
+    stage.home_file(".gitconfig", "[user]\n\tname = Ada\n\temail = ada@example.test\n");
+    let told = stderr(&set());
+    assert_eq!(name(), "");
+    assert!(
+        told.contains("to set it: git config user.name 'New One')\ncommits of the command carry it;"),
+        "{told}"
+    );
+    assert!(!told.contains("git could run it"), "{told}");
+}

@@ -37,6 +37,18 @@ fn visible_files_in_home_and_above_the_project_are_told_with_what_to_do() {
 }
 
 #[test]
+fn settings_of_git_that_are_gone_are_told() {
+    let (stage, project) = below_home();
+    stage.home_file(".gitconfig", "[user]\n\tname = Ada\n\temail = ada@example.test\n");
+    let told = stderr(&run(&stage, &project, &[], "git config --global alias.st status"));
+    assert!(told.contains("made with `git config --global` (~/.gitconfig)\n"), "{told}");
+    for script in ["git config --global user.name", "git init -q x"] {
+        let told = stderr(&run(&stage, &project, &[], script));
+        assert!(!told.contains("gone with the cage"), "{script}: {told}");
+    }
+}
+
+#[test]
 fn litter_of_tools_and_what_is_kept_are_not_told() {
     let (stage, project) = below_home();
     let granted = stage.home().join("granted");

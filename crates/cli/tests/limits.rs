@@ -91,6 +91,7 @@ fn memory_beyond_the_limit_is_refused() {
         let output = ends(stage.keyward_run(&["--memory", "200M"], &["sh", "-c", eat]));
         assert!(!stdout(&output).contains("ATE"), "the limit does not hold");
         assert!(!output.status.success());
+        assert!(stderr(&output).contains("the limit memory = 200 MiB (--memory)"), "{}", stderr(&output));
         // An honest program that needs less runs.
         let small = ends(stage.keyward_run(&["--memory", "200M"], &["python3", "-c", "print('fits')"]));
         assert_eq!(stdout(&small), "fits\n", "{}", stderr(&small));

@@ -51,6 +51,19 @@ fn every_event_is_numbered_and_what_was_denied_can_be_asked_for() {
     assert!(stderr(&wrong).contains("such as 1h, 2026-01-31"), "{}", stderr(&wrong));
 }
 
+#[test]
+fn the_last_events_can_be_asked_for() {
+    let stage = with_events();
+    assert_eq!(names(&events(&log(&stage, &["--json", "-n", "2"]))), ["end", "refused"]);
+    assert_eq!(names(&events(&log(&stage, &["--json", "-n", "9"]))).len(), 4);
+    assert_eq!(names(&events(&log(&stage, &["--json", "-n", "1", "--since", "1h"]))), ["refused"]);
+    let last = log(&stage, &["-n", "1"]);
+    assert_eq!(stdout(&last).lines().count(), 1, "{}", stdout(&last));
+    assert!(stdout(&last).contains("refused") && stderr(&last).is_empty(), "{}", stderr(&last));
+    // Piped, all of them.
+    assert_eq!(stdout(&log(&stage, &[])).lines().count(), 4);
+}
+
 /// A refused command, an answer for the next time, and that it was used.
 #[test]
 fn what_the_gate_did_can_be_read_in_one_line_each() {

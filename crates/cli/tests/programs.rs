@@ -379,6 +379,10 @@ fn of_an_activated_environment_only_what_a_run_added_is_named() {
     }
     let output = with_path(&stage, &bin, &["sh", "-c", "cp /bin/true .venv/bin/mine"]);
     assert!(stderr(&output).contains(named), "{}", stderr(&output));
+    let many = "for n in 1 2 3 4 5; do cp /bin/true .venv/bin/m$n; done";
+    let told = stderr(&with_path(&stage, &bin, &["sh", "-c", many]));
+    let counted = "programs where your shell looks for them: 5 in .venv/bin\nlook at them before";
+    assert!(told.contains(counted), "{told}");
     let output = with_path(&stage, &bin, &["mine"]);
     succeeded(Who::User, &output);
     assert!(!stderr(&output).contains("programs where"), "{}", stderr(&output));

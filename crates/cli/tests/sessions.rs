@@ -155,10 +155,15 @@ fn background_jobs_go_on_and_their_output_is_kept_and_followed() {
     assert_eq!(job, "work/1");
     let listed = stdout(&session.keyward(&["ps"]));
     assert!(listed.contains("work/1") && listed.contains("runs"), "{listed}");
+    let project = session.stage.project().display().to_string();
+    assert!(listed.starts_with(&format!("work  {project}\n")), "{listed}");
     assert_eq!(stdout(&session.keyward(&["logs", "-f", &job])), "first\nsecond\n");
     assert_eq!(stdout(&session.keyward(&["logs", &job])), "first\nsecond\n");
     let json: serde_json::Value = serde_json::from_str(&stdout(&session.keyward(&["ps", "--json"]))).unwrap();
     assert_eq!(json["sessions"][0]["jobs"][0]["exit"], 4, "{json}");
+    assert_eq!(json["sessions"][0]["directory"], project.as_str(), "{json}");
+    let prompt = session.exec(&[], "bash -ic 'printf %s \"$PS1\"' 2>/dev/null");
+    assert!(stdout(&prompt).starts_with("(keyward) "), "{}", stdout(&prompt));
     let log = session.folder().join("jobs/1.log");
     assert_eq!(std::os::unix::fs::MetadataExt::mode(&log.metadata().unwrap()) & 0o777, 0o600);
     // A flood is bounded, and does not stop.

@@ -30,7 +30,7 @@ pub use rules::Rules;
 pub use scripts::{Found, Whole, with_scripts};
 pub use show::underlined;
 pub use sight::Sight;
-pub use verdict::{Judgement, Language, Loss, ScriptWanted, Span, Weighed, WrittenOver};
+pub use verdict::{Judgement, Language, Loss, Lost, ScriptWanted, Span, Weighed, WrittenOver};
 
 use findings::Findings;
 use shell::{Stream, Walker};

@@ -215,7 +215,10 @@ pub fn hits(
         let mut span = call.span;
         let certainty = fit(tables, rule, call, &parts, &mut span);
         if certainty == Match::Yes || certainty == Match::Maybe && !rule.seen_only {
-            let loss = loss_of(rule, call, &parts);
+            // What is not certain is not weighed.
+            let is_weighed =
+                certainty == Match::Yes || !matches!(rule.needs, Needs::Content | Needs::Worktree);
+            let loss = loss_of(rule, call, &parts).filter(|_| is_weighed);
             found.push(Hit { rule: number, certainty, span, loss });
         }
     }
@@ -238,9 +241,30 @@ fn loss_of(rule: &Rule, call: &Call<'_>, parts: &Parts<'_>) -> Option<Loss> {
         Needs::Tracked => repository_of(call).and_then(|_| paths()).map(Loss::ChangesAt),
         Needs::Changes => repository_of(call).map(Loss::Changes),
         Needs::Unstaged => repository_of(call).map(Loss::Unstaged),
+        Needs::Content => content_of(call, parts).map(Loss::Content),
+        Needs::Worktree => {
+            let path = parts.words.get(usize::from(rule.sub.length)..).unwrap_or_default();
+            let [path] = path else { return None };
+            let directory = repository_of(call).filter(|_| path.is_known())?;
+            Some(Loss::Worktree { directory, path: path.text.to_vec() })
+        }
         Needs::Untracked => repository_of(call).map(|directory| checkout::cleaned(directory, call, parts)),
         _ => None,
     }
+}
+
+/// The files that a program of databases may open: all of its words. None where its text opens others.
+fn content_of(call: &Call<'_>, parts: &Parts<'_>) -> Option<Vec<Vec<u8>>> {
+    const OPENS: [&[u8]; 6] = [b"attach", b".open", b".read", b".restore", b".import", b".archive"];
+    let values = parts.options.iter().filter_map(|option| option.value).map(|(text, _)| text);
+    let words = parts.words.iter().map(|word| word.text.as_slice());
+    let opens = |text: &[u8]| {
+        let text = text.to_ascii_lowercase();
+        text.contains(&UNKNOWN) || OPENS.iter().any(|open| text.windows(open.len()).any(|part| part == *open))
+    };
+    let texts = call.args.iter().map(|arg| arg.text.as_slice()).chain(call.input);
+    let is_clear = !parts.words.is_empty() && !texts.into_iter().any(opens);
+    is_clear.then(|| values.chain(words).map(|path| call.standing.seen_from_start(path)).collect())
 }
 
 /// The words that are for certain what the rule is about, seen from where the command starts.

@@ -112,6 +112,7 @@ impl Rules {
                 self.weighs_losses && !self.asks_for_all && self.cage.reaches_nothing()
             }
             Needs::Checkout => self.weighs_losses && self.cage.project,
+            Needs::Content | Needs::Worktree => self.weighs_losses && !self.asks_for_all && self.cage.project,
             _ => false,
         }
     }
@@ -166,7 +167,13 @@ impl Rules {
             (Runs::Here, Needs::Network) if !self.cage.network => Counts::Never,
             (
                 Runs::Here,
-                Needs::Project | Needs::Kept | Needs::Changes | Needs::Untracked | Needs::Checkout,
+                Needs::Project
+                | Needs::Kept
+                | Needs::Changes
+                | Needs::Untracked
+                | Needs::Checkout
+                | Needs::Content
+                | Needs::Worktree,
             ) if !self.cage.project => {
                 if self.cage.machine {
                     Counts::Outside

@@ -2,7 +2,7 @@
 
 use crate::LARGEST;
 use crate::rules::Rules;
-use crate::verdict::{Judgement, Language, Loss, ScriptWanted};
+use crate::verdict::{Judgement, Language, Loss, Lost, ScriptWanted};
 use keyward_policy::words::Verdict;
 
 /// How far scripts that start scripts are followed.
@@ -45,15 +45,15 @@ pub struct Whole<T = Vec<u8>> {
     pub scripts: Vec<T>,
 }
 
-/// Judges what a command starts, and what that starts. `read` is asked for each script once; `is_lost` says whether there is work that a
+/// Judges what a command starts, and what that starts. `read` is asked for each script once; `lost` says what is lost of the work that a
 /// command would take away.
 pub fn with_scripts<T: AsRef<[u8]>>(
     rules: &Rules,
     own: Judgement,
     mut read: impl FnMut(&[u8]) -> Found<T>,
-    mut is_lost: impl FnMut(&Loss) -> bool,
+    mut lost: impl FnMut(&Loss) -> Lost,
 ) -> Whole<T> {
-    let mut whole = Whole { judgement: own.settled(&mut is_lost), from: None, scripts: Vec::new() };
+    let mut whole = Whole { judgement: own.settled(&mut lost), from: None, scripts: Vec::new() };
     let mut waiting: Vec<(ScriptWanted, usize)> =
         whole.judgement.scripts.iter().map(|wanted| (wanted.clone(), 1)).collect();
     let mut known: Vec<Vec<u8>> = Vec::new();
@@ -91,7 +91,7 @@ pub fn with_scripts<T: AsRef<[u8]>>(
             Found::Missing | Found::Unreadable if !rules.ask_about_unclear() => continue,
             Found::Missing | Found::Unreadable => unclear("is a script that cannot be read here"),
         };
-        let mut judged = judged.settled(&mut is_lost);
+        let mut judged = judged.settled(&mut lost);
         waiting.extend(judged.scripts.drain(..).map(|wanted| (wanted, depth + 1)));
         if judged.verdict > whole.judgement.verdict {
             let scripts = std::mem::take(&mut whole.judgement.scripts);
@@ -185,7 +185,7 @@ mod tests {
                 Some(text) => Found::Text(text.as_bytes().to_vec()),
                 None => Found::Missing,
             },
-            |_| true,
+            |_| Lost::Work,
         )
     }
 

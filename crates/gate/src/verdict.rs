@@ -1,6 +1,6 @@
 //! The words of a judgement.
 
-pub use keyward_policy::loss::{Loss, WrittenOver};
+pub use keyward_policy::loss::{Loss, Lost, WrittenOver};
 use keyward_policy::words::Verdict;
 use serde::Serialize;
 
@@ -111,9 +111,11 @@ impl Judgement {
     }
 
     /// The judgement once it is known which losses there are.
-    pub fn settled(mut self, mut is_lost: impl FnMut(&Loss) -> bool) -> Judgement {
+    pub fn settled(mut self, mut lost: impl FnMut(&Loss) -> Lost) -> Judgement {
         for Weighed { loss, verdict, rule, class, reason, span } in std::mem::take(&mut self.losses) {
-            if verdict > self.verdict && is_lost(&loss) {
+            let is_stricter = verdict > self.verdict;
+            if let Some(lost) = is_stricter.then(|| lost(&loss)).filter(|lost| *lost != Lost::Nothing) {
+                let reason = lost.sentence().map_or(reason, str::to_owned);
                 let (rule, class, span) = (Some(rule), Some(class), Some(span));
                 self = Judgement { verdict, rule, class, reason, span, ..self };
             }

@@ -1,7 +1,9 @@
 //! What a command would take away: which losses the gate names, and what it knows of the cage.
 #![allow(clippy::unwrap_used)]
 
-use keyward_gate::{Cage, Found, Language, Loss, Rules, Sight, Verdict, WrittenOver, judge, with_scripts};
+use keyward_gate::{
+    Cage, Found, Language, Loss, Lost, Rules, Sight, Verdict, WrittenOver, judge, with_scripts,
+};
 use std::path::PathBuf;
 
 const NOTHING: Cage = Cage { network: false, project: true, machine: false, guarded: true };
@@ -124,8 +126,10 @@ fn what_a_checkout_names_may_be_lost_in_every_cage() {
             let own = judge(&rules, Language::Shell, line.as_bytes());
             let found: Vec<Loss> = own.losses.iter().map(|found| found.loss.clone()).collect();
             assert_eq!(found, std::slice::from_ref(&expected), "{line} in {cage:?}");
-            let settled =
-                |lost| with_scripts(&rules, own.clone(), |_| Found::<Vec<u8>>::Missing, |_| lost).judgement;
+            let settled = |lost| {
+                with_scripts(&rules, own.clone(), |_| Found::<Vec<u8>>::Missing, |_| Lost::from(lost))
+                    .judgement
+            };
             assert_eq!(settled(true).verdict, Verdict::Ask, "{line}");
             assert_eq!(settled(false).verdict, Verdict::Allow, "{line}");
         }
@@ -169,6 +173,51 @@ fn where_the_repository_is_not_known_the_words_of_a_checkout_decide() {
     assert_eq!(verdict(&all, "git checkout -- a"), Verdict::Ask);
 }
 
+#[test]
+fn a_database_or_a_worktree_that_is_not_there_loses_nothing() {
+    let content = |paths: &[&str]| vec![Loss::Content(bytes(paths))];
+    let worktree =
+        |directory: &str, path: &str| vec![Loss::Worktree { directory: directory.into(), path: path.into() }];
+    for (line, found) in [
+        ("sqlite3 x.db 'drop table t'", content(&["x.db", "drop table t"])),
+        ("cd sub && sqlite3 x.db 'drop table t'", content(&["sub/x.db", "sub/drop table t"])),
+        ("echo 'delete from t' | sqlite3 x.db", content(&["x.db"])),
+        ("git worktree remove --force wt", worktree(".", "wt")),
+        ("cd sub && git worktree remove -f ../wt", worktree("sub/.", "../wt")),
+    ] {
+        assert_eq!(losses(line), found, "{line}");
+        assert_eq!(verdict(NOTHING, None, line), Verdict::Ask, "{line}");
+    }
+    // These may open another file than the one that they name first, or name none that is known.
+    for line in [
+        "sqlite3 x.db \"attach 'old.db' as o; drop table o.t\"",
+        "sqlite3 x.db '.open old.db' 'drop table t'",
+        "echo 'drop table t' | sqlite3",
+        "sqlite3 \"$X\" 'drop table t'",
+        "git worktree remove --force \"$X\"",
+        "git -C sub worktree remove --force wt",
+    ] {
+        assert_eq!((losses(line), verdict(NOTHING, None, line)), (vec![], Verdict::Ask), "{line}");
+    }
+}
+
+#[test]
+fn a_checkout_in_a_named_repository_is_weighed_by_what_stands_there() {
+    let over = |directory: &str, paths: &[&str]| {
+        let (directory, first) = (directory.into(), Some(paths[0].rsplit('/').next().unwrap().into()));
+        vec![Loss::WrittenOver(WrittenOver { directory, commit: None, first, paths: bytes(paths) })]
+    };
+    for (line, found) in [
+        ("git --git-dir=.git checkout b.txt", over(".", &["b.txt"])),
+        ("git --git-dir .git --work-tree . checkout b.txt", over(".", &["b.txt"])),
+        ("git --git-dir=../.git checkout b.txt", over("/", &["b.txt"])),
+        ("git --work-tree=src checkout b.txt", over("/", &["b.txt"])),
+        ("git -C sub --git-dir=/x/.git checkout b.txt", over("/", &["sub/b.txt"])),
+    ] {
+        assert_eq!(losses(line), found, "{line}");
+    }
+}
+
 fn sight() -> Sight {
     Sight {
         cwd: "/p".into(),
@@ -186,7 +235,7 @@ fn verdict(cage: Cage, sight: Option<Sight>, line: &str) -> Verdict {
     let rules = Rules::builtin().within(cage).weighing_losses();
     let rules = sight.map_or(rules.clone(), |sight| rules.seeing(sight));
     let own = judge(&rules, Language::Shell, line.as_bytes());
-    with_scripts(&rules, own, |_| Found::<Vec<u8>>::Missing, |_| true).judgement.verdict
+    with_scripts(&rules, own, |_| Found::<Vec<u8>>::Missing, |_| Lost::Work).judgement.verdict
 }
 
 #[test]

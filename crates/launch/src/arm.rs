@@ -352,7 +352,7 @@ impl Arming<'_> {
 
     /// The command has a private repository in the place of the host's, which borrows the host's objects.
     fn repository(&mut self, target: &Path, source: &Source, from: Repository) -> Result<(), Fault> {
-        let Repository { parts, store, git, exclude, hidden, has_network } = from;
+        let Repository { parts, store, git, exclude, hidden, has_network, is_nameless } = from;
         self.acts.git = Some(git);
         let (device, inode) = source.expect.unwrap_or_default();
         let folder = GitFolder { path: source.path.clone(), device, inode, is_beyond_us: None, parts };
@@ -362,7 +362,7 @@ impl Arming<'_> {
             Some(run) => run,
             None => Run::begin(&store).map_err(failed)?,
         };
-        let cage = layer::Cage { project, exclude: &exclude, hidden: &hidden, has_network };
+        let cage = layer::Cage { project, exclude: &exclude, hidden: &hidden, has_network, is_nameless };
         let private = run.add(&folder, &cage).map(Layer::git).map_err(failed)?;
         self.acts.run = Some(run);
         self.lend(target, private, Attributes { read_only: false, no_dev: true, no_exec: false })?;

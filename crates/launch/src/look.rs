@@ -1,6 +1,6 @@
 //! Looks at the paths that a plan asks about, each once. Runs in the launcher, touches nothing.
 
-use keyward_policy::facts::{Kind, PathFact, Paths};
+use keyward_policy::facts::{Kind, OtherOwner, PathFact, Paths};
 use keyward_policy::view::{About, PINNED, Question, is_of_system};
 use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
 use rustix::io::Errno;
@@ -50,6 +50,24 @@ fn strays(path: &Path) -> Vec<PathBuf> {
     };
     let links = keyward_project::search::links_on_the_way(path).into_iter();
     links.filter(|(link, text)| strays(link, text)).map(|(link, _)| link).collect()
+}
+
+/// Who a directory belongs to, if not to us.
+pub fn other_owner(directory: &Path) -> Option<OtherOwner> {
+    const GROUP: u32 = 0o030;
+    const OTHERS: u32 = 0o003;
+    let (us, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    let stat = rustix::fs::stat(directory).ok().filter(|stat| stat.st_uid != us.as_raw())?;
+    let gives = |rights| stat.st_mode & rights == rights;
+    let may_write = match us.is_root() {
+        // A command in a cage of root's has none of root's capabilities.
+        true => gives(OTHERS) || (stat.st_gid == group.as_raw() && gives(GROUP)),
+        false => {
+            let access = Access::WRITE_OK | Access::EXEC_OK;
+            rustix::fs::accessat(CWD, directory, access, AtFlags::EACCESS).is_ok()
+        }
+    };
+    Some(OtherOwner { user: stat.st_uid, may_write })
 }
 
 fn is_readable(path: &Path) -> bool {

@@ -1,9 +1,12 @@
 //! What a command has left in directories of the cage's own: looked at by the launcher once everything in the cage has ended.
 
-use keyward_policy::view::{Gone, Passing, View, is_missed, passing_directories};
+use keyward_policy::view::{
+    GIT_SETTINGS_FILE, Gone, Passing, View, is_missed, passing_directories, planned_git_settings,
+};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use std::ffi::{CStr, OsStr, OsString};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 
 /// So many entries of a directory are looked at: the command decides how many there are.
@@ -24,8 +27,28 @@ pub(crate) fn gone(view: &View, directories: &[OwnedFd]) -> Vec<Gone> {
         if !names.is_empty() {
             all.push(Gone::new(view, &passing.directory, names));
         }
+        if passing.directory == view.home.at && has_other_settings(view, directory.as_fd()) {
+            all.push(Gone::new(view, &passing.directory, vec![GIT_SETTINGS_FILE.into()]));
+        }
     }
     all
+}
+
+/// Whether the command has changed the user's settings of git, as the cage had them.
+fn has_other_settings(view: &View, home: BorrowedFd<'_>) -> bool {
+    /// Longer ones differ from ours.
+    const LONGEST: u64 = 64 << 10;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(home, GIT_SETTINGS_FILE, flags, Mode::empty());
+    let Some(file) = opened.ok().filter(|file| {
+        rustix::fs::fstat(file)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
+    }) else {
+        return false;
+    };
+    let mut text = Vec::new();
+    let read = std::fs::File::from(file).take(LONGEST).read_to_end(&mut text);
+    read.is_ok() && !text.is_empty() && text != planned_git_settings(view)
 }
 
 fn missed(passing: &Passing, directory: BorrowedFd<'_>) -> Vec<OsString> {

@@ -3,6 +3,7 @@
 use crate::detect::footholds::foothold;
 use crate::text::visible;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// What a run left in the project that the user should know of.
@@ -34,9 +35,6 @@ pub struct Aftermath {
     /// How many of those that were taken out were reported while the command ran.
     #[serde(skip)]
     pub already_told: usize,
-    /// Whether the run had strict protection.
-    #[serde(skip)]
-    pub strict: bool,
 }
 
 /// A foothold that was taken out of the tree.
@@ -122,7 +120,6 @@ impl Aftermath {
             not_walked,
             left_out: _,
             already_told: _,
-            strict: _,
         } = self;
         let lists = [told, hidden_later, appeared, restored, programs, not_hidden, not_walked];
         quarantined.is_empty()
@@ -160,6 +157,7 @@ impl Aftermath {
     /// For people: the fact, and what they can do. What a command often makes itself is told only if they want to know everything.
     pub fn lines(&self, verbose: bool) -> Vec<(String, String)> {
         let nothing = Vec::new();
+        let programs = by_directory(&self.programs);
         let mut lines = Vec::new();
         let taken = self.quarantined.get(self.already_told..).unwrap_or_default();
         for Quarantined { path, by, keys, restore, .. } in taken.iter().take(MOST_TOLD_EACH) {
@@ -209,13 +207,8 @@ impl Aftermath {
             ),
             (
                 "added or changed programs where your shell looks for them",
-                &self.programs,
-                match self.strict {
-                    true => "look at them before you run one outside",
-                    false => {
-                        "look at them before you run one outside; with `--protect strict` none can be added"
-                    }
-                },
+                if verbose { &self.programs } else { &programs },
+                "look at them before you run one outside",
             ),
             (
                 "a secret file was replaced or appeared, and could not be hidden",
@@ -246,6 +239,21 @@ impl Aftermath {
         }
         lines
     }
+}
+
+/// Programs by their directories: names where they are few, otherwise how many there are.
+fn by_directory(programs: &[String]) -> Vec<String> {
+    const FEW: usize = 3;
+    let mut directories: BTreeMap<&str, Vec<&String>> = BTreeMap::new();
+    for program in programs {
+        let directory = program.rsplit_once('/').map_or(".", |(directory, _)| directory);
+        directories.entry(directory).or_default().push(program);
+    }
+    let words = directories.into_iter().flat_map(|(directory, programs)| match programs.len() {
+        0..=FEW => programs.into_iter().cloned().collect(),
+        count => vec![format!("{count} in {directory}")],
+    });
+    words.collect()
 }
 
 /// The first names, and how many more there are.
@@ -296,6 +304,21 @@ mod tests {
         assert_eq!(kept, (64, 64, 2 * (12_000 - 64)));
         // Few are all there, and nothing is said of more.
         assert_eq!((many(32).lines(false).len(), many(64).bounded()), (64, many(64)));
+    }
+
+    #[test]
+    fn many_programs_of_a_directory_are_counted() {
+        let programs = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let told = |names: &[&str], verbose| {
+            let aftermath = Aftermath { programs: programs(names), ..Aftermath::default() };
+            aftermath.lines(verbose).remove(0).0
+        };
+        let environment =
+            [".venv/bin/pip", ".venv/bin/pip3", ".venv/bin/python", ".venv/bin/python3", "bin/x"];
+        let start = "added or changed programs where your shell looks for them";
+        assert_eq!(told(&environment, false), format!("{start}: 4 in .venv/bin, bin/x"));
+        assert_eq!(told(&environment, true), format!("{start}: {}", environment.join(", ")));
+        assert_eq!(told(&environment[..2], false), format!("{start}: .venv/bin/pip, .venv/bin/pip3"));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! `keyward explain`: the plan as a table that a person can read. It prints the very value that a run consumes.
 
-use crate::env::Var;
+use crate::env::{Dropped, Var};
 use crate::event::arguments;
 use crate::gate::GatePlan;
 use crate::linux::acts::{self, Act};
 use crate::linux::cage::{Cage, Identity};
-use crate::plan::{LimitKind, Plan};
+use crate::plan::{Keeper, Limit, LimitKind, Plan};
 use crate::promise::Held;
 use crate::secret::{Delivery, Whereabouts};
 use crate::text::{typed_words, visible};
@@ -116,13 +116,14 @@ fn environment(text: &mut String, plan: &Plan, everything: bool) {
         Origin::Builtin => String::new(),
         origin => format!(" ({origin})"),
     };
+    let width = name_width(plan, everything);
     for variable in &plan.environment.vars {
-        let _ = writeln!(text, "  pass  {:<22} {}{}", variable.name, variable.rule, from(variable));
+        let _ = writeln!(text, "  pass  {:<width$} {}{}", variable.name, variable.rule, from(variable));
     }
     let mut unlisted = 0;
     for dropped in &plan.environment.dropped {
         if everything || dropped.rule != crate::env::Rule::NotListed {
-            let _ = writeln!(text, "  drop  {:<22} {}", dropped.name, dropped.rule);
+            let _ = writeln!(text, "  drop  {:<width$} {}", dropped.name, dropped.rule);
         } else {
             unlisted += 1;
         }
@@ -131,8 +132,22 @@ fn environment(text: &mut String, plan: &Plan, everything: bool) {
         let _ = writeln!(text, "  drop  {unlisted} more that no rule passes (-v names them)");
     }
     for missing in &plan.environment.missing {
-        let _ = writeln!(text, "  none  {:<22} not in your environment ({})", missing.value, missing.origin);
+        let _ =
+            writeln!(text, "  none  {:<width$} not in your environment ({})", missing.value, missing.origin);
     }
+}
+
+/// The width of the column with names of variables.
+fn name_width(plan: &Plan, everything: bool) -> usize {
+    /// A longer name, which a person rarely has, breaks its own line alone.
+    const WIDEST: usize = 40;
+    let is_listed = |dropped: &&Dropped| everything || dropped.rule != crate::env::Rule::NotListed;
+    let environment = &plan.environment;
+    let passed = environment.vars.iter().map(|variable| variable.name.as_ref());
+    let dropped = environment.dropped.iter().filter(is_listed).map(|dropped| dropped.name.as_ref());
+    let missing = environment.missing.iter().map(|missing| missing.value.as_ref());
+    let lengths = passed.chain(dropped).chain(missing).map(|name: &str| name.chars().count());
+    lengths.filter(|length| *length <= WIDEST).fold(22, usize::max)
 }
 
 /// Lists the secrets that the vault delivers; no process on the way sees their values.
@@ -232,7 +247,7 @@ fn files(text: &mut String, plan: &Plan, everything: bool) {
         if everything || !detail {
             let _ = writeln!(
                 text,
-                "  {:<8} {:<32} {}",
+                "  {:<10} {:<32} {}",
                 access(entry),
                 visible(entry.target.as_os_str()),
                 reason(entry)
@@ -240,10 +255,10 @@ fn files(text: &mut String, plan: &Plan, everything: bool) {
         }
     }
     if more > 0 {
-        let _ = writeln!(text, "  hidden   {more} more that look secret (-v names them)");
+        let _ = writeln!(text, "  hidden     {more} more that look secret (-v names them)");
     }
     for warning in &plan.view.warnings {
-        let _ = writeln!(text, "  {}\n           {}", warning.fact, warning.remedy);
+        let _ = writeln!(text, "  {}\n             {}", warning.fact, warning.remedy);
     }
 }
 
@@ -329,6 +344,21 @@ pub fn missing_limit_lines(plan: &Plan) -> impl Iterator<Item = String> {
     lines.map(|line| format!("gone  {:<15} the limit of {} is {}", line.name, line.value, line.keeper))
 }
 
+/// The limits that a policy sets and that the kernel keeps without telling us, in words.
+pub fn silent_limits(limits: &[Limit]) -> Vec<String> {
+    let is_silent = |limit: &&Limit| {
+        let is_counted =
+            matches!(limit.what, LimitKind::Memory(_) | LimitKind::Pids(_) | LimitKind::OpenFiles(_));
+        let is_quiet = matches!(
+            limit.keeper,
+            Keeper::RlimitOfCage | Keeper::RlimitOfUser | Keeper::RlimitPerProcess | Keeper::RlimitOfEach
+        );
+        is_counted && is_quiet && limit.origin != Origin::Builtin
+    };
+    let worded = limits.iter().filter(is_silent).map(limit_line);
+    worded.map(|line| format!("{} = {} ({})", line.name, line.value, line.origin)).collect()
+}
+
 /// A limit in words.
 pub struct LimitLine<'a> {
     pub name: &'static str,
@@ -339,28 +369,21 @@ pub struct LimitLine<'a> {
 
 /// The limits in words.
 pub fn limit_lines(plan: &Plan) -> Vec<LimitLine<'_>> {
-    let line = |limit: &'_ crate::plan::Limit| {
-        let (name, value) = match limit.what {
-            LimitKind::Wall(time) => ("wall", format!("{time:?}")),
-            LimitKind::Cpu(time) => ("cpu", format!("{time:?}")),
-            LimitKind::Memory(bytes) => ("memory", size(bytes)),
-            LimitKind::Pids(count) => ("pids", count.to_string()),
-            LimitKind::OpenFiles(count) => ("open_files", count.to_string()),
-            LimitKind::Output(bytes) => ("output", size(bytes)),
-            LimitKind::Inotify => ("inotify", "half yours".into()),
-            LimitKind::Queues => ("queues", "half yours".into()),
-        };
-        (name, value)
+    plan.limits.iter().map(limit_line).collect()
+}
+
+fn limit_line(limit: &Limit) -> LimitLine<'_> {
+    let (name, value) = match limit.what {
+        LimitKind::Wall(time) => ("wall", format!("{time:?}")),
+        LimitKind::Cpu(time) => ("cpu", format!("{time:?}")),
+        LimitKind::Memory(bytes) => ("memory", size(bytes)),
+        LimitKind::Pids(count) => ("pids", count.to_string()),
+        LimitKind::OpenFiles(count) => ("open_files", count.to_string()),
+        LimitKind::Output(bytes) => ("output", size(bytes)),
+        LimitKind::Inotify => ("inotify", "half yours".into()),
+        LimitKind::Queues => ("queues", "half yours".into()),
     };
-    let worded = plan.limits.iter().map(|limit| (limit, line(limit)));
-    worded
-        .map(|(limit, (name, value))| LimitLine {
-            name,
-            value,
-            keeper: limit.keeper.text(),
-            origin: &limit.origin,
-        })
-        .collect()
+    LimitLine { name, value, keeper: limit.keeper.text(), origin: &limit.origin }
 }
 
 /// Bytes for people: the largest unit that divides them.

@@ -75,8 +75,18 @@ pub struct Project {
     pub left_out: Vec<PathBuf>,
     /// Files with secret names that git has committed as they are: its objects show them anyway.
     pub committed: Vec<PathBuf>,
+    /// Who the project belongs to, where that is another user than the caller.
+    pub other_owner: Option<OtherOwner>,
     /// Directories of a searched tree in which shells and interpreters look for programs.
     pub programs: Vec<PathBuf>,
+}
+
+/// The owner of a project that is not the caller's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherOwner {
+    pub user: u32,
+    /// Whether the mode of the directory lets a command in a cage write there all the same.
+    pub may_write: bool,
 }
 
 /// A file or directory that the command must not read, and what it reads instead.
@@ -90,6 +100,9 @@ pub struct SecretFile {
     /// What is shown in its place. It has names and clearly operational values only, never a credential.
     pub reads_as: Vec<u8>,
 }
+
+/// Why a directory of another user could not be searched.
+pub const OF_ANOTHER: &str = "it belongs to another user";
 
 /// A directory that could not be searched.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -28,6 +28,8 @@ pub struct Failed<'a> {
     pub own_network: bool,
     pub strict: bool,
     pub in_session: bool,
+    /// Limits that the kernel reports to the command alone when it meets them, in words.
+    pub silent_limits: Vec<String>,
     pub outside: &'a dyn Outside,
 }
 
@@ -153,6 +155,21 @@ pub fn after_failure(failed: &Failed<'_>) -> Option<Hint> {
     program(failed, &words)
         .or_else(|| words.iter().find_map(|word| file(failed, &words, word)))
         .or_else(|| words.iter().find_map(|word| loopback(failed, word)))
+        .or_else(|| silent_limit(failed))
+}
+
+/// A limit that the command may have met: the kernel tells the command alone.
+fn silent_limit(failed: &Failed<'_>) -> Option<Hint> {
+    let limits = &failed.silent_limits;
+    let what = match limits.as_slice() {
+        [] => return None,
+        [limit] => format!("the limit {limit}"),
+        limits => format!("the limits {}", limits.join(", ")),
+    };
+    Some(Hint {
+        fact: format!("the command may have failed because of {what}"),
+        remedy: "raise the limit if the command needs more".into(),
+    })
 }
 
 fn program(failed: &Failed<'_>, words: &[Word]) -> Option<Hint> {

@@ -39,6 +39,41 @@ pub enum Loss {
     WrittenOver(WrittenOver),
     /// Changes that are not committed, in any submodule.
     Submodules,
+    /// What a file of these holds.
+    Content(Vec<Vec<u8>>),
+    /// A further working tree of the repository of this directory, by its path or the end of it.
+    Worktree { directory: Vec<u8>, path: Vec<u8> },
+}
+
+/// What is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lost {
+    Nothing,
+    /// A repository of its own. It is not known whether another one has its commits.
+    Repository,
+    /// A further working tree, with a commit that no branch and no tag names.
+    Commits,
+    /// Work that was not committed.
+    Work,
+}
+
+impl Lost {
+    /// What is said instead of the sentence of a rule, which is about work that was not committed.
+    pub fn sentence(self) -> Option<&'static str> {
+        match self {
+            Lost::Repository => {
+                Some("it takes away a repository of its own, whose commits may be nowhere else")
+            }
+            Lost::Commits => Some("it takes away a working tree with commits that are on no branch"),
+            Lost::Nothing | Lost::Work => None,
+        }
+    }
+}
+
+impl From<bool> for Lost {
+    fn from(is_work: bool) -> Lost {
+        if is_work { Lost::Work } else { Lost::Nothing }
+    }
 }
 
 /// Files that `git checkout` or `git restore` writes anew.
@@ -106,6 +141,10 @@ pub trait Look {
     fn is_gone_with_the_cage(&self, path: &Path) -> bool;
     /// Whether the project's repository has a branch of this name.
     fn is_branch(&self, name: &[u8]) -> bool;
+    /// What is lost with a directory that has a repository of its own, or is a further working tree.
+    fn inner(&mut self, path: &Path) -> Lost;
+    /// Whether the project's repository has a further working tree whose path ends like this.
+    fn is_worktree(&self, end: &Path) -> bool;
 }
 
 /// What stands at a path.
@@ -126,23 +165,24 @@ pub struct Start<'a> {
     pub home: &'a Path,
 }
 
-/// Whether work is lost. What cannot be looked at counts as lost where it always was a question, and as kept where it never was.
-pub fn is_lost(loss: &Loss, start: Start<'_>, look: &mut impl Look) -> bool {
-    match loss {
-        Loss::Paths(paths) => are_lost(paths, start, look, Counts::Directories),
-        Loss::Matched(paths) => {
-            let has_pattern = |target: &Target| target.names.last().is_some_and(|name| is_pattern(name));
-            let targets: Vec<Target> =
-                paths.iter().filter_map(|path| start.target(path)).filter(has_pattern).collect();
-            !targets.is_empty() && in_files(&targets, look)
-        }
+/// What is lost. What cannot be looked at counts as lost where it always was a question, and as kept where it never was.
+pub fn lost(loss: &Loss, start: Start<'_>, look: &mut impl Look) -> Lost {
+    let is_work = match loss {
+        Loss::Paths(paths) => return with_paths(paths, start, look, Counts::Directories),
         Loss::Moved { paths, to } => {
             let to = start.absolute(to).filter(|to| look.is_gone_with_the_cage(to));
             let counts = to.as_ref().map(|to| match is_temporary(to) {
                 true => Counts::Files,
                 false => Counts::All,
             });
-            counts.is_some_and(|counts| are_lost(paths, start, look, counts))
+            return counts.map_or(Lost::Nothing, |counts| with_paths(paths, start, look, counts));
+        }
+        Loss::Worktree { directory, path } => return with_worktree(directory, path, start, look),
+        Loss::Matched(paths) => {
+            let has_pattern = |target: &Target| target.names.last().is_some_and(|name| is_pattern(name));
+            let targets: Vec<Target> =
+                paths.iter().filter_map(|path| start.target(path)).filter(has_pattern).collect();
+            !targets.is_empty() && in_files(&targets, look)
         }
         Loss::Found(search) => are_found(search, start, look),
         Loss::Changes(directory) => in_repository(directory, start, look, Work::has_changes),
@@ -165,8 +205,18 @@ pub fn is_lost(loss: &Loss, start: Start<'_>, look: &mut impl Look) -> bool {
             })
         }
         Loss::WrittenOver(over) => is_written_over(over, start, look),
+        Loss::Content(paths) => {
+            // Outside of the project it cannot be looked at.
+            let stands = |target: Option<Target>| {
+                target.is_none_or(|target| {
+                    target.has_pattern() || look.stands(&target.known()) != Stands::Nothing
+                })
+            };
+            paths.iter().any(|path| stands(start.target(path)))
+        }
         Loss::Submodules => look.stands(Path::new(".gitmodules")) != Stands::Nothing,
-    }
+    };
+    Lost::from(is_work)
 }
 
 impl Start<'_> {
@@ -279,9 +329,24 @@ fn is_temporary(path: &Path) -> bool {
     ["/tmp", "/var/tmp", "/dev/shm"].iter().any(|place| path.starts_with(place))
 }
 
-fn are_lost(written: &[Vec<u8>], start: Start<'_>, look: &mut impl Look, counts: Counts) -> bool {
+fn with_worktree(directory: &[u8], path: &[u8], start: Start<'_>, look: &mut impl Look) -> Lost {
+    let written = Path::new(OsStr::from_bytes(path));
+    let Some(target) = start.target(&[directory, b"/", path].concat()).filter(|_| written.is_relative())
+    else {
+        return Lost::Work;
+    };
+    match look.stands(&target.known()) {
+        _ if target.has_pattern() => Lost::Work,
+        Stands::Repository => look.inner(&target.known()),
+        // git takes the end of a path as well, and refuses what is none of its trees.
+        _ => Lost::from(look.is_worktree(written)),
+    }
+}
+
+fn with_paths(written: &[Vec<u8>], start: Start<'_>, look: &mut impl Look, counts: Counts) -> Lost {
     let singles = counts != Counts::Directories;
     let mut targets: Vec<Target> = Vec::new();
+    let mut most = Lost::Nothing;
     for target in written.iter().filter_map(|path| start.target(path)) {
         if target.has_pattern() {
             targets.push(target);
@@ -291,17 +356,17 @@ fn are_lost(written: &[Vec<u8>], start: Start<'_>, look: &mut impl Look, counts:
             // What is not there cannot be lost, and needs no look at the repository.
             Stands::Nothing => {}
             // With work that the project's does not know.
-            Stands::Repository if !target.names.is_empty() => return true,
+            Stands::Repository if !target.names.is_empty() => most = most.max(look.inner(&target.known())),
             Stands::Directory | Stands::Repository => targets.push(target),
             Stands::Other if singles => targets.push(target),
             Stands::Other => {}
         }
     }
-    if targets.is_empty() {
-        return false;
+    if targets.is_empty() || most == Lost::Work {
+        return most;
     }
     let paths: Vec<PathBuf> = targets.iter().map(Target::known).collect();
-    let (Known::Work(work) | Known::NoRepository(work)) = look.work(&paths) else { return false };
+    let (Known::Work(work) | Known::NoRepository(work)) = look.work(&paths) else { return most };
     let holds = |path: &[u8], single: bool| {
         targets.iter().any(|target| match target.holds(path) {
             Some(Holds::ByName) => single,
@@ -309,9 +374,22 @@ fn are_lost(written: &[Vec<u8>], start: Start<'_>, look: &mut impl Look, counts:
             None => false,
         })
     };
-    work.unstaged().any(|path| holds(path, true))
-        || work.untracked().any(|path| holds(path, singles || path.ends_with(b"/")))
+    let (inner, untracked): (Vec<&[u8]>, Vec<&[u8]>) = work
+        .untracked()
+        .filter(|path| holds(path, singles || path.ends_with(b"/")))
+        .partition(|path| is_inner(path, look));
+    if !untracked.is_empty()
+        || work.unstaged().any(|path| holds(path, true))
         || counts == Counts::All && work.ignored().any(|path| holds(path, true))
+    {
+        return Lost::Work;
+    }
+    inner.iter().map(|path| look.inner(Path::new(OsStr::from_bytes(path)))).fold(most, Lost::max)
+}
+
+/// Whether git knows nothing of a directory but its name because it has a repository of its own.
+fn is_inner(path: &[u8], look: &impl Look) -> bool {
+    path.ends_with(b"/") && look.stands(Path::new(OsStr::from_bytes(path))) == Stands::Repository
 }
 
 /// Whether a change would be lost with a file that a pattern finds. What git never knew is not counted: commands remove what they have made.

@@ -118,6 +118,13 @@ pub struct RepositoryNews {
     pub kept: Option<String>,
 }
 
+impl RepositoryNews {
+    /// Whether it is about who commits, by which git runs nothing.
+    pub fn is_of_identity(&self) -> bool {
+        ["user.name:", "user.email:"].iter().any(|key| self.why.starts_with(key))
+    }
+}
+
 /// A remote that a command added: git skips it until it is named, and no command can make a branch follow it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NewRemote {

@@ -11,7 +11,10 @@ mod places;
 mod searched;
 mod toolchains;
 
-pub use gone::{Gone, Passing, is_gone_with_the_cage, is_missed, passing_directories};
+pub use gone::{
+    GIT_SETTINGS_FILE, Gone, Passing, is_gone_with_the_cage, is_missed, passing_directories,
+    planned_git_settings,
+};
 pub use hidden::{fits, hidden_paths, is_hidden_by_name, is_pattern, is_shown_by_name};
 pub use home::{
     GIT_SETTINGS, Home, KEYRING_SOCKET, Keyring, LOGIN, Login, Mend, OTHER_LOGIN, Withheld, asked_for,
@@ -123,6 +126,9 @@ pub enum Shown {
         /// Those files, by their whole paths: git must not begin to track them because a command says so.
         #[serde(skip)]
         hidden: Vec<PathBuf>,
+        /// Whether the user's own settings say no committer.
+        #[serde(skip)]
+        is_nameless: bool,
     },
     /// A tree of the host under a layer of the cage's own: what the command changes there is gone with the cage.
     Layer(Source),
@@ -457,6 +463,7 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     inside::exclude(&mut builder.entries, &facts.project.repositories);
     let mut warnings = inside::warnings(policy, project.as_deref(), &facts.project);
     warnings.extend(hidden::warnings(policy, request, facts));
+    warnings.extend(project.as_deref().and_then(|project| inside::of_another(project, request, facts)));
     warnings.extend(toolchains::warnings(request, &facts.paths, |entry| builder.shows_in_place(entry)));
     let links = inside::links(&facts.project.footholds);
 

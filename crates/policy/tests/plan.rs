@@ -6,8 +6,8 @@ mod case;
 use case::{Case, fact, flag, refused};
 use keyward_policy::explain::explain;
 use keyward_policy::facts::{
-    Foothold, Found, GitFolder, GitPart, HostFacts, Kind, Own, PathFact, Paths, Project, Repository,
-    SecretFile, Standing, Unsearched,
+    Foothold, Found, GitFolder, GitPart, HostFacts, Kind, OF_ANOTHER, OtherOwner, Own, PathFact, Paths,
+    Project, Repository, SecretFile, Standing, Unsearched,
 };
 use keyward_policy::linux::acts::{self, acts};
 use keyward_policy::linux::cage::{Cage, Identity};
@@ -17,7 +17,7 @@ use keyward_policy::promise::{Held, Kept, Promise};
 use keyward_policy::request::{Caller, Purpose, Request};
 use keyward_policy::secret::{Entry, Grant, Reference, SecretName};
 use keyward_policy::tools::{Platform, all, tool};
-use keyward_policy::view::{LOGIN, Mend, Shown};
+use keyward_policy::view::{self, LOGIN, Mend, Shown};
 use keyward_policy::why::{Act, why};
 use keyward_policy::words::{
     Allowance, Floor, HomeMode, KeyringUse, NetMode, Origin, ProjectGuard, Protect, Ruled, SearchExtent,
@@ -855,6 +855,32 @@ fn what_could_not_be_searched_is_closed_and_told() {
 }
 
 #[test]
+fn no_caller_is_told_to_open_what_belongs_to_others() {
+    let mut case = Case::new();
+    let closed = |path: &str, why: &str| Unsearched { path: path.into(), why: why.into() };
+    let theirs = closed("/home/ada/work/theirs", OF_ANOTHER);
+    let remedy = |case: &Case| case.plan().view.warnings[0].remedy.clone();
+    case.found.unsearched = vec![theirs.clone()];
+    assert!(!remedy(&case).contains("chmod"), "{}", remedy(&case));
+    case.found.unsearched = vec![theirs, closed("/home/ada/work/mine", "permission denied")];
+    assert!(remedy(&case).starts_with("open what is yours with `chmod u+rwx`"), "{}", remedy(&case));
+}
+
+#[test]
+fn a_project_of_another_user_that_cannot_be_written_is_told() {
+    let told = |mut case: Case, may_write: bool| {
+        case.found.other_owner = Some(OtherOwner { user: 1234, may_write });
+        case.plan().view.warnings.first().map(|warning| warning.fact.clone())
+    };
+    let fact =
+        "/home/ada/work belongs to another user (1234): the command can read it, but cannot write there";
+    assert_eq!(told(Case::new(), false).as_deref(), Some(fact));
+    assert_eq!(told(Case::new(), true), None);
+    // Root's files are mapped; those of others are not, and no process of the cage can write there.
+    assert_eq!(told(Case::root(), true).as_deref(), Some(fact));
+}
+
+#[test]
 fn a_project_that_cannot_be_searched_is_a_refusal() {
     let mut case = Case::new();
     case.found.unsearched =
@@ -1230,5 +1256,12 @@ fn the_time_of_a_session_is_that_of_each_command_and_no_limit_of_its_cage() {
 
 #[test]
 fn apart_from_that_a_session_gets_the_cage_of_a_command() {
-    assert_eq!(for_a_session().plan(), Case::new().plan());
+    let mut plan = for_a_session().plan();
+    // Any of its commands may be an interactive shell, which says in its prompt that it is in a cage.
+    let (shells, others): (Vec<view::Entry>, Vec<view::Entry>) =
+        plan.view.entries.into_iter().partition(|entry| ["bash", "zsh"].contains(&entry.rule));
+    let names: Vec<&Path> = shells.iter().map(|entry| entry.target.as_path()).collect();
+    assert_eq!(names, [Path::new("/home/ada/.bashrc"), Path::new("/home/ada/.zshrc")]);
+    plan.view.entries = others;
+    assert_eq!(plan, Case::new().plan());
 }

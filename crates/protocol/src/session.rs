@@ -244,6 +244,9 @@ pub enum Answer {
         pid: u32,
         profile: Option<String>,
         shell: bool,
+        /// Where commands start that do not say where.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        directory: Option<String>,
         jobs: Vec<Job>,
     },
     /// The output travels along, to be read.

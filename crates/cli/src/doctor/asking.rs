@@ -18,8 +18,11 @@ use std::path::Path;
 
 #[derive(Serialize)]
 pub struct Asking {
-    /// The mode, or why there is none.
-    mode: Result<Ruled<GateMode>, String>,
+    /// The mode, and which line says so; absent where there is no policy.
+    mode: Option<Ruled<GateMode>>,
+    /// Why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_policy: Option<String>,
     /// Whether an approver is available for a command without a terminal.
     attended: bool,
     /// Questions that wait, and grants that are worth something.
@@ -55,8 +58,11 @@ pub fn look(here: &Here) -> Asking {
     let attended = policy
         .as_ref()
         .is_ok_and(|policy| permit::is_attended(policy, &here.state, Present::named_by(policy)));
-    let mode = policy.map(|policy| policy.gate.mode).map_err(|no_policy| no_policy.fact);
-    Asking { mode, attended, waiting, grants, events, troubles }
+    let (mode, no_policy) = match policy {
+        Ok(policy) => (Some(policy.gate.mode), None),
+        Err(no_policy) => (None, Some(no_policy.fact)),
+    };
+    Asking { mode, no_policy, attended, waiting, grants, events, troubles }
 }
 
 fn counted(here: &Here) -> Result<(usize, usize), approvals::Trouble> {
@@ -101,8 +107,8 @@ fn settings(policy: &Policy, here: &Here, troubles: &mut Vec<[String; 2]>) {
 impl Asking {
     pub fn lines(&self) -> String {
         let mode = match &self.mode {
-            Ok(mode) => format!("{} ({})", mode.value, mode.origin),
-            Err(fact) => format!("no policy: {fact}"),
+            Some(mode) => format!("{} ({})", mode.value, mode.origin),
+            None => format!("no policy: {}", self.no_policy.as_deref().unwrap_or_default()),
         };
         let who = if self.attended { "an approver is available" } else { "no approver is available" };
         let mut lines = format!(

@@ -13,6 +13,7 @@ use keyward_policy::suggest::{self, Denial};
 use keyward_policy::text::{visible, visible_json};
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_sys::environ::Block;
+use keyward_sys::terminal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
@@ -21,6 +22,9 @@ use std::ops::ControlFlow;
 
 /// How often a follower looks for what is new.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+
+/// So many events are shown on a terminal to a caller who does not say how many.
+const ON_A_SCREEN: usize = 100;
 
 pub fn log(args: &LogArgs, block: &Block) -> i32 {
     // There is no record in a cage, and an empty one would be a wrong answer.
@@ -76,12 +80,31 @@ fn list(args: &LogArgs, here: &Here) -> io::Result<i32> {
         };
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let flow = reader.each(&filter, |found| {
+    // A person sees the end of a long list anyway.
+    let is_seen = !args.json && terminal::is_terminal(rustix::stdio::stdout());
+    let most = args.lines.or(is_seen.then_some(ON_A_SCREEN));
+    let mut last: VecDeque<(Vec<u8>, String, Value)> = VecDeque::new();
+    let mut flow = reader.each(&filter, |found| {
         count += 1;
         let Ok(event) = serde_json::from_slice(found.line) else { return ControlFlow::Continue(()) };
         let command = commands.of(&event, Some(found));
-        show(&mut out, found.line, &command, &event)
+        let Some(most) = most else { return show(&mut out, found.line, &command, &event) };
+        last.push_back((found.line.to_vec(), command, event));
+        if last.len() > most {
+            last.pop_front();
+        }
+        ControlFlow::Continue(())
     })?;
+    if count > last.len() as u64 && is_seen && args.lines.is_none() {
+        say::note(&format!(
+            "the last {ON_A_SCREEN} of {count} events; `keyward log -n {count}` shows all of them"
+        ));
+    }
+    for (line, command, event) in last {
+        if flow.is_continue() {
+            flow = show(&mut out, &line, &command, &event);
+        }
+    }
     // A reader that has gone away is no trouble.
     if flow.is_break() || out.flush().is_err() {
         return Ok(0);

@@ -28,7 +28,6 @@ use keyward_policy::request::{Purpose, Request};
 use keyward_policy::settings::Policy;
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_policy::view::{self, Shown, View};
-use keyward_policy::words::Protect;
 use keyward_project::logins::Logins;
 use keyward_project::{Begin, Guard, Names, NoGuard};
 use keyward_sys::environ::Block;
@@ -296,8 +295,7 @@ impl<'a> Run<'a> {
     ) -> Settled {
         // From here on what we say begins a line of its own.
         say::after_command(finished.within_a_line);
-        let strict = plan.protect.value == Protect::Strict;
-        let aftermath = guard.map(|guard| Aftermath { strict, ..guard.finish() });
+        let aftermath = guard.map(Guard::finish);
         let exit = tell::exit_code(&finished);
         let project = aftermath.clone().filter(|aftermath| !aftermath.is_quiet()).map(Aftermath::bounded);
         let end = event::End {

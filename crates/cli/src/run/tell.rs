@@ -136,6 +136,7 @@ pub fn hint(args: &RunArgs, here: &Here, plan: &Plan, finished: &Finished, exit:
         own_network: plan.own_network,
         strict: plan.protect.value == Protect::Strict,
         in_session: false,
+        silent_limits: keyward_policy::explain::silent_limits(&plan.limits),
         outside: &Host,
     })?;
     if !args.json && !args.quiet {
@@ -235,10 +236,18 @@ fn repository(repository: &Repository) {
         let more = if news.len() > 6 { format!(" and {} more", news.len() - 6) } else { String::new() };
         news.iter().take(6).map(one).collect::<Vec<_>>().join(", ") + &more
     };
-    if !repository.kept_back.is_empty() {
+    let (identity, kept_back): (Vec<_>, Vec<_>) =
+        repository.kept_back.iter().cloned().partition(RepositoryNews::is_of_identity);
+    if !kept_back.is_empty() {
         say::trouble(
-            &format!("kept out of your repository: {}", names(&repository.kept_back)),
+            &format!("kept out of your repository: {}", names(&kept_back)),
             "git could run it, or be led by it, outside the cage; make the change yourself if it is what you want",
+        );
+    }
+    if !identity.is_empty() {
+        say::trouble(
+            &format!("kept out of your repository: {}", names(&identity)),
+            "commits of the command carry it; make the change yourself if yours shall carry it too",
         );
     }
     for RepositoryNews { path, why, .. } in &repository.notices {

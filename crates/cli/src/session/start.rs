@@ -10,6 +10,7 @@ use keyward_approve::session::{SessionGate, SessionRecord};
 use keyward_client::{Runtime, address, is_name, open_folder};
 use keyward_gate::{Cage, Sight};
 use keyward_launch::session::{Directory, Launcher, MakeCages, Membership, Session, Words, serve};
+use keyward_policy::explain;
 use keyward_policy::linux::kernel::KernelFacts;
 use keyward_policy::outcome::code;
 use keyward_policy::settings::Policy;
@@ -316,13 +317,15 @@ fn session_gate<'a>(
     // What the cage shows is the same for all commands; where it cannot be told, nothing of it is taken to be known.
     let request = decide::request(vec!["sh".into()], here, &[]);
     let kernel = KernelFacts::hopeful(keyward_launch::landlock_abi());
-    let mut view = View::default();
+    let (mut view, mut silent_limits) = (View::default(), Vec::new());
     if let Ok(plan) = decide::decide(policy, &request, kernel, here) {
         inside = inside.seeing(Sight::of(policy, &plan));
+        silent_limits = explain::silent_limits(&plan.limits);
         view = plan.view;
     }
     let outside = Gate::new(policy, &here.caller.home, Cage::OPEN)?;
-    Ok(SessionGate { policy, site: here.site(), view, inside, outside, name, spaces, environment })
+    let site = here.site();
+    Ok(SessionGate { policy, site, view, silent_limits, inside, outside, name, spaces, environment })
 }
 
 /// No stream of the caller's stays with us but the words of the beginning.

@@ -14,6 +14,8 @@ enum Over {
     /// It only switches to another branch, and refuses that if it would lose something.
     Nothing,
     Lost(Loss),
+    /// The same in a repository that is named, of which nothing is known: the words count as well.
+    Elsewhere(Loss),
     /// It cannot be told.
     Unknown,
 }
@@ -32,15 +34,17 @@ pub(super) fn hits(
     if fits == Match::No {
         return;
     }
-    let loss = match written_over(call, parts) {
+    let over = written_over(call, parts);
+    let is_elsewhere = matches!(over, Over::Elsewhere(_));
+    let loss = match over {
         Over::Nothing => return,
         Over::Lost(_) if findings.submodules > 0 => Some(Loss::Submodules),
-        Over::Lost(loss) => Some(loss),
+        Over::Lost(loss) | Over::Elsewhere(loss) => Some(loss),
         Over::Unknown => None,
     };
     let loss = loss.filter(|_| findings.knows_work(rule));
-    let is_clear =
-        loss.is_some() && findings.submodules == 0 && words(parts).iter().all(|word| word.is_known());
+    let is_known = || words(parts).iter().all(|word| word.is_known());
+    let is_clear = loss.is_some() && findings.submodules == 0 && !is_elsewhere && is_known();
     if !is_clear || findings.asks_for_all() {
         let by_shape = fit(tables, rule, call, parts, &mut span);
         let loss = loss.clone().filter(|_| findings.submodules > 0);
@@ -77,14 +81,18 @@ fn written_over(call: &Call<'_>, parts: &Parts<'_>) -> Over {
     if !is_restore && behind.is_none() && has(parts, &[b"f", b"force"]) {
         return Over::Nothing;
     }
-    let Some(below) = led_below(call) else { return Over::Unknown };
+    let Some(Led { below, is_named }) = led(call) else { return Over::Unknown };
     let seen = |path: &[u8]| match (below.as_slice(), path) {
         (b"", _) | (_, [b'/' | b'~', ..]) => call.standing.seen_from_start(path),
         (below, b".") => call.standing.seen_from_start(below),
         (below, _) => call.standing.seen_from_start(&[below, b"/", path].concat()),
     };
-    let directory = seen(b".");
+    // Another repository is not looked at: what stands at the paths decides.
+    let directory = if is_named { b"/".to_vec() } else { seen(b".") };
     if directory.contains(&UNKNOWN) {
+        return Over::Unknown;
+    }
+    if is_named && has(parts, &[b"p", b"patch", b"pathspec-from-file"]) {
         return Over::Unknown;
     }
     if has(parts, &[b"p", b"patch", b"pathspec-from-file"]) {
@@ -107,7 +115,8 @@ fn written_over(call: &Call<'_>, parts: &Parts<'_>) -> Over {
     if paths.is_empty() {
         return if words.iter().all(|word| word.is_known()) { Over::Nothing } else { Over::Unknown };
     }
-    Over::Lost(Loss::WrittenOver(WrittenOver { directory, commit, first, paths }))
+    let loss = Loss::WrittenOver(WrittenOver { directory, commit, first, paths });
+    if is_named { Over::Elsewhere(loss) } else { Over::Lost(loss) }
 }
 
 /// A commit of which only is known that it need not be the last one.
@@ -118,31 +127,51 @@ fn is_magic(path: &[u8]) -> bool {
     path.starts_with(b":")
 }
 
-/// The directory below the one it stands in that git goes to first (`-C`). None where an option before its command leads out of that one, to
-/// another repository, or to a place that is not known.
-fn led_below(call: &Call<'_>) -> Option<Vec<u8>> {
-    const REPOSITORY: [&[u8]; 2] = [b"--git-dir", b"--work-tree"];
+/// Where options before git's command lead it.
+struct Led {
+    /// The directory below the one it stands in (`-C`); empty where that is the same.
+    below: Vec<u8>,
+    /// Whether a repository or a working tree is named that need not be the one of that directory.
+    is_named: bool,
+}
+
+/// None where an option leads to a place that is not known, or out of the directory that it stands in.
+fn led(call: &Call<'_>) -> Option<Led> {
     let mut args = call.args.iter();
-    let mut below = Vec::new();
+    let mut led = Led { below: Vec::new(), is_named: false };
     while let Some(arg) = args.next().filter(|arg| !arg.is_known() || arg.text.starts_with(b"-")) {
-        if !arg.is_known() || REPOSITORY.iter().any(|option| arg.text.starts_with(option)) {
+        if !arg.is_known() {
             return None;
         }
-        let value = match arg.text.as_slice() {
-            b"-C" | b"-c" => args.next()?,
+        let equals = arg.text.iter().position(|&byte| byte == b'=');
+        let name = &arg.text[..equals.unwrap_or(arg.text.len())];
+        let own: &[&[u8]] = match name {
+            b"-C" | b"-c" => &[],
+            b"--git-dir" => &[b".git", b"./.git", b".git/"],
+            b"--work-tree" => &[b".", b"./"],
             _ => continue,
         };
-        if arg.text == b"-c" {
-            continue;
+        let value = match equals {
+            Some(at) if name.starts_with(b"--") => &arg.text[at + 1..],
+            _ => args.next().filter(|value| value.is_known())?.text.as_slice(),
+        };
+        match name {
+            b"-c" => {}
+            b"-C" => {
+                let leaves = matches!(value.first(), None | Some(b'/' | b'~'))
+                    || value.split(|&byte| byte == b'/').any(|part| part == b"..");
+                if leaves {
+                    return None;
+                }
+                led.below = match led.below.as_slice() {
+                    b"" => value.to_vec(),
+                    below => [below, b"/", value].concat(),
+                };
+            }
+            _ => led.is_named |= !own.contains(&value),
         }
-        let leaves = matches!(value.text.first(), None | Some(b'/' | b'~'))
-            || value.text.split(|&byte| byte == b'/').any(|part| part == b"..");
-        if leaves || !value.is_known() {
-            return None;
-        }
-        below = if below.is_empty() { value.text.to_vec() } else { [&below[..], b"/", &value.text].concat() };
     }
-    Some(below)
+    Some(led)
 }
 
 /// What `git clean` deletes, in the repository of this directory.

@@ -102,6 +102,10 @@ pub enum Needs {
     Untracked,
     /// The same as `Project`, and changes in what git checks out over them. Where they are known, they decide, and `args` do not count.
     Checkout,
+    /// The same as `Project`, and a file that the command names. Where it is known that there is none, nothing can be lost.
+    Content,
+    /// The same as `Project`, and a further working tree that holds more than git has.
+    Worktree,
     /// Work in the paths of the command that git does not have. Counts only where that is known.
     Work,
     /// The same, where the paths are moved to the last one and that is gone with the cage.
@@ -130,6 +134,8 @@ impl Needs {
             "changes" => Some(Needs::Changes),
             "untracked" => Some(Needs::Untracked),
             "checkout" => Some(Needs::Checkout),
+            "content" => Some(Needs::Content),
+            "worktree" => Some(Needs::Worktree),
             "work" => Some(Needs::Work),
             "moved" => Some(Needs::Moved),
             "matched" => Some(Needs::Matched),

@@ -8,6 +8,7 @@ use super::questions::{Judge, Then};
 use super::{Record, Server};
 use keyward_policy::event::{Gate, What};
 use keyward_policy::outcome::code::USAGE;
+use keyward_policy::text::visible;
 use keyward_protocol::packet;
 use keyward_protocol::session::{self, Answer, Ask, Judging};
 use keyward_protocol::spawner::Errand;
@@ -172,6 +173,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             pid: std::process::id(),
             profile: self.session.profile.clone(),
             shell: self.session.shell,
+            directory: Some(visible(self.session.cwd.as_os_str())),
             jobs: self.jobs.all().map(|(number, job)| job.tell(*number)).collect(),
         };
         self.clients.tell(client, &answer, &[]);

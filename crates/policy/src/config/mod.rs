@@ -25,7 +25,7 @@ pub use keys::{Direction, Id, KEYS, Key, Kind, PathUse};
 pub use mistake::{BeyondCeiling, Mistake, PolicyError, Unfit};
 pub use nearest::nearest;
 pub use schema::schema;
-pub use show::show;
+pub use show::{show, show_json};
 pub use units::{parse_duration, parse_size};
 
 use crate::settings::Policy;

@@ -4,8 +4,10 @@ use super::keys::{Id, KEYS};
 use super::units;
 use crate::settings::Policy;
 use crate::words::{Origin, Ruled};
+use serde_json::json;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The effective policy as a user's policy file would say it. Empty lists and absent limits are left out.
 pub fn show(policy: &Policy) -> String {
@@ -32,94 +34,180 @@ pub fn show(policy: &Policy) -> String {
     out
 }
 
+/// The same for programs: each key that says something, with its value and the place it came from.
+pub fn show_json(policy: &Policy) -> serde_json::Value {
+    let one = |Set { value, origin }: &Set<'_>| {
+        let value = match value {
+            Spelled::Text(text) => json!(text),
+            Spelled::Number(number) => json!(number),
+        };
+        json!({ "value": value, "origin": origin })
+    };
+    let mut settings = serde_json::Map::new();
+    for key in KEYS.iter().filter(|key| !key.is_header()) {
+        let value = match says(policy, key.id) {
+            Says::Nothing => continue,
+            Says::One(set) => one(&set),
+            Says::List(list) => list.iter().map(one).collect(),
+            Says::Table(rows) => {
+                let rows = rows.iter().map(|(name, set)| ((*name).to_owned(), one(set)));
+                serde_json::Value::Object(rows.collect())
+            }
+        };
+        let name =
+            key.group().map_or_else(|| key.leaf().to_owned(), |group| format!("{group}.{}", key.leaf()));
+        settings.insert(name, value);
+    }
+    let ignored: Vec<String> = policy.sources.ignored.iter().map(|file| file.sentence()).collect();
+    json!({ "v": 1, "profile": policy.profile, "settings": settings, "ignored": ignored })
+}
+
+/// What a policy says of one key.
+enum Says<'a> {
+    Nothing,
+    One(Set<'a>),
+    List(Vec<Set<'a>>),
+    /// By names of its own.
+    Table(Vec<(&'a str, Set<'a>)>),
+}
+
+/// A value, and where it came from.
+struct Set<'a> {
+    value: Spelled,
+    origin: &'a Origin,
+}
+
+/// A value as a file says it.
+enum Spelled {
+    Text(String),
+    Number(u64),
+}
+
 /// The lines of one key; none where it says nothing.
 fn lines(policy: &Policy, id: Id, leaf: &str) -> String {
+    match says(policy, id) {
+        Says::Nothing => String::new(),
+        Says::One(set) => line(leaf, &set),
+        Says::List(list) => {
+            let mut out = format!("{leaf} = [\n");
+            for set in list {
+                let _ = writeln!(out, "    {}, # {}", set.value.toml(), comment(set.origin));
+            }
+            out.push_str("]\n");
+            out
+        }
+        Says::Table(rows) => rows.iter().map(|(name, set)| line(&format!("{leaf}.{name}"), set)).collect(),
+    }
+}
+
+fn line(name: &str, set: &Set<'_>) -> String {
+    format!("{name} = {} # {}\n", set.value.toml(), comment(set.origin))
+}
+
+impl Spelled {
+    fn toml(&self) -> String {
+        match self {
+            Spelled::Text(value) => text(value),
+            Spelled::Number(number) => number.to_string(),
+        }
+    }
+}
+
+/// What it says of this one.
+fn says(policy: &Policy, id: Id) -> Says<'_> {
     let limits = &policy.limits;
     match id {
-        Id::Version | Id::Profiles => String::new(),
-        Id::Trust => word(leaf, policy.trust.value.as_str(), &policy.trust.origin),
-        Id::Floor => word(leaf, policy.floor.value.as_str(), &policy.floor.origin),
-        Id::Project => word(leaf, policy.project.value.as_str(), &policy.project.origin),
-        Id::FilesProtect => word(leaf, policy.protect.value.as_str(), &policy.protect.origin),
-        Id::FilesSearch => word(leaf, policy.search.value.as_str(), &policy.search.origin),
-        Id::HomeMode => word(leaf, policy.home.mode.value.as_str(), &policy.home.mode.origin),
-        Id::HomePath => one(leaf, policy.home.path.as_ref(), |path| text(&path.to_string_lossy())),
-        Id::HomeTools => list(leaf, &policy.home.tools, |tool| text(tool.name)),
-        Id::HomeShare => list(leaf, &policy.home.share, |tool| text(tool.name)),
-        Id::HomeKeyring => word(leaf, policy.home.keyring.value.as_str(), &policy.home.keyring.origin),
-        Id::NetMode => word(leaf, policy.net.value.as_str(), &policy.net.origin),
-        Id::GateMode => word(leaf, policy.gate.mode.value.as_str(), &policy.gate.mode.origin),
-        Id::GateAttended => word(leaf, policy.gate.attended.value.as_str(), &policy.gate.attended.origin),
-        Id::GateWait => one(leaf, policy.gate.wait.as_ref(), |wait| text(&units::spell_duration(*wait))),
-        Id::GateRules => one(leaf, policy.gate.rules.as_ref(), |path| text(&path.to_string_lossy())),
-        Id::GateJudge => names(leaf, &policy.gate.judge),
-        Id::GateJudgeWait => {
-            one(leaf, policy.gate.judge_wait.as_ref(), |wait| text(&units::spell_duration(*wait)))
+        Id::Version | Id::Profiles => Says::Nothing,
+        Id::Trust => word(policy.trust.value.as_str(), &policy.trust.origin),
+        Id::Floor => word(policy.floor.value.as_str(), &policy.floor.origin),
+        Id::Project => word(policy.project.value.as_str(), &policy.project.origin),
+        Id::FilesProtect => word(policy.protect.value.as_str(), &policy.protect.origin),
+        Id::FilesSearch => word(policy.search.value.as_str(), &policy.search.origin),
+        Id::HomeMode => word(policy.home.mode.value.as_str(), &policy.home.mode.origin),
+        Id::HomePath => one(policy.home.path.as_ref(), |path| path_text(path)),
+        Id::HomeTools => list(&policy.home.tools, |tool| Spelled::Text(tool.name.into())),
+        Id::HomeShare => list(&policy.home.share, |tool| Spelled::Text(tool.name.into())),
+        Id::HomeKeyring => word(policy.home.keyring.value.as_str(), &policy.home.keyring.origin),
+        Id::NetMode => word(policy.net.value.as_str(), &policy.net.origin),
+        Id::GateMode => word(policy.gate.mode.value.as_str(), &policy.gate.mode.origin),
+        Id::GateAttended => word(policy.gate.attended.value.as_str(), &policy.gate.attended.origin),
+        Id::GateWait => one(policy.gate.wait.as_ref(), time),
+        Id::GateRules => one(policy.gate.rules.as_ref(), |path| path_text(path)),
+        Id::GateJudge => names(&policy.gate.judge),
+        Id::GateJudgeWait => one(policy.gate.judge_wait.as_ref(), time),
+        Id::GateWebhook => one(policy.gate.webhook.as_ref(), |url| Spelled::Text(url.clone())),
+        Id::GateWebhookKey => one(policy.gate.webhook_key.as_ref(), |name| Spelled::Text(name.clone())),
+        Id::GateWebhookCa => one(policy.gate.webhook_ca.as_ref(), |path| path_text(path)),
+        Id::GateWebhookListen => {
+            one(policy.gate.webhook_listen.as_ref(), |address| Spelled::Text(address.clone()))
         }
-        Id::GateWebhook => one(leaf, policy.gate.webhook.as_ref(), |url| text(url)),
-        Id::GateWebhookKey => one(leaf, policy.gate.webhook_key.as_ref(), |name| text(name)),
-        Id::GateWebhookCa => one(leaf, policy.gate.webhook_ca.as_ref(), |path| text(&path.to_string_lossy())),
-        Id::GateWebhookListen => one(leaf, policy.gate.webhook_listen.as_ref(), |address| text(address)),
-        Id::Allow => list(leaf, &policy.allow, |word| text(word.as_str())),
-        Id::InheritCredentials => names(leaf, &policy.inherit_credentials),
-        Id::Secrets => list(leaf, &policy.secrets, |grant| text(&grant.to_string())),
-        Id::Redact => word(leaf, policy.redact.value.as_str(), &policy.redact.origin),
-        Id::EnvPass => names(leaf, &policy.env.pass),
-        Id::EnvSet => variables(leaf, &policy.env.set),
-        Id::EnvNotSecret => names(leaf, &policy.env.not_secret),
-        Id::EnvDangerousLoaderEnv => names(leaf, &policy.env.dangerous_loader_env),
-        Id::FilesRead => paths(leaf, &policy.files.read),
-        Id::FilesWrite => paths(leaf, &policy.files.write),
-        Id::FilesHide => paths(leaf, &policy.files.hide),
-        Id::FilesShow => paths(leaf, &policy.files.show),
-        Id::LimitsWall => one(leaf, limits.wall.as_ref(), |wall| text(&units::spell_duration(*wall))),
-        Id::LimitsCpu => one(leaf, limits.cpu.as_ref(), |cpu| text(&units::spell_duration(*cpu))),
-        Id::LimitsMemory => one(leaf, limits.memory.as_ref(), |memory| text(&units::spell_size(*memory))),
-        Id::LimitsPids => one(leaf, limits.pids.as_ref(), u64::to_string),
-        Id::LimitsOpenFiles => one(leaf, limits.open_files.as_ref(), u64::to_string),
-        Id::LimitsOutput => one(leaf, limits.output.as_ref(), |output| text(&units::spell_size(*output))),
-        Id::LedgerWitness => list(leaf, &policy.witness, |witness| text(&witness.to_string())),
+        Id::Allow => list(&policy.allow, |word| Spelled::Text(word.as_str().into())),
+        Id::InheritCredentials => names(&policy.inherit_credentials),
+        Id::Secrets => list(&policy.secrets, |grant| Spelled::Text(grant.to_string())),
+        Id::Redact => word(policy.redact.value.as_str(), &policy.redact.origin),
+        Id::EnvPass => names(&policy.env.pass),
+        Id::EnvSet => variables(&policy.env.set),
+        Id::EnvNotSecret => names(&policy.env.not_secret),
+        Id::EnvDangerousLoaderEnv => names(&policy.env.dangerous_loader_env),
+        Id::FilesRead => paths(&policy.files.read),
+        Id::FilesWrite => paths(&policy.files.write),
+        Id::FilesHide => paths(&policy.files.hide),
+        Id::FilesShow => paths(&policy.files.show),
+        Id::LimitsWall => one(limits.wall.as_ref(), time),
+        Id::LimitsCpu => one(limits.cpu.as_ref(), time),
+        Id::LimitsMemory => one(limits.memory.as_ref(), size),
+        Id::LimitsPids => one(limits.pids.as_ref(), |count| Spelled::Number(*count)),
+        Id::LimitsOpenFiles => one(limits.open_files.as_ref(), |count| Spelled::Number(*count)),
+        Id::LimitsOutput => one(limits.output.as_ref(), size),
+        Id::LedgerWitness => list(&policy.witness, |witness| Spelled::Text(witness.to_string())),
     }
 }
 
-fn line(name: &str, value: &str, origin: &Origin) -> String {
-    format!("{name} = {value} # {}\n", comment(origin))
+fn word<'a>(value: &str, origin: &'a Origin) -> Says<'a> {
+    Says::One(Set { value: Spelled::Text(value.into()), origin })
 }
 
-fn word(name: &str, value: &str, origin: &Origin) -> String {
-    line(name, &text(value), origin)
+fn one<T>(value: Option<&Ruled<T>>, spell: impl Fn(&T) -> Spelled) -> Says<'_> {
+    value.map_or(Says::Nothing, |ruled| Says::One(Set { value: spell(&ruled.value), origin: &ruled.origin }))
 }
 
-fn one<T>(name: &str, value: Option<&Ruled<T>>, spell: impl Fn(&T) -> String) -> String {
-    value.map(|ruled| line(name, &spell(&ruled.value), &ruled.origin)).unwrap_or_default()
+fn names(entries: &[Ruled<String>]) -> Says<'_> {
+    list(entries, |entry| Spelled::Text(entry.clone()))
 }
 
-fn names(name: &str, entries: &[Ruled<String>]) -> String {
-    list(name, entries, |entry| text(entry))
+fn paths(entries: &[Ruled<PathBuf>]) -> Says<'_> {
+    list(entries, |path| path_text(path))
 }
 
-fn paths(name: &str, entries: &[Ruled<PathBuf>]) -> String {
-    list(name, entries, |path| text(&path.to_string_lossy()))
+fn path_text(path: &Path) -> Spelled {
+    Spelled::Text(path.to_string_lossy().into_owned())
 }
 
-fn list<T>(name: &str, entries: &[Ruled<T>], spell: impl Fn(&T) -> String) -> String {
+fn time(time: &Duration) -> Spelled {
+    Spelled::Text(units::spell_duration(*time))
+}
+
+fn size(bytes: &u64) -> Spelled {
+    Spelled::Text(units::spell_size(*bytes))
+}
+
+fn list<T>(entries: &[Ruled<T>], spell: impl Fn(&T) -> Spelled) -> Says<'_> {
     if entries.is_empty() {
-        return String::new();
+        return Says::Nothing;
     }
-    let mut out = format!("{name} = [\n");
-    for entry in entries {
-        let _ = writeln!(out, "    {}, # {}", spell(&entry.value), comment(&entry.origin));
-    }
-    out.push_str("]\n");
-    out
+    Says::List(
+        entries.iter().map(|entry| Set { value: spell(&entry.value), origin: &entry.origin }).collect(),
+    )
 }
 
-fn variables(name: &str, entries: &[Ruled<(String, String)>]) -> String {
-    let mut out = String::new();
-    for Ruled { value: (variable, value), origin } in entries {
-        out.push_str(&line(&format!("{name}.{variable}"), &text(value), origin));
+fn variables(entries: &[Ruled<(String, String)>]) -> Says<'_> {
+    if entries.is_empty() {
+        return Says::Nothing;
     }
-    out
+    let rows = entries.iter().map(|Ruled { value: (name, value), origin }| {
+        (name.as_str(), Set { value: Spelled::Text(value.clone()), origin })
+    });
+    Says::Table(rows.collect())
 }
 
 /// An origin on one line, whatever the file's name holds.

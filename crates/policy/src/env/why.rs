@@ -39,6 +39,9 @@ pub struct Remedy {
     pub flag: Option<String>,
 }
 
+/// When a credential is handed on.
+const TRUSTED: &str = "if you trust the child with it";
+
 /// Decides about one name, also if no variable has it.
 pub fn why(
     policy: &Policy,
@@ -96,23 +99,29 @@ fn remedies(rule: Rule, trust: TrustClass, name: &str, listed: bool) -> (Vec<Rem
     };
     let pass = |when| list(when, "env", "pass", Some("--pass"));
     let not_secret = || list("if it is not a credential", "env", "not_secret", None);
-    let mut inherit =
-        vec![list("if the child needs it", "", "inherit_credentials", Some("--inherit-credentials"))];
+    // A class that gets no credential has to be another one as well.
+    let mut inherit = list(TRUSTED, "", "inherit_credentials", Some("--inherit-credentials"));
     if !trust.may_inherit_credentials() {
-        inherit.push(trusted("and you trust the child with it"));
+        let class = trusted(TRUSTED);
+        inherit.line = format!("{}` and `{}", class.line, inherit.line);
+        inherit.flag = class.flag.zip(inherit.flag).map(|(class, names)| format!("{class} {names}"));
     }
+    let inherit = vec![inherit];
     let set = |when| Remedy { when, table: "env", line: format!("set = {{ {name} = \"...\" }}"), flag: None };
     match rule {
         Rule::NotListed => (vec![pass("to let it pass")], None),
         Rule::Authority { .. } => (inherit, None),
         Rule::Registry { .. } | Rule::NameShape(_) | Rule::ValueShape(_) => {
-            let pass = if listed { None } else { Some(pass("and it shall pass")) };
-            (inherit.into_iter().chain([not_secret()]).chain(pass).collect(), None)
+            let mut not_secret = not_secret();
+            if !listed {
+                not_secret.line = format!("{}` and `{}", not_secret.line, pass("").line);
+            }
+            (inherit.into_iter().chain([not_secret]).collect(), None)
         }
         Rule::Loader(_) => {
             (vec![list("if you know what it loads", "env", "dangerous_loader_env", None)], None)
         }
-        Rule::ClassMayNotInherit => (vec![trusted("if you trust the child with it")], None),
+        Rule::ClassMayNotInherit => (vec![trusted(TRUSTED)], None),
         Rule::NotUtf8 | Rule::MadeUtf8 | Rule::NoNetwork => (vec![set("to choose another value")], None),
         Rule::Operational | Rule::Proxy => (vec![set("to give the child another value")], None),
         Rule::Malformed(_) => {

@@ -215,6 +215,8 @@ pub struct Repository {
     pub hidden: Vec<PathBuf>,
     /// Whether the command can reach other machines.
     pub has_network: bool,
+    /// Whether the user's own settings say no committer.
+    pub is_nameless: bool,
 }
 
 /// The file or directory that appears in the place of something hidden.

@@ -26,6 +26,19 @@ impl Look for Project {
         }
     }
 
+    fn inner(&mut self, path: &Path) -> Lost {
+        match path.to_str().unwrap().trim_end_matches('/') {
+            "clean-tree" | "src/tree" => Lost::Nothing,
+            "detached" => Lost::Commits,
+            "dirty-tree" => Lost::Work,
+            _ => Lost::Repository,
+        }
+    }
+
+    fn is_worktree(&self, end: &Path) -> bool {
+        Path::new("/elsewhere/far").ends_with(end)
+    }
+
     fn is_branch(&self, name: &[u8]) -> bool {
         [&b"main"[..], b"lib"].contains(&name)
     }
@@ -40,7 +53,7 @@ fn project(status: &str) -> Project {
     Project {
         known: Known::Work(work),
         directories: &["", "src", "lib", "build", "sub"],
-        repositories: &["nested"],
+        repositories: &["nested", "clean-tree", "dirty-tree", "detached", "src/tree", "src/nested"],
         files: &["notes.txt", "README", "a.db", ".gitmodules"],
     }
 }
@@ -51,6 +64,49 @@ fn start() -> Start<'static> {
 
 fn bytes(paths: &[&str]) -> Vec<Vec<u8>> {
     paths.iter().map(|path| path.as_bytes().to_vec()).collect()
+}
+
+fn is_lost(loss: &Loss, start: Start<'_>, look: &mut impl Look) -> bool {
+    lost(loss, start, look) != Lost::Nothing
+}
+
+#[test]
+fn a_repository_in_the_project_is_told_as_what_it_is() {
+    let lost = |status: &str, paths: &[&str]| lost(&Loss::Paths(bytes(paths)), start(), &mut project(status));
+    assert_eq!(lost("?? nested/|", &["nested"]), Lost::Repository);
+    assert_eq!(lost("?? clean-tree/|", &["clean-tree"]), Lost::Nothing);
+    assert_eq!(lost("?? detached/|", &["detached"]), Lost::Commits);
+    assert_eq!(lost("?? detached/|", &["detached", "nested"]), Lost::Commits);
+    assert_eq!(lost("?? dirty-tree/|", &["dirty-tree", "nested"]), Lost::Work);
+    // The same for those that lie in what is deleted.
+    assert_eq!(lost("?? src/tree/|", &["src"]), Lost::Nothing);
+    assert_eq!(lost("?? src/tree/|?? src/nested/|", &["src"]), Lost::Repository);
+    assert_eq!(lost("?? src/nested/|?? src/new|", &["src"]), Lost::Work);
+    assert_eq!(lost("?? src/tree/| M src/a|", &["src"]), Lost::Work);
+}
+
+#[test]
+fn a_worktree_is_removed_with_what_is_in_it() {
+    let lost = |path: &str| {
+        let loss = Loss::Worktree { directory: b".".to_vec(), path: path.as_bytes().to_vec() };
+        lost(&loss, start(), &mut project(""))
+    };
+    assert_eq!(lost("clean-tree"), Lost::Nothing);
+    assert_eq!(lost("./clean-tree"), Lost::Nothing);
+    assert_eq!(lost("dirty-tree"), Lost::Work);
+    assert_eq!(lost("detached"), Lost::Commits);
+    // What there is not cannot be lost; git finds one elsewhere by the end of its path.
+    assert_eq!(lost("nothing"), Lost::Nothing);
+    assert_eq!(lost("far"), Lost::Work);
+    assert_eq!(lost("/elsewhere/far"), Lost::Work);
+    assert_eq!(lost("../beside"), Lost::Work);
+}
+
+#[test]
+fn a_file_that_is_not_there_holds_nothing() {
+    let lost = |paths: &[&str]| is_lost(&Loss::Content(bytes(paths)), start(), &mut project(""));
+    assert!(lost(&["a.db"]) && lost(&["new.db", "a.db"]) && lost(&["/srv/x.db"]) && lost(&["*.db"]));
+    assert!(!lost(&["new.db"]) && !lost(&[":memory:", "create table t(a)"]));
 }
 
 fn deletes(status: &str, path: &str) -> bool {

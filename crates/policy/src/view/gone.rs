@@ -71,6 +71,19 @@ pub fn is_missed(passing: &Passing, name: &OsStr) -> bool {
     !is_dotted && !passing.planned.iter().any(|one| one == name) && !TOOLS.iter().any(|tool| name == *tool)
 }
 
+/// The user's settings of git, in a HOME.
+pub const GIT_SETTINGS_FILE: &str = ".gitconfig";
+
+/// The settings of git that the plan puts into a HOME; nothing in one without.
+pub fn planned_git_settings(view: &View) -> &[u8] {
+    let file = view.home.at.join(GIT_SETTINGS_FILE);
+    let planned = view.entries.iter().find(|entry| entry.target == file);
+    match planned.map(|entry| &entry.shown) {
+        Some(Shown::Text { text }) => text,
+        _ => b"",
+    }
+}
+
 /// A directory of a cage that is gone, and what the command had put there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Gone {
@@ -102,6 +115,14 @@ impl Gone {
     /// The fact, and what the user can do.
     pub fn lines(&self) -> (String, String) {
         let Gone { directory, names, count } = self;
+        if names.iter().eq([GIT_SETTINGS_FILE]) {
+            return (
+                format!(
+                    "gone with the cage: settings that the command made with `git config --global` ({directory}/{GIT_SETTINGS_FILE})"
+                ),
+                "make them outside; a profile with a HOME of its own keeps those that are made inside".into(),
+            );
+        }
         let told = &names[..names.len().min(Gone::MOST_TOLD)];
         let more = if *count > told.len() { ", …" } else { "" };
         let what = if *count == 1 { "1 new entry".to_owned() } else { format!("{count} new entries") };
@@ -189,5 +210,7 @@ mod tests {
             Gone::new(&view, Path::new("/home/me/w"), (0..40).map(|n| format!("{n:02}").into()).collect());
         assert_eq!(many.lines().0, "gone with the cage: 40 new entries in ~/w (00, 01, 02, 03, …)");
         assert_eq!(many.names.len(), Gone::MOST);
+        let settings = Gone::new(&view, Path::new("/home/me"), vec![GIT_SETTINGS_FILE.into()]);
+        assert!(settings.lines().0.ends_with("with `git config --global` (~/.gitconfig)"));
     }
 }

@@ -6,7 +6,7 @@ use super::{
 use crate::facts::{HostFacts, Kind, PathFact, Project};
 use crate::linux::cage::Cage;
 use crate::plan::Refusal;
-use crate::request::Request;
+use crate::request::{Purpose, Request};
 use crate::settings::Policy;
 use crate::tools::{self, Exposure, Platform, Service, Tool, Writes};
 use crate::untrusted::git::config::Config;
@@ -333,13 +333,19 @@ const BASH_SETTINGS: &[u8] = b"[ ! -r /etc/bashrc ] || . /etc/bashrc\nPS1=\"(key
 /// In a HOME without settings zsh asks a new user many questions before it starts, and no prompt says that it is one of a cage.
 pub(super) fn shell_settings(builder: &mut Builder<'_>, home: &Path, request: &Request<'_>) {
     let Some((program, arguments)) = request.argv.split_first() else { return };
+    let (zsh, bash) = ((".zshrc", ZSH_SETTINGS, "zsh"), (".bashrc", BASH_SETTINGS, "bash"));
     let settings = match Path::new(program).file_name().and_then(|name| name.to_str()) {
-        Some("zsh") => Some((".zshrc", ZSH_SETTINGS, "zsh")),
+        // Any of its commands may be a shell.
+        _ if request.purpose == Purpose::Session => vec![zsh, bash],
+        Some("zsh") => vec![zsh],
         // With arguments it is a script or a line, for which an empty HOME stays empty.
-        Some("bash") if arguments.is_empty() => Some((".bashrc", BASH_SETTINGS, "bash")),
-        _ => None,
+        Some("bash") if arguments.is_empty() => vec![bash],
+        _ => return,
     };
-    if let Some((name, text, rule)) = settings.filter(|_| is_empty(builder, home)) {
+    if !is_empty(builder, home) {
+        return;
+    }
+    for (name, text, rule) in settings {
         builder.builtin(home.join(name), Shown::Text { text: text.to_vec() }, rule);
     }
 }

@@ -3,7 +3,9 @@
 use super::{Builder, Entry, FOOTHOLD, PROGRAMS, PROJECT_FILE, Shown, Source, Warning, covering};
 use crate::aftermath::few;
 use crate::detect::strict;
-use crate::facts::{Foothold, GitFolder, HostFacts, Own, Project, Repository, Standing};
+use crate::facts::{
+    Foothold, GitFolder, HostFacts, OF_ANOTHER, Own, Project, Repository, Standing, Unsearched,
+};
 use crate::plan::Refusal;
 use crate::request::Request;
 use crate::settings::Policy;
@@ -135,6 +137,25 @@ pub(super) fn exclude(entries: &mut [Entry], repositories: &[Repository]) {
     }
 }
 
+/// A project of another user's, in which the command can change nothing.
+pub(super) fn of_another(project: &Path, request: &Request<'_>, facts: &HostFacts) -> Option<Warning> {
+    // Where owners are mapped, the kernel lets no process write to files of owners that are not.
+    let is_mapped = request.caller.uid == 0 && facts.kernel.mapped_owners.holds();
+    let owner = facts.project.other_owner.filter(|owner| is_mapped || !owner.may_write)?;
+    Some(Warning {
+        fact: format!(
+            "{} belongs to another user ({}): the command can read it, but cannot write there",
+            visible(project.as_os_str()),
+            owner.user
+        ),
+        remedy: match is_mapped {
+            true => "run Keyward as that user: root's rights over files of others are not in the cage".into(),
+            false => "run Keyward as that user, or let yours write there by the mode of the directory".into(),
+        },
+        lasting: true,
+    })
+}
+
 /// What could not be searched, and what was not, on purpose.
 pub(super) fn warnings(policy: &Policy, project: Option<&Path>, found: &Project) -> Vec<Warning> {
     let mut warnings = Vec::new();
@@ -152,9 +173,16 @@ pub(super) fn warnings(policy: &Policy, project: Option<&Path>, found: &Project)
         };
         let places = found.unsearched.iter().map(|it| format!("{} ({})", short(&it.path), it.why));
         let places = few(&places.collect::<Vec<_>>());
+        let is_of_another = |it: &Unsearched| it.why == OF_ANOTHER;
+        let remedy = match found.unsearched.iter().all(is_of_another) {
+            true => "what belongs to other users stays closed; grant a directory of your own instead",
+            false => {
+                "open what is yours with `chmod u+rwx`; move up or remove what is too deep; what belongs to other users stays closed"
+            }
+        };
         warn(
             format!("closed to the command, because it could not be searched: {places}"),
-            "what is closed to you you can open with `chmod u+rwx`; what is too deep you can move up or remove".to_owned(),
+            remedy.to_owned(),
             false,
         );
     }
@@ -277,6 +305,7 @@ fn own_folder(
             git: git.clone(),
             exclude: Vec::new(),
             hidden: Vec::new(),
+            is_nameless: facts.project.author.is_none(),
         },
         (why, _) => {
             let why = why.unwrap_or_default();

@@ -249,7 +249,7 @@ mod tests {
         let about =
             GitFolder { path: own.clone(), device: stat.dev(), inode: stat.ino(), is_beyond_us: None, parts };
         let mut run = Run::begin(&folder.path().join("store")).unwrap();
-        let cage = Cage { project: &tree, exclude: b"", hidden: &[], has_network: false };
+        let cage = Cage { project: &tree, exclude: b"", hidden: &[], has_network: false, is_nameless: false };
         run.add(&about, &cage).unwrap();
         let layer = &run.layers[0];
         let (cage, program) = (layer.git(), HostGit::find("".as_ref()).unwrap());

@@ -58,6 +58,8 @@ pub struct About {
     pub hidden: Vec<PathBuf>,
     /// Whether the command can reach other machines.
     pub has_network: bool,
+    /// Whether the user's own settings say no committer.
+    pub is_nameless: bool,
     /// Files that say what git leaves out, above what is hidden; a digest of each, empty if it is not there.
     pub ignores: Vec<(PathBuf, String)>,
     /// The submodules that the working tree names, and where each comes from.
@@ -73,6 +75,8 @@ pub struct Cage<'a> {
     /// Files of the working trees that the command cannot see.
     pub hidden: &'a [PathBuf],
     pub has_network: bool,
+    /// Whether the user's own settings say no committer.
+    pub is_nameless: bool,
 }
 
 /// What could not be made, and why.
@@ -162,6 +166,7 @@ impl Run {
             project: cage.project.into(),
             hidden: cage.hidden.to_vec(),
             has_network: cage.has_network,
+            is_nameless: cage.is_nameless,
             ignores: tree.map(|tree| ignores(tree, cage.hidden)).unwrap_or_default(),
             modules: tree.map(modules).unwrap_or_default(),
         };
@@ -312,6 +317,7 @@ impl About {
         ];
         all.extend(self.hidden.iter().map(|path| ("hidden", vec![path.as_os_str().as_bytes()])));
         all.extend(self.has_network.then(|| ("network", vec![b"yes".as_slice()])));
+        all.extend(self.is_nameless.then(|| ("nameless", vec![b"yes".as_slice()])));
         for (path, digest) in &self.ignores {
             all.push(("ignore", vec![path.as_os_str().as_bytes(), digest.as_bytes()]));
         }
@@ -349,6 +355,7 @@ impl About {
             project,
             hidden: lines::all(&all, "hidden").filter_map(|values| Some(values.first()?.into())).collect(),
             has_network: lines::first(&all, "network").is_some(),
+            is_nameless: lines::first(&all, "nameless").is_some(),
             ignores: lines::all(&all, "ignore").filter_map(ignore).collect(),
             modules: lines::all(&all, "module").filter_map(module).collect(),
         })
@@ -646,6 +653,7 @@ mod tests {
             project: "/p x".into(),
             hidden: vec!["/p x/.env".into()],
             has_network: true,
+            is_nameless: true,
             ignores: vec![("/p x/.gitignore".into(), String::new()), ("/p x/a".into(), "0f".into())],
             modules: vec![(b"lib".to_vec(), b"https://example.test/lib".to_vec())],
         };

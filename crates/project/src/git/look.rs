@@ -188,6 +188,26 @@ fn linked(mark: &Path, folder: &Path) -> Result<PathBuf, &'static str> {
     }
 }
 
+/// The own directory of a further working tree, and that of its repository, if each leads to the other.
+pub(super) fn further_tree(root: &Path) -> Option<(PathBuf, PathBuf)> {
+    let mark = root.join(".git");
+    let common = linked(&mark, root).ok()?;
+    let text = small_file(&mark)?;
+    let own = line(&text).strip_prefix(b"gitdir: ")?;
+    let own = std::fs::canonicalize(letters(&root.join(OsStr::from_bytes(own)))).ok()?;
+    (own.parent() == Some(&common.join("worktrees"))).then_some((own, common))
+}
+
+/// Where the further working trees of a repository are, as it has them written down.
+pub(super) fn further_trees(own: &Path) -> Vec<PathBuf> {
+    let trees = std::fs::read_dir(own.join("worktrees")).into_iter().flatten().flatten();
+    let mark = |tree: &Path| {
+        let text = small_file(&tree.join("gitdir"))?;
+        letters(&tree.join(OsStr::from_bytes(line(&text)))).parent().map(Path::to_path_buf)
+    };
+    trees.filter_map(|tree| mark(&tree.path())).collect()
+}
+
 /// What stands in the project and is run or read by git on the host because settings or hooks of the user's lead there; and what would be, if it
 /// were there.
 struct Led<'a> {

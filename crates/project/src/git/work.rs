@@ -2,6 +2,7 @@
 
 use super::transport::{HostGit, Store, status};
 use super::{inspect, look, place, refs};
+use keyward_policy::loss::Lost;
 use keyward_policy::untrusted::git::config::Config;
 use keyward_policy::untrusted::git::refs::Value;
 use keyward_policy::untrusted::git::work::{Known, Work, is_generated};
@@ -24,7 +25,9 @@ pub fn look(project: &Path, home: &Path, state: &Path, search: &OsStr, paths: &[
         }
         // Where a file leads elsewhere, a further working tree may have an index of its own.
         Ok(found) if found.is_dir() => {
-            work(project, home, state, search, paths).map_or(Known::Unknown, Known::Work)
+            let own = project.join(".git");
+            let tree = OwnTree { root: project, own: &own, common: &own };
+            work(&tree, home, state, search, paths).map_or(Known::Unknown, Known::Work)
         }
         _ => Known::Unknown,
     }
@@ -36,11 +39,47 @@ pub fn is_branch(project: &Path, name: &[u8]) -> bool {
     all.is_some_and(|all| all.contains_key([b"refs/heads/", name].concat().as_slice()))
 }
 
-fn work(project: &Path, home: &Path, state: &Path, search: &OsStr, paths: &[PathBuf]) -> Option<Work> {
+/// What is lost with a directory of the project that has a `.git` of its own. With a further working tree of the project's repository that
+/// is nothing, if all of it is committed and a branch or a tag names the commit.
+pub fn inner(project: &Path, home: &Path, state: &Path, search: &OsStr, path: &Path) -> Lost {
+    let root = project.join(path);
+    let Some((own, common)) = look::further_tree(&root) else { return Lost::Repository };
+    if std::fs::canonicalize(project.join(".git")).ok().as_ref() != Some(&common) {
+        return Lost::Repository;
+    }
+    let tree = OwnTree { root: &root, own: &own, common: &common };
+    let Some(work) = work(&tree, home, state, search, &[]) else { return Lost::Work };
+    if work.has_changes() || work.has_untracked(false) {
+        return Lost::Work;
+    }
+    let head = open(&own).and_then(|folder| refs::head(&folder));
+    let named = open(&common).and_then(|folder| refs::read(&folder).ok());
+    match (head, named) {
+        (Some(Value::To(name)), _) if name.starts_with(b"refs/heads/") => Lost::Nothing,
+        (Some(id @ Value::Id(_)), Some(named)) if named.values().any(|value| *value == id) => Lost::Nothing,
+        _ => Lost::Commits,
+    }
+}
+
+/// Whether the project's repository has a further working tree whose path ends like this.
+pub fn is_worktree(project: &Path, end: &Path) -> bool {
+    look::further_trees(&project.join(".git")).iter().any(|tree| tree.ends_with(end))
+}
+
+/// A working tree of a repository.
+struct OwnTree<'a> {
+    root: &'a Path,
+    /// Where its `HEAD` and its index are.
+    own: &'a Path,
+    /// Where objects and refs are.
+    common: &'a Path,
+}
+
+fn work(tree: &OwnTree<'_>, home: &Path, state: &Path, search: &OsStr, paths: &[PathBuf]) -> Option<Work> {
+    let OwnTree { root: project, own, common } = *tree;
     let git = HostGit::find(search)?;
-    let own = project.join(".git");
-    let folder = open(&own)?;
-    let mut objects = look::borrowed_objects(&own.join("objects")).into_iter();
+    let folder = open(common)?;
+    let mut objects = look::borrowed_objects(&common.join("objects")).into_iter();
     let scratch = scratch(state)?;
     let store = Store {
         objects: objects.next()?,
@@ -49,7 +88,7 @@ fn work(project: &Path, home: &Path, state: &Path, search: &OsStr, paths: &[Path
         id_length: inspect::id_length(&folder),
         is_partial: false,
     };
-    let head = match refs::head(&folder)? {
+    let head = match refs::head(&open(own)?)? {
         Value::Id(id) => Some(id),
         Value::To(name) => commit(&folder, name)?,
     };

@@ -18,7 +18,7 @@ use crate::tree::Root;
 use index::{Kind, Known, Note, mark};
 use keyward_policy::detect::strict::programs;
 use keyward_policy::detect::{self, Directory, Secret, Shows, Sum, footholds, shows};
-use keyward_policy::facts::{Foothold, Project, Unsearched};
+use keyward_policy::facts::{Foothold, OF_ANOTHER, Project, Unsearched};
 use keyward_policy::view::{Why, fits};
 use keyward_sys::file::reason;
 use leads::{Lead, follow};
@@ -426,9 +426,14 @@ pub fn foothold(path: &Path) -> Option<Foothold> {
 fn unsearched(path: PathBuf, errno: Errno) -> Unsearched {
     let why = match errno {
         Errno::NAMETOOLONG => "too deep".to_owned(),
+        Errno::ACCESS if is_of_another(&path) => OF_ANOTHER.to_owned(),
         errno => reason(errno),
     };
     Unsearched { path, why }
+}
+
+fn is_of_another(path: &Path) -> bool {
+    rustix::fs::lstat(path).is_ok_and(|stat| stat.st_uid != rustix::process::geteuid().as_raw())
 }
 
 /// Trees that lie in another one and are searched on their own, relative to it.

@@ -274,6 +274,7 @@ pub fn answers() -> Vec<Answer> {
             pid: 99,
             profile: None,
             shell: false,
+            directory: Some("/home/ada/work".into()),
             jobs: vec![Job { exit: Some(1), ..job.clone() }, job],
         },
         Answer::Log { job: 3, ended: false },

@@ -97,7 +97,7 @@ impl View<'_> {
                 self.directory(target, 0o755);
                 self.acts.push(Act::Queues { at: at() });
             }
-            Shown::Repository { source, parts, store, git, exclude, hidden } => {
+            Shown::Repository { source, parts, store, git, exclude, hidden, is_nameless } => {
                 self.place_for(target, true);
                 let from = Repository {
                     parts: parts.clone(),
@@ -106,6 +106,7 @@ impl View<'_> {
                     exclude: exclude.clone(),
                     hidden: hidden.clone(),
                     has_network: self.has_network,
+                    is_nameless: *is_nameless,
                 };
                 self.acts.push(Act::Repository { at: at(), source: source.clone(), from });
             }

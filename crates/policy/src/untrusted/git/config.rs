@@ -187,6 +187,11 @@ impl Config {
         [spell_section("user", None), lines.concat()].concat()
     }
 
+    /// The text of a setting that says that git works in a directory of another user.
+    pub fn of_trusted(directory: &[u8]) -> Vec<u8> {
+        [spell_section("safe", None), spell_entry("directory", Some(directory))].concat()
+    }
+
     /// Values in the order of the file, by name.
     fn by_name(&self) -> BTreeMap<&Name, Vec<Option<&[u8]>>> {
         let mut all: BTreeMap<&Name, Vec<Option<&[u8]>>> = BTreeMap::new();

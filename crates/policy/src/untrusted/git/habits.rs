@@ -2,7 +2,11 @@
 //! anything else. Without them `git init` makes another branch inside, and `git pull` asks what the user has answered long ago.
 
 use super::config::Config;
+use crate::view::expand;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// Section and key, as git compares them.
 const HABITS: &[(&str, &str)] = &[
@@ -65,6 +69,39 @@ pub fn habits(settings: &[Config]) -> Vec<u8> {
     lines.flatten().collect()
 }
 
+/// The `safe.directory` settings that are about a project: git works there although another user owns it, as outside. Others would say
+/// which projects there are.
+pub fn trusted(settings: &[Config], home: &Path, project: &Path) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for (section, key, value) in settings.iter().flat_map(Config::plain) {
+        if (section, key) != ("safe", "directory") {
+            continue;
+        }
+        if value.is_empty() {
+            // As in git: what stood before does not count.
+            lines.clear();
+        }
+        let path = expand(Path::new(OsStr::from_bytes(value)), home);
+        let is_about = |path: &Path| path.starts_with(project) || project.starts_with(path);
+        if value == b"*" {
+            lines.push(value.to_vec());
+        } else if path.is_absolute() && is_about(all_below(&path).unwrap_or(&path)) {
+            lines.push(path.as_os_str().as_bytes().to_vec());
+        }
+    }
+    lines.iter().flat_map(|value| Config::of_trusted(value)).collect()
+}
+
+/// The directory that a setting such as `/srv/*` is about.
+fn all_below(path: &Path) -> Option<&Path> {
+    path.parent().filter(|_| path.file_name() == Some(OsStr::new("*")))
+}
+
+/// The setting by which git works in a directory that another user owns.
+pub fn trusting(directory: &Path) -> Vec<u8> {
+    Config::of_trusted(directory.as_os_str().as_bytes())
+}
+
 /// A branch may have a slash in its name, and a sort order a minus before it.
 fn is_plain(value: &[u8]) -> bool {
     let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_./:".contains(byte);
@@ -92,6 +129,28 @@ mod tests {
                     [init]\n\tdefaultbranch = team/main\n[pull]\n\trebase = true\n";
         assert_eq!(of(&[first, second]), text);
         assert!(Config::read(text.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn only_trust_in_this_project_is_repeated() {
+        let of = |text: &str| {
+            let settings = [Config::read(text.as_bytes()).unwrap()];
+            String::from_utf8(trusted(&settings, Path::new("/home/ada"), Path::new("/home/ada/my work")))
+                .unwrap()
+        };
+        assert_eq!(of("[safe]\n\tdirectory = *\n"), "[safe]\n\tdirectory = *\n");
+        let spelled = "[safe]\n\tdirectory = \"/home/ada/my work\"\n";
+        assert_eq!(of("[safe]\n\tdirectory = ~/my work\n\tdirectory = /srv/other\n"), spelled);
+        assert_eq!(of("[safe]\n\tdirectory = /home/*\n"), "[safe]\n\tdirectory = /home/*\n");
+        assert_eq!(of("[safe]\n\tdirectory = *\n\tdirectory =\n"), "");
+        for other in
+            ["directory = /home/ada/my", "directory = my work", "directory = .", "bareRepository = all"]
+        {
+            assert_eq!(of(&format!("[safe]\n\t{other}\n")), "", "{other}");
+        }
+        let odd = trusting(Path::new("/srv/a\"b\n[core]"));
+        assert_eq!(Config::read(&odd).unwrap().last("safe", "directory"), Some(&b"/srv/a\"b\n[core]"[..]));
+        assert_eq!(Config::read(&odd).unwrap().entries.len(), 1);
     }
 
     #[test]

@@ -43,6 +43,7 @@ impl Exchange<'_> {
             gone: &gone,
             is_of_submodule: part.at.iter().any(|name| name == "modules"),
             origin: &|module| origin(part, module),
+            is_nameless: self.layer.about.is_nameless,
         });
         let Ok(merged) = merged else { return self.keep_back(part, path, "git could not read it") };
         for name in merged.kept_back.iter().filter(|_| is_last) {

@@ -27,6 +27,8 @@ pub struct Versions<'a> {
     pub is_of_submodule: bool,
     /// Where a submodule that the host has was cloned from.
     pub origin: &'a dyn Fn(&[u8]) -> Option<Vec<u8>>,
+    /// Whether the user's own settings, outside of the repository, say no committer.
+    pub is_nameless: bool,
 }
 
 /// What a merge came to.
@@ -316,10 +318,14 @@ impl Merge<'_> {
                     values.is_empty()
                         || self.may_be_set(module, &name, &values) && submodule_is_safe(&name.key, &values)
                 }
+                ("user", None) => is_identity(&name.key) && self.is_first_identity(&name, &values),
                 _ => false,
             };
             match (is_safe, name.section.as_str(), name.key.as_str()) {
                 (true, ..) => self.take_over(&name)?,
+                (false, "user", key) if is_identity(key) && name.subsection.is_none() => {
+                    self.merged.kept_back.push(self.other_identity(&name, &values));
+                }
                 (false, "extensions", "partialclone") => {
                     self.merged.kept_back.push(format!("{name}: git would fetch missing objects from there"));
                 }
@@ -327,6 +333,27 @@ impl Merge<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether it says who commits where nothing has said so before. Otherwise the user's commits would be made in another name.
+    fn is_first_identity(&self, name: &Name, values: &[Option<Vec<u8>>]) -> bool {
+        let (host, seen) = (self.now.values(name), self.seen.values(name));
+        let is_of_this_run = host.is_empty() || host == seen;
+        self.versions.is_nameless
+            && self.base.values(name).is_empty()
+            && is_of_this_run
+            && matches!(values, [Some(value)] if is_spoken(value))
+    }
+
+    fn other_identity(&self, name: &Name, values: &[Option<Vec<u8>>]) -> String {
+        let why = format!("{name}: your commits would be made in another name");
+        match values {
+            [Some(value)] if is_spoken(value) => {
+                let value = String::from_utf8_lossy(value);
+                format!("{why}; to set it: git config {name} {}", typed(&value))
+            }
+            _ => why,
+        }
     }
 
     fn is_new_submodule(&self, module: &[u8]) -> bool {
@@ -384,6 +411,18 @@ impl Merge<'_> {
             }
         }
     }
+}
+
+/// Whether a key of the section `user` says who commits.
+fn is_identity(key: &str) -> bool {
+    matches!(key, "name" | "email")
+}
+
+/// A text that a person reads as it is: a name, or an address.
+fn is_spoken(value: &[u8]) -> bool {
+    const LONGEST: usize = 128;
+    let is_plain = |text: &str| !text.is_empty() && visible(OsStr::new(text)) == text;
+    value.len() <= LONGEST && std::str::from_utf8(value).is_ok_and(is_plain)
 }
 
 fn shown(remote: &[u8]) -> String {

@@ -22,6 +22,7 @@ fn first_merge(host: &[u8], base: &[u8], cage: &[u8]) -> Result<Merged, Unreadab
         gone: &|_| false,
         is_of_submodule: true,
         origin: &|_| None,
+        is_nameless: false,
     })
 }
 
@@ -86,11 +87,49 @@ fn no_key_that_runs_something_is_taken_over() {
         ("[uploadpack]\npackObjectsHook = x\n", "uploadpack.packobjectshook"),
         ("[remote \"origin\"]\nurl = https://evil.test/\n", "remote.origin.url"),
         ("[remote \"origin\"]\npushurl = https://evil.test/\n", "remote.origin.pushurl"),
-        ("[user]\nname = x\n", "user.name"),
+        ("[user]\nsigningKey = x\n", "user.signingkey"),
     ] {
         let merged = merged(added);
         assert_eq!(merged.kept_back, [name], "{added}");
         assert_eq!(merged.text, None, "{added}");
+    }
+}
+
+#[test]
+fn a_committer_is_taken_over_only_where_there_was_none() {
+    let of = |host: &[u8], base: &[u8], seen: &[u8], cage: &[u8], is_nameless: bool| {
+        let versions = Versions {
+            host,
+            base,
+            seen,
+            cage,
+            gone: &|_| false,
+            is_of_submodule: false,
+            origin: &|_| None,
+            is_nameless,
+        };
+        merge(&versions).expect("readable")
+    };
+    let named = |name: &str| [HOST, b"[user]\n\tname = ", name.as_bytes(), b"\n"].concat();
+    let (ada, eve) = (named("Ada L."), named("Eve"));
+
+    let first = of(HOST, HOST, HOST, &ada, true);
+    assert!(text(&first).contains("name = \"Ada L.\"") && first.kept_back.is_empty(), "{first:?}");
+    // The same run may change its mind, and nothing else may.
+    let again = of(&ada, HOST, &ada, &eve, true);
+    assert!(text(&again).contains("name = Eve") && !text(&again).contains("Ada"), "{again:?}");
+    let why = "user.name: your commits would be made in another name; to set it: git config user.name Eve";
+    for kept in [
+        of(HOST, HOST, HOST, &eve, false),
+        of(&ada, &ada, &ada, &eve, true),
+        of(&ada, HOST, HOST, &eve, true),
+    ] {
+        assert_eq!((kept.text, kept.kept_back), (None, vec![why.to_owned()]));
+    }
+    let removed = of(&ada, &ada, &ada, HOST, true);
+    assert_eq!(removed.kept_back, ["user.name: your commits would be made in another name"]);
+    for odd in ["\"a\\nb\"", "\u{1b}[2J", "\u{202e}x"] {
+        assert_eq!(of(HOST, HOST, HOST, &named(odd), true).text, None, "{odd}");
     }
 }
 

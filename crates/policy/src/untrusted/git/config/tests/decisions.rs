@@ -269,6 +269,7 @@ fn a_branch_goes_with_its_settings_once_it_is_gone_for_good() {
         gone: &|_| false,
         is_of_submodule: true,
         origin: &|_| None,
+        is_nameless: false,
     };
     let names = ["branch.old.merge", "branch.old.pushremote", "branch.old.remote"];
     is_kept_back(&merge(&versions).expect("readable"), &names);
@@ -298,6 +299,7 @@ impl Run {
             gone: &|_| false,
             is_of_submodule: true,
             origin: &|_| None,
+            is_nameless: false,
         };
         let merged = merge(&versions).expect("readable");
         if let Some(text) = &merged.text {
