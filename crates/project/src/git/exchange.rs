@@ -457,8 +457,11 @@ impl Part {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use super::super::layer::{Cage, Run};
     use super::*;
+    use keyward_policy::facts::{GitFolder, GitPart};
+    use std::os::unix::fs::MetadataExt;
 
     pub(super) const ONE: &str = "1111111111111111111111111111111111111111";
     pub(super) const TWO: &str = "2222222222222222222222222222222222222222";
@@ -500,6 +503,67 @@ mod tests {
         pub(super) fn read(&self, below: &str) -> String {
             std::fs::read_to_string(self.folder.path().join(below)).unwrap_or_default()
         }
+    }
+
+    /// A repository with three files in one commit, and the private one of a run in it.
+    pub(in crate::git) struct Repository {
+        pub(in crate::git) tree: PathBuf,
+        pub(in crate::git) run: Run,
+        pub(in crate::git) program: HostGit,
+        folder: tempfile::TempDir,
+    }
+
+    pub(in crate::git) fn repository() -> Repository {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = folder.path().canonicalize().unwrap().join("project");
+        std::fs::create_dir(&tree).unwrap();
+        let own = tree.join(".git");
+        let begin = "git init -q -b main .; git config user.name a; git config user.email a@b; git config gc.auto 0; \
+            for f in a b c; do echo one > $f; done; git add .; git commit -qm first; git branch side; git branch gone";
+        git(&tree, &own, begin);
+        let stat = std::fs::metadata(&own).unwrap();
+        let parts = vec![GitPart { at: "".into(), is_worktree: false, objects: vec![own.join("objects")] }];
+        let about = GitFolder { path: own, device: stat.dev(), inode: stat.ino(), is_beyond_us: None, parts };
+        let mut run = Run::begin(&folder.path().join("store")).unwrap();
+        let cage = Cage { project: &tree, exclude: b"", hidden: &[], has_network: false };
+        run.add(&about, &cage).unwrap();
+        Repository { tree, run, program: HostGit::find("".as_ref()).unwrap(), folder }
+    }
+
+    impl Repository {
+        /// The host's side.
+        pub(in crate::git) fn own(&self) -> PathBuf {
+            self.tree.join(".git")
+        }
+
+        /// Runs a script with the git of one side.
+        pub(in crate::git) fn git(&self, side: &Path, script: &str) -> String {
+            git(&self.tree, side, script)
+        }
+
+        /// A git of the host's before which something else happens.
+        pub(in crate::git) fn program_that(&self, does: &str) -> HostGit {
+            use std::os::unix::fs::PermissionsExt;
+            let path = self.folder.path().join("git");
+            let real = self.program.program().display();
+            std::fs::write(&path, format!("#!/bin/sh\n{does}\nexec {real} \"$@\"\n")).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            HostGit::known(path)
+        }
+    }
+
+    fn git(tree: &Path, side: &Path, script: &str) -> String {
+        let script = format!("set -e; export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1; {script}");
+        let output = Command::new("bash")
+            .current_dir(tree)
+            .envs([("GIT_DIR", side), ("GIT_WORK_TREE", tree)])
+            // In a cage they are lent by a mount.
+            .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", tree.join(".git/objects"))
+            .args(["-c", &script])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
     }
 
     /// A line of a log, as git writes it.
