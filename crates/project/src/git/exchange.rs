@@ -541,6 +541,11 @@ pub(super) mod tests {
             git(&self.tree, side, script)
         }
 
+        /// The launcher is no more.
+        pub(in crate::git) fn leave(self) -> tempfile::TempDir {
+            self.folder
+        }
+
         /// A git of the host's before which something else happens.
         pub(in crate::git) fn program_that(&self, does: &str) -> HostGit {
             use std::os::unix::fs::PermissionsExt;
