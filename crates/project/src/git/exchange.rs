@@ -571,6 +571,12 @@ pub(super) mod tests {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// A ref that the command has moved.
+    pub(super) fn change(name: &str, base: Option<&str>, cage: Option<&str>) -> Change {
+        let value = |id: Option<&str>| id.and_then(|id| Value::read(id.as_bytes()));
+        Change { name: name.as_bytes().to_vec(), base: value(base), host: value(base), cage: value(cage) }
+    }
+
     /// A line of a log, as git writes it.
     pub(super) fn line(old: &str, new: &str, message: &str) -> String {
         format!("{old} {new} Ada <ada@example.test> 1700000000 +0000\t{message}\n")

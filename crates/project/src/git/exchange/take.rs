@@ -24,37 +24,58 @@ pub(super) struct Objects<'a> {
     pub(super) asked: &'a [Vec<u8>],
 }
 
+impl Wanted {
+    /// The objects that have to be complete on the host before anything names them.
+    fn tips(&self) -> Vec<Vec<u8>> {
+        let kept = self.both.iter().chain(self.named.iter().map(|(change, _)| change));
+        let values = self.refs.iter().chain(kept).filter_map(|change| change.cage.as_ref());
+        let ids = values.chain(&self.head).filter_map(Value::id).map(<[u8]>::to_vec);
+        let mut tips: Vec<Vec<u8>> = ids.collect();
+        tips.extend(self.stash.added.iter().map(|line| line.new.clone()));
+        tips.extend(self.state.iter().flat_map(|(_, piece)| state::ids(piece)));
+        tips.sort();
+        tips.dedup();
+        tips
+    }
+
+    /// The objects whose kinds decide what comes over.
+    fn asked(&self, logs: &logs::Logs) -> Vec<Vec<u8>> {
+        // Those that both sides moved may turn out to be the command's next step.
+        let all = self.refs.iter().chain(&self.both).filter(|change| is_branch(change));
+        let values = all.filter_map(|change| change.cage.as_ref()).chain(&self.head);
+        let mut asked: BTreeSet<Vec<u8>> = values.filter_map(Value::id).map(<[u8]>::to_vec).collect();
+        asked.extend(self.entries.iter().flat_map(entries::Changed::ids));
+        asked.extend(logs.ids());
+        asked.into_iter().collect()
+    }
+
+    /// Takes out branches that name something else than a commit; gives them.
+    fn leave_odd(&mut self, types: &Types) -> Vec<Change> {
+        let is_odd = |change: &Change| {
+            let id = change.cage.as_ref().and_then(Value::id);
+            let is_commit = |id| types.get(id).copied().flatten() == Some(Type::Commit);
+            is_branch(change) && id.is_some_and(|id| !is_commit(id))
+        };
+        let (odd, rest) = self.refs.drain(..).partition(is_odd);
+        self.refs = rest;
+        odd
+    }
+}
+
+fn is_branch(change: &Change) -> bool {
+    change.name.starts_with(b"refs/heads/")
+}
+
 impl Exchange<'_> {
     /// Takes over what was judged. Whether all of it came.
     pub(super) fn take(&mut self, part: &mut Part, mut wanted: Wanted) -> bool {
-        let mut tips: Vec<Vec<u8>> = Vec::new();
-        tips.extend(wanted.refs.iter().filter_map(|change| Some(change.cage.as_ref()?.id()?.to_vec())));
-        let kept = wanted.both.iter().chain(wanted.named.iter().map(|(change, _)| change));
-        tips.extend(kept.filter_map(|change| Some(change.cage.as_ref()?.id()?.to_vec())));
-        tips.extend(wanted.head.iter().filter_map(|head| Some(head.id()?.to_vec())));
-        tips.extend(wanted.stash.added.iter().map(|line| line.new.clone()));
-        let ids_of_state = wanted.state.iter().flat_map(|(_, piece)| state::ids(piece));
-        tips.extend(ids_of_state);
-        tips.sort();
-        tips.dedup();
-        let store = match self.store(part) {
-            Some(store) => store,
-            None => {
-                self.trouble(&part.at.join("objects"), "they cannot be read");
-                return false;
-            }
+        let Some(store) = self.store(part) else {
+            self.trouble(&part.at.join("objects"), "they cannot be read");
+            return false;
         };
         // Before objects are brought: a line that comes later may name one that is not.
         let mut logs = logs::read(part, &wanted, self.has_ended());
-        let mut asked: BTreeSet<Vec<u8>> = BTreeSet::new();
-        asked.extend(wanted.entries.iter().flat_map(entries::Changed::ids));
-        asked.extend(logs.ids());
-        asked.extend(wanted.head.iter().filter_map(|head| Some(head.id()?.to_vec())));
-        // Those that both sides moved may turn out to be the command's next step.
-        let all = wanted.refs.iter().chain(&wanted.both);
-        let branches = all.filter(|change| change.name.starts_with(b"refs/heads/"));
-        asked.extend(branches.filter_map(|change| Some(change.cage.as_ref()?.id()?.to_vec())));
-        let asked: Vec<Vec<u8>> = asked.into_iter().collect();
+        let (tips, asked) = (wanted.tips(), wanted.asked(&logs));
         let brought = match self.bring_all(part, &store, &tips, &asked, &wanted) {
             Ok(brought) => Ok(vec![brought]),
             Err(refused) => self.salvage(part, &store, &tips, &mut wanted, &logs, &refused),
@@ -66,50 +87,17 @@ impl Exchange<'_> {
                 return false;
             }
         };
-        // A launcher that was killed may have moved it without writing that down: what follows from the host's is the command's next step.
-        let (next, both) =
-            wanted.both.drain(..).partition(|change| self.follows(part, &change.host, &change.cage));
-        let next: Vec<Change> = next;
-        wanted.refs.extend(next.into_iter().map(|change| Change { base: change.host.clone(), ..change }));
-        wanted.both = both;
+        self.find_next_steps(part, &mut wanted);
         let compared = self.begin_comparing(part, &wanted);
-        let told = match brought.as_slice() {
-            [Delivered { types: Some(types), .. }] => Ok(types.clone()),
-            _ => transport::types(self.git, &store, &asked),
-        };
-        let types: Types = match told {
-            Ok(types) => asked.into_iter().zip(types).collect(),
+        let types = match self.types(&store, &brought, asked) {
+            Ok(types) => types,
             Err(refused) => {
                 self.trouble(&part.at.join("objects"), &refused.why);
                 return false;
             }
         };
-        // Git would refuse it, and what moves with it.
-        let (odd, rest): (Vec<Change>, Vec<Change>) = wanted.refs.drain(..).partition(|change| {
-            let id = change.cage.as_ref().and_then(Value::id);
-            let is_commit = |id| types.get(id).copied().flatten() == Some(Type::Commit);
-            change.name.starts_with(b"refs/heads/") && id.is_some_and(|id| !is_commit(id))
-        });
-        wanted.refs = rest;
-        for change in odd {
-            self.keep_back(part, base::path(&change.name), "it names no commit");
-        }
-        self.judge_hidden(part, &mut wanted, &mut logs);
-        self.tell_unfetched(part, &wanted, &logs);
-        if let Some(Value::To(name)) = &wanted.head
-            && self.leads_nowhere(part, name, &wanted.refs)
-        {
-            wanted.head = None;
-            self.keep_back(part, Path::new("HEAD"), "its branch stays in the cage");
-        }
-        for (change, why) in &wanted.named {
-            let why = self.kept_as(part, change, why);
-            self.keep_back(part, base::path(&change.name), &why);
-        }
-        for change in &wanted.both {
-            let why = self.kept_as(part, change, "both sides moved it");
-            self.conflict(part, base::path(&change.name), &why);
-        }
+        self.judge_brought(part, &mut wanted, &mut logs, &types);
+        self.keep_untaken(part, &wanted);
         self.write_intent(part, &wanted, &logs);
         // The index is another file than the refs: both are worked on at the same time.
         let staging = wanted.entries.as_ref().map(|changed| self.begin_staging(part, changed, &types));
@@ -119,7 +107,59 @@ impl Exchange<'_> {
             self.end_staging(part, changed, staging);
         }
         self.move_stash(part, &wanted.stash);
-        for (name, piece) in &wanted.state {
+        self.put_state(part, &wanted.state);
+        brought.into_iter().for_each(Delivered::finish);
+        moved && !self.news.is_refused
+    }
+
+    /// A launcher that was killed may have moved a ref without writing that down: what follows from the host's is the command's next step.
+    fn find_next_steps(&self, part: &Part, wanted: &mut Wanted) {
+        let (next, both): (Vec<Change>, Vec<Change>) =
+            wanted.both.drain(..).partition(|change| self.follows(part, &change.host, &change.cage));
+        wanted.refs.extend(next.into_iter().map(|change| Change { base: change.host.clone(), ..change }));
+        wanted.both = both;
+    }
+
+    /// What the host has of the objects that were asked about. Those that came in one piece were asked about on the way.
+    fn types(&self, store: &Store, brought: &[Delivered], asked: Vec<Vec<u8>>) -> Result<Types, Refused> {
+        let types = match brought {
+            [Delivered { types: Some(types), .. }] => types.clone(),
+            _ => transport::types(self.git, store, &asked)?,
+        };
+        Ok(asked.into_iter().zip(types).collect())
+    }
+
+    /// Judges by what the objects are, now that the host has them.
+    fn judge_brought(&mut self, part: &mut Part, wanted: &mut Wanted, logs: &mut logs::Logs, types: &Types) {
+        // Git would refuse them, and what moves with them.
+        for change in wanted.leave_odd(types) {
+            self.keep_back(part, base::path(&change.name), "it names no commit");
+        }
+        self.judge_hidden(part, wanted, logs);
+        self.tell_unfetched(part, wanted, logs);
+        if let Some(Value::To(name)) = &wanted.head
+            && self.leads_nowhere(part, name, &wanted.refs)
+        {
+            wanted.head = None;
+            self.keep_back(part, Path::new("HEAD"), "its branch stays in the cage");
+        }
+    }
+
+    /// Keeps what refs say in the cage that do not move on the host.
+    fn keep_untaken(&mut self, part: &mut Part, wanted: &Wanted) {
+        for (change, why) in &wanted.named {
+            let why = self.kept_as(part, change, why);
+            self.keep_back(part, base::path(&change.name), &why);
+        }
+        for change in &wanted.both {
+            let why = self.kept_as(part, change, "both sides moved it");
+            self.conflict(part, base::path(&change.name), &why);
+        }
+    }
+
+    /// Writes how far a merge or a rebase has come.
+    fn put_state(&mut self, part: &mut Part, pieces: &[(PathBuf, state::Piece)]) {
+        for (name, piece) in pieces {
             if let Err(why) = self.judge_stashed(part, piece) {
                 self.keep_back(part, name, &why);
                 continue;
@@ -133,8 +173,6 @@ impl Exchange<'_> {
                 Err(errno) => self.trouble(&part.at.join(name), &errno.to_string()),
             }
         }
-        brought.into_iter().for_each(Delivered::finish);
-        moved && !self.news.is_refused
     }
 
     /// Writes down what is about to be done. Without it all is as well, unless we are killed.
@@ -259,5 +297,64 @@ impl Exchange<'_> {
                 _ => self.keep_back(part, &name, why),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{ONE, THREE, TWO, change};
+    use super::*;
+
+    fn ids(ids: &[&str]) -> Vec<Vec<u8>> {
+        ids.iter().map(|id| id.as_bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn everything_that_is_about_to_be_named_has_to_be_complete() {
+        let wanted = Wanted {
+            refs: vec![change("refs/heads/a", None, Some(THREE)), change("refs/heads/gone", Some(ONE), None)],
+            both: vec![change("refs/heads/b", Some(ONE), Some(TWO))],
+            named: vec![(change("refs/replace/x", None, Some(THREE)), String::new())],
+            head: Value::read(ONE.as_bytes()),
+            ..Wanted::default()
+        };
+        assert_eq!(wanted.tips(), ids(&[ONE, TWO, THREE]));
+        let leads = Wanted { head: Value::read(b"ref: refs/heads/a"), ..Wanted::default() };
+        assert_eq!(leads.tips(), ids(&[]));
+    }
+
+    #[test]
+    fn kinds_are_asked_of_branches_and_not_of_tags() {
+        let wanted = Wanted {
+            refs: vec![change("refs/heads/a", None, Some(TWO)), change("refs/tags/t", None, Some(ONE))],
+            both: vec![change("refs/heads/b", Some(ONE), Some(THREE))],
+            ..Wanted::default()
+        };
+        assert_eq!(wanted.asked(&logs::Logs::default()), ids(&[TWO, THREE]));
+    }
+
+    #[test]
+    fn a_branch_that_names_no_commit_is_left_and_a_tag_is_not() {
+        let mut wanted = Wanted {
+            refs: vec![
+                change("refs/heads/commit", None, Some(ONE)),
+                change("refs/heads/tree", None, Some(TWO)),
+                change("refs/heads/missing", None, Some(THREE)),
+                change("refs/heads/gone", Some(TWO), None),
+                change("refs/tags/tree", None, Some(TWO)),
+            ],
+            ..Wanted::default()
+        };
+        let types = Types::from([
+            (ONE.as_bytes().to_vec(), Some(Type::Commit)),
+            (TWO.as_bytes().to_vec(), Some(Type::Tree)),
+            (THREE.as_bytes().to_vec(), None),
+        ]);
+        let names = |all: &[Change]| -> Vec<String> {
+            all.iter().map(|change| String::from_utf8_lossy(&change.name).into_owned()).collect()
+        };
+        let odd = wanted.leave_odd(&types);
+        assert_eq!(names(&odd), ["refs/heads/tree", "refs/heads/missing"]);
+        assert_eq!(names(&wanted.refs), ["refs/heads/commit", "refs/heads/gone", "refs/tags/tree"]);
     }
 }
