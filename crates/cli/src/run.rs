@@ -127,9 +127,10 @@ fn recover(here: &Here, quiet: bool) {
     if !quiet {
         tell::logins(&news, false);
     }
-    let repositories = project::git::publisher::recover(&here.caller.repositories, here.search.as_os_str());
+    let recovered = project::git::publisher::recover(&here.caller.repositories, here.search.as_os_str());
     if !quiet {
-        tell::repositories(&repositories);
+        tell::repositories(&recovered.repositories);
+        tell::not_yet(&recovered.not_yet);
     }
     for recovered in project::recover(&here.state) {
         tell::recovered(here, &recovered, quiet);

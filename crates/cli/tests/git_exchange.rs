@@ -151,6 +151,42 @@ fn a_killed_launcher_loses_no_commit() {
     }
 }
 
+/// A process of a killed run can outlive it, and works in the user's repository: the next run says that it waits, and a later one takes over.
+#[test]
+fn what_a_process_of_a_killed_run_holds_is_named_and_taken_over_later() {
+    let stage = Stage::user();
+    host(&stage, BEGIN);
+    // Stopped, so that nothing is taken over before it is killed.
+    let script = "touch ready; while [ ! -e go ]; do :; done; echo c > c; git add c; git commit -qm cage; touch committed; sleep 600";
+    let mut child = start(&stage, script);
+    wait_for_file(&stage, "ready");
+    let launcher = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(launcher, rustix::process::Signal::STOP).unwrap();
+    go(&stage);
+    wait_for_file(&stage, "committed");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let store = stage.home().join(".local/state/keyward/repositories");
+    let run = std::fs::read_dir(&store).unwrap().next().unwrap().unwrap().path();
+    let lock = std::fs::File::open(run.join("lock")).unwrap();
+    // Once the cage is gone.
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let next = stage.keyward_run(&[], &["true"]).output().unwrap();
+    let said = stderr(&next);
+    let fact = format!(
+        "keyward: not taken over yet, after a run was killed: what its command had in {}: a process of that run still works\n\
+         once it has ended, `keyward run -- true`, in any directory, takes over what the command did; `fuser -v '{}'` names it\n",
+        stage.project().join(".git").display(),
+        run.join("lock").display()
+    );
+    assert!(next.status.success() && said.contains(&fact), "{said}");
+    assert_eq!(host(&stage, "git log -1 --format=%s"), "first\n");
+    drop(lock);
+    let later = stage.keyward_run(&[], &["true"]).output().unwrap();
+    assert_eq!(stderr(&later), "");
+    assert_eq!(host(&stage, "git log -1 --format=%s"), "cage\n");
+}
+
 /// Many commands, and a git of the host's beside them: neither stands in the other's way.
 #[test]
 fn neither_side_meets_a_lock_of_the_others() {

@@ -176,6 +176,45 @@ impl Repository {
     }
 }
 
+/// A repository to which what a command did has still to come: its launcher was killed, and this run could not take it over either.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotYet {
+    /// Its own folder.
+    pub path: String,
+    pub why: Obstacle,
+}
+
+/// What stands in the way of taking over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// A process of the killed run still works. It has this file open.
+    Held { lock: String },
+    /// There is no git on the host that only root can change.
+    NoGit,
+}
+
+impl NotYet {
+    /// The fact, and what the user can do.
+    pub fn lines(&self) -> (String, String) {
+        const LATER: &str = "takes over what the command did";
+        let fact =
+            format!("not taken over yet, after a run was killed: what its command had in {}", self.path);
+        match &self.why {
+            Obstacle::Held { lock } => (
+                format!("{fact}: a process of that run still works"),
+                format!(
+                    "once it has ended, `keyward run -- true`, in any directory, {LATER}; `fuser -v {}` names it",
+                    typed(lock)
+                ),
+            ),
+            Obstacle::NoGit => (
+                format!("{fact}: there is no git that only root can change"),
+                format!("install git for the system; then `keyward run -- true`, in any directory, {LATER}"),
+            ),
+        }
+    }
+}
+
 /// Whether a reason is that the disk is full. Git writes it in its own way.
 pub fn is_for_want_of_room(why: &str) -> bool {
     let why = why.to_ascii_lowercase();
@@ -305,5 +344,28 @@ impl<'a> Outcome<'a> {
             gone: &[],
             hint: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_taken_over_yet_is_told_in_two_lines() {
+        let told = |why| NotYet { path: "/p/.git".into(), why }.lines();
+        let (fact, remedy) = told(Obstacle::Held { lock: "/s/1 2/lock".into() });
+        assert_eq!(
+            fact,
+            "not taken over yet, after a run was killed: what its command had in /p/.git: a process of that run still works"
+        );
+        assert_eq!(
+            remedy,
+            "once it has ended, `keyward run -- true`, in any directory, takes over what the command did; \
+             `fuser -v '/s/1 2/lock'` names it"
+        );
+        let (fact, remedy) = told(Obstacle::NoGit);
+        assert!(fact.ends_with("there is no git that only root can change"), "{fact}");
+        assert!(remedy.starts_with("install git for the system"), "{remedy}");
     }
 }

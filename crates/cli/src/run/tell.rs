@@ -15,7 +15,7 @@ use keyward_policy::event::{self, What};
 use keyward_policy::hint::{self, Failed, Hint};
 use keyward_policy::linux::cage::Step;
 use keyward_policy::outcome::{
-    Conclusion, LoginNews, LoginWhat, Outcome, Repository, RepositoryNews, SecretNews, code,
+    Conclusion, LoginNews, LoginWhat, NotYet, Outcome, Repository, RepositoryNews, SecretNews, code,
 };
 use keyward_policy::plan::{LimitKind, Plan, Refusal, RefusalKind};
 use keyward_policy::trouble::{Code, Trouble};
@@ -224,6 +224,13 @@ pub fn end(
 /// What of repositories a person has to know.
 pub fn repositories(repositories: &[Repository]) {
     repositories.iter().for_each(self::repository);
+}
+
+/// What a later run takes over, in two lines each.
+pub fn not_yet(all: &[NotYet]) {
+    for (fact, remedy) in all.iter().map(NotYet::lines) {
+        say::trouble(&fact, &remedy);
+    }
 }
 
 /// What of a repository a person has to know: what did not reach it, and new remotes.

@@ -5,7 +5,7 @@ use super::place::{self, Stamp};
 use super::refs;
 use super::state::State;
 use crate::lines;
-use keyward_policy::untrusted::git::index::{Entries, Entry};
+use keyward_policy::untrusted::git::index::{self, Entries, Entry};
 use keyward_policy::untrusted::git::refs::{Refs, Value, packed};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
@@ -224,6 +224,22 @@ impl Base {
         self.index = Some(kept);
         self.ahead.clear();
         Ok(())
+    }
+}
+
+impl Base {
+    /// Notes what the host has now of entries that it was to stage.
+    pub(super) fn note_staged<'a>(
+        &mut self,
+        here: &Entries,
+        wanted: impl Iterator<Item = (&'a Vec<u8>, &'a Vec<Entry>)>,
+    ) {
+        for (name, entries) in wanted {
+            let now = here.get(name).map(Vec::as_slice).unwrap_or_default();
+            if let Some(staged) = index::staged_so_far(now, entries) {
+                self.ahead.insert(name.clone(), staged);
+            }
+        }
     }
 }
 

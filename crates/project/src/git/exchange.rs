@@ -6,6 +6,7 @@
 
 mod entries;
 mod fetched;
+mod give;
 mod hidden;
 mod logs;
 mod moves;
@@ -14,24 +15,22 @@ mod salvage;
 mod settings;
 mod shallow;
 mod stash;
+mod take;
 
 use super::base::{Base, open};
-use super::intent::{self, Intent};
 use super::layer::Layer;
-use super::place::{self, Thing};
+use super::place;
 use super::refs;
 use super::state::{self, State};
-use super::transport::{self, Delivered, Delivery, HostGit, Kind, Limits, Refused, Store, Type};
-use keyward_policy::outcome::{Repository as Told, RepositoryNews, is_for_want_of_room};
+use super::transport::{HostGit, Type};
+use keyward_policy::outcome::{Repository as Told, RepositoryNews};
 use keyward_policy::untrusted::git::config::Config;
 use keyward_policy::untrusted::git::refs::{
     Change, Kept, Refs, Side, Taken, Value, changes, judge, judge_head,
 };
 use keyward_policy::untrusted::git::{Check, Fate, fate};
 use rustix::fd::OwnedFd;
-use rustix::io::Errno;
 use std::collections::{BTreeSet, HashMap};
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -45,9 +44,6 @@ pub struct News {
     /// Something of the command's could not be taken over and is worth keeping.
     pub is_refused: bool,
 }
-
-/// How many tips of the host's are named to git as known. With fewer it walks further, and comes to the same.
-const MOST_KNOWN: usize = 64;
 
 /// How many refs a run may make. A fetch of a large repository brings tens of thousands.
 const MOST_MADE: usize = 100_000;
@@ -183,13 +179,6 @@ impl Wanted {
             && self.stash.is_empty()
             && self.shallow.is_empty()
     }
-}
-
-/// Names of objects: those that must be complete, those that are, and those whose kinds are asked for.
-struct Objects<'a> {
-    tips: &'a [Vec<u8>],
-    known: &'a [Vec<u8>],
-    asked: &'a [Vec<u8>],
 }
 
 /// What the host has of the objects that were asked about.
@@ -412,274 +401,6 @@ impl Exchange<'_> {
         }
     }
 
-    /// Takes over what was judged. Whether all of it came.
-    fn take(&mut self, part: &mut Part, mut wanted: Wanted) -> bool {
-        let mut tips: Vec<Vec<u8>> = Vec::new();
-        tips.extend(wanted.refs.iter().filter_map(|change| Some(change.cage.as_ref()?.id()?.to_vec())));
-        let kept = wanted.both.iter().chain(wanted.named.iter().map(|(change, _)| change));
-        tips.extend(kept.filter_map(|change| Some(change.cage.as_ref()?.id()?.to_vec())));
-        tips.extend(wanted.head.iter().filter_map(|head| Some(head.id()?.to_vec())));
-        tips.extend(wanted.stash.added.iter().map(|line| line.new.clone()));
-        let ids_of_state = wanted.state.iter().flat_map(|(_, piece)| state::ids(piece));
-        tips.extend(ids_of_state);
-        tips.sort();
-        tips.dedup();
-        let store = match self.store(part) {
-            Some(store) => store,
-            None => {
-                self.trouble(&part.at.join("objects"), "they cannot be read");
-                return false;
-            }
-        };
-        // Before objects are brought: a line that comes later may name one that is not.
-        let mut logs = logs::read(part, &wanted, self.has_ended());
-        let mut asked: BTreeSet<Vec<u8>> = BTreeSet::new();
-        asked.extend(wanted.entries.iter().flat_map(entries::Changed::ids));
-        asked.extend(logs.ids());
-        asked.extend(wanted.head.iter().filter_map(|head| Some(head.id()?.to_vec())));
-        // Those that both sides moved may turn out to be the command's next step.
-        let all = wanted.refs.iter().chain(&wanted.both);
-        let branches = all.filter(|change| change.name.starts_with(b"refs/heads/"));
-        asked.extend(branches.filter_map(|change| Some(change.cage.as_ref()?.id()?.to_vec())));
-        let asked: Vec<Vec<u8>> = asked.into_iter().collect();
-        let brought = match self.bring_all(part, &store, &tips, &asked, &wanted) {
-            Ok(brought) => Ok(vec![brought]),
-            Err(refused) => self.salvage(part, &store, &tips, &mut wanted, &logs, &refused),
-        };
-        let brought = match brought {
-            Ok(brought) => brought,
-            Err(refused) => {
-                self.refuse(part, &wanted, &refused.why);
-                return false;
-            }
-        };
-        // A launcher that was killed may have moved it without writing that down: what follows from the host's is the command's next step.
-        let (next, both) =
-            wanted.both.drain(..).partition(|change| self.follows(part, &change.host, &change.cage));
-        let next: Vec<Change> = next;
-        wanted.refs.extend(next.into_iter().map(|change| Change { base: change.host.clone(), ..change }));
-        wanted.both = both;
-        let compared = self.begin_comparing(part, &wanted);
-        let told = match brought.as_slice() {
-            [Delivered { types: Some(types), .. }] => Ok(types.clone()),
-            _ => transport::types(self.git, &store, &asked),
-        };
-        let types: Types = match told {
-            Ok(types) => asked.into_iter().zip(types).collect(),
-            Err(refused) => {
-                self.trouble(&part.at.join("objects"), &refused.why);
-                return false;
-            }
-        };
-        // Git would refuse it, and what moves with it.
-        let (odd, rest): (Vec<Change>, Vec<Change>) = wanted.refs.drain(..).partition(|change| {
-            let id = change.cage.as_ref().and_then(Value::id);
-            let is_commit = |id| types.get(id).copied().flatten() == Some(Type::Commit);
-            change.name.starts_with(b"refs/heads/") && id.is_some_and(|id| !is_commit(id))
-        });
-        wanted.refs = rest;
-        for change in odd {
-            self.keep_back(part, super::base::path(&change.name), "it names no commit");
-        }
-        self.judge_hidden(part, &mut wanted, &mut logs);
-        self.tell_unfetched(part, &wanted, &logs);
-        if let Some(Value::To(name)) = &wanted.head
-            && self.leads_nowhere(part, name, &wanted.refs)
-        {
-            wanted.head = None;
-            self.keep_back(part, Path::new("HEAD"), "its branch stays in the cage");
-        }
-        for (change, why) in &wanted.named {
-            let why = self.kept_as(part, change, why);
-            self.keep_back(part, super::base::path(&change.name), &why);
-        }
-        for change in &wanted.both {
-            let why = self.kept_as(part, change, "both sides moved it");
-            self.conflict(part, super::base::path(&change.name), &why);
-        }
-        self.write_intent(part, &wanted, &logs);
-        // The index is another file than the refs: both are worked on at the same time.
-        let staging = wanted.entries.as_ref().map(|changed| self.begin_staging(part, changed, &types));
-        self.keep_old(part, &mut wanted, compared);
-        let moved = self.move_refs(part, &wanted, &logs, &types);
-        if let (Some(changed), Some(staging)) = (&wanted.entries, staging) {
-            self.end_staging(part, changed, staging);
-        }
-        self.move_stash(part, &wanted.stash);
-        for (name, piece) in &wanted.state {
-            if let Err(why) = self.judge_stashed(part, piece) {
-                self.keep_back(part, name, &why);
-                continue;
-            }
-            match state::put(&part.host, name, piece) {
-                Ok(()) => {
-                    part.base.state.set(name, piece);
-                    self.took(part, name);
-                }
-                Err(Errno::EXIST) => self.news.is_busy = true,
-                Err(errno) => self.trouble(&part.at.join(name), &errno.to_string()),
-            }
-        }
-        brought.into_iter().for_each(Delivered::finish);
-        moved && !self.news.is_refused
-    }
-
-    /// Writes down what is about to be done. Without it all is as well, unless we are killed.
-    fn write_intent(&self, part: &Part, wanted: &Wanted, logs: &logs::Logs) {
-        let intent = Intent {
-            refs: wanted.refs.iter().map(|change| (change.name.clone(), change.cage.clone())).collect(),
-            head: wanted.head.clone(),
-            entries: wanted.entries.as_ref().map(entries::Changed::entries).unwrap_or_default(),
-            state: wanted.state.iter().map(|(name, piece)| (name.clone(), intent::digest(piece))).collect(),
-            stash: wanted.stash.added.iter().map(|line| line.new.clone()).collect(),
-            logs: logs.names().map(|name| (name.clone(), logs::length(part, name) as u64)).collect(),
-        };
-        let _ = intent.write(&part.place);
-    }
-
-    /// Brings objects, and settles where their history is cut.
-    fn bring_all(
-        &mut self,
-        part: &mut Part,
-        store: &Store,
-        tips: &[Vec<u8>],
-        asked: &[Vec<u8>],
-        wanted: &Wanted,
-    ) -> Result<Delivered, Refused> {
-        let here = shallow::read(&part.host);
-        let changed = &wanted.shallow;
-        let all = here.difference(&changed.gone).chain(&changed.new).cloned().collect();
-        // Where more of the history came, all of it is looked at.
-        let known = if changed.gone.is_empty() { self.known(part, &wanted.refs) } else { Vec::new() };
-        let mut brought = self.bring(part, store, Objects { tips, known: &known, asked }, &all, false)?;
-        if changed.is_empty() {
-            return Ok(brought);
-        }
-        let failed = |kind| move |why: String| Refused { why, kind };
-        let cuts = self.judge_cuts(part, store, changed).map_err(failed(Kind::Missing))?;
-        if cuts != all {
-            brought.finish();
-            brought = self.bring(part, store, Objects { tips, known: &known, asked }, &cuts, false)?;
-        }
-        if self.move_cuts(part, &cuts, changed) {
-            Ok(brought)
-        } else {
-            Err(failed(Kind::Io)("where the history is cut could not be written".into()))
-        }
-    }
-
-    /// Ids that the host has complete. What moved followed from what it was; of the rest a few are enough.
-    fn known(&self, part: &mut Part, moved: &[Change]) -> Vec<Vec<u8>> {
-        let mut known: Vec<Vec<u8>> =
-            moved.iter().filter_map(|change| Some(change.base.as_ref()?.id()?.to_vec())).collect();
-        let is_line =
-            |name: &&Vec<u8>| name.starts_with(b"refs/heads/") || name.starts_with(b"refs/remotes/");
-        let refs = part.base.refs(&part.place);
-        let others = refs.keys().filter(is_line).filter_map(|name| Some(refs.get(name)?.id()?.to_vec()));
-        known.extend(others.take(MOST_KNOWN));
-        known.sort();
-        known.dedup();
-        known
-    }
-
-    /// Objects leave by git's own transport, checked by the host's git.
-    fn bring(
-        &mut self,
-        part: &mut Part,
-        store: &Store,
-        Objects { tips, known, asked }: Objects<'_>,
-        cuts: &shallow::Cuts,
-        is_selective: bool,
-    ) -> Result<Delivered, Refused> {
-        let cuts = shallow::spelled(cuts);
-        // By descriptor: a command that still runs could put a link on the way.
-        let objects = open(&self.layer.git()).map_err(|error| error.to_string()).and_then(|root| {
-            let path = part.common.join("objects");
-            place::folder(root, &path).map_err(|errno| errno.to_string())
-        });
-        let objects = objects.map_err(|why| Refused { why, kind: Kind::Io })?;
-        let from = PathBuf::from(format!("/proc/self/fd/{}/.", objects.as_raw_fd()));
-        transport::deliver(Delivery {
-            git: self.git,
-            from: &from,
-            to: store,
-            seen: &mut part.base.seen,
-            tips,
-            known,
-            asked,
-            shallow: (!cuts.is_empty()).then_some(&cuts),
-            is_selective,
-            limits: Limits::default(),
-        })
-    }
-
-    /// The host's objects that a part has.
-    fn store(&self, part: &Part) -> Option<Store> {
-        let folder = &self.layer.about.folder;
-        let known = folder.parts.iter().find(|known| known.at == part.common && !known.is_worktree);
-        let mut all = match known {
-            Some(known) => known.objects.clone(),
-            // A part that the command has made.
-            None => vec![std::fs::canonicalize(folder.path.join(&part.common).join("objects")).ok()?],
-        }
-        .into_iter();
-        let config = open(&folder.path.join(&part.common)).ok()?;
-        let text = place::read(&config, Path::new("config"), Check::Text.most()).map(|(text, _)| text).ok();
-        let is_partial = text.and_then(|text| Config::read(&text).ok()).is_some_and(|config| {
-            config.entries.iter().any(|entry| entry.name.section == "remote" && entry.name.key == "promisor")
-        });
-        let (objects, scratch) = (all.next()?, folder.path.join(&part.common));
-        Some(Store { objects, alternates: all.collect(), scratch, id_length: part.id_length, is_partial })
-    }
-
-    /// Git did not take the command's objects: nothing that names them comes over.
-    fn refuse(&mut self, part: &mut Part, wanted: &Wanted, why: &str) {
-        self.news.is_refused = true;
-        let names = wanted.refs.iter().map(|change| super::base::path(&change.name).to_path_buf());
-        let cut = (!wanted.shallow.is_empty()).then(|| PathBuf::from(shallow::SHALLOW));
-        let others = wanted.entries.iter().map(|_| PathBuf::from("index")).chain(cut);
-        let all: Vec<PathBuf> =
-            names.chain(others).chain(wanted.state.iter().map(|(name, _)| name.clone())).collect();
-        for name in all {
-            match is_for_want_of_room(why) {
-                true if self.has_ended() => self.trouble(&part.at.join(name), why),
-                _ => self.keep_back(part, &name, why),
-            }
-        }
-    }
-
-    /// Gives the command what the host has changed, where it has not changed the same itself.
-    fn give(&mut self, part: &mut Part, given: &[Change]) {
-        // What is gone first: a folder may stand where a file was.
-        let (gone, set): (Vec<&Change>, Vec<&Change>) =
-            given.iter().partition(|change| change.host.is_none());
-        for change in gone.into_iter().chain(set) {
-            let path = super::base::path(&change.name);
-            let done = match &change.host {
-                Some(value) => {
-                    let still = |_: Option<Thing>| {
-                        let now = place::read(&part.cage, path, 1_024).ok();
-                        let now = now.and_then(|(content, _)| Value::read(&content));
-                        now.is_none() || now == change.cage
-                    };
-                    place::replace(&part.cage, path, &value.spelled(), still).map(drop)
-                }
-                None => forget(&part.cage, &change.name),
-            };
-            match done {
-                Ok(()) if change.name == b"HEAD" => part.base.head = change.host.clone(),
-                Ok(()) => part.note(&change.name, change.host.clone()),
-                Err(Errno::EXIST | Errno::STALE) => self.news.is_busy = true,
-                // The command then sees what was there when it started.
-                Err(_) => {}
-            }
-        }
-        self.give_entries(part);
-        if !part.is_worktree {
-            self.give_settings(part);
-        }
-    }
-
     fn took(&mut self, part: &mut Part, path: &Path) {
         let path = part.at.join(path);
         let told = RepositoryNews::new(&path, "").path;
@@ -735,41 +456,12 @@ impl Part {
     }
 }
 
-/// Removes a ref from a repository in which it may be a file of its own, or packed, or both.
-fn forget(folder: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
-    let packed_refs = Path::new("packed-refs");
-    if let Ok((text, _)) = place::read(folder, packed_refs, 1 << 30) {
-        let mut rest = Vec::with_capacity(text.len());
-        let mut skips = false;
-        for line in text.split_inclusive(|&byte| byte == b'\n') {
-            let is_own =
-                line.trim_ascii_end().strip_suffix(name).is_some_and(|before| before.ends_with(b" "));
-            skips = is_own || (skips && line.starts_with(b"^"));
-            if !skips {
-                rest.extend_from_slice(line);
-            }
-        }
-        if rest != text {
-            let unchanged = |_: Option<Thing>| {
-                place::read(folder, packed_refs, 1 << 30).is_ok_and(|(now, _)| now == text)
-            };
-            place::replace(folder, packed_refs, &rest, unchanged)?;
-        }
-    }
-    let path = super::base::path(name);
-    place::remove(folder, path)?;
-    // A branch of the name of the folder may follow.
-    for above in path.ancestors().skip(1).take_while(|above| above.components().count() > 2) {
-        if place::remove_folder(folder, above).is_err() {
-            break;
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use super::super::layer::{Cage, Run};
     use super::*;
+    use keyward_policy::facts::{GitFolder, GitPart};
+    use std::os::unix::fs::MetadataExt;
 
     pub(super) const ONE: &str = "1111111111111111111111111111111111111111";
     pub(super) const TWO: &str = "2222222222222222222222222222222222222222";
@@ -811,6 +503,78 @@ mod tests {
         pub(super) fn read(&self, below: &str) -> String {
             std::fs::read_to_string(self.folder.path().join(below)).unwrap_or_default()
         }
+    }
+
+    /// A repository with three files in one commit, and the private one of a run in it.
+    pub(in crate::git) struct Repository {
+        pub(in crate::git) tree: PathBuf,
+        pub(in crate::git) run: Run,
+        pub(in crate::git) program: HostGit,
+        folder: tempfile::TempDir,
+    }
+
+    pub(in crate::git) fn repository() -> Repository {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = folder.path().canonicalize().unwrap().join("project");
+        std::fs::create_dir(&tree).unwrap();
+        let own = tree.join(".git");
+        let begin = "git init -q -b main .; git config user.name a; git config user.email a@b; git config gc.auto 0; \
+            for f in a b c; do echo one > $f; done; git add .; git commit -qm first; git branch side; git branch gone";
+        git(&tree, &own, begin);
+        let stat = std::fs::metadata(&own).unwrap();
+        let parts = vec![GitPart { at: "".into(), is_worktree: false, objects: vec![own.join("objects")] }];
+        let about = GitFolder { path: own, device: stat.dev(), inode: stat.ino(), is_beyond_us: None, parts };
+        let mut run = Run::begin(&folder.path().join("store")).unwrap();
+        let cage = Cage { project: &tree, exclude: b"", hidden: &[], has_network: false, is_nameless: false };
+        run.add(&about, &cage).unwrap();
+        Repository { tree, run, program: HostGit::find("".as_ref()).unwrap(), folder }
+    }
+
+    impl Repository {
+        /// The host's side.
+        pub(in crate::git) fn own(&self) -> PathBuf {
+            self.tree.join(".git")
+        }
+
+        /// Runs a script with the git of one side.
+        pub(in crate::git) fn git(&self, side: &Path, script: &str) -> String {
+            git(&self.tree, side, script)
+        }
+
+        /// The launcher is no more.
+        pub(in crate::git) fn leave(self) -> tempfile::TempDir {
+            self.folder
+        }
+
+        /// A git of the host's before which something else happens.
+        pub(in crate::git) fn program_that(&self, does: &str) -> HostGit {
+            use std::os::unix::fs::PermissionsExt;
+            let path = self.folder.path().join("git");
+            let real = self.program.program().display();
+            std::fs::write(&path, format!("#!/bin/sh\n{does}\nexec {real} \"$@\"\n")).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            HostGit::known(path)
+        }
+    }
+
+    fn git(tree: &Path, side: &Path, script: &str) -> String {
+        let script = format!("set -e; export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1; {script}");
+        let output = Command::new("bash")
+            .current_dir(tree)
+            .envs([("GIT_DIR", side), ("GIT_WORK_TREE", tree)])
+            // In a cage they are lent by a mount.
+            .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", tree.join(".git/objects"))
+            .args(["-c", &script])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// A ref that the command has moved.
+    pub(super) fn change(name: &str, base: Option<&str>, cage: Option<&str>) -> Change {
+        let value = |id: Option<&str>| id.and_then(|id| Value::read(id.as_bytes()));
+        Change { name: name.as_bytes().to_vec(), base: value(base), host: value(base), cage: value(cage) }
     }
 
     /// A line of a log, as git writes it.

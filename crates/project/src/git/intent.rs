@@ -117,10 +117,7 @@ impl Intent {
             let content = content.map(|(content, _)| content).unwrap_or_default();
             let paths: BTreeSet<Vec<u8>> = self.entries.keys().cloned().collect();
             let here = index::entries_at(&content, id_length, &paths);
-            let is_there = |(path, entries): &(Vec<u8>, Vec<Entry>)| {
-                here.get(path).map(Vec::as_slice).unwrap_or_default() == entries.as_slice()
-            };
-            base.ahead.extend(self.entries.into_iter().filter(is_there));
+            base.note_staged(&here, self.entries.iter());
         }
         if !self.state.is_empty() {
             let here = State::read(host);
@@ -186,27 +183,9 @@ pub(super) fn digest(piece: &Piece) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::exchange::tests::repository;
     use super::super::exchange::{Moment, exchange};
-    use super::super::layer::{Cage, Run};
-    use super::super::transport::HostGit;
     use super::*;
-    use keyward_policy::facts::{GitFolder, GitPart};
-    use std::os::unix::fs::MetadataExt;
-    use std::process::Command;
-
-    fn git(tree: &Path, folder: &Path, script: &str) -> String {
-        let script = format!("set -e; export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1; {script}");
-        let output = Command::new("bash")
-            .current_dir(tree)
-            .envs([("GIT_DIR", folder), ("GIT_WORK_TREE", tree)])
-            // In a cage they are lent by a mount.
-            .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", tree.join(".git/objects"))
-            .args(["-c", &script])
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    }
 
     #[test]
     fn what_is_written_is_read_again() {
@@ -230,29 +209,9 @@ mod tests {
     /// The launcher is killed after the host's side has changed, and before that was written down. Meanwhile the command goes on.
     #[test]
     fn what_we_did_before_we_were_killed_is_not_taken_for_the_users() {
-        let folder = tempfile::tempdir().unwrap();
-        let tree = folder.path().canonicalize().unwrap().join("project");
-        std::fs::create_dir(&tree).unwrap();
-        let own = tree.join(".git");
-        git(
-            &tree,
-            &own,
-            "git init -q -b main .; git config user.name a; git config user.email a@b; git config gc.auto 0",
-        );
-        git(
-            &tree,
-            &own,
-            "for f in a b c; do echo one > $f; done; git add .; git commit -qm first; git branch side; git branch gone",
-        );
-        let stat = std::fs::metadata(&own).unwrap();
-        let parts = vec![GitPart { at: "".into(), is_worktree: false, objects: vec![own.join("objects")] }];
-        let about =
-            GitFolder { path: own.clone(), device: stat.dev(), inode: stat.ino(), is_beyond_us: None, parts };
-        let mut run = Run::begin(&folder.path().join("store")).unwrap();
-        let cage = Cage { project: &tree, exclude: b"", hidden: &[], has_network: false, is_nameless: false };
-        run.add(&about, &cage).unwrap();
-        let layer = &run.layers[0];
-        let (cage, program) = (layer.git(), HostGit::find("".as_ref()).unwrap());
+        let all = repository();
+        let layer = &all.run.layers[0];
+        let (own, cage, program) = (all.own(), layer.git(), &all.program);
 
         // What both sides have in common cannot be written down: as if there were no time for it.
         let place = layer.base(Path::new(""));
@@ -261,11 +220,11 @@ mod tests {
         }
         let first = "git commit -q --allow-empty -m zero; echo two > a; git add a; git commit -qm second; echo two > b; git add b; echo two > c; git stash push -q c; \
             git branch -f side HEAD; git branch -D gone; git symbolic-ref HEAD refs/heads/side; git rev-parse HEAD > \"$GIT_DIR/CHERRY_PICK_HEAD\"";
-        git(&tree, &cage, first);
-        let news = exchange(&program, layer, Moment::Running);
+        all.git(&cage, first);
+        let news = exchange(program, layer, Moment::Running);
         assert!(!news.told.troubles.is_empty(), "it could be written down");
         assert_eq!(
-            git(&tree, &own, "git diff --cached --name-only; git log -1 --format=%s; git stash list | wc -l"),
+            all.git(&own, "git diff --cached --name-only; git log -1 --format=%s; git stash list | wc -l"),
             "b\nsecond\n1\n"
         );
         for name in ["rest.new", "refs.new", "index.new"] {
@@ -274,12 +233,12 @@ mod tests {
 
         let then = "rm $GIT_DIR/CHERRY_PICK_HEAD; echo three > b; git add b; git commit -q --amend -m third; echo four > a; git add a; git branch -f main HEAD~1; git branch gone; \
             git stash drop -q; git rev-parse main > \"$GIT_DIR/CHERRY_PICK_HEAD\"";
-        git(&tree, &cage, then);
-        let news = exchange(&program, layer, Moment::Ended);
+        all.git(&cage, then);
+        let news = exchange(program, layer, Moment::Ended);
         assert_eq!(news.told.conflicts, Vec::new());
         assert_eq!(news.told.troubles, Vec::new());
         let account = "cat $GIT_DIR/HEAD $GIT_DIR/CHERRY_PICK_HEAD; git for-each-ref refs/heads; git ls-files -s; git stash list; \
             git reflog --all --format='%gD %H %gs'";
-        assert_eq!(git(&tree, &own, account), git(&tree, &cage, account));
+        assert_eq!(all.git(&own, account), all.git(&cage, account));
     }
 }

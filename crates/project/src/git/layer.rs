@@ -19,6 +19,7 @@ use sha2::{Digest, Sha256};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 const HEADER: &str = "keyward repository 1";
 /// Where a part of the private repository has the host's objects, and those that they borrow from.
@@ -149,7 +150,7 @@ impl Run {
         let root = store.join(name().map_err(at(store))?);
         make_private_folder(&root).map_err(at(&root))?;
         let lock = lock(&root, true).ok_or((root.clone(), Errno::AGAIN))?;
-        let _ = rustix::io::write(&lock, rustix::process::getpid().to_string().as_bytes());
+        note_launcher(&lock);
         Ok(Run { root, layers: Vec::new(), lock })
     }
 
@@ -195,17 +196,25 @@ impl Run {
         done
     }
 
-    /// What runs that are no more have left.
-    pub(super) fn left_behind(store: &Path) -> Vec<Self> {
-        let mut all = Vec::new();
+    /// What runs that are no more have left, and what of it a process still works on.
+    pub(super) fn left_behind(store: &Path) -> (Vec<Self>, Vec<Held>) {
+        let (mut all, mut held) = (Vec::new(), Vec::new());
+        let until = Instant::now() + MOST_WAIT;
         for entry in std::fs::read_dir(store).into_iter().flatten().flatten() {
             let root = entry.path();
-            let Some(lock) = lock_of_dead(&root) else { continue };
+            let lock = match lock_of_dead(&root, until) {
+                Holder::None(lock) => lock,
+                Holder::Launcher => continue,
+                Holder::Orphan => {
+                    held.extend(Held::below(&root));
+                    continue;
+                }
+            };
             let mut run = Run { root, layers: Vec::new(), lock };
             for entry in std::fs::read_dir(&run.root).into_iter().flatten().flatten() {
                 let root = entry.path();
                 let _ = std::fs::rename(root.join(WAITING), root.join(ABOUT));
-                match std::fs::read(root.join(ABOUT)).ok().and_then(|text| About::read(&text)) {
+                match About::at(&root) {
                     Some(about) => run.layers.push(Layer { root, about, index: None }),
                     None if !root.is_dir() || is_set_aside(&root) => {}
                     // It was never whole, or is long over.
@@ -216,7 +225,8 @@ impl Run {
             all.push(run);
         }
         all.sort_by(|one, other| one.root.cmp(&other.root));
-        all
+        held.sort_by(|one, other| one.folder.cmp(&other.folder));
+        (all, held)
     }
 
     /// Removes what is not wanted any more.
@@ -241,6 +251,7 @@ fn remove_unwanted(root: &Path) {
     }
 }
 
+const LOCK: &str = "lock";
 const ABOUT: &str = "about";
 const REFUSED: &str = "refused";
 const WAITING: &str = "waiting";
@@ -266,35 +277,75 @@ fn open_up(path: &Path, depth: usize) {
 
 /// Whether it is kept because something of it was not taken over.
 fn is_set_aside(root: &Path) -> bool {
-    const KEPT: std::time::Duration = std::time::Duration::from_secs(30 * 24 * 60 * 60);
+    const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
     [REFUSED, WAITING].iter().any(|name| {
         let since = std::fs::metadata(root.join(name)).and_then(|stat| stat.modified());
         since.is_ok_and(|since| since.elapsed().is_ok_and(|age| age < KEPT))
     })
 }
 
-/// The lock of a run whose launcher is no more. What is left of its cage ends in a moment.
-fn lock_of_dead(root: &Path) -> Option<OwnedFd> {
-    const TRIES: usize = 40;
-    const WAIT: std::time::Duration = std::time::Duration::from_millis(50);
-    for _ in 0..TRIES {
-        if let Some(lock) = lock(root, false) {
-            return Some(lock);
-        }
-        let launcher = std::fs::read_to_string(root.join("lock")).ok();
-        let launcher = launcher.and_then(|text| rustix::process::Pid::from_raw(text.trim().parse().ok()?))?;
-        if rustix::process::test_kill_process(launcher) != Err(Errno::SRCH) {
-            return None;
-        }
-        std::thread::sleep(WAIT);
+/// A repository whose private one cannot be taken over yet: its launcher is no more, but a process of its run still works.
+pub(super) struct Held {
+    /// The host's.
+    pub(super) folder: PathBuf,
+    /// The file that the process has open.
+    pub(super) lock: PathBuf,
+}
+
+impl Held {
+    /// Those of one run.
+    fn below(root: &Path) -> Vec<Self> {
+        let all = std::fs::read_dir(root).into_iter().flatten().flatten();
+        let about = all.filter_map(|entry| About::at(&entry.path()));
+        about.map(|about| Held { folder: about.folder.path, lock: root.join(LOCK) }).collect()
     }
-    None
+}
+
+/// Which process holds the lock of a run.
+enum Holder {
+    /// None did: it is ours now.
+    None(OwnedFd),
+    /// The launcher, or a run that takes over what the launcher left.
+    Launcher,
+    /// Something that the launcher started, and that outlived it.
+    Orphan,
+}
+
+/// How long we wait for what dead launchers have started, all of them together. What is left of a cage ends in a moment.
+const MOST_WAIT: Duration = Duration::from_secs(2);
+
+/// Takes the lock of a run whose launcher is no more.
+fn lock_of_dead(root: &Path, until: Instant) -> Holder {
+    const PAUSE: Duration = Duration::from_millis(50);
+    loop {
+        if let Some(lock) = lock(root, false) {
+            // From here on we are the launcher: another run leaves it to us.
+            note_launcher(&lock);
+            return Holder::None(lock);
+        }
+        let launcher = std::fs::read_to_string(root.join(LOCK)).ok();
+        let launcher = launcher.and_then(|text| rustix::process::Pid::from_raw(text.trim().parse().ok()?));
+        let is_dead = |launcher| rustix::process::test_kill_process(launcher) == Err(Errno::SRCH);
+        if !launcher.is_some_and(is_dead) {
+            return Holder::Launcher;
+        }
+        if Instant::now() >= until {
+            return Holder::Orphan;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Writes down which process takes over what the run leaves. Without it a lock that is held is not waited for.
+fn note_launcher(lock: &OwnedFd) {
+    let own = rustix::process::getpid().to_string();
+    let _ = rustix::fs::ftruncate(lock, 0).and_then(|()| rustix::io::pwrite(lock, own.as_bytes(), 0));
 }
 
 fn lock(root: &Path, make: bool) -> Option<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let flags = if make { flags | OFlags::CREATE } else { flags };
-    let file = rustix::fs::open(root.join("lock"), flags, Mode::from_raw_mode(0o600)).ok()?;
+    let file = rustix::fs::open(root.join(LOCK), flags, Mode::from_raw_mode(0o600)).ok()?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
     Some(file)
 }
@@ -329,6 +380,11 @@ impl About {
             all.push(("part", values));
         }
         lines::write(HEADER, all)
+    }
+
+    /// That of a private repository.
+    fn at(root: &Path) -> Option<Self> {
+        Self::read(&std::fs::read(root.join(ABOUT)).ok()?)
     }
 
     fn read(text: &[u8]) -> Option<Self> {

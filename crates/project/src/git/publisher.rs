@@ -8,7 +8,8 @@ use super::place;
 use super::refs;
 use super::transport::{self, HostGit, Store};
 use crate::lines;
-use keyward_policy::outcome::{NewRemote, Repository as Told, RepositoryNews};
+use keyward_policy::outcome::{NewRemote, NotYet, Obstacle, Repository as Told, RepositoryNews};
+use keyward_policy::text::visible;
 use keyward_policy::untrusted::git::{Check, index};
 use keyward_sys::confine;
 use keyward_sys::file::write_all;
@@ -313,26 +314,46 @@ fn set_aside(layer: Layer, why: &str) -> Told {
     told
 }
 
+/// What became of what killed launchers had still to take over.
+#[derive(Default)]
+pub struct Recovered {
+    pub repositories: Vec<Told>,
+    /// What a later run takes over.
+    pub not_yet: Vec<NotYet>,
+}
+
 /// Finishes what launchers that were killed had still to take over.
-pub fn recover(store: &Path, path: &OsStr) -> Vec<Told> {
-    let mut told = Vec::new();
-    for mut run in Run::left_behind(store) {
+pub fn recover(store: &Path, path: &OsStr) -> Recovered {
+    let (runs, held) = Run::left_behind(store);
+    let not_yet = |folder: &Path, why| NotYet { path: visible(folder.as_os_str()), why };
+    let mut recovered = Recovered::default();
+    recovered.not_yet.extend(held.iter().map(|held| {
+        let lock = held.lock.display().to_string();
+        not_yet(&held.folder, Obstacle::Held { lock })
+    }));
+    // Looked for when there is something to do.
+    let mut git = None;
+    for mut run in runs {
         let layers = std::mem::take(&mut run.layers);
         if !layers.is_empty() {
-            let Some(git) = HostGit::find(path) else { return told };
+            let Some(git) = git.get_or_insert_with(|| HostGit::find(path)) else {
+                let folders = layers.iter().map(|layer| &layer.about.folder.path);
+                recovered.not_yet.extend(folders.map(|folder| not_yet(folder, Obstacle::NoGit)));
+                continue;
+            };
             let run = Some(&run);
-            told.extend(layers.into_iter().map(|layer| {
+            recovered.repositories.extend(layers.into_iter().map(|layer| {
                 remove_stale(&layer);
                 match layer.is_tried_enough() {
                     true => set_aside(layer, "three runs could not take it over"),
-                    false => conclude(&git, run, layer),
+                    false => conclude(git, run, layer),
                 }
             }));
         }
         run.end();
     }
-    told.retain(Told::says_something);
-    told
+    recovered.repositories.retain(Told::says_something);
+    recovered
 }
 
 /// Removes objects that were being checked when their launcher was killed.
@@ -430,6 +451,7 @@ fn news(text: &[u8]) -> Option<Vec<News>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::exchange::tests::repository;
     use super::*;
 
     #[test]
@@ -443,5 +465,40 @@ mod tests {
         assert_eq!((back.len(), back[0].is_busy, back[1].is_busy), (2, true, false));
         assert_eq!(back[0].told.taken_over, ["refs/heads/a b"]);
         assert_eq!(back[0].told.conflicts[0].why, "both sides changed it");
+    }
+
+    /// A git of the host's can outlive its launcher, and holds the lock as long as it works.
+    #[test]
+    fn what_an_orphan_works_on_is_named_and_taken_over_later() {
+        let all = repository();
+        let (tree, store) = (all.tree.clone(), all.tree.with_file_name("store"));
+        all.git(&all.run.layers[0].git(), "echo two > a; git commit -qam second");
+        let mut sleep = std::process::Command::new("sleep");
+        let mut orphan = all.run.with_lock_lent(|| sleep.arg("600").spawn().unwrap());
+        // A launcher that is no more.
+        let mut gone = std::process::Command::new("true").spawn().unwrap();
+        gone.wait().unwrap();
+        let lock = all.run.layers[0].root.with_file_name("lock");
+        std::fs::write(&lock, gone.id().to_string()).unwrap();
+        let folder = all.leave();
+        let subject = || {
+            let log = ["log", "-1", "--format=%s"];
+            let output = std::process::Command::new("git").arg("-C").arg(&tree).args(log).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+
+        let first = recover(&store, OsStr::new(""));
+        let lock = lock.display().to_string();
+        let held = NotYet { path: tree.join(".git").display().to_string(), why: Obstacle::Held { lock } };
+        assert_eq!((first.not_yet, first.repositories), (vec![held], Vec::new()));
+        assert_eq!(subject(), "first\n");
+
+        orphan.kill().unwrap();
+        orphan.wait().unwrap();
+        let second = recover(&store, OsStr::new(""));
+        assert_eq!(second.not_yet, Vec::new());
+        assert!(second.repositories[0].taken_over.contains(&"refs/heads/main".to_owned()));
+        assert_eq!(subject(), "second\n");
+        drop(folder);
     }
 }

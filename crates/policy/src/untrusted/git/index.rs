@@ -221,6 +221,13 @@ pub fn entries_at(bytes: &[u8], id_length: usize, paths: &BTreeSet<Vec<u8>>) -> 
     all
 }
 
+/// What a path has of entries that were to be staged there: all of them, or those that come first. Entries that are only meant to be added
+/// are staged after the others. `None` if the path has something else.
+pub fn staged_so_far(here: &[Entry], wanted: &[Entry]) -> Option<Vec<Entry>> {
+    let first: Vec<Entry> = wanted.iter().filter(|entry| !entry.is_intent).cloned().collect();
+    (here == wanted || here == first).then(|| here.to_vec())
+}
+
 /// Which of these paths an index has: the path itself, or something below it.
 pub fn tracked(bytes: &[u8], id_length: usize, paths: &[Vec<u8>]) -> BTreeSet<Vec<u8>> {
     let mut all = BTreeSet::new();
@@ -609,5 +616,17 @@ mod tests {
         let at = split.len() - 20 - 11;
         split[at..at + 4].copy_from_slice(b"link");
         assert!(check(&split, 20).is_err());
+    }
+
+    #[test]
+    fn a_path_has_so_far_all_of_what_was_to_be_staged_or_what_comes_before_the_intents() {
+        let entry =
+            |id: u8, is_intent: bool| Entry { mode: 0o100_644, id: vec![id; 20], stage: 0, is_intent };
+        let (file, meant) = (vec![entry(1, false)], vec![entry(2, true)]);
+        assert_eq!(staged_so_far(&file, &file), Some(file.clone()));
+        assert_eq!(staged_so_far(&meant, &meant), Some(meant.clone()));
+        assert_eq!(staged_so_far(&[], &meant), Some(Vec::new()), "it was taken out, and not meant yet");
+        assert_eq!(staged_so_far(&[], &file), None);
+        assert_eq!(staged_so_far(&[entry(3, false)], &file), None, "the user's");
     }
 }

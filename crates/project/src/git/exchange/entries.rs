@@ -215,6 +215,7 @@ impl Exchange<'_> {
             Ok(gone) => gone,
             Err(why) => {
                 self.not_done(part, path, &why);
+                part.note_staged(changed);
                 return;
             }
         };
@@ -223,7 +224,7 @@ impl Exchange<'_> {
         }
         part.base.host_index_stamp = place::stamp(&part.host, path);
         if changed.waits {
-            part.base.ahead.extend(changed.differences.iter().cloned());
+            part.note_staged(changed);
         }
         // At the end there is no next time.
         if self.moment != Moment::Ended
@@ -240,16 +241,22 @@ impl Exchange<'_> {
     fn stage_meant(&self, part: &Part, meant: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, String> {
         let Some(tree) = self.tree_of(part) else { return Ok(Vec::new()) };
         let is_there = |path: &&Vec<u8>| tree.join(crate::git::base::path(path)).symlink_metadata().is_ok();
-        let (meant, gone): (Vec<&Vec<u8>>, Vec<&Vec<u8>>) = meant.iter().partition(is_there);
-        let gone = gone.into_iter().cloned().collect();
-        let meant: Vec<&[u8]> = meant.into_iter().map(Vec::as_slice).collect();
-        if meant.is_empty() {
-            return Ok(gone);
+        let (mut left, mut gone): (Vec<&Vec<u8>>, Vec<&Vec<u8>>) = meant.iter().partition(is_there);
+        while !left.is_empty() {
+            let mut git = self.git.trusted(&part.host_path);
+            git.current_dir(&tree).env("GIT_LITERAL_PATHSPECS", "1").env("GIT_WORK_TREE", &tree);
+            git.args(["add", "--intent-to-add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul"]);
+            let input: Vec<&[u8]> = left.iter().map(|path| path.as_slice()).collect();
+            let Err(why) = super::moves::run(git, &input.join(&b'\0')) else { break };
+            // The command may remove a file while git is on its way to it: git then stages none of them.
+            let (still, missing): (Vec<&Vec<u8>>, Vec<&Vec<u8>>) = left.into_iter().partition(is_there);
+            if missing.is_empty() {
+                return Err(why);
+            }
+            gone.extend(missing);
+            left = still;
         }
-        let mut git = self.git.trusted(&part.host_path);
-        git.current_dir(&tree).env("GIT_LITERAL_PATHSPECS", "1").env("GIT_WORK_TREE", &tree);
-        git.args(["add", "--intent-to-add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul"]);
-        super::moves::run(git, &meant.join(&b'\0')).map(|()| gone)
+        Ok(gone.into_iter().cloned().collect())
     }
 
     /// A sparse checkout leaves files out: those of these paths, as far as the user's own repository has one and nothing stands there.
@@ -344,8 +351,71 @@ impl Part {
         all
     }
 
+    /// Notes what the host was given, where the base cannot be the command's index as a whole: the next exchange must not take it for the
+    /// user's.
+    fn note_staged(&mut self, changed: &Changed) {
+        let host = place::read(&self.host, Path::new(INDEX), Check::Index.most());
+        let host = host.map(|(host, _)| host).unwrap_or_default();
+        // Only git can read it whole: it is not compared either.
+        if !host.is_empty() && index::check(&host, self.id_length).is_err() {
+            return;
+        }
+        let paths: BTreeSet<Vec<u8>> = changed.differences.iter().map(|(path, _)| path.clone()).collect();
+        let here = index::entries_at(&host, self.id_length, &paths);
+        self.base.note_staged(&here, changed.differences.iter().map(|(name, entries)| (name, entries)));
+    }
+
     /// The index that both sides had.
     fn base_index(&self) -> Vec<u8> {
         self.base.index.as_ref().and_then(|index| std::fs::read(index).ok()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::repository;
+    use super::super::{Moment, exchange};
+
+    /// The host's git fails after it has staged the first half of what the command staged. The command goes on.
+    #[test]
+    fn what_was_staged_before_git_failed_is_not_taken_for_the_users() {
+        let all = repository();
+        let layer = &all.run.layers[0];
+        let (own, cage) = (all.own(), layer.git());
+        // A directory that cannot be read: `git add` does not get to what lies in it.
+        all.git(
+            &cage,
+            "echo x > new; mkdir closed; echo n > closed/meant; git add new; git add -N closed/meant",
+        );
+        std::fs::rename(all.tree.join("closed"), all.tree.join("aside")).unwrap();
+        std::os::unix::fs::symlink("aside", all.tree.join("closed")).unwrap();
+        let news = exchange(&all.program, layer, Moment::Running);
+        assert!(!news.told.troubles.is_empty(), "git did not fail");
+        assert_eq!(all.git(&own, "git diff --cached --name-only"), "new\n", "the first half");
+
+        all.git(&cage, "rm closed; mv aside closed; git rm -q --cached new closed/meant");
+        let news = exchange(&all.program, layer, Moment::Ended);
+        assert_eq!((news.told.conflicts, news.told.troubles), (Vec::new(), Vec::new()));
+        assert_eq!(all.git(&own, "git diff --cached --name-only"), "");
+    }
+
+    /// A file that was only meant to be added can go while the host's git is on its way to it.
+    #[test]
+    fn a_file_that_goes_while_it_is_staged_is_no_trouble() {
+        let all = repository();
+        let layer = &all.run.layers[0];
+        all.git(
+            &layer.git(),
+            "echo x > new; echo n > first; echo n > second; git add new; git add -N first second",
+        );
+        // A git that removes one of them first.
+        let program = all.program_that("case \"$*\" in *--intent-to-add*) /bin/rm -f first;; esac");
+        let news = exchange(&program, layer, Moment::Running);
+        assert_eq!(news.told.troubles, Vec::new());
+        assert_eq!(all.git(&all.own(), "git ls-files new first second"), "new\nsecond\n");
+        all.git(&layer.git(), "git rm -q --cached new; git rm -q --cached -f first");
+        let news = exchange(&program, layer, Moment::Ended);
+        assert_eq!(news.told.conflicts, Vec::new());
+        assert_eq!(all.git(&all.own(), "git ls-files new first second"), "second\n");
     }
 }

@@ -241,4 +241,23 @@ mod tests {
         let written = sides.read("host/logs/refs/heads/main");
         assert_eq!(written, line(ONE, TWO, "there") + &line(TWO, ZEROS, "gone"));
     }
+
+    #[test]
+    fn the_line_that_git_wrote_itself_becomes_the_commands() {
+        let sides = Sides::new();
+        let (before, own) = (line(ZEROS, ONE, "first"), line(ONE, TWO, "commit: mine"));
+        let own_line = Line::read(own.trim_end().as_bytes(), 20).unwrap();
+        let types = Types::from([(TWO.into(), Some(crate::git::transport::Type::Commit))]);
+        let settle = |written: &str, own: Option<&Line>| {
+            sides.write("host/logs/HEAD", &format!("{before}{written}"));
+            settle_last(&sides.part, b"HEAD", before.len(), own, &types);
+            sides.read("host/logs/HEAD").split_off(before.len())
+        };
+        let by_git = line(ONE, TWO, "keyward: taken over");
+        assert_eq!(settle(&by_git, Some(&own_line)), own);
+        assert_eq!(settle("", Some(&own_line)), own, "git wrote none");
+        assert_eq!(settle(&by_git, None), "", "the command has none");
+        let both = by_git.clone() + &line(TWO, THREE, "commit: the user's");
+        assert_eq!(settle(&both, Some(&own_line)), both, "the user's git has written, too");
+    }
 }

@@ -65,6 +65,74 @@ fn by_value(run: &str, id: &[u8]) -> String {
     format!("{KEPT}/{run}-values/{}", String::from_utf8_lossy(id))
 }
 
+/// Where a value is kept: by the name of its ref, and by the value as well, because a ref may be taken away more than once.
+fn by_name(run: &str, name: &[u8], id: &[u8]) -> String {
+    let short = name.strip_prefix(b"refs/").unwrap_or(name);
+    let value = String::from_utf8_lossy(id.get(..12).unwrap_or(id));
+    match is_plain(short) {
+        true => format!("{KEPT}/{run}/{}-{value}", String::from_utf8_lossy(short)),
+        false => by_value(run, id),
+    }
+}
+
+/// The names of what was kept too long ago. The name of a run begins with its time.
+fn expired(host: &Refs, now: i64) -> impl Iterator<Item = &Vec<u8>> {
+    let prefix = [KEPT.as_bytes(), b"/"].concat();
+    let all = host.range(prefix.clone()..).map(|(name, _)| name);
+    all.map_while(move |name| Some((name, name.strip_prefix(prefix.as_slice())?)))
+        .filter(move |(_, run)| {
+            let seconds = run.split(|&byte| byte == b'-').next().and_then(|word| str::from_utf8(word).ok());
+            let then = seconds.and_then(|word| word.parse::<i64>().ok());
+            then.is_some_and(|then| now - then > KEPT_SECONDS)
+        })
+        .map(|(name, _)| name)
+}
+
+/// What git is told to move, each ref with the value that it had before.
+fn orders(changes: &[&Change], id_length: usize) -> Vec<u8> {
+    let zeros = vec![b'0'; id_length * 2];
+    let mut input = Vec::new();
+    for change in changes {
+        let id = |value: &Option<Value>| value.as_ref().and_then(Value::id).map(<[u8]>::to_vec);
+        let (old, new) = (id(&change.base), id(&change.cage));
+        let words: [&[u8]; 7] = match (&old, &new) {
+            (None, None) => continue,
+            (Some(old), None) => [b"delete ", &change.name, b"\0", old, b"\0", b"", b""],
+            (old, Some(new)) => {
+                [b"update ", &change.name, b"\0", new, b"\0", old.as_ref().unwrap_or(&zeros), b"\0"]
+            }
+        };
+        words.iter().for_each(|word| input.extend_from_slice(word));
+    }
+    input
+}
+
+/// Values that no ref would have any more, by the names of their refs. `follows` are the refs whose new value has the old one behind it.
+fn lost(refs: &[Change], follows: &BTreeSet<Vec<u8>>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let passing = [b"refs/bisect/".as_slice(), b"refs/rewritten/", b"refs/worktree/"];
+    let now: BTreeSet<&[u8]> = refs.iter().filter_map(|change| change.cage.as_ref()?.id()).collect();
+    let old = refs.iter().filter_map(|change| Some((&change.name, change.base.as_ref()?.id()?)));
+    old.filter(|(name, old)| {
+        !passing.iter().any(|folder| name.starts_with(folder))
+            && !now.contains(old)
+            && !follows.contains(*name)
+    })
+    .map(|(name, old)| (name.clone(), old.to_vec()))
+    .collect()
+}
+
+/// Whether git says that a name has no room beside the others.
+fn has_no_room(why: &str) -> bool {
+    ["exists; cannot create", "blocking reference", "at the same time", "bad name", "invalid ref"]
+        .iter()
+        .any(|word| why.contains(word))
+}
+
+/// Whether git says that another process holds a lock or was quicker: the next time it may go.
+fn passes(why: &str) -> bool {
+    [".lock", "cannot lock", "but expected", "reference already exists"].iter().any(|word| why.contains(word))
+}
+
 /// Moves that are compared with what was there before: whether the new follows from the old.
 pub(super) type Compared = Vec<(Vec<u8>, Result<Working, String>)>;
 
@@ -234,20 +302,7 @@ impl Exchange<'_> {
         line: Option<&Line>,
         changes: &[&Change],
     ) -> Result<(), String> {
-        let zeros = vec![b'0'; part.id_length * 2];
-        let mut input = Vec::new();
-        for change in changes {
-            let id = |value: &Option<Value>| value.as_ref().and_then(Value::id).map(<[u8]>::to_vec);
-            let (old, new) = (id(&change.base), id(&change.cage));
-            let words: [&[u8]; 7] = match (&old, &new) {
-                (None, None) => continue,
-                (Some(old), None) => [b"delete ", &change.name, b"\0", old, b"\0", b"", b""],
-                (old, Some(new)) => {
-                    [b"update ", &change.name, b"\0", new, b"\0", old.as_ref().unwrap_or(&zeros), b"\0"]
-                }
-            };
-            words.iter().for_each(|word| input.extend_from_slice(word));
-        }
+        let input = orders(changes, part.id_length);
         if !input.is_empty() {
             let mut git = self.git.trusted(&part.host_path);
             // A log is begun where the command has one.
@@ -283,9 +338,7 @@ impl Exchange<'_> {
 
     /// One ref that git does not move. A name that has no room beside the host's is told, and what the command had is kept.
     fn not_moved(&mut self, part: &mut Part, change: &Change, why: &str) {
-        let no_room =
-            ["exists; cannot create", "blocking reference", "at the same time", "bad name", "invalid ref"];
-        if no_room.iter().any(|word| why.contains(word)) {
+        if has_no_room(why) {
             // The next exchange looks again.
             self.holds = true;
             if self.has_ended() {
@@ -309,8 +362,7 @@ impl Exchange<'_> {
 
     /// A git of the host's failed. If another process holds a lock or was quicker, the next exchange tries again; anything else is trouble.
     pub(super) fn not_done(&mut self, part: &Part, path: &Path, why: &str) -> bool {
-        let passes = [".lock", "cannot lock", "but expected", "reference already exists"];
-        if passes.iter().any(|word| why.contains(word)) {
+        if passes(why) {
             self.news.is_busy = true;
         } else {
             self.trouble(&part.at.join(path), why);
@@ -348,19 +400,7 @@ impl Exchange<'_> {
             answer.and_then(Working::end).is_ok().then_some(name)
         };
         let follows: BTreeSet<Vec<u8>> = compared.into_iter().filter_map(is_right).collect();
-        let now: BTreeSet<&[u8]> =
-            wanted.refs.iter().filter_map(|change| change.cage.as_ref()?.id()).collect();
-        let mut lost = Vec::new();
-        for change in &wanted.refs {
-            let passing = [b"refs/bisect/".as_slice(), b"refs/rewritten/", b"refs/worktree/"];
-            let Some(old) = change.base.as_ref().and_then(Value::id) else { continue };
-            let is_lost = !passing.iter().any(|folder| change.name.starts_with(folder))
-                && !now.contains(old)
-                && !follows.contains(&change.name);
-            if is_lost {
-                lost.push((change.name.clone(), old.to_vec()));
-            }
-        }
+        let lost = lost(&wanted.refs, &follows);
         if let Err(why) = self.keep(part, &lost) {
             self.not_done(part, Path::new(KEPT), &why);
             wanted.refs.retain(|change| !lost.iter().any(|(name, _)| *name == change.name));
@@ -374,16 +414,7 @@ impl Exchange<'_> {
         values: &[(Vec<u8>, Vec<u8>)],
     ) -> Result<Vec<String>, String> {
         let run = self.layer.name().to_string_lossy().into_owned();
-        let named = |(name, id): &(Vec<u8>, Vec<u8>)| {
-            let short = name.strip_prefix(b"refs/").unwrap_or(name);
-            // By its value as well: a ref may be taken away more than once.
-            let value = String::from_utf8_lossy(id.get(..12).unwrap_or(id)).into_owned();
-            match is_plain(short) {
-                true => format!("{KEPT}/{run}/{}-{value}", String::from_utf8_lossy(short)),
-                false => by_value(&run, id),
-            }
-        };
-        let kept: Vec<String> = values.iter().map(named).collect();
+        let kept: Vec<String> = values.iter().map(|(name, id)| by_name(&run, name, id)).collect();
         match self.put_kept(part, kept.iter().zip(values)) {
             Ok(()) => Ok(kept),
             // One of the names is in the way of another. Values are not.
@@ -416,25 +447,87 @@ impl Exchange<'_> {
     /// Forgets what was kept long ago. `host` are all refs, packed ones among them.
     pub(super) fn expire_kept(&mut self, part: &Part, host: &Refs) {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
-        let prefix = [KEPT.as_bytes(), b"/"].concat();
-        let is_old = |name: &&Vec<u8>| {
-            let run = name.strip_prefix(prefix.as_slice()).unwrap_or_default();
-            let seconds = run.split(|&byte| byte == b'-').next().and_then(|word| str::from_utf8(word).ok());
-            seconds.and_then(|word| word.parse::<i64>().ok()).is_some_and(|then| now - then > KEPT_SECONDS)
-        };
-        let mut input = Vec::new();
-        for name in
-            host.range(prefix.clone()..).map(|(name, _)| name).take_while(|name| name.starts_with(&prefix))
-        {
-            if is_old(&name) {
-                [b"delete ".as_slice(), name, b"\0\0"].iter().for_each(|part| input.extend_from_slice(part));
-            }
-        }
+        let input: Vec<u8> =
+            expired(host, now).flat_map(|name| [b"delete ".as_slice(), name, b"\0\0"].concat()).collect();
         if !input.is_empty() {
             let mut git = self.git.trusted(&part.host_path);
             git.args(["update-ref", "--no-deref", "--stdin", "-z"]);
             // Another run may be doing the same; the next one tries again.
             let _ = run(git, &input);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{ONE, THREE, TWO, change};
+    use super::*;
+
+    #[test]
+    fn git_is_told_the_value_that_each_ref_had_before() {
+        let (new, moved) =
+            (change("refs/heads/new", None, Some(ONE)), change("refs/heads/a", Some(ONE), Some(TWO)));
+        let (gone, link) =
+            (change("refs/heads/gone", Some(THREE), None), change("refs/heads/link", None, None));
+        let zeros = "0".repeat(40);
+        let expected = format!(
+            "update refs/heads/new\0{ONE}\0{zeros}\0update refs/heads/a\0{TWO}\0{ONE}\0delete refs/heads/gone\0{THREE}\0"
+        );
+        assert_eq!(String::from_utf8(orders(&[&new, &moved, &gone, &link], 20)).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_value_is_lost_if_no_ref_has_it_or_follows_from_it() {
+        let refs = [
+            change("refs/heads/gone", Some(ONE), None),
+            change("refs/heads/rewritten", Some(TWO), Some(THREE)),
+            change("refs/heads/grown", Some("4".repeat(40).as_str()), Some(THREE)),
+            change("refs/heads/new", None, Some(THREE)),
+            change("refs/bisect/bad", Some("5".repeat(40).as_str()), None),
+        ];
+        let follows = BTreeSet::from([b"refs/heads/grown".to_vec()]);
+        let names: Vec<Vec<u8>> = lost(&refs, &follows).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, [b"refs/heads/gone".to_vec(), b"refs/heads/rewritten".to_vec()]);
+    }
+
+    #[test]
+    fn a_value_that_only_changed_its_name_is_not_lost() {
+        let refs = [change("refs/heads/old", Some(ONE), None), change("refs/heads/new", None, Some(ONE))];
+        assert_eq!(lost(&refs, &BTreeSet::new()), Vec::new());
+    }
+
+    #[test]
+    fn what_is_kept_has_the_name_of_its_ref_where_that_can_be_pasted() {
+        assert_eq!(
+            by_name("7-ab", b"refs/heads/main", ONE.as_bytes()),
+            format!("{KEPT}/7-ab/heads/main-{}", &ONE[..12])
+        );
+        assert_eq!(by_name("7-ab", b"refs/heads/$(x)", ONE.as_bytes()), format!("{KEPT}/7-ab-values/{ONE}"));
+    }
+
+    #[test]
+    fn what_is_kept_expires_by_the_time_in_the_name_of_its_run() {
+        let value = Value::read(ONE.as_bytes()).unwrap();
+        let name = |run: &str| format!("{KEPT}/{run}/heads/main").into_bytes();
+        let all = [
+            name("100-ab"),
+            name("5000000-cd"),
+            name("odd"),
+            b"refs/keyward/kept".to_vec(),
+            b"refs/tags/1".to_vec(),
+        ];
+        let host: Refs = all.iter().map(|name| (name.clone(), value.clone())).collect();
+        let old: Vec<&Vec<u8>> = expired(&host, 100 + KEPT_SECONDS + 1).collect();
+        assert_eq!(old, [&name("100-ab")]);
+        assert_eq!(expired(&host, 100 + KEPT_SECONDS).count(), 0);
+    }
+
+    #[test]
+    fn a_lock_of_another_passes_and_a_name_without_room_does_not() {
+        assert!(passes("fatal: Unable to create '/x/.git/index.lock': File exists."));
+        assert!(passes("error: cannot lock ref 'refs/heads/a': is at 1 but expected 2"));
+        assert!(!passes("fatal: pathspec 'a' did not match any files"));
+        assert!(has_no_room("fatal: 'refs/heads/a/b' exists; cannot create 'refs/heads/a'"));
+        assert!(!has_no_room("error: unable to write file"));
     }
 }

@@ -227,7 +227,11 @@ impl Exchange<'_> {
         let path = at.join(LOCKED);
         let reason = |root: &OwnedFd| place::read(root, &path, MOST_REASON).map(|(text, _)| text).ok();
         let (own, there) = (self.own_lock(at), reason(cage));
-        if there == own || reason(host) != own || (own.is_none() && place::thing(host, &path).is_some()) {
+        let here = match (reason(host), place::thing(host, &path)) {
+            (None, Some(_)) => Lock::Unread,
+            (reason, _) => Lock::Says(reason),
+        };
+        if !may_lock(&own, &there, &here) {
             return;
         }
         let record = self.layer.base(at).join(LOCKED);
@@ -363,19 +367,8 @@ impl Exchange<'_> {
     /// The pointer of a working tree's folder, if it leads to one in the project.
     fn of_project(&self, base: &OwnedFd, at: &Path, gone: bool) -> Result<Vec<u8>, Errno> {
         let (text, _) = place::read(base, &at.join("gitdir"), Check::Text.most())?;
-        let line = text.strip_suffix(b"\n").unwrap_or(&text);
-        // As an absolute path, or relative to the folder itself.
-        let mark = self.layer.about.folder.path.join(at).join(OsStr::from_bytes(line));
-        match mark.parent() {
-            Some(tree)
-                if mark.ends_with(".git")
-                    && is_in_project(tree, &self.layer.about.project, gone)
-                    && !line.contains(&b'\n') =>
-            {
-                Ok(text)
-            }
-            _ => Err(Errno::INVAL),
-        }
+        let own = self.layer.about.folder.path.join(at);
+        leads_to_tree(&text, &own, &self.layer.about.project, gone).then_some(text).ok_or(Errno::INVAL)
     }
 
     /// What the command has put where git would run it or be led by it, and what else is not taken over.
@@ -464,6 +457,27 @@ impl Exchange<'_> {
             }
         }
     }
+}
+
+/// The lock of a working tree on the host.
+enum Lock {
+    Says(Option<Vec<u8>>),
+    /// It is there, and cannot be read.
+    Unread,
+}
+
+/// Whether a lock follows the command's: it has changed, and the host's is the one that a command put there, or there was none.
+fn may_lock(own: &Option<Vec<u8>>, there: &Option<Vec<u8>>, here: &Lock) -> bool {
+    there != own && matches!(here, Lock::Says(here) if here == own)
+}
+
+/// Whether the pointer of a working tree's own folder leads to one in the project: as an absolute path, or relative to the folder.
+fn leads_to_tree(text: &[u8], own: &Path, project: &Path, gone: bool) -> bool {
+    let line = text.strip_suffix(b"\n").unwrap_or(text);
+    let mark = own.join(OsStr::from_bytes(line));
+    !line.contains(&b'\n')
+        && mark.ends_with(".git")
+        && mark.parent().is_some_and(|tree| is_in_project(tree, project, gone))
 }
 
 /// A large file is no larger than what may come over at once.
@@ -573,5 +587,64 @@ mod tests {
         assert!(!is_in(".git/modules") && !is_in("sub/.GIT"), "a repository's own");
         assert!(is_in_project(&project.join("missing"), &project, true));
         assert!(!is_in_project(&project.join("link/missing"), &project, true));
+    }
+
+    #[test]
+    fn the_pointer_of_a_working_tree_is_one_line_to_a_mark_in_the_project() {
+        let folder = tempfile::tempdir().unwrap();
+        let project = folder.path().canonicalize().unwrap().join("project");
+        let own = project.join(".git/worktrees/w");
+        std::fs::create_dir_all(&own).unwrap();
+        std::fs::create_dir_all(project.join("w")).unwrap();
+        let leads = |text: String| leads_to_tree(text.as_bytes(), &own, &project, false);
+        let absolute = project.join("w/.git").display().to_string();
+        assert!(leads(format!("{absolute}\n")) && leads("../../../w/.git\n".into()));
+        assert!(!leads(format!("{absolute}\n/etc/.git\n")), "two lines");
+        assert!(!leads(format!("{}\n", project.join("w").display())), "the tree itself");
+        assert!(!leads("/etc/.git\n".into()) && !leads(String::new()));
+        let missing = format!("{}\n", project.join("gone/.git").display());
+        assert!(!leads(missing.clone()) && leads_to_tree(missing.as_bytes(), &own, &project, true));
+    }
+
+    #[test]
+    fn a_lock_of_the_users_stays() {
+        let says = |word: &str| Some(word.as_bytes().to_vec());
+        let may = |own: Option<Vec<u8>>, there: Option<Vec<u8>>, here: Option<Vec<u8>>| {
+            may_lock(&own, &there, &Lock::Says(here))
+        };
+        assert!(may(None, says("command"), None), "a new one");
+        assert!(may(says("command"), None, says("command")), "the command's own goes");
+        assert!(!may(None, says("command"), says("user")), "the user has one");
+        assert!(!may(says("command"), None, says("user")), "the user has changed it");
+        assert!(!may(says("command"), says("command"), None), "nothing new");
+        assert!(!may_lock(&None, &says("command"), &Lock::Unread), "it cannot be read");
+    }
+
+    #[test]
+    fn a_large_file_comes_if_its_name_is_its_digest() {
+        use super::super::tests::Sides;
+        let sides = Sides::new();
+        let name: String = Sha256::digest(b"large").iter().map(|byte| format!("{byte:02x}")).collect();
+        let path = format!("lfs/objects/aa/bb/{name}");
+        let copy = || copy_large(&sides.part, Path::new(&path), &name);
+        sides.write(&format!("cage/{path}"), "forged");
+        assert_eq!((copy(), sides.read(&format!("host/{path}"))), (Ok(false), String::new()));
+        sides.write(&format!("cage/{path}"), "large");
+        assert_eq!((copy(), sides.read(&format!("host/{path}"))), (Ok(true), "large".into()));
+        let beside = std::fs::read_dir(sides.folder.path().join("host/lfs/objects/aa/bb")).unwrap().count();
+        assert_eq!(beside, 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn a_file_with_holes_is_not_copied() {
+        use super::super::tests::Sides;
+        let sides = Sides::new();
+        sides.write("cage/lfs/objects/x", "");
+        let file = std::fs::File::options()
+            .write(true)
+            .open(sides.folder.path().join("cage/lfs/objects/x"))
+            .unwrap();
+        file.set_len(1 << 30).unwrap();
+        assert_eq!(copy_large(&sides.part, Path::new("lfs/objects/x"), "x"), Err(Errno::FBIG));
     }
 }

@@ -1,7 +1,9 @@
 //! Where git refuses the command's objects as a whole, brings those that each ref needs: a broken object holds up what names it, and nothing else.
 
 use super::logs::Logs;
-use super::{Delivered, Exchange, Kind, Objects, Part, Refused, Store, Wanted, entries, shallow};
+use super::take::Objects;
+use super::{Exchange, Part, Wanted, entries, shallow};
+use crate::git::transport::{Delivered, Kind, Refused, Store};
 use crate::git::{base, state, transport};
 use keyward_policy::untrusted::git::refs::Change;
 use std::collections::BTreeMap;

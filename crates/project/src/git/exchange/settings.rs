@@ -76,6 +76,10 @@ impl Exchange<'_> {
         let (path, most) = (Path::new("config"), Check::Text.most());
         let Ok((host, _)) = place::read(&part.host, path, most) else { return };
         let text = private_settings(&host);
+        // What was taken over last is not what the command began with: the host may have what the command takes back this moment.
+        if part.base.merged_config.as_ref().is_some_and(|merged| *merged != part.base.config) {
+            return;
+        }
         let unchanged = |_: Option<Thing>| {
             place::read(&part.cage, path, most).is_ok_and(|(now, _)| now == part.base.config)
         };
@@ -96,4 +100,41 @@ fn origin(part: &Part, module: &[u8]) -> Option<Vec<u8>> {
     let config = Config::read(&private_settings(&text)).ok()?;
     let url = Name { section: "remote".into(), subsection: Some(b"origin".to_vec()), key: "url".into() };
     config.values(&url).last().cloned().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::repository;
+    use super::super::{Moment, exchange};
+
+    /// The command removes a branch, and what it follows, after the host has got both: the host's settings are not given to it as the user's.
+    #[test]
+    fn settings_that_the_command_takes_back_do_not_come_back_to_it() {
+        let all = repository();
+        let layer = &all.run.layers[0];
+        let (cage, own) = (layer.git(), all.own());
+        let (config, before) = (cage.join("config"), all.tree.join("before"));
+        std::fs::copy(&config, &before).unwrap();
+        all.git(&cage, "git branch -q --track new main");
+        let back = format!(
+            "case \"$*\" in *update-ref*) /bin/cp '{}' '{}';; esac",
+            before.display(),
+            config.display()
+        );
+        exchange(&all.program_that(&back), layer, Moment::Running);
+        assert_eq!(all.git(&own, "git config branch.new.merge"), "refs/heads/main\n", "it was taken over");
+        let now = std::fs::read_to_string(&config).unwrap();
+        assert_eq!(now, std::fs::read_to_string(&before).unwrap());
+
+        all.git(&cage, "git branch -qD new");
+        exchange(&all.program, layer, Moment::Running);
+        assert_eq!(all.git(&own, "git config branch.new.merge || echo none"), "none\n");
+        // What the user changes after that, the command sees.
+        all.git(&own, "git config core.abbrev 9");
+        exchange(&all.program, layer, Moment::Running);
+        assert_eq!(
+            all.git(&cage, "git config core.abbrev; git config branch.new.merge || echo none"),
+            "9\nnone\n"
+        );
+    }
 }

@@ -53,6 +53,31 @@ pub(super) fn spelled(cuts: &Cuts) -> Vec<u8> {
     cuts.iter().flat_map(|id| [id.as_slice(), b"\n"].concat()).collect()
 }
 
+/// The host's cuts with the command's: a new one only where the host lacks what lies behind it. An old one goes when all of that came.
+fn settled(
+    mut cuts: Cuts,
+    changed: &Changed,
+    has_parents: impl Fn(&Vec<u8>) -> bool,
+) -> Result<Cuts, String> {
+    cuts.extend(changed.new.iter().filter(|id| !has_parents(id)).cloned());
+    for id in &changed.gone {
+        if !has_parents(id) {
+            return Err("the history behind an old cut is not all there".into());
+        }
+        cuts.remove(id);
+    }
+    Ok(cuts)
+}
+
+/// Commits and their parents, one commit in each line.
+fn parents_told(text: &[u8]) -> BTreeMap<Vec<u8>, Vec<Vec<u8>>> {
+    let line = |line: &[u8]| {
+        let mut words = line.split(|&byte| byte == b' ').filter(|word| is_id(word)).map(<[u8]>::to_vec);
+        Some((words.next()?, words.collect()))
+    };
+    text.split(|&byte| byte == b'\n').filter_map(line).collect()
+}
+
 impl Exchange<'_> {
     /// The cuts that the host may have, once the command's objects are there: new ones of commits whose parents it lacks, and none of the old ones
     /// whose parents it has.
@@ -66,15 +91,7 @@ impl Exchange<'_> {
             all.iter().zip(&types).filter(|(_, kind)| kind.is_some()).map(|(id, _)| id).collect();
         let has_parents =
             |id: &Vec<u8>| parents.get(id).is_some_and(|all| all.iter().all(|id| there.contains(id)));
-        let mut cuts: Cuts = here;
-        cuts.extend(changed.new.iter().filter(|id| !has_parents(id)).cloned());
-        for id in &changed.gone {
-            if !has_parents(id) {
-                return Err("the history behind an old cut is not all there".into());
-            }
-            cuts.remove(id);
-        }
-        Ok(cuts)
+        settled(here, changed, has_parents)
     }
 
     /// The parents of commits, whatever cuts there are.
@@ -84,14 +101,7 @@ impl Exchange<'_> {
         git.args(["log", "--no-walk=unsorted", "--format=%H %P", "--stdin"]);
         let input: Vec<u8> = ids.iter().flat_map(|id| [id.as_slice(), b"\n"].concat()).collect();
         let text = super::moves::start(git, &input)?.answer()?;
-        let mut all = BTreeMap::new();
-        for line in text.split(|&byte| byte == b'\n') {
-            let mut words = line.split(|&byte| byte == b' ').filter(|word| is_id(word)).map(<[u8]>::to_vec);
-            if let Some(id) = words.next() {
-                all.insert(id, words.collect());
-            }
-        }
-        Ok(all)
+        Ok(parents_told(&text))
     }
 
     /// Writes the host's cuts. Before refs move: without them their history would seem broken.
@@ -149,6 +159,25 @@ mod tests {
         sides.write("cage/shallow", &format!("--upload-pack=x\n\n{ONE}extra\n{capitals}\n"));
         assert_eq!(read(&sides.part.cage), cuts(&[&capitals.to_lowercase()]));
         assert_eq!(spelled(&cuts(&[TWO, ONE])), format!("{ONE}\n{TWO}\n").into_bytes());
+    }
+
+    #[test]
+    fn a_new_cut_is_taken_only_where_history_is_missing_and_an_old_one_goes_only_where_none_is() {
+        let changed =
+            |new: &[&str], gone: &[&str]| Changed { new: cuts(new), gone: cuts(gone), now: Cuts::new() };
+        let complete = cuts(&[TWO]);
+        let has_parents = |id: &Vec<u8>| complete.contains(id);
+        assert_eq!(settled(cuts(&[ONE]), &changed(&[TWO, THREE], &[]), has_parents), Ok(cuts(&[ONE, THREE])));
+        assert_eq!(settled(cuts(&[ONE, TWO]), &changed(&[], &[TWO]), has_parents), Ok(cuts(&[ONE])));
+        assert!(settled(cuts(&[ONE]), &changed(&[], &[ONE]), has_parents).is_err());
+    }
+
+    #[test]
+    fn a_commit_has_the_parents_that_git_names_behind_it() {
+        let text = format!("{ONE} {TWO} {THREE}\n{TWO}\nwarning: odd\n");
+        let parents = parents_told(text.as_bytes());
+        assert_eq!(parents[ONE.as_bytes()], [TWO.as_bytes(), THREE.as_bytes()]);
+        assert_eq!((parents[TWO.as_bytes()].len(), parents.len()), (0, 2));
     }
 
     #[test]

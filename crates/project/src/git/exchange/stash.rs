@@ -28,6 +28,12 @@ impl Changed {
         self.removed.is_empty() && self.added.is_empty()
     }
 
+    /// Whether work came over before we were cut off: a stack has it as often as the command's.
+    fn has_come(&self, here: &[Vec<u8>], line: &Line) -> bool {
+        let times = |all: &[Vec<u8>]| all.iter().filter(|other| **other == line.new).count();
+        times(here) >= times(&self.now)
+    }
+
     /// Leaves out work that is broken; why, if some is.
     pub(super) fn leave(&mut self, broken: &BTreeMap<Vec<u8>, String>) -> Option<String> {
         let why = self.added.iter().find_map(|line| broken.get(&line.new)).cloned();
@@ -42,6 +48,12 @@ pub(super) fn read(folder: &OwnedFd, id_length: usize) -> Vec<Line> {
     let text =
         place::read(folder, Path::new("logs/refs/stash"), MOST).map(|(text, _)| text).unwrap_or_default();
     text.split(|&byte| byte == b'\n').filter_map(|line| Line::read(line, id_length)).collect()
+}
+
+/// Where work is in a stack, and the number by which git knows it: the newest is 0.
+fn entry_of(stack: &[Vec<u8>], id: &[u8]) -> Option<(usize, usize)> {
+    let at = stack.iter().position(|other| other == id)?;
+    Some((at, stack.len() - 1 - at))
 }
 
 pub(super) fn compare(part: &Part) -> Changed {
@@ -101,14 +113,14 @@ impl Exchange<'_> {
         let mut here: Vec<Vec<u8>> =
             read(&part.host, part.id_length).into_iter().map(|line| line.new).collect();
         for id in &changed.removed {
-            let Some(at) = here.iter().position(|other| other == id) else { continue };
+            let Some((at, number)) = entry_of(&here, id) else { continue };
             if let Err(why) = self.keep(part, &[(b"refs/stash".to_vec(), id.clone())]) {
                 self.not_done(part, Path::new("refs/stash"), &why);
                 return;
             }
             let mut git = self.git.trusted(&part.host_path);
             git.args(["reflog", "delete", "--updateref", "--rewrite"]);
-            git.arg(format!("refs/stash@{{{}}}", here.len() - 1 - at));
+            git.arg(format!("refs/stash@{{{number}}}"));
             if let Err(why) = moves::run(git, b"") {
                 self.not_done(part, Path::new("refs/stash"), &why);
                 return;
@@ -120,10 +132,8 @@ impl Exchange<'_> {
                 let _ = moves::run(git, b"");
             }
         }
-        let times = |all: &[Vec<u8>], id: &[u8]| all.iter().filter(|other| *other == id).count();
         for line in &changed.added {
-            // It came over before we were cut off.
-            if times(&here, &line.new) >= times(&changed.now, &line.new) {
+            if changed.has_come(&here, line) {
                 continue;
             }
             let mut git = self.git.trusted(&part.host_path);
@@ -192,6 +202,23 @@ mod tests {
         let broken = BTreeMap::from([(TWO.as_bytes().to_vec(), "an object is missing".to_owned())]);
         assert_eq!(changed.leave(&broken).as_deref(), Some("an object is missing"));
         assert_eq!((ids(&changed.added), changed.now.len()), (vec![ONE.as_bytes()], 1));
+    }
+
+    #[test]
+    fn git_counts_from_the_newest_and_the_oldest_of_equal_work_goes_first() {
+        let stack: Vec<Vec<u8>> = [ONE, TWO, ONE].iter().map(|id| id.as_bytes().to_vec()).collect();
+        assert_eq!(entry_of(&stack, TWO.as_bytes()), Some((1, 1)));
+        assert_eq!(entry_of(&stack, ONE.as_bytes()), Some((0, 2)));
+        assert_eq!(entry_of(&stack, THREE.as_bytes()), None);
+    }
+
+    #[test]
+    fn work_has_come_if_the_host_has_it_as_often_as_the_command() {
+        let changed = compared(&[], &[ONE, ONE]);
+        let once = vec![ONE.as_bytes().to_vec()];
+        assert!(!changed.has_come(&[], &changed.added[0]));
+        assert!(!changed.has_come(&once, &changed.added[0]));
+        assert!(changed.has_come(&[once.clone(), once.clone()].concat(), &changed.added[0]));
     }
 
     #[test]
