@@ -407,14 +407,11 @@ pub fn secret_file(real: &Path, homes: &[&Path]) -> Option<&'static Secret> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let last = parts.last()?;
     let in_home = rest_in_home(&parts, homes);
-    let rooted = |secret: &Secret| match secret.place {
-        Place::Name => false,
-        Place::System => below(secret, &parts),
-        Place::Home => in_home.iter().any(|rest| below(secret, rest)),
-        Place::Anywhere => (0..parts.len()).any(|start| below(secret, &parts[start..])),
-    };
-    if let Some(secret) = SECRETS.iter().find(|secret| rooted(secret)) {
-        return Some(secret);
+    let system = first_below(Place::System, &parts);
+    let home = in_home.iter().filter_map(|rest| first_below(Place::Home, rest));
+    let anywhere = (0..parts.len()).filter_map(|start| first_below(Place::Anywhere, &parts[start..]));
+    if let Some(row) = home.chain(anywhere).chain(system).min() {
+        return SECRETS.get(row);
     }
     let public = PUBLIC_CERTIFICATES.iter().any(|tree| real.starts_with(tree));
     named(last).filter(|secret| !(public && secret.pattern == "*.pem"))
@@ -539,6 +536,32 @@ pub(super) fn rest_in_home<'a, 'b>(parts: &'a [&'b str], homes: &[&Path]) -> Vec
             home.iter().zip(above).all(|(pattern, part)| matches(pattern, part)).then_some(rest)
         })
         .collect()
+}
+
+/// The rows that begin with a part of a path, ready to be looked up: a search asks at every part of many paths, and most begin none.
+struct Rooted {
+    by_first: HashMap<&'static str, Vec<usize>>,
+    /// Those whose first part has a star.
+    starred: Vec<usize>,
+}
+
+static ROOTED: LazyLock<Rooted> = LazyLock::new(|| {
+    let mut rooted = Rooted { by_first: HashMap::with_capacity(128), starred: Vec::new() };
+    for (row, secret) in SECRETS.iter().enumerate().filter(|(_, secret)| secret.place != Place::Name) {
+        match secret.pattern.split('/').find(|part| !part.is_empty()) {
+            Some(first) if !first.contains('*') => rooted.by_first.entry(first).or_default().push(row),
+            _ => rooted.starred.push(row),
+        }
+    }
+    rooted
+});
+
+/// The first row of a place whose pattern is all of these parts.
+fn first_below(place: Place, parts: &[&str]) -> Option<usize> {
+    let begun = ROOTED.by_first.get(parts.first()?).into_iter().flatten();
+    let fits =
+        |row: &&usize| SECRETS.get(**row).is_some_and(|secret| secret.place == place && below(secret, parts));
+    begun.chain(&ROOTED.starred).filter(fits).min().copied()
 }
 
 /// Whether a rule's pattern is all of these parts of a path.
