@@ -4,6 +4,7 @@
 
 mod gone;
 mod gpu;
+mod grants;
 mod hidden;
 mod home;
 mod inside;
@@ -26,13 +27,12 @@ pub use places::{PINNED, PROJECT_FILE};
 pub use searched::{Searched, Why, can_be_project, is_of_system, searched};
 pub use toolchains::joined;
 
-use crate::detect::footholds::guarded_above;
 use crate::facts::{GitFolder, GitPart, HostFacts, Kind, PathFact, Paths, Project};
 use crate::linux::cage::Cage;
 use crate::plan::{Refusal, RefusalKind};
 use crate::request::Request;
 use crate::settings::{IgnoredFile, Policy};
-use crate::text::{typed, visible};
+use crate::text::visible;
 use crate::toolchains::{CACHES, OWN_PARTS};
 use crate::tools::{self, Exposure, Platform};
 use crate::words::{NetMode, Origin, ProjectGuard};
@@ -452,7 +452,7 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
         inside::programs(&mut builder, policy, &facts.project.programs);
         inside::repositories(&mut builder, policy, request, facts);
     }
-    grants(&mut builder, policy, request, &homes)?;
+    grants::grants(&mut builder, policy, request, &homes)?;
     files_above(&mut builder, policy, cage);
 
     inside::only_where_writable(&mut builder.entries);
@@ -694,43 +694,6 @@ fn files_above(builder: &mut Builder<'_>, policy: &Policy, cage: Cage) {
     builder.notes.extend(policy.sources.ignored.iter().map(IgnoredFile::sentence));
 }
 
-/// A link in a project may have been put there by a command that worked in it: it must not decide what the next one is granted.
-fn not_by_a_planted_link(
-    path: &Path,
-    fact: &PathFact,
-    homes: &[PathBuf],
-    rule: &str,
-    origin: &Origin,
-) -> Result<(), Refusal> {
-    let store = path != fact.real && is_store(&fact.real, homes);
-    match &fact.leaves_project {
-        Some(project) => Err(Refusal::policy(
-            rule,
-            format!(
-                "{} ({origin}) leads out of the project {} to {}",
-                path.display(),
-                project.display(),
-                fact.real.display()
-            ),
-            &format!(
-                "a command that ran there may have made the link; if its target is what you mean, use `{} {}`",
-                if rule == "files.write" { "--write" } else { "--read" },
-                typed(&visible(fact.real.as_os_str()))
-            ),
-        )),
-        None if store => Err(Refusal::policy(
-            rule,
-            format!(
-                "{} ({origin}) leads to {}, which holds credentials",
-                path.display(),
-                fact.real.display()
-            ),
-            "name the file in it that the command needs, by its own path",
-        )),
-        None => Ok(()),
-    }
-}
-
 fn is_store(real: &Path, homes: &[PathBuf]) -> bool {
     let secret = |exposure: &&Exposure| exposure.secret && exposure.folder && !exposure.runtime;
     let parts = tools::all().iter().map(|tool| tool.on(Platform::HERE));
@@ -754,80 +717,6 @@ fn own_places_stay_closed(
             "a command that can write there could change the rules; work in a directory below it, or beside it",
         )),
     }
-}
-
-/// Whether a path of the project is a foothold that is not there yet, or lies in one: granting it lets the command make it.
-fn names_new_foothold(builder: &Builder<'_>, request: &Request<'_>, path: &Path) -> bool {
-    let relative = path.strip_prefix(&request.project).ok();
-    let foothold = relative.and_then(guarded_above).map(|relative| request.project.join(relative));
-    let is_there = |foothold: &PathBuf| {
-        builder.entries.iter().any(|entry| entry.rule == FOOTHOLD && entry.target == *foothold)
-    };
-    foothold.is_some_and(|foothold| !is_there(&foothold))
-}
-
-fn grants(
-    builder: &mut Builder<'_>,
-    policy: &Policy,
-    request: &Request<'_>,
-    homes: &[PathBuf],
-) -> Result<(), Refusal> {
-    let home = &request.caller.home;
-    let reads = policy.files.read.iter().map(|grant| (grant, false));
-    let writes = policy.files.write.iter().map(|grant| (grant, true));
-    for (grant, writable) in reads.chain(writes) {
-        let path = expand(&grant.value, home);
-        let rule = if writable { "files.write" } else { "files.read" };
-        let Some(fact) = builder.paths.existing(&path).cloned() else {
-            if writable && names_new_foothold(builder, request, &path) {
-                builder.notes.push(format!(
-                    "{} ({}) may be made by the command",
-                    path.display(),
-                    grant.origin
-                ));
-                continue;
-            }
-            if matches!(grant.origin, Origin::Flag { .. }) {
-                return Err(Refusal::usage(
-                    format!("cannot grant {}: it does not exist, or is closed to you", path.display()),
-                    "name a file or directory that exists",
-                ));
-            }
-            builder.notes.push(format!("{} ({}) does not exist on this host", path.display(), grant.origin));
-            continue;
-        };
-        not_by_a_planted_link(&path, &fact, homes, rule, &grant.origin)?;
-        if homes.iter().any(|home| home.starts_with(&fact.real)) {
-            return Err(Refusal::policy(
-                rule,
-                format!("{} ({}) holds your HOME, and with it your keys", path.display(), grant.origin),
-                "name the directory in it that the command needs",
-            ));
-        }
-        if ["/proc", "/sys", "/dev"].iter().any(|place| fact.real == Path::new(place)) {
-            return Err(Refusal::policy(
-                rule,
-                format!("{} ({}) leads past the cage", path.display(), grant.origin),
-                "name the single file in it that the command needs",
-            ));
-        }
-        if let Some(profile) = home::of_a_profile(policy, request, &fact.real) {
-            return Err(Refusal::policy(
-                rule,
-                format!(
-                    "{} ({}) is, or holds, the HOME of the profile {profile}",
-                    path.display(),
-                    grant.origin
-                ),
-                "its logins are for its own commands: name another directory",
-            ));
-        }
-        if writable {
-            own_places_stay_closed(request, &fact.real, rule, &grant.origin)?;
-        }
-        builder.grant(&path, &fact, writable, rule, &grant.origin);
-    }
-    Ok(())
 }
 
 /// PATH as the child gets it: absolute entries that exist in the view, each once.
