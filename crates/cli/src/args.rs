@@ -15,7 +15,7 @@ use keyward_gate::Language;
 use keyward_ledger::Kept;
 use keyward_policy::config::nearest;
 use keyward_policy::words::TrustClass;
-pub use policy_flags::PolicyFlags;
+pub use policy_flags::{EnvArgs, PolicyFlags};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -120,6 +120,8 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Show which rule decides about a variable or a path
     Why(WhyArgs),
+    /// Show which variables a child may have that you spawn yourself
+    Env(EnvArgs),
     /// Print a file, unless it holds a credential; for the file tools of an agent
     Read(ReadArgs),
     /// Test what this host can do, and show how to fix what is missing

@@ -9,6 +9,7 @@ mod check;
 mod checkup;
 mod decide;
 mod doctor;
+mod environment;
 mod explain;
 mod files;
 mod here;
@@ -60,6 +61,7 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Bare(typed) => bare::bare(typed, block),
         Command::Explain(args) => explain::explain(args, block),
         Command::Why(args) => why::why(args, block),
+        Command::Env(args) => environment::env(&args, block),
         Command::Read(args) => read::read(args, block),
         Command::Doctor(args) if args.attack => attack::attack(args),
         Command::Doctor(args) if args.profile.is_some() => checkup::checkup(&args, block),
