@@ -173,7 +173,7 @@ pub enum Command {
     /// Print help, also of a subcommand
     Help(HelpArgs),
     /// Print the version
-    Version,
+    Version(PsArgs),
     /// The words that a shell wants to complete
     #[command(skip)]
     Names(Vec<OsString>),

@@ -90,7 +90,7 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Names(words) => names::complete(&words, block),
         Command::Man(args) => shell_help::man(args),
         Command::Help(args) => shell_help::help(&args),
-        Command::Version => shell_help::version(),
+        Command::Version(args) => shell_help::version(&args),
         Command::AttackPart(args) => keyward_attack::play(&args.part, &args.arguments, &block.entries()),
     }
 }

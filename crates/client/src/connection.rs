@@ -128,7 +128,7 @@ impl<P: Person> Client<P> {
             packet.truncate(message.length);
             match read(&packet)? {
                 Answer::Said { text } => self.person.hear(&text),
-                Answer::Refused { exit, trouble } => {
+                Answer::Refused { exit, trouble, .. } => {
                     return Err(Error::Refused { exit, trouble });
                 }
                 answer => return Ok((answer, message.descriptors)),

@@ -12,6 +12,9 @@ from typing import Dict
 EXECUTABLE = os.environ.get("KEYWARD_TEST_EXECUTABLE", "")
 
 SDK = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+#: A command that the gate asks about, once :meth:`Stage.work` was called.
+ASKED = ["rm", "-rf", "work"]
+
 REPOSITORY = os.path.dirname(SDK)
 
 
@@ -55,6 +58,13 @@ class Stage(unittest.TestCase):
     @classmethod
     def project(cls) -> str:
         return os.path.join(cls.folder, "project")
+
+    @classmethod
+    def work(cls) -> None:
+        """Makes a directory whose deletion the gate asks about: no repository has it."""
+        os.makedirs(os.path.join(cls.project(), "work"), exist_ok=True)
+        with open(os.path.join(cls.project(), "work", "draft.txt"), "w", encoding="utf-8") as file:
+            file.write("not kept anywhere else\n")
 
     @classmethod
     def policy(cls, text: str) -> None:

@@ -73,6 +73,10 @@ class SessionLost(KeywardError):
     """The session has ended, or this object is not a session of this process."""
 
 
+class NotShareable(KeywardError, TypeError):
+    """A session was to be handed to another process. Also a :class:`TypeError`, as ``pickle`` raises one."""
+
+
 class NotFound(Refused, FileNotFoundError):
     """The program does not exist in the cage. Also a :class:`FileNotFoundError`, as ``subprocess`` raises one."""
 

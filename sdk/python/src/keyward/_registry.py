@@ -75,13 +75,33 @@ class Registry:
         self._values: List[Tuple[str, str]] = [(label, pattern) for label, pattern in tables["values"]]
         self._any_value: Optional[Pattern[str]] = None
 
-    def value_shape(self, value: str) -> Optional[str]:
-        """The label of a credential in a value, each byte of which is one character."""
+    def _any(self) -> Pattern[str]:
         if self._any_value is None:
             self._any_value = re.compile(_union([pattern for _, pattern in self._values]))
-        if len(value) < 4 or self._any_value.search(value) is None:
+        return self._any_value
+
+    def value_shape(self, value: str) -> Optional[str]:
+        """The label of a credential in a value, each byte of which is one character."""
+        if len(value) < 4 or self._any().search(value) is None:
             return None
         return next(label for label, pattern in self._values if re.search(pattern, value))
+
+    def without_credentials(self, text: str, instead: str) -> str:
+        """The text without what looks like a credential, as far as its characters go."""
+        raw = text.encode("utf-8", "surrogateescape").decode("latin-1")
+        pattern = self._any()
+        parts: List[str] = []
+        at = 0
+        while True:
+            found = pattern.search(raw, at)
+            if found is None:
+                break
+            end = found.end()
+            while end < len(raw) and raw[end] > " " and raw[end] not in "\"'`\\,;)}]":
+                end += 1
+            parts += [raw[at : found.start()], instead]
+            at = end
+        return ("".join(parts) + raw[at:]).encode("latin-1").decode("utf-8", "surrogateescape")
 
     def name_shape(self, name: str) -> Optional[str]:
         """The part of a name, in upper case, that makes it look like a credential."""
