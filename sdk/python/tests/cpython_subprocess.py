@@ -1,4 +1,7 @@
-"""Runs CPython's own `test_subprocess` against this package, and prints what became of each case as JSON.
+"""Runs CPython's own `test_subprocess` against this package, and writes what became of each case, one line of JSON each.
+
+    cpython_subprocess.py plain|session RESULTS [CASE...]
+
 
 Not a test by itself: `test_cpython.py` runs it, without a session and in one, and compares with `left-out.toml`.
 """
@@ -25,9 +28,7 @@ def shim(session: Optional[keyward.Session]) -> types.ModuleType:
     """`subprocess`, with the functions and the class of this package in place of its own."""
     made = types.ModuleType("subprocess")
     made.__dict__.update(subprocess.__dict__)
-    where: Dict[str, Any] = {"read": [os.path.dirname(unittest.__file__)]} if session is None else {"session": session}
-    if session is None:
-        where = {"gate": "yolo"}
+    where: Dict[str, Any] = {"gate": "yolo"} if session is None else {"session": session}
 
     class Popen(keyward.Popen):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -53,10 +54,14 @@ class Results(unittest.TestResult):
 
     def startTest(self, test: Any) -> None:
         super().startTest(test)
-        signal.alarm(40)
+        # Again and again: what cleans up may wait as well.
+        signal.setitimer(signal.ITIMER_REAL, 10, 1)
 
     def stopTest(self, test: Any) -> None:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        name = self.name(test)
+        with open(sys.argv[2], "a", encoding="utf-8") as file:
+            file.write(json.dumps([name, self.told.get(name, "failed: no result")]) + "\n")
         super().stopTest(test)
 
     def addSuccess(self, test: Any) -> None:
@@ -82,13 +87,13 @@ def cases(suite: Any) -> List[Any]:
 
 def main() -> None:
     def too_long(*_: Any) -> None:
-        raise TimeoutError("it took longer than 40 seconds")
+        raise TimeoutError("it took longer than 10 seconds")
 
     signal.signal(signal.SIGALRM, too_long)
     session = keyward.Session(gate="yolo") if sys.argv[1] == "session" else None
     module = importlib.import_module("test.test_subprocess")
     module.__dict__["subprocess"] = shim(session)
-    wanted = sys.argv[2:]
+    wanted = sys.argv[3:]
     results = Results()
     for case in cases(unittest.defaultTestLoader.loadTestsFromModule(module)):
         name = results.name(case)
@@ -97,7 +102,6 @@ def main() -> None:
         case.run(results)
     if session is not None:
         session.close()
-    print(json.dumps(results.told))
 
 
 if __name__ == "__main__":

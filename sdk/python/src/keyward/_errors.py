@@ -6,6 +6,8 @@ Two lines for a person: the fact, then what one can do. A command that ran and f
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import Any, Dict, Optional, Tuple
 
 
@@ -82,8 +84,8 @@ class NotFound(Refused, FileNotFoundError):
 
     def __init__(self, fact: str, remedy: str = "", **more: Any) -> None:
         Refused.__init__(self, fact, remedy, **more)
-        self.errno = 2
-        self.strerror = fact
+        self.errno = errno.ENOENT
+        self.strerror = os.strerror(errno.ENOENT)
 
 
 class NotExecutable(Refused, PermissionError):
@@ -91,8 +93,8 @@ class NotExecutable(Refused, PermissionError):
 
     def __init__(self, fact: str, remedy: str = "", **more: Any) -> None:
         Refused.__init__(self, fact, remedy, **more)
-        self.errno = 13
-        self.strerror = fact
+        self.errno = errno.EACCES
+        self.strerror = os.strerror(errno.EACCES)
 
 
 class ToolError(KeywardError):

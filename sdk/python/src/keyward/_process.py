@@ -6,6 +6,8 @@ Everything else (pipes, text, ``communicate``, the context manager) is that of `
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal as _signal
 import subprocess
@@ -45,7 +47,6 @@ _FOR_THE_LAUNCHER = (
 
 _REFUSED = {
     "preexec_fn": "a function of this process cannot run in the cage",
-    "startupinfo": "it is for Windows",
     "user": "a cage has one user",
     "group": "a cage has one user",
     "extra_groups": "a cage has one user",
@@ -99,6 +100,7 @@ class Popen(_Popen):
         self._session = session
         self._connection: Optional["Connection"] = None
         self._job = 0
+        self._code = 0
         self._unanswered = 0
         self._outcome = -1
         self._trouble: Optional[KeywardError] = None
@@ -129,6 +131,7 @@ class Popen(_Popen):
             shell=shell,
             cwd=cwd,
             universal_newlines=universal_newlines,
+            startupinfo=startupinfo,
             creationflags=creationflags,
             restore_signals=restore_signals,
             start_new_session=start_new_session,
@@ -149,7 +152,12 @@ class Popen(_Popen):
 
     def _start_launcher(self, given: List[Any], cwd: Any) -> None:
         """Has ``subprocess`` start ``keyward run``, which writes the outcome into memory that both of us see."""
-        self._outcome = os.memfd_create("keyward-outcome", os.MFD_CLOEXEC)
+        made = os.memfd_create("keyward-outcome", os.MFD_CLOEXEC)
+        try:
+            # Not one of the three streams, which may be closed here.
+            self._outcome = fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, 3)
+        finally:
+            os.close(made)
         argv, environment, flags = self._wish.for_the_launcher()
         words = [_executable(), "run", "--quiet", "--outcome-fd", str(self._outcome), *flags, "--", *argv]
         given[0], given[1], given[3], given[4] = words, None, True, (self._outcome,)
@@ -162,9 +170,15 @@ class Popen(_Popen):
 
     def _start_in_session(self, session: "Session", cwd: Any, pipes: Sequence[int]) -> None:
         message = self._wish.for_a_session(cwd)
+        if cwd is not None and not os.path.isdir(cwd):
+            os.stat(cwd)
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), cwd)
         streams, own = self._streams([pipes[0], pipes[3], pipes[5]])
         try:
             self._connection, self._job = session._start(message, streams)
+        except (NotFound, NotExecutable) as error:
+            error.filename = os.fsdecode(self._wish.argv[0])
+            raise
         finally:
             for descriptor in own:
                 os.close(descriptor)
@@ -251,6 +265,8 @@ class Popen(_Popen):
         while self.returncode is None:
             connection, session = self._connection, self._session
             if connection is None or session is None:
+                # It has ended, whatever was written over its code.
+                self.returncode = self._code
                 return
             received = connection.receive(None if until is None else max(0.0, until - time.monotonic()))
             if received is None:
@@ -263,7 +279,8 @@ class Popen(_Popen):
             for relay in self._relays:
                 relay.join(5)
             self.limit = message["limit"]
-            self.returncode = message["exit"] if signal is None or self.limit else -signal
+            self._code = message["exit"] if signal is None or self.limit else -signal
+            self.returncode = self._code
             self._connection = None
             session._give_back(connection, is_clean=self._unanswered == 0)
         elif message["is"] == "said":
@@ -276,7 +293,7 @@ class Popen(_Popen):
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
-        self.returncode = -int(_signal.SIGKILL)
+        self.returncode = self._code = -int(_signal.SIGKILL)
         self._trouble = error
 
     def _handle_exitstatus(self, *given: Any, **more: Any) -> None:
@@ -297,6 +314,8 @@ class Popen(_Popen):
             self.limit = told["limit"]
         elif how is not None and how != "exited":
             self._trouble = _trouble(told)
+            if isinstance(self._trouble, (NotFound, NotExecutable)):
+                self._trouble.filename = os.fsdecode(self._wish.argv[0])
         elif how is None and self.returncode >= 0:
             self._trouble = Fault("the launcher ended without an outcome", "`keyward doctor` shows what this host can do")
 
@@ -364,13 +383,19 @@ class _Wish:
         changed, removed = _changes(self.env)
         environment = {name: value for name, value in os.environb.items() if name not in removed}
         settings = dict(given.pop("set_env", None) or {})
+        passed = list(given.pop("pass_", None) or ())
         for name, value in changed.items():
             if name in named or name == b"PATH":
                 environment[name] = value
-            else:
-                _refuse_a_credential(name, value)
-                settings[os.fsdecode(name)] = os.fsdecode(value)
-        return self.argv, environment, _flags({**given, "set_env": settings})
+                continue
+            _refuse_a_credential(name, value)
+            try:
+                settings[name.decode("utf-8")] = value.decode("utf-8")
+            except UnicodeDecodeError:
+                # A flag holds text; a variable that is passed on may hold any bytes.
+                environment[name] = value
+                passed.append(os.fsdecode(name))
+        return self.argv, environment, _flags({**given, "set_env": settings, "pass_": passed})
 
     def for_a_session(self, cwd: Any) -> "Message":
         from ._door import word
@@ -401,6 +426,8 @@ class _Wish:
 
 
 def _argv(args: Words, executable: Any, shell: bool) -> List[bytes]:
+    if isinstance(args, os.PathLike) and shell:
+        raise TypeError("path-like args is not allowed when shell is true")
     if isinstance(args, (str, bytes, os.PathLike)):
         words: List[Any] = [args]
     else:
