@@ -3,7 +3,7 @@
     cpython_subprocess.py plain|session RESULTS [CASE...]
 
 
-Not a test by itself: `test_cpython.py` runs it, without a session and in one, and compares with `left-out.toml`.
+Not a test by itself: `full_cpython.py` runs it, without a session and in one, and compares with `left-out.toml`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ import keyward
 
 #: What is not about starting commands: Windows, and the names of the module itself.
 NOT_ABOUT_COMMANDS = ("Win32ProcessTestCase", "CommandsWithSpaces", "MiscTests")
+
+
+class TooLong(Exception):
+    """Not a TimeoutError, which is an error of the system that the code under test may handle."""
 
 
 def shim(session: Optional[keyward.Session]) -> types.ModuleType:
@@ -55,7 +59,7 @@ class Results(unittest.TestResult):
     def startTest(self, test: Any) -> None:
         super().startTest(test)
         # Again and again: what cleans up may wait as well.
-        signal.setitimer(signal.ITIMER_REAL, 10, 1)
+        signal.setitimer(signal.ITIMER_REAL, 60, 1)
 
     def stopTest(self, test: Any) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -87,7 +91,7 @@ def cases(suite: Any) -> List[Any]:
 
 def main() -> None:
     def too_long(*_: Any) -> None:
-        raise TimeoutError("it took longer than 10 seconds")
+        raise TooLong("it took longer than 60 seconds")
 
     signal.signal(signal.SIGALRM, too_long)
     session = keyward.Session(gate="yolo") if sys.argv[1] == "session" else None

@@ -1,4 +1,4 @@
-"""The functions of `subprocess`, each without a session and in one. The full suite of CPython is in `test_cpython.py`."""
+"""The functions of `subprocess`, each without a session and in one. The full suite of CPython is in `full_cpython.py`."""
 
 from __future__ import annotations
 
