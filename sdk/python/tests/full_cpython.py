@@ -48,7 +48,7 @@ class Suite(Stage):
             log.close()
             if code:
                 with open(log.name, encoding="utf-8", errors="replace") as file:
-                    raise RuntimeError("the suite did not run (install libpython3-testsuite): %s" % file.read()[-2000:])
+                    raise RuntimeError("the suite did not run (install libpython3.11-testsuite): %s" % file.read()[-2000:])
             with open(os.path.join(cls.folder, mode), encoding="utf-8") as lines:
                 cls.told[mode] = dict(json.loads(line) for line in lines)
 

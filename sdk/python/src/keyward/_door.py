@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import array
+import functools
 import os
 import select
 import socket
 import time
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from ._errors import (
     Denied,
@@ -23,6 +25,9 @@ from ._executable import PROTOCOL
 
 #: The longest packet.
 LONGEST = 131072
+
+#: Room for the descriptors beside an answer.
+_ROOM = socket.CMSG_SPACE(4 * 4)
 
 #: Where the socket is in a cage.
 CAGE_DOOR = "/run/keyward-door"
@@ -46,11 +51,16 @@ def word(text: Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]) -> W
         return list(data)
 
 
-def encode(message: Message) -> bytes:
-    """A request as a packet."""
+@functools.lru_cache(maxsize=None)
+def _encoder() -> Callable[[object], str]:
     import json
 
-    packet = json.dumps({"v": PROTOCOL, **message}, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+    return json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
+def encode(message: Message) -> bytes:
+    """A request as a packet."""
+    packet = _encoder()({"v": PROTOCOL, **message}).encode("utf-8")
     if len(packet) > LONGEST:
         raise Refused(
             "the message is longer than %d bytes" % LONGEST,
@@ -94,6 +104,8 @@ class Connection:
     """One connection to a session. A thread that waits reads; others may send meanwhile."""
 
     def __init__(self, path: str) -> None:
+        # One for all answers: a new one of this size would be mapped and returned each time.
+        self._buffer = bytearray(LONGEST)
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
         try:
             self._connect(path)
@@ -131,12 +143,20 @@ class Connection:
         if timeout is not None and not self.is_ready(timeout):
             return None
         try:
-            packet, descriptors, _, _ = socket.recv_fds(self.socket, LONGEST, 4, socket.MSG_CMSG_CLOEXEC)
+            length, beside, _, _ = self.socket.recvmsg_into([self._buffer], _ROOM, socket.MSG_CMSG_CLOEXEC)
         except OSError:
             raise lost() from None
-        if not packet:
+        descriptors = array.array("i")
+        for level, kind, data in beside:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
+        if not length:
             raise lost()
-        return decode(packet), list(descriptors)
+        try:
+            return decode(bytes(self._buffer[:length])), list(descriptors)
+        except BaseException:
+            close_all(descriptors)
+            raise
 
     def is_ready(self, timeout: float) -> bool:
         until = time.monotonic() + timeout
@@ -188,7 +208,7 @@ def greet(connection: Connection) -> None:
         )
 
 
-def close_all(descriptors: Sequence[int]) -> None:
+def close_all(descriptors: Iterable[int]) -> None:
     for descriptor in descriptors:
         os.close(descriptor)
 
