@@ -252,6 +252,14 @@ pub enum SessionCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Carry the messages of the session socket as lines, for SDKs of languages without descriptors
+    #[command(hide = true)]
+    Bridge {
+        name: String,
+        /// Stop the session when the input ends
+        #[arg(long)]
+        stop: bool,
+    },
 }
 
 #[derive(Args)]
@@ -289,8 +297,11 @@ pub struct ExecArgs {
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,
     /// Write the outcome as JSON to the last line of stderr
-    #[arg(long)]
+    #[arg(long, conflicts_with = "outcome_fd")]
     pub json: bool,
+    /// Write the outcome as JSON to this descriptor
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(3..))]
+    pub outcome_fd: Option<i32>,
     /// The command and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub command: Vec<OsString>,

@@ -284,7 +284,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             if *killed {
                 return self.ended(number, KILLED, Some(signal::KILL.as_raw()));
             }
-            let client = *client;
+            let client = client.take();
             self.refuse(
                 client,
                 "the cage of this command is gone, or could not be made",
@@ -334,7 +334,8 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
                         "" => not_started(code, &found.argv),
                         remedy => remedy.to_owned(),
                     };
-                    let client = found.client;
+                    // The refusal is the answer: an end behind it would be taken for that of the next command.
+                    let client = found.client.take();
                     self.refuse_with(client, Some(code), &fact, &remedy);
                     self.ended(job, code, None);
                 }
