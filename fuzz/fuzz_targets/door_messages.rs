@@ -1,7 +1,8 @@
-//! Packets on every channel that a process in a cage can write to: the session socket, the spawner, init, and the vault. Any bytes are a
-//! message or none.
+//! Packets on every channel that a process in a cage can write to: the session socket, the spawner, init, and the vault; and the lines of a
+//! bridge. Any bytes are a message or none.
 #![no_main]
 
+use keyward_protocol::bridge::{self, Announcement};
 use keyward_protocol::init::{Order, Report};
 use keyward_protocol::packet::{read, write};
 use keyward_protocol::session::{Answer, Ask, read_ask};
@@ -34,6 +35,12 @@ fuzz_target!(|packet: &[u8]| {
     }
     assert!(Handed::decode(packet).is_none_or(|handed| handed.encode() == packet));
     assert!(Redeemed::decode(packet).is_none_or(|redeemed| redeemed.encode() == packet));
+    // What a bridge passes on is the bytes of the message, and fits into the session's packet or is refused.
+    if let Some(bridge::Line::Send(sent)) = bridge::read(packet) {
+        assert!(sent.streams.len() <= 3 && packet.windows(sent.message.get().len()).any(|part| part == sent.message.get().as_bytes()));
+    }
+    let token = b"0123456789abcdef0123456789abcdef";
+    assert!(Announcement::read(packet, token).is_none() || packet.starts_with(token));
     // A greeting of another version is the only request that is read beside those of ours.
     assert!(matches!(read_ask(packet), Some(Ask::Hello {})) || read_ask(packet) == read(packet));
 });

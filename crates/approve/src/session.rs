@@ -119,7 +119,7 @@ impl Judge for SessionGate<'_> {
             }
         } else if !request.has_room {
             let fact = "denied for now: the command is long and the session is judging others already".into();
-            return Passage::Refuse { fact, remedy: "try again when they are done".into() };
+            return Passage::Refuse { fact, remedy: "try again when they are done".into(), rule: None };
         }
         self.ask_aside(request, looked).map_or_else(broken, Passage::Wait)
     }
@@ -221,7 +221,7 @@ impl SessionGate<'_> {
         if let Ok(mut record) = Record::open(self.site.state) {
             permit::write_down(subject, &denial, &mut record);
         }
-        Passage::Refuse { fact: denial.fact, remedy: denial.remedy }
+        Passage::Refuse { fact: denial.fact, remedy: denial.remedy, rule: denial.gate.rule }
     }
 
     /// What to say once: whether questions will have an answer.
@@ -342,16 +342,17 @@ impl SessionGate<'_> {
         };
         let answer = match Record::open(self.site.state) {
             Ok(mut record) => permit::permit(&subject, &ways, &mut record)
-                .map_err(|denial| (denial.fact, denial.remedy))
+                .map_err(|denial| (denial.fact, denial.remedy, denial.gate.rule))
                 .and_then(|gate| looked.kept().map(|kept| (gate, kept)).map_err(no_memory)),
             Err(_) => Err((
                 "denied: nothing can be recorded".into(),
                 "make room in Keyward's state directory, or fix its permissions".into(),
+                None,
             )),
         };
         let (progress, kept) = match answer {
             Ok((gate, kept)) => (Progress::Go { gate }, kept),
-            Err((fact, remedy)) => (Progress::Refuse { fact, remedy }, Kept::default()),
+            Err((fact, remedy, rule)) => (Progress::Refuse { fact, remedy, rule }, Kept::default()),
         };
         let descriptors: Vec<_> =
             kept.state.iter().chain(&kept.scripts).map(rustix::fd::AsFd::as_fd).collect();
@@ -378,10 +379,11 @@ fn about_call(verdict: Verdict, reason: String) -> Judged {
     Judged { verdict, rule: named.clone(), class: named, reason, span: None, script: None }
 }
 
-fn no_memory(errno: Errno) -> (String, String) {
+fn no_memory(errno: Errno) -> (String, String, Option<String>) {
     (
         format!("denied: what was judged cannot be kept: {}", keyward_sys::file::reason(errno)),
         "try again".into(),
+        None,
     )
 }
 
@@ -390,5 +392,5 @@ fn broken(errno: Errno) -> Passage {
         "denied: approval is required and no approver can be asked: {}",
         keyward_sys::file::reason(errno)
     );
-    Passage::Refuse { fact, remedy: "end some processes, and try again".into() }
+    Passage::Refuse { fact, remedy: "end some processes, and try again".into(), rule: None }
 }

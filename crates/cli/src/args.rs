@@ -16,7 +16,7 @@ pub use home::{HomeArgs, HomeCommand, ToolArgs};
 use keyward_gate::Language;
 use keyward_ledger::Kept;
 use keyward_policy::config::nearest;
-pub use policy_flags::PolicyFlags;
+pub use policy_flags::{EnvArgs, PolicyFlags};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -117,6 +117,8 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Show which rule decides about a variable or a path
     Why(WhyArgs),
+    /// Show which variables a child may have that you spawn yourself
+    Env(EnvArgs),
     /// Print a file, unless it holds a credential; for the file tools of an agent
     Read(ReadArgs),
     /// Test what this host can do, and show how to fix what is missing
@@ -168,7 +170,7 @@ pub enum Command {
     /// Print help, also of a subcommand
     Help(HelpArgs),
     /// Print the version
-    Version,
+    Version(PsArgs),
     /// The words that a shell wants to complete
     #[command(skip)]
     Names(Vec<OsString>),
@@ -244,6 +246,14 @@ pub enum SessionCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Carry the messages of the session socket as lines, for SDKs of languages without descriptors
+    #[command(hide = true)]
+    Bridge {
+        name: String,
+        /// Stop the session when the input ends
+        #[arg(long)]
+        stop: bool,
+    },
 }
 
 #[derive(Args)]
@@ -281,8 +291,11 @@ pub struct ExecArgs {
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,
     /// Write the outcome as JSON to the last line of stderr
-    #[arg(long)]
+    #[arg(long, conflicts_with = "outcome_fd")]
     pub json: bool,
+    /// Write the outcome as JSON to this descriptor
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(3..))]
+    pub outcome_fd: Option<i32>,
     /// The command and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub command: Vec<OsString>,

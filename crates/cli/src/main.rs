@@ -8,6 +8,7 @@ mod check;
 mod checkup;
 mod decide;
 mod doctor;
+mod environment;
 mod explain;
 mod files;
 mod here;
@@ -61,6 +62,7 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Bare(typed) => bare::bare(typed, block),
         Command::Explain(args) => explain::explain(args, block),
         Command::Why(args) => why::why(args, block),
+        Command::Env(args) => environment::env(&args, block),
         Command::Read(args) => read::read(args, block),
         Command::Doctor(args) if args.attack => {
             services::become_room(Room::Attack, args.json, args.only.map(Into::into).into_iter().collect())
@@ -91,6 +93,6 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Names(words) => names::complete(&words, block),
         Command::Man(args) => shell_help::man(args),
         Command::Help(args) => shell_help::help(&args),
-        Command::Version => shell_help::version(),
+        Command::Version(args) => shell_help::version(&args),
     }
 }

@@ -10,12 +10,14 @@ use crate::here;
 use crate::say;
 use client::{AtTerminal, Door, Target};
 pub use client::{promises_file, write_promises};
-use keyward_client::{Client, Unattended};
-use keyward_policy::outcome::{Conclusion, Outcome};
+use keyward_client::{AtEnd, Client, Unattended};
+use keyward_policy::outcome::{Conclusion, Outcome, code};
 use keyward_policy::text::typed_words;
 use keyward_policy::trouble::{Code, Trouble};
+use keyward_protocol::packet;
 use keyward_protocol::session::{Answer, Ask};
-use keyward_sys::environ::Block;
+use keyward_sys::environ::{self, Block};
+use keyward_sys::signal;
 use rustix::process::Signal;
 use serde::Serialize;
 
@@ -24,6 +26,59 @@ pub fn session(args: SessionArgs, block: &mut Block) -> i32 {
         SessionCommand::Start(args) => start::start(*args, block),
         SessionCommand::List(args) => ps(&args, block),
         SessionCommand::Stop { name, json } => stop(&name, json, block),
+        SessionCommand::Bridge { name, stop } => bridge(&name, stop, block),
+    }
+}
+
+/// Where a program reads the outcome of a command, if it does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    Person,
+    Stderr,
+    Descriptor(i32),
+}
+
+impl Reader {
+    fn of(args: &ExecArgs) -> Self {
+        match (args.json, args.outcome_fd) {
+            (true, _) => Reader::Stderr,
+            (false, Some(number)) => Reader::Descriptor(number),
+            (false, None) => Reader::Person,
+        }
+    }
+
+    /// Writes the outcome to where it is read.
+    fn tell(self, outcome: &Outcome<'_>) {
+        match self {
+            Reader::Person => {}
+            Reader::Stderr => say::outcome(outcome),
+            Reader::Descriptor(number) => {
+                let Ok(mut line) = serde_json::to_vec(outcome) else { return };
+                line.push(b'\n');
+                say::outcome_to(number, &line);
+            }
+        }
+    }
+}
+
+/// Carries messages between a client and the session until the client's lines end. What stands in the way is the first line.
+fn bridge(name: &str, stop: bool, block: &Block) -> i32 {
+    // A key that interrupts the client's group is the client's to answer.
+    signal::block(&signal::Set::of(
+        &[Signal::INT, Signal::QUIT, Signal::HUP, Signal::TSTP].map(Signal::as_raw),
+    ));
+    environ::set_title(c"keyward:bridge");
+    let streams = (rustix::stdio::stdin(), rustix::stdio::stdout());
+    let at_end = if stop { AtEnd::Stop } else { AtEnd::Leave };
+    match keyward_client::bridge(&here::runtime(&block.entries()), name, streams, at_end) {
+        Ok(()) => 0,
+        Err(error) => {
+            let trouble = Trouble::from(error);
+            let exit = trouble.exit();
+            let refused = packet::write(&Answer::Refused { exit: Some(exit), trouble, rule: None });
+            say::answer(&String::from_utf8_lossy(&refused));
+            exit
+        }
     }
 }
 
@@ -40,7 +95,7 @@ fn stop(name: &str, json: bool, block: &Block) -> i32 {
             0
         }
         Ok(()) => 0,
-        Err(trouble) => tell_as(trouble, json),
+        Err(trouble) => tell_as(trouble, if json { Reader::Stderr } else { Reader::Person }),
     }
 }
 
@@ -49,16 +104,17 @@ fn open(block: &Block, name: &str) -> Result<Door, Trouble> {
 }
 
 /// For a person, or as the outcome that a program reads.
-fn tell_as(trouble: Trouble, json: bool) -> i32 {
-    if !json {
-        return say::failure(&trouble);
-    }
-    let exit = trouble.exit();
+fn tell_as(trouble: Trouble, reader: Reader) -> i32 {
+    let exit = match reader {
+        Reader::Person => return say::failure(&trouble),
+        Reader::Stderr => trouble.exit(),
+        Reader::Descriptor(_) => say::failure(&trouble),
+    };
     let result = match trouble.code {
         Code::Denied => Conclusion::Refused { rule: "gate", trouble, retry: false },
         _ => Conclusion::fault(trouble),
     };
-    say::outcome(&Outcome::without_run(exit, result));
+    reader.tell(&Outcome::without_run(exit, result));
     exit
 }
 
@@ -95,9 +151,14 @@ fn with_job(block: &Block, target: &str, act: impl FnOnce(&mut Door, u32) -> Res
 }
 
 pub fn exec(args: ExecArgs, block: &Block) -> i32 {
+    // Before the command runs: its outcome would be lost.
+    if let Some(number) = args.outcome_fd.filter(|number| !say::can_write_to(*number)) {
+        say::outcome_has_no_place(number);
+        return code::USAGE;
+    }
     open(block, &args.session)
         .and_then(|mut door| client::exec(&mut door, &args))
-        .unwrap_or_else(|trouble| tell_as(trouble, args.json))
+        .unwrap_or_else(|trouble| tell_as(trouble, Reader::of(&args)))
 }
 
 fn done(door: &mut Door, ask: &Ask) -> Result<i32, Trouble> {

@@ -1,6 +1,6 @@
 //! Completions and man pages, made from the arguments themselves.
 
-use crate::args::{Cli, CompletionsArgs, HelpArgs, ManArgs};
+use crate::args::{Cli, CompletionsArgs, HelpArgs, ManArgs, PsArgs};
 use crate::say;
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -85,7 +85,15 @@ pub fn help(args: &HelpArgs) -> i32 {
     0
 }
 
-pub fn version() -> i32 {
-    say::answer(&Cli::command().render_version());
+/// The version, for programs with that of the session protocol.
+pub fn version(args: &PsArgs) -> i32 {
+    match args.json {
+        true => say::answer_json(&serde_json::json!({
+            "v": 1,
+            "keyward": env!("CARGO_PKG_VERSION"),
+            "protocol": keyward_protocol::packet::VERSION,
+        })),
+        false => say::answer(&Cli::command().render_version()),
+    }
     0
 }

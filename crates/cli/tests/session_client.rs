@@ -11,7 +11,9 @@ use keyward_protocol::session::{Answer, Ask};
 use rustix::fd::AsFd;
 use session::Session;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 use support::Who;
 
 /// A session of the user that this test runs as: the peer of its socket has to be the same.
@@ -68,6 +70,70 @@ fn what_cannot_be_done_is_a_typed_error() {
     let streams = [null.as_fd(); 3];
     let missing = client.exec(&command(&["nosuch-program"]), &streams, &inbox().unwrap()).unwrap_err();
     assert!(matches!(missing, Error::Refused { exit: Some(127), .. }), "{missing:?}");
+    // A refusal is the whole answer, so that the connection can be used again.
+    let next = client.exec(&command(&["sleep", "1000"]), &streams, &inbox().unwrap()).unwrap();
+    assert!(matches!(next, Begun::Started { .. }), "{next:?}");
     session.keyward(&["session", "stop", "work"]);
     assert_eq!(client.request(&Ask::Jobs {}).unwrap_err(), Error::Ended);
+}
+
+#[test]
+fn a_bridge_carries_messages_as_lines_and_ends_the_session_with_its_input() {
+    let (session, runtime) = own_session();
+    let mut bridge = session
+        .command(&["session", "bridge", "--stop", "work"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = bridge.stdin.take().unwrap();
+    let mut output = BufReader::new(bridge.stdout.take().unwrap());
+    let mut told = || {
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        serde_json::from_str::<serde_json::Value>(&line).unwrap()
+    };
+    let ready = told();
+    assert_eq!(ready["is"], "bridge", "{ready}");
+    let place = std::path::PathBuf::from(ready["socket"].as_str().unwrap());
+    let mode = std::fs::metadata(place.parent().unwrap()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    let mut stdout = std::os::unix::net::UnixStream::connect(&place).unwrap();
+    writeln!(stdout, "{} 7", ready["token"].as_str().unwrap()).unwrap();
+    let exec =
+        r#"{"channel":1,"streams":[null,7,null],"message":{"v":1,"do":"exec","argv":["echo","hello"]}}"#;
+    writeln!(input, "{exec}").unwrap();
+    let (started, ended) = (told(), told());
+    assert_eq!(
+        (&started["message"]["is"], &ended["message"]["exit"]),
+        (&"started".into(), &0.into()),
+        "{started} {ended}"
+    );
+    let mut text = String::new();
+    stdout.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "hello\n");
+    drop(input);
+    assert!(bridge.wait().unwrap().success());
+    assert!(!runtime.exists("work") && !place.exists());
+    let refused = session.keyward(&["session", "bridge", "work"]);
+    let told: serde_json::Value = serde_json::from_slice(&refused.stdout).unwrap();
+    assert_eq!((refused.status.code(), &told["code"]), (Some(120), &"session-unknown".into()));
+}
+
+#[test]
+fn the_outcome_of_a_command_goes_to_a_descriptor_of_the_caller() {
+    let (session, _) = own_session();
+    let keyward = support::keyward();
+    let run = |script: &str| {
+        let output = session.stage.command("sh").args(["-c", script]).output().unwrap();
+        let outcome = std::fs::read(session.stage.project().join("outcome")).unwrap();
+        (output.status.code(), serde_json::from_slice::<serde_json::Value>(&outcome).unwrap())
+    };
+    let (code, outcome) = run(&format!("{keyward} exec --outcome-fd 3 work -- sh -c 'exit 7' 3>outcome"));
+    assert_eq!((code, &outcome["outcome"], &outcome["exit"]), (Some(7), &"exited".into(), &7.into()));
+    let (code, outcome) = run(&format!("{keyward} exec --outcome-fd 3 work -- nosuch-program 3>outcome"));
+    assert_eq!((code, &outcome["code"]), (Some(127), &"command-not-found".into()), "{outcome}");
+    let closed = session.keyward(&["exec", "--outcome-fd", "77", "work", "--", "touch", "ran"]);
+    assert_eq!(closed.status.code(), Some(120));
+    assert!(!session.stage.project().join("ran").exists());
 }

@@ -74,7 +74,7 @@ fn seqpacket() -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
 }
 
-fn connect(folder: &Path) -> Result<OwnedFd, Errno> {
+pub(crate) fn connect(folder: &Path) -> Result<OwnedFd, Errno> {
     let folder = open_folder(folder)?;
     let socket = seqpacket()?;
     // Do not block on a session that has stopped accepting connections.
@@ -128,7 +128,7 @@ impl<P: Person> Client<P> {
             packet.truncate(message.length);
             match read(&packet)? {
                 Answer::Said { text } => self.person.hear(&text),
-                Answer::Refused { exit, trouble } => {
+                Answer::Refused { exit, trouble, .. } => {
                     return Err(Error::Refused { exit, trouble });
                 }
                 answer => return Ok((answer, message.descriptors)),

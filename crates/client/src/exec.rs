@@ -43,6 +43,8 @@ impl Command {
             timeout_ms: self.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             fresh: self.fresh,
             answers: self.answers,
+            line: None,
+            tools: Vec::new(),
         }
     }
 }

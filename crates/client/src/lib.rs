@@ -5,12 +5,14 @@
 //! the directories that sessions are found in, and the streams of its process.
 #![forbid(unsafe_code)]
 
+mod bridge;
 mod connection;
 mod error;
 mod exec;
 mod find;
 mod screen;
 
+pub use bridge::{AtEnd, bridge};
 pub use connection::{Client, Decision, Person, Unattended};
 pub use error::Error;
 pub use exec::{Begun, Command, Ended, Finished, inbox};

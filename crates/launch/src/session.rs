@@ -123,6 +123,7 @@ pub fn serve<J: Judge, R: Record, M: MakeCages>(session: Session<J, R, M>) -> Re
         news: String::new(),
         budget: Budget::new(Instant::now()),
         stopping: None,
+        owner: None,
     };
     server.live()
 }
@@ -142,6 +143,8 @@ struct Server<J, R, M> {
     budget: Budget,
     /// The client that has asked for the end.
     stopping: Option<u64>,
+    /// The client that the session ends with.
+    owner: Option<u64>,
 }
 
 /// The sources of events that the session waits for.
@@ -281,7 +284,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             if *killed {
                 return self.ended(number, KILLED, Some(signal::KILL.as_raw()));
             }
-            let client = *client;
+            let client = client.take();
             self.refuse(
                 client,
                 "the cage of this command is gone, or could not be made",
@@ -331,7 +334,8 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
                         "" => not_started(code, &found.argv),
                         remedy => remedy.to_owned(),
                     };
-                    let client = found.client;
+                    // The refusal is the answer: an end behind it would be taken for that of the next command.
+                    let client = found.client.take();
                     self.refuse_with(client, Some(code), &fact, &remedy);
                     self.ended(job, code, None);
                 }
@@ -514,6 +518,9 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             Some((ask, descriptors)) => self.answer(number, ask, descriptors),
             // Gone, or not speaking our language: this connection ends, and what it waited for with it.
             None => {
+                if self.owner == Some(number) {
+                    self.stopping = Some(number);
+                }
                 self.clients.close(number);
                 self.forget_questions_of(number);
                 for caller in self.calls.forget(number) {

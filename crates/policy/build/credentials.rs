@@ -10,7 +10,7 @@ const THEN: i64 = 10;
 
 pub fn generate(text: &str) -> Result<String, String> {
     let doc: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| e.to_string())?;
-    let known_sections = ["providers", "authority", "shapes", "values", "operational", "loader"];
+    let known_sections = ["providers", "authority", "shapes", "values", "operational", "loader", "platforms"];
     if let Some((odd, _)) = doc.iter().find(|(section, _)| !known_sections.contains(section)) {
         return Err(format!("[{odd}] is not a section of the registry"));
     }
@@ -48,6 +48,19 @@ pub fn generate(text: &str) -> Result<String, String> {
     }
     if let Some(twice) = operational.keys().find(|name| loader.contains_key(*name)) {
         return Err(format!("[operational]: {twice} is already in [loader]"));
+    }
+    // Only the SDKs use these, by the registry that `tests/published.rs` makes; a mistake in them is found here all the same.
+    let platforms = table(&doc, "platforms")?;
+    only(platforms, "[platforms]", &["macos", "windows"])?;
+    for platform in ["macos", "windows"] {
+        let further = name_set(platforms, "[platforms]", platform, str::to_ascii_uppercase)?;
+        if let Some(twice) =
+            further.keys().find(|name| names.contains_key(*name) || loader.contains_key(*name))
+        {
+            return Err(format!(
+                "[platforms] {platform}: {twice} is already a credential, an authority or a loader"
+            ));
+        }
     }
     out.names("LOADER", "Text", &loader);
     out.names("LOADER_EXCEPT", "Text", &except);

@@ -17,6 +17,8 @@ pub enum Progress {
     Refuse {
         fact: String,
         remedy: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
     },
     /// To the process that asks: a client of the session socket has answered.
     Decided {

@@ -6,6 +6,7 @@
 //! | channel | module | encoding | why |
 //! |---|---|---|---|
 //! | clients and session | [`session`] | JSON packets ([`packet`]) | public: clients in any language, fields can be added |
+//! | bridge and its client | [`bridge`] | lines of JSON around session messages | for languages without descriptors |
 //! | session and spawner | [`spawner`] | JSON packets | as bounded and as strict as the session socket; words of any bytes |
 //! | session and `keyward:gate` | [`approval`] | JSON packets | carries what the session socket shows |
 //! | session and launcher | [`link`] | JSON packets | a few messages for each command |
@@ -22,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod approval;
+pub mod bridge;
 pub mod init;
 pub mod judge;
 pub mod link;

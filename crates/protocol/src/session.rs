@@ -100,6 +100,13 @@ pub enum Ask {
         /// Whether this client can ask a person, if the gate has a question. For those outside.
         #[serde(default)]
         answers: bool,
+        /// Whether this is a line for a shell that remembers, as in a session that was started with `--shell`. Without it, the session
+        /// decides.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        line: Option<bool>,
+        /// Functions that may be called as long as this command runs, of those that are offered by name only.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tools: Vec<String>,
     },
     /// Passes a signal on to a job: to its foreground, if it has a terminal.
     Signal { job: u32, signal: i32 },
@@ -126,7 +133,12 @@ pub enum Ask {
         /// What the gate judges before one of them is called from inside.
         #[serde(default)]
         judged: BTreeMap<String, Judging>,
+        /// Whether a cage may call them only as long as a command runs that names them.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        named: bool,
     },
+    /// Makes this client the owner of the session, which ends with the connection. For those outside.
+    Own {},
     /// Has questions of the gate shown to this client, for as long as it stays. For those outside.
     Watch {},
     /// Answers a question of the gate. For those outside.
@@ -286,6 +298,9 @@ pub enum Answer {
         exit: Option<i32>,
         #[serde(flatten)]
         trouble: Trouble,
+        /// The rule of the gate by which a command was denied.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
     },
 }
 
@@ -300,7 +315,12 @@ impl Answer {
             Some(code::NOT_EXECUTABLE) => Code::NotExecutable,
             Some(_) => Code::SessionFailed,
         };
-        Answer::Refused { exit, trouble: Trouble::new(code, fact, remedy) }
+        Answer::Refused { exit, trouble: Trouble::new(code, fact, remedy), rule: None }
+    }
+
+    /// A refusal of the gate, with its rule.
+    pub fn denied(fact: &str, remedy: &str, rule: Option<String>) -> Self {
+        Answer::Refused { exit: Some(code::DENIED), trouble: Trouble::new(Code::Denied, fact, remedy), rule }
     }
 }
 
@@ -337,6 +357,8 @@ mod tests {
             timeout_ms: Some(5),
             fresh: false,
             answers: false,
+            line: None,
+            tools: Vec::new(),
         }
     }
 
@@ -420,7 +442,7 @@ mod tests {
         #[test]
         fn any_argument_survives_the_way(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
             let word = Word::from(OsStr::from_bytes(&bytes));
-            let ask = Ask::Exec { argv: vec![word], cwd: None, from: None, background: true, terminal: None, timeout_ms: None, fresh: true, answers: false };
+            let ask = Ask::Exec { argv: vec![word], cwd: None, from: None, background: true, terminal: None, timeout_ms: None, fresh: true, answers: false, line: None, tools: Vec::new() };
             let Some(Ask::Exec { argv, .. }) = read::<Ask>(&write(&ask)) else { panic!("lost") };
             let back: OsString = argv[0].clone().into();
             prop_assert_eq!(back.as_bytes(), &bytes[..]);

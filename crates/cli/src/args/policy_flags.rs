@@ -83,6 +83,16 @@ pub struct PolicyFlags {
     pub pids: Option<u64>,
 }
 
+/// `keyward env`.
+#[derive(Args)]
+pub struct EnvArgs {
+    #[command(flatten)]
+    pub policy: PolicyFlags,
+    /// Print the decision as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 impl PolicyFlags {
     /// Whether nothing was said.
     pub fn is_empty(&self) -> bool {

@@ -1,5 +1,6 @@
 //! The words and exit codes of a session's client. `keyward_client` speaks to the session.
 
+use super::Reader;
 use crate::args::ExecArgs;
 use crate::{question, say};
 use keyward_approve::terminal::Reply;
@@ -90,7 +91,7 @@ pub fn write_promises(file: &Path, promises: &[Kept]) {
 }
 
 /// Says what has to be said of an end, to a person or to a program; gives the exit code.
-fn tell_as(ended: Ended, json: bool, session: Option<&Path>) -> i32 {
+fn tell_as(ended: Ended, reader: Reader, session: Option<&Path>) -> i32 {
     let Ended { exit, signal, limit, hint } = ended;
     let result = match (limit.as_deref(), signal) {
         (Some("cpu"), _) => Conclusion::Limit {
@@ -112,15 +113,17 @@ fn tell_as(ended: Ended, json: bool, session: Option<&Path>) -> i32 {
         (None, Some(signal)) => Conclusion::Signalled { signal },
         (None, None) => Conclusion::Exited,
     };
-    match result {
-        result if json => {
-            let held = session.and_then(|folder| std::fs::read(folder.join("held")).ok());
-            let held = held.and_then(|text| serde_json::from_slice(&text).ok()).map(Promises::Written);
-            let outcome = Outcome::without_run(exit, result);
-            say::outcome(&Outcome { held: held.unwrap_or(Promises::Of(&[])), hint, ..outcome });
+    if reader != Reader::Stderr {
+        match &result {
+            Conclusion::Limit { trouble, .. } => say::trouble(&trouble.fact, &trouble.remedy),
+            _ => hint.iter().for_each(|hint| say::trouble(&hint.fact, &hint.remedy)),
         }
-        Conclusion::Limit { trouble, .. } => say::trouble(&trouble.fact, &trouble.remedy),
-        _ => hint.iter().for_each(|hint| say::trouble(&hint.fact, &hint.remedy)),
+    }
+    if reader != Reader::Person {
+        let held = session.and_then(|folder| std::fs::read(folder.join("held")).ok());
+        let held = held.and_then(|text| serde_json::from_slice(&text).ok()).map(Promises::Written);
+        let outcome = Outcome::without_run(exit, result);
+        reader.tell(&Outcome { held: held.unwrap_or(Promises::Of(&[])), hint, ..outcome });
     }
     exit
 }
@@ -166,7 +169,7 @@ fn run_in_session(door: &mut Door, args: &ExecArgs) -> Result<i32, Error> {
     let given: Vec<BorrowedFd<'_>> = given.map(|(own, _)| own).filter(|_| !args.background).collect();
     let (job, terminal) = match door.exec(&command, &given, &inbox)? {
         Begun::Started { job, terminal } => (job, terminal),
-        Begun::Ended(ended) => return Ok(tell_as(ended, args.json, door.folder())),
+        Begun::Ended(ended) => return Ok(tell_as(ended, Reader::of(args), door.folder())),
         Begun::Signal(signal) => return Ok(128 + signal),
     };
     if args.background {
@@ -185,7 +188,7 @@ fn run_in_session(door: &mut Door, args: &ExecArgs) -> Result<i32, Error> {
         }
         _ => door.wait(job, &inbox)?,
     };
-    Ok(tell_as(ended, args.json, door.folder()))
+    Ok(tell_as(ended, Reader::of(args), door.folder()))
 }
 
 /// Our pipes are the command's from here on: when it closes them, their other ends must see it. Descriptor 2 is still needed for what we
@@ -206,7 +209,7 @@ fn let_go_of_streams(terminals: [bool; 3]) {
 pub fn run_beside(door: &mut Door, command: &[OsString]) -> Result<i32, Trouble> {
     let inbox = keyward_client::inbox()?;
     Ok(match door.run_beside(command, &inbox)? {
-        Finished::Ended(ended) => tell_as(ended, false, None),
+        Finished::Ended(ended) => tell_as(ended, Reader::Person, None),
         Finished::NotStarted(ended) => ended.exit,
         Finished::Signal(signal) => 128 + signal,
     })
@@ -215,7 +218,7 @@ pub fn run_beside(door: &mut Door, command: &[OsString]) -> Result<i32, Trouble>
 pub fn attach(door: &mut Door, job: u32) -> Result<i32, Trouble> {
     let inbox = keyward_client::inbox()?;
     match door.attach(job, &inbox)? {
-        Some(ended) => Ok(tell_as(ended, false, None)),
+        Some(ended) => Ok(tell_as(ended, Reader::Person, None)),
         None => {
             say::note(&format!("detached from job {job}, which keeps running"));
             Ok(0)

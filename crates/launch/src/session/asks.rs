@@ -36,7 +36,9 @@ fn senders(ask: &Ask) -> Senders {
         Ask::Exec { .. } => Senders::Outside,
         Ask::Signal { job, .. } | Ask::Kill { job } | Ask::Front { job, .. } => Senders::OwnerOf(*job),
         Ask::Call { .. } => Senders::Everyone,
-        Ask::Offer { .. } | Ask::Return { .. } | Ask::Watch {} | Ask::Decide { .. } => Senders::Outside,
+        Ask::Offer { .. } | Ask::Return { .. } | Ask::Watch {} | Ask::Decide { .. } | Ask::Own {} => {
+            Senders::Outside
+        }
         Ask::Hello {} | Ask::Jobs {} | Ask::Log { .. } | Ask::Attach { .. } | Ask::Stop {} => {
             Senders::Outside
         }
@@ -49,11 +51,13 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             return self.refuse(Some(client), fact, remedy);
         }
         match ask {
-            Ask::Exec { argv, cwd, from, background, terminal, timeout_ms, fresh, answers } => {
+            Ask::Exec { argv, cwd, from, background, terminal, timeout_ms, fresh, answers, line, tools } => {
                 let argv = argv.into_iter().map(OsString::from).collect();
                 let cwd = cwd.map(|cwd| self.place(cwd.into(), from.map(OsString::from)));
-                let command = self.command(argv, cwd, fresh);
-                let wish = Wish { background, terminal, streams: descriptors, fresh };
+                let command = self.command(argv, cwd, fresh, line);
+                // Only a client outside decides what a cage may call.
+                let tools = if self.is_inside(client) { Vec::new() } else { tools };
+                let wish = Wish { background, terminal, streams: descriptors, fresh, tools };
                 self.ask_for_command(client, command, wish, timeout_ms.map(Duration::from_millis), answers);
             }
             Ask::Signal { job, signal } => self.signal_for(client, job, signal),
@@ -63,7 +67,11 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             Ask::Jobs {} => self.list_jobs(client),
             Ask::Log { job, follow } => self.show_log(client, job, follow),
             Ask::Attach { job } => self.attach(client, job),
-            Ask::Offer { names, judged } => self.offer(client, names, judged),
+            Ask::Offer { names, judged, named } => self.offer(client, names, judged, named),
+            Ask::Own {} => {
+                self.owner = Some(client);
+                self.done(client);
+            }
             Ask::Call { name, input } => self.take_call(client, name, input),
             Ask::Watch {} => self.watch(client),
             Ask::Decide { question, allow, reach } => self.decide(client, question, allow, reach),
@@ -109,8 +117,14 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     }
 
     /// What is judged, recorded and run.
-    fn command(&self, argv: Vec<OsString>, cwd: Option<OsString>, fresh: bool) -> Command {
-        match self.session.shell {
+    fn command(
+        &self,
+        argv: Vec<OsString>,
+        cwd: Option<OsString>,
+        fresh: bool,
+        line: Option<bool>,
+    ) -> Command {
+        match line.unwrap_or(self.session.shell) {
             false => Command::of_words(argv, cwd),
             // In a fresh cage there is no state.
             true => Command::of_line(&argv, cwd, !fresh),
@@ -207,10 +221,10 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         self.clients.tell(client, &answer, &[terminal.as_fd(), shown.as_fd()]);
     }
 
-    fn offer(&mut self, client: u64, names: Vec<String>, judged: BTreeMap<String, Judging>) {
+    fn offer(&mut self, client: u64, names: Vec<String>, judged: BTreeMap<String, Judging>, named: bool) {
         let known = judged.keys().all(|name| names.contains(name));
         let fit = names.iter().all(|name| session::is_function(name));
-        if known && fit && self.calls.offer(client, names, judged) {
+        if known && fit && self.calls.offer(client, names, judged, named) {
             return self.done(client);
         }
         let fact =
@@ -223,6 +237,12 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         if !self.is_inside(client) {
             return self.call(client, name, input, None);
         }
+        if self.calls.needs_naming(&name) && !self.jobs.name(&name) {
+            let fact = "no running command names this function, so that a cage may not call it";
+            let remedy =
+                "the program that embeds this session names the functions of a command when it starts it";
+            return self.refuse(Some(client), fact, remedy);
+        }
         let judging = self.calls.judging(&name).cloned();
         self.pass_gate(client, Then::Call { name, input }, judging.as_ref(), false);
     }
@@ -233,12 +253,13 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             let remedy = "a call is answered once, by the client that offers the function";
             return self.refuse(Some(client), "this call is not pending", remedy);
         };
-        match (output, error) {
-            (Some(output), None) => self.clients.tell(caller, &Answer::Returned { output }, &[]),
-            (_, error) => {
-                let fact = error.unwrap_or_else(|| "the function returned nothing".into());
-                self.refuse(Some(caller), &fact, "ask the program that embeds this session");
+        match error {
+            // A function that gives nothing gives null.
+            None => {
+                let output = output.unwrap_or_default();
+                self.clients.tell(caller, &Answer::Returned { output }, &[]);
             }
+            Some(fact) => self.refuse(Some(caller), &fact, "ask the program that embeds this session"),
         }
     }
 
@@ -331,6 +352,8 @@ pub(super) struct Wish {
     pub(super) streams: Vec<OwnedFd>,
     /// Whether it gets a cage of its own.
     pub(super) fresh: bool,
+    /// Functions that may be called as long as it runs.
+    pub(super) tools: Vec<String>,
 }
 
 impl Wish {
@@ -361,6 +384,8 @@ mod tests {
             timeout_ms: None,
             fresh,
             answers: false,
+            line: None,
+            tools: Vec::new(),
         }
     }
 
@@ -370,7 +395,7 @@ mod tests {
 
     fn wish(background: bool, terminal: Option<session::Terminal>, streams: usize) -> Wish {
         let streams = (0..streams).map(|_| keyward_sys::channel::pair().unwrap().0).collect();
-        Wish { background, terminal, streams, fresh: false }
+        Wish { background, terminal, streams, fresh: false, tools: Vec::new() }
     }
 
     #[test]
@@ -397,7 +422,8 @@ mod tests {
             Ask::Jobs {},
             Ask::Log { job: 1, follow: false },
             Ask::Attach { job: 1 },
-            Ask::Offer { names: Vec::new(), judged: BTreeMap::new() },
+            Ask::Offer { names: Vec::new(), judged: BTreeMap::new(), named: false },
+            Ask::Own {},
             Ask::Return { call: 1, output: None, error: None },
             Ask::Watch {},
             Ask::Decide { question: 1, allow: true, reach: Reach::Once },

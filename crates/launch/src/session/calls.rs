@@ -1,7 +1,7 @@
 //! Functions that an embedding program offers to the cages of a session, and calls that wait for an answer.
 
 use keyward_protocol::session::Judging;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Functions of one session.
 const MOST_FUNCTIONS: usize = 256;
@@ -20,6 +20,8 @@ pub(super) struct Calls {
     functions: BTreeMap<String, u64>,
     /// What the gate judges of a call.
     judged: BTreeMap<String, Judging>,
+    /// Those that a cage may call only as long as a command runs that names them.
+    named: BTreeSet<String>,
     waiting: BTreeMap<u64, Call>,
     last: u64,
 }
@@ -31,6 +33,7 @@ impl Calls {
         provider: u64,
         names: Vec<String>,
         judged: BTreeMap<String, Judging>,
+        named: bool,
     ) -> bool {
         let taken = |name: &String| self.functions.get(name).is_some_and(|other| *other != provider);
         if names.iter().any(taken) || self.functions.len() + names.len() > MOST_FUNCTIONS {
@@ -38,10 +41,19 @@ impl Calls {
         }
         for name in names {
             self.judged.remove(&name);
+            match named {
+                true => self.named.insert(name.clone()),
+                false => self.named.remove(&name),
+            };
             self.functions.insert(name, provider);
         }
         self.judged.extend(judged);
         true
+    }
+
+    /// Whether a command has to name it before a cage may call it.
+    pub(super) fn needs_naming(&self, name: &str) -> bool {
+        self.named.contains(name)
     }
 
     pub(super) fn judging(&self, name: &str) -> Option<&Judging> {
@@ -72,6 +84,7 @@ impl Calls {
     pub(super) fn forget(&mut self, client: u64) -> Vec<u64> {
         self.functions.retain(|_, provider| *provider != client);
         self.judged.retain(|name, _| self.functions.contains_key(name));
+        self.named.retain(|name| self.functions.contains_key(name));
         let left =
             self.waiting.values().filter(|call| call.provider == client).map(|call| call.caller).collect();
         self.waiting.retain(|_, call| call.provider != client && call.caller != client);
@@ -93,17 +106,17 @@ mod tests {
 
     fn offering(offered: &[&str]) -> Calls {
         let mut calls = Calls::default();
-        assert!(calls.offer(PROVIDER, names(offered), BTreeMap::new()));
+        assert!(calls.offer(PROVIDER, names(offered), BTreeMap::new(), false));
         calls
     }
 
     #[test]
     fn functions_are_offered_all_or_none_and_none_is_taken_over() {
         let mut calls = offering(&["add"]);
-        assert!(!calls.offer(OTHER, names(&["new", "add"]), BTreeMap::new()));
+        assert!(!calls.offer(OTHER, names(&["new", "add"]), BTreeMap::new(), false));
         assert_eq!(calls.begin(CALLER, "new"), None, "the new one was not offered either");
         assert_eq!(calls.begin(CALLER, "add").map(|(to, _)| to), Some(PROVIDER));
-        assert!(calls.offer(PROVIDER, names(&["add"]), BTreeMap::new()), "its own, again");
+        assert!(calls.offer(PROVIDER, names(&["add"]), BTreeMap::new(), false), "its own, again");
     }
 
     #[test]
@@ -139,9 +152,18 @@ mod tests {
     fn a_function_that_is_offered_again_is_judged_as_it_says_now() {
         let mut calls = Calls::default();
         let judging = Judging { kind: keyward_protocol::session::JudgedAs::Sh, field: None };
-        assert!(calls.offer(PROVIDER, names(&["run"]), BTreeMap::from([("run".to_owned(), judging)])));
+        assert!(calls.offer(PROVIDER, names(&["run"]), BTreeMap::from([("run".to_owned(), judging)]), false));
         assert!(calls.judging("run").is_some());
-        assert!(calls.offer(PROVIDER, names(&["run"]), BTreeMap::new()));
+        assert!(calls.offer(PROVIDER, names(&["run"]), BTreeMap::new(), false));
         assert!(calls.judging("run").is_none());
+    }
+
+    #[test]
+    fn what_is_offered_by_name_needs_a_command_that_names_it_until_it_is_offered_otherwise() {
+        let mut calls = Calls::default();
+        assert!(calls.offer(PROVIDER, names(&["run"]), BTreeMap::new(), true));
+        assert!(calls.needs_naming("run") && !calls.needs_naming("other"));
+        assert!(calls.offer(PROVIDER, names(&["run"]), BTreeMap::new(), false));
+        assert!(!calls.needs_naming("run"));
     }
 }

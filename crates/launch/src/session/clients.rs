@@ -7,8 +7,9 @@ use keyward_sys::{channel, fork};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::SocketFlags;
 
-/// Clients at one time; further ones wait.
-const MOST: usize = 64;
+/// Clients at one time; further ones wait. A client library has a connection for each command that it waits for, so that there are as many
+/// as jobs.
+const MOST: usize = 256;
 /// Clients from inside at one time: each may have a cage beside its own.
 const MOST_INSIDE: usize = 16;
 

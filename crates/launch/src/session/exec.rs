@@ -141,6 +141,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             client: (!wish.background).then_some(client),
             watchers: Vec::new(),
             fresh: wish.fresh,
+            tools: wish.tools.clone(),
             started: now,
             killed: false,
             clock: time.map_or(Clock::None, |time| Clock::Interrupt(now + time)),

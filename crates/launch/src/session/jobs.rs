@@ -60,6 +60,8 @@ pub(super) struct Job {
     /// Further clients that are told of its end.
     pub(super) watchers: Vec<u64>,
     pub(super) fresh: bool,
+    /// Functions that cages may call as long as it runs.
+    pub(super) tools: Vec<String>,
     /// Whether we have ended it.
     pub(super) killed: bool,
     pub(super) started: Instant,
@@ -118,6 +120,12 @@ impl Jobs {
     /// Returns a job that has not ended.
     pub(super) fn running(&mut self, number: u32) -> Option<&mut Job> {
         self.all.get_mut(&number).filter(|job| job.ended.is_none())
+    }
+
+    /// Whether a job that has not ended names this function.
+    pub(super) fn name(&self, function: &str) -> bool {
+        let names = |job: &Job| job.ended.is_none() && job.tools.iter().any(|tool| tool == function);
+        self.all.values().any(names)
     }
 
     pub(super) fn has_room(&self) -> bool {
@@ -282,6 +290,7 @@ pub(super) mod tests {
             client,
             watchers: Vec::new(),
             fresh: false,
+            tools: Vec::new(),
             killed: false,
             started: Instant::now(),
             clock: Clock::None,

@@ -48,6 +48,7 @@ pub enum Passage {
     Refuse {
         fact: String,
         remedy: String,
+        rule: Option<String>,
     },
 }
 
@@ -122,8 +123,8 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             && (!from_inside || self.waiting_from_inside() < MOST_FROM_INSIDE);
         match self.session.gate.judge(&Request { what, from_inside, at_the_door, has_room }) {
             Passage::Go(gate, kept) => self.go(client, then, gate, kept),
-            Passage::Refuse { fact, remedy } => {
-                self.refuse_with(Some(client), Some(DENIED), &fact, &remedy);
+            Passage::Refuse { fact, remedy, rule } => {
+                self.clients.tell(client, &Answer::denied(&fact, &remedy, rule), &[]);
             }
             Passage::Wait(socket) => {
                 self.questions.last += 1;
@@ -194,9 +195,9 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
                 let kept = Kept { state, scripts: descriptors.next() };
                 self.go(waiting.client, waiting.then, gate, kept);
             }
-            Some(Progress::Refuse { fact, remedy }) => {
+            Some(Progress::Refuse { fact, remedy, rule }) => {
                 let waiting = self.settle(place);
-                self.refuse_with(Some(waiting.client), Some(DENIED), &fact, &remedy);
+                self.clients.tell(waiting.client, &Answer::denied(&fact, &remedy, rule), &[]);
             }
             // The process that asks is gone, and no approver has said yes.
             Some(Progress::Decided { .. } | Progress::Left {}) | None => {

@@ -147,6 +147,7 @@ impl Stage {
             news: String::new(),
             budget: Budget::new(Instant::now()),
             stopping: None,
+            owner: None,
         };
         Stage { server, spawner, link, recorded, has_room, judged }
     }
@@ -183,6 +184,8 @@ fn command(program: &str) -> Ask {
         timeout_ms: None,
         fresh: false,
         answers: false,
+        line: None,
+        tools: Vec::new(),
     }
 }
 
@@ -292,7 +295,7 @@ fn a_call_from_inside_is_judged_and_one_from_outside_is_not() {
     let (provider, offers) = stage.server.clients.connect(Side::Outside);
     let (outside, _one) = stage.server.clients.connect(Side::Outside);
     let (inside, _other) = stage.server.clients.connect(Side::Inside);
-    stage.ask(provider, Ask::Offer { names: vec!["add".into()], judged: Default::default() });
+    stage.ask(provider, Ask::Offer { names: vec!["add".into()], judged: Default::default(), named: false });
     assert_eq!(told(&offers), Some(Answer::Done {}));
     for (client, times, from_inside_wanted) in [(outside, 0, false), (inside, 1, true)] {
         stage.ask(client, Ask::Call { name: "add".into(), input: keyward_protocol::session::Value::Null });
@@ -399,9 +402,60 @@ fn a_directory_begins_where_the_client_is_only_if_that_is_in_the_project() {
             timeout_ms: None,
             fresh: false,
             answers: false,
+            line: None,
+            tools: Vec::new(),
         };
         stage.ask(client, ask);
         let Some(Errand::Start { cwd, .. }) = stage.errand() else { panic!("nothing was started") };
         assert_eq!(cwd, Some(OsStr::new(expected).into()), "{from:?}");
     }
+}
+
+#[test]
+fn a_session_ends_with_its_owner_and_with_no_other_client() {
+    let mut stage = Stage::new();
+    let (owner, theirs) = stage.server.clients.connect(Side::Outside);
+    let (other, others) = stage.server.clients.connect(Side::Outside);
+    stage.ask(owner, Ask::Own {});
+    assert_eq!(told(&theirs), Some(Answer::Done {}));
+    drop(others);
+    stage.server.serve_client(other);
+    assert_eq!(stage.server.stopping, None);
+    drop(theirs);
+    stage.server.serve_client(owner);
+    assert_eq!(stage.server.stopping, Some(owner));
+}
+
+#[test]
+fn a_function_that_is_offered_by_name_is_called_only_while_a_command_runs_that_names_it() {
+    let mut stage = Stage::new();
+    let (host, _hosts) = stage.server.clients.connect(Side::Outside);
+    let (inside, insides) = stage.server.clients.connect(Side::Inside);
+    stage.ask(host, Ask::Offer { names: vec!["search".into()], judged: [].into(), named: true });
+    let call = || Ask::Call { name: "search".into(), input: keyward_protocol::session::Value::Null };
+    stage.run(host);
+    stage.ask(inside, call());
+    assert!(is_refused(told(&insides), "no running command names this function"));
+    let Ask::Exec { argv, .. } = command("true") else { unreachable!() };
+    let naming = Ask::Exec {
+        argv,
+        cwd: None,
+        from: None,
+        background: false,
+        terminal: None,
+        timeout_ms: None,
+        fresh: false,
+        answers: false,
+        line: None,
+        tools: vec!["search".into()],
+    };
+    stage.ask(host, naming);
+    let Some(Errand::Start { job, .. }) = stage.errand() else { panic!("nothing was started") };
+    let asked = stage.judged.get();
+    stage.ask(inside, call());
+    assert_eq!(stage.judged.get(), asked + 1, "it has come to the gate");
+    stage.server.take_news(News::Ended { job, exit: 0, signal: None }, Vec::new());
+    let _ = told(&insides);
+    stage.ask(inside, call());
+    assert!(is_refused(told(&insides), "no running command names this function"));
 }

@@ -58,7 +58,7 @@ kinds!(ASKS, ask_kind(Ask):
     Ask::Kill { .. } => "kill", Ask::Hello {} => "hello", Ask::Jobs {} => "jobs", Ask::Log { .. } => "log",
     Ask::Attach { .. } => "attach", Ask::Offer { .. } => "offer", Ask::Watch {} => "watch",
     Ask::Decide { .. } => "decide", Ask::Call { .. } => "call", Ask::Return { .. } => "return",
-    Ask::Stop {} => "stop",
+    Ask::Stop {} => "stop", Ask::Own {} => "own",
 );
 kinds!(ANSWERS, answer_kind(Answer):
     Answer::Started { .. } => "started", Answer::Stopped { .. } => "stopped", Answer::Ended { .. } => "ended",
@@ -192,6 +192,8 @@ fn exec(argv: &[&str]) -> Ask {
         timeout_ms: None,
         fresh: false,
         answers: false,
+        line: None,
+        tools: Vec::new(),
     }
 }
 
@@ -205,11 +207,21 @@ pub fn asks() -> Vec<Ask> {
         timeout_ms: Some(60_000),
         fresh: true,
         answers: true,
+        line: None,
+        tools: Vec::new(),
+    };
+    let with_tools = match exec(&["cd src; make"]) {
+        Ask::Exec { argv, cwd, from, background, terminal, timeout_ms, fresh, answers, .. } => {
+            let (line, tools) = (Some(true), vec!["search".into()]);
+            Ask::Exec { argv, cwd, from, background, terminal, timeout_ms, fresh, answers, line, tools }
+        }
+        other => other,
     };
     let judged = |kind, field: Option<&str>| Judging { kind, field: field.map(Into::into) };
     vec![
         exec(&["echo", "hello"]),
         in_detail,
+        with_tools,
         Ask::Signal { job: 3, signal: 2 },
         Ask::Front { job: 3, front: true },
         Ask::Kill { job: 3 },
@@ -224,7 +236,10 @@ pub fn asks() -> Vec<Ask> {
                 ("search".to_owned(), judged(JudgedAs::Ask, None)),
             ]
             .into(),
+            named: false,
         },
+        Ask::Offer { names: vec!["search".into()], judged: [].into(), named: true },
+        Ask::Own {},
         Ask::Watch {},
         Ask::Decide { question: 7, allow: true, reach: Reach::Once },
         Ask::Decide { question: 8, allow: false, reach: Reach::Session },
@@ -291,6 +306,7 @@ pub fn answers() -> Vec<Answer> {
             "cannot start nosuch: no such file or directory",
             "check the spelling; `keyward why exec PATH` says whether the cage shows it",
         ),
+        Answer::denied("denied: an approver said no", "do something else", Some("git-push-force".into())),
     ]
 }
 
@@ -349,7 +365,11 @@ pub fn progress() -> Vec<Progress> {
     vec![
         Progress::Asked(asked()),
         Progress::Go { gate: gate() },
-        Progress::Refuse { fact: "denied: an approver said no".into(), remedy: "do something else".into() },
+        Progress::Refuse {
+            fact: "denied: an approver said no".into(),
+            remedy: "do something else".into(),
+            rule: None,
+        },
         Progress::Decided { allow: true, reach: Reach::Project },
         Progress::Left {},
     ]
