@@ -13,6 +13,10 @@ test *args:
 bench *args:
     bench/run {{args}}
 
+# `spawn` of the Node SDK in a session beside child_process.spawn
+bench-node *args:
+    bench/sdk-node {{args}}
+
 # Fuzz every target for some seconds
 fuzz seconds="60":
     tools/fuzz {{seconds}}

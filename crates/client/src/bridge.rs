@@ -9,7 +9,9 @@ use crate::connection::{Client, Person, Unattended, connect};
 use crate::error::Error;
 use crate::find::{Runtime, open_folder};
 use keyward_policy::trouble::{Code, Trouble};
-use keyward_protocol::bridge::{Announcement, LONGEST_ANNOUNCEMENT, LONGEST_LINE, Send, TOKEN, Told, read};
+use keyward_protocol::bridge::{
+    Announcement, LONGEST_ANNOUNCEMENT, LONGEST_LINE, Line, Send, TOKEN, Told, read,
+};
 use keyward_protocol::packet::{self, LONGEST};
 use keyward_protocol::session::{Answer, Ask};
 use keyward_sys::{Errno, channel, random};
@@ -246,7 +248,10 @@ impl Server {
         let mut start = 0;
         while let Some(length) = self.received[start..].iter().position(|byte| *byte == b'\n') {
             let Some(sent) = read(&self.received[start..start + length]) else { return false };
-            self.pass_on(&sent);
+            match sent {
+                Line::Send(sent) => self.pass_on(&sent),
+                Line::Drop(streams) => self.let_go(&streams),
+            }
             start += length + 1;
         }
         self.received.drain(..start);
@@ -272,13 +277,14 @@ impl Server {
     /// Passes a message on to the session, with the streams that it names.
     fn pass_on(&mut self, sent: &Send) {
         let number = sent.channel;
-        if sent.message.get().len() > LONGEST {
-            return self.refuse(number, Error::TooLong.into());
-        }
+        // Taken in any case: what is refused leaves no stream behind.
         let taken = match self.take_streams(&sent.streams) {
             Ok(taken) => taken,
             Err(trouble) => return self.refuse(number, trouble),
         };
+        if sent.message.get().len() > LONGEST {
+            return self.refuse(number, Error::TooLong.into());
+        }
         if !self.channels.contains_key(&number) {
             if self.channels.len() >= MOST_CHANNELS {
                 let fact = format!("the bridge has {MOST_CHANNELS} connections to the session already");
@@ -297,6 +303,12 @@ impl Server {
         if !matches!(told, Some(Ok(()))) {
             self.close(number);
         }
+    }
+
+    /// Closes streams that are for no command.
+    fn let_go(&mut self, streams: &[u64]) {
+        self.take_in();
+        self.streams.retain(|stream, _| !streams.contains(stream));
     }
 
     /// The descriptors for these streams: all of them, or none.
@@ -320,8 +332,17 @@ impl Server {
         taken.collect::<Option<Vec<OwnedFd>>>().ok_or_else(|| Error::NoDescriptors.into())
     }
 
-    /// Lets connections in, and reads what they announce.
+    /// Lets connections in, and reads what they announce. Those that are done with make room for the next.
     fn take_in(&mut self) {
+        self.hear_connections();
+        while self.let_in() {
+            self.hear_connections();
+        }
+    }
+
+    /// Accepts connections as long as there is room; `false` if there is none to accept.
+    fn let_in(&mut self) -> bool {
+        let before = self.waiting.len();
         while self.has_room_for_a_connection() {
             // The command gets this descriptor: it waits when it reads and writes, as from a pipe.
             let Ok(socket) = rustix::net::accept_with(&self.place.listener, SocketFlags::CLOEXEC) else {
@@ -333,6 +354,10 @@ impl Server {
                 self.waiting.push(Waiting { socket, said: Vec::new(), until });
             }
         }
+        self.waiting.len() > before
+    }
+
+    fn hear_connections(&mut self) {
         let mut at = 0;
         while let Some(waiting) = self.waiting.get_mut(at) {
             match hear(waiting, &self.place.token) {
@@ -384,7 +409,10 @@ impl Server {
 
 /// JSON that fits into a line.
 fn line_of(bytes: &[u8]) -> Option<Box<RawValue>> {
-    serde_json::from_slice(bytes).ok().filter(|value: &Box<RawValue>| !value.get().contains('\n'))
+    if bytes.contains(&b'\n') {
+        return None;
+    }
+    serde_json::from_slice(bytes).ok()
 }
 
 /// The document of a question, which several clients may have: it is read without moving its position.

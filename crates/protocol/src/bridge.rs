@@ -15,24 +15,48 @@ pub const LONGEST_ANNOUNCEMENT: usize = 64;
 /// The digits of a token.
 pub const TOKEN: usize = 32;
 
-/// A line to the bridge: a message for the session.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// A line to the bridge.
+#[derive(Debug)]
+pub enum Line {
+    Send(Send),
+    /// These streams are for no command: they are closed.
+    Drop(Vec<u64>),
+}
+
+/// A message for the session.
+#[derive(Debug)]
 pub struct Send {
     /// The connection to the session that it is for. One that is not there yet is opened.
     pub channel: u32,
     /// The streams that travel along: the number of an announced one, or `null` for `/dev/null`.
-    #[serde(default)]
     pub streams: Vec<Option<u64>>,
     pub message: Box<RawValue>,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    channel: Option<u32>,
+    #[serde(default)]
+    streams: Vec<Option<u64>>,
+    message: Option<Box<RawValue>>,
+    drop: Option<Vec<u64>>,
+}
+
 /// Reads a line to the bridge, without its newline.
-pub fn read(line: &[u8]) -> Option<Send> {
+pub fn read(line: &[u8]) -> Option<Line> {
     if line.len() > LONGEST_LINE {
         return None;
     }
-    serde_json::from_slice(line).ok().filter(|sent: &Send| sent.streams.len() <= 3)
+    match serde_json::from_slice(line).ok()? {
+        Fields { channel: Some(channel), streams, message: Some(message), drop: None } => {
+            (streams.len() <= 3).then_some(Line::Send(Send { channel, streams, message }))
+        }
+        Fields { channel: None, streams, message: None, drop: Some(dropped) } => {
+            streams.is_empty().then_some(Line::Drop(dropped))
+        }
+        _ => None,
+    }
 }
 
 /// A line from the bridge.
@@ -94,11 +118,16 @@ mod tests {
 
     #[test]
     fn a_line_names_a_channel_its_streams_and_a_message_that_is_not_read() {
-        let sent = read(br#"{"channel":3,"streams":[7,null,8],"message":{"v":1, "do":"exec"}}"#).unwrap();
+        let line = read(br#"{"channel":3,"streams":[7,null,8],"message":{"v":1, "do":"exec"}}"#);
+        let Some(Line::Send(sent)) = line else { panic!("{line:?}") };
         assert_eq!((sent.channel, sent.streams), (3, vec![Some(7), None, Some(8)]));
         assert_eq!(sent.message.get(), r#"{"v":1, "do":"exec"}"#);
+        assert!(matches!(read(br#"{"drop":[7,8]}"#), Some(Line::Drop(dropped)) if dropped == [7, 8]));
         for line in [
             &br#"{"channel":3}"#[..],
+            br#"{"channel":3,"drop":[1]}"#,
+            br#"{"streams":[1],"drop":[1]}"#,
+            b"{}",
             br#"{"message":{}}"#,
             br#"{"channel":-1,"message":{}}"#,
             br#"{"channel":3,"message":{},"session":"other"}"#,

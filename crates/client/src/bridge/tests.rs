@@ -185,10 +185,10 @@ fn a_wrong_token_is_closed_and_is_no_stream() {
 fn connections_that_say_nothing_do_not_keep_others_out() {
     let mut stage = Stage::new();
     let silent: Vec<UnixStream> = (0..MOST_WAITING - 1).map(|_| stage.connect("")).collect();
-    let mut halves = stage.connect(&stage.token.clone()[..9]);
+    let mut halves = stage.connect(&stage.token[..9]);
     drop(silent);
     let _stdin = stage.stream(5);
-    halves.write_all(stage.token.clone()[9..].as_bytes()).unwrap();
+    halves.write_all(&stage.token.as_bytes()[9..]).unwrap();
     halves.write_all(b" 6\n").unwrap();
     stage.send(r#"{"channel":1,"streams":[5,6,null],"message":{"v":1,"do":"exec","argv":["true"]}}"#);
     let channel = accept(&stage.session);
@@ -211,6 +211,21 @@ fn a_stream_is_used_once_and_the_first_who_announces_it_has_it() {
     assert_eq!(stage.told()["message"]["fact"], "there is no stream 1");
     drop(descriptors);
     assert!(is_closed(&mut first));
+    stage.end();
+}
+
+#[test]
+fn a_stream_that_is_for_no_command_is_closed() {
+    let mut stage = Stage::new();
+    let mut first = stage.stream(1);
+    stage.send(r#"{"drop":[1,99]}"#);
+    assert!(is_closed(&mut first));
+    // So is one whose message is refused.
+    let mut second = stage.stream(2);
+    let long = "x".repeat(LONGEST);
+    stage.send(&format!(r#"{{"channel":1,"streams":[2,null,null],"message":{{"v":"{long}"}}}}"#));
+    assert_eq!(stage.told()["message"]["is"], "refused");
+    assert!(is_closed(&mut second));
     stage.end();
 }
 
