@@ -61,6 +61,8 @@ class Bridge {
     stdout.setEncoding('utf8');
     stdout.on('data', (text) => this.#hear(text));
     stdout.on('error', () => {});
+    // Its end follows, and says why: a call that waits for an answer has to see it.
+    stdout.once('close', () => this.#process.ref());
     this.#ended = new Promise((resolve) => this.#process.once('close', () => resolve()));
     this.#process.once('error', (error) => this.#lose(new NotInstalled(`cannot start ${program}`, error)));
     this.#process.once('exit', (code) => this.#lose(code === 120 ? new VersionMismatch('the executable does not know `keyward session bridge`') : new SessionLost()));
