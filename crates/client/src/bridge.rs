@@ -25,7 +25,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Connections to the session at one time. A session has room for 64 clients, and others want some of it.
+/// Connections to the session at one time. A session has room for 256 clients, and others want some of it.
 const MOST_CHANNELS: usize = 40;
 /// Connections that have not said yet which stream they are, and streams that no command has taken yet.
 const MOST_WAITING: usize = 64;
