@@ -6,7 +6,7 @@ use std::ops::Range;
 mod merge;
 mod safe;
 
-pub use merge::{Merged, Versions, merge};
+pub use merge::{Merged, Versions, merge, seen_after};
 pub use safe::{is_network_url, is_ref, of_new_repository};
 
 /// One entry, names in lower case as git compares them.

@@ -35,16 +35,20 @@ impl Exchange<'_> {
             refs.as_ref().is_some_and(|refs| !refs.contains_key(&[b"refs/heads/", branch].concat()))
         };
         let seen = part.base.merged_config.as_ref().unwrap_or(&part.base.config);
-        let merged = config::merge(&Versions {
+        let origin = |module: &[u8]| origin(part, module);
+        let versions = Versions {
             host: &host,
             base: &part.base.config,
             seen,
             cage: &cage,
             gone: &gone,
             is_of_submodule: part.at.iter().any(|name| name == "modules"),
-            origin: &|module| origin(part, module),
-        });
-        let Ok(merged) = merged else { return self.keep_back(part, path, "git could not read it") };
+            origin: &origin,
+        };
+        let Ok(merged) = config::merge(&versions) else {
+            return self.keep_back(part, path, "git could not read it");
+        };
+        let seen = config::seen_after(&versions, merged.text.as_ref().unwrap_or(&host));
         for name in merged.kept_back.iter().filter(|_| is_last) {
             if !(has_moved && name.starts_with("core.worktree")) {
                 self.keep_back(part, path, name);
@@ -63,7 +67,7 @@ impl Exchange<'_> {
                 Err(errno) => return self.trouble(&part.at.join(path), &errno.to_string()),
             }
         }
-        part.base.merged_config = Some(cage);
+        part.base.merged_config = Some(seen);
         let path = RepositoryNews::new(&part.at.join(path), "").path;
         self.news.told.new_remotes.retain(|remote| remote.path != path);
         let new =
@@ -135,5 +139,26 @@ mod tests {
             all.git(&cage, "git config core.abbrev; git config branch.new.merge || echo none"),
             "9\nnone\n"
         );
+    }
+
+    /// A value that stays in the cage does not make the one before it the user's.
+    #[test]
+    fn what_a_branch_follows_goes_also_after_a_value_that_is_not_safe() {
+        let all = repository();
+        let layer = &all.run.layers[0];
+        let (cage, own) = (layer.git(), all.own());
+        let asked = "git config branch.main.merge || echo none";
+        let step = |script: &str| {
+            all.git(&cage, script);
+            exchange(&all.program, layer, Moment::Running);
+            all.git(&own, asked)
+        };
+        assert_eq!(step("git branch -q --set-upstream-to side main"), "refs/heads/side\n");
+        assert_eq!(
+            step("git config branch.main.merge foo; git config branch.main.remote foo"),
+            "refs/heads/side\n"
+        );
+        assert_eq!(step("git branch --unset-upstream main"), "none\n");
+        assert_eq!(step("git branch -q --set-upstream-to gone main"), "refs/heads/gone\n");
     }
 }

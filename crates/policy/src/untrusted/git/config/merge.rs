@@ -63,6 +63,26 @@ pub fn merge(versions: &Versions<'_>) -> Result<Merged, Unreadable> {
     Ok(merge.merged)
 }
 
+/// The command's file as the next merge of the same run has to see it, once the host's file is `host`. Where a value stays in the cage, the
+/// host still has the one that this run brought before: that one counts, so that it goes when the command takes it back.
+pub fn seen_after(versions: &Versions<'_>, host: &[u8]) -> Vec<u8> {
+    let all = [versions.seen, versions.cage, host].map(Config::read);
+    let [Ok(seen), Ok(cage), Ok(host)] = &all else { return versions.cage.to_vec() };
+    let (was, now, here) = (seen.by_name(), cage.by_name(), host.by_name());
+    let is_kept = |name: &Name| was.get(name) != now.get(name) && was.get(name) == here.get(name);
+    let kept: Vec<&Entry> = seen.entries.iter().filter(|entry| is_kept(&entry.name)).collect();
+    if kept.is_empty() {
+        return versions.cage.to_vec();
+    }
+    let own = cage.entries.iter().filter(|entry| !is_kept(&entry.name));
+    own.chain(kept)
+        .flat_map(|Entry { name, value, .. }| {
+            let section = spell_section(&name.section, name.subsection.as_deref());
+            [section, spell_entry(&name.key, value.as_deref())].concat()
+        })
+        .collect()
+}
+
 /// Names that the command gave other values than it found, or the old ones again after others came into the host's file.
 fn touched(base: &Config, seen: &Config, cage: &Config, host: &Config) -> Vec<Name> {
     let (base, seen, cage, host) = (base.by_name(), seen.by_name(), cage.by_name(), host.by_name());
