@@ -99,7 +99,8 @@ fn a_session_is_found_with_and_without_the_variable_that_moves_it() {
         assert!(keyward(starts_with, &["session", "start", "--name", "work"]).status.success());
         assert!(folder.join("keyward/sessions/work").exists() == starts_with);
         for with in [true, false] {
-            assert_eq!(stdout(&keyward(with, &["ps"])), "work\n");
+            let found = format!("work  {}\n", stage.project().display());
+            assert_eq!(stdout(&keyward(with, &["ps"])), found);
             assert_eq!(stdout(&keyward(with, &["exec", "work", "--", "echo", "here"])), "here\n");
             refused(
                 keyward(with, &["session", "start", "--name", "work"]),
