@@ -76,7 +76,7 @@ fn sessions_are_seen_and_ended_from_a_folder_that_was_deleted() {
     let output = session.stage.command("sh").args(["-c", script, keyward()]).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(
-        stdout(&output).starts_with("work\n") && stdout(&output).ends_with("inside\n"),
+        stdout(&output).starts_with("work  /") && stdout(&output).ends_with("inside\n"),
         "{}",
         stdout(&output)
     );
