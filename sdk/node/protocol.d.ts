@@ -177,6 +177,7 @@ export type AnswerJobs = {
   pid: number;
   profile: string | null;
   shell: boolean;
+  directory?: string;
   jobs: Job[];
 };
 
@@ -298,4 +299,4 @@ export type Job = {
 };
 
 /** What went wrong; docs/errors.md lists the codes. */
-export type Code = "usage" | "policy-mistake" | "policy-unreadable" | "unknown-profile" | "beyond-ceiling" | "request-unfit" | "refused" | "floor-missing" | "denied" | "limit-reached" | "command-not-found" | "command-not-executable" | "cage-failed" | "changed-meanwhile" | "project-unguarded" | "record-unwritable" | "record-unreadable" | "approvals-unusable" | "approvals-busy" | "approval-unknown" | "approval-answered" | "terminal-missing" | "secret-unknown" | "secret-unavailable" | "secret-locked" | "store-unusable" | "store-busy" | "token-used" | "session-unknown" | "session-taken" | "session-ended" | "session-unreachable" | "session-failed" | "session-full" | "job-unknown" | "only-outside" | "read-refused" | "file-unusable" | "answer-unwritten" | "witness-unreached" | "internal";
+export type Code = "usage" | "policy-mistake" | "policy-unreadable" | "unknown-profile" | "beyond-ceiling" | "request-unfit" | "refused" | "floor-missing" | "denied" | "limit-reached" | "command-not-found" | "command-not-executable" | "cage-failed" | "changed-meanwhile" | "project-unguarded" | "record-unwritable" | "record-unreadable" | "approvals-unusable" | "approvals-busy" | "approval-unknown" | "approval-answered" | "terminal-missing" | "secret-unknown" | "secret-unavailable" | "secret-locked" | "store-unusable" | "store-busy" | "token-used" | "session-unknown" | "session-taken" | "session-ended" | "session-unreachable" | "session-failed" | "session-full" | "job-unknown" | "only-outside" | "read-refused" | "file-unusable" | "answer-unwritten" | "witness-unreached" | "services-unusable" | "internal";

@@ -42,8 +42,11 @@ else {
   const asked = path.join(${JSON.stringify(played)}, 'asked');
   const place = path.join(fs.mkdtempSync('/tmp/played-'), 's');
   const say = (channel, message, document) => console.log(JSON.stringify({ channel, message, document }));
-  const token = '0'.repeat(32), streams = new Map();
-  net.createServer((socket) => socket.once('data', (data) => streams.set(Number(String(data).split(' ')[1]), socket)).on('error', () => {})).listen(place, () => {
+  const token = '0'.repeat(32), streams = new Map(), ended = new Set();
+  // A stream may be announced after the message that names it has come.
+  const announced = (socket, number) => (ended.has(number) ? socket.end() : streams.set(number, socket));
+  const end = (number) => (streams.has(number) ? streams.get(number).end() : ended.add(number));
+  net.createServer((socket) => socket.once('data', (data) => announced(socket, Number(String(data).split(' ')[1]))).on('error', () => {})).listen(place, () => {
     console.log(JSON.stringify({ v: 1, is: 'bridge', keyward: '0.1.0', socket: place, token }));
     let rest = '', job = golden('answer.started').job;
     process.stdin.on('data', (data) => {
@@ -58,9 +61,9 @@ else {
         else if (message.do === 'exec' && message.argv[0] === 'unknown') say(channel, { v: 1, is: 'paused', job: 1 });
         else if (message.do === 'exec') {
           say(channel, { ...golden('answer.started'), job });
-          const ended = { echo: 'answer.ended', second: 'answer.ended.2', third: 'answer.ended.3', sleep: undefined }[message.argv[0]];
-          for (const stream of (named || []).filter(Boolean)) streams.get(stream)?.end();
-          if (ended) say(channel, { ...golden('answer.said') }), say(channel, { ...golden(ended), job });
+          const last = { echo: 'answer.ended', second: 'answer.ended.2', third: 'answer.ended.3', sleep: undefined }[message.argv[0]];
+          for (const stream of (named || []).filter(Boolean)) end(stream);
+          if (last) say(channel, { ...golden('answer.said') }), say(channel, { ...golden(last), job });
           job += 1;
         }
         if (['signal', 'kill', 'offer', 'watch', 'own'].includes(message.do)) say(channel, golden('answer.done'));

@@ -8,6 +8,7 @@
 mod samples;
 mod schema;
 
+use keyward_policy::trouble::Code;
 use keyward_protocol::approval::Progress;
 use keyward_protocol::link::Link;
 use keyward_protocol::session::{Answer, Ask};
@@ -148,6 +149,27 @@ fn the_schema_lists_every_kind_and_no_other() {
         let listed: BTreeSet<&str> = listed.map(|one| one["title"].as_str().unwrap()).collect();
         let (_, kinds) = samples::KINDS.iter().find(|(name, _)| name == channel).unwrap();
         assert_eq!(listed, kinds.iter().copied().collect(), "{channel}");
+    }
+}
+
+/// Every list of codes in a schema: an `enum` with one that all of them have.
+fn lists_of_codes(value: &Value) -> Vec<&Vec<Value>> {
+    match value {
+        Value::Array(all) if all.contains(&Value::from("witness-unreached")) => vec![all],
+        Value::Array(all) => all.iter().flat_map(lists_of_codes).collect(),
+        Value::Object(fields) => fields.values().flat_map(lists_of_codes).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn the_schema_lists_every_code_of_an_error() {
+    let codes: Vec<Value> = Code::ALL.iter().map(|code| code.row().name.into()).collect();
+    for file in ["error", "outcome", "session"] {
+        let schema = load(file);
+        let lists = lists_of_codes(&schema);
+        assert!(!lists.is_empty(), "{file}");
+        lists.into_iter().for_each(|list| assert_eq!(*list, codes, "{file}"));
     }
 }
 
