@@ -90,6 +90,10 @@ fn a_command_that_failed_for_a_reason_of_the_cage_is_told_it() {
         (&["docker", "ps"], "keyward: `docker` needs the socket of a container engine"),
         (&["sh", "-c", "cat ~/other/notes"], "/other/notes' is not the one outside"),
         (&["cat", "../home/other/notes"], "/other/notes' is not the one outside"),
+        (
+            &["sh", "-c", "cd . && cat /tmp/left"],
+            "keyward: /tmp/left is not in this cage: each run has a /tmp",
+        ),
         (&["sh", "-c", "cp /etc/passwd ~/other/"], "names the rule, and what would allow it"),
         (&["touch", "/etc/foo"], "keyward: /etc/foo is read-only in the cage\n`keyward why write /etc/foo`"),
         (&["sh", "-c", "echo x > /usr/foo"], "keyward: /usr/foo is read-only in the cage\n"),
@@ -108,15 +112,19 @@ fn a_command_that_failed_for_a_reason_of_the_cage_is_told_it() {
         (&[][..], &["sh", "-c", "unshare -r true; true"][..]),
         (&[], &["sh", "-c", "test -f none"]),
         (&[], &["cat", "/etc/no-such-file"]),
-        (&[], &["sh", "-c", "cat ~/no-such-file ../no-such-file /tmp/no-such-file"]),
+        (&[], &["sh", "-c", "cat ~/no-such-file ../no-such-file"]),
         (&[], &["sh", "-c", "make x > /tmp/out 2>&1 || { tail -1 /tmp/out; exit 2; }"]),
+        (&[], &["sh", "-c", "mkdir /tmp/made; cat /tmp/made/none"]),
+        (&[], &["git", "nosuch", "--output", "/tmp/out"]),
         (&["-q"], &["strace", "true"]),
         (&["--allow", "ptrace"], &["strace", "false"]),
     ] {
         let output = stage.keyward_run(flags, argv).output().unwrap();
         let said = stderr(&output);
         assert!(
-            !said.contains("needs") && !said.contains("not the one") && !said.contains("not in the cage"),
+            ["needs", "not the one", "not in the cage", "not in this cage"]
+                .iter()
+                .all(|it| !said.contains(it)),
             "{argv:?}: {said}"
         );
     }

@@ -155,7 +155,40 @@ pub fn after_failure(failed: &Failed<'_>) -> Option<Hint> {
     program(failed, &words)
         .or_else(|| words.iter().find_map(|word| file(failed, &words, word)))
         .or_else(|| words.iter().find_map(|word| loopback(failed, word)))
+        .or_else(|| left_behind(failed, &words))
         .or_else(|| silent_limit(failed))
+}
+
+/// Programs that read what they name. Others may as well write it, and find no file for a reason of their own.
+const READERS: &[&str] = &[
+    "bash", "cat", "cmp", "diff", "grep", "head", "jq", "less", "more", "node", "python", "python3", "rg",
+    "sh", "sort", "tail", "wc",
+];
+
+/// A file in `/tmp` that is nowhere: perhaps an earlier run has left it in its own.
+fn left_behind(failed: &Failed<'_>, words: &[Word]) -> Option<Hint> {
+    if failed.in_session {
+        return None;
+    }
+    let tmp =
+        |entry: &Entry| matches!(entry.shown, Shown::Private { .. }) && entry.target == Path::new("/tmp");
+    let mut reads = false;
+    words.iter().find_map(|word| {
+        if word.starts {
+            reads = READERS.iter().any(|name| Path::new(OsStr::from_bytes(&word.text)).ends_with(name));
+            return None;
+        }
+        let path = path(failed, word).filter(|_| reads && !word.written)?;
+        let is_own = covering(&failed.view.entries, &path).is_some_and(tmp);
+        let made =
+            |other: &Word| other.written && self::path(failed, other).is_some_and(|it| path.starts_with(it));
+        let shown = typed(&visible(path.as_os_str())).into_owned();
+        (is_own && !failed.outside.exists(&path) && !words.iter().any(made)).then(|| Hint {
+            fact: format!("{shown} is not in this cage: each run has a /tmp of its own"),
+            remedy: "commands of one session share it (`keyward session start`); files of the project stay"
+                .into(),
+        })
+    })
 }
 
 /// A limit that the command may have met: the kernel tells the command alone.
