@@ -1,6 +1,7 @@
 //! The second executable: found beside the launcher, looked at, and started by exec. What it holds is in the crate `services`.
 
 use crate::say;
+use keyward_policy::beside::{Program, distrust};
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_protocol::services::{Call, EXECUTABLE, Form, Room, VERSION};
 use rustix::fd::{AsRawFd, OwnedFd};
@@ -57,24 +58,15 @@ fn find() -> Result<Found, Trouble> {
         Err(Errno::NOENT) => return Err(missing(&path)),
         Err(errno) => return Err(unusable(&path, &say::cause(&errno.into()))),
     };
-    match distrust(&own, &theirs) {
+    match distrust(program(&own), program(&theirs)) {
         Some(why) => Err(unusable(&path, why)),
         None => Ok(Found { file, path, launcher }),
     }
 }
 
-/// Why a file is not started: it must be as hard to replace as the launcher itself.
-fn distrust(own: &Stat, theirs: &Stat) -> Option<&'static str> {
-    let writable_by_others = |found: &Stat| found.st_mode & 0o022;
-    if FileType::from_raw_mode(theirs.st_mode) != FileType::RegularFile {
-        Some("it is not a regular file")
-    } else if theirs.st_uid != own.st_uid && theirs.st_uid != 0 {
-        Some("it belongs to another user than keyward does")
-    } else if writable_by_others(theirs) & !writable_by_others(own) != 0 {
-        Some("more users may write to it than to keyward")
-    } else {
-        None
-    }
+fn program(found: &Stat) -> Program {
+    let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
+    Program { is_file, owner: found.st_uid, mode: found.st_mode }
 }
 
 fn missing(path: &Path) -> Trouble {
@@ -126,36 +118,5 @@ pub fn check() -> Checked {
     match asked {
         Ok(()) => Checked { available: true, version: Some(VERSION.into()), trouble: None },
         Err(trouble) => Checked { available: false, version: None, trouble: Some(trouble) },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn file(uid: u32, mode: u32) -> Stat {
-        let folder = std::env::temp_dir();
-        let mut found = stat(&folder).unwrap();
-        (found.st_uid, found.st_mode) = (uid, mode);
-        found
-    }
-
-    #[test]
-    fn what_is_as_hard_to_replace_as_the_launcher_is_trusted() {
-        let regular = 0o100_000;
-        let own = file(1000, regular | 0o755);
-        for theirs in [file(1000, regular | 0o755), file(0, regular | 0o755), file(1000, regular | 0o700)] {
-            assert_eq!(distrust(&own, &theirs), None);
-        }
-        let shared = file(1000, regular | 0o775);
-        assert_eq!(distrust(&shared, &shared), None, "a group of one's own, as umask 002 leaves it");
-        for theirs in [
-            file(1001, regular | 0o755),
-            file(1000, regular | 0o775),
-            file(1000, regular | 0o757),
-            file(1000, 0o040_755),
-        ] {
-            assert!(distrust(&own, &theirs).is_some());
-        }
     }
 }

@@ -315,24 +315,18 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
                 if let Some(found) = self.jobs.running(job) {
                     let program = found.argv.first().map_or("the command", |word| word);
                     let (fact, remedy) = if code == keyward_policy::outcome::code::USAGE {
-                        (
-                            why,
-                            "name an existing directory with `--cwd`; `keyward why read PATH` says whether the cage shows it",
-                        )
+                        let remedy = "name an existing directory with `--cwd`; `keyward why read PATH` says whether the cage shows it";
+                        (why, remedy.to_owned())
                     } else if code == keyward_policy::outcome::code::DENIED {
-                        (format!("denied: {why}"), "it changed while it was being judged; try again")
-                    } else if why.contains("limit pids") {
-                        let fact = format!("cannot start {program}: {why}");
                         (
-                            fact,
-                            "end a job with `keyward kill SESSION/JOB`, or start the session with a higher limit",
+                            format!("denied: {why}"),
+                            "it changed while it was being judged; try again".to_owned(),
                         )
+                    } else if why.contains("limit pids") {
+                        let remedy = "end a job with `keyward kill SESSION/JOB`, or start the session with a higher limit";
+                        (format!("cannot start {program}: {why}"), remedy.to_owned())
                     } else {
-                        (format!("cannot start {program}: {why}"), "")
-                    };
-                    let remedy = match remedy {
-                        "" => not_started(code, &found.argv),
-                        remedy => remedy.to_owned(),
+                        (format!("cannot start {program}: {why}"), not_started(code, &found.argv))
                     };
                     // The refusal is the answer: an end behind it would be taken for that of the next command.
                     let client = found.client.take();

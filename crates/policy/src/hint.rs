@@ -328,7 +328,7 @@ fn is_plain(word: &[u8]) -> bool {
 fn full_path(word: &[u8], home: &Path, written: bool) -> Option<PathBuf> {
     const TOPS: &[&str] = &["data", "home", "media", "mnt", "root", "run", "srv", "tmp", "var"];
     const SYSTEM: &[&str] = &["bin", "boot", "etc", "lib", "opt", "sbin", "usr"];
-    /// What most programs name is there and is no hint; these are closed to many.
+    /// What most programs name is there, and gives no hint; these are closed to many.
     const CLOSED: &[&str] = &["/etc/shadow", "/etc/gshadow", "/etc/sudoers"];
     let below_home = [&b"~/"[..], b"$HOME/", b"${HOME}/"].iter().find_map(|start| word.strip_prefix(*start));
     let path = match below_home {

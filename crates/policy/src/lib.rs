@@ -6,6 +6,7 @@
 
 pub mod aftermath;
 pub mod bare;
+pub mod beside;
 pub mod checkup;
 pub mod config;
 pub mod detect;

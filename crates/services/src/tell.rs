@@ -14,7 +14,7 @@ pub struct Teller(pub Form);
 impl Teller {
     pub const WORDS: Teller = Teller(Form::Words);
 
-    /// Writes the answer. Gives the exit code: an answer that did not get out is none; a reader that has gone away is no error.
+    /// Writes the answer. Gives the exit code: an answer that did not get out does not count; a reader may go away.
     pub fn answer(self, text: &str) -> i32 {
         let mut stdout = std::io::stdout().lock();
         let written = writeln!(stdout, "{}", text.trim_end_matches('\n')).and_then(|()| stdout.flush());

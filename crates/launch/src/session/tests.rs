@@ -436,19 +436,10 @@ fn a_function_that_is_offered_by_name_is_called_only_while_a_command_runs_that_n
     stage.run(host);
     stage.ask(inside, call());
     assert!(is_refused(told(&insides), "no running command names this function"));
-    let Ask::Exec { argv, .. } = command("true") else { unreachable!() };
-    let naming = Ask::Exec {
-        argv,
-        cwd: None,
-        from: None,
-        background: false,
-        terminal: None,
-        timeout_ms: None,
-        fresh: false,
-        answers: false,
-        line: None,
-        tools: vec!["search".into()],
-    };
+    let mut naming = command("true");
+    if let Ask::Exec { tools, .. } = &mut naming {
+        tools.push("search".into());
+    }
     stage.ask(host, naming);
     let Some(Errand::Start { job, .. }) = stage.errand() else { panic!("nothing was started") };
     let asked = stage.judged.get();
