@@ -10,7 +10,7 @@ use crate::journal::{self, Journal, Start};
 use crate::quarantine::{Entry, Quarantine};
 use crate::search::walk::changed;
 use crate::search::{Role, Rules, Search, Seen, skipped};
-use crate::secrets::{Names, Secrets};
+use crate::secrets::{Masked, Names, Secrets};
 use crate::sweep::{Before, Met, Verdict};
 use crate::tree::{OpenedRoot, Root};
 use crate::watch::{Place, Watch};
@@ -47,8 +47,8 @@ pub struct Begin<'a> {
     pub granted: Vec<PathBuf>,
     /// Whether footholds that are there are read-only for the command.
     pub protected: bool,
-    /// What is hidden from the command by a mask, and what it reads instead.
-    pub hidden: Vec<(PathBuf, Option<Vec<u8>>)>,
+    /// What is hidden from the command by a mask.
+    pub hidden: Vec<Masked>,
     pub names: Names<'a>,
 }
 
@@ -115,7 +115,9 @@ impl<'a> Guard<'a> {
             start.agree_with(others);
             let below = |path: &Path| path.strip_prefix(&root.path).ok().map(PathBuf::from);
             let hidden = begin.hidden.iter();
-            let hidden = hidden.filter_map(|(path, reads_as)| Some((below(path)?, reads_as.clone())));
+            let hidden = hidden.filter_map(|Masked { path, reads_as, stood }| {
+                Some(Masked { path: below(path)?, reads_as: reads_as.clone(), stood: *stood })
+            });
             let secrets = Secrets::new(&root, begin.names, hidden);
             let journal = match seen.tree.writable {
                 false => None,

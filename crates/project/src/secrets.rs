@@ -5,6 +5,7 @@ use crate::mask::{self, Spaces};
 use crate::search::walk::changed;
 use crate::tree::Root;
 use keyward_policy::aftermath::Aftermath;
+use keyward_policy::facts::PathFact;
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -23,10 +24,32 @@ pub struct Names<'a> {
 }
 
 /// Device, inode and change time: an inode alone may be used again.
-type Identity = (u64, u64, i64);
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    device: u64,
+    inode: u64,
+    changed: i64,
+}
+
+impl Identity {
+    /// The identity of what stood at a path when the plan asked about it.
+    pub fn of(fact: &PathFact) -> Self {
+        Identity { device: fact.device, inode: fact.inode, changed: fact.changed }
+    }
+}
 
 fn identity(root: &Root, relative: &Path) -> Option<Identity> {
-    root.stat(relative).ok().map(|stat| (stat.st_dev, stat.st_ino, changed(&stat)))
+    let stat = root.stat(relative).ok()?;
+    Some(Identity { device: stat.st_dev, inode: stat.st_ino, changed: changed(&stat) })
+}
+
+/// What is hidden by a mask from the start.
+pub struct Masked {
+    pub path: PathBuf,
+    /// What the command reads instead; `None` where it can open nothing.
+    pub reads_as: Option<Vec<u8>>,
+    /// What stood there, if that is known already.
+    pub stood: Option<Identity>,
 }
 
 /// What is hidden at a path.
@@ -52,10 +75,10 @@ impl<'a> Secrets<'a> {
     pub(crate) fn new(
         root: &Root,
         names: Names<'a>,
-        hidden: impl Iterator<Item = (PathBuf, Option<Vec<u8>>)>,
+        hidden: impl Iterator<Item = Masked>,
     ) -> Self {
-        let hidden = hidden.map(|(path, reads_as)| {
-            let identity = identity(root, &path);
+        let hidden = hidden.map(|Masked { path, reads_as, stood }| {
+            let identity = stood.or_else(|| identity(root, &path));
             (path.into_os_string(), Hidden { identity, reads_as })
         });
         Secrets { names, hidden: hidden.collect(), spaces: None, waiting: Vec::new() }
