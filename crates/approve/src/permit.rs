@@ -163,7 +163,9 @@ pub fn permit<T: Terminal>(
                 }
                 return deny(because, id, None, record);
             }
-            Step::AskJudge => situation.opinion = Some(ask_judge(subject, &question, ways, &approvals.closed())),
+            Step::AskJudge => {
+                situation.opinion = Some(ask_judge(subject, &question, ways, &approvals.closed()))
+            }
             Step::AskOperator => match asking::ask(subject, &question, ways, &mut approvals, record, &mut id)
             {
                 Ok(answer) => situation.answer = Some(answer),

@@ -379,7 +379,10 @@ fn a_judge_is_asked_while_the_approvals_are_closed() {
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
     policy(
         &stage,
-        &format!("gate.mode = \"judge\"\ngate.judge = [\"{}\"]\ngate.attended = \"always\"\n", path.display()),
+        &format!(
+            "gate.mode = \"judge\"\ngate.judge = [\"{}\"]\ngate.attended = \"always\"\n",
+            path.display()
+        ),
     );
     let waits = Waits::start(&stage, &[], &["sh", "-c", RESET]);
     let seen = std::fs::read_to_string(stage.home().join("seen")).unwrap();

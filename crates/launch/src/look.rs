@@ -1,8 +1,8 @@
 //! Looks at the paths that a plan asks about, each once. Runs in the launcher, touches nothing.
 
 use keyward_policy::facts::{Kind, OtherOwner, PathFact, Paths};
-use keyward_project::search::changed;
 use keyward_policy::view::{About, PINNED, Question, is_of_system};
+use keyward_project::search::changed;
 use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
 use rustix::io::Errno;
 use std::collections::HashMap;

@@ -10,6 +10,7 @@ use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// Names that are told at the most.
 const MOST_TOLD: usize = 64;
@@ -66,22 +67,33 @@ pub(crate) struct Secrets<'a> {
     /// What is hidden from the start, relative to the tree.
     // By their bytes: as paths they would be taken apart for every look.
     hidden: HashMap<OsString, Hidden>,
+    /// What has to be added to `hidden` before it is asked. Most commands end before that, and there may be thousands.
+    later: Option<Rc<[Masked]>>,
     spaces: Option<Spaces>,
     /// What has to be hidden as soon as we have the way into the cage.
     waiting: Vec<PathBuf>,
 }
 
 impl<'a> Secrets<'a> {
-    pub(crate) fn new(
-        root: &Root,
-        names: Names<'a>,
-        hidden: impl Iterator<Item = Masked>,
-    ) -> Self {
-        let hidden = hidden.map(|Masked { path, reads_as, stood }| {
-            let identity = stood.or_else(|| identity(root, &path));
-            (path.into_os_string(), Hidden { identity, reads_as })
+    pub(crate) fn new(root: &Root, names: Names<'a>, masked: &Rc<[Masked]>) -> Self {
+        // What stood at the others is known already.
+        let unknown = masked.iter().filter(|one| one.stood.is_none());
+        let hidden = unknown.filter_map(|one| {
+            let path = one.path.strip_prefix(&root.path).ok()?;
+            Some((path.into(), Hidden { identity: identity(root, path), reads_as: one.reads_as.clone() }))
         });
-        Secrets { names, hidden: hidden.collect(), spaces: None, waiting: Vec::new() }
+        let (hidden, later) = (hidden.collect(), Some(masked.clone()));
+        Secrets { names, hidden, later, spaces: None, waiting: Vec::new() }
+    }
+
+    /// Prepares for questions about what is hidden.
+    pub(crate) fn remember(&mut self, root: &Root) {
+        for one in self.later.take().iter().flat_map(|later| later.iter()) {
+            if let (Some(identity), Ok(path)) = (one.stood, one.path.strip_prefix(&root.path)) {
+                let hidden = Hidden { identity: Some(identity), reads_as: one.reads_as.clone() };
+                self.hidden.insert(path.into(), hidden);
+            }
+        }
     }
 
     /// The folders in which something is hidden.
@@ -149,8 +161,11 @@ impl<'a> Secrets<'a> {
         aftermath: &mut Aftermath,
     ) {
         for path in found {
-            let known =
-                self.hidden.contains_key(path.as_os_str()) || (self.names.is_shown)(&root.path.join(path));
+            let place = root.path.join(path);
+            let is_masked = |later: &Rc<[Masked]>| later.iter().any(|one| one.path == place);
+            let known = self.hidden.contains_key(path.as_os_str())
+                || self.later.as_ref().is_some_and(is_masked)
+                || (self.names.is_shown)(&place);
             if !known && !aftermath.hidden_later.contains(&shown(path)) {
                 tell(&mut aftermath.appeared, shown(path));
             }

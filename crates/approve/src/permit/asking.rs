@@ -230,8 +230,10 @@ impl<T: Terminal> Asking<'_, T> {
             match webhook.hear() {
                 Some(Heard::Answer { token, allow }) => {
                     let record = &mut *self.record;
-                    let _ =
-                        self.approvals.get()?.answer_by_token(&token, allow, &mut |what| writes(record, what))?;
+                    let _ = self
+                        .approvals
+                        .get()?
+                        .answer_by_token(&token, allow, &mut |what| writes(record, what))?;
                 }
                 Some(Heard::Refused(_)) => {}
                 Some(Heard::Failed(why)) => {

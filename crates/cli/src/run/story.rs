@@ -35,6 +35,7 @@ use keyward_sys::environ::Block;
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Why a run ended before its command could. One place turns it into words and an exit code: [`tell::early`].
@@ -418,7 +419,7 @@ fn unguarded(none: &NoGuard) -> Trouble {
 }
 
 /// What is hidden by a mask.
-fn hidden(plan: &Plan, paths: &Paths) -> Vec<Masked> {
+fn hidden(plan: &Plan, paths: &Paths) -> Rc<[Masked]> {
     let masks = plan.view.entries.iter().filter_map(|entry| match &entry.shown {
         Shown::Hidden { reads_as, .. } => Some(Masked {
             path: entry.target.clone(),
