@@ -1,6 +1,7 @@
 //! A process of ours beside the launcher, for what waits for others. It ends with whoever wants its answer, and takes all that it has started
 //! along: a closed socket or the end of the launcher is what it listens for while it waits.
 
+use keyward_ledger::approvals::Closed;
 use keyward_sys::fork::{self, Forked, Process};
 use keyward_sys::signal::{self, Inbox};
 use keyward_sys::{Errno, channel, confine, environ};
@@ -29,8 +30,12 @@ pub(crate) struct Desk {
     signals: Inbox,
 }
 
-/// Forks. What `act` does is all that the process does.
-pub(crate) fn start(title: &'static CStr, act: impl FnOnce(&Desk)) -> Result<Aside, Errno> {
+/// Forks, while the approvals are closed. What `act` does is all that the process does.
+pub(crate) fn start(
+    title: &'static CStr,
+    _closed: &Closed<'_>,
+    act: impl FnOnce(&Desk),
+) -> Result<Aside, Errno> {
     let (ours, theirs) = channel::pair()?;
     match fork::fork()? {
         Forked::Parent(process) => Ok(Aside { process, socket: Some(ours) }),

@@ -4,6 +4,7 @@
 //! else is asked. It runs in a process group of its own below `keyward:judge`, which ends it with all that came from it.
 
 use crate::{aside, shown};
+use keyward_ledger::approvals::Closed;
 use keyward_policy::gate::{Opinion, Question};
 use keyward_protocol::judge::{Asked, Said, VERSION};
 use keyward_vault::source::program::{Answer, Call};
@@ -21,6 +22,7 @@ pub fn judge(
     question: &Question,
     limit: Duration,
     environment: &[(OsString, OsString)],
+    closed: &Closed<'_>,
 ) -> Judged {
     let (path, arguments) = program.split_first().ok_or("no judge is named")?;
     // By a search in PATH, what a command has put into the project could become the judge.
@@ -33,7 +35,7 @@ pub fn judge(
         question,
     })
     .map_err(|_| "the question cannot be written for the judge")?;
-    let aside = aside::start(c"keyward:judge", |desk| {
+    let aside = aside::start(c"keyward:judge", closed, |desk| {
         // The process that asked is gone, so a failure has no reader.
         if let Some(judged) = hear(desk, path, arguments, asked, limit, environment) {
             desk.tell(&judged);

@@ -10,7 +10,7 @@ use crate::site::Site;
 use crate::subject::Subject;
 use crate::terminal::Terminal;
 use keyward_ledger::Record;
-use keyward_ledger::approvals::{self, Approvals, Trouble};
+use keyward_ledger::approvals::{self, Approvals, Closed, Kept, Trouble};
 use keyward_policy::event::{Denied, Gate, What};
 use keyward_policy::gate::{Because, Opinion, Question, Situation, Step, decide};
 use keyward_policy::settings::Policy;
@@ -141,11 +141,8 @@ pub fn permit<T: Terminal>(
         write_down(subject, &denial, record);
         Err(denial)
     };
-    let mut approvals = match Approvals::open(ways.site.state) {
-        Ok(approvals) => approvals,
-        Err(trouble) => return deny(Because::Lost, None, Some(trouble), record),
-    };
-    match look_up(&mut approvals, &question, record) {
+    let mut approvals = Kept::new(ways.site.state);
+    match approvals.get().and_then(|approvals| look_up(approvals, &question, record)) {
         Ok(Standing { granted, denied_before }) => {
             (situation.granted, situation.denied_before) = (granted, denied_before);
         }
@@ -161,11 +158,14 @@ pub fn permit<T: Terminal>(
                 // Record a request that was denied without being asked, so that it can be approved for a retry.
                 let repeats = because == Because::DeniedBefore && question.session.is_some();
                 if id.is_none() && !repeats && because != Because::Crowded {
-                    id = approvals.refused(&question, because.as_str()).ok();
+                    let refused = |approvals: &mut Approvals| approvals.refused(&question, because.as_str());
+                    id = approvals.get().and_then(refused).ok();
                 }
                 return deny(because, id, None, record);
             }
-            Step::AskJudge => situation.opinion = Some(ask_judge(subject, &question, ways)),
+            Step::AskJudge => {
+                situation.opinion = Some(ask_judge(subject, &question, ways, &approvals.closed()))
+            }
             Step::AskOperator => match asking::ask(subject, &question, ways, &mut approvals, record, &mut id)
             {
                 Ok(answer) => situation.answer = Some(answer),
@@ -213,10 +213,15 @@ pub fn write_down(subject: &Subject<'_>, denial: &Denial, record: &mut Record) {
 }
 
 /// Asks the judge; a judge that fails leaves the decision to other approvers.
-fn ask_judge<T: Terminal>(subject: &Subject<'_>, question: &Question, ways: &Ways<'_, T>) -> Opinion {
+fn ask_judge<T: Terminal>(
+    subject: &Subject<'_>,
+    question: &Question,
+    ways: &Ways<'_, T>,
+    closed: &Closed<'_>,
+) -> Opinion {
     let gate = &subject.policy.gate;
     let program: Vec<OsString> = gate.judge.iter().map(|word| OsString::from(&word.value)).collect();
-    match judge::judge(&program, question, gate.judge_waits(), &ways.environment) {
+    match judge::judge(&program, question, gate.judge_waits(), &ways.environment, closed) {
         Ok((opinion, _)) => opinion,
         Err(why) => {
             ways.terminal.note(&format!("the judge failed: {why}"));

@@ -10,6 +10,7 @@ pub mod wire;
 
 use crate::aside::{self, Aside};
 use crate::site::Site;
+use keyward_ledger::approvals::Closed;
 use keyward_policy::gate::Question;
 use keyward_policy::secret::{Entry, SecretName};
 use keyward_sys::Errno;
@@ -146,10 +147,11 @@ pub fn start(
     id: u64,
     token: &[u8; 32],
     until: SystemTime,
+    closed: &Closed<'_>,
     fetch: impl FnOnce() -> Result<Secret, String>,
 ) -> Result<Handle, String> {
     let asked = process::Asked { question, id, token, until };
-    let aside = aside::start(c"keyward:webhook", |desk| process::serve(desk, webhook, &asked, fetch));
+    let aside = aside::start(c"keyward:webhook", closed, |desk| process::serve(desk, webhook, &asked, fetch));
     let remedy = "`keyward doctor` shows what this host can do";
     let aside = aside.map_err(|errno: Errno| format!("the webhook cannot be asked: {errno}\n{remedy}"))?;
     Ok(Handle { aside, over: false })

@@ -4,6 +4,7 @@
 mod support;
 
 use keyward_approve::judge::judge;
+use keyward_ledger::approvals::Kept;
 use keyward_policy::gate::Opinion;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
@@ -29,7 +30,9 @@ fn ask_the_judge() {
         .map(|(name, value)| (name.into(), value.into()))
         .into();
     let question = question(&"x".repeat(std::env::var("LENGTH").unwrap().parse().unwrap()));
-    println!("judged {}", serde_json::to_string(&judge(&program, &question, limit, &environment)).unwrap());
+    let mut kept = Kept::new(Path::new("/nowhere"));
+    let judged = judge(&program, &question, limit, &environment, &kept.closed());
+    println!("judged {}", serde_json::to_string(&judged).unwrap());
 }
 
 struct Judge {

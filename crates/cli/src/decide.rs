@@ -45,6 +45,8 @@ pub struct Decided<'a> {
     pub project: Project,
     pub search: Search<'a>,
     pub seen: Vec<Seen>,
+    /// The paths that the plan asked about, as they were.
+    pub paths: Paths,
 }
 
 pub fn decide_and_remember<'a>(
@@ -83,7 +85,8 @@ pub fn decide_and_remember<'a>(
     for folder in view::read_only_repositories(&facts) {
         facts.project.secrets.extend(git::logins::logins(&folder));
     }
-    plan(policy, request, &facts).map(|plan| Decided { plan, project: facts.project, search, seen })
+    let plan = plan(policy, request, &facts)?;
+    Ok(Decided { plan, project: facts.project, search, seen, paths: facts.paths })
 }
 
 /// Whether root was asked by this user (`sudo`), whose repositories git trusts then.
@@ -98,7 +101,11 @@ fn search_of<'a>(policy: &'a Policy, request: &Request<'_>, paths: &Paths, here:
     for path in view::hidden_paths(policy, request) {
         match paths.get(&path) {
             Some(fact) if fact.kind == Kind::Missing => {}
-            Some(fact) if fact.kind != Kind::Closed && fact.real == path => hidden.push(path),
+            Some(fact) if fact.kind != Kind::Closed && fact.real == path => {
+                if fact.kind == Kind::Directory || fact.names > 1 {
+                    hidden.push(path);
+                }
+            }
             fact => {
                 hidden.extend(fact.map(|fact| fact.real.clone()));
                 hidden_by_link.push(path);

@@ -366,6 +366,34 @@ fn a_judge_answers_as_the_table_says() {
 
 const PROMPT: &str = "(help) [n] ";
 
+/// A copy of the launcher that asks a judge must not share its database. SQLite keeps the journal beside an open one, and removes it with
+/// the last connection.
+#[test]
+fn a_judge_is_asked_while_the_approvals_are_closed() {
+    let stage = Stage::user();
+    let script = format!(
+        "#!/bin/sh\nls '{}' >~/seen\ncat >/dev/null\necho '{{\"v\":1,\"opinion\":\"ask\",\"reason\":\"x\"}}'\n",
+        stage.state().display()
+    );
+    let path = stage.home_file("judge", &script);
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    policy(
+        &stage,
+        &format!(
+            "gate.mode = \"judge\"\ngate.judge = [\"{}\"]\ngate.attended = \"always\"\n",
+            path.display()
+        ),
+    );
+    let waits = Waits::start(&stage, &[], &["sh", "-c", RESET]);
+    let seen = std::fs::read_to_string(stage.home().join("seen")).unwrap();
+    let names: Vec<&str> = seen.lines().collect();
+    assert!(names.contains(&"approvals.db") && !names.contains(&"approvals.db-wal"), "{names:?}");
+    // The control: while the launcher waits for a person, it has them open.
+    assert!(eventually(|| stage.state().join("approvals.db-wal").exists()));
+    works(&stage, &["approvals", "allow", &waits.id]);
+    ran(&waits.end(), "allowed");
+}
+
 fn on_a_terminal(stage: &Stage) -> Terminal {
     let mut command = stage.command(keyward());
     command.args([

@@ -101,10 +101,20 @@ struct Building<'a> {
     own_network: Option<network::Pending>,
     /// The host's /proc, where it is shown.
     shared_proc: Option<OwnedFd>,
-    /// The directory in which the last mask was put.
-    above: Option<(&'a CStr, OwnedFd)>,
+    /// The directory in which masks are put, where init stands meanwhile.
+    masked: Option<Masked<'a>>,
     domain: Option<Domain>,
     pty: Pty,
+}
+
+/// A directory in which masks are put.
+struct Masked<'a> {
+    path: &'a CStr,
+    directory: OwnedFd,
+    /// The building site, where the paths of all other acts begin.
+    site: OwnedFd,
+    /// The file system of the masks.
+    device: u64,
 }
 
 /// Does one act of the plan after the other.
@@ -112,6 +122,9 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty)
     let mut building = Building::default();
     for (index, act) in prepared.acts.init.iter().enumerate() {
         let failed = |errno| (Step::View, u16::try_from(index).unwrap_or(u16::MAX), errno);
+        if !matches!(act, Armed::Mask { .. }) {
+            building.end_masks().map_err(failed)?;
+        }
         match act {
             Armed::Cgroup => wait_for_cgroup(prepared, control)?,
             Armed::Identity => building.become_user(prepared, control)?,
@@ -123,7 +136,7 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty)
                 building.own_network = Some(network::begin().map_err(at(Step::Loopback))?);
             }
             Armed::Root => building.begin_view(prepared)?,
-            Armed::Mask { above, at, by } => mask(&mut building.above, above, at, by).map_err(failed)?,
+            Armed::Mask { above, at, by } => building.mask(above, at, by).map_err(failed)?,
             Armed::Pivot => {
                 mount::read_only_here(c".").map_err(at(Step::Root))?;
                 mount::pivot_here().map_err(at(Step::Pivot))?;
@@ -140,19 +153,39 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty)
             Armed::Keyring => confine::new_session_keyring().map_err(at(Step::Keyring))?,
             Armed::EnterNetwork => building.enter_network()?,
             Armed::Capabilities => give_up_capabilities(prepared)?,
-            act => {
-                // A further mount may stand over the directory that was opened for masks.
-                if matches!(act, Armed::Pin { .. }) {
-                    building.above = None;
-                }
-                put(act, &building.trees, building.shared_proc.as_ref()).map_err(failed)?;
-            }
+            act => put(act, &building.trees, building.shared_proc.as_ref()).map_err(failed)?,
         }
     }
     Ok((building.domain, building.pty))
 }
 
-impl Building<'_> {
+impl<'a> Building<'a> {
+    /// Puts a mask over a name. Init goes to the directory once for all masks that follow each other in it: `mount` with a short name is
+    /// the cheapest way to place one.
+    fn mask(&mut self, above: &'a CStr, name: &CStr, by: &CStr) -> Result<(), Errno> {
+        if self.masked.as_ref().is_some_and(|masked| masked.path != above) {
+            self.end_masks()?;
+        }
+        let masked = match &mut self.masked {
+            Some(masked) => masked,
+            none => {
+                let directory = mount::place(above)?;
+                let (site, device) = (mount::place(c".")?, rustix::fs::stat(MASKS)?.st_dev);
+                rustix::process::fchdir(&directory)?;
+                none.insert(Masked { path: above, directory, site, device })
+            }
+        };
+        mount::bind_alone(by, name)?;
+        // That would follow a link. If one was put there meanwhile, what it leads to is masked, and the name itself is not.
+        let there = rustix::fs::statat(&masked.directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if there.st_dev == masked.device { Ok(()) } else { Err(Errno::STALE) }
+    }
+
+    /// Goes back to the building site. A further mount may stand over the directory from now on.
+    fn end_masks(&mut self) -> Result<(), Errno> {
+        self.masked.take().map_or(Ok(()), |masked| rustix::process::fchdir(&masked.site))
+    }
+
     fn become_user(&mut self, prepared: &Prepared, control: &OwnedFd) -> Result<(), Failure> {
         let (network, tmp) = wait_for_common(prepared, control)?.unzip();
         self.common_network = network;
@@ -437,22 +470,6 @@ fn kept_link(above: &OwnedFd, name: &CStr, to: &CStr) -> Result<(), Errno> {
     match cleared {
         Ok(()) => put(),
         Err(_) => Ok(()),
-    }
-}
-
-/// Puts a mask over a name. The directory it stands in is opened once for all masks that follow each other in it.
-fn mask<'a>(
-    opened: &mut Option<(&'a CStr, OwnedFd)>,
-    above: &'a CStr,
-    name: &CStr,
-    by: &CStr,
-) -> Result<(), Errno> {
-    if opened.as_ref().is_none_or(|(path, _)| *path != above) {
-        *opened = Some((above, mount::place(above)?));
-    }
-    match opened {
-        Some((_, folder)) => mount::attach_in(mount::open_folder(by)?, folder, name),
-        None => Err(Errno::NOENT),
     }
 }
 

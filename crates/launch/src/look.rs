@@ -2,6 +2,7 @@
 
 use keyward_policy::facts::{Kind, OtherOwner, PathFact, Paths};
 use keyward_policy::view::{About, PINNED, Question, is_of_system};
+use keyward_project::search::changed;
 use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -89,6 +90,8 @@ fn nothing(path: &Path, kind: Kind) -> PathFact {
         strays: Vec::new(),
         device: 0,
         inode: 0,
+        names: 0,
+        changed: 0,
     }
 }
 
@@ -106,6 +109,8 @@ fn fact(stat: &Stat, real: PathBuf, link: Option<PathBuf>) -> PathFact {
         strays: Vec::new(),
         device: stat.st_dev,
         inode: stat.st_ino,
+        names: stat.st_nlink,
+        changed: changed(stat),
     }
 }
 

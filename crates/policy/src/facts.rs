@@ -35,6 +35,10 @@ pub struct PathFact {
     pub strays: Vec<PathBuf>,
     pub device: u64,
     pub inode: u64,
+    /// How many names the file has.
+    pub names: u64,
+    /// When it was last changed, in nanoseconds since 1970.
+    pub changed: i64,
 }
 
 /// All facts for one plan.

@@ -10,7 +10,7 @@ use crate::journal::{self, Journal, Start};
 use crate::quarantine::{Entry, Quarantine};
 use crate::search::walk::changed;
 use crate::search::{Role, Rules, Search, Seen, skipped};
-use crate::secrets::{Names, Secrets};
+use crate::secrets::{Masked, Names, Secrets};
 use crate::sweep::{Before, Met, Verdict};
 use crate::tree::{OpenedRoot, Root};
 use crate::watch::{Place, Watch};
@@ -25,6 +25,7 @@ use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Taken while the command runs, at the most; one that makes them in a loop is left to the end.
@@ -47,8 +48,8 @@ pub struct Begin<'a> {
     pub granted: Vec<PathBuf>,
     /// Whether footholds that are there are read-only for the command.
     pub protected: bool,
-    /// What is hidden from the command by a mask, and what it reads instead.
-    pub hidden: Vec<(PathBuf, Option<Vec<u8>>)>,
+    /// What is hidden from the command by a mask.
+    pub hidden: Rc<[Masked]>,
     pub names: Names<'a>,
 }
 
@@ -113,10 +114,7 @@ impl<'a> Guard<'a> {
             let others = journal::living(&journals(begin.state));
             let mut start = begin.start(&root, since).map_err(|errno| NoGuard::Tree(path.clone(), errno))?;
             start.agree_with(others);
-            let below = |path: &Path| path.strip_prefix(&root.path).ok().map(PathBuf::from);
-            let hidden = begin.hidden.iter();
-            let hidden = hidden.filter_map(|(path, reads_as)| Some((below(path)?, reads_as.clone())));
-            let secrets = Secrets::new(&root, begin.names, hidden);
+            let secrets = Secrets::new(&root, begin.names, &begin.hidden);
             let journal = match seen.tree.writable {
                 false => None,
                 true => {
@@ -160,6 +158,7 @@ impl<'a> Guard<'a> {
 
     /// Looks at what has appeared.
     pub fn work(&mut self) {
+        self.trees.iter_mut().for_each(|tree| tree.secrets.remember(&tree.root));
         let nothing = HashSet::new();
         let trees = self.trees.iter();
         let trees: Vec<(&Root, Rules<'_>)> =

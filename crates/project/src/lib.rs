@@ -23,4 +23,4 @@ mod tree;
 mod watch;
 
 pub use guard::{Begin, Guard, NoGuard, Recovered, at_work, recover, recover_all};
-pub use secrets::Names;
+pub use secrets::{Identity, Masked, Names};

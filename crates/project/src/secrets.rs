@@ -5,10 +5,12 @@ use crate::mask::{self, Spaces};
 use crate::search::walk::changed;
 use crate::tree::Root;
 use keyward_policy::aftermath::Aftermath;
+use keyward_policy::facts::PathFact;
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// Names that are told at the most.
 const MOST_TOLD: usize = 64;
@@ -23,10 +25,32 @@ pub struct Names<'a> {
 }
 
 /// Device, inode and change time: an inode alone may be used again.
-type Identity = (u64, u64, i64);
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    device: u64,
+    inode: u64,
+    changed: i64,
+}
+
+impl Identity {
+    /// The identity of what stood at a path when the plan asked about it.
+    pub fn of(fact: &PathFact) -> Self {
+        Identity { device: fact.device, inode: fact.inode, changed: fact.changed }
+    }
+}
 
 fn identity(root: &Root, relative: &Path) -> Option<Identity> {
-    root.stat(relative).ok().map(|stat| (stat.st_dev, stat.st_ino, changed(&stat)))
+    let stat = root.stat(relative).ok()?;
+    Some(Identity { device: stat.st_dev, inode: stat.st_ino, changed: changed(&stat) })
+}
+
+/// What is hidden by a mask from the start.
+pub struct Masked {
+    pub path: PathBuf,
+    /// What the command reads instead; `None` where it can open nothing.
+    pub reads_as: Option<Vec<u8>>,
+    /// What stood there, if that is known already.
+    pub stood: Option<Identity>,
 }
 
 /// What is hidden at a path.
@@ -43,22 +67,33 @@ pub(crate) struct Secrets<'a> {
     /// What is hidden from the start, relative to the tree.
     // By their bytes: as paths they would be taken apart for every look.
     hidden: HashMap<OsString, Hidden>,
+    /// What has to be added to `hidden` before it is asked. Most commands end before that, and there may be thousands.
+    later: Option<Rc<[Masked]>>,
     spaces: Option<Spaces>,
     /// What has to be hidden as soon as we have the way into the cage.
     waiting: Vec<PathBuf>,
 }
 
 impl<'a> Secrets<'a> {
-    pub(crate) fn new(
-        root: &Root,
-        names: Names<'a>,
-        hidden: impl Iterator<Item = (PathBuf, Option<Vec<u8>>)>,
-    ) -> Self {
-        let hidden = hidden.map(|(path, reads_as)| {
-            let identity = identity(root, &path);
-            (path.into_os_string(), Hidden { identity, reads_as })
+    pub(crate) fn new(root: &Root, names: Names<'a>, masked: &Rc<[Masked]>) -> Self {
+        // What stood at the others is known already.
+        let unknown = masked.iter().filter(|one| one.stood.is_none());
+        let hidden = unknown.filter_map(|one| {
+            let path = one.path.strip_prefix(&root.path).ok()?;
+            Some((path.into(), Hidden { identity: identity(root, path), reads_as: one.reads_as.clone() }))
         });
-        Secrets { names, hidden: hidden.collect(), spaces: None, waiting: Vec::new() }
+        let (hidden, later) = (hidden.collect(), Some(masked.clone()));
+        Secrets { names, hidden, later, spaces: None, waiting: Vec::new() }
+    }
+
+    /// Prepares for questions about what is hidden.
+    pub(crate) fn remember(&mut self, root: &Root) {
+        for one in self.later.take().iter().flat_map(|later| later.iter()) {
+            if let (Some(identity), Ok(path)) = (one.stood, one.path.strip_prefix(&root.path)) {
+                let hidden = Hidden { identity: Some(identity), reads_as: one.reads_as.clone() };
+                self.hidden.insert(path.into(), hidden);
+            }
+        }
     }
 
     /// The folders in which something is hidden.
@@ -126,8 +161,11 @@ impl<'a> Secrets<'a> {
         aftermath: &mut Aftermath,
     ) {
         for path in found {
-            let known =
-                self.hidden.contains_key(path.as_os_str()) || (self.names.is_shown)(&root.path.join(path));
+            let place = root.path.join(path);
+            let is_masked = |later: &Rc<[Masked]>| later.iter().any(|one| one.path == place);
+            let known = self.hidden.contains_key(path.as_os_str())
+                || self.later.as_ref().is_some_and(is_masked)
+                || (self.names.is_shown)(&place);
             if !known && !aftermath.hidden_later.contains(&shown(path)) {
                 tell(&mut aftermath.appeared, shown(path));
             }

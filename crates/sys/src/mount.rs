@@ -85,6 +85,11 @@ pub fn bind(source: &CStr, target: &CStr) -> Result<(), Errno> {
     rustix::mount::mount_bind_recursive(source, target)
 }
 
+/// Binds one file or directory, without what is mounted below it. A link at the target is followed.
+pub fn bind_alone(source: &CStr, target: &CStr) -> Result<(), Errno> {
+    rustix::mount::mount_bind(source, target)
+}
+
 /// A place below the current directory, found without following a link: others may write where it stands.
 pub fn place(target: &CStr) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
@@ -104,11 +109,6 @@ pub fn tree_at(place: impl AsFd) -> Result<OwnedFd, Errno> {
 pub fn attach_onto(tree: impl AsFd, place: impl AsFd) -> Result<(), Errno> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     rustix::mount::move_mount(tree, c"", place, c"", flags)
-}
-
-/// Attaches a detached tree to a name in a directory. A link that stands there is not followed.
-pub fn attach_in(tree: impl AsFd, folder: impl AsFd, name: &CStr) -> Result<(), Errno> {
-    rustix::mount::move_mount(tree, c"", folder, name, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
 
 /// Restricts a detached tree.

@@ -5,7 +5,7 @@ use crate::subject::Subject;
 use crate::terminal::{Reply, Terminal};
 use crate::webhook::{self, Handle, Heard, Webhook};
 use keyward_ledger::Record;
-use keyward_ledger::approvals::{Answered, Approvals, State, Trouble};
+use keyward_ledger::approvals::{Answered, Closed, Kept, State, Trouble};
 use keyward_policy::event::{By, What};
 use keyward_policy::gate::{Answer, Question, Reach};
 use keyward_policy::secret::SecretName;
@@ -31,7 +31,7 @@ struct Asking<'a, T> {
     subject: &'a Subject<'a>,
     question: &'a Question,
     ways: &'a Ways<'a, T>,
-    approvals: &'a mut Approvals,
+    approvals: &'a mut Kept,
     record: &'a mut Record,
     id: u64,
     until: SystemTime,
@@ -46,18 +46,18 @@ pub(super) fn ask<T: Terminal>(
     subject: &Subject<'_>,
     question: &Question,
     ways: &Ways<'_, T>,
-    approvals: &mut Approvals,
+    approvals: &mut Kept,
     record: &mut Record,
     number: &mut Option<u64>,
 ) -> Result<Answer, Trouble> {
-    if !approvals.has_room(question)? {
+    if !approvals.get()?.has_room(question)? {
         return Ok(Answer::Crowded);
     }
     let until = SystemTime::now() + subject.policy.gate.waits();
     // Whole seconds, and not before our own time is over: then the end is known as what it is.
     let seconds = until.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() + 1);
     let token = subject.policy.gate.webhook.as_ref().map(|_| token()).transpose()?;
-    let id = approvals.ask(question, seconds, token.map(|token| Sha256::digest(token).into()))?;
+    let id = approvals.get()?.ask(question, seconds, token.map(|token| Sha256::digest(token).into()))?;
     *number = Some(id);
     writes(
         record,
@@ -71,7 +71,7 @@ pub(super) fn ask<T: Terminal>(
         },
     )?;
     let webhook = token.and_then(|token| {
-        start_webhook(subject, question, id, &token, until, ways)
+        start_webhook(subject, question, id, &token, until, ways, &approvals.closed())
             .map_err(|why| ways.terminal.trouble(&why))
             .ok()
     });
@@ -86,7 +86,7 @@ pub(super) fn ask<T: Terminal>(
         Some(answer) => answer,
         None => asking.wait()?,
     };
-    if answer == Answer::Yes && !asking.approvals.take(id, &question.digest)? {
+    if answer == Answer::Yes && !asking.approvals.get()?.take(id, &question.digest)? {
         return Ok(Answer::Lost);
     }
     Ok(answer)
@@ -108,6 +108,7 @@ fn start_webhook<T>(
     token: &[u8; 32],
     until: SystemTime,
     ways: &Ways<'_, T>,
+    closed: &Closed<'_>,
 ) -> Result<Handle, String> {
     let gate = &subject.policy.gate;
     let url = gate.webhook.as_ref().map_or("", |url| url.value.as_str());
@@ -116,7 +117,7 @@ fn start_webhook<T>(
     let listen = gate.webhook_listen.as_ref().map(|listen| listen.value.as_str());
     let ca = gate.webhook_ca.as_ref().map(|ca| view::expand(&ca.value, ways.site.home));
     let webhook = Webhook::parse(url, name, listen, ca)?;
-    webhook::start(&webhook, question, id, token, until, || {
+    webhook::start(&webhook, question, id, token, until, closed, || {
         webhook::key(&subject.policy.known_secrets, &key.value, ways.site, &ways.environment)
     })
 }
@@ -202,7 +203,7 @@ impl<T: Terminal> Asking<'_, T> {
     fn look(&mut self) -> Result<Option<Answer>, Trouble> {
         self.hear_webhook()?;
         self.hear_session()?;
-        match self.approvals.state(self.id)? {
+        match self.approvals.get()?.state(self.id)? {
             State::Waiting => {}
             State::Allowed { .. } => return Ok(Some(Answer::Yes)),
             State::Denied { .. } => return Ok(Some(Answer::No)),
@@ -229,8 +230,10 @@ impl<T: Terminal> Asking<'_, T> {
             match webhook.hear() {
                 Some(Heard::Answer { token, allow }) => {
                     let record = &mut *self.record;
-                    let _ =
-                        self.approvals.answer_by_token(&token, allow, &mut |what| writes(record, what))?;
+                    let _ = self
+                        .approvals
+                        .get()?
+                        .answer_by_token(&token, allow, &mut |what| writes(record, what))?;
                 }
                 Some(Heard::Refused(_)) => {}
                 Some(Heard::Failed(why)) => {
@@ -268,9 +271,9 @@ impl<T: Terminal> Asking<'_, T> {
     /// Writes an answer down; the first one counts.
     fn answered(&mut self, allow: bool, reach: Reach, by: By) -> Result<Answer, Trouble> {
         let (id, record) = (self.id, &mut *self.record);
-        match self.approvals.answer_reaching(id, allow, reach, by, &mut |what| writes(record, what))? {
+        match self.approvals.get()?.answer_reaching(id, allow, reach, by, &mut |what| writes(record, what))? {
             Answered::Now => Ok(if allow { Answer::Yes } else { Answer::No }),
-            _ => Ok(match self.approvals.state(self.id)? {
+            _ => Ok(match self.approvals.get()?.state(self.id)? {
                 State::Allowed { .. } => Answer::Yes,
                 State::Denied { .. } => Answer::No,
                 State::Waiting | State::Used | State::Over => Answer::Lost,
@@ -279,7 +282,7 @@ impl<T: Terminal> Asking<'_, T> {
     }
 
     fn over(&mut self, by: By, answer: Answer) -> Result<Answer, Trouble> {
-        self.approvals.over(self.id, by)?;
+        self.approvals.get()?.over(self.id, by)?;
         let (question, allow) = (self.id, false);
         let (digest, session) = (self.question.digest.clone(), self.question.session.clone());
         writes(self.record, What::Answered { question, digest, session, allow, by })?;

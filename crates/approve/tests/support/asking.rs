@@ -3,6 +3,7 @@
 
 use super::beside::{Beside, other_half, question};
 use keyward_approve::webhook::{Heard, Webhook, start, wire};
+use keyward_ledger::approvals::Kept;
 use keyward_policy::secret::{Reference, SecretName};
 use keyward_vault::source::{Surroundings, fetch};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -35,7 +36,9 @@ pub fn ask_here() {
     // A variable has at most 128 KiB.
     let times = variable("ASK_TIMES").map_or(1, |times| times.parse().unwrap());
     let text = variable("ASK_TEXT").unwrap_or_default().repeat(times);
-    let mut handle = start(&webhook, &question(&text), 7, &token, until, fetch_key).unwrap();
+    let mut kept = Kept::new(Path::new("/nowhere"));
+    let closed = kept.closed();
+    let mut handle = start(&webhook, &question(&text), 7, &token, until, &closed, fetch_key).unwrap();
     println!("asked");
     let stdin = std::io::stdin();
     loop {

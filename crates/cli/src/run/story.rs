@@ -19,6 +19,7 @@ use keyward_ledger::Record;
 use keyward_policy::aftermath::Aftermath;
 use keyward_policy::env::{Dropped, Value, Var};
 use keyward_policy::event::{self, Spawn, What};
+use keyward_policy::facts::Paths;
 use keyward_policy::gate::{Because, Script};
 use keyward_policy::inputs::Inputs;
 use keyward_policy::linux::cage::Step;
@@ -29,11 +30,12 @@ use keyward_policy::settings::Policy;
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_policy::view::{self, Shown, View};
 use keyward_project::logins::Logins;
-use keyward_project::{Begin, Guard, Names, NoGuard};
+use keyward_project::{Begin, Guard, Identity, Masked, Names, NoGuard};
 use keyward_sys::environ::Block;
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Why a run ended before its command could. One place turns it into words and an exit code: [`tell::early`].
@@ -114,7 +116,7 @@ impl<'a> Run<'a> {
         let is_shown = |path: &Path| view::is_shown_by_name(policy, &here.project, &here.caller.home, path);
         let names = Names { is_to_be_hidden: &is_to_be_hidden, is_shown: &is_shown };
 
-        let Decided { mut plan, project, search, seen } = self.decide(kernel.clone())?;
+        let Decided { mut plan, project, search, seen, paths } = self.decide(kernel.clone())?;
         let mut record = Record::open(&here.state).map_err(|unrecorded| tell::unrecorded(&unrecorded))?;
         let Remembered { for_command, plain } = self.forget_the_rest(&plan);
         let gate = self.approve(&mut plan, plain, &mut record)?;
@@ -131,7 +133,7 @@ impl<'a> Run<'a> {
             seen,
             granted: granted(policy, here),
             protected: plan.protects_footholds(),
-            hidden: hidden(&plan),
+            hidden: hidden(&plan, &paths),
             names,
         };
         let mut armed = self.arm(&plan, &mut prepared, &for_command, begin)?;
@@ -416,10 +418,14 @@ fn unguarded(none: &NoGuard) -> Trouble {
     Trouble::new(Code::Unguarded, fact, remedy)
 }
 
-/// What is hidden by a mask, and what is read instead.
-fn hidden(plan: &Plan) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+/// What is hidden by a mask.
+fn hidden(plan: &Plan, paths: &Paths) -> Rc<[Masked]> {
     let masks = plan.view.entries.iter().filter_map(|entry| match &entry.shown {
-        Shown::Hidden { reads_as, .. } => Some((entry.target.clone(), reads_as.clone())),
+        Shown::Hidden { reads_as, .. } => Some(Masked {
+            path: entry.target.clone(),
+            reads_as: reads_as.clone(),
+            stood: paths.existing(&entry.target).filter(|fact| fact.real == entry.target).map(Identity::of),
+        }),
         _ => None,
     });
     masks.collect()

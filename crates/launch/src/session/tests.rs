@@ -1,6 +1,9 @@
 //! Decisions of a session, with sockets in the place of its cage, its launcher and its clients.
 
 use super::*;
+
+mod questions;
+
 use keyward_policy::event::Gate;
 use keyward_policy::gate::Because;
 use keyward_policy::words::{GateMode, Verdict};
@@ -22,17 +25,30 @@ struct Stage {
     has_room: Rc<Cell<bool>>,
     /// How often the gate was asked.
     judged: Rc<Cell<usize>>,
+    /// Whether the gate asks approvers, and the processes that ask, each by its end of the socket.
+    asks: Rc<Cell<bool>>,
+    askers: Rc<RefCell<Vec<OwnedFd>>>,
 }
 
-/// Lets everything pass, and counts.
+/// Lets everything pass that has room, or has approvers asked, and counts.
 struct Gatekeeper {
     asked: Rc<Cell<usize>>,
+    asks: Rc<Cell<bool>>,
+    askers: Rc<RefCell<Vec<OwnedFd>>>,
 }
 
 impl Judge for Gatekeeper {
-    fn judge(&self, _: &Request<'_>) -> Passage {
+    fn judge(&self, request: &Request<'_>) -> Passage {
         self.asked.set(self.asked.get() + 1);
-        Passage::Go(went_on(), Kept::default())
+        match (self.asks.get(), request.has_room) {
+            (false, _) => Passage::Go(went_on(), Kept::default()),
+            (true, false) => Passage::Refuse { fact: "crowded".into(), remedy: "wait".into(), rule: None },
+            (true, true) => {
+                let (ours, theirs) = non_blocking();
+                self.askers.borrow_mut().push(theirs);
+                Passage::Wait(ours)
+            }
+        }
     }
 }
 
@@ -110,6 +126,7 @@ impl Stage {
         let (listener, cage_door) = channel::pair().unwrap();
         let recorded: Rc<RefCell<Vec<&'static str>>> = Rc::default();
         let (has_room, judged) = (Rc::new(Cell::new(true)), Rc::new(Cell::new(0)));
+        let (asks, askers) = (Rc::new(Cell::new(false)), Rc::default());
         let session = Session {
             name: "work".into(),
             profile: None,
@@ -128,7 +145,7 @@ impl Stage {
             wall: None,
             limits_cpu: true,
             cages: NoCages,
-            gate: Gatekeeper { asked: judged.clone() },
+            gate: Gatekeeper { asked: judged.clone(), asks: asks.clone(), askers: Rc::clone(&askers) },
             record: Recorder {
                 recorded: recorded.clone(),
                 has_room: has_room.clone(),
@@ -149,7 +166,7 @@ impl Stage {
             stopping: None,
             owner: None,
         };
-        Stage { server, spawner, link, recorded, has_room, judged }
+        Stage { server, spawner, link, recorded, has_room, judged, asks, askers }
     }
 
     fn ask(&mut self, client: u64, ask: Ask) {

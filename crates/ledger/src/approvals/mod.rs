@@ -8,11 +8,13 @@
 mod asker;
 mod database;
 mod grants;
+mod kept;
 mod questions;
 mod trouble;
 mod watch;
 
 pub use grants::{For, Grant, NewGrant, TakenGrant};
+pub use kept::{Closed, Kept};
 pub use keyward_policy::trouble::Trouble;
 pub use questions::{Answered, Entry, Size, State, Which};
 pub use watch::{Watch, is_watched, watch};
@@ -25,7 +27,7 @@ use std::path::{Path, PathBuf};
 /// Records an event durably. The approver's process calls it before a yes takes effect.
 pub type Record<'a> = &'a mut dyn FnMut(What) -> Result<(), Trouble>;
 
-/// The open database. It is not for two processes: drop it before a fork.
+/// The open database. It is not for two processes: a process that forks holds it as [`Kept`].
 pub struct Approvals {
     connection: Connection,
     path: PathBuf,

@@ -29,17 +29,26 @@ fn join(earlier: Option<Value>, later: Value) -> Value {
         (Some(Value::Names(earlier)), Value::Names(later)) => Value::Names(union(earlier, later)),
         (Some(Value::Paths(earlier)), Value::Paths(later)) => Value::Paths(union(earlier, later)),
         (Some(Value::Map(earlier)), Value::Map(later)) => Value::Map(over(earlier, later)),
-        (None, Value::Names(list)) => Value::Names(union(At { value: Vec::new(), ..list.clone() }, list)),
-        (None, Value::Paths(list)) => Value::Paths(union(At { value: Vec::new(), ..list.clone() }, list)),
+        (None, Value::Names(list)) => Value::Names(each_once(list)),
+        (None, Value::Paths(list)) => Value::Paths(each_once(list)),
         (_, later) => later,
     }
 }
 
 /// Each entry once, under the place that said it first.
-fn union<T: Clone + Eq + Hash>(mut earlier: At<Vec<At<T>>>, later: At<Vec<At<T>>>) -> At<Vec<At<T>>> {
-    let mut seen: HashSet<T> = earlier.value.iter().map(|entry| entry.value.clone()).collect();
-    earlier.value.extend(later.value.into_iter().filter(|entry| seen.insert(entry.value.clone())));
-    earlier
+fn union<T: Eq + Hash>(mut earlier: At<Vec<At<T>>>, later: At<Vec<At<T>>>) -> At<Vec<At<T>>> {
+    earlier.value.extend(later.value);
+    each_once(earlier)
+}
+
+/// Lists may have thousands of entries, and mostly none twice: nothing is copied to find that out.
+fn each_once<T: Eq + Hash>(mut list: At<Vec<At<T>>>) -> At<Vec<At<T>>> {
+    let mut seen = HashSet::with_capacity(list.value.len());
+    let first: Vec<bool> = list.value.iter().map(|entry| seen.insert(&entry.value)).collect();
+    drop(seen);
+    let mut first = first.into_iter();
+    list.value.retain(|_| first.next().unwrap_or(true));
+    list
 }
 
 type Variables = Vec<At<(String, String)>>;

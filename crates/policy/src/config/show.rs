@@ -13,7 +13,8 @@ use std::time::Duration;
 pub fn show(policy: &Policy) -> String {
     let mut out = String::from("# the effective policy");
     if let Some(profile) = &policy.profile {
-        let _ = write!(out, " with the profile {}", text(profile));
+        out.push_str(" with the profile ");
+        write_text(&mut out, profile);
     }
     for ignored in &policy.sources.ignored {
         let _ = write!(out, "\n# {}", ignored.sentence());
@@ -21,15 +22,15 @@ pub fn show(policy: &Policy) -> String {
     out.push_str("\nversion = 1\n");
     let mut group = None;
     for key in KEYS.iter().filter(|key| !key.is_header()) {
-        let lines = lines(policy, key.id, key.leaf());
-        if lines.is_empty() {
+        let says = says(policy, key.id);
+        if matches!(says, Says::Nothing) {
             continue;
         }
         if key.group() != group {
             group = key.group();
             let _ = write!(out, "\n[{}]\n", group.unwrap_or_default());
         }
-        out.push_str(&lines);
+        write_lines(&mut out, key.leaf(), &says);
     }
     out
 }
@@ -83,34 +84,43 @@ enum Spelled {
     Number(u64),
 }
 
-/// The lines of one key; none where it says nothing.
-fn lines(policy: &Policy, id: Id, leaf: &str) -> String {
-    match says(policy, id) {
-        Says::Nothing => String::new(),
-        Says::One(set) => line(leaf, &set),
+/// The lines of one key. Every run writes them for the digest of its policy, so that a list of a thousand paths is written in place.
+fn write_lines(out: &mut String, leaf: &str, says: &Says<'_>) {
+    match says {
+        Says::Nothing => {}
+        Says::One(set) => {
+            let _ = write!(out, "{leaf} = ");
+            write_value(out, set, "");
+        }
         Says::List(list) => {
-            let mut out = format!("{leaf} = [\n");
+            let _ = writeln!(out, "{leaf} = [");
             for set in list {
-                let _ = writeln!(out, "    {}, # {}", set.value.toml(), comment(set.origin));
+                out.push_str("    ");
+                write_value(out, set, ",");
             }
             out.push_str("]\n");
-            out
         }
-        Says::Table(rows) => rows.iter().map(|(name, set)| line(&format!("{leaf}.{name}"), set)).collect(),
+        Says::Table(rows) => {
+            for (name, set) in rows {
+                let _ = write!(out, "{leaf}.{name} = ");
+                write_value(out, set, "");
+            }
+        }
     }
 }
 
-fn line(name: &str, set: &Set<'_>) -> String {
-    format!("{name} = {} # {}\n", set.value.toml(), comment(set.origin))
-}
-
-impl Spelled {
-    fn toml(&self) -> String {
-        match self {
-            Spelled::Text(value) => text(value),
-            Spelled::Number(number) => number.to_string(),
+/// A value, what stands behind it, and where it came from.
+fn write_value(out: &mut String, set: &Set<'_>, behind: &str) {
+    match &set.value {
+        Spelled::Text(value) => write_text(out, value),
+        Spelled::Number(number) => {
+            let _ = write!(out, "{number}");
         }
     }
+    out.push_str(behind);
+    out.push_str(" # ");
+    write_comment(out, set.origin);
+    out.push('\n');
 }
 
 /// What it says of this one.
@@ -211,23 +221,36 @@ fn variables(entries: &[Ruled<(String, String)>]) -> Says<'_> {
 }
 
 /// An origin on one line, whatever the file's name holds.
-fn comment(origin: &Origin) -> String {
-    origin.to_string().chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+fn write_comment(out: &mut String, origin: &Origin) {
+    let begin = out.len();
+    let _ = write!(out, "{origin}");
+    if !is_plain(&out[begin..]) {
+        let written = out.split_off(begin);
+        out.extend(written.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }));
+    }
 }
 
 /// A TOML string.
-fn text(value: &str) -> String {
-    let mut out = String::from("\"");
-    for character in value.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            c if c.is_control() => {
-                let _ = write!(out, "\\u{:04X}", u32::from(c));
+fn write_text(out: &mut String, value: &str) {
+    out.push('"');
+    if is_plain(value) && !value.contains(['"', '\\']) {
+        out.push_str(value);
+    } else {
+        for character in value.chars() {
+            match character {
+                '"' => out.push_str("\\\""),
+                '\\' => out.push_str("\\\\"),
+                c if c.is_control() => {
+                    let _ = write!(out, "\\u{:04X}", u32::from(c));
+                }
+                c => out.push(c),
             }
-            c => out.push(c),
         }
     }
     out.push('"');
-    out
+}
+
+/// Whether a text is ASCII without control characters, as most are.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
 }

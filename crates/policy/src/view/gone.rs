@@ -44,7 +44,9 @@ pub fn passing_directories(view: &View) -> Vec<Passing> {
         let is_temporary = TEMPORARY.iter().any(|place| path == Path::new(place));
         let is_known = found.iter().any(|one| one.directory == path);
         if is_private(path) && !is_temporary && !is_known && found.len() < MOST {
-            let below = view.entries.iter().filter_map(|entry| entry.target.strip_prefix(path).ok());
+            // A mask stands over something that another entry shows, and there may be thousands.
+            let entries = view.entries.iter().filter(|entry| !matches!(entry.shown, Shown::Hidden { .. }));
+            let below = entries.filter_map(|entry| entry.target.strip_prefix(path).ok());
             let planned = below.filter_map(|below| below.iter().next().map(OsStr::to_os_string)).collect();
             found.push(Passing { directory: path.to_path_buf(), planned });
         }

@@ -108,6 +108,8 @@ mod tests {
             strays: Vec::new(),
             device: 1,
             inode: 1,
+            names: 1,
+            changed: 1,
         }
     }
 

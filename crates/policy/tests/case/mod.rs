@@ -40,6 +40,8 @@ pub fn fact(path: &str, kind: Kind) -> PathFact {
         strays: Vec::new(),
         device: 1,
         inode,
+        names: 1,
+        changed: 1,
     }
 }
 

@@ -14,6 +14,8 @@ mod named;
 mod tell;
 pub(crate) mod walk;
 
+pub use walk::changed;
+
 use crate::tree::Root;
 use index::{Kind, Known, Note, mark};
 use keyward_policy::detect::strict::programs;
@@ -102,7 +104,7 @@ pub struct Search<'a> {
     pub homes: Vec<&'a Path>,
     /// Keyward's own state: indexes, and the journals of other runs.
     pub state: &'a Path,
-    /// Paths that the user hides, by their real paths.
+    /// Paths that the user hides and that may have other names: directories, and files with several. By their real paths.
     pub hidden: Vec<PathBuf>,
     /// Those that a link leads to, as the user wrote them.
     pub hidden_by_link: Vec<PathBuf>,

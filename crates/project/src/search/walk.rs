@@ -37,7 +37,7 @@ const FOREIGN: &[i64] = &[
 ];
 
 /// The change time of a file, in nanoseconds.
-pub(crate) fn changed(stat: &Stat) -> i64 {
+pub fn changed(stat: &Stat) -> i64 {
     stat.st_ctime.saturating_mul(1_000_000_000).saturating_add(i64::try_from(stat.st_ctime_nsec).unwrap_or(0))
 }
 
