@@ -132,7 +132,9 @@ try:
     print('closed' if connection.recv(1) == b'' else 'spoken to')
 except socket.timeout:
     print('kept')
-except OSError as error:
+except (ConnectionResetError, BrokenPipeError):
+    print('closed')
+except OSError:
     print('unreachable')
 ";
 
