@@ -5,6 +5,7 @@ use keyward_client::Runtime;
 use keyward_policy::place::{self, Directory, MARKS, Place, Standing, holds_home};
 use keyward_policy::plan::{Refusal, RefusalKind};
 use keyward_policy::request::Caller;
+use keyward_policy::view::own_programs;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -107,6 +108,7 @@ pub fn look(entries: &[&[u8]], cwd: Option<&Path>) -> Result<Here, Refusal> {
             uid,
             gid: rustix::process::getegid().as_raw(),
             own: vec![config.clone(), state.clone(), cache.clone(), data.clone()],
+            programs: std::env::current_exe().map(|own| own_programs(&own)).unwrap_or_default(),
             account_home: account_home.filter(|other| *other != home),
             home,
             cache,

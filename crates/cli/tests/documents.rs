@@ -476,12 +476,13 @@ fn functions() -> BTreeSet<String> {
     let mut folders: Vec<PathBuf> = crates
         .flat_map(|entry| ["src", "tests"].map(|name| entry.as_ref().unwrap().path().join(name)))
         .collect();
+    folders.push(root().join("sdk/python/tests"));
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).into_iter().flatten() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
+            } else if path.extension().is_some_and(|extension| extension == "rs" || extension == "py") {
                 names.extend(functions_in(&std::fs::read_to_string(path).unwrap()));
             }
         }
@@ -497,8 +498,9 @@ fn functions_in(text: &str) -> Vec<String> {
     let mut in_list = false;
     for line in text.lines() {
         in_list = (in_list || line.strip_suffix("! {").is_some_and(is_name)) && line != "}";
-        let function = line.trim_start().strip_prefix("fn ").and_then(|rest| rest.split_once('('));
-        let listed = line.trim_start().split_once(": ").filter(|(name, _)| in_list && is_name(name));
+        let line = line.trim_start();
+        let function = ["fn ", "def "].iter().find_map(|start| line.strip_prefix(start)?.split_once('('));
+        let listed = line.split_once(": ").filter(|(name, _)| in_list && is_name(name));
         names.extend(function.or(listed).map(|(name, _)| name.to_owned()));
     }
     names

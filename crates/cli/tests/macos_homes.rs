@@ -53,6 +53,7 @@ impl Mac {
             project: user.join("work"),
             environment: &[],
             caller: Caller {
+                programs: Vec::new(),
                 uid: 501,
                 gid: 20,
                 home: user.clone(),

@@ -120,6 +120,55 @@ fn a_bridge_carries_messages_as_lines_and_ends_the_session_with_its_input() {
     assert_eq!((refused.status.code(), &told["code"]), (Some(120), &"session-unknown".into()));
 }
 
+/// Announces a stream, and says whether the bridge has kept the connection.
+const ANNOUNCE: &str = "
+import os, socket, sys
+connection = socket.socket(socket.AF_UNIX)
+try:
+    os.chdir(os.path.dirname(sys.argv[1]))
+    connection.connect(os.path.basename(sys.argv[1]))
+    connection.sendall((sys.argv[2] + ' 1\\n').encode())
+    connection.settimeout(1)
+    print('closed' if connection.recv(1) == b'' else 'spoken to')
+except socket.timeout:
+    print('kept')
+except (ConnectionResetError, BrokenPipeError):
+    print('closed')
+except OSError:
+    print('unreachable')
+";
+
+#[test]
+fn no_other_user_and_no_command_in_a_cage_has_a_stream_of_a_bridge_even_with_its_token() {
+    assert!(support::is_root(), "this test needs root: it acts as two users");
+    let session = Session::new(Who::User, &[]);
+    let mut bridge = session
+        .command(&["session", "bridge", "work"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let input = bridge.stdin.take().unwrap();
+    let mut line = String::new();
+    let mut output = BufReader::new(bridge.stdout.take().unwrap());
+    output.read_line(&mut line).unwrap();
+    let ready: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let (socket, token) = (ready["socket"].as_str().unwrap(), ready["token"].as_str().unwrap());
+    let says = |mut command: std::process::Command| support::stdout(&command.output().unwrap());
+    let announce = |mut command: std::process::Command| {
+        command.args(["-c", ANNOUNCE, socket, token]);
+        says(command)
+    };
+    assert_eq!(announce(session.stage.command("/usr/bin/python3")), "kept\n", "control: the user");
+    // Root can open every directory, and is another user all the same.
+    assert_eq!(announce(std::process::Command::new("/usr/bin/python3")), "closed\n");
+    let python = ["exec", "work", "--", "/usr/bin/python3", "-c", ANNOUNCE, socket, token];
+    assert_eq!(says(session.command(&python)), "unreachable\n", "from inside its own session");
+    assert_eq!(says(session.command(&[&python[..2], &["--fresh"], &python[2..]].concat())), "unreachable\n");
+    drop(input);
+    assert!(bridge.wait().unwrap().success());
+}
+
 #[test]
 fn the_outcome_of_a_command_goes_to_a_descriptor_of_the_caller() {
     let (session, _) = own_session();

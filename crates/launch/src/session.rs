@@ -7,6 +7,7 @@
 mod asks;
 mod budget;
 mod cages;
+mod callers;
 mod calls;
 mod clients;
 mod command;
@@ -307,8 +308,8 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
 
     fn take_news(&mut self, news: News, descriptors: Vec<OwnedFd>) {
         match news {
-            News::Started { job } => {
-                self.started(job, descriptors.into_iter().next());
+            News::Started { job, pid } => {
+                self.started(job, pid, descriptors.into_iter().next());
             }
             News::Failed { job, code, why } => {
                 let why: String = why.chars().filter(|c| !c.is_control()).take(200).collect();
@@ -388,8 +389,9 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         }
     }
 
-    fn started(&mut self, number: u32, terminal: Option<OwnedFd>) {
+    fn started(&mut self, number: u32, pid: u32, terminal: Option<OwnedFd>) {
         let Some(job) = self.jobs.running(number) else { return };
+        job.pid = Some(pid);
         if let (Some(output), Some(terminal)) = (&mut job.output, &terminal) {
             output.read_terminal(terminal);
         }

@@ -3,7 +3,7 @@
 
 use crate::detect::strict;
 use crate::text::{typed, visible};
-use crate::view::{Entry, FOOTHOLD, Shown, View, covering};
+use crate::view::{Entry, FOOTHOLD, OWN_PROGRAM, Shown, View, covering};
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -153,6 +153,7 @@ struct Word {
 pub fn after_failure(failed: &Failed<'_>) -> Option<Hint> {
     let words = words(failed.argv);
     program(failed, &words)
+        .or_else(|| own_program(failed, &words))
         .or_else(|| words.iter().find_map(|word| file(failed, &words, word)))
         .or_else(|| words.iter().find_map(|word| loopback(failed, word)))
         .or_else(|| left_behind(failed, &words))
@@ -210,6 +211,31 @@ fn program(failed: &Failed<'_>, words: &[Word]) -> Option<Hint> {
         let name = Path::new(OsStr::from_bytes(&word.text)).file_name()?.to_str()?;
         let (name, need) = PROGRAMS.iter().find(|(known, _)| *known == name)?;
         (!need.is_met(failed, words)).then(|| need.hint(name))
+    })
+}
+
+/// Programs that install, replace or remove packages, `python -m venv` and `-m pip` included.
+const INSTALLERS: &[&[u8]] =
+    &[b"bun", b"npm", b"pdm", b"pip", b"pip3", b"pnpm", b"poetry", b"uv", b"venv", b"virtualenv", b"yarn"];
+
+/// A part of Keyward that lies where the command works, and that it may have tried to replace or to remove.
+fn own_program(failed: &Failed<'_>, words: &[Word]) -> Option<Hint> {
+    let mut own = failed.view.entries.iter().filter(|entry| entry.rule == OWN_PROGRAM);
+    let installs =
+        |word: &Word| INSTALLERS.contains(&word.text.rsplit(|&byte| byte == b'/').next().unwrap_or_default());
+    // What `mv` is given first is gone from there.
+    let moves = words.iter().any(|word| word.starts && word.text == b"mv");
+    let is_changed = |entry: &&Entry| {
+        let changed = words.iter().filter(|word| word.written || moves && !word.starts);
+        let mut changed =
+            changed.map(|word| plainly_joined(failed.cwd, Path::new(OsStr::from_bytes(&word.text))));
+        changed.any(|path| path.starts_with(&entry.target) || entry.target.starts_with(&path))
+    };
+    let found = if words.iter().any(installs) { own.next() } else { own.find(is_changed) }?;
+    let path = visible(found.target.as_os_str());
+    Some(Hint {
+        fact: format!("{path} belongs to Keyward: no command in a cage can replace, move or remove it"),
+        remedy: "if the command needs that, run it outside; or install Keyward outside of the project".into(),
     })
 }
 
@@ -314,6 +340,7 @@ fn plainly_joined(above: &Path, relative: &Path) -> PathBuf {
         match part {
             Component::ParentDir => drop(path.pop()),
             Component::Normal(name) => path.push(name),
+            Component::RootDir => path = "/".into(),
             _ => {}
         }
     }

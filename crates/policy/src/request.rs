@@ -46,6 +46,8 @@ pub struct Caller {
     pub repositories: PathBuf,
     /// Keyward's own folders (policy, state, caches), which no grant opens.
     pub own: Vec<PathBuf>,
+    /// Keyward's own programs and those of its SDK, which no command replaces.
+    pub programs: Vec<PathBuf>,
     /// A folder that does not exist yet, for HOME and TMPDIR of a cage without mounts; gone with the cage.
     pub scratch: PathBuf,
     /// Which of descriptors 0 to 2 are terminals.

@@ -8,6 +8,7 @@ mod grants;
 mod hidden;
 mod home;
 mod inside;
+mod own_programs;
 mod places;
 mod searched;
 mod toolchains;
@@ -23,6 +24,7 @@ pub use home::{
 };
 pub(crate) use inside::cannot_take_over;
 pub use inside::read_only_repositories;
+pub use own_programs::{INSTALL_ELSEWHERE, own_programs};
 pub use places::{PINNED, PROJECT_FILE};
 pub use searched::{Searched, Why, can_be_project, is_of_system, searched};
 pub use toolchains::joined;
@@ -43,6 +45,9 @@ use places::{
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+/// The rule by which programs of Keyward cannot be replaced.
+pub const OWN_PROGRAM: &str = "keyward's own program";
 
 /// The rule by which Keyward's own caches stand in a HOME.
 pub const CACHE: &str = "cache";
@@ -317,7 +322,8 @@ pub fn questions(policy: &Policy, request: &Request<'_>) -> Vec<Question> {
     for (path, _) in hidden::targets(policy, request) {
         ask(path, About::All);
     }
-    for path in request.caller.own.iter().cloned().chain(home::questions(policy, request)) {
+    let own = request.caller.own.iter().chain(&request.caller.programs).cloned();
+    for path in own.chain(home::questions(policy, request)) {
         ask(path, About::All);
     }
     ask("/etc/resolv.conf".into(), About::All);
@@ -454,6 +460,7 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     }
     grants::grants(&mut builder, policy, request, &homes)?;
     files_above(&mut builder, policy, cage);
+    own_programs::protect(&mut builder, &request.caller.programs, &facts.project.footholds, cage)?;
 
     inside::only_where_writable(&mut builder.entries);
     links_with_something_below(&mut builder.entries);

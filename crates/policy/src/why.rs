@@ -6,7 +6,7 @@ use crate::detect::secrets::secret_file;
 use crate::detect::strict;
 use crate::plan::Plan;
 use crate::text::{typed, visible};
-use crate::view::{Entry, FOOTHOLD, SECRET_FILE, Shown, covering};
+use crate::view::{Entry, FOOTHOLD, INSTALL_ELSEWHERE, OWN_PROGRAM, SECRET_FILE, Shown, covering};
 use crate::words::{Origin, Protect};
 use serde::Serialize;
 use std::fmt;
@@ -87,9 +87,12 @@ pub fn why(plan: &Plan, act: Act, path: &Path) -> Decision {
         Some(Shown::Queues) => (act != Act::Exec, "it holds the cage's own message queues"),
         Some(Shown::Link { .. }) => (act != Act::Write, "it is a link of the cage's own"),
     };
-    let because = match entry.filter(|entry| entry.rule == FOOTHOLD) {
-        Some(foothold) => format!("{because}{}", obeyed(foothold)),
-        None => format!("{because}{}", hidden_below(plan, path)),
+    let because = match entry {
+        Some(entry) if entry.rule == FOOTHOLD => format!("{because}{}", obeyed(entry)),
+        Some(entry) if entry.rule == OWN_PROGRAM => {
+            format!("{because}, because what replaces it would run outside of every cage")
+        }
+        _ => format!("{because}{}", hidden_below(plan, path)),
     };
     let remedy = (!allowed).then(|| remedy(plan, entry, act, path)).flatten();
     Decision {
@@ -194,6 +197,7 @@ fn remedy(plan: &Plan, entry: Option<&Entry>, act: Act, path: &Path) -> Option<S
             shown: Shown::FreshProc | Shown::SharedProc | Shown::Device | Shown::Terminals | Shown::Queues,
             ..
         }) => None,
+        Some(Entry { rule: OWN_PROGRAM, .. }) if act == Act::Write => Some(INSTALL_ELSEWHERE.into()),
         _ if act == Act::Write => Some(grant_to_write(granted)),
         _ => {
             let grant = format!("`--read {flag}`, or `files.read = [\"{path}\"]`");

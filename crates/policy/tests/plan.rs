@@ -17,7 +17,7 @@ use keyward_policy::promise::{Held, Kept, Promise};
 use keyward_policy::request::{Caller, Purpose, Request};
 use keyward_policy::secret::{Entry, Grant, Reference, SecretName};
 use keyward_policy::tools::{Platform, all, tool};
-use keyward_policy::view::{self, LOGIN, Mend, Shown};
+use keyward_policy::view::{self, LOGIN, Mend, OWN_PROGRAM, Shown};
 use keyward_policy::why::{Act, why};
 use keyward_policy::words::{
     Allowance, Floor, HomeMode, KeyringUse, NetMode, Origin, ProjectGuard, Protect, Ruled, SearchExtent,
@@ -1095,6 +1095,7 @@ fn every_promise_holds_by_default_and_is_told() {
 fn a_command_without_a_name_is_refused() {
     let case = Case::new();
     let caller = Caller {
+        programs: Vec::new(),
         uid: 1000,
         gid: 1000,
         home: "/home/ada".into(),
@@ -1264,4 +1265,31 @@ fn apart_from_that_a_session_gets_the_cage_of_a_command() {
     assert_eq!(names, [Path::new("/home/ada/.bashrc"), Path::new("/home/ada/.zshrc")]);
     plan.view.entries = others;
     assert_eq!(plan, Case::new().plan());
+}
+
+#[test]
+fn without_mounts_a_copy_of_ours_that_can_be_written_is_a_refusal() {
+    let mut case = Case::new();
+    case.kernel.user_namespace = refused("operation not permitted");
+    case.policy.floor = flag(Floor::Landlock, "--floor");
+    case.policy.project = flag(ProjectGuard::Unprotected, "--project");
+    assert!(case.decide().is_ok(), "control");
+    case.found.footholds = vec![foothold("/home/ada/work/node_modules/keyward", true)];
+    let refusal = case.decide().unwrap_err();
+    assert_eq!(refusal.kind, RefusalKind::Floor);
+    assert!(refusal.fact.contains("could replace /home/ada/work/node_modules/keyward"), "{}", refusal.fact);
+}
+
+#[test]
+fn the_launcher_that_runs_is_read_only_in_the_project_and_its_directory_cannot_be_moved() {
+    let mut case = Case::new();
+    case.programs = vec!["/home/ada/work/tools/keyward".into()];
+    case.file("/home/ada/work/tools/keyward");
+    let plan = case.decide().unwrap();
+    let entry = plan.view.entries.iter().find(|entry| entry.rule == OWN_PROGRAM).unwrap();
+    assert_eq!(entry.target, Path::new("/home/ada/work/tools/keyward"));
+    let acts = acts(&plan);
+    let pinned =
+        |act: &acts::Act| matches!(act, acts::Act::Pin { at } if at == Path::new("/home/ada/work/tools"));
+    assert!(acts.iter().any(pinned), "{acts:?}");
 }

@@ -43,6 +43,8 @@ pub enum News {
     /// With a terminal, its other side travels along.
     Started {
         job: u32,
+        /// The number of its process, as the cage counts.
+        pid: u32,
     },
     Failed {
         job: u32,
@@ -64,7 +66,7 @@ impl News {
     /// Which job it is about.
     pub const fn job(&self) -> u32 {
         match self {
-            News::Started { job }
+            News::Started { job, .. }
             | News::Failed { job, .. }
             | News::Stopped { job, .. }
             | News::Ended { job, .. } => *job,
@@ -98,9 +100,9 @@ mod tests {
     fn the_session_takes_nothing_from_a_spawner_that_is_not_of_the_set() {
         for packet in [
             &br#"{"v":1,"is":"started"}"#[..],
-            br#"{"v":1,"is":"started","job":1,"more":2}"#,
+            br#"{"v":1,"is":"started","job":1,"pid":7,"more":2}"#,
             br#"{"v":1,"is":"gone","job":1}"#,
-            br#"{"v":2,"is":"started","job":1}"#,
+            br#"{"v":2,"is":"started","job":1,"pid":7}"#,
         ] {
             assert_eq!(read::<News>(packet), None, "{}", String::from_utf8_lossy(packet));
         }

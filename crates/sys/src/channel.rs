@@ -1,7 +1,7 @@
 //! The pair of sockets between the launcher and init: messages keep their bounds, descriptors can travel along.
 
-use crate::Errno;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use crate::{Errno, checked};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::{IoSlice, IoSliceMut};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -72,6 +72,36 @@ pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> Result<Message, Errno> {
     }
     Ok(Message { length: received.bytes, descriptors })
 }
+
+/// The process that has connected a Unix socket, by a descriptor that stands for it. Kernels before 6.5 tell a number alone: there another
+/// process may have it by now.
+pub fn peer_process(socket: impl AsFd) -> Result<OwnedFd, Errno> {
+    let mut descriptor: libc::c_int = -1;
+    let mut length = libc::socklen_t::try_from(size_of::<libc::c_int>()).map_err(|_| Errno::INVAL)?;
+    let socket = socket.as_fd();
+    // SAFETY: the kernel writes at most `length` bytes, which is the size of the integer that the pointer leads to; both live until it returns.
+    let asked = checked(i64::from(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PEERPIDFD,
+            (&raw mut descriptor).cast(),
+            &raw mut length,
+        )
+    }));
+    match asked {
+        // SAFETY: the kernel has just made this descriptor for us, and no other value owns it.
+        Ok(_) => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
+        Err(Errno::NOPROTOOPT) => {
+            let peer = rustix::net::sockopt::socket_peercred(socket)?;
+            rustix::process::pidfd_open(peer.pid, rustix::process::PidfdFlags::empty())
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The number of the option; not every C library has it.
+const SO_PEERPIDFD: libc::c_int = 77;
 
 /// Whether the other side of a socket or pipe is gone.
 pub fn peer_is_gone(socket: impl AsFd) -> bool {

@@ -268,9 +268,22 @@ test('a command in the cage calls a function of this program, with what its sche
   assert.match(await inside(session, 'add', { a: 4, b: 5, c: 6 }), /the input\.c is unknown/u);
   assert.match(await inside(session, 'nosuch', {}), /no client offers this function/u);
   assert.equal(calls.length, 2, 'what does not fit is not called');
-  assert.match(await inside(session, 'add', { a: 1, b: 2 }, []), /no running command names this function/u);
+  assert.match(await inside(session, 'add', { a: 1, b: 2 }, []), /not named for the command that calls it/u);
   assert.throws(() => session.spawn('true', { tools: 'add' }), { code: 'ERR_INVALID_ARG_TYPE' });
   assert.throws(() => session.spawn('true', { tools: ['add'], stdio: 'inherit' }), /cannot name functions/u);
+});
+
+test('a function that one command names is not callable by a command beside it', async (t) => {
+  const session = await open(t, { read: [program] });
+  await session.tool('only', () => 'called');
+  const named = session.spawn('sh', ['-c', `echo ready; read line; ${JSON.stringify(program)} call only null`], { tools: ['only'] });
+  await new Promise((resolve) => named.stdout.once('data', resolve));
+  assert.match(await inside(session, 'only', null, []), /not named for the command that calls it/u);
+  let told = '';
+  named.stdout.on('data', (part) => { told += part; });
+  named.stdin.end('go\n');
+  await ending(named);
+  assert.equal(told, '"called"\n');
 });
 
 test('what a function gives is passed on without credentials', async (t) => {

@@ -53,8 +53,32 @@ class Tools(Stage):
     def test_a_command_that_does_not_name_a_tool_cannot_call_it(self) -> None:
         self.session.tool("secret_search", lambda: "found")
         code = "try:\n call('secret_search')\nexcept Exception as error: print(error.fact)"
-        self.assertIn("no running command names this function", self.inside(code, []))
+        self.assertIn("not named for the command that calls it", self.inside(code, []))
         self.assertEqual(self.inside("print(call('secret_search'))", ["secret_search"]), "found\n", "the control")
+
+    def test_a_command_beside_one_that_names_a_tool_cannot_call_it(self) -> None:
+        self.session.tool("only", lambda: "called")
+        attempt = "try:\n print(call('only'), flush=True)\nexcept Exception as error: print(error.fact, flush=True)\n"
+        wait = "import sys; sys.dont_write_bytecode = True; sys.path.insert(0, %r)\nfrom keyward.inside import call\n" % SOURCES
+        code = wait + "print('ready', flush=True); sys.stdin.readline()\n" + attempt
+        pipes: Dict[str, Any] = {"stdin": keyward.PIPE, "stdout": keyward.PIPE, "text": True}
+        with self.session.popen([PYTHON, "-c", code], tools=["only"], **pipes) as named:
+            self.assertEqual(named.stdout.readline(), "ready\n")
+            self.assertIn("not named for the command that calls it", self.inside(attempt, []))
+            self.assertEqual(named.communicate("go\n", 30)[0], "called\n", "the control")
+
+    def test_what_a_command_leaves_behind_belongs_to_no_command(self) -> None:
+        self.session.tool("only_its_own", lambda: "called")
+        attempt = "\n try: told = call('only_its_own')\n except Exception as error: told = error.fact\n"
+        daemon = "import os, time\nif os.fork() == 0:\n os.setsid()\n if os.fork(): os._exit(0)\n"
+        told = self.inside(daemon + attempt + " print(told, flush=True)\n os._exit(0)\ntime.sleep(1)", ["only_its_own"])
+        self.assertEqual(told, "called\n", "the control: its command runs")
+        wait = " sys.stdout.flush(); os.close(1); os.close(2)\n while not os.path.exists('/tmp/go'): time.sleep(0.01)"
+        self.inside(daemon + wait + attempt + " open('/tmp/part', 'w').write(told); os.rename('/tmp/part', '/tmp/told')", ["only_its_own"])
+        self.session.run(["touch", "/tmp/go"], check=True)
+        line = "while [ ! -e /tmp/told ]; do sleep 0.05; done; cat /tmp/told"
+        told = self.session.check_output(line, shell=True, text=True, timeout=30)
+        self.assertIn("not named for the command that calls it", told)
 
     def test_the_input_is_checked_against_the_schema_before_the_function_sees_it(self) -> None:
         seen: List[Any] = []

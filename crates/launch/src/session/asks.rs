@@ -12,11 +12,15 @@ use keyward_policy::text::visible;
 use keyward_protocol::packet;
 use keyward_protocol::session::{self, Answer, Ask, Judging};
 use keyward_protocol::spawner::Errand;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+
+/// How long a spawner may take to tell of a command that has started and calls already.
+const TOLD_WITHIN: Duration = Duration::from_millis(100);
 
 /// Who may send a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -237,14 +241,29 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         if !self.is_inside(client) {
             return self.call(client, name, input, None);
         }
-        if self.calls.needs_naming(&name) && !self.jobs.name(&name) {
-            let fact = "no running command names this function, so that a cage may not call it";
-            let remedy =
-                "the program that embeds this session names the functions of a command when it starts it";
+        if self.calls.needs_naming(&name) && !self.is_named_for(client, &name) {
+            let fact = "this function was not named for the command that calls it";
+            let remedy = "the program that embeds this session names the functions of a command when it starts it; a process that its command has left behind calls none";
             return self.refuse(Some(client), fact, remedy);
         }
         let judging = self.calls.judging(&name).cloned();
         self.pass_gate(client, Then::Call { name, input }, judging.as_ref(), false);
+    }
+
+    /// Whether the command that a client inside belongs to may call a function.
+    fn is_named_for(&mut self, client: u64, function: &str) -> bool {
+        let Some(pid) = self.clients.command_of(client) else { return false };
+        // A command may call before the spawner has told that it started.
+        let until = Instant::now() + TOLD_WITHIN;
+        while !self.jobs.names(pid, function) && self.jobs.awaits_a_start() {
+            let left = until.saturating_duration_since(Instant::now());
+            let Ok(timeout) = Timespec::try_from(left) else { return false };
+            let mut polled = [PollFd::new(&self.session.spawner, PollFlags::IN)];
+            if !matches!(poll(&mut polled, Some(&timeout)), Ok(1..)) || !self.hear() {
+                break;
+            }
+        }
+        self.jobs.names(pid, function)
     }
 
     /// Passes the answer to a call on to the client that waits for it.

@@ -1,6 +1,7 @@
 //! The clients of a session's socket: who they are, their requests, their answers. One that is slow or breaks the protocol is
 //! let go, and no other one notices.
 
+use super::callers::Caller;
 use keyward_protocol::packet::{self, LONGEST};
 use keyward_protocol::session::{Answer, Ask, read_ask};
 use keyward_sys::{channel, fork};
@@ -24,6 +25,8 @@ pub(super) struct Client {
     pub(super) number: u64,
     side: Side,
     pub(super) socket: OwnedFd,
+    /// Who has connected, where that counts: inside.
+    caller: Option<Caller>,
 }
 
 #[derive(Default)]
@@ -54,6 +57,18 @@ impl Clients {
         self.all.iter().find(|client| client.number == number).map(|client| client.side)
     }
 
+    /// The number in the cage of the command that a client inside belongs to.
+    pub(super) fn command_of(&self, number: u64) -> Option<u32> {
+        self.all.iter().find(|client| client.number == number)?.caller.as_ref()?.command()
+    }
+
+    /// Makes a client belong to a command.
+    #[cfg(test)]
+    pub(super) fn let_belong_to(&mut self, number: u64, command: u32) {
+        let client = self.all.iter_mut().find(|client| client.number == number).unwrap();
+        client.caller = Some(Caller::Of(command));
+    }
+
     /// Lets one in: from outside only who is the same user.
     pub(super) fn accept(&mut self, listener: impl AsFd, side: Side) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -61,8 +76,9 @@ impl Clients {
         let own = rustix::process::geteuid();
         let is_ours = || rustix::net::sockopt::socket_peercred(&socket).is_ok_and(|peer| peer.uid == own);
         if side == Side::Inside || is_ours() {
+            let caller = (side == Side::Inside).then(|| Caller::of(&socket)).flatten();
             self.next += 1;
-            self.all.push(Client { number: self.next, side, socket });
+            self.all.push(Client { number: self.next, side, socket, caller });
         }
     }
 
@@ -72,7 +88,7 @@ impl Clients {
         let (socket, theirs) = channel::pair().unwrap();
         rustix::fs::fcntl_setfl(&socket, rustix::fs::OFlags::NONBLOCK).unwrap();
         self.next += 1;
-        self.all.push(Client { number: self.next, side, socket });
+        self.all.push(Client { number: self.next, side, socket, caller: None });
         (self.next, theirs)
     }
 

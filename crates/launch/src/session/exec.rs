@@ -141,6 +141,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             client: (!wish.background).then_some(client),
             watchers: Vec::new(),
             fresh: wish.fresh,
+            pid: None,
             tools: wish.tools.clone(),
             started: now,
             killed: false,

@@ -60,7 +60,9 @@ pub(super) struct Job {
     /// Further clients that are told of its end.
     pub(super) watchers: Vec<u64>,
     pub(super) fresh: bool,
-    /// Functions that cages may call as long as it runs.
+    /// The number of its process in its cage, once it has started.
+    pub(super) pid: Option<u32>,
+    /// Functions that it may call.
     pub(super) tools: Vec<String>,
     /// Whether we have ended it.
     pub(super) killed: bool,
@@ -75,6 +77,10 @@ pub(super) struct Job {
 }
 
 impl Job {
+    fn runs_in_the_session(&self) -> bool {
+        self.ended.is_none() && !self.fresh
+    }
+
     pub(super) fn tell(&self, number: u32) -> session::Job {
         session::Job {
             job: number,
@@ -122,10 +128,15 @@ impl Jobs {
         self.all.get_mut(&number).filter(|job| job.ended.is_none())
     }
 
-    /// Whether a job that has not ended names this function.
-    pub(super) fn name(&self, function: &str) -> bool {
-        let names = |job: &Job| job.ended.is_none() && job.tools.iter().any(|tool| tool == function);
-        self.all.values().any(names)
+    /// Whether the job of this process in the session's own cage names a function.
+    pub(super) fn names(&self, pid: u32, function: &str) -> bool {
+        let is_it = |job: &&Job| job.pid == Some(pid) && job.runs_in_the_session();
+        self.all.values().find(is_it).is_some_and(|job| job.tools.iter().any(|tool| tool == function))
+    }
+
+    /// Whether a command that names functions was handed over, and its process is not known yet.
+    pub(super) fn awaits_a_start(&self) -> bool {
+        self.all.values().any(|job| job.pid.is_none() && !job.tools.is_empty() && job.runs_in_the_session())
     }
 
     pub(super) fn has_room(&self) -> bool {
@@ -290,6 +301,7 @@ pub(super) mod tests {
             client,
             watchers: Vec::new(),
             fresh: false,
+            pid: None,
             tools: Vec::new(),
             killed: false,
             started: Instant::now(),

@@ -444,15 +444,21 @@ fn a_session_ends_with_its_owner_and_with_no_other_client() {
 }
 
 #[test]
-fn a_function_that_is_offered_by_name_is_called_only_while_a_command_runs_that_names_it() {
+fn a_function_that_is_offered_by_name_is_called_only_by_the_command_that_names_it() {
     let mut stage = Stage::new();
     let (host, _hosts) = stage.server.clients.connect(Side::Outside);
     let (inside, insides) = stage.server.clients.connect(Side::Inside);
+    let (beside, besides) = stage.server.clients.connect(Side::Inside);
+    let (stray, strays) = stage.server.clients.connect(Side::Inside);
+    stage.server.clients.let_belong_to(inside, 11);
+    stage.server.clients.let_belong_to(beside, 12);
     stage.ask(host, Ask::Offer { names: vec!["search".into()], judged: [].into(), named: true });
     let call = || Ask::Call { name: "search".into(), input: keyward_protocol::session::Value::Null };
-    stage.run(host);
+    let not_named = "this function was not named for the command that calls it";
     stage.ask(inside, call());
-    assert!(is_refused(told(&insides), "no running command names this function"));
+    assert!(is_refused(told(&insides), not_named), "no command runs");
+    let other = stage.run(host);
+    stage.server.take_news(News::Started { job: other, pid: 12 }, Vec::new());
     let mut naming = command("true");
     if let Ask::Exec { tools, .. } = &mut naming {
         tools.push("search".into());
@@ -460,10 +466,17 @@ fn a_function_that_is_offered_by_name_is_called_only_while_a_command_runs_that_n
     stage.ask(host, naming);
     let Some(Errand::Start { job, .. }) = stage.errand() else { panic!("nothing was started") };
     let asked = stage.judged.get();
+    // It calls before its start was told; the message is on its way.
+    channel::send(&stage.spawner, &packet::write(&News::Started { job, pid: 11 }), &[]).unwrap();
     stage.ask(inside, call());
     assert_eq!(stage.judged.get(), asked + 1, "it has come to the gate");
+    for (client, theirs) in [(beside, &besides), (stray, &strays)] {
+        stage.ask(client, call());
+        assert!(is_refused(told(theirs), not_named), "a command beside it, and what belongs to none");
+    }
     stage.server.take_news(News::Ended { job, exit: 0, signal: None }, Vec::new());
     let _ = told(&insides);
     stage.ask(inside, call());
-    assert!(is_refused(told(&insides), "no running command names this function"));
+    assert!(is_refused(told(&insides), not_named), "its command has ended");
+    assert_eq!(stage.judged.get(), asked + 1);
 }

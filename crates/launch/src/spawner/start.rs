@@ -301,7 +301,8 @@ impl Spawner<'_> {
         };
         let (process, terminal) = started.map_err(|why| self.refused(why, &call))?;
         let sent: Vec<BorrowedFd<'_>> = terminal.iter().map(|terminal| terminal.main.as_fd()).collect();
-        self.tell(&News::Started { job: number }, &sent);
+        let pid = process.pid.as_raw_nonzero().get().unsigned_abs();
+        self.tell(&News::Started { job: number, pid }, &sent);
         self.jobs.insert(process.pid, Job { number, terminal, ending: Vec::new() });
         Ok(())
     }

@@ -180,6 +180,7 @@ pub(super) const FOOTHOLDS: &[Foothold] = {
     Foothold { below: Some(".github"), name: "hooks", care: Told, by: "Copilot" },
     Foothold { below: None, name: "sitecustomize.py", care: Told, by: "python, at every start" },
     Foothold { below: None, name: "usercustomize.py", care: Told, by: "python, at every start" },
+    Foothold { below: None, name: "keyward.py", care: Told, by: "python, in the place of Keyward's own package" },
     ]
 };
 

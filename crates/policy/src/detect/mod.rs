@@ -7,6 +7,7 @@ mod directory;
 pub mod footholds;
 pub mod guard;
 mod home;
+pub mod own;
 pub mod registry;
 pub mod secrets;
 pub mod strict;
@@ -30,6 +31,7 @@ pub fn digest() -> u64 {
         sum.add(row.below.unwrap_or_default().as_bytes());
         sum.add(&[row.care as u8]);
     }
+    sum.add(own::RULES.as_bytes());
     sum.0
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Builder, Entry, FOOTHOLD, PROGRAMS, PROJECT_FILE, Shown, Source, Warning, covering};
 use crate::aftermath::few;
-use crate::detect::strict;
+use crate::detect::{own, strict};
 use crate::facts::{
     Foothold, GitFolder, HostFacts, OF_ANOTHER, Own, Project, Repository, Standing, Unsearched,
 };
@@ -46,7 +46,7 @@ pub(super) fn footholds(
         footholds.iter().filter(is_folder).map(|foothold| foothold.path.as_os_str()).collect();
     let own_policy = request.project.join(PROJECT_FILE);
     let mut seen = HashSet::with_capacity(footholds.len());
-    for Foothold { path, is } in footholds {
+    for Foothold { path, is } in footholds.iter().filter(|foothold| !own::is_own(&foothold.path)) {
         let Standing::Thing { directory, device, inode } = *is else { continue };
         // Below one that is read-only everything is. The project's own policy has a rule of its own.
         let covered = path.ancestors().skip(1).any(|above| folders.contains(above.as_os_str()));

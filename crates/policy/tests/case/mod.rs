@@ -17,6 +17,7 @@ pub struct Case {
     pub policy: Policy,
     pub kernel: KernelFacts,
     pub paths: Vec<(PathBuf, PathFact)>,
+    pub programs: Vec<PathBuf>,
     pub uid: u32,
     pub project: PathBuf,
     pub environment: Vec<&'static [u8]>,
@@ -62,6 +63,7 @@ impl Case {
                 ..KernelFacts::hopeful(7)
             },
             paths: Vec::new(),
+            programs: vec!["/usr/bin/keyward".into()],
             uid: 1000,
             project: "/home/ada/work".into(),
             account_home: None,
@@ -134,6 +136,7 @@ impl Case {
                 cache: "/home/ada/.cache/keyward".into(),
                 homes: "/home/ada/.local/state/keyward/homes".into(),
                 repositories: "/home/ada/.local/state/keyward/repositories".into(),
+                programs: self.programs.clone(),
                 own: vec!["/home/ada/.config/keyward".into(), "/home/ada/.local/state/keyward".into()],
                 scratch: "/run/user/1000/keyward/cage-1".into(),
                 terminals: self.terminals,

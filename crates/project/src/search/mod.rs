@@ -19,7 +19,7 @@ pub use walk::changed;
 use crate::tree::Root;
 use index::{Kind, Known, Note, mark};
 use keyward_policy::detect::strict::programs;
-use keyward_policy::detect::{self, Directory, Secret, Shows, Sum, footholds, shows};
+use keyward_policy::detect::{self, Directory, Secret, Shows, Sum, footholds, own, shows};
 use keyward_policy::facts::{Foothold, OF_ANOTHER, Project, Unsearched};
 use keyward_policy::view::{Why, fits};
 use keyward_sys::file::reason;
@@ -164,6 +164,8 @@ pub(crate) struct Rules<'a> {
     published: bool,
     /// Whether the command sees repositories as they are. Where it may write, it has private copies.
     pub(crate) sees_git: bool,
+    /// Whether parts of Keyward count: where no command can write, none replaces them.
+    protects_own: bool,
     /// Files that are secret or protected under another name, by device and inode.
     linked: &'a HashSet<(u64, u64)>,
 }
@@ -180,6 +182,7 @@ impl<'a> Rules<'a> {
             programs: if role.is_some_and(Role::is_of_tools) { &[] } else { &search.programs },
             published: role == Some(Role::Seen(Why::Toolchain)),
             sees_git: tree.is_some_and(|tree| matches!(tree.role, Role::Seen(_)) && !tree.writable),
+            protects_own: tree.is_none_or(|tree| tree.writable),
             linked,
         }
     }
@@ -200,6 +203,7 @@ impl<'a> Rules<'a> {
                 || self.programs.contains(&path)
                 || is_bin && (is_usual_environment || is_environment()),
             modules: path.ends_with("site-packages") || path.ends_with("dist-packages"),
+            in_own: self.protects_own && own::is_in_package(&path),
             in_git: path.iter().any(|name| name == ".git"),
             in_package: self.published
                 || path.iter().any(|name| PACKAGES.iter().any(|packages| name == *packages)),
@@ -221,6 +225,9 @@ impl<'a> Rules<'a> {
             Some((footholds::Care::Told, _)) => mark::TOLD,
             None => 0,
         };
+        if self.is_own(names, name) {
+            marks |= mark::PROGRAM;
+        }
         if kind == Kind::Directory {
             return marks;
         }
@@ -228,7 +235,7 @@ impl<'a> Rules<'a> {
         if names.directory.secret(name).is_some_and(counts) || self.fits_pattern(name) {
             marks |= mark::SECRET;
         }
-        if kind == Kind::Link && names.directory.is_in_foothold() {
+        if kind == Kind::Link && names.is_protected() {
             marks |= mark::LEADS;
         }
         if kind == Kind::Link && (detect::may_be_store(name) || names.directory.is_on_the_way_to_a_store()) {
@@ -241,6 +248,12 @@ impl<'a> Rules<'a> {
             marks |= mark::PROGRAM;
         }
         marks
+    }
+
+    /// Whether a name is a part of Keyward, which the user's programs run.
+    fn is_own(&self, names: &Names, name: &OsStr) -> bool {
+        let is_package = || names.above.as_deref().is_some_and(|above| own::is_package(above, name));
+        self.protects_own && (is_package() || names.programs && own::is_program(name))
     }
 
     /// Whether a path of the tree is a guarded foothold by its last name.
@@ -270,8 +283,17 @@ pub(crate) struct Names {
     modules: bool,
     /// It belongs to an installed package.
     in_package: bool,
+    /// It belongs to an installed copy of Keyward.
+    in_own: bool,
     /// It belongs to git.
     pub(crate) in_git: bool,
+}
+
+impl Names {
+    /// Whether all of it is protected, so that links in it and other names of its files count as well.
+    pub(crate) fn is_protected(&self) -> bool {
+        self.directory.is_in_foothold() || self.in_own
+    }
 }
 
 /// Why a file is looked for under other names.

@@ -8,7 +8,8 @@ use crate::git::logins::logins;
 use crate::journal;
 use crate::tree::Root;
 use keyward_policy::detect::secrets::OWN_RECORD;
-use keyward_policy::detect::{Directory, Shows, is_kept_repository};
+use keyward_policy::detect::strict::programs::is_run_at_start;
+use keyward_policy::detect::{Directory, Shows, is_kept_repository, own};
 use keyward_policy::facts::{Foothold, Found, Project, SecretFile, Standing};
 use keyward_policy::view::Why;
 use rustix::fs::{FileType, Stat};
@@ -69,6 +70,9 @@ impl<'a> Tell<'a> {
             if note.has(mark::GUARDED | mark::LEADS) && (tree.writable || tree.role == Role::Around) {
                 self.foothold(&path, note);
             }
+            if note.has(mark::PROGRAM) && tree.writable && own::is_own(&path) {
+                self.own(&path, note);
+            }
             if note.has(mark::STORE) {
                 self.store(&path);
             }
@@ -112,8 +116,11 @@ impl<'a> Tell<'a> {
     fn programs(&mut self, looked: &Looked) {
         let root = &looked.tree.path;
         let known = &looked.walked.known;
+        // A package of ours makes no directory of programs of the one that it lies in.
         let holds = |number: &usize| {
-            known.has_notes(*number) && known.notes(*number).any(|note| note.has(mark::PROGRAM))
+            known.has_notes(*number)
+                && !known.path(*number).ends_with("node_modules")
+                && known.notes(*number).any(|note| note.has(mark::PROGRAM))
         };
         let found = (0..known.len()).filter(holds).map(|number| (number, root.join(known.path(number))));
         let named =
@@ -121,7 +128,7 @@ impl<'a> Tell<'a> {
         let is_modules = |path: &Path| path.ends_with("site-packages") || path.ends_with("dist-packages");
         let run_at_start = found.clone().filter(|(_, path)| is_modules(path)).flat_map(|(number, path)| {
             let files = known.notes(number).filter(|note| note.has(mark::PROGRAM) && note.kind == Kind::File);
-            files.map(move |note| path.join(note.name))
+            files.map(move |note| path.join(note.name)).filter(|path| is_run_at_start(path))
         });
         let directories = found.clone().map(|(_, path)| path).chain(named);
         let programs = &mut self.project.programs;
@@ -224,6 +231,16 @@ impl<'a> Tell<'a> {
             self.links(&lead.links);
         } else {
             self.links(&lead.links[1..]);
+        }
+    }
+
+    /// A part of Keyward as it stands. Of a link only the link: what it leads to counts where it lies, and is the work elsewhere.
+    fn own(&mut self, path: &Path, note: Note<'_>) {
+        if note.kind == Kind::Link {
+            let lead = self.follow(path);
+            self.links(&lead.links);
+        } else if let Ok(stat) = rustix::fs::lstat(path) {
+            self.project.footholds.push(Foothold { is: thing(&stat), path: path.into() });
         }
     }
 

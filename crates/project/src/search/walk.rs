@@ -5,6 +5,7 @@
 use super::index::{Kind, Known, Note, Stamp, mark};
 use super::{Rules, halves};
 use crate::tree::Root;
+use keyward_policy::detect::own;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Access, AtFlags, FileType, RawDir, Stat};
 use rustix::io::Errno;
@@ -105,7 +106,8 @@ pub(crate) fn list(directory: &OwnedFd, relative: &Path, rules: &Rules<'_>) -> R
         let name = OsStr::from_bytes(bytes);
         let mut noted = rules.marks(&names, name, kind);
         // What is protected under one name must not be writable, or readable, under another.
-        let in_foothold = kind == Kind::File && names.directory.is_in_foothold();
+        let is_program = noted & mark::PROGRAM != 0 && own::is_program(name);
+        let in_foothold = kind == Kind::File && (names.is_protected() || is_program);
         if kind == Kind::File
             && (rules.compares() || in_foothold)
             && let Ok(stat) = stat()

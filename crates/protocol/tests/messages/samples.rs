@@ -328,7 +328,7 @@ pub fn errands() -> Vec<Errand> {
 
 pub fn news() -> Vec<News> {
     vec![
-        News::Started { job: 3 },
+        News::Started { job: 3, pid: 7 },
         News::Failed { job: 3, code: 127, why: "no such file or directory".into() },
         News::Stopped { job: 3, signal: 21 },
         News::Ended { job: 3, exit: 137, signal: Some(9) },

@@ -1,6 +1,6 @@
 """Host tools: functions of this program that commands of a session call, with JSON.
 
-A cage may call a tool only as long as a command runs that names it. The input is checked against the schema and capped; what
+Only a command that names a tool may call it, while it runs. The input is checked against the schema and capped; what
 the function gives is passed on without what looks like a credential.
 """
 

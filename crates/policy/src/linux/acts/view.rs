@@ -3,7 +3,7 @@
 use super::{Act, Bind, Repository, Substitute};
 use crate::gate::Script;
 use crate::plan::Plan;
-use crate::view::{CACHE, Entry, FOOTHOLD, Shown, Source, covering};
+use crate::view::{CACHE, Entry, FOOTHOLD, OWN_PROGRAM, Shown, Source, covering};
 use crate::words::NetMode;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -44,7 +44,7 @@ impl View<'_> {
         let at = || entry.target.clone();
         match &entry.shown {
             Shown::ReadOnly(source) => {
-                if entry.rule == FOOTHOLD {
+                if [FOOTHOLD, OWN_PROGRAM].contains(&entry.rule) {
                     self.pin_above(target);
                 }
                 self.bind(target, source, true, false);
