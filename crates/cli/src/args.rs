@@ -163,6 +163,8 @@ pub enum Command {
     Log(LogArgs),
     /// In a cage: swap a token for its secret
     Redeem(RedeemArgs),
+    /// Serve the tools run, read and why to an agent, by the Model Context Protocol on stdin and stdout
+    McpServer(Box<McpServerArgs>),
     /// Print the completions for a shell
     Completions(CompletionsArgs),
     /// Write the man pages into a directory
@@ -222,6 +224,12 @@ pub struct Bare {
 
 #[derive(Args)]
 pub struct ShellArgs {
+    #[command(flatten)]
+    pub policy: PolicyFlags,
+}
+
+#[derive(Args)]
+pub struct McpServerArgs {
     #[command(flatten)]
     pub policy: PolicyFlags,
 }

@@ -62,6 +62,10 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Bare(typed) => bare::bare(typed, block),
         Command::Explain(args) => explain::explain(args, block),
         Command::Why(args) => why::why(args, block),
+        Command::McpServer(_) => {
+            // Parsed, so that a mistake is told here; the room hands the same words to each run.
+            services::become_room(Room::Mcp, false, std::env::args_os().skip(2).collect())
+        }
         Command::Env(args) => environment::env(&args, block),
         Command::Read(args) => read::read(args, block),
         Command::Doctor(args) if args.attack => {

@@ -28,15 +28,23 @@ pub fn become_room(room: Room, as_json: bool, words: Vec<OsString>) -> i32 {
         Err(trouble) => return say::failure(&trouble),
     };
     let call = Call { room, launcher: found.launcher.clone(), form, words };
-    let cause = found.command().args(call.arguments()).exec();
+    let mut command = if room.acts_for_the_caller() { found.program() } else { found.command() };
+    let cause = command.args(call.arguments()).exec();
     say::failure(&unusable(&found.path, &say::cause(&cause)))
 }
 
 impl Found {
+    /// The program, with the caller's variables.
+    fn program(&self) -> Command {
+        let mut command = Command::new(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
+        command.arg0(EXECUTABLE);
+        command
+    }
+
     /// The program, with no variable of the caller's but the one that says where temporary files go.
     fn command(&self) -> Command {
-        let mut command = Command::new(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
-        command.arg0(EXECUTABLE).env_clear();
+        let mut command = self.program();
+        command.env_clear();
         if let Some(folder) = std::env::var_os("TMPDIR") {
             command.env("TMPDIR", folder);
         }

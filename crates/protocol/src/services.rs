@@ -17,14 +17,25 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub enum Room {
     /// The attack on one's own cage, `keyward doctor --attack`.
     Attack,
+    /// The tools of an agent, `keyward mcp-server`.
+    Mcp,
 }
 
 impl Room {
-    pub const ALL: &'static [Room] = &[Room::Attack];
+    pub const ALL: &'static [Room] = &[Room::Attack, Room::Mcp];
 
     pub const fn word(self) -> &'static str {
         match self {
             Room::Attack => "attack",
+            Room::Mcp => "mcp",
+        }
+    }
+
+    /// Whether it is given the caller's variables, because it starts the launcher again for the same caller.
+    pub const fn acts_for_the_caller(self) -> bool {
+        match self {
+            Room::Attack => false,
+            Room::Mcp => true,
         }
     }
 

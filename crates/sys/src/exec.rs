@@ -2,7 +2,10 @@
 
 use crate::memory::Mapping;
 use crate::{Errno, last_errno};
+use rustix::fd::{AsRawFd, BorrowedFd};
 use std::ffi::{CStr, CString, c_char};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
 
 /// A null-terminated array of C strings, made before the fork, so that nothing is allocated after it.
 pub struct Strings {
@@ -42,4 +45,22 @@ pub fn execve(program: &CStr, argv: &Strings, envp: &Strings) -> Errno {
     // SAFETY: `Strings` keeps both arrays null-terminated and their strings alive; `program` is NUL-terminated.
     unsafe { libc::execve(program.as_ptr(), argv.pointers.as_ptr(), envp.pointers.as_ptr()) };
     last_errno()
+}
+
+/// Starts a program that keeps this one descriptor, and that the kernel kills when the calling thread ends.
+pub fn spawn_tied(command: &mut Command, kept: BorrowedFd<'_>) -> std::io::Result<Child> {
+    let (kept, parent) = (kept.as_raw_fd(), rustix::process::getpid());
+    let tie = move || {
+        crate::confine::die_with_parent()?;
+        // A parent that died before the tie was made sends no signal.
+        if rustix::process::getppid() != Some(parent) {
+            return Err(Errno::CHILD.into());
+        }
+        // SAFETY: the caller borrows the descriptor until `spawn` returns, and this process is a copy made before that.
+        let kept = unsafe { BorrowedFd::borrow_raw(kept) };
+        Ok(rustix::io::fcntl_setfd(kept, rustix::io::FdFlags::empty())?)
+    };
+    // SAFETY: `tie` makes three system calls, allocates nothing and takes no lock.
+    unsafe { command.pre_exec(tie) };
+    command.spawn()
 }
