@@ -183,6 +183,15 @@ pub(super) const FOOTHOLDS: &[Foothold] = {
     ]
 };
 
+/// Where package managers put what others have published. Keys in there are test data, and editors' settings are their authors': a mount
+/// over one would keep the package manager from replacing the package. Everything else counts as elsewhere.
+const PACKAGES: &[&str] = &["node_modules", "site-packages", "dist-packages"];
+
+/// Whether a path is that of a tree of packages, or lies in one.
+pub fn is_in_package(path: &Path) -> bool {
+    path.iter().any(|name| PACKAGES.iter().any(|packages| name == *packages))
+}
+
 /// Whether a path of the project is a foothold by its last name; who runs it. Case does not matter, because on some file systems it
 /// does not.
 pub fn foothold(relative: &Path) -> Option<(Care, &'static str)> {
