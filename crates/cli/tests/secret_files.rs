@@ -37,6 +37,35 @@ fn secret_files_are_hidden_in_the_root_and_below() {
 }
 
 #[test]
+fn files_that_tools_keep_logins_in_are_hidden_and_harmless_ones_of_these_names_are_not() {
+    let stage = Stage::user();
+    let harmless = ["locales/auth.json", "dev.tfvars", "tools/signing_key", "backup/notes"];
+    for path in harmless {
+        stage.project_file(path, SECRET);
+    }
+    let hidden_ones = [
+        ("auth.json", format!("{{\"http-basic\": \"{SECRET}\"}}")),
+        ("prod.tfvars", format!("db_password = \"{SECRET}\"")),
+        ("deploy_key", format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{SECRET}")),
+        ("keys.txt", format!("AGE-SECRET-KEY-1{SECRET}")),
+        ("kubeconfig-prod", format!("token: {SECRET}")),
+        (".envs/.production/.postgres", format!("{SECRET} PASSWORD=x")),
+        ("backup/.config/heroku/config.json", SECRET.into()),
+        ("backup/.docker/config.json.bak", SECRET.into()),
+        ("backup/.qwen/oauth_creds.json", SECRET.into()),
+    ];
+    for (path, content) in &hidden_ones {
+        stage.project_file(path, content);
+    }
+    let every = "find . -type f | sort | xargs grep -l canary";
+    assert_eq!(stdout(&stage.bare(every)).lines().count(), harmless.len() + hidden_ones.len());
+    let seen = stdout(&stage.caged(every));
+    let mut expected = harmless.map(|path| format!("./{path}"));
+    expected.sort();
+    assert_eq!(seen.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn examples_public_keys_and_sources_are_not_hidden() {
     let stage = Stage::user();
     for path in [".env.example", ".env.sample", "keys/id_ed25519.pub", "src/keyboard.rs", "environment.yml"] {

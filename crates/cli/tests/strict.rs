@@ -243,6 +243,40 @@ for source, target in (('/tmp/x', 'x'), ('/tmp/x', 'sub/x'), (os.path.expanduser
 }
 
 #[test]
+fn a_foothold_that_was_changed_in_a_package_cannot_be_moved_out_of_it() {
+    let stages = || [Stage::user(), Stage::user()];
+    let prepare = "mkdir -p node_modules/p/.vscode lib/site-packages/q/.claude here there; touch node_modules/a.js
+                   echo old > node_modules/p/.vscode/tasks.json; echo old > lib/site-packages/q/.claude/settings.json";
+    let script = "echo planted | tee node_modules/p/.vscode/tasks.json lib/site-packages/q/.claude/settings.json >/dev/null
+        python3 -c \"
+import ctypes, os
+os.rename('node_modules/a.js', 'b.js')
+os.rename('node_modules/p', 'node_modules/p2'); os.rename('node_modules/p2', 'node_modules/p')
+for pair in ((b'here', b'node_modules/p'), (b'lib/site-packages/q', b'there')):
+    ctypes.CDLL(None).syscall(316, -100, pair[0], -100, pair[1], 2)
+for pair in (('node_modules/p', 'x'), ('node_modules', 'y'), ('lib/site-packages/q', 'z'), ('lib/site-packages', 'lib/w')):
+    try:
+        os.rename(*pair)
+    except OSError as error:
+        print(error)
+\"; [ -e x ] || mv node_modules/p x";
+    let [bare, caged] = stages();
+    let planted = |stage: &Stage| {
+        let find = "find . -path ./node_modules -prune -o -name site-packages -prune -o -type f -print | xargs grep -l planted";
+        stdout(&stage.bare(find))
+    };
+    bare.bare(prepare);
+    bare.bare(script);
+    assert_eq!(planted(&bare).lines().count(), 2, "{}", planted(&bare));
+    caged.bare(prepare);
+    let output = caged.caged_with(STRICT, script);
+    assert_eq!(stdout(&output).matches("Invalid cross-device link").count(), 4, "{}", stderr(&output));
+    assert_eq!(planted(&caged), "", "{}", stderr(&output));
+    // Files may leave, and within the tree everything may be moved.
+    assert!(caged.project().join("b.js").exists());
+}
+
+#[test]
 fn what_exists_already_stays_usable() {
     let stage = Stage::user();
     stage.bare("git init -q . && mkdir .vscode && echo old > .vscode/settings.json && echo old > .envrc");

@@ -3,7 +3,7 @@
 pub use crate::rules::kinds::Places;
 use crate::text::UNKNOWN;
 use keyward_policy::detect::footholds;
-use keyward_policy::detect::secrets::{self, SECRETS, Secret};
+use keyward_policy::detect::secrets::{self, Content, SECRETS, Secret};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -449,7 +449,7 @@ fn begins_with_names(path: &str, start: &str) -> bool {
     path.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether the read guard would not show the file.
+/// Whether the read guard would not show the file, as far as its path tells.
 fn is_secret(path: &[u8]) -> bool {
     // The table is long and most paths are none of it.
     if path.is_ascii() && !HINTS.may_hold(path) {
@@ -457,7 +457,9 @@ fn is_secret(path: &[u8]) -> bool {
     }
     let absolute = [b"/project/", path.strip_prefix(b"/").unwrap_or(path)].concat();
     let path = if path.first() == Some(&b'/') { path } else { &absolute };
-    secrets::secret_file(Path::new(OsStr::from_bytes(path)), &[Path::new("/home/user")]).is_some()
+    // Of a name that most harmless files have, nothing is known without the content.
+    secrets::secret_file(Path::new(OsStr::from_bytes(path)), &[Path::new("/home/user")])
+        .is_some_and(|secret| !matches!(secret.content, Content::Saying(_) | Content::SettingsSaying(_)))
 }
 
 /// The first four signs of the longest text without a star of each secret's pattern, in any case: a quick no for what holds none of them.

@@ -10,8 +10,8 @@ use keyward_sys::{Errno, creation, seccomp};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use std::ffi::{CString, OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 
 /// A call by its meaning, whichever of its forms was used. Numbers that point into memory are the caller's addresses.
 enum Asked {
@@ -138,16 +138,26 @@ impl Warden {
         Ok(is_forbidden && !self.own_places.contains(&mount_of(&place.folder, c"")?))
     }
 
+    /// The path of the directory that a name stands in.
+    fn path_of_folder(&self, place: &Place) -> Result<PathBuf, Errno> {
+        let path = rustix::fs::readlinkat(&self.descriptors, own_name(&place.folder)?, Vec::new())?;
+        Ok(OsString::from_vec(path.into_bytes()).into())
+    }
+
+    fn path(&self, place: &Place) -> Result<PathBuf, Errno> {
+        Ok(self.path_of_folder(place)?.join(place.bare_name()))
+    }
+
     /// Whether programs, or python, look there. No directory moves meanwhile: only we move what the command has moved.
     fn is_for_programs(&self, place: &Place, made: &Made<'_>) -> Result<bool, Errno> {
-        let folder = rustix::fs::readlinkat(&self.descriptors, own_name(&place.folder)?, Vec::new())?;
+        let folder = self.path_of_folder(place)?;
         // What cannot be looked at may be there.
         let may_have = |name: String| {
             let stat = rustix::fs::statat(&place.folder, name, AtFlags::SYMLINK_NOFOLLOW);
             !matches!(stat, Err(Errno::NOENT | Errno::NOTDIR))
         };
         let site = Site {
-            folder: Path::new(OsStr::from_bytes(folder.as_bytes())),
+            folder: &folder,
             is_environment: &|| may_have(ENVIRONMENT.into()),
             is_in_environment: &|| may_have(format!("../{ENVIRONMENT}")),
             search: &self.programs,
@@ -191,6 +201,12 @@ impl Warden {
         let moved = |to: &Place, from: &Place| self.is_forbidden(to, &Made::Moved(&|| names_in(from)));
         if moved(&to, &from)? || (flags & RENAME_EXCHANGE != 0 && moved(&from, &to)?) {
             return Err(Errno::PERM);
+        }
+        let leaves = |from: &Place, to: &Place| {
+            Ok(is_directory(from) && strict::leaves_packages(&self.path(from)?, &self.path(to)?))
+        };
+        if leaves(&from, &to)? || (flags & RENAME_EXCHANGE != 0 && leaves(&to, &from)?) {
+            return Err(Errno::XDEV);
         }
         creation::rename_at(&from.folder, &from.name, &to.folder, &to.name, flags).map(|()| Answer::Done)
     }
@@ -292,6 +308,15 @@ impl Warden {
         let found = [&AF_UNIX, place.name.as_bytes_with_nul()].concat();
         creation::bind(&socket, &found).map(|()| Answer::Done)
     }
+}
+
+/// Whether a directory stands there. What cannot be looked at may be one.
+fn is_directory(place: &Place) -> bool {
+    let stat = rustix::fs::statat(&place.folder, place.bare_name(), AtFlags::SYMLINK_NOFOLLOW);
+    stat.map_or_else(
+        |error| error != Errno::NOENT,
+        |stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory,
+    )
 }
 
 /// The names in what is moved; `None` if they cannot be read. A link leads anywhere.

@@ -2,7 +2,8 @@
 
 use super::footholds;
 use super::secrets::{
-    PUBLIC_CERTIFICATES, Place, SECRETS, Secret, folded, is_excepted, matches, named, rest_in_home,
+    PUBLIC_CERTIFICATES, Place, SECRETS, Secret, begins_store, folded, is_excepted, kept_of, matches, named,
+    rest_in_home,
 };
 use std::ffi::OsStr;
 use std::path::Path;
@@ -25,16 +26,11 @@ pub fn may_be_store(name: &OsStr) -> bool {
 }
 
 fn is_first_of_store(name: &str) -> bool {
-    let may_be = name.starts_with('.') || UNDOTTED.contains(&name);
-    may_be
-        && SECRETS
-            .iter()
-            .filter(|secret| matches!(secret.place, Place::Anywhere | Place::Home))
-            .any(|secret| secret.pattern.split_once('/').is_some_and(|(first, _)| first == name))
+    (name.starts_with('.') || UNDOTTED.contains(&name)) && begins_store(name)
 }
 
 /// The first names of all stores that do not begin with a dot.
-const UNDOTTED: [&str; 2] = ["library", "containers"];
+const UNDOTTED: [&str; 6] = ["library", "containers", "sops", "git-crypt", "annex", "snap"];
 
 impl Directory {
     /// `path` is absolute and leads through no links; `homes` are the HOMEs of the caller.
@@ -96,7 +92,8 @@ impl Directory {
 
     /// Whether a file of this name is secret because of where it lies, and not by its name alone.
     pub fn secret_by_place(&self, name: &OsStr) -> bool {
-        self.by_place(&folded(name)).is_some()
+        let name = folded(name);
+        self.by_place(&name).or_else(|| self.by_place(kept_of(&name)?)).is_some()
     }
 
     fn by_place(&self, name: &str) -> Option<&'static Secret> {
@@ -114,7 +111,7 @@ impl Directory {
     /// The row by which a file of this name in this directory is secret.
     pub fn secret(&self, name: &OsStr) -> Option<&'static Secret> {
         let name = folded(name);
-        if let Some(secret) = self.by_place(&name) {
+        if let Some(secret) = self.by_place(&name).or_else(|| self.by_place(kept_of(&name)?)) {
             return Some(secret);
         }
         named(&name).filter(|secret| !(self.has_public_certificates && secret.pattern == "*.pem"))

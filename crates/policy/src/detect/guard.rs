@@ -152,7 +152,7 @@ pub fn judge(asked: &Path, opened: &Opened<'_>, homes: &[&Path]) -> Result<Optio
     }
     let asked_name = asked.file_name().and_then(|name| named(&folded(name)));
     match secret_file(opened.real, homes).or(asked_name) {
-        Some(secret) if matches!(secret.content, Content::Settings | Content::Pem) => Ok(Some(secret)),
+        Some(secret) if !matches!(secret.content, Content::Whole | Content::Dotenv) => Ok(Some(secret)),
         Some(secret) => Err(is_secret(asked, opened.real, secret)),
         // If there are two answers, take the one that is sure.
         None => {

@@ -47,6 +47,10 @@ pub enum Content {
     Settings,
     /// Certificates and keys. Without a private key the file is harmless.
     Pem,
+    /// One of these words, in any case, makes the file secret as a whole. Without any it is harmless.
+    Saying(&'static [&'static str]),
+    /// The same for settings, of which the harmless lines may be seen.
+    SettingsSaying(&'static [&'static str]),
     /// Settings of git. Without a credential the file is harmless.
     Git,
     /// The same, if the content says that it is git's.
@@ -84,6 +88,21 @@ const fn system(pattern: &'static str, holds: &'static str) -> Secret {
 /// A file of settings, of which single lines are secret.
 const fn settings(place: Place, pattern: &'static str) -> Secret {
     Secret { content: Content::Settings, ..row(place, pattern, REGISTRY) }
+}
+
+/// A name that many harmless files have: the content decides.
+const fn saying(pattern: &'static str, words: &'static [&'static str], holds: &'static str) -> Secret {
+    Secret { content: Content::Saying(words), ..name(pattern, holds) }
+}
+
+/// The same for settings.
+const fn settings_saying(pattern: &'static str) -> Secret {
+    Secret { content: Content::SettingsSaying(LOGIN_WORDS), ..name(pattern, ENVIRONMENT) }
+}
+
+/// Names and values, one on a line, in a place that is known for them.
+const fn environment(pattern: &'static str) -> Secret {
+    Secret { content: Content::Dotenv, ..row(Place::Anywhere, pattern, ENVIRONMENT) }
 }
 
 /// Git's settings are not in the table: a command in a cage needs them, and has a copy without credentials.
@@ -134,6 +153,101 @@ const EXAMPLE_NAMES: &[&str] = &[
 const AUTHORITIES: &[&str] = &["cacert.pem", "ca-bundle.pem", "ca-certificates.pem", "tls-ca-bundle.pem"];
 /// What is public in `.ssh`.
 const SSH_PUBLIC: &[&str] = &["*.pub", "known_hosts", "known_hosts.old", "config"];
+
+/// What a private key says in its first line.
+const KEY_WORDS: &[&str] = &["private key", "age-secret-key-"];
+/// Names of values that are credentials, as they stand in settings.
+const LOGIN_WORDS: &[&str] = &[
+    "password",
+    "passwd",
+    "passphrase",
+    "pwd=",
+    "secret",
+    "token",
+    "api_key",
+    "apikey",
+    "api-key",
+    "access_key",
+    "accesskey",
+    "access-key",
+    "private_key",
+    "privatekey",
+    "credential",
+];
+/// A key of a cloud's account for programs.
+const KEYS_OF_CLOUDS: &[&str] =
+    &["private_key", "client_secret", "refresh_token", "secretaccesskey", "secret_access_key"];
+/// What lets somebody into a cluster.
+const KEYS_OF_CLUSTERS: &[&str] = &["client-key", "token", "password", "exec:", "auth-provider", "\"exec\""];
+/// Logins in files of JSON: those of composer, and of programs that keep what they got from a login.
+const LOGINS_IN_JSON: &[&str] = &[
+    "http-basic",
+    "-oauth",
+    "gitlab-token",
+    "\"bearer\"",
+    "refresh_token",
+    "refreshtoken",
+    "access_token",
+    "accesstoken",
+    "api_key",
+    "apikey",
+    "\"auths\"",
+    "\"key\"",
+    "\"token\"",
+];
+/// Source files and texts, which only have a secret's name.
+const SOURCES: &[&str] = &[
+    "*.c",
+    "*.cc",
+    "*.cpp",
+    "*.cs",
+    "*.css",
+    "*.ex",
+    "*.go",
+    "*.h",
+    "*.html",
+    "*.java",
+    "*.js",
+    "*.jsx",
+    "*.kt",
+    "*.lua",
+    "*.md",
+    "*.mjs",
+    "*.php",
+    "*.pl",
+    "*.pub",
+    "*.py",
+    "*.rb",
+    "*.rs",
+    "*.rst",
+    "*.scala",
+    "*.sh",
+    "*.swift",
+    "*.tf",
+    "*.tmpl",
+    "*.tpl",
+    "*.ts",
+    "*.tsx",
+    "*.vue",
+    "*.example",
+    "*.sample",
+    "*.template",
+    "*.enc",
+];
+/// Settings that are encrypted, or show how they look.
+const NO_SETTINGS: &[&str] = &[
+    "*.enc.yaml",
+    "*.enc.yml",
+    "*.enc.json",
+    "*.example.yaml",
+    "*.example.yml",
+    "*.example.json",
+    "*.sample.yaml",
+    "*.sample.yml",
+    "*.schema.json",
+    "*.template.yaml",
+    "*.template.yml",
+];
 
 const AGENT: &str = "the login of an agent";
 const BROWSER: &str = "logins and cookies of a browser";
@@ -243,6 +357,158 @@ pub const SECRETS: &[Secret] = &[
     name("login data for account", BROWSER),
     name("*.keychain", KEYRING),
     name("*.keychain-db", KEYRING),
+    // Names that are secret wherever they lie, of single tools and in forms that people give them.
+    dotenv("env.local", &[]),
+    dotenv("env.production", &[]),
+    dotenv("env.prod", &[]),
+    dotenv("env.staging", &[]),
+    dotenv(".secrets", &[]),
+    dotenv("secrets.properties", &[]),
+    dotenv("secrets.ini", &[]),
+    dotenv("secrets.conf", &[]),
+    Secret { except: NO_SETTINGS, ..name("secrets.*.yaml", ENVIRONMENT) },
+    Secret { except: NO_SETTINGS, ..name("secrets.*.yml", ENVIRONMENT) },
+    Secret { except: NO_SETTINGS, ..name("secrets.*.json", ENVIRONMENT) },
+    name(".secrets.toml", ENVIRONMENT),
+    name(".secrets.yaml", ENVIRONMENT),
+    name(".secrets.yml", ENVIRONMENT),
+    name(".secrets.json", ENVIRONMENT),
+    name(".secret", ENVIRONMENT),
+    saying("secret.yaml", LOGIN_WORDS, ENVIRONMENT),
+    saying("secret.yml", LOGIN_WORDS, ENVIRONMENT),
+    saying("secret.json", LOGIN_WORDS, ENVIRONMENT),
+    saying("secret.toml", LOGIN_WORDS, ENVIRONMENT),
+    name("credentials", LOGIN),
+    name(".credentials", LOGIN),
+    name(".credentials.json", LOGIN),
+    name("credentials.yml", LOGIN),
+    name("credentials.yaml", LOGIN),
+    name("credentials.toml", LOGIN),
+    name("credentials.ini", LOGIN),
+    name("credentials.xml", LOGIN),
+    name("credentials.properties", LOGIN),
+    name("*credentials.csv", CLOUD),
+    name("*accesskeys.csv", CLOUD),
+    name("rootkey*.csv", CLOUD),
+    saying("*-credentials.json", KEYS_OF_CLOUDS, CLOUD),
+    saying("*_credentials.json", KEYS_OF_CLOUDS, CLOUD),
+    saying("*key.json", KEYS_OF_CLOUDS, CLOUD),
+    saying("*firebase*.json", KEYS_OF_CLOUDS, CLOUD),
+    saying("*serviceaccount*.json", KEYS_OF_CLOUDS, CLOUD),
+    saying("*service-account*.json", KEYS_OF_CLOUDS, CLOUD),
+    saying("*service_account*.json", KEYS_OF_CLOUDS, CLOUD),
+    name("terraform.tfstate.*", "the state of terraform, secrets in the clear"),
+    saying("*.tfvars", LOGIN_WORDS, ENVIRONMENT),
+    saying("*.tfvars.json", LOGIN_WORDS, ENVIRONMENT),
+    name(".tofurc", LOGIN),
+    Secret { except: SOURCES, ..saying("*kubeconfig*", KEYS_OF_CLUSTERS, "the login of a cluster") },
+    Secret { except: SOURCES, ..saying("*kube_config*", KEYS_OF_CLUSTERS, "the login of a cluster") },
+    Secret { except: SOURCES, ..saying("*kube-config*", KEYS_OF_CLUSTERS, "the login of a cluster") },
+    saying("admin.conf", KEYS_OF_CLUSTERS, "the login of a cluster"),
+    saying("k3s.yaml", KEYS_OF_CLUSTERS, "the login of a cluster"),
+    Secret { except: SOURCES, ..name(".vault-pass*", "a password") },
+    Secret { except: SOURCES, ..name("vault_pass*", "a password") },
+    Secret { except: SOURCES, ..name("vault-pass*", "a password") },
+    Secret { except: SOURCES, ..name(".*vault_pass*", "a password") },
+    Secret { except: SOURCES, ..name("*restic-pass*", "a password") },
+    name("*password.txt", "a password"),
+    name("pgpass.conf", LOGIN),
+    name(".*-token", LOGIN),
+    name(".*_token", LOGIN),
+    name(".*_api_key", LOGIN),
+    name(".*-api-key", LOGIN),
+    name(".token", LOGIN),
+    name("*.jceks", PRIVATE_KEY),
+    name("*.bcfks", PRIVATE_KEY),
+    name("*.bks", PRIVATE_KEY),
+    name("*.pkcs12", PRIVATE_KEY),
+    name("*.pkcs8", PRIVATE_KEY),
+    name("*.pk8", PRIVATE_KEY),
+    name("*.agekey", PRIVATE_KEY),
+    name("id_xmss*", PRIVATE_KEY),
+    name("secring.gpg", PRIVATE_KEY),
+    name("private*.gpg", PRIVATE_KEY),
+    name("secret*.gpg", PRIVATE_KEY),
+    name("*private*.der", PRIVATE_KEY),
+    name("*key.der", PRIVATE_KEY),
+    name("*.psafe3", "a password database"),
+    name("*.kdb", "a password database"),
+    saying("*.asc", KEY_WORDS, PRIVATE_KEY),
+    saying("*_key", KEY_WORDS, PRIVATE_KEY),
+    saying("*-key", KEY_WORDS, PRIVATE_KEY),
+    saying("*key.txt", KEY_WORDS, PRIVATE_KEY),
+    saying("*keys.txt", KEY_WORDS, PRIVATE_KEY),
+    saying("*_rsa", KEY_WORDS, PRIVATE_KEY),
+    saying("*_dsa", KEY_WORDS, PRIVATE_KEY),
+    saying("*_ecdsa", KEY_WORDS, PRIVATE_KEY),
+    saying("*_ed25519", KEY_WORDS, PRIVATE_KEY),
+    saying("identity", KEY_WORDS, PRIVATE_KEY),
+    settings(Place::Name, ".npmrc.*"),
+    settings(Place::Name, "pip.ini"),
+    settings(Place::Name, ".mambarc"),
+    name("pypirc", REGISTRY),
+    saying(".yarnrc", &["_auth", "password", "token"], REGISTRY),
+    saying("auth.json", LOGINS_IN_JSON, REGISTRY),
+    saying("nuget.config", &["password", "apikeys"], REGISTRY),
+    saying("settings.xml", &["<password", "<passphrase", "<privatekey"], REGISTRY),
+    name("settings-security.xml", REGISTRY),
+    settings_saying("gradle.properties"),
+    settings_saying("local.properties"),
+    settings_saying("keystore.properties"),
+    settings_saying("key.properties"),
+    settings_saying("signing.properties"),
+    settings_saying("application-local.properties"),
+    settings_saying("application-prod.properties"),
+    settings_saying("my.cnf"),
+    saying("application-local.yml", LOGIN_WORDS, ENVIRONMENT),
+    saying("application-local.yaml", LOGIN_WORDS, ENVIRONMENT),
+    saying("application-prod.yml", LOGIN_WORDS, ENVIRONMENT),
+    saying("application-prod.yaml", LOGIN_WORDS, ENVIRONMENT),
+    saying("appsettings.*.json", LOGIN_WORDS, ENVIRONMENT),
+    saying("wp-config.php", LOGIN_WORDS, ENVIRONMENT),
+    saying("localsettings.php", LOGIN_WORDS, ENVIRONMENT),
+    saying("configuration.php", LOGIN_WORDS, ENVIRONMENT),
+    saying("config.inc.php", LOGIN_WORDS, ENVIRONMENT),
+    saying("settings.local.php", LOGIN_WORDS, ENVIRONMENT),
+    saying("sftp-config.json", LOGIN_WORDS, LOGIN),
+    saying("sftp.json", LOGIN_WORDS, LOGIN),
+    saying("ngrok.yml", &["authtoken", "api_key"], LOGIN),
+    saying("rclone.conf", &["token", "pass", "secret", "key"], CLOUD),
+    name(".ftpconfig", LOGIN),
+    name(".remote-sync.json", LOGIN),
+    name("sitemanager.xml", LOGIN),
+    name("recentservers.xml", LOGIN),
+    name(".s3cfg", CLOUD),
+    name(".boto", CLOUD),
+    name(".msmtprc", LOGIN),
+    name(".mbsyncrc", LOGIN),
+    name(".offlineimaprc", LOGIN),
+    name(".fetchmailrc", LOGIN),
+    name(".authinfo*", LOGIN),
+    name(".smbcredentials", LOGIN),
+    name(".claude.json", AGENT),
+    name(".aider.input.history", HISTORY),
+    name("htpasswd", "password hashes"),
+    name(".sentryclirc", LOGIN),
+    name(".databrickscfg", LOGIN),
+    name(".erlang.cookie", LOGIN),
+    name(".clearml.conf", LOGIN),
+    name("clearml.conf", LOGIN),
+    name(".comet.config", LOGIN),
+    name(".modal.toml", LOGIN),
+    name(".dput.cf", LOGIN),
+    name(".oscrc", LOGIN),
+    name(".pause", LOGIN),
+    name(".redisclirc", LOGIN),
+    name(".lftprc", LOGIN),
+    name(".cifs-credentials", LOGIN),
+    name(".netrc.gpg", LOGIN),
+    name(".dbshell", HISTORY),
+    name(".lesshst", HISTORY),
+    name(".viminfo", HISTORY),
+    name("cert9.db", BROWSER),
+    name("cookies", BROWSER),
+    name("web data", BROWSER),
     // Stores of programs.
     Secret { except: SSH_PUBLIC, ..anywhere(".ssh/**", "keys of ssh") },
     anywhere(".gnupg/**", "keys of gpg"),
@@ -309,6 +575,127 @@ pub const SECRETS: &[Secret] = &[
     anywhere(".cache/huggingface/token", LOGIN),
     anywhere(".cache/huggingface/stored_tokens", LOGIN),
     anywhere(".kaggle/kaggle.json", LOGIN),
+    environment(".envs/**"),
+    environment(".env.d/**"),
+    environment(".kamal/secrets*"),
+    anywhere(".secrets/**", ENVIRONMENT),
+    anywhere(".secret/**", ENVIRONMENT),
+    anywhere(".age/**", PRIVATE_KEY),
+    anywhere(".sops/**", PRIVATE_KEY),
+    anywhere("sops/age/**", PRIVATE_KEY),
+    anywhere("git-crypt/keys/**", PRIVATE_KEY),
+    anywhere("annex/creds/**", LOGIN),
+    anywhere(".passage/**", PRIVATE_KEY),
+    anywhere(".gopass/**", "passwords"),
+    anywhere(".config/gopass/**", "passwords"),
+    anywhere(".local/share/gopass/**", "passwords"),
+    anywhere(".lastpass/**", "the login of a password manager"),
+    anywhere(".local/share/lpass/**", "the login of a password manager"),
+    anywhere(".config/keepassxc/**", "the login of a password manager"),
+    anywhere(".git-credential-cache/**", LOGIN),
+    anywhere(".cache/git/credential/**", LOGIN),
+    anywhere(".subversion/auth/**", LOGIN),
+    anywhere(".config/subversion/auth/**", LOGIN),
+    anywhere(".config/tea/**", LOGIN),
+    anywhere(".config/wrangler/**", CLOUD),
+    anywhere(".config/.wrangler/**", CLOUD),
+    anywhere(".wrangler/config/**", CLOUD),
+    anywhere(".local/share/com.vercel.cli/**", CLOUD),
+    anywhere(".vercel/auth.json", CLOUD),
+    anywhere(".config/netlify/**", CLOUD),
+    anywhere(".netlify/config.json", CLOUD),
+    anywhere(".config/heroku/**", CLOUD),
+    anywhere(".supabase/*token*", CLOUD),
+    anywhere(".config/supabase/**", CLOUD),
+    anywhere(".config/scw/**", CLOUD),
+    anywhere(".config/argocd/**", "the login of a cluster"),
+    anywhere(".argocd/config", "the login of a cluster"),
+    anywhere(".railway/**", CLOUD),
+    anywhere(".config/railway/**", CLOUD),
+    anywhere(".render/**", CLOUD),
+    anywhere(".config/configstore/**", LOGIN),
+    anywhere(".config/snyk/**", LOGIN),
+    anywhere(".config/ngrok/**", LOGIN),
+    anywhere(".ngrok2/**", LOGIN),
+    anywhere(".cloudflared/**", CLOUD),
+    anywhere(".pulumi/credentials.json", CLOUD),
+    anywhere(".config/opentofu/**", LOGIN),
+    anywhere(".mc/config.json", CLOUD),
+    anywhere(".config/mc/**", CLOUD),
+    anywhere(".minio/**", CLOUD),
+    anywhere(".config/restic/**", "a password"),
+    anywhere(".config/borg/**", PRIVATE_KEY),
+    anywhere(".config/syncthing/**", PRIVATE_KEY),
+    anywhere(".chef/**", PRIVATE_KEY),
+    anywhere(".circleci/cli.yml", LOGIN),
+    anywhere(".travis/config.yml", LOGIN),
+    anywhere(".dbt/profiles.yml", LOGIN),
+    anywhere(".snowflake/**", LOGIN),
+    anywhere(".snowsql/**", LOGIN),
+    anywhere(".cassandra/**", LOGIN),
+    anywhere(".rubygems/credentials", REGISTRY),
+    anywhere(".gem/*/credentials", REGISTRY),
+    anywhere(".local/share/gem/credentials", REGISTRY),
+    Secret { content: Content::Settings, ..anywhere(".bundle/config", REGISTRY) },
+    anywhere(".hex/hex.config", REGISTRY),
+    anywhere(".config/hex/**", REGISTRY),
+    anywhere(".ivy2/.credentials", REGISTRY),
+    anywhere(".sbt/.credentials", REGISTRY),
+    anywhere(".sbt/1.0/credentials.sbt", REGISTRY),
+    anywhere(".coursier/credentials.properties", REGISTRY),
+    anywhere(".config/coursier/credentials.properties", REGISTRY),
+    anywhere(".lein/credentials.clj*", REGISTRY),
+    anywhere(".pub-cache/credentials.json", REGISTRY),
+    anywhere(".config/dart/pub-*.json", REGISTRY),
+    anywhere(".conan2/credentials.json", REGISTRY),
+    anywhere(".conan/.conan.db", REGISTRY),
+    anywhere(".luarocks/upload_config.lua", REGISTRY),
+    anywhere(".config/osc/**", REGISTRY),
+    anywhere(".config/copr", REGISTRY),
+    anywhere(".continuum/**", REGISTRY),
+    anywhere(".config/cachix/**", REGISTRY),
+    anywhere(".config/attic/**", REGISTRY),
+    anywhere(".config/nix/netrc", REGISTRY),
+    anywhere(".dvc/config.local", CLOUD),
+    anywhere(".streamlit/secrets.toml", ENVIRONMENT),
+    anywhere(".local/share/jupyter/runtime/**", LOGIN),
+    anywhere(".mlflow/credentials", LOGIN),
+    anywhere(".config/wandb/**", LOGIN),
+    anywhere(".config/vastai/**", LOGIN),
+    anywhere(".runpod/**", LOGIN),
+    anywhere(".config/io.datasette.llm/keys.json", LOGIN),
+    anywhere(".llm/keys.json", LOGIN),
+    anywhere(".config/msmtp/**", LOGIN),
+    anywhere(".config/neomutt/**", LOGIN),
+    anywhere(".mutt/**", LOGIN),
+    anywhere(".config/weechat/**", LOGIN),
+    anywhere(".irssi/config", LOGIN),
+    anywhere(".purple/accounts.xml", LOGIN),
+    anywhere(".config/filezilla/**", LOGIN),
+    anywhere(".config/lftp/**", LOGIN),
+    anywhere(".lftp/**", LOGIN),
+    anywhere(".config/signal/**", LOGIN),
+    anywhere(".config/slack/**", LOGIN),
+    anywhere(".config/discord/**", LOGIN),
+    anywhere(".electrum/**", PRIVATE_KEY),
+    anywhere(".bitcoin/**", PRIVATE_KEY),
+    anywhere(".ethereum/keystore/**", PRIVATE_KEY),
+    anywhere(".foundry/keystores/**", PRIVATE_KEY),
+    anywhere(".config/solana/**", PRIVATE_KEY),
+    anywhere(".near-credentials/**", PRIVATE_KEY),
+    anywhere(".sui/**", PRIVATE_KEY),
+    anywhere(".aptos/**", PRIVATE_KEY),
+    anywhere(".config/atuin/**", HISTORY),
+    anywhere(".local/share/atuin/**", HISTORY),
+    anywhere(".local/share/mcfly/**", HISTORY),
+    anywhere(".local/share/nushell/history*", HISTORY),
+    anywhere(".config/nushell/history*", HISTORY),
+    anywhere(".local/state/bash/**", HISTORY),
+    anywhere(".ipython/profile_default/history.sqlite", HISTORY),
+    anywhere(".config/code*/user/globalstorage/state.vscdb*", LOGIN),
+    anywhere(".config/cursor/user/globalstorage/state.vscdb*", AGENT),
+    anywhere(".config/vscodium/user/globalstorage/state.vscdb*", LOGIN),
+    anywhere(".config/windsurf/user/globalstorage/state.vscdb*", AGENT),
     // Agents.
     anywhere(".hermes/.env", AGENT),
     anywhere(".hermes/auth.json", AGENT),
@@ -321,12 +708,46 @@ pub const SECRETS: &[Secret] = &[
     anywhere(".local/share/opencode/auth.json", AGENT),
     anywhere(".local/share/opencode/mcp-auth.json", AGENT),
     anywhere(".config/goose/secrets.yaml", AGENT),
+    anywhere(".qwen/oauth_creds.json", AGENT),
+    anywhere(".iflow/oauth_creds.json", AGENT),
+    anywhere(".gemini/google_accounts.json", AGENT),
+    anywhere(".config/cursor/auth.json", AGENT),
+    anywhere(".codeium/config.json", AGENT),
+    anywhere(".codeium/windsurf/mcp_config.json", AGENT),
+    anywhere(".aider/oauth-keys.env", AGENT),
+    anywhere(".cline/data/secrets.json", AGENT),
+    anywhere(".copilot/config.json", AGENT),
+    anywhere(".factory/auth.*", AGENT),
+    anywhere(".augment/session.json", AGENT),
+    anywhere(".grok/user-settings.json", AGENT),
+    anywhere(".kimi/credentials/**", AGENT),
+    anywhere(".kimi/config.toml", AGENT),
+    anywhere(".pi/agent/auth.json", AGENT),
+    anywhere(".openclaw/**", AGENT),
+    anywhere(".clawdbot/**", AGENT),
+    anywhere(".openai/**", AGENT),
+    anywhere(".anthropic/**", AGENT),
+    anywhere(".config/anthropic/**", AGENT),
+    anywhere(".config/openai/**", AGENT),
+    anywhere(".config/claude/claude_desktop_config.json", AGENT),
+    anywhere(".config/modal.toml", LOGIN),
+    anywhere(".local/share/amp/secrets.json", AGENT),
+    anywhere(".local/share/amazon-q/**", AGENT),
+    anywhere(".local/share/crush/crush.json", AGENT),
+    anywhere(".local/share/zed/credentials", AGENT),
+    anywhere(".config/zed/development_credentials", AGENT),
     // Browsers.
     anywhere(".mozilla/**", BROWSER),
     anywhere(".thunderbird/**", "mail and its logins"),
     anywhere(".config/google-chrome*/**", BROWSER),
     anywhere(".config/chromium*/**", BROWSER),
     anywhere(".config/bravesoftware/**", BROWSER),
+    anywhere(".zen/**", BROWSER),
+    anywhere(".librewolf/**", BROWSER),
+    anywhere(".config/thorium/**", BROWSER),
+    anywhere(".config/arc/**", BROWSER),
+    anywhere("snap/chromium/common/chromium/**", BROWSER),
+    anywhere(".pki/nssdb/**", BROWSER),
     anywhere(".config/microsoft-edge*/**", BROWSER),
     anywhere(".config/vivaldi*/**", BROWSER),
     anywhere(".config/opera*/**", BROWSER),
@@ -334,15 +755,8 @@ pub const SECRETS: &[Secret] = &[
     anywhere("library/application support/firefox/**", BROWSER),
     anywhere("library/cookies/**", BROWSER),
     // What is secret in a HOME, and part of many projects.
-    home(".s3cfg", CLOUD),
-    home(".boto", CLOUD),
-    home(".claude.json", AGENT),
     home(".bash_sessions/**", HISTORY),
     home(".zsh_sessions/**", HISTORY),
-    home(".msmtprc", LOGIN),
-    home(".fetchmailrc", LOGIN),
-    home(".authinfo*", LOGIN),
-    home(".smbcredentials", LOGIN),
     home(".xauthority", "the key of the display"),
     home(".iceauthority", "the key of the display"),
     // The system's own.
@@ -390,8 +804,10 @@ pub(super) const PUBLIC_CERTIFICATES: &[&str] = &[
 ];
 
 /// What editors and people put behind a name when they keep the old file.
-pub(crate) const LEFT_OVERS: &[&str] =
-    &["~", ".bak", ".old", ".orig", ".save", ".swp", ".swo", ".backup", ".copy", " (copy)", ".1"];
+pub(crate) const LEFT_OVERS: &[&str] = &[
+    "~", ".bak", ".old", ".orig", ".save", ".swp", ".swo", ".swn", ".tmp", ".backup", ".copy", " (copy)",
+    ".1", ".2",
+];
 
 /// Whose folders count as a HOME beside the caller's own.
 const HOMES: &[&str] = &["/home/*", "/root", "/users/*", "/var/home/*"];
@@ -406,11 +822,15 @@ pub fn secret_file(real: &Path, homes: &[&Path]) -> Option<&'static Secret> {
     let path = folded(real.as_os_str());
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let last = parts.last()?;
-    let in_home = rest_in_home(&parts, homes);
-    let system = first_below(Place::System, &parts);
-    let home = in_home.iter().filter_map(|rest| first_below(Place::Home, rest));
-    let anywhere = (0..parts.len()).filter_map(|start| first_below(Place::Anywhere, &parts[start..]));
-    if let Some(row) = home.chain(anywhere).chain(system).min() {
+    let by_place = |parts: &[&str]| {
+        let in_home = rest_in_home(parts, homes);
+        let system = first_below(Place::System, parts);
+        let home = in_home.iter().filter_map(|rest| first_below(Place::Home, rest));
+        let anywhere = (0..parts.len()).filter_map(|start| first_below(Place::Anywhere, &parts[start..]));
+        home.chain(anywhere).chain(system).min()
+    };
+    let kept = || by_place(&[&parts[..parts.len() - 1], &[kept_of(last)?]].concat());
+    if let Some(row) = by_place(&parts).or_else(kept) {
         return SECRETS.get(row);
     }
     let public = PUBLIC_CERTIFICATES.iter().any(|tree| real.starts_with(tree));
@@ -485,16 +905,27 @@ fn is_ignored(c: char) -> bool {
 /// The patterns of names, ready to be looked up: a search looks up many names, and most are in none.
 struct Names {
     exact: HashMap<&'static str, &'static Secret>,
-    /// What stands before and behind the star.
-    starred: Vec<(&'static str, &'static str, &'static Secret)>,
+    /// Those with a star, by their row: by the first byte of what stands before the star, those with nothing before it by the last byte
+    /// of what stands behind, and those that have only stars at both ends.
+    by_first: HashMap<u8, Vec<usize>>,
+    by_last: HashMap<u8, Vec<usize>>,
+    between: Vec<usize>,
 }
 
 static NAMES: LazyLock<Names> = LazyLock::new(|| {
-    let mut names = Names { exact: HashMap::with_capacity(64), starred: Vec::with_capacity(64) };
-    for secret in SECRETS.iter().filter(|secret| secret.place == Place::Name) {
-        match secret.pattern.split_once('*') {
-            Some((head, tail)) => names.starred.push((head, tail, secret)),
-            None => drop(names.exact.insert(secret.pattern, secret)),
+    let mut names = Names {
+        exact: HashMap::with_capacity(128),
+        by_first: HashMap::with_capacity(16),
+        by_last: HashMap::with_capacity(32),
+        between: Vec::new(),
+    };
+    for (row, secret) in SECRETS.iter().enumerate().filter(|(_, secret)| secret.place == Place::Name) {
+        let pattern = secret.pattern.as_bytes();
+        match (pattern.first(), pattern.last()) {
+            _ if !pattern.contains(&b'*') => drop(names.exact.insert(secret.pattern, secret)),
+            (Some(&first), _) if first != b'*' => names.by_first.entry(first).or_default().push(row),
+            (_, Some(&last)) if last != b'*' => names.by_last.entry(last).or_default().push(row),
+            _ => names.between.push(row),
         }
     }
     names
@@ -505,20 +936,26 @@ pub(crate) fn named(name: &str) -> Option<&'static Secret> {
     let by_name = |name: &str| {
         let exact = NAMES.exact.get(name).copied();
         let exact = exact.filter(|secret| !is_excepted(secret, name));
-        let fits = |(head, tail, secret): &&(&str, &str, &'static Secret)| {
-            name.len() >= head.len() + tail.len()
-                && name.starts_with(head)
-                && name.ends_with(tail)
-                && !is_excepted(secret, name)
+        let fits = |row: &&usize| {
+            let secret = &SECRETS[**row];
+            matches(secret.pattern, name) && !is_excepted(secret, name)
         };
-        exact.or_else(|| NAMES.starred.iter().find(fits).map(|(_, _, secret)| *secret))
+        let first = name.bytes().next().and_then(|byte| NAMES.by_first.get(&byte));
+        let last = name.bytes().last().and_then(|byte| NAMES.by_last.get(&byte));
+        let starred = || first.into_iter().chain(last).flatten().chain(&NAMES.between).filter(fits).min();
+        exact.or_else(|| starred().and_then(|&row| SECRETS.get(row)))
     };
     by_name(name).or_else(|| {
-        let automatic = name.strip_prefix('#').and_then(|name| name.strip_suffix('#'));
-        let kept = automatic.or_else(|| LEFT_OVERS.iter().find_map(|tail| name.strip_suffix(tail)))?;
+        let kept = kept_of(name)?;
         // Editors also put a dot in front of the name.
         by_name(kept).or_else(|| by_name(kept.strip_prefix('.')?))
     })
+}
+
+/// The name of the file of which an editor or a person has kept this one.
+pub(crate) fn kept_of(name: &str) -> Option<&str> {
+    let automatic = name.strip_prefix('#').and_then(|name| name.strip_suffix('#'));
+    automatic.or_else(|| LEFT_OVERS.iter().find_map(|tail| name.strip_suffix(tail)))
 }
 
 pub(super) fn is_excepted(secret: &Secret, name: &str) -> bool {
@@ -555,6 +992,17 @@ static ROOTED: LazyLock<Rooted> = LazyLock::new(|| {
     }
     rooted
 });
+
+/// Whether a store of programs begins with a directory of this name.
+pub(super) fn begins_store(name: &str) -> bool {
+    let begins = |row: &usize| {
+        let is_store = |secret: &Secret| {
+            matches!(secret.place, Place::Anywhere | Place::Home) && secret.pattern.contains('/')
+        };
+        SECRETS.get(*row).is_some_and(is_store)
+    };
+    ROOTED.by_first.get(name).is_some_and(|rows| rows.iter().any(begins))
+}
 
 /// The first row of a place whose pattern is all of these parts.
 fn first_below(place: Place, parts: &[&str]) -> Option<usize> {

@@ -9,6 +9,7 @@ use crate::detect::footholds;
 use crate::linux::surface::{Answer, Only, Rule, Test};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// Whether a name cannot be made: a foothold that is guarded, or what makes a folder a repository.
 pub fn is_forbidden(name: &OsStr) -> bool {
@@ -16,6 +17,12 @@ pub fn is_forbidden(name: &OsStr) -> bool {
     let plain =
         bytes.is_ascii() && !bytes.iter().any(|byte| b":. ".contains(byte) && ends_early(bytes, *byte));
     if plain { is_listed(name) } else { is_listed(name) || is_listed(OsStr::new(&folded(name))) }
+}
+
+/// Whether a directory that is moved leaves a tree of packages. Footholds in there can be changed, so that a package can be replaced:
+/// outside they would count. Such a move has to be done by copying, name by name.
+pub fn leaves_packages(from: &Path, to: &Path) -> bool {
+    footholds::is_in_package(from) && !footholds::is_in_package(to)
 }
 
 fn is_listed(name: &OsStr) -> bool {

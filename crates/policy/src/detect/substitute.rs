@@ -21,6 +21,9 @@ pub fn shows(secret: &Secret, content: &[u8], not_secret: &[&str]) -> Shows {
         Content::Whole => Shows::Instead(Vec::new()),
         Content::Dotenv => itself_or(dotenv(content, not_secret), content),
         Content::Settings => itself_or(settings(content), content),
+        Content::Saying(words) if says(content, words) => Shows::Instead(Vec::new()),
+        Content::SettingsSaying(words) if says(content, words) => Shows::Instead(settings(content)),
+        Content::Saying(_) | Content::SettingsSaying(_) => Shows::Itself,
         Content::Pem if has_private_key(content) => Shows::Instead(Vec::new()),
         Content::Pem => Shows::Itself,
         Content::MaybeGit if !is_git_config(content) => Shows::Itself,
@@ -29,6 +32,15 @@ pub fn shows(secret: &Secret, content: &[u8], not_secret: &[&str]) -> Shows {
         }
         Content::Git | Content::MaybeGit => Shows::Itself,
     }
+}
+
+/// Whether one of the words, which are in lower case, is in it. Zero bytes do not count: they are in texts of wider letters.
+fn says(content: &[u8], words: &[&str]) -> bool {
+    let begins = |text: &[u8], word: &str| {
+        let mut letters = text.iter().filter(|&&byte| byte != 0).map(u8::to_ascii_lowercase);
+        word.bytes().all(|letter| letters.next() == Some(letter))
+    };
+    (0..content.len()).any(|start| words.iter().any(|word| begins(&content[start..], word)))
 }
 
 /// What is left is the whole file, if nothing had to go: a copy that a command made of what it saw is not secret to the next one.

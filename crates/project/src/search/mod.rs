@@ -59,10 +59,6 @@ const GENERATED: &[&str] = &[
     "vendor",
 ];
 
-/// Where package managers put what others have published. Keys in there are test data, and editors' settings are their authors': a mount
-/// over one would keep the package manager from replacing the package. Everything else counts as elsewhere.
-const PACKAGES: &[&str] = &["node_modules", "site-packages", "dist-packages"];
-
 /// A larger file with a secret name is hidden without a look at its content.
 const MOST_CONTENT: u64 = 1 << 20;
 
@@ -205,8 +201,7 @@ impl<'a> Rules<'a> {
             modules: path.ends_with("site-packages") || path.ends_with("dist-packages"),
             in_own: self.protects_own && own::is_in_package(&path),
             in_git: path.iter().any(|name| name == ".git"),
-            in_package: self.published
-                || path.iter().any(|name| PACKAGES.iter().any(|packages| name == *packages)),
+            in_package: self.published || footholds::is_in_package(&path),
         }
     }
 

@@ -38,7 +38,6 @@ fn every_row_of_the_table_fits_its_example_in_any_case() {
 fn patterns_are_lower_case_and_each_stands_there_once() {
     for (place, row) in SECRETS.iter().enumerate() {
         assert_eq!(row.pattern, row.pattern.to_lowercase());
-        assert!(row.place != Place::Name || row.pattern.matches('*').count() <= 1, "{}", row.pattern);
         assert!(!SECRETS[..place].iter().any(|other| other.pattern == row.pattern), "{}", row.pattern);
     }
 }
@@ -134,6 +133,89 @@ fn secret_names_are_known_anywhere_and_under_other_spellings() {
     ] {
         assert!(named(&folded(OsStr::new(name))).is_some(), "{name}");
         assert!(secret(&format!("/work/project/{name}")).is_some(), "{name}");
+    }
+}
+
+/// Whether a file in a project is hidden, by its name or by what is in it.
+fn is_hidden(path: &str, content: &str) -> bool {
+    let row = secret_file(&Path::new("/work/project").join(path), &[Path::new(HOME)]);
+    row.is_some_and(|row| shows(row, content.as_bytes(), &[]) != Shows::Itself)
+}
+
+const KEY: &str = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n";
+const ACCOUNT: &str = "{\n  \"type\": \"service_account\",\n  \"private_key\": \"x\"\n}\n";
+const LOGIN_OF_CLUSTER: &str = "users:\n- name: me\n  user:\n    client-key-data: abc\n";
+
+#[test]
+fn files_that_tools_keep_credentials_in_are_hidden_also_as_left_overs() {
+    for (path, content) in [
+        ("env.production", "DB_PASSWORD=x\n"),
+        (".envs/.production/.postgres", "POSTGRES_PASSWORD=x\n"),
+        (".secrets", "TOKEN=x\n"),
+        (".secrets/db", "x"),
+        (".kamal/secrets.production", "KEY=x\n"),
+        ("prod.tfvars", "db_password = \"x\"\n"),
+        ("prod.tfvars.json", "{\"db_password\": \"x\"}"),
+        ("terraform.tfstate.1700000000.backup", "{}"),
+        ("kubeconfig-prod", LOGIN_OF_CLUSTER),
+        ("kube_config_cluster.yml", LOGIN_OF_CLUSTER),
+        ("app-firebase-adminsdk-a1-b2.json", ACCOUNT),
+        ("serviceAccountKey.json", ACCOUNT),
+        ("gcp-key.json", ACCOUNT),
+        ("ann_accessKeys.csv", "a,b"),
+        ("deploy_key", KEY),
+        ("github_ed25519", KEY),
+        (".vagrant/machines/default/virtualbox/private_key", KEY),
+        ("keys.txt", "# created: 2026\nAGE-SECRET-KEY-1QQ\n"),
+        ("private.asc", "-----BEGIN PGP PRIVATE KEY BLOCK-----\n"),
+        ("auth.json", "{\"http-basic\": {\"repo.example\": {}}}"),
+        ("NuGet.Config", "<add key=\"ClearTextPassword\" value=\"x\"/>"),
+        ("settings.xml", "<server><password>x</password></server>"),
+        ("gradle.properties", "org.gradle.caching=true\nsigning.password=x\n"),
+        ("wp-config.php", "define('DB_PASSWORD', 'x');"),
+        ("wp-config.php", "d\0e\0f\0 \0P\0a\0s\0s\0w\0o\0r\0d\0"),
+        ("appsettings.Production.json", "{\"Db\": \"Server=x;Password=y\"}"),
+        (".yarnrc", "\"//r.example/:_authToken\" \"x\"\n"),
+        ("backup/.s3cfg", "x"),
+        ("backup/.claude.json", "{}"),
+        (".docker/config.json.bak", "{}"),
+        (".aws/credentials~", "x"),
+        (".config/heroku/config.json", "{}"),
+        (".qwen/oauth_creds.json", "{}"),
+        (".git/git-crypt/keys/default", "x"),
+    ] {
+        assert!(is_hidden(path, content), "{path}");
+    }
+}
+
+#[test]
+fn harmless_files_under_such_names_are_shown() {
+    for (path, content) in [
+        ("locales/en/auth.json", "{\"password\": \"Your password\", \"failed\": \"Wrong\"}"),
+        (
+            "gradle.properties",
+            "org.gradle.jvmargs=-Xmx2g -XX:MaxMetaspaceSize=512m\nandroid.useAndroidX=true\n",
+        ),
+        ("local.properties", "sdk.dir=/opt/android\n"),
+        (".yarnrc", "yarn-path \".yarn/releases/yarn-1.22.js\"\n"),
+        ("dev.tfvars", "region = \"eu-west-1\"\ntags = {\n  team = \"a\"\n}\n"),
+        ("nuget.config", "<add key=\"nuget.org\" value=\"https://api.nuget.org/v3/index.json\"/>"),
+        ("pkg/kubeconfig_loader.go", LOGIN_OF_CLUSTER),
+        ("kubeconfig.yaml.tmpl", LOGIN_OF_CLUSTER),
+        ("public_key", "-----BEGIN PUBLIC KEY-----\n"),
+        ("signature.asc", "-----BEGIN PGP SIGNATURE-----\n"),
+        ("primary_key", "id\n"),
+        ("public.key.json", "{}"),
+        ("tsconfig.key.json", "{\"keyOf\": 1}"),
+        ("secrets.enc.yaml", "sops: {}"),
+        ("settings.xml", "<settings><offline>true</offline></settings>"),
+        ("appsettings.Development.json", "{\"Logging\": {\"Level\": \"Debug\"}}"),
+        ("src/credentials.rs", "fn main() {}"),
+        ("src/identity/mod.rs", "fn main() {}"),
+        ("secrets/mod.rs", "fn main() {}"),
+        ("annex/readme.txt", "x"),
+    ] {
+        assert!(!is_hidden(path, content), "{path}");
     }
 }
 
