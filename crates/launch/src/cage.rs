@@ -120,7 +120,7 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty)
             // Further cages of a session have the first one's.
             Armed::OwnNetwork if prepared.common => {}
             Armed::OwnNetwork => {
-                building.own_network = Some(network::begin(network::Routes::Loopback).map_err(at(Step::Loopback))?);
+                building.own_network = Some(network::begin().map_err(at(Step::Loopback))?);
             }
             Armed::Root => building.begin_view(prepared)?,
             Armed::Mask { above, at, by } => mask(&mut building.above, above, at, by).map_err(failed)?,

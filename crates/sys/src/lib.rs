@@ -20,7 +20,7 @@ pub mod notify;
 pub mod owner;
 pub mod random;
 pub mod read;
-mod routes;
+pub mod routes;
 pub mod seccomp;
 pub mod signal;
 pub mod spaces;

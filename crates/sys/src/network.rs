@@ -2,7 +2,7 @@
 //!
 //! A network namespace is the dearest part of a cage. A helper makes it while init builds the view, and init moves in when both are done.
 
-use crate::{Errno, routes};
+use crate::Errno;
 use crate::fork::{self, Stack};
 use rustix::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
 use rustix::ioctl::{Opcode, Setter};
@@ -17,12 +17,6 @@ fn any_socket() -> Result<OwnedFd, Errno> {
 /// Brings `lo` up in the network namespace we are in.
 pub fn loopback_up() -> Result<(), Errno> {
     loopback_up_by(&any_socket()?)
-}
-
-/// Brings `lo` up in the network namespace we are in, and lets it lead to every address.
-pub fn loopback_up_everywhere() -> Result<(), Errno> {
-    loopback_up()?;
-    routes::everywhere()
 }
 
 fn loopback_up_by(socket: &OwnedFd) -> Result<(), Errno> {
@@ -71,21 +65,8 @@ const PATIENCE: rustix::fs::Timespec = rustix::fs::Timespec { tv_sec: 30, tv_nse
 /// A network namespace that is being made.
 pub struct Pending(());
 
-/// What a new network leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Routes {
-    /// Its own loopback, and nothing else.
-    Loopback,
-    /// Every address is its own, so that a listener inside can stand for any host.
-    Everywhere,
-}
-
 /// Starts to make a network namespace with its loopback up. Once in a process's life: there is one place for the news.
-pub fn begin(routes: Routes) -> Result<Pending, Errno> {
-    let make = match routes {
-        Routes::Loopback => make,
-        Routes::Everywhere => make_with_routes,
-    };
+pub fn begin() -> Result<Pending, Errno> {
     // SAFETY: the helper uses only direct syscalls of rustix, a static and its own stack: nothing of the C library's state, which it shares
     // with us. The stack is given away for good, because nobody waits for the helper's end.
     unsafe { fork::beside(Stack::new().leak(), make) }.map(|_| Pending(()))
@@ -93,21 +74,10 @@ pub fn begin(routes: Routes) -> Result<Pending, Errno> {
 
 /// In the helper, which shares init's memory and descriptors, and ends when it is done: the descriptor keeps the namespace.
 extern "C" fn make(_: *mut libc::c_void) -> libc::c_int {
-    make_and_tell(Routes::Loopback)
-}
-
-extern "C" fn make_with_routes(_: *mut libc::c_void) -> libc::c_int {
-    make_and_tell(Routes::Everywhere)
-}
-
-fn make_and_tell(routes: Routes) -> libc::c_int {
     // SAFETY: only this process moves; memory and descriptors stay as they are.
     let made = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }.and_then(|()| {
         let socket = any_socket()?;
         loopback_up_by(&socket)?;
-        if routes == Routes::Everywhere {
-            routes::everywhere()?;
-        }
         // SAFETY: as for the type.
         unsafe { rustix::ioctl::ioctl(&socket, NamespaceOf) }
     });

@@ -1,40 +1,39 @@
-//! Routes of a cage whose network follows rules: every address is the cage's own, and only TCP has a way there.
-//!
-//! The messages go to the kernel in one packet for each family and are built on the stack: the helper that sends them shares init's memory
-//! and must not allocate.
+//! Routes of a cage whose network follows rules: every address is the cage's own, and only TCP and questions to its resolver have a way there.
 
 use crate::Errno;
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The only device of such a network.
 const LOOPBACK: u32 = 1;
 /// Longer than all messages for a family, and than any answer that is read.
-const ROOM: usize = 512;
+const ROOM: usize = 1024;
+/// The port of resolvers.
+const NAMES: u16 = 53;
 
+/// The device of a route.
 const OUTPUT: u16 = libc::RTA_OIF;
-/// Attributes of a rule (`FRA_DST`, `FRA_PRIORITY`, `FRA_IP_PROTO`), and what it does (`FR_ACT_TO_TBL`, `FR_ACT_PROHIBIT`).
-const RULE_DESTINATION: u16 = 1;
+/// Attributes of a rule (`FRA_DST`, `FRA_PRIORITY`, `FRA_IP_PROTO`, `FRA_SPORT_RANGE`, `FRA_DPORT_RANGE`).
+const DESTINATION: u16 = 1;
 const PRIORITY: u16 = 6;
 const PROTOCOL: u16 = 22;
+const FROM_PORT: u16 = 23;
+const TO_PORT: u16 = 24;
+/// What a rule does (`FR_ACT_TO_TBL`, `FR_ACT_PROHIBIT`).
 const LOOK_UP: u8 = 1;
 const PROHIBIT: u8 = 8;
 
-/// Where the rules stand. The kernel's own rule for local addresses is at 0 and is removed: it would let every packet through.
-const OWN_LOOPBACK: u32 = 1;
-const TCP_ONLY: u32 = 2;
-const NOTHING_ELSE: u32 = 3;
-
-/// Makes every address of both families local, and refuses everything but TCP to addresses outside the loopback, at once and with an errno.
-/// A host without IPv6 needs no routes for it: no socket of it can be made.
-pub(crate) fn everywhere() -> Result<(), Errno> {
+/// Makes every address of both families local in the network namespace we are in. What is neither TCP, nor inside the loopback, nor a question
+/// to `resolver` is refused at once, with an errno: UDP without a receiver would wait for ever. A host without IPv6 needs no routes for it,
+/// because no socket of it can be made.
+pub fn everywhere(resolver: (Ipv4Addr, Ipv6Addr)) -> Result<(), Errno> {
     // Protocol 0 is NETLINK_ROUTE.
     let socket =
         rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
-    ask(&socket, &Batch::of(libc::AF_INET, &[127, 0, 0, 0], 8))?;
-    let mut own = [0; 16];
-    own[15] = 1;
-    match ask(&socket, &Batch::of(libc::AF_INET6, &own, 128)) {
+    ask(&socket, &Batch::of(libc::AF_INET, &resolver.0.octets(), (&[127, 0, 0, 0], 8)))?;
+    match ask(&socket, &Batch::of(libc::AF_INET6, &resolver.1.octets(), (&Ipv6Addr::LOCALHOST.octets(), 128)))
+    {
         // Switched off by the kernel's command line, not built in, or switched off for new networks.
         Err(Errno::OPNOTSUPP | Errno::AFNOSUPPORT | Errno::ACCESS) => Ok(()),
         other => other,
@@ -79,29 +78,39 @@ struct Batch {
     count: u32,
 }
 
+/// Which packets a rule is about.
+#[derive(Clone, Copy, Default)]
+struct Packets<'a> {
+    to: Option<(&'a [u8], u8)>,
+    protocol: Option<libc::c_int>,
+    from_port: Option<u16>,
+    to_port: Option<u16>,
+}
+
 impl Batch {
-    /// All that is done for a family. `own` and `prefix` say what its loopback is.
-    fn of(family: libc::c_int, own: &[u8], prefix: u8) -> Self {
+    /// All that is done for a family, whose loopback is `own` with its prefix.
+    fn of(family: libc::c_int, resolver: &[u8], own: (&[u8], u8)) -> Self {
         let mut batch = Batch { bytes: [0; ROOM], length: 0, begins: 0, count: 0 };
-        let table = libc::RT_TABLE_LOCAL;
         let family = family as u8;
         batch.begin(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
-        let route = [
-            family,
-            0,
-            0,
-            0,
-            table,
-            libc::RTPROT_BOOT,
-            libc::RT_SCOPE_HOST,
-            libc::RTN_LOCAL,
-        ];
-        batch.put(&route);
+        let (table, protocol) = (libc::RT_TABLE_LOCAL, libc::RTPROT_BOOT);
+        batch.put(&[family, 0, 0, 0, table, protocol, libc::RT_SCOPE_HOST, libc::RTN_LOCAL]);
         batch.put(&[0; 4]);
         batch.attribute(OUTPUT, &LOOPBACK.to_ne_bytes());
-        batch.rule(family, Some((own, prefix)), None, LOOK_UP, OWN_LOOPBACK);
-        batch.rule(family, None, Some(libc::IPPROTO_TCP as u8), LOOK_UP, TCP_ONLY);
-        batch.rule(family, None, None, PROHIBIT, NOTHING_ELSE);
+        let to_resolver = (resolver, (resolver.len() * 8) as u8);
+        let names = Packets { to: Some(to_resolver), protocol: Some(libc::IPPROTO_UDP), ..Packets::default() };
+        let allowed = [
+            Packets { to: Some(own), ..Packets::default() },
+            Packets { protocol: Some(libc::IPPROTO_TCP), ..Packets::default() },
+            Packets { to_port: Some(NAMES), ..names },
+            // A program that asks has the address of the resolver itself: every address is its own.
+            Packets { from_port: Some(NAMES), ..names },
+        ];
+        for packets in allowed {
+            batch.rule(family, packets, LOOK_UP);
+        }
+        batch.rule(family, Packets::default(), PROHIBIT);
+        // The kernel's own rule at 0 would let every packet through.
         batch.begin(libc::RTM_DELRULE, libc::NLM_F_ACK);
         batch.put(&[family, 0, 0, 0, table, 0, 0, LOOK_UP, 0, 0, 0, 0]);
         batch.attribute(PRIORITY, &0_u32.to_ne_bytes());
@@ -109,17 +118,25 @@ impl Batch {
         batch
     }
 
-    fn rule(&mut self, family: u8, to: Option<(&[u8], u8)>, protocol: Option<u8>, action: u8, priority: u32) {
+    /// A rule behind those before it.
+    fn rule(&mut self, family: u8, packets: Packets<'_>, action: u8) {
         self.begin(libc::RTM_NEWRULE, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
-        let prefix = to.map_or(0, |(_, prefix)| prefix);
+        let prefix = packets.to.map_or(0, |(_, prefix)| prefix);
         let table = if action == LOOK_UP { libc::RT_TABLE_LOCAL } else { libc::RT_TABLE_UNSPEC };
         self.put(&[family, prefix, 0, 0, table, 0, 0, action, 0, 0, 0, 0]);
-        self.attribute(PRIORITY, &priority.to_ne_bytes());
-        if let Some((address, _)) = to {
-            self.attribute(RULE_DESTINATION, address);
+        // The first message is the route.
+        self.attribute(PRIORITY, &(self.count - 1).to_ne_bytes());
+        if let Some((address, _)) = packets.to {
+            self.attribute(DESTINATION, address);
         }
-        if let Some(protocol) = protocol {
-            self.attribute(PROTOCOL, &[protocol]);
+        if let Some(protocol) = packets.protocol {
+            self.attribute(PROTOCOL, &[protocol as u8]);
+        }
+        for (kind, port) in [(FROM_PORT, packets.from_port), (TO_PORT, packets.to_port)] {
+            if let Some(port) = port {
+                let [a, b] = port.to_ne_bytes();
+                self.attribute(kind, &[a, b, a, b]);
+            }
         }
     }
 
@@ -169,10 +186,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_family_needs_five_messages_that_fit() {
-        for (family, own, prefix) in [(libc::AF_INET, 4, 8), (libc::AF_INET6, 16, 128)] {
-            let batch = Batch::of(family, &[1_u8; 16][..own], prefix);
-            assert!(batch.length <= ROOM && batch.count == 5);
+    fn a_family_needs_seven_messages_that_fit() {
+        for (family, length, prefix) in [(libc::AF_INET, 4, 8), (libc::AF_INET6, 16, 128)] {
+            let address = &[1_u8; 16][..length];
+            let batch = Batch::of(family, address, (address, prefix));
+            assert!(batch.length <= ROOM && batch.count == 7);
             let (mut at, mut seen) = (0, 0);
             while at < batch.length {
                 let length = u32::from_ne_bytes(batch.bytes[at..at + 4].try_into().unwrap()) as usize;
@@ -180,7 +198,7 @@ mod tests {
                 at += length;
                 seen += 1;
             }
-            assert_eq!((at, seen), (batch.length, 5));
+            assert_eq!((at, seen), (batch.length, 7));
         }
     }
 }
