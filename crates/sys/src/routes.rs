@@ -98,7 +98,8 @@ impl Batch {
         batch.put(&[0; 4]);
         batch.attribute(OUTPUT, &LOOPBACK.to_ne_bytes());
         let to_resolver = (resolver, (resolver.len() * 8) as u8);
-        let names = Packets { to: Some(to_resolver), protocol: Some(libc::IPPROTO_UDP), ..Packets::default() };
+        let names =
+            Packets { to: Some(to_resolver), protocol: Some(libc::IPPROTO_UDP), ..Packets::default() };
         let allowed = [
             Packets { to: Some(own), ..Packets::default() },
             Packets { protocol: Some(libc::IPPROTO_TCP), ..Packets::default() },

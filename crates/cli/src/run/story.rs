@@ -5,15 +5,16 @@ use crate::args::RunArgs;
 use crate::decide::{self, Decided};
 use crate::here::Here;
 use crate::question::CommandTerminal;
-use crate::{say, session, vault, witness};
+use crate::{network, say, services, session, vault, witness};
 use keyward_approve::gate;
 use keyward_approve::permit::{self, Denial, Ways};
 use keyward_approve::subject::{self, Subject};
 use keyward_launch::fault::Fault;
 use keyward_launch::prepare::{self, Prepared};
+use keyward_launch::proxy::Proxy;
 use keyward_launch::secrets::{Vault, Wanted};
 use keyward_launch::session::Membership;
-use keyward_launch::supervise::Finished;
+use keyward_launch::supervise::{Finished, Served};
 
 use keyward_ledger::Record;
 use keyward_policy::aftermath::Aftermath;
@@ -82,6 +83,7 @@ struct Armed<'a> {
     vault: Option<Vault>,
     guard: Option<Guard<'a>>,
     logins: Logins,
+    proxy: Option<Proxy>,
 }
 
 /// How a command ended, and what it left.
@@ -232,6 +234,8 @@ impl<'a> Run<'a> {
         mut begin: Begin<'n>,
     ) -> Result<Armed<'n>, Early> {
         let broken = |errno| Early::Fault(Fault::new(Step::Secrets, "", errno), None);
+        // First, because it needs the longest to begin.
+        let proxy = self.start_proxy(plan)?;
         let mut vault = vault::start(plan, self.here, self.block, prepared).map_err(broken)?;
         // The vault has its copy of what is for it alone.
         self.block.wipe_values(for_command);
@@ -249,13 +253,20 @@ impl<'a> Run<'a> {
             false => Some(Guard::begin(begin).map_err(|none| unguarded(&none))?),
         };
         match Logins::begin(plan, &self.here.state) {
-            Ok(logins) => Ok(Armed { vault, guard, logins }),
+            Ok(logins) => Ok(Armed { vault, guard, logins, proxy }),
             Err((path, errno)) => {
                 drop(guard.map(Guard::finish));
                 let path = keyward_policy::text::visible(path.as_os_str());
                 Err(Early::Fault(Fault::new(Step::View, path, errno), None))
             }
         }
+    }
+
+    /// Further cages of a session have the network of the first one, and its proxy.
+    fn start_proxy(&self, plan: &Plan) -> Result<Option<Proxy>, Early> {
+        let joins = self.session.as_ref().is_some_and(|session| session.spaces.is_some());
+        let network = plan.network.as_ref().filter(|_| !joins);
+        Ok(network.map(services::start_proxy).transpose()?)
     }
 
     /// Runs the command to its end, and writes down what its vault did.
@@ -266,7 +277,14 @@ impl<'a> Run<'a> {
         armed: &mut Armed<'_>,
         record: &mut Record,
     ) -> Result<Finished, Fault> {
-        let Armed { vault, guard, logins } = armed;
+        let Armed { vault, guard, logins, proxy } = armed;
+        let mut write = |report| {
+            if let Some(what) = network::events(report) {
+                let _ = record.write(what);
+            }
+        };
+        let served = plan.network.as_ref().zip(proxy.as_mut());
+        let served = served.map(|(network, proxy)| Served { network, proxy, record: &mut write });
         let ran = keyward_launch::run(
             plan,
             prepared,
@@ -274,6 +292,7 @@ impl<'a> Run<'a> {
             logins,
             self.session.as_ref(),
             vault.as_mut(),
+            served,
         );
         if let Some(vault) = vault {
             vault.finish(ran.as_ref().is_ok_and(|finished| finished.cut_short.is_some()));
@@ -445,6 +464,7 @@ fn may_be_the_host(fault: &Fault) -> bool {
         Step::Namespaces
             | Step::Identity
             | Step::Loopback
+            | Step::Network
             | Step::Root
             | Step::View
             | Step::Pivot
