@@ -8,6 +8,7 @@ pub mod attempt;
 pub mod channel;
 pub mod confine;
 pub mod creation;
+pub mod datagram;
 pub mod environ;
 pub mod exec;
 pub mod file;
@@ -26,6 +27,7 @@ pub mod signal;
 pub mod spaces;
 pub mod terminal;
 pub mod vector;
+pub mod wiping;
 
 pub use rustix::io::Errno;
 
