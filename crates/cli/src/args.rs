@@ -368,13 +368,14 @@ pub enum Subject {
     Read,
     Write,
     Exec,
+    Net,
 }
 
 #[derive(Args)]
 pub struct WhyArgs {
     /// What the question is about
     pub subject: Subject,
-    /// The variable's name, or the path
+    /// The variable's name, the path, or the host as HOST[:PORT][/PATH]
     pub object: OsString,
     #[command(flatten)]
     pub policy: PolicyFlags,
@@ -665,6 +666,9 @@ pub struct LogFilter {
     /// Only what was refused or denied
     #[arg(long)]
     pub denied: bool,
+    /// Only the network: what was denied, what was reached, which secrets were used there
+    #[arg(long)]
+    pub net: bool,
     /// Only what happened in this session
     #[arg(long, value_name = "NAME")]
     pub session: Option<String>,
