@@ -157,6 +157,8 @@ pub enum Command {
     Approvals(ApprovalsArgs),
     /// Show or revoke what you have allowed in advance
     Grants(GrantsArgs),
+    /// Allow a running session more, for a time
+    Grant(GrantArgs),
     /// Copy a stream, without the secrets in it
     Redact(RedactArgs),
     /// Show what is recorded
@@ -591,6 +593,28 @@ pub struct AllowArgs {
     /// Not only these very bytes, but everything of this class, which must be that of the question
     #[arg(long, value_name = "CLASS")]
     pub class: Option<String>,
+}
+
+#[derive(Args)]
+pub struct GrantArgs {
+    #[command(subcommand)]
+    pub command: GrantCommand,
+}
+
+#[derive(Subcommand)]
+pub enum GrantCommand {
+    /// Allow hosts, such as api.linear.app or a preset such as npm
+    Net {
+        /// Rules and presets, as behind --allow-net
+        #[arg(value_name = "RULE", required = true)]
+        rules: Vec<String>,
+        /// For so long, such as 10m or 1h (30d at most)
+        #[arg(long = "for", value_name = "TIME", value_parser = values::grant_time)]
+        time: Duration,
+        /// The session; without it, the only one that runs
+        #[arg(long, value_name = "NAME")]
+        session: Option<String>,
+    },
 }
 
 #[derive(Args)]
