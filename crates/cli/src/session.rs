@@ -4,16 +4,21 @@ mod client;
 mod start;
 
 use crate::args::{
-    AttachArgs, CallArgs, ExecArgs, LogsArgs, PsArgs, RunArgs, SessionArgs, SessionCommand, TargetArgs,
+    AttachArgs, CallArgs, ExecArgs, GrantArgs, GrantCommand, LogsArgs, PolicyFlags, PsArgs, RunArgs,
+    SessionArgs, SessionCommand, TargetArgs,
 };
+use crate::files;
 use crate::here;
 use crate::say;
 use client::{AtTerminal, Door, Target};
 pub use client::{promises_file, write_promises};
 use keyward_client::{AtEnd, Client, Unattended};
+use keyward_policy::net::{self, allowed::Allowed};
 use keyward_policy::outcome::{Conclusion, Outcome, code};
+use keyward_policy::settings::NetPolicy;
 use keyward_policy::text::typed_words;
 use keyward_policy::trouble::{Code, Trouble};
+use keyward_policy::words::{Origin, Ruled};
 use keyward_protocol::packet;
 use keyward_protocol::session::{Answer, Ask};
 use keyward_sys::environ::{self, Block};
@@ -194,12 +199,16 @@ fn granted(
         (None, [only]) => only.clone(),
         (None, names) => {
             let fact = if names.is_empty() { "no session runs" } else { "more than one session runs" };
-            return Err(Trouble::new(Code::Usage, fact, "name one with `--session`; `keyward ps` lists them"));
+            return Err(Trouble::new(
+                Code::Usage,
+                fact,
+                "name one with `--session`; `keyward ps` lists them",
+            ));
         }
     };
     let flags = PolicyFlags { allow_net: rules.to_vec(), ..PolicyFlags::default() };
     let here = here::look(&entries, None).map_err(|refusal| Trouble::from(&refusal))?;
-    let policy = files::policy(&flags, &here).map_err(|error| error.trouble())?;
+    let policy = files::policy(&flags, &here)?;
     let flagged = |allowed: &&Ruled<Allowed>| matches!(allowed.origin, Origin::Flag { .. });
     let asked = policy.network.allow.iter().filter(flagged).cloned().collect();
     let network = NetPolicy { allow: asked, registries: policy.network.registries, ..NetPolicy::default() };

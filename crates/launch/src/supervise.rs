@@ -121,6 +121,8 @@ pub(crate) struct Watch<'a, 'b> {
     pub(crate) describe: &'a dyn Fn(Step, u16) -> String,
     /// The proxy of a cage with rules.
     pub(crate) served: Option<Served<'a>>,
+    /// Ports of this machine that lead into the cage.
+    pub(crate) published: Vec<(u16, OwnedFd)>,
     /// The vault that delivers secrets.
     pub(crate) vault: Option<&'a mut Vault>,
     /// The guard that watches the project meanwhile.
@@ -172,6 +174,7 @@ struct Supervisor<'a, 'b> {
     relay: Relay,
     lookups: Lookups,
     keyring: Option<Keyring>,
+    publish: Option<crate::publish::Publisher>,
     /// Directories of the cage's own that are looked at when it has ended.
     passing: Vec<OwnedFd>,
     /// Whether the command has not started yet because a vault may still have to ask for a passphrase.
@@ -191,6 +194,7 @@ impl<'a, 'b> Supervisor<'a, 'b> {
             relay: Relay::new(Counter::new(watch.output), std::mem::take(&mut watch.counted), shows),
             lookups: Lookups::default(),
             keyring: None,
+            publish: None,
             passing: Vec::new(),
             waits_for_vault: watch.vault.is_some(),
             channel_open: true,
@@ -387,7 +391,7 @@ impl<'a, 'b> Supervisor<'a, 'b> {
 
     /// Passes on what is still on its way, and says how it ended.
     fn finish(mut self) -> Result<Finished, Fault> {
-        drop(self.keyring.take());
+        drop((self.keyring.take(), self.publish.take()));
         self.hear_proxy();
         let end = self.watch.cage.wait().map_err(|errno| Fault::new(Step::Session, "", errno))?;
         self.relay.finish(self.watch.screen.as_ref());

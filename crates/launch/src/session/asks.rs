@@ -90,7 +90,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     /// Allows more of the network, once it is recorded.
     fn widen(&mut self, client: u64, rules: Vec<String>, seconds: u64) {
         let session = self.session.name.clone();
-        if !self.record.write(What::NetGranted { session, rules: rules.clone(), seconds }) {
+        if !self.session.record.write(What::NetGranted { session, rules: rules.clone(), seconds }) {
             let fact = "the grant cannot be recorded, so it does not hold";
             return self.refuse(Some(client), fact.into(), "make room for the record, and try again".into());
         }

@@ -774,7 +774,9 @@ fn events() -> Vec<What> {
             port: 443,
             method: Some("POST".into()),
             path: Some("/v1/x".into()),
-            fact: "network: denied POST api.example.com/v1/x: no rule allows this method and path of the host".into(),
+            fact:
+                "network: denied POST api.example.com/v1/x: no rule allows this method and path of the host"
+                    .into(),
             flag: Some("--allow-net 'POST api.example.com/v1/x'".into()),
             times: 2,
         },
