@@ -18,6 +18,8 @@ pub mod outside;
 mod passing;
 pub mod prepare;
 pub mod probe;
+pub mod proxy;
+mod publish;
 mod relay;
 pub mod secrets;
 pub mod session;
@@ -43,7 +45,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags};
 use std::time::Duration;
 pub use supervise::standard;
-use supervise::{Finished, Screen, Watch};
+use supervise::{Finished, Screen, Served, Watch};
 use wire::Order;
 
 /// Runs a prepared plan. Returns when nothing of the cage is left. For a session, the socket to its spawner is sent there.
@@ -54,6 +56,7 @@ pub fn run(
     logins: &mut Logins,
     session: Option<&session::Membership>,
     mut vault: Option<&mut secrets::Vault>,
+    mut served: Option<Served<'_>>,
 ) -> Result<Finished, Fault> {
     let wanted = supervise::signals();
     let caller_mask = signal::block(&wanted);
@@ -75,6 +78,9 @@ pub fn run(
         Some(spaces) => Some(take_common(plan, &mut prepared, spaces).map_err(fault(Step::Namespaces))?),
         None => None,
     };
+    let published = if spaces.is_none() { publish::listen(&plan.publish) } else { Ok(Vec::new()) };
+    let published = published
+        .map_err(|(port, errno)| Fault::new(Step::Publish, format!("port {port} of this machine"), errno))?;
     let mut ends = Some((theirs, ours));
     // In the new process only; here both ends stay.
     let mut live = |prepared: &mut Prepared| -> Process {
@@ -123,6 +129,11 @@ pub fn run(
     let git = prepared.acts.git.take().map(HostGit::known);
     let mut publisher = Publisher::new(git, prepared.acts.run.take());
     let describe = |step: Step, index: u16| object(plan, &prepared, step, index);
+    let served = served.as_mut().map(|served| Served {
+        network: served.network,
+        proxy: &mut *served.proxy,
+        record: &mut *served.record,
+    });
     let finished = supervise::watch(Watch {
         cage: &cage,
         control: ours,
@@ -141,6 +152,8 @@ pub fn run(
         session: session.map(|session| (&session.link, &session.words)),
         describe: &describe,
         vault,
+        served,
+        published,
         guard: guard.as_deref_mut(),
         view: &plan.view,
     });

@@ -1,11 +1,12 @@
 //! Turns a plan into what init needs between clone and exec: strings, lists and programs, all made beforehand.
 
-use crate::arm::{Acts, arm};
+use crate::arm::{Acts, Armed, arm};
 use crate::fault::Fault;
 use crate::secrets::Wanted;
 use keyward_policy::env::Value;
 use keyward_policy::linux::cage::{Cage, Identity, Step};
 use keyward_policy::linux::surface::{self, Answer, Test};
+use keyward_policy::net::plan::Socket;
 use keyward_policy::plan::{Keeper, LimitKind, Plan};
 use keyward_policy::view;
 use keyward_project::home;
@@ -62,6 +63,8 @@ pub struct Prepared {
     pub secrets: Option<Wanted>,
     /// Whether the cage joins the first one of its session: its user namespace, its network and its `/tmp`.
     pub common: bool,
+    /// Sockets that are opened in a network with rules.
+    pub sockets: Vec<Socket>,
     /// Whether the cage is a session's: then a spawner stands where the command would.
     pub session: bool,
 }
@@ -73,6 +76,21 @@ fn passing(plan: &Plan, spaces: bool) -> Result<Vec<CString>, Fault> {
 }
 
 impl Prepared {
+    /// Says what a file of the cage's own holds, where that is known only after the plan.
+    pub fn fill(&mut self, path: &Path, text: Vec<u8>) {
+        let Ok(at) = below_root(path) else { return };
+        for act in &mut self.acts.init {
+            // Over a file of the host, or where there is none.
+            if let Armed::Text { at: place, text: content } | Armed::Judged { at: place, text: content, .. } =
+                act
+                && *place == at
+            {
+                *content = text;
+                return;
+            }
+        }
+    }
+
     /// Closes everything that is held open for the cage, in a process that has nothing to do with it.
     pub fn let_go(&mut self) {
         self.counted = [None, None];
@@ -108,6 +126,7 @@ pub fn prepare(plan: &Plan, environment: &[&[u8]], setup: Option<TerminalSetup>)
     });
     let spaces = plan.cage != Cage::Landlock;
     Ok(Prepared {
+        sockets: plan.network.as_ref().map(|network| network.sockets.clone()).unwrap_or_default(),
         namespaces: Namespaces {
             user: spaces,
             pid: spaces,

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "a build script reads tables and writes code")]
 
 mod credentials;
+mod presets;
 mod reader;
 mod tools;
 
@@ -17,6 +18,7 @@ type Job = (&'static str, &'static str, fn(&str) -> Result<String, String>);
 const JOBS: &[Job] = &[
     ("data/credentials.toml", "credentials.rs", credentials::generate),
     ("data/tools.toml", "tools.rs", tools::generate),
+    ("data/presets.toml", "presets.rs", presets::generate),
 ];
 
 fn main() -> ExitCode {

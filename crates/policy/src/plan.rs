@@ -4,6 +4,7 @@
 
 mod session;
 
+use crate::config::Unfit;
 use crate::detect::registry;
 use crate::env::{self, Dropped, Environment};
 use crate::facts::HostFacts;
@@ -11,6 +12,8 @@ use crate::gate::GatePlan;
 use crate::linux::cage::{Cage, Identity, Landlock, UNPRIVILEGED};
 use crate::linux::kernel::Fact;
 use crate::linux::surface::Surroundings;
+use crate::net::bundle;
+use crate::net::plan::Network;
 use crate::promise::{Held, Kept, Promise};
 use crate::request::{Purpose, Request};
 use crate::secret::{self, Given};
@@ -59,6 +62,10 @@ pub struct Plan {
     /// What happens to new footholds.
     pub protect: Ruled<Protect>,
     pub net: Ruled<NetMode>,
+    /// What is reached, where rules say so.
+    pub network: Option<Network>,
+    /// Ports of the cage's loopback that this machine reaches.
+    pub publish: Vec<u16>,
     pub gate: GatePlan,
     /// Whether the cage has a network namespace of its own.
     pub own_network: bool,
@@ -186,6 +193,12 @@ impl From<&Refusal> for Trouble {
     }
 }
 
+impl From<Unfit> for Refusal {
+    fn from(Unfit { fact, remedy }: Unfit) -> Self {
+        Refusal::usage(fact, &remedy)
+    }
+}
+
 impl Refusal {
     pub(crate) fn usage(fact: String, remedy: &str) -> Self {
         Refusal { kind: RefusalKind::Usage, rule: "request".into(), fact, remedy: remedy.into() }
@@ -207,7 +220,8 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
     credentials_are_for_this_class(policy)?;
     let cage = cage(facts);
     let own_network =
-        policy.net.value == NetMode::None && cage != Cage::Landlock && facts.kernel.network_namespace.holds();
+        policy.net.value != NetMode::Open && cage != Cage::Landlock && facts.kernel.network_namespace.holds();
+    rules_have_a_network(policy, own_network)?;
     let identity = identity(request, facts, cage);
     let landlock = landlock(facts, own_network, cage);
 
@@ -217,7 +231,15 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
 
     let view = view::view(policy, request, facts, cage)?;
     let (search, left_out) = view::child_path(&view.entries, request);
-    let ours = ours(request, &view, &search, cage);
+    let network = (policy.net.value == NetMode::Rules).then(|| Network {
+        bundles: view::bundles(policy, request, &facts.paths),
+        ..Network::new(&policy.network, request.environment, request.purpose)
+    });
+    let mut ours = ours(request, &view, &search, cage);
+    let certificates = network.as_ref().and_then(|network| bundle::for_variables(&network.bundles));
+    ours.extend(
+        certificates.into_iter().flat_map(|path| bundle::VARIABLES.iter().map(|name| (*name, path.into()))),
+    );
     let mut environment = env::decide(policy, policy.trust.value, request.environment, &ours);
     named_variables_pass(policy, request, &environment, &ours)?;
     let secrets = secret::given(&policy.secrets, &policy.known_secrets)?;
@@ -233,7 +255,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
     }
     let surface = Surroundings {
         root: request.is_root(),
-        no_inet: policy.net.value == NetMode::None && !own_network,
+        no_inet: policy.net.value != NetMode::Open && !own_network,
         no_unix: cage == Cage::Landlock && landlock.abi < ABI_WITH_SOCKET_PATHS,
         no_mounts: cage == Cage::Landlock,
         strict: policy.protect.value == Protect::Strict,
@@ -261,6 +283,8 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         terminal: request.caller.terminals,
         protect: policy.protect.clone(),
         net: policy.net.clone(),
+        network,
+        publish: policy.network.publish.iter().map(|port| port.value).collect(),
         gate: GatePlan { mode: policy.gate.mode.clone(), judged: None, scripts: Vec::new() },
         cage,
         identity,
@@ -328,6 +352,34 @@ fn credentials_are_for_this_class(policy: &Policy) -> Result<(), Refusal> {
             format!("{} ({}) is not handed to a child of class `{class}`", name.value, name.origin),
             "credentials are for programs you trust with them: add `--trust executor`, or remove the name",
         )),
+        _ => Ok(()),
+    }
+}
+
+/// Without a network of its own a cage reaches everything or nothing. Open, there is nothing to publish.
+fn rules_have_a_network(policy: &Policy, own_network: bool) -> Result<(), Refusal> {
+    let refusal = |rule: String, fact: String, remedy: &str| {
+        Err(Refusal { kind: RefusalKind::Floor, rule, fact, remedy: remedy.into() })
+    };
+    match (policy.net.value, policy.network.publish.first()) {
+        (NetMode::Rules, _) if !own_network => refusal(
+            format!("net.mode = \"rules\" ({})", policy.net.origin),
+            "cannot keep the rules of the network: this host refuses a network namespace".into(),
+            "`keyward doctor` shows the fix for this host; for a cage without a network, use `--net none`",
+        ),
+        (NetMode::Open, Some(port)) => Err(Refusal::policy(
+            "net.publish",
+            format!(
+                "port {} ({}) needs no publishing: with `--net open` it is the host's own",
+                port.value, port.origin
+            ),
+            "leave out `--publish`",
+        )),
+        (NetMode::None, Some(port)) if !own_network => refusal(
+            format!("net.publish ({})", port.origin),
+            format!("cannot publish port {}: this host refuses a network namespace", port.value),
+            "`keyward doctor` shows the fix for this host",
+        ),
         _ => Ok(()),
     }
 }
@@ -462,6 +514,9 @@ fn promises(
         }
         Promise::Network if policy.net.value == NetMode::Open => {
             Held::Waived { by: format!("net.mode = \"open\" ({})", policy.net.origin) }
+        }
+        Promise::Network if policy.net.value == NetMode::Rules && own_network => {
+            wall("network namespace in which every address leads to keyward:proxy, which keeps the rules")
         }
         Promise::Network if own_network => wall("network namespace with only its own loopback"),
         Promise::Network => wall("no inet socket at all, by seccomp"),

@@ -31,6 +31,8 @@ pub use toolchains::joined;
 
 use crate::facts::{GitFolder, GitPart, HostFacts, Kind, PathFact, Paths, Project};
 use crate::linux::cage::Cage;
+use crate::net::bundle::{self, Bundle};
+use crate::net::plan::needs_certificate;
 use crate::plan::{Refusal, RefusalKind};
 use crate::request::Request;
 use crate::settings::{IgnoredFile, Policy};
@@ -327,6 +329,11 @@ pub fn questions(policy: &Policy, request: &Request<'_>) -> Vec<Question> {
         ask(path, About::All);
     }
     ask("/etc/resolv.conf".into(), About::All);
+    if policy.net.value == NetMode::Rules && needs_certificate(&policy.network, request.purpose) {
+        for (path, _) in bundle::PLACES {
+            ask(path.into(), About::All);
+        }
+    }
     questions.extend(gpu::questions(policy));
     questions
 }
@@ -444,7 +451,13 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     home::place_login_settings(&mut builder, &own.at, request);
     match policy.net.value {
         NetMode::Open => resolver(&mut builder),
-        NetMode::None if cage != Cage::Landlock => own_resolver(&mut builder),
+        NetMode::Rules => {
+            own_resolver(&mut builder, RULES_RESOLVER);
+            for Bundle { path, .. } in bundles(policy, request, &facts.paths) {
+                builder.builtin(path, Shown::Text { text: Vec::new() }, "certificates");
+            }
+        }
+        NetMode::None if cage != Cage::Landlock => own_resolver(&mut builder, LOOPBACK_RESOLVER),
         NetMode::None => {}
     }
     toolchains::show(&mut builder, request);
@@ -572,15 +585,36 @@ fn resolver(builder: &mut Builder<'_>) {
     }
 }
 
-/// Without a network the launcher answers lookups, at the cage's own loopback: at once, and it knows which host was wanted.
-fn own_resolver(builder: &mut Builder<'_>) {
+/// What a cage finds as `/etc/resolv.conf`. Without a network the launcher answers lookups, at the cage's own loopback: at once, and it knows
+/// which host was wanted.
+const LOOPBACK_RESOLVER: &str =
+    "# The launcher of this cage answers.\nnameserver 127.0.0.1\noptions timeout:1 attempts:1\n";
+/// With rules the proxy answers, at addresses that stand for the hosts.
+const RULES_RESOLVER: &str =
+    "# keyward:proxy answers for this cage.\nnameserver 198.18.0.1\noptions timeout:30 attempts:1\n";
+
+fn own_resolver(builder: &mut Builder<'_>, text: &str) {
     let Some(fact) = builder.paths.existing(Path::new("/etc/resolv.conf")) else { return };
     let real = fact.real.clone();
     if fact.kind == Kind::File {
-        let text =
-            b"# The launcher of this cage answers.\nnameserver 127.0.0.1\noptions timeout:1 attempts:1\n";
-        builder.builtin(real, Shown::Text { text: text.to_vec() }, "resolver");
+        builder.builtin(real, Shown::Text { text: text.into() }, "resolver");
     }
+}
+
+/// The host's files with certificates that a cage has with one more. Their text is known when the proxy has begun.
+pub fn bundles(policy: &Policy, request: &Request<'_>, paths: &Paths) -> Vec<Bundle> {
+    if policy.net.value != NetMode::Rules || !needs_certificate(&policy.network, request.purpose) {
+        return Vec::new();
+    }
+    let mut found: Vec<Bundle> = Vec::new();
+    for &(path, form) in bundle::PLACES {
+        if let Some(fact) = paths.existing(Path::new(path)).filter(|fact| fact.kind == Kind::File)
+            && !found.iter().any(|known| known.path == fact.real)
+        {
+            found.push(Bundle { path: fact.real.clone(), form });
+        }
+    }
+    found
 }
 
 fn is_shared_place(path: &Path) -> bool {

@@ -19,22 +19,25 @@ pub enum Room {
     Attack,
     /// The tools of an agent, `keyward mcp-server`.
     Mcp,
+    /// The proxy of cages with network rules. [`crate::proxy`] says how it is spoken to.
+    Proxy,
 }
 
 impl Room {
-    pub const ALL: &'static [Room] = &[Room::Attack, Room::Mcp];
+    pub const ALL: &'static [Room] = &[Room::Attack, Room::Mcp, Room::Proxy];
 
     pub const fn word(self) -> &'static str {
         match self {
             Room::Attack => "attack",
             Room::Mcp => "mcp",
+            Room::Proxy => "proxy",
         }
     }
 
     /// Whether it is given the caller's variables, because it starts the launcher again for the same caller.
     pub const fn acts_for_the_caller(self) -> bool {
         match self {
-            Room::Attack => false,
+            Room::Attack | Room::Proxy => false,
             Room::Mcp => true,
         }
     }

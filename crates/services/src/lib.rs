@@ -39,6 +39,7 @@ fn enter(call: &Call) -> i32 {
     match call.room {
         Room::Attack => attack::attack(call),
         Room::Mcp => mcp::serve(call),
+        Room::Proxy => keyward_proxy::serve(),
     }
 }
 

@@ -5,15 +5,16 @@ use crate::args::RunArgs;
 use crate::decide::{self, Decided};
 use crate::here::Here;
 use crate::question::CommandTerminal;
-use crate::{say, session, vault, witness};
+use crate::{network, say, services, session, vault, witness};
 use keyward_approve::gate;
 use keyward_approve::permit::{self, Denial, Ways};
 use keyward_approve::subject::{self, Subject};
 use keyward_launch::fault::Fault;
 use keyward_launch::prepare::{self, Prepared};
+use keyward_launch::proxy::Proxy;
 use keyward_launch::secrets::{Vault, Wanted};
 use keyward_launch::session::Membership;
-use keyward_launch::supervise::Finished;
+use keyward_launch::supervise::{Finished, Served};
 
 use keyward_ledger::Record;
 use keyward_policy::aftermath::Aftermath;
@@ -69,6 +70,8 @@ pub struct Run<'a> {
     session: Option<Membership>,
     /// Where the session tells what its cage keeps.
     promises: Option<PathBuf>,
+    /// Where the first cage of a session leaves the certificate of its proxy for further ones.
+    certificate: Option<PathBuf>,
 }
 
 /// Which of the caller's variables stay in our memory, and what an approver is shown of the others.
@@ -84,6 +87,7 @@ struct Armed<'a> {
     vault: Option<Vault>,
     guard: Option<Guard<'a>>,
     logins: Logins,
+    proxy: Option<Proxy>,
 }
 
 /// How a command ended, and what it left.
@@ -103,9 +107,11 @@ impl<'a> Run<'a> {
     ) -> Self {
         // Further cages of a session keep what the first one does.
         let is_first = session.as_ref().is_some_and(|session| session.spaces.is_none());
-        let name = args.command.get(1).filter(|_| is_first);
-        let promises = name.map(|name| session::promises_file(&block.entries(), name));
-        Run { args, policy, here, block, dropped: None, permitted: None, session, promises }
+        let name = args.command.get(1).filter(|_| session.is_some());
+        let told = name.map(|name| session::promises_file(&block.entries(), name));
+        let certificate = told.as_ref().map(|told| told.with_file_name("ca.pem"));
+        let promises = told.filter(|_| is_first);
+        Run { args, policy, here, block, dropped: None, permitted: None, session, promises, certificate }
     }
 
     /// The exit code, or why it ended early.
@@ -120,6 +126,8 @@ impl<'a> Run<'a> {
         let mut record = Record::open(&here.state).map_err(|unrecorded| tell::unrecorded(&unrecorded))?;
         let Remembered { for_command, plain } = self.forget_the_rest(&plan);
         let gate = self.approve(&mut plan, plain, &mut record)?;
+        // As early as may be: it begins while the rest is prepared.
+        let proxy = self.start_proxy(&plan)?;
         let is_first = self.announce(&mut plan);
         let mut prepared = self.prepare(&plan)?;
         self.write_down(&plan, gate, &kernel, &mut record)?;
@@ -137,6 +145,7 @@ impl<'a> Run<'a> {
             names,
         };
         let mut armed = self.arm(&plan, &mut prepared, &for_command, begin)?;
+        armed.proxy = self.trust_proxy(&plan, &mut prepared, proxy)?;
         let started = Instant::now();
         match self.launch(&plan, prepared, &mut armed, &mut record) {
             Ok(finished) => {
@@ -251,13 +260,46 @@ impl<'a> Run<'a> {
             false => Some(Guard::begin(begin).map_err(|none| unguarded(&none))?),
         };
         match Logins::begin(plan, &self.here.state) {
-            Ok(logins) => Ok(Armed { vault, guard, logins }),
+            Ok(logins) => Ok(Armed { vault, guard, logins, proxy: None }),
             Err((path, errno)) => {
                 drop(guard.map(Guard::finish));
                 let path = keyward_policy::text::visible(path.as_os_str());
                 Err(Early::Fault(Fault::new(Step::View, path, errno), None))
             }
         }
+    }
+
+    /// Further cages of a session have the network of the first one, and its proxy.
+    fn start_proxy(&self, plan: &Plan) -> Result<Option<Proxy>, Early> {
+        let joins = self.session.as_ref().is_some_and(|session| session.spaces.is_some());
+        let network = plan.network.as_ref().filter(|_| !joins);
+        Ok(network.map(services::start_proxy).transpose()?)
+    }
+
+    /// Adds the certificate of the proxy to the files in which programs of the cage look for those that they trust.
+    fn trust_proxy(
+        &self,
+        plan: &Plan,
+        prepared: &mut Prepared,
+        mut proxy: Option<Proxy>,
+    ) -> Result<Option<Proxy>, Early> {
+        let Some(network) = plan.network.as_ref().filter(|network| !network.bundles.is_empty()) else {
+            return Ok(proxy);
+        };
+        let certificate = match (&mut proxy, &self.certificate) {
+            (Some(proxy), file) => {
+                let certificate = proxy.ready()?.to_owned();
+                if let Some(file) = file {
+                    network::share_certificate(file, &certificate);
+                }
+                certificate
+            }
+            (None, file) => {
+                file.as_ref().and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default()
+            }
+        };
+        network::add_certificate(network, &certificate, |path, text| prepared.fill(path, text))?;
+        Ok(proxy)
     }
 
     /// Runs the command to its end, and writes down what its vault did.
@@ -268,7 +310,14 @@ impl<'a> Run<'a> {
         armed: &mut Armed<'_>,
         record: &mut Record,
     ) -> Result<Finished, Fault> {
-        let Armed { vault, guard, logins } = armed;
+        let Armed { vault, guard, logins, proxy } = armed;
+        let mut write = |report| {
+            if let Some(what) = network::events(report) {
+                let _ = record.write(what);
+            }
+        };
+        let served = plan.network.as_ref().zip(proxy.as_mut());
+        let served = served.map(|(network, proxy)| Served { network, proxy, record: &mut write });
         let ran = keyward_launch::run(
             plan,
             prepared,
@@ -276,6 +325,7 @@ impl<'a> Run<'a> {
             logins,
             self.session.as_ref(),
             vault.as_mut(),
+            served,
         );
         if let Some(vault) = vault {
             vault.finish(ran.as_ref().is_ok_and(|finished| finished.cut_short.is_some()));
@@ -451,6 +501,7 @@ fn may_be_the_host(fault: &Fault) -> bool {
         Step::Namespaces
             | Step::Identity
             | Step::Loopback
+            | Step::Network
             | Step::Root
             | Step::View
             | Step::Pivot

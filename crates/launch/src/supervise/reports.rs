@@ -3,6 +3,7 @@
 use super::{Supervisor, signals};
 use crate::fault::Fault;
 use crate::keyring::Keyring;
+use crate::publish::Publisher;
 use crate::wire::{self, Order, Report};
 use keyward_policy::linux::acts::To;
 use keyward_policy::linux::cage::Step;
@@ -10,6 +11,7 @@ use keyward_protocol::link::Link;
 use keyward_protocol::packet;
 use keyward_sys::terminal;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
 
 impl Supervisor<'_, '_> {
     pub(super) fn hear_init(&mut self) {
@@ -29,7 +31,7 @@ impl Supervisor<'_, '_> {
                 }
             }
             Report::Home => self.fill_home(first(descriptors)),
-            Report::Outlet { number } => self.serve_outlet(number, first(descriptors)),
+            Report::Outlet { number, more } => self.serve_outlet(number, descriptors, more),
             Report::Passing => self.passing = descriptors,
             Report::Door => self.pass_on_door(&descriptors),
             Report::Started => self.command_started(),
@@ -56,14 +58,42 @@ impl Supervisor<'_, '_> {
         }
     }
 
-    fn serve_outlet(&mut self, number: u16, socket: Option<OwnedFd>) {
+    fn serve_outlet(&mut self, number: u16, mut sockets: Vec<OwnedFd>, more: bool) {
         let outlet = self.watch.outlets.get(usize::from(number)).map(|outlet| outlet.to);
-        match (outlet, self.watch.keyring, socket) {
+        if outlet == Some(To::Proxy) {
+            return self.serve_network(sockets, more);
+        }
+        if outlet == Some(To::Publish) {
+            return self.publish_ports(&sockets);
+        }
+        match (outlet, self.watch.keyring, sockets.pop()) {
             (Some(To::Keyring), Some(view), Some(listener)) => {
                 self.keyring = Keyring::start(listener, view);
             }
             (Some(To::Lookups), _, socket) => self.lookups.start(socket),
             _ => {}
+        }
+    }
+
+    /// Starts the process that leads connections into the cage.
+    fn publish_ports(&mut self, spaces: &[OwnedFd]) {
+        let ports = std::mem::take(&mut self.watch.published);
+        if let [user, network] = spaces {
+            self.publish = Publisher::start(ports, user, network);
+        }
+        if self.publish.is_none() {
+            self.failed = Some(Fault::new(Step::Publish, "", Errno::PERM));
+            self.end_cage();
+        }
+    }
+
+    /// Hands the sockets of the cage's network to the proxy. Without it every connection fails.
+    fn serve_network(&mut self, sockets: Vec<OwnedFd>, more: bool) {
+        let Some(served) = &mut self.watch.served else { return };
+        let cage = self.watch.cage.pidfd.as_fd();
+        if let Err(errno) = served.proxy.take(served.network, cage, sockets, more) {
+            self.failed = Some(Fault::new(Step::Network, "", errno));
+            self.end_cage();
         }
     }
 

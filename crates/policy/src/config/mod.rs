@@ -95,7 +95,8 @@ pub fn resolve(layers: &Layers<'_>) -> Result<Policy, PolicyError> {
     let profile = layers.profile.map(|name| chosen(name, user.as_ref(), layers)).transpose()?;
 
     let mut effective = Values::builtin();
-    for layer in [user.map(|file| file.values), profile, flags].into_iter().flatten() {
+    for mut layer in [user.map(|file| file.values), profile, flags].into_iter().flatten() {
+        layer.imply_rules();
         merge::overlay(&mut effective, layer);
     }
     mistakes.extend(flags::check_set(&effective));
