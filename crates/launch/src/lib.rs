@@ -105,27 +105,13 @@ pub fn run(
     drop(theirs);
     // What the vault sends goes past us.
     prepared.secrets = None;
-    if let Some(own) = &cgroup {
-        let taken = own.take(cage.pid).and_then(|()| wire::order(&ours, Order::Counted, &[]));
-        if let Err(errno) = taken {
-            return Err(give_up(&cage, &caller_mask, Fault::new(Step::Limits, "by a cgroup", errno)));
-        }
-    }
-    if let Some(common) = common {
-        let all: Vec<BorrowedFd<'_>> = common.iter().map(AsFd::as_fd).collect();
-        if let Err(errno) = wire::order(&ours, Order::Common, &all) {
-            return Err(give_up(&cage, &caller_mask, Fault::new(Step::Namespaces, "", errno)));
-        }
-    }
     prepared.envp.wipe();
     prepared.counted = [None, None];
-    let screen = prepared.terminal.take().map(screen);
-    let foreground = screen.as_ref().is_some_and(|(_, foreground)| *foreground);
-    if let Identity::MappedRoot { .. } = prepared.identity
-        && let Err(fault) = map_for(&cage, &prepared, &ours)
-    {
+    if let Err(fault) = hand_over(&cage, &prepared, &ours, cgroup.as_ref(), common.as_deref()) {
         return Err(give_up(&cage, &caller_mask, fault));
     }
+    let screen = prepared.terminal.take().map(screen);
+    let foreground = screen.as_ref().is_some_and(|(_, foreground)| *foreground);
     let git = prepared.acts.git.take().map(HostGit::known);
     let mut publisher = Publisher::new(git, prepared.acts.run.take());
     let describe = |step: Step, index: u16| object(plan, &prepared, step, index);
@@ -186,6 +172,29 @@ fn take_common(plan: &Plan, prepared: &mut Prepared, spaces: &Spaces) -> Result<
         *act = Armed::Bind { tree, at: c"tmp".to_owned(), attributes: None, expect: None, foreign: false };
     }
     Ok(common)
+}
+
+/// Does what init waits for, in the order in which it does: its cgroup, what it shares with the session's first cage, its user and trees.
+fn hand_over(
+    cage: &Process,
+    prepared: &Prepared,
+    control: &OwnedFd,
+    cgroup: Option<&cgroup::Own>,
+    common: Option<&[OwnedFd]>,
+) -> Result<(), Fault> {
+    if let Some(own) = cgroup {
+        own.take(cage.pid)
+            .and_then(|()| wire::order(control, Order::Counted, &[]))
+            .map_err(|errno| Fault::new(Step::Limits, "by a cgroup", errno))?;
+    }
+    if let Some(common) = common {
+        let all: Vec<BorrowedFd<'_>> = common.iter().map(AsFd::as_fd).collect();
+        wire::order(control, Order::Common, &all).map_err(|errno| Fault::new(Step::Namespaces, "", errno))?;
+    }
+    match prepared.identity {
+        Identity::MappedRoot { .. } => map_for(cage, prepared, control),
+        _ => Ok(()),
+    }
 }
 
 /// Ends a cage that could not be set up.

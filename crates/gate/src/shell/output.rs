@@ -44,31 +44,7 @@ impl Walker<'_> {
                 text(&bytes, own)
             }
             b"cat" | b"bat" | b"head" | b"tail" | b"tac" | b"less" | b"more" => {
-                let whole = name == b"cat";
-                let mut files = words().peekable();
-                if files.peek().is_none() {
-                    return Stream { text: input.text.clone().filter(|_| whole), ..input.clone() };
-                }
-                let mut output = Stream { fed: true, ..Stream::text(b"") };
-                for file in files {
-                    let stream = if file.text == b"-" { input.clone() } else { self.file_stream(&file.text) };
-                    output = Stream {
-                        text: match (output.text, stream.text) {
-                            (Some(mut one), Some(two)) if whole && one.len() + two.len() <= LONGEST => {
-                                one.extend_from_slice(&two);
-                                Some(one)
-                            }
-                            _ => None,
-                        },
-                        taint: output.taint.and(stream.taint),
-                        file: output.file.or(stream.file),
-                        names_all: false,
-                        names: None,
-                        place: None,
-                        fed: true,
-                    };
-                }
-                output
+                self.concatenated(words(), input, name == b"cat")
             }
             b"base64" | b"base32" | b"openssl" | b"xxd" | b"uudecode" | b"gunzip" | b"zcat" | b"gzip"
             | b"bunzip2" | b"xz" | b"unxz" | b"zstd" | b"hex" | b"rev" | b"tr" => {
@@ -102,45 +78,16 @@ impl Walker<'_> {
             b"true" | b"false" | b":" | b"test" | b"[" | b"mkdir" | b"touch" | b"rm" | b"mv" | b"cp"
             | b"chmod" | b"sleep" | b"wait" | b"return" | b"exit" => text(b"", Taint::NONE),
             b"find" | b"fd" => {
-                let roots: Vec<&[u8]> = words()
-                    .take_while(|word| !matches!(word.text.first(), Some(b'(' | b'!')))
-                    .map(|word| word.text.as_slice())
-                    .take(1)
-                    .collect();
-                let root = roots.first().copied().unwrap_or(b".");
-                let line = if matches!(root, b"/" | b"~") {
-                    [root, b"\n"].concat()
-                } else {
-                    [root, b"/\0\n"].concat()
-                };
-                let names_all =
-                    !args.iter().any(|arg| picks(&arg.text)) && look(root, &self.standing).is.meets(HERE);
-                let names = (name == b"find").then(|| self.printed_by_find(args)).flatten().map(Rc::new);
-                Stream { names_all, names, ..text(&line, Taint::NONE) }
+                let mut roots = words().take_while(|word| !matches!(word.text.first(), Some(b'(' | b'!')));
+                let root = roots.next().map_or(b".".as_slice(), |word| word.text.as_slice());
+                self.found(name, args, root)
             }
             b"sort" | b"uniq" if input.names.is_some() => {
                 Stream { names: input.names.clone(), ..Stream::unknown(own.and(input.taint)) }
             }
             b"ls" | b"rg" | b"grep" | b"git" | b"ag" if started.reads.is_empty() && !input.fed => {
-                let secret = words().any(|word| self.is_credential(&word.text));
-                let names = name == b"ls"
-                    || flag(b'l', b"--files-with-matches")
-                    || words().next().is_some_and(|word| word.text == b"ls-files");
-                let list = match name {
-                    b"ls" => self.printed_by_ls(args),
-                    b"git" => self.printed_by_git(args),
-                    _ => None,
-                };
-                let list = list.filter(|_| !secret).map(Rc::new);
-                // `git ls-files` without a pattern.
-                let names_all = name == b"git" && words().count() == 1 && list.is_none();
-                match names && !secret {
-                    true => Stream { names_all, names: list, ..text(b"./\0\n", Taint::NONE) },
-                    false => Stream {
-                        names: list,
-                        ..Stream::unknown(if secret { Taint::SECRET } else { Taint::NONE })
-                    },
-                }
+                let words: Vec<&Field> = words().collect();
+                self.listed(name, args, &words, flag(b'l', b"--files-with-matches"))
             }
             b"printenv" | b"gpg" | b"pass" => Stream::unknown(Taint::SECRET),
             _ if entry.is_some_and(|entry| entry.download) => {
@@ -153,6 +100,70 @@ impl Walker<'_> {
             _ => {
                 let secret = words().any(|word| self.is_credential(&word.text));
                 Stream::unknown(own.and(input.taint).and(if secret { Taint::SECRET } else { Taint::NONE }))
+            }
+        }
+    }
+
+    /// What is printed of files one after the other; `whole` if nothing is left out.
+    fn concatenated<'f>(
+        &mut self,
+        files: impl Iterator<Item = &'f Field>,
+        input: &Stream,
+        whole: bool,
+    ) -> Stream {
+        let mut files = files.peekable();
+        if files.peek().is_none() {
+            return Stream { text: input.text.clone().filter(|_| whole), ..input.clone() };
+        }
+        let mut output = Stream { fed: true, ..Stream::text(b"") };
+        for file in files {
+            let stream = if file.text == b"-" { input.clone() } else { self.file_stream(&file.text) };
+            output = Stream {
+                text: match (output.text, stream.text) {
+                    (Some(mut one), Some(two)) if whole && one.len() + two.len() <= LONGEST => {
+                        one.extend_from_slice(&two);
+                        Some(one)
+                    }
+                    _ => None,
+                },
+                taint: output.taint.and(stream.taint),
+                file: output.file.or(stream.file),
+                names_all: false,
+                names: None,
+                place: None,
+                fed: true,
+            };
+        }
+        output
+    }
+
+    /// The names that a search below `root` prints.
+    fn found(&mut self, name: &[u8], args: &[Field], root: &[u8]) -> Stream {
+        let line = match root {
+            b"/" | b"~" => [root, b"\n"].concat(),
+            _ => [root, b"/\0\n"].concat(),
+        };
+        let names_all = !args.iter().any(|arg| picks(&arg.text)) && look(root, &self.standing).is.meets(HERE);
+        let names = (name == b"find").then(|| self.printed_by_find(args)).flatten().map(Rc::new);
+        Stream { names_all, names, ..Stream::text(&line) }
+    }
+
+    /// The names, or the lines, that a listing prints. `words` are its arguments without options.
+    fn listed(&mut self, name: &[u8], args: &[Field], words: &[&Field], only_names: bool) -> Stream {
+        let secret = words.iter().any(|word| self.is_credential(&word.text));
+        let names = name == b"ls" || only_names || words.first().is_some_and(|word| word.text == b"ls-files");
+        let list = match name {
+            b"ls" => self.printed_by_ls(args),
+            b"git" => self.printed_by_git(args),
+            _ => None,
+        };
+        let list = list.filter(|_| !secret).map(Rc::new);
+        // `git ls-files` without a pattern.
+        let names_all = name == b"git" && words.len() == 1 && list.is_none();
+        match names && !secret {
+            true => Stream { names_all, names: list, ..Stream::text(b"./\0\n") },
+            false => {
+                Stream { names: list, ..Stream::unknown(if secret { Taint::SECRET } else { Taint::NONE }) }
             }
         }
     }

@@ -160,23 +160,7 @@ impl Walker<'_> {
                     // It lists all there are.
                     return Some(Stream::unknown(Taint::SECRET));
                 }
-                let exports = args.iter().any(|arg| arg.text.starts_with(b"-") && arg.text.contains(&b'x'));
-                for arg in args.iter().filter(|arg| !arg.text.starts_with(b"-")) {
-                    match arg.text.iter().position(|byte| *byte == b'=') {
-                        Some(at) => {
-                            let value = Text { bytes: arg.text.without_first(at + 1), taint: arg.taint };
-                            if name == b"export" || exports {
-                                self.set_for_programs(&arg.text[..at], &value.bytes, arg.span);
-                            }
-                            match name {
-                                b"local" => self.variables.assign_local(&arg.text[..at], value),
-                                _ => self.variables.assign(&arg.text[..at], vec![value], false),
-                            }
-                        }
-                        None if name == b"local" => self.variables.assign_local(&arg.text, Text::default()),
-                        None => {}
-                    }
-                }
+                self.declare(name, args);
                 nothing()
             }
             b"read" | b"mapfile" | b"readarray" | b"getopts" => {
@@ -219,19 +203,7 @@ impl Walker<'_> {
                 nothing()
             }
             b"cd" | b"pushd" => {
-                let target = args.iter().find(|arg| !arg.text.starts_with(b"-"));
-                self.standing = match target.map(|arg| arg.text.as_slice()) {
-                    None => Standing::In(b"~".to_vec()),
-                    Some(path) if path.contains(&UNKNOWN) => Standing::Project,
-                    Some(path) => match &self.standing {
-                        Standing::In(folder)
-                            if !matches!(path.first(), Some(b'/' | b'~')) && folder.len() < 4096 =>
-                        {
-                            Standing::In([folder.as_slice(), b"/", path].concat())
-                        }
-                        _ => Standing::In(path.to_vec()),
-                    },
-                };
+                self.standing = self.standing_after(args);
                 nothing()
             }
             b"popd" => {
@@ -239,6 +211,42 @@ impl Walker<'_> {
                 nothing()
             }
             _ => None,
+        }
+    }
+
+    /// Sets the variables that a declaration names.
+    fn declare(&mut self, name: &[u8], args: &[Field]) {
+        let exports = args.iter().any(|arg| arg.text.starts_with(b"-") && arg.text.contains(&b'x'));
+        for arg in args.iter().filter(|arg| !arg.text.starts_with(b"-")) {
+            match arg.text.iter().position(|byte| *byte == b'=') {
+                Some(at) => {
+                    let value = Text { bytes: arg.text.without_first(at + 1), taint: arg.taint };
+                    if name == b"export" || exports {
+                        self.set_for_programs(&arg.text[..at], &value.bytes, arg.span);
+                    }
+                    match name {
+                        b"local" => self.variables.assign_local(&arg.text[..at], value),
+                        _ => self.variables.assign(&arg.text[..at], vec![value], false),
+                    }
+                }
+                None if name == b"local" => self.variables.assign_local(&arg.text, Text::default()),
+                None => {}
+            }
+        }
+    }
+
+    /// Where a shell stands after `cd`.
+    fn standing_after(&self, args: &[Field]) -> Standing {
+        let target = args.iter().find(|arg| !arg.text.starts_with(b"-"));
+        match target.map(|arg| arg.text.as_slice()) {
+            None => Standing::In(b"~".to_vec()),
+            Some(path) if path.contains(&UNKNOWN) => Standing::Project,
+            Some(path) => match &self.standing {
+                Standing::In(folder) if !matches!(path.first(), Some(b'/' | b'~')) && folder.len() < 4096 => {
+                    Standing::In([folder.as_slice(), b"/", path].concat())
+                }
+                _ => Standing::In(path.to_vec()),
+            },
         }
     }
 

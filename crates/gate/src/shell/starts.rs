@@ -131,50 +131,7 @@ impl Walker<'_> {
     }
 
     fn for_each_line(&mut self, started: &mut Started) -> Stream {
-        const VALUES: [&[u8]; 17] = [
-            b"-n",
-            b"-P",
-            b"-L",
-            b"-s",
-            b"-d",
-            b"-a",
-            b"-E",
-            b"-j",
-            b"-N",
-            b"--max-args",
-            b"--max-procs",
-            b"--max-lines",
-            b"--delimiter",
-            b"--arg-file",
-            b"--jobs",
-            b"--colsep",
-            b"--max-chars",
-        ];
-        let mut replaced: Option<Bytes> = None;
-        let mut args = started.args[1..].iter();
-        let mut rest: Vec<Field> = Vec::new();
-        while let Some(arg) = args.next() {
-            match arg.text.as_slice() {
-                b"-I" => replaced = args.next().map(|next| next.text.clone()),
-                b"-i" => replaced = Some((*b"{}").into()),
-                text if text.starts_with(b"-I") || text.starts_with(b"-i") => {
-                    replaced = Some(text[2..].into());
-                }
-                text if text.starts_with(b"--rep") => {
-                    let at = text.iter().position(|byte| *byte == b'=');
-                    replaced = Some(at.map_or_else(|| (*b"{}").into(), |at| text[at + 1..].into()));
-                }
-                text if VALUES.iter().any(|option| is_written(text, option)) => {
-                    args.next();
-                }
-                text if text.len() > 1 && text[0] == b'-' => {}
-                _ => {
-                    rest.push(arg.clone());
-                    rest.extend(args.cloned());
-                    break;
-                }
-            }
-        }
+        let (mut replaced, mut rest) = without_options(&started.args[1..]);
         // `parallel` takes what stands behind `:::` for lines.
         let listed = rest.iter().position(|arg| arg.text == b":::").map(|at| rest.split_off(at));
         if let (Some(listed), true) = (&listed, rest.is_empty()) {
@@ -651,4 +608,47 @@ pub(super) fn is_assignment(text: &[u8]) -> bool {
         && !name[0].is_ascii_digit()
         && name.iter().all(|byte| *byte == b'_' || byte.is_ascii_alphanumeric())
         && !name.contains(&UNKNOWN)
+}
+
+/// What `xargs` or `parallel` replaces by a line, and the words behind its options.
+fn without_options(args: &[Field]) -> (Option<Bytes>, Vec<Field>) {
+    /// Options whose value is the next word.
+    const VALUES: [&[u8]; 17] = [
+        b"-n",
+        b"-P",
+        b"-L",
+        b"-s",
+        b"-d",
+        b"-a",
+        b"-E",
+        b"-j",
+        b"-N",
+        b"--max-args",
+        b"--max-procs",
+        b"--max-lines",
+        b"--delimiter",
+        b"--arg-file",
+        b"--jobs",
+        b"--colsep",
+        b"--max-chars",
+    ];
+    let mut replaced: Option<Bytes> = None;
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.text.as_slice() {
+            b"-I" => replaced = args.next().map(|next| next.text.clone()),
+            b"-i" => replaced = Some((*b"{}").into()),
+            text if text.starts_with(b"-I") || text.starts_with(b"-i") => replaced = Some(text[2..].into()),
+            text if text.starts_with(b"--rep") => {
+                let at = text.iter().position(|byte| *byte == b'=');
+                replaced = Some(at.map_or_else(|| (*b"{}").into(), |at| text[at + 1..].into()));
+            }
+            text if VALUES.iter().any(|option| is_written(text, option)) => {
+                args.next();
+            }
+            text if text.len() > 1 && text[0] == b'-' => {}
+            _ => return (replaced, std::iter::once(arg).chain(args).cloned().collect()),
+        }
+    }
+    (replaced, Vec::new())
 }
