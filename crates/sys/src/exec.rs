@@ -2,7 +2,10 @@
 
 use crate::memory::Mapping;
 use crate::{Errno, last_errno};
+use rustix::fd::OwnedFd;
+use rustix::io::FdFlags;
 use std::ffi::{CStr, CString, c_char};
+use std::os::unix::process::CommandExt;
 
 /// A null-terminated array of C strings, made before the fork, so that nothing is allocated after it.
 pub struct Strings {
@@ -42,4 +45,10 @@ pub fn execve(program: &CStr, argv: &Strings, envp: &Strings) -> Errno {
     // SAFETY: `Strings` keeps both arrays null-terminated and their strings alive; `program` is NUL-terminated.
     unsafe { libc::execve(program.as_ptr(), argv.pointers.as_ptr(), envp.pointers.as_ptr()) };
     last_errno()
+}
+/// Lets the program that a command of the standard library starts have this descriptor, and no other program that is started meanwhile.
+pub fn keep_in(command: &mut std::process::Command, descriptor: OwnedFd) {
+    let keep = move || rustix::io::fcntl_setfd(&descriptor, FdFlags::empty()).map_err(std::io::Error::from);
+    // SAFETY: between fork and exec the closure makes one system call on a descriptor that it owns, and allocates nothing.
+    unsafe { command.pre_exec(keep) };
 }
