@@ -70,10 +70,7 @@ pub fn runtime(entries: &[&[u8]]) -> Runtime {
 }
 
 fn runtime_for(entries: &[&[u8]], home: &Path) -> Runtime {
-    Runtime {
-        by_variable: folder(entries, "XDG_RUNTIME_DIR").map(|path| path.join("keyward")),
-        by_state: state_below(entries, home).join("run"),
-    }
+    Runtime::new(folder(entries, "XDG_RUNTIME_DIR"), folder(entries, "XDG_STATE_HOME"), home)
 }
 
 /// Looks around. `cwd` is what `--cwd` says.

@@ -239,12 +239,17 @@ fn a_copy_that_a_command_installs_is_named_at_the_end() {
 #[test]
 fn a_command_that_would_replace_us_is_told_why_it_failed() {
     let ours = Ours::new(COPIES);
-    for script in
-        ["rm -rf node_modules", "mv .venv old", "python3 -m venv --clear .venv && false", "npm ci || false"]
-    {
+    for (script, named) in [
+        ("rm -rf node_modules", "node_modules/"),
+        ("mv .venv old", ".venv/"),
+        ("python3 -m venv --clear .venv && false", ".venv/"),
+        ("npm ci || false", "node_modules/"),
+    ] {
         let output = ours.stage.caged(script);
         assert_ne!(output.status.code(), Some(0), "{script}");
-        assert!(stderr(&output).contains("belongs to Keyward"), "{script}: {}", stderr(&output));
+        let told = stderr(&output);
+        let line = told.lines().find(|line| line.contains("belongs to Keyward"));
+        assert!(line.is_some_and(|line| line.contains(named)), "{script}: {told}");
     }
     let output = ours.stage.caged("grep -q nothing node_modules/keyward/package.json");
     assert!(!stderr(&output).contains("belongs to Keyward"), "{}", stderr(&output));

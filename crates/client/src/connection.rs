@@ -120,6 +120,11 @@ impl<P: Person> Client<P> {
         send(&self.socket, ask, descriptors)
     }
 
+    /// Something that sends requests on this connection while another thread waits for what it brings.
+    pub fn sender(&self) -> Result<Sender, Error> {
+        self.socket.try_clone().map(Sender).map_err(|_| Error::NoDescriptors)
+    }
+
     /// Waits for the next answer with its descriptors. Notices go to the person, and a refusal is an error.
     pub fn next_answer(&mut self) -> Result<(Answer, Vec<OwnedFd>), Error> {
         loop {
@@ -128,8 +133,8 @@ impl<P: Person> Client<P> {
             packet.truncate(message.length);
             match read(&packet)? {
                 Answer::Said { text } => self.person.hear(&text),
-                Answer::Refused { exit, trouble, .. } => {
-                    return Err(Error::Refused { exit, trouble });
+                Answer::Refused { exit, trouble, rule } => {
+                    return Err(Error::Refused { exit, trouble, rule });
                 }
                 answer => return Ok((answer, message.descriptors)),
             }
@@ -225,6 +230,16 @@ impl<P: Person> Client<P> {
     }
 }
 
+/// Sends requests on a connection that another thread listens on.
+pub struct Sender(OwnedFd);
+
+impl Sender {
+    /// Sends a request, and does not wait for its answer.
+    pub fn ask(&self, ask: &Ask) -> Result<(), Error> {
+        send(&self.0, ask, &[])
+    }
+}
+
 fn send(socket: &OwnedFd, ask: &Ask, descriptors: &[BorrowedFd<'_>]) -> Result<(), Error> {
     let packet = packet::write(ask);
     let sent = if packet.len() > LONGEST {
@@ -289,7 +304,7 @@ mod tests {
         tell(&session, &Answer::refused(Some(123), &fact, &remedy));
         assert_eq!(
             client.next_answer().unwrap_err(),
-            Error::Refused { exit: Some(123), trouble: Trouble::new(Code::Denied, fact, remedy) }
+            Error::Refused { exit: Some(123), trouble: Trouble::new(Code::Denied, fact, remedy), rule: None }
         );
         drop(session);
         assert_eq!(client.next_answer().unwrap_err(), Error::Ended);

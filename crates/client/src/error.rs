@@ -22,8 +22,8 @@ pub enum Error {
     NoDescriptors,
     /// A signal has ended this client while it was attached to a job.
     Detached { job: u32 },
-    /// The session has refused the request; with a code where a command could not be started.
-    Refused { exit: Option<i32>, trouble: Trouble },
+    /// The session has refused the request; with a code where a command could not be started, and with the rule that decided.
+    Refused { exit: Option<i32>, trouble: Trouble, rule: Option<String> },
 }
 
 impl fmt::Display for Error {

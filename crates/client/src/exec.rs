@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A command for a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +29,10 @@ pub struct Command {
     pub fresh: bool,
     /// Whether the person behind this client can be asked about it.
     pub answers: bool,
+    /// Whether it is a line for a shell that remembers; without it, the session decides.
+    pub line: Option<bool>,
+    /// Functions that it may call, of those that are offered by name only.
+    pub tools: Vec<String>,
 }
 
 impl Command {
@@ -43,8 +47,8 @@ impl Command {
             timeout_ms: self.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             fresh: self.fresh,
             answers: self.answers,
-            line: None,
-            tools: Vec::new(),
+            line: self.line,
+            tools: self.tools.clone(),
         }
     }
 }
@@ -101,6 +105,38 @@ impl<P: Person> Client<P> {
         self.hello()?;
         self.ask(&command.ask(), streams)?;
         self.begun(inbox)
+    }
+
+    /// Starts a command as [`Client::exec`] does, in a program that handles signals itself. Gives the number of the job.
+    pub fn start(&mut self, command: &Command, streams: &[BorrowedFd<'_>]) -> Result<u32, Error> {
+        self.hello()?;
+        self.ask(&command.ask(), streams)?;
+        loop {
+            match self.next_answer()?.0 {
+                Answer::Started { job } => return Ok(job),
+                Answer::Question(_) | Answer::Settled { .. } | Answer::Done {} => {}
+                _ => return Err(Error::Ended),
+            }
+        }
+    }
+
+    /// Waits until a job has ended, at most for this long; `None` if it still runs.
+    pub fn end_of(&mut self, job: u32, within: Option<Duration>) -> Result<Option<Ended>, Error> {
+        let until = within.map(|within| Instant::now() + within);
+        loop {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+            let mut polled = [PollFd::new(&*self, PollFlags::IN)];
+            match poll(&mut polled, timeout.as_ref()) {
+                Ok(0) => return Ok(None),
+                Ok(_) => {
+                    if let Some(ended) = self.told_end(job)? {
+                        return Ok(Some(ended));
+                    }
+                }
+                Err(_) => {}
+            }
+        }
     }
 
     fn begun(&mut self, inbox: &Inbox) -> Result<Begun, Error> {

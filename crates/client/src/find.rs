@@ -17,6 +17,16 @@ pub struct Runtime {
 }
 
 impl Runtime {
+    /// Where the command line looks, from the environment: `XDG_RUNTIME_DIR`, and the state directory below this HOME.
+    pub fn new(runtime_directory: Option<PathBuf>, state_home: Option<PathBuf>, home: &Path) -> Self {
+        let absolute = |path: Option<PathBuf>| path.filter(|path| path.is_absolute());
+        let state = absolute(state_home).unwrap_or_else(|| home.join(".local/state"));
+        Runtime {
+            by_variable: absolute(runtime_directory).map(|path| path.join("keyward")),
+            by_state: state.join("keyward/run"),
+        }
+    }
+
     /// The directory for a session that is started now.
     pub fn own(&self) -> &Path {
         self.by_variable.as_ref().unwrap_or(&self.by_state)

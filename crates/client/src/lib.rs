@@ -13,7 +13,7 @@ mod find;
 mod screen;
 
 pub use bridge::{AtEnd, bridge};
-pub use connection::{Client, Decision, Person, Unattended};
+pub use connection::{Client, Decision, Person, Sender, Unattended};
 pub use error::Error;
 pub use exec::{Begun, Command, Ended, Finished, inbox};
 pub use find::{Runtime, address, is_name, open_folder};

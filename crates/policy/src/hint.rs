@@ -214,15 +214,22 @@ fn program(failed: &Failed<'_>, words: &[Word]) -> Option<Hint> {
     })
 }
 
-/// Programs that install, replace or remove packages, `python -m venv` and `-m pip` included.
-const INSTALLERS: &[&[u8]] =
-    &[b"bun", b"npm", b"pdm", b"pip", b"pip3", b"pnpm", b"poetry", b"uv", b"venv", b"virtualenv", b"yarn"];
+/// Programs that install, replace or remove packages of Python, `python -m venv` and `-m pip` included, and of Node.
+const PYTHON_INSTALLERS: &[&[u8]] = &[b"pdm", b"pip", b"pip3", b"poetry", b"uv", b"venv", b"virtualenv"];
+const NODE_INSTALLERS: &[&[u8]] = &[b"bun", b"npm", b"pnpm", b"yarn"];
 
 /// A part of Keyward that lies where the command works, and that it may have tried to replace or to remove.
 fn own_program(failed: &Failed<'_>, words: &[Word]) -> Option<Hint> {
     let mut own = failed.view.entries.iter().filter(|entry| entry.rule == OWN_PROGRAM);
-    let installs =
-        |word: &Word| INSTALLERS.contains(&word.text.rsplit(|&byte| byte == b'/').next().unwrap_or_default());
+    let runs = |installers: &[&[u8]]| {
+        let name = |word: &Word| word.text.rsplit(|&byte| byte == b'/').next().unwrap_or_default().to_vec();
+        words.iter().any(|word| installers.contains(&&*name(word)))
+    };
+    let (python, node) = (runs(PYTHON_INSTALLERS), runs(NODE_INSTALLERS));
+    let is_installed = |entry: &&Entry| match entry.target.iter().any(|name| name == "node_modules") {
+        true => node,
+        false => python,
+    };
     // What `mv` is given first is gone from there.
     let moves = words.iter().any(|word| word.starts && word.text == b"mv");
     let is_changed = |entry: &&Entry| {
@@ -231,7 +238,7 @@ fn own_program(failed: &Failed<'_>, words: &[Word]) -> Option<Hint> {
             changed.map(|word| plainly_joined(failed.cwd, Path::new(OsStr::from_bytes(&word.text))));
         changed.any(|path| path.starts_with(&entry.target) || entry.target.starts_with(&path))
     };
-    let found = if words.iter().any(installs) { own.next() } else { own.find(is_changed) }?;
+    let found = own.find(|entry| is_installed(entry) || is_changed(entry))?;
     let path = visible(found.target.as_os_str());
     Some(Hint {
         fact: format!("{path} belongs to Keyward: no command in a cage can replace, move or remove it"),

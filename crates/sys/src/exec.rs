@@ -2,7 +2,8 @@
 
 use crate::memory::Mapping;
 use crate::{Errno, last_errno};
-use rustix::fd::{AsRawFd, BorrowedFd};
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use rustix::io::FdFlags;
 use std::ffi::{CStr, CString, c_char};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
@@ -58,9 +59,16 @@ pub fn spawn_tied(command: &mut Command, kept: BorrowedFd<'_>) -> std::io::Resul
         }
         // SAFETY: the caller borrows the descriptor until `spawn` returns, and this process is a copy made before that.
         let kept = unsafe { BorrowedFd::borrow_raw(kept) };
-        Ok(rustix::io::fcntl_setfd(kept, rustix::io::FdFlags::empty())?)
+        Ok(rustix::io::fcntl_setfd(kept, FdFlags::empty())?)
     };
     // SAFETY: `tie` makes three system calls, allocates nothing and takes no lock.
     unsafe { command.pre_exec(tie) };
     command.spawn()
+}
+
+/// Lets the program that a command of the standard library starts have this descriptor, and no other program that is started meanwhile.
+pub fn keep_in(command: &mut Command, descriptor: OwnedFd) {
+    let keep = move || rustix::io::fcntl_setfd(&descriptor, FdFlags::empty()).map_err(std::io::Error::from);
+    // SAFETY: between fork and exec the closure makes one system call on a descriptor that it owns, and allocates nothing.
+    unsafe { command.pre_exec(keep) };
 }

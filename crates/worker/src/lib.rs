@@ -1,5 +1,17 @@
-//! For programs that run in a cage of Keyward's: takes the secret that `keyward run --secret` has given, and leaves no trace of how it came.
+//! Keyward for Rust programs.
 //!
+//! [`Command`] and [`Session`] start commands in cages, in the shape of `std::process::Command` (feature `spawn`; `docs/rust.md`). They need
+//! the executable of Keyward, and never start a command without it.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), keyward::Error> {
+//! let output = keyward::Command::new("make").arg("test").timeout(std::time::Duration::from_secs(60)).output()?;
+//! let session = keyward::Session::open()?;
+//! session.command("make").status()?;
+//! # Ok(()) }
+//! ```
+//!
+//! [`take`] is for programs that run in a cage: it takes the secret that `keyward run --secret` has given, and leaves no trace of how it came.
 //! It runs in the worker itself, as the first thing of its `main`, and touches nothing but that process: its environment, its arguments, the
 //! descriptor or the file that the secret is in, and for a token the socket at which it is swapped.
 //!
@@ -18,12 +30,19 @@
 
 mod error;
 mod secret;
+#[cfg(feature = "spawn")]
+mod spawn;
 #[cfg(feature = "token")]
 mod token;
 mod way;
 
 pub use error::TakeError;
 pub use secret::{LARGEST, Secret};
+#[cfg(feature = "spawn")]
+pub use spawn::{
+    Background, Child, Command, Error, ErrorKind, ExitStatus, Options, Output, Question, Session,
+    SessionCommand, Stdio, Value,
+};
 
 use keyward_sys::{confine, environ};
 

@@ -162,6 +162,7 @@ fn run_in_session(door: &mut Door, args: &ExecArgs) -> Result<i32, Error> {
         timeout: args.timeout,
         fresh: args.fresh,
         answers: question::has_terminal(),
+        ..Command::default()
     };
     let inbox = keyward_client::inbox()?;
     let own = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
