@@ -14,6 +14,7 @@ mod directory;
 mod exec;
 mod jobs;
 mod questions;
+mod syncs;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ pub use command::Command;
 pub(crate) use command::restoring;
 pub use directory::Directory;
 pub use questions::{Judge, Kept, Passage, Request, Thing};
+pub use syncs::Syncs;
 
 use crate::sources::{Ready, Sources};
 use crate::supervise::CutShort;
@@ -89,8 +91,8 @@ pub struct Session<J, R, M> {
     pub link: OwnedFd,
     /// What that launcher has to say.
     pub words: Words,
-    /// Whether that launcher brings repositories together before a command starts and after it has ended.
-    pub is_synced: bool,
+    /// What of its commands waits for that launcher.
+    pub syncs: Syncs,
     /// The time limit of a command that sets none itself.
     pub wall: Option<Duration>,
     /// Whether processor time is limited.
@@ -122,6 +124,7 @@ pub fn serve<J: Judge, R: Record, M: MakeCages>(session: Session<J, R, M>) -> Re
         inbox,
         news: String::new(),
         budget: Budget::new(Instant::now()),
+        room: Vec::new(),
         stopping: None,
         owner: None,
     };
@@ -141,6 +144,8 @@ struct Server<J, R, M> {
     /// What was found in the project and was not reported yet.
     news: String,
     budget: Budget,
+    /// Room for a message of the spawner, kept so that it is not cleared each time.
+    room: Vec<u8>,
     /// The client that has asked for the end.
     stopping: Option<u64>,
     /// The client that the session ends with.
@@ -241,9 +246,9 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
 
     /// What the spawner tells; `false` once it is gone. It is a part of the cage: what makes no sense ends the session.
     fn hear(&mut self) -> bool {
-        let mut packet = vec![0; LONGEST];
-        let Ok(message) = channel::receive(&self.session.spawner, &mut packet) else { return false };
-        let Some(news) = packet::read::<News>(&packet[..message.length]) else { return false };
+        self.room.resize(LONGEST, 0);
+        let Ok(message) = channel::receive(&self.session.spawner, &mut self.room) else { return false };
+        let Some(news) = packet::read::<News>(&self.room[..message.length]) else { return false };
         // It has no say in what runs in other cages.
         if self.jobs.get(news.job()).is_some_and(|job| job.fresh) {
             return false;
@@ -349,7 +354,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     /// Handles the end of a command. Its client is told when the changes to repositories have arrived outside.
     fn has_ended(&mut self, number: u32, exit: i32, signal: Option<i32>) {
         let Some(job) = self.jobs.running(number) else { return };
-        if !self.session.is_synced {
+        if !self.session.syncs.any() {
             return self.ended(number, exit, signal);
         }
         match std::mem::replace(&mut job.place, Place::Gone) {
@@ -359,6 +364,10 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             }
             place @ (Place::Cage | Place::Gone) => {
                 job.place = place;
+                // A sync that is under way may have read what this command left, and not have looked at it yet.
+                if self.waiting.is_empty() && self.session.syncs.has_nothing_to_look_at() {
+                    return self.ended(number, exit, signal);
+                }
                 self.sync_before(Waiting::End { number, exit, signal });
             }
         }

@@ -336,7 +336,12 @@ pub fn news() -> Vec<News> {
 }
 
 pub fn links() -> Vec<Link> {
-    vec![Link::Join {}, Link::Ready { synced: true }, Link::Sync {}, Link::Synced {}]
+    vec![
+        Link::Join {},
+        Link::Ready { repositories: true, guarded: true, watched: true },
+        Link::Sync {},
+        Link::Synced {},
+    ]
 }
 
 fn gate() -> Gate {
