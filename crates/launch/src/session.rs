@@ -97,6 +97,8 @@ pub struct Session<J, R, M> {
     pub wall: Option<Duration>,
     /// Whether processor time is limited.
     pub limits_cpu: bool,
+    /// The time within which a client has to own the session. Without one that does, it ends: the program that started it is gone.
+    pub owned_within: Option<Duration>,
     /// Makes further cages of the same policy.
     pub cages: M,
     /// What the gate says of commands and of calls.
@@ -113,8 +115,10 @@ pub fn serve<J: Judge, R: Record, M: MakeCages>(session: Session<J, R, M>) -> Re
     let signals = Set::of(&[Signal::TERM.as_raw(), Signal::INT.as_raw(), Signal::HUP.as_raw()]);
     signal::block(&signals);
     let inbox = Inbox::new(&signals)?;
+    let unowned_until = session.owned_within.and_then(|time| Instant::now().checked_add(time));
     let mut server = Server {
         session,
+        unowned_until,
         clients: Clients::default(),
         jobs: Jobs::default(),
         cages: Cages::default(),
@@ -150,6 +154,8 @@ struct Server<J, R, M> {
     stopping: Option<u64>,
     /// The client that the session ends with.
     owner: Option<u64>,
+    /// When the session ends if no client owns it by then.
+    unowned_until: Option<Instant>,
 }
 
 /// The sources of events that the session waits for.
@@ -202,6 +208,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
                 }
             }
             self.clocks();
+            over |= self.unowned_until.is_some_and(|until| until <= Instant::now());
             if over || self.stopping.is_some() {
                 return self.end();
             }
@@ -240,7 +247,12 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     fn timeout(&self) -> Option<Duration> {
         let clocks = self.jobs.all().filter_map(|(_, job)| job.clock.due());
         let endings = self.cages.ending.iter().filter_map(Ending::due);
-        let next = clocks.chain(self.cages.due).chain(self.budget.due()).chain(endings).min();
+        let next = clocks
+            .chain(self.unowned_until)
+            .chain(self.cages.due)
+            .chain(self.budget.due())
+            .chain(endings)
+            .min();
         next.map(|due| due.saturating_duration_since(Instant::now()))
     }
 

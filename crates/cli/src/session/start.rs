@@ -294,6 +294,7 @@ fn be_session(
         syncs,
         wall: policy.limits.wall.as_ref().map(|wall| wall.value),
         limits_cpu: policy.limits.cpu.is_some(),
+        owned_within: args.owned_within,
         cages: FurtherCages { args, policy, name, block, first: &spaces },
         gate,
         record: SessionRecord::open(&here.state),

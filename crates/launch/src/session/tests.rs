@@ -127,6 +127,7 @@ impl Stage {
             syncs: Syncs::default(),
             wall: None,
             limits_cpu: true,
+            owned_within: None,
             cages: NoCages,
             gate: Gatekeeper { asked: judged.clone() },
             record: Recorder {
@@ -137,6 +138,7 @@ impl Stage {
         };
         let server = Server {
             session,
+            unowned_until: None,
             clients: Clients::default(),
             jobs: Jobs::default(),
             cages: Cages::default(),
