@@ -277,6 +277,9 @@ pub struct SessionStartArgs {
     /// Print the name as JSON
     #[arg(long)]
     pub json: bool,
+    /// End the session unless a client owns it within this time; for SDKs
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub owned_within: Option<Duration>,
     #[command(flatten)]
     pub policy: PolicyFlags,
 }

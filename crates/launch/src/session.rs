@@ -15,6 +15,7 @@ mod directory;
 mod exec;
 mod jobs;
 mod questions;
+mod syncs;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ pub use command::Command;
 pub(crate) use command::restoring;
 pub use directory::Directory;
 pub use questions::{Judge, Kept, Passage, Request, Thing};
+pub use syncs::Syncs;
 
 use crate::sources::{Ready, Sources};
 use crate::supervise::CutShort;
@@ -90,12 +92,14 @@ pub struct Session<J, R, M> {
     pub link: OwnedFd,
     /// What that launcher has to say.
     pub words: Words,
-    /// Whether that launcher brings repositories together before a command starts and after it has ended.
-    pub is_synced: bool,
+    /// What of its commands waits for that launcher.
+    pub syncs: Syncs,
     /// The time limit of a command that sets none itself.
     pub wall: Option<Duration>,
     /// Whether processor time is limited.
     pub limits_cpu: bool,
+    /// The time within which a client has to own the session. Without one that does, it ends: the program that started it is gone.
+    pub owned_within: Option<Duration>,
     /// Makes further cages of the same policy.
     pub cages: M,
     /// What the gate says of commands and of calls.
@@ -112,8 +116,10 @@ pub fn serve<J: Judge, R: Record, M: MakeCages>(session: Session<J, R, M>) -> Re
     let signals = Set::of(&[Signal::TERM.as_raw(), Signal::INT.as_raw(), Signal::HUP.as_raw()]);
     signal::block(&signals);
     let inbox = Inbox::new(&signals)?;
+    let unowned_until = session.owned_within.and_then(|time| Instant::now().checked_add(time));
     let mut server = Server {
         session,
+        unowned_until,
         clients: Clients::default(),
         jobs: Jobs::default(),
         cages: Cages::default(),
@@ -123,6 +129,7 @@ pub fn serve<J: Judge, R: Record, M: MakeCages>(session: Session<J, R, M>) -> Re
         inbox,
         news: String::new(),
         budget: Budget::new(Instant::now()),
+        room: Vec::new(),
         stopping: None,
         owner: None,
     };
@@ -142,10 +149,14 @@ struct Server<J, R, M> {
     /// What was found in the project and was not reported yet.
     news: String,
     budget: Budget,
+    /// Room for a message of the spawner, kept so that it is not cleared each time.
+    room: Vec<u8>,
     /// The client that has asked for the end.
     stopping: Option<u64>,
     /// The client that the session ends with.
     owner: Option<u64>,
+    /// When the session ends if no client owns it by then.
+    unowned_until: Option<Instant>,
 }
 
 /// The sources of events that the session waits for.
@@ -198,6 +209,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
                 }
             }
             self.clocks();
+            over |= self.unowned_until.is_some_and(|until| until <= Instant::now());
             if over || self.stopping.is_some() {
                 return self.end();
             }
@@ -236,15 +248,20 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     fn timeout(&self) -> Option<Duration> {
         let clocks = self.jobs.all().filter_map(|(_, job)| job.clock.due());
         let endings = self.cages.ending.iter().filter_map(Ending::due);
-        let next = clocks.chain(self.cages.due).chain(self.budget.due()).chain(endings).min();
+        let next = clocks
+            .chain(self.unowned_until)
+            .chain(self.cages.due)
+            .chain(self.budget.due())
+            .chain(endings)
+            .min();
         next.map(|due| due.saturating_duration_since(Instant::now()))
     }
 
     /// What the spawner tells; `false` once it is gone. It is a part of the cage: what makes no sense ends the session.
     fn hear(&mut self) -> bool {
-        let mut packet = vec![0; LONGEST];
-        let Ok(message) = channel::receive(&self.session.spawner, &mut packet) else { return false };
-        let Some(news) = packet::read::<News>(&packet[..message.length]) else { return false };
+        self.room.resize(LONGEST, 0);
+        let Ok(message) = channel::receive(&self.session.spawner, &mut self.room) else { return false };
+        let Some(news) = packet::read::<News>(&self.room[..message.length]) else { return false };
         // It has no say in what runs in other cages.
         if self.jobs.get(news.job()).is_some_and(|job| job.fresh) {
             return false;
@@ -350,7 +367,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     /// Handles the end of a command. Its client is told when the changes to repositories have arrived outside.
     fn has_ended(&mut self, number: u32, exit: i32, signal: Option<i32>) {
         let Some(job) = self.jobs.running(number) else { return };
-        if !self.session.is_synced {
+        if !self.session.syncs.any() {
             return self.ended(number, exit, signal);
         }
         match std::mem::replace(&mut job.place, Place::Gone) {
@@ -360,6 +377,10 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             }
             place @ (Place::Cage | Place::Gone) => {
                 job.place = place;
+                // A sync that is under way may have read what this command left, and not have looked at it yet.
+                if self.waiting.is_empty() && self.session.syncs.has_nothing_to_look_at() {
+                    return self.ended(number, exit, signal);
+                }
                 self.sync_before(Waiting::End { number, exit, signal });
             }
         }

@@ -1,5 +1,6 @@
 //! The launcher while the command runs: passes signals on, relays the terminal, watches the clock. Holds no secret.
 
+mod attention;
 mod clock;
 mod reports;
 mod signals;
@@ -13,6 +14,7 @@ use crate::relay::{self, Counter, Relay};
 use crate::secrets::Vault;
 use crate::sources::{Ready, Sources};
 use crate::wire::{self, Order};
+use attention::Attention;
 use clock::{Clock, Due};
 use keyward_policy::linux::acts::Outlet;
 use keyward_policy::linux::cage::Step;
@@ -181,6 +183,8 @@ struct Supervisor<'a, 'b> {
     waits_for_vault: bool,
     channel_open: bool,
     session_open: bool,
+    /// What the session looks at instead of asking whether there is something to do.
+    attention: Option<Attention>,
     failed: Option<Fault>,
     killed_by: Option<i32>,
     cut_short: Option<CutShort>,
@@ -199,6 +203,7 @@ impl<'a, 'b> Supervisor<'a, 'b> {
             waits_for_vault: watch.vault.is_some(),
             channel_open: true,
             session_open: true,
+            attention: None,
             failed: None,
             killed_by: None,
             cut_short: None,
@@ -231,6 +236,7 @@ impl<'a, 'b> Supervisor<'a, 'b> {
             }
             self.do_what_is_due();
             self.tell_session();
+            self.rest();
             self.keep_limits();
             if ended && !self.channel_open {
                 return Ok(());
@@ -321,9 +327,23 @@ impl<'a, 'b> Supervisor<'a, 'b> {
 
     fn guard_project(&mut self) {
         let Some(guard) = &mut self.watch.guard else { return };
+        // Before anything is read: a session that finds nothing to be read knows that it is being worked on.
+        if let Some(attention) = &mut self.attention {
+            attention.raise();
+        }
         guard.work();
         if guard.needs_spaces() {
             self.tell(Order::Spaces);
+        }
+    }
+
+    /// Lets the session go on without asking, if there is nothing left to do.
+    fn rest(&mut self) {
+        if let (Some(attention), Some(guard)) = (&mut self.attention, &self.watch.guard) {
+            match guard.is_at_rest() {
+                true => attention.lower(),
+                false => attention.raise(),
+            }
         }
     }
 

@@ -146,6 +146,11 @@ impl<'a> Guard<'a> {
         self.watch.begin();
     }
 
+    /// Whether there is nothing to do until the descriptor tells of something.
+    pub fn is_at_rest(&self) -> bool {
+        self.watch.is_at_rest() && self.trees.iter().all(|tree| tree.new_marks.is_empty())
+    }
+
     /// What the launcher waits for beside everything else.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.watch.descriptor()

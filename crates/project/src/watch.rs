@@ -99,6 +99,11 @@ impl Watch {
         self.inotify.as_ref().map(AsFd::as_fd)
     }
 
+    /// Whether nothing is left to be looked at but what the descriptor tells.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.inotify.is_some() && self.waiting.is_empty()
+    }
+
     /// When the next batch of watches is due.
     pub(crate) fn due(&self) -> Option<Duration> {
         self.next.map(|next| next.saturating_duration_since(Instant::now()))

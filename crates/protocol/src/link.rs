@@ -14,8 +14,14 @@ pub enum Link {
     Join {},
     /// From the launcher: the cage is there. The socket to its spawner, the session socket of the cage and its namespaces travel along.
     Ready {
-        /// Whether commands wait until the launcher has brought repositories together.
-        synced: bool,
+        /// Whether there are repositories: a command starts when the launcher has brought both sides together, and ends when it has done so
+        /// again.
+        repositories: bool,
+        /// Whether the launcher looks after the project, so that a command ends when the launcher has looked at what it left.
+        guarded: bool,
+        /// Whether two descriptors travel along, before the namespaces, of which one can be read as long as the launcher has something to look
+        /// at.
+        watched: bool,
     },
     /// To the launcher: bring the repositories of both sides together.
     Sync {},
@@ -33,7 +39,13 @@ mod tests {
     #[test]
     fn every_message_survives_the_way_and_fits_the_room_for_it() {
         let widen = Link::Widen { rules: vec!["GET api.example.com/v1/*".into()], seconds: 3600 };
-        for link in [Link::Join {}, Link::Ready { synced: true }, Link::Sync {}, Link::Synced {}, widen] {
+        for link in [
+            Link::Join {},
+            Link::Ready { repositories: true, guarded: false, watched: true },
+            Link::Sync {},
+            Link::Synced {},
+            widen,
+        ] {
             let packet = write(&link);
             assert!(packet.len() <= ROOM);
             assert_eq!(read::<Link>(&packet), Some(link));

@@ -39,8 +39,7 @@ pub fn serve(call: &Call) -> i32 {
         ));
     };
     let server = Arc::new(Server::new(call.launcher.clone(), folder, call.words.clone()));
-    let mut lines = Lines::new(std::io::stdin().lock());
-    while let Some(line) = lines.next() {
+    for line in Lines::new(std::io::stdin().lock()) {
         let incoming = match line {
             Line::Whole(text) => messages::read(&text),
             Line::TooLong => vec![Incoming::Wrong(None, Failure::TooLong)],

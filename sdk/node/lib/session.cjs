@@ -81,7 +81,8 @@ class Session {
   static async open(options = {}) {
     options = checked(options);
     const program = executable();
-    const words = ['session', 'start', '--json'];
+    // If this process dies before it owns the session, that ends by itself.
+    const words = ['session', 'start', '--json', '--owned-within=30s'];
     if (options.name !== undefined) words.push(`--name=${options.name}`);
     if (options.shell) words.push('--shell');
     if (options.cwd !== undefined) words.push(`--cwd=${options.cwd}`);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import copy
+import json
 import multiprocessing
 import os
 import pickle
@@ -19,7 +20,7 @@ from typing import Any, Callable, List, Optional
 
 import keyward
 
-from support import ASKED, Stage
+from support import ASKED, EXECUTABLE, Stage
 
 #: The patterns that lose it: what a library would use to find "the current session".
 _local = threading.local()
@@ -199,6 +200,37 @@ class End(Stage):
         while name in subprocess.run([os.environ["KEYWARD_EXECUTABLE"], "ps"], stdout=subprocess.PIPE, text=True).stdout:
             self.assertLess(time.monotonic(), until, "the session outlives its process, although a child of fork lives")
             time.sleep(0.1)
+
+    def test_a_session_that_no_client_comes_to_own_ends(self) -> None:
+        start = [EXECUTABLE, "session", "start", "--json", "--name"]
+        subprocess.run([*start, "stays"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([*start, "goes", "--owned-within", "1s"], check=True, stdout=subprocess.DEVNULL)
+        self.assertEqual(self._names(), {"goes", "stays"})
+        for _ in range(400):
+            if "goes" not in self._names():
+                break
+            time.sleep(0.05)
+        self.assertEqual(self._names(), {"stays"}, "the control: one that was started without the flag")
+        subprocess.run([EXECUTABLE, "session", "stop", "stays"], check=True)
+
+    def test_a_session_that_a_client_owns_stays_beyond_that_time(self) -> None:
+        double = os.path.join(self.folder, "one-second")
+        with open(double, "w", encoding="utf-8") as file:
+            file.write('#!/bin/sh\ncase "$*" in *" --owned-within 30s"*) ;; "session "*) exit 9 ;; esac\n')
+            file.write('exec "%s" $(echo "$@" | sed "s/within 30s/within 1s/")\n' % EXECUTABLE)
+        os.chmod(double, 0o700)
+        os.environ["KEYWARD_EXECUTABLE"] = double
+        try:
+            session = keyward.Session()
+        finally:
+            os.environ["KEYWARD_EXECUTABLE"] = EXECUTABLE
+        with session:
+            time.sleep(1.2)
+            self.assertEqual(session.run(["true"]).returncode, 0)
+
+    def _names(self) -> "set[str]":
+        listed = subprocess.run([EXECUTABLE, "ps", "--json"], check=True, stdout=subprocess.PIPE).stdout
+        return {one["session"] for one in json.loads(listed)["sessions"]}
 
     def test_a_background_job_keeps_its_output_and_ends_with_the_session(self) -> None:
         with keyward.Session() as session:

@@ -9,7 +9,7 @@ use keyward_approve::permit;
 use keyward_approve::session::{SessionGate, SessionRecord};
 use keyward_client::{Runtime, address, is_name, open_folder};
 use keyward_gate::{Cage, Sight};
-use keyward_launch::session::{Directory, Launcher, MakeCages, Membership, Session, Words, serve};
+use keyward_launch::session::{Directory, Launcher, MakeCages, Membership, Session, Syncs, Words, serve};
 use keyward_policy::explain;
 use keyward_policy::linux::kernel::KernelFacts;
 use keyward_policy::outcome::code;
@@ -251,7 +251,7 @@ fn be_session(
     let environment = permit::plain_environment(policy, &block.entries());
     // The cage has its copy; a session holds no credential while it waits, and none afterwards.
     run::keep_for_fresh_cages(policy, block);
-    let Some((spawner, cage_door, spaces, is_synced)) = wait_for_cage(&ours, &launcher) else {
+    let Some((spawner, cage_door, spaces, syncs)) = wait_for_cage(&ours, &launcher) else {
         let exit = match launcher.wait() {
             Ok(End::Exited(exit)) if exit != 0 => exit,
             _ => code::FAULT,
@@ -291,9 +291,10 @@ fn be_session(
         launcher,
         link: ours,
         words,
-        is_synced,
+        syncs,
         wall: policy.limits.wall.as_ref().map(|wall| wall.value),
         limits_cpu: policy.limits.cpu.is_some(),
+        owned_within: args.owned_within,
         cages: FurtherCages { args, policy, name, block, first: &spaces },
         gate,
         record: SessionRecord::open(&here.state),
@@ -341,7 +342,7 @@ fn nothing() -> Result<OwnedFd, Errno> {
 }
 
 /// The sockets to the spawner and of the door in the cage, and its namespaces, once it is there; `None` if it never will be.
-fn wait_for_cage(socket: &OwnedFd, launcher: &Process) -> Option<(OwnedFd, OwnedFd, Spaces, bool)> {
+fn wait_for_cage(socket: &OwnedFd, launcher: &Process) -> Option<(OwnedFd, OwnedFd, Spaces, Syncs)> {
     loop {
         let mut polled = [PollFd::new(socket, PollFlags::IN), PollFd::new(&launcher.pidfd, PollFlags::IN)];
         if let Err(errno) = poll(&mut polled, None)
@@ -352,10 +353,11 @@ fn wait_for_cage(socket: &OwnedFd, launcher: &Process) -> Option<(OwnedFd, Owned
         if !polled[0].revents().is_empty() {
             let mut told = [0; link::ROOM];
             let message = channel::receive(socket, &mut told).ok()?;
-            let Link::Ready { synced } = packet::read(told.get(..message.length)?)? else { return None };
+            let ready: Link = packet::read(told.get(..message.length)?)?;
             let mut each = message.descriptors.into_iter();
             let (spawner, door) = (each.next()?, each.next()?);
-            return Some((spawner, door, Spaces::from_descriptors(each)?, synced));
+            let syncs = Syncs::read(ready, &mut each)?;
+            return Some((spawner, door, Spaces::from_descriptors(each)?, syncs));
         }
         if !polled[1].revents().is_empty() {
             return None;

@@ -77,6 +77,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             Ask::Offer { names, judged, named } => self.offer(client, names, judged, named),
             Ask::Own {} => {
                 self.owner = Some(client);
+                self.unowned_until = None;
                 self.done(client);
             }
             Ask::Call { name, input } => self.take_call(client, name, input),

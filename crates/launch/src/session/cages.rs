@@ -231,7 +231,7 @@ pub(super) mod tests {
     /// Sends the socket to a spawner; gives the spawner's end.
     fn become_ready(cage: &mut Cage, launcher: &OwnedFd) -> OwnedFd {
         let (spawner, theirs) = channel::pair().unwrap();
-        channel::send(launcher, &packet::write(&Link::Ready { synced: false }), &[spawner.as_fd()]).unwrap();
+        channel::send(launcher, &packet::write(&ready()), &[spawner.as_fd()]).unwrap();
         assert!(cage.become_ready());
         theirs
     }
@@ -239,6 +239,10 @@ pub(super) mod tests {
     fn is(cage: &Cage, source: &OwnedFd) -> bool {
         use std::os::fd::AsRawFd;
         cage.source().as_raw_fd() == source.as_raw_fd()
+    }
+
+    fn ready() -> Link {
+        Link::Ready { repositories: false, guarded: false, watched: false }
     }
 
     #[test]
@@ -255,7 +259,7 @@ pub(super) mod tests {
     #[test]
     fn a_launcher_that_is_gone_or_sends_nothing_makes_no_cage() {
         let (mut cage, launcher) = made();
-        channel::send(&launcher, &packet::write(&Link::Ready { synced: false }), &[]).unwrap();
+        channel::send(&launcher, &packet::write(&ready()), &[]).unwrap();
         assert!(!cage.become_ready());
         drop(launcher);
         assert!(!cage.become_ready());

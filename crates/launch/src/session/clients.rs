@@ -33,6 +33,8 @@ pub(super) struct Client {
 pub(super) struct Clients {
     all: Vec<Client>,
     next: u64,
+    /// Room for a request, kept so that it is not cleared each time.
+    room: Vec<u8>,
 }
 
 impl Clients {
@@ -95,14 +97,14 @@ impl Clients {
     /// What a client says; `None` if it is gone, or says something else than a message.
     pub(super) fn receive(&mut self, number: u64) -> Option<(Ask, Vec<OwnedFd>)> {
         let client = self.all.iter().find(|client| client.number == number)?;
-        let mut packet = vec![0; LONGEST + 1];
-        let message = channel::receive(&client.socket, &mut packet).ok()?;
+        self.room.resize(LONGEST + 1, 0);
+        let message = channel::receive(&client.socket, &mut self.room).ok()?;
         // A process in a cage can make us wait by letting us close a connection.
         if client.side == Side::Inside && message.descriptors.iter().any(channel::is_of_a_network) {
             let _ = fork::let_go(message.descriptors);
             return None;
         }
-        Some((read_ask(&packet[..message.length])?, message.descriptors))
+        Some((read_ask(&self.room[..message.length])?, message.descriptors))
     }
 
     /// Tells a client, if that can be done now.

@@ -112,7 +112,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     }
 
     fn hand_over(&mut self, pending: Pending, fresh: bool) -> Result<Handed, NotStarted> {
-        match (fresh, self.session.is_synced) {
+        match (fresh, self.session.syncs.repositories) {
             (true, _) => Ok((self.beside(pending)?, None)),
             (false, true) => Ok((Place::Cage, Some(pending))),
             (false, false) => {
@@ -169,7 +169,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         let ready = cage.spawner().is_some();
         let pending = match ready {
             // It was made before what was done meanwhile.
-            true if self.session.is_synced && cage.begin_sync() => Some(pending),
+            true if self.session.syncs.any() && cage.begin_sync() => Some(pending),
             true if pending.send(&cage) => None,
             true => return Err(broken(Errno::PIPE)),
             false => Some(pending),

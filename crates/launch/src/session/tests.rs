@@ -141,9 +141,10 @@ impl Stage {
             launcher: cages::tests::stand_in(),
             link: link_ours,
             words: Words::new().unwrap(),
-            is_synced: false,
+            syncs: Syncs::default(),
             wall: None,
             limits_cpu: true,
+            owned_within: None,
             cages: NoCages,
             gate: Gatekeeper { asked: judged.clone(), asks: asks.clone(), askers: Rc::clone(&askers) },
             record: Recorder {
@@ -154,6 +155,7 @@ impl Stage {
         };
         let server = Server {
             session,
+            unowned_until: None,
             clients: Clients::default(),
             jobs: Jobs::default(),
             cages: Cages::default(),
@@ -163,6 +165,7 @@ impl Stage {
             inbox: Inbox::new(&Set::of(&[])).unwrap(),
             news: String::new(),
             budget: Budget::new(Instant::now()),
+            room: Vec::new(),
             stopping: None,
             owner: None,
         };
@@ -241,7 +244,7 @@ fn a_command_that_cannot_be_recorded_does_not_run() {
 #[test]
 fn where_repositories_are_brought_together_a_command_waits_for_that() {
     let mut stage = Stage::new();
-    stage.server.session.is_synced = true;
+    stage.server.session.syncs = Syncs::of_repositories();
     let (client, _theirs) = stage.server.clients.connect(Side::Outside);
     stage.ask(client, command("true"));
     assert_eq!(stage.errand(), None);
@@ -254,9 +257,40 @@ fn where_repositories_are_brought_together_a_command_waits_for_that() {
 }
 
 #[test]
+fn without_repositories_the_launcher_is_asked_only_when_there_is_something_to_look_at() {
+    let mut stage = Stage::new();
+    let ((news, appears), (sign, works)) = (non_blocking(), non_blocking());
+    stage.server.session.syncs = Syncs::watched(news, sign);
+    let (client, theirs) = stage.server.clients.connect(Side::Outside);
+    let end = |stage: &mut Stage, job: u32| {
+        stage.ask(client, command("true"));
+        assert!(matches!(stage.errand(), Some(Errand::Start { .. })), "it starts at once");
+        stage.server.take_news(News::Ended { job, exit: 0, signal: None }, Vec::new());
+        let asked = channel::receive(&stage.link, &mut [0; link::ROOM]).is_ok();
+        (asked, matches!(told(&theirs), Some(Answer::Ended { .. })))
+    };
+    assert_eq!(end(&mut stage, 1), (false, true));
+    // The launcher works on something that it has read already.
+    channel::send(&works, b"1", &[]).unwrap();
+    assert_eq!(end(&mut stage, 2), (true, false));
+    channel::receive(&stage.server.session.syncs.sign().unwrap(), &mut [0; 8]).unwrap();
+    // Another command ends while it has not answered.
+    assert_eq!(end(&mut stage, 3), (true, false));
+    for _ in 0..2 {
+        channel::send(&stage.link, &packet::write(&Link::Synced {}), &[]).unwrap();
+        stage.server.synced();
+        assert!(matches!(told(&theirs), Some(Answer::Ended { .. })));
+    }
+    assert_eq!(end(&mut stage, 4), (false, true));
+    // Something has appeared.
+    channel::send(&appears, b"1", &[]).unwrap();
+    assert_eq!(end(&mut stage, 5), (true, false));
+}
+
+#[test]
 fn a_command_that_was_killed_while_it_waited_does_not_start() {
     let mut stage = Stage::new();
-    stage.server.session.is_synced = true;
+    stage.server.session.syncs = Syncs::of_repositories();
     let (client, theirs) = stage.server.clients.connect(Side::Outside);
     stage.ask(client, command("true"));
     stage.ask(client, Ask::Kill { job: 1 });

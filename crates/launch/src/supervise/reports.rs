@@ -1,5 +1,6 @@
 //! What init reports to the launcher, and what becomes of it.
 
+use super::attention::Attention;
 use super::{Supervisor, signals};
 use crate::fault::Fault;
 use crate::keyring::Keyring;
@@ -7,6 +8,7 @@ use crate::publish::Publisher;
 use crate::wire::{self, Order, Report};
 use keyward_policy::linux::acts::To;
 use keyward_policy::linux::cage::Step;
+use keyward_project::Guard;
 use keyward_protocol::link::Link;
 use keyward_protocol::packet;
 use keyward_sys::terminal;
@@ -98,12 +100,29 @@ impl Supervisor<'_, '_> {
     }
 
     /// Passes the way into the cage on to its session.
-    fn pass_on_door(&self, descriptors: &[OwnedFd]) {
+    fn pass_on_door(&mut self, descriptors: &[OwnedFd]) {
         let Some((session, _)) = self.watch.session else { return };
-        let all: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
-        // A command may also make the first repository.
-        let synced = self.watch.publisher.has_repositories() || self.watch.guard.is_some();
-        let ready = packet::write(&Link::Ready { synced });
+        let guard = self.watch.guard.as_deref();
+        let news = guard.and_then(Guard::descriptor);
+        self.attention = news.and_then(|_| Attention::new().ok());
+        let watched: Vec<BorrowedFd<'_>> = match (news, &self.attention) {
+            (Some(news), Some(attention)) => vec![news, attention.descriptor()],
+            _ => Vec::new(),
+        };
+        // The socket to the spawner and the session socket of the cage come first.
+        let (doors, spaces) = descriptors.split_at(descriptors.len().min(2));
+        let all: Vec<BorrowedFd<'_>> = doors
+            .iter()
+            .map(AsFd::as_fd)
+            .chain(watched.iter().copied())
+            .chain(spaces.iter().map(AsFd::as_fd))
+            .collect();
+        let ready = packet::write(&Link::Ready {
+            repositories: self.watch.publisher.has_repositories(),
+            // A command may also make the first repository.
+            guarded: guard.is_some(),
+            watched: !watched.is_empty(),
+        });
         // Without a session no process needs the cage.
         if keyward_sys::channel::send(session, &ready, &all).is_err() {
             self.end_cage();

@@ -359,7 +359,13 @@ pub fn news() -> Vec<News> {
 
 pub fn links() -> Vec<Link> {
     let widen = Link::Widen { rules: vec!["api.linear.app".into()], seconds: 3600 };
-    vec![Link::Join {}, Link::Ready { synced: true }, Link::Sync {}, Link::Synced {}, widen]
+    vec![
+        Link::Join {},
+        Link::Ready { repositories: true, guarded: true, watched: true },
+        Link::Sync {},
+        Link::Synced {},
+        widen,
+    ]
 }
 
 fn gate() -> Gate {

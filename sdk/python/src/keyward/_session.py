@@ -272,7 +272,8 @@ def _start_session(
     import json
     import subprocess
 
-    words = [executable(), "session", "start", "--json"]
+    # If this process dies before it owns the session, that ends by itself.
+    words = [executable(), "session", "start", "--json", "--owned-within", "30s"]
     words += ["--name", name] if name is not None else []
     words += ["--cwd", os.fspath(cwd)] if cwd is not None else []
     words += _flags({"profile": profile, **flags})
