@@ -234,12 +234,12 @@ act('join', lambda: os.setpgid(0, victim))
 /// What Python's threads, `renice` and `taskset` do goes on.
 const SLOW_DOWN_ONES_OWN: &str = r"
 import os, threading
+os.setpriority(os.PRIO_PGRP, 0, os.getpriority(os.PRIO_PROCESS, 0))
 child = os.spawnlp(os.P_NOWAIT, 'sleep', 'sleep', '5')
 os.sched_setaffinity(threading.get_native_id(), os.sched_getaffinity(0))
-os.setpriority(os.PRIO_PROCESS, child, 5)
+os.setpriority(os.PRIO_PROCESS, child, 19)
 os.sched_setscheduler(child, os.SCHED_IDLE, os.sched_param(0))
-os.setpriority(os.PRIO_PGRP, 0, 6)
-os.setpgid(child, child)
+os.setpgid(0, 0)
 print('own')
 ";
 
