@@ -296,10 +296,12 @@ fn settings_beside_the_settings_have_no_credentials() {
     host(
         &stage,
         "printf '[http]\\n\\textraHeader = Authorization: bearer s3cr3t-token\\n[alias]\\n\\tst = status\\n' > .git/config.local; \
-         git config include.path config.local; cp .git/config.local .git/config.bak",
+         git config include.path config.local; cp .git/config.local .git/config.bak; \
+         printf '# mine\\n[http]\\n\\textraHeader = Authorization: bearer s3cr3t-token\\n' > .git/private.inc; \
+         git config --add include.path private.inc",
     );
     let read = "grep -r s3cr3t .git; git config -l | grep s3cr3t; git config alias.st";
-    assert_eq!(host(&stage, read).matches("s3cr3t").count(), 3, "the control did not work");
+    assert_eq!(host(&stage, read).matches("s3cr3t").count(), 5, "the control did not work");
     let output = stage.keyward_run(&[], &["bash", "-c", read]).output().unwrap();
     assert_eq!(stdout(&output) + &stderr(&output), "status\n");
 }
@@ -486,15 +488,18 @@ fn a_repository_that_is_only_read_shows_no_credentials() {
              mkdir -p \"$lib/deep\" \"$nvm/plugins\" \"$nvm/bin\"; make \"$lib/deep/one\"; make \"$lib/bare.git\" --bare; \
              mkdir -p \"$lib/deep/one/.git/modules\" \"$lib/deep/one/.git/logs\"; make \"$lib/deep/one/.git/modules/sub\" --bare; \
              printf '%040d %040d a <a@b> 1 +0000\\tclone: from %s\\n' 0 1 $url > \"$lib/deep/one/.git/logs/HEAD\"; \
+             mkdir -p \"$lib/deep/one/.git/git-crypt/keys\"; echo {TOKEN} > \"$lib/deep/one/.git/git-crypt/keys/default\"; \
+             printf '[http]\\n\\textraheader = Authorization: Bearer %s\\n' {TOKEN} > \"$lib/deep/one/.git/private.inc\"; \
              make \"$nvm\"; make \"$nvm/plugins/one\"; make . --ref-format=reftable"
         );
         assert_eq!(host(&stage, &begin), "");
         let look = format!(
             "{names} cat .git/config \"$lib/deep/one/.git/config\" \"$lib/deep/one/.git/logs/HEAD\" \"$lib/bare.git/config\" \
-             \"$lib/deep/one/.git/modules/sub/config\" \"$nvm/.git/config\" \"$nvm/plugins/one/.git/config\""
+             \"$lib/deep/one/.git/modules/sub/config\" \"$nvm/.git/config\" \"$nvm/plugins/one/.git/config\" \
+             \"$lib/deep/one/.git/git-crypt/keys/default\" \"$lib/deep/one/.git/private.inc\""
         );
         let control = host(&stage, &look);
-        assert_eq!(control.matches(TOKEN).count(), 13, "{control}");
+        assert_eq!(control.matches(TOKEN).count(), 15, "{control}");
         let git = format!(
             "{look}; for one in \"$lib/deep/one\" \"$lib/bare.git\" \"$nvm\" .; do git -C \"$one\" remote -v; done"
         );

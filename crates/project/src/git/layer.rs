@@ -514,7 +514,10 @@ impl Copier {
                         |name: &OsStr| !name.as_bytes().ends_with(b".sample") && !names::is_login(name);
                     self.tree(&source, &target, DEPTH, &is_needed)?
                 }
-                _ => self.entry(&source, &target, kind, DEPTH, &|name| !names::is_login(name))?,
+                _ => match included_at(&source).filter(|_| kind.is_file()) {
+                    Some(shown) => std::fs::write(&target, shown).at(&target)?,
+                    None => self.entry(&source, &target, kind, DEPTH, &|name| !names::is_login(name))?,
+                },
             }
         }
         if !part.is_worktree {
@@ -613,6 +616,18 @@ impl Copier {
         }
         Ok(())
     }
+}
+
+/// What a cage has of a file beside git's own that the settings may include, and that holds a credential.
+pub(super) fn included(name: &OsStr, text: &[u8]) -> Option<Vec<u8>> {
+    let holds = names::may_be_included(name, text) && credentials::holds_credentials(text);
+    holds.then(|| credentials::without_credentials(text))
+}
+
+/// The same of the file at a path.
+pub(super) fn included_at(path: &Path) -> Option<Vec<u8>> {
+    let text = crate::tree::content(super::objects::open(path)?, MOST_SETTINGS)?;
+    included(path.file_name()?, &text)
 }
 
 /// Settings of the host's as a cage has them: without credentials, and what is written there need not reach the disk at once, because the

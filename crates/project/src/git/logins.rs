@@ -1,6 +1,7 @@
 //! Logins in a repository that a command sees as it is, such as one in a directory that it may only read: settings and logs that are shown
 //! without them. A repository that a command works in needs none of this, because its copy has no logins.
 
+use super::layer::included_at;
 use super::objects;
 use keyward_policy::facts::SecretFile;
 use keyward_policy::untrusted::git::credentials::{
@@ -36,6 +37,7 @@ fn look(folder: &Path, depth: usize, found: &mut Vec<SecretFile>) {
             _ if kind.is_dir() => {}
             _ if names::is_settings(&name) => settings(path, found),
             _ if names::is_login(&name) => hide(path, Vec::new(), found),
+            _ if kind.is_file() && included_at(&path).is_some() => settings(path, found),
             _ => {}
         }
     }

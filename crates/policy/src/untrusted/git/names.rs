@@ -299,6 +299,15 @@ pub fn is_settings(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b"config")
 }
 
+/// Whether a file beside git's own may be one that the settings include, under any name. Git's own texts are written in capitals, but for
+/// one.
+pub fn may_be_included(name: &OsStr, text: &[u8]) -> bool {
+    let is_gits = name == "description" || !name.as_bytes().iter().any(u8::is_ascii_lowercase);
+    let mut lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    let first = lines.find(|line| !line.is_empty() && !line.starts_with(b"#") && !line.starts_with(b";"));
+    !is_gits && first.is_some_and(|line| line.starts_with(b"["))
+}
+
 /// Whether a file or directory beside git's own holds a login or a key, by its name.
 pub fn is_login(name: &OsStr) -> bool {
     let folded = name.as_bytes().to_ascii_lowercase();
@@ -313,6 +322,14 @@ pub fn is_login(name: &OsStr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_that_others_include_are_known_by_their_first_line() {
+        let may_be = |name: &str, text: &[u8]| may_be_included(OsStr::new(name), text);
+        assert!(may_be("private.inc", b"# mine\n\n [http]\n\textraHeader = x\n"));
+        assert!(!may_be("COMMIT_EDITMSG", b"[A-1] correct it\n") && !may_be("description", b"[a]\n"));
+        assert!(!may_be("index", b"DIRC[") && !may_be("notes", b"text\n[http]\n") && !may_be("x", b""));
+    }
 
     #[test]
     fn what_git_could_run_stays_in_the_cage() {

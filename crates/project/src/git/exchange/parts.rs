@@ -6,7 +6,7 @@ use crate::git::base::{Base, open};
 use crate::git::clones;
 use crate::git::inspect::id_length;
 use crate::git::intent::Intent;
-use crate::git::layer::{BORROWED, lenders, private_settings};
+use crate::git::layer::{BORROWED, included, lenders, private_settings};
 use crate::git::place::{self, Thing};
 use keyward_policy::untrusted::git::config::Config;
 use keyward_policy::untrusted::git::names::{is_settings, new_fate};
@@ -422,8 +422,10 @@ impl Exchange<'_> {
     fn tell_if_changed(&mut self, part: &mut Part, path: &Path) {
         let most = Check::Text.most();
         let content = |root: &OwnedFd| place::read(root, path, most).map(|(content, _)| content).ok();
-        let shown =
-            |host: Vec<u8>| if is_settings(path.as_os_str()) { private_settings(&host) } else { host };
+        let shown = |host: Vec<u8>| match is_settings(path.as_os_str()) {
+            true => private_settings(&host),
+            false => included(path.as_os_str(), &host).unwrap_or(host),
+        };
         let link = |root: &OwnedFd| rustix::fs::readlinkat(root, path, Vec::new()).ok();
         let is_same = match place::thing(&part.cage, path) {
             Some(Thing::File(_)) => content(&part.cage) == content(&part.host).map(shown),
