@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "a build script reads tables and writes code")]
 
 mod credentials;
+mod providers;
 mod reader;
 mod tools;
 
@@ -16,6 +17,7 @@ type Job = (&'static str, &'static str, fn(&str) -> Result<String, String>);
 
 const JOBS: &[Job] = &[
     ("data/credentials.toml", "credentials.rs", credentials::generate),
+    ("data/providers.toml", "providers.rs", providers::generate),
     ("data/tools.toml", "tools.rs", tools::generate),
 ];
 
