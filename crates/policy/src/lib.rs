@@ -20,6 +20,7 @@ pub mod inputs;
 pub mod inventory;
 pub mod linux;
 pub mod loss;
+pub mod net;
 pub mod outcome;
 pub mod phantom;
 pub mod place;

@@ -108,6 +108,7 @@ codes! {
     Unanswered "answer-unwritten" FAULT once "the answer could not be written to where it goes";
     Unreached "witness-unreached" FAULT again "a witness of the record could not be told";
     Services "services-unusable" FAULT once "`keyward-services` is missing beside keyward, of another version, or not to be trusted";
+    Proxy "proxy-failed" FAULT again "the proxy of the network could not be started, has ended, or could not do what was asked";
     Internal "internal" FAULT once "a fault in Keyward itself; please report it";
 }
 

@@ -14,6 +14,8 @@
 //! | launcher and init, spawner and the leader of a terminal | [`init`] | eight bytes | written between clone and exec, where nothing may be allocated |
 //! | init and vault | [`vault::Hello`], [`vault::Handed`] | flags and a key; one byte | init parses nothing beside a secret |
 //! | cage and vault | [`vault::Redeemed`] | a token; a word | programs in the cage link a library without JSON |
+//! | launcher or session, and proxy | [`proxy::Order`], [`proxy::Report`] | JSON packets | rules and bindings; no credential |
+//! | vault and proxy | [`proxy::Value`], [`proxy::Taken`] | a name and bytes; one byte | no parser copies a value |
 //! | launcher and `keyward-services` | [`services`] | arguments | read before anything else is set up |
 //! | judge | [`judge`] | JSON, one object each way | public |
 //! | webhook | [`webhook`] | JSON, signed, over HTTPS | public |
@@ -28,6 +30,7 @@ pub mod init;
 pub mod judge;
 pub mod link;
 pub mod packet;
+pub mod proxy;
 pub mod services;
 pub mod session;
 pub mod spawner;

@@ -17,14 +17,17 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub enum Room {
     /// The attack on one's own cage, `keyward doctor --attack`.
     Attack,
+    /// The proxy of cages with network rules. [`crate::proxy`] says how it is spoken to.
+    Proxy,
 }
 
 impl Room {
-    pub const ALL: &'static [Room] = &[Room::Attack];
+    pub const ALL: &'static [Room] = &[Room::Attack, Room::Proxy];
 
     pub const fn word(self) -> &'static str {
         match self {
             Room::Attack => "attack",
+            Room::Proxy => "proxy",
         }
     }
 

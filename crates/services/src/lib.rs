@@ -37,6 +37,7 @@ pub fn main() -> i32 {
 fn enter(call: &Call) -> i32 {
     match call.room {
         Room::Attack => attack::attack(call),
+        Room::Proxy => keyward_proxy::serve(),
     }
 }
 

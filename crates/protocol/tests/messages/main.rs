@@ -11,6 +11,7 @@ mod schema;
 use keyward_policy::trouble::Code;
 use keyward_protocol::approval::Progress;
 use keyward_protocol::link::Link;
+use keyward_protocol::proxy::{Order, Report};
 use keyward_protocol::session::{Answer, Ask};
 use keyward_protocol::spawner::{Errand, News};
 use keyward_protocol::vault::Said;
@@ -83,6 +84,8 @@ fn every_golden_file_is_decoded_as_its_message() {
     decodes::<Link>("link", samples::links());
     decodes::<Progress>("progress", samples::progress());
     decodes::<Said>("vault", samples::said());
+    decodes::<Order>("order", samples::orders());
+    decodes::<Report>("report", samples::reports());
     let read = |name: &str| std::fs::read(folder("golden").join(name)).unwrap();
     let said: judge::Said = serde_json::from_slice(&read("judge.said.json")).unwrap();
     assert_eq!(said, samples::judge_said());

@@ -4,6 +4,7 @@ use keyward_policy::aftermath::{Aftermath, Left, Quarantined};
 use keyward_policy::gate::{Because, Opinion, Question, Reach, Text};
 use keyward_policy::inputs::{FileInput, HostInputs, Inputs, Names, PolicyInputs};
 use keyward_policy::linux::cage::{Cage, Identity};
+use keyward_policy::net;
 use keyward_policy::promise::{Held, Kept, Promise};
 use keyward_policy::secret::Delivery;
 use keyward_policy::settings::FileRole;
@@ -19,6 +20,7 @@ use keyward_protocol::link::Link;
 use keyward_protocol::outcome::{
     Conclusion, LoginNews, LoginWhat, NewRemote, Outcome, Promises, Repository, RepositoryNews, SecretNews,
 };
+use keyward_protocol::proxy::{Corporate, Listener, Order, Report, Role, Served, Upstream};
 use keyward_protocol::session::{Answer, Ask, Asked, Hint, Job, JudgedAs, Judging, Terminal, Word};
 use keyward_protocol::spawner::{Errand, News};
 use keyward_protocol::vault::Said;
@@ -89,6 +91,17 @@ kinds!(VAULT, vault_kind(Said):
     Said::Forgotten { .. } => "forgotten", Said::Note { .. } => "note", Said::Began { .. } => "began",
     Said::Kept { .. } => "kept", Said::Failed { .. } => "failed",
 );
+kinds!(ORDERS, order_kind(Order):
+    Order::Setup { .. } => "setup", Order::Add { .. } => "add", Order::Vault {} => "vault", Order::Cage { .. } => "cage",
+    Order::Listen { .. } => "listen", Order::Widen { .. } => "widen", Order::Narrow { .. } => "narrow",
+    Order::Answer { .. } => "answer", Order::Gone { .. } => "gone",
+);
+kinds!(REPORTS, report_kind(Report):
+    Report::Ready { .. } => "ready", Report::Denied { .. } => "denied", Report::Connected { .. } => "connected",
+    Report::Closed { .. } => "closed", Report::Unreached { .. } => "unreached", Report::Question { .. } => "question",
+    Report::Swapped { .. } => "swapped", Report::Echoed { .. } => "echoed", Report::Dropped { .. } => "dropped",
+    Report::Trouble(_) => "trouble",
+);
 kinds!(OUTCOMES, outcome_kind(Conclusion<'_>):
     Conclusion::Exited => "exited", Conclusion::Signalled { .. } => "signalled",
     Conclusion::Limit { .. } => "limit", Conclusion::Refused { .. } => "refused",
@@ -114,6 +127,8 @@ pub const KINDS: &[(&str, &[&str])] = &[
     ("link", LINKS),
     ("progress", PROGRESS),
     ("vault", VAULT),
+    ("order", ORDERS),
+    ("report", REPORTS),
     ("outcome", OUTCOMES),
     ("event", EVENTS),
     ("judge", &["asked", "said"]),
@@ -130,6 +145,8 @@ pub fn all() -> Vec<Sample> {
     packets(&mut all, "link", "is", &links(), link_kind);
     packets(&mut all, "progress", "is", &progress(), progress_kind);
     packets(&mut all, "vault", "is", &said(), vault_kind);
+    packets(&mut all, "order", "is", &orders(), order_kind);
+    packets(&mut all, "report", "is", &reports(), report_kind);
     outcomes(&mut all);
     for what in events() {
         let kind = event_kind(&what);
@@ -372,6 +389,120 @@ pub fn progress() -> Vec<Progress> {
         },
         Progress::Decided { allow: true, reach: Reach::Project },
         Progress::Left {},
+    ]
+}
+
+fn rules(texts: &[&str]) -> net::Rules {
+    let entry =
+        |text: &&str| net::Entry { rule: net::Rule::parse(text).unwrap(), origin: "--allow-net".into() };
+    net::Rules(texts.iter().map(entry).collect())
+}
+
+fn host(text: &str) -> net::Host {
+    net::Host::parse(text).unwrap()
+}
+
+fn name(text: &str) -> net::Name {
+    net::Name::parse(text).unwrap()
+}
+
+pub fn orders() -> Vec<Order> {
+    let binding = net::Binding {
+        secret: "github".into(),
+        phantom: "ghp_0123456789abcdef".into(),
+        scope: vec![net::Rule::parse("api.github.com").unwrap()],
+        places: net::Places { query: true, path: false, body: false },
+        scheme: net::Scheme::Replace,
+        headers: vec!["x-own-token".into()],
+        anonymous: true,
+    };
+    let upstream = Upstream {
+        host: name("api.example.test"),
+        port: Some(443),
+        address: "127.0.0.1:8443".parse().unwrap(),
+        ca: Some(1),
+    };
+    let corporate = Corporate {
+        host: host("proxy.corp"),
+        port: 3128,
+        secret: Some("corporate".into()),
+        except: vec![net::Pattern::parse("*.corp").unwrap()],
+    };
+    let listener = |at: &str, role| Listener { at: at.parse().unwrap(), role };
+    let listeners = vec![
+        listener("198.18.1.0:443", Role::Host { host: net::Pattern::parse("*.github.com").unwrap() }),
+        listener("198.18.1.1:443", Role::Spare { place: 3 }),
+        listener("198.18.0.1:3128", Role::Proxy {}),
+        listener("198.18.1.2:80", Role::Base { host: name("api.anthropic.com"), port: 443 }),
+        listener("0.0.0.0:53", Role::NamesUdp {}),
+        listener("[fd6b:6579:7761:7264::1]:53", Role::NamesTcp {}),
+    ];
+    let (bindings, upstreams) = (vec![binding], vec![upstream]);
+    let allowed = rules(&["GET *.github.com/o/*", "tcp://db.internal:5432"]);
+    vec![
+        Order::Setup {
+            certificates: 2,
+            trusted: vec![0],
+            upstreams: upstreams.clone(),
+            corporate: Some(corporate),
+            bindings: bindings.clone(),
+        },
+        Order::Setup {
+            certificates: 0,
+            trusted: vec![],
+            upstreams: vec![],
+            corporate: None,
+            bindings: vec![],
+        },
+        Order::Add { bindings, upstreams },
+        Order::Vault {},
+        Order::Cage {
+            cage: 7,
+            rules: allowed.clone(),
+            granted: vec!["github".into()],
+            asks: true,
+            listeners: listeners.clone(),
+            last: false,
+        },
+        Order::Listen { cage: 7, listeners, last: true },
+        Order::Widen { cage: Some(7), rules: allowed.clone() },
+        Order::Narrow { cage: None, rules: allowed },
+        Order::Answer { question: 1, allowed: true },
+        Order::Gone { cage: 7 },
+    ]
+}
+
+pub fn reports() -> Vec<Report> {
+    let ask = net::Ask {
+        host: host("api.example.com"),
+        port: 443,
+        seen: net::Seen::Request,
+        method: Some("POST".into()),
+        path: Some("/v1/x".into()),
+    };
+    let net::Decision::Deny(denial) = net::decide(&rules(&["GET api.example.com"]), &ask) else { panic!() };
+    let name = net::Denial::new(net::Ask::name(host("x.example")), net::Reason::Address);
+    let fact = "connection refused".to_owned();
+    vec![
+        Report::Ready { ca: "-----BEGIN CERTIFICATE-----\n".into() },
+        Report::Denied { cage: 7, denial: denial.clone(), times: 1 },
+        Report::Denied { cage: 7, denial: name.with_detail("10.0.0.7 is private"), times: 40 },
+        Report::Connected {
+            cage: 7,
+            connection: 3,
+            host: host("api.example.com"),
+            port: 443,
+            served: Served::Tunnelled,
+            address: Some("[2606:4700::1111]:443".parse().unwrap()),
+            rule: "api.example.com".into(),
+        },
+        Report::Closed { cage: 7, connection: 3, sent: 100, received: 2000, requests: 0, milliseconds: 12 },
+        Report::Unreached { cage: 7, host: host("api.example.com"), port: 443, fact: fact.clone() },
+        Report::Question { cage: 7, question: 1, denial },
+        Report::Swapped { cage: 7, secret: "github".into(), host: host("api.github.com") },
+        Report::Echoed { cage: 7, secret: "github".into(), host: host("api.github.com") },
+        Report::Dropped { cage: 7 },
+        Report::Trouble(Trouble::new(Code::Proxy, fact, "try again")),
     ]
 }
 

@@ -1,0 +1,29 @@
+//! The rules of the network: which host, port, method and path a cage reaches, and how.
+//!
+//! One parser reads hosts, methods and paths wherever they come from: a rule, a DNS question, a TLS greeting, a request. One function,
+//! [`decide`], says yes or no; the proxy, `explain`, `why` and the ledger all ask it. Nothing here touches the network.
+//!
+//! | module | contains |
+//! |---|---|
+//! | [`host`] | names and addresses, in one spelling |
+//! | [`rule`] | one rule: `METHOD host:port/path`, `*.host`, `tcp://host:port` |
+//! | [`rules`] | all rules of a cage, and the decision |
+//! | [`request`] | the strict reading of method, target and authority of a request |
+//! | [`address`] | which addresses are dialled only if a rule names them |
+//! | [`pool`] | the addresses that stand for hosts inside a cage |
+//! | [`binding`] | which phantom is replaced by which secret, and where |
+//! | [`mint`] | calls that answer with new credentials |
+
+pub mod address;
+pub mod binding;
+pub mod host;
+pub mod mint;
+pub mod pool;
+pub mod request;
+pub mod rule;
+pub mod rules;
+
+pub use binding::{Binding, Places, Scheme};
+pub use host::{Host, Name, Pattern};
+pub use rule::{Protocol, Rule};
+pub use rules::{Ask, Decision, Denial, Entry, Reason, Rules, Seen, decide};

@@ -1,0 +1,234 @@
+//! Calls that answer with new credentials. On a host with a bound credential they are refused: the answer would put a real credential into the
+//! cage. The table is data with a reason per row.
+
+use super::host::{Host, Pattern};
+use super::request::Path;
+
+/// One kind of call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mint {
+    /// `None` for any host with a bound credential.
+    pub host: Option<&'static str>,
+    /// Without one, any method.
+    pub method: Option<&'static str>,
+    /// Segments, of which `*` stands for any one, and a last `**` for any rest.
+    pub path: &'static str,
+    /// A word of the query or of a form, such as `Action=AssumeRole`, if the path alone does not say it.
+    pub action: Option<&'static str>,
+    pub why: &'static str,
+}
+
+const fn row(
+    host: Option<&'static str>,
+    method: &'static str,
+    path: &'static str,
+    action: Option<&'static str>,
+    why: &'static str,
+) -> Mint {
+    Mint { host, method: Some(method), path, action, why }
+}
+
+pub const TABLE: &[Mint] = &[
+    row(Some("api.github.com"), "POST", "/app/installations/*/access_tokens", None, "installation token"),
+    row(Some("api.github.com"), "POST", "/applications/*/token/scoped", None, "scoped token"),
+    row(Some("api.github.com"), "PATCH", "/applications/*/token", None, "new token of an application"),
+    row(
+        Some("api.github.com"),
+        "POST",
+        "/app-manifests/*/conversions",
+        None,
+        "private key of an application",
+    ),
+    row(
+        Some("api.github.com"),
+        "POST",
+        "/repos/*/*/actions/runners/registration-token",
+        None,
+        "token of a runner",
+    ),
+    row(Some("api.github.com"), "POST", "/repos/*/*/actions/runners/remove-token", None, "token of a runner"),
+    row(
+        Some("api.github.com"),
+        "POST",
+        "/orgs/*/actions/runners/registration-token",
+        None,
+        "token of a runner",
+    ),
+    row(
+        Some("api.github.com"),
+        "POST",
+        "/repos/*/*/actions/runners/generate-jitconfig",
+        None,
+        "token of a runner",
+    ),
+    row(
+        Some("api.github.com"),
+        "POST",
+        "/orgs/*/actions/runners/generate-jitconfig",
+        None,
+        "token of a runner",
+    ),
+    row(Some("api.github.com"), "POST", "/repos/*/*/keys", None, "a key that stays"),
+    row(Some("api.github.com"), "POST", "/user/keys", None, "a key that stays"),
+    row(Some("api.github.com"), "POST", "/user/gpg_keys", None, "a key that stays"),
+    row(Some("api.github.com"), "POST", "/user/codespaces/**", None, "a codespace holds credentials"),
+    row(Some("github.com"), "POST", "/login/oauth/access_token", None, "token endpoint"),
+    row(Some("github.com"), "POST", "/login/device/code", None, "token endpoint"),
+    row(Some("gitlab.com"), "POST", "/api/v4/personal_access_tokens/**", None, "new personal token"),
+    row(Some("gitlab.com"), "POST", "/api/v4/user/personal_access_tokens", None, "new personal token"),
+    row(Some("gitlab.com"), "POST", "/api/v4/projects/*/access_tokens/**", None, "new project token"),
+    row(Some("gitlab.com"), "POST", "/api/v4/groups/*/access_tokens/**", None, "new group token"),
+    row(Some("gitlab.com"), "POST", "/api/v4/projects/*/deploy_tokens", None, "new deploy token"),
+    row(Some("gitlab.com"), "POST", "/api/v4/projects/*/triggers", None, "new trigger token"),
+    row(Some("gitlab.com"), "POST", "/api/v4/user/runners", None, "token of a runner"),
+    row(Some("gitlab.com"), "POST", "/api/v4/user/keys", None, "a key that stays"),
+    row(Some("registry.npmjs.org"), "POST", "/-/npm/v1/tokens", None, "new token"),
+    row(Some("registry.npmjs.org"), "PUT", "/-/user/**", None, "a login answers with a token"),
+    row(Some("registry.npmjs.org"), "POST", "/-/v1/login", None, "a login answers with a token"),
+    row(Some("pypi.org"), "POST", "/_/oidc/**", None, "upload token"),
+    row(Some("upload.pypi.org"), "POST", "/_/oidc/**", None, "upload token"),
+    row(Some("crates.io"), "PUT", "/api/v1/me/tokens", None, "new token"),
+    row(Some("crates.io"), "PUT", "/api/v1/trusted_publishing/tokens", None, "new token"),
+    row(Some("hub.docker.com"), "POST", "/v2/users/login", None, "a login answers with a token"),
+    row(Some("hub.docker.com"), "POST", "/v2/auth/token", None, "a login answers with a token"),
+    row(Some("hub.docker.com"), "POST", "/v2/access-tokens", None, "new token"),
+    row(Some("huggingface.co"), "POST", "/oauth/token", None, "token endpoint"),
+    row(Some("api.anthropic.com"), "POST", "/v1/organizations/api_keys/**", None, "key of the organisation"),
+    row(Some("api.anthropic.com"), "POST", "/api/oauth/claude_cli/create_api_key", None, "new key"),
+    row(Some("api.openai.com"), "POST", "/v1/organization/admin_api_keys", None, "key of the organisation"),
+    row(
+        Some("api.openai.com"),
+        "POST",
+        "/v1/organization/projects/*/service_accounts",
+        None,
+        "key of a project",
+    ),
+    row(Some("api.openai.com"), "POST", "/v1/realtime/sessions", None, "ephemeral key"),
+    row(Some("api.openai.com"), "POST", "/v1/realtime/transcription_sessions", None, "ephemeral key"),
+    row(Some("api.openai.com"), "POST", "/v1/realtime/client_secrets", None, "ephemeral key"),
+    row(Some("openrouter.ai"), "POST", "/api/v1/keys", None, "new key"),
+    row(Some("api.stripe.com"), "POST", "/v1/ephemeral_keys", None, "ephemeral key"),
+    row(Some("slack.com"), "POST", "/api/oauth.v2.access", None, "token endpoint"),
+    row(Some("slack.com"), "POST", "/api/tooling.tokens.rotate", None, "token endpoint"),
+    row(Some("api.cloudflare.com"), "POST", "/client/v4/user/tokens", None, "new token"),
+    row(Some("api.cloudflare.com"), "PUT", "/client/v4/user/tokens/*/value", None, "new token"),
+    row(Some("api.digitalocean.com"), "POST", "/v2/tokens", None, "new token"),
+    row(Some("api.vercel.com"), "POST", "/v3/user/tokens", None, "new token"),
+    row(Some("iamcredentials.googleapis.com"), "POST", "/**", None, "tokens of service accounts"),
+    row(Some("sts.googleapis.com"), "POST", "/**", None, "token exchange"),
+    row(Some("oauth2.googleapis.com"), "POST", "/token", None, "token endpoint"),
+    row(Some("login.microsoftonline.com"), "POST", "/**", None, "token endpoint"),
+    Mint { host: Some("sts.amazonaws.com"), method: None, path: "/**", action: None, why: "temporary keys" },
+    Mint {
+        host: Some("*.amazonaws.com"),
+        method: None,
+        path: "/**",
+        action: Some("action=assumerole"),
+        why: "temporary keys",
+    },
+    Mint {
+        host: Some("*.amazonaws.com"),
+        method: None,
+        path: "/**",
+        action: Some("action=getsessiontoken"),
+        why: "temporary keys",
+    },
+    Mint {
+        host: Some("*.amazonaws.com"),
+        method: None,
+        path: "/**",
+        action: Some("action=getfederationtoken"),
+        why: "temporary keys",
+    },
+    Mint {
+        host: Some("*.amazonaws.com"),
+        method: None,
+        path: "/**",
+        action: Some("action=createaccesskey"),
+        why: "new key",
+    },
+    row(None, "POST", "/oauth/token", None, "token endpoint"),
+    row(None, "POST", "/oauth2/token", None, "token endpoint"),
+    row(None, "POST", "/oauth/v2/token", None, "token endpoint"),
+    row(None, "POST", "/oauth2/v1/token", None, "token endpoint"),
+    row(None, "POST", "/v1/oauth/token", None, "token endpoint"),
+    row(None, "POST", "/connect/token", None, "token endpoint"),
+    row(None, "POST", "/.well-known/oauth/token", None, "token endpoint"),
+    row(None, "POST", "/v1/auth/token/create/**", None, "new token of a vault"),
+];
+
+/// The kind of a call that would answer with a new credential.
+pub fn mints(host: &Host, method: &str, path: &Path, query: Option<&str>) -> Option<&'static Mint> {
+    let folded = path.folded();
+    let query = query.unwrap_or_default().to_ascii_lowercase();
+    TABLE.iter().find(|mint| {
+        // Regional endpoints of one service have names of their own: `sts.eu-west-1.amazonaws.com`.
+        let is_host = mint.host.is_none_or(|own| {
+            Pattern::parse(own).is_ok_and(|pattern| pattern.covers(host)) || is_regional(own, host)
+        });
+        let is_method = mint.method.is_none_or(|own| own == method);
+        let is_action = mint.action.is_none_or(|action| query.contains(action));
+        is_host && is_method && is_action && follows(mint.path, &folded)
+    })
+}
+
+fn is_regional(own: &str, host: &Host) -> bool {
+    let (Some(name), Some((service, domain))) = (host.name(), own.split_once('.')) else { return false };
+    let rest = name.as_str().strip_prefix(service).and_then(|rest| rest.strip_suffix(domain));
+    service == "sts" && rest.is_some_and(|rest| rest.starts_with('.') && rest.ends_with('.'))
+}
+
+fn follows(pattern: &str, path: &str) -> bool {
+    let mut segments = path.split('/');
+    for part in pattern.split('/') {
+        match (part, segments.next()) {
+            ("**", _) => return true,
+            ("*", Some(_)) => {}
+            (part, Some(segment)) if part == segment => {}
+            _ => return false,
+        }
+    }
+    segments.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn why(host: &str, method: &str, target: &str) -> Option<&'static str> {
+        let (path, query) = super::super::request::target(target).unwrap();
+        mints(&Host::parse(host).unwrap(), method, &path, query).map(|mint| mint.why)
+    }
+
+    #[test]
+    fn calls_that_answer_with_credentials_are_known_in_any_spelling() {
+        for (host, method, target) in [
+            ("api.github.com", "POST", "/app/installations/7/access_tokens"),
+            ("api.github.com", "POST", "/App//installations/7/access_tokens/"),
+            ("api.github.com", "POST", "/app%2finstallations/7/access_tokens"),
+            ("sts.amazonaws.com", "GET", "/?Action=AssumeRole"),
+            ("sts.eu-west-1.amazonaws.com", "POST", "/"),
+            ("iam.amazonaws.com", "GET", "/?Version=1&Action=CreateAccessKey"),
+            ("anything.example", "POST", "/oauth/token"),
+        ] {
+            assert!(why(host, method, target).is_some(), "{host} {target}");
+        }
+        for (host, method, target) in [
+            ("api.github.com", "GET", "/app/installations/7/access_tokens"),
+            ("api.github.com", "POST", "/app/installations/7/repositories"),
+            ("s3.eu-west-1.amazonaws.com", "GET", "/?list-type=2"),
+            ("stsx.amazonaws.com.example", "POST", "/"),
+        ] {
+            assert_eq!(why(host, method, target), None, "{host} {target}");
+        }
+    }
+
+    #[test]
+    fn every_host_of_the_table_is_one() {
+        for mint in TABLE {
+            assert!(mint.host.is_none_or(|host| Pattern::parse(host).is_ok()), "{mint:?}");
+            assert!(mint.path == mint.path.to_ascii_lowercase() && mint.path.starts_with('/'), "{mint:?}");
+            assert!(mint.action.is_none_or(|action| action == action.to_ascii_lowercase()), "{mint:?}");
+        }
+    }
+}
