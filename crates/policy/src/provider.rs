@@ -162,7 +162,10 @@ pub fn of_variable(variable: &str) -> Option<&'static Provider> {
 
 /// Whether anyone can have a host below this domain.
 pub fn is_shared(domain: &str) -> bool {
-    table::SHARED.contains(&domain)
+    let is_in = |shared: &&str| {
+        domain.strip_suffix(*shared).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    };
+    table::SHARED.iter().any(|shared| is_in(&shared))
 }
 
 /// The request of the table that this one is, if it answers with a new credential. The host is one that a credential is bound to.
@@ -239,7 +242,10 @@ mod tests {
         assert_eq!(named("github").map(|found| found.variables[0]), Some("GH_TOKEN"));
         assert_eq!(named("gemini").map(|found| found.name), Some("google-ai"));
         assert!(named("acme").is_none());
-        assert!(is_shared("amazonaws.com") && !is_shared("anthropic.com"));
+        for shared in ["amazonaws.com", "s3.eu-central-1.amazonaws.com", "vercel.app"] {
+            assert!(is_shared(shared), "{shared}");
+        }
+        assert!(!is_shared("anthropic.com") && !is_shared("notamazonaws.com"));
         assert_eq!(forge("github.com").map(|forge| forge.user), Some("x-access-token"));
     }
 }

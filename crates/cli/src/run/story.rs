@@ -5,6 +5,7 @@ use crate::args::RunArgs;
 use crate::decide::{self, Decided};
 use crate::here::Here;
 use crate::question::CommandTerminal;
+use crate::supply::Phantoms;
 use crate::{say, session, vault, witness};
 use keyward_approve::gate;
 use keyward_approve::permit::{self, Denial, Ways};
@@ -67,6 +68,8 @@ pub struct Run<'a> {
     session: Option<Membership>,
     /// Where the session tells what its cage keeps.
     promises: Option<PathBuf>,
+    /// What the command holds instead of credentials.
+    phantoms: Phantoms,
 }
 
 /// Which of the caller's variables stay in our memory, and what an approver is shown of the others.
@@ -98,12 +101,13 @@ impl<'a> Run<'a> {
         here: &'a Here,
         block: &'a mut Block,
         session: Option<Membership>,
+        phantoms: Phantoms,
     ) -> Self {
         // Further cages of a session keep what the first one does.
         let is_first = session.as_ref().is_some_and(|session| session.spaces.is_none());
         let name = args.command.get(1).filter(|_| is_first);
         let promises = name.map(|name| session::promises_file(&block.entries(), name));
-        Run { args, policy, here, block, dropped: None, permitted: None, session, promises }
+        Run { args, policy, here, block, dropped: None, permitted: None, session, promises, phantoms }
     }
 
     /// The exit code, or why it ended early.
@@ -197,7 +201,8 @@ impl<'a> Run<'a> {
 
     fn prepare(&self, plan: &Plan) -> Result<Prepared, Early> {
         let setup = keyward_launch::terminal_setup(plan.terminal);
-        prepare::prepare(plan, &self.block.entries(), setup).map_err(|fault| Early::Fault(fault, None))
+        prepare::prepare(plan, &self.block.entries(), &self.phantoms.texts, setup)
+            .map_err(|fault| Early::Fault(fault, None))
     }
 
     /// Nothing runs unrecorded, and a witness hears of credentials before they leave.
@@ -434,7 +439,7 @@ fn granted(policy: &Policy, here: &Here) -> Vec<PathBuf> {
 pub fn from_caller(variable: &Var) -> Option<usize> {
     match variable.value {
         Value::Caller(place) => Some(place),
-        Value::Ours(_) | Value::Vault => None,
+        Value::Ours(_) | Value::Vault | Value::Phantom { .. } => None,
     }
 }
 
