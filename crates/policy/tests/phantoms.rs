@@ -13,6 +13,7 @@ use keyward_policy::plan::Plan;
 use keyward_policy::provider;
 use keyward_policy::request::Purpose;
 use keyward_policy::secret::{self, Grant};
+use keyward_policy::view::Shown;
 use keyward_policy::words::TrustClass;
 
 /// A case whose user has these secrets, and gives them to the command.
@@ -181,4 +182,61 @@ fn no_variable_of_the_registry_reaches_a_child_by_itself() {
             assert!(plan.environment.dropped.iter().any(|dropped| dropped.name == *variable), "{variable}");
         }
     }
+}
+
+/// What git finds with the settings of the system.
+fn git_settings(plan: &Plan) -> Option<String> {
+    let path = std::path::Path::new(keyward_policy::view::GIT_SETTINGS);
+    let entry = plan.view.entries.iter().find(|entry| entry.target == path)?;
+    match &entry.shown {
+        Shown::Text { text } => Some(String::from_utf8(text.clone()).unwrap()),
+        _ => None,
+    }
+}
+
+#[test]
+fn git_reaches_a_bound_forge_by_https_with_the_phantom() {
+    let plan = given("[secrets.github]\nfrom = \"store://github\"\n", &["github"]).plan();
+    let text = git_settings(&plan).unwrap();
+    assert!(text.contains("insteadOf = git@github.com:"), "{text}");
+    assert!(!text.contains("api.github.com"), "{text}");
+    let variable = plan.environment.vars.iter().find(|var| var.name == "GIT_CONFIG_SYSTEM").unwrap();
+    assert_eq!(variable.value, Value::Ours("/run/gitconfig".into()));
+    // The control: without a forge there is nothing to lead.
+    assert_eq!(git_settings(&given(ANTHROPIC, &["anthropic"]).plan()), None);
+    // What git itself makes of it.
+    let folder = std::env::temp_dir().join(format!("keyward-forge-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("gitconfig");
+    std::fs::write(&file, text.replace("path = /etc/gitconfig", "path = /nonexistent")).unwrap();
+    let git = |arguments: &[&str], input: &str| {
+        use std::io::Write as _;
+        use std::process::{Command, Stdio};
+        let mut child = Command::new("git")
+            .args(arguments)
+            .env_clear()
+            .envs([
+                ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+                ("HOME", "/nonexistent"),
+                ("GH_TOKEN", "ghp_phantom"),
+            ])
+            .env("GIT_CONFIG_SYSTEM", &file)
+            .current_dir(&folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+    };
+    for address in ["git@github.com:a/b.git", "ssh://git@github.com/a/b.git", "git://github.com/a/b.git"] {
+        assert_eq!(git(&["ls-remote", "--get-url", address], "").trim(), "https://github.com/a/b.git");
+    }
+    assert_eq!(
+        git(&["ls-remote", "--get-url", "git@gitlab.com:a/b.git"], "").trim(),
+        "git@gitlab.com:a/b.git"
+    );
+    let filled = git(&["credential", "fill"], "protocol=https\nhost=github.com\n\n");
+    assert!(filled.contains("username=x-access-token\npassword=ghp_phantom\n"), "{filled}");
+    std::fs::remove_dir_all(&folder).unwrap();
 }
