@@ -132,7 +132,7 @@ impl Judge for SessionGate<'_> {
             home: self.site.home,
             view: &self.view,
             may_trace: self.policy.allow.iter().any(is_ptrace),
-            own_network: self.policy.net.value == NetMode::None,
+            own_network: self.policy.net.value != NetMode::Open,
             strict: self.policy.protect.value == Protect::Strict,
             in_session: true,
             silent_limits: self.silent_limits.clone(),

@@ -173,8 +173,12 @@ impl Subject<'_> {
 /// Lists in words what the cage gets besides the project.
 fn given(policy: &Policy) -> Vec<String> {
     let mut given = Vec::new();
-    if policy.net.value == NetMode::Open {
-        given.push("the network".into());
+    match policy.net.value {
+        NetMode::Open => given.push("the network".into()),
+        NetMode::Rules => {
+            given.extend(policy.network.allow.iter().map(|allowed| format!("network {}", allowed.value)));
+        }
+        NetMode::None => {}
     }
     given.extend(policy.secrets.iter().map(|grant| format!("secret {}", grant.value)));
     given.extend(policy.inherit_credentials.iter().map(|name| format!("credential {}", name.value)));

@@ -5,7 +5,7 @@ use crate::here::Here;
 use crate::say;
 use keyward_policy::config::{self, Ancestor, Document, Layers, PolicyError};
 use keyward_policy::secret::{self, Entry};
-use keyward_policy::settings::{FileRole, IgnoredFile, Policy, PolicyFile, Sources};
+use keyward_policy::settings::{FileRole, IgnoredFile, NetPolicy, Policy, PolicyFile, Sources};
 use keyward_policy::text::{typed, visible};
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_policy::view::PROJECT_FILE;
@@ -169,6 +169,10 @@ pub fn policy(flags: &PolicyFlags, here: &Here) -> Result<Policy, Trouble> {
     };
     let files = there.map(file).collect();
     let mut policy = Policy {
+        network: NetPolicy {
+            registries: crate::network::followed(&policy, &here.caller.home),
+            ..policy.network.clone()
+        },
         sources: Sources { files, ignored, flags: layers.flags.keys(), ..Sources::default() },
         ..policy
     };
@@ -176,7 +180,10 @@ pub fn policy(flags: &PolicyFlags, here: &Here) -> Result<Policy, Trouble> {
     if policy.secrets.is_empty() && policy.gate.webhook_key.is_none() {
         return Ok(policy);
     }
-    Ok(Policy { known_secrets: secrets(here)?, ..policy })
+    policy.known_secrets = secrets(here)?;
+    // What a secret is bound to is allowed by giving the secret.
+    keyward_policy::secret::reach(&mut policy);
+    Ok(policy)
 }
 
 fn sha256(bytes: &[u8]) -> String {

@@ -16,6 +16,7 @@ mod home;
 mod log;
 mod missing;
 mod names;
+mod network;
 mod policy_command;
 mod quarantine;
 mod question;

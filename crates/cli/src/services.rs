@@ -1,14 +1,17 @@
 //! The second executable: found beside the launcher, looked at, and started by exec. What it holds is in the crate `services`.
 
 use crate::say;
+use keyward_launch::proxy::Proxy;
 use keyward_policy::beside::{Program, distrust};
+use keyward_policy::net::plan::Network;
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_protocol::services::{Call, EXECUTABLE, Form, Room, VERSION};
+use keyward_sys::exec::Strings;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, open, stat};
 use rustix::io::Errno;
 use serde::Serialize;
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -30,6 +33,18 @@ pub fn become_room(room: Room, as_json: bool, words: Vec<OsString>) -> i32 {
     let call = Call { room, launcher: found.launcher.clone(), form, words };
     let cause = found.command().args(call.arguments()).exec();
     say::failure(&unusable(&found.path, &say::cause(&cause)))
+}
+
+/// Starts the proxy of a plan whose network follows rules.
+pub fn start_proxy(network: &Network) -> Result<Proxy, Trouble> {
+    let found = find()?;
+    let call =
+        Call { room: Room::Proxy, launcher: found.launcher.clone(), form: Form::Words, words: Vec::new() };
+    let words = std::iter::once(EXECUTABLE.into()).chain(call.arguments());
+    let broken = |_| unusable(&found.path, "its path holds a zero byte");
+    let argv: Result<Vec<CString>, _> = words.map(|word| CString::new(word.into_encoded_bytes())).collect();
+    let program = CString::new(format!("/proc/self/fd/{}", found.file.as_raw_fd())).map_err(broken)?;
+    Proxy::start(&program, &Strings::new(argv.map_err(broken)?), network)
 }
 
 impl Found {

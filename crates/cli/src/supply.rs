@@ -2,11 +2,11 @@
 //!
 //! The process that starts both makes the socket between them and keeps neither end: it knows names and phantoms, and no value.
 
-#![expect(dead_code, reason = "started with the proxy, which the next change adds")]
-
 use crate::here::Here;
 use crate::vault::{become_vault, with_surroundings};
+use keyward_launch::prepare::Prepared;
 use keyward_policy::event::What;
+use keyward_policy::outcome::SecretNews;
 use keyward_policy::plan::Refusal;
 use keyward_policy::secret::{self, Bound, Delivery, Reference};
 use keyward_policy::settings::Policy;
@@ -46,18 +46,13 @@ impl Phantoms {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.bound.is_empty()
     }
 
     /// What the proxy is told: which phantom stands for which secret, and where.
     pub fn bindings(&self) -> Vec<keyward_policy::net::Binding> {
         self.bound.iter().zip(&self.texts).map(|(bound, text)| bound.binding(text.clone())).collect()
-    }
-
-    /// The names of their secrets.
-    pub fn names(&self) -> Vec<String> {
-        self.bound.iter().map(|bound| bound.name.to_string()).collect()
     }
 
     fn sources(&self) -> impl Iterator<Item = &Reference> {
@@ -85,7 +80,12 @@ pub struct Supplier {
 }
 
 /// Forks the vault of the proxy; none where there are no phantoms.
-pub fn start(phantoms: &Phantoms, here: &Here, block: &mut Block) -> Result<Option<Supplier>, Errno> {
+pub fn start(
+    phantoms: &Phantoms,
+    here: &Here,
+    block: &mut Block,
+    prepared: &mut Prepared,
+) -> Result<Option<Supplier>, Errno> {
     if phantoms.is_empty() {
         return Ok(None);
     }
@@ -101,6 +101,7 @@ pub fn start(phantoms: &Phantoms, here: &Here, block: &mut Block) -> Result<Opti
             if tied.is_err() || channel::peer_is_gone(&to_reports) {
                 fork::exit_now(125);
             }
+            prepared.let_go();
             become_vault(block, &process::variables(phantoms.sources()));
             let mut supply = Supply::new(&in_vault, &to_reports);
             let wanted: Vec<Wanted<'_>> = phantoms
@@ -154,8 +155,8 @@ impl Supplier {
         Some(said)
     }
 
-    /// Has the values taken back from the proxy, and waits until they are; what happened, for the record. The proxy must still be there.
-    pub fn end(mut self, phantoms: &Phantoms) -> Vec<What> {
+    /// Has the values taken back from the proxy, which must still be there, and waits until they are.
+    pub fn end(&mut self) {
         let _ = channel::send(&self.reports, b"end", &[]);
         loop {
             let mut polled = [PollFd::new(&self.reports, PollFlags::IN)];
@@ -173,8 +174,23 @@ impl Supplier {
                 }
             }
         }
-        let _ = self.process.wait();
-        self.events(phantoms)
+    }
+
+    /// How long each value was in the vault, for the JSON outcome.
+    pub fn news(&self, phantoms: &Phantoms) -> Vec<SecretNews> {
+        let delivered = |index: usize| {
+            self.said.iter().find_map(|said| match said {
+                Said::Delivered { secret, microseconds } if *secret == index => Some(*microseconds),
+                _ => None,
+            })
+        };
+        let of = |(index, bound): (usize, &Bound)| SecretNews {
+            name: bound.name.to_string(),
+            delivery: Delivery::Proxy,
+            microseconds: delivered(index),
+            printed: 0,
+        };
+        phantoms.bound.iter().enumerate().map(of).collect()
     }
 
     /// What the vault did so far, for the record.
@@ -189,6 +205,13 @@ impl Supplier {
             _ => None,
         };
         self.said.iter().filter_map(event).collect()
+    }
+}
+
+impl Drop for Supplier {
+    fn drop(&mut self) {
+        self.process.signal(keyward_sys::signal::KILL);
+        let _ = self.process.wait();
     }
 }
 

@@ -39,7 +39,7 @@ impl Cage {
             || !policy.secrets.is_empty();
         let guarded =
             policy.project.value != ProjectGuard::Unprotected && policy.search.value != SearchExtent::Bounded;
-        Cage { network: policy.net.value == NetMode::Open, project: project_is_writable, machine, guarded }
+        Cage { network: policy.net.value != NetMode::None, project: project_is_writable, machine, guarded }
     }
 }
 

@@ -130,6 +130,7 @@ pub enum Armed {
     Terminal,
     Keyring,
     EnterNetwork,
+    Routes,
     Capabilities,
 }
 
@@ -238,6 +239,7 @@ impl Arming<'_> {
             Act::Terminal { .. } => self.push(Armed::Terminal),
             Act::Keyring => self.push(Armed::Keyring),
             Act::EnterNetwork => self.push(Armed::EnterNetwork),
+            Act::Routes => self.push(Armed::Routes),
             Act::Capabilities => self.push(Armed::Capabilities),
             // The vault hands them over when init says that the cage is there.
             Act::Secrets { .. } => {}

@@ -6,7 +6,7 @@
 use crate::arm::{Armed, Last, Substitute, Tree};
 use crate::prepare::{MASKS, Prepared, SHELL};
 use crate::wire::{self, Order, Report};
-use crate::{init, lookups, passing, secrets, spawner, warden};
+use crate::{init, lookups, passing, proxy, secrets, spawner, warden};
 use keyward_policy::linux::acts::To;
 use keyward_policy::linux::cage::{Identity, Step};
 use keyward_project::git::layer::Run;
@@ -16,7 +16,7 @@ use keyward_sys::landlock::{self, Below, Domain};
 use keyward_sys::mount::{self, Attributes};
 use keyward_sys::signal::Set;
 use keyward_sys::spaces::{self, Spaces};
-use keyward_sys::{Errno, channel, confine, environ, exec, fork, network, signal, terminal};
+use keyward_sys::{Errno, channel, confine, environ, exec, fork, network, routes, signal, terminal};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -132,13 +132,20 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty)
                 show_passing(prepared, control);
             }
             // The network of a session has the first cage's.
-            Armed::Outlet { to: To::Lookups, .. } if prepared.common => {}
+            Armed::Outlet { to: To::Lookups | To::Proxy, .. } if prepared.common => {}
+            Armed::Outlet { number, to: To::Proxy, .. } => {
+                proxy::open_sockets(&prepared.sockets, *number, control).map_err(at(Step::Network))?;
+            }
             Armed::Outlet { number, to, at } => open_outlet(*number, *to, at, control)?,
             // Listing and following what is forbidden to the child is init's own right, so it stays outside the domain it prepares.
             Armed::Landlock => building.domain = prepare_domain(prepared, None)?,
             Armed::Terminal => building.pty = open_terminal(prepared, c"/dev/pts/ptmx")?,
             Armed::Keyring => confine::new_session_keyring().map_err(at(Step::Keyring))?,
             Armed::EnterNetwork => building.enter_network()?,
+            Armed::Routes if prepared.common => {}
+            Armed::Routes => {
+                routes::everywhere(keyward_policy::net::plan::resolver()).map_err(at(Step::Network))?;
+            }
             Armed::Capabilities => give_up_capabilities(prepared)?,
             act => {
                 // A further mount may stand over the directory that was opened for masks.
@@ -259,8 +266,9 @@ fn open_outlet(number: u16, to: To, place: &str, control: &OwnedFd) -> Result<()
             Ok(socket) => socket,
             Err(_) => return Ok(()),
         },
+        To::Proxy => return Ok(()),
     };
-    wire::report(control, Report::Outlet { number }, &[socket.as_fd()]);
+    wire::report(control, Report::Outlet { number, more: false }, &[socket.as_fd()]);
     Ok(())
 }
 

@@ -28,6 +28,7 @@ impl fmt::Display for Fault {
             Step::Identity => "cannot map the user into the cage",
             Step::Session => "cannot start a session",
             Step::Loopback => "cannot bring up the cage's loopback",
+            Step::Network => "cannot make the cage's network follow rules",
             Step::Root => "cannot make the root of the cage",
             Step::View => "cannot show",
             Step::Pivot => "cannot enter the root of the cage",

@@ -18,6 +18,7 @@ pub mod outside;
 mod passing;
 pub mod prepare;
 pub mod probe;
+pub mod proxy;
 mod relay;
 pub mod secrets;
 pub mod session;
@@ -43,7 +44,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags};
 use std::time::Duration;
 pub use supervise::standard;
-use supervise::{Finished, Screen, Watch};
+use supervise::{Finished, Screen, Served, Watch};
 use wire::Order;
 
 /// Runs a prepared plan. Returns when nothing of the cage is left. For a session, the socket to its spawner is sent there.
@@ -54,6 +55,7 @@ pub fn run(
     logins: &mut Logins,
     session: Option<&session::Membership>,
     mut vault: Option<&mut secrets::Vault>,
+    mut served: Option<Served<'_>>,
 ) -> Result<Finished, Fault> {
     let wanted = supervise::signals();
     let caller_mask = signal::block(&wanted);
@@ -123,6 +125,11 @@ pub fn run(
     let git = prepared.acts.git.take().map(HostGit::known);
     let mut publisher = Publisher::new(git, prepared.acts.run.take());
     let describe = |step: Step, index: u16| object(plan, &prepared, step, index);
+    let served = served.as_mut().map(|served| Served {
+        network: served.network,
+        proxy: &mut *served.proxy,
+        record: &mut *served.record,
+    });
     let finished = supervise::watch(Watch {
         cage: &cage,
         control: ours,
@@ -141,6 +148,7 @@ pub fn run(
         session: session.map(|session| (&session.link, &session.words)),
         describe: &describe,
         vault,
+        served,
         guard: guard.as_deref_mut(),
         view: &plan.view,
     });

@@ -6,6 +6,7 @@ use crate::secrets::Wanted;
 use keyward_policy::env::Value;
 use keyward_policy::linux::cage::{Cage, Identity, Step};
 use keyward_policy::linux::surface::{self, Answer, Test};
+use keyward_policy::net::plan::Socket;
 use keyward_policy::plan::{Keeper, LimitKind, Plan};
 use keyward_policy::view;
 use keyward_project::home;
@@ -62,6 +63,8 @@ pub struct Prepared {
     pub secrets: Option<Wanted>,
     /// Whether the cage joins the first one of its session: its user namespace, its network and its `/tmp`.
     pub common: bool,
+    /// Sockets that are opened in a network with rules.
+    pub sockets: Vec<Socket>,
     /// Whether the cage is a session's: then a spawner stands where the command would.
     pub session: bool,
 }
@@ -114,6 +117,7 @@ pub fn prepare(
     });
     let spaces = plan.cage != Cage::Landlock;
     Ok(Prepared {
+        sockets: plan.network.as_ref().map(|network| network.sockets.clone()).unwrap_or_default(),
         namespaces: Namespaces {
             user: spaces,
             pid: spaces,

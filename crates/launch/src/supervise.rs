@@ -8,6 +8,7 @@ use crate::fault::Fault;
 use crate::keyring::Keyring;
 use crate::lookups::Lookups;
 use crate::passing;
+use crate::proxy::Proxy;
 use crate::relay::{self, Counter, Relay};
 use crate::secrets::Vault;
 use crate::sources::{Ready, Sources};
@@ -15,7 +16,8 @@ use crate::wire::{self, Order};
 use clock::{Clock, Due};
 use keyward_policy::linux::acts::Outlet;
 use keyward_policy::linux::cage::Step;
-use keyward_policy::outcome::{LoginNews, Repository};
+use keyward_policy::net::plan::Network;
+use keyward_policy::outcome::{LoginNews, NetworkNews, Repository};
 use keyward_policy::untrusted::lookup;
 use keyward_policy::view::{Gone, Keyring as KeyringView, View};
 use keyward_project::Guard;
@@ -23,6 +25,7 @@ use keyward_project::git::publisher::Publisher;
 use keyward_project::logins::Logins;
 use keyward_protocol::link::{self, Link};
 use keyward_protocol::packet;
+use keyward_protocol::proxy::Report;
 use keyward_sys::fork::{End, Process};
 use keyward_sys::signal::{self, Inbox, PASSED_ON, Set};
 use keyward_sys::terminal;
@@ -43,6 +46,8 @@ pub struct Finished {
     pub logins: Vec<LoginNews>,
     /// Hosts that the command looked for, in a cage without a network.
     pub wanted_hosts: Vec<String>,
+    /// What the proxy of a cage with rules reported.
+    pub network: NetworkNews,
     /// What the command left in directories of the cage's own.
     pub gone: Vec<Gone>,
     /// Whether the command has left the user's terminal within a line; `None` where that is not known.
@@ -114,12 +119,22 @@ pub(crate) struct Watch<'a, 'b> {
     pub(crate) keyring: Option<&'a KeyringView>,
     /// Says what a failed step was about.
     pub(crate) describe: &'a dyn Fn(Step, u16) -> String,
+    /// The proxy of a cage with rules.
+    pub(crate) served: Option<Served<'a>>,
     /// The vault that delivers secrets.
     pub(crate) vault: Option<&'a mut Vault>,
     /// The guard that watches the project meanwhile.
     pub(crate) guard: Option<&'a mut Guard<'b>>,
     /// What the cage shows.
     pub(crate) view: &'a View,
+}
+
+/// A cage whose network follows rules.
+pub struct Served<'a> {
+    pub network: &'a Network,
+    pub proxy: &'a mut Proxy,
+    /// Writes down what the proxy reports.
+    pub record: &'a mut dyn FnMut(Report),
 }
 
 /// Watches until the cage has ended, and nothing of it is left.
@@ -140,6 +155,8 @@ enum Token {
     Session,
     Vault,
     Lookups,
+    /// Reports of the proxy of the network.
+    Proxy,
     /// Changes in repositories, or the end of the helper that takes them over.
     Git,
     /// What the guard has noticed in the project.
@@ -201,6 +218,7 @@ impl<'a, 'b> Supervisor<'a, 'b> {
                     Token::Session => self.sync_for_session(),
                     Token::Vault => self.hear_vault(),
                     Token::Lookups => self.lookups.work(),
+                    Token::Proxy => self.hear_proxy(),
                     Token::Git => self.watch.publisher.work(true),
                     Token::Guard => self.guard_project(),
                     // Below: it counts once all reports were read.
@@ -229,6 +247,7 @@ impl<'a, 'b> Supervisor<'a, 'b> {
         sources.add_if(Token::Session, session.map(|(link, _)| link.as_fd()));
         sources.add_if(Token::Vault, watch.vault.as_ref().and_then(|vault| vault.reports()));
         sources.add_if(Token::Lookups, self.lookups.descriptor());
+        sources.add_if(Token::Proxy, watch.served.as_ref().and_then(|served| served.proxy.descriptor()));
         sources.add_if(Token::Git, watch.publisher.inbox());
         sources.add_if(Token::Guard, watch.guard.as_ref().and_then(|guard| guard.descriptor()));
         sources.add(Token::Cage, watch.cage.pidfd.as_fd());
@@ -276,6 +295,15 @@ impl<'a, 'b> Supervisor<'a, 'b> {
         }
     }
 
+    /// What the proxy reports is written down at once; the user is told at the end, or by the session.
+    fn hear_proxy(&mut self) {
+        let Some(served) = &mut self.watch.served else { return };
+        served.proxy.hear();
+        for report in served.proxy.reports() {
+            (served.record)(report);
+        }
+    }
+
     fn guard_project(&mut self) {
         let Some(guard) = &mut self.watch.guard else { return };
         guard.work();
@@ -299,7 +327,9 @@ impl<'a, 'b> Supervisor<'a, 'b> {
             return;
         }
         let taken = self.watch.guard.as_mut().map(|guard| guard.news()).unwrap_or_default();
-        for (fact, remedy) in taken.into_iter().chain(lookup::lines(self.lookups.news(), true)) {
+        let denied = self.watch.served.as_mut().map(|served| served.proxy.lines()).unwrap_or_default();
+        let looked_for = lookup::lines(self.lookups.news(), true);
+        for (fact, remedy) in taken.into_iter().chain(looked_for).chain(denied) {
             let line = format!("keyward: {fact}\n{remedy}\n");
             let _ = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());
         }
@@ -343,7 +373,8 @@ impl<'a, 'b> Supervisor<'a, 'b> {
 
     /// Passes on what is still on its way, and says how it ended.
     fn finish(mut self) -> Result<Finished, Fault> {
-        drop(self.keyring);
+        drop(self.keyring.take());
+        self.hear_proxy();
         let end = self.watch.cage.wait().map_err(|errno| Fault::new(Step::Session, "", errno))?;
         self.relay.finish(self.watch.screen.as_ref());
         if let Some(fault) = self.failed {
@@ -359,6 +390,7 @@ impl<'a, 'b> Supervisor<'a, 'b> {
             repositories: Vec::new(),
             logins: Vec::new(),
             wanted_hosts: self.lookups.hosts(),
+            network: self.watch.served.map(|served| served.proxy.news()).unwrap_or_default(),
             gone: passing::gone(self.watch.view, &self.passing),
             within_a_line: self.relay.within_a_line(),
         })

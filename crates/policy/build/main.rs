@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "a build script reads tables and writes code")]
 
 mod credentials;
+mod presets;
 mod providers;
 mod reader;
 mod tools;
@@ -19,6 +20,7 @@ const JOBS: &[Job] = &[
     ("data/credentials.toml", "credentials.rs", credentials::generate),
     ("data/providers.toml", "providers.rs", providers::generate),
     ("data/tools.toml", "tools.rs", tools::generate),
+    ("data/presets.toml", "presets.rs", presets::generate),
 ];
 
 fn main() -> ExitCode {

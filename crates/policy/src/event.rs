@@ -70,6 +70,51 @@ pub enum What {
     },
     /// A process used an invalid or already used token.
     TokenRefused {},
+    /// The rules of the network denied something.
+    NetDenied {
+        host: String,
+        port: u16,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        method: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        path: Option<String>,
+        fact: String,
+        /// The flag that would allow it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        flag: Option<String>,
+        times: u64,
+    },
+    /// A connection to a host was made.
+    NetConnected {
+        host: String,
+        port: u16,
+        /// Where it leads; absent for one through the proxy of the host.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        address: Option<String>,
+        rule: String,
+    },
+    /// A host that is allowed could not be reached.
+    NetUnreached {
+        host: String,
+        port: u16,
+        fact: String,
+    },
+    /// A secret was put in for its phantom, the first time for this host.
+    NetSwapped {
+        secret: String,
+        host: String,
+    },
+    /// A host sent a secret back, and the command was given the phantom.
+    NetEchoed {
+        secret: String,
+        host: String,
+    },
+    /// A running session was allowed to reach more.
+    NetGranted {
+        session: String,
+        rules: Vec<String>,
+        seconds: u64,
+    },
     /// A person is about to be shown the value of a secret.
     Reveal {
         name: String,

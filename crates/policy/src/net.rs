@@ -12,13 +12,19 @@
 //! | [`address`] | which addresses are dialled only if a rule names them |
 //! | [`pool`] | the addresses that stand for hosts inside a cage |
 //! | [`binding`] | which phantom is replaced by which secret, and where |
+//! | [`allowed`] | what a policy allows: a rule, or a preset |
+//! | [`presets`] | named sets of rules, and how they follow the user's own settings |
+//! | [`plan`] | what a cage with rules gets: its rules, its sockets, its resolver |
 //! | [`mint`] | calls that answer with new credentials |
 
 pub mod address;
+pub mod allowed;
 pub mod binding;
 pub mod host;
 pub mod mint;
+pub mod plan;
 pub mod pool;
+pub mod presets;
 pub mod request;
 pub mod rule;
 pub mod rules;

@@ -57,12 +57,90 @@ pub struct Outcome<'a> {
     /// Hosts that the command looked for, in a cage without a network.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     pub wanted_hosts: &'a [String],
+    /// What the rules of the network denied, and whether they could be kept to the end.
+    #[serde(skip_serializing_if = "NetworkNews::is_quiet")]
+    pub network: &'a NetworkNews,
     /// What the command left in directories of the cage's own.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub gone: &'a [Gone],
     /// Why the command may have failed in a cage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<Hint>,
+}
+
+/// What the proxy of a cage with rules reported.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NetworkNews {
+    /// What was denied, each once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub denied: Vec<Denied>,
+    /// How much more was denied than is listed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub further: u64,
+    /// Secrets that a host sent back, and which host: the command was given the phantom instead.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub echoed: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub troubles: Vec<Trouble>,
+    /// Whether the proxy ended before the command: from then on every connection failed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub lost: bool,
+}
+
+/// Something that the rules of the network denied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Denied {
+    pub host: String,
+    pub fact: String,
+    pub remedy: String,
+    /// The flag that would allow it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flag: Option<String>,
+    pub times: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl NetworkNews {
+    /// Nothing happened.
+    pub const QUIET: &NetworkNews = &NetworkNews {
+        denied: Vec::new(),
+        further: 0,
+        echoed: Vec::new(),
+        troubles: Vec::new(),
+        lost: false,
+    };
+
+    pub fn is_quiet(&self) -> bool {
+        self == NetworkNews::QUIET
+    }
+
+    /// What the user is told: each fact, and what can be done.
+    pub fn lines(&self) -> Vec<(String, String)> {
+        let mut lines: Vec<(String, String)> =
+            self.denied.iter().map(|denied| (denied.fact.clone(), denied.remedy.clone())).collect();
+        if self.further > 0 {
+            lines.push((
+                format!("network: denied {} more", self.further),
+                "`keyward log --net --denied` lists them".into(),
+            ));
+        }
+        lines.extend(self.echoed.iter().map(|echoed| {
+            let fact =
+                format!("network: a host sent a secret back ({echoed}); the command was shown the phantom");
+            (fact, "if that host is not yours, replace the secret: `keyward secret set NAME`".into())
+        }));
+        lines.extend(self.troubles.iter().map(|trouble| (trouble.fact.clone(), trouble.remedy.clone())));
+        if self.lost {
+            lines.push((
+                "network: the proxy has ended, and every later connection of the command failed".into(),
+                "run the command again; if it happens again, please report it".into(),
+            ));
+        }
+        lines
+    }
 }
 
 /// Promises of a plan, or what the launcher of a session has written of them.
@@ -313,6 +391,7 @@ impl<'a> Outcome<'a> {
             logins,
             secrets: Vec::new(),
             wanted_hosts: &[],
+            network: NetworkNews::QUIET,
             gone: &[],
             hint: None,
         }
@@ -341,6 +420,7 @@ impl<'a> Outcome<'a> {
             logins,
             secrets: Vec::new(),
             wanted_hosts: &[],
+            network: NetworkNews::QUIET,
             gone: &[],
             hint: None,
         }

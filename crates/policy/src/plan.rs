@@ -11,6 +11,7 @@ use crate::gate::GatePlan;
 use crate::linux::cage::{Cage, Identity, Landlock, UNPRIVILEGED};
 use crate::linux::kernel::Fact;
 use crate::linux::surface::Surroundings;
+use crate::net::plan::Network;
 use crate::promise::{Held, Kept, Promise};
 use crate::request::{Purpose, Request};
 use crate::secret::{self, Bound, Given};
@@ -61,6 +62,10 @@ pub struct Plan {
     /// What happens to new footholds.
     pub protect: Ruled<Protect>,
     pub net: Ruled<NetMode>,
+    /// What is reached, where rules say so.
+    pub network: Option<Network>,
+    /// Ports of the cage's loopback that this machine reaches.
+    pub publish: Vec<u16>,
     pub gate: GatePlan,
     /// Whether the cage has a network namespace of its own.
     pub own_network: bool,
@@ -209,7 +214,8 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
     credentials_are_for_this_class(policy)?;
     let cage = cage(facts);
     let own_network =
-        policy.net.value == NetMode::None && cage != Cage::Landlock && facts.kernel.network_namespace.holds();
+        policy.net.value != NetMode::Open && cage != Cage::Landlock && facts.kernel.network_namespace.holds();
+    rules_have_a_network(policy, own_network)?;
     let identity = identity(request, facts, cage);
     let landlock = landlock(facts, own_network, cage);
 
@@ -225,6 +231,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
     let secrets = secret::given(&policy.secrets, &policy.known_secrets)?;
     let phantoms = secret::bound(policy, &secrets)?;
     secrets_have_a_cage(&secrets, &phantoms, cage)?;
+    secret::have_a_proxy(policy, &phantoms)?;
     environment.announce(&secrets);
     environment.hold_phantoms(&phantoms);
     let mut view = view;
@@ -237,7 +244,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
     }
     let surface = Surroundings {
         root: request.is_root(),
-        no_inet: policy.net.value == NetMode::None && !own_network,
+        no_inet: policy.net.value != NetMode::Open && !own_network,
         no_unix: cage == Cage::Landlock && landlock.abi < ABI_WITH_SOCKET_PATHS,
         no_mounts: cage == Cage::Landlock,
         strict: policy.protect.value == Protect::Strict,
@@ -265,6 +272,13 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         terminal: request.caller.terminals,
         protect: policy.protect.clone(),
         net: policy.net.clone(),
+        network: (policy.net.value == NetMode::Rules)
+            .then(|| Network::new(&policy.network, request.environment, request.purpose))
+            .map(|network| Network {
+                granted: phantoms.iter().map(|bound| bound.name.to_string()).collect(),
+                ..network
+            }),
+        publish: policy.network.publish.iter().map(|port| port.value).collect(),
         gate: GatePlan { mode: policy.gate.mode.clone(), judged: None, scripts: Vec::new() },
         cage,
         identity,
@@ -333,6 +347,34 @@ fn credentials_are_for_this_class(policy: &Policy) -> Result<(), Refusal> {
             format!("{} ({}) is not handed to a child of class `{class}`", name.value, name.origin),
             "credentials are for programs you trust with them: add `--trust executor`, or remove the name",
         )),
+        _ => Ok(()),
+    }
+}
+
+/// Without a network of its own a cage reaches everything or nothing. Open, there is nothing to publish.
+fn rules_have_a_network(policy: &Policy, own_network: bool) -> Result<(), Refusal> {
+    let refusal = |rule: String, fact: String, remedy: &str| {
+        Err(Refusal { kind: RefusalKind::Floor, rule, fact, remedy: remedy.into() })
+    };
+    match (policy.net.value, policy.network.publish.first()) {
+        (NetMode::Rules, _) if !own_network => refusal(
+            format!("net.mode = \"rules\" ({})", policy.net.origin),
+            "cannot keep the rules of the network: this host refuses a network namespace".into(),
+            "`keyward doctor` shows the fix for this host; for a cage without a network, use `--net none`",
+        ),
+        (NetMode::Open, Some(port)) => Err(Refusal::policy(
+            "net.publish",
+            format!(
+                "port {} ({}) needs no publishing: with `--net open` it is the host's own",
+                port.value, port.origin
+            ),
+            "leave out `--publish`",
+        )),
+        (NetMode::None, Some(port)) if !own_network => refusal(
+            format!("net.publish ({})", port.origin),
+            format!("cannot publish port {}: this host refuses a network namespace", port.value),
+            "`keyward doctor` shows the fix for this host",
+        ),
         _ => Ok(()),
     }
 }
@@ -468,6 +510,9 @@ fn promises(
         }
         Promise::Network if policy.net.value == NetMode::Open => {
             Held::Waived { by: format!("net.mode = \"open\" ({})", policy.net.origin) }
+        }
+        Promise::Network if policy.net.value == NetMode::Rules && own_network => {
+            wall("network namespace in which every address leads to keyward:proxy, which keeps the rules")
         }
         Promise::Network if own_network => wall("network namespace with only its own loopback"),
         Promise::Network => wall("no inet socket at all, by seccomp"),

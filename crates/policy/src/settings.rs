@@ -2,13 +2,16 @@
 //!
 //! Built by [`crate::config::resolve`]; every value carries the place it came from, so that `why` can point to it.
 
+use crate::net::allowed::Allowed;
+use crate::net::plan::Upstream;
+use crate::net::presets::{Registries, Settings};
 use crate::secret::{Entry, Grant};
 use crate::text::visible;
 use crate::tools::Tool;
 use crate::witness::Witness;
 use crate::words::{
-    Allowance, Attended, Floor, GateMode, HomeMode, KeyringUse, NetMode, ProjectGuard, Protect, Redact,
-    Ruled, SearchExtent, TrustClass,
+    Allowance, Attended, Floor, GateMode, HomeMode, KeyringUse, NetAsk, NetMode, ProjectGuard, Protect,
+    Redact, Ruled, SearchExtent, TrustClass,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -40,6 +43,7 @@ pub struct Policy {
     pub env: EnvPolicy,
     pub files: FilesPolicy,
     pub net: Ruled<NetMode>,
+    pub network: NetPolicy,
     pub gate: GatePolicy,
     pub limits: Limits,
     /// Who is told the head of the ledger.
@@ -120,6 +124,41 @@ pub struct EnvPolicy {
     pub not_secret: Vec<Ruled<String>>,
     /// Loader and interpreter variables that pass anyway.
     pub dangerous_loader_env: Vec<Ruled<String>>,
+}
+
+/// What is reached, in a cage with a network of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetPolicy {
+    /// Rules and presets; they count in the mode `rules` alone.
+    pub allow: Vec<Ruled<Allowed>>,
+    /// The most that may be allowed, if the ceiling says so.
+    pub most: Option<Vec<Ruled<Allowed>>>,
+    pub ask: Ruled<NetAsk>,
+    /// Ports of this machine's loopback that the cage reaches.
+    pub reach: Vec<Ruled<u16>>,
+    /// Ports of the cage's loopback that this machine reaches.
+    pub publish: Vec<Ruled<u16>>,
+    /// Hosts that are elsewhere than the DNS says.
+    pub upstream: Vec<Ruled<Upstream>>,
+    /// Certificates that are trusted beside the system's, as written.
+    pub ca: Vec<Ruled<PathBuf>>,
+    /// What the user's own settings of package managers say; looked up only where a preset follows them.
+    pub registries: Vec<(Settings, Registries)>,
+}
+
+impl Default for NetPolicy {
+    fn default() -> Self {
+        NetPolicy {
+            allow: Vec::new(),
+            most: None,
+            ask: Ruled::builtin(NetAsk::No),
+            reach: Vec::new(),
+            publish: Vec::new(),
+            upstream: Vec::new(),
+            ca: Vec::new(),
+            registries: Vec::new(),
+        }
+    }
 }
 
 /// How verdicts of the gate are treated, and who is asked.
@@ -249,6 +288,7 @@ impl Default for Policy {
             files: FilesPolicy::default(),
             // The cage's own loopback is enough for tests and local servers; the rest is asked for by name.
             net: Ruled::builtin(NetMode::None),
+            network: NetPolicy::default(),
             gate: GatePolicy {
                 mode: Ruled::builtin(GateMode::Auto),
                 attended: Ruled::builtin(Attended::Auto),

@@ -438,7 +438,8 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     home::place_login_settings(&mut builder, &own.at, request);
     match policy.net.value {
         NetMode::Open => resolver(&mut builder),
-        NetMode::None if cage != Cage::Landlock => own_resolver(&mut builder),
+        NetMode::Rules => own_resolver(&mut builder, RULES_RESOLVER),
+        NetMode::None if cage != Cage::Landlock => own_resolver(&mut builder, LOOPBACK_RESOLVER),
         NetMode::None => {}
     }
     toolchains::show(&mut builder, request);
@@ -565,14 +566,19 @@ fn resolver(builder: &mut Builder<'_>) {
     }
 }
 
-/// Without a network the launcher answers lookups, at the cage's own loopback: at once, and it knows which host was wanted.
-fn own_resolver(builder: &mut Builder<'_>) {
+/// What a cage finds as `/etc/resolv.conf`. Without a network the launcher answers lookups, at the cage's own loopback: at once, and it knows
+/// which host was wanted.
+const LOOPBACK_RESOLVER: &str =
+    "# The launcher of this cage answers.\nnameserver 127.0.0.1\noptions timeout:1 attempts:1\n";
+/// With rules the proxy answers, at addresses that stand for the hosts.
+const RULES_RESOLVER: &str =
+    "# keyward:proxy answers for this cage.\nnameserver 198.18.0.1\noptions timeout:30 attempts:1\n";
+
+fn own_resolver(builder: &mut Builder<'_>, text: &str) {
     let Some(fact) = builder.paths.existing(Path::new("/etc/resolv.conf")) else { return };
     let real = fact.real.clone();
     if fact.kind == Kind::File {
-        let text =
-            b"# The launcher of this cage answers.\nnameserver 127.0.0.1\noptions timeout:1 attempts:1\n";
-        builder.builtin(real, Shown::Text { text: text.to_vec() }, "resolver");
+        builder.builtin(real, Shown::Text { text: text.into() }, "resolver");
     }
 }
 

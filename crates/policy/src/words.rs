@@ -184,8 +184,20 @@ choice! {
     NetMode {
         /// The host's network, unfiltered. Loud.
         Open = "open",
+        /// What rules allow, host by host; everything else is refused and named.
+        Rules = "rules",
         /// Only the cage's own loopback.
         None = "none",
+    }
+}
+
+choice! {
+    /// What happens when a program wants a host that no rule allows.
+    NetAsk {
+        /// An approver is asked while the program waits.
+        Yes = "true",
+        /// It is refused at once. The default.
+        No = "false",
     }
 }
 

@@ -9,12 +9,14 @@ use keyward_policy::detect::registry;
 use keyward_policy::env::Value;
 use keyward_policy::explain::explain;
 use keyward_policy::net::Scheme;
+use keyward_policy::net::allowed::Allowed;
 use keyward_policy::plan::Plan;
 use keyward_policy::provider;
 use keyward_policy::request::Purpose;
 use keyward_policy::secret::{self, Grant};
+use keyward_policy::settings::Policy;
 use keyward_policy::view::Shown;
-use keyward_policy::words::TrustClass;
+use keyward_policy::words::{NetMode, TrustClass};
 
 /// A case whose user has these secrets, and gives them to the command.
 fn given(secrets: &str, grants: &[&'static str]) -> Case {
@@ -23,6 +25,7 @@ fn given(secrets: &str, grants: &[&'static str]) -> Case {
     case.policy.known_secrets =
         secret::read(&Document { name: "secrets.toml", text: text.as_bytes() }).unwrap();
     case.policy.secrets = grants.iter().map(|text| flag(Grant::parse(text).unwrap(), "--secret")).collect();
+    secret::reach(&mut case.policy);
     case
 }
 
@@ -38,6 +41,10 @@ fn a_secret_named_after_a_provider_needs_no_host_and_no_variable() {
     let plan = given(ANTHROPIC, &["anthropic"]).plan();
     assert_eq!(held(&plan), ["ANTHROPIC_API_KEY"]);
     assert_eq!(plan.phantoms[0].hosts(), "api.anthropic.com");
+    let network = plan.network.as_ref().unwrap();
+    assert_eq!(network.rules.iter().map(ToString::to_string).collect::<Vec<_>>(), ["api.anthropic.com"]);
+    assert_eq!(network.granted, ["anthropic"]);
+    assert!(network.terminates(), "programs have to trust the certificate of the proxy");
     assert!(plan.secrets.is_empty() && !plan.redacts(), "the vault delivers nothing into the cage");
     let text = explain(&plan, false);
     assert!(
@@ -125,10 +132,22 @@ fn what_cannot_be_is_refused_with_a_remedy() {
     let mut set = given(ANTHROPIC, &["anthropic"]);
     set.policy.env.set = vec![flag(("ANTHROPIC_API_KEY".into(), "x".into()), "--env")];
     refuses(&set, "env.set");
+    let mut open = given(ANTHROPIC, &["anthropic"]);
+    open.policy.net = flag(NetMode::Open, "--net");
+    refuses(&open, "no proxy replaces it");
+    let mut closed = Case::new();
+    closed.policy = Policy { net: flag(NetMode::None, "--net"), ..given(ANTHROPIC, &["anthropic"]).policy };
+    secret::reach(&mut closed.policy);
+    refuses(&closed, "the network is closed (--net)");
+    let mut below = given(ANTHROPIC, &["anthropic"]);
+    below.policy.network.most = Some(vec![flag(Allowed::parse("*.example.com").unwrap(), "/etc")]);
+    refuses(&below, "is beyond the ceiling (/etc)");
+    below.policy.network.most = Some(vec![flag(Allowed::parse("*.anthropic.com").unwrap(), "/etc")]);
+    assert_eq!(held(&below.plan()), ["ANTHROPIC_API_KEY"]);
     let mut bare = given(ANTHROPIC, &["anthropic"]);
     bare.kernel.user_namespace = refused("operation not permitted");
     bare.policy.floor = flag(keyward_policy::words::Floor::Landlock, "--floor");
-    refuses(&bare, "a cage with namespaces of its own");
+    refuses(&bare, "this host refuses a network namespace");
 }
 
 #[test]

@@ -18,8 +18,8 @@ pub enum Report {
     Home,
     /// Directories of the cage's own travel along, in the order of the plan.
     Passing,
-    /// The socket of an outlet travels along; `number` is its place among those of the plan.
-    Outlet { number: u16 },
+    /// Sockets of an outlet travel along; `number` is its place among those of the plan. Further ones may follow.
+    Outlet { number: u16, more: bool },
     /// The session's side of the socket to the spawner travels along, the door of the cage, and the cage's namespaces.
     Door,
     /// Everything is given up and the command is about to be executed; only that can still fail.
@@ -87,6 +87,7 @@ const STEPS: &[Step] = &[
     Step::Identity,
     Step::Session,
     Step::Loopback,
+    Step::Network,
     Step::Root,
     Step::View,
     Step::Pivot,
@@ -120,7 +121,7 @@ impl Report {
             Report::Terminal => pack(TERMINAL, 0, 0, 0),
             Report::Home => pack(HOME, 0, 0, 0),
             Report::Passing => pack(PASSING, 0, 0, 0),
-            Report::Outlet { number } => pack(OUTLET, 0, number, 0),
+            Report::Outlet { number, more } => pack(OUTLET, 0, number, more.into()),
             Report::Door => pack(DOOR, 0, 0, 0),
             Report::Started => pack(STARTED, 0, 0, 0),
             Report::Stopped { signal } => pack(STOPPED, 0, 0, signal),
@@ -143,7 +144,7 @@ impl Report {
             TERMINAL => Report::Terminal,
             HOME => Report::Home,
             PASSING => Report::Passing,
-            OUTLET => Report::Outlet { number: index },
+            OUTLET => Report::Outlet { number: index, more: value != 0 },
             DOOR => Report::Door,
             STARTED => Report::Started,
             STOPPED => Report::Stopped { signal: value },
@@ -205,7 +206,8 @@ mod tests {
             Report::Terminal,
             Report::Home,
             Report::Passing,
-            Report::Outlet { number: 3 },
+            Report::Outlet { number: 3, more: false },
+            Report::Outlet { number: 4, more: true },
             Report::Door,
             Report::Started,
             Report::Spaces,

@@ -4,6 +4,8 @@
 //! one of [`keyward_policy::net`]. The messages are those of [`keyward_protocol::proxy`].
 #![forbid(unsafe_code)]
 
+pub mod read;
+
 /// Serves until the process that started it goes away. Gives the exit code.
 pub fn serve() -> i32 {
     125

@@ -8,6 +8,7 @@ pub mod attempt;
 pub mod channel;
 pub mod confine;
 pub mod creation;
+pub mod datagram;
 pub mod environ;
 pub mod exec;
 pub mod file;
@@ -20,11 +21,13 @@ pub mod notify;
 pub mod owner;
 pub mod random;
 pub mod read;
+pub mod routes;
 pub mod seccomp;
 pub mod signal;
 pub mod spaces;
 pub mod terminal;
 pub mod vector;
+pub mod wiping;
 
 pub use rustix::io::Errno;
 

@@ -63,9 +63,18 @@ pub struct PolicyFlags {
     /// Show the login of a tool, such as gh
     #[arg(long = "tool", value_name = "NAME")]
     pub tools: Vec<String>,
-    /// The network: none or open
+    /// The network: none, rules or open
     #[arg(long, value_name = "MODE", value_parser = values::NET, hide_possible_values = true)]
     pub net: Option<NetMode>,
+    /// Allow a host, such as api.github.com, 'GET host/path/*', tcp://db:5432, or a preset such as npm
+    #[arg(long = "allow-net", value_name = "RULE")]
+    pub allow_net: Vec<String>,
+    /// Let the command reach a port of this machine's loopback, such as 11434
+    #[arg(long, value_name = "PORT")]
+    pub reach: Vec<u16>,
+    /// Let this machine reach a port of the cage's loopback, such as 3000
+    #[arg(long, value_name = "PORT")]
+    pub publish: Vec<u16>,
     /// What the gate does about risky commands: ask, deny, auto, judge or yolo
     #[arg(long, value_name = "MODE", value_parser = values::GATE, hide_possible_values = true)]
     pub gate: Option<GateMode>,
@@ -127,6 +136,9 @@ impl PolicyFlags {
             home: self.home,
             tools: self.tools.clone(),
             net: self.net,
+            allow_net: self.allow_net.clone(),
+            reach: self.reach.clone(),
+            publish: self.publish.clone(),
             gate: self.gate,
             wall: self.timeout,
             memory: self.memory,

@@ -41,7 +41,7 @@ pub const LANGUAGE: OneOf<Language> = OneOf { all: &["sh", "python", "js"], pars
 pub const REDACT: OneOf<Redact> = OneOf { all: &["off", "on"], parse: Redact::parse };
 pub const GATE: OneOf<GateMode> =
     OneOf { all: &["ask", "deny", "auto", "judge", "yolo"], parse: GateMode::parse };
-pub const NET: OneOf<NetMode> = OneOf { all: &["none", "open"], parse: NetMode::parse };
+pub const NET: OneOf<NetMode> = OneOf { all: &["none", "rules", "open"], parse: NetMode::parse };
 
 /// A duration on the command line. A number alone means seconds, as it does to `timeout` and `sleep`; in a file the unit has to be written.
 pub fn duration(text: &str) -> Result<Duration, String> {

@@ -5,16 +5,17 @@ use crate::args::RunArgs;
 use crate::decide::{self, Decided};
 use crate::here::Here;
 use crate::question::CommandTerminal;
-use crate::supply::Phantoms;
-use crate::{say, session, vault, witness};
+use crate::supply::{self, Phantoms, Supplier};
+use crate::{network, say, services, session, vault, witness};
 use keyward_approve::gate;
 use keyward_approve::permit::{self, Denial, Ways};
 use keyward_approve::subject::{self, Subject};
 use keyward_launch::fault::Fault;
 use keyward_launch::prepare::{self, Prepared};
+use keyward_launch::proxy::Proxy;
 use keyward_launch::secrets::{Vault, Wanted};
 use keyward_launch::session::Membership;
-use keyward_launch::supervise::Finished;
+use keyward_launch::supervise::{Finished, Served};
 
 use keyward_ledger::Record;
 use keyward_policy::aftermath::Aftermath;
@@ -24,6 +25,7 @@ use keyward_policy::gate::{Because, Script};
 use keyward_policy::inputs::Inputs;
 use keyward_policy::linux::cage::Step;
 use keyward_policy::linux::kernel::KernelFacts;
+use keyward_policy::net::plan::Network;
 use keyward_policy::plan::{Plan, Refusal};
 use keyward_policy::request::{Purpose, Request};
 use keyward_policy::settings::Policy;
@@ -85,6 +87,9 @@ struct Armed<'a> {
     vault: Option<Vault>,
     guard: Option<Guard<'a>>,
     logins: Logins,
+    proxy: Option<Proxy>,
+    /// Gives the proxy what phantoms stand for.
+    supplier: Option<Supplier>,
 }
 
 /// How a command ended, and what it left.
@@ -143,7 +148,7 @@ impl<'a> Run<'a> {
         match self.launch(&plan, prepared, &mut armed, &mut record) {
             Ok(finished) => {
                 let settled = self.settle(&plan, finished, armed.guard, started.elapsed(), &mut record);
-                Ok(self.tell(&plan, &settled, armed.vault.as_ref()))
+                Ok(self.tell(&plan, &settled, armed.vault.as_ref(), armed.supplier.as_ref()))
             }
             Err(fault) => Err(self.not_started(plan, armed, fault, is_first, &mut record)),
         }
@@ -222,7 +227,8 @@ impl<'a> Run<'a> {
         if let Some(file) = &self.promises {
             session::write_promises(file, &plan.promises);
         }
-        if !plan.secrets.is_empty() || !event::inherited(&plan.environment).is_empty() {
+        let gives = !plan.secrets.is_empty() || !plan.phantoms.is_empty();
+        if gives || !event::inherited(&plan.environment).is_empty() {
             witness::tell_at_once(self.here, self.policy, &record.ledger);
         }
         Ok(())
@@ -237,6 +243,18 @@ impl<'a> Run<'a> {
         mut begin: Begin<'n>,
     ) -> Result<Armed<'n>, Early> {
         let broken = |errno| Early::Fault(Fault::new(Step::Secrets, "", errno), None);
+        let joins = self.session.as_ref().is_some_and(|session| session.spaces.is_some());
+        let mut supplier = match joins {
+            true => None,
+            false => supply::start(&self.phantoms, self.here, self.block, prepared).map_err(broken)?,
+        };
+        // Early, because it needs the longest to begin.
+        let proxy = self.start_proxy(plan)?;
+        if let (Some(supplier), Some(proxy)) = (&mut supplier, &proxy)
+            && let Some(socket) = supplier.to_proxy.take()
+        {
+            proxy.give_vault(&socket).map_err(broken)?;
+        }
         let mut vault = vault::start(plan, self.here, self.block, prepared).map_err(broken)?;
         // The vault has its copy of what is for it alone.
         self.block.wipe_values(for_command);
@@ -254,13 +272,29 @@ impl<'a> Run<'a> {
             false => Some(Guard::begin(begin).map_err(|none| unguarded(&none))?),
         };
         match Logins::begin(plan, &self.here.state) {
-            Ok(logins) => Ok(Armed { vault, guard, logins }),
+            Ok(logins) => {
+                // A credential that cannot be had stops the run here, and a source that asks a person has the terminal until now.
+                if let Some(Err(trouble)) = supplier.as_mut().map(|supplier| supplier.wait(&self.phantoms)) {
+                    drop(guard.map(Guard::finish));
+                    return Err(Early::Trouble(trouble));
+                }
+                Ok(Armed { vault, guard, logins, proxy, supplier })
+            }
             Err((path, errno)) => {
                 drop(guard.map(Guard::finish));
                 let path = keyward_policy::text::visible(path.as_os_str());
                 Err(Early::Fault(Fault::new(Step::View, path, errno), None))
             }
         }
+    }
+
+    /// Further cages of a session have the network of the first one, and its proxy.
+    fn start_proxy(&self, plan: &Plan) -> Result<Option<Proxy>, Early> {
+        let joins = self.session.as_ref().is_some_and(|session| session.spaces.is_some());
+        let network = plan.network.as_ref().filter(|_| !joins);
+        let bindings = self.phantoms.bindings();
+        let network = network.map(|network| Network { bindings, ..network.clone() });
+        Ok(network.as_ref().map(services::start_proxy).transpose()?)
     }
 
     /// Runs the command to its end, and writes down what its vault did.
@@ -271,7 +305,14 @@ impl<'a> Run<'a> {
         armed: &mut Armed<'_>,
         record: &mut Record,
     ) -> Result<Finished, Fault> {
-        let Armed { vault, guard, logins } = armed;
+        let Armed { vault, guard, logins, proxy, supplier } = armed;
+        let mut write = |report| {
+            if let Some(what) = network::events(report) {
+                let _ = record.write(what);
+            }
+        };
+        let served = plan.network.as_ref().zip(proxy.as_mut());
+        let served = served.map(|(network, proxy)| Served { network, proxy, record: &mut write });
         let ran = keyward_launch::run(
             plan,
             prepared,
@@ -279,10 +320,17 @@ impl<'a> Run<'a> {
             logins,
             self.session.as_ref(),
             vault.as_mut(),
+            served,
         );
         if let Some(vault) = vault {
             vault.finish(ran.as_ref().is_ok_and(|finished| finished.cut_short.is_some()));
             for what in vault::events(vault, plan) {
+                let _ = record.write(what);
+            }
+        }
+        if let Some(supplier) = supplier {
+            supplier.end();
+            for what in supplier.events(&self.phantoms) {
                 let _ = record.write(what);
             }
         }
@@ -319,13 +367,20 @@ impl<'a> Run<'a> {
         Settled { finished, exit, aftermath }
     }
 
-    fn tell(&self, plan: &Plan, settled: &Settled, vault: Option<&Vault>) -> i32 {
+    fn tell(
+        &self,
+        plan: &Plan,
+        settled: &Settled,
+        vault: Option<&Vault>,
+        supplier: Option<&Supplier>,
+    ) -> i32 {
         let Settled { finished, exit, aftermath } = settled;
         if let (Some(vault), false) = (vault, self.args.json) {
             vault::tell(vault, plan, self.args.verbose);
         }
         let hint = tell::hint(self.args, self.here, plan, finished, *exit);
-        let secrets = vault.map(|vault| vault::news(vault, plan)).unwrap_or_default();
+        let mut secrets = vault.map(|vault| vault::news(vault, plan)).unwrap_or_default();
+        secrets.extend(supplier.into_iter().flat_map(|supplier| supplier.news(&self.phantoms)));
         tell::end(self.args, plan, finished, *exit, aftermath.as_ref(), secrets, hint)
     }
 
@@ -450,6 +505,7 @@ fn may_be_the_host(fault: &Fault) -> bool {
         Step::Namespaces
             | Step::Identity
             | Step::Loopback
+            | Step::Network
             | Step::Root
             | Step::View
             | Step::Pivot

@@ -210,6 +210,9 @@ pub fn end(
         if let Some((fact, remedy)) = lines {
             say::trouble(&fact, &remedy);
         }
+        for (fact, remedy) in finished.network.lines() {
+            say::trouble(&fact, &remedy);
+        }
         for (fact, remedy) in finished.gone.iter().map(Gone::lines) {
             say::trouble(&fact, &remedy);
         }
@@ -217,7 +220,8 @@ pub fn end(
     let (repositories, logins) = (&finished.repositories, &finished.logins);
     let outcome = Outcome::of_run(plan, exit, result, aftermath, repositories, logins);
     let (wanted_hosts, gone) = (&finished.wanted_hosts, &finished.gone);
-    json(args, &Outcome { secrets, wanted_hosts, gone, hint, ..outcome });
+    let network = &finished.network;
+    json(args, &Outcome { secrets, wanted_hosts, network, gone, hint, ..outcome });
     exit
 }
 

@@ -29,7 +29,7 @@ impl Supervisor<'_, '_> {
                 }
             }
             Report::Home => self.fill_home(first(descriptors)),
-            Report::Outlet { number } => self.serve_outlet(number, first(descriptors)),
+            Report::Outlet { number, more } => self.serve_outlet(number, descriptors, more),
             Report::Passing => self.passing = descriptors,
             Report::Door => self.pass_on_door(&descriptors),
             Report::Started => self.command_started(),
@@ -56,14 +56,27 @@ impl Supervisor<'_, '_> {
         }
     }
 
-    fn serve_outlet(&mut self, number: u16, socket: Option<OwnedFd>) {
+    fn serve_outlet(&mut self, number: u16, mut sockets: Vec<OwnedFd>, more: bool) {
         let outlet = self.watch.outlets.get(usize::from(number)).map(|outlet| outlet.to);
-        match (outlet, self.watch.keyring, socket) {
+        if outlet == Some(To::Proxy) {
+            return self.serve_network(sockets, more);
+        }
+        match (outlet, self.watch.keyring, sockets.pop()) {
             (Some(To::Keyring), Some(view), Some(listener)) => {
                 self.keyring = Keyring::start(listener, view);
             }
             (Some(To::Lookups), _, socket) => self.lookups.start(socket),
             _ => {}
+        }
+    }
+
+    /// Hands the sockets of the cage's network to the proxy. Without it every connection fails.
+    fn serve_network(&mut self, sockets: Vec<OwnedFd>, more: bool) {
+        let Some(served) = &mut self.watch.served else { return };
+        let cage = self.watch.cage.pidfd.as_fd();
+        if let Err(errno) = served.proxy.take(served.network, cage, sockets, more) {
+            self.failed = Some(Fault::new(Step::Network, "", errno));
+            self.end_cage();
         }
     }
 

@@ -4,6 +4,7 @@
 
 use super::keys::{PathUse, TextUse};
 use super::mistake::{Unfit, quoted};
+use super::nearest::nearest;
 use super::units;
 use crate::detect::registry;
 use crate::env;
@@ -43,6 +44,26 @@ pub fn tool(key: &str, name: &str) -> Result<(), Unfit> {
             .to_owned(),
     };
     Err(Unfit::new(format!("{key}: unknown tool {}", quoted(name)), remedy))
+}
+
+/// A rule of the network, or a preset.
+pub fn rule(key: &str, text: &str) -> Result<(), Unfit> {
+    crate::net::allowed::Allowed::parse(text).map(|_| ()).map_err(|unfit| {
+        let names = crate::net::presets::all().iter().map(|preset| preset.name);
+        let remedy = match nearest(text, names).filter(|_| !text.contains('.')) {
+            Some(meant) => format!("did you mean the preset {}", quoted(meant)),
+            None => unfit.remedy,
+        };
+        Unfit { fact: format!("{key}: {}", unfit.fact), remedy }
+    })
+}
+
+/// A port of a loopback.
+pub fn port(key: &str, text: &str) -> Result<(), Unfit> {
+    match text.parse::<u16>() {
+        Ok(1..) => Ok(()),
+        _ => Err(Unfit::new(format!("{key} holds an invalid port"), "a port is a number from 1 to 65535")),
+    }
 }
 
 /// A variable that we set.

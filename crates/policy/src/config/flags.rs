@@ -32,6 +32,10 @@ pub struct Flags {
     pub home: Option<HomeMode>,
     pub tools: Vec<String>,
     pub net: Option<NetMode>,
+    /// Rules and presets.
+    pub allow_net: Vec<String>,
+    pub reach: Vec<u16>,
+    pub publish: Vec<u16>,
     pub gate: Option<GateMode>,
     pub wall: Option<Duration>,
     pub memory: Option<u64>,
@@ -44,6 +48,7 @@ pub fn layer(flags: &Flags) -> Result<Values, Vec<Mistake>> {
     layer.choose(Id::Trust, flags.trust.map(|word| word as usize));
     layer.choose(Id::Floor, flags.floor.map(|word| word as usize));
     layer.choose(Id::NetMode, flags.net.map(|word| word as usize));
+    layer.network(flags);
     layer.choose(Id::GateMode, flags.gate.map(|word| word as usize));
     let allowed: Vec<String> = flags.allow.iter().map(|word| word.as_str().to_owned()).collect();
     if let Some(list) = layer.list(Id::Allow, &allowed, |_, _| Ok(())) {
@@ -125,6 +130,26 @@ impl Layer {
     fn choose(&mut self, id: Id, rank: Option<usize>) {
         if let Some(rank) = rank {
             self.values.put(id, Value::Choice(At::outside(rank, origin(id))));
+        }
+    }
+
+    fn network(&mut self, flags: &Flags) {
+        if let (Some(mode @ (NetMode::None | NetMode::Open)), true) =
+            (flags.net, !flags.allow_net.is_empty() || !flags.reach.is_empty())
+        {
+            let fact = format!("rules and `--net {mode}` exclude each other");
+            let remedy = format!("leave out `--net {mode}`: `--allow-net` and `--reach` mean `--net rules`");
+            self.mistakes.push(Unfit::new(fact, remedy).in_flag(flag(Id::NetAllow)));
+        }
+        let rule = |key: &str, text: &String| checks::rule(key, text);
+        if let Some(list) = self.list(Id::NetAllow, &flags.allow_net, rule) {
+            self.values.put(Id::NetAllow, Value::Names(list));
+        }
+        for (id, ports) in [(Id::NetReach, &flags.reach), (Id::NetPublish, &flags.publish)] {
+            let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+            if let Some(list) = self.list(id, &ports, |key, text| checks::port(key, text)) {
+                self.values.put(id, Value::Names(list));
+            }
         }
     }
 
@@ -236,7 +261,10 @@ mod tests {
             protect: Some(Protect::Strict),
             home: Some(HomeMode::Empty),
             tools: vec!["gh".into()],
-            net: Some(NetMode::Open),
+            net: Some(NetMode::Rules),
+            allow_net: vec!["npm".into(), "api.example.com".into()],
+            reach: vec![11434],
+            publish: vec![3000],
             gate: Some(GateMode::Deny),
             wall: Some(Duration::from_secs(1)),
             memory: Some(1 << 30),

@@ -4,8 +4,8 @@
 //! exist; a key that is added here is merged by its direction without further code.
 
 use crate::words::{
-    Allowance, Attended, Floor, GateMode, HomeMode, KeyringUse, NetMode, ProjectGuard, Protect, Redact,
-    SearchExtent, TrustClass,
+    Allowance, Attended, Floor, GateMode, HomeMode, KeyringUse, NetAsk, NetMode, ProjectGuard, Protect,
+    Redact, SearchExtent, TrustClass,
 };
 
 /// A key's name inside the program. The order is the order of [`KEYS`].
@@ -35,6 +35,12 @@ pub enum Id {
     HomeShare,
     HomeKeyring,
     NetMode,
+    NetAllow,
+    NetAsk,
+    NetReach,
+    NetPublish,
+    NetUpstream,
+    NetCa,
     GateMode,
     GateAttended,
     GateWait,
@@ -83,6 +89,14 @@ pub enum Kind {
     Version,
     /// One of these words, weakest first.
     Choice(&'static [&'static str]),
+    /// Yes or no, the weaker one first.
+    Switch(&'static [&'static str]),
+    /// A list of rules of the network, or of presets.
+    Rules,
+    /// A list of ports.
+    Ports,
+    /// A table from hosts to where they are.
+    Upstreams,
     /// A list of these words.
     Words(&'static [&'static str]),
     /// A list of names of environment variables.
@@ -221,7 +235,19 @@ pub const KEYS: &[Key] = {
     Key { id: Id::HomeKeyring, path: "home.keyring", kind: Kind::Choice(spellings!(KeyringUse)), direction: Choice, flag: None,
         doc: "Which classes reach the keyring of the desktop when a tool of theirs keeps its login there." },
     Key { id: Id::NetMode, path: "net.mode", kind: Kind::Choice(spellings!(NetMode)), direction: Choice, flag: Some("--net"),
-        doc: "What the child may reach." },
+        doc: "What the child may reach: nothing, what net.allow names, or everything that the host reaches." },
+    Key { id: Id::NetAllow, path: "net.allow", kind: Kind::Rules, direction: Grant, flag: Some("--allow-net"),
+        doc: "Hosts that the child may reach, such as `api.github.com`, `*.example.com`, `GET host/path/*`, `tcp://db.example:5432` or a preset such as `npm`." },
+    Key { id: Id::NetAsk, path: "net.ask", kind: Kind::Switch(spellings!(NetAsk)), direction: Choice, flag: None,
+        doc: "Whether an approver is asked about hosts that no rule allows, while the program waits." },
+    Key { id: Id::NetReach, path: "net.reach", kind: Kind::Ports, direction: Grant, flag: Some("--reach"),
+        doc: "Ports of this machine's loopback that the child reaches, at the same port of its own loopback." },
+    Key { id: Id::NetPublish, path: "net.publish", kind: Kind::Ports, direction: Grant, flag: Some("--publish"),
+        doc: "Ports of the cage's loopback that programs outside reach, at the same port of this machine's loopback." },
+    Key { id: Id::NetUpstream, path: "net.upstream", kind: Kind::Upstreams, direction: OwnSetting, flag: None,
+        doc: "Hosts that are reached at another address, each with its `address` and, if it has a certificate of your own, `ca`." },
+    Key { id: Id::NetCa, path: "net.ca", kind: Kind::Paths(PathUse::Read), direction: OwnSetting, flag: None,
+        doc: "Files with certificates of authorities that are trusted beside the system's, such as a company's." },
     Key { id: Id::GateMode, path: "gate.mode", kind: Kind::Choice(spellings!(GateMode)), direction: Choice, flag: Some("--gate"),
         doc: "What happens to commands that the gate would ask about." },
     Key { id: Id::GateAttended, path: "gate.attended", kind: Kind::Choice(spellings!(Attended)), direction: Choice, flag: None,

@@ -5,6 +5,7 @@ use super::mistake::{BeyondCeiling, Mistake, Unfit, listed, quoted};
 use super::source::{Report, Source};
 use super::units;
 use super::value::{At, Value, Values};
+use crate::net::allowed::Allowed;
 use crate::words::Origin;
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -95,6 +96,17 @@ fn hold_value(key: &Key, asked: Option<Value>, bound: Value) -> Result<Value, Bo
 /// The list asked for, if the ceiling allows each of its entries.
 fn hold_list(key: &Key, asked: Option<Value>, bound: &Value) -> Result<Option<Value>, Box<BeyondCeiling>> {
     match (&asked, bound) {
+        // A ceiling may name a whole domain, and a policy one host of it.
+        (Some(Value::Names(asked)), Value::Names(allowed)) if key.id == Id::NetAllow => {
+            let allowed: Vec<Allowed> =
+                allowed.value.iter().filter_map(|entry| Allowed::parse(&entry.value).ok()).collect();
+            let within = |text: &str| {
+                Allowed::parse(text).is_ok_and(|asked| allowed.iter().any(|own| own.includes(&asked)))
+            };
+            if let Some(entry) = asked.value.iter().find(|entry| !within(&entry.value)) {
+                return Err(beyond(key, format!("[{}]", quoted(&entry.value)), &entry.origin, bound));
+            }
+        }
         (Some(Value::Names(asked)), Value::Names(allowed)) => {
             let allowed: HashSet<&str> = allowed.value.iter().map(|entry| entry.value.as_str()).collect();
             if let Some(entry) = asked.value.iter().find(|entry| !allowed.contains(entry.value.as_str())) {

@@ -51,6 +51,21 @@ fn property(key: &Key) -> Value {
     let mut property = match key.kind {
         Kind::Version => json!({ "const": 1 }),
         Kind::Choice(words) => json!({ "enum": words }),
+        Kind::Switch(_) => json!({ "type": "boolean" }),
+        Kind::Rules => list(json!({ "type": "string", "pattern": "^([A-Z]+ )?[^ ]+$" })),
+        Kind::Ports => list(json!({ "type": "integer", "minimum": 1, "maximum": 65535 })),
+        Kind::Upstreams => json!({
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "properties": {
+                    "address": { "type": "string", "pattern": "^.+:[0-9]+$" },
+                    "ca": { "type": "string", "pattern": "^/" },
+                },
+                "required": ["address"],
+                "additionalProperties": false,
+            },
+        }),
         Kind::Words(words) => list(json!({ "enum": words })),
         Kind::Tools => {
             let names: Vec<&str> = crate::tools::all().iter().map(|tool| tool.name).collect();

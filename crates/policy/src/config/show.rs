@@ -3,7 +3,7 @@
 use super::keys::{Id, KEYS};
 use super::units;
 use crate::settings::Policy;
-use crate::words::{Origin, Ruled};
+use crate::words::{NetAsk, Origin, Ruled};
 use serde_json::json;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -40,6 +40,7 @@ pub fn show_json(policy: &Policy) -> serde_json::Value {
         let value = match value {
             Spelled::Text(text) => json!(text),
             Spelled::Number(number) => json!(number),
+            Spelled::Switch(on) => json!(on),
         };
         json!({ "value": value, "origin": origin })
     };
@@ -81,6 +82,7 @@ struct Set<'a> {
 enum Spelled {
     Text(String),
     Number(u64),
+    Switch(bool),
 }
 
 /// The lines of one key; none where it says nothing.
@@ -109,6 +111,7 @@ impl Spelled {
         match self {
             Spelled::Text(value) => text(value),
             Spelled::Number(number) => number.to_string(),
+            Spelled::Switch(on) => on.to_string(),
         }
     }
 }
@@ -129,6 +132,15 @@ fn says(policy: &Policy, id: Id) -> Says<'_> {
         Id::HomeShare => list(&policy.home.share, |tool| Spelled::Text(tool.name.into())),
         Id::HomeKeyring => word(policy.home.keyring.value.as_str(), &policy.home.keyring.origin),
         Id::NetMode => word(policy.net.value.as_str(), &policy.net.origin),
+        Id::NetAllow => list(&policy.network.allow, |allowed| Spelled::Text(allowed.to_string())),
+        Id::NetAsk => Says::One(Set {
+            value: Spelled::Switch(policy.network.ask.value == NetAsk::Yes),
+            origin: &policy.network.ask.origin,
+        }),
+        Id::NetReach => list(&policy.network.reach, |port| Spelled::Number((*port).into())),
+        Id::NetPublish => list(&policy.network.publish, |port| Spelled::Number((*port).into())),
+        Id::NetUpstream => list(&policy.network.upstream, |upstream| Spelled::Text(upstream.to_string())),
+        Id::NetCa => paths(&policy.network.ca),
         Id::GateMode => word(policy.gate.mode.value.as_str(), &policy.gate.mode.origin),
         Id::GateAttended => word(policy.gate.attended.value.as_str(), &policy.gate.attended.origin),
         Id::GateWait => one(policy.gate.wait.as_ref(), time),

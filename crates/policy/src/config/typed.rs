@@ -7,6 +7,7 @@ use super::nearest::nearest;
 use super::source::Report;
 use super::value::{At, Value};
 use super::{Role, units};
+use crate::net::plan::Upstream;
 use crate::secret::Grant;
 use crate::witness::Witness;
 use std::path::PathBuf;
@@ -36,6 +37,19 @@ pub fn read(
             let rank = reading.checked(item, word(shown, text, words))?;
             Some(Value::Choice(reading.at(rank, place(item, offset))))
         }
+        Kind::Switch(words) => {
+            let Some(switch) = item.as_bool() else {
+                reading.wrong(item, "true or false");
+                return None;
+            };
+            let rank = words.iter().position(|word| *word == if switch { "true" } else { "false" })?;
+            Some(Value::Choice(reading.at(rank, place(item, offset))))
+        }
+        Kind::Rules => reading
+            .list(item, |text| checks::rule(shown, text).map(|()| text.to_owned()))
+            .map(|list| Value::Names(reading.at(list, offset))),
+        Kind::Ports => reading.ports(item).map(|list| Value::Names(reading.at(list, offset))),
+        Kind::Upstreams => reading.upstreams(item).map(|list| Value::Names(reading.at(list, offset))),
         Kind::Words(words) => reading
             .list(item, |text| word(shown, text, words).map(|_| text.to_owned()))
             .map(|list| Value::Names(reading.at(list, offset))),
@@ -121,6 +135,37 @@ fn path(key: &str, text: &str, purpose: PathUse, role: Role) -> Result<PathBuf, 
     checks::path(key, &path, purpose, writer).map(|()| path)
 }
 
+/// One host of `net.upstream`, as a text.
+fn upstream(key: &str, host: &str, entry: &Item) -> Result<String, Unfit> {
+    let shown = format!("{key}.{}", quoted(host));
+    let example = "write it as `[net.upstream.\"api.example.test\"]` with `address = \"127.0.0.1:8443\"`";
+    let table = entry.as_table_like().ok_or_else(|| Unfit::new(format!("{shown} wants a table"), example))?;
+    if let Some((odd, _)) = table.iter().find(|(key, _)| !matches!(*key, "address" | "ca")) {
+        return Err(Unfit::new(
+            format!("there is no key {}", quoted(&format!("{shown}.{odd}"))),
+            "known here: \"address\", \"ca\"",
+        ));
+    }
+    let address = table.get("address").and_then(Item::as_str).unwrap_or_default();
+    let ca = match table.get("ca") {
+        None => "",
+        Some(ca) => ca
+            .as_str()
+            .filter(|ca| ca.starts_with('/') && !ca.contains(char::is_control))
+            .ok_or_else(|| {
+                Unfit::new(
+                    format!("{shown}.ca wants the absolute path of a file"),
+                    "write it as `ca = \"/etc/example/ca.pem\"`",
+                )
+            })?,
+    };
+    let text = format!("{host} {address} {ca}");
+    match Upstream::parse(&text) {
+        Some(_) => Ok(text),
+        None => Err(Unfit::new(format!("{shown} names no valid host or address"), example)),
+    }
+}
+
 /// A unit's complaint under the name of its key.
 fn below(key: &str, unfit: Unfit) -> Unfit {
     Unfit { fact: format!("{key}: {}", unfit.fact), remedy: unfit.remedy }
@@ -178,6 +223,7 @@ impl Reading<'_, '_, '_> {
             _ if wanted.starts_with("a size") => "write it in quotes and with its unit: \"512M\" or \"4G\"",
             _ if wanted.starts_with("a list") => "write it as `[\"one\", \"two\"]`",
             _ if wanted.starts_with("a table") => "write it as `{ NAME = \"value\" }`",
+            _ if wanted.starts_with("true") => "write it without quotes: `true` or `false`",
             _ if wanted.starts_with("a number") || wanted.starts_with("the") => "write it as a whole number",
             _ => "write it in \"quotes\"",
         };
@@ -231,6 +277,40 @@ impl Reading<'_, '_, '_> {
             match outcome {
                 Ok(value) => out.push(self.at(value, offset)),
                 Err(unfit) => self.report.add(offset, unfit),
+            }
+        }
+        Some(out)
+    }
+
+    fn ports(&mut self, item: &Item) -> Option<Vec<At<String>>> {
+        let Some(array) = item.as_array() else {
+            self.wrong(item, "a list of ports");
+            return None;
+        };
+        let mut out = Vec::with_capacity(array.len());
+        for entry in array {
+            let offset = entry.span().map_or(self.offset, |span| span.start);
+            let text = entry.as_integer().unwrap_or_default().to_string();
+            match checks::port(self.shown, &text) {
+                Ok(()) => out.push(self.at(text, offset)),
+                Err(unfit) => self.report.add(offset, unfit),
+            }
+        }
+        Some(out)
+    }
+
+    /// Each as a text that [`Upstream::parse`] reads.
+    fn upstreams(&mut self, item: &Item) -> Option<Vec<At<String>>> {
+        let Some(table) = item.as_table_like() else {
+            self.wrong(item, "a table of hosts");
+            return None;
+        };
+        let mut out = Vec::with_capacity(table.len());
+        for (host, entry) in table.iter() {
+            let key = table.key(host).and_then(toml_edit::Key::span).map_or(self.offset, |span| span.start);
+            match upstream(self.shown, host, entry) {
+                Ok(text) => out.push(self.at(text, key)),
+                Err(unfit) => self.report.add(key, unfit),
             }
         }
         Some(out)

@@ -1,14 +1,16 @@
 //! The values of one layer, each with its place, and the step from merged values to the effective policy.
 
 use super::keys::{Direction, Id, KEYS, Key};
+use crate::net::allowed::Allowed;
+use crate::net::plan::Upstream;
 use crate::secret::Grant;
 use crate::settings::Policy;
 use crate::tools::{Tool, tool};
 use crate::view::is_pattern;
 use crate::witness::Witness;
 use crate::words::{
-    Allowance, Attended, Floor, GateMode, HomeMode, KeyringUse, NetMode, Origin, ProjectGuard, Protect,
-    Redact, Ruled, SearchExtent, TrustClass,
+    Allowance, Attended, Floor, GateMode, HomeMode, KeyringUse, NetAsk, NetMode, Origin, ProjectGuard,
+    Protect, Redact, Ruled, SearchExtent, TrustClass,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -69,6 +71,7 @@ impl Values {
         choose(Id::HomeMode, policy.home.mode.value as usize, policy.home.mode.origin);
         choose(Id::HomeKeyring, policy.home.keyring.value as usize, policy.home.keyring.origin);
         choose(Id::NetMode, policy.net.value as usize, policy.net.origin);
+        choose(Id::NetAsk, policy.network.ask.value as usize, policy.network.ask.origin);
         choose(Id::GateMode, policy.gate.mode.value as usize, policy.gate.mode.origin);
         choose(Id::GateAttended, policy.gate.attended.value as usize, policy.gate.attended.origin);
         choose(Id::Redact, policy.redact.value as usize, policy.redact.origin);
@@ -76,6 +79,16 @@ impl Values {
             values.put(Id::LimitsPids, Value::Number(At::outside(pids.value, pids.origin)));
         }
         values
+    }
+
+    /// A layer that names hosts and no mode means the mode `rules`.
+    pub fn imply_rules(&mut self) {
+        let said = [Id::NetAllow, Id::NetReach].into_iter().find_map(|id| self.names(id).first());
+        if let (Some(first), None) = (said, self.get(Id::NetMode)) {
+            let mode =
+                At { value: NetMode::Rules as usize, origin: first.origin.clone(), offset: first.offset };
+            self.put(Id::NetMode, Value::Choice(mode));
+        }
     }
 
     pub fn get(&self, id: Id) -> Option<&Value> {
@@ -133,6 +146,12 @@ impl Values {
                 Id::HomeShare => policy.home.share = tools(value),
                 Id::HomeKeyring => choose(&mut policy.home.keyring, value, KeyringUse::ALL),
                 Id::NetMode => choose(&mut policy.net, value, NetMode::ALL),
+                Id::NetAllow => policy.network.allow = allowed(value),
+                Id::NetAsk => choose(&mut policy.network.ask, value, NetAsk::ALL),
+                Id::NetReach => policy.network.reach = parsed(value, |text| text.parse().ok()),
+                Id::NetPublish => policy.network.publish = parsed(value, |text| text.parse().ok()),
+                Id::NetUpstream => policy.network.upstream = parsed(value, Upstream::parse),
+                Id::NetCa => policy.network.ca = paths(value),
                 Id::GateMode => choose(&mut policy.gate.mode, value, GateMode::ALL),
                 Id::GateAttended => choose(&mut policy.gate.attended, value, Attended::ALL),
                 Id::GateWait => policy.gate.wait = number(value, Duration::from_nanos),
@@ -196,10 +215,21 @@ fn grants(value: Value) -> Vec<Ruled<Grant>> {
         .collect()
 }
 
+/// Entries that were checked when they were read.
+fn parsed<T>(value: Value, parse: impl Fn(&str) -> Option<T>) -> Vec<Ruled<T>> {
+    let entry = |name: Ruled<String>| Some(Ruled { value: parse(&name.value)?, origin: name.origin });
+    names(value).into_iter().filter_map(entry).collect()
+}
+
 fn witnesses(value: Value) -> Vec<Ruled<Witness>> {
     let all = names(value).into_iter();
     all.filter_map(|text| Some(Ruled { value: Witness::parse(&text.value).ok()?, origin: text.origin }))
         .collect()
+}
+
+/// What a list of rules and presets says.
+pub(super) fn allowed(value: Value) -> Vec<Ruled<Allowed>> {
+    parsed(value, |text| Allowed::parse(text).ok())
 }
 
 pub fn tools(value: Value) -> Vec<Ruled<&'static Tool>> {
@@ -238,7 +268,7 @@ mod tests {
         let builtin = Values::builtin();
         for key in KEYS {
             let chosen = matches!(builtin.get(key.id), Some(Value::Choice(_)));
-            assert_eq!(chosen, matches!(key.kind, Kind::Choice(_)), "{}", key.path);
+            assert_eq!(chosen, matches!(key.kind, Kind::Choice(_) | Kind::Switch(_)), "{}", key.path);
         }
     }
 }

@@ -157,6 +157,8 @@ pub enum Act {
     /// A new session keyring.
     Keyring,
     EnterNetwork,
+    /// Every address becomes the cage's own, and only TCP and questions to its resolver have a way there.
+    Routes,
     Capabilities,
     /// The vault hands over what was granted.
     Secrets {
@@ -243,6 +245,8 @@ pub enum To {
     Keyring,
     /// The launcher's answers to lookups of hosts, where there is no network: no host is found, and which ones were wanted is known.
     Lookups,
+    /// The proxy of the network, which accepts on sockets that stand for hosts.
+    Proxy,
 }
 
 /// The rules of a Landlock domain.
@@ -277,7 +281,11 @@ pub enum Allows {
 /// Everything outside that the cage can talk to.
 pub fn outlets(plan: &Plan) -> Vec<Outlet> {
     let keyring = plan.view.home.keyring.is_some().then_some(Outlet { to: To::Keyring, at: KEYRING_SOCKET });
-    let lookups = plan.own_network.then_some(Outlet { to: To::Lookups, at: "127.0.0.1:53" });
+    let lookups = match (&plan.network, plan.own_network) {
+        (Some(_), _) => Some(Outlet { to: To::Proxy, at: "198.18.0.0/15" }),
+        (None, true) => Some(Outlet { to: To::Lookups, at: "127.0.0.1:53" }),
+        (None, false) => None,
+    };
     keyring.into_iter().chain(lookups).collect()
 }
 
@@ -333,13 +341,16 @@ fn build(plan: &Plan, acts: &mut Vec<Act>) {
     view::build(plan, acts);
     acts.push(Act::Pivot);
     let (early, late): (Vec<Outlet>, Vec<Outlet>) =
-        outlets(plan).into_iter().partition(|outlet| outlet.to != To::Lookups);
+        outlets(plan).into_iter().partition(|outlet| outlet.to == To::Keyring);
     acts.extend(early.into_iter().map(Act::Outlet));
     acts.extend(domain(plan).map(Act::Landlock));
     acts.extend(terminal(plan));
     acts.push(Act::Keyring);
     if plan.own_network {
         acts.push(Act::EnterNetwork);
+    }
+    if plan.network.is_some() {
+        acts.push(Act::Routes);
     }
     acts.extend(late.into_iter().map(Act::Outlet));
     acts.push(Act::Capabilities);

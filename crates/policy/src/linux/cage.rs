@@ -44,6 +44,8 @@ pub enum Step {
     Identity,
     Session,
     Loopback,
+    /// Routes of a network with rules, and the sockets that stand for hosts.
+    Network,
     Root,
     View,
     Pivot,

@@ -6,12 +6,13 @@
 use super::grant::{self, Delivery, Grant};
 use super::{Entry, Given, Reference, SecretName, Unfit};
 use crate::config::mistake::quoted;
+use crate::net::allowed::Allowed;
 use crate::net::{self, Pattern, Places, Protocol, Rule, Scheme};
 use crate::phantom;
 use crate::plan::Refusal;
 use crate::provider::{self, Forge, Place, Provider, Shape};
 use crate::settings::Policy;
-use crate::words::{Origin, Ruled};
+use crate::words::{NetMode, Origin, Ruled};
 use serde::Serialize;
 
 /// A secret of a plan whose phantom the command holds.
@@ -149,6 +150,73 @@ pub fn bound(policy: &Policy, given: &[Given]) -> Result<Vec<Bound>, Refusal> {
         ));
     }
     Ok(out)
+}
+
+/// Allows a command to reach the hosts that its phantoms are for. A network that a policy file or a flag closes or opens stays so, and the
+/// plan is refused.
+pub fn reach(policy: &mut Policy) {
+    let given = grant::given(&policy.secrets, &policy.known_secrets).unwrap_or_default();
+    for bound in bound(policy, &given).unwrap_or_default() {
+        if policy.net.value == NetMode::None && policy.net.origin == Origin::Builtin {
+            policy.net = Ruled { value: NetMode::Rules, origin: bound.origin.clone() };
+        }
+        for rule in bound.to {
+            let value = Allowed::Rule(rule);
+            if !policy.network.allow.iter().any(|known| known.value == value) {
+                policy.network.allow.push(Ruled { value, origin: bound.origin.clone() });
+            }
+        }
+    }
+}
+
+/// Refuses phantoms that no proxy would replace.
+pub(crate) fn have_a_proxy(policy: &Policy, phantoms: &[Bound]) -> Result<(), Refusal> {
+    let Some(first) = phantoms.first() else { return Ok(()) };
+    let (name, origin) = (&first.name, &policy.net.origin);
+    match policy.net.value {
+        NetMode::Rules => {}
+        NetMode::Open => {
+            return Err(Refusal::policy(
+                "net.mode",
+                format!(
+                    "the phantom of {name} ({}) is worth nothing with `net.mode = \"open\"` ({origin}): no proxy replaces it",
+                    first.origin
+                ),
+                "leave the open network out, and name the further hosts with `--allow-net HOST`",
+            ));
+        }
+        NetMode::None => {
+            return Err(Refusal::policy(
+                "net.mode",
+                format!(
+                    "the phantom of {name} ({}) is for {}, and the network is closed ({origin})",
+                    first.origin,
+                    first.hosts()
+                ),
+                "set `net.mode = \"rules\"` there, or leave the secret out",
+            ));
+        }
+    }
+    let Some(most) = &policy.network.most else { return Ok(()) };
+    for (bound, rule) in phantoms.iter().flat_map(|bound| bound.to.iter().map(move |rule| (bound, rule))) {
+        let asked = Allowed::Rule(rule.clone());
+        if !most.iter().any(|allowed| allowed.value.includes(&asked)) {
+            let ceiling =
+                most.first().map_or_else(|| "an empty list".to_owned(), |allowed| allowed.origin.to_string());
+            return Err(Refusal::policy(
+                "net.allow",
+                format!(
+                    "{rule}, which the secret {} ({}) is bound to, is beyond the ceiling ({ceiling})",
+                    bound.name, bound.origin
+                ),
+                &format!(
+                    "bind it to a host that the ceiling allows: `keyward secret set {} --to HOST`",
+                    bound.name
+                ),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a phantom whose variable the command gets from elsewhere: which of them it would hold depends on the order.

@@ -75,6 +75,9 @@ impl fmt::Display for Act {
             }
             Act::Keyring => write!(f, "join a new session keyring"),
             Act::EnterNetwork => write!(f, "enter the network namespace"),
+            Act::Routes => {
+                write!(f, "route every address to the cage itself, for TCP and its resolver alone")
+            }
             Act::Capabilities => write!(f, "drop all capabilities, set no_new_privs"),
             Act::Secrets { names } => write!(f, "take from the vault: {}", names.join(", ")),
             Act::Warden { .. } => write!(f, "start the process that makes every new name"),
@@ -106,6 +109,7 @@ impl fmt::Display for Outlet {
         let to = match self.to {
             To::Keyring => "the keyring: items of the tools that are shown",
             To::Lookups => "the launcher, which answers lookups of hosts: none is found",
+            To::Proxy => "keyward:proxy, which keeps the rules of the network",
         };
         write!(f, "{} to {to}", self.at)
     }

@@ -1,0 +1,288 @@
+//! What a cage with rules gets, as a part of its plan: the rules with their origins, and every socket that is opened in its network.
+
+use super::allowed::Allowed;
+use super::binding::Binding;
+use super::host::{Host, Name, Pattern};
+use super::pool::{PROXY_PORT, Pool, SERVER_V4, SERVER_V6};
+use super::rule::{Protocol, Rule};
+use super::rules::{Entry, Rules};
+use crate::request::Purpose;
+use crate::settings::NetPolicy;
+use crate::words::NetAsk;
+use serde::Serialize;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+
+/// The name of this machine inside a cage, for `--reach`.
+pub const THIS_MACHINE: &str = "host.keyward.internal";
+/// The port of resolvers.
+const NAMES_PORT: u16 = 53;
+/// Places for hosts that are allowed while a session runs, or that are asked about.
+const SPARE: usize = 16;
+
+/// A host that is reached at another address: `[net.upstream."HOST"]`, and `--reach`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Upstream {
+    pub host: Name,
+    pub port: Option<u16>,
+    pub address: SocketAddr,
+    /// The file with the certificate of its authority, as written.
+    #[serde(serialize_with = "crate::text::optional_path")]
+    pub ca: Option<PathBuf>,
+}
+
+impl Upstream {
+    /// Reads what [`Upstream`] writes: the host with an optional port, the address, and the path of a certificate.
+    pub fn parse(text: &str) -> Option<Upstream> {
+        let mut words = text.splitn(3, ' ');
+        let (host, address) = (words.next()?, words.next()?.parse().ok()?);
+        let (host, port) = super::request::authority(host).ok()?;
+        let ca = words.next().filter(|ca| !ca.is_empty()).map(PathBuf::from);
+        match host {
+            Host::Name(host) => Some(Upstream { host, port, address, ca }),
+            Host::Address(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Upstream {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.host.fmt(formatter)?;
+        if let Some(port) = self.port {
+            write!(formatter, ":{port}")?;
+        }
+        write!(formatter, " {}", self.address)?;
+        match &self.ca {
+            Some(ca) => write!(formatter, " {}", ca.display()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The proxy through which this host reaches the Internet, from the caller's variables.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Corporate {
+    pub host: Host,
+    pub port: u16,
+    /// Hosts that are reached directly.
+    pub except: Vec<Pattern>,
+}
+
+/// What a socket in the cage's network stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stands {
+    For(Pattern),
+    /// For a host that is allowed later; sockets of the same place get the same host.
+    Spare(usize),
+    /// For an HTTP proxy.
+    Proxy,
+    NamesUdp,
+    NamesTcp,
+}
+
+/// A socket that is opened in the cage's network and served by the proxy outside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Socket {
+    pub at: SocketAddr,
+    pub stands: Stands,
+}
+
+/// What a cage with rules reaches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Network {
+    pub rules: Rules,
+    pub asks: bool,
+    pub upstreams: Vec<Upstream>,
+    #[serde(serialize_with = "crate::text::paths")]
+    pub ca: Vec<PathBuf>,
+    pub corporate: Option<Corporate>,
+    /// Phantoms, and what they stand for.
+    #[serde(skip)]
+    pub bindings: Vec<Binding>,
+    /// The names of the secrets that the cage was granted for them.
+    pub granted: Vec<String>,
+    #[serde(skip)]
+    pub sockets: Vec<Socket>,
+}
+
+impl Network {
+    /// Decides what a policy with rules comes to. `environment` are the caller's variables.
+    pub fn new(policy: &NetPolicy, environment: &[&[u8]], purpose: Purpose) -> Network {
+        let mut rules = Rules::default();
+        for allowed in &policy.allow {
+            let origin = allowed.origin.to_string();
+            let more = match &allowed.value {
+                Allowed::Rule(rule) => vec![Entry { rule: rule.clone(), origin }],
+                Allowed::Preset(preset) => {
+                    let own =
+                        policy.registries.iter().find(|(settings, _)| Some(*settings) == preset.follows);
+                    let own = own.map(|(_, own)| own.clone()).unwrap_or_default();
+                    let entry = |(rule, reason)| Entry {
+                        rule,
+                        origin: format!("{} ({origin}): {reason}", preset.name),
+                    };
+                    preset.rules(&own).into_iter().map(entry).collect()
+                }
+            };
+            rules.widen(Rules(more));
+        }
+        let mut upstreams: Vec<Upstream> = policy.upstream.iter().map(|one| one.value.clone()).collect();
+        let machine = Name::parse(THIS_MACHINE);
+        for (reach, host) in policy.reach.iter().filter_map(|reach| Some((reach, machine.clone()?))) {
+            let port = reach.value;
+            rules.widen(Rules(vec![Entry { rule: tcp(&host, port), origin: reach.origin.to_string() }]));
+            let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
+            upstreams.push(Upstream { host, port: Some(port), address, ca: None });
+        }
+        let asks = policy.ask.value == NetAsk::Yes;
+        let spare = if asks || purpose == Purpose::Session { SPARE } else { 0 };
+        let reach: Vec<u16> = policy.reach.iter().map(|reach| reach.value).collect();
+        let sockets = sockets(&Pool::assign(&rules, spare), &reach);
+        let ca = policy.ca.iter().map(|ca| ca.value.clone()).collect();
+        let corporate = corporate(environment);
+        Network { rules, asks, upstreams, ca, corporate, bindings: Vec::new(), granted: Vec::new(), sockets }
+    }
+
+    /// Whether the proxy reads requests to a host, so that programs have to trust its certificates.
+    pub fn terminates(&self) -> bool {
+        self.rules.iter().any(Rule::names_requests) || !self.granted.is_empty()
+    }
+}
+
+/// The addresses of the cage's resolver.
+pub const fn resolver() -> (Ipv4Addr, Ipv6Addr) {
+    (SERVER_V4, SERVER_V6)
+}
+
+fn tcp(host: &Name, port: u16) -> Rule {
+    Rule { protocol: Protocol::Tcp, port: Some(port), ..super::rule::exact(host.clone()) }
+}
+
+/// The sockets of the resolver first: if one of them cannot be opened, nothing works.
+fn sockets(pool: &Pool, reach: &[u16]) -> Vec<Socket> {
+    let mut all = Vec::new();
+    for address in [IpAddr::V4(SERVER_V4), IpAddr::V6(SERVER_V6)] {
+        all.push(Socket { at: SocketAddr::new(address, NAMES_PORT), stands: Stands::NamesUdp });
+        all.push(Socket { at: SocketAddr::new(address, NAMES_PORT), stands: Stands::NamesTcp });
+        all.push(Socket { at: SocketAddr::new(address, PROXY_PORT), stands: Stands::Proxy });
+    }
+    all.extend(pool.listeners().map(|(at, number)| {
+        let stands = match pool.places.get(number).and_then(|place| place.stands_for.clone()) {
+            Some(pattern) => Stands::For(pattern),
+            None => Stands::Spare(number),
+        };
+        Socket { at, stands }
+    }));
+    // Programs look for a local server at the loopback, and find the one of this machine.
+    let machine = Name::parse(THIS_MACHINE).map(|name| Pattern::Exact(Host::Name(name)));
+    for (&port, machine) in reach.iter().filter_map(|port| Some((port, machine.clone()?))) {
+        for address in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
+            all.push(Socket { at: SocketAddr::new(address, port), stands: Stands::For(machine.clone()) });
+        }
+    }
+    all
+}
+
+/// The proxy that the caller's variables name. One with a login is not used: a variable is not where we take a credential from.
+fn corporate(environment: &[&[u8]]) -> Option<Corporate> {
+    let value = |names: [&str; 2]| {
+        names.iter().find_map(|name| {
+            let own =
+                |entry: &&&[u8]| entry.starts_with(name.as_bytes()) && entry.get(name.len()) == Some(&b'=');
+            let entry = environment.iter().find(own)?;
+            std::str::from_utf8(&entry[name.len() + 1..]).ok().filter(|value| !value.is_empty())
+        })
+    };
+    let url = value(["HTTPS_PROXY", "https_proxy"])?;
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next()?;
+    if authority.contains('@') {
+        return None;
+    }
+    let (host, port) = super::request::authority(authority).ok()?;
+    let except = value(["NO_PROXY", "no_proxy"]).unwrap_or_default();
+    Some(Corporate {
+        host,
+        port: port.unwrap_or(80),
+        except: except.split(',').flat_map(exception).collect(),
+    })
+}
+
+/// An entry of `NO_PROXY` means the host itself and those below it.
+fn exception(entry: &str) -> Vec<Pattern> {
+    let entry = entry.trim().trim_start_matches("*.").trim_start_matches('.');
+    match Host::parse(entry) {
+        Some(Host::Name(name)) => vec![Pattern::Exact(Host::Name(name.clone())), Pattern::Below(name)],
+        Some(address) => vec![Pattern::Exact(address)],
+        None => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::Ruled;
+
+    fn network(allow: &[&str], reach: &[u16], environment: &[&[u8]], purpose: Purpose) -> Network {
+        let allow = allow.iter().map(|text| Ruled::builtin(Allowed::parse(text).unwrap())).collect();
+        let reach = reach.iter().map(|&port| Ruled::builtin(port)).collect();
+        Network::new(&NetPolicy { allow, reach, ..NetPolicy::default() }, environment, purpose)
+    }
+
+    #[test]
+    fn the_resolver_and_every_host_have_sockets_of_both_families() {
+        let network = network(&["api.example.com", "tcp://192.0.2.7:5432"], &[], &[], Purpose::Command);
+        let all: Vec<String> = network.sockets.iter().map(|socket| socket.at.to_string()).collect();
+        assert_eq!(all[..3], ["198.18.0.1:53", "198.18.0.1:53", "198.18.0.1:3128"]);
+        assert_eq!(all[6..8], ["198.18.1.0:80", "198.18.1.0:443"]);
+        assert_eq!(all.last().map(String::as_str), Some("192.0.2.7:5432"));
+        assert!(!network.terminates());
+    }
+
+    #[test]
+    fn a_session_has_room_for_hosts_that_are_allowed_later() {
+        let spare = |purpose| {
+            let network = network(&["a.example"], &[], &[], purpose);
+            network.sockets.iter().filter(|socket| matches!(socket.stands, Stands::Spare(_))).count()
+        };
+        assert_eq!((spare(Purpose::Command), spare(Purpose::Session)), (0, SPARE * 4));
+    }
+
+    #[test]
+    fn a_port_of_this_machine_is_found_at_the_loopback_and_by_name() {
+        let network = network(&[], &[11434], &[], Purpose::Command);
+        let at = |text: &str| network.sockets.iter().any(|socket| socket.at.to_string() == text);
+        assert!(at("127.0.0.1:11434") && at("[::1]:11434") && at("198.18.1.0:11434"));
+        assert_eq!(
+            network.rules.iter().map(Rule::to_string).collect::<Vec<_>>(),
+            ["tcp://host.keyward.internal:11434"]
+        );
+        assert_eq!(network.upstreams[0].to_string(), "host.keyward.internal:11434 127.0.0.1:11434");
+    }
+
+    #[test]
+    fn the_proxy_of_the_host_is_followed_unless_it_has_a_login() {
+        let of = |environment: &[&[u8]]| network(&[], &[], environment, Purpose::Command).corporate;
+        let found =
+            of(&[b"NO_PROXY=.corp.example, 10.0.0.1,*", b"https_proxy=http://proxy.example:3128/"]).unwrap();
+        assert_eq!((found.host.to_string().as_str(), found.port), ("proxy.example", 3128));
+        assert_eq!(
+            found.except.iter().map(Pattern::to_string).collect::<Vec<_>>(),
+            ["corp.example", "*.corp.example", "10.0.0.1"]
+        );
+        assert_eq!(of(&[b"HTTPS_PROXY=http://user:pw@proxy.example:3128"]), None);
+        assert_eq!(of(&[b"HTTPS_PROXY=", b"HTTP_PROXY=http://a.example"]), None);
+    }
+
+    #[test]
+    fn an_upstream_is_written_as_it_is_read() {
+        for text in ["api.example.test 127.0.0.1:8443", "a.example:5432 [::1]:1 /etc/a ca.pem"] {
+            assert_eq!(Upstream::parse(text).unwrap().to_string(), text);
+        }
+        for text in ["", "a.example", "a.example 127.0.0.1", "192.0.2.1 127.0.0.1:1", "a..b 127.0.0.1:1"] {
+            assert_eq!(Upstream::parse(text), None, "{text}");
+        }
+    }
+}
