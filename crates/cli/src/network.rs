@@ -1,9 +1,12 @@
 //! What the proxy of a cage with rules reports, as events of the record; and the user's own settings that presets follow.
 
+use crate::say;
 use keyward_policy::event::What;
 use keyward_policy::net::allowed::Allowed;
+use keyward_policy::net::plan::Network;
 use keyward_policy::net::presets::{Registries, Setting, Settings};
 use keyward_policy::settings::Policy;
+use keyward_policy::trouble::{Code, Trouble};
 use keyward_policy::words::NetMode;
 use keyward_protocol::proxy::Report;
 use std::path::Path;
@@ -36,6 +39,32 @@ pub fn events(report: Report) -> Option<What> {
             None
         }
     }
+}
+
+/// Gives the host's files with certificates, each with one more. What is not understood stays as it is on the host.
+pub fn add_certificate(
+    network: &Network,
+    certificate: &str,
+    mut fill: impl FnMut(&Path, Vec<u8>),
+) -> Result<(), Trouble> {
+    for bundle in &network.bundles {
+        let host = std::fs::read(&bundle.path).map_err(|error| {
+            let path = keyward_policy::text::visible(bundle.path.as_os_str());
+            Trouble::new(
+                Code::Proxy,
+                format!("cannot read the certificates of this host in {path}: {}", say::cause(&error)),
+                "fix the permissions of the file, or install the package `ca-certificates` again",
+            )
+        })?;
+        let text = bundle.with(&host, certificate).unwrap_or(host);
+        fill(&bundle.path, text);
+    }
+    Ok(())
+}
+
+/// Leaves the certificate of a session's proxy for its further cages. It is no secret.
+pub fn share_certificate(file: &Path, certificate: &str) {
+    let _ = std::fs::write(file, certificate);
 }
 
 /// Longer files are not read: settings are short.

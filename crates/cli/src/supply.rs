@@ -5,6 +5,7 @@
 use crate::here::Here;
 use crate::vault::{become_vault, with_surroundings};
 use keyward_launch::prepare::Prepared;
+use keyward_launch::proxy::Proxy;
 use keyward_policy::event::What;
 use keyward_policy::outcome::SecretNews;
 use keyward_policy::plan::Refusal;
@@ -75,7 +76,7 @@ pub struct Supplier {
     process: Process,
     reports: OwnedFd,
     /// The end of the socket that goes to the proxy; gone from here once it has it.
-    pub to_proxy: Option<OwnedFd>,
+    to_proxy: Option<OwnedFd>,
     said: Vec<Said>,
 }
 
@@ -127,8 +128,17 @@ pub fn start(
 }
 
 impl Supplier {
-    /// Waits until the proxy has every value. The reason if it cannot have one.
-    pub fn wait(&mut self, phantoms: &Phantoms) -> Result<(), Trouble> {
+    /// Connects the vault with the proxy, and waits until the proxy has every value. The reason if it cannot have one.
+    pub fn supply(&mut self, proxy: &Proxy, phantoms: &Phantoms) -> Result<(), Trouble> {
+        if let Some(socket) = self.to_proxy.take() {
+            proxy.give_vault(&socket).map_err(|errno| {
+                let fact = format!(
+                    "the proxy does not take the vault's socket: {}",
+                    keyward_sys::file::reason(errno)
+                );
+                Trouble::new(Code::Proxy, fact, "run it again; `keyward doctor` checks both programs")
+            })?;
+        }
         let mut delivered = 0;
         while delivered < phantoms.bound.len() {
             match self.hear() {

@@ -1,6 +1,6 @@
 //! Turns a plan into what init needs between clone and exec: strings, lists and programs, all made beforehand.
 
-use crate::arm::{Acts, arm};
+use crate::arm::{Acts, Armed, arm};
 use crate::fault::Fault;
 use crate::secrets::Wanted;
 use keyward_policy::env::Value;
@@ -76,6 +76,19 @@ fn passing(plan: &Plan, spaces: bool) -> Result<Vec<CString>, Fault> {
 }
 
 impl Prepared {
+    /// Says what a file of the cage's own holds, where that is known only after the plan.
+    pub fn fill(&mut self, path: &Path, text: Vec<u8>) {
+        let Ok(at) = below_root(path) else { return };
+        for act in &mut self.acts.init {
+            if let Armed::Text { at: place, text: content } = act
+                && *place == at
+            {
+                *content = text;
+                return;
+            }
+        }
+    }
+
     /// Closes everything that is held open for the cage, in a process that has nothing to do with it.
     pub fn let_go(&mut self) {
         self.counted = [None, None];

@@ -13,6 +13,7 @@
 //! | [`pool`] | the addresses that stand for hosts inside a cage |
 //! | [`binding`] | which phantom is replaced by which secret, and where |
 //! | [`allowed`] | what a policy allows: a rule, or a preset |
+//! | [`bundle`] | the certificates that programs of a cage trust |
 //! | [`presets`] | named sets of rules, and how they follow the user's own settings |
 //! | [`plan`] | what a cage with rules gets: its rules, its sockets, its resolver |
 //! | [`mint`] | calls that answer with new credentials |
@@ -20,6 +21,7 @@
 pub mod address;
 pub mod allowed;
 pub mod binding;
+pub mod bundle;
 pub mod host;
 pub mod mint;
 pub mod plan;

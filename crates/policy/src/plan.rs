@@ -11,6 +11,7 @@ use crate::gate::GatePlan;
 use crate::linux::cage::{Cage, Identity, Landlock, UNPRIVILEGED};
 use crate::linux::kernel::Fact;
 use crate::linux::surface::Surroundings;
+use crate::net::bundle;
 use crate::net::plan::Network;
 use crate::promise::{Held, Kept, Promise};
 use crate::request::{Purpose, Request};
@@ -225,11 +226,20 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
 
     let view = view::view(policy, request, facts, cage)?;
     let (search, left_out) = view::child_path(&view.entries, request);
-    let ours = ours(request, &view, &search, cage);
-    let mut environment = env::decide(policy, policy.trust.value, request.environment, &ours);
-    named_variables_pass(policy, request, &environment, &ours)?;
     let secrets = secret::given(&policy.secrets, &policy.known_secrets)?;
     let phantoms = secret::bound(policy, &secrets)?;
+    let network = (policy.net.value == NetMode::Rules).then(|| Network {
+        granted: phantoms.iter().map(|bound| bound.name.to_string()).collect(),
+        bundles: view::bundles(policy, request, &facts.paths),
+        ..Network::new(&policy.network, request.environment, request.purpose)
+    });
+    let mut ours = ours(request, &view, &search, cage);
+    let certificates = network.as_ref().and_then(|network| bundle::for_variables(&network.bundles));
+    ours.extend(
+        certificates.into_iter().flat_map(|path| bundle::VARIABLES.iter().map(|name| (*name, path.into()))),
+    );
+    let mut environment = env::decide(policy, policy.trust.value, request.environment, &ours);
+    named_variables_pass(policy, request, &environment, &ours)?;
     secrets_have_a_cage(&secrets, &phantoms, cage)?;
     secret::have_a_proxy(policy, &phantoms)?;
     environment.announce(&secrets);
@@ -272,12 +282,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         terminal: request.caller.terminals,
         protect: policy.protect.clone(),
         net: policy.net.clone(),
-        network: (policy.net.value == NetMode::Rules)
-            .then(|| Network::new(&policy.network, request.environment, request.purpose))
-            .map(|network| Network {
-                granted: phantoms.iter().map(|bound| bound.name.to_string()).collect(),
-                ..network
-            }),
+        network,
         publish: policy.network.publish.iter().map(|port| port.value).collect(),
         gate: GatePlan { mode: policy.gate.mode.clone(), judged: None, scripts: Vec::new() },
         cage,

@@ -29,6 +29,8 @@ pub use toolchains::joined;
 
 use crate::facts::{GitFolder, GitPart, HostFacts, Kind, PathFact, Paths, Project};
 use crate::linux::cage::Cage;
+use crate::net::bundle::{self, Bundle};
+use crate::net::plan::needs_certificate;
 use crate::plan::{Refusal, RefusalKind};
 use crate::request::Request;
 use crate::settings::{IgnoredFile, Policy};
@@ -321,6 +323,11 @@ pub fn questions(policy: &Policy, request: &Request<'_>) -> Vec<Question> {
         ask(path, About::All);
     }
     ask("/etc/resolv.conf".into(), About::All);
+    if policy.net.value == NetMode::Rules && needs_certificate(&policy.network, request.purpose) {
+        for (path, _) in bundle::PLACES {
+            ask(path.into(), About::All);
+        }
+    }
     questions.extend(gpu::questions(policy));
     questions
 }
@@ -438,7 +445,12 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     home::place_login_settings(&mut builder, &own.at, request);
     match policy.net.value {
         NetMode::Open => resolver(&mut builder),
-        NetMode::Rules => own_resolver(&mut builder, RULES_RESOLVER),
+        NetMode::Rules => {
+            own_resolver(&mut builder, RULES_RESOLVER);
+            for Bundle { path, .. } in bundles(policy, request, &facts.paths) {
+                builder.builtin(path, Shown::Text { text: Vec::new() }, "certificates");
+            }
+        }
         NetMode::None if cage != Cage::Landlock => own_resolver(&mut builder, LOOPBACK_RESOLVER),
         NetMode::None => {}
     }
@@ -580,6 +592,22 @@ fn own_resolver(builder: &mut Builder<'_>, text: &str) {
     if fact.kind == Kind::File {
         builder.builtin(real, Shown::Text { text: text.into() }, "resolver");
     }
+}
+
+/// The host's files with certificates that a cage has with one more. Their text is known when the proxy has begun.
+pub fn bundles(policy: &Policy, request: &Request<'_>, paths: &Paths) -> Vec<Bundle> {
+    if policy.net.value != NetMode::Rules || !needs_certificate(&policy.network, request.purpose) {
+        return Vec::new();
+    }
+    let mut found: Vec<Bundle> = Vec::new();
+    for &(path, form) in bundle::PLACES {
+        if let Some(fact) = paths.existing(Path::new(path)).filter(|fact| fact.kind == Kind::File)
+            && !found.iter().any(|known| known.path == fact.real)
+        {
+            found.push(Bundle { path: fact.real.clone(), form });
+        }
+    }
+    found
 }
 
 fn is_shared_place(path: &Path) -> bool {

@@ -8,8 +8,8 @@ use keyward_policy::config::Document;
 use keyward_policy::detect::registry;
 use keyward_policy::env::Value;
 use keyward_policy::explain::explain;
-use keyward_policy::net::Scheme;
 use keyward_policy::net::allowed::Allowed;
+use keyward_policy::net::{self, Scheme};
 use keyward_policy::plan::Plan;
 use keyward_policy::provider;
 use keyward_policy::request::Purpose;
@@ -44,7 +44,9 @@ fn a_secret_named_after_a_provider_needs_no_host_and_no_variable() {
     let network = plan.network.as_ref().unwrap();
     assert_eq!(network.rules.iter().map(ToString::to_string).collect::<Vec<_>>(), ["api.anthropic.com"]);
     assert_eq!(network.granted, ["anthropic"]);
-    assert!(network.terminates(), "programs have to trust the certificate of the proxy");
+    let needs =
+        net::plan::needs_certificate(&given(ANTHROPIC, &["anthropic"]).policy.network, Purpose::Command);
+    assert!(needs, "programs have to trust the certificate of the proxy");
     assert!(plan.secrets.is_empty() && !plan.redacts(), "the vault delivers nothing into the cage");
     let text = explain(&plan, false);
     assert!(

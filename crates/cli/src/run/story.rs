@@ -72,6 +72,8 @@ pub struct Run<'a> {
     promises: Option<PathBuf>,
     /// What the command holds instead of credentials.
     phantoms: Phantoms,
+    /// Where the first cage of a session leaves the certificate of its proxy for further ones.
+    certificate: Option<PathBuf>,
 }
 
 /// Which of the caller's variables stay in our memory, and what an approver is shown of the others.
@@ -110,9 +112,12 @@ impl<'a> Run<'a> {
     ) -> Self {
         // Further cages of a session keep what the first one does.
         let is_first = session.as_ref().is_some_and(|session| session.spaces.is_none());
-        let name = args.command.get(1).filter(|_| is_first);
-        let promises = name.map(|name| session::promises_file(&block.entries(), name));
-        Run { args, policy, here, block, dropped: None, permitted: None, session, promises, phantoms }
+        let name = args.command.get(1).filter(|_| session.is_some());
+        let told = name.map(|name| session::promises_file(&block.entries(), name));
+        let certificate = told.as_ref().map(|told| told.with_file_name("ca.pem"));
+        let promises = told.filter(|_| is_first);
+        let (dropped, permitted) = (None, None);
+        Run { args, policy, here, block, dropped, permitted, session, promises, certificate, phantoms }
     }
 
     /// The exit code, or why it ended early.
@@ -127,6 +132,8 @@ impl<'a> Run<'a> {
         let mut record = Record::open(&here.state).map_err(|unrecorded| tell::unrecorded(&unrecorded))?;
         let Remembered { for_command, plain } = self.forget_the_rest(&plan);
         let gate = self.approve(&mut plan, plain, &mut record)?;
+        // As early as may be: it begins while the rest is prepared.
+        let proxy = self.start_proxy(&plan)?;
         let is_first = self.announce(&mut plan);
         let mut prepared = self.prepare(&plan)?;
         self.write_down(&plan, gate, &kernel, &mut record)?;
@@ -144,6 +151,8 @@ impl<'a> Run<'a> {
             names,
         };
         let mut armed = self.arm(&plan, &mut prepared, &for_command, begin)?;
+        armed.proxy = self.trust_proxy(&plan, &mut prepared, proxy)?;
+        let mut armed = self.supply(armed)?;
         let started = Instant::now();
         match self.launch(&plan, prepared, &mut armed, &mut record) {
             Ok(finished) => {
@@ -243,19 +252,12 @@ impl<'a> Run<'a> {
         mut begin: Begin<'n>,
     ) -> Result<Armed<'n>, Early> {
         let broken = |errno| Early::Fault(Fault::new(Step::Secrets, "", errno), None);
+        let mut vault = vault::start(plan, self.here, self.block, prepared).map_err(broken)?;
         let joins = self.session.as_ref().is_some_and(|session| session.spaces.is_some());
-        let mut supplier = match joins {
+        let supplier = match joins {
             true => None,
             false => supply::start(&self.phantoms, self.here, self.block, prepared).map_err(broken)?,
         };
-        // Early, because it needs the longest to begin.
-        let proxy = self.start_proxy(plan)?;
-        if let (Some(supplier), Some(proxy)) = (&mut supplier, &proxy)
-            && let Some(socket) = supplier.to_proxy.take()
-        {
-            proxy.give_vault(&socket).map_err(broken)?;
-        }
-        let mut vault = vault::start(plan, self.here, self.block, prepared).map_err(broken)?;
         // The vault has its copy of what is for it alone.
         self.block.wipe_values(for_command);
         prepared.secrets = vault.as_mut().map(|vault| Wanted {
@@ -272,14 +274,7 @@ impl<'a> Run<'a> {
             false => Some(Guard::begin(begin).map_err(|none| unguarded(&none))?),
         };
         match Logins::begin(plan, &self.here.state) {
-            Ok(logins) => {
-                // A credential that cannot be had stops the run here, and a source that asks a person has the terminal until now.
-                if let Some(Err(trouble)) = supplier.as_mut().map(|supplier| supplier.wait(&self.phantoms)) {
-                    drop(guard.map(Guard::finish));
-                    return Err(Early::Trouble(trouble));
-                }
-                Ok(Armed { vault, guard, logins, proxy, supplier })
-            }
+            Ok(logins) => Ok(Armed { vault, guard, logins, proxy: None, supplier }),
             Err((path, errno)) => {
                 drop(guard.map(Guard::finish));
                 let path = keyward_policy::text::visible(path.as_os_str());
@@ -295,6 +290,48 @@ impl<'a> Run<'a> {
         let bindings = self.phantoms.bindings();
         let network = network.map(|network| Network { bindings, ..network.clone() });
         Ok(network.as_ref().map(services::start_proxy).transpose()?)
+    }
+
+    /// Waits until the proxy has what phantoms stand for. A credential that cannot be had stops the run here, and a source that asks a
+    /// person has the terminal until now.
+    fn supply<'n>(&self, mut armed: Armed<'n>) -> Result<Armed<'n>, Early> {
+        let supplied = match (&mut armed.supplier, &armed.proxy) {
+            (Some(supplier), Some(proxy)) => supplier.supply(proxy, &self.phantoms),
+            _ => Ok(()),
+        };
+        match supplied {
+            Ok(()) => Ok(armed),
+            Err(trouble) => {
+                drop(armed.guard.map(Guard::finish));
+                Err(Early::Trouble(trouble))
+            }
+        }
+    }
+
+    /// Adds the certificate of the proxy to the files in which programs of the cage look for those that they trust.
+    fn trust_proxy(
+        &self,
+        plan: &Plan,
+        prepared: &mut Prepared,
+        mut proxy: Option<Proxy>,
+    ) -> Result<Option<Proxy>, Early> {
+        let Some(network) = plan.network.as_ref().filter(|network| !network.bundles.is_empty()) else {
+            return Ok(proxy);
+        };
+        let certificate = match (&mut proxy, &self.certificate) {
+            (Some(proxy), file) => {
+                let certificate = proxy.ready()?.to_owned();
+                if let Some(file) = file {
+                    network::share_certificate(file, &certificate);
+                }
+                certificate
+            }
+            (None, file) => {
+                file.as_ref().and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default()
+            }
+        };
+        network::add_certificate(network, &certificate, |path, text| prepared.fill(path, text))?;
+        Ok(proxy)
     }
 
     /// Runs the command to its end, and writes down what its vault did.

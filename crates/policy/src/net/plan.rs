@@ -2,6 +2,7 @@
 
 use super::allowed::Allowed;
 use super::binding::Binding;
+use super::bundle::Bundle;
 use super::host::{Host, Name, Pattern};
 use super::pool::{PROXY_PORT, Pool, SERVER_V4, SERVER_V6};
 use super::rule::{Protocol, Rule};
@@ -105,29 +106,15 @@ pub struct Network {
     pub granted: Vec<String>,
     #[serde(skip)]
     pub sockets: Vec<Socket>,
+    /// Files that hold one certificate more than the host's.
+    #[serde(skip)]
+    pub bundles: Vec<Bundle>,
 }
 
 impl Network {
     /// Decides what a policy with rules comes to. `environment` are the caller's variables.
     pub fn new(policy: &NetPolicy, environment: &[&[u8]], purpose: Purpose) -> Network {
-        let mut rules = Rules::default();
-        for allowed in &policy.allow {
-            let origin = allowed.origin.to_string();
-            let more = match &allowed.value {
-                Allowed::Rule(rule) => vec![Entry { rule: rule.clone(), origin }],
-                Allowed::Preset(preset) => {
-                    let own =
-                        policy.registries.iter().find(|(settings, _)| Some(*settings) == preset.follows);
-                    let own = own.map(|(_, own)| own.clone()).unwrap_or_default();
-                    let entry = |(rule, reason)| Entry {
-                        rule,
-                        origin: format!("{} ({origin}): {reason}", preset.name),
-                    };
-                    preset.rules(&own).into_iter().map(entry).collect()
-                }
-            };
-            rules.widen(Rules(more));
-        }
+        let mut rules = rules(policy);
         let mut upstreams: Vec<Upstream> = policy.upstream.iter().map(|one| one.value.clone()).collect();
         let machine = Name::parse(THIS_MACHINE);
         for (reach, host) in policy.reach.iter().filter_map(|reach| Some((reach, machine.clone()?))) {
@@ -142,13 +129,46 @@ impl Network {
         let sockets = sockets(&Pool::assign(&rules, spare), &reach);
         let ca = policy.ca.iter().map(|ca| ca.value.clone()).collect();
         let corporate = corporate(environment);
-        Network { rules, asks, upstreams, ca, corporate, bindings: Vec::new(), granted: Vec::new(), sockets }
+        Network {
+            rules,
+            asks,
+            upstreams,
+            ca,
+            corporate,
+            bindings: Vec::new(),
+            granted: Vec::new(),
+            sockets,
+            bundles: Vec::new(),
+        }
     }
+}
 
-    /// Whether the proxy reads requests to a host, so that programs have to trust its certificates.
-    pub fn terminates(&self) -> bool {
-        self.rules.iter().any(Rule::names_requests) || !self.granted.is_empty()
+/// What the entries of a policy allow.
+fn rules(policy: &NetPolicy) -> Rules {
+    let mut rules = Rules::default();
+    for allowed in &policy.allow {
+        let origin = allowed.origin.to_string();
+        let more = match &allowed.value {
+            Allowed::Rule(rule) => vec![Entry { rule: rule.clone(), origin }],
+            Allowed::Preset(preset) => {
+                let own = policy.registries.iter().find(|(settings, _)| Some(*settings) == preset.follows);
+                let own = own.map(|(_, own)| own.clone()).unwrap_or_default();
+                let entry =
+                    |(rule, reason)| Entry { rule, origin: format!("{} ({origin}): {reason}", preset.name) };
+                preset.rules(&own).into_iter().map(entry).collect()
+            }
+        };
+        rules.widen(Rules(more));
     }
+    rules
+}
+
+/// Whether programs of the cage have to trust certificates of the proxy, now or later: a session can be granted more, and so can a question.
+pub fn needs_certificate(policy: &NetPolicy, purpose: Purpose) -> bool {
+    purpose == Purpose::Session
+        || policy.ask.value == NetAsk::Yes
+        || policy.bound
+        || rules(policy).iter().any(Rule::names_requests)
 }
 
 /// The addresses of the cage's resolver.
@@ -238,7 +258,6 @@ mod tests {
         assert_eq!(all[..3], ["198.18.0.1:53", "198.18.0.1:53", "198.18.0.1:3128"]);
         assert_eq!(all[6..8], ["198.18.1.0:80", "198.18.1.0:443"]);
         assert_eq!(all.last().map(String::as_str), Some("192.0.2.7:5432"));
-        assert!(!network.terminates());
     }
 
     #[test]

@@ -160,6 +160,7 @@ pub fn reach(policy: &mut Policy) {
         if policy.net.value == NetMode::None && policy.net.origin == Origin::Builtin {
             policy.net = Ruled { value: NetMode::Rules, origin: bound.origin.clone() };
         }
+        policy.network.bound = true;
         for rule in bound.to {
             let value = Allowed::Rule(rule);
             if !policy.network.allow.iter().any(|known| known.value == value) {
