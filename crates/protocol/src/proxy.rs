@@ -125,7 +125,7 @@ pub enum Order {
         cage: Option<u64>,
         rules: Rules,
     },
-    /// Takes a grant back: the rules of one cage, or of all of them, are these from now on. Connections that they do not cover are closed.
+    /// Takes a grant back: the rules of one cage, or of all of them, are these from now on. Its connections are closed, and can be made again as far as the rules go.
     Narrow {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cage: Option<u64>,

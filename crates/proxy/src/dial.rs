@@ -1,0 +1,196 @@
+//! Connections to hosts outside: resolved once, checked, dialled. An address that is not of the public Internet is dialled only if a rule or the
+//! user's upstream names it.
+
+use crate::state::{Cage, State};
+use base64::Engine;
+use keyward_policy::net::{Ask, Denial, Host, Pattern, Protocol, Reason, Rule, Seen, address};
+use keyward_protocol::proxy::{Corporate, Report};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use zeroize::Zeroizing;
+
+/// How long one address may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The next address is tried beside a slow one after this time.
+const STAGGER: Duration = Duration::from_millis(250);
+/// The most bytes of the answer of a corporate proxy.
+const LONGEST_ANSWER: usize = 8 << 10;
+
+/// Why there is no connection.
+#[derive(Clone, Debug)]
+pub enum Undialled {
+    /// It may not be made.
+    Denied(Box<Denial>),
+    /// It cannot be made. The fact, for people.
+    Unreached(String),
+}
+
+/// A connection to a host.
+pub struct Dialled {
+    pub stream: TcpStream,
+    /// `None` through the corporate proxy.
+    pub address: Option<SocketAddr>,
+}
+
+/// Dials a host that a rule allows.
+pub async fn dial(
+    state: &State,
+    cage: &Cage,
+    host: &Host,
+    port: u16,
+    seen: Seen,
+) -> Result<Dialled, Undialled> {
+    let dialled = try_dial(state, cage, host, port, seen).await;
+    match &dialled {
+        Ok(dialled) => {
+            // Nagle's algorithm and delayed acknowledgements cost 40 ms together.
+            let _ = dialled.stream.set_nodelay(true);
+        }
+        Err(Undialled::Denied(denial)) => state.reporter.deny(cage.id, denial),
+        Err(Undialled::Unreached(fact)) => {
+            let (cage, host, fact) = (cage.id, host.clone(), fact.clone());
+            state.reporter.tell(Report::Unreached { cage, host, port, fact });
+        }
+    }
+    dialled
+}
+
+async fn try_dial(
+    state: &State,
+    cage: &Cage,
+    host: &Host,
+    port: u16,
+    seen: Seen,
+) -> Result<Dialled, Undialled> {
+    if let Some(upstream) = state.upstream(host, port) {
+        let stream = connect(&[upstream.address]).await.map_err(Undialled::Unreached)?;
+        return Ok(stream);
+    }
+    if let Some(corporate) = &state.corporate
+        && !corporate.except.iter().any(|except| except.covers(host))
+    {
+        let stream = through(state, corporate, host, port).await.map_err(Undialled::Unreached)?;
+        return Ok(Dialled { stream, address: None });
+    }
+    let addresses = match host {
+        Host::Address(address) => vec![*address],
+        Host::Name(name) => state.resolver.resolve(name).await.map_err(Undialled::Unreached)?,
+    };
+    let rules = cage.rules.borrow().clone();
+    let may = |address: &IpAddr| address::special(*address).is_none() || rules.names_address(*address);
+    let allowed: Vec<SocketAddr> = interleaved(addresses.iter().copied().filter(may))
+        .map(|address| SocketAddr::new(address, port))
+        .collect();
+    match (allowed.is_empty(), addresses.first()) {
+        (true, Some(&first)) => Err(Undialled::Denied(Box::new(private(host, port, seen, first)))),
+        (true, None) => Err(Undialled::Unreached(format!("{host} has no address"))),
+        (false, _) => connect(&allowed).await.map_err(Undialled::Unreached),
+    }
+}
+
+fn private(host: &Host, port: u16, seen: Seen, address: IpAddr) -> Denial {
+    let kind = address::special(address).unwrap_or("special");
+    let mut wanted = Rule::host(Pattern::Exact(Host::Address(address)));
+    if seen == Seen::Tcp {
+        wanted.protocol = Protocol::Tcp;
+        wanted.port = Some(port);
+    }
+    let denial = Denial::new(Ask::connection(host.clone(), port, seen), Reason::Address);
+    // One that a user could write: the address of this machine is not one.
+    let wanted = Rule::parse(&wanted.to_string()).ok();
+    Denial { wanted, ..denial.with_detail(format!("{address} is {kind}")) }
+}
+
+/// One of each family in turn, so that a family that does not work costs one try.
+fn interleaved(addresses: impl Iterator<Item = IpAddr>) -> impl Iterator<Item = IpAddr> {
+    let (v4, v6): (Vec<IpAddr>, Vec<IpAddr>) = addresses.partition(IpAddr::is_ipv4);
+    let longest = v4.len().max(v6.len());
+    (0..longest).flat_map(move |at| [v4.get(at).copied(), v6.get(at).copied()]).flatten()
+}
+
+/// The first of these that answers.
+async fn connect(addresses: &[SocketAddr]) -> Result<Dialled, String> {
+    let mut failure = String::from("there is no address");
+    for (at, &address) in addresses.iter().enumerate() {
+        // A slow address is given up for the next one; the last one has all the time.
+        let patience = if at + 1 == addresses.len() { PATIENCE } else { STAGGER.max(PATIENCE / 10) };
+        match tokio::time::timeout(patience, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(Dialled { stream, address: Some(address) }),
+            Ok(Err(error)) => failure = format!("{address}: {}", keyward_sys::file::cause(&error)),
+            Err(_) => failure = format!("{address}: no answer in time"),
+        }
+    }
+    Err(failure)
+}
+
+/// Through the corporate proxy, by CONNECT.
+async fn through(state: &State, corporate: &Corporate, host: &Host, port: u16) -> Result<TcpStream, String> {
+    let addresses = match &corporate.host {
+        Host::Address(address) => vec![*address],
+        Host::Name(name) => state.resolver.resolve(name).await?,
+    };
+    let addresses: Vec<SocketAddr> =
+        interleaved(addresses.into_iter()).map(|address| SocketAddr::new(address, corporate.port)).collect();
+    let mut stream = connect(&addresses).await?.stream;
+    let mut request = Zeroizing::new(format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n"));
+    if let Some(secret) = &corporate.secret {
+        let value = state.secrets.get(secret).await?;
+        let encoded = Zeroizing::new(base64::engine::general_purpose::STANDARD.encode(value.expose()));
+        request.push_str("Proxy-Authorization: Basic ");
+        request.push_str(&encoded);
+        request.push_str("\r\n");
+    }
+    request.push_str("\r\n");
+    let shake = async {
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            if answer.len() >= LONGEST_ANSWER {
+                return Err(std::io::ErrorKind::InvalidData.into());
+            }
+            // One by one: what follows the head belongs to the tunnel.
+            answer.push(stream.read_u8().await?);
+        }
+        Ok(answer)
+    };
+    let named = format!("the proxy {}:{}", corporate.host, corporate.port);
+    let answer = match tokio::time::timeout(PATIENCE, shake).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(error)) => return Err(format!("{named}: {}", keyward_sys::file::cause(&error))),
+        Err(_) => return Err(format!("{named}: no answer in time")),
+    };
+    let line =
+        String::from_utf8_lossy(answer.split(|&byte| byte == b'\r').next().unwrap_or_default()).into_owned();
+    let code = line.split(' ').nth(1).unwrap_or_default();
+    if line.starts_with("HTTP/1.") && code.len() == 3 && code.starts_with('2') {
+        Ok(stream)
+    } else {
+        Err(format!("{named} answered {}", keyward_policy::text::visible(line.as_ref())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_take_turns() {
+        let read = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<IpAddr>>();
+        let mixed = read(&["1.0.0.1", "1.0.0.2", "2600::1"]);
+        assert_eq!(
+            interleaved(mixed.into_iter()).collect::<Vec<_>>(),
+            read(&["1.0.0.1", "2600::1", "1.0.0.2"])
+        );
+    }
+
+    #[test]
+    fn a_denied_address_names_the_rule_that_would_allow_it() {
+        let host = Host::parse("db.example").unwrap();
+        let denial = private(&host, 5432, Seen::Tcp, "10.0.0.7".parse().unwrap());
+        assert_eq!(denial.flag().as_deref(), Some("--allow-net tcp://10.0.0.7:5432"));
+        assert!(denial.fact().ends_with("(10.0.0.7 is private)"), "{}", denial.fact());
+        assert_eq!(private(&host, 443, Seen::Tls, "127.0.0.1".parse().unwrap()).flag(), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! The DNS of a cage. Allowed names get the addresses that stand for them inside; nothing is asked outside. Other names do not exist, and the
+//! user is told once.
+
+use crate::read::dns::{self, Answer, Question};
+use crate::state::{Cage, State};
+use keyward_policy::net::{Ask, Decision, Host, Name, decide};
+use keyward_sys::datagram;
+use rustix::fd::OwnedFd;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Places for hosts of rules do not change while a cage runs.
+const LASTING: u32 = 60;
+/// A spare place may get another host.
+const PASSING: u32 = 5;
+/// Longer questions are not ones of a host.
+const LONGEST: usize = 1024;
+/// The most questions of one connection, and how long it may think between them.
+const MOST: usize = 256;
+const PATIENCE: Duration = Duration::from_secs(10);
+/// So many datagrams are answered before other cages have their turn.
+const TURN: usize = 32;
+
+/// Answers by UDP until the cage ends.
+pub async fn serve_udp(state: Rc<State>, cage: Rc<Cage>, socket: OwnedFd) {
+    let _ = datagram::tell_destination(&socket);
+    let Ok(socket) = crate::stream::ready(socket) else { return };
+    let mut bytes = [0; LONGEST];
+    cage.begun().await;
+    loop {
+        let Ok(mut ready) = socket.readable().await else { return };
+        for _ in 0..TURN {
+            let arrived = match datagram::receive(socket.get_ref(), &mut bytes) {
+                Ok(arrived) => arrived,
+                Err(keyward_sys::Errno::AGAIN) => {
+                    ready.clear_ready();
+                    break;
+                }
+                Err(_) => break,
+            };
+            let Some(question) = bytes.get(..arrived.length).and_then(dns::question) else { continue };
+            let answer = answer(&state, &cage, &question);
+            let _ = datagram::send(socket.get_ref(), &answer, arrived.from, arrived.to);
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Answers by TCP until the cage ends.
+pub async fn serve_tcp(state: Rc<State>, cage: Rc<Cage>, listener: TcpListener) {
+    cage.begun().await;
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let Some(counted) = crate::state::Counted::new(&cage, state.most_connections) else { continue };
+        let (state, own) = (Rc::clone(&state), Rc::clone(&cage));
+        cage.spawn(async move {
+            let _counted = counted;
+            let _ = serve_stream(&state, &own, stream).await;
+        });
+    }
+}
+
+async fn serve_stream(state: &State, cage: &Cage, mut stream: TcpStream) -> std::io::Result<()> {
+    let mut bytes = [0; LONGEST];
+    for _ in 0..MOST {
+        let read = async {
+            let length = usize::from(stream.read_u16().await?);
+            let place = bytes.get_mut(..length).ok_or(std::io::ErrorKind::InvalidData)?;
+            stream.read_exact(place).await
+        };
+        let length = tokio::time::timeout(PATIENCE, read).await??;
+        let Some(question) = bytes.get(..length).and_then(dns::question) else { return Ok(()) };
+        let answer = answer(state, cage, &question);
+        let head = u16::try_from(answer.len()).unwrap_or(0).to_be_bytes();
+        stream.write_all(&[&head[..], &answer].concat()).await?;
+    }
+    Ok(())
+}
+
+fn answer(state: &State, cage: &Cage, question: &Question) -> Vec<u8> {
+    let Some(name) = &question.name else { return dns::answer(question, Answer::NoName) };
+    if name.is_localhost() {
+        let own: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        return dns::answer(question, Answer::Addresses(&own, LASTING));
+    }
+    match cage.addresses(name) {
+        Some((addresses, is_spare)) => {
+            let seconds = if is_spare { PASSING } else { LASTING };
+            dns::answer(question, Answer::Addresses(&addresses, seconds))
+        }
+        None => {
+            deny(state, cage, name, question.kind);
+            dns::answer(question, Answer::NoName)
+        }
+    }
+}
+
+/// Tells the user, if a program wanted to reach the host. Lookups of other kinds, and of addresses by number, come from libraries.
+fn deny(state: &State, cage: &Cage, name: &Name, kind: u16) {
+    let is_of_interest = matches!(kind, dns::A | dns::AAAA) && !name.as_str().ends_with(".arpa");
+    let ask = Ask::name(Host::Name(name.clone()));
+    if is_of_interest && let Decision::Deny(denial) = decide(&cage.rules.borrow(), &ask) {
+        state.reporter.deny(cage.id, &denial);
+    }
+}

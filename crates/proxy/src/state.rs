@@ -1,0 +1,312 @@
+//! What the proxy knows: its cages with their rules and places, bindings, upstreams, and what they share. One thread works on it.
+
+use crate::ca::Authority;
+use crate::origin::Origins;
+use crate::report::Reporter;
+use crate::resolve::Resolver;
+use crate::secrets::Secrets;
+use crate::trust::Trust;
+use keyward_policy::net::{Ask, Binding, Decision, Denial, Host, Name, Pattern, Rules, decide};
+use keyward_policy::trouble::{Code, Trouble};
+use keyward_protocol::proxy::{Corporate, Report, Upstream};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::future::Future;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::Instant;
+use tokio::sync::{oneshot, watch};
+
+/// The most connections of one cage, if there are enough descriptors.
+const MOST_CONNECTIONS: usize = 2048;
+/// Descriptors of one connection: both sides, and two pipes for large tunnels.
+const DESCRIPTORS: usize = 6;
+/// Descriptors for everything else: listeners, DNS, channels.
+const RESERVED: usize = 256;
+
+/// Everything.
+pub struct State {
+    pub cages: RefCell<HashMap<u64, Rc<Cage>>>,
+    pub bindings: RefCell<Vec<Rc<Binding>>>,
+    pub upstreams: RefCell<Vec<Upstream>>,
+    pub corporate: Option<Corporate>,
+    pub secrets: Rc<Secrets>,
+    pub resolver: Resolver,
+    pub trust: Trust,
+    pub authority: Authority,
+    pub origins: Origins,
+    pub reporter: Rc<Reporter>,
+    pub most_connections: usize,
+    next: Cell<u64>,
+    questions: RefCell<HashMap<u64, oneshot::Sender<bool>>>,
+}
+
+impl State {
+    pub fn new(
+        authority: Authority,
+        trust: Trust,
+        resolver: Resolver,
+        upstreams: Vec<Upstream>,
+        corporate: Option<Corporate>,
+        descriptors: usize,
+    ) -> State {
+        let most_connections =
+            (descriptors.saturating_sub(RESERVED) / DESCRIPTORS / 2).clamp(16, MOST_CONNECTIONS);
+        State {
+            cages: RefCell::default(),
+            bindings: RefCell::default(),
+            upstreams: RefCell::new(upstreams),
+            corporate,
+            secrets: Rc::default(),
+            resolver,
+            trust,
+            authority,
+            origins: Origins::default(),
+            reporter: Rc::default(),
+            most_connections,
+            next: Cell::new(1),
+            questions: RefCell::default(),
+        }
+    }
+
+    /// A number for a connection or a question.
+    pub fn number(&self) -> u64 {
+        self.next.replace(self.next.get() + 1)
+    }
+
+    /// Adds bindings. One that cannot be used is told.
+    pub fn bind(&self, bindings: Vec<Binding>) {
+        for binding in bindings {
+            if !binding.is_sound() {
+                let fact = format!("the phantom of {} is too short, or has no host", binding.secret);
+                let remedy = "bind it again with `keyward secret set NAME --to HOST`";
+                self.reporter.tell(Report::Trouble(Trouble::new(Code::Proxy, fact, remedy)));
+                continue;
+            }
+            self.secrets.want(&binding.secret);
+            let mut own = self.bindings.borrow_mut();
+            own.retain(|other| other.phantom != binding.phantom);
+            own.push(Rc::new(binding));
+        }
+    }
+
+    /// Where a host is reached, if the user says so.
+    pub fn upstream(&self, host: &Host, port: u16) -> Option<Upstream> {
+        let name = host.name()?;
+        let all = self.upstreams.borrow();
+        let found = all.iter().find(|own| own.host == *name && own.port.is_none_or(|own| own == port));
+        found.cloned()
+    }
+
+    /// Whether requests to this host have to be read.
+    pub fn terminates(&self, cage: &Cage, host: &Host, port: u16) -> bool {
+        cage.rules.borrow().terminates(host, port)
+            || self.bindings.borrow().iter().any(|binding| binding.concerns(host, port))
+    }
+
+    /// Decides, and asks the user if the cage may. A denial is reported.
+    pub async fn decide(&self, cage: &Cage, ask: &Ask) -> Result<String, Denial> {
+        let decided = decide(&cage.rules.borrow(), ask);
+        let denial = match decided {
+            Decision::Allow { rule, .. } => return Ok(rule.to_string()),
+            Decision::Deny(denial) => denial,
+        };
+        if cage.asks && denial.wanted.is_some() && self.ask(cage, &denial).await {
+            let decided = decide(&cage.rules.borrow(), ask);
+            if let Decision::Allow { rule, .. } = decided {
+                return Ok(rule.to_string());
+            }
+        }
+        self.reporter.deny(cage.id, &denial);
+        Err(denial)
+    }
+
+    /// Asks the user. A denial holds as long as the cage does.
+    async fn ask(&self, cage: &Cage, denial: &Denial) -> bool {
+        let Some(wanted) = denial.wanted.clone() else { return false };
+        if cage.refused.borrow().contains(&wanted) {
+            return false;
+        }
+        let question = self.number();
+        let (answer, answered) = oneshot::channel();
+        self.questions.borrow_mut().insert(question, answer);
+        self.reporter.tell(Report::Question { cage: cage.id, question, denial: denial.clone() });
+        let allowed = answered.await.unwrap_or(false);
+        self.questions.borrow_mut().remove(&question);
+        if !allowed {
+            cage.refused.borrow_mut().push(wanted);
+        }
+        allowed
+    }
+
+    /// Hands on the answer to a question.
+    pub fn answer(&self, question: u64, allowed: bool) {
+        if let Some(waiting) = self.questions.borrow_mut().remove(&question) {
+            let _ = waiting.send(allowed);
+        }
+    }
+}
+
+/// One host inside a cage, with its addresses there.
+pub struct Place {
+    /// `None` while it is spare.
+    pub host: RefCell<Option<Pattern>>,
+    pub addresses: RefCell<Vec<IpAddr>>,
+    /// The number of a spare place.
+    pub spare: Option<usize>,
+    used: Cell<Instant>,
+}
+
+/// A cage.
+pub struct Cage {
+    pub id: u64,
+    pub rules: RefCell<Rules>,
+    pub granted: Vec<String>,
+    pub asks: bool,
+    pub places: RefCell<Vec<Rc<Place>>>,
+    pub connections: Cell<usize>,
+    /// Rules that the user did not allow.
+    refused: RefCell<Vec<keyward_policy::net::Rule>>,
+    /// Secrets that were put in, with their hosts, to report each once.
+    pub swapped: RefCell<Vec<(String, Host)>>,
+    pub echoed: RefCell<Vec<(String, Host)>>,
+    /// Closed when the cage ends, and whatever waits on it with it.
+    ended: watch::Sender<bool>,
+    /// True from the last packet on that describes it.
+    ready: watch::Sender<bool>,
+    /// How often its rules have become fewer.
+    narrowed: watch::Sender<u64>,
+}
+
+impl Cage {
+    pub fn new(id: u64, rules: Rules, granted: Vec<String>, asks: bool) -> Cage {
+        Cage {
+            id,
+            rules: RefCell::new(rules),
+            granted,
+            asks,
+            places: RefCell::default(),
+            connections: Cell::new(0),
+            refused: RefCell::default(),
+            swapped: RefCell::default(),
+            echoed: RefCell::default(),
+            ended: watch::channel(false).0,
+            ready: watch::channel(false).0,
+            narrowed: watch::channel(0).0,
+        }
+    }
+
+    /// Closes the connections of a cage whose rules have become fewer: those that the rules still cover are made again by their programs.
+    pub fn close_uncovered(&self) {
+        self.narrowed.send_modify(|times| *times += 1);
+    }
+
+    /// Runs until it is done, the cage ends, or its rules become fewer.
+    pub fn spawn_connection(&self, work: impl Future<Output = ()> + 'static) {
+        let mut narrowed = self.narrowed.subscribe();
+        self.spawn(async move {
+            tokio::select! {
+                () = work => {}
+                _ = narrowed.changed() => {}
+            }
+        });
+    }
+
+    /// Runs until it is done, or the cage ends.
+    pub fn spawn(&self, work: impl Future<Output = ()> + 'static) {
+        let mut ended = self.ended.subscribe();
+        tokio::task::spawn_local(async move {
+            tokio::select! {
+                () = work => {}
+                _ = ended.wait_for(|ended| *ended) => {}
+            }
+        });
+    }
+
+    pub fn end(&self) {
+        self.ended.send_replace(true);
+    }
+
+    pub fn begin(&self) {
+        self.ready.send_replace(true);
+    }
+
+    /// Waits until all of its sockets are known.
+    pub async fn begun(&self) {
+        let _ = self.ready.subscribe().wait_for(|ready| *ready).await;
+    }
+
+    /// The place of a socket that stands for this host, or for a spare one.
+    pub fn place(&self, host: Option<Pattern>, spare: Option<usize>, address: IpAddr) -> Rc<Place> {
+        let mut places = self.places.borrow_mut();
+        let known = places.iter().find(|place| match spare {
+            Some(_) => place.spare == spare,
+            None => place.spare.is_none() && *place.host.borrow() == host,
+        });
+        let place = match known {
+            Some(place) => Rc::clone(place),
+            None => {
+                let used = Cell::new(Instant::now());
+                let place =
+                    Rc::new(Place { host: RefCell::new(host), addresses: RefCell::default(), spare, used });
+                places.push(Rc::clone(&place));
+                place
+            }
+        };
+        if !place.addresses.borrow().contains(&address) {
+            place.addresses.borrow_mut().push(address);
+        }
+        place
+    }
+
+    /// The addresses inside the cage that stand for a name: its own place, the closest wildcard, or a spare place if the rules, or a question,
+    /// allow it one. Whether the place may change.
+    pub fn addresses(&self, name: &Name) -> Option<(Vec<IpAddr>, bool)> {
+        let host = Host::Name(name.clone());
+        let places = self.places.borrow();
+        let fit = |place: &&Rc<Place>| match &*place.host.borrow() {
+            Some(Pattern::Exact(own)) => (*own == host).then_some(usize::MAX),
+            Some(pattern @ Pattern::Below(above)) => pattern.covers(&host).then(|| above.as_str().len()),
+            None => None,
+        };
+        let found = places.iter().filter(|place| fit(place).is_some()).max_by_key(fit);
+        let place = match found {
+            Some(place) => place,
+            None => {
+                let is_allowed =
+                    matches!(decide(&self.rules.borrow(), &Ask::name(host.clone())), Decision::Allow { .. });
+                let refused = || self.refused.borrow().iter().any(|rule| rule.host.covers(&host));
+                if !(is_allowed || self.asks && !refused()) {
+                    return None;
+                }
+                let spare = places.iter().filter(|place| place.spare.is_some());
+                let place = spare.min_by_key(|place| (place.host.borrow().is_some(), place.used.get()))?;
+                *place.host.borrow_mut() = Some(Pattern::Exact(host));
+                place
+            }
+        };
+        place.used.set(Instant::now());
+        Some((place.addresses.borrow().clone(), place.spare.is_some()))
+    }
+}
+
+/// Counts a connection of a cage while it lives.
+pub struct Counted(Rc<Cage>);
+
+impl Counted {
+    /// `None` if the cage has too many.
+    pub fn new(cage: &Rc<Cage>, most: usize) -> Option<Counted> {
+        let count = cage.connections.get();
+        if count >= most {
+            return None;
+        }
+        cage.connections.set(count + 1);
+        Some(Counted(Rc::clone(cage)))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.connections.set(self.0.connections.get().saturating_sub(1));
+    }
+}

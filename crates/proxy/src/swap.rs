@@ -1,0 +1,285 @@
+//! Phantoms in a request: replaced where their binding says so, refused anywhere else. On a host with a bound credential no other credential
+//! passes.
+
+use crate::secrets::Secret;
+use crate::state::{Cage, State};
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
+use http::HeaderValue;
+use http::header::HeaderMap;
+use keyward_policy::net::request::Path;
+use keyward_policy::net::{Binding, Host, Reason, Scheme, mint};
+use keyward_protocol::proxy::Report;
+use memchr::memmem;
+use std::rc::Rc;
+use zeroize::Zeroizing;
+
+/// Names in a query that carry credentials, on hosts with a bound one.
+const CREDENTIAL_QUERIES: &[&str] =
+    &["access_token", "private_token", "job_token", "api_key", "apikey", "auth_token"];
+
+/// Why a request is refused.
+pub struct Refused {
+    pub reason: Reason,
+    pub detail: String,
+}
+
+/// A request before its credentials are in it.
+pub struct Subject<'a> {
+    pub host: &'a Host,
+    pub port: u16,
+    pub method: &'a str,
+    pub path: &'a Path,
+    pub query: Option<&'a str>,
+    /// Whether what is sent can be read on its way.
+    pub is_plain: bool,
+}
+
+/// What was put in.
+pub struct Swapped {
+    pub binding: Rc<Binding>,
+    pub secret: Rc<Secret>,
+}
+
+/// What becomes of a request.
+#[derive(Default)]
+pub struct Outcome {
+    pub swapped: Vec<Swapped>,
+    /// The target, if something in it was replaced.
+    pub target: Option<Zeroizing<String>>,
+}
+
+/// Replaces the phantoms of a head, or refuses it.
+pub async fn swap(
+    state: &State,
+    cage: &Cage,
+    subject: &Subject<'_>,
+    headers: &mut HeaderMap,
+) -> Result<Outcome, Refused> {
+    let bindings: Vec<Rc<Binding>> = state.bindings.borrow().clone();
+    if bindings.is_empty() {
+        return Ok(Outcome::default());
+    }
+    let here: Vec<&Rc<Binding>> =
+        bindings.iter().filter(|binding| binding.concerns(subject.host, subject.port)).collect();
+    if !here.is_empty()
+        && let Some(mint) = mint::mints(subject.host, subject.method, subject.path, subject.query)
+    {
+        return Err(Refused { reason: Reason::Minting, detail: mint.why.into() });
+    }
+    let target = match subject.query {
+        Some(query) => format!("{}?{query}", subject.path.as_str()),
+        None => subject.path.as_str().to_owned(),
+    };
+    let decoded_target = decoded(&target);
+    let mut used: Vec<&Rc<Binding>> = Vec::new();
+    let mut in_target: Vec<&Rc<Binding>> = Vec::new();
+    for binding in &bindings {
+        let phantom = binding.phantom.as_bytes();
+        let in_headers = headers.values().any(|value| holds(value, phantom));
+        let in_path = memmem::find(&decoded(subject.path.as_str()), phantom).is_some();
+        let in_query = !in_path && memmem::find(&decoded_target, phantom).is_some();
+        if !(in_headers || in_path || in_query) {
+            continue;
+        }
+        let refuse = |detail: &str| {
+            Err(Refused { reason: Reason::Phantom, detail: format!("{}: {detail}", binding.secret) })
+        };
+        if binding.scheme != Scheme::Replace {
+            return refuse("it signs requests, and is not sent itself");
+        }
+        if !binding.is_for(subject.host, subject.port, subject.method, subject.path) {
+            return refuse("it is bound to another host, method or path");
+        }
+        if !cage.granted.contains(&binding.secret) {
+            return refuse("this command was not granted it");
+        }
+        if subject.is_plain {
+            return refuse("the connection is not encrypted");
+        }
+        if in_path && !binding.places.path {
+            return refuse("it stands in the path");
+        }
+        if in_query && !binding.places.query {
+            return refuse("it stands in the query");
+        }
+        if (in_path || in_query) && !target.contains(&binding.phantom) {
+            return refuse("it is encoded in the target");
+        }
+        if in_path || in_query {
+            in_target.push(binding);
+        }
+        used.push(binding);
+    }
+    if !here.is_empty() {
+        foreign(&here, headers, subject.query)?;
+    }
+    let mut outcome = Outcome::default();
+    for binding in used {
+        let secret = state
+            .secrets
+            .get(&binding.secret)
+            .await
+            .map_err(|fact| Refused { reason: Reason::NoValue, detail: fact })?;
+        outcome.swapped.push(Swapped { binding: Rc::clone(binding), secret });
+    }
+    for swapped in &outcome.swapped {
+        for value in headers.values_mut() {
+            if let Some(replaced) =
+                replaced(value, swapped.binding.phantom.as_bytes(), swapped.secret.expose())
+            {
+                let unsound = || Refused {
+                    reason: Reason::NoValue,
+                    detail: format!("the value of {} does not fit into a header", swapped.binding.secret),
+                };
+                let mut new = HeaderValue::from_bytes(&replaced).map_err(|_| unsound())?;
+                // Not kept in the tables that compress headers.
+                new.set_sensitive(true);
+                *value = new;
+            }
+        }
+        if in_target.iter().any(|binding| binding.phantom == swapped.binding.phantom) {
+            let unsound = || Refused {
+                reason: Reason::NoValue,
+                detail: format!("the value of {} does not fit into a target", swapped.binding.secret),
+            };
+            let value = std::str::from_utf8(swapped.secret.expose()).ok().filter(|value| {
+                value.bytes().all(|byte| byte.is_ascii_graphic() && !b"#?%&\"<>\\^`{|}".contains(&byte))
+            });
+            let value = value.ok_or_else(unsound)?;
+            let before = outcome.target.take().unwrap_or_else(|| Zeroizing::new(target.clone()));
+            outcome.target = Some(Zeroizing::new(before.replace(&swapped.binding.phantom, value)));
+        }
+        let first = (swapped.binding.secret.clone(), subject.host.clone());
+        if !cage.swapped.borrow().contains(&first) {
+            let (secret, host) = first.clone();
+            state.reporter.tell(Report::Swapped { cage: cage.id, secret, host });
+            cage.swapped.borrow_mut().push(first);
+        }
+    }
+    Ok(outcome)
+}
+
+/// Refuses credentials that are not bound to the host.
+fn foreign(here: &[&Rc<Binding>], headers: &HeaderMap, query: Option<&str>) -> Result<(), Refused> {
+    let is_own = |value: &HeaderValue| here.iter().any(|binding| holds(value, binding.phantom.as_bytes()));
+    for (name, value) in headers {
+        let is_credential = here.iter().any(|binding| binding.is_credential(name.as_str()));
+        if is_credential && !is_own(value) {
+            return Err(Refused { reason: Reason::OtherCredential, detail: format!("the header {name}") });
+        }
+    }
+    let own = |value: &str| here.iter().any(|binding| value.contains(&binding.phantom));
+    for pair in query.unwrap_or_default().split('&') {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        if CREDENTIAL_QUERIES.contains(&name.to_ascii_lowercase().as_str()) && !own(value) {
+            return Err(Refused { reason: Reason::OtherCredential, detail: format!("the parameter {name}") });
+        }
+    }
+    if here.iter().all(|binding| !binding.anonymous) && !headers.values().any(is_own) {
+        return Err(Refused { reason: Reason::OtherCredential, detail: "it carries none".into() });
+    }
+    Ok(())
+}
+
+/// Whether a header holds a phantom, as it is, percent-encoded, or inside `Basic` credentials.
+fn holds(value: &HeaderValue, phantom: &[u8]) -> bool {
+    let bytes = value.as_bytes();
+    memmem::find(bytes, phantom).is_some()
+        || basic(bytes).is_some_and(|(_, inner)| memmem::find(&inner, phantom).is_some())
+        || bytes.contains(&b'%') && memmem::find(&decoded_bytes(bytes), phantom).is_some()
+}
+
+/// The word before `Basic` credentials, and those decoded.
+fn basic(value: &[u8]) -> Option<(&[u8], Zeroizing<Vec<u8>>)> {
+    let space = value.iter().position(|&byte| byte == b' ')?;
+    let (word, rest) = value.split_at(space);
+    if !word.eq_ignore_ascii_case(b"basic") {
+        return None;
+    }
+    let rest = rest.trim_ascii();
+    let decoded = [&STANDARD, &STANDARD_NO_PAD, &URL_SAFE, &URL_SAFE_NO_PAD]
+        .into_iter()
+        .find_map(|engine| engine.decode(rest).ok())?;
+    Some((word, Zeroizing::new(decoded)))
+}
+
+/// A header with the value in the place of its phantom; `None` for one without it.
+fn replaced(value: &HeaderValue, phantom: &[u8], secret: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    let bytes = value.as_bytes();
+    if memmem::find(bytes, phantom).is_some() {
+        return Some(put(bytes, phantom, secret));
+    }
+    if let Some((word, inner)) = basic(bytes)
+        && memmem::find(&inner, phantom).is_some()
+    {
+        let encoded = Zeroizing::new(STANDARD.encode(&*put(&inner, phantom, secret)));
+        return Some(Zeroizing::new([word, b" ", encoded.as_bytes()].concat()));
+    }
+    // Percent-encoded, as in a cookie: decoded as a whole only if nothing else was encoded.
+    let plain = Zeroizing::new(decoded_bytes(bytes));
+    (memmem::find(&plain, phantom).is_some()).then(|| put(&plain, phantom, secret))
+}
+
+fn put(bytes: &[u8], phantom: &[u8], secret: &[u8]) -> Zeroizing<Vec<u8>> {
+    // As large as it can get, so that it does not move while it grows.
+    let times = memmem::find_iter(bytes, phantom).count();
+    let mut out = Zeroizing::new(Vec::with_capacity(bytes.len() + times * secret.len()));
+    let mut at = 0;
+    for place in memmem::find_iter(bytes, phantom) {
+        out.extend_from_slice(bytes.get(at..place).unwrap_or_default());
+        out.extend_from_slice(secret);
+        at = place + phantom.len();
+    }
+    out.extend_from_slice(bytes.get(at..).unwrap_or_default());
+    out
+}
+
+fn decoded(text: &str) -> Vec<u8> {
+    decoded_bytes(text.as_bytes())
+}
+
+fn decoded_bytes(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some((&byte, after)) = rest.split_first() {
+        let digit = |at: usize| after.get(at).and_then(|&byte| char::from(byte).to_digit(16));
+        match (byte, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                out.push(u8::try_from(high << 4 | low).unwrap_or(b'%'));
+                rest = after.get(2..).unwrap_or_default();
+            }
+            _ => {
+                out.push(byte);
+                rest = after;
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phantom_is_found_and_replaced_in_any_header() {
+        let (phantom, secret) = (b"ghp_phantom0123456789", b"ghp_real");
+        for (value, expected) in [
+            ("Bearer ghp_phantom0123456789", Some("Bearer ghp_real".to_owned())),
+            ("a=1; t=ghp_phantom0123456789; b=2", Some("a=1; t=ghp_real; b=2".to_owned())),
+            (
+                &format!("Basic {}", STANDARD.encode("user:ghp_phantom0123456789")),
+                Some(format!("Basic {}", STANDARD.encode("user:ghp_real"))),
+            ),
+            ("t=ghp%5fphantom0123456789", Some("t=ghp_real".to_owned())),
+            ("Bearer ghp_phantom012345678", None),
+            ("Basic !!!", None),
+        ] {
+            let value = HeaderValue::from_str(value).unwrap();
+            let found = replaced(&value, phantom, secret);
+            assert_eq!(holds(&value, phantom), expected.is_some());
+            assert_eq!(found.map(|found| String::from_utf8(found.to_vec()).unwrap()), expected);
+        }
+    }
+}
