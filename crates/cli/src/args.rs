@@ -157,6 +157,8 @@ pub enum Command {
     Approvals(ApprovalsArgs),
     /// Show or revoke what you have allowed in advance
     Grants(GrantsArgs),
+    /// Allow a running session more, for a time
+    Grant(GrantArgs),
     /// Copy a stream, without the secrets in it
     Redact(RedactArgs),
     /// Show what is recorded
@@ -368,13 +370,14 @@ pub enum Subject {
     Read,
     Write,
     Exec,
+    Net,
 }
 
 #[derive(Args)]
 pub struct WhyArgs {
     /// What the question is about
     pub subject: Subject,
-    /// The variable's name, or the path
+    /// The variable's name, the path, or the host as HOST[:PORT][/PATH]
     pub object: OsString,
     #[command(flatten)]
     pub policy: PolicyFlags,
@@ -599,6 +602,28 @@ pub struct AllowArgs {
 }
 
 #[derive(Args)]
+pub struct GrantArgs {
+    #[command(subcommand)]
+    pub command: GrantCommand,
+}
+
+#[derive(Subcommand)]
+pub enum GrantCommand {
+    /// Allow hosts, such as api.linear.app or a preset such as npm
+    Net {
+        /// Rules and presets, as behind --allow-net
+        #[arg(value_name = "RULE", required = true)]
+        rules: Vec<String>,
+        /// For so long, such as 10m or 1h (30d at most)
+        #[arg(long = "for", value_name = "TIME", value_parser = values::grant_time)]
+        time: Duration,
+        /// The session; without it, the only one that runs
+        #[arg(long, value_name = "NAME")]
+        session: Option<String>,
+    },
+}
+
+#[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct GrantsArgs {
     #[command(subcommand)]
@@ -671,6 +696,9 @@ pub struct LogFilter {
     /// Only what was refused or denied
     #[arg(long)]
     pub denied: bool,
+    /// Only the network: what was denied, what was reached, which secrets were used there
+    #[arg(long)]
+    pub net: bool,
     /// Only what happened in this session
     #[arg(long, value_name = "NAME")]
     pub session: Option<String>,

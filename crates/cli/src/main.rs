@@ -88,6 +88,7 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Check(args) => check::check(&args, block),
         Command::Approvals(args) => approvals::approvals(args, block),
         Command::Grants(args) => approvals::grants(args, block),
+        Command::Grant(args) => session::grant(&args, block),
         Command::Redact(args) => redact::redact(&args, block),
         Command::Log(args) => log::log(&args, block),
         Command::Redeem(args) => redeem::redeem(&args),

@@ -4,16 +4,21 @@ mod client;
 mod start;
 
 use crate::args::{
-    AttachArgs, CallArgs, ExecArgs, LogsArgs, PsArgs, RunArgs, SessionArgs, SessionCommand, TargetArgs,
+    AttachArgs, CallArgs, ExecArgs, GrantArgs, GrantCommand, LogsArgs, PolicyFlags, PsArgs, RunArgs,
+    SessionArgs, SessionCommand, TargetArgs,
 };
+use crate::files;
 use crate::here;
 use crate::say;
 use client::{AtTerminal, Door, Target};
 pub use client::{promises_file, write_promises};
 use keyward_client::{AtEnd, Client, Unattended};
+use keyward_policy::net::{self, allowed::Allowed};
 use keyward_policy::outcome::{Conclusion, Outcome, code};
+use keyward_policy::settings::NetPolicy;
 use keyward_policy::text::typed_words;
 use keyward_policy::trouble::{Code, Trouble};
+use keyward_policy::words::{Origin, Ruled};
 use keyward_protocol::packet;
 use keyward_protocol::session::{Answer, Ask};
 use keyward_sys::environ::{self, Block};
@@ -173,6 +178,50 @@ pub fn interrupt(args: &TargetArgs, block: &Block) -> i32 {
 
 pub fn kill(args: &TargetArgs, block: &Block) -> i32 {
     with_job(block, &args.target, |door, job| done(door, &Ask::Kill { job }))
+}
+
+/// Allows a running session more of the network. The ceiling holds for it as for any flag.
+pub fn grant(args: &GrantArgs, block: &Block) -> i32 {
+    let GrantCommand::Net { rules, time, session } = &args.command;
+    granted(rules, *time, session.as_deref(), block).unwrap_or_else(|trouble| say::failure(&trouble))
+}
+
+fn granted(
+    rules: &[String],
+    time: std::time::Duration,
+    session: Option<&str>,
+    block: &Block,
+) -> Result<i32, Trouble> {
+    let entries = block.entries();
+    let runtime = here::runtime(&entries);
+    let name = match (session, runtime.names().as_slice()) {
+        (Some(name), _) => name.to_owned(),
+        (None, [only]) => only.clone(),
+        (None, names) => {
+            let fact = if names.is_empty() { "no session runs" } else { "more than one session runs" };
+            return Err(Trouble::new(
+                Code::Usage,
+                fact,
+                "name one with `--session`; `keyward ps` lists them",
+            ));
+        }
+    };
+    let flags = PolicyFlags { allow_net: rules.to_vec(), ..PolicyFlags::default() };
+    let here = here::look(&entries, None).map_err(|refusal| Trouble::from(&refusal))?;
+    let policy = files::policy(&flags, &here)?;
+    let flagged = |allowed: &&Ruled<Allowed>| matches!(allowed.origin, Origin::Flag { .. });
+    let asked = policy.network.allow.iter().filter(flagged).cloned().collect();
+    let network = NetPolicy { allow: asked, registries: policy.network.registries, ..NetPolicy::default() };
+    let rules: Vec<String> = net::plan::rules(&network).iter().map(ToString::to_string).collect();
+    if !client::promises_file(&entries, name.as_ref()).with_file_name("ca.pem").exists() {
+        return Err(Trouble::new(
+            Code::Usage,
+            format!("the network of session {name} has no rules, so none can be added"),
+            format!("start one that has: `keyward session start --name {name} --net rules`"),
+        ));
+    }
+    let mut door = open(block, &name)?;
+    done(&mut door, &Ask::Widen { rules, seconds: time.as_secs() })
 }
 
 /// Calls a function of the program around the session, from inside a cage or by the session's name; prints what it gives.

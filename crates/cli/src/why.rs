@@ -3,7 +3,7 @@
 use crate::args::{Subject, WhyArgs};
 use crate::explain::{NoPlan, plan_for, purpose};
 use crate::{files, here, missing, say};
-use keyward_policy::plan::{Plan, VERSION};
+use keyward_policy::plan::{Plan, Refusal, VERSION};
 use keyward_policy::view::{Entry, Shown, View};
 use keyward_policy::why::{self, Act, Decision};
 use keyward_policy::words::Origin;
@@ -24,6 +24,7 @@ pub fn why(args: WhyArgs, block: &Block) -> i32 {
         Subject::Read => about_path(&args, Act::Read, block),
         Subject::Write => about_path(&args, Act::Write, block),
         Subject::Exec => about_path(&args, Act::Exec, block),
+        Subject::Net => about_host(&args, block),
     };
     match answered {
         Ok(()) => 0,
@@ -55,6 +56,17 @@ fn about_variable(args: &WhyArgs, block: &Block) -> Result<(), NoPlan> {
     let decision = env::why(&policy, policy.trust.value, &name, &environment, &ours);
     tell(args, &decision);
     Ok(())
+}
+
+fn about_host(args: &WhyArgs, block: &Block) -> Result<(), NoPlan> {
+    let plan = plan_for(&args.policy, args.command.clone(), purpose(args.session), block)?;
+    match keyward_policy::net::why::why(&plan, &args.object.to_string_lossy()) {
+        Ok(answer) => {
+            tell(args, &answer);
+            Ok(())
+        }
+        Err(unfit) => Err(NoPlan::Refused(Refusal::from(unfit))),
+    }
 }
 
 fn about_path(args: &WhyArgs, act: Act, block: &Block) -> Result<(), NoPlan> {

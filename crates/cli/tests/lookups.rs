@@ -9,7 +9,7 @@ use session::Session;
 use support::{Stage, Who, stderr, stdout};
 
 const TOLD: &str = "keyward: the command looked for registry.example.org, and this cage has no network\n\
-    to give it the host's network, add `--net open`\n";
+    to allow it, add `--allow-net registry.example.org`\n";
 
 fn said(stage: &Stage, flags: &[&str], script: &str) -> String {
     stderr(&stage.keyward_run(flags, &["sh", "-c", script]).output().unwrap())
@@ -68,7 +68,7 @@ fn a_session_tells_its_client() {
     let session = Session::new(Who::User, &[]);
     let told = stderr(&session.exec(&[], "getent hosts registry.example.org"));
     assert!(told.contains("looked for registry.example.org,"), "{told}");
-    assert!(told.contains("`keyward session start --net open`"), "{told}");
+    assert!(told.contains("`keyward session start --allow-net registry.example.org`"), "{told}");
     // Once.
     assert_eq!(stderr(&session.exec(&[], "getent hosts registry.example.org")), "");
 }

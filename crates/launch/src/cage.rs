@@ -132,7 +132,12 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty)
                 show_passing(prepared, control);
             }
             // The network of a session has the first cage's.
-            Armed::Outlet { to: To::Lookups | To::Proxy, .. } if prepared.common => {}
+            Armed::Outlet { to: To::Lookups | To::Proxy | To::Publish, .. } if prepared.common => {}
+            Armed::Outlet { number, to: To::Publish, .. } => {
+                let own = Spaces::own().map_err(at(Step::Publish))?;
+                let ways = [own.user.as_fd(), own.network.as_fd()];
+                wire::report(control, Report::Outlet { number: *number, more: false }, &ways);
+            }
             Armed::Outlet { number, to: To::Proxy, .. } => {
                 proxy::open_sockets(&prepared.sockets, *number, control).map_err(at(Step::Network))?;
             }
@@ -266,7 +271,7 @@ fn open_outlet(number: u16, to: To, place: &str, control: &OwnedFd) -> Result<()
             Ok(socket) => socket,
             Err(_) => return Ok(()),
         },
-        To::Proxy => return Ok(()),
+        To::Proxy | To::Publish => return Ok(()),
     };
     wire::report(control, Report::Outlet { number, more: false }, &[socket.as_fd()]);
     Ok(())

@@ -29,6 +29,7 @@ impl fmt::Display for Fault {
             Step::Session => "cannot start a session",
             Step::Loopback => "cannot bring up the cage's loopback",
             Step::Network => "cannot make the cage's network follow rules",
+            Step::Publish => "cannot publish",
             Step::Root => "cannot make the root of the cage",
             Step::View => "cannot show",
             Step::Pivot => "cannot enter the root of the cage",

@@ -19,6 +19,7 @@ mod passing;
 pub mod prepare;
 pub mod probe;
 pub mod proxy;
+mod publish;
 mod relay;
 pub mod secrets;
 pub mod session;
@@ -77,6 +78,9 @@ pub fn run(
         Some(spaces) => Some(take_common(plan, &mut prepared, spaces).map_err(fault(Step::Namespaces))?),
         None => None,
     };
+    let published = if spaces.is_none() { publish::listen(&plan.publish) } else { Ok(Vec::new()) };
+    let published = published
+        .map_err(|(port, errno)| Fault::new(Step::Publish, format!("port {port} of this machine"), errno))?;
     let mut ends = Some((theirs, ours));
     // In the new process only; here both ends stay.
     let mut live = |prepared: &mut Prepared| -> Process {
@@ -149,6 +153,7 @@ pub fn run(
         describe: &describe,
         vault,
         served,
+        published,
         guard: guard.as_deref_mut(),
         view: &plan.view,
     });

@@ -80,7 +80,9 @@ impl Prepared {
     pub fn fill(&mut self, path: &Path, text: Vec<u8>) {
         let Ok(at) = below_root(path) else { return };
         for act in &mut self.acts.init {
-            if let Armed::Text { at: place, text: content } = act
+            // Over a file of the host, or where there is none.
+            if let Armed::Text { at: place, text: content } | Armed::Judged { at: place, text: content, .. } =
+                act
                 && *place == at
             {
                 *content = text;

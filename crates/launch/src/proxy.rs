@@ -5,7 +5,7 @@
 
 use crate::wire::{self, Report as InitReport};
 use keyward_policy::net::plan::{Corporate, Network, Socket, Stands, Upstream};
-use keyward_policy::net::{Denial, Rules};
+use keyward_policy::net::{Denial, Entry, Rule, Rules};
 use keyward_policy::outcome::{Denied, NetworkNews};
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_protocol::packet;
@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::ffi::CStr;
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 /// The queue of a socket that stands for a host; the kernel keeps its own bound below that.
 const QUEUE: i32 = 4096;
@@ -90,6 +91,8 @@ pub struct Proxy {
     reports: Vec<Report>,
     /// Sockets of the cage that have arrived so far.
     sockets: Vec<OwnedFd>,
+    /// What was allowed while it ran, and until when.
+    grants: Vec<(Instant, Rules)>,
 }
 
 impl Proxy {
@@ -120,6 +123,7 @@ impl Proxy {
             told: 0,
             reports: Vec::new(),
             sockets: Vec::new(),
+            grants: Vec::new(),
         };
         let descriptors: Vec<BorrowedFd<'_>> = certificates.iter().map(AsFd::as_fd).collect();
         proxy.order(&setup, &descriptors).map_err(failed)?;
@@ -183,9 +187,35 @@ impl Proxy {
         }
     }
 
-    /// Allows more to every cage that it serves.
-    pub(crate) fn widen(&self, rules: Rules) -> Result<(), Errno> {
-        self.order(&Order::Widen { cage: None, rules }, &[])
+    /// Allows more to every cage that it serves, for a time.
+    pub(crate) fn grant(&mut self, rules: &[String], time: Duration) {
+        let origin = "granted while it runs";
+        let entry = |text: &String| Some(Entry { rule: Rule::parse(text).ok()?, origin: origin.into() });
+        let rules = Rules(rules.iter().filter_map(entry).collect());
+        if self.order(&Order::Widen { cage: None, rules: rules.clone() }, &[]).is_ok()
+            && let Some(end) = Instant::now().checked_add(time)
+        {
+            self.grants.push((end, rules));
+        }
+    }
+
+    /// When the next grant ends.
+    pub(crate) fn due_in(&self) -> Option<Duration> {
+        let next = self.grants.iter().map(|(end, _)| *end).min()?;
+        Some(next.saturating_duration_since(Instant::now()))
+    }
+
+    /// Takes grants back whose time is over.
+    pub(crate) fn take_back_expired(&mut self, network: &Network) {
+        let (now, before) = (Instant::now(), self.grants.len());
+        self.grants.retain(|(end, _)| *end > now);
+        if self.grants.len() == before {
+            return;
+        }
+        let mut rules = network.rules.clone();
+        self.grants.iter().for_each(|(_, more)| rules.widen(more.clone()));
+        // A proxy that does not hear has ended, and serves nothing.
+        let _ = self.order(&Order::Narrow { cage: None, rules }, &[]);
     }
 
     /// Passes a socket to the vault on.

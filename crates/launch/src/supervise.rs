@@ -121,6 +121,8 @@ pub(crate) struct Watch<'a, 'b> {
     pub(crate) describe: &'a dyn Fn(Step, u16) -> String,
     /// The proxy of a cage with rules.
     pub(crate) served: Option<Served<'a>>,
+    /// Ports of this machine that lead into the cage.
+    pub(crate) published: Vec<(u16, OwnedFd)>,
     /// The vault that delivers secrets.
     pub(crate) vault: Option<&'a mut Vault>,
     /// The guard that watches the project meanwhile.
@@ -172,6 +174,7 @@ struct Supervisor<'a, 'b> {
     relay: Relay,
     lookups: Lookups,
     keyring: Option<Keyring>,
+    publish: Option<crate::publish::Publisher>,
     /// Directories of the cage's own that are looked at when it has ended.
     passing: Vec<OwnedFd>,
     /// Whether the command has not started yet because a vault may still have to ask for a passphrase.
@@ -191,6 +194,7 @@ impl<'a, 'b> Supervisor<'a, 'b> {
             relay: Relay::new(Counter::new(watch.output), std::mem::take(&mut watch.counted), shows),
             lookups: Lookups::default(),
             keyring: None,
+            publish: None,
             passing: Vec::new(),
             waits_for_vault: watch.vault.is_some(),
             channel_open: true,
@@ -215,7 +219,7 @@ impl<'a, 'b> Supervisor<'a, 'b> {
                     Token::Control => self.hear_init(),
                     Token::Signals => self.take_signals(),
                     Token::Relay(token) => self.relay.work(token, flags, self.watch.screen.as_ref()),
-                    Token::Session => self.sync_for_session(),
+                    Token::Session => self.hear_session(),
                     Token::Vault => self.hear_vault(),
                     Token::Lookups => self.lookups.work(),
                     Token::Proxy => self.hear_proxy(),
@@ -258,19 +262,30 @@ impl<'a, 'b> Supervisor<'a, 'b> {
     fn timeout(&self) -> Option<Duration> {
         let guard = self.watch.guard.as_ref().and_then(|guard| guard.due());
         let clock = self.clock.timeout(Instant::now());
-        [clock, guard, self.watch.publisher.due_in(), self.watch.logins.due_in()].into_iter().flatten().min()
+        let grants = self.watch.served.as_ref().and_then(|served| served.proxy.due_in());
+        let others = [self.watch.publisher.due_in(), self.watch.logins.due_in(), grants];
+        [clock, guard].into_iter().chain(others).flatten().min()
     }
 
-    /// A command of the session is about to start, or has ended: both sides see the same repository then.
-    fn sync_for_session(&mut self) {
+    /// The session wants both sides to see the same repository, because a command is about to start or has ended; or it allows more.
+    fn hear_session(&mut self) {
         let Some((session, _)) = self.watch.session else { return };
         let mut packet = [0; link::ROOM];
         let asked = keyward_sys::channel::receive(session, &mut packet)
             .ok()
             .and_then(|message| packet::read::<Link>(packet.get(..message.length)?));
-        if asked != Some(Link::Sync {}) {
-            self.session_open = false;
-            return;
+        match asked {
+            Some(Link::Sync {}) => {}
+            Some(Link::Widen { rules, seconds }) => {
+                if let Some(served) = &mut self.watch.served {
+                    served.proxy.grant(&rules, Duration::from_secs(seconds));
+                }
+                return;
+            }
+            _ => {
+                self.session_open = false;
+                return;
+            }
         }
         self.watch.publisher.sync();
         if let Some(guard) = &mut self.watch.guard {
@@ -316,6 +331,9 @@ impl<'a, 'b> Supervisor<'a, 'b> {
     fn do_what_is_due(&mut self) {
         self.watch.logins.work();
         self.watch.publisher.work(false);
+        if let Some(served) = &mut self.watch.served {
+            served.proxy.take_back_expired(served.network);
+        }
         if self.watch.guard.as_ref().is_some_and(|guard| guard.due() == Some(Duration::ZERO)) {
             self.guard_project();
         }
@@ -373,7 +391,7 @@ impl<'a, 'b> Supervisor<'a, 'b> {
 
     /// Passes on what is still on its way, and says how it ended.
     fn finish(mut self) -> Result<Finished, Fault> {
-        drop(self.keyring.take());
+        drop((self.keyring.take(), self.publish.take()));
         self.hear_proxy();
         let end = self.watch.cage.wait().map_err(|errno| Fault::new(Step::Session, "", errno))?;
         self.relay.finish(self.watch.screen.as_ref());

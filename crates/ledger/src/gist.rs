@@ -47,6 +47,10 @@ impl<'a> Gist<'a> {
         is_denial(&self.event, Some(&*self.answer).filter(|answer| !answer.is_empty()))
     }
 
+    pub fn is_of_the_network(&self) -> bool {
+        self.event.starts_with("net-")
+    }
+
     pub fn session(&self) -> Option<&str> {
         Some(session_name(&self.session)).filter(|name| !name.is_empty())
     }
@@ -71,6 +75,8 @@ impl<'a> Gist<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     pub denied: bool,
+    /// Only events of the network.
+    pub net: bool,
     pub session: Option<String>,
     pub secret: Option<String>,
     /// Milliseconds since 1970.
@@ -80,6 +86,7 @@ pub struct Filter {
 impl Filter {
     pub fn takes(&self, gist: &Gist<'_>) -> bool {
         (!self.denied || gist.is_denial())
+            && (!self.net || gist.is_of_the_network())
             && self.session.as_deref().is_none_or(|name| gist.session() == Some(name))
             && self.secret.as_deref().is_none_or(|name| gist.secrets().any(|secret| secret == name))
             && self.since.is_none_or(|since| gist.time() >= since)

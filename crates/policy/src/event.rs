@@ -222,7 +222,7 @@ impl What {
 /// Whether an event says that something was not allowed, by its name and, if an approver was asked, by the answer.
 pub fn is_denial(event: &str, answer: Option<&str>) -> bool {
     match event {
-        "refused" | "denied" | "token-refused" | "left-out" => true,
+        "refused" | "denied" | "token-refused" | "left-out" | "net-denied" => true,
         "answered" => answer == Some("deny"),
         _ => false,
     }

@@ -6,6 +6,7 @@ use crate::gate::GatePlan;
 use crate::linux::acts::{self, Act};
 use crate::linux::cage::{Cage, Identity};
 use crate::net::Scheme;
+use crate::net::plan::Corporate;
 use crate::plan::{Keeper, Limit, LimitKind, Plan};
 use crate::promise::Held;
 use crate::secret::{Delivery, Whereabouts};
@@ -27,11 +28,40 @@ pub fn explain(plan: &Plan, everything: bool) -> String {
     files(&mut text, plan, everything);
     project(&mut text, plan);
     outlets(&mut text, plan);
+    network(&mut text, plan);
+    for port in &plan.publish {
+        let _ =
+            writeln!(text, "publish    127.0.0.1:{port} of this machine leads to the same port of the cage");
+    }
     limits(&mut text, plan);
     for note in &plan.view.notes {
         let _ = writeln!(text, "note: {note}");
     }
     text
+}
+
+/// What is reached, host by host, and who said so.
+fn network(text: &mut String, plan: &Plan) {
+    let Some(network) = &plan.network else { return };
+    for entry in &network.rules.0 {
+        let _ = writeln!(text, "network    {}  ({})", entry.rule, entry.origin);
+    }
+    if network.rules.0.is_empty() {
+        let _ = writeln!(text, "network    no host is allowed");
+    }
+    if network.asks {
+        let _ = writeln!(text, "network    every other host is asked about (net.ask)");
+    }
+    for upstream in &network.upstreams {
+        let _ = writeln!(text, "network    {upstream} is where the host is reached");
+    }
+    if let Some(Corporate { host, port, .. }) = &network.corporate {
+        let _ = writeln!(text, "network    through the proxy {host}:{port} (HTTPS_PROXY)");
+    }
+    for bundle in &network.bundles {
+        let path = visible(bundle.path.as_os_str());
+        let _ = writeln!(text, "network    {path} holds the proxy's certificate as well");
+    }
 }
 
 /// What a run would do to build the cage, one step a line.

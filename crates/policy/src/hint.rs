@@ -277,8 +277,8 @@ fn loopback(failed: &Failed<'_>, word: &Word) -> Option<Hint> {
             "the loopback of a cage is its own: what listens on port {port} of this machine is not there"
         ),
         remedy: match failed.in_session {
-            true => "a session started with `keyward session start --net open` reaches it".into(),
-            false => "add `--net open` to reach it".into(),
+            true => format!("a session started with `keyward session start --reach {port}` reaches it"),
+            false => format!("add `--reach {port}` to reach it"),
         },
     })
 }

@@ -14,6 +14,7 @@
 //! | [`binding`] | which phantom is replaced by which secret, and where |
 //! | [`allowed`] | what a policy allows: a rule, or a preset |
 //! | [`bundle`] | the certificates that programs of a cage trust |
+//! | [`why`] | what the rules decide about a host, for a person |
 //! | [`presets`] | named sets of rules, and how they follow the user's own settings |
 //! | [`plan`] | what a cage with rules gets: its rules, its sockets, its resolver |
 //! | [`mint`] | calls that answer with new credentials |
@@ -30,6 +31,7 @@ pub mod presets;
 pub mod request;
 pub mod rule;
 pub mod rules;
+pub mod why;
 
 pub use binding::{Binding, Places, Scheme};
 pub use host::{Host, Name, Pattern};

@@ -4,6 +4,7 @@
 
 mod session;
 
+use crate::config::Unfit;
 use crate::detect::registry;
 use crate::env::{self, Dropped, Environment};
 use crate::facts::HostFacts;
@@ -191,6 +192,12 @@ impl From<&Refusal> for Trouble {
             RefusalKind::Floor => Code::Floor,
         };
         Trouble::new(code, &refusal.fact, &refusal.remedy)
+    }
+}
+
+impl From<Unfit> for Refusal {
+    fn from(Unfit { fact, remedy }: Unfit) -> Self {
+        Refusal::usage(fact, &remedy)
     }
 }
 

@@ -88,6 +88,7 @@ const STEPS: &[Step] = &[
     Step::Session,
     Step::Loopback,
     Step::Network,
+    Step::Publish,
     Step::Root,
     Step::View,
     Step::Pivot,

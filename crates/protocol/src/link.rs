@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 /// More bytes than any message of this channel has.
-pub const ROOM: usize = 128;
+pub const ROOM: usize = 32 << 10;
 
 /// What the two tell each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Link {
     /// To the launcher, before it starts: where it writes its notices travels along, and the namespaces of the session's first cage, if there
@@ -21,6 +21,8 @@ pub enum Link {
     Sync {},
     /// From the launcher: it has.
     Synced {},
+    /// To the launcher: allow these rules of the network for so long. There is no answer.
+    Widen { rules: Vec<String>, seconds: u64 },
 }
 
 #[cfg(test)]
@@ -30,7 +32,8 @@ mod tests {
 
     #[test]
     fn every_message_survives_the_way_and_fits_the_room_for_it() {
-        for link in [Link::Join {}, Link::Ready { synced: true }, Link::Sync {}, Link::Synced {}] {
+        let widen = Link::Widen { rules: vec!["GET api.example.com/v1/*".into()], seconds: 3600 };
+        for link in [Link::Join {}, Link::Ready { synced: true }, Link::Sync {}, Link::Synced {}, widen] {
             let packet = write(&link);
             assert!(packet.len() <= ROOM);
             assert_eq!(read::<Link>(&packet), Some(link));

@@ -158,6 +158,8 @@ pub enum Ask {
         #[serde(default)]
         error: Option<String>,
     },
+    /// Allows more of the network to the session, for a time. Rules as they are typed, presets expanded.
+    Widen { rules: Vec<String>, seconds: u64 },
     /// Ends the session.
     Stop {},
 }

@@ -158,23 +158,28 @@ pub fn keep_only(descriptor: OwnedFd) -> Result<OwnedFd, Errno> {
 
 /// The same for several, as numbers 3 and above in this order.
 pub fn keep<const N: usize>(descriptors: [OwnedFd; N]) -> Result<[OwnedFd; N], Errno> {
+    keep_all(descriptors.into()).and_then(|kept| kept.try_into().map_err(|_| Errno::MFILE))
+}
+
+/// The same for as many as there are.
+pub fn keep_all(descriptors: Vec<OwnedFd>) -> Result<Vec<OwnedFd>, Errno> {
     const FIRST: libc::c_int = 3;
-    let end = FIRST + libc::c_int::try_from(N).map_err(|_| Errno::MFILE)?;
-    let numbers = descriptors.map(IntoRawFd::into_raw_fd);
+    let end = FIRST + libc::c_int::try_from(descriptors.len()).map_err(|_| Errno::MFILE)?;
+    let numbers: Vec<libc::c_int> = descriptors.into_iter().map(IntoRawFd::into_raw_fd).collect();
+    let mut beyond = Vec::with_capacity(numbers.len());
     // SAFETY: numbers only; what stood at place 3 and above belongs to this process, which gives it up (see above).
     unsafe {
-        let mut beyond = [-1; N];
-        for (number, free) in numbers.iter().zip(&mut beyond) {
+        for number in numbers {
             // Out of the way first: one may stand where another goes.
-            *free = libc::fcntl(*number, libc::F_DUPFD_CLOEXEC, end);
-            checked((*free).into())?;
+            let free = libc::fcntl(number, libc::F_DUPFD_CLOEXEC, end);
+            checked(free.into())?;
+            beyond.push(free);
         }
         for (place, number) in (FIRST..end).zip(beyond) {
             checked(libc::dup3(number, place, libc::O_CLOEXEC).into())?;
         }
         checked(libc::syscall(libc::SYS_close_range, end, u32::MAX, 0))?;
-        let mut place = FIRST..end;
-        Ok([(); N].map(|()| OwnedFd::from_raw_fd(place.next().unwrap_or(FIRST))))
+        Ok((FIRST..end).map(|place| OwnedFd::from_raw_fd(place)).collect())
     }
 }
 

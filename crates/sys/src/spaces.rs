@@ -85,6 +85,11 @@ impl Spaces {
     }
 }
 
+/// Moves this process into a user namespace, with all rights in it; for the user who has made it.
+pub fn enter_user(user: impl AsFd) -> Result<(), Errno> {
+    move_into_link_name_space(user.as_fd(), Some(LinkNameSpaceType::User))
+}
+
 /// Moves this process into a network namespace; it needs the rights of the user namespace that owns it.
 pub fn enter_network(network: impl AsFd) -> Result<(), Errno> {
     move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))

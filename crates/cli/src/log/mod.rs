@@ -60,6 +60,7 @@ impl LogFilter {
     fn filter(&self) -> Filter {
         Filter {
             denied: self.denied,
+            net: self.net,
             session: self.session.clone(),
             secret: self.secret.clone(),
             since: self.since,

@@ -63,6 +63,27 @@ pub fn detail(event: &Value) -> String {
             Some(_) => format!("{} ({})", text(event, "because"), text(event, "rule")),
             None => text(event, "because"),
         },
+        Some("net-denied") => {
+            let times = event["times"].as_u64().filter(|&times| times > 1);
+            let times = times.map(|times| format!(" ({times} times)")).unwrap_or_default();
+            let flag =
+                event["flag"].as_str().map(|_| format!("; {}", text(event, "flag"))).unwrap_or_default();
+            format!("{}{times}{flag}", text(event, "fact"))
+        }
+        Some("net-connected") => {
+            format!("{}:{} by {}", text(event, "host"), number(event, "port"), text(event, "rule"))
+        }
+        Some("net-unreached") => {
+            format!("{}:{}: {}", text(event, "host"), number(event, "port"), text(event, "fact"))
+        }
+        Some("net-swapped" | "net-echoed") => {
+            format!("{} for {}", text(event, "secret"), text(event, "host"))
+        }
+        Some("net-granted") => {
+            let rules = event["rules"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            let rules: Vec<String> = rules.map(|rule| visible(OsStr::new(rule))).collect();
+            format!("{} in {}", rules.join(", "), text(event, "session"))
+        }
         Some("asked") => format!("question {}", event["question"]),
         Some("answered") => {
             format!("question {}: {} by {}", event["question"], text(event, "answer"), text(event, "by"))

@@ -9,9 +9,11 @@ use super::{Record, Server};
 use keyward_policy::event::{Gate, What};
 use keyward_policy::outcome::code::USAGE;
 use keyward_policy::text::visible;
+use keyward_protocol::link::Link;
 use keyward_protocol::packet;
 use keyward_protocol::session::{self, Answer, Ask, Judging};
 use keyward_protocol::spawner::Errand;
+use keyward_sys::channel;
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -42,6 +44,7 @@ fn senders(ask: &Ask) -> Senders {
         Ask::Hello {} | Ask::Jobs {} | Ask::Log { .. } | Ask::Attach { .. } | Ask::Stop {} => {
             Senders::Outside
         }
+        Ask::Widen { .. } => Senders::Outside,
     }
 }
 
@@ -76,9 +79,26 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             Ask::Watch {} => self.watch(client),
             Ask::Decide { question, allow, reach } => self.decide(client, question, allow, reach),
             Ask::Return { call, output, error } => self.take_return(client, call, output, error),
+            Ask::Widen { rules, seconds } => self.widen(client, rules, seconds),
             Ask::Stop {} => {
                 self.done(client);
                 self.stopping = Some(client);
+            }
+        }
+    }
+
+    /// Allows more of the network, once it is recorded.
+    fn widen(&mut self, client: u64, rules: Vec<String>, seconds: u64) {
+        let session = self.session.name.clone();
+        if !self.session.record.write(What::NetGranted { session, rules: rules.clone(), seconds }) {
+            let fact = "the grant cannot be recorded, so it does not hold";
+            return self.refuse(Some(client), fact.into(), "make room for the record, and try again".into());
+        }
+        match channel::send(&self.session.link, &packet::write(&Link::Widen { rules, seconds }), &[]) {
+            Ok(()) => self.done(client),
+            Err(_) => {
+                let remedy = "start another session";
+                self.refuse(Some(client), "the cage of this session has ended".into(), remedy.into());
             }
         }
     }
@@ -427,6 +447,7 @@ mod tests {
             Ask::Return { call: 1, output: None, error: None },
             Ask::Watch {},
             Ask::Decide { question: 1, allow: true, reach: Reach::Once },
+            Ask::Widen { rules: Vec::new(), seconds: 1 },
             Ask::Stop {},
         ] {
             assert_eq!(senders(&ask), Senders::Outside, "{ask:?}");

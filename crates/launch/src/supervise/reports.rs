@@ -3,6 +3,7 @@
 use super::{Supervisor, signals};
 use crate::fault::Fault;
 use crate::keyring::Keyring;
+use crate::publish::Publisher;
 use crate::wire::{self, Order, Report};
 use keyward_policy::linux::acts::To;
 use keyward_policy::linux::cage::Step;
@@ -10,6 +11,7 @@ use keyward_protocol::link::Link;
 use keyward_protocol::packet;
 use keyward_sys::terminal;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
 
 impl Supervisor<'_, '_> {
     pub(super) fn hear_init(&mut self) {
@@ -61,12 +63,27 @@ impl Supervisor<'_, '_> {
         if outlet == Some(To::Proxy) {
             return self.serve_network(sockets, more);
         }
+        if outlet == Some(To::Publish) {
+            return self.publish_ports(&sockets);
+        }
         match (outlet, self.watch.keyring, sockets.pop()) {
             (Some(To::Keyring), Some(view), Some(listener)) => {
                 self.keyring = Keyring::start(listener, view);
             }
             (Some(To::Lookups), _, socket) => self.lookups.start(socket),
             _ => {}
+        }
+    }
+
+    /// Starts the process that leads connections into the cage.
+    fn publish_ports(&mut self, spaces: &[OwnedFd]) {
+        let ports = std::mem::take(&mut self.watch.published);
+        if let [user, network] = spaces {
+            self.publish = Publisher::start(ports, user, network);
+        }
+        if self.publish.is_none() {
+            self.failed = Some(Fault::new(Step::Publish, "", Errno::PERM));
+            self.end_cage();
         }
     }
 

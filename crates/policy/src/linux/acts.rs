@@ -245,6 +245,8 @@ pub enum To {
     Keyring,
     /// The launcher's answers to lookups of hosts, where there is no network: no host is found, and which ones were wanted is known.
     Lookups,
+    /// Programs of this machine, which reach ports of the cage's loopback.
+    Publish,
     /// The proxy of the network, which accepts on sockets that stand for hosts.
     Proxy,
 }
@@ -286,7 +288,8 @@ pub fn outlets(plan: &Plan) -> Vec<Outlet> {
         (None, true) => Some(Outlet { to: To::Lookups, at: "127.0.0.1:53" }),
         (None, false) => None,
     };
-    keyring.into_iter().chain(lookups).collect()
+    let publish = (!plan.publish.is_empty()).then_some(Outlet { to: To::Publish, at: "127.0.0.1" });
+    keyring.into_iter().chain(lookups).chain(publish).collect()
 }
 
 /// What is done for this plan, in this order.

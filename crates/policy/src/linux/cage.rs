@@ -46,6 +46,7 @@ pub enum Step {
     Loopback,
     /// Routes of a network with rules, and the sockets that stand for hosts.
     Network,
+    Publish,
     Root,
     View,
     Pivot,

@@ -144,7 +144,7 @@ impl Network {
 }
 
 /// What the entries of a policy allow.
-fn rules(policy: &NetPolicy) -> Rules {
+pub fn rules(policy: &NetPolicy) -> Rules {
     let mut rules = Rules::default();
     for allowed in &policy.allow {
         let origin = allowed.origin.to_string();

@@ -78,11 +78,12 @@ pub fn lines(hosts: &[String], is_session: bool) -> Option<(String, String)> {
     let (first, rest) = (hosts.get(..hosts.len().min(SHOWN))?, hosts.len().saturating_sub(SHOWN));
     let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
     let fact = format!("the command looked for {}{more}, and this cage has no network", first.join(", "));
+    let flags: Vec<String> = first.iter().map(|host| format!("--allow-net {host}")).collect();
     let remedy = match is_session {
-        true => "to give it the host's network, start a session with `keyward session start --net open`",
-        false => "to give it the host's network, add `--net open`",
+        true => format!("to allow it, start a session with `keyward session start {}`", flags.join(" ")),
+        false => format!("to allow it, add `{}`", flags.join(" ")),
     };
-    (!first.is_empty()).then(|| (fact, remedy.to_owned()))
+    (!first.is_empty()).then_some((fact, remedy))
 }
 
 #[cfg(test)]
@@ -133,7 +134,7 @@ mod tests {
         assert_eq!(lines(&[], false), None);
         let (fact, remedy) = lines(&hosts(&["a.b", "c.d", "e.f", "g.h"]), false).expect("lines");
         assert_eq!(fact, "the command looked for a.b, c.d, e.f and 1 more, and this cage has no network");
-        assert!(remedy.contains("`--net open`"));
+        assert_eq!(remedy, "to allow it, add `--allow-net a.b --allow-net c.d --allow-net e.f`");
     }
 
     proptest! {

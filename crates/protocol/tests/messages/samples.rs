@@ -57,7 +57,7 @@ macro_rules! kinds {
 
 kinds!(ASKS, ask_kind(Ask):
     Ask::Exec { .. } => "exec", Ask::Signal { .. } => "signal", Ask::Front { .. } => "front",
-    Ask::Kill { .. } => "kill", Ask::Hello {} => "hello", Ask::Jobs {} => "jobs", Ask::Log { .. } => "log",
+    Ask::Kill { .. } => "kill", Ask::Widen { .. } => "widen", Ask::Hello {} => "hello", Ask::Jobs {} => "jobs", Ask::Log { .. } => "log",
     Ask::Attach { .. } => "attach", Ask::Offer { .. } => "offer", Ask::Watch {} => "watch",
     Ask::Decide { .. } => "decide", Ask::Call { .. } => "call", Ask::Return { .. } => "return",
     Ask::Stop {} => "stop", Ask::Own {} => "own",
@@ -79,6 +79,7 @@ kinds!(NEWS, news_kind(News):
 );
 kinds!(LINKS, link_kind(Link):
     Link::Join {} => "join", Link::Ready { .. } => "ready", Link::Sync {} => "sync", Link::Synced {} => "synced",
+    Link::Widen { .. } => "widen",
 );
 kinds!(PROGRESS, progress_kind(Progress):
     Progress::Asked(_) => "asked", Progress::Go { .. } => "go", Progress::Refuse { .. } => "refuse",
@@ -112,6 +113,9 @@ kinds!(EVENTS, event_kind(What):
     What::Recovered { .. } => "recovered", What::Fault { .. } => "fault", What::Job(_) => "job",
     What::JobEnd(_) => "job-end", What::Secret { .. } => "secret", What::Printed { .. } => "printed",
     What::Forgotten { .. } => "forgotten", What::TokenRefused {} => "token-refused",
+    What::NetDenied { .. } => "net-denied", What::NetConnected { .. } => "net-connected",
+    What::NetUnreached { .. } => "net-unreached", What::NetSwapped { .. } => "net-swapped",
+    What::NetEchoed { .. } => "net-echoed", What::NetGranted { .. } => "net-granted",
     What::Reveal { .. } => "reveal", What::Denied(_) => "denied", What::Asked { .. } => "asked",
     What::Answered { .. } => "answered", What::Granted { .. } => "granted",
     What::GrantUsed { .. } => "grant-used", What::Revoked { .. } => "revoked", What::Call { .. } => "call",
@@ -242,6 +246,7 @@ pub fn asks() -> Vec<Ask> {
         Ask::Signal { job: 3, signal: 2 },
         Ask::Front { job: 3, front: true },
         Ask::Kill { job: 3 },
+        Ask::Widen { rules: vec!["api.linear.app".into()], seconds: 3600 },
         Ask::Hello {},
         Ask::Jobs {},
         Ask::Log { job: 3, follow: true },
@@ -353,7 +358,8 @@ pub fn news() -> Vec<News> {
 }
 
 pub fn links() -> Vec<Link> {
-    vec![Link::Join {}, Link::Ready { synced: true }, Link::Sync {}, Link::Synced {}]
+    let widen = Link::Widen { rules: vec!["api.linear.app".into()], seconds: 3600 };
+    vec![Link::Join {}, Link::Ready { synced: true }, Link::Sync {}, Link::Synced {}, widen]
 }
 
 fn gate() -> Gate {
@@ -763,6 +769,27 @@ fn events() -> Vec<What> {
         What::Printed { name: "github".into(), encoding: "base64".into(), stream: 1, offset: 10 },
         What::Forgotten { microseconds: 900 },
         What::TokenRefused {},
+        What::NetDenied {
+            host: "api.example.com".into(),
+            port: 443,
+            method: Some("POST".into()),
+            path: Some("/v1/x".into()),
+            fact:
+                "network: denied POST api.example.com/v1/x: no rule allows this method and path of the host"
+                    .into(),
+            flag: Some("--allow-net 'POST api.example.com/v1/x'".into()),
+            times: 2,
+        },
+        What::NetConnected {
+            host: "api.example.com".into(),
+            port: 443,
+            address: Some("192.0.2.7:443".into()),
+            rule: "GET api.example.com/v1/*".into(),
+        },
+        What::NetUnreached { host: "db.example".into(), port: 5432, fact: "connection refused".into() },
+        What::NetSwapped { secret: "github".into(), host: "api.github.com".into() },
+        What::NetEchoed { secret: "github".into(), host: "api.github.com".into() },
+        What::NetGranted { session: "work".into(), rules: vec!["api.linear.app".into()], seconds: 3600 },
         What::Reveal { name: "github".into() },
         What::Denied(Box::new(Denied {
             question: Some(7),

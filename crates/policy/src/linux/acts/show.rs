@@ -109,6 +109,7 @@ impl fmt::Display for Outlet {
         let to = match self.to {
             To::Keyring => "the keyring: items of the tools that are shown",
             To::Lookups => "the launcher, which answers lookups of hosts: none is found",
+            To::Publish => "programs of this machine, which reach the ports that are published",
             To::Proxy => "keyward:proxy, which keeps the rules of the network",
         };
         write!(f, "{} to {to}", self.at)
