@@ -124,16 +124,6 @@ fn plain_tcp_passes_only_with_a_rule_of_its_own_and_keeps_half_closed() {
 }
 
 #[test]
-fn a_private_address_is_dialled_only_if_a_rule_names_it() {
-    // `localhost` of /etc/hosts cannot be a rule, so an address stands for a name that leads to one.
-    let proxy = Proxy::start(Setup::default());
-    let cage = Cage::start(&proxy, 1, &["127.0.0.2.nip.example"], &[]);
-    drop(cage);
-    let cage = Cage::start(&proxy, 2, &["tcp://10.255.255.1:9"], &[]);
-    assert_eq!(cage.place("10.255.255.1", 9).ip().to_string(), "127.0.0.1");
-}
-
-#[test]
 fn the_proxy_of_the_host_is_used_by_connect() {
     let (origin, _) = tls("api.example.test");
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
