@@ -8,24 +8,20 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// The only device of such a network.
 const LOOPBACK: u32 = 1;
 /// Longer than all messages for a family, and than any answer that is read.
-const ROOM: usize = 1024;
-/// The port of resolvers.
-const NAMES: u16 = 53;
+const ROOM: usize = 512;
 
 /// The device of a route.
 const OUTPUT: u16 = libc::RTA_OIF;
-/// Attributes of a rule (`FRA_DST`, `FRA_PRIORITY`, `FRA_IP_PROTO`, `FRA_SPORT_RANGE`, `FRA_DPORT_RANGE`).
+/// Attributes of a rule (`FRA_DST`, `FRA_PRIORITY`, `FRA_IP_PROTO`).
 const DESTINATION: u16 = 1;
 const PRIORITY: u16 = 6;
 const PROTOCOL: u16 = 22;
-const FROM_PORT: u16 = 23;
-const TO_PORT: u16 = 24;
 /// What a rule does (`FR_ACT_TO_TBL`, `FR_ACT_PROHIBIT`).
 const LOOK_UP: u8 = 1;
 const PROHIBIT: u8 = 8;
 
-/// Makes every address of both families local in the network namespace we are in. What is neither TCP, nor inside the loopback, nor a question
-/// to `resolver` is refused at once, with an errno: UDP without a receiver would wait for ever. A host without IPv6 needs no routes for it,
+/// Makes every address of both families local in the network namespace we are in. What is neither TCP, nor inside the loopback, nor for
+/// `resolver` is refused at once, with an errno: UDP without a receiver would wait for ever. A host without IPv6 needs no routes for it,
 /// because no socket of it can be made.
 pub fn everywhere(resolver: (Ipv4Addr, Ipv6Addr)) -> Result<(), Errno> {
     // Protocol 0 is NETLINK_ROUTE.
@@ -83,8 +79,6 @@ struct Batch {
 struct Packets<'a> {
     to: Option<(&'a [u8], u8)>,
     protocol: Option<libc::c_int>,
-    from_port: Option<u16>,
-    to_port: Option<u16>,
 }
 
 impl Batch {
@@ -97,15 +91,11 @@ impl Batch {
         batch.put(&[family, 0, 0, 0, table, protocol, libc::RT_SCOPE_HOST, libc::RTN_LOCAL]);
         batch.put(&[0; 4]);
         batch.attribute(OUTPUT, &LOOPBACK.to_ne_bytes());
-        let to_resolver = (resolver, (resolver.len() * 8) as u8);
-        let names =
-            Packets { to: Some(to_resolver), protocol: Some(libc::IPPROTO_UDP), ..Packets::default() };
         let allowed = [
             Packets { to: Some(own), ..Packets::default() },
             Packets { protocol: Some(libc::IPPROTO_TCP), ..Packets::default() },
-            Packets { to_port: Some(NAMES), ..names },
-            // A program that asks has the address of the resolver itself: every address is its own.
-            Packets { from_port: Some(NAMES), ..names },
+            // Also what the kernel says when the resolver has ended: otherwise programs would wait for it.
+            Packets { to: Some((resolver, (resolver.len() * 8) as u8)), ..Packets::default() },
         ];
         for packets in allowed {
             batch.rule(family, packets, LOOK_UP);
@@ -132,12 +122,6 @@ impl Batch {
         }
         if let Some(protocol) = packets.protocol {
             self.attribute(PROTOCOL, &[protocol as u8]);
-        }
-        for (kind, port) in [(FROM_PORT, packets.from_port), (TO_PORT, packets.to_port)] {
-            if let Some(port) = port {
-                let [a, b] = port.to_ne_bytes();
-                self.attribute(kind, &[a, b, a, b]);
-            }
         }
     }
 
@@ -187,11 +171,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_family_needs_seven_messages_that_fit() {
+    fn a_family_needs_six_messages_that_fit() {
         for (family, length, prefix) in [(libc::AF_INET, 4, 8), (libc::AF_INET6, 16, 128)] {
             let address = &[1_u8; 16][..length];
             let batch = Batch::of(family, address, (address, prefix));
-            assert!(batch.length <= ROOM && batch.count == 7);
+            assert!(batch.length <= ROOM && batch.count == 6);
             let (mut at, mut seen) = (0, 0);
             while at < batch.length {
                 let length = u32::from_ne_bytes(batch.bytes[at..at + 4].try_into().unwrap()) as usize;
@@ -199,7 +183,7 @@ mod tests {
                 at += length;
                 seen += 1;
             }
-            assert_eq!((at, seen), (batch.length, 7));
+            assert_eq!((at, seen), (batch.length, 6));
         }
     }
 }
