@@ -204,7 +204,10 @@ fn list(here: &Here, json: bool) -> Result<(), Trouble> {
         let width = known.iter().map(|entry| entry.name.as_str().len()).max().unwrap_or(0);
         for entry in &known {
             let bound = secret::binding_of(entry);
-            let to = bound.as_ref().map_or_else(String::new, |bound| format!("  to {}", bound.hosts()));
+            let to = bound.as_ref().map_or_else(String::new, |bound| match bound.to.as_slice() {
+                [first, more @ ..] if more.len() > 2 => format!("  to {first} and {} more", more.len()),
+                _ => format!("  to {}", bound.hosts()),
+            });
             let variables = match (&bound, &entry.variable) {
                 (Some(bound), _) => format!("  as {}", bound.variables.join(", ")),
                 (None, Some(name)) => format!("  as {name}"),
