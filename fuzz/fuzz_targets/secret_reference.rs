@@ -34,7 +34,7 @@ fuzz_target!(|input: &[u8]| {
             let written = reference.to_string();
             assert_eq!(Reference::parse(&written).as_ref(), Ok(&reference), "{written}");
             let name = SecretName::parse("a").expect("a name");
-            let entry = Entry { name, from: reference, to: Vec::new(), variable: None, created: None };
+            let entry = Entry { name, from: reference, to: Vec::new(), places: Vec::new(), aws: None, variable: None, created: None };
             let file = put(&Document { name: "f", text: b"" }, &entry).expect("every reference can be written");
             assert_eq!(read(&Document { name: "f", text: file.as_bytes() }).as_deref(), Ok([entry].as_slice()));
         }

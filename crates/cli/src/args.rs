@@ -513,9 +513,15 @@ pub struct SecretSetArgs {
     /// Where the value comes from, such as pass://work/github; without it, the store keeps it
     #[arg(long, value_name = "REF")]
     pub from: Option<String>,
-    /// A host that it is for
-    #[arg(long, value_name = "HOST")]
+    /// A host that it is for, with a path or a method if it is for those only; a provider's name needs none
+    #[arg(long, value_name = "HOST[/PATH]")]
     pub to: Vec<String>,
+    /// The parts of a request in which its phantom is replaced: header, basic, query, path, body
+    #[arg(long = "in", value_name = "PLACE", value_delimiter = ',')]
+    pub places: Vec<String>,
+    /// The service and region that requests to AWS are signed for, if the host does not say it
+    #[arg(long, value_name = "SERVICE/REGION")]
+    pub aws: Option<String>,
     /// The variable that programs expect it in
     #[arg(long = "as", value_name = "VAR")]
     pub variable: Option<String>,

@@ -63,7 +63,7 @@ fn answer<'a>(decided: &'a Environment, profile: Option<&'a str>, trust: TrustCl
         rule: rule.id(),
         value: match value {
             Value::Ours(value) => Some(value.to_string_lossy().into_owned()),
-            Value::Caller(_) | Value::Vault => None,
+            Value::Caller(_) | Value::Vault | Value::Phantom { .. } => None,
         },
     };
     let left = |Dropped { name, rule }: &'a Dropped| Left { name, rule: rule.id(), why: rule.to_string() };

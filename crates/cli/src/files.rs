@@ -180,7 +180,10 @@ pub fn policy(flags: &PolicyFlags, here: &Here) -> Result<Policy, Trouble> {
     if policy.secrets.is_empty() && policy.gate.webhook_key.is_none() {
         return Ok(policy);
     }
-    Ok(Policy { known_secrets: secrets(here)?, ..policy })
+    policy.known_secrets = secrets(here)?;
+    // What a secret is bound to is allowed by giving the secret.
+    keyward_policy::secret::reach(&mut policy);
+    Ok(policy)
 }
 
 fn sha256(bytes: &[u8]) -> String {

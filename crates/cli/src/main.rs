@@ -30,6 +30,7 @@ mod secret;
 mod services;
 mod session;
 mod shell_help;
+mod supply;
 mod told;
 mod vault;
 mod why;

@@ -5,6 +5,7 @@ pub mod tell;
 
 use crate::args::{RunArgs, ShellArgs};
 use crate::here::{self, Here};
+use crate::supply::{self, Phantoms};
 use crate::{files, say, session, vault};
 use keyward_launch::cgroup;
 use keyward_launch::probe;
@@ -37,8 +38,14 @@ pub fn run(args: RunArgs, block: &mut Block) -> i32 {
 }
 
 /// Builds the cage of a session, and looks after it until it ends.
-pub fn run_for_session(args: RunArgs, policy: Policy, block: &mut Block, session: Membership) -> i32 {
-    run_with(args, block, Some((session, policy)))
+pub fn run_for_session(
+    args: RunArgs,
+    policy: Policy,
+    block: &mut Block,
+    session: Membership,
+    phantoms: Phantoms,
+) -> i32 {
+    run_with(args, block, Some((session, policy, phantoms)))
 }
 
 /// An interactive shell: the user's own.
@@ -71,12 +78,15 @@ pub fn keep_for_fresh_cages(policy: &Policy, block: &mut Block) {
     block.wipe_values(&keep);
 }
 
-fn run_with(args: RunArgs, block: &mut Block, session: Option<(Membership, Policy)>) -> i32 {
+fn run_with(args: RunArgs, block: &mut Block, session: Option<(Membership, Policy, Phantoms)>) -> i32 {
     let here = match here::look(&block.entries(), args.policy.cwd.as_deref()) {
         Ok(here) => here,
         Err(refusal) => return tell::early(&args, None, Early::Refused(refusal)),
     };
-    let (session, decided) = session.unzip();
+    let (session, decided, phantoms) = match session {
+        Some((session, policy, phantoms)) => (Some(session), Some(policy), Some(phantoms)),
+        None => (None, None, None),
+    };
     let policy = match decided.map_or_else(|| files::policy(&args.policy, &here), Ok) {
         Ok(policy) => policy,
         Err(trouble) => return tell::early(&args, Some(&here), Early::Trouble(trouble)),
@@ -90,7 +100,14 @@ fn run_with(args: RunArgs, block: &mut Block, session: Option<(Membership, Polic
         true => probe::probe(&here.project, &here.caller.cache),
         false => hopeful(&policy),
     };
-    let mut run = Run::new(&args, &policy, &here, block, session);
+    let phantoms = match phantoms.map_or_else(|| Phantoms::make(&policy), Ok) {
+        Ok(phantoms) => phantoms,
+        Err(errno) => {
+            let trouble = supply::no_phantoms(errno);
+            return tell::early(&args, Some(&here), Early::Trouble(trouble));
+        }
+    };
+    let mut run = Run::new(&args, &policy, &here, block, session, phantoms);
     match run.attempt(first) {
         Err(Early::HostRefused(_)) => run.attempt(probe::probe(&here.project, &here.caller.cache)),
         ended => ended,

@@ -46,12 +46,12 @@ fn set(args: &SecretSetArgs, here: &Here, block: &mut Block) -> Result<(), Troub
         Some(text) => Reference::parse(text)?,
         None => Reference::Store(name.clone()),
     };
-    let mut to = Vec::new();
-    for host in &args.to {
-        to.push(secret::host(host)?);
-    }
-    let entry =
-        Entry { name, from, to, variable: args.variable.clone(), created: Some(keyward_ledger::now()) };
+    let to = args.to.iter().map(|text| secret::target(text)).collect::<Result<Vec<String>, _>>()?;
+    let places = args.places.iter().map(|word| secret::place(word)).collect::<Result<Vec<_>, _>>()?;
+    let aws = args.aws.as_deref().map(secret::aws).transpose()?;
+    let created = Some(keyward_ledger::now());
+    let entry = Entry { name, from, to, places, aws, variable: args.variable.clone(), created };
+    secret::can_be_bound(&entry)?;
     // What is refused asks for no value first.
     let known = files::secrets(here)?;
     edited(here, |document| secret::put(document, &entry))?;
@@ -174,9 +174,23 @@ fn as_json(entry: &Entry) -> serde_json::Value {
         "name": entry.name.as_str(),
         "from": entry.from.to_string(),
         "to": entry.to,
+        "in": entry.places,
         "as": entry.variable,
+        "phantom": phantom_json(entry),
         "created": entry.created,
     })
+}
+
+/// What `--secret NAME` means for this one; `null` where it is bound to no host.
+fn phantom_json(entry: &Entry) -> serde_json::Value {
+    match secret::binding_of(entry) {
+        Some(bound) => serde_json::json!({
+            "variables": bound.variables,
+            "hosts": bound.to,
+            "provider": bound.provider,
+        }),
+        None => serde_json::Value::Null,
+    }
 }
 
 fn list(here: &Here, json: bool) -> Result<(), Trouble> {
@@ -189,10 +203,17 @@ fn list(here: &Here, json: bool) -> Result<(), Trouble> {
     } else {
         let width = known.iter().map(|entry| entry.name.as_str().len()).max().unwrap_or(0);
         for entry in &known {
-            let to =
-                if entry.to.is_empty() { String::new() } else { format!("  to {}", entry.to.join(", ")) };
-            let variable = entry.variable.as_ref().map_or_else(String::new, |name| format!("  as {name}"));
-            say::answer(&format!("{:<width$}  {}{to}{variable}", entry.name.as_str(), entry.from));
+            let bound = secret::binding_of(entry);
+            let to = bound.as_ref().map_or_else(String::new, |bound| match bound.to.as_slice() {
+                [first, more @ ..] if more.len() > 2 => format!("  to {first} and {} more", more.len()),
+                _ => format!("  to {}", bound.hosts()),
+            });
+            let variables = match (&bound, &entry.variable) {
+                (Some(bound), _) => format!("  as {}", bound.variables.join(", ")),
+                (None, Some(name)) => format!("  as {name}"),
+                (None, None) => String::new(),
+            };
+            say::answer(&format!("{:<width$}  {}{to}{variables}", entry.name.as_str(), entry.from));
         }
     }
     Ok(())
@@ -220,10 +241,12 @@ fn show(name: &str, here: &Here, json: bool) -> Result<(), Trouble> {
     }
     say::answer(&format!("name     {}", entry.name));
     say::answer(&format!("from     {}", entry.from));
-    for host in &entry.to {
-        say::answer(&format!("to       {host}"));
+    let bound = secret::binding_of(&entry);
+    for rule in bound.iter().flat_map(|bound| &bound.to) {
+        say::answer(&format!("to       {rule}"));
     }
-    if let Some(variable) = &entry.variable {
+    let variables = bound.map_or_else(|| entry.variable.iter().cloned().collect(), |bound| bound.variables);
+    for variable in variables {
         say::answer(&format!("as       {variable}"));
     }
     if let Some(created) = &entry.created {
@@ -310,6 +333,8 @@ fn import(file: &Path, blank: bool, here: &Here, block: &mut Block) -> Result<()
                     from: Reference::Store(name.clone()),
                     name: name.clone(),
                     to: Vec::new(),
+                    places: Vec::new(),
+                    aws: None,
                     variable: Some(variable.clone()),
                     created: Some(keyward_ledger::now()),
                 };

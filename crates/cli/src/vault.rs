@@ -24,10 +24,14 @@ use std::os::unix::ffi::OsStrExt;
 
 /// The positions of the variables that the vault of this plan needs.
 pub fn needs(plan: &Plan, environment: &[&[u8]]) -> Vec<usize> {
-    if plan.secrets.is_empty() {
+    let sources = || {
+        let given = plan.secrets.iter().map(|given| &given.from);
+        given.chain(plan.phantoms.iter().map(|bound| &bound.from))
+    };
+    if sources().next().is_none() {
         return Vec::new();
     }
-    match process::variables(&plan.secrets) {
+    match process::variables(sources()) {
         Variables::All => (0..environment.len()).collect(),
         Variables::These(names) => positions(&names, environment),
     }
@@ -93,7 +97,7 @@ pub fn start(
                 from: way.from.as_fd(),
                 to: way.to.as_ref().map_or_else(|| standard(way.number), AsFd::as_fd),
             });
-            become_vault(block, &process::variables(&plan.secrets));
+            become_vault(block, &process::variables(plan.secrets.iter().map(|given| &given.from)));
             with_surroundings(here, block, |surroundings| {
                 let errand = Errand {
                     given: &plan.secrets,
@@ -163,7 +167,7 @@ fn ways(plan: &Plan) -> Result<Ways, Errno> {
 }
 
 /// Closes the process that was just forked, and leaves it the variables that it needs.
-fn become_vault(block: &mut Block, variables: &Variables) {
+pub fn become_vault(block: &mut Block, variables: &Variables) {
     if process::harden().is_err() {
         fork::exit_now(125);
     }
@@ -173,7 +177,7 @@ fn become_vault(block: &mut Block, variables: &Variables) {
     }
 }
 
-fn with_surroundings<T>(here: &Here, block: &Block, act: impl FnOnce(Surroundings<'_>) -> T) -> T {
+pub fn with_surroundings<T>(here: &Here, block: &Block, act: impl FnOnce(Surroundings<'_>) -> T) -> T {
     let entries = block.entries();
     let variable = |name: &str| -> Option<&OsStr> {
         let value =

@@ -111,7 +111,7 @@ fn a_source_that_fails_starts_nothing_and_says_why_in_two_lines() {
         assert!(!said.contains("canary") && !stage.project().join("started").exists(), "{name}: {said}");
     }
     refused(run(&stage, &["--secret", "gine=fd"], "true"), 120, "did you mean gone");
-    refused(run(&stage, &["--secret", "gone"], "true"), 120, "does not exist yet");
+    refused(run(&stage, &["--secret", "gone"], "true"), 120, "keyward secret set gone --to HOST");
 }
 
 /// Everything a process has in memory, read as root.

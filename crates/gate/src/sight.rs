@@ -20,7 +20,7 @@ pub struct Sight {
     pub shown: Vec<PathBuf>,
     /// What the user has granted to be written.
     pub writable: Vec<PathBuf>,
-    /// Variables with the values that the user has set for the command.
+    /// Variables with the values that the user has set for the command. A phantom is no credential: its value does not matter.
     pub variables: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -31,6 +31,7 @@ impl Sight {
         let root = view.project.as_deref().unwrap_or(&view.cwd);
         let shown = policy.files.show.iter().filter(|path| !view::is_pattern(&path.value));
         let writable = policy.files.write.iter();
+        let phantoms = plan.phantoms.iter().flat_map(|bound| &bound.variables);
         Sight {
             cwd: view.cwd.clone(),
             home: view.home.at.clone(),
@@ -42,6 +43,7 @@ impl Sight {
                 .set
                 .iter()
                 .map(|set| (set.value.0.clone().into_bytes(), set.value.1.clone().into_bytes()))
+                .chain(phantoms.map(|name| (name.clone().into_bytes(), b"phantom".to_vec())))
                 .collect(),
         }
     }

@@ -113,8 +113,14 @@ pub(crate) fn below_root(path: &Path) -> Result<CString, Fault> {
     c_string(Step::View, if relative.as_os_str().is_empty() { OsStr::new(".") } else { relative.as_os_str() })
 }
 
-/// Prepares a plan. `environment` are the caller's raw entries, from which the plan's variables are copied.
-pub fn prepare(plan: &Plan, environment: &[&[u8]], setup: Option<TerminalSetup>) -> Result<Prepared, Fault> {
+/// Prepares a plan. `environment` are the caller's raw entries, from which the plan's variables are copied; `phantoms` are those of the plan,
+/// in its order.
+pub fn prepare(
+    plan: &Plan,
+    environment: &[&[u8]],
+    phantoms: &[String],
+    setup: Option<TerminalSetup>,
+) -> Result<Prepared, Fault> {
     home::make_ready(&plan.view.home).map_err(|(path, errno)| at_path(&path, errno))?;
     let acts = arm(plan)?;
     let argv = plan.argv.iter().map(|argument| c_string(Step::Exec, argument));
@@ -142,7 +148,7 @@ pub fn prepare(plan: &Plan, environment: &[&[u8]], setup: Option<TerminalSetup>)
         shell_argv: shell_argv.collect(),
         argv: Strings::new(argv),
         acts,
-        envp: Strings::new(variables(plan, environment)?),
+        envp: Strings::new(variables(plan, environment, phantoms)?),
         scratch: plan.scratch.clone(),
         filter: filter(plan)?,
         limits: limits(plan),
@@ -178,13 +184,20 @@ fn maps(identity: Identity) -> [Vec<u8>; 2] {
     }
 }
 
-fn variables(plan: &Plan, environment: &[&[u8]]) -> Result<Vec<CString>, Fault> {
+fn variables(plan: &Plan, environment: &[&[u8]], phantoms: &[String]) -> Result<Vec<CString>, Fault> {
+    let phantom = |secret: usize, variable: usize| {
+        let (bound, phantom) = (plan.phantoms.get(secret)?, phantoms.get(secret)?);
+        Some(bound.value(variable, phantom).as_bytes())
+    };
     let mut all = Vec::with_capacity(plan.environment.vars.len());
     for variable in &plan.environment.vars {
         let entry = match &variable.value {
             Value::Caller(place) => environment.get(*place).map(|entry| entry.to_vec()),
             // Put there in the cage, past us.
             Value::Vault => continue,
+            Value::Phantom { secret, variable: place } => {
+                phantom(*secret, *place).map(|value| [variable.name.as_bytes(), b"=", value].concat())
+            }
             Value::Ours(value) => Some([variable.name.as_bytes(), b"=", value.as_bytes()].concat()),
         };
         let bad = || Fault::new(Step::Exec, format!("with the variable {}", variable.name), Errno::INVAL);

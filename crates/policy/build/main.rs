@@ -5,6 +5,7 @@
 
 mod credentials;
 mod presets;
+mod providers;
 mod reader;
 mod tools;
 
@@ -17,6 +18,7 @@ type Job = (&'static str, &'static str, fn(&str) -> Result<String, String>);
 
 const JOBS: &[Job] = &[
     ("data/credentials.toml", "credentials.rs", credentials::generate),
+    ("data/providers.toml", "providers.rs", providers::generate),
     ("data/tools.toml", "tools.rs", tools::generate),
     ("data/presets.toml", "presets.rs", presets::generate),
 ];

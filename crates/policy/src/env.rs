@@ -14,7 +14,7 @@ pub use rule::Rule;
 pub use why::{Decision, Remedy, why};
 
 use crate::detect::registry::{self, Kind};
-use crate::secret::{Given, Whereabouts};
+use crate::secret::{Bound, Delivery, Given, Whereabouts};
 use crate::settings::Policy;
 use crate::words::{NetMode, Origin, Ruled, TrustClass};
 use serde::Serialize;
@@ -51,6 +51,8 @@ pub enum Value {
     Caller(usize),
     /// The vault's, which puts it there past everybody else.
     Vault,
+    /// The phantom of a secret of the plan, by its place there, or the part of it that belongs into this one of its variables.
+    Phantom { secret: usize, variable: usize },
 }
 
 /// A variable of the caller's that the child does not get.
@@ -72,6 +74,19 @@ impl Environment {
             };
             self.vars.retain(|var| var.name != given.variable);
             self.give(given.variable.clone(), value, Rule::Secret(given.delivery), &given.origin);
+        }
+        self.vars.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    }
+
+    /// Adds the variables that hold phantoms. The caller's own value of such a name is not handed on, and so is no loss worth telling.
+    pub(crate) fn hold_phantoms(&mut self, phantoms: &[Bound]) {
+        for (secret, bound) in phantoms.iter().enumerate() {
+            for (variable, name) in bound.variables.iter().enumerate() {
+                self.vars.retain(|var| var.name != *name);
+                self.dropped.retain(|dropped| dropped.name != *name);
+                let value = Value::Phantom { secret, variable };
+                self.give(name.clone(), value, Rule::Secret(Delivery::Proxy), &bound.origin);
+            }
         }
         self.vars.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     }

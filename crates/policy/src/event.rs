@@ -413,11 +413,7 @@ impl Spawn {
             net: plan.net.value,
             env: plan.environment.vars.iter().map(|variable| variable.name.clone()).collect(),
             inherited: inherited(&plan.environment),
-            secrets: plan
-                .secrets
-                .iter()
-                .map(|given| GivenSecret { name: given.name.to_string(), delivery: given.delivery })
-                .collect(),
+            secrets: given_secrets(plan),
             logins: plan
                 .view
                 .home
@@ -432,6 +428,13 @@ impl Spawn {
             inputs,
         }
     }
+}
+
+fn given_secrets(plan: &Plan) -> Vec<GivenSecret> {
+    let given = plan.secrets.iter().map(|given| (&given.name, given.delivery));
+    let held = plan.phantoms.iter().map(|bound| (&bound.name, Delivery::Proxy));
+    let all = given.chain(held);
+    all.map(|(name, delivery)| GivenSecret { name: name.to_string(), delivery }).collect()
 }
 
 /// A refusal, as an event.

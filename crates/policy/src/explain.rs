@@ -5,6 +5,7 @@ use crate::event::arguments;
 use crate::gate::GatePlan;
 use crate::linux::acts::{self, Act};
 use crate::linux::cage::{Cage, Identity};
+use crate::net::Scheme;
 use crate::net::plan::Corporate;
 use crate::plan::{Keeper, Limit, LimitKind, Plan};
 use crate::promise::Held;
@@ -22,6 +23,7 @@ pub fn explain(plan: &Plan, everything: bool) -> String {
     promises(&mut text, plan);
     environment(&mut text, plan, everything);
     secrets(&mut text, plan);
+    phantoms(&mut text, plan);
     home(&mut text, plan);
     files(&mut text, plan, everything);
     project(&mut text, plan);
@@ -212,6 +214,33 @@ fn secrets(text: &mut String, plan: &Plan) {
             writeln!(text, "  OPEN    what the command prints is shown as it is ({})", plan.redact.origin)
         }
     };
+}
+
+/// Lists the phantoms that the command holds, and where each is worth something.
+fn phantoms(text: &mut String, plan: &Plan) {
+    if plan.phantoms.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\nphantoms: {} credentials that the command does not hold", plan.phantoms.len());
+    for bound in &plan.phantoms {
+        let how = match &bound.scheme {
+            Scheme::Replace => "replaced".to_owned(),
+            Scheme::AwsV4 { service, region } => format!("signed anew for {service} in {region}"),
+        };
+        let places =
+            [(bound.places.query, "query"), (bound.places.path, "path"), (bound.places.body, "body")];
+        let places = places.iter().filter(|(is, _)| *is).map(|(_, word)| format!(", {word}"));
+        let _ = writeln!(
+            text,
+            "  wall  {:<22} {}: {how} by the proxy for {} (header, basic{}; {} from {})",
+            bound.name.as_str(),
+            bound.variables.join(", "),
+            bound.hosts(),
+            places.collect::<String>(),
+            bound.origin,
+            bound.from,
+        );
+    }
 }
 
 /// Which HOME it is, and whose logins are in it.

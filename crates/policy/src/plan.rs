@@ -16,7 +16,7 @@ use crate::net::bundle;
 use crate::net::plan::Network;
 use crate::promise::{Held, Kept, Promise};
 use crate::request::{Purpose, Request};
-use crate::secret::{self, Given};
+use crate::secret::{self, Bound, Given};
 use crate::settings::Policy;
 use crate::trouble::{Code, Trouble};
 use crate::view::{self, Entry, GIT_SETTINGS, KEYRING_SOCKET, Shown, View, Warning};
@@ -56,6 +56,8 @@ pub struct Plan {
     pub environment: Environment,
     /// Secrets that the vault hands over, and where they arrive.
     pub secrets: Vec<Given>,
+    /// Secrets that the command holds phantoms of, and where the proxy replaces them.
+    pub phantoms: Vec<Bound>,
     /// Whether they are taken out of what the command prints.
     pub redact: Ruled<Redact>,
     pub view: View,
@@ -231,7 +233,10 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
 
     let view = view::view(policy, request, facts, cage)?;
     let (search, left_out) = view::child_path(&view.entries, request);
+    let secrets = secret::given(&policy.secrets, &policy.known_secrets)?;
+    let phantoms = secret::bound(policy, &secrets)?;
     let network = (policy.net.value == NetMode::Rules).then(|| Network {
+        granted: phantoms.iter().map(|bound| bound.name.to_string()).collect(),
         bundles: view::bundles(policy, request, &facts.paths),
         ..Network::new(&policy.network, request.environment, request.purpose)
     });
@@ -242,9 +247,10 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
     );
     let mut environment = env::decide(policy, policy.trust.value, request.environment, &ours);
     named_variables_pass(policy, request, &environment, &ours)?;
-    let secrets = secret::given(&policy.secrets, &policy.known_secrets)?;
-    secrets_have_a_cage(&secrets, cage)?;
+    secrets_have_a_cage(&secrets, &phantoms, cage)?;
+    secret::have_a_proxy(policy, &phantoms)?;
     environment.announce(&secrets);
+    environment.hold_phantoms(&phantoms);
     let mut view = view;
     view.warnings.extend(kept_proxies(policy, &environment));
     view.warnings.extend(nothing_to_debug(policy, facts));
@@ -291,6 +297,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         promises,
         environment,
         secrets,
+        phantoms,
         redact: policy.redact.clone(),
         view,
         own_network,
@@ -385,14 +392,15 @@ fn rules_have_a_network(policy: &Policy, own_network: bool) -> Result<(), Refusa
 }
 
 /// What else runs as the same user could read what a secret was put into.
-fn secrets_have_a_cage(secrets: &[Given], cage: Cage) -> Result<(), Refusal> {
-    match secrets.first() {
-        Some(given) if cage == Cage::Landlock => Err(Refusal {
+fn secrets_have_a_cage(secrets: &[Given], phantoms: &[Bound], cage: Cage) -> Result<(), Refusal> {
+    let given = secrets.iter().map(|given| (&given.name, &given.origin));
+    let held = phantoms.iter().map(|bound| (&bound.name, &bound.origin));
+    match given.chain(held).next() {
+        Some((name, origin)) if cage == Cage::Landlock => Err(Refusal {
             kind: RefusalKind::Floor,
-            rule: format!("secrets ({})", given.origin),
+            rule: format!("secrets ({origin})"),
             fact: format!(
-                "{} is given only into a cage with namespaces of its own, which this host refuses",
-                given.name
+                "{name} is given only into a cage with namespaces of its own, which this host refuses"
             ),
             remedy: "`keyward doctor` shows the fix for this host".into(),
         }),

@@ -131,6 +131,10 @@ pub struct EnvPolicy {
 pub struct NetPolicy {
     /// Rules and presets; they count in the mode `rules` alone.
     pub allow: Vec<Ruled<Allowed>>,
+    /// Whether a credential is bound to one of the hosts, so that requests to it are read.
+    pub bound: bool,
+    /// The most that may be allowed, if the ceiling says so.
+    pub most: Option<Vec<Ruled<Allowed>>>,
     pub ask: Ruled<NetAsk>,
     /// Ports of this machine's loopback that the cage reaches.
     pub reach: Vec<Ruled<u16>>,
@@ -148,6 +152,8 @@ impl Default for NetPolicy {
     fn default() -> Self {
         NetPolicy {
             allow: Vec::new(),
+            bound: false,
+            most: None,
             ask: Ruled::builtin(NetAsk::No),
             reach: Vec::new(),
             publish: Vec::new(),

@@ -446,7 +446,7 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     private_places(&mut builder, request, cage);
     gpu::show(&mut builder, policy)?;
     let mut own = home::own_home(&mut builder, policy, request, &homes, cage)?;
-    home::git_settings(&mut builder, &own, &facts.project);
+    home::git_settings(&mut builder, policy, &own, &facts.project);
     home::shell_settings(&mut builder, &own.at, request);
     home::place_login_settings(&mut builder, &own.at, request);
     match policy.net.value {

@@ -1231,8 +1231,15 @@ fn a_session_is_refused_what_its_shared_cage_cannot_keep() {
         |case| {
             let from = Reference::parse("store://github").unwrap();
             let name = SecretName::parse("github").unwrap();
-            case.policy.known_secrets =
-                vec![Entry { name, from, to: Vec::new(), variable: None, created: None }];
+            case.policy.known_secrets = vec![Entry {
+                name,
+                from,
+                to: Vec::new(),
+                places: Vec::new(),
+                aws: None,
+                variable: None,
+                created: None,
+            }];
             case.policy.secrets = vec![flag(Grant::parse("github=fd").unwrap(), "--secret")];
         },
         "secrets are delivered only to single-command cages",

@@ -3,7 +3,7 @@
 
 use keyward_policy::config::Document;
 use keyward_policy::secret::{
-    Attributes, Credential, Entry, NotWritten, Part, Place, Reference, SecretName, host, put, read, remove,
+    Attributes, Credential, Entry, NotWritten, Part, Place, Reference, SecretName, put, read, remove, target,
 };
 use proptest::prelude::*;
 
@@ -184,6 +184,8 @@ fn anthropic() -> Entry {
         name: name("anthropic"),
         from: Reference::parse("store://anthropic").unwrap(),
         to: vec!["api.anthropic.com".into()],
+        places: Vec::new(),
+        aws: None,
         variable: Some("ANTHROPIC_API_KEY".into()),
         created: Some("2026-01-31T12:00:00Z".into()),
     }
@@ -191,7 +193,15 @@ fn anthropic() -> Entry {
 
 fn bare(secret: &str, reference: &str) -> Entry {
     let from = Reference::parse(reference).unwrap();
-    Entry { name: name(secret), from, to: Vec::new(), variable: None, created: None }
+    Entry {
+        name: name(secret),
+        from,
+        to: Vec::new(),
+        places: Vec::new(),
+        aws: None,
+        variable: None,
+        created: None,
+    }
 }
 
 #[test]
@@ -252,17 +262,28 @@ fn mistakes_point_to_their_place_and_repeat_no_value() {
 }
 
 #[test]
-fn hosts_are_names_with_at_most_a_port() {
-    for text in ["api.example.com", "localhost", "*.example.com", "x.org:8443", "10.0.0.1", "a_b.org"] {
-        assert_eq!(host(text).unwrap(), text);
+fn a_secret_is_for_hosts_with_at_most_a_port_a_method_and_a_path() {
+    for text in [
+        "api.example.com",
+        "*.example.com",
+        "x.org:8443",
+        "10.0.0.1",
+        "x.org/v1/*",
+        "GET x.org/v1",
+        "yours.s3.eu-central-1.amazonaws.com",
+    ] {
+        assert_eq!(target(text).unwrap(), text);
     }
+    assert_eq!(target("X.org").unwrap(), "x.org");
     for text in [
         "",
         "*",
         "*.com",
-        "https://x.org",
-        "x.org/",
-        "X.org",
+        "tcp://x.org:5432",
+        "user@x.org",
+        "*.amazonaws.com",
+        "*.s3.eu-central-1.amazonaws.com",
+        "*.vercel.app",
         "x..org",
         "-x.org",
         "x.org:0",
@@ -271,7 +292,7 @@ fn hosts_are_names_with_at_most_a_port() {
         "x.org:",
         "::1",
     ] {
-        assert_eq!(host(text).expect_err(text).to_string().lines().count(), 2);
+        assert_eq!(target(text).expect_err(text).to_string().lines().count(), 2);
     }
 }
 
@@ -338,7 +359,7 @@ fn a_file_with_a_mistake_is_not_touched_and_a_missing_entry_is_told() {
     assert!(matches!(remove(&wrong, &name("a")), Err(NotWritten::Mistakes(_))));
     let error = remove(&document(FILE), &name("anthropc")).unwrap_err().to_string();
     assert_eq!(error, "there is no secret `anthropc`\ndid you mean `anthropic`");
-    let unfit = Entry { to: vec!["https://x".into()], ..anthropic() };
+    let unfit = Entry { to: vec!["tcp://x:1".into()], ..anthropic() };
     assert!(put(&document(FILE), &unfit).is_err());
 }
 

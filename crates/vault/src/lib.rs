@@ -9,5 +9,6 @@ mod redemption;
 pub mod secret;
 pub mod source;
 pub mod store;
+pub mod supply;
 mod terminal;
 pub mod token;

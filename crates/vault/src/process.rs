@@ -131,7 +131,8 @@ impl Serving<'_, '_, '_> {
     /// Brings all secrets to the cage: tokens for those that are wanted so, the others themselves. Gives what is looked for in what the
     /// command prints.
     fn hand_over(&mut self, public: &[u8]) -> Result<Option<Patterns>, Said> {
-        confine_to_sources(self.errand)
+        let sources = self.errand.given.iter().map(|given| &given.from);
+        confine_to_sources(sources, &self.errand.surroundings)
             .map_err(|fact| failed(fact, "`keyward doctor` shows what this host can do"))?;
         let mut values = Vec::new();
         for (index, given) in self.errand.given.iter().enumerate() {
@@ -335,17 +336,20 @@ fn seal(given: &Given, value: &Secret) -> Result<OwnedFd, Said> {
 }
 
 /// Files that the sources are in; `None` where a program is asked, which may need anything.
-fn reach(errand: &Errand<'_, '_>) -> Option<Vec<(PathBuf, Below)>> {
+fn reach<'r>(
+    sources: impl Iterator<Item = &'r Reference>,
+    surroundings: &Surroundings<'_>,
+) -> Option<Vec<(PathBuf, Below)>> {
     let mut paths = Vec::new();
-    for given in errand.given {
-        match &given.from {
+    for source in sources {
+        match source {
             // Behind a plugin, its program is asked.
-            Reference::Store(_) if Store::new(&errand.surroundings).kind() == Ok(Some(Kind::Plugin)) => {
+            Reference::Store(_) if Store::new(surroundings).kind() == Ok(Some(Kind::Plugin)) => {
                 return None;
             }
-            Reference::Store(_) => paths.push((errand.surroundings.store.to_path_buf(), Below::Read)),
+            Reference::Store(_) => paths.push((surroundings.store.to_path_buf(), Below::Read)),
             Reference::File { path, .. } => {
-                paths.push((path.path(errand.surroundings.home), Below::Read));
+                paths.push((path.path(surroundings.home), Below::Read));
             }
             // The bus is a socket, which is no opening.
             Reference::Env(_) | Reference::Keyring(_) => {}
@@ -355,9 +359,13 @@ fn reach(errand: &Errand<'_, '_>) -> Option<Vec<(PathBuf, Below)>> {
     Some(paths)
 }
 
-fn confine_to_sources(errand: &Errand<'_, '_>) -> Result<(), String> {
+/// Closes the process to all files but those of its sources.
+pub fn confine_to_sources<'r>(
+    sources: impl Iterator<Item = &'r Reference>,
+    surroundings: &Surroundings<'_>,
+) -> Result<(), String> {
     let abi = landlock::abi();
-    let Some(paths) = reach(errand).filter(|_| abi > 0) else { return Ok(()) };
+    let Some(paths) = reach(sources, surroundings).filter(|_| abi > 0) else { return Ok(()) };
     let rules = paths.iter().map(|(path, below)| (path.as_path(), *below));
     let scopes = Scopes { signals: abi >= ABI_WITH_SCOPES, abstract_sockets: false };
     landlock::prepare(abi, rules, scopes)
@@ -373,11 +381,11 @@ pub enum Variables {
 }
 
 /// Decides it by what the sources are.
-pub fn variables(given: &[Given]) -> Variables {
+pub fn variables<'r>(sources: impl Iterator<Item = &'r Reference>) -> Variables {
     // By these a keyring is found that keeps the identity of the store.
     let mut names = vec!["DBUS_SESSION_BUS_ADDRESS".to_owned(), "XDG_RUNTIME_DIR".to_owned()];
-    for given in given {
-        match &given.from {
+    for source in sources {
+        match source {
             Reference::Env(name) => names.push(name.clone()),
             Reference::Store(_) | Reference::Keyring(_) | Reference::File { .. } => {}
             Reference::Pass { .. } | Reference::Cmd { .. } | Reference::SystemdCreds(_) => {

@@ -34,6 +34,8 @@ fn plan() -> Vec<Given> {
         name: name.clone(),
         from: Reference::parse("env://CANARY").unwrap(),
         to: Vec::new(),
+        places: Vec::new(),
+        aws: None,
         variable: None,
         created: None,
     };

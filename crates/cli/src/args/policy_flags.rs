@@ -36,8 +36,8 @@ pub struct PolicyFlags {
     /// Hand over credentials by name (classes internal and executor only)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub inherit_credentials: Vec<String>,
-    /// Deliver a secret of the vault, as fd, file, token or dangerous-env
-    #[arg(long = "secret", value_name = "NAME=HOW")]
+    /// Give a phantom of a secret, or the secret itself with =fd, =file, =token or =dangerous-env
+    #[arg(long = "secret", value_name = "NAME[=HOW]")]
     pub secrets: Vec<String>,
     /// Secrets in what the command prints: on (taken out) or off
     #[arg(long, value_name = "HOW", value_parser = values::REDACT, hide_possible_values = true)]

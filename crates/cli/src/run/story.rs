@@ -5,6 +5,7 @@ use crate::args::RunArgs;
 use crate::decide::{self, Decided};
 use crate::here::Here;
 use crate::question::CommandTerminal;
+use crate::supply::{self, Phantoms, Supplier};
 use crate::{network, say, services, session, vault, witness};
 use keyward_approve::gate;
 use keyward_approve::permit::{self, Denial, Ways};
@@ -25,6 +26,7 @@ use keyward_policy::gate::{Because, Script};
 use keyward_policy::inputs::Inputs;
 use keyward_policy::linux::cage::Step;
 use keyward_policy::linux::kernel::KernelFacts;
+use keyward_policy::net::plan::Network;
 use keyward_policy::plan::{Plan, Refusal};
 use keyward_policy::request::{Purpose, Request};
 use keyward_policy::settings::Policy;
@@ -70,6 +72,8 @@ pub struct Run<'a> {
     session: Option<Membership>,
     /// Where the session tells what its cage keeps.
     promises: Option<PathBuf>,
+    /// What the command holds instead of credentials.
+    phantoms: Phantoms,
     /// Where the first cage of a session leaves the certificate of its proxy for further ones.
     certificate: Option<PathBuf>,
 }
@@ -88,6 +92,8 @@ struct Armed<'a> {
     guard: Option<Guard<'a>>,
     logins: Logins,
     proxy: Option<Proxy>,
+    /// Gives the proxy what phantoms stand for.
+    supplier: Option<Supplier>,
 }
 
 /// How a command ended, and what it left.
@@ -104,6 +110,7 @@ impl<'a> Run<'a> {
         here: &'a Here,
         block: &'a mut Block,
         session: Option<Membership>,
+        phantoms: Phantoms,
     ) -> Self {
         // Further cages of a session keep what the first one does.
         let is_first = session.as_ref().is_some_and(|session| session.spaces.is_none());
@@ -111,7 +118,8 @@ impl<'a> Run<'a> {
         let told = name.map(|name| session::promises_file(&block.entries(), name));
         let certificate = told.as_ref().map(|told| told.with_file_name("ca.pem"));
         let promises = told.filter(|_| is_first);
-        Run { args, policy, here, block, dropped: None, permitted: None, session, promises, certificate }
+        let (dropped, permitted) = (None, None);
+        Run { args, policy, here, block, dropped, permitted, session, promises, certificate, phantoms }
     }
 
     /// The exit code, or why it ended early.
@@ -146,11 +154,12 @@ impl<'a> Run<'a> {
         };
         let mut armed = self.arm(&plan, &mut prepared, &for_command, begin)?;
         armed.proxy = self.trust_proxy(&plan, &mut prepared, proxy)?;
+        let mut armed = self.supply(armed)?;
         let started = Instant::now();
         match self.launch(&plan, prepared, &mut armed, &mut record) {
             Ok(finished) => {
                 let settled = self.settle(&plan, finished, armed.guard, started.elapsed(), &mut record);
-                Ok(self.tell(&plan, &settled, armed.vault.as_ref()))
+                Ok(self.tell(&plan, &settled, armed.vault.as_ref(), armed.supplier.as_ref()))
             }
             Err(fault) => Err(self.not_started(plan, armed, fault, is_first, &mut record)),
         }
@@ -208,7 +217,8 @@ impl<'a> Run<'a> {
 
     fn prepare(&self, plan: &Plan) -> Result<Prepared, Early> {
         let setup = keyward_launch::terminal_setup(plan.terminal);
-        prepare::prepare(plan, &self.block.entries(), setup).map_err(|fault| Early::Fault(fault, None))
+        prepare::prepare(plan, &self.block.entries(), &self.phantoms.texts, setup)
+            .map_err(|fault| Early::Fault(fault, None))
     }
 
     /// Nothing runs unrecorded, and a witness hears of credentials before they leave.
@@ -228,7 +238,8 @@ impl<'a> Run<'a> {
         if let Some(file) = &self.promises {
             session::write_promises(file, &plan.promises);
         }
-        if !plan.secrets.is_empty() || !event::inherited(&plan.environment).is_empty() {
+        let gives = !plan.secrets.is_empty() || !plan.phantoms.is_empty();
+        if gives || !event::inherited(&plan.environment).is_empty() {
             witness::tell_at_once(self.here, self.policy, &record.ledger);
         }
         Ok(())
@@ -244,6 +255,11 @@ impl<'a> Run<'a> {
     ) -> Result<Armed<'n>, Early> {
         let broken = |errno| Early::Fault(Fault::new(Step::Secrets, "", errno), None);
         let mut vault = vault::start(plan, self.here, self.block, prepared).map_err(broken)?;
+        let joins = self.session.as_ref().is_some_and(|session| session.spaces.is_some());
+        let supplier = match joins {
+            true => None,
+            false => supply::start(&self.phantoms, self.here, self.block, prepared).map_err(broken)?,
+        };
         // The vault has its copy of what is for it alone.
         self.block.wipe_values(for_command);
         prepared.secrets = vault.as_mut().map(|vault| Wanted {
@@ -260,7 +276,7 @@ impl<'a> Run<'a> {
             false => Some(Guard::begin(begin).map_err(|none| unguarded(&none))?),
         };
         match Logins::begin(plan, &self.here.state) {
-            Ok(logins) => Ok(Armed { vault, guard, logins, proxy: None }),
+            Ok(logins) => Ok(Armed { vault, guard, logins, proxy: None, supplier }),
             Err((path, errno)) => {
                 drop(guard.map(Guard::finish));
                 let path = keyward_policy::text::visible(path.as_os_str());
@@ -273,7 +289,25 @@ impl<'a> Run<'a> {
     fn start_proxy(&self, plan: &Plan) -> Result<Option<Proxy>, Early> {
         let joins = self.session.as_ref().is_some_and(|session| session.spaces.is_some());
         let network = plan.network.as_ref().filter(|_| !joins);
-        Ok(network.map(services::start_proxy).transpose()?)
+        let bindings = self.phantoms.bindings();
+        let network = network.map(|network| Network { bindings, ..network.clone() });
+        Ok(network.as_ref().map(services::start_proxy).transpose()?)
+    }
+
+    /// Waits until the proxy has what phantoms stand for. A credential that cannot be had stops the run here, and a source that asks a
+    /// person has the terminal until now.
+    fn supply<'n>(&self, mut armed: Armed<'n>) -> Result<Armed<'n>, Early> {
+        let supplied = match (&mut armed.supplier, &armed.proxy) {
+            (Some(supplier), Some(proxy)) => supplier.supply(proxy, &self.phantoms),
+            _ => Ok(()),
+        };
+        match supplied {
+            Ok(()) => Ok(armed),
+            Err(trouble) => {
+                drop(armed.guard.map(Guard::finish));
+                Err(Early::Trouble(trouble))
+            }
+        }
     }
 
     /// Adds the certificate of the proxy to the files in which programs of the cage look for those that they trust.
@@ -310,7 +344,7 @@ impl<'a> Run<'a> {
         armed: &mut Armed<'_>,
         record: &mut Record,
     ) -> Result<Finished, Fault> {
-        let Armed { vault, guard, logins, proxy } = armed;
+        let Armed { vault, guard, logins, proxy, supplier } = armed;
         let mut write = |report| {
             if let Some(what) = network::events(report) {
                 let _ = record.write(what);
@@ -330,6 +364,12 @@ impl<'a> Run<'a> {
         if let Some(vault) = vault {
             vault.finish(ran.as_ref().is_ok_and(|finished| finished.cut_short.is_some()));
             for what in vault::events(vault, plan) {
+                let _ = record.write(what);
+            }
+        }
+        if let Some(supplier) = supplier {
+            supplier.end();
+            for what in supplier.events(&self.phantoms) {
                 let _ = record.write(what);
             }
         }
@@ -366,13 +406,20 @@ impl<'a> Run<'a> {
         Settled { finished, exit, aftermath }
     }
 
-    fn tell(&self, plan: &Plan, settled: &Settled, vault: Option<&Vault>) -> i32 {
+    fn tell(
+        &self,
+        plan: &Plan,
+        settled: &Settled,
+        vault: Option<&Vault>,
+        supplier: Option<&Supplier>,
+    ) -> i32 {
         let Settled { finished, exit, aftermath } = settled;
         if let (Some(vault), false) = (vault, self.args.json) {
             vault::tell(vault, plan, self.args.verbose);
         }
         let hint = tell::hint(self.args, self.here, plan, finished, *exit);
-        let secrets = vault.map(|vault| vault::news(vault, plan)).unwrap_or_default();
+        let mut secrets = vault.map(|vault| vault::news(vault, plan)).unwrap_or_default();
+        secrets.extend(supplier.into_iter().flat_map(|supplier| supplier.news(&self.phantoms)));
         tell::end(self.args, plan, finished, *exit, aftermath.as_ref(), secrets, hint)
     }
 
@@ -490,7 +537,7 @@ fn granted(policy: &Policy, here: &Here) -> Vec<PathBuf> {
 pub fn from_caller(variable: &Var) -> Option<usize> {
     match variable.value {
         Value::Caller(place) => Some(place),
-        Value::Ours(_) | Value::Vault => None,
+        Value::Ours(_) | Value::Vault | Value::Phantom { .. } => None,
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::args::{RunArgs, SessionStartArgs};
 use crate::explain::NoPlan;
 use crate::here::{self, Here};
+use crate::supply::{self, Phantoms};
 use crate::{decide, files, run, say, told};
 use keyward_approve::gate::{BadRules, Gate};
 use keyward_approve::permit;
@@ -243,8 +244,17 @@ fn be_session(
         return code::FAULT;
     }
     environ::set_title(c"keyward:session");
-    let Ok(Launcher { process: launcher, link: ours, words }) = make_cage(args, policy, name, block, None)
-    else {
+    let phantoms = match Phantoms::make(policy) {
+        Ok(phantoms) => phantoms,
+        Err(errno) => {
+            let trouble = supply::no_phantoms(errno);
+            say::trouble(&trouble.fact, &trouble.remedy);
+            tell(to_status, code::FAULT);
+            return code::FAULT;
+        }
+    };
+    let first = make_cage(args, policy, name, block, &phantoms, None);
+    let Ok(Launcher { process: launcher, link: ours, words }) = first else {
         tell(to_status, code::FAULT);
         return code::FAULT;
     };
@@ -295,7 +305,7 @@ fn be_session(
         wall: policy.limits.wall.as_ref().map(|wall| wall.value),
         limits_cpu: policy.limits.cpu.is_some(),
         owned_within: args.owned_within,
-        cages: FurtherCages { args, policy, name, block, first: &spaces },
+        cages: FurtherCages { args, policy, name, block, phantoms: &phantoms, first: &spaces },
         gate,
         record: SessionRecord::open(&here.state),
     };
@@ -375,12 +385,13 @@ struct FurtherCages<'a> {
     policy: &'a Policy,
     name: &'a str,
     block: &'a mut Block,
+    phantoms: &'a Phantoms,
     first: &'a Spaces,
 }
 
 impl MakeCages for FurtherCages<'_> {
     fn make(&mut self) -> Result<Launcher, Errno> {
-        make_cage(self.args, self.policy, self.name, self.block, Some(self.first))
+        make_cage(self.args, self.policy, self.name, self.block, self.phantoms, Some(self.first))
     }
 }
 
@@ -391,6 +402,7 @@ fn make_cage(
     policy: &Policy,
     name: &str,
     block: &mut Block,
+    phantoms: &Phantoms,
     first: Option<&Spaces>,
 ) -> Result<Launcher, Errno> {
     let (ours, theirs) = channel::pair()?;
@@ -420,7 +432,8 @@ fn make_cage(
             }
             let command = vec!["session".into(), name.into()];
             let membership = Membership { link: theirs, spaces, words };
-            let exit = run::run_for_session(run_args(args, command), policy.clone(), block, membership);
+            let args = run_args(args, command);
+            let exit = run::run_for_session(args, policy.clone(), block, membership, phantoms.clone());
             block.wipe();
             fork::exit_now(exit)
         }

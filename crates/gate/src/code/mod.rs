@@ -95,6 +95,18 @@ const ACTING: &[&str] = &[
 ];
 
 impl Reader<'_, '_> {
+    /// What a name of a value stands for. A variable whose value the user has set, or that is a phantom, is no credential.
+    fn member(&self, of: &Value, name: &str) -> Value {
+        let is_environment = matches!(of, Value::Path(path) if matches!(path.as_str(), "os.environ" | "process.env" | "os.environb"));
+        let known = if is_environment { self.set_variable(name.as_bytes()) } else { None };
+        known.unwrap_or_else(|| of.member(name))
+    }
+
+    fn set_variable(&self, name: &[u8]) -> Option<Value> {
+        let sight = self.walker.findings.rules.sight()?;
+        sight.variables.iter().find(|(known, _)| known == name).map(|(_, value)| Value::text(value))
+    }
+
     fn span(&self, span: Span) -> Span {
         self.stands.of(span)
     }
@@ -189,14 +201,17 @@ impl Reader<'_, '_> {
                 let table = Value::Table(items.iter().map(named).collect());
                 self.bounded(table)
             }
-            Expr::Member(of, name) => self.value(of).member(name),
+            Expr::Member(of, name) => {
+                let of = self.value(of);
+                self.member(&of, name)
+            }
             Expr::Index(of, index) => {
                 let (of, index) = (self.value(of), self.value(index));
                 match (index.known_text(), &of) {
                     (Some(key), Value::List(_)) => of.item(
                         std::str::from_utf8(key).ok().and_then(|key| key.parse().ok()).unwrap_or(usize::MAX),
                     ),
-                    (Some(key), _) => of.member(&String::from_utf8_lossy(key)),
+                    (Some(key), _) => self.member(&of, &String::from_utf8_lossy(key)),
                     (None, Value::Path(path)) if acts(path) => Value::Hidden,
                     (None, Value::Hidden) => Value::Hidden,
                     (None, _) => Value::Unknown(of.taint()),
@@ -361,6 +376,12 @@ impl Reader<'_, '_> {
         self.ask_rules(path, args, span);
         if path.contains('.') {
             self.ask_rules(&format!(".{last}"), args, span);
+        }
+        if matches!(path, "os.getenv" | "os.environ.get" | "Deno.env.get")
+            && let Some(name) = args.first().and_then(|(_, value)| value.known_text())
+            && let Some(value) = self.set_variable(name)
+        {
+            return value;
         }
         if let Some(value) = values::computed(path, args) {
             return value;

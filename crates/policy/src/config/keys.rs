@@ -201,7 +201,7 @@ pub const KEYS: &[Key] = {
         flag: Some("--inherit-credentials"),
         doc: "Names of credentials that the child receives from the caller's environment." },
     Key { id: Id::Secrets, path: "secrets", kind: Kind::Secrets, direction: Grant, flag: Some("--secret"),
-        doc: "Secrets of the vault that the child receives, each as `NAME=HOW`." },
+        doc: "Secrets of the vault: `NAME` for a phantom that the proxy replaces, `NAME=HOW` for the value itself." },
     Key { id: Id::Redact, path: "redact", kind: Kind::Choice(spellings!(Redact)), direction: Choice, flag: Some("--redact"),
         doc: "Whether secrets that the child receives are taken out of what it prints." },
     Key { id: Id::EnvPass, path: "env.pass", kind: Kind::Names, direction: Grant, flag: Some("--pass"),

@@ -104,9 +104,10 @@ pub fn resolve(layers: &Layers<'_>) -> Result<Policy, PolicyError> {
         return Err(PolicyError::Mistakes(mistakes));
     }
     // The ceiling comes before the project, so that a project cannot be blamed for what the user asked.
-    let mut most_tools = None;
+    let (mut most_tools, mut most_hosts) = (None, None);
     if let Some(ceiling) = ceiling {
         most_tools = ceiling.values.get(Id::HomeTools).cloned();
+        most_hosts = ceiling.values.get(Id::NetAllow).cloned();
         merge::hold(&mut effective, ceiling.values).map_err(PolicyError::Beyond)?;
     }
     let asked = effective.clone();
@@ -116,7 +117,9 @@ pub fn resolve(layers: &Layers<'_>) -> Result<Policy, PolicyError> {
     if !mistakes.is_empty() {
         return Err(PolicyError::Mistakes(mistakes));
     }
-    let policy = Policy { profile_homes, ..effective.into_policy(layers.profile) };
+    let mut policy = Policy { profile_homes, ..effective.into_policy(layers.profile) };
+    // Hosts that secrets are bound to are held under it as well; which these are is not known yet.
+    policy.network.most = most_hosts.map(value::allowed);
     Ok(with_all_logins(policy, most_tools))
 }
 

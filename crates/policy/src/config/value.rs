@@ -146,7 +146,7 @@ impl Values {
                 Id::HomeShare => policy.home.share = tools(value),
                 Id::HomeKeyring => choose(&mut policy.home.keyring, value, KeyringUse::ALL),
                 Id::NetMode => choose(&mut policy.net, value, NetMode::ALL),
-                Id::NetAllow => policy.network.allow = parsed(value, |text| Allowed::parse(text).ok()),
+                Id::NetAllow => policy.network.allow = allowed(value),
                 Id::NetAsk => choose(&mut policy.network.ask, value, NetAsk::ALL),
                 Id::NetReach => policy.network.reach = parsed(value, |text| text.parse().ok()),
                 Id::NetPublish => policy.network.publish = parsed(value, |text| text.parse().ok()),
@@ -225,6 +225,11 @@ fn witnesses(value: Value) -> Vec<Ruled<Witness>> {
     let all = names(value).into_iter();
     all.filter_map(|text| Some(Ruled { value: Witness::parse(&text.value).ok()?, origin: text.origin }))
         .collect()
+}
+
+/// What a list of rules and presets says.
+pub(super) fn allowed(value: Value) -> Vec<Ruled<Allowed>> {
+    parsed(value, |text| Allowed::parse(text).ok())
 }
 
 pub fn tools(value: Value) -> Vec<Ruled<&'static Tool>> {

@@ -153,6 +153,9 @@ impl fmt::Display for Rule {
             Rule::Secret(Delivery::DangerousEnv) => {
                 f.write_str("DANGEROUS: holds a secret, and every child inherits it")
             }
+            Rule::Secret(Delivery::Proxy) => {
+                f.write_str("a phantom, which the proxy replaces on the way to its hosts")
+            }
             Rule::Secret(Delivery::File) => f.write_str("the file that a secret is in"),
             Rule::Secret(Delivery::Fd) => f.write_str("the descriptor that a secret is in"),
             Rule::Secret(Delivery::Token) => f.write_str("the descriptor of a token for a secret"),

@@ -37,7 +37,7 @@ fn give(env: &mut Environment, name: &str, value: &str) {
 fn names_utf8(var: &Var, caller: &[&[u8]]) -> Option<bool> {
     let locale = match &var.value {
         Value::Ours(value) => OsStr::as_encoded_bytes(value),
-        Value::Vault => return None,
+        Value::Vault | Value::Phantom { .. } => return None,
         Value::Caller(index) => caller.get(*index)?.get(var.name.len() + 1..)?,
     };
     if locale.is_empty() { None } else { Some(is_utf8(locale)) }

@@ -167,6 +167,7 @@ pub fn rules(policy: &NetPolicy) -> Rules {
 pub fn needs_certificate(policy: &NetPolicy, purpose: Purpose) -> bool {
     purpose == Purpose::Session
         || policy.ask.value == NetAsk::Yes
+        || policy.bound
         || rules(policy).iter().any(Rule::names_requests)
 }
 

@@ -29,7 +29,7 @@ pub(super) fn can_have(
     if !secrets.is_empty() {
         return refuse(
             "secrets are delivered only to single-command cages; a session's cage is shared by all of its commands",
-            "remove it from the policy of the session; run a command that needs a secret with `keyward run --secret NAME=fd -- CMD`",
+            "give the session a phantom with `--secret NAME`; run a command that needs the value with `keyward run --secret NAME=fd -- CMD`",
         );
     }
     if limits.iter().any(|limit| matches!(limit.what, LimitKind::Output(_))) {

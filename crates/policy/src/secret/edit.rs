@@ -1,6 +1,7 @@
 //! Changes of `secrets.toml` by command: a text in, a text out, and everything else in it as it was.
 
-use super::file::{Entry, host, read};
+use super::bound::{aws, target};
+use super::file::{Entry, read};
 use super::{SecretName, Unfit};
 use crate::config::splice;
 use crate::config::{Document, Mistake, checks};
@@ -71,8 +72,11 @@ pub fn remove(document: &Document<'_>, name: &SecretName) -> Result<String, NotW
 /// The entry as it would be read again.
 fn fitting(entry: &Entry) -> Result<Entry, Unfit> {
     let mut entry = entry.clone();
-    for name in &entry.to {
-        host(name)?;
+    for text in &mut entry.to {
+        *text = target(text)?;
+    }
+    if let Some(place) = &entry.aws {
+        aws(place)?;
     }
     if let Some(name) = &entry.variable {
         checks::env_name("the variable of a secret", name)?;
@@ -107,10 +111,14 @@ fn with_entry(text: &str, entry: &Entry) -> Option<String> {
         text = splice::put(&text, &["version"], "1")?;
     }
     text = splice::with_table(&text, "secrets", name)?;
-    let hosts: Vec<String> = entry.to.iter().map(|host| format!("\"{host}\"")).collect();
+    let hosts: Vec<String> = entry.to.iter().map(|host| toml_text(host)).collect();
+    let places: Vec<String> = entry.places.iter().map(|place| format!("\"{place}\"")).collect();
+    let list = |texts: Vec<String>| (!texts.is_empty()).then(|| format!("[{}]", texts.join(", ")));
     let wanted = [
         ("from", Some(toml_text(&entry.from.to_string()))),
-        ("to", (!hosts.is_empty()).then(|| format!("[{}]", hosts.join(", ")))),
+        ("to", list(hosts)),
+        ("in", list(places)),
+        ("aws", entry.aws.as_deref().map(toml_text)),
         ("as", entry.variable.as_ref().map(|name| format!("\"{name}\""))),
         ("created", entry.created.clone()),
     ];

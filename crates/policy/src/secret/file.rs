@@ -6,16 +6,19 @@
 //! [secrets.anthropic]
 //! from = "store://anthropic"
 //! to = ["api.anthropic.com"]
+//! in = ["header", "query"]
 //! as = "ANTHROPIC_API_KEY"
 //! created = 2026-01-31T12:00:00Z
 //! ```
 
+use super::bound::{aws, place as place_of, target};
 use super::{Reference, SecretName, Unfit};
 use crate::config::mistake::{listed, quoted};
 use crate::config::read::offset_of;
 use crate::config::source::{Report, Source};
 use crate::config::typed::{kind_of, place};
 use crate::config::{Document, Mistake, checks, nearest};
+use crate::provider::Place;
 use toml_edit::{Item, TableLike};
 
 /// What the file says of one secret.
@@ -23,15 +26,19 @@ use toml_edit::{Item, TableLike};
 pub struct Entry {
     pub name: SecretName,
     pub from: Reference,
-    /// The hosts that it is for.
+    /// The hosts that it is for, each as a rule of the network; none where the registry says it.
     pub to: Vec<String>,
+    /// The parts of a request in which its phantom is replaced; none where the registry says it.
+    pub places: Vec<Place>,
+    /// The service and region that requests to AWS are signed for, if their host does not say it.
+    pub aws: Option<String>,
     /// The variable that programs expect it in.
     pub variable: Option<String>,
     /// When it was added, as RFC 3339.
     pub created: Option<String>,
 }
 
-pub(super) const KEYS: [&str; 4] = ["from", "to", "as", "created"];
+pub(super) const KEYS: [&str; 6] = ["from", "to", "in", "aws", "as", "created"];
 
 /// Reads the file: all its entries in their order, or all its mistakes.
 pub fn read(document: &Document<'_>) -> Result<Vec<Entry>, Vec<Mistake>> {
@@ -93,7 +100,8 @@ fn secrets(table: &dyn TableLike, report: &mut Report<'_, '_>, entries: &mut Vec
 }
 
 fn entry(name: SecretName, table: &dyn TableLike, at: usize, report: &mut Report<'_, '_>) -> Option<Entry> {
-    let (mut from, mut to, mut variable, mut created) = (None, Vec::new(), None, None);
+    let (mut from, mut to, mut places, mut aws_at) = (None, Vec::new(), Vec::new(), None);
+    let (mut variable, mut created) = (None, None);
     for (key, item) in table.iter() {
         let offset = offset_of(table, key, item);
         let shown = format!("secrets.{name}.{key}");
@@ -104,21 +112,12 @@ fn entry(name: SecretName, table: &dyn TableLike, at: usize, report: &mut Report
                 Some(Err(unfit)) => report.add(there, unfit),
                 None => report.add(there, wants(&shown, "a string", item, "write it as \"store://NAME\"")),
             },
-            ("to", item) => match item.as_array() {
-                Some(list) => {
-                    for value in list {
-                        let offset = value.span().map_or(there, |span| span.start);
-                        match value.as_str().map(host) {
-                            Some(Ok(host)) => to.push(host),
-                            Some(Err(unfit)) => report.add(offset, unfit),
-                            None => report.add(
-                                offset,
-                                Unfit::new(format!("{shown} wants strings"), "write [\"api.example.com\"]"),
-                            ),
-                        }
-                    }
-                }
-                None => report.add(there, wants(&shown, "a list", item, "write [\"api.example.com\"]")),
+            ("to", item) => to = list(item, &shown, there, report, target),
+            ("in", item) => places = list(item, &shown, there, report, place_of),
+            ("aws", item) => match item.as_str().map(aws) {
+                Some(Ok(place)) => aws_at = Some(place),
+                Some(Err(unfit)) => report.add(there, unfit),
+                None => report.add(there, wants(&shown, "a string", item, "write \"s3/eu-central-1\"")),
             },
             ("as", item) => match item.as_str() {
                 Some(text) => match checks::env_name(&shown, text) {
@@ -146,33 +145,30 @@ fn entry(name: SecretName, table: &dyn TableLike, at: usize, report: &mut Report
             ),
         );
     }
-    Some(Entry { name, from: from?, to, variable, created })
+    Some(Entry { name, from: from?, to, places, aws: aws_at, variable, created })
 }
 
-/// A host that a secret is for: a name, `*.` before it for all below, `:port` behind it.
-pub fn host(text: &str) -> Result<String, Unfit> {
-    let (name, port) = match text.rsplit_once(':') {
-        Some((name, port)) => (name, Some(port)),
-        None => (text, None),
+/// Reads a list of texts, each by its own rule.
+fn list<T>(
+    item: &Item,
+    shown: &str,
+    at: usize,
+    report: &mut Report<'_, '_>,
+    read: fn(&str) -> Result<T, Unfit>,
+) -> Vec<T> {
+    let Some(list) = item.as_array() else {
+        report.add(at, wants(shown, "a list", item, "write [\"api.example.com\"]"));
+        return Vec::new();
     };
-    let below = name.strip_prefix("*.").unwrap_or(name);
-    let label = |label: &str| {
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
-        (1..=63).contains(&label.len())
-            && label.chars().all(plain)
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    let fits = below.len() <= 253
-        && below.split('.').all(label)
-        // No single owner has all of a top-level domain.
-        && (below.len() == name.len() || below.contains('.'))
-        && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0) && !port.starts_with(['+', '0']));
-    if fits {
-        return Ok(text.to_owned());
+    let mut all = Vec::new();
+    for value in list {
+        let offset = value.span().map_or(at, |span| span.start);
+        match value.as_str().map(read) {
+            Some(Ok(one)) => all.push(one),
+            Some(Err(unfit)) => report.add(offset, unfit),
+            None => report
+                .add(offset, Unfit::new(format!("{shown} wants strings"), "write [\"api.example.com\"]")),
+        }
     }
-    Err(Unfit::new(
-        format!("{} is not a host", quoted(text)),
-        "write the name alone, in small letters: \"api.example.com\", \"*.example.com\" or \"api.example.com:8443\"",
-    ))
+    all
 }

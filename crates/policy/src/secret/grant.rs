@@ -9,10 +9,12 @@ use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;
 
-/// How a secret reaches a command, weakest exposure first.
+/// How a secret reaches a command, least exposure first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Delivery {
+    /// The command holds a phantom; the proxy replaces it on the way to the hosts that the secret is bound to.
+    Proxy,
     /// A token that the command swaps for a descriptor, once.
     Token,
     /// A descriptor whose content cannot be changed.
@@ -24,10 +26,12 @@ pub enum Delivery {
 }
 
 impl Delivery {
-    pub const ALL: [Delivery; 4] = [Delivery::Token, Delivery::Fd, Delivery::File, Delivery::DangerousEnv];
+    pub const ALL: [Delivery; 5] =
+        [Delivery::Proxy, Delivery::Token, Delivery::Fd, Delivery::File, Delivery::DangerousEnv];
 
     pub const fn as_str(self) -> &'static str {
         match self {
+            Delivery::Proxy => "proxy",
             Delivery::Token => "token",
             Delivery::Fd => "fd",
             Delivery::File => "file",
@@ -41,7 +45,7 @@ impl Delivery {
             Delivery::Token => "_TOKEN_FD",
             Delivery::Fd => "_FD",
             Delivery::File => "_FILE",
-            Delivery::DangerousEnv => "",
+            Delivery::Proxy | Delivery::DangerousEnv => "",
         }
     }
 }
@@ -52,7 +56,7 @@ impl fmt::Display for Delivery {
     }
 }
 
-/// `NAME=HOW`, as a policy or the command line says it.
+/// `NAME=HOW`, as a policy or the command line says it; `NAME` alone for a phantom.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     pub name: SecretName,
@@ -62,13 +66,7 @@ pub struct Grant {
 impl Grant {
     pub fn parse(text: &str) -> Result<Self, Unfit> {
         let Some((name, how)) = text.split_once('=') else {
-            let name = SecretName::parse(text)?;
-            return Err(Unfit::new(
-                format!(
-                    "the secret {name} has no way to reach the command; a stand-in that only the network would swap does not exist yet"
-                ),
-                format!("write {name}=fd, {name}=file, {name}=token or {name}=dangerous-env"),
-            ));
+            return Ok(Grant { name: SecretName::parse(text)?, delivery: Delivery::Proxy });
         };
         let name = SecretName::parse(name)?;
         match Delivery::ALL.into_iter().find(|delivery| delivery.as_str() == how) {
@@ -114,7 +112,10 @@ pub enum Place {
     Variable,
 }
 
-fn shown<S: serde::Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn shown<S: serde::Serializer>(
+    value: &impl fmt::Display,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
 }
 
@@ -125,21 +126,13 @@ pub const FIRST_DESCRIPTOR: i32 = 3;
 /// The most secrets of one command.
 pub const MOST: usize = 64;
 
-/// Decides which secrets a command gets, from those that there are.
+/// Decides which secrets a command gets, from those that there are. Phantoms are decided by [`super::bound()`].
 pub fn given(grants: &[Ruled<Grant>], known: &[Entry]) -> Result<Vec<Given>, Refusal> {
     let mut out: Vec<Given> = Vec::with_capacity(grants.len());
     let mut descriptors = FIRST_DESCRIPTOR..;
-    for grant in grants {
+    for grant in grants.iter().filter(|grant| grant.value.delivery != Delivery::Proxy) {
         let Grant { name, delivery } = &grant.value;
-        let Some(entry) = known.iter().find(|entry| entry.name == *name) else {
-            let remedy = match nearest(name.as_str(), known.iter().map(|entry| entry.name.as_str())) {
-                Some(meant) => format!("did you mean {meant}; `keyward secret list` shows all"),
-                None => {
-                    format!("`keyward secret set {name}` makes it; `keyward secret list` lists all secrets")
-                }
-            };
-            return Err(Refusal::usage(format!("there is no secret {name} ({})", grant.origin), &remedy));
-        };
+        let entry = entry(grant, known)?;
         let base = entry.variable.clone().unwrap_or_else(|| variable_of(name));
         let given = Given {
             name: name.clone(),
@@ -151,7 +144,7 @@ pub fn given(grants: &[Ruled<Grant>], known: &[Entry]) -> Result<Vec<Given>, Ref
                     Place::Descriptor(descriptors.next().unwrap_or(FIRST_DESCRIPTOR))
                 }
                 Delivery::File => Place::File([FOLDER, name.as_str()].iter().collect()),
-                Delivery::DangerousEnv => Place::Variable,
+                Delivery::Proxy | Delivery::DangerousEnv => Place::Variable,
             },
             origin: grant.origin.clone(),
         };
@@ -172,8 +165,20 @@ pub fn given(grants: &[Ruled<Grant>], known: &[Entry]) -> Result<Vec<Given>, Ref
     Ok(out)
 }
 
+/// What is known of a secret that is granted.
+pub(super) fn entry<'a>(grant: &Ruled<Grant>, known: &'a [Entry]) -> Result<&'a Entry, Refusal> {
+    let name = &grant.value.name;
+    known.iter().find(|entry| entry.name == *name).ok_or_else(|| {
+        let remedy = match nearest(name.as_str(), known.iter().map(|entry| entry.name.as_str())) {
+            Some(meant) => format!("did you mean {meant}; `keyward secret list` shows all"),
+            None => format!("`keyward secret set {name}` makes it; `keyward secret list` lists all secrets"),
+        };
+        Refusal::usage(format!("there is no secret {name} ({})", grant.origin), &remedy)
+    })
+}
+
 /// The default variable of a secret that has no `as`.
-fn variable_of(name: &SecretName) -> String {
+pub(super) fn variable_of(name: &SecretName) -> String {
     let fitting = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     let plain: String = name.as_str().chars().map(fitting).collect();
     if plain.starts_with(|c: char| c.is_ascii_digit()) { format!("_{plain}") } else { plain }
@@ -188,6 +193,8 @@ mod tests {
             name: SecretName::parse(name).unwrap(),
             from: Reference::parse(&format!("store://{name}")).unwrap(),
             to: Vec::new(),
+            places: Vec::new(),
+            aws: None,
             variable: variable.map(str::to_owned),
             created: None,
         }
@@ -206,8 +213,8 @@ mod tests {
         for text in ["github=fd", "github=file", "github.ci=token", "db_2=dangerous-env"] {
             assert_eq!(Grant::parse(text).unwrap().to_string(), text);
         }
+        assert_eq!(Grant::parse("github").unwrap().to_string(), "github=proxy");
         for (text, part) in [
-            ("github", "github=fd"),
             ("github=env", "dangerous-env"),
             ("github=", "known here"),
             ("GitHub=fd", "github"),

@@ -7,6 +7,7 @@ use crate::facts::{HostFacts, Kind, PathFact, Project};
 use crate::linux::cage::Cage;
 use crate::plan::Refusal;
 use crate::request::{Purpose, Request};
+use crate::secret;
 use crate::settings::Policy;
 use crate::tools::{self, Exposure, Platform, Service, Tool, Writes};
 use crate::untrusted::git::config::Config;
@@ -300,26 +301,50 @@ pub(super) fn of_a_profile(policy: &Policy, request: &Request<'_>, real: &Path) 
     others.find(|(_, path)| nested(path, real)).map(|(profile, _)| profile.clone())
 }
 
-/// Where git finds the settings of the system, where a HOME that is kept has settings of its own.
+/// Where git finds the settings of the system, where a HOME that is kept has settings of its own, or where a forge is reached by a phantom.
 pub const GIT_SETTINGS: &str = "/run/gitconfig";
 
 /// The identity of a committer is not secret, and git needs it; how the user's git does things is not either. A HOME of the cage's says
 /// what the user's own does. In one that is kept the settings of its own win, so that this stands with those of the system.
-pub(super) fn git_settings(builder: &mut Builder<'_>, home: &Home, found: &Project) {
+pub(super) fn git_settings(builder: &mut Builder<'_>, policy: &Policy, home: &Home, found: &Project) {
     let looks_secret = |value: &[u8]| crate::detect::registry::value_shape(value).is_some();
     let author =
         found.author.as_ref().filter(|(name, address)| !looks_secret(name) && !looks_secret(address));
     let author = author.map(|(name, address)| Config::of_author(name, address)).unwrap_or_default();
-    let settings = [author, found.habits.clone()].concat();
-    if settings.is_empty() {
+    let mut settings = [author, found.habits.clone()].concat();
+    let mut of_system = forge_settings(policy);
+    if settings.is_empty() && of_system.is_empty() {
         return;
     }
-    if is_empty(builder, &home.at) {
+    if is_empty(builder, &home.at) && !settings.is_empty() {
         builder.builtin(home.at.join(".gitconfig"), Shown::Text { text: settings }, GIT_SETTINGS_RULE);
     } else if home.kept.is_some() {
-        let text = [settings.as_slice(), b"[include]\n\tpath = /etc/gitconfig\n"].concat();
-        builder.builtin(GIT_SETTINGS, Shown::Text { text }, GIT_SETTINGS_RULE);
+        of_system.append(&mut settings);
     }
+    if !of_system.is_empty() {
+        of_system.extend_from_slice(b"[include]\n\tpath = /etc/gitconfig\n");
+        builder.builtin(GIT_SETTINGS, Shown::Text { text: of_system }, GIT_SETTINGS_RULE);
+    }
+}
+
+/// Leads git to https on forges whose credential is a phantom, because ssh has no key in a cage, and gives it the phantom. Helpers that
+/// stand elsewhere are not asked for these hosts: they would ask a person, or keep the phantom.
+fn forge_settings(policy: &Policy) -> Vec<u8> {
+    let given = secret::given(&policy.secrets, &policy.known_secrets).unwrap_or_default();
+    let mut text = String::new();
+    for bound in secret::bound(policy, &given).unwrap_or_default() {
+        let Some(variable) = bound.variables.first() else { continue };
+        for (host, user) in &bound.git {
+            text += &format!(
+                "[url \"https://{host}/\"]\n\tinsteadOf = git@{host}:\n\tinsteadOf = ssh://git@{host}/\n\
+                 \tinsteadOf = ssh://git@{host}:22/\n\tinsteadOf = git://{host}/\n\
+                 [credential \"https://{host}\"]\n\thelper =\n\
+                 \thelper = \"!f() {{ test \\\"$1\\\" != get || \
+                 printf 'username=%s\\\\npassword=%s\\\\n' '{user}' \\\"${variable}\\\"; }}; f\"\n"
+            );
+        }
+    }
+    text.into_bytes()
 }
 
 /// The rule by which a login shell keeps the PATH of the cage.

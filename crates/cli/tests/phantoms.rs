@@ -1,0 +1,239 @@
+//! Phantoms: real clients work with a credential that is not in their cage, and nothing in or around the cage has the real one.
+//! The server is on the host's loopback, reached through the upstream override of the user's policy; each answer repeats the request.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "support/session.rs"]
+mod session;
+mod support;
+
+use session::Session;
+use std::os::unix::fs::FileExt;
+use std::process::{Command, Output};
+use support::{Beside, Stage, Who, keyward, processes_with, refused, stderr, stdout};
+
+/// As a token of no vendor: only the value itself is known.
+const REAL: &str = "canary-91f7c2d4e05b8a36";
+
+/// Answers with the credential headers, the target and the body of the request; what it saw is kept in `seen`.
+const SERVER: &str = r#"
+import http.server, ssl, sys, base64
+at = sys.argv[1]
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def answer(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+        auth = self.headers.get("Authorization") or ""
+        if auth.startswith("Basic "): auth = base64.b64decode(auth[6:]).decode()
+        seen = "|".join([self.headers["Host"], self.path, auth, self.headers.get("X-Api-Key") or "", body])
+        open(at + "/seen", "a").write(seen + "\n")
+        text = (seen + "\n").encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+    do_GET = do_POST = do_PUT = answer
+    def log_message(self, *_): pass
+tls = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(at + "/server.pem", at + "/server.key")
+tls.socket = context.wrap_socket(tls.socket, server_side=True)
+open(at + "/port", "w").write(str(tls.server_address[1]))
+print("ready", flush=True)
+tls.serve_forever()
+"#;
+
+struct Upstream {
+    _server: Beside,
+    port: String,
+    folder: tempfile::TempDir,
+}
+
+impl Upstream {
+    fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("keyward phantom").tempdir_in("/srv").unwrap();
+        let at = folder.path().to_str().unwrap().to_owned();
+        std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let certificate = |name: &str, more: &[&str]| {
+            let made = Command::new("openssl")
+                .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
+                .args(["-days", "30", "-subj", &format!("/CN={name}")])
+                .args(["-keyout", &format!("{at}/{name}.key"), "-out", &format!("{at}/{name}.pem")])
+                .args(more)
+                .output()
+                .unwrap();
+            assert!(made.status.success(), "{}", stderr(&made));
+        };
+        certificate("authority", &[]);
+        let (ca, key) = (format!("{at}/authority.pem"), format!("{at}/authority.key"));
+        let names = "subjectAltName=DNS:api.anthropic.com,DNS:api.example.test,DNS:other.example.test";
+        let own = ["-addext", "basicConstraints=critical,CA:FALSE", "-addext", names];
+        certificate("server", &[&["-CA", &ca, "-CAkey", &key][..], &own].concat());
+        std::fs::write(folder.path().join("server.py"), SERVER).unwrap();
+        let server = Stage::new(Who::User).beside_and_ready(
+            Command::new("/usr/bin/python3").arg(folder.path().join("server.py")).arg(folder.path()),
+        );
+        let port = std::fs::read_to_string(folder.path().join("port")).unwrap();
+        Upstream { _server: server, port, folder }
+    }
+
+    /// What has arrived so far.
+    fn seen(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("seen")).unwrap_or_default()
+    }
+
+    /// A user whose secrets are these, and whose policy leads the hosts to the server.
+    fn stage(&self, secrets: &str) -> Stage {
+        let stage = Stage::new(Who::User);
+        let ca = self.folder.path().join("authority.pem");
+        let host = |host: &str| {
+            let (port, ca) = (&self.port, ca.display());
+            format!("[net.upstream.\"{host}\"]\naddress = \"127.0.0.1:{port}\"\nca = \"{ca}\"\n")
+        };
+        let hosts = ["api.anthropic.com", "api.example.test", "other.example.test"].map(host).concat();
+        stage.home_file(".config/keyward/policy.toml", &format!("version = 1\n{hosts}"));
+        stage.home_file("private/value", REAL);
+        stage.home_file(".config/keyward/secrets.toml", &format!("version = 1\n{secrets}"));
+        stage
+    }
+}
+
+const ANTHROPIC: &str = "[secrets.anthropic]\nfrom = \"file://~/private/value\"\n";
+const API: &str =
+    "[secrets.api]\nfrom = \"env://CALLERS_KEY\"\nto = [\"api.example.test/v1/*\"]\nas = \"API_KEY\"\n";
+
+fn run(stage: &Stage, flags: &[&str], script: &str) -> Output {
+    stage.keyward_run(flags, &["sh", "-c", script]).env("CALLERS_KEY", REAL).output().unwrap()
+}
+
+#[test]
+fn real_clients_work_with_a_phantom_and_never_see_the_value() {
+    let upstream = Upstream::new();
+    let stage = upstream.stage(ANTHROPIC);
+    for client in [
+        "curl -sS https://api.anthropic.com/v1/a -H \"x-api-key: $ANTHROPIC_API_KEY\"",
+        "curl -sS https://api.anthropic.com/v1/a -H \"Authorization: Bearer $ANTHROPIC_API_KEY\"",
+        "curl -sS https://api.anthropic.com/v1/a -u \"user:$ANTHROPIC_API_KEY\"",
+        "python3 -c 'import os, urllib.request as u; print(u.urlopen(u.Request(\"https://api.anthropic.com/v1/a\", \
+         headers={\"x-api-key\": os.environ[\"ANTHROPIC_API_KEY\"]})).read().decode())'",
+        "node -e 'fetch(\"https://api.anthropic.com/v1/a\", {headers: {\"x-api-key\": process.env.ANTHROPIC_API_KEY}})\
+         .then(r => r.text()).then(t => process.stdout.write(t))'",
+    ] {
+        let before = upstream.seen().matches(REAL).count();
+        let output = run(&stage, &["--secret", "anthropic"], client);
+        assert!(output.status.success(), "{client}: {}", stderr(&output));
+        // The server has the real value; what it answers with, which repeats it, has the phantom again.
+        assert_eq!(upstream.seen().matches(REAL).count(), before + 1, "{client}: {}", upstream.seen());
+        assert!(!stdout(&output).contains(REAL), "{client}: {}", stdout(&output));
+        assert!(stdout(&output).contains("sk-ant-api03-"), "{client}: {}", stdout(&output));
+    }
+}
+
+#[test]
+fn nothing_in_or_around_the_cage_has_the_value() {
+    let upstream = Upstream::new();
+    let stage = upstream.stage(API);
+    let script = "tr '\\0' '\\n' < /proc/self/environ; cat /proc/*/environ /proc/*/cmdline; env; \
+                  grep -rs canary- /run /tmp /dev/shm $HOME; echo done";
+    // The control: the same look outside finds it.
+    let outside = stage.command("sh").args(["-c", "env"]).env("CALLERS_KEY", REAL).output().unwrap();
+    assert!(stdout(&outside).contains(REAL));
+    let output = run(&stage, &["--secret", "api", "--json"], script);
+    let said = format!("{}{}", stdout(&output), stderr(&output));
+    assert!(said.contains("API_KEY=kwp_") && said.contains("done"), "{said}");
+    assert!(!said.contains(REAL), "{said}");
+    // The outcome and the record name the secret and how it was given.
+    assert!(stderr(&output).contains(r#""name":"api","delivery":"proxy""#), "{}", stderr(&output));
+    let log = stage.command(keyward()).args(["log", "--secret", "api"]).output().unwrap();
+    assert!(stdout(&log).contains("by proxy"), "{}", stdout(&log));
+    let ledger = stage.bare("cat $HOME/.local/state/keyward/*.jsonl");
+    assert!(!stdout(&ledger).contains(REAL) && stdout(&ledger).contains("api"));
+    let mut explain = stage.command(keyward());
+    explain.args(["explain", "--json", "--secret", "api", "--", "true"]).env("CALLERS_KEY", REAL);
+    let explained = explain.output().unwrap();
+    assert!(!stdout(&explained).contains(REAL) && stdout(&explained).contains("api.example.test/v1/*"));
+}
+
+#[test]
+fn a_phantom_is_worth_something_only_where_it_is_bound_and_in_its_own_run() {
+    let upstream = Upstream::new();
+    let stage = upstream.stage(API);
+    let flags =
+        ["--secret", "api", "--allow-net", "other.example.test/*", "--allow-net", "api.example.test/*"];
+    // Bound to this path, so the control works.
+    let output = run(&stage, &flags, "curl -sS https://api.example.test/v1/x -H \"X-Api-Key: $API_KEY\"");
+    assert_eq!(upstream.seen().matches(REAL).count(), 1, "{}{}", stdout(&output), stderr(&output));
+    // Another path, another host, another part of the request: refused, and neither value nor phantom arrives.
+    for attempt in [
+        "curl -sS -o /dev/null -w '%{http_code}' https://api.example.test/v2/x -H \"X-Api-Key: $API_KEY\"",
+        "curl -sS -o /dev/null -w '%{http_code}' https://other.example.test/v1/x -H \"X-Api-Key: $API_KEY\"",
+        "curl -sS -o /dev/null -w '%{http_code}' https://api.example.test/v1/x?key=$API_KEY",
+    ] {
+        let before = upstream.seen();
+        let output = run(&stage, &flags, attempt);
+        assert_eq!(stdout(&output), "403", "{attempt}: {}", stderr(&output));
+        assert_eq!(upstream.seen(), before, "{attempt}");
+    }
+    // A phantom of another run is another credential, which a bound host is not given.
+    let other = stdout(&run(&stage, &["--secret", "api"], "printf %s \"$API_KEY\""));
+    assert!(other.starts_with("kwp_"), "{other}");
+    let before = upstream.seen();
+    let attempt = format!(
+        "curl -sS -o /dev/null -w '%{{http_code}}' https://api.example.test/v1/x -H 'X-Api-Key: {other}'"
+    );
+    let output = run(&stage, &flags, &attempt);
+    assert_eq!((stdout(&output).as_str(), upstream.seen()), ("403", before), "{}", stderr(&output));
+}
+
+#[test]
+fn a_source_that_fails_starts_nothing() {
+    let upstream = Upstream::new();
+    let stage =
+        upstream.stage("[secrets.api]\nfrom = \"env://NOT_SET_ANYWHERE\"\nto = [\"api.example.test\"]\n");
+    let output = run(&stage, &["--secret", "api"], "touch started");
+    refused(output, 125, "the secret api");
+    assert!(!stage.project().join("started").exists());
+}
+
+#[test]
+fn a_session_holds_one_phantom_in_all_its_commands() {
+    let upstream = Upstream::new();
+    let stage = upstream.stage(ANTHROPIC);
+    let session = Session { stage, name: "phantoms".into() };
+    session.start(&["--secret", "anthropic"]);
+    let first = session.said("printf %s \"$ANTHROPIC_API_KEY\"");
+    let second = session.said("printf %s \"$ANTHROPIC_API_KEY\"");
+    assert!(first.starts_with("sk-ant-api03-") && first == second, "{first} {second}");
+    let answer = session.said("curl -sS https://api.anthropic.com/v1/a -H \"x-api-key: $ANTHROPIC_API_KEY\"");
+    assert!(upstream.seen().contains(REAL) && !answer.contains(REAL), "{answer}");
+    // Neither the session process, nor a launcher of its cages, nor its vault has the value any more; the control is the proxy.
+    let top = session.pid();
+    let is_below = |pid: &u32| {
+        std::iter::successors(Some(*pid), |pid| support::parent_of(*pid)).any(|above| above == top)
+    };
+    let all: Vec<u32> = processes_with("keyward").into_iter().filter(is_below).collect();
+    let holders: Vec<String> = all.iter().filter(|pid| holds(**pid)).map(|pid| name(*pid)).collect();
+    assert!(
+        all.len() > 3 && !holders.is_empty(),
+        "{:?}",
+        all.iter().map(|pid| name(*pid)).collect::<Vec<_>>()
+    );
+    assert!(holders.iter().all(|name| name.starts_with("keyward:proxy")), "{holders:?}");
+}
+
+fn name(pid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " ")
+}
+
+/// Whether a process has the value in its memory, read as root.
+fn holds(pid: u32) -> bool {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let Ok(file) = std::fs::File::open(format!("/proc/{pid}/mem")) else { return false };
+    let is_readable = |line: &&str| line.split(' ').nth(1).is_some_and(|rights| rights.starts_with("rw"));
+    maps.lines().filter(is_readable).any(|line| {
+        let (start, end) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+        let [start, end] = [start, end].map(|number| u64::from_str_radix(number, 16).unwrap());
+        let mut part = vec![0; usize::try_from(end - start).unwrap().min(64 << 20)];
+        let length = file.read_at(&mut part, start).unwrap_or(0);
+        part[..length].windows(REAL.len()).any(|window| window == REAL.as_bytes())
+    })
+}

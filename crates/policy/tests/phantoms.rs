@@ -1,0 +1,263 @@
+//! Secrets that are bound to hosts: what a plan says of them, and what is refused.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod case;
+
+use case::{Case, flag, refused};
+use keyward_policy::config::Document;
+use keyward_policy::detect::registry;
+use keyward_policy::env::Value;
+use keyward_policy::explain::explain;
+use keyward_policy::net::allowed::Allowed;
+use keyward_policy::net::{self, Scheme};
+use keyward_policy::plan::Plan;
+use keyward_policy::provider;
+use keyward_policy::request::Purpose;
+use keyward_policy::secret::{self, Grant};
+use keyward_policy::settings::Policy;
+use keyward_policy::view::Shown;
+use keyward_policy::words::{NetMode, TrustClass};
+
+/// A case whose user has these secrets, and gives them to the command.
+fn given(secrets: &str, grants: &[&'static str]) -> Case {
+    let mut case = Case::new();
+    let text = format!("version = 1\n{secrets}");
+    case.policy.known_secrets =
+        secret::read(&Document { name: "secrets.toml", text: text.as_bytes() }).unwrap();
+    case.policy.secrets = grants.iter().map(|text| flag(Grant::parse(text).unwrap(), "--secret")).collect();
+    secret::reach(&mut case.policy);
+    case
+}
+
+const ANTHROPIC: &str = "[secrets.anthropic]\nfrom = \"store://anthropic\"\n";
+
+fn held(plan: &Plan) -> Vec<&str> {
+    let is_phantom = |value: &Value| matches!(value, Value::Phantom { .. });
+    plan.environment.vars.iter().filter(|var| is_phantom(&var.value)).map(|var| &*var.name).collect()
+}
+
+#[test]
+fn a_secret_named_after_a_provider_needs_no_host_and_no_variable() {
+    let plan = given(ANTHROPIC, &["anthropic"]).plan();
+    assert_eq!(held(&plan), ["ANTHROPIC_API_KEY"]);
+    assert_eq!(plan.phantoms[0].hosts(), "api.anthropic.com");
+    let network = plan.network.as_ref().unwrap();
+    assert_eq!(network.rules.iter().map(ToString::to_string).collect::<Vec<_>>(), ["api.anthropic.com"]);
+    assert_eq!(network.granted, ["anthropic"]);
+    let needs =
+        net::plan::needs_certificate(&given(ANTHROPIC, &["anthropic"]).policy.network, Purpose::Command);
+    assert!(needs, "programs have to trust the certificate of the proxy");
+    assert!(plan.secrets.is_empty() && !plan.redacts(), "the vault delivers nothing into the cage");
+    let text = explain(&plan, false);
+    assert!(
+        text.contains("ANTHROPIC_API_KEY: replaced by the proxy for api.anthropic.com")
+            && text.contains("a phantom, which the proxy replaces"),
+        "{text}"
+    );
+    let json = serde_json::to_value(&plan).unwrap();
+    assert_eq!(json["phantoms"][0]["to"][0], "api.anthropic.com");
+    assert_eq!(json["phantoms"][0]["variables"][0], "ANTHROPIC_API_KEY");
+}
+
+#[test]
+fn a_user_narrows_the_hosts_and_names_the_variable() {
+    let secrets = "[secrets.github]\nfrom = \"env://GH\"\nto = [\"GET api.github.com/repos/*\"]\nas = \"MY_TOKEN\"\n\
+                   [secrets.internal]\nfrom = \"pass://internal\"\nto = [\"api.corp.example:8443\"]\nin = [\"query\", \"body\"]\n";
+    let plan = given(secrets, &["github", "internal=proxy"]).plan();
+    assert_eq!(held(&plan), ["INTERNAL", "MY_TOKEN"]);
+    let [github, internal] = plan.phantoms.as_slice() else { panic!() };
+    assert_eq!((github.hosts().as_str(), github.provider), ("GET api.github.com/repos/*", Some("github")));
+    assert!(internal.places.query && internal.places.body && !internal.places.path);
+    assert_eq!(internal.provider, None);
+    let binding = internal.binding("kwp_0123456789abcdef".into());
+    assert!(binding.is_sound() && binding.secret == "internal");
+}
+
+#[test]
+fn a_secret_for_a_known_variable_has_the_shape_that_its_clients_expect() {
+    let secrets =
+        "[secrets.work]\nfrom = \"store://work\"\nto = [\"git.corp.example\"]\nas = \"GITLAB_TOKEN\"\n";
+    let plan = given(secrets, &["work"]).plan();
+    let bound = &plan.phantoms[0];
+    let mut counter = 0;
+    let phantom = bound.phantom(&mut |bytes: &mut [u8]| {
+        for byte in bytes {
+            counter = (counter + 7) % 251;
+            *byte = counter;
+        }
+    });
+    assert!(phantom.starts_with("glpat-"), "{phantom}");
+    assert_eq!(bound.git, [("git.corp.example".to_owned(), "oauth2")]);
+}
+
+#[test]
+fn a_phantom_replaces_what_the_caller_has_under_that_name() {
+    let mut case = given(ANTHROPIC, &["anthropic"]);
+    case.environment.push(b"ANTHROPIC_API_KEY=sk-ant-the-callers-own");
+    let plan = case.plan();
+    assert_eq!(held(&plan), ["ANTHROPIC_API_KEY"]);
+    assert!(!plan.environment.dropped.iter().any(|dropped| dropped.name == "ANTHROPIC_API_KEY"));
+}
+
+#[test]
+fn a_session_holds_phantoms() {
+    let mut case = given(ANTHROPIC, &["anthropic"]);
+    case.purpose = Purpose::Session;
+    case.terminals = [false; 3];
+    assert_eq!(held(&case.plan()), ["ANTHROPIC_API_KEY"]);
+    let mut case = given(ANTHROPIC, &["anthropic=fd"]);
+    case.purpose = Purpose::Session;
+    assert!(case.refusal().remedy.contains("--secret NAME"), "{:?}", case.refusal());
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_a_remedy() {
+    let refuses = |case: &Case, part: &str| {
+        let refusal = case.refusal();
+        let text = format!("{}\n{}", refusal.fact, refusal.remedy);
+        assert!(text.contains(part), "{part}: {text}");
+    };
+    let acme = "[secrets.acme]\nfrom = \"store://acme\"\n";
+    refuses(&given(acme, &["acme"]), "keyward secret set acme --to HOST");
+    refuses(&given(acme, &["acme"]), "--secret acme=fd");
+    refuses(&given("", &["acme"]), "there is no secret acme");
+    refuses(&given("[secrets.atlassian]\nfrom = \"store://a\"\n", &["atlassian"]), "host of its own");
+    let twice = "[secrets.one]\nfrom = \"store://a\"\nto = [\"a.org\"]\nas = \"X_KEY\"\n\
+                 [secrets.two]\nfrom = \"store://b\"\nto = [\"b.org\"]\nas = \"X_KEY\"\n";
+    refuses(&given(twice, &["one", "two"]), "would both be in X_KEY");
+    refuses(&given(twice, &["one", "two=dangerous-env"]), "would both be in X_KEY");
+    let mut inherits = given(ANTHROPIC, &["anthropic"]);
+    inherits.policy.trust = flag(TrustClass::Executor, "--trust");
+    inherits.policy.inherit_credentials = vec![flag("ANTHROPIC_API_KEY".into(), "--inherit-credentials")];
+    inherits.environment.push(b"ANTHROPIC_API_KEY=sk-ant-the-callers-own");
+    refuses(&inherits, "remove ANTHROPIC_API_KEY from --inherit-credentials");
+    let mut set = given(ANTHROPIC, &["anthropic"]);
+    set.policy.env.set = vec![flag(("ANTHROPIC_API_KEY".into(), "x".into()), "--env")];
+    refuses(&set, "env.set");
+    let mut open = given(ANTHROPIC, &["anthropic"]);
+    open.policy.net = flag(NetMode::Open, "--net");
+    refuses(&open, "no proxy replaces it");
+    let mut closed = Case::new();
+    closed.policy = Policy { net: flag(NetMode::None, "--net"), ..given(ANTHROPIC, &["anthropic"]).policy };
+    secret::reach(&mut closed.policy);
+    refuses(&closed, "the network is closed (--net)");
+    let mut below = given(ANTHROPIC, &["anthropic"]);
+    below.policy.network.most = Some(vec![flag(Allowed::parse("*.example.com").unwrap(), "/etc")]);
+    refuses(&below, "is beyond the ceiling (/etc)");
+    below.policy.network.most = Some(vec![flag(Allowed::parse("*.anthropic.com").unwrap(), "/etc")]);
+    assert_eq!(held(&below.plan()), ["ANTHROPIC_API_KEY"]);
+    let mut bare = given(ANTHROPIC, &["anthropic"]);
+    bare.kernel.user_namespace = refused("operation not permitted");
+    bare.policy.floor = flag(keyward_policy::words::Floor::Landlock, "--floor");
+    refuses(&bare, "this host refuses a network namespace");
+}
+
+#[test]
+fn aws_is_bound_to_one_service_and_region() {
+    let aws = |to: &str| format!("[secrets.aws]\nfrom = \"store://aws\"\nto = [{to}]\n");
+    let plan = given(
+        &aws("\"yours.s3.eu-central-1.amazonaws.com\", \"s3.eu-central-1.amazonaws.com/yours/*\""),
+        &["aws"],
+    )
+    .plan();
+    assert_eq!(
+        plan.phantoms[0].scheme,
+        Scheme::AwsV4 { service: "s3".into(), region: "eu-central-1".into() }
+    );
+    assert_eq!(held(&plan), ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]);
+    let phantom = plan.phantoms[0].phantom(&mut |bytes: &mut [u8]| bytes.fill(7));
+    assert!(plan.phantoms[0].value(0, &phantom).starts_with("AKIA"), "{phantom}");
+    assert_eq!(plan.phantoms[0].value(1, &phantom).len(), 40);
+    for vague in ["\"s3.eu-central-1.amazonaws.com\", \"sqs.eu-central-1.amazonaws.com\"", "\"moto.test\""] {
+        let refusal = given(&aws(vague), &["aws"]).refusal();
+        assert!(refusal.remedy.contains("--aws s3/eu-central-1"), "{refusal:?}");
+    }
+    let named = "[secrets.aws]\nfrom = \"store://aws\"\nto = [\"moto.test\"]\naws = \"sqs/us-east-1\"\n";
+    let plan = given(named, &["aws"]).plan();
+    assert_eq!(plan.phantoms[0].scheme, Scheme::AwsV4 { service: "sqs".into(), region: "us-east-1".into() });
+}
+
+#[test]
+fn every_host_of_the_registry_is_one_that_a_user_could_name() {
+    for provider in provider::all() {
+        for host in provider.hosts {
+            assert_eq!(secret::target(host).as_deref(), Ok(*host), "{}", provider.name);
+        }
+    }
+}
+
+#[test]
+fn no_variable_of_the_registry_reaches_a_child_by_itself() {
+    let mut case = Case::new();
+    for provider in provider::all() {
+        for variable in provider.variables {
+            let entry: &'static str = Box::leak(format!("{variable}=plainword").into_boxed_str());
+            case.environment.push(entry.as_bytes());
+        }
+    }
+    let plan = case.plan();
+    for provider in provider::all() {
+        for variable in provider.variables {
+            assert!(registry::known(variable.as_bytes()).is_some());
+            assert!(!plan.environment.vars.iter().any(|var| var.name == *variable), "{variable}");
+            assert!(plan.environment.dropped.iter().any(|dropped| dropped.name == *variable), "{variable}");
+        }
+    }
+}
+
+/// What git finds with the settings of the system.
+fn git_settings(plan: &Plan) -> Option<String> {
+    let path = std::path::Path::new(keyward_policy::view::GIT_SETTINGS);
+    let entry = plan.view.entries.iter().find(|entry| entry.target == path)?;
+    match &entry.shown {
+        Shown::Text { text } => Some(String::from_utf8(text.clone()).unwrap()),
+        _ => None,
+    }
+}
+
+#[test]
+fn git_reaches_a_bound_forge_by_https_with_the_phantom() {
+    let plan = given("[secrets.github]\nfrom = \"store://github\"\n", &["github"]).plan();
+    let text = git_settings(&plan).unwrap();
+    assert!(text.contains("insteadOf = git@github.com:"), "{text}");
+    assert!(!text.contains("api.github.com"), "{text}");
+    let variable = plan.environment.vars.iter().find(|var| var.name == "GIT_CONFIG_SYSTEM").unwrap();
+    assert_eq!(variable.value, Value::Ours("/run/gitconfig".into()));
+    // The control: without a forge there is nothing to lead.
+    assert_eq!(git_settings(&given(ANTHROPIC, &["anthropic"]).plan()), None);
+    // What git itself makes of it.
+    let folder = std::env::temp_dir().join(format!("keyward-forge-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("gitconfig");
+    std::fs::write(&file, text.replace("path = /etc/gitconfig", "path = /nonexistent")).unwrap();
+    let git = |arguments: &[&str], input: &str| {
+        use std::io::Write as _;
+        use std::process::{Command, Stdio};
+        let mut child = Command::new("git")
+            .args(arguments)
+            .env_clear()
+            .envs([
+                ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+                ("HOME", "/nonexistent"),
+                ("GH_TOKEN", "ghp_phantom"),
+            ])
+            .env("GIT_CONFIG_SYSTEM", &file)
+            .current_dir(&folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+    };
+    for address in ["git@github.com:a/b.git", "ssh://git@github.com/a/b.git", "git://github.com/a/b.git"] {
+        assert_eq!(git(&["ls-remote", "--get-url", address], "").trim(), "https://github.com/a/b.git");
+    }
+    assert_eq!(
+        git(&["ls-remote", "--get-url", "git@gitlab.com:a/b.git"], "").trim(),
+        "git@gitlab.com:a/b.git"
+    );
+    let filled = git(&["credential", "fill"], "protocol=https\nhost=github.com\n\n");
+    assert!(filled.contains("username=x-access-token\npassword=ghp_phantom\n"), "{filled}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
