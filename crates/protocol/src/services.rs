@@ -17,14 +17,17 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub enum Room {
     /// The attack on one's own cage, `keyward doctor --attack`.
     Attack,
+    /// The audit of a code base, `keyward scan`.
+    Scan,
 }
 
 impl Room {
-    pub const ALL: &'static [Room] = &[Room::Attack];
+    pub const ALL: &'static [Room] = &[Room::Attack, Room::Scan];
 
     pub const fn word(self) -> &'static str {
         match self {
             Room::Attack => "attack",
+            Room::Scan => "scan",
         }
     }
 

@@ -1,11 +1,13 @@
 //! The second executable, `keyward-services`. It holds what the launcher must not carry, because the launcher forks and every start maps
-//! it: the attack on one's own cage today; whatever needs threads, TLS, SQL servers or grammars later. Each such part is a room.
+//! it: the attack on one's own cage, and the audit of a code base with its grammars; whatever needs threads, TLS or SQL servers
+//! later. Each such part is a room.
 //!
 //! The launcher starts a room by exec, never by fork, with the arguments of [`keyward_protocol::services`]. A room decides nothing that the
 //! launcher has not decided: it gets its orders by arguments and descriptors.
 #![forbid(unsafe_code)]
 
 mod attack;
+mod scan;
 mod tell;
 
 use keyward_policy::trouble::{Code, Trouble};
@@ -37,6 +39,7 @@ pub fn main() -> i32 {
 fn enter(call: &Call) -> i32 {
     match call.room {
         Room::Attack => attack::attack(call),
+        Room::Scan => scan::scan(call),
     }
 }
 
