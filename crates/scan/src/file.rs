@@ -85,6 +85,7 @@ pub struct Open {
     pub param: String,
     pub filtered: bool,
     pub otherwise: Environment,
+    pub options: bool,
 }
 
 #[derive(Debug, Default)]
@@ -210,12 +211,13 @@ fn code(
             .map(Vec::as_slice)
             .unwrap_or_default();
         let function = site.function.map(|function| lowered.functions[function].name.to_owned());
-        if let Base::Param { function, index, otherwise } = site.env.base {
+        if let Base::Param { function, index, otherwise, options } = site.env.base {
             let param = lowered.functions[function].params[index].name.to_owned();
             facts.open.push(Open {
                 finding: facts.findings.len(),
                 param,
                 filtered: site.env.filtered,
+                options,
                 otherwise,
             });
         }

@@ -57,6 +57,8 @@ pub enum Base {
         function: FnId,
         index: usize,
         otherwise: Environment,
+        /// The argument holds options, and the environment among them.
+        options: bool,
     },
 }
 
@@ -137,6 +139,15 @@ pub struct Site {
     pub suggestion: &'static str,
 }
 
+/// An argument of a call, by the name of its parameter.
+#[derive(Clone, Debug)]
+pub struct Given {
+    pub param: String,
+    /// What it is as an environment, and what it has among options.
+    pub env: Environment,
+    pub in_options: Environment,
+}
+
 /// A call of a function of another file.
 #[derive(Clone, Debug)]
 pub struct ForeignCall {
@@ -144,7 +155,7 @@ pub struct ForeignCall {
     pub name: String,
     pub row: usize,
     /// What each argument would be as an environment, by position and name.
-    pub given: Vec<(String, Environment)>,
+    pub given: Vec<Given>,
 }
 
 pub struct Judged {
@@ -370,12 +381,12 @@ impl<'a> Judge<'_, 'a> {
     /// Sites whose environment is an argument of the function around them get it from that function's callers in this file.
     fn fill_in(&self, sites: &mut [Site], called: &HashMap<FnId, Vec<Id>>) {
         for site in sites {
-            let Base::Param { function, index, .. } = site.env.base else { continue };
+            let Base::Param { function, index, options, .. } = site.env.base else { continue };
             let Some(calls) = called.get(&function) else { continue };
             let mut worst: Option<Env> = None;
             for &call in calls {
                 let Kind::Call { args, .. } = &self.code.expr(call).kind else { continue };
-                let given = self.given(function, index, args).unwrap_or(match site.env.base {
+                let given = self.given(function, index, options, args).unwrap_or(match site.env.base {
                     Base::Param { otherwise, .. } => Env::of_class(otherwise),
                     _ => Env::UNKNOWN,
                 });
@@ -393,7 +404,7 @@ impl<'a> Judge<'_, 'a> {
     }
 
     /// The environment that a call passes for a parameter.
-    fn given(&self, function: FnId, index: usize, args: &[Arg<'a>]) -> Option<Env> {
+    fn given(&self, function: FnId, index: usize, options: bool, args: &[Arg<'a>]) -> Option<Env> {
         let function = &self.code.functions[function];
         let param = function.params.get(index)?;
         if param.kind == ParamKind::KeywordRest {
@@ -411,10 +422,8 @@ impl<'a> Judge<'_, 'a> {
         );
         let placed = || index.checked_sub(skipped).and_then(|index| args.get(index));
         let arg = named.or_else(|| placed().filter(|arg| arg.name.is_none() && arg.spread == Spread::No))?;
-        if self.code.language == Language::JavaScript
-            && let Some(env) = self.options_of(arg.value, 0)
-        {
-            return Some(env);
+        if options {
+            return Some(self.options_of(arg.value, 0).unwrap_or(Env::INHERITS));
         }
         Some(self.env(arg.value, 0))
     }
@@ -433,13 +442,9 @@ impl<'a> Judge<'_, 'a> {
             .filter(|(_, arg)| arg.spread == Spread::No)
             .filter_map(|(index, arg)| {
                 let param = arg.name.or_else(|| params.get(index).map(String::as_str))?;
-                let env = match self.code.language {
-                    Language::JavaScript => {
-                        self.options_of(arg.value, 0).unwrap_or_else(|| self.env(arg.value, 0))
-                    }
-                    _ => self.env(arg.value, 0),
-                };
-                Some((param.to_owned(), env.class()))
+                let env = self.env(arg.value, 0).class();
+                let in_options = self.options_of(arg.value, 0).map_or(Environment::Inherits, |env| env.class());
+                Some(Given { param: param.to_owned(), env, in_options })
             })
             .collect();
         ForeignCall { file, name, row: self.code.expr(call).row, given }

@@ -4,7 +4,7 @@ use crate::calls;
 use crate::code::Language;
 use crate::file::{Facts, Open, Reading, read};
 use crate::finding::{Environment, Finding, NotRead, Place, Secret};
-use crate::judge::{Export, Exports};
+use crate::judge::{Export, Exports, Given};
 use aho_corasick::AhoCorasick;
 use ignore::WalkBuilder;
 use std::collections::{BTreeSet, HashMap};
@@ -67,8 +67,8 @@ pub fn scan(roots: &[PathBuf], progress: Progress<'_>) -> Result<Scanned, (PathB
         let mut changed = false;
         for (index, facts) in again {
             if let Some(facts) = facts {
-                let before = project.facts[index].as_ref().map(|facts| facts.exports.clone());
-                changed |= before.as_ref() != Some(&facts.exports);
+                let before = project.facts[index].as_ref();
+                changed |= before.is_none_or(|before| before.exports != facts.exports || before.stars != facts.stars);
                 project.facts[index] = Some(facts);
             }
         }
@@ -302,7 +302,10 @@ impl Project {
         for (index, facts) in self.facts.iter().enumerate() {
             let Some(facts) = facts else { continue };
             let stem = stem(&self.entries[index].name);
-            for (name, export) in &facts.exports {
+            let view = View { project: self, file: index };
+            let handed_on = facts.stars.iter().filter_map(|module| view.resolve(module)).filter(|next| *next != index);
+            let handed_on = handed_on.filter_map(|next| self.facts[next].as_ref()).flat_map(|facts| &facts.exports);
+            for (name, export) in facts.exports.iter().chain(handed_on) {
                 // Modules are seldom handed on: only by a line that names both.
                 if matches!(export, Export::Alias(path) if matches!(path.as_str(), "os" | "os.environ" | "process.env"))
                     || name.len() < 2
@@ -332,7 +335,8 @@ impl Project {
             for hit in search.find_overlapping_iter(&text) {
                 present[hit.pattern().as_usize()] = true;
             }
-            offers.iter().any(|(file, stem, name)| *file != index && present[*stem] && present[*name])
+            let hands_on = text.contains("import *") || text.contains("export *");
+            offers.iter().any(|(file, stem, name)| *file != index && present[*stem] && (present[*name] || hands_on))
         });
         found.into_iter().filter(|(_, wanted)| *wanted).map(|(index, _)| index).collect()
     }
@@ -341,7 +345,7 @@ impl Project {
         let Project { entries, mut facts, .. } = self;
         let mut scanned = Scanned::default();
         // Calls of functions of other files.
-        let mut foreign: HashMap<(usize, String), Vec<(Place, Vec<(String, Environment)>)>> = HashMap::new();
+        let mut foreign: HashMap<(usize, String), Vec<(Place, Vec<Given>)>> = HashMap::new();
         for (index, found) in facts.iter_mut().enumerate() {
             let Some(found) = found else { continue };
             for call in found.foreign.drain(..) {
@@ -364,10 +368,7 @@ impl Project {
                     let worst = calls
                         .iter()
                         .map(|(_, given)| {
-                            given
-                                .iter()
-                                .find(|(name, _)| *name == open.param)
-                                .map_or(open.otherwise, |(_, class)| *class)
+                            given.iter().find(|given| given.param == open.param).map_or(open.otherwise, |given| if open.options { given.in_options } else { given.env })
                         })
                         .max();
                     if let Some(worst) = worst {

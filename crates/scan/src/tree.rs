@@ -59,7 +59,7 @@ impl Tree {
 /// The documents of a YAML file, up to the first mistake.
 pub fn yaml(source: &str) -> Vec<Tree> {
     let mut documents = Vec::new();
-    let mut stack: Vec<(Tree, Option<String>)> = Vec::new();
+    let mut stack: Vec<(Tree, Option<(String, usize, usize)>)> = Vec::new();
     for event in Yaml::new_from_str(source) {
         let Ok((event, span)) = event else { break };
         let (row, column) = (span.start.line().saturating_sub(1), span.start.col());
@@ -83,8 +83,13 @@ pub fn yaml(source: &str) -> Vec<Tree> {
             None => documents.push(done),
             Some((Tree { what: What::List(items), .. }, _)) => items.push(done),
             Some((Tree { what: What::Map(entries), .. }, key)) => match key.take() {
-                None => *key = Some(done.text().unwrap_or_default().to_owned()),
-                Some(key) => entries.push((key, done)),
+                None => *key = Some((done.text().unwrap_or_default().to_owned(), row, column)),
+                Some((key, row, column)) => {
+                    // A text of several lines begins where its key stands.
+                    let text_below = done.row != row && done.text().is_some();
+                    let done = if text_below { Tree { row, column, ..done } } else { done };
+                    entries.push((key, done));
+                }
             },
             Some(_) => {}
         }
@@ -95,7 +100,7 @@ pub fn yaml(source: &str) -> Vec<Tree> {
             None => documents.push(tree),
             Some((Tree { what: What::List(items), .. }, _)) => items.push(tree),
             Some((Tree { what: What::Map(entries), .. }, key)) => {
-                if let Some(key) = key.take() {
+                if let Some((key, ..)) = key.take() {
                     entries.push((key, tree));
                 }
             }

@@ -213,7 +213,7 @@ impl<'a> Judge<'_, 'a> {
                             match found {
                                 Keywords::Absent if is_rest => {
                                     let base =
-                                        Base::Param { function, index, otherwise: Environment::Inherits };
+                                        Base::Param { function, index, otherwise: Environment::Inherits, options: false };
                                     Keywords::Env(Env { base, filtered: false, certain: false })
                                 }
                                 _ => Keywords::Unknown,
@@ -337,21 +337,10 @@ impl<'a> Judge<'_, 'a> {
 
     fn named(&self, id: Id, steps: usize) -> Env {
         let expr = self.code.expr(id);
-        let values = self.values(id, steps);
-        if values.iter().any(|value| matches!(value, Value::Path(path) if calls::is_environment(path))) {
-            return Env::INHERITS;
-        }
-        for value in &values {
-            match value {
-                Value::Foreign(Export::Env(env)) => return env.clone(),
-                Value::Path(path) if calls::is_keyward(path) => return Env::KEYWARD,
-                _ => {}
-            }
-        }
         match &expr.kind {
             Kind::Name(name) => {
                 let Some((_, bindings)) = self.bindings(name, expr.scope, expr.start) else {
-                    return Env::UNKNOWN;
+                    return self.known(&self.values(id, steps)).unwrap_or(Env::UNKNOWN);
                 };
                 let bindings: Vec<Bound<'a>> =
                     bindings.into_iter().map(|binding| binding.bound.clone()).collect();
@@ -363,10 +352,10 @@ impl<'a> Judge<'_, 'a> {
                         Bound::Part { whole, key } if key == "..." => self.env(whole, steps).filtered(),
                         // A part of a parameter that has options: nothing may be given.
                         Bound::ParamPart { function, index, .. } => {
-                            let base = Base::Param { function, index, otherwise: Environment::Inherits };
+                            let base = Base::Param { function, index, otherwise: Environment::Inherits, options: true };
                             Env { base, filtered: false, certain: false }
                         }
-                        _ => Env::UNKNOWN,
+                        other => self.known(&self.bound(&other, steps)).unwrap_or(Env::UNKNOWN),
                     };
                     worst = Some(match worst {
                         Some(worst) => worst.worst(env),
@@ -395,7 +384,9 @@ impl<'a> Judge<'_, 'a> {
                                     None => env,
                                 });
                             }
-                            return worst.map_or(Env::UNKNOWN, Env::uncertain_param);
+                            if let Some(worst) = worst {
+                                return worst.uncertain_param();
+                            }
                         }
                         Value::Written(map) => {
                             if let Kind::Map(entries) = &self.code.expr(map).kind
@@ -408,10 +399,20 @@ impl<'a> Judge<'_, 'a> {
                         _ => {}
                     }
                 }
-                Env::UNKNOWN
+                self.known(&self.values(id, steps)).unwrap_or(Env::UNKNOWN)
             }
             _ => Env::UNKNOWN,
         }
+    }
+
+    /// An environment that is known by its path, or offered by another file.
+    fn known(&self, values: &[Value]) -> Option<Env> {
+        values.iter().find_map(|value| match value {
+            Value::Path(path) if calls::is_environment(path) => Some(Env::INHERITS),
+            Value::Path(path) if calls::is_keyward(path) => Some(Env::KEYWARD),
+            Value::Foreign(Export::Env(env)) => Some(env.clone()),
+            _ => None,
+        })
     }
 
     fn param_env(&self, function: FnId, index: usize, steps: usize) -> Env {
@@ -423,7 +424,7 @@ impl<'a> Judge<'_, 'a> {
             None if optional => Environment::Inherits,
             None => Environment::Explicit,
         };
-        Env { base: Base::Param { function, index, otherwise }, filtered: false, certain: false }
+        Env { base: Base::Param { function, index, otherwise, options: false }, filtered: false, certain: false }
     }
 
     fn after_changes(&self, id: Id, mut env: Env, steps: usize) -> Env {
@@ -447,13 +448,6 @@ impl<'a> Judge<'_, 'a> {
 
     /// What a call gives as an environment.
     fn made(&self, id: Id, func: Id, args: &[Arg<'a>], steps: usize) -> Env {
-        let values = self.values(id, steps);
-        if values.iter().any(|value| matches!(value, Value::Path(path) if calls::is_keyward(path))) {
-            return Env::KEYWARD;
-        }
-        if values.iter().any(|value| matches!(value, Value::Path(path) if calls::is_environment(path))) {
-            return Env::INHERITS;
-        }
         for value in self.values(func, steps) {
             match value {
                 Value::Function(function) => {
@@ -464,6 +458,13 @@ impl<'a> Judge<'_, 'a> {
                 Value::Foreign(Export::Function { returns: Some(env), .. }) => return env,
                 _ => {}
             }
+        }
+        let values = self.values(id, steps);
+        if values.iter().any(|value| matches!(value, Value::Path(path) if calls::is_keyward(path))) {
+            return Env::KEYWARD;
+        }
+        if values.iter().any(|value| matches!(value, Value::Path(path) if calls::is_environment(path))) {
+            return Env::INHERITS;
         }
         let (receiver, name) = match &self.code.expr(func).kind {
             Kind::Attr(of, name) => (Some(*of), *name),
@@ -523,10 +524,10 @@ impl<'a> Judge<'_, 'a> {
                 continue;
             }
             let mut env = self.env(returned, steps + 1);
-            if let Base::Param { function: of, index, otherwise } = env.base
+            if let Base::Param { function: of, index, otherwise, .. } = env.base
                 && of == function
             {
-                let given = self.given(function, index, args).unwrap_or(Env::of_class(otherwise).uncertain());
+                let given = self.given(function, index, false, args).unwrap_or(Env::of_class(otherwise).uncertain());
                 env = Env { filtered: env.filtered || given.filtered, ..given };
             }
             worst = Some(match worst {
@@ -660,7 +661,7 @@ impl<'a> Judge<'_, 'a> {
                             || name == "env"
                     })
                 {
-                    let base = Base::Param { function, index, otherwise: Environment::Inherits };
+                    let base = Base::Param { function, index, otherwise: Environment::Inherits, options: true };
                     return Some(Env { base, filtered: false, certain: false });
                 }
             }
