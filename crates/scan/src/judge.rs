@@ -170,18 +170,26 @@ pub struct Judge<'j, 'a> {
     pub code: &'j Code<'a>,
     exports: &'j dyn Exports,
     known: RefCell<HashMap<Id, Vec<Value>>>,
+    environments: RefCell<HashMap<Id, Env>>,
     /// Steps that may still be taken for this file, so that no file takes for ever.
     fuel: std::cell::Cell<u32>,
 }
 
 /// Follows definitions so far.
 const MAX_STEPS: usize = 14;
-const FUEL: u32 = 4_000_000;
+const FUEL: u32 = 2_000_000;
+/// Keeps so many different values of an expression.
+const MAX_VALUES: usize = 12;
 
 /// Finds everything in one file.
 pub fn judge(code: &Code<'_>, exports: &dyn Exports, this: usize) -> Judged {
-    let judge =
-        Judge { code, exports, known: RefCell::new(HashMap::new()), fuel: std::cell::Cell::new(FUEL) };
+    let judge = Judge {
+        code,
+        exports,
+        known: RefCell::new(HashMap::new()),
+        environments: RefCell::new(HashMap::new()),
+        fuel: std::cell::Cell::new(FUEL),
+    };
     let mut sites = judge.sites();
     let mut called: HashMap<FnId, Vec<Id>> = HashMap::new();
     let mut foreign = Vec::new();
@@ -246,7 +254,7 @@ impl<'a> Judge<'_, 'a> {
                     }
                 }
                 Value::Class(class) => {
-                    if let Some((row, path)) = self.base_of(*class) {
+                    if let Some((row, path)) = self.base_of(*class, 0) {
                         return Some(self.describe(call, row, &path, args));
                     }
                 }
@@ -269,11 +277,14 @@ impl<'a> Judge<'_, 'a> {
     }
 
     /// The call that a class is a kind of.
-    fn base_of(&self, class: usize) -> Option<(&'static Row, String)> {
+    fn base_of(&self, class: usize, depth: usize) -> Option<(&'static Row, String)> {
+        if depth > MAX_STEPS {
+            return None;
+        }
         self.code.classes[class].bases.iter().find_map(|base| {
             self.values(*base, 0).into_iter().find_map(|value| match value {
                 Value::Path(path) => calls::find(self.code.language, &path).map(|row| (row, path)),
-                Value::Class(above) if above != class => self.base_of(above),
+                Value::Class(above) if above != class => self.base_of(above, depth + 1),
                 _ => None,
             })
         })
@@ -386,7 +397,7 @@ impl<'a> Judge<'_, 'a> {
             let mut worst: Option<Env> = None;
             for &call in calls {
                 let Kind::Call { args, .. } = &self.code.expr(call).kind else { continue };
-                let given = self.given(function, index, options, args).unwrap_or(match site.env.base {
+                let given = self.given(function, index, options, args, 0).unwrap_or(match site.env.base {
                     Base::Param { otherwise, .. } => Env::of_class(otherwise),
                     _ => Env::UNKNOWN,
                 });
@@ -404,14 +415,21 @@ impl<'a> Judge<'_, 'a> {
     }
 
     /// The environment that a call passes for a parameter.
-    fn given(&self, function: FnId, index: usize, options: bool, args: &[Arg<'a>]) -> Option<Env> {
+    fn given(
+        &self,
+        function: FnId,
+        index: usize,
+        options: bool,
+        args: &[Arg<'a>],
+        steps: usize,
+    ) -> Option<Env> {
         let function = &self.code.functions[function];
         let param = function.params.get(index)?;
         if param.kind == ParamKind::KeywordRest {
             return Some(
                 args.iter()
                     .find(|arg| arg.name == Some("env"))
-                    .map_or(Env::INHERITS, |arg| self.env(arg.value, 0)),
+                    .map_or(Env::INHERITS, |arg| self.env(arg.value, steps)),
             );
         }
         let named = args.iter().find(|arg| arg.name == Some(param.name));
@@ -423,9 +441,9 @@ impl<'a> Judge<'_, 'a> {
         let placed = || index.checked_sub(skipped).and_then(|index| args.get(index));
         let arg = named.or_else(|| placed().filter(|arg| arg.name.is_none() && arg.spread == Spread::No))?;
         if options {
-            return Some(self.options_of(arg.value, 0).unwrap_or(Env::INHERITS));
+            return Some(self.options_of(arg.value, steps).unwrap_or(Env::INHERITS));
         }
-        Some(self.env(arg.value, 0))
+        Some(self.env(arg.value, steps))
     }
 
     fn foreign_call(
@@ -443,7 +461,8 @@ impl<'a> Judge<'_, 'a> {
             .filter_map(|(index, arg)| {
                 let param = arg.name.or_else(|| params.get(index).map(String::as_str))?;
                 let env = self.env(arg.value, 0).class();
-                let in_options = self.options_of(arg.value, 0).map_or(Environment::Inherits, |env| env.class());
+                let in_options =
+                    self.options_of(arg.value, 0).map_or(Environment::Inherits, |env| env.class());
                 Some(Given { param: param.to_owned(), env, in_options })
             })
             .collect();

@@ -68,7 +68,8 @@ pub fn scan(roots: &[PathBuf], progress: Progress<'_>) -> Result<Scanned, (PathB
         for (index, facts) in again {
             if let Some(facts) = facts {
                 let before = project.facts[index].as_ref();
-                changed |= before.is_none_or(|before| before.exports != facts.exports || before.stars != facts.stars);
+                changed |= before
+                    .is_none_or(|before| before.exports != facts.exports || before.stars != facts.stars);
                 project.facts[index] = Some(facts);
             }
         }
@@ -303,8 +304,10 @@ impl Project {
             let Some(facts) = facts else { continue };
             let stem = stem(&self.entries[index].name);
             let view = View { project: self, file: index };
-            let handed_on = facts.stars.iter().filter_map(|module| view.resolve(module)).filter(|next| *next != index);
-            let handed_on = handed_on.filter_map(|next| self.facts[next].as_ref()).flat_map(|facts| &facts.exports);
+            let handed_on =
+                facts.stars.iter().filter_map(|module| view.resolve(module)).filter(|next| *next != index);
+            let handed_on =
+                handed_on.filter_map(|next| self.facts[next].as_ref()).flat_map(|facts| &facts.exports);
             for (name, export) in facts.exports.iter().chain(handed_on) {
                 // Modules are seldom handed on: only by a line that names both.
                 if matches!(export, Export::Alias(path) if matches!(path.as_str(), "os" | "os.environ" | "process.env"))
@@ -336,7 +339,9 @@ impl Project {
                 present[hit.pattern().as_usize()] = true;
             }
             let hands_on = text.contains("import *") || text.contains("export *");
-            offers.iter().any(|(file, stem, name)| *file != index && present[*stem] && (present[*name] || hands_on))
+            offers
+                .iter()
+                .any(|(file, stem, name)| *file != index && present[*stem] && (present[*name] || hands_on))
         });
         found.into_iter().filter(|(_, wanted)| *wanted).map(|(index, _)| index).collect()
     }
@@ -368,7 +373,12 @@ impl Project {
                     let worst = calls
                         .iter()
                         .map(|(_, given)| {
-                            given.iter().find(|given| given.param == open.param).map_or(open.otherwise, |given| if open.options { given.in_options } else { given.env })
+                            given
+                                .iter()
+                                .find(|given| given.param == open.param)
+                                .map_or(open.otherwise, |given| {
+                                    if open.options { given.in_options } else { given.env }
+                                })
                         })
                         .max();
                     if let Some(worst) = worst {

@@ -34,7 +34,11 @@ fn snippets(corpus: &str, usual: &str) -> Vec<Snippet> {
             for word in words {
                 let (row, environment) = word.split_once(':').expect("LINE:ENVIRONMENT");
                 let environment = Environment::named(environment).expect("an environment");
-                snippet.expected.entry((path.clone(), row.parse().expect("a line"))).or_default().push(environment);
+                snippet
+                    .expected
+                    .entry((path.clone(), row.parse().expect("a line")))
+                    .or_default()
+                    .push(environment);
             }
             snippet.files.push((path, String::new()));
             continue;
@@ -105,13 +109,20 @@ fn the_corpus_is_found_with_precision_and_recall_above_the_bars() {
             missed += lack.len();
             if !have.is_empty() || !lack.is_empty() {
                 let have: Vec<&str> = have.iter().map(|have| have.word()).collect();
-                told.push(format!("{}: {}:{}: found {have:?}, not found {lack:?}", snippet.title, place.0, place.1));
+                told.push(format!(
+                    "{}: {}:{}: found {have:?}, not found {lack:?}",
+                    snippet.title, place.0, place.1
+                ));
             }
         }
     }
     let precision = f64::from(right) / (f64::from(right) + wrong as f64);
     let recall = f64::from(right) / (f64::from(right) + missed as f64);
     println!("{} snippets, {right} sites: precision {precision:.3}, recall {recall:.3}", corpus.len());
-    assert!(precision >= PRECISION && recall >= RECALL, "precision {precision:.3}, recall {recall:.3}\n{}", told.join("\n"));
+    assert!(
+        precision >= PRECISION && recall >= RECALL,
+        "precision {precision:.3}, recall {recall:.3}\n{}",
+        told.join("\n")
+    );
     assert!(told.is_empty(), "{}", told.join("\n"));
 }

@@ -178,7 +178,7 @@ impl<'a> Judge<'_, 'a> {
     }
 
     fn is_built(&self, id: Id, steps: usize) -> bool {
-        if steps > MAX_STEPS {
+        if steps > 4 {
             return false;
         }
         match &self.code.expr(id).kind {
@@ -198,7 +198,7 @@ impl<'a> Judge<'_, 'a> {
                 let expr = self.code.expr(id);
                 match expr.kind {
                     Kind::Name(name) => self.bindings(name, expr.scope, expr.start).is_some_and(|(_, bindings)| {
-                        bindings.iter().any(|binding| matches!(binding.bound, crate::code::Bound::Value(value) if self.is_built(value, steps + 1)))
+                        bindings.iter().rev().take(8).any(|binding| matches!(binding.bound, crate::code::Bound::Value(value) if self.is_built(value, steps + 1)))
                     }),
                     _ => false,
                 }
@@ -209,7 +209,7 @@ impl<'a> Judge<'_, 'a> {
 
     /// A secret among the words: by its value, by the name of what is put in, or by the variable that is read.
     fn secret(&self, id: Id, steps: usize) -> Option<String> {
-        if steps > 6 {
+        if steps > 5 {
             return None;
         }
         let next = |id: Id| self.secret(id, steps + 1);
@@ -228,6 +228,8 @@ impl<'a> Judge<'_, 'a> {
                 let (_, bindings) = self.bindings(name, expr.scope, expr.start)?;
                 let values: Vec<Id> = bindings
                     .iter()
+                    .rev()
+                    .take(4)
                     .filter_map(|binding| match binding.bound {
                         crate::code::Bound::Value(value) => Some(value),
                         _ => None,

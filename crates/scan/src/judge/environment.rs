@@ -90,7 +90,7 @@ impl<'a> Judge<'_, 'a> {
             EnvAt::Options => self.options(id, args, false),
             EnvAt::Extended => self.options(id, args, true),
             EnvAt::Builder => self.builder(id, 0),
-            EnvAt::Field => self.field(id, args),
+            EnvAt::Field => self.field(id, args, 0),
             EnvAt::Attributes(at) => self.attributes(args.get(at)),
         }
     }
@@ -127,7 +127,7 @@ impl<'a> Judge<'_, 'a> {
 
     /// `env` among `**kwargs`.
     fn in_keywords(&self, id: Id, name: &str, steps: usize) -> Keywords {
-        if steps > MAX_STEPS {
+        if steps > 6 {
             return Keywords::Unknown;
         }
         let mut found = Keywords::Absent;
@@ -212,8 +212,12 @@ impl<'a> Judge<'_, 'a> {
                                 self.code.functions[function].params[index].kind == ParamKind::KeywordRest;
                             match found {
                                 Keywords::Absent if is_rest => {
-                                    let base =
-                                        Base::Param { function, index, otherwise: Environment::Inherits, options: false };
+                                    let base = Base::Param {
+                                        function,
+                                        index,
+                                        otherwise: Environment::Inherits,
+                                        options: false,
+                                    };
                                     Keywords::Env(Env { base, filtered: false, certain: false })
                                 }
                                 _ => Keywords::Unknown,
@@ -277,7 +281,16 @@ impl<'a> Judge<'_, 'a> {
             return Env::UNKNOWN;
         }
         self.fuel.set(fuel - 1);
-        let steps = steps + 1;
+        if let Some(known) = self.environments.borrow().get(&id) {
+            return known.clone();
+        }
+        self.environments.borrow_mut().insert(id, Env::UNKNOWN);
+        let env = self.env_of(id, steps + 1);
+        self.environments.borrow_mut().insert(id, env.clone());
+        env
+    }
+
+    fn env_of(&self, id: Id, steps: usize) -> Env {
         let expr = self.code.expr(id);
         match &expr.kind {
             Kind::Nothing => Env::INHERITS,
@@ -352,7 +365,12 @@ impl<'a> Judge<'_, 'a> {
                         Bound::Part { whole, key } if key == "..." => self.env(whole, steps).filtered(),
                         // A part of a parameter that has options: nothing may be given.
                         Bound::ParamPart { function, index, .. } => {
-                            let base = Base::Param { function, index, otherwise: Environment::Inherits, options: true };
+                            let base = Base::Param {
+                                function,
+                                index,
+                                otherwise: Environment::Inherits,
+                                options: true,
+                            };
                             Env { base, filtered: false, certain: false }
                         }
                         other => self.known(&self.bound(&other, steps)).unwrap_or(Env::UNKNOWN),
@@ -424,7 +442,11 @@ impl<'a> Judge<'_, 'a> {
             None if optional => Environment::Inherits,
             None => Environment::Explicit,
         };
-        Env { base: Base::Param { function, index, otherwise, options: false }, filtered: false, certain: false }
+        Env {
+            base: Base::Param { function, index, otherwise, options: false },
+            filtered: false,
+            certain: false,
+        }
     }
 
     fn after_changes(&self, id: Id, mut env: Env, steps: usize) -> Env {
@@ -527,7 +549,9 @@ impl<'a> Judge<'_, 'a> {
             if let Base::Param { function: of, index, otherwise, .. } = env.base
                 && of == function
             {
-                let given = self.given(function, index, false, args).unwrap_or(Env::of_class(otherwise).uncertain());
+                let given = self
+                    .given(function, index, false, args, steps + 1)
+                    .unwrap_or(Env::of_class(otherwise).uncertain());
                 env = Env { filtered: env.filtered || given.filtered, ..given };
             }
             worst = Some(match worst {
@@ -661,7 +685,8 @@ impl<'a> Judge<'_, 'a> {
                             || name == "env"
                     })
                 {
-                    let base = Base::Param { function, index, otherwise: Environment::Inherits, options: true };
+                    let base =
+                        Base::Param { function, index, otherwise: Environment::Inherits, options: true };
                     return Some(Env { base, filtered: false, certain: false });
                 }
             }
@@ -801,7 +826,7 @@ impl<'a> Judge<'_, 'a> {
     }
 
     /// Go: `Env` of a command, set by a literal or by an assignment to the variable that holds it.
-    fn field(&self, id: Id, args: &[Arg<'a>]) -> Env {
+    fn field(&self, id: Id, args: &[Arg<'a>], steps: usize) -> Env {
         if let Some(arg) = args.iter().find(|arg| arg.name == Some("Env")) {
             return self.env(arg.value, 0);
         }
@@ -824,7 +849,7 @@ impl<'a> Judge<'_, 'a> {
         // A function that sets it: `setEnv(cmd)`.
         envs.into_iter()
             .reduce(Env::worst)
-            .unwrap_or_else(|| self.set_by_callers(id).unwrap_or(Env::INHERITS))
+            .unwrap_or_else(|| self.set_by_callers(id, steps + 1).unwrap_or(Env::INHERITS))
     }
 
     /// `s.cmd = exec.Command(…)`, then `s.cmd.Env = …`.
@@ -835,7 +860,10 @@ impl<'a> Judge<'_, 'a> {
     }
 
     /// A function that returns the command: what its callers set counts.
-    fn set_by_callers(&self, id: Id) -> Option<Env> {
+    fn set_by_callers(&self, id: Id, steps: usize) -> Option<Env> {
+        if steps > 3 {
+            return None;
+        }
         let scope = self.code.expr(id).scope;
         let function = self.code.scopes[scope].function?;
         let returns = &self.code.functions[function].returns;
@@ -846,7 +874,7 @@ impl<'a> Judge<'_, 'a> {
         for &call in &self.code.calls {
             let Kind::Call { func, .. } = &self.code.expr(call).kind else { continue };
             if self.values(*func, 0).contains(&Value::Function(function)) {
-                let env = self.field(call, &[]);
+                let env = self.field(call, &[], steps);
                 found = Some(match found {
                     Some(found) => env.worst(found),
                     None => env,

@@ -1,6 +1,6 @@
 //! What an expression can stand for: names are followed to their bindings, attributes through modules, classes and literals.
 
-use super::{Export, Judge, MAX_STEPS, Value};
+use super::{Export, Judge, MAX_STEPS, MAX_VALUES, Value};
 use crate::calls::canonical;
 use crate::code::{Binding, Bound, FnId, Id, Kind, Language, ScopeId, ScopeKind};
 
@@ -14,11 +14,15 @@ impl<'a> Judge<'_, 'a> {
         if let Some(known) = self.known.borrow().get(&id) {
             return known.clone();
         }
-        let values = self.follow(id, steps + 1);
-        // What was cut off by the number of steps may be known from nearer by.
-        if steps < 4 {
-            self.known.borrow_mut().insert(id, values.clone());
+        // What leads back to itself is not known by itself.
+        self.known.borrow_mut().insert(id, vec![Value::Unknown]);
+        let mut values: Vec<Value> = Vec::new();
+        for value in self.follow(id, steps + 1) {
+            if values.len() < MAX_VALUES && !values.contains(&value) {
+                values.push(value);
+            }
         }
+        self.known.borrow_mut().insert(id, values.clone());
         values
     }
 
