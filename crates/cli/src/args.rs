@@ -3,6 +3,7 @@
 mod home;
 pub mod mistake;
 mod policy_flags;
+mod scan;
 #[cfg(test)]
 mod told;
 mod values;
@@ -17,6 +18,7 @@ use keyward_gate::Language;
 use keyward_ledger::Kept;
 use keyward_policy::config::nearest;
 pub use policy_flags::{EnvArgs, PolicyFlags};
+pub use scan::ScanArgs;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -123,6 +125,8 @@ pub enum Command {
     Read(ReadArgs),
     /// Test what this host can do, and show how to fix what is missing
     Doctor(DoctorArgs),
+    /// Find every place of a code base that starts a process, and what environment the child gets
+    Scan(ScanArgs),
     /// Check, show or describe policy files
     Policy(PolicyArgs),
     /// List the profiles of your policy file

@@ -73,6 +73,7 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Doctor(args) if args.attack => {
             services::become_room(Room::Attack, args.json, args.only.map(Into::into).into_iter().collect())
         }
+        Command::Scan(args) => services::become_room(Room::Scan, args.json, args.words()),
         Command::Doctor(args) if args.profile.is_some() => checkup::checkup(&args, block),
         Command::Doctor(args) => doctor::doctor(args, block),
         Command::Policy(args) => policy_command::policy(args, block),

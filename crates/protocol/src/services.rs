@@ -21,23 +21,26 @@ pub enum Room {
     Mcp,
     /// The proxy of cages with network rules. [`crate::proxy`] says how it is spoken to.
     Proxy,
+    /// The audit of a code base, `keyward scan`.
+    Scan,
 }
 
 impl Room {
-    pub const ALL: &'static [Room] = &[Room::Attack, Room::Mcp, Room::Proxy];
+    pub const ALL: &'static [Room] = &[Room::Attack, Room::Mcp, Room::Proxy, Room::Scan];
 
     pub const fn word(self) -> &'static str {
         match self {
             Room::Attack => "attack",
             Room::Mcp => "mcp",
             Room::Proxy => "proxy",
+            Room::Scan => "scan",
         }
     }
 
     /// Whether it is given the caller's variables, because it starts the launcher again for the same caller.
     pub const fn acts_for_the_caller(self) -> bool {
         match self {
-            Room::Attack | Room::Proxy => false,
+            Room::Attack | Room::Proxy | Room::Scan => false,
             Room::Mcp => true,
         }
     }

@@ -1,5 +1,6 @@
 //! The second executable, `keyward-services`. It holds what the launcher must not carry, because the launcher forks and every start maps
-//! it: the attack on one's own cage and the MCP server today; whatever needs threads, TLS, SQL servers or grammars later. Each such part is a room.
+//! it: the attack on one's own cage, the tools of an agent, the audit of a code base with its grammars, the proxy with its TLS. Each such
+//! part is a room.
 //!
 //! The launcher starts a room by exec, never by fork, with the arguments of [`keyward_protocol::services`]. A room decides nothing that the
 //! launcher has not decided: it gets its orders by arguments and descriptors.
@@ -7,6 +8,7 @@
 
 mod attack;
 mod mcp;
+mod scan;
 mod tell;
 
 use keyward_policy::trouble::{Code, Trouble};
@@ -40,6 +42,7 @@ fn enter(call: &Call) -> i32 {
         Room::Attack => attack::attack(call),
         Room::Mcp => mcp::serve(call),
         Room::Proxy => keyward_proxy::serve(),
+        Room::Scan => scan::scan(call),
     }
 }
 

@@ -1,0 +1,128 @@
+//! The labelled corpus: snippets written for this project, each with the sites that it has. Precision and recall are measured over all of
+//! them, and neither may fall below its bar.
+//!
+//! `=== title` begins a snippet and `--- path` a file of it; `@inherits` behind a comment sign labels the site on its line, and
+//! `LINE:ENVIRONMENT` behind a path does the same for files without comments.
+
+use keyward_scan::{Environment, report, scan};
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+
+const PRECISION: f64 = 0.98;
+const RECALL: f64 = 0.98;
+
+/// A place and what is expected there.
+type Sites = BTreeMap<(String, usize), Vec<Environment>>;
+
+struct Snippet {
+    title: String,
+    files: Vec<(String, String)>,
+    expected: Sites,
+}
+
+fn snippets(corpus: &str, usual: &str) -> Vec<Snippet> {
+    let mut found: Vec<Snippet> = Vec::new();
+    for line in corpus.lines() {
+        if let Some(title) = line.strip_prefix("=== ") {
+            found.push(Snippet { title: title.to_owned(), files: Vec::new(), expected: BTreeMap::new() });
+            continue;
+        }
+        let snippet = found.last_mut().expect("a title comes first");
+        if let Some(header) = line.strip_prefix("--- ") {
+            let mut words = header.split_whitespace();
+            let path = words.next().expect("a path").to_owned();
+            for word in words {
+                let (row, environment) = word.split_once(':').expect("LINE:ENVIRONMENT");
+                let environment = Environment::named(environment).expect("an environment");
+                snippet
+                    .expected
+                    .entry((path.clone(), row.parse().expect("a line")))
+                    .or_default()
+                    .push(environment);
+            }
+            snippet.files.push((path, String::new()));
+            continue;
+        }
+        if snippet.files.is_empty() {
+            snippet.files.push((usual.to_owned(), String::new()));
+        }
+        let (path, text) = snippet.files.last_mut().expect("a file");
+        text.push_str(line);
+        text.push('\n');
+        if let Some((_, label)) = line.rsplit_once(" @")
+            && let Some(environment) = Environment::named(label.trim())
+        {
+            let row = text.lines().count();
+            snippet.expected.entry((path.clone(), row)).or_default().push(environment);
+        }
+    }
+    found
+}
+
+fn corpus() -> Vec<Snippet> {
+    let mut all = snippets(include_str!("corpus/python.txt"), "a.py");
+    all.extend(snippets(include_str!("corpus/javascript.txt"), "a.js"));
+    all.extend(snippets(include_str!("corpus/other.txt"), "a.txt"));
+    all
+}
+
+fn found(files: &[(String, String)], root: &Path) -> Sites {
+    for (path, text) in files {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let scanned = scan(&[root.to_owned()], &|_, _| {}).unwrap();
+    let mut sites = Sites::new();
+    for finding in report(scanned, &HashSet::new(), None).findings {
+        if finding.suppressed.is_none() {
+            let path = Path::new(&finding.file).strip_prefix(root).unwrap().to_string_lossy().into_owned();
+            sites.entry((path, finding.line)).or_default().push(finding.environment);
+        }
+    }
+    sites
+}
+
+#[test]
+fn the_corpus_is_found_with_precision_and_recall_above_the_bars() {
+    let corpus = corpus();
+    assert!(corpus.len() >= 270, "{} snippets", corpus.len());
+    let (mut right, mut wrong, mut missed) = (0, 0, 0);
+    let mut told = Vec::new();
+    for snippet in &corpus {
+        let root = tempfile::tempdir().unwrap();
+        let sites = found(&snippet.files, root.path());
+        let places: HashSet<&(String, usize)> = sites.keys().chain(snippet.expected.keys()).collect();
+        for place in places {
+            let mut have = sites.get(place).cloned().unwrap_or_default();
+            let mut lack = Vec::new();
+            for environment in snippet.expected.get(place).into_iter().flatten() {
+                match have.iter().position(|have| have == environment) {
+                    Some(at) => {
+                        have.remove(at);
+                        right += 1;
+                    }
+                    None => lack.push(environment.word()),
+                }
+            }
+            wrong += have.len();
+            missed += lack.len();
+            if !have.is_empty() || !lack.is_empty() {
+                let have: Vec<&str> = have.iter().map(|have| have.word()).collect();
+                told.push(format!(
+                    "{}: {}:{}: found {have:?}, not found {lack:?}",
+                    snippet.title, place.0, place.1
+                ));
+            }
+        }
+    }
+    let precision = f64::from(right) / (f64::from(right) + wrong as f64);
+    let recall = f64::from(right) / (f64::from(right) + missed as f64);
+    println!("{} snippets, {right} sites: precision {precision:.3}, recall {recall:.3}", corpus.len());
+    assert!(
+        precision >= PRECISION && recall >= RECALL,
+        "precision {precision:.3}, recall {recall:.3}\n{}",
+        told.join("\n")
+    );
+    assert!(told.is_empty(), "{}", told.join("\n"));
+}
