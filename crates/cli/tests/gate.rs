@@ -366,6 +366,34 @@ fn a_judge_answers_as_the_table_says() {
 
 const PROMPT: &str = "(help) [n] ";
 
+/// A mask is put by a name. If a link stands there by then, what the link leads to would be masked, and not the name.
+#[test]
+fn a_hidden_file_that_becomes_a_link_while_the_question_waits_stops_the_run() {
+    let stage = Stage::user();
+    let hide = ["--hide", "keys.txt"];
+    policy(&stage, "gate.attended = \"always\"\n");
+    for is_swapped in [false, true] {
+        stage.project_file("keys.txt", "value-of-a-key");
+        stage.project_file("other.txt", "other");
+        let script = format!("{RESET}; cat keys.txt");
+        let waits = Waits::start(&stage, &hide, &["sh", "-c", &script]);
+        if is_swapped {
+            std::fs::rename(stage.project().join("keys.txt"), stage.project().join("moved.txt")).unwrap();
+            std::os::unix::fs::symlink("other.txt", stage.project().join("keys.txt")).unwrap();
+        }
+        works(&stage, &["approvals", "allow", &waits.id]);
+        let output = waits.end();
+        assert!(!stdout(&output).contains("value-of-a-key"), "{output:?}");
+        match is_swapped {
+            false => ran(&output, "the control"),
+            true => {
+                assert_eq!(output.status.code(), Some(125), "{output:?}");
+                assert!(stdout(&output).is_empty() && stderr(&output).contains("keys.txt"), "{output:?}");
+            }
+        }
+    }
+}
+
 /// A copy of the launcher that asks a judge must not share its database. SQLite keeps the journal beside an open one, and removes it with
 /// the last connection.
 #[test]
