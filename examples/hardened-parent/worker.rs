@@ -1,6 +1,6 @@
 //! A worker in Rust: takes its key, and signs each line of its input with it (HMAC-SHA256).
 //!
-//! Build it with `cargo build -p keyward-worker --example hardened-worker`.
+//! Build it with `cargo build -p keyward-worker --no-default-features --features token --example hardened-worker`.
 #![allow(clippy::print_stderr)]
 
 use sha2::{Digest, Sha256};

@@ -25,7 +25,8 @@ fn example(name: &str) -> String {
 fn worker_in_rust() -> PathBuf {
     let output = Command::new(env!("CARGO"))
         .args(["build", "--offline", "--quiet", "--message-format=json"])
-        .args(["-p", "keyward-worker", "--example", "hardened-worker"])
+        .args(["-p", "keyward-worker", "--no-default-features", "--features", "token"])
+        .args(["--example", "hardened-worker"])
         .current_dir(root())
         .output()
         .unwrap();
