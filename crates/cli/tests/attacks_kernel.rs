@@ -204,6 +204,59 @@ fn init_cannot_be_made_deaf_by_its_limits() {
     }
 }
 
+/// Each way to give a process less of the processors, by its number or by that of its group or user.
+const SLOW_DOWN: &str = r"
+import ctypes, os, sys, threading
+victim, libc = int(sys.argv[1]), ctypes.CDLL(None, use_errno=True)
+def act(name, do):
+    try:
+        do()
+        print('WORKED', name)
+    except OSError as error:
+        print(name, error)
+def raw(*arguments):
+    if libc.syscall(*arguments) < 0:
+        raise OSError(ctypes.get_errno(), 'refused')
+none, attributes = ctypes.byref(ctypes.c_int(0)), ctypes.create_string_buffer(bytes([48, 0, 0, 0, 5]), 48)
+act('affinity', lambda: os.sched_setaffinity(victim, {0}))
+act('priority', lambda: os.setpriority(os.PRIO_PROCESS, victim, 19))
+act('group', lambda: os.setpriority(os.PRIO_PGRP, victim, 19))
+act('param', lambda: raw(ctypes.c_long(142), victim, none))
+act('upper half', lambda: raw(ctypes.c_long(142), ctypes.c_long(victim | 1 << 32), none))
+act('attr', lambda: raw(ctypes.c_long(314), victim, attributes, 0))
+act('scheduler', lambda: os.sched_setscheduler(victim, os.SCHED_IDLE, os.sched_param(0)))
+# Outside, root has too many processes to slow them all down.
+if victim == 1 or os.getuid() != 0:
+    act('user', lambda: os.setpriority(os.PRIO_USER, 0, 19))
+act('join', lambda: os.setpgid(0, victim))
+";
+
+/// What Python's threads, `renice` and `taskset` do goes on.
+const SLOW_DOWN_ONES_OWN: &str = r"
+import os, threading
+os.setpriority(os.PRIO_PGRP, 0, os.getpriority(os.PRIO_PROCESS, 0))
+child = os.spawnlp(os.P_NOWAIT, 'sleep', 'sleep', '5')
+os.sched_setaffinity(threading.get_native_id(), os.sched_getaffinity(0))
+os.setpriority(os.PRIO_PROCESS, child, 19)
+os.sched_setscheduler(child, os.SCHED_IDLE, os.sched_param(0))
+os.setpgid(0, 0)
+print('own')
+";
+
+#[test]
+fn init_cannot_be_put_behind_busy_processes() {
+    for (stage, ways) in [(Stage::user(), 9), (Stage::root(), 8)] {
+        stage.project_file("slow.py", SLOW_DOWN);
+        stage.project_file("own.py", SLOW_DOWN_ONES_OWN);
+        let control = "python3 -c 'import os; os.setpgid(0, 0); os.execlp(\"sleep\", \"sleep\", \"5\")' & sleep 0.3; python3 slow.py $!; kill $!";
+        let outside = stdout(&stage.bare(control));
+        assert_eq!(outside.matches("WORKED").count(), ways, "the control did not work: {outside}");
+        let inside = ran(stage.caged(&after_a_sign("python3 slow.py 1; python3 own.py")));
+        let said = stdout(&inside);
+        assert!(!said.contains("WORKED") && said.contains("own\n"), "{said}{}", stderr(&inside));
+    }
+}
+
 /// The 32-bit table has other numbers: getpid is 20 there, chmod 15, unshare 310.
 const THIRTY_TWO_BITS: &str = r#"
 #include <stdio.h>

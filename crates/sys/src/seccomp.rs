@@ -257,7 +257,9 @@ pub fn number(name: &str) -> Option<u32> {
         landlock_add_rule = SYS_landlock_add_rule, landlock_restrict_self = SYS_landlock_restrict_self,
         lsetxattr = SYS_lsetxattr, removexattr = SYS_removexattr, lremovexattr = SYS_lremovexattr,
         fsetxattr = SYS_fsetxattr, fremovexattr = SYS_fremovexattr, fchown = SYS_fchown, utimensat = SYS_utimensat,
-        connect = SYS_connect, truncate = SYS_truncate,
+        connect = SYS_connect, truncate = SYS_truncate, sched_setscheduler = SYS_sched_setscheduler,
+        sched_setparam = SYS_sched_setparam, sched_setattr = SYS_sched_setattr, sched_setaffinity = SYS_sched_setaffinity,
+        setpriority = SYS_setpriority, setpgid = SYS_setpgid,
     };
     // Newer than the C library's own list; the same on all architectures.
     let newer = match name {

@@ -710,7 +710,6 @@ pub const SECRETS: &[Secret] = &[
     anywhere(".config/goose/secrets.yaml", AGENT),
     anywhere(".qwen/oauth_creds.json", AGENT),
     anywhere(".iflow/oauth_creds.json", AGENT),
-    anywhere(".gemini/google_accounts.json", AGENT),
     anywhere(".config/cursor/auth.json", AGENT),
     anywhere(".codeium/config.json", AGENT),
     anywhere(".codeium/windsurf/mcp_config.json", AGENT),

@@ -34,6 +34,12 @@ pub enum Test {
     NotNull { arg: u8 },
 }
 
+/// The number of init in a cage, and of its group.
+const INIT: u32 = 1;
+const PRIO_USER: u32 = 2;
+const INIT_RUNS: &str = "takes the processor from Keyward's init: its end is what ends all others, and behind busy processes of the cage it \
+                         would come long after the launcher's";
+
 /// One rule: refused when all tests hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
@@ -236,6 +242,16 @@ pub const RULES: &[Rule] = &[
         "sets limits of other processes of the user, for which the kernel compares nothing but ids: no descriptors make Keyward's init or \
          guardian deaf, a processor time of 0 is as good as a kill; reading limits, and setting one's own by the number 0, is fine",
     ),
+    tested(
+        &["sched_setscheduler", "sched_setparam", "sched_setattr", "sched_setaffinity"],
+        &[Test::Is { arg: 0, value: INIT }],
+        Answer::Perm,
+        INIT_RUNS,
+    ),
+    tested(&["setpriority"], &[Test::Is { arg: 1, value: INIT }], Answer::Perm, INIT_RUNS),
+    tested(&["setpriority"], &[Test::Is { arg: 0, value: PRIO_USER }], Answer::Perm, INIT_RUNS),
+    // Whoever joins the group of init can name it by 0.
+    tested(&["setpgid"], &[Test::Is { arg: 1, value: INIT }], Answer::Perm, INIT_RUNS),
     Rule {
         only: Some(Only::NoMounts),
         ..rule(
