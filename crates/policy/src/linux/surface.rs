@@ -38,7 +38,7 @@ pub enum Test {
 const INIT: u32 = 1;
 const PRIO_USER: u32 = 2;
 const INIT_RUNS: &str = "takes the processor from Keyward's init: its end is what ends all others, and behind busy processes of the cage it \
-                         would come minutes after the launcher's";
+                         would come long after the launcher's";
 
 /// One rule: refused when all tests hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
