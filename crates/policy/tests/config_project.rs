@@ -181,7 +181,7 @@ fn narrow_line() -> impl Strategy<Value = String> {
         choice("files.protect", &["notice", "strict"]),
         choice("files.search", &["bounded", "complete"]),
         choice("home.mode", &["real", "profile", "empty"]),
-        choice("net.mode", &["open", "none"]),
+        choice("net.mode", &["open", "rules", "none"]),
         choice("limits.wall", &["1ms", "5m", "1h"]),
         choice("limits.cpu", &["1ms", "5m", "1h"]),
         choice("limits.memory", &["16M", "1G", "4G"]),
@@ -205,6 +205,7 @@ fn wide_line() -> impl Strategy<Value = String> {
         list("files.hide", &["../up"]),
         list("env.pass", &["CI", "LANG"]),
         list("allow", &["ptrace"]),
+        list("net.allow", &["npm", "api.example.com"]),
         Just("env.set.X = '1'".to_owned()),
     ]
 }
