@@ -2,6 +2,10 @@
 //! its name.
 #![forbid(unsafe_code)]
 
+/// Overwrites what is freed, in the rooms that handle credentials and ask for it.
+#[global_allocator]
+static ALLOCATOR: keyward_sys::wiping::Wiping = keyward_sys::wiping::Wiping;
+
 fn main() {
     std::process::exit(keyward_services::main());
 }

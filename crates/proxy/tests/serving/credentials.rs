@@ -1,0 +1,178 @@
+//! Phantoms and the values that take their place.
+
+use crate::origin::Origin;
+use crate::support::{Cage, PHANTOM, Proxy, Setup, VALUE, binding};
+use keyward_policy::net::{Binding, Places, Reason};
+use keyward_protocol::proxy::{Report, Value};
+
+const HOST: &str = "api.example.test";
+
+fn start_with(bindings: Vec<Binding>, protocols: &[&str]) -> (Origin, Proxy) {
+    let origin = Origin::start(HOST, protocols);
+    let proxy = Proxy::start(Setup {
+        upstreams: vec![origin.upstream(HOST, 0), origin.upstream("other.example.test", 0)],
+        roots: vec![origin.root.clone()],
+        bindings,
+        ..Setup::default()
+    });
+    (origin, proxy)
+}
+
+fn start() -> (Origin, Proxy, Cage) {
+    let (origin, proxy) = start_with(vec![binding("example", PHANTOM, &[HOST])], &["h2", "http/1.1"]);
+    proxy.give("example", VALUE);
+    let cage = Cage::start(&proxy, 1, &[HOST, "other.example.test/*"], &["example"]);
+    (origin, proxy, cage)
+}
+
+fn url(path: &str) -> String {
+    format!("https://{HOST}{path}")
+}
+
+#[test]
+fn the_value_takes_the_place_of_its_phantom_in_any_header() {
+    let (_origin, proxy, cage) = start();
+    for version in ["--http2", "--http1.1"] {
+        let bearer = format!("Authorization: Bearer {PHANTOM}");
+        let told = cage.curl(&proxy.ca, &[version, "-H", &bearer, "-H", "accept-encoding: gzip", &url("/a")]);
+        assert_eq!(told.status, 200, "{told:?}");
+        // The host echoes what it was sent, and so the phantom stands there again.
+        assert_eq!(told.json()["headers"]["authorization"], format!("Bearer {PHANTOM}"));
+        assert_eq!(told.json()["headers"]["accept-encoding"], "identity");
+    }
+    let swapped = proxy.until(|report| match report {
+        Report::Swapped { secret, .. } => Some(secret.clone()),
+        _ => None,
+    });
+    assert_eq!(swapped, "example");
+    let echoed = proxy.until(|report| match report {
+        Report::Echoed { secret, .. } => Some(secret.clone()),
+        _ => None,
+    });
+    assert_eq!(echoed, "example", "a notice");
+    // Inside Basic credentials an echo is not found, which shows that the host really got the value.
+    let told = cage.curl(&proxy.ca, &["-u", &format!("user:{PHANTOM}"), &url("/a")]);
+    let sent = told.json()["headers"]["authorization"].as_str().unwrap().to_owned();
+    use base64::Engine;
+    let decoded =
+        base64::engine::general_purpose::STANDARD.decode(sent.trim_start_matches("Basic ")).unwrap();
+    assert_eq!(String::from_utf8(decoded).unwrap(), format!("user:{VALUE}"), "the host got the value");
+}
+
+#[test]
+fn a_phantom_that_cannot_be_replaced_is_refused_and_told() {
+    let (origin, proxy, cage) = start();
+    let bearer = format!("Authorization: Bearer {PHANTOM}");
+    // Another host that is allowed and read.
+    let told = cage.curl(&proxy.ca, &["-H", &bearer, "https://other.example.test/x"]);
+    assert_eq!(told.status, 403, "{told:?}");
+    assert_eq!(
+        proxy.until(|report| match report {
+            Report::Denied { denial, .. } => Some(denial.reason),
+            _ => None,
+        }),
+        Reason::Phantom
+    );
+    // A cage that was not granted it.
+    let stranger = Cage::start(&proxy, 2, &[HOST], &[]);
+    assert_eq!(stranger.curl(&proxy.ca, &["-H", &bearer, &url("/x")]).status, 403);
+    // Places that the binding does not name.
+    for arguments in [
+        vec![url(&format!("/x?key={PHANTOM}"))],
+        vec![url(&format!("/{PHANTOM}/x"))],
+        vec![url(&format!("/x?key={}", PHANTOM.replace('-', "%2d")))],
+        vec!["-d".into(), format!("key={PHANTOM}"), url("/x")],
+        vec!["-d".into(), format!("key={PHANTOM}"), "https://other.example.test/x".into()],
+    ] {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let told = cage.curl(&proxy.ca, &arguments);
+        assert_eq!(told.status, 403, "{arguments:?} {told:?}");
+        assert!(told.body.contains("\"reason\":\"phantom\""), "{told:?}");
+    }
+    // Without encryption.
+    let plain = Cage::start(&proxy, 3, &["plain.example.test"], &["example"]);
+    let told = plain.curl(&proxy.ca, &["-H", &bearer, "http://plain.example.test/"]);
+    assert_eq!(told.status, 403, "{told:?}");
+    assert!(origin.lines().iter().all(|line| !line.contains("phantom")), "{:?}", origin.lines());
+    // A model is told what a program printed: the phantom may stand in the body beside the head it was replaced in.
+    let told = cage.curl(&proxy.ca, &["-H", &bearer, "-d", &format!("printed: {PHANTOM}"), &url("/x")]);
+    assert_eq!(told.status, 200, "{told:?}");
+    assert_eq!(told.json()["body"], format!("printed: {PHANTOM}"));
+}
+
+#[test]
+fn no_other_credential_passes_to_a_bound_host() {
+    let (origin, proxy, cage) = start();
+    for arguments in [
+        &["-H", "Authorization: Bearer attacker"][..],
+        &["-H", "x-api-key: attacker"],
+        &["-u", "attacker:password"],
+        &["-G", "-d", "access_token=attacker"],
+    ] {
+        let told = cage.curl(&proxy.ca, &[arguments, &[&url("/upload")]].concat());
+        assert_eq!(told.status, 403, "{told:?}");
+        assert!(told.body.contains("other-credential"), "{told:?}");
+    }
+    let both = format!("Authorization: Bearer {PHANTOM}");
+    assert_eq!(
+        cage.curl(&proxy.ca, &["-H", &both, "-H", "x-api-key: attacker", &url("/upload")]).status,
+        403
+    );
+    assert_eq!(origin.lines(), [] as [String; 0]);
+    assert_eq!(cage.curl(&proxy.ca, &[&url("/public")]).status, 200, "without any credential");
+    // The same to a host without a binding.
+    let told = cage.curl(&proxy.ca, &["-H", "Authorization: Bearer own", "https://other.example.test/x"]);
+    assert_eq!(told.status, 200, "{told:?}");
+}
+
+#[test]
+fn calls_that_answer_with_credentials_are_refused() {
+    let (origin, proxy, cage) = start();
+    let bearer = format!("Authorization: Bearer {PHANTOM}");
+    for path in ["/oauth/token", "/OAuth//token", "/oauth%2ftoken"] {
+        let told = cage.curl(&proxy.ca, &["-X", "POST", "-H", &bearer, &url(path)]);
+        assert_eq!(told.status, 403, "{path} {told:?}");
+        assert!(told.body.contains("minting"), "{told:?}");
+    }
+    assert_eq!(origin.lines(), [] as [String; 0]);
+}
+
+#[test]
+fn query_path_and_body_are_replaced_where_the_binding_says_so() {
+    let places = Places { query: true, path: true, body: true };
+    let own = Binding { places, ..binding("example", PHANTOM, &[HOST]) };
+    let (origin, proxy) = start_with(vec![own], &["http/1.1"]);
+    // A value of another length than its phantom.
+    proxy.give("example", "sk-short");
+    let cage = Cage::start(&proxy, 1, &[HOST], &["example"]);
+    let told = cage.curl(&proxy.ca, &[&url(&format!("/bot{PHANTOM}/send?key={PHANTOM}&x=y"))]);
+    assert_eq!(told.status, 200, "{told:?}");
+    assert_eq!(origin.lines(), ["GET /botsk-short/send?key=sk-short&x=y"]);
+    let data = format!("{{\"api_key\":\"{PHANTOM}\"}}");
+    let told = cage.curl(&proxy.ca, &["-d", &data, &url("/x")]);
+    // The host tells the length that it got, and its echo is cleaned only where something was put into the head.
+    assert_eq!(told.json()["length"], "{\"api_key\":\"sk-short\"}".len(), "{told:?}");
+}
+
+#[test]
+fn a_request_waits_for_the_value_and_a_revoked_one_is_gone() {
+    let (origin, proxy) = start_with(vec![binding("example", PHANTOM, &[HOST])], &["h2", "http/1.1"]);
+    let cage = Cage::start(&proxy, 1, &[HOST], &["example"]);
+    let bearer = format!("Authorization: Bearer {PHANTOM}");
+    let ca = &proxy.ca;
+    let told = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| cage.curl(ca, &["-H", &bearer, &url("/x")]));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        proxy.give("example", VALUE);
+        waiting.join().unwrap()
+    });
+    assert_eq!(told.status, 200, "{told:?}");
+    proxy.tell_value(Value::Revoked { secret: "example" });
+    let told = cage.curl(&proxy.ca, &["-H", &bearer, &url("/x")]);
+    assert_eq!(told.status, 502, "{told:?}");
+    assert!(told.body.contains("revoked"), "{told:?}");
+    assert_eq!(origin.lines().len(), 1);
+    proxy.tell_value(Value::Failed { secret: "example", fact: "the keyring is locked" });
+    let told = cage.curl(&proxy.ca, &["-H", &bearer, &url("/x")]);
+    assert!(told.body.contains("the keyring is locked"), "{told:?}");
+}

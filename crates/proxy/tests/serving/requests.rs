@@ -1,0 +1,286 @@
+//! Requests that are read.
+
+use crate::origin::Origin;
+use crate::support::{Cage, Proxy, Setup};
+use keyward_policy::net::Reason;
+use keyward_protocol::proxy::{Report, Served};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Stdio};
+
+const HOST: &str = "api.example.test";
+
+fn start(protocols: &[&str]) -> (Origin, Proxy) {
+    let origin = Origin::start(HOST, protocols);
+    let proxy = Proxy::start(Setup {
+        upstreams: vec![origin.upstream(HOST, 0)],
+        roots: vec![origin.root.clone()],
+        ..Setup::default()
+    });
+    (origin, proxy)
+}
+
+fn url(path: &str) -> String {
+    format!("https://{HOST}{path}")
+}
+
+#[test]
+fn requests_pass_in_any_pair_of_versions() {
+    for (protocols, outside) in [(&["h2", "http/1.1"][..], "HTTP/2.0"), (&["http/1.1"][..], "HTTP/1.1")] {
+        let (_origin, proxy) = start(protocols);
+        let cage = Cage::start(&proxy, 1, &["api.example.test/*"], &[]);
+        for (flag, version) in [("--http2", "2"), ("--http1.1", "1.1")] {
+            let told = cage.curl(&proxy.ca, &[flag, "-d", "some body", &url("/a%2Fb?c=d")]);
+            // A host that is known to speak HTTP/1 only is not offered more.
+            let expected = if told.version == "1.1" && flag == "--http2" && outside == "HTTP/1.1" {
+                "1.1"
+            } else {
+                version
+            };
+            assert_eq!(
+                (told.status, told.version.as_str()),
+                (403, expected),
+                "an encoded slash matches no path: {told:?}"
+            );
+            let told = cage.curl(&proxy.ca, &[flag, "-d", "some body", &url("/a/b?c=d")]);
+            assert_eq!(told.status, 200, "{told:?}");
+            let seen = told.json();
+            assert_eq!(seen["version"], outside);
+            assert_eq!(seen["method"], "POST");
+            assert_eq!(seen["target"], "/a/b?c=d");
+            assert_eq!(seen["body"], "some body");
+            let host = if outside == "HTTP/2.0" { &seen["authority"] } else { &seen["headers"]["host"] };
+            assert_eq!(host, HOST);
+        }
+        let served = proxy.until(|report| match report {
+            Report::Connected { served, .. } => Some(*served),
+            _ => None,
+        });
+        assert_eq!(served, Served::Terminated);
+    }
+}
+
+#[test]
+fn a_denied_request_says_what_would_allow_it() {
+    let (origin, proxy) = start(&["h2"]);
+    let cage = Cage::start(&proxy, 1, &["GET api.example.test/pub/*"], &[]);
+    assert_eq!(cage.curl(&proxy.ca, &[&url("/pub/x")]).status, 200, "the control");
+    let told = cage.curl(&proxy.ca, &["-X", "DELETE", &url("/pub/x")]);
+    assert_eq!(told.status, 403);
+    let error = &told.json()["error"];
+    assert_eq!(error["flag"], "--allow-net 'DELETE api.example.test/pub/x'");
+    assert_eq!(error["reason"], "request");
+    assert_eq!(proxy.denied().flag().as_deref(), Some("--allow-net 'DELETE api.example.test/pub/x'"));
+    for path in ["/pub/%2e%2e/etc", "/pub/..%2fetc", "/pub/%252e%252e/etc", "/pub/a%00"] {
+        let told = cage.curl(&proxy.ca, &["--path-as-is", &url(path)]);
+        assert_eq!(told.status, 400, "{path}: {told:?}");
+    }
+    let told = cage.curl(&proxy.ca, &["-H", "x-http-method-override: DELETE", &url("/pub/x")]);
+    assert_eq!(told.status, 400, "{told:?}");
+    assert_eq!(origin.lines().len(), 1, "only the control got there: {:?}", origin.lines());
+}
+
+/// What is answered to these bytes on a plain connection.
+fn raw(cage: &Cage, bytes: &[u8]) -> String {
+    let mut stream = cage.connect(HOST, 80);
+    stream.write_all(bytes).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut text = Vec::new();
+    let _ = stream.read_to_end(&mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[test]
+fn smuggled_requests_do_not_get_out() {
+    let origin = Origin::plain();
+    let proxy = Proxy::start(Setup { upstreams: vec![origin.upstream(HOST, 0)], ..Setup::default() });
+    let cage = Cage::start(&proxy, 1, &["POST api.example.test/a", "api.example.test:80/a"], &[]);
+    let sound = raw(&cage, b"POST /a HTTP/1.1\r\nHost: api.example.test\r\nContent-Length: 2\r\n\r\nhi");
+    assert!(sound.starts_with("HTTP/1.1 200"), "{sound}");
+    assert_eq!(origin.lines().len(), 1);
+    let smuggled = "GET /evil HTTP/1.1\r\nHost: api.example.test\r\n\r\n";
+    for head in [
+        "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+        "Content-Length: 0\r\nContent-Length: 50\r\n\r\n",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
+        "Transfer-Encoding:\x0bchunked\r\n\r\n0\r\n\r\n",
+        "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+        "Transfer-Encoding: chunked\r\n\r\n0\n\n",
+        "X: y\nZ: a\r\n\r\n",
+        "X: y\r\n folded\r\n\r\n",
+        "Host: other.example\r\n\r\n",
+    ] {
+        let told =
+            raw(&cage, format!("POST /a HTTP/1.1\r\nHost: api.example.test\r\n{head}{smuggled}").as_bytes());
+        assert!(told.starts_with("HTTP/1.1 400") || told.is_empty(), "{head:?}: {told}");
+    }
+    for line in [
+        "GET http://other.example/a HTTP/1.1",
+        "GET http://api.example.test/a HTTP/1.1",
+        "get /a HTTP/1.1",
+        "GET //a HTTP/1.1",
+    ] {
+        let told = raw(&cage, format!("{line}\r\nHost: api.example.test\r\n\r\n").as_bytes());
+        assert!(told.starts_with("HTTP/1.1 4"), "{line:?}: {told}");
+    }
+    let told = raw(&cage, b"GET /a HTTP/1.1\r\nHost: other.example\r\n\r\n");
+    assert!(told.starts_with("HTTP/1.1 421"), "{told}");
+    assert!(origin.lines().iter().all(|line| !line.contains("evil")), "{:?}", origin.lines());
+    let reasons = proxy.heard().into_iter().filter_map(|report| match report {
+        Report::Denied { denial, .. } => Some(denial.reason),
+        _ => None,
+    });
+    assert!(reasons.collect::<Vec<_>>().contains(&Reason::Malformed));
+}
+
+#[test]
+fn host_and_authority_have_to_agree_with_the_greeting() {
+    let (origin, proxy) = start(&["h2", "http/1.1"]);
+    let cage = Cage::start(&proxy, 1, &["api.example.test/*", "other.example.test/*"], &[]);
+    for version in ["--http2", "--http1.1"] {
+        let told = cage.curl(&proxy.ca, &[version, "-H", "Host: other.example.test", &url("/x")]);
+        assert_eq!(told.status, 421, "{told:?}");
+    }
+    assert_eq!(proxy.denied().reason, Reason::Mismatch);
+    assert_eq!(origin.lines(), [] as [String; 0]);
+}
+
+#[test]
+fn events_arrive_one_by_one_and_a_vanished_client_ends_them() {
+    let (_origin, proxy) = start(&["h2", "http/1.1"]);
+    let cage = Cage::start(&proxy, 1, &["api.example.test/*"], &[]);
+    let at = cage.place(HOST, 443);
+    for version in ["--http1.1", "--http2"] {
+        let mut command = Command::new("curl");
+        command.env_clear().args([
+            "-sSNk",
+            version,
+            "--connect-to",
+            &format!("{HOST}:443:{at}"),
+            &url("/events"),
+        ]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        // The answer never ends, so that a proxy that waits for its end gives nothing.
+        assert_eq!(lines.next().unwrap().unwrap(), "data: 0");
+        assert_eq!(lines.nth(1).unwrap().unwrap(), "data: 1");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    for _ in 0..2 {
+        proxy.until(|report| matches!(report, Report::Closed { .. }).then_some(()));
+    }
+}
+
+#[test]
+fn bodies_of_any_length_stream_in_both_directions() {
+    let (_origin, proxy) = start(&["h2", "http/1.1"]);
+    let cage = Cage::start(&proxy, 1, &["api.example.test/*"], &[]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(30 << 20).unwrap();
+    let data = format!("@{}", file.path().display());
+    for flags in [
+        &["--http2"][..],
+        &["--http1.1"],
+        &["--http1.1", "-H", "transfer-encoding: chunked"],
+        &["--http1.1", "-H", "expect: 100-continue"],
+    ] {
+        let upload = url("/upload");
+        let all = [flags, &["--data-binary", &data, &upload]].concat();
+        let told = cage.curl(&proxy.ca, &all);
+        assert_eq!(told.status, 200, "{told:?}");
+        assert_eq!(told.json()["length"], 30 << 20, "{flags:?}");
+    }
+}
+
+#[test]
+fn trailers_pass_from_one_http2_to_the_other() {
+    let (origin, proxy) = start(&["h2"]);
+    let cage = Cage::start(&proxy, 1, &["api.example.test/*"], &[]);
+    let arguments = ["-i", "--http2", "-H", "te: trailers", &url("/trailers")];
+    let to = format!("{HOST}:443:{}", origin.at);
+    let direct = cage.curl(&proxy.ca, &[&["-k", "--connect-to", &to], &arguments[..]].concat());
+    let told = cage.curl(&proxy.ca, &arguments);
+    for told in [direct, told] {
+        assert!(told.body.contains("message") && told.body.contains("grpc-status: 0"), "{told:?}");
+    }
+}
+
+#[test]
+fn a_websocket_passes() {
+    let (_origin, proxy) = start(&["h2", "http/1.1"]);
+    let cage = Cage::start(&proxy, 1, &["api.example.test:80/*", "api.example.test/*"], &[]);
+    let mut command = Command::new("openssl");
+    let at = cage.place(HOST, 443);
+    command.env_clear().args(["s_client", "-quiet", "-servername", HOST, "-connect", &at.to_string()]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let head = format!(
+        "GET /ws HTTP/1.1\r\nHost: {HOST}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    );
+    input.write_all(head.as_bytes()).unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "HTTP/1.1 101 Switching Protocols\r\n");
+    while line != "\r\n" {
+        line.clear();
+        output.read_line(&mut line).unwrap();
+    }
+    for text in ["\u{1}not http\n", "again\n"] {
+        input.write_all(text.as_bytes()).unwrap();
+        line.clear();
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line, text);
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_host_that_cannot_be_reached_is_told_to_the_program_and_the_user() {
+    let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let origin = Origin { at: nowhere, root: String::new(), seen: std::sync::Arc::default() };
+    let proxy = Proxy::start(Setup { upstreams: vec![origin.upstream(HOST, 0)], ..Setup::default() });
+    let cage = Cage::start(&proxy, 1, &["api.example.test/*"], &[]);
+    let told = cage.curl(&proxy.ca, &[&url("/x")]);
+    assert_eq!(told.status, 502, "{told:?}");
+    assert_eq!(told.json()["error"]["type"], "keyward_unreached");
+    proxy.until(|report| matches!(report, Report::Unreached { .. }).then_some(()));
+}
+
+#[test]
+fn a_certificate_that_is_not_trusted_is_refused() {
+    let origin = Origin::start("evil.example.test", &["http/1.1"]);
+    let proxy = Proxy::start(Setup {
+        upstreams: vec![origin.upstream(HOST, 0)],
+        roots: vec![origin.root.clone()],
+        ..Setup::default()
+    });
+    let cage = Cage::start(&proxy, 1, &["api.example.test/*"], &[]);
+    let told = cage.curl(&proxy.ca, &[&url("/x")]);
+    assert_eq!(told.status, 502, "{told:?}");
+    assert!(told.body.contains("certificate"), "{told:?}");
+    assert_eq!(origin.lines(), [] as [String; 0]);
+}
+
+#[test]
+fn a_flood_from_one_cage_leaves_another_working() {
+    let (_origin, proxy) = start(&["http/1.1"]);
+    let flooding = Cage::start(&proxy, 1, &["api.example.test/*"], &[]);
+    let other = Cage::start(&proxy, 2, &["api.example.test/*"], &[]);
+    // Connections that say nothing, and some that never end their head.
+    let held: Vec<std::net::TcpStream> = (0..400)
+        .map(|number| {
+            let mut stream = flooding.connect(HOST, 443);
+            if number % 2 == 0 {
+                stream.write_all(b"\x16\x03\x01").unwrap();
+            }
+            stream
+        })
+        .collect();
+    let told = other.curl(&proxy.ca, &[&url("/x")]);
+    assert_eq!(told.status, 200, "{told:?}");
+    assert_eq!(held.len(), 400);
+}
