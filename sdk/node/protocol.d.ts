@@ -120,6 +120,15 @@ export type AskOwn = {
   do: "own";
 };
 
+/** Allows more of the network to the session, for a time. */
+export type AskWiden = {
+  v: 1;
+  do: "widen";
+  /** Rules as they are typed, presets expanded. */
+  rules: string[];
+  seconds: number;
+};
+
 /** Ends the session. */
 export type AskStop = {
   v: 1;
@@ -127,7 +136,7 @@ export type AskStop = {
 };
 
 /** What a client asks. */
-export type Ask = AskExec | AskSignal | AskFront | AskKill | AskHello | AskJobs | AskLog | AskAttach | AskOffer | AskWatch | AskDecide | AskCall | AskReturn | AskOwn | AskStop;
+export type Ask = AskExec | AskSignal | AskFront | AskKill | AskHello | AskJobs | AskLog | AskAttach | AskOffer | AskWatch | AskDecide | AskCall | AskReturn | AskOwn | AskWiden | AskStop;
 
 /** The command runs. With a terminal, one descriptor: its other side. */
 export type AnswerStarted = {

@@ -260,7 +260,11 @@ impl Proxy {
     fn note(&mut self, report: Report) {
         match &report {
             Report::Denied { denial, times, .. } => self.remember(denial, *times),
-            Report::Question { denial, .. } => self.remember(denial, 1),
+            Report::Question { denial, question, .. } => {
+                self.remember(denial, 1);
+                // No plan lets it ask; should it do so, what wants the host does not wait.
+                let _ = self.order(&Order::Answer { question: *question, allowed: false }, &[]);
+            }
             Report::Echoed { secret, host, .. } => {
                 self.news.echoed.push(format!("{secret} from {host}"));
             }

@@ -83,6 +83,7 @@ proptest! {
         let folder = filled(events, 9_000);
         let filter = Filter {
             denied,
+            net: false,
             session: session.map(|number| format!("s{number}")),
             secret: secret.map(|number| format!("secret-{number}")),
             since: since.map(|seconds| seconds * 1000),

@@ -657,7 +657,21 @@ fn outcome_in_detail() -> Value {
     });
     let gone = [Gone { directory: "/tmp".into(), names: vec!["a".into(), "b/".into()], count: 2 }];
     let project = project();
+    let network = keyward_policy::outcome::NetworkNews {
+        denied: vec![keyward_policy::outcome::Denied {
+            host: "api.example.com".into(),
+            fact: "network: denied api.example.com: no rule allows this host".into(),
+            remedy: "to allow it, add --allow-net api.example.com".into(),
+            flag: Some("--allow-net api.example.com".into()),
+            times: 2,
+        }],
+        further: 1,
+        echoed: vec!["github from api.example.com".into()],
+        troubles: Vec::new(),
+        lost: true,
+    };
     let outcome = Outcome {
+        network: &network,
         held: Promises::Of(&held),
         kept_back: vec!["GITHUB_TOKEN".into()],
         project: Some(&project),
