@@ -421,7 +421,9 @@ impl Reading {
             return match hold(body).await {
                 Some(whole) => Ok((Body::whole(whole), names)),
                 None if found.get().is_some() => Ok((Body::empty(), names)),
-                None => Err(Refusal::Unreached(host.to_string(), "the body of the request ended early".into())),
+                None => {
+                    Err(Refusal::Unreached(host.to_string(), "the body of the request ended early".into()))
+                }
             };
         }
         let keeps_length = pairs.iter().all(|pair| pair.from.len() == pair.to.len());
