@@ -117,6 +117,7 @@ fn gone(state: &State, cage: u64) {
     let Some(own) = state.cages.borrow_mut().remove(&cage) else { return };
     own.end();
     state.origins.drop_cage(cage);
+    state.drop_questions(cage);
     state.reporter.settle(cage);
     state.reporter.tell(Report::Dropped { cage });
 }

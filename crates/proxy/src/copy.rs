@@ -36,7 +36,14 @@ pub async fn both(inside: &TcpStream, outside: &TcpStream, moved: &std::cell::Ce
 async fn one(from: &TcpStream, to: &TcpStream, mut count: impl FnMut(u64)) -> io::Result<()> {
     let mut total = 0;
     let mut buffer = vec![0; BUFFER];
-    while total < MUCH {
+    let mut pipe = None;
+    while pipe.is_none() {
+        if total >= MUCH {
+            // Where no descriptor is left, it is copied on.
+            total = 0;
+            pipe = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok();
+            continue;
+        }
         let length = read(from, &mut buffer).await?;
         if length == 0 {
             return finish(to);
@@ -46,7 +53,7 @@ async fn one(from: &TcpStream, to: &TcpStream, mut count: impl FnMut(u64)) -> io
         count(length as u64);
     }
     drop(buffer);
-    let (out, into) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+    let Some((out, into)) = pipe else { return Ok(()) };
     // The default is fine where the user has too many pipes already.
     let _ = fcntl_setpipe_size(&into, PIPE);
     let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;

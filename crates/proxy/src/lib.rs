@@ -12,6 +12,7 @@
 //! | `dial`, `resolve`, `copy` | connections outside, and bytes through them |
 //! | `ca`, `trust` | certificates for cages, and those of hosts |
 //! | `requests`, `swap`, `origin`, `body`, `replace`, `stream` | requests that are read |
+//! | `sign` | requests that are signed anew (AWS) |
 //! | `secrets` | values from the vault |
 //! | `confine` | what the process gives up |
 //!
@@ -33,6 +34,7 @@ mod report;
 mod requests;
 mod resolve;
 mod secrets;
+mod sign;
 mod state;
 mod stream;
 mod swap;

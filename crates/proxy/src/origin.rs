@@ -182,7 +182,8 @@ fn words(error: &hyper::Error) -> String {
     text
 }
 
-fn authority(key: &Key) -> String {
+/// The host of a request, as it is sent.
+pub fn authority(key: &Key) -> String {
     let usual = if key.with_tls { 443 } else { 80 };
     if key.port == usual { key.host.to_string() } else { format!("{}:{}", key.host, key.port) }
 }

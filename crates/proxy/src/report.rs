@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
-/// The most reports that wait. A reader that is slower loses reports of connections, never denials of another kind.
+/// The most reports that wait. A reader that is slower loses the newest.
 const MOST_WAITING: usize = 4096;
 /// The most kinds of denial that are told apart in one [`WINDOW`], for one cage.
 const MOST_KINDS: usize = 64;

@@ -4,6 +4,7 @@ use crate::body::{Body, Replaced};
 use crate::dial::Undialled;
 use crate::origin::{self, Key, Local, Unsent};
 use crate::replace::{Finder, Pair, Replacer};
+use crate::sign;
 use crate::state::{Cage, State};
 use crate::stream::{Guarded, Watched};
 use crate::swap::{self, Outcome, Subject, Swapped};
@@ -15,7 +16,7 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use keyward_policy::net::{Ask, Denial, Host, Pattern, Reason, Seen, request};
+use keyward_policy::net::{Ask, Denial, Host, Pattern, Reason, Scheme, Seen, request};
 use keyward_protocol::proxy::{Report, Served};
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -31,6 +32,8 @@ use zeroize::Zeroizing;
 const HEAD: Duration = Duration::from_secs(60);
 const MOST_STREAMS: u32 = 256;
 const WINDOW: u32 = 1 << 20;
+/// The most bytes of a body that is held to look at it first.
+const MOST_FIRST: usize = 64 << 10;
 /// The most bytes of a body that is held to replace a phantom of another length in it.
 const MOST_HELD: usize = 4 << 20;
 
@@ -237,6 +240,7 @@ impl Reading {
         let (body, words) = self.body(&mut parts.headers, incoming, &outcome, &found, &ask).await?;
         let mut secrets: Vec<String> =
             outcome.swapped.iter().map(|swapped| swapped.binding.secret.clone()).collect();
+        secrets.extend(outcome.signing.iter().map(|signing| signing.name.clone()));
         secrets.sort();
         let key = Key {
             cage: self.cage.id,
@@ -246,6 +250,46 @@ impl Reading {
             offer: if upgrade.is_some() { Offer::Http1 } else { Offer::Both },
             secrets,
         };
+        let body = match &outcome.signing {
+            Some(signing) => {
+                let held = if sign::needs_body(&parts.headers) {
+                    Held::Whole(hold(body).await)
+                } else {
+                    Held::Stream(body)
+                };
+                let (body, whole) = match held {
+                    Held::Stream(body) => (body, None),
+                    Held::Whole(Some(whole)) => (Body::whole(whole.clone()), Some(whole)),
+                    Held::Whole(None) if found.get().is_some() => (Body::empty(), None),
+                    Held::Whole(None) => {
+                        return Err(self.refuse(ask, Reason::Malformed, "the body is too long to be signed"));
+                    }
+                };
+                let (path, query) =
+                    target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+                let authority = origin::authority(&key);
+                let body_of = whole.as_deref();
+                let unsent =
+                    sign::Unsent { method: &method, path, query, authority: &authority, body: body_of };
+                let value = std::str::from_utf8(signing.secret.expose()).ok().and_then(sign::Key::parse);
+                let Some(value) = value else {
+                    return Err(self.refuse(
+                        ask,
+                        Reason::NoValue,
+                        format!("the value of {} is not KEY-ID:SECRET-KEY", signing.name),
+                    ));
+                };
+                if let Err(unsigned) = sign::sign(&signing.claim, &unsent, &mut parts.headers, value) {
+                    return Err(self.refuse(ask, Reason::Malformed, unsigned.words()));
+                }
+                body
+            }
+            None => body,
+        };
+        if let Some(word) = found.get() {
+            let name = words.get(word).cloned().unwrap_or_default();
+            return Err(self.refuse(ask, Reason::Phantom, format!("{name}: it stands in the body")));
+        }
         let sent = origin::send(&self.state, &self.cage, &key, Request::from_parts(parts, body)).await;
         if let Some(word) = found.get() {
             let name = words.get(word).cloned().unwrap_or_default();
@@ -300,14 +344,17 @@ impl Reading {
             },
         };
         let Some(stands_for) = &self.stands_for else { return Ok((host, port.unwrap_or(usual))) };
+        // A base URL names the socket in any way; where it leads does not depend on it.
+        if let (false, true, Pattern::Exact(own)) = (self.inside_tls, self.outside_tls, stands_for) {
+            return Ok((own.clone(), self.port));
+        }
         if !stands_for.covers(&host) {
             return Err((
                 Reason::Mismatch,
                 format!("the connection is for {stands_for}, and the request for {host}"),
             ));
         }
-        // A base URL may be written without the port of the socket that stands for it.
-        if port.is_some_and(|port| port != self.port) && self.inside_tls == self.outside_tls {
+        if port.is_some_and(|port| port != self.port) {
             return Err((Reason::Mismatch, format!("the connection is for port {}", self.port)));
         }
         Ok((host, self.port))
@@ -333,6 +380,7 @@ impl Reading {
             |phantom: &str| outcome.swapped.iter().any(|swapped| swapped.binding.phantom == phantom);
         let may = |binding: &keyward_policy::net::Binding| {
             binding.places.body
+                && binding.scheme == Scheme::Replace
                 && self.cage.granted.contains(&binding.secret)
                 && (self.outside_tls || self.state.upstream(host, *port).is_some())
                 && read.as_ref().is_some_and(|path| {
@@ -348,19 +396,35 @@ impl Reading {
                 let from = Zeroizing::new(binding.phantom.clone().into_bytes());
                 pairs.push(Pair { from, to: Zeroizing::new(secret.expose().to_vec()) });
             } else if !is_in_head(&binding.phantom) {
-                watched.push(binding);
+                // The identity of a key that signs is not a secret, and stands in many answers.
+                let secret = match swap::words(binding).as_slice() {
+                    [_, secret, ..] => *secret,
+                    _ => &binding.phantom,
+                };
+                watched.push((binding.secret.clone(), secret.as_bytes().to_vec()));
             }
         }
-        let names = watched.iter().map(|binding| binding.secret.clone()).collect();
-        if pairs.is_empty() && watched.is_empty() {
+        let (names, words): (Vec<String>, Vec<Vec<u8>>) = watched.into_iter().unzip();
+        if pairs.is_empty() && words.is_empty() {
             return Ok((Body::Stream(incoming), vec![]));
         }
         if pairs.is_empty() {
-            let words = watched.iter().map(|binding| binding.phantom.clone().into_bytes()).collect();
-            return Ok((
-                Body::Watched { stream: incoming, finder: Finder::new(words), found: Rc::clone(found) },
-                names,
-            ));
+            let finder = Finder::new(words);
+            let body = Body::Watched { stream: incoming, finder, found: Rc::clone(found) };
+            // A small body is looked at before anything is sent. One of unknown length may wait for the answer.
+            let length = headers
+                .get(header::CONTENT_LENGTH)
+                .and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+            if length.is_none_or(|length| length > MOST_FIRST) {
+                return Ok((body, names));
+            }
+            return match hold(body).await {
+                Some(whole) => Ok((Body::whole(whole), names)),
+                None if found.get().is_some() => Ok((Body::empty(), names)),
+                None => {
+                    Err(Refusal::Unreached(host.to_string(), "the body of the request ended early".into()))
+                }
+            };
         }
         let keeps_length = pairs.iter().all(|pair| pair.from.len() == pair.to.len());
         let replacer = Replacer::new(pairs);
@@ -459,6 +523,12 @@ fn pair(swapped: &Swapped) -> Pair {
 enum Refusal {
     Denied(Box<Denial>),
     Unreached(String, String),
+}
+
+/// A body on its way to a signature.
+enum Held {
+    Stream(Body),
+    Whole(Option<Bytes>),
 }
 
 /// A whole body; `None` if it is too long or breaks.
@@ -560,7 +630,7 @@ pub fn denied(denial: &Denial) -> Response<Body> {
         "rule": denial.wanted,
         "flag": denial.flag(),
     });
-    problem(status, &error)
+    problem(status, "denied", &error)
 }
 
 fn unreached(host: &str, fact: &str) -> Response<Body> {
@@ -569,14 +639,14 @@ fn unreached(host: &str, fact: &str) -> Response<Body> {
         "message": format!("network: {host} could not be reached: {fact}"),
         "remedy": "a rule allows this host; the connection to it failed outside of the cage",
     });
-    problem(StatusCode::BAD_GATEWAY, &error)
+    problem(StatusCode::BAD_GATEWAY, "unreached", &error)
 }
 
-fn problem(status: StatusCode, error: &serde_json::Value) -> Response<Body> {
+fn problem(status: StatusCode, word: &'static str, error: &serde_json::Value) -> Response<Body> {
     let text = format!("{}\n", serde_json::json!({ "error": error }));
     let mut response = Response::new(Body::whole(text));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response.headers_mut().insert("x-keyward", HeaderValue::from_static("denied"));
+    response.headers_mut().insert("x-keyward", HeaderValue::from_static(word));
     response
 }

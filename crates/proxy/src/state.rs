@@ -6,7 +6,7 @@ use crate::report::Reporter;
 use crate::resolve::Resolver;
 use crate::secrets::Secrets;
 use crate::trust::Trust;
-use keyward_policy::net::{Ask, Binding, Decision, Denial, Host, Name, Pattern, Rules, decide};
+use keyward_policy::net::{Ask, Binding, Decision, Denial, Host, Name, Pattern, Rule, Rules, decide};
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_protocol::proxy::{Corporate, Report, Upstream};
 use std::cell::{Cell, RefCell};
@@ -19,10 +19,13 @@ use tokio::sync::{oneshot, watch};
 
 /// The most connections of one cage, if there are enough descriptors.
 const MOST_CONNECTIONS: usize = 2048;
-/// Descriptors of one connection: both sides, and two pipes for large tunnels.
-const DESCRIPTORS: usize = 6;
+/// Descriptors of one connection: both sides, and for some a pipe. A tunnel without one copies.
+const DESCRIPTORS: usize = 4;
 /// Descriptors for everything else: listeners, DNS, channels.
 const RESERVED: usize = 256;
+
+/// The most questions of one cage that wait for an answer; what wants more is denied.
+const MOST_QUESTIONS: usize = 16;
 
 /// Everything.
 pub struct State {
@@ -38,7 +41,14 @@ pub struct State {
     pub reporter: Rc<Reporter>,
     pub most_connections: usize,
     next: Cell<u64>,
-    questions: RefCell<HashMap<u64, oneshot::Sender<bool>>>,
+    questions: RefCell<HashMap<u64, Question>>,
+}
+
+/// A question that waits for its answer.
+struct Question {
+    cage: u64,
+    wanted: Rule,
+    waiting: Vec<oneshot::Sender<bool>>,
 }
 
 impl State {
@@ -127,21 +137,42 @@ impl State {
         if cage.refused.borrow().contains(&wanted) {
             return false;
         }
-        let question = self.number();
         let (answer, answered) = oneshot::channel();
-        self.questions.borrow_mut().insert(question, answer);
-        self.reporter.tell(Report::Question { cage: cage.id, question, denial: denial.clone() });
+        {
+            let mut questions = self.questions.borrow_mut();
+            let count = questions.values().filter(|question| question.cage == cage.id).count();
+            let same = |question: &&mut Question| question.cage == cage.id && question.wanted == wanted;
+            match questions.values_mut().find(same) {
+                Some(question) => question.waiting.push(answer),
+                None if count >= MOST_QUESTIONS => return false,
+                None => {
+                    let number = self.number();
+                    let question = Question { cage: cage.id, wanted: wanted.clone(), waiting: vec![answer] };
+                    questions.insert(number, question);
+                    self.reporter.tell(Report::Question {
+                        cage: cage.id,
+                        question: number,
+                        denial: denial.clone(),
+                    });
+                }
+            }
+        }
         let allowed = answered.await.unwrap_or(false);
-        self.questions.borrow_mut().remove(&question);
-        if !allowed {
+        if !allowed && !cage.refused.borrow().contains(&wanted) {
             cage.refused.borrow_mut().push(wanted);
         }
         allowed
     }
 
+    /// Forgets the questions of a cage that has ended.
+    pub fn drop_questions(&self, cage: u64) {
+        self.questions.borrow_mut().retain(|_, question| question.cage != cage);
+    }
+
     /// Hands on the answer to a question.
     pub fn answer(&self, question: u64, allowed: bool) {
-        if let Some(waiting) = self.questions.borrow_mut().remove(&question) {
+        let asked = self.questions.borrow_mut().remove(&question);
+        for waiting in asked.into_iter().flat_map(|question| question.waiting) {
             let _ = waiting.send(allowed);
         }
     }
@@ -166,7 +197,7 @@ pub struct Cage {
     pub places: RefCell<Vec<Rc<Place>>>,
     pub connections: Cell<usize>,
     /// Rules that the user did not allow.
-    refused: RefCell<Vec<keyward_policy::net::Rule>>,
+    refused: RefCell<Vec<Rule>>,
     /// Secrets that were put in, with their hosts, to report each once.
     pub swapped: RefCell<Vec<(String, Host)>>,
     pub echoed: RefCell<Vec<(String, Host)>>,

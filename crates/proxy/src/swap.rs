@@ -2,6 +2,7 @@
 //! passes.
 
 use crate::secrets::Secret;
+use crate::sign::{self, Claim, Key, Unsigned};
 use crate::state::{Cage, State};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
@@ -47,6 +48,23 @@ pub struct Outcome {
     pub swapped: Vec<Swapped>,
     /// The target, if something in it was replaced.
     pub target: Option<Zeroizing<String>>,
+    /// A signature that has to be made anew when the rest is known.
+    pub signing: Option<Signing>,
+}
+
+/// A signature that has to be made anew.
+pub struct Signing {
+    pub claim: Claim,
+    pub name: String,
+    pub secret: Rc<Secret>,
+}
+
+/// What stands for a secret in a request: its phantom, or the parts of one that signs.
+pub fn words(binding: &Binding) -> Vec<&str> {
+    match (&binding.scheme, Key::parse(&binding.phantom)) {
+        (Scheme::AwsV4 { .. }, Some(key)) => [key.id, key.secret].into_iter().chain(key.token).collect(),
+        _ => vec![&binding.phantom],
+    }
 }
 
 /// Replaces the phantoms of a head, or refuses it.
@@ -74,7 +92,13 @@ pub async fn swap(
     let decoded_target = decoded(&target);
     let mut used: Vec<&Rc<Binding>> = Vec::new();
     let mut in_target: Vec<&Rc<Binding>> = Vec::new();
+    let mut signing = None;
     for binding in &bindings {
+        if let Scheme::AwsV4 { service, region } = &binding.scheme {
+            let claim = signature(cage, subject, headers, &decoded_target, binding, (service, region))?;
+            signing = claim.map(|claim| (claim, binding)).or(signing);
+            continue;
+        }
         let phantom = binding.phantom.as_bytes();
         let in_headers = headers.values().any(|value| holds(value, phantom));
         let in_path = memmem::find(&decoded(subject.path.as_str()), phantom).is_some();
@@ -85,9 +109,6 @@ pub async fn swap(
         let refuse = |detail: &str| {
             Err(Refused { reason: Reason::Phantom, detail: format!("{}: {detail}", binding.secret) })
         };
-        if binding.scheme != Scheme::Replace {
-            return refuse("it signs requests, and is not sent itself");
-        }
         if !binding.is_for(subject.host, subject.port, subject.method, subject.path) {
             return refuse("it is bound to another host, method or path");
         }
@@ -115,6 +136,16 @@ pub async fn swap(
         foreign(&here, headers, subject.query)?;
     }
     let mut outcome = Outcome::default();
+    if let Some((claim, binding)) = signing {
+        let name = binding.secret.clone();
+        let secret = state
+            .secrets
+            .get(&name)
+            .await
+            .map_err(|fact| Refused { reason: Reason::NoValue, detail: fact })?;
+        tell(state, cage, &name, subject.host);
+        outcome.signing = Some(Signing { claim, name, secret });
+    }
     for binding in used {
         let secret = state
             .secrets
@@ -150,19 +181,70 @@ pub async fn swap(
             let before = outcome.target.take().unwrap_or_else(|| Zeroizing::new(target.clone()));
             outcome.target = Some(Zeroizing::new(before.replace(&swapped.binding.phantom, value)));
         }
-        let first = (swapped.binding.secret.clone(), subject.host.clone());
-        if !cage.swapped.borrow().contains(&first) {
-            let (secret, host) = first.clone();
-            state.reporter.tell(Report::Swapped { cage: cage.id, secret, host });
-            cage.swapped.borrow_mut().push(first);
-        }
+        tell(state, cage, &swapped.binding.secret, subject.host);
     }
     Ok(outcome)
 }
 
+/// Reports the first use of a secret for a host.
+fn tell(state: &State, cage: &Cage, secret: &str, host: &Host) {
+    let first = (secret.to_owned(), host.clone());
+    if !cage.swapped.borrow().contains(&first) {
+        cage.swapped.borrow_mut().push(first.clone());
+        let (secret, host) = first;
+        state.reporter.tell(Report::Swapped { cage: cage.id, secret, host });
+    }
+}
+
+/// The signature of a request that was made with a phantom key; `None` if the request has nothing of that key.
+fn signature(
+    cage: &Cage,
+    subject: &Subject<'_>,
+    headers: &HeaderMap,
+    target: &[u8],
+    binding: &Binding,
+    (service, region): (&str, &str),
+) -> Result<Option<Claim>, Refused> {
+    let words = words(binding);
+    let is_in = |value: &HeaderValue| words.iter().any(|word| holds(value, word.as_bytes()));
+    let refuse = |detail: &str| {
+        Err(Refused { reason: Reason::Phantom, detail: format!("{}: {detail}", binding.secret) })
+    };
+    if words.iter().any(|word| memmem::find(target, word.as_bytes()).is_some()) {
+        return refuse("it signs the target, and only signatures in a header are made anew");
+    }
+    let mut claim = None;
+    for (name, value) in headers.iter().filter(|(_, value)| is_in(value)) {
+        match name.as_str() {
+            "x-amz-security-token" => {}
+            "authorization" if sign::is_signed(value) => claim = Some(Claim::parse(value)),
+            _ => return refuse("it signs requests, and is not sent itself"),
+        }
+    }
+    let Some(claim) = claim else { return Ok(None) };
+    let Some(claim) = claim.filter(|claim| words.first() == Some(&claim.id.as_str())) else {
+        return refuse(Unsigned::Claim.words());
+    };
+    if claim.service != service || claim.region != region {
+        return refuse(&format!("it is bound to {service} in {region}"));
+    }
+    if !binding.is_for(subject.host, subject.port, subject.method, subject.path) {
+        return refuse("it is bound to another host, method or path");
+    }
+    if !cage.granted.contains(&binding.secret) {
+        return refuse("this command was not granted it");
+    }
+    if subject.is_plain {
+        return refuse("the connection is not encrypted");
+    }
+    Ok(Some(claim))
+}
+
 /// Refuses credentials that are not bound to the host.
 fn foreign(here: &[&Rc<Binding>], headers: &HeaderMap, query: Option<&str>) -> Result<(), Refused> {
-    let is_own = |value: &HeaderValue| here.iter().any(|binding| holds(value, binding.phantom.as_bytes()));
+    let is_own = |value: &HeaderValue| {
+        here.iter().flat_map(|binding| words(binding)).any(|word| holds(value, word.as_bytes()))
+    };
     for (name, value) in headers {
         let is_credential = here.iter().any(|binding| binding.is_credential(name.as_str()));
         if is_credential && !is_own(value) {
@@ -235,7 +317,8 @@ fn put(bytes: &[u8], phantom: &[u8], secret: &[u8]) -> Zeroizing<Vec<u8>> {
     out
 }
 
-fn decoded(text: &str) -> Vec<u8> {
+/// Without percent-encoding.
+pub fn decoded(text: &str) -> Vec<u8> {
     decoded_bytes(text.as_bytes())
 }
 

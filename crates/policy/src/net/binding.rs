@@ -1,6 +1,6 @@
 //! Which phantom stands for which secret, and where it is replaced. A binding holds no secret: a phantom is worthless outside its session.
 
-use super::host::Host;
+use super::host::{Host, Pattern};
 use super::request::Path;
 use super::rule::Rule;
 use serde::{Deserialize, Serialize};
@@ -93,7 +93,12 @@ impl Binding {
     /// Whether it can be used at all.
     pub fn is_sound(&self) -> bool {
         let is_plain = |byte: u8| byte.is_ascii_graphic();
-        self.phantom.len() >= SHORTEST && self.phantom.bytes().all(is_plain) && !self.scope.is_empty()
+        let all_of_aws = |rule: &Rule| matches!(&rule.host, Pattern::Below(name) if name.as_str().starts_with("amazonaws.com"));
+        let is_narrow = self.scheme == Scheme::Replace || !self.scope.iter().any(all_of_aws);
+        self.phantom.len() >= SHORTEST
+            && self.phantom.bytes().all(is_plain)
+            && !self.scope.is_empty()
+            && is_narrow
     }
 
     /// Whether this header, in lower case, carries a credential.

@@ -2,7 +2,7 @@
 
 use crate::origin::Origin;
 use crate::support::{Cage, PHANTOM, Proxy, Setup, VALUE, binding};
-use keyward_policy::net::{Binding, Places, Reason};
+use keyward_policy::net::{Binding, Places, Reason, Scheme};
 use keyward_protocol::proxy::{Report, Value};
 
 const HOST: &str = "api.example.test";
@@ -175,4 +175,45 @@ fn a_request_waits_for_the_value_and_a_revoked_one_is_gone() {
     proxy.tell_value(Value::Failed { secret: "example", fact: "the keyring is locked" });
     let told = cage.curl(&proxy.ca, &["-H", &bearer, &url("/x")]);
     assert!(told.body.contains("the keyring is locked"), "{told:?}");
+}
+
+#[test]
+fn a_signed_request_is_signed_anew_for_its_service_and_region_only() {
+    let phantom = "AKIAPHANTOM012345678:phantomphantomphantomphantomphantomphan";
+    let scheme = Scheme::AwsV4 { service: "execute-api".into(), region: "eu-west-1".into() };
+    let own = Binding { scheme, ..binding("aws", phantom, &[HOST]) };
+    let (origin, proxy) = start_with(vec![own], &["h2", "http/1.1"]);
+    proxy.give("aws", "AKIAREAL:realrealrealrealrealrealrealrealrealreal");
+    let cage = Cage::start(&proxy, 1, &[HOST, "other.example.test/*"], &["aws"]);
+    let signed = |scope: &str, more: &[&str]| {
+        let scope = format!("aws:amz:{scope}");
+        cage.curl(&proxy.ca, &[&["--aws-sigv4", &scope, "--user", phantom], more].concat())
+    };
+    for version in ["--http2", "--http1.1"] {
+        let told = signed("eu-west-1:execute-api", &[version, "-d", "some body", &url("/x?b=2&a=1")]);
+        assert_eq!(told.status, 200, "{told:?}");
+        let sent = told.json();
+        let authorization = sent["headers"]["authorization"].as_str().unwrap();
+        assert!(authorization.contains("Credential=AKIAREAL/"), "{authorization}");
+        assert!(authorization.contains("/eu-west-1/execute-api/aws4_request"), "{authorization}");
+        assert_eq!(sent["body"], "some body");
+    }
+    let count = origin.lines().len();
+    for (scope, to) in [
+        ("us-east-1:execute-api", url("/x")),
+        ("eu-west-1:s3", url("/x")),
+        ("eu-west-1:execute-api", "https://other.example.test/x".into()),
+    ] {
+        let told = signed(scope, &[&to]);
+        assert_eq!(told.status, 403, "{scope} {to} {told:?}");
+        assert!(told.body.contains("\"reason\":\"phantom\""), "{told:?}");
+    }
+    let other = cage.curl(
+        &proxy.ca,
+        &["--aws-sigv4", "aws:amz:eu-west-1:execute-api", "--user", "AKIAOTHER:other", &url("/x")],
+    );
+    assert!(other.body.contains("other-credential"), "{other:?}");
+    let leaked = cage.curl(&proxy.ca, &["-d", phantom, "https://other.example.test/x"]);
+    assert_eq!(leaked.status, 403, "{leaked:?}");
+    assert_eq!(origin.lines().len(), count);
 }

@@ -284,3 +284,26 @@ fn a_flood_from_one_cage_leaves_another_working() {
     assert_eq!(told.status, 200, "{told:?}");
     assert_eq!(held.len(), 400);
 }
+
+#[test]
+fn two_thousand_connections_are_served_at_once() {
+    let origin = Origin::plain();
+    let proxy = Proxy::start(Setup { upstreams: vec![origin.upstream(HOST, 0)], ..Setup::default() });
+    let cage = Cage::start(&proxy, 1, &["api.example.test:80"], &[]);
+    let mut streams: Vec<std::net::TcpStream> = (0..2000)
+        .map(|_| {
+            let mut stream = cage.connect(HOST, 80);
+            stream.write_all(b"GET /x HTTP/1.1\r\nHost: api.example.test\r\n").unwrap();
+            stream
+        })
+        .collect();
+    for stream in &mut streams {
+        stream.write_all(b"Connection: close\r\n\r\n").unwrap();
+    }
+    for stream in &mut streams {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+    }
+    assert_eq!(origin.lines().len(), 2000);
+}
