@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+pub mod aws;
 mod body;
 mod ca;
 mod confine;
