@@ -117,6 +117,7 @@ const PYTHON: &[Row] = &[
     row("*.subprocess_exec", Keyword("env", NAMED), Words(1)),
     row("*.subprocess_shell", Keyword("env", NAMED), Line(1)),
     row("*.spawnProcess", Keyword("env", 3), Words(1)),
+    row("twisted.internet.reactor.spawnProcess", Keyword("env", 3), Words(1)),
     row("twisted.internet.utils.getProcessOutput", Keyword("env", 2), Words(0)),
     row("twisted.internet.utils.getProcessValue", Keyword("env", 2), Words(0)),
     row("twisted.internet.utils.getProcessOutputAndValue", Keyword("env", 2), Words(0)),
@@ -215,6 +216,7 @@ const SAME: &[(&str, &str)] = &[
     ("process_wrap.std", "std.process"),
     ("assert_cmd.Command", "std.process.Command"),
     ("assert_cmd.cmd.Command", "std.process.Command"),
+    ("snapbox.cmd.Command", "std.process.Command"),
     ("assert_cmd.prelude.Command", "std.process.Command"),
     ("golang.org.x.sys.execabs", "os.exec"),
     ("golang.org.x.sys.unix.Exec", "syscall.Exec"),
@@ -364,6 +366,9 @@ pub fn canonical(path: &str) -> String {
 
 /// The row of a call. `path` is canonical.
 pub fn find(language: Language, path: &str) -> Option<&'static Row> {
+    // Constructors for the programs of the own crate, as test helpers add them.
+    let path =
+        if path.starts_with("std.process.Command.cargo_") { "std.process.Command.cargo_bin" } else { path };
     rows(language).iter().find(|row| match (row.path.strip_suffix(".*"), row.path.strip_prefix('*')) {
         (Some(prefix), _) => {
             path.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('.')).is_some_and(|name| {

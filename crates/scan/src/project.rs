@@ -373,12 +373,12 @@ impl Project {
                     let worst = calls
                         .iter()
                         .map(|(_, given)| {
-                            given
-                                .iter()
-                                .find(|given| given.param == open.param)
-                                .map_or(open.otherwise, |given| {
+                            given.iter().find(|given| given.param == open.param).map_or(
+                                open.otherwise,
+                                |given| {
                                     if open.options { given.in_options } else { given.env }
-                                })
+                                },
+                            )
                         })
                         .max();
                     if let Some(worst) = worst {

@@ -507,6 +507,13 @@ impl<'a> Judge<'_, 'a> {
         if PICKS.contains(&name) {
             return from_receiver.unwrap_or_else(from_args).filtered();
         }
+        // `kwargs.pop("env", default)`: what the caller passes, or else the default.
+        if let ("pop" | "get" | "setdefault", Some(key)) = (name, args.first())
+            && self.code.literal(key.value).is_some_and(|key| key.contains("env"))
+        {
+            let otherwise = args.get(1).map_or(Env::INHERITS, |arg| self.env(arg.value, steps));
+            return Env { certain: false, ..Env::of_class(otherwise.class()) };
+        }
         // `get(name)` gives one variable.
         if matches!(name, "get" | "getenv" | "var" | "Getenv" | "var_os") {
             return Env::EXPLICIT;

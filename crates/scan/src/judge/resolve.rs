@@ -6,14 +6,14 @@ use crate::code::{Binding, Bound, FnId, Id, Kind, Language, ScopeId, ScopeKind};
 
 impl<'a> Judge<'_, 'a> {
     pub fn values(&self, id: Id, steps: usize) -> Vec<Value> {
+        if let Some(known) = self.known.borrow().get(&id) {
+            return known.clone();
+        }
         let fuel = self.fuel.get();
         if steps > MAX_STEPS || fuel == 0 {
             return vec![Value::Unknown];
         }
         self.fuel.set(fuel - 1);
-        if let Some(known) = self.known.borrow().get(&id) {
-            return known.clone();
-        }
         // What leads back to itself is not known by itself.
         self.known.borrow_mut().insert(id, vec![Value::Unknown]);
         let mut values: Vec<Value> = Vec::new();
@@ -216,11 +216,21 @@ impl<'a> Judge<'_, 'a> {
                 vec![Value::Path(name.into())]
             }
             (Language::Go, "append") => vec![Value::Path("append".into())],
+            // `use super::*` takes over what the file above imports.
+            (Language::Rust, "Command") if self.takes_over() => {
+                vec![Value::Path("std.process.Command".into())]
+            }
             _ => match self.class_named(name) {
                 Some(class) if self.code.language == Language::Rust => vec![Value::Class(class)],
                 _ => vec![Value::Unknown],
             },
         }
+    }
+
+    fn takes_over(&self) -> bool {
+        let above =
+            |module: &std::borrow::Cow<'_, str>| module.starts_with("super") || module.starts_with("crate");
+        self.code.stars.iter().any(above) && !self.code.text.contains("clap")
     }
 
     fn class_named(&self, name: &str) -> Option<usize> {
@@ -394,6 +404,21 @@ impl<'a> Judge<'_, 'a> {
     /// What a call gives.
     fn result(&self, id: Id, func: Id, args: &[crate::code::Arg<'a>], steps: usize) -> Vec<Value> {
         let mut found = Vec::new();
+        // What compilers put around a module.
+        let callee = self.code.dotted(func).unwrap_or_default();
+        let callee = callee.rsplit('.').next().unwrap_or_default();
+        if matches!(
+            callee,
+            "__toESM"
+                | "__importStar"
+                | "__importDefault"
+                | "_interopRequireDefault"
+                | "_interopRequireWildcard"
+                | "_interopDefault"
+                | "_interopNamespace"
+        ) {
+            return args.first().map(|arg| self.values(arg.value, steps)).unwrap_or_default();
+        }
         for value in self.values(func, steps) {
             match value {
                 Value::Path(path) => {
