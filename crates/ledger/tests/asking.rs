@@ -87,7 +87,6 @@ proptest! {
             session: session.map(|number| format!("s{number}")),
             secret: secret.map(|number| format!("secret-{number}")),
             since: since.map(|seconds| seconds * 1000),
-            net: false,
         };
         let wanted: Vec<String> = support::lines(folder.path()).into_iter().filter(|line| {
             let event: serde_json::Value = serde_json::from_str(line).unwrap();
