@@ -48,9 +48,10 @@ mod tests {
         assert!(!super::super::path(state.path()).exists(), "nothing is opened before it is needed");
         kept.get().unwrap();
         assert!(journal.exists());
-        let closed = kept.closed();
-        assert!(!journal.exists());
-        drop(closed);
+        {
+            let _closed = kept.closed();
+            assert!(!journal.exists());
+        }
         kept.get().unwrap();
         assert!(journal.exists());
     }
