@@ -135,6 +135,22 @@ fn without_a_network_namespace_no_network_means_no_inet_socket() {
 }
 
 #[test]
+fn rules_need_a_network_namespace_and_make_every_host_a_socket() {
+    let mut case = Case::new();
+    case.policy.net = flag(NetMode::Rules, "--allow-net");
+    let api = keyward_policy::net::allowed::Allowed::parse("GET api.example.com/v1/*").unwrap();
+    case.policy.network.allow = vec![flag(api, "--allow-net")];
+    let plan = case.plan();
+    assert!(plan.own_network && !plan.surface.no_inet);
+    assert!(plan.network.as_ref().is_some_and(|network| network.sockets.len() == 10));
+    assert!(explain(&plan, false).contains("network    GET api.example.com/v1/*  (--allow-net)"));
+    case.kernel.network_namespace = refused("no space left on device");
+    let refusal = case.refusal();
+    assert_eq!(refusal.kind, RefusalKind::Floor);
+    assert!(refusal.fact.contains("refuses a network namespace") && refusal.remedy.contains("--net none"));
+}
+
+#[test]
 fn an_open_network_is_loud_and_still_closes_abstract_sockets() {
     let mut case = Case::new();
     case.policy.net = flag(NetMode::Open, "--net");
