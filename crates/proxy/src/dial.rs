@@ -192,25 +192,28 @@ mod tests {
         State::new(authority, trust, crate::resolve::Resolver::new("", hosts), vec![], None, 1024)
     }
 
-    #[tokio::test]
-    async fn a_name_that_leads_inside_is_dialled_only_if_a_rule_names_its_address() {
-        let server = tokio::net::TcpListener::bind("127.0.0.2:0").await.unwrap();
-        let port = server.local_addr().unwrap().port();
-        let state = state("127.0.0.2 evil.example\n::ffff:127.0.0.2 mapped.example\n");
-        let rule = |pattern| Rule { port: Some(port), ..Rule::host(pattern) };
-        let named = |name: &str| rule(Pattern::parse(name).unwrap());
-        let inside = rule(Pattern::Exact(Host::Address("127.0.0.2".parse().unwrap())));
-        let both = [named("evil.example"), named("mapped.example")];
-        let cage = |rules: Vec<Rule>| Cage::new(1, keyward_policy::net::Rules::of(rules), vec![], false);
-        for name in ["evil.example", "mapped.example"] {
-            let host = Host::parse(name).unwrap();
-            let dialled = dial(&state, &cage(both.to_vec()), &host, port, Seen::Tls).await;
-            let Err(Undialled::Denied(denial)) = dialled else { panic!("{name}") };
-            assert_eq!(denial.reason, Reason::Address);
-        }
-        let host = Host::parse("evil.example").unwrap();
-        let dialled = dial(&state, &cage(vec![both[0].clone(), inside]), &host, port, Seen::Tls).await;
-        assert!(dialled.is_ok(), "the control");
+    #[test]
+    fn a_name_that_leads_inside_is_dialled_only_if_a_rule_names_its_address() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let server = tokio::net::TcpListener::bind("127.0.0.2:0").await.unwrap();
+            let port = server.local_addr().unwrap().port();
+            let state = state("127.0.0.2 evil.example\n::ffff:127.0.0.2 mapped.example\n");
+            let rule = |pattern| Rule { port: Some(port), ..Rule::host(pattern) };
+            let named = |name: &str| rule(Pattern::parse(name).unwrap());
+            let inside = rule(Pattern::Exact(Host::Address("127.0.0.2".parse().unwrap())));
+            let both = [named("evil.example"), named("mapped.example")];
+            let cage = |rules: Vec<Rule>| Cage::new(1, keyward_policy::net::Rules::of(rules), vec![], false);
+            for name in ["evil.example", "mapped.example"] {
+                let host = Host::parse(name).unwrap();
+                let dialled = dial(&state, &cage(both.to_vec()), &host, port, Seen::Tls).await;
+                let Err(Undialled::Denied(denial)) = dialled else { panic!("{name}") };
+                assert_eq!(denial.reason, Reason::Address);
+            }
+            let host = Host::parse("evil.example").unwrap();
+            let dialled = dial(&state, &cage(vec![both[0].clone(), inside]), &host, port, Seen::Tls).await;
+            assert!(dialled.is_ok(), "the control");
+        });
     }
 
     #[test]
