@@ -105,6 +105,34 @@ fn real_clients_reach_a_host_whose_requests_are_read() {
     }
 }
 
+/// Java reads a keystore of its own, and a program of Go is static and asks the resolver itself.
+#[test]
+fn programs_with_a_keystore_or_without_a_c_library_are_served_as_well() {
+    let upstream = Upstream::new();
+    let stage = stage_with(&upstream);
+    let java = "import java.net.URI; import java.net.http.*;\n\
+        public class Get { public static void main(String[] a) throws Exception { System.out.print(HttpClient.newHttpClient().send(\
+        HttpRequest.newBuilder(URI.create(\"https://api.example.test/a\")).build(), HttpResponse.BodyHandlers.ofString()).body()); } }\n";
+    stage.project_file("Get.java", java);
+    let go = "package main\nimport (\"io\"; \"net/http\"; \"os\")\n\
+        func main() { r, e := http.Get(\"https://api.example.test/a\"); if e != nil { panic(e) }; io.Copy(os.Stdout, r.Body) }\n";
+    let source = stage.project_file("get.go", go);
+    let built = Command::new("go")
+        .env("GO111MODULE", "off")
+        .env("CGO_ENABLED", "0")
+        .args(["build", "-o"])
+        .arg(stage.project().join("get"))
+        .arg(source)
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", stderr(&built));
+    stage.own(&stage.project().join("get"));
+    for client in ["java Get.java", "./get"] {
+        let output = stage.caged_with(&["--allow-net", "GET api.example.test/a*"], client);
+        assert_eq!(stdout(&output), "GET api.example.test /a\n", "{client}: {}", stderr(&output));
+    }
+}
+
 #[test]
 fn a_host_without_method_or_path_is_passed_on_with_its_own_certificate() {
     let upstream = Upstream::new();

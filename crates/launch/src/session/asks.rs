@@ -97,13 +97,13 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         let session = self.session.name.clone();
         if !self.session.record.write(What::NetGranted { session, rules: rules.clone(), seconds }) {
             let fact = "the grant cannot be recorded, so it does not hold";
-            return self.refuse(Some(client), fact.into(), "make room for the record, and try again".into());
+            return self.refuse(Some(client), fact, "make room for the record, and try again");
         }
         match channel::send(&self.session.link, &packet::write(&Link::Widen { rules, seconds }), &[]) {
             Ok(()) => self.done(client),
             Err(_) => {
                 let remedy = "start another session";
-                self.refuse(Some(client), "the cage of this session has ended".into(), remedy.into());
+                self.refuse(Some(client), "the cage of this session has ended", remedy);
             }
         }
     }

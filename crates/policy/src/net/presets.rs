@@ -108,7 +108,7 @@ fn pair(line: &str) -> Option<(&str, &str)> {
 }
 
 fn npm(setting: &Setting<'_>, found: &mut Registries) {
-    if setting.name.to_ascii_lowercase() == "npm_config_registry" {
+    if setting.name.eq_ignore_ascii_case("npm_config_registry") {
         found.main = Some(setting.text.into());
         return;
     }
