@@ -165,7 +165,7 @@ pub fn is_shared(domain: &str) -> bool {
     let is_in = |shared: &&str| {
         domain.strip_suffix(*shared).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     };
-    table::SHARED.iter().any(|shared| is_in(shared))
+    table::SHARED.iter().any(is_in)
 }
 
 /// The request of the table that this one is, if it answers with a new credential. The host is one that a credential is bound to.

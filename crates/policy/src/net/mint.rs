@@ -161,7 +161,7 @@ pub const TABLE: &[Mint] = &[
 pub fn mints(host: &Host, method: &str, path: &Path, query: Option<&str>) -> Option<&'static Mint> {
     let folded = path.folded();
     let query = query.unwrap_or_default().to_ascii_lowercase();
-    TABLE.iter().find(|mint| {
+    let own = TABLE.iter().find(|mint| {
         // Regional endpoints of one service have names of their own: `sts.eu-west-1.amazonaws.com`.
         let is_host = mint.host.is_none_or(|own| {
             Pattern::parse(own).is_ok_and(|pattern| pattern.covers(host)) || is_regional(own, host)
@@ -169,8 +169,20 @@ pub fn mints(host: &Host, method: &str, path: &Path, query: Option<&str>) -> Opt
         let is_method = mint.method.is_none_or(|own| own == method);
         let is_action = mint.action.is_none_or(|action| query.contains(action));
         is_host && is_method && is_action && follows(mint.path, &folded)
-    })
+    });
+    // The registry of providers says the same of further ones.
+    let name = host.to_string();
+    own.or_else(|| crate::provider::mint(method, &name, &folded).map(|_| &OF_REGISTRY))
 }
+
+/// What the registry of providers knows, as a row of this table.
+static OF_REGISTRY: Mint = Mint {
+    host: None,
+    method: None,
+    path: "/**",
+    action: None,
+    why: "the call answers with a new credential",
+};
 
 fn is_regional(own: &str, host: &Host) -> bool {
     let (Some(name), Some((service, domain))) = (host.name(), own.split_once('.')) else { return false };
@@ -210,6 +222,8 @@ mod tests {
             ("sts.eu-west-1.amazonaws.com", "POST", "/"),
             ("iam.amazonaws.com", "GET", "/?Version=1&Action=CreateAccessKey"),
             ("anything.example", "POST", "/oauth/token"),
+            ("api.elevenlabs.io", "POST", "/v1/single-use-token/x"),
+            ("api.resend.com", "POST", "/api-keys"),
         ] {
             assert!(why(host, method, target).is_some(), "{host} {target}");
         }
