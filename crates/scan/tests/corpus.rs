@@ -86,7 +86,7 @@ fn found(files: &[(String, String)], root: &Path) -> Sites {
 #[test]
 fn the_corpus_is_found_with_precision_and_recall_above_the_bars() {
     let corpus = corpus();
-    assert!(corpus.len() >= 270, "{} snippets", corpus.len());
+    assert!(corpus.len() >= 300, "{} snippets", corpus.len());
     let (mut right, mut wrong, mut missed) = (0, 0, 0);
     let mut told = Vec::new();
     for snippet in &corpus {

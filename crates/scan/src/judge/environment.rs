@@ -635,7 +635,7 @@ impl<'a> Judge<'_, 'a> {
 
     /// The value of one option in an object.
     fn option(&self, id: Id, name: &str, steps: usize) -> Option<Id> {
-        if steps > MAX_STEPS {
+        if steps > 6 {
             return None;
         }
         for value in self.values(id, steps) {
@@ -664,6 +664,9 @@ impl<'a> Judge<'_, 'a> {
 
     /// The environment among the options, if they have one. An argument of the function around them stands for its callers'.
     pub fn options_of(&self, id: Id, steps: usize) -> Option<Env> {
+        if steps > 6 {
+            return None;
+        }
         if let Some(value) = self.option(id, "env", steps) {
             return Some(self.env(value, steps + 1));
         }
