@@ -214,7 +214,7 @@ impl<'a> Judge<'_, 'a> {
                 Language::Rust,
                 "std" | "tokio" | "async_process" | "async_std" | "smol" | "duct" | "xshell" | "nix" | "libc"
                 | "assert_cmd" | "portable_pty" | "expectrl" | "rexpect" | "subprocess" | "keyward"
-                | "cmd_lib",
+                | "cmd_lib" | "snapbox",
             ) => {
                 vec![Value::Path(name.into())]
             }
