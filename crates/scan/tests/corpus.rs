@@ -3,6 +3,7 @@
 //!
 //! `=== title` begins a snippet and `--- path` a file of it; `@inherits` behind a comment sign labels the site on its line, and
 //! `LINE:ENVIRONMENT` behind a path does the same for files without comments.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use keyward_scan::{Environment, report, scan};
 use std::collections::{BTreeMap, HashSet};

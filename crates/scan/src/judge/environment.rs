@@ -756,22 +756,19 @@ impl<'a> Judge<'_, 'a> {
         let mut later: Vec<(Id, &'a str, Vec<Arg<'a>>)> = Vec::new();
         for &call in &self.code.calls {
             let Kind::Call { func, args, .. } = &self.code.expr(call).kind else { continue };
-            match self.code.expr(*func).kind {
-                // `command.env_clear()`, and further on in its chain.
-                Kind::Attr(of, method) => {
-                    let mut root = of;
-                    while let Kind::Call { func, .. } = self.code.expr(root).kind
-                        && let Kind::Attr(inner, _) = self.code.expr(func).kind
-                    {
-                        root = inner;
-                    }
-                    if self.is_one_of(root, &names) {
-                        later.push((call, method, args.clone()));
-                    }
+            // `command.env_clear()`, and further on in its chain.
+            if let Kind::Attr(of, method) = self.code.expr(*func).kind {
+                let mut root = of;
+                while let Kind::Call { func, .. } = self.code.expr(root).kind
+                    && let Kind::Attr(inner, _) = self.code.expr(func).kind
+                {
+                    root = inner;
                 }
-                // `clean(&mut command)`: a function of this file that changes its argument.
-                _ => {}
+                if self.is_one_of(root, &names) {
+                    later.push((call, method, args.clone()));
+                }
             }
+            // `clean(&mut command)`: a function of this file that changes its argument.
             for (place, arg) in args.iter().enumerate() {
                 if !self.is_one_of(arg.value, &names) && arg.value != top {
                     continue;
