@@ -279,6 +279,8 @@ fn report(facts: &KernelFacts, floors: &[FloorFinding], fixes: &[Fix], details: 
 }
 
 const APPARMOR_PROFILE: &str = "/etc/apparmor.d/keyward";
+/// Where root's programs are: what runs as root is not looked for in the caller's PATH.
+const ROOT_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 fn setting(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
@@ -360,7 +362,9 @@ fn apply(fix: &Apply) -> i32 {
             "run it as root: `sudo keyward doctor --fix --apply`",
         ));
     }
-    match Command::new("apparmor_parser").arg("-r").arg(APPARMOR_PROFILE).status() {
+    let mut parser = Command::new("apparmor_parser");
+    parser.arg("-r").arg(APPARMOR_PROFILE).env_clear().env("PATH", ROOT_PATH);
+    match parser.status() {
         Ok(status) if status.success() => {
             say::note(&format!("wrote and loaded {APPARMOR_PROFILE}"));
             0
