@@ -42,6 +42,30 @@ print("ready", flush=True)
 tls.serve_forever()
 "#;
 
+/// moto stands for AWS. Once a user has a key, it checks every signature. The key is in `key`.
+const MOTO: &str = r#"
+import json, os, sys, threading
+os.environ["INITIAL_NO_AUTH_ACTION_COUNT"] = "3"
+os.environ["S3_IGNORE_SUBDOMAIN_BUCKETNAME"] = "1"
+import boto3, werkzeug.serving
+from moto.server import DomainDispatcherApplication, create_backend_app
+at = sys.argv[1]
+server = werkzeug.serving.make_server("127.0.0.1", 0, DomainDispatcherApplication(create_backend_app), threaded=True,
+                                      ssl_context=(at + "/server.pem", at + "/server.key"))
+threading.Thread(target=server.serve_forever).start()
+iam = boto3.client("iam", endpoint_url="https://127.0.0.1:%d" % server.port, verify=False, region_name="us-east-1",
+                   aws_access_key_id="any", aws_secret_access_key="any")
+iam.create_user(UserName="ada")
+key = iam.create_access_key(UserName="ada")["AccessKey"]
+everything = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
+iam.put_user_policy(UserName="ada", PolicyName="all", PolicyDocument=json.dumps(everything))
+open(at + "/key", "w").write(key["AccessKeyId"] + ":" + key["SecretAccessKey"])
+open(at + "/port", "w").write(str(server.port))
+print("ready", flush=True)
+"#;
+
+const MOTO_PYTHON: &str = "/opt/keyward-test-tools/moto/bin/python";
+
 struct Upstream {
     _server: Beside,
     port: String,
@@ -50,6 +74,10 @@ struct Upstream {
 
 impl Upstream {
     fn new() -> Self {
+        Upstream::of("/usr/bin/python3", SERVER)
+    }
+
+    fn of(python: &str, script: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("keyward phantom").tempdir_in("/srv").unwrap();
         let at = folder.path().to_str().unwrap().to_owned();
         std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
@@ -65,13 +93,13 @@ impl Upstream {
         };
         certificate("authority", &[]);
         let (ca, key) = (format!("{at}/authority.pem"), format!("{at}/authority.key"));
-        let names = "subjectAltName=DNS:api.anthropic.com,DNS:api.example.test,DNS:other.example.test";
+        let names =
+            "subjectAltName=DNS:api.anthropic.com,DNS:api.example.test,DNS:other.example.test,DNS:moto.test";
         let own = ["-addext", "basicConstraints=critical,CA:FALSE", "-addext", names];
         certificate("server", &[&["-CA", &ca, "-CAkey", &key][..], &own].concat());
-        std::fs::write(folder.path().join("server.py"), SERVER).unwrap();
-        let server = Stage::new(Who::User).beside_and_ready(
-            Command::new("/usr/bin/python3").arg(folder.path().join("server.py")).arg(folder.path()),
-        );
+        std::fs::write(folder.path().join("server.py"), script).unwrap();
+        let server = Stage::new(Who::User)
+            .beside_and_ready(Command::new(python).arg(folder.path().join("server.py")).arg(folder.path()));
         let port = std::fs::read_to_string(folder.path().join("port")).unwrap();
         Upstream { _server: server, port, folder }
     }
@@ -89,7 +117,8 @@ impl Upstream {
             let (port, ca) = (&self.port, ca.display());
             format!("[net.upstream.\"{host}\"]\naddress = \"127.0.0.1:{port}\"\nca = \"{ca}\"\n")
         };
-        let hosts = ["api.anthropic.com", "api.example.test", "other.example.test"].map(host).concat();
+        let hosts =
+            ["api.anthropic.com", "api.example.test", "other.example.test", "moto.test"].map(host).concat();
         stage.home_file(".config/keyward/policy.toml", &format!("version = 1\n{hosts}"));
         stage.home_file("private/value", REAL);
         stage.home_file(".config/keyward/secrets.toml", &format!("version = 1\n{secrets}"));
@@ -237,4 +266,61 @@ fn holds(pid: u32) -> bool {
         let length = file.read_at(&mut part, start).unwrap_or(0);
         part[..length].windows(REAL.len()).any(|window| window == REAL.as_bytes())
     })
+}
+
+#[test]
+#[ignore = "needs moto, which `./test full` installs"]
+fn boto3_works_with_a_phantom_key_for_its_service_and_region_only() {
+    const CLIENT: &str = r#"
+import boto3, os, sys
+from botocore.config import Config
+at = dict(endpoint_url=sys.argv[1], config=Config(s3={"addressing_style": "path"}, retries={"max_attempts": 0}))
+s3 = boto3.client("s3", region_name="eu-central-1", **at)
+s3.create_bucket(Bucket=sys.argv[2], CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+s3.put_object(Bucket=sys.argv[2], Key="a b/c", Body=b"some bytes")
+print([found["Key"] for found in s3.list_objects_v2(Bucket=sys.argv[2], Prefix="a b/")["Contents"]])
+print(s3.get_object(Bucket=sys.argv[2], Key="a b/c")["Body"].read())
+for call in [lambda: boto3.client("s3", region_name="us-east-1", **at).list_buckets(),
+             lambda: boto3.client("sts", region_name="eu-central-1", **at).get_caller_identity()]:
+    try: print(call())
+    except Exception as error: print(error)
+print(os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"])
+"#;
+    let upstream = Upstream::of(MOTO_PYTHON, MOTO);
+    let stage = upstream.stage(
+        "[secrets.aws]\nfrom = \"file://~/private/value\"\nto = [\"moto.test\"]\naws = \"s3/eu-central-1\"\n",
+    );
+    let key = std::fs::read_to_string(upstream.folder.path().join("key")).unwrap();
+    stage.home_file("private/value", &key);
+    let (number, secret) = key.split_once(':').unwrap();
+    // The control: with a key that is not its own, the server lets nobody in; with its own, also to what is refused below.
+    let outside = |secret: &str| {
+        let client = stage
+            .command(MOTO_PYTHON)
+            .args(["-W", "ignore", "-c"])
+            .arg(CLIENT.replace("**at", "verify=False, **at"))
+            .args([&format!("https://127.0.0.1:{}", upstream.port), "outside"])
+            .envs([("AWS_ACCESS_KEY_ID", number), ("AWS_SECRET_ACCESS_KEY", secret)])
+            .output();
+        client.unwrap()
+    };
+    let wrong = outside("guessed");
+    assert!(stderr(&wrong).contains("SignatureDoesNotMatch"), "{}", stderr(&wrong));
+    let right = outside(secret);
+    assert!(
+        right.status.success() && stdout(&right).contains(":user/ada"),
+        "{} {}",
+        stdout(&right),
+        stderr(&right)
+    );
+    let output = stage
+        .keyward_run(&["--secret", "aws"], &[MOTO_PYTHON, "-c", CLIENT, "https://moto.test", "inside"])
+        .output()
+        .unwrap();
+    let told = stdout(&output);
+    assert!(output.status.success(), "{told} {}", stderr(&output));
+    assert!(told.contains("['a b/c']\nb'some bytes'\n"), "{told}");
+    assert!(told.contains("(403) when calling the ListBuckets operation"), "{told}");
+    assert!(told.contains("another service or region of AWS than the secret is bound to"), "{told}");
+    assert!(told.contains("\nAKIA") && !told.contains(number) && !told.contains(secret), "{told}");
 }

@@ -4,8 +4,10 @@
 //! and what we make of the request is what its client made of it; anything else is refused instead of sent. Only the service and region of
 //! the binding are signed for. Uploads whose chunks are signed one by one are refused.
 
+use crate::swap::decoded;
 use ring::{digest, hmac};
 use std::fmt::Write;
+use zeroize::Zeroizing;
 
 /// A key with its number, and the token of temporary keys.
 #[derive(Clone, Copy)]
@@ -52,6 +54,8 @@ pub enum Signed {
 pub enum Unsigned {
     /// There is no signature of this kind.
     NotSigned,
+    /// Both a header and the query have a signature.
+    Twice,
     /// It is signed with another key than the phantom.
     OtherKey,
     /// It is for another service or region than the binding.
@@ -68,6 +72,7 @@ impl Unsigned {
     pub const fn words(self) -> &'static str {
         match self {
             Unsigned::NotSigned => "the request is not signed with AWS Signature Version 4",
+            Unsigned::Twice => "the request is signed both in a header and in the query",
             Unsigned::OtherKey => "the request is signed with another key than the phantom",
             Unsigned::OtherScope => {
                 "the request is for another service or region of AWS than the secret is bound to"
@@ -83,17 +88,31 @@ impl Unsigned {
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// Signs a request anew.
+/// Whether the value of `authorization` is a signature of this kind.
+pub fn is_signature(authorization: &[u8]) -> bool {
+    authorization.starts_with(ALGORITHM.as_bytes())
+}
+
+/// Whether the body has to be read before the request can be signed.
+pub fn needs_body(asked: Request<'_>, service: &str) -> bool {
+    let in_query = asked.header("authorization").is_none();
+    payload(Request { body: None, ..asked }, service, in_query) == Err(Unsigned::NeedsBody)
+}
+
+/// Signs a request anew. `asked` is what the client signed; `sent` is what goes to the host, where headers of a connection are gone.
 pub fn sign(
-    request: Request<'_>,
+    asked: Request<'_>,
+    sent: Request<'_>,
     phantom: Keys<'_>,
     real: Keys<'_>,
     service: &str,
     region: &str,
 ) -> Result<Signed, Unsigned> {
-    let found = match request.header("authorization") {
-        Some(authorization) => of_header(authorization)?,
-        None => of_query(request.query.unwrap_or_default())?,
+    let own_query = asked.query.unwrap_or_default();
+    let found = match (asked.header("authorization"), of_query(own_query)) {
+        (Some(_), Ok(_)) => return Err(Unsigned::Twice),
+        (Some(authorization), Err(_)) => of_header(authorization)?,
+        (None, of_query) => of_query?,
     };
     let (id, scope) = found.credential.split_once('/').ok_or(Unsigned::NotSigned)?;
     if id != phantom.id {
@@ -108,30 +127,31 @@ pub fn sign(
     }
     let time = match &found.time {
         Some(time) => time.clone(),
-        None => request.header("x-amz-date").ok_or(Unsigned::NotSigned)?.to_owned(),
+        None => asked.header("x-amz-date").ok_or(Unsigned::NotSigned)?.to_owned(),
     };
     if !time.starts_with(date) {
         return Err(Unsigned::OtherScope);
     }
-    let digest = payload(request, service, found.in_query)?;
+    let digest = payload(asked, service, found.in_query)?;
     let mut names: Vec<String> = found.names.split(';').map(str::to_owned).collect();
-    let own_query = request.query.unwrap_or_default();
-    let signing = Signing { service, scope, date, region, time: &time, digest: &digest };
-    let expected = signing.signature(request, own_query, &names, None, phantom.secret);
-    if !is_same(&expected, &found.signature) {
+    if !names.iter().any(|name| name == "host") {
         return Err(Unsigned::BadSignature);
     }
+    let signing = Signing { service, scope, date, region, time: &time, digest: &digest };
+    if signing.signature(asked, own_query, &names, None, phantom.secret) != found.signature {
+        return Err(Unsigned::BadSignature);
+    }
+    names.retain(|name| name != TOKEN && sent.header(name).is_some());
     if found.in_query {
-        let query = new_query(own_query, real, scope);
-        let signature = signing.signature(request, &query, &names, None, real.secret);
+        let query = new_query(sent.query.unwrap_or_default(), &names, real, scope);
+        let signature = signing.signature(sent, &query, &names, None, real.secret);
         return Ok(Signed::Query(format!("{query}&X-Amz-Signature={signature}")));
     }
-    names.retain(|name| name != TOKEN);
     if real.token.is_some() {
         names.push(TOKEN.to_owned());
         names.sort_unstable();
     }
-    let signature = signing.signature(request, own_query, &names, real.token, real.secret);
+    let signature = signing.signature(sent, sent.query.unwrap_or_default(), &names, real.token, real.secret);
     let authorization = format!(
         "{ALGORITHM} Credential={}/{scope}, SignedHeaders={}, Signature={signature}",
         real.id,
@@ -140,7 +160,7 @@ pub fn sign(
     Ok(Signed::Headers { authorization, token: real.token.map(str::to_owned) })
 }
 
-const TOKEN: &str = "x-amz-security-token";
+pub const TOKEN: &str = "x-amz-security-token";
 
 impl Request<'_> {
     fn header(&self, name: &str) -> Option<&str> {
@@ -175,7 +195,8 @@ fn of_header(value: &str) -> Result<Found, Unsigned> {
 fn of_query(query: &str) -> Result<Found, Unsigned> {
     let value = |name: &str| {
         let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-        pairs.find(|(own, _)| *own == name).map(|(_, value)| decoded(value))
+        let value = pairs.find(|(own, _)| *own == name).map(|(_, value)| decoded(value));
+        value.and_then(|value| String::from_utf8(value).ok())
     };
     let (Some(credential), Some(names), Some(signature), Some(time)) = (
         value("X-Amz-Credential"),
@@ -202,15 +223,20 @@ fn payload(request: Request<'_>, service: &str, in_query: bool) -> Result<String
 }
 
 /// The query with the real key in the place of the phantom, without a signature.
-fn new_query(query: &str, real: Keys<'_>, scope: &str) -> String {
-    let is_ours = |pair: &&str| {
+fn new_query(query: &str, names: &[String], real: Keys<'_>, scope: &str) -> String {
+    const MADE: [&[u8]; 4] =
+        [b"X-Amz-Signature", b"X-Amz-Credential", b"X-Amz-Security-Token", b"X-Amz-SignedHeaders"];
+    let is_kept = |pair: &&str| {
         let name = pair.split_once('=').map_or(*pair, |(name, _)| name);
-        !["X-Amz-Signature", "X-Amz-Credential", "X-Amz-Security-Token"].contains(&name)
+        !pair.is_empty() && !MADE.contains(&&*decoded(name))
     };
-    let mut pairs: Vec<String> =
-        query.split('&').filter(|pair| !pair.is_empty()).filter(is_ours).map(str::to_owned).collect();
-    pairs.push(format!("X-Amz-Credential={}", encoded(&format!("{}/{scope}", real.id), "")));
-    pairs.extend(real.token.map(|token| format!("X-Amz-Security-Token={}", encoded(token, ""))));
+    let mut pairs: Vec<String> = query.split('&').filter(is_kept).map(str::to_owned).collect();
+    let mut add = |name: &str, value: &str| pairs.push(format!("{name}={}", encoded(value.as_bytes(), "")));
+    add("X-Amz-Credential", &format!("{}/{scope}", real.id));
+    add("X-Amz-SignedHeaders", &names.join(";"));
+    if let Some(token) = real.token {
+        add("X-Amz-Security-Token", token);
+    }
     pairs.join("&")
 }
 
@@ -233,7 +259,8 @@ impl Signing<'_> {
         token: Option<&str>,
         secret: &str,
     ) -> String {
-        let mut canonical = format!("{}\n{}\n{}\n", request.method, self.path(request.path), sorted(query));
+        let mut canonical =
+            Zeroizing::new(format!("{}\n{}\n{}\n", request.method, self.path(request.path), sorted(query)));
         for name in names {
             let own = request.headers.iter().filter(|(own, _)| own == name);
             let values: Vec<String> = match token.filter(|_| name == TOKEN) {
@@ -242,11 +269,11 @@ impl Signing<'_> {
                     own.map(|(_, value)| value.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
                 }
             };
-            canonical += &format!("{name}:{}\n", values.join(","));
+            let _ = writeln!(canonical, "{name}:{}", values.join(","));
         }
-        canonical += &format!("\n{}\n{}", names.join(";"), self.digest);
+        let _ = write!(canonical, "\n{}\n{}", names.join(";"), self.digest);
         let text = format!("{ALGORITHM}\n{}\n{}\n{}", self.time, self.scope, sha256(canonical.as_bytes()));
-        let first = zeroize::Zeroizing::new(format!("AWS4{secret}").into_bytes());
+        let first = Zeroizing::new(format!("AWS4{secret}").into_bytes());
         let mut key = mac(&first, self.date.as_bytes());
         for part in [self.region, self.service, "aws4_request"] {
             key = mac(key.as_ref(), part.as_bytes());
@@ -256,7 +283,7 @@ impl Signing<'_> {
 
     /// S3 signs a path as it is sent; every other service encodes it once more.
     fn path(&self, path: &str) -> String {
-        if self.service == "s3" { path.to_owned() } else { encoded(path, "/") }
+        if self.service == "s3" { path.to_owned() } else { encoded(path.as_bytes(), "/") }
     }
 }
 
@@ -276,23 +303,21 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Whether two signatures are the same. Both are public: this decides nothing about a key by its time.
-fn is_same(expected: &str, found: &str) -> bool {
-    expected == found
-}
-
-/// The query as it is signed: without the signature, in order.
+/// The query as it is signed: without the signature, encoded in one way, in order.
 fn sorted(query: &str) -> String {
+    let one_way = |text: &str| encoded(&decoded(text), "");
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    let mut pairs: Vec<(&str, &str)> = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect();
+    let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    let mut pairs: Vec<(String, String)> =
+        pairs.map(|(name, value)| (one_way(name), one_way(value))).collect();
     pairs.retain(|(name, _)| *name != "X-Amz-Signature");
     pairs.sort_unstable();
     pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
 }
 
-fn encoded(text: &str, safe: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
+fn encoded(bytes: &[u8], safe: &str) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    for &byte in bytes {
         match char::from(byte) {
             c if c.is_ascii_alphanumeric() || "-._~".contains(c) || safe.contains(c) => out.push(c),
             _ => {
@@ -301,19 +326,6 @@ fn encoded(text: &str, safe: &str) -> String {
         }
     }
     out
-}
-
-fn decoded(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let pair = bytes.get(at + 1..at + 3).filter(|_| byte == b'%');
-        let value = pair.and_then(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
-        out.push(value.unwrap_or(byte));
-        at += if value.is_some() { 3 } else { 1 };
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 #[cfg(test)]
@@ -352,7 +364,7 @@ mod tests {
             headers: &headers,
             body: Some(body.as_bytes()),
         };
-        sign(request, Keys::parse(phantom).unwrap(), Keys::parse(&real).unwrap(), service, region)
+        sign(request, request, Keys::parse(phantom).unwrap(), Keys::parse(&real).unwrap(), service, region)
     }
 
     fn of(case: &Value) -> Result<Signed, Unsigned> {

@@ -12,7 +12,7 @@
 //! | `dial`, `resolve`, `copy` | connections outside, and bytes through them |
 //! | `ca`, `trust` | certificates for cages, and those of hosts |
 //! | `requests`, `swap`, `origin`, `body`, `replace`, `stream` | requests that are read |
-//! | `sign` | requests that are signed anew (AWS) |
+//! | `aws` | requests that are signed anew (AWS) |
 //! | `secrets` | values from the vault |
 //! | `confine` | what the process gives up |
 //!
@@ -20,7 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
-pub mod aws;
+mod aws;
 mod body;
 mod ca;
 mod confine;
@@ -35,7 +35,6 @@ mod report;
 mod requests;
 mod resolve;
 mod secrets;
-mod sign;
 mod state;
 mod stream;
 mod swap;

@@ -1,13 +1,13 @@
 //! Requests that are read: each is checked, decided about, given its credentials and passed on. Bodies stream in both directions.
 
+use crate::aws::{self, Keys, Signed};
 use crate::body::{Body, Replaced};
 use crate::dial::Undialled;
 use crate::origin::{self, Key, Local, Unsent};
 use crate::replace::{Finder, Pair, Replacer};
-use crate::sign;
 use crate::state::{Cage, State};
 use crate::stream::{Guarded, Watched};
-use crate::swap::{self, Outcome, Subject, Swapped};
+use crate::swap::{self, Outcome, Signing, Subject, Swapped};
 use crate::trust::Offer;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -212,6 +212,8 @@ impl Reading {
             ));
         }
         let upgrade = upgrade_of(&request);
+        // What a signature is for is the request as its client made it.
+        let asked = self.signs(&host, port).then(|| fields(&request, None));
         strip(request.headers_mut(), upgrade.is_some());
         let is_named = self.state.upstream(&host, port).is_some();
         let subject = Subject {
@@ -229,10 +231,11 @@ impl Reading {
         let inside = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
         let (mut parts, incoming) = request.into_parts();
         parts.extensions = http::Extensions::new();
-        let target = outcome.target.as_ref().map_or(target.as_str(), |target| target.as_str());
+        let asked_target = target;
+        let target = outcome.target.as_ref().map_or(asked_target.as_str(), |target| target.as_str());
         parts.uri = Uri::try_from(target)
             .map_err(|_| Refusal::Unreached(host.to_string(), "the target is malformed".into()))?;
-        if !outcome.swapped.is_empty() {
+        if !outcome.swapped.is_empty() || outcome.signing.is_some() {
             // What is compressed cannot be searched for the value.
             parts.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
@@ -240,7 +243,7 @@ impl Reading {
         let (body, words) = self.body(&mut parts.headers, incoming, &outcome, &found, &ask).await?;
         let mut secrets: Vec<String> =
             outcome.swapped.iter().map(|swapped| swapped.binding.secret.clone()).collect();
-        secrets.extend(outcome.signing.iter().map(|signing| signing.name.clone()));
+        secrets.extend(outcome.signing.iter().map(|signing| signing.binding.secret.clone()));
         secrets.sort();
         let key = Key {
             cage: self.cage.id,
@@ -250,47 +253,20 @@ impl Reading {
             offer: if upgrade.is_some() { Offer::Http1 } else { Offer::Both },
             secrets,
         };
-        let body = match &outcome.signing {
-            Some(signing) => {
-                let held = if sign::needs_body(&parts.headers) {
-                    Held::Whole(hold(body).await)
-                } else {
-                    Held::Stream(body)
-                };
-                let (body, whole) = match held {
-                    Held::Stream(body) => (body, None),
-                    Held::Whole(Some(whole)) => (Body::whole(whole.clone()), Some(whole)),
-                    Held::Whole(None) if found.get().is_some() => (Body::empty(), None),
-                    Held::Whole(None) => {
-                        return Err(self.refuse(ask, Reason::Malformed, "the body is too long to be signed"));
-                    }
-                };
-                let (path, query) =
-                    target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
-                let authority = origin::authority(&key);
-                let body_of = whole.as_deref();
-                let unsent =
-                    sign::Unsent { method: &method, path, query, authority: &authority, body: body_of };
-                let value = std::str::from_utf8(signing.secret.expose()).ok().and_then(sign::Key::parse);
-                let Some(value) = value else {
-                    return Err(self.refuse(
-                        ask,
-                        Reason::NoValue,
-                        format!("the value of {} is not KEY-ID:SECRET-KEY", signing.name),
-                    ));
-                };
-                if let Err(unsigned) = sign::sign(&signing.claim, &unsent, &mut parts.headers, value) {
-                    return Err(self.refuse(ask, Reason::Malformed, unsigned.words()));
-                }
-                body
+        let mut request = Request::from_parts(parts, body);
+        if let Some(signing) = &outcome.signing {
+            let asked = Asked { method: &method, target: &asked_target, headers: asked.unwrap_or_default() };
+            let signed = sign(&asked, &mut request, &origin::authority(&key), signing).await;
+            if found.get().is_none() {
+                signed.map_err(|(reason, detail)| self.refuse(ask.clone(), reason, detail))?;
+                swap::tell(&self.state, &self.cage, &signing.binding.secret, &host);
             }
-            None => body,
-        };
+        }
         if let Some(word) = found.get() {
             let name = words.get(word).cloned().unwrap_or_default();
             return Err(self.refuse(ask, Reason::Phantom, format!("{name}: it stands in the body")));
         }
-        let sent = origin::send(&self.state, &self.cage, &key, Request::from_parts(parts, body)).await;
+        let sent = origin::send(&self.state, &self.cage, &key, request).await;
         if let Some(word) = found.get() {
             let name = words.get(word).cloned().unwrap_or_default();
             return Err(self.refuse(ask, Reason::Phantom, format!("{name}: it stands in the body")));
@@ -304,6 +280,12 @@ impl Reading {
         };
         self.tell(&host, port, address, rule);
         Ok(self.answer(response, outcome, &host, inside, &method))
+    }
+
+    /// Whether requests to this host are signed by a key that is bound to it.
+    fn signs(&self, host: &Host, port: u16) -> bool {
+        let bindings = self.state.bindings.borrow();
+        bindings.iter().any(|own| own.scheme != Scheme::Replace && own.concerns(host, port))
     }
 
     /// The host and port of a request. All that name one have to agree.
@@ -466,12 +448,15 @@ impl Reading {
         let (mut parts, incoming) = response.into_parts();
         parts.extensions = http::Extensions::new();
         strip(&mut parts.headers, false);
-        if outcome.swapped.is_empty() {
+        let mut pairs: Vec<(String, Pair)> =
+            outcome.swapped.iter().map(|swapped| (swapped.binding.secret.clone(), pair(swapped))).collect();
+        pairs.extend(outcome.signing.iter().flat_map(pairs_of_keys));
+        if pairs.is_empty() {
             return Response::from_parts(parts, Body::Stream(incoming));
         }
-        let names: Vec<String> =
-            outcome.swapped.iter().map(|swapped| swapped.binding.secret.clone()).collect();
-        let mut replacer = Replacer::new(outcome.swapped.iter().map(pair).collect());
+        let (names, pairs): (Vec<String>, Vec<Pair>) = pairs.into_iter().unzip();
+        let keeps_length = pairs.iter().all(|pair| pair.from.len() == pair.to.len());
+        let mut replacer = Replacer::new(pairs);
         for value in parts.headers.values_mut() {
             let mut cleaned = replacer.take(Bytes::copy_from_slice(value.as_bytes())).to_vec();
             cleaned.extend(replacer.finish());
@@ -487,10 +472,6 @@ impl Reading {
             notice.clone()(at);
             replacer.found.fill(0);
         }
-        let keeps_length = outcome
-            .swapped
-            .iter()
-            .all(|swapped| swapped.binding.phantom.len() == swapped.secret.expose().len());
         if !keeps_length && method != "HEAD" {
             parts.headers.remove(header::CONTENT_LENGTH);
         }
@@ -525,10 +506,114 @@ enum Refusal {
     Unreached(String, String),
 }
 
-/// A body on its way to a signature.
-enum Held {
-    Stream(Body),
-    Whole(Option<Bytes>),
+/// What an answer must not repeat of keys that sign. Lengths stay, so that objects keep theirs.
+fn pairs_of_keys(signing: &Signing) -> Vec<(String, Pair)> {
+    let real = std::str::from_utf8(signing.secret.expose()).ok().and_then(Keys::parse);
+    let (Some(real), Some(phantom)) = (real, Keys::parse(&signing.binding.phantom)) else { return vec![] };
+    let both = [(Some(real.id), Some(phantom.id)), (Some(real.secret), Some(phantom.secret))];
+    let parts = both.into_iter().chain([(real.token, phantom.token)]);
+    let pair = |(from, to): (Option<&str>, Option<&str>)| {
+        let from = from?;
+        let to = to.filter(|to| to.len() == from.len()).map_or_else(|| "*".repeat(from.len()), str::to_owned);
+        let (from, to) = (Zeroizing::new(from.as_bytes().to_vec()), Zeroizing::new(to.into_bytes()));
+        Some((signing.binding.secret.clone(), Pair { from, to }))
+    };
+    parts.filter_map(pair).collect()
+}
+
+/// Headers in lower case, each with its value.
+type Fields = Vec<(String, Zeroizing<String>)>;
+
+/// A request as its client signed it.
+struct Asked<'a> {
+    method: &'a str,
+    target: &'a str,
+    headers: Fields,
+}
+
+/// The headers of a request, and its host: this one, or the one that it names.
+fn fields<T>(request: &Request<T>, host: Option<&str>) -> Fields {
+    let headers = request.headers().iter().filter(|(name, _)| host.is_none() || *name != header::HOST);
+    let mut fields: Fields = headers
+        .filter_map(|(name, value)| {
+            Some((name.as_str().to_owned(), Zeroizing::new(value.to_str().ok()?.to_owned())))
+        })
+        .collect();
+    let named = request.uri().authority().map(http::uri::Authority::as_str);
+    if let Some(host) = host.or(named.filter(|_| !request.headers().contains_key(header::HOST))) {
+        fields.push((header::HOST.to_string(), Zeroizing::new(host.to_owned())));
+    }
+    fields
+}
+
+/// Signs a request anew, with the key that is bound to its host.
+async fn sign(
+    asked: &Asked<'_>,
+    request: &mut Request<Body>,
+    authority: &str,
+    signing: &Signing,
+) -> Result<(), (Reason, String)> {
+    let secret = &signing.binding.secret;
+    let real = std::str::from_utf8(signing.secret.expose()).ok().and_then(Keys::parse);
+    let real = real.ok_or_else(|| {
+        (
+            Reason::NoValue,
+            format!("the value of {secret} is not KEY-ID:SECRET-KEY or KEY-ID:SECRET-KEY:TOKEN"),
+        )
+    })?;
+    let (Scheme::AwsV4 { service, region }, Some(phantom)) =
+        (&signing.binding.scheme, Keys::parse(&signing.binding.phantom))
+    else {
+        return Err((Reason::Signature, format!("{secret}: {}", aws::Unsigned::OtherKey.words())));
+    };
+    let refuse = |why: aws::Unsigned| {
+        (Reason::Signature, format!("{secret}, bound to {service} in {region}: {}", why.words()))
+    };
+    let sent_target = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str).to_owned();
+    let sent_headers = fields(request, Some(authority));
+    let [asked_fields, sent_fields] = [&asked.headers, &sent_headers]
+        .map(|fields| fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect::<Vec<_>>());
+    let read = |target, headers| {
+        let (path, query) = split(target);
+        aws::Request { method: asked.method, path, query, headers, body: None }
+    };
+    let (client, host) = (read(asked.target, &asked_fields), read(&sent_target, &sent_fields));
+    let whole = if aws::needs_body(client, service) {
+        let whole = hold(std::mem::replace(request.body_mut(), Body::empty())).await;
+        let whole = whole.ok_or_else(|| refuse(aws::Unsigned::NeedsBody))?;
+        *request.body_mut() = Body::whole(whole.clone());
+        Some(whole)
+    } else {
+        None
+    };
+    let client = aws::Request { body: whole.as_deref(), ..client };
+    match aws::sign(client, host, phantom, real, service, region).map_err(refuse)? {
+        Signed::Headers { authorization, token } => {
+            let headers = request.headers_mut();
+            headers.remove(aws::TOKEN);
+            let token = token.map(|token| (HeaderName::from_static(aws::TOKEN), token));
+            for (name, value) in [(header::AUTHORIZATION, authorization)].into_iter().chain(token) {
+                let value = HeaderValue::from_str(&value);
+                let mut value = value.map_err(|_| {
+                    (Reason::NoValue, format!("the value of {secret} does not fit into a header"))
+                })?;
+                // Not kept in the tables that compress headers.
+                value.set_sensitive(true);
+                headers.insert(name, value);
+            }
+        }
+        Signed::Query(query) => {
+            let target = format!("{}?{query}", split(&sent_target).0);
+            *request.uri_mut() = Uri::try_from(target).map_err(|_| {
+                (Reason::NoValue, format!("the value of {secret} does not fit into a target"))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn split(target: &str) -> (&str, Option<&str>) {
+    target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)))
 }
 
 /// A whole body; `None` if it is too long or breaks.

@@ -1,8 +1,8 @@
 //! Phantoms in a request: replaced where their binding says so, refused anywhere else. On a host with a bound credential no other credential
 //! passes.
 
+use crate::aws::{self, Keys};
 use crate::secrets::Secret;
-use crate::sign::{self, Claim, Key, Unsigned};
 use crate::state::{Cage, State};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
@@ -16,8 +16,17 @@ use std::rc::Rc;
 use zeroize::Zeroizing;
 
 /// Names in a query that carry credentials, on hosts with a bound one.
-const CREDENTIAL_QUERIES: &[&str] =
-    &["access_token", "private_token", "job_token", "api_key", "apikey", "auth_token"];
+const CREDENTIAL_QUERIES: &[&str] = &[
+    "access_token",
+    "private_token",
+    "job_token",
+    "api_key",
+    "apikey",
+    "auth_token",
+    "x-amz-credential",
+    "x-amz-security-token",
+    "awsaccesskeyid",
+];
 
 /// Why a request is refused.
 pub struct Refused {
@@ -54,15 +63,14 @@ pub struct Outcome {
 
 /// A signature that has to be made anew.
 pub struct Signing {
-    pub claim: Claim,
-    pub name: String,
+    pub binding: Rc<Binding>,
     pub secret: Rc<Secret>,
 }
 
 /// What stands for a secret in a request: its phantom, or the parts of one that signs.
 pub fn words(binding: &Binding) -> Vec<&str> {
-    match (&binding.scheme, Key::parse(&binding.phantom)) {
-        (Scheme::AwsV4 { .. }, Some(key)) => [key.id, key.secret].into_iter().chain(key.token).collect(),
+    match (&binding.scheme, Keys::parse(&binding.phantom)) {
+        (Scheme::AwsV4 { .. }, Some(keys)) => [keys.id, keys.secret].into_iter().chain(keys.token).collect(),
         _ => vec![&binding.phantom],
     }
 }
@@ -94,9 +102,10 @@ pub async fn swap(
     let mut in_target: Vec<&Rc<Binding>> = Vec::new();
     let mut signing = None;
     for binding in &bindings {
-        if let Scheme::AwsV4 { service, region } = &binding.scheme {
-            let claim = signature(cage, subject, headers, &decoded_target, binding, (service, region))?;
-            signing = claim.map(|claim| (claim, binding)).or(signing);
+        if matches!(binding.scheme, Scheme::AwsV4 { .. }) {
+            if is_signed(cage, subject, headers, &decoded_target, binding)? {
+                signing = Some(binding);
+            }
             continue;
         }
         let phantom = binding.phantom.as_bytes();
@@ -136,15 +145,13 @@ pub async fn swap(
         foreign(&here, headers, subject.query)?;
     }
     let mut outcome = Outcome::default();
-    if let Some((claim, binding)) = signing {
-        let name = binding.secret.clone();
+    if let Some(binding) = signing {
         let secret = state
             .secrets
-            .get(&name)
+            .get(&binding.secret)
             .await
             .map_err(|fact| Refused { reason: Reason::NoValue, detail: fact })?;
-        tell(state, cage, &name, subject.host);
-        outcome.signing = Some(Signing { claim, name, secret });
+        outcome.signing = Some(Signing { binding: Rc::clone(binding), secret });
     }
     for binding in used {
         let secret = state
@@ -187,7 +194,7 @@ pub async fn swap(
 }
 
 /// Reports the first use of a secret for a host.
-fn tell(state: &State, cage: &Cage, secret: &str, host: &Host) {
+pub fn tell(state: &State, cage: &Cage, secret: &str, host: &Host) {
     let first = (secret.to_owned(), host.clone());
     if !cage.swapped.borrow().contains(&first) {
         cage.swapped.borrow_mut().push(first.clone());
@@ -196,37 +203,45 @@ fn tell(state: &State, cage: &Cage, secret: &str, host: &Host) {
     }
 }
 
-/// The signature of a request that was made with a phantom key; `None` if the request has nothing of that key.
-fn signature(
+/// Whether a request is signed with a phantom key. One that has something of that key elsewhere is refused.
+fn is_signed(
     cage: &Cage,
     subject: &Subject<'_>,
     headers: &HeaderMap,
     target: &[u8],
     binding: &Binding,
-    (service, region): (&str, &str),
-) -> Result<Option<Claim>, Refused> {
+) -> Result<bool, Refused> {
     let words = words(binding);
     let is_in = |value: &HeaderValue| words.iter().any(|word| holds(value, word.as_bytes()));
+    let is_within = |text: &[u8]| words.iter().any(|word| memmem::find(text, word.as_bytes()).is_some());
     let refuse = |detail: &str| {
         Err(Refused { reason: Reason::Phantom, detail: format!("{}: {detail}", binding.secret) })
     };
-    if words.iter().any(|word| memmem::find(target, word.as_bytes()).is_some()) {
-        return refuse("it signs the target, and only signatures in a header are made anew");
+    let mut is_signed = false;
+    if is_within(target) {
+        let is_elsewhere = |pair: &str| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            !["X-Amz-Credential", "X-Amz-Security-Token"].contains(&name) && is_within(&decoded(pair))
+                || words
+                    .get(1)
+                    .is_some_and(|secret| memmem::find(&decoded(value), secret.as_bytes()).is_some())
+        };
+        let in_path = is_within(&decoded(subject.path.as_str()));
+        if in_path || subject.query.unwrap_or_default().split('&').any(is_elsewhere) {
+            return refuse("it signs requests, and is not sent itself");
+        }
+        is_signed = true;
     }
-    let mut claim = None;
     for (name, value) in headers.iter().filter(|(_, value)| is_in(value)) {
         match name.as_str() {
             "x-amz-security-token" => {}
-            "authorization" if sign::is_signed(value) => claim = Some(Claim::parse(value)),
+            "authorization" if aws::is_signature(value.as_bytes()) => {}
             _ => return refuse("it signs requests, and is not sent itself"),
         }
+        is_signed = true;
     }
-    let Some(claim) = claim else { return Ok(None) };
-    let Some(claim) = claim.filter(|claim| words.first() == Some(&claim.id.as_str())) else {
-        return refuse(Unsigned::Claim.words());
-    };
-    if claim.service != service || claim.region != region {
-        return refuse(&format!("it is bound to {service} in {region}"));
+    if !is_signed {
+        return Ok(false);
     }
     if !binding.is_for(subject.host, subject.port, subject.method, subject.path) {
         return refuse("it is bound to another host, method or path");
@@ -237,7 +252,7 @@ fn signature(
     if subject.is_plain {
         return refuse("the connection is not encrypted");
     }
-    Ok(Some(claim))
+    Ok(true)
 }
 
 /// Refuses credentials that are not bound to the host.
@@ -251,14 +266,20 @@ fn foreign(here: &[&Rc<Binding>], headers: &HeaderMap, query: Option<&str>) -> R
             return Err(Refused { reason: Reason::OtherCredential, detail: format!("the header {name}") });
         }
     }
-    let own = |value: &str| here.iter().any(|binding| value.contains(&binding.phantom));
+    let own = |value: &[u8]| {
+        let mut words = here.iter().flat_map(|binding| words(binding));
+        words.any(|word| memmem::find(value, word.as_bytes()).is_some())
+    };
     for pair in query.unwrap_or_default().split('&') {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        if CREDENTIAL_QUERIES.contains(&name.to_ascii_lowercase().as_str()) && !own(value) {
+        let plain = decoded(name).to_ascii_lowercase();
+        let is_credential = CREDENTIAL_QUERIES.iter().any(|known| known.as_bytes() == plain);
+        if is_credential && !own(&decoded(value)) {
             return Err(Refused { reason: Reason::OtherCredential, detail: format!("the parameter {name}") });
         }
     }
-    if here.iter().all(|binding| !binding.anonymous) && !headers.values().any(is_own) {
+    let is_in_query = own(&decoded(query.unwrap_or_default()));
+    if here.iter().all(|binding| !binding.anonymous) && !is_in_query && !headers.values().any(is_own) {
         return Err(Refused { reason: Reason::OtherCredential, detail: "it carries none".into() });
     }
     Ok(())

@@ -147,6 +147,9 @@ pub const TABLE: &[Mint] = &[
         action: Some("action=createaccesskey"),
         why: "new key",
     },
+    // The action stands in the body, which is not read for this.
+    row(Some("iam.amazonaws.com"), "POST", "/**", None, "new key"),
+    row(Some("*.amazonaws.com"), "POST", "/v1/authorization-token", None, "new token"),
     row(None, "POST", "/oauth/token", None, "token endpoint"),
     row(None, "POST", "/oauth2/token", None, "token endpoint"),
     row(None, "POST", "/oauth/v2/token", None, "token endpoint"),
@@ -221,6 +224,8 @@ mod tests {
             ("sts.amazonaws.com", "GET", "/?Action=AssumeRole"),
             ("sts.eu-west-1.amazonaws.com", "POST", "/"),
             ("iam.amazonaws.com", "GET", "/?Version=1&Action=CreateAccessKey"),
+            ("iam.amazonaws.com", "POST", "/"),
+            ("codeartifact.eu-west-1.amazonaws.com", "POST", "/v1/authorization-token?domain=a"),
             ("anything.example", "POST", "/oauth/token"),
             ("api.elevenlabs.io", "POST", "/v1/single-use-token/x"),
             ("api.resend.com", "POST", "/api-keys"),

@@ -85,6 +85,8 @@ pub enum Reason {
     Phantom,
     /// Another credential than the one that is bound to the host.
     OtherCredential,
+    /// The signature of a phantom cannot be made anew.
+    Signature,
     /// The call would answer with a new credential.
     Minting,
     /// The value of the credential is not available.
@@ -105,6 +107,7 @@ impl Reason {
         Reason::Malformed,
         Reason::Phantom,
         Reason::OtherCredential,
+        Reason::Signature,
         Reason::Minting,
         Reason::NoValue,
         Reason::TooMany,
@@ -126,6 +129,7 @@ impl Reason {
             Reason::OtherCredential => {
                 "the request carries another credential than the one that is bound to this host"
             }
+            Reason::Signature => "the request cannot be signed with the key that is bound to this host",
             Reason::Minting => "the call would answer with a new credential",
             Reason::NoValue => "the value of the credential is not available",
             Reason::TooMany => "the cage has too many connections at once",
@@ -189,6 +193,9 @@ impl Denial {
                 "send it only to the host it is bound to; `keyward secret set NAME --to HOST` binds it to another one".into()
             }
             (None, Reason::OtherCredential) => "use the credential of the environment, and no other one".into(),
+            (None, Reason::Signature) => {
+                "sign it as a whole with the keys of the environment, for the service and region it is bound to".into()
+            }
             (None, Reason::Minting) => "ask for new credentials outside the cage".into(),
             (None, Reason::NoValue) => "`keyward secret list` shows where the value comes from".into(),
             (None, Reason::TooMany) => "close connections, or open fewer at once".into(),

@@ -173,15 +173,6 @@ pub fn reach(policy: &mut Policy) {
 /// Refuses phantoms that no proxy would replace.
 pub(crate) fn have_a_proxy(policy: &Policy, phantoms: &[Bound]) -> Result<(), Refusal> {
     let Some(first) = phantoms.first() else { return Ok(()) };
-    if let Some(aws) = phantoms.iter().find(|bound| bound.scheme != Scheme::Replace) {
-        return Err(Refusal::usage(
-            format!(
-                "the proxy does not sign requests to AWS yet, so {} ({}) has no phantom",
-                aws.name, aws.origin
-            ),
-            &format!("hand over the key itself to one command with `--secret {}=fd`", aws.name),
-        ));
-    }
     let (name, origin) = (&first.name, &policy.net.origin);
     match policy.net.value {
         NetMode::Rules => {}
