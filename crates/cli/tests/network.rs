@@ -380,3 +380,34 @@ fn flags_that_exclude_each_other_are_refused() {
     stage.project_file(".keyward.toml", "version = 1\n[net]\nallow = [\"evil.example\"]\n");
     refused(stage.caged("true"), 120, "the project file may only narrow");
 }
+
+#[test]
+fn doctor_says_whether_rules_work_here() {
+    let stage = Stage::user();
+    let said = |program: &std::path::Path| {
+        let words = stdout(&stage.command(program).arg("doctor").output().unwrap());
+        let json = stdout(&stage.command(program).args(["doctor", "--json"]).output().unwrap());
+        (words, serde_json::from_str::<serde_json::Value>(&json).unwrap()["network_rules"].clone())
+    };
+    let (words, json) = said(keyward().as_ref());
+    assert!(words.contains("network rules: available; the proxy starts\n"), "{words}");
+    assert_eq!(json, serde_json::json!({ "available": true, "trouble": null }));
+    // A certificate that is not there stops each such run, and so it does here.
+    let file =
+        stage.home_file(".config/keyward/policy.toml", "version = 1\nnet.ca = [\"/nowhere/ca.pem\"]\n");
+    let (words, json) = said(keyward().as_ref());
+    assert!(
+        words.contains("network rules: not available: cannot read the certificate /nowhere/ca.pem"),
+        "{words}"
+    );
+    assert_eq!(json["available"], false);
+    let output = stage.caged_with(&["--net", "rules"], "true");
+    assert!(stderr(&output).contains("cannot read the certificate /nowhere/ca.pem"), "{}", stderr(&output));
+    std::fs::remove_file(file).unwrap();
+    // A launcher without the second program.
+    let alone = stage.elsewhere().join("keyward");
+    std::fs::copy(keyward(), &alone).unwrap();
+    let (words, json) = said(&alone);
+    assert!(words.contains("network rules: not available: cannot start "), "{words}");
+    assert_eq!(json["available"], false);
+}
