@@ -1,6 +1,7 @@
 //! `keyward doctor`: what this host can do, found by doing it, which promises hold, and the exact fix.
 
 mod asking;
+mod network;
 
 use crate::args::{DoctorArgs, PolicyFlags};
 use crate::explain::NoPlan;
@@ -34,6 +35,8 @@ struct Findings<'a> {
     quarantine: &'a Kept,
     gate: &'a asking::Asking,
     services: &'a services::Checked,
+    /// Whether a cage whose network follows rules can be made here.
+    network_rules: &'a network::Rules,
     /// Why every run in this directory would be refused, whatever the host can do.
     refused: Option<&'a Refused>,
 }
@@ -115,11 +118,12 @@ pub fn doctor(args: DoctorArgs, block: &Block) -> i32 {
     let kept = kept(&here, args.json);
     let asking = asking::look(&here);
     let services = services::check();
+    let network_rules = network::look(&facts, &request, &here);
     let refused = Refused::look(&here);
     if args.json {
         let kernel = kernel();
         let (facts, fixes, quarantine, gate, services) = (&facts, &fixes, &kept, &asking, &services);
-        let refused = refused.as_ref();
+        let (network_rules, refused) = (&network_rules, refused.as_ref());
         say::answer_json(&Findings {
             v: 1,
             kernel,
@@ -129,6 +133,7 @@ pub fn doctor(args: DoctorArgs, block: &Block) -> i32 {
             quarantine,
             gate,
             services,
+            network_rules,
             refused,
         });
     } else {
@@ -137,6 +142,7 @@ pub fn doctor(args: DoctorArgs, block: &Block) -> i32 {
         say::answer(&secrets(&here));
         say::answer(&asking.lines());
         say::answer(&services.line());
+        say::answer(&network_rules.line());
         if let Some(Refused(Trouble { fact, remedy, .. })) = &refused {
             say::trouble(&format!("every run in this directory is refused: {fact}"), remedy);
         }
