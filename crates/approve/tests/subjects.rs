@@ -114,7 +114,7 @@ fn kind() -> impl Strategy<Value = Kind> {
         (words(), word(), scripts).prop_map(|(argv, cwd, scripts)| Kind::Command { argv, cwd, scripts }),
         (words(), word()).prop_map(|(argv, cwd)| Kind::Call { argv, cwd }),
         (word(), 0..3u16).prop_map(|(name, port)| Kind::Host { name, port }),
-        ("[ab]{1,2}", 0..4usize).prop_map(|(name, delivery)| Kind::Secret { name, delivery }),
+        ("[ab]{1,2}", 0..Delivery::ALL.len()).prop_map(|(name, delivery)| Kind::Secret { name, delivery }),
         prop::collection::btree_map(word(), becomes(), 0..4).prop_map(Kind::Changes),
     ]
 }
@@ -155,7 +155,7 @@ fn kinds() -> [Kind; 5] {
         command(),
         Kind::Call { argv: vec!["call".into(), "deploy".into(), "{}".into()], cwd: "/srv/app".into() },
         Kind::Host { name: "api.example.com".into(), port: 443 },
-        Kind::Secret { name: "deploy-key".into(), delivery: 1 },
+        Kind::Secret { name: "deploy-key".into(), delivery: 2 },
         Kind::Changes(BTreeMap::from([
             ("a.txt".into(), Becomes::File([7; 32], false)),
             ("gone".into(), Becomes::Gone),

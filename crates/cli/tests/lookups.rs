@@ -68,7 +68,7 @@ fn a_session_tells_its_client() {
     let session = Session::new(Who::User, &[]);
     let told = stderr(&session.exec(&[], "getent hosts registry.example.org"));
     assert!(told.contains("looked for registry.example.org,"), "{told}");
-    assert!(told.contains("`keyward session start --allow-net registry.example.org`"), "{told}");
+    assert!(told.contains("`--allow-net registry.example.org` to `keyward session start`"), "{told}");
     // Once.
     assert_eq!(stderr(&session.exec(&[], "getent hosts registry.example.org")), "");
 }

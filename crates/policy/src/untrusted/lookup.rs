@@ -80,7 +80,7 @@ pub fn lines(hosts: &[String], is_session: bool) -> Option<(String, String)> {
     let fact = format!("the command looked for {}{more}, and this cage has no network", first.join(", "));
     let flags: Vec<String> = first.iter().map(|host| format!("--allow-net {host}")).collect();
     let remedy = match is_session {
-        true => format!("to allow it, start a session with `keyward session start {}`", flags.join(" ")),
+        true => format!("to allow it, add `{}` to `keyward session start`", flags.join(" ")),
         false => format!("to allow it, add `{}`", flags.join(" ")),
     };
     (!first.is_empty()).then_some((fact, remedy))

@@ -224,7 +224,7 @@ fn of_outcome(outcome: &File, status: std::process::ExitStatus) -> Result<ExitSt
         // What cannot be read as a command line has no outcome yet.
         None if status.code() == Some(USAGE) => Err(Error::usage(
             "the launcher did not take the flags of this command; its standard error says why",
-            "`keyward run --help` lists them, and what each takes",
+            "`keyward help run` lists them, and what each takes",
         )),
         None => Err(Error::new(
             ErrorKind::Fault,
