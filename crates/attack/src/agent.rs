@@ -75,8 +75,10 @@ fn live(side: Side, probe: &Probe, launcher: &OsStr) -> io::Result<()> {
 fn command(side: Side, probe: &Probe, launcher: &OsStr) -> io::Result<Command> {
     let program = std::env::current_exe()?;
     let mut command = match side {
+        // keyward: allow-spawn the control of an attack: what a child inherits without a cage
         Side::Outside => Command::new(&program),
         Side::Inside => {
+            // keyward: allow-spawn the launcher decides what the attack gets
             let mut command = Command::new(launcher);
             command.args(["run", "--read"]).arg(&program).args(probe.flags).arg("--").arg(&program);
             command

@@ -1,6 +1,7 @@
 //! `keyward doctor`: what this host can do, found by doing it, which promises hold, and the exact fix.
 
 mod asking;
+mod network;
 
 use crate::args::{DoctorArgs, PolicyFlags};
 use crate::explain::NoPlan;
@@ -34,6 +35,8 @@ struct Findings<'a> {
     quarantine: &'a Kept,
     gate: &'a asking::Asking,
     services: &'a services::Checked,
+    /// Whether a cage whose network follows rules can be made here.
+    network_rules: &'a network::Rules,
     /// Why every run in this directory would be refused, whatever the host can do.
     refused: Option<&'a Refused>,
 }
@@ -115,11 +118,12 @@ pub fn doctor(args: DoctorArgs, block: &Block) -> i32 {
     let kept = kept(&here, args.json);
     let asking = asking::look(&here);
     let services = services::check();
+    let network_rules = network::look(&facts, &request, &here);
     let refused = Refused::look(&here);
     if args.json {
         let kernel = kernel();
         let (facts, fixes, quarantine, gate, services) = (&facts, &fixes, &kept, &asking, &services);
-        let refused = refused.as_ref();
+        let (network_rules, refused) = (&network_rules, refused.as_ref());
         say::answer_json(&Findings {
             v: 1,
             kernel,
@@ -129,6 +133,7 @@ pub fn doctor(args: DoctorArgs, block: &Block) -> i32 {
             quarantine,
             gate,
             services,
+            network_rules,
             refused,
         });
     } else {
@@ -137,6 +142,7 @@ pub fn doctor(args: DoctorArgs, block: &Block) -> i32 {
         say::answer(&secrets(&here));
         say::answer(&asking.lines());
         say::answer(&services.line());
+        say::answer(&network_rules.line());
         if let Some(Refused(Trouble { fact, remedy, .. })) = &refused {
             say::trouble(&format!("every run in this directory is refused: {fact}"), remedy);
         }
@@ -279,6 +285,8 @@ fn report(facts: &KernelFacts, floors: &[FloorFinding], fixes: &[Fix], details: 
 }
 
 const APPARMOR_PROFILE: &str = "/etc/apparmor.d/keyward";
+/// Where root's programs are: what runs as root is not looked for in the caller's PATH.
+const ROOT_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 fn setting(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
@@ -360,7 +368,9 @@ fn apply(fix: &Apply) -> i32 {
             "run it as root: `sudo keyward doctor --fix --apply`",
         ));
     }
-    match Command::new("apparmor_parser").arg("-r").arg(APPARMOR_PROFILE).status() {
+    let mut parser = Command::new("apparmor_parser");
+    parser.arg("-r").arg(APPARMOR_PROFILE).env_clear().env("PATH", ROOT_PATH);
+    match parser.status() {
         Ok(status) if status.success() => {
             say::note(&format!("wrote and loaded {APPARMOR_PROFILE}"));
             0

@@ -16,6 +16,9 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Descriptors from here on are none that a proxy is given at its start.
+const PAST_THE_CHILDS: i32 = 16;
+
 /// The file that was looked at, open, so that no other one is started.
 struct Found {
     file: OwnedFd,
@@ -44,13 +47,17 @@ pub fn start_proxy(network: &Network) -> Result<Proxy, Trouble> {
     let words = std::iter::once(EXECUTABLE.into()).chain(call.arguments());
     let broken = |_| unusable(&found.path, "its path holds a zero byte");
     let argv: Result<Vec<CString>, _> = words.map(|word| CString::new(word.into_encoded_bytes())).collect();
-    let program = CString::new(format!("/proc/self/fd/{}", found.file.as_raw_fd())).map_err(broken)?;
+    // The child puts its own descriptors at the lowest numbers before it starts the program, so that this one must not be among them.
+    let file = rustix::io::fcntl_dupfd_cloexec(&found.file, PAST_THE_CHILDS)
+        .map_err(|errno| unusable(&found.path, &say::cause(&errno.into())))?;
+    let program = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).map_err(broken)?;
     Proxy::start(&program, &Strings::new(argv.map_err(broken)?), network)
 }
 
 impl Found {
     /// The program, with the caller's variables.
     fn program(&self) -> Command {
+        // keyward: allow-spawn our own second program; a room that does not act for the caller gets TMPDIR alone
         let mut command = Command::new(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
         command.arg0(EXECUTABLE);
         command

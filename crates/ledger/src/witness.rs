@@ -174,6 +174,8 @@ fn from_journal(state: &Path) -> Option<Vec<Kept>> {
         return None;
     }
     let output = Command::new("journalctl")
+        .env_clear()
+        .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
         .args(["--output=json", "--no-pager", "--quiet", "SYSLOG_IDENTIFIER=keyward"])
         .arg(format!("KEYWARD_LEDGER={}", visible(state.as_os_str())))
         .stdin(Stdio::null())

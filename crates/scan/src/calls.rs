@@ -372,9 +372,9 @@ pub fn find(language: Language, path: &str) -> Option<&'static Row> {
     rows(language).iter().find(|row| match (row.path.strip_suffix(".*"), row.path.strip_prefix('*')) {
         (Some(prefix), _) => {
             path.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('.')).is_some_and(|name| {
-                !name.contains('.')
-                    && !name.is_empty()
-                    && !(prefix == "sh" && NOT_COMMANDS_OF_SH.contains(&name))
+                !(name.contains('.')
+                    || name.is_empty()
+                    || prefix == "sh" && NOT_COMMANDS_OF_SH.contains(&name))
             })
         }
         (None, Some(method)) => {

@@ -175,8 +175,8 @@ pub struct Judge<'j, 'a> {
     fuel: std::cell::Cell<u32>,
 }
 
-/// Follows definitions so far.
-const MAX_STEPS: usize = 14;
+/// Follows definitions so far. What was found is kept, so that a long way is not a slow one; the limit is for the stack.
+const MAX_STEPS: usize = 200;
 const FUEL: u32 = 2_000_000;
 /// Keeps so many different values of an expression.
 const MAX_VALUES: usize = 12;

@@ -202,6 +202,9 @@ fn each<T: Send>(items: &[usize], work: impl Fn(usize) -> T + Sync) -> Vec<(usiz
     results.into_inner().unwrap_or_default()
 }
 
+/// Where a function is called from, and with what.
+type Calls = Vec<(Place, Vec<Given>)>;
+
 struct Project {
     entries: Vec<Entry>,
     facts: Vec<Option<Facts>>,
@@ -350,7 +353,7 @@ impl Project {
         let Project { entries, mut facts, .. } = self;
         let mut scanned = Scanned::default();
         // Calls of functions of other files.
-        let mut foreign: HashMap<(usize, String), Vec<(Place, Vec<Given>)>> = HashMap::new();
+        let mut foreign: HashMap<(usize, String), Calls> = HashMap::new();
         for (index, found) in facts.iter_mut().enumerate() {
             let Some(found) = found else { continue };
             for call in found.foreign.drain(..) {

@@ -287,7 +287,7 @@ pub fn sarif(report: &Report, version: &str) -> Value {
             json!({ "id": id, "shortDescription": { "text": short }, "help": { "text": help }, "defaultConfiguration": { "level": level } })
         })
         .collect();
-    let uri = |file: &str| {
+    let escaped = |file: &str| {
         file.replace('\\', "/")
             .replace('%', "%25")
             .replace(' ', "%20")
@@ -295,6 +295,10 @@ pub fn sarif(report: &Report, version: &str) -> Value {
             .replace('?', "%3F")
             .replace('[', "%5B")
             .replace(']', "%5D")
+    };
+    let uri = |file: &str| {
+        let escaped = escaped(file);
+        if escaped.starts_with('/') { format!("file://{escaped}") } else { escaped }
     };
     let place = |file: &str, region: Value| json!([{ "physicalLocation": { "artifactLocation": { "uri": uri(file) }, "region": region } }]);
     let mut results: Vec<Value> = Vec::new();

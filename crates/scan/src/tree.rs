@@ -56,10 +56,13 @@ impl Tree {
     }
 }
 
+/// What is not closed yet, and the key that waits for its value, with its place.
+type Opened = (Tree, Option<(String, usize, usize)>);
+
 /// The documents of a YAML file, up to the first mistake.
 pub fn yaml(source: &str) -> Vec<Tree> {
     let mut documents = Vec::new();
-    let mut stack: Vec<(Tree, Option<(String, usize, usize)>)> = Vec::new();
+    let mut stack: Vec<Opened> = Vec::new();
     for event in Yaml::new_from_str(source) {
         let Ok((event, span)) = event else { break };
         let (row, column) = (span.start.line().saturating_sub(1), span.start.col());

@@ -158,6 +158,7 @@ fn is_about(name: &str) -> bool {
         "hotkey",
         "keystroke",
         "fingerprint",
+        "keyward",
     ]
     .iter()
     .any(|word| lower.contains(word))

@@ -3,6 +3,7 @@
 //!
 //! `=== title` begins a snippet and `--- path` a file of it; `@inherits` behind a comment sign labels the site on its line, and
 //! `LINE:ENVIRONMENT` behind a path does the same for files without comments.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use keyward_scan::{Environment, report, scan};
 use std::collections::{BTreeMap, HashSet};
@@ -86,7 +87,7 @@ fn found(files: &[(String, String)], root: &Path) -> Sites {
 #[test]
 fn the_corpus_is_found_with_precision_and_recall_above_the_bars() {
     let corpus = corpus();
-    assert!(corpus.len() >= 270, "{} snippets", corpus.len());
+    assert!(corpus.len() >= 300, "{} snippets", corpus.len());
     let (mut right, mut wrong, mut missed) = (0, 0, 0);
     let mut told = Vec::new();
     for snippet in &corpus {

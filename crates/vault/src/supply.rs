@@ -150,7 +150,8 @@ fn fits(bound: &Bound, phantom: &str, value: &Secret) -> Result<(), Trouble> {
         );
     }
     if bytes == phantom.as_bytes() {
-        return unfit("is a phantom itself", "set the real value with `keyward secret set`");
+        let remedy = format!("set the real value with `keyward secret set {}`", bound.name);
+        return unfit("is a phantom itself", &remedy);
     }
     let parts = bytes.split(|byte| *byte == b':').count();
     if matches!(bound.scheme, keyward_policy::net::Scheme::AwsV4 { .. }) && !(2..=3).contains(&parts) {

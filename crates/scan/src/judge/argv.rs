@@ -1,6 +1,6 @@
 //! What a site starts: the program, whether a shell reads it, whether the line is put together, and secrets among the words.
 
-use super::{Judge, MAX_STEPS, Value};
+use super::{Judge, Value};
 use crate::calls::{CommandAt, Row};
 use crate::code::{Arg, Id, Kind, Language, Spread};
 use crate::finding::Trust;
@@ -126,7 +126,7 @@ impl<'a> Judge<'_, 'a> {
     }
 
     fn program(&self, id: Id, steps: usize) -> Option<String> {
-        if steps > MAX_STEPS {
+        if steps > 6 {
             return None;
         }
         self.values(id, 0).into_iter().find_map(|value| match value {

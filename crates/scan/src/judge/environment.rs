@@ -635,7 +635,7 @@ impl<'a> Judge<'_, 'a> {
 
     /// The value of one option in an object.
     fn option(&self, id: Id, name: &str, steps: usize) -> Option<Id> {
-        if steps > MAX_STEPS {
+        if steps > 6 {
             return None;
         }
         for value in self.values(id, steps) {
@@ -664,6 +664,9 @@ impl<'a> Judge<'_, 'a> {
 
     /// The environment among the options, if they have one. An argument of the function around them stands for its callers'.
     pub fn options_of(&self, id: Id, steps: usize) -> Option<Env> {
+        if steps > 6 {
+            return None;
+        }
         if let Some(value) = self.option(id, "env", steps) {
             return Some(self.env(value, steps + 1));
         }
@@ -753,22 +756,19 @@ impl<'a> Judge<'_, 'a> {
         let mut later: Vec<(Id, &'a str, Vec<Arg<'a>>)> = Vec::new();
         for &call in &self.code.calls {
             let Kind::Call { func, args, .. } = &self.code.expr(call).kind else { continue };
-            match self.code.expr(*func).kind {
-                // `command.env_clear()`, and further on in its chain.
-                Kind::Attr(of, method) => {
-                    let mut root = of;
-                    while let Kind::Call { func, .. } = self.code.expr(root).kind
-                        && let Kind::Attr(inner, _) = self.code.expr(func).kind
-                    {
-                        root = inner;
-                    }
-                    if self.is_one_of(root, &names) {
-                        later.push((call, method, args.clone()));
-                    }
+            // `command.env_clear()`, and further on in its chain.
+            if let Kind::Attr(of, method) = self.code.expr(*func).kind {
+                let mut root = of;
+                while let Kind::Call { func, .. } = self.code.expr(root).kind
+                    && let Kind::Attr(inner, _) = self.code.expr(func).kind
+                {
+                    root = inner;
                 }
-                // `clean(&mut command)`: a function of this file that changes its argument.
-                _ => {}
+                if self.is_one_of(root, &names) {
+                    later.push((call, method, args.clone()));
+                }
             }
+            // `clean(&mut command)`: a function of this file that changes its argument.
             for (place, arg) in args.iter().enumerate() {
                 if !self.is_one_of(arg.value, &names) && arg.value != top {
                     continue;

@@ -16,10 +16,12 @@ pub fn advice(language: Language) -> &'static str {
         Language::JavaScript => {
             "pass { env: environ() } of the package keyward, or start it with keyward's spawn"
         }
-        Language::Rust => "call env_clear and add what the child needs, or start it with `keyward run`",
-        Language::Go => "set Env to what the child needs, or start it with `keyward run`",
-        Language::Shell => "start it with `keyward run`, or with `env -i` and what it needs",
-        Language::Config => "start it with `keyward run`",
+        Language::Rust => {
+            "call env_clear and add what the child needs, or start it with `keyward run -- COMMAND`"
+        }
+        Language::Go => "set Env to what the child needs, or start it with `keyward run -- COMMAND`",
+        Language::Shell => "start it with `keyward run -- COMMAND`, or with `env -i` and what it needs",
+        Language::Config => "start it with `keyward run -- COMMAND`",
     }
 }
 

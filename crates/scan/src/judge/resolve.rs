@@ -4,6 +4,9 @@ use super::{Export, Judge, MAX_STEPS, MAX_VALUES, Value};
 use crate::calls::canonical;
 use crate::code::{Binding, Bound, FnId, Id, Kind, Language, ScopeId, ScopeKind};
 
+/// A spread in a spread in a spread is not followed: each of them can have many values.
+const SPREAD: usize = MAX_STEPS / 4;
+
 impl<'a> Judge<'_, 'a> {
     pub fn values(&self, id: Id, steps: usize) -> Vec<Value> {
         if let Some(known) = self.known.borrow().get(&id) {
@@ -211,7 +214,7 @@ impl<'a> Judge<'_, 'a> {
                 Language::Rust,
                 "std" | "tokio" | "async_process" | "async_std" | "smol" | "duct" | "xshell" | "nix" | "libc"
                 | "assert_cmd" | "portable_pty" | "expectrl" | "rexpect" | "subprocess" | "keyward"
-                | "cmd_lib",
+                | "cmd_lib" | "snapbox",
             ) => {
                 vec![Value::Path(name.into())]
             }
@@ -327,6 +330,9 @@ impl<'a> Judge<'_, 'a> {
     }
 
     pub fn attribute(&self, of: Value, name: &str, steps: usize) -> Vec<Value> {
+        if steps > MAX_STEPS {
+            return vec![Value::Unknown];
+        }
         match of {
             Value::Path(path) => {
                 if let Some(export) = self.exports.export(&path, name) {
@@ -355,7 +361,7 @@ impl<'a> Judge<'_, 'a> {
                     }
                     spread
                         .flat_map(|entry| self.values(entry.value, steps))
-                        .flat_map(|value| self.attribute(value, name, steps + 1))
+                        .flat_map(|value| self.attribute(value, name, steps + SPREAD))
                         .collect()
                 }
                 _ => vec![Value::Unknown],

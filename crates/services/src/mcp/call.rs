@@ -103,6 +103,7 @@ impl Caller {
         };
         let outcome =
             keyward_sys::memory::unsealed(c"keyward-outcome").map_err(|errno| broken(errno.into()))?;
+        // keyward: allow-spawn the launcher decides what the command gets of the caller's variables
         let mut command = Command::new(&self.launcher);
         command.args(words(&outcome.as_raw_fd().to_string())).current_dir(&self.folder);
         command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });

@@ -140,6 +140,7 @@ impl Options {
     }
 
     fn start(&self) -> Result<String, Error> {
+        // keyward: allow-spawn the launcher decides what commands get of the caller's variables
         let mut launcher = std::process::Command::new(executable()?);
         launcher.args(["session", "start", "--json"]).args(self.flags.words());
         if let Some(name) = &self.name {
