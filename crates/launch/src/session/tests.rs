@@ -273,7 +273,7 @@ fn without_repositories_the_launcher_is_asked_only_when_there_is_something_to_lo
     // The launcher works on something that it has read already.
     channel::send(&works, b"1", &[]).unwrap();
     assert_eq!(end(&mut stage, 2), (true, false));
-    channel::receive(&stage.server.session.syncs.sign().unwrap(), &mut [0; 8]).unwrap();
+    channel::receive(stage.server.session.syncs.sign().unwrap(), &mut [0; 8]).unwrap();
     // Another command ends while it has not answered.
     assert_eq!(end(&mut stage, 3), (true, false));
     for _ in 0..2 {
