@@ -1,7 +1,7 @@
 //! Finds every place of a code base that starts a process, and says which environment the child gets: `keyward scan`.
 //!
-//! `project` lists and reads files; everything else decides about what was read. Each language is lowered to [`code`] by its grammar, and
-//! [`judge`] knows no language but by the table in `calls`. Runs in the second executable, on threads. It starts nothing, and writes a file
+//! `project` lists and reads files; everything else decides about what was read. Each language is lowered to `code` by its grammar, and
+//! `judge` knows no language but by the table in `calls`. Runs in the second executable, on threads. It starts nothing, and writes a file
 //! only with `--fix` and `--write-baseline`.
 #![forbid(unsafe_code)]
 
