@@ -1,4 +1,4 @@
-//! `data/credentials.toml` as the sorted tables that `registry` searches.
+//! `data/registry.toml` as the sorted tables that `registry` searches.
 
 use crate::reader::{check, only, strings, table};
 use std::collections::BTreeMap;

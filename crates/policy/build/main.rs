@@ -17,7 +17,7 @@ use std::process::ExitCode;
 type Job = (&'static str, &'static str, fn(&str) -> Result<String, String>);
 
 const JOBS: &[Job] = &[
-    ("data/credentials.toml", "credentials.rs", credentials::generate),
+    ("data/registry.toml", "credentials.rs", credentials::generate),
     ("data/providers.toml", "providers.rs", providers::generate),
     ("data/tools.toml", "tools.rs", tools::generate),
     ("data/presets.toml", "presets.rs", presets::generate),

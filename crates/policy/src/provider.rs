@@ -192,7 +192,7 @@ mod tests {
                 let known = registry::known(variable.as_bytes());
                 assert!(
                     known.is_some_and(|entry| entry.kind == Kind::Credential),
-                    "{}: {variable} is not in credentials.toml",
+                    "{}: {variable} is not in registry.toml",
                     provider.name
                 );
             }

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use toml_edit::{DocumentMut, Item};
 
-const DATA: &str = include_str!("../data/credentials.toml");
+const DATA: &str = include_str!("../data/registry.toml");
 
 /// Every name under [providers] and [authority]; a star is filled in.
 fn registry_names() -> Vec<String> {

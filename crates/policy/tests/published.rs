@@ -122,7 +122,7 @@ fn written_out() -> Vec<Json> {
 }
 
 fn registry() -> Json {
-    let doc = data("credentials.toml");
+    let doc = data("registry.toml");
     let mut known = Vec::new();
     let mut values = Vec::new();
     for (name, kind) in [("providers", "credential"), ("authority", "authority")] {

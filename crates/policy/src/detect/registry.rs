@@ -1,6 +1,6 @@
 //! The credential registry: which names and values give a credential, an authority or an injection away.
 //!
-//! The facts stand in `data/credentials.toml`; `build/credentials.rs` turns them into the sorted tables that are searched here. Everything
+//! The facts stand in `data/registry.toml`; `build/credentials.rs` turns them into the sorted tables that are searched here. Everything
 //! works on bytes, allocates nothing and takes time linear in its argument, because names and values are the attacker's choice.
 
 mod tokens;
