@@ -15,7 +15,7 @@ export interface CageOptions {
   /** Credentials to hand over, by name. */
   inheritCredentials?: string | string[];
   /** Secrets of the vault, and how each is delivered. */
-  secrets?: Record<string, 'fd' | 'file' | 'token' | 'dangerous-env'>;
+  secrets?: Record<string, 'proxy' | 'fd' | 'file' | 'token' | 'dangerous-env'>;
   redact?: 'on' | 'off';
   read?: string | string[];
   write?: string | string[];
@@ -24,7 +24,13 @@ export interface CageOptions {
   protect?: 'notice' | 'strict';
   home?: 'real' | 'profile' | 'empty';
   tools?: string | string[];
-  net?: 'none' | 'open';
+  net?: 'none' | 'rules' | 'open';
+  /** Hosts that may be reached, as rules: `api.github.com`, `GET host/path`, `tcp://host:port`, a preset. */
+  allowNet?: string | string[];
+  /** Ports of this machine's loopback that may be reached. */
+  reach?: string | string[];
+  /** Ports of the cage that this machine reaches. */
+  publish?: string | string[];
   gate?: 'ask' | 'deny' | 'auto' | 'judge' | 'yolo';
   memory?: string | number;
   pids?: number;

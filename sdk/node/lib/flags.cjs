@@ -22,12 +22,15 @@ const FLAGS = {
   home: 'text',
   tools: 'list',
   net: 'text',
+  allowNet: 'list',
+  reach: 'list',
+  publish: 'list',
   gate: 'text',
   memory: 'text',
   pids: 'number',
 };
 /** @type {Record<string, string>} */
-const NAMES = { inheritCredentials: 'inherit-credentials', secrets: 'secret', tools: 'tool' };
+const NAMES = { inheritCredentials: 'inherit-credentials', secrets: 'secret', tools: 'tool', allowNet: 'allow-net' };
 
 /**
  * @param {any} options

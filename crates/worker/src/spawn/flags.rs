@@ -39,7 +39,10 @@ macro_rules! flag_methods {
                 protect "--protect" "new footholds: notice or strict";
                 home "--home" "which HOME: real, profile or empty";
                 tool_login "--tool" "a tool whose login is shown, such as gh";
-                net "--net" "the network: none or open";
+                net "--net" "the network: none, rules or open";
+                allow_net "--allow-net" "a host that may be reached, as a rule or a preset";
+                reach "--reach" "a port of this machine's loopback that may be reached";
+                publish "--publish" "a port of the cage that this machine reaches";
                 gate "--gate" "what the gate does about risky commands: ask, deny, auto, judge or yolo";
                 memory "--memory" "a limit on memory, such as 512M";
             }
@@ -56,7 +59,7 @@ macro_rules! flag_methods {
                 self
             }
 
-            /// `--secret NAME=HOW`: a secret of the vault, delivered as `fd`, `file`, `token` or `dangerous-env`.
+            /// `--secret NAME=HOW`: a secret of the vault, delivered as `proxy` (a phantom), `fd`, `file`, `token` or `dangerous-env`.
             pub fn secret(&mut self, name: &str, how: &str) -> &mut Self {
                 self.flags.add("--secret", format!("{name}={how}"));
                 self

@@ -91,6 +91,9 @@ FLAGS: Dict[str, Tuple[str, type]] = {
     "home": ("--home", str),
     "tool_logins": ("--tool", list),
     "net": ("--net", str),
+    "allow_net": ("--allow-net", list),
+    "reach": ("--reach", list),
+    "publish": ("--publish", list),
     "gate": ("--gate", str),
     "wall": ("--timeout", float),
     "memory": ("--memory", str),
@@ -112,7 +115,7 @@ def flags(given: Dict[str, Any]) -> List[str]:
         elif kind is list:
             if isinstance(value, str):
                 raise TypeError("%s takes a list of strings, not one string" % name)
-            words += [word for one in value for word in (flag, os.fspath(one))]
+            words += [word for one in value for word in (flag, str(one) if isinstance(one, int) else os.fspath(one))]
         elif kind is dict:
             words += [word for key, one in value.items() for word in (flag, "%s=%s" % (key, one))]
         elif kind is float:
