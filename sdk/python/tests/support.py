@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 import unittest
 from typing import Dict
@@ -29,6 +30,9 @@ class Stage(unittest.TestCase):
     def setUpClass(cls) -> None:
         if not EXECUTABLE:
             raise RuntimeError("KEYWARD_TEST_EXECUTABLE must name the executable under test")
+        # A shell starts background jobs with the interrupt ignored, and what is ignored stays so in every command.
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         # Not below /tmp, which is another one in a cage.
         cls.folder = os.path.realpath(tempfile.mkdtemp(prefix="keyward-sdk-", dir="/var/tmp"))
         cls._before = dict(os.environ)
