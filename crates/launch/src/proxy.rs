@@ -214,8 +214,11 @@ impl Proxy {
         }
         let mut rules = network.rules.clone();
         self.grants.iter().for_each(|(_, more)| rules.widen(more.clone()));
-        // A proxy that does not hear has ended, and serves nothing.
-        let _ = self.order(&Order::Narrow { cage: None, rules }, &[]);
+        // What cannot be taken back must not stay: without its channel the proxy ends, and every connection fails.
+        if self.order(&Order::Narrow { cage: None, rules }, &[]).is_err() {
+            self.control = None;
+            self.news.lost = true;
+        }
     }
 
     /// Passes a socket to the vault on.

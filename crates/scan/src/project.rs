@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Larger files are named and not read: nobody writes them by hand.
+/// Larger files are named and not read: they are generated.
 pub const LARGEST: u64 = 2 << 20;
 /// A line of this length on average is the work of a minifier.
 const MINIFIED: usize = 400;

@@ -30,7 +30,7 @@ unsafe impl GlobalAlloc for Wiping {
         if ON.load(Ordering::Relaxed) {
             // SAFETY: the block is the caller's until it is given back below, and has this size.
             unsafe { std::ptr::write_bytes(place, 0, layout.size()) };
-            // The compiler knows that nobody reads freed memory; this keeps the writes.
+            // The compiler knows that freed memory is not read; this keeps the writes.
             std::hint::black_box(place);
         }
         // SAFETY: the caller keeps the conditions of `dealloc`.

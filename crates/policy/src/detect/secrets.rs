@@ -177,7 +177,7 @@ const LOGIN_WORDS: &[&str] = &[
 /// A key of a cloud's account for programs.
 const KEYS_OF_CLOUDS: &[&str] =
     &["private_key", "client_secret", "refresh_token", "secretaccesskey", "secret_access_key"];
-/// What lets somebody into a cluster.
+/// What gives access to a cluster.
 const KEYS_OF_CLUSTERS: &[&str] = &["client-key", "token", "password", "exec:", "auth-provider", "\"exec\""];
 /// Logins in files of JSON: those of composer, and of programs that keep what they got from a login.
 const LOGINS_IN_JSON: &[&str] = &[

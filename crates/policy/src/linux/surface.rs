@@ -250,7 +250,7 @@ pub const RULES: &[Rule] = &[
     ),
     tested(&["setpriority"], &[Test::Is { arg: 1, value: INIT }], Answer::Perm, INIT_RUNS),
     tested(&["setpriority"], &[Test::Is { arg: 0, value: PRIO_USER }], Answer::Perm, INIT_RUNS),
-    // Whoever joins the group of init can name it by 0.
+    // A process that joins the group of init can name it by 0.
     tested(&["setpgid"], &[Test::Is { arg: 1, value: INIT }], Answer::Perm, INIT_RUNS),
     Rule {
         only: Some(Only::NoMounts),
