@@ -17,7 +17,9 @@ pub use home::{HomeArgs, HomeCommand, ToolArgs};
 use keyward_gate::Language;
 use keyward_ledger::Kept;
 use keyward_policy::config::nearest;
+use keyward_policy::hook::Agent;
 pub use policy_flags::{EnvArgs, PolicyFlags};
+use rustix::fd::OwnedFd;
 pub use scan::ScanArgs;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -47,9 +49,12 @@ pub fn parse() -> Result<Command, clap::Error> {
 
 fn parse_from(mut arguments: impl Iterator<Item = OsString>) -> Result<Command, clap::Error> {
     let program = arguments.next();
-    let mut rest = arguments.peekable();
+    let mut rest = arguments.collect::<Vec<_>>().into_iter().peekable();
     if rest.peek().is_some_and(|first| first == "run") {
         return RunAlone::try_parse_from(rest).map(|run| Command::Run(run.args));
+    }
+    if let Some(hooked) = for_agent(rest.clone().collect::<Vec<_>>().as_slice()) {
+        return Ok(hooked);
     }
     if rest.next_if(|first| first == NAMES_COMMAND).is_some() {
         return Ok(Command::Names(rest.collect()));
@@ -74,6 +79,20 @@ fn parse_from(mut arguments: impl Iterator<Item = OsString>) -> Result<Command, 
         say::failures_as_json();
     }
     Cli::from_arg_matches_mut(&mut matches).map(|cli| cli.command)
+}
+
+/// What agents start for each call of a tool, read without describing all the other commands to the parser first.
+fn for_agent(words: &[OsString]) -> Option<Command> {
+    let agent =
+        |word: &OsString| word.to_str().and_then(Agent::of_word).filter(|agent| *agent == Agent::ClaudeCode);
+    match words {
+        [hook, word] if hook == "hook" => Some(Command::Hook(HookArgs { agent: agent(word)? })),
+        [shell, word, session, dashes, line] if shell == "agent-shell" && dashes == "--" => {
+            let session = session.to_str()?.to_owned();
+            Some(Command::AgentShell(AgentShellArgs { agent: agent(word)?, session, line: line.clone() }))
+        }
+        _ => None,
+    }
 }
 
 /// Whether the subcommand was given `--json`.
@@ -169,6 +188,13 @@ pub enum Command {
     Log(LogArgs),
     /// In a cage: swap a token for its secret
     Redeem(RedeemArgs),
+    /// Send the tool calls of an agent that you start yourself into a session: writes its settings, after showing the change
+    Init(InitArgs),
+    /// Answer an agent that asks before it uses a tool; `keyward init` names this in the agent's settings
+    Hook(HookArgs),
+    /// Run one line of an agent's shell in its session; for what `keyward hook` answers
+    #[command(hide = true)]
+    AgentShell(AgentShellArgs),
     /// Serve the tools run, read and why to an agent, by the Model Context Protocol on stdin and stdout
     McpServer(Box<McpServerArgs>),
     /// Print the completions for a shell
@@ -284,6 +310,9 @@ pub struct SessionStartArgs {
     /// End the session unless a client owns it within this time; for SDKs
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub owned_within: Option<Duration>,
+    /// The process that the session ends with. A session that has one was not started by a person, and its name is not printed.
+    #[arg(skip)]
+    pub ends_with: Option<OwnedFd>,
     #[command(flatten)]
     pub policy: PolicyFlags,
 }
@@ -316,6 +345,42 @@ pub struct ExecArgs {
     /// The command and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub command: Vec<OsString>,
+}
+
+#[derive(Args)]
+pub struct InitArgs {
+    /// The agent: claude-code
+    #[arg(value_parser = values::AGENT, hide_possible_values = true)]
+    pub agent: Agent,
+    /// Change the settings of this project, for you alone
+    #[arg(long)]
+    pub project: bool,
+    /// Show the change and make none
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Take the change back
+    #[arg(long)]
+    pub undo: bool,
+    /// Make the change without asking
+    #[arg(short, long)]
+    pub yes: bool,
+}
+
+#[derive(Args)]
+pub struct HookArgs {
+    /// The agent that asks
+    #[arg(value_parser = values::AGENT, hide_possible_values = true)]
+    pub agent: Agent,
+}
+
+#[derive(Args)]
+pub struct AgentShellArgs {
+    #[arg(value_parser = values::AGENT)]
+    pub agent: Agent,
+    /// The agent's own name for its session
+    pub session: String,
+    #[arg(last = true, required = true)]
+    pub line: OsString,
 }
 
 #[derive(Args)]

@@ -64,6 +64,33 @@ fn state_below(entries: &[&[u8]], home: &Path) -> PathBuf {
     folder(entries, "XDG_STATE_HOME").unwrap_or_else(|| home.join(".local/state")).join("keyward")
 }
 
+/// The caller's HOME.
+pub fn home(entries: &[&[u8]]) -> PathBuf {
+    home_and_account(entries, rustix::process::geteuid().as_raw()).0
+}
+
+/// Keyward's state directory.
+pub fn state(entries: &[&[u8]]) -> PathBuf {
+    state_below(entries, &home(entries))
+}
+
+/// Keyward's other directories: of settings, of data and of what can be made again.
+pub fn config(entries: &[&[u8]]) -> PathBuf {
+    below_home(entries, "XDG_CONFIG_HOME", ".config")
+}
+
+pub fn data(entries: &[&[u8]]) -> PathBuf {
+    below_home(entries, "XDG_DATA_HOME", ".local/share")
+}
+
+pub fn cache(entries: &[&[u8]]) -> PathBuf {
+    below_home(entries, "XDG_CACHE_HOME", ".cache")
+}
+
+fn below_home(entries: &[&[u8]], name: &str, default: &str) -> PathBuf {
+    folder(entries, name).unwrap_or_else(|| home(entries).join(default)).join("keyward")
+}
+
 pub fn runtime(entries: &[&[u8]]) -> Runtime {
     let (home, _) = home_and_account(entries, rustix::process::geteuid().as_raw());
     runtime_for(entries, &home)

@@ -13,6 +13,7 @@ mod explain;
 mod files;
 mod here;
 mod home;
+mod hooked;
 mod log;
 mod missing;
 mod names;
@@ -45,7 +46,11 @@ fn main() {
     let _ = keyward_sys::confine::become_opaque();
     say::streams::remember();
     let mut block = Block::take();
-    let exit = match args::parse() {
+    let parsed = match hooked::shell::line_of_claude() {
+        Some(line) => Ok(hooked::shell::meaning(line)),
+        None => args::parse(),
+    };
+    let exit = match parsed {
         Ok(command) => dispatch(command, &mut block),
         // Help and the version are answers.
         Err(answer) if !answer.use_stderr() => {
@@ -94,6 +99,9 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Approvals(args) => approvals::approvals(args, block),
         Command::Grants(args) => approvals::grants(args, block),
         Command::Grant(args) => session::grant(&args, block),
+        Command::Init(args) => hooked::init::init(&args, block),
+        Command::Hook(args) => hooked::hook::hook(args.agent, block),
+        Command::AgentShell(args) => hooked::shell::shell(args, block),
         Command::Redact(args) => redact::redact(&args, block),
         Command::Log(args) => log::log(&args, block),
         Command::Redeem(args) => redeem::redeem(&args),

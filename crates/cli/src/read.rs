@@ -36,7 +36,7 @@ pub fn read(args: ReadArgs, block: &Block) -> i32 {
 }
 
 /// The caller's HOMEs, as typed and as they really lie.
-fn homes(block: &Block) -> Result<Vec<PathBuf>, Refusal> {
+pub fn homes(block: &Block) -> Result<Vec<PathBuf>, Refusal> {
     // From the root: a current directory that is gone does not matter here.
     let caller = here::look(&block.entries(), Some(Path::new("/")))?.caller;
     let mut homes = vec![caller.home];
@@ -48,6 +48,15 @@ fn homes(block: &Block) -> Result<Vec<PathBuf>, Refusal> {
     // Without a HOME the root stands for it, and nothing would be gained by looking there.
     homes.retain(|home| home != Path::new("/"));
     Ok(homes)
+}
+
+/// Whether an agent's own tool may show a file. One that is not there, or is not a file, is the tool's to report.
+pub fn may_show(path: &Path, block: &Block) -> Result<(), Refusal> {
+    let homes = homes(block)?;
+    match open(path, &homes) {
+        Err(refusal) if refusal.kind == RefusalKind::Policy => Err(refusal),
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// What may be read: the file, or its content where that had to be looked at first.

@@ -3,6 +3,8 @@
 mod client;
 mod start;
 
+pub use start::start;
+
 use crate::args::{
     AttachArgs, CallArgs, ExecArgs, GrantArgs, GrantCommand, LogsArgs, PolicyFlags, PsArgs, RunArgs,
     SessionArgs, SessionCommand, TargetArgs,
@@ -10,8 +12,9 @@ use crate::args::{
 use crate::files;
 use crate::here;
 use crate::say;
-use client::{AtTerminal, Door, Target};
-pub use client::{promises_file, write_promises};
+pub use client::Door;
+use client::{AtTerminal, Target};
+pub use client::{NotRun, exec_for_agent, promises_file, write_promises};
 use keyward_client::{AtEnd, Client, Unattended};
 use keyward_policy::net::{self, allowed::Allowed};
 use keyward_policy::outcome::{Conclusion, Outcome, code};
@@ -106,6 +109,20 @@ fn stop(name: &str, json: bool, block: &Block) -> i32 {
 
 fn open(block: &Block, name: &str) -> Result<Door, Trouble> {
     Ok(Door::open(&here::runtime(&block.entries()), name, AtTerminal::default())?)
+}
+
+/// The session of this name, for an agent: what is found in the project is told in its output.
+pub fn open_for_agent(block: &Block, name: &str) -> Result<Door, keyward_client::Error> {
+    Door::open(&here::runtime(&block.entries()), name, AtTerminal::default())
+}
+
+/// Ends a session, if it is there.
+pub fn stop_for_agent(block: &Block, name: &str) {
+    if let Ok(mut door) = open_for_agent(block, name)
+        && door.request(&Ask::Stop {}).is_ok()
+    {
+        while door.next_answer().is_ok() {}
+    }
 }
 
 /// For a person, or as the outcome that a program reads.

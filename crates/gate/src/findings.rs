@@ -15,6 +15,9 @@ const MOST_SCRIPTS: usize = 64;
 /// So many losses are weighed; with more, the work is taken to be lost.
 const MOST_LOSSES: usize = 256;
 
+/// The class of what cannot be understood.
+const UNCLEAR: &str = "unclear";
+
 pub struct Findings<'r> {
     pub rules: &'r Rules,
     pub tables: &'r Tables,
@@ -76,6 +79,9 @@ impl<'r> Findings<'r> {
         }
         if certain && !self.matched.contains(&hit.rule) {
             self.matched.push(hit.rule);
+        }
+        if self.rules.takes_unclear() && (!certain || self.tables.text(rule.class) == UNCLEAR) {
+            return;
         }
         // Without a path there is no work that could be looked for.
         if rule.needs.known_work() && hit.loss.is_none() {

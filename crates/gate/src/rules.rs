@@ -22,6 +22,7 @@ pub struct Rules {
     source: Source,
     asks_for_all: bool,
     weighs_losses: bool,
+    takes_unclear: bool,
     cage: Cage,
     sight: Option<Arc<Sight>>,
 }
@@ -39,6 +40,7 @@ impl Default for Rules {
             source: Source::Read(Arc::default()),
             asks_for_all: false,
             weighs_losses: false,
+            takes_unclear: false,
             cage: Cage::OPEN,
             sight: None,
         }
@@ -80,6 +82,16 @@ impl Rules {
         Rules { weighs_losses: true, ..self.clone() }
     }
 
+    /// The same rules for a text of which only counts what is seen for certain.
+    pub(crate) fn seen_only(&self) -> Rules {
+        Rules { takes_unclear: true, ..self.clone() }
+    }
+
+    /// Whether what cannot be understood is let pass.
+    pub(crate) fn takes_unclear(&self) -> bool {
+        self.takes_unclear
+    }
+
     /// The same rules for a command of which is known what it will find.
     pub fn seeing(&self, sight: Sight) -> Rules {
         Rules { sight: Some(Arc::new(sight)), ..self.clone() }
@@ -96,7 +108,7 @@ impl Rules {
 
     /// Whether what cannot be understood is asked about: it could reach for something outside.
     pub fn ask_about_unclear(&self) -> bool {
-        self.asks_for_all || !self.cage.reaches_nothing()
+        !self.takes_unclear && (self.asks_for_all || !self.cage.reaches_nothing())
     }
 
     /// Whether a rule came with Keyward.

@@ -80,13 +80,18 @@ pub fn with_scripts<T: AsRef<[u8]>>(
             }
             Found::Text(text) => {
                 room -= text.as_ref().len();
-                let judged = judge_text(rules, wanted.language, text.as_ref());
+                let judged = match is_snapshot(&wanted.path) {
+                    true => judge_text(&rules.seen_only(), wanted.language, text.as_ref()),
+                    false => judge_text(rules, wanted.language, text.as_ref()),
+                };
                 whole.scripts.push(text);
                 judged
             }
             Found::Program => continue,
             // What the command itself makes is a program like any other that it builds.
             Found::Missing if wanted.language.is_none() => continue,
+            // The agent made it outside, and goes on where it is not there.
+            Found::Missing | Found::Unreadable if is_snapshot(&wanted.path) => continue,
             // If it is still not there, the interpreter says so.
             Found::Missing | Found::Unreadable if !rules.ask_about_unclear() => continue,
             Found::Missing | Found::Unreadable => unclear("is a script that cannot be read here"),
@@ -101,6 +106,26 @@ pub fn with_scripts<T: AsRef<[u8]>>(
         }
     }
     whole
+}
+
+/// Whether this is a snapshot of the user's shell, which agents read before each command: functions, aliases and options. They call programs
+/// of the agent's by variables, so that what is unclear in them says nothing about the command; what is known to be destructive does.
+fn is_snapshot(path: &[u8]) -> bool {
+    if !path.starts_with(b"/") && !path.starts_with(b"~/") {
+        return false;
+    }
+    let mut names = path.rsplit(|byte| *byte == b'/');
+    let (name, directory, above) = (
+        names.next().unwrap_or_default(),
+        names.next().unwrap_or_default(),
+        names.next().unwrap_or_default(),
+    );
+    let of_agent = match (above, directory) {
+        (b".claude", b"shell-snapshots") => name.starts_with(b"snapshot-"),
+        (b".codex", b"shell_snapshots") => true,
+        _ => name.starts_with(b"hermes-snap-"),
+    };
+    of_agent && name.ends_with(b".sh")
 }
 
 /// Judges a file by what its first line and its name say it is.

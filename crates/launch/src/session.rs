@@ -100,6 +100,8 @@ pub struct Session<J, R, M> {
     pub limits_cpu: bool,
     /// The time within which a client has to own the session. Without one that does, it ends: the program that started it is gone.
     pub owned_within: Option<Duration>,
+    /// A process outside that the session ends with: the agent that it was started for.
+    pub ends_with: Option<OwnedFd>,
     /// Makes further cages of the same policy.
     pub cages: M,
     /// What the gate says of commands and of calls.
@@ -168,6 +170,8 @@ enum Source {
     Launcher,
     Link,
     Signals,
+    /// The process that the session ends with.
+    Agent,
     Client(u64),
     Output(u32),
     /// The cage of a job.
@@ -191,7 +195,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
                     Source::Spawner => over |= !self.hear(),
                     Source::Launcher => over = true,
                     Source::Link => self.synced(),
-                    Source::Signals => over = true,
+                    Source::Signals | Source::Agent => over = true,
                     Source::Client(number) => self.serve_client(number),
                     Source::Output(job) => self.keep_output(job),
                     Source::Beside(job) => self.hear_beside(job),
@@ -220,6 +224,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         let mut sources = Sources::new();
         sources.add(Source::Signals, self.inbox.as_fd());
         sources.add(Source::Launcher, self.session.launcher.pidfd.as_fd());
+        sources.add_if(Source::Agent, self.session.ends_with.as_ref().map(AsFd::as_fd));
         sources.add(Source::Spawner, self.session.spawner.as_fd());
         sources.add_if(Source::Link, (!self.waiting.is_empty()).then(|| self.session.link.as_fd()));
         sources.add_if(Source::Listener, self.clients.has_room().then(|| self.session.listener.as_fd()));

@@ -16,6 +16,7 @@ pub mod explain;
 pub mod facts;
 pub mod gate;
 pub mod hint;
+pub mod hook;
 pub mod inputs;
 pub mod inventory;
 pub mod linux;

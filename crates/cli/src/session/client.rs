@@ -11,7 +11,7 @@ use keyward_policy::promise::Kept;
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_protocol::session::Terminal;
 use keyward_sys::terminal;
-use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -190,6 +190,43 @@ fn run_in_session(door: &mut Door, args: &ExecArgs) -> Result<i32, Error> {
         _ => door.wait(job, &inbox)?,
     };
     Ok(tell_as(ended, Reader::of(args), door.folder()))
+}
+
+/// Why a command of an agent did not run.
+pub struct NotRun {
+    pub trouble: Trouble,
+    pub rule: Option<String>,
+}
+
+impl From<Error> for NotRun {
+    fn from(error: Error) -> Self {
+        let rule = match &error {
+            Error::Refused { rule, .. } => rule.clone(),
+            _ => None,
+        };
+        NotRun { trouble: error.into(), rule }
+    }
+}
+
+/// Runs a command of an agent with this input and with our output. The agent's terminal is not asked: its screen is the agent's.
+pub fn exec_for_agent(
+    door: &mut Door,
+    argv: Vec<OsString>,
+    cwd: Option<PathBuf>,
+    input: OwnedFd,
+) -> Result<i32, NotRun> {
+    let command = Command { argv, cwd, line: Some(false), ..Command::default() };
+    let inbox = keyward_client::inbox()?;
+    let streams = [input.as_fd(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+    let job = match door.exec(&command, &streams, &inbox)? {
+        Begun::Started { job, .. } => job,
+        Begun::Ended(ended) => return Ok(tell_as(ended, Reader::Person, None)),
+        Begun::Signal(signal) => return Ok(128 + signal),
+    };
+    drop(input);
+    let_go_of_streams([false; 3]);
+    say::after_command(None);
+    Ok(tell_as(door.wait(job, &inbox)?, Reader::Person, None))
 }
 
 /// Our pipes are the command's from here on: when it closes them, their other ends must see it. Descriptor 2 is still needed for what we

@@ -211,7 +211,9 @@ fn wait_until_ready(args: &SessionStartArgs, name: &str, status: &OwnedFd, words
     }
     let exit =
         std::str::from_utf8(&code).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(code::FAULT);
-    if exit == 0 && args.json {
+    if exit == 0 && args.ends_with.is_some() {
+        // The agent reads our stdout.
+    } else if exit == 0 && args.json {
         say::answer_json(&serde_json::json!({ "v": 1, "session": name }));
     } else if exit == 0 {
         say::answer(name);
@@ -305,6 +307,7 @@ fn be_session(
         wall: policy.limits.wall.as_ref().map(|wall| wall.value),
         limits_cpu: policy.limits.cpu.is_some(),
         owned_within: args.owned_within,
+        ends_with: args.ends_with.as_ref().and_then(|agent| agent.try_clone().ok()),
         cages: FurtherCages { args, policy, name, block, phantoms: &phantoms, first: &spaces },
         gate,
         record: SessionRecord::open(&here.state),

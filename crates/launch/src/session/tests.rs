@@ -145,6 +145,7 @@ impl Stage {
             wall: None,
             limits_cpu: true,
             owned_within: None,
+            ends_with: None,
             cages: NoCages,
             gate: Gatekeeper { asked: judged.clone(), asks: asks.clone(), askers: Rc::clone(&askers) },
             record: Recorder {

@@ -3,11 +3,12 @@
 //! Pure, as all of this crate: what the kernel says about the opened file arrives as [`Opened`]. The table of secret files is
 //! [`crate::detect`]'s.
 
+use crate::detect::footholds::guarded;
 use crate::detect::secrets::{Content, LOGIN, Secret, folded, git_settings, named, secret_file};
 use crate::detect::{Shows, shows};
 use crate::plan::Refusal;
 use crate::text::visible;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What kind of thing was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,6 +175,52 @@ pub fn judge_content(
         Shows::Itself => Ok(()),
         Shows::Instead(_) => Err(is_secret(asked, real, secret)),
     }
+}
+
+/// What becomes of a file that an agent's own tool wants to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Written {
+    Fine,
+    /// The user of the agent has to say yes: programs outside obey what stands there.
+    Ask(Refusal),
+    No(Refusal),
+}
+
+/// Decides about a file to be written, which lies at `real`. `own` are Keyward's directories.
+pub fn judge_write(asked: &Path, real: &Path, own: &[PathBuf], homes: &[&Path]) -> Written {
+    let shown = visible(asked.as_os_str());
+    if own.iter().any(|own| real.starts_with(own)) {
+        return Written::No(Refusal::policy(
+            "own",
+            format!("{shown} is not written: it belongs to Keyward"),
+            "change it yourself, outside of the agent",
+        ));
+    }
+    if let Some(secret) = secret_file(real, homes)
+        && matches!(secret.content, Content::Whole | Content::Dotenv)
+    {
+        return Written::No(Refusal::policy(
+            secret.pattern,
+            format!("{shown} is not written: it holds {}", secret.holds),
+            "change it yourself, outside of the agent",
+        ));
+    }
+    let ask = |rule: &str, by: &str| {
+        Written::Ask(Refusal::policy(
+            rule,
+            format!("{shown} is obeyed by {by}, which runs outside the cage"),
+            "allow it if you want that change, or make it yourself",
+        ))
+    };
+    for name in real {
+        if name == ".git" {
+            return ask("git", "git");
+        }
+        if let Some(by) = guarded(name) {
+            return ask("foothold", by);
+        }
+    }
+    Written::Fine
 }
 
 /// The file is another name of one of the stores.

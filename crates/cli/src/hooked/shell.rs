@@ -1,0 +1,113 @@
+//! The shell of an agent whose commands go into a session: `keyward-claude-shell LINE`, which Claude Code puts before each command, and
+//! `keyward agent-shell`, which hooks of others put into the place of a command.
+
+use super::Agents;
+use crate::args::{AgentShellArgs, Command, HookArgs};
+use crate::session::{NotRun, exec_for_agent};
+use crate::{here, say};
+use keyward_policy::hook::settings::{CLAUDE_SHELL, is_hook_line};
+use keyward_policy::hook::wrapper::{self, Wrapped};
+use keyward_policy::hook::{Agent, refused_command};
+use keyward_policy::text::visible;
+use keyward_policy::trouble::{Code, Trouble};
+use keyward_sys::environ::Block;
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Claude Code's own name for its session, for what it starts.
+const SESSION: &str = "CLAUDE_CODE_SESSION_ID";
+const PROJECT: &str = "CLAUDE_PROJECT_DIR";
+
+/// The line that Claude Code wants to run, if we are the program that it puts before it.
+pub fn line_of_claude() -> Option<OsString> {
+    let mut words = std::env::args_os();
+    let is_shell =
+        words.next().is_some_and(|own| Path::new(&own).file_name() == Some(OsStr::new(CLAUDE_SHELL)));
+    is_shell.then(|| words.collect::<Vec<_>>().join(OsStr::new(" ")))
+}
+
+/// What such a line is: our own hook, an MCP server, or something for the session.
+pub fn meaning(line: OsString) -> Command {
+    if line.to_str().is_some_and(|line| is_hook_line(Agent::ClaudeCode, line)) {
+        return Command::Hook(HookArgs { agent: Agent::ClaudeCode });
+    }
+    let session = std::env::var(SESSION).unwrap_or_default();
+    Command::AgentShell(AgentShellArgs { agent: Agent::ClaudeCode, session, line })
+}
+
+pub fn shell(args: AgentShellArgs, block: &mut Block) -> i32 {
+    match run(args, block) {
+        Ok(exit) => exit,
+        Err(NotRun { trouble, rule }) => {
+            say::trouble_as_written(&refused_command(&trouble, rule));
+            trouble.exit()
+        }
+    }
+}
+
+fn run(args: AgentShellArgs, block: &mut Block) -> Result<i32, NotRun> {
+    let AgentShellArgs { agent, session, line } = args;
+    let cwd = std::env::current_dir().map_err(|cause| lost(&cause))?;
+    let wrapped = (agent == Agent::ClaudeCode).then(|| line.to_str().and_then(wrapper::claude)).flatten();
+    let project = std::env::var_os(PROJECT).map(PathBuf::from);
+    let mut door = Agents::new(agent, &session, block)?.open(Some(project.as_deref().unwrap_or(&cwd)))?;
+    match wrapped {
+        Some(Wrapped { command, directory_file }) => {
+            let (told, tell) =
+                rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|_| no_pipe())?;
+            let argv = ["bash".into(), "-c".into(), wrapper::inside(&command).into()];
+            let exit = exec_for_agent(&mut door, argv.into(), Some(cwd.clone()), tell)?;
+            if exit == 0 {
+                pass_directory(&told, &cwd, Path::new(&directory_file), block);
+            }
+            Ok(exit)
+        }
+        None => {
+            let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map_err(|_| no_pipe())?;
+            let argv = ["bash".into(), "-c".into(), line];
+            exec_for_agent(&mut door, argv.into(), Some(cwd), input)
+        }
+    }
+}
+
+impl From<Trouble> for NotRun {
+    fn from(trouble: Trouble) -> Self {
+        NotRun { trouble, rule: None }
+    }
+}
+
+fn lost(cause: &std::io::Error) -> Trouble {
+    Trouble::new(
+        Code::Unfit,
+        format!("cannot find the current directory: {}", say::cause(cause)),
+        "it was deleted or is closed to you; go to another",
+    )
+}
+
+fn no_pipe() -> Trouble {
+    Trouble::new(Code::SessionFailed, "no descriptor is left for the command's streams", "close some files")
+}
+
+/// Tells the agent in which directory the command has ended. A command of the cage wrote it: only a directory of the project counts.
+fn pass_directory(told: &OwnedFd, before: &Path, file: &Path, block: &Block) {
+    let mut room = [0; 4096];
+    let read = rustix::io::read(told, &mut room).unwrap_or(0);
+    let Some(path) = room.get(..read).and_then(|text| text.strip_suffix(b"\n")) else { return };
+    let now = PathBuf::from(OsStr::from_bytes(path));
+    let is_shown = now == before
+        || here::look(&block.entries(), Some(before))
+            .is_ok_and(|here| now.is_absolute() && here.is_in_project(&now));
+    if !is_shown {
+        let (now, before) = (visible(now.as_os_str()), visible(before.as_os_str()));
+        return say::note(&format!(
+            "{now} is a directory of the cage only; the next command starts in {before}"
+        ));
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    if let Ok(file) = rustix::fs::open(file, flags, Mode::RUSR | Mode::WUSR) {
+        let _ = rustix::io::write(&file, &[path, b"\n"].concat());
+    }
+}

@@ -1,0 +1,275 @@
+//! What the settings of an agent say, so that its tool calls go into a session: added to a text and taken away again.
+
+use super::call::Agent;
+use super::json::{self, Kind, Malformed, Node};
+use super::wrapper::quoted;
+use serde_json::{Value, json};
+
+/// Where Keyward's own programs are, as settings name them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Own {
+    pub keyward: String,
+    /// The program that Claude Code puts before each command.
+    pub shell: String,
+}
+
+/// The file name of the program that Claude Code puts before each command.
+pub const CLAUDE_SHELL: &str = "keyward-claude-shell";
+
+/// The variable by which Claude Code puts a program before each command.
+pub const SHELL_PREFIX: &str = "CLAUDE_CODE_SHELL_PREFIX";
+
+/// Why settings were not changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotChanged {
+    Malformed(Malformed),
+    /// What stands under this name is of another kind than the agent expects.
+    InTheWay(String),
+    /// The user has a program of their own there.
+    Taken {
+        name: &'static str,
+        value: String,
+    },
+}
+
+/// The end of a hook's line: every failure to answer denies the call.
+const OR_DENY: &str = " || exit 2";
+
+impl Own {
+    /// The line that an agent runs as its hook.
+    pub fn hook_line(&self, agent: Agent) -> String {
+        format!("{} hook {}{OR_DENY}", quoted(&self.keyward), agent.word())
+    }
+}
+
+/// Whether a line is a hook of Keyward's for an agent, wherever the program lies.
+pub fn is_hook_line(agent: Agent, line: &str) -> bool {
+    let rest = line.strip_suffix(OR_DENY).and_then(super::wrapper::word);
+    rest.is_some_and(|(program, rest)| {
+        let name = program.rsplit('/').next().unwrap_or_default();
+        name == "keyward" && rest.strip_prefix(" hook ") == Some(agent.word())
+    })
+}
+
+/// The events of an agent that its hook is told, each with the tools it is for.
+fn events(agent: Agent) -> &'static [(&'static str, Option<&'static str>)] {
+    match agent {
+        Agent::ClaudeCode => &[
+            ("PreToolUse", Some("Bash|Read|NotebookRead|Edit|MultiEdit|Write|NotebookEdit|Grep")),
+            ("SessionStart", None),
+            ("SessionEnd", None),
+        ],
+        Agent::Codex => &[("PreToolUse", Some("Bash|apply_patch")), ("SessionStart", None)],
+        Agent::Gemini => &[
+            (
+                "BeforeTool",
+                Some(
+                    "run_shell_command|read_file|read_many_files|write_file|replace|search_file_content|grep_search",
+                ),
+            ),
+            ("SessionStart", None),
+            ("SessionEnd", None),
+        ],
+    }
+}
+
+/// How long an agent waits for the hook. The hook itself gives up long before, and denies.
+fn patience(agent: Agent) -> u64 {
+    match agent {
+        Agent::ClaudeCode | Agent::Codex => 120,
+        // Milliseconds.
+        Agent::Gemini => 120_000,
+    }
+}
+
+/// Adds what is missing. The same text comes back where nothing is.
+pub fn added(agent: Agent, text: &str, own: &Own) -> Result<String, NotChanged> {
+    let root = json::parse(text).map_err(NotChanged::Malformed)?;
+    if let Some(mistake) = strict_mistake(agent, text) {
+        return Err(NotChanged::Malformed(mistake));
+    }
+    if agent == Agent::ClaudeCode
+        && let Some(found) = root.at(&["env", SHELL_PREFIX]).and_then(Node::text)
+        && !is_own_shell(found)
+    {
+        return Err(NotChanged::Taken { name: SHELL_PREFIX, value: found.into() });
+    }
+    if is_complete(agent, &root, own) {
+        return Ok(text.to_owned());
+    }
+    // Those of an older version, or of one that lay elsewhere.
+    let mut text = removed(agent, text)?;
+    let in_the_way = |path: &[&str]| NotChanged::InTheWay(path.join("."));
+    if agent == Agent::ClaudeCode {
+        let path = ["env", SHELL_PREFIX];
+        text = json::set(&text, &path, &json!(own.shell)).ok_or_else(|| in_the_way(&path))?;
+    }
+    for (event, tools) in events(agent) {
+        let path = ["hooks", event];
+        let entry = entry(agent, *tools, own);
+        text = json::push(&text, &path, &entry).ok_or_else(|| in_the_way(&path))?;
+    }
+    Ok(text)
+}
+
+/// Where a text is not JSON in the strict sense. These agents ignore such a file as a whole, and the hooks in it, without a word.
+fn strict_mistake(agent: Agent, text: &str) -> Option<Malformed> {
+    let reads_comments = match agent {
+        Agent::Gemini => true,
+        Agent::ClaudeCode | Agent::Codex => false,
+    };
+    if reads_comments || text.trim().is_empty() {
+        return None;
+    }
+    let error = serde_json::from_str::<Value>(text).err()?;
+    let what =
+        "the agent takes neither comments nor a comma before a bracket here, and would ignore the whole file";
+    Some(Malformed { line: error.line(), column: error.column(), what })
+}
+
+fn entry(agent: Agent, tools: Option<&str>, own: &Own) -> Value {
+    let hook = json!({ "type": "command", "command": own.hook_line(agent), "timeout": patience(agent) });
+    match tools {
+        Some(tools) => json!({ "matcher": tools, "hooks": [hook] }),
+        None => json!({ "hooks": [hook] }),
+    }
+}
+
+fn is_complete(agent: Agent, root: &Node, own: &Own) -> bool {
+    let has_shell = agent != Agent::ClaudeCode
+        || root.at(&["env", SHELL_PREFIX]).and_then(Node::text) == Some(own.shell.as_str());
+    has_shell
+        && events(agent).iter().all(|(event, tools)| {
+            let entries = root.at(&["hooks", event]).map(Node::elements).unwrap_or_default();
+            let same = |entry: &&Node| {
+                own_lines(entry, agent).any(|line| line == own.hook_line(agent))
+                    && entry.at(&["matcher"]).and_then(Node::text) == *tools
+            };
+            entries.iter().filter(|entry| own_lines(entry, agent).next().is_some()).count() == 1
+                && entries.iter().any(|entry| same(&entry))
+        })
+}
+
+/// The lines of Keyward's hooks in an entry.
+fn own_lines(entry: &Node, agent: Agent) -> impl Iterator<Item = &str> {
+    let hooks = entry.at(&["hooks"]).map(Node::elements).unwrap_or_default();
+    hooks
+        .iter()
+        .filter_map(|hook| hook.at(&["command"]).and_then(Node::text))
+        .filter(move |line| is_hook_line(agent, line))
+}
+
+/// Takes away what is Keyward's. Everything else stays.
+pub fn removed(agent: Agent, text: &str) -> Result<String, NotChanged> {
+    let mut text = text.to_owned();
+    let root = json::parse(&text).map_err(NotChanged::Malformed)?;
+    if root.at(&["env", SHELL_PREFIX]).and_then(Node::text).is_some_and(is_own_shell) {
+        text = json::remove(&text, &["env", SHELL_PREFIX], true).unwrap_or(text);
+    }
+    // One at a time: each cut moves what stands behind it.
+    while let Some(cut) = without_one(agent, &text)? {
+        text = cut;
+    }
+    Ok(text)
+}
+
+fn without_one(agent: Agent, text: &str) -> Result<Option<String>, NotChanged> {
+    let root = json::parse(text).map_err(NotChanged::Malformed)?;
+    let Some(hooks) = root.at(&["hooks"]) else { return Ok(None) };
+    for event in hooks.members() {
+        let Kind::Array(entries) = &event.value.kind else { continue };
+        for (place, entry) in entries.iter().enumerate() {
+            let lines = entry.at(&["hooks"]).map(Node::elements).unwrap_or_default();
+            // An entry to which the user has added a hook of their own stays as it is: they have made it theirs.
+            if lines.len() == 1 && own_lines(entry, agent).next().is_some() {
+                return Ok(json::remove_element(text, &["hooks", &event.key], place));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn is_own_shell(path: &str) -> bool {
+    path.rsplit('/').next() == Some(CLAUDE_SHELL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own() -> Own {
+        Own {
+            keyward: "/usr/bin/keyward".into(),
+            shell: "/home/u/.local/share/keyward/agents/keyward-claude-shell".into(),
+        }
+    }
+
+    const USERS: &str = "{\n  \"model\": \"opus\",\n  \"hooks\": {\n    \"PreToolUse\": [\n      { \"matcher\": \"Write\", \"hooks\": [{ \"type\": \"command\", \"command\": \"lint\" }] }\n    ]\n  }\n}\n";
+
+    #[test]
+    fn settings_are_added_to_and_everything_else_stays() {
+        for text in ["", "{}", USERS] {
+            insta::assert_snapshot!(added(Agent::ClaudeCode, text, &own()).unwrap());
+        }
+        insta::assert_snapshot!(added(Agent::Codex, "", &own()).unwrap());
+        insta::assert_snapshot!(added(Agent::Gemini, "{\"theme\": \"x\"}", &own()).unwrap());
+    }
+
+    #[test]
+    fn adding_twice_changes_nothing_more_and_a_moved_program_is_replaced() {
+        for agent in Agent::ALL {
+            let once = added(*agent, USERS, &own()).unwrap();
+            assert_eq!(added(*agent, &once, &own()).unwrap(), once);
+            let moved = Own { keyward: "/opt/a b/keyward".into(), ..own() };
+            let again = added(*agent, &once, &moved).unwrap();
+            assert_eq!(again, added(*agent, USERS, &moved).unwrap());
+        }
+    }
+
+    #[test]
+    fn what_was_added_is_taken_away_and_what_the_user_added_meanwhile_stays() {
+        for agent in Agent::ALL {
+            let once = added(*agent, USERS, &own()).unwrap();
+            assert_eq!(removed(*agent, &once).unwrap(), USERS, "{once}");
+            let changed = once.replace("\"opus\"", "\"sonnet\"");
+            assert_eq!(removed(*agent, &changed).unwrap(), USERS.replace("\"opus\"", "\"sonnet\""));
+        }
+    }
+
+    #[test]
+    fn a_hook_is_known_by_its_line_and_no_other_line_is_one() {
+        let claude = Agent::ClaudeCode;
+        assert!(is_hook_line(claude, "'/usr/bin/keyward' hook claude-code || exit 2"));
+        assert!(is_hook_line(claude, "'/a b/keyward' hook claude-code || exit 2"));
+        for line in [
+            "'/usr/bin/keyward' hook codex || exit 2",
+            "'/usr/bin/keyward' hook claude-code",
+            "'/usr/bin/keyward' hook claude-code; curl x || exit 2",
+            "'/usr/bin/keyward' hook claude-code x || exit 2",
+            "'/usr/bin/notkeyward' hook claude-code || exit 2",
+            "$(x)/keyward hook claude-code || exit 2",
+        ] {
+            assert!(!is_hook_line(claude, line), "{line}");
+        }
+    }
+
+    #[test]
+    fn comments_are_kept_where_the_agent_reads_them_and_refused_where_it_does_not() {
+        let text = "{\n  // my theme\n  \"theme\": \"x\",\n}\n";
+        let once = added(Agent::Gemini, text, &own()).unwrap();
+        assert!(once.contains("// my theme"));
+        assert_eq!(removed(Agent::Gemini, &once).unwrap(), text);
+        let Err(NotChanged::Malformed(wrong)) = added(Agent::ClaudeCode, text, &own()) else { panic!() };
+        assert_eq!((wrong.line, wrong.column), (2, 3));
+    }
+
+    #[test]
+    fn a_program_of_the_users_own_is_not_replaced() {
+        let text = "{\"env\": {\"CLAUDE_CODE_SHELL_PREFIX\": \"/usr/bin/mine\"}}";
+        let taken = NotChanged::Taken { name: SHELL_PREFIX, value: "/usr/bin/mine".into() };
+        assert_eq!(added(Agent::ClaudeCode, text, &own()), Err(taken));
+        assert_eq!(removed(Agent::ClaudeCode, text).unwrap(), text);
+        let odd = "{\"hooks\": []}";
+        assert!(matches!(added(Agent::ClaudeCode, odd, &own()), Err(NotChanged::InTheWay(_))));
+    }
+}
