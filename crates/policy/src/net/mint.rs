@@ -1,7 +1,7 @@
 //! Calls that answer with new credentials. On a host with a bound credential they are refused: the answer would put a real credential into the
 //! cage. The table is data with a reason per row.
 
-use super::host::{Host, Pattern};
+use super::host::Host;
 use super::request::Path;
 
 /// One kind of call.
@@ -164,17 +164,16 @@ pub const TABLE: &[Mint] = &[
 pub fn mints(host: &Host, method: &str, path: &Path, query: Option<&str>) -> Option<&'static Mint> {
     let folded = path.folded();
     let query = query.unwrap_or_default().to_ascii_lowercase();
+    let name = host.to_string();
+    // Every request to a bound host is looked up here, so texts are compared as they are, and nothing is parsed.
     let own = TABLE.iter().find(|mint| {
-        // Regional endpoints of one service have names of their own: `sts.eu-west-1.amazonaws.com`.
-        let is_host = mint.host.is_none_or(|own| {
-            Pattern::parse(own).is_ok_and(|pattern| pattern.covers(host)) || is_regional(own, host)
-        });
         let is_method = mint.method.is_none_or(|own| own == method);
-        let is_action = mint.action.is_none_or(|action| query.contains(action));
-        is_host && is_method && is_action && follows(mint.path, &folded)
+        // Regional endpoints of one service have names of their own: `sts.eu-west-1.amazonaws.com`.
+        let is_host = || mint.host.is_none_or(|own| is_name(own, &name) || is_regional(own, host));
+        let is_action = || mint.action.is_none_or(|action| query.contains(action));
+        is_method && is_host() && is_action() && follows(mint.path, &folded)
     });
     // The registry of providers says the same of further ones.
-    let name = host.to_string();
     own.or_else(|| crate::provider::mint(method, &name, &folded).map(|_| &OF_REGISTRY))
 }
 
@@ -186,6 +185,14 @@ static OF_REGISTRY: Mint = Mint {
     action: None,
     why: "the call answers with a new credential",
 };
+
+/// Whether a host of the table is this one, or with `*.` above it.
+fn is_name(own: &str, name: &str) -> bool {
+    match own.strip_prefix("*.") {
+        Some(above) => name.strip_suffix(above).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
+        None => own == name,
+    }
+}
 
 fn is_regional(own: &str, host: &Host) -> bool {
     let (Some(name), Some((service, domain))) = (host.name(), own.split_once('.')) else { return false };
@@ -209,6 +216,29 @@ fn follows(pattern: &str, path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::Pattern;
+
+    #[test]
+    fn hosts_of_the_table_are_compared_as_patterns_of_rules_are() {
+        let hosts: Vec<&str> = TABLE.iter().filter_map(|mint| mint.host).collect();
+        let near = |own: &str| {
+            let name = own.trim_start_matches("*.");
+            [
+                name.to_owned(),
+                format!("a.{name}"),
+                format!("a.b.{name}"),
+                format!("x{name}"),
+                format!("{name}.a"),
+            ]
+        };
+        for own in &hosts {
+            let pattern = Pattern::parse(own).unwrap();
+            for name in hosts.iter().flat_map(|other| near(other)) {
+                let host = Host::parse(&name).unwrap();
+                assert_eq!(is_name(own, &name), pattern.covers(&host), "{own}, {name}");
+            }
+        }
+    }
 
     fn why(host: &str, method: &str, target: &str) -> Option<&'static str> {
         let (path, query) = super::super::request::target(target).unwrap();
