@@ -53,6 +53,9 @@ use std::rc::Rc;
 /// The most bytes of a file with certificates.
 const LARGEST: u64 = 16 << 20;
 
+/// Shorter than how long a head may take.
+const BEAT: std::time::Duration = std::time::Duration::from_secs(20);
+
 /// Serves until the process that started it goes away. Gives the exit code.
 pub fn serve() -> i32 {
     keyward_sys::wiping::start();
@@ -145,5 +148,14 @@ async fn work(state: Rc<state::State>, socket: OwnedFd) {
     let Ok(socket) = stream::ready(socket) else { return };
     let socket = Rc::new(socket);
     tokio::task::spawn_local(Rc::clone(&state.reporter).send_all(Rc::clone(&socket)));
+    tokio::task::spawn_local(beat());
     control::obey(state, socket).await;
+}
+
+/// A timer that is always due before any other. Each request sets one for its head, and the runtime wakes itself by a system call whenever a timer
+/// is due before all others that it knows.
+async fn beat() {
+    loop {
+        tokio::time::sleep(BEAT).await;
+    }
 }
