@@ -124,8 +124,8 @@ impl Connection {
                 }
             }
             First::Tls(Read::Hello(hello)) => {
-                let host = match (&hello.name, &stands_for) {
-                    (Some(name), _) => Host::Name(name.clone()),
+                let host = match (&hello.host, &stands_for) {
+                    (Some(host), _) => host.clone(),
                     // Names of addresses are not sent.
                     (None, Pattern::Exact(host @ Host::Address(_))) => host.clone(),
                     (None, _) => return self.refuse(&stream, shown(), Reason::NoName, "it has none").await,

@@ -1,6 +1,6 @@
 //! The first message of a TLS client, as far as it names its host. Strict: what a server might read in another way is refused.
 
-use keyward_policy::net::Name;
+use keyward_policy::net::Host;
 
 /// The most bytes of a greeting, records included. Those with post-quantum keys have about 2,000.
 pub const LONGEST: usize = 16 << 10;
@@ -13,7 +13,8 @@ const ENCRYPTED: [u16; 2] = [0xfe0d, 0xffce];
 /// What a greeting says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    pub name: Option<Name>,
+    /// A name; or an address, which some programs send although the standard has only names.
+    pub host: Option<Host>,
     /// Whether a part of it is encrypted (ECH), which may name another host.
     pub is_encrypted: bool,
 }
@@ -114,7 +115,7 @@ fn parse(message: &[u8]) -> Option<Hello> {
     if !is_sound {
         return None;
     }
-    let mut hello = Hello { name: None, is_encrypted: false };
+    let mut hello = Hello { host: None, is_encrypted: false };
     if fields.0.is_empty() {
         return Some(hello);
     }
@@ -131,7 +132,7 @@ fn parse(message: &[u8]) -> Option<Hello> {
         }
         seen.push(kind);
         if kind == SERVER_NAME {
-            hello.name = Some(server_name(data)?);
+            hello.host = Some(server_name(data)?);
         }
         hello.is_encrypted |= ENCRYPTED.contains(&kind);
     }
@@ -139,14 +140,14 @@ fn parse(message: &[u8]) -> Option<Hello> {
 }
 
 /// A list with exactly one name of a host.
-fn server_name(data: &[u8]) -> Option<Name> {
+fn server_name(data: &[u8]) -> Option<Host> {
     let mut outer = Fields(data);
     let mut list = Fields(outer.long()?);
     let is_host = list.take(1)? == [0];
     let name = list.long()?;
     let is_only = list.0.is_empty() && outer.0.is_empty();
     let text = std::str::from_utf8(name).ok()?;
-    if is_host && is_only { Name::parse(text) } else { None }
+    if is_host && is_only { Host::parse(text) } else { None }
 }
 
 #[cfg(test)]
@@ -184,7 +185,7 @@ pub mod tests {
     }
 
     fn named(name: &str) -> Read {
-        Read::Hello(Hello { name: Name::parse(name), is_encrypted: false })
+        Read::Hello(Hello { host: Host::parse(name), is_encrypted: false })
     }
 
     #[test]
@@ -194,6 +195,8 @@ pub mod tests {
         for length in 0..bytes.len() {
             assert_eq!(read(&bytes[..length]), Read::More, "{length}");
         }
+        // As wrk does, and others that leave it to OpenSSL.
+        assert_eq!(read(&record(&greeting(&[sni("192.0.2.1")]))), named("192.0.2.1"));
     }
 
     #[test]
@@ -205,7 +208,7 @@ pub mod tests {
 
     #[test]
     fn a_greeting_without_a_name_or_with_an_encrypted_one_says_so() {
-        let none = Hello { name: None, is_encrypted: false };
+        let none = Hello { host: None, is_encrypted: false };
         assert_eq!(read(&record(&greeting(&[]))), Read::Hello(none));
         let Read::Hello(hello) = read(&record(&greeting(&[sni("a.example"), (0xfe0d, vec![0])]))) else {
             panic!()
@@ -231,7 +234,8 @@ pub mod tests {
         for message in [
             greeting(&[sni("a.example"), sni("b.example")]),
             greeting(&[twice]),
-            greeting(&[sni("192.0.2.1")]),
+            greeting(&[sni("192.0.2.01")]),
+            greeting(&[sni("0xc0.0.2.1")]),
             greeting(&[sni("a.example\0")]),
             greeting(&[sni("")]),
             greeting(&[(SERVER_NAME, vec![])]),
