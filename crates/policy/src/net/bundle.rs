@@ -46,6 +46,8 @@ pub const VARIABLES: &[&str] = &[
     "DENO_CERT",
     "NIX_SSL_CERT_FILE",
     "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
+    // gRPC brings its roots along, in every language but Go and Java.
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
 ];
 
 impl Bundle {
