@@ -1,25 +1,27 @@
 //! Serves one host as `keyward:proxy` does, in a cage of its own process: for benchmarks (`bench/proxy`).
 //!
-//! `serve_one LISTEN HOST:PORT ROOTS tunnel|read|swap`: HOST is an address, so that clients need no name. Ends with its standard input.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+//! `serve_one LISTEN NAME ADDRESS ROOTS tunnel|read|swap|tcp`: NAME is the host, with the port of LISTEN, and ADDRESS where it is reached. Ends with
+//! its standard input.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
-use keyward_policy::net::{Binding, Host, Pattern, Places, Rule, Rules, Scheme};
+use keyward_policy::net::{Binding, Host, Name, Pattern, Places, Protocol, Rule, Rules, Scheme};
 use keyward_protocol::packet;
-use keyward_protocol::proxy::{Listener, Order, Role, Value};
+use keyward_protocol::proxy::{Listener, Order, Role, Upstream, Value};
 use keyward_sys::channel;
 use rustix::fd::AsFd;
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
 
 fn main() {
-    let mut arguments = std::env::args().skip(1);
-    let (listen, at, roots) =
-        (arguments.next().unwrap(), arguments.next().unwrap(), arguments.next().unwrap());
-    let mode = arguments.next().unwrap();
-    let at: SocketAddr = at.parse().unwrap();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [listen, name, address, roots, mode] = &arguments[..] else { panic!("five arguments") };
+    let at: SocketAddr = listen.parse().unwrap();
+    let name = Name::parse(name).unwrap();
+    let upstream =
+        Upstream { host: name.clone(), port: None, address: address.parse().unwrap(), ca: Some(0) };
     let (control, theirs) = channel::pair().unwrap();
     std::thread::spawn(move || keyward_proxy::serve_on(theirs, keyward_proxy::Confinement::DangerousNone));
-    let host = Pattern::Exact(Host::Address(at.ip()));
+    let host = Pattern::Exact(Host::Name(name));
     let rule = Rule { port: Some(at.port()), ..Rule::host(host.clone()) };
     let read = Rule { path: keyward_policy::net::rule::PathPattern::parse("/*").ok(), ..rule.clone() };
     let binding = Binding {
@@ -33,8 +35,13 @@ fn main() {
     };
     let roots = std::fs::File::open(roots).unwrap();
     let bindings = if mode == "swap" { vec![binding] } else { vec![] };
-    let setup =
-        Order::Setup { certificates: 1, trusted: vec![0], upstreams: vec![], corporate: None, bindings };
+    let setup = Order::Setup {
+        certificates: 1,
+        trusted: vec![],
+        upstreams: vec![upstream],
+        corporate: None,
+        bindings,
+    };
     channel::send(&control, &packet::write(&setup), &[roots.as_fd()]).unwrap();
     let (vault, theirs) = channel::pair().unwrap();
     channel::send(&control, &packet::write(&Order::Vault {}), &[theirs.as_fd()]).unwrap();
@@ -43,8 +50,11 @@ fn main() {
     let own =
         rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty()).unwrap();
     let socket = TcpListener::bind(listen).unwrap();
-    // The rule of a private address is one that no user can write.
-    let rules = Rules::of([if mode == "tunnel" { rule } else { read }]);
+    let rules = Rules::of([match mode.as_str() {
+        "tunnel" => rule,
+        "tcp" => Rule { protocol: Protocol::Tcp, ..rule },
+        _ => read,
+    }]);
     let order = Order::Cage {
         cage: 1,
         rules,
@@ -58,9 +68,12 @@ fn main() {
     let listening = control.try_clone().unwrap();
     std::thread::spawn(move || {
         let mut bytes = vec![0; packet::LONGEST];
-        while channel::receive(&listening, &mut bytes).is_ok_and(|message| message.length > 0) {
+        while let Ok(message) = channel::receive(&listening, &mut bytes) {
+            if message.length == 0 {
+                return;
+            }
             if std::env::var_os("SHOW").is_some() {
-                println!("{}", String::from_utf8_lossy(&bytes));
+                println!("{}", String::from_utf8_lossy(&bytes[..message.length]));
             }
         }
     });
