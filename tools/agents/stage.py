@@ -276,10 +276,24 @@ class Stage:
         """The agent as it is, without Keyward: the control."""
         return self.run(self.headless(agent, prompt, resume), {"PATH": PATH} | self.configure(agent, models.url, mcp), timeout)
 
+    def caged(self, agent, prompt, models, resume=False, mcp=None, timeout=180, variables=None):
+        """`keyward AGENT …`, with the double in the place of the model's host. It speaks https, with a certificate of `authority`."""
+        return self.run([executable(), *self.headless(agent, prompt, resume)], self.for_cage(agent, models, mcp) | (variables or {}), timeout)
+
+    def for_cage(self, agent, models, mcp=None):
+        """Settings for `keyward AGENT`: the agent speaks to its usual host, which the policy leads to the double."""
+        ca, _, _ = self.authority()
+        hosts = "".join(f'[net.upstream."{host}"]\naddress = "127.0.0.1:{models.port}"\nca = "{ca}"\n' for host in HOSTS)
+        self.write(self.home / ".config/keyward/policy.toml", f"version = 1\n{hosts}", 0o600)
+        # OpenCode and Codex are given a provider that has the host of OpenAI.
+        url = "https://api.openai.com" if agent in ("opencode", "codex") else None
+        return {"PATH": PATH} | self.configure(agent, url, mcp)
+
     def marks_in(self, data):
         return self.marks.found_in(data)
 
 
+HOSTS = ["api.anthropic.com", "api.openai.com", "generativelanguage.googleapis.com", "openrouter.ai"]
 CLAUDE = {"DISABLE_AUTOUPDATER": "1", "DISABLE_TELEMETRY": "1", "DISABLE_ERROR_REPORTING": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
 GEMINI = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
 

@@ -42,6 +42,16 @@ struct RunAlone {
     args: RunArgs,
 }
 
+/// `keyward mcp` on its own: a client waits for it.
+#[derive(Parser)]
+#[command(name = "mcp", bin_name = "keyward mcp", about = MCP)]
+struct McpAlone {
+    #[command(flatten)]
+    args: McpArgs,
+}
+
+const MCP: &str = "Run an MCP server in a cage of its own; its client speaks to it on stdin and stdout";
+
 /// The command, from the process's own arguments.
 pub fn parse() -> Result<Command, clap::Error> {
     parse_from(std::env::args_os())
@@ -55,6 +65,9 @@ fn parse_from(mut arguments: impl Iterator<Item = OsString>) -> Result<Command, 
     }
     if let Some(hooked) = for_agent(rest.clone().collect::<Vec<_>>().as_slice()) {
         return Ok(hooked);
+    }
+    if rest.peek().is_some_and(|first| first == "mcp") {
+        return McpAlone::try_parse_from(rest).map(|mcp| Command::Mcp(mcp.args.into()));
     }
     if rest.next_if(|first| first == NAMES_COMMAND).is_some() {
         return Ok(Command::Names(rest.collect()));
@@ -195,6 +208,8 @@ pub enum Command {
     /// Run one line of an agent's shell in its session; for what `keyward hook` answers
     #[command(hide = true)]
     AgentShell(AgentShellArgs),
+    #[command(about = MCP)]
+    Mcp(Box<McpArgs>),
     /// Serve the tools run, read and why to an agent, by the Model Context Protocol on stdin and stdout
     McpServer(Box<McpServerArgs>),
     /// Print the completions for a shell
@@ -232,13 +247,24 @@ pub struct RunArgs {
     /// The command and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub command: Vec<OsString>,
+    /// Whether it is a server that a program speaks to: it asks nothing at a terminal, and has none.
+    #[arg(skip)]
+    pub serves: bool,
 }
 
 impl RunArgs {
     /// A run that nothing was said about but its profile.
     pub fn plain(profile: Option<String>, command: Vec<OsString>) -> Self {
         let policy = PolicyFlags { profile, ..PolicyFlags::default() };
-        RunArgs { policy, json: false, outcome_fd: None, verbose: false, quiet: false, command }
+        RunArgs {
+            policy,
+            json: false,
+            outcome_fd: None,
+            verbose: false,
+            quiet: false,
+            command,
+            serves: false,
+        }
     }
 
     /// Whether notices are for a reader who wants them.
@@ -258,6 +284,18 @@ pub struct Bare {
 pub struct ShellArgs {
     #[command(flatten)]
     pub policy: PolicyFlags,
+}
+
+#[derive(Args)]
+pub struct McpArgs {
+    #[command(flatten)]
+    pub policy: PolicyFlags,
+    /// Report on stderr what was withheld and which promises held
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// The server and its arguments
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
 }
 
 #[derive(Args)]
@@ -439,6 +477,9 @@ pub struct ExplainArgs {
     /// Explain the cage of a session, which its commands share
     #[arg(long)]
     pub session: bool,
+    /// Explain the cage of an MCP server, as `keyward mcp` makes it
+    #[arg(long, conflicts_with = "session")]
+    pub mcp: bool,
     /// The command and its arguments
     #[arg(trailing_var_arg = true, required_unless_present = "session", value_name = "CMD")]
     pub command: Vec<OsString>,

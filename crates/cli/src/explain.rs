@@ -1,7 +1,7 @@
 //! `keyward explain`: stops where a run would start.
 
 use crate::args::{ExplainArgs, PolicyFlags};
-use crate::{decide, files, here, missing, say};
+use crate::{decide, files, here, mcp, missing, say};
 use keyward_approve::gate::{self, BadRules};
 use keyward_launch::probe;
 use keyward_policy::hint;
@@ -19,7 +19,8 @@ use std::path::Path;
 /// Shows the plan, or the refusal a run would end with.
 pub fn explain(args: ExplainArgs, block: &Block) -> i32 {
     let has_command = !args.command.is_empty();
-    let plan = match plan_for(&args.policy, args.command, purpose(args.session), block) {
+    let flags = if args.mcp { mcp::flags(args.policy, &args.command) } else { args.policy };
+    let plan = match plan_for(&flags, args.command, purpose(args.session), block) {
         Ok(plan) => plan,
         Err(refused) => return refused.tell(args.json),
     };

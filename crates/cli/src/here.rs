@@ -49,9 +49,12 @@ pub fn absolute(typed_in: &Path, path: &Path) -> PathBuf {
     joined
 }
 
-/// Whether we are in a cage: its first process says so.
+/// Whether we are in a cage: its first process says so, and every process of a cage is filtered.
 pub fn is_cage() -> bool {
+    let is_filtered =
+        |status: String| status.contains("NoNewPrivs:\t1\n") && status.contains("Seccomp:\t2\n");
     std::fs::read("/proc/1/comm").is_ok_and(|name| name.starts_with(b"keyward:init"))
+        && std::fs::read_to_string("/proc/self/status").is_ok_and(is_filtered)
 }
 
 fn home_and_account(entries: &[&[u8]], uid: u32) -> (PathBuf, Option<PathBuf>) {

@@ -15,6 +15,7 @@ mod here;
 mod home;
 mod hooked;
 mod log;
+mod mcp;
 mod missing;
 mod names;
 mod network;
@@ -69,6 +70,7 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Bare(typed) => bare::bare(typed, block),
         Command::Explain(args) => explain::explain(args, block),
         Command::Why(args) => why::why(args, block),
+        Command::Mcp(args) => mcp::mcp(*args, block),
         Command::McpServer(_) => {
             // Parsed, so that a mistake is told here; the room hands the same words to each run.
             services::become_room(Room::Mcp, false, std::env::args_os().skip(2).collect())

@@ -281,6 +281,8 @@ pub fn own_terminal() -> Option<File> {
 
 /// The terminal of this process for the approval of a command.
 pub struct CommandTerminal {
+    /// Whether a person may be asked there. A server's terminal belongs to its client.
+    pub asks: bool,
     /// Whether waiting is told on standard error.
     pub tells: bool,
     /// Whether standard error is a terminal, so that a person reads it.
@@ -289,7 +291,7 @@ pub struct CommandTerminal {
 
 impl Terminal for CommandTerminal {
     fn can_ask(&self) -> bool {
-        has_terminal()
+        self.asks && has_terminal()
     }
 
     fn ask(
@@ -299,7 +301,7 @@ impl Terminal for CommandTerminal {
         until: SystemTime,
         elsewhere: &mut dyn FnMut() -> Option<bool>,
     ) -> Option<Reply> {
-        own_terminal().map(|tty| ask(question, id, tty, until, elsewhere))
+        own_terminal().filter(|_| self.asks).map(|tty| ask(question, id, tty, until, elsewhere))
     }
 
     fn is_read(&self) -> bool {

@@ -13,6 +13,7 @@ use keyward_launch::session::Membership;
 use keyward_policy::env::{self, Var};
 use keyward_policy::event;
 use keyward_policy::linux::kernel::KernelFacts;
+use keyward_policy::mcp;
 use keyward_policy::outcome::code;
 use keyward_policy::settings::Policy;
 use keyward_policy::trouble::{Code, Trouble};
@@ -79,10 +80,13 @@ pub fn keep_for_fresh_cages(policy: &Policy, block: &mut Block) {
 }
 
 fn run_with(args: RunArgs, block: &mut Block, session: Option<(Membership, Policy, Phantoms)>) -> i32 {
-    let here = match here::look(&block.entries(), args.policy.cwd.as_deref()) {
+    let mut here = match here::look(&block.entries(), args.policy.cwd.as_deref()) {
         Ok(here) => here,
         Err(refusal) => return tell::early(&args, None, Early::Refused(refusal)),
     };
+    if args.serves {
+        here.caller.terminals = mcp::terminals(here.caller.terminals);
+    }
     let (session, decided, phantoms) = match session {
         Some((session, policy, phantoms)) => (Some(session), Some(policy), Some(phantoms)),
         None => (None, None, None),

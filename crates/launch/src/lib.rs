@@ -219,7 +219,8 @@ fn output(plan: &Plan) -> Option<u64> {
     })
 }
 
-/// Where output is limited, it runs through the launcher; otherwise the command has the caller's own descriptors.
+/// Where output is limited, it runs through the launcher; otherwise the command has the caller's own descriptors. A terminal
+/// that the cage has no other one for is never among them.
 fn count_output(
     plan: &Plan,
     prepared: &mut Prepared,
@@ -231,9 +232,10 @@ fn count_output(
         for (from, number) in vault.to_count.iter_mut().zip([1, 2, display(plan.terminal)]) {
             reading.extend(from.take().map(|from| (from, supervise::standard(number))));
         }
-    } else if output(plan).is_some() {
+    } else {
         for (place, number) in [(0, 1), (1, 2)] {
-            if !plan.terminal[number] {
+            let is_terminal = || terminal::is_terminal(supervise::standard(number));
+            if !plan.terminal[number] && (output(plan).is_some() || is_terminal()) {
                 let (from, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
                 prepared.counted[place] = Some(to);
                 reading.push((from, supervise::standard(number)));

@@ -21,6 +21,7 @@ pub mod inputs;
 pub mod inventory;
 pub mod linux;
 pub mod loss;
+pub mod mcp;
 pub mod net;
 pub mod outcome;
 pub mod phantom;

@@ -480,7 +480,11 @@ impl<'a> Run<'a> {
         let gate = match again {
             Some(gate) => Ok(gate.clone()),
             None => {
-                let terminal = CommandTerminal { tells: !args.json, is_read: here.caller.terminals[2] };
+                let terminal = CommandTerminal {
+                    asks: !args.serves,
+                    tells: !args.json,
+                    is_read: here.caller.terminals[2],
+                };
                 let ways = Ways { site: here.site(), terminal, session: None, environment };
                 permit::permit(&subject, &ways, record)
             }
