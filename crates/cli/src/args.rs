@@ -161,7 +161,7 @@ pub enum Command {
     Scan(ScanArgs),
     /// Check, show or describe policy files
     Policy(PolicyArgs),
-    /// List the profiles of your policy file
+    /// List the profiles: yours, and the built-in ones of agents
     Profiles(PsArgs),
     /// The HOMEs of profiles, and the logins of tools that they show
     Home(HomeArgs),

@@ -30,7 +30,11 @@ pub fn bare(typed: Bare, block: &mut Block) -> i32 {
         // Only to say what was probably meant.
         let cli = programs.is_empty().then(Cli::command);
         let subcommands = cli.iter().flat_map(clap::Command::get_subcommands).map(clap::Command::get_name);
-        let known = Known { subcommands: subcommands.collect(), profiles, programs };
+        let install = match programs.is_empty() {
+            true => name.to_str().and_then(|name| files::agent(name, &here).ok()??.install),
+            false => None,
+        };
+        let known = Known { subcommands: subcommands.collect(), profiles, programs, install };
         match bare::meaning(name, &known) {
             Ok(profile) => profile,
             Err(refusal) => {
@@ -41,11 +45,15 @@ pub fn bare(typed: Bare, block: &mut Block) -> i32 {
     run::run(RunArgs::plain(profile, typed.command), block)
 }
 
-/// The names of the user's profiles. A file with mistakes has none: the run will say what they are.
+/// The names of all profiles, the user's own first. A file with mistakes has none: the run will say what they are.
 pub fn profiles(here: &Here) -> Vec<String> {
     let path = here.config.join("policy.toml");
     let text = files::read(&path, Links::Followed).ok().flatten().unwrap_or_default();
-    config::profiles(&Document { name: &path.to_string_lossy(), text: &text })
+    let mut names = config::profiles(&Document { name: &path.to_string_lossy(), text: &text });
+    let agents = files::agents(here).into_iter().filter(|agent| !names.contains(agent));
+    let agents: Vec<String> = agents.collect();
+    names.extend(agents);
+    names
 }
 
 /// What the caller's PATH has under this name. Relative entries do not count: they mean the current directory.

@@ -85,7 +85,7 @@ impl Place {
             return Ok(open());
         }
         let Ok(here) = here::look(&environment, flags.cwd.as_deref()) else { return Ok(open()) };
-        let policy = files::policy(flags, &here).map_err(NoPlan::Policy)?;
+        let policy = files::policy(flags, &here, &environment).map_err(NoPlan::Policy)?;
         let request = decide::request(vec!["sh".into()], &here, &environment);
         let kernel = KernelFacts::hopeful(keyward_launch::landlock_abi());
         let Ok(plan) = decide::decide(&policy, &request, kernel, &here) else { return Ok(open()) };

@@ -48,7 +48,7 @@ struct Refused(Trouble);
 impl Refused {
     /// Looks at what every run needs: a policy that can be read, and a record that can be written.
     fn look(here: &here::Here) -> Option<Self> {
-        if let Err(trouble) = files::policy(&PolicyFlags::default(), here) {
+        if let Err(trouble) = files::policy(&PolicyFlags::default(), here, &[]) {
             return Some(Refused(trouble));
         }
         let unrecorded = Record::open(&here.state).err().or_else(|| no_room(&here.state))?;

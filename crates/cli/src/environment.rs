@@ -15,7 +15,7 @@ pub fn env(args: &EnvArgs, block: &Block) -> i32 {
     let environment = block.entries();
     let policy = here::look(&environment, args.policy.cwd.as_deref())
         .map_err(NoPlan::Refused)
-        .and_then(|here| files::policy(&args.policy, &here).map_err(NoPlan::Policy));
+        .and_then(|here| files::policy(&args.policy, &here, &environment).map_err(NoPlan::Policy));
     let policy = match policy {
         Ok(policy) => policy,
         Err(no_plan) => return no_plan.tell(args.json),

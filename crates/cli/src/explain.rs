@@ -93,7 +93,7 @@ pub fn plan_for(
 ) -> Result<Plan, NoPlan> {
     let environment = block.entries();
     let here = here::look(&environment, flags.cwd.as_deref()).map_err(NoPlan::Refused)?;
-    let policy = files::policy(flags, &here).map_err(NoPlan::Policy)?;
+    let policy = files::policy(flags, &here, &environment).map_err(NoPlan::Policy)?;
     if command.is_empty() {
         command.push("sh".into());
     }

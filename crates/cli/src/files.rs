@@ -3,6 +3,7 @@
 use crate::args::PolicyFlags;
 use crate::here::Here;
 use crate::say;
+use keyward_policy::agent::{self, Agent};
 use keyward_policy::config::{self, Ancestor, Document, Layers, PolicyError};
 use keyward_policy::secret::{self, Entry};
 use keyward_policy::settings::{FileRole, IgnoredFile, NetPolicy, Policy, PolicyFile, Sources};
@@ -18,6 +19,9 @@ use std::path::{Path, PathBuf};
 
 /// The administrator's ceiling.
 pub const CEILING: &str = "/etc/keyward/policy.toml";
+
+/// The user's own profiles of agents, below the directory of the policy file.
+const AGENTS: &str = "profiles";
 
 /// A policy file that could not be read.
 pub struct Unreadable {
@@ -120,8 +124,40 @@ fn read_above(path: &Path, uid: u32) -> Result<Option<Above>, Unreadable> {
     Ok(Some(Above::Obeyed(text)))
 }
 
-/// The effective policy for these flags here.
-pub fn policy(flags: &PolicyFlags, here: &Here) -> Result<Policy, Trouble> {
+/// The agent of a profile: from the user's own file of that name, or built in. Profiles of the policy file alone have none.
+pub fn agent(profile: &str, here: &Here) -> Result<Option<Agent>, Trouble> {
+    if !config::is_profile_name(profile) {
+        return Ok(None);
+    }
+    let path = agent_file(profile, here);
+    let read = match obeyed(&path, here.caller.uid)? {
+        Some(text) => Some(agent::read(profile, &Document { name: &path.to_string_lossy(), text: &text })),
+        None => agent::builtin_named(profile),
+    };
+    read.transpose().map_err(|mistakes| PolicyError::Mistakes(mistakes).into())
+}
+
+fn agent_file(profile: &str, here: &Here) -> PathBuf {
+    here.config.join(AGENTS).join(format!("{profile}.toml"))
+}
+
+/// The names of all agents: those with a file of the user's, then the built-in ones.
+pub fn agents(here: &Here) -> Vec<String> {
+    let files = std::fs::read_dir(here.config.join(AGENTS)).into_iter().flatten().flatten();
+    let name = |entry: std::fs::DirEntry| {
+        entry.file_name().to_str().and_then(|name| name.strip_suffix(".toml")).map(str::to_owned)
+    };
+    let mut own: Vec<String> = files.filter_map(name).filter(|name| config::is_profile_name(name)).collect();
+    own.sort();
+    let others: Vec<String> =
+        agent::builtin().filter(|name| !own.iter().any(|own| own == name)).map(str::to_owned).collect();
+    own.into_iter().chain(others).collect()
+}
+
+/// The effective policy for these flags here. `environment` is the caller's: the keys of an agent are looked for in it by their names.
+pub fn policy(flags: &PolicyFlags, here: &Here, environment: &[&[u8]]) -> Result<Policy, Trouble> {
+    let agent = flags.profile.as_deref().map(|name| agent(name, here)).transpose()?.flatten();
+    let known = if agent.is_some() { secrets(here)? } else { Vec::new() };
     let user_file = here.config.join("policy.toml");
     let project_file = here.project.join(PROJECT_FILE);
     let ceiling = obeyed(Path::new(CEILING), here.caller.uid)?;
@@ -154,11 +190,20 @@ pub fn policy(flags: &PolicyFlags, here: &Here) -> Result<Policy, Trouble> {
             })
             .collect(),
         profile: flags.profile.as_deref(),
+        agent: agent.as_ref(),
+        caller: agent::Caller { environment, secrets: &known },
         flags: flags.layer(&std::env::current_dir().unwrap_or_else(|_| here.cwd.clone())),
     };
     let policy = config::resolve(&layers)?;
     let mut found =
         vec![(FileRole::Ceiling, Path::new(CEILING), &ceiling), (FileRole::User, &user_file, &user)];
+    let agent_file =
+        agent.iter().filter(|agent| !agent.is_builtin).map(|agent| agent_file(&agent.name, here)).next();
+    let agent_text = match &agent_file {
+        Some(path) => obeyed(path, here.caller.uid)?,
+        None => None,
+    };
+    found.extend(agent_file.iter().map(|path| (FileRole::Profile, path.as_path(), &agent_text)));
     found.extend(ancestors.iter().map(|(_, path, text)| (FileRole::Ancestor, path.as_path(), text)));
     found.push((FileRole::Project, &project_file, &project));
     let there = found.into_iter().filter(|(.., text)| text.is_some());
@@ -180,7 +225,7 @@ pub fn policy(flags: &PolicyFlags, here: &Here) -> Result<Policy, Trouble> {
     if policy.secrets.is_empty() && policy.gate.webhook_key.is_none() {
         return Ok(policy);
     }
-    policy.known_secrets = secrets(here)?;
+    policy.known_secrets.extend(secrets(here)?);
     // What a secret is bound to is allowed by giving the secret.
     keyward_policy::secret::reach(&mut policy);
     Ok(policy)

@@ -85,7 +85,7 @@ fn list(here: &Here, json: bool) {
 /// Where the HOME of a run with these flags is.
 fn path(flags: &PolicyFlags, block: &Block) -> Result<(), NoPlan> {
     let here = here::look(&block.entries(), flags.cwd.as_deref()).map_err(NoPlan::Refused)?;
-    let policy = files::policy(flags, &here).map_err(NoPlan::Policy)?;
+    let policy = files::policy(flags, &here, &block.entries()).map_err(NoPlan::Policy)?;
     let path = match (policy.home.mode.value, &policy.profile) {
         (HomeMode::Real, _) => here.caller.home.clone(),
         (HomeMode::Profile, Some(profile)) => profile_home(&here.caller.homes, profile, policy.trust.value),
@@ -102,7 +102,7 @@ fn path(flags: &PolicyFlags, block: &Block) -> Result<(), NoPlan> {
 fn show(flags: &PolicyFlags, json: bool, block: &Block) -> Result<(), NoPlan> {
     let environment = block.entries();
     let here = here::look(&environment, flags.cwd.as_deref()).map_err(NoPlan::Refused)?;
-    let policy = files::policy(flags, &here).map_err(NoPlan::Policy)?;
+    let policy = files::policy(flags, &here, &environment).map_err(NoPlan::Policy)?;
     let request = decide::request(vec!["sh".into()], &here, &environment);
     let plan = decide::decide(&policy, &request, probe::probe(&here.project, &here.caller.cache), &here)
         .map_err(NoPlan::Refused)?;

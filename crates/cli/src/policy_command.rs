@@ -4,6 +4,7 @@ use crate::args::{PolicyArgs, PolicyCommand, PolicyFlags, PsArgs};
 use crate::explain::NoPlan;
 use crate::files;
 use crate::{here, say};
+use keyward_policy::agent::Agent;
 use keyward_policy::config::{self, Document, Role};
 use keyward_policy::outcome::code;
 use keyward_policy::settings::Policy;
@@ -39,7 +40,7 @@ fn role(file: &Path) -> Role {
 /// What files come to together in a directory: a project's may be without a mistake, and still allow more than the user's.
 fn together(directory: Option<&Path>, block: &Block) -> Result<(), NoPlan> {
     let here = here::look(&block.entries(), directory).map_err(NoPlan::Refused)?;
-    files::policy(&PolicyFlags::default(), &here).map(drop).map_err(NoPlan::Policy)
+    files::policy(&PolicyFlags::default(), &here, &[]).map(drop).map_err(NoPlan::Policy)
 }
 
 /// Checks the user's own file, and what it comes to with the others here.
@@ -101,13 +102,22 @@ fn check(file: &Path, json: bool, block: &Block) -> i32 {
     0
 }
 
-/// The profiles of the user's file, and for whom each is.
+/// A profile that can be chosen.
+struct Profile {
+    name: String,
+    policy: Policy,
+    agent: Option<Agent>,
+}
+
+/// The profiles that can be chosen, the user's own and the built-in ones, and for whom each is.
 pub fn profiles(args: &PsArgs, block: &Block) -> i32 {
     let listed = here::look(&block.entries(), None).map_err(NoPlan::Refused).and_then(|here| {
-        files::policy(&PolicyFlags::default(), &here).map_err(NoPlan::Policy)?;
+        files::policy(&PolicyFlags::default(), &here, &[]).map_err(NoPlan::Policy)?;
         let resolve = |name: String| {
             let flags = PolicyFlags { profile: Some(name.clone()), ..PolicyFlags::default() };
-            files::policy(&flags, &here).map(|policy| (name, policy)).map_err(NoPlan::Policy)
+            let agent = files::agent(&name, &here).map_err(NoPlan::Policy)?;
+            let policy = files::policy(&flags, &here, &[]).map_err(NoPlan::Policy)?;
+            Ok(Profile { name, policy, agent })
         };
         crate::bare::profiles(&here).into_iter().map(resolve).collect::<Result<Vec<_>, _>>()
     });
@@ -116,14 +126,24 @@ pub fn profiles(args: &PsArgs, block: &Block) -> i32 {
         Err(no_plan) => return no_plan.tell(args.json),
     };
     if args.json {
-        let one = |(name, policy): &(String, Policy)| serde_json::json!({ "profile": name, "trust": policy.trust.value, "net": policy.net.value });
+        let one = |Profile { name, policy, agent }: &Profile| {
+            let about = agent.as_ref().map(|agent| agent.about.as_str());
+            let is_builtin = agent.as_ref().is_some_and(|agent| agent.is_builtin);
+            serde_json::json!({
+                "profile": name,
+                "trust": policy.trust.value,
+                "net": policy.net.value,
+                "built_in": is_builtin,
+                "about": about,
+            })
+        };
         let profiles: Vec<_> = profiles.iter().map(one).collect();
         say::answer_json(&serde_json::json!({ "v": 1, "profiles": profiles }));
-    } else if profiles.is_empty() {
-        say::answer("no profile; a table [profiles.NAME] in ~/.config/keyward/policy.toml makes one");
     }
-    for (name, policy) in profiles.iter().filter(|_| !args.json) {
-        say::answer(&format!("{name:<16}  {:<8}  network {}", policy.trust.value, policy.net.value));
+    for Profile { name, policy, agent } in profiles.iter().filter(|_| !args.json) {
+        let net = format!("network {}", policy.net.value);
+        let about = agent.as_ref().map_or("yours", |agent| agent.about.as_str());
+        say::answer(&format!("{name:<16}  {:<8}  {net:<13}  {about}", policy.trust.value));
     }
     0
 }
@@ -131,7 +151,7 @@ pub fn profiles(args: &PsArgs, block: &Block) -> i32 {
 fn show(flags: &PolicyFlags, json: bool, block: &Block) -> i32 {
     let shown = here::look(&block.entries(), flags.cwd.as_deref())
         .map_err(NoPlan::Refused)
-        .and_then(|here| files::policy(flags, &here).map_err(NoPlan::Policy));
+        .and_then(|here| files::policy(flags, &here, &block.entries()).map_err(NoPlan::Policy));
     match shown {
         Ok(policy) => {
             match json {

@@ -91,7 +91,7 @@ fn run_with(args: RunArgs, block: &mut Block, session: Option<(Membership, Polic
         Some((session, policy, phantoms)) => (Some(session), Some(policy), Some(phantoms)),
         None => (None, None, None),
     };
-    let policy = match decided.map_or_else(|| files::policy(&args.policy, &here), Ok) {
+    let policy = match decided.map_or_else(|| files::policy(&args.policy, &here, &block.entries()), Ok) {
         Ok(policy) => policy,
         Err(trouble) => return tell::early(&args, Some(&here), Early::Trouble(trouble)),
     };

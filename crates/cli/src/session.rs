@@ -225,7 +225,7 @@ fn granted(
     };
     let flags = PolicyFlags { allow_net: rules.to_vec(), ..PolicyFlags::default() };
     let here = here::look(&entries, None).map_err(|refusal| Trouble::from(&refusal))?;
-    let policy = files::policy(&flags, &here)?;
+    let policy = files::policy(&flags, &here, &[])?;
     let flagged = |allowed: &&Ruled<Allowed>| matches!(allowed.origin, Origin::Flag { .. });
     let asked = policy.network.allow.iter().filter(flagged).cloned().collect();
     let network = NetPolicy { allow: asked, registries: policy.network.registries, ..NetPolicy::default() };

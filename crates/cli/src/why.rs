@@ -50,7 +50,7 @@ fn tell<D: Serialize + std::fmt::Display>(args: &WhyArgs, decision: &D) {
 fn about_variable(args: &WhyArgs, block: &Block) -> Result<(), NoPlan> {
     let environment = block.entries();
     let here = here::look(&environment, args.policy.cwd.as_deref()).map_err(NoPlan::Refused)?;
-    let policy = files::policy(&args.policy, &here).map_err(NoPlan::Policy)?;
+    let policy = files::policy(&args.policy, &here, &environment).map_err(NoPlan::Policy)?;
     let name = args.object.to_string_lossy();
     let ours = keyward_policy::plan::OUR_VARIABLES.map(|name| (name, std::ffi::OsString::new()));
     let decision = env::why(&policy, policy.trust.value, &name, &environment, &ours);

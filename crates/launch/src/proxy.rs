@@ -190,7 +190,8 @@ impl Proxy {
     /// Allows more to every cage that it serves, for a time.
     pub(crate) fn grant(&mut self, rules: &[String], time: Duration) {
         let origin = "granted while it runs";
-        let entry = |text: &String| Some(Entry { rule: Rule::parse(text).ok()?, origin: origin.into() });
+        let entry =
+            |text: &String| Some(Entry { rule: Rule::parse(text).ok()?, origin: origin.into(), own: None });
         let rules = Rules(rules.iter().filter_map(entry).collect());
         if self.order(&Order::Widen { cage: None, rules: rules.clone() }, &[]).is_ok()
             && let Some(end) = Instant::now().checked_add(time)

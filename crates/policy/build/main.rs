@@ -3,6 +3,7 @@
 //! A malformed entry stops the build with the entry's name: a registry that silently lost a line would leak a key.
 #![allow(clippy::disallowed_methods, reason = "a build script reads tables and writes code")]
 
+mod agents;
 mod credentials;
 mod presets;
 mod providers;
@@ -26,7 +27,7 @@ const JOBS: &[Job] = &[
 fn main() -> ExitCode {
     let told = writeln!(
         std::io::stdout(),
-        "cargo::rerun-if-changed=data\ncargo::rerun-if-changed=build\ncargo::rerun-if-changed=src/registry/spread.rs"
+        "cargo::rerun-if-changed=data\ncargo::rerun-if-changed=../../profiles\ncargo::rerun-if-changed=build\ncargo::rerun-if-changed=src/registry/spread.rs"
     );
     let mut success = told.is_ok();
     for job in JOBS {
@@ -36,12 +37,19 @@ fn main() -> ExitCode {
             success = false;
         }
     }
+    if let Err(mistake) = agents::generate().and_then(|tables| put("agents.rs", tables)) {
+        let _ = writeln!(std::io::stderr(), "profiles: {mistake}");
+        success = false;
+    }
     if success { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn write((data, made, generate): &Job) -> Result<(), String> {
     let text = std::fs::read_to_string(data).map_err(|e| e.to_string())?;
-    let tables = generate(&text)?;
+    put(made, generate(&text)?)
+}
+
+fn put(made: &str, tables: String) -> Result<(), String> {
     let out = std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?;
     std::fs::write(Path::new(&out).join(made), tables).map_err(|e| e.to_string())
 }

@@ -22,10 +22,12 @@ const ELSEWHERE: &[(&str, &str)] = &[
 #[derive(Clone, Debug, Default)]
 pub struct Known<'a> {
     pub subcommands: Vec<&'a str>,
-    /// The profiles of the user's policy file.
+    /// The profiles that can be chosen, the user's own and the built-in ones.
     pub profiles: Vec<String>,
     /// The files that absolute directories of PATH have under this name, in the order of PATH.
     pub programs: Vec<Program>,
+    /// The command that installs the agent of this name.
+    pub install: Option<String>,
 }
 
 /// A file that PATH leads to.
@@ -60,6 +62,11 @@ pub fn meaning(name: &OsStr, known: &Known<'_>) -> Result<Option<String>, Refusa
     }
     match (known.programs.is_empty(), profile) {
         (false, profile) => Ok(profile),
+        (true, Some(_)) if known.install.is_some() => {
+            let install = known.install.as_deref().unwrap_or_default();
+            let fact = format!("`{shown}` is not installed: no directory of PATH has it");
+            Err(Refusal::usage(fact, &format!("install it with `{install}`")))
+        }
         (true, Some(profile)) => Err(Refusal::usage(
             format!("`{shown}` is a profile, and no directory of PATH has a program of that name"),
             &format!("`keyward run -p {} CMD` runs a command with this profile", typed(&profile)),
@@ -92,7 +99,8 @@ mod tests {
 
     fn asked(name: &str, profiles: &[&str], programs: Vec<Program>) -> Result<Option<String>, String> {
         let profiles = profiles.iter().map(|&profile| profile.to_owned()).collect();
-        let known = Known { subcommands: vec!["run", "session", "shell", "ps"], profiles, programs };
+        let subcommands = vec!["run", "session", "shell", "ps"];
+        let known = Known { subcommands, profiles, programs, install: None };
         meaning(OsStr::new(name), &known).map_err(|refusal| format!("{}\n{}", refusal.fact, refusal.remedy))
     }
 
@@ -101,6 +109,18 @@ mod tests {
         let claude = || vec![program("/usr/bin/claude", false)];
         assert_eq!(asked("claude", &["claude", "x"], claude()), Ok(Some("claude".into())));
         assert_eq!(asked("claude", &["x"], claude()), Ok(None));
+    }
+
+    #[test]
+    fn an_agent_that_is_not_installed_is_named_with_the_command_that_installs_it() {
+        let known = Known {
+            profiles: vec!["claude".into()],
+            install: Some("npm install -g claude".into()),
+            ..Known::default()
+        };
+        let refusal = meaning(OsStr::new("claude"), &known).expect_err("it is not there");
+        assert_eq!(refusal.fact, "`claude` is not installed: no directory of PATH has it");
+        assert_eq!(refusal.remedy, "install it with `npm install -g claude`");
     }
 
     #[test]

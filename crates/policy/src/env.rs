@@ -174,7 +174,10 @@ pub fn decide(
         refused.iter().filter(absent).map(|line| dropped(line.value.as_bytes(), Rule::ClassMayNotInherit));
     env.dropped.extend(refused);
     let inherited = if trust.may_inherit_credentials() { policy.inherit_credentials.as_slice() } else { &[] };
-    env.missing = inherited.iter().chain(&policy.env.pass).filter(absent).cloned().collect();
+    // What a built-in profile names is what its agent may know; it is not expected.
+    let expected = |line: &&Ruled<String>| !matches!(line.origin, Origin::Profile { .. });
+    let named = inherited.iter().chain(&policy.env.pass).filter(expected);
+    env.missing = named.filter(absent).cloned().collect();
 
     utf8::ensure(&mut env, caller);
     if policy.net.value == NetMode::None {

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aftermath;
+pub mod agent;
 pub mod bare;
 pub mod beside;
 pub mod checkup;

@@ -36,4 +36,4 @@ pub mod why;
 pub use binding::{Binding, Places, Scheme};
 pub use host::{Host, Name, Pattern};
 pub use rule::{Protocol, Rule};
-pub use rules::{Ask, Decision, Denial, Entry, Reason, Rules, Seen, decide};
+pub use rules::{Ask, Decision, Denial, Entry, Own, Reason, Rules, Seen, decide};

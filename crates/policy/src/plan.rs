@@ -278,7 +278,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         v: VERSION,
         cgroup: facts.kernel.cgroup.as_ref().filter(|_| needs_cgroup).map(|cgroup| cgroup.path.clone()),
         candidates: candidates(&request.argv[0], &search),
-        argv: request.argv.clone(),
+        argv: policy.agent.as_ref().map_or_else(|| request.argv.clone(), |agent| agent.argv(&request.argv)),
         search,
         programs: request.programs(),
         profile: policy.profile.clone(),

@@ -2,6 +2,7 @@
 //!
 //! Built by [`crate::config::resolve`]; every value carries the place it came from, so that `why` can point to it.
 
+use crate::agent::{BaseUrl, Command};
 use crate::net::allowed::Allowed;
 use crate::net::plan::Upstream;
 use crate::net::presets::{Registries, Settings};
@@ -22,6 +23,8 @@ use std::time::Duration;
 pub struct Policy {
     /// The profile that was chosen, if any.
     pub profile: Option<String>,
+    /// How the agent of the profile is started, if it has a file of its own.
+    pub agent: Option<Command>,
     pub trust: Ruled<TrustClass>,
     pub floor: Ruled<Floor>,
     pub project: Ruled<ProjectGuard>,
@@ -79,6 +82,8 @@ pub struct PolicyFile {
 pub enum FileRole {
     Ceiling,
     User,
+    /// The user's own profile of an agent.
+    Profile,
     /// In a directory above the project.
     Ancestor,
     Project,
@@ -144,6 +149,8 @@ pub struct NetPolicy {
     pub upstream: Vec<Ruled<Upstream>>,
     /// Certificates that are trusted beside the system's, as written.
     pub ca: Vec<Ruled<PathBuf>>,
+    /// Servers that the user's base URLs name: they may be in a private network.
+    pub gateways: Vec<BaseUrl>,
     /// What the user's own settings of package managers say; looked up only where a preset follows them.
     pub registries: Vec<(Settings, Registries)>,
 }
@@ -159,6 +166,7 @@ impl Default for NetPolicy {
             publish: Vec::new(),
             upstream: Vec::new(),
             ca: Vec::new(),
+            gateways: Vec::new(),
             registries: Vec::new(),
         }
     }
@@ -266,6 +274,7 @@ impl Default for Policy {
     fn default() -> Self {
         Policy {
             profile: None,
+            agent: None,
             // Without a setting the child gets the class that receives nothing.
             trust: Ruled::builtin(TrustClass::Unknown),
             // Every promise, or a refusal that says which one cannot be kept.

@@ -237,6 +237,10 @@ impl Allowance {
 pub enum Origin {
     /// Compiled in.
     Builtin,
+    /// Compiled in, for one agent: `profiles/NAME.toml`.
+    Profile { profile: &'static str },
+    /// A variable of the caller's environment, such as `ANTHROPIC_BASE_URL`.
+    Variable { variable: String },
     /// A flag of the command line, such as `--read`.
     Flag { flag: &'static str },
     /// A line of a policy file.
@@ -247,6 +251,8 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Origin::Builtin => f.write_str("built in"),
+            Origin::Profile { profile } => write!(f, "built-in profile {profile}"),
+            Origin::Variable { variable } => write!(f, "{variable} of your environment"),
             Origin::Flag { flag } => f.write_str(flag),
             Origin::File { file, line } => write!(f, "{file}:{line}"),
         }

@@ -395,7 +395,7 @@ fn a_variable_of_a_flag_is_cleared_by_the_users_own_file_alone() {
 fn a_profile_that_does_not_exist_names_the_nearest() {
     let user = "version = 1\n[profiles.claude]\n[profiles.codex]\n";
     let ask = |profile, user| outcome(&Layers { profile: Some(profile), ..layers("", user, "") });
-    let seen = [ask("cluade", user), ask("gemini", user), ask("x", "version = 1"), ask("x", "")];
+    let seen = [ask("cluade", user), ask("gopher", user), ask("x", "version = 1"), ask("x", "")];
     assert_snapshot!(seen.join("\n"));
 }
 

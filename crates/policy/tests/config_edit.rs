@@ -345,7 +345,7 @@ fn what_does_not_fit_is_refused_with_what_would() {
     let nothing = complaint(changed("version = 1\n", Change::Remove, &["gh"], None));
     assert!(nothing.ends_with("no tool is named there, so that nothing has to be removed"), "{nothing}");
     let without = complaint(changed("", Change::Remove, &["gh"], Some("b")));
-    assert!(without.starts_with("there is no profile \"b\": there is no policy file of yours"), "{without}");
+    assert!(without.starts_with("there is no profile \"b\"\nchoose one of \"claude\""), "{without}");
     // One that is not there, and nothing is removed.
     complaint(changed(file, Change::Remove, &["gh", "npm"], Some("b")));
 }

@@ -9,6 +9,7 @@ use http::{Request, Response, Uri, Version, header};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use keyward_policy::net::plan::THIS_MACHINE;
 use keyward_policy::net::{Host, Seen};
 use rustls::pki_types::ServerName;
 use std::cell::RefCell;
@@ -185,7 +186,14 @@ fn words(error: &hyper::Error) -> String {
 /// The host of a request, as it is sent.
 pub fn authority(key: &Key) -> String {
     let usual = if key.with_tls { 443 } else { 80 };
-    if key.port == usual { key.host.to_string() } else { format!("{}:{}", key.host, key.port) }
+    // Many servers of a loopback answer to its own names alone.
+    let host = if is_this_machine(&key.host) { "127.0.0.1".to_owned() } else { key.host.to_string() };
+    if key.port == usual { host } else { format!("{host}:{}", key.port) }
+}
+
+/// Whether a host is this machine, as a cage calls it.
+pub fn is_this_machine(host: &Host) -> bool {
+    host.name().is_some_and(|name| name.as_str() == THIS_MACHINE)
 }
 
 fn path(request: &Request<Body>) -> PathAndQuery {

@@ -16,7 +16,7 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use keyward_policy::net::{Ask, Denial, Host, Pattern, Reason, Scheme, Seen, request};
+use keyward_policy::net::{Ask, Denial, Host, Own, Pattern, Reason, Scheme, Seen, request, rule};
 use keyward_protocol::proxy::{Report, Served};
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -216,13 +216,14 @@ impl Reading {
         let asked = self.signs(&host, port).then(|| fields(&request, None));
         strip(request.headers_mut(), upgrade.is_some());
         let is_named = self.state.upstream(&host, port).is_some();
+        let is_own_plain = self.cage.rules.borrow().own(&host, port) == Some(Own::Plain);
         let subject = Subject {
             host: &host,
             port,
             method: &method,
             path: &path,
             query,
-            is_plain: !(self.outside_tls || is_named),
+            is_plain: !(self.outside_tls || is_named || is_own_plain),
         };
         let outcome = match swap::swap(&self.state, &self.cage, &subject, request.headers_mut()).await {
             Ok(outcome) => outcome,
@@ -328,6 +329,14 @@ impl Reading {
         let Some(stands_for) = &self.stands_for else { return Ok((host, port.unwrap_or(usual))) };
         // A base URL names the socket in any way; where it leads does not depend on it.
         if let (false, true, Pattern::Exact(own)) = (self.inside_tls, self.outside_tls, stands_for) {
+            return Ok((own.clone(), self.port));
+        }
+        // A server of this machine is found at the cage's loopback, under each name of that.
+        if let Pattern::Exact(own) = stands_for
+            && origin::is_this_machine(own)
+            && rule::is_loopback(&host)
+            && port.unwrap_or(usual) == self.port
+        {
             return Ok((own.clone(), self.port));
         }
         if !stands_for.covers(&host) {

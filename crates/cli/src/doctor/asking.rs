@@ -36,7 +36,7 @@ pub struct Asking {
 
 pub fn look(here: &Here) -> Asking {
     let mut troubles = Vec::new();
-    let policy = files::policy(&PolicyFlags::default(), here);
+    let policy = files::policy(&PolicyFlags::default(), here, &[]);
     if let Ok(policy) = &policy {
         settings(policy, here, &mut troubles);
     }

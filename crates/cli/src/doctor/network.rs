@@ -25,7 +25,7 @@ pub fn look(facts: &KernelFacts, request: &Request<'_>, here: &Here) -> Rules {
 
 /// With the user's own certificates and addresses, because a proxy does not start without them either. No host is asked for.
 fn attempt(facts: &KernelFacts, request: &Request<'_>, here: &Here) -> Result<(), Trouble> {
-    let own = files::policy(&PolicyFlags::default(), here).unwrap_or_default().network;
+    let own = files::policy(&PolicyFlags::default(), here, &[]).unwrap_or_default().network;
     let network = NetPolicy { upstream: own.upstream, ca: own.ca, ..NetPolicy::default() };
     let policy = Policy { net: Ruled::builtin(NetMode::Rules), network, ..Policy::default() };
     let plan = decide::decide(&policy, request, facts.clone(), here)

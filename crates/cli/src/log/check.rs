@@ -68,7 +68,7 @@ pub fn verify(args: &LogVerifyArgs, here: &Here) -> io::Result<i32> {
 
 /// Asks those that the policy names; gives the ones that cannot be asked.
 fn ask_witnesses(here: &Here, elsewhere: &mut Vec<Elsewhere>) -> Vec<String> {
-    let policy = match files::policy(&PolicyFlags::default(), here) {
+    let policy = match files::policy(&PolicyFlags::default(), here, &[]) {
         Ok(policy) => policy,
         Err(no_policy) => return vec![format!("those of the policy ({})", no_policy.fact)],
     };

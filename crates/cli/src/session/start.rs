@@ -37,7 +37,7 @@ pub fn start(args: SessionStartArgs, block: &mut Block) -> i32 {
         Err(refusal) => return NoPlan::Refused(refusal).tell(args.json),
     };
     // Decided once: what is written into a policy file later is for other sessions.
-    let policy = match files::policy(&args.policy, &here) {
+    let policy = match files::policy(&args.policy, &here, &block.entries()) {
         Ok(policy) => policy,
         Err(no_policy) => return NoPlan::Policy(no_policy).tell(args.json),
     };

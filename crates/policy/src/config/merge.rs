@@ -104,6 +104,7 @@ fn hold_value(key: &Key, asked: Option<Value>, bound: Value) -> Result<Value, Bo
 
 /// The list asked for, if the ceiling allows each of its entries.
 fn hold_list(key: &Key, asked: Option<Value>, bound: &Value) -> Result<Option<Value>, Box<BeyondCeiling>> {
+    let asked = asked.map(|asked| without_defaults_beyond(key, asked, bound));
     match (&asked, bound) {
         // A ceiling may name a whole domain, and a policy one host of it.
         (Some(Value::Names(asked)), Value::Names(allowed)) if key.id == Id::NetAllow => {
@@ -132,6 +133,25 @@ fn hold_list(key: &Key, asked: Option<Value>, bound: &Value) -> Result<Option<Va
         _ => {}
     }
     Ok(asked)
+}
+
+/// Takes out the hosts and variables of a built-in profile that the ceiling does not allow: no user has asked for them, and none could take
+/// them out.
+fn without_defaults_beyond(key: &Key, asked: Value, bound: &Value) -> Value {
+    let (Value::Names(mut asked), Value::Names(allowed)) = (asked.clone(), bound) else { return asked };
+    let within: Box<dyn Fn(&str) -> bool> = match key.id {
+        Id::NetAllow => {
+            let allowed: Vec<Allowed> =
+                allowed.value.iter().filter_map(|entry| Allowed::parse(&entry.value).ok()).collect();
+            Box::new(move |text| {
+                Allowed::parse(text).is_ok_and(|asked| allowed.iter().any(|own| own.includes(&asked)))
+            })
+        }
+        Id::EnvPass => Box::new(|text| allowed.value.iter().any(|entry| entry.value == text)),
+        _ => return Value::Names(asked),
+    };
+    asked.value.retain(|entry| !matches!(entry.origin, Origin::Profile { .. }) || within(&entry.value));
+    Value::Names(asked)
 }
 
 fn beyond(key: &Key, asked: String, at: &Origin, bound: &Value) -> Box<BeyondCeiling> {

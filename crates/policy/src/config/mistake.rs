@@ -1,6 +1,7 @@
 //! What can be wrong with a policy, in two lines each: the fact, then what to do.
 
 use crate::detect::registry;
+use crate::plan::Refusal;
 use crate::trouble::{Code, Trouble};
 use crate::words::Origin;
 use serde::Serialize;
@@ -13,6 +14,8 @@ pub enum PolicyError {
     Mistakes(Vec<Mistake>),
     /// What is asked for is more than the administrator allows. A refusal.
     Beyond(Box<BeyondCeiling>),
+    /// What the agent's profile finds in the caller's environment cannot be used. A refusal.
+    Refused(Refusal),
     /// The chosen profile does not exist. A usage error.
     UnknownProfile {
         name: String,
@@ -120,17 +123,26 @@ impl From<PolicyError> for Trouble {
                 beyond.fact(),
                 "ask for no more than the ceiling allows; only the administrator can raise it",
             ),
+            PolicyError::Refused(refusal) => (&refusal).into(),
             PolicyError::UnknownProfile { name, nearest, known, file } => {
                 let name = quoted(&name);
                 let fact = match &file {
-                    None => format!("there is no profile {name}: there is no policy file of yours"),
+                    None => format!("there is no profile {name}"),
                     Some(file) => format!("{file} has no profile {name}"),
                 };
                 let remedy = match (file, nearest, known.as_slice()) {
-                    (None, ..) => "create one; `keyward policy schema` describes it".to_owned(),
                     (_, Some(nearest), _) => format!("did you mean {}", quoted(&nearest)),
-                    (_, None, []) => "add one under `[profiles.NAME]`".to_owned(),
-                    (_, None, known) => format!("choose one of {}", listed(known)),
+                    (_, None, []) => {
+                        "add it under `[profiles.NAME]` of your policy file; `keyward policy schema` describes it"
+                            .to_owned()
+                    }
+                    (None, None, known) => format!(
+                        "choose one of {}, or write your own: `keyward policy schema` describes the file",
+                        listed(known)
+                    ),
+                    (Some(_), None, known) => {
+                        format!("choose one of {}, or add it under `[profiles.NAME]`", listed(known))
+                    }
                 };
                 Trouble::new(Code::UnknownProfile, fact, remedy)
             }

@@ -17,7 +17,7 @@ pub(crate) mod source;
 pub(crate) mod splice;
 pub(crate) mod typed;
 mod units;
-mod value;
+pub(crate) mod value;
 
 pub use edit::{Change, Edited, NotEdited, Wish, edit};
 pub use flags::Flags;
@@ -28,6 +28,7 @@ pub use schema::schema;
 pub use show::{show, show_json};
 pub use units::{parse_duration, parse_size};
 
+use crate::agent::{self, Agent};
 use crate::settings::Policy;
 use crate::tools;
 use crate::words::{Ruled, TrustClass};
@@ -62,19 +63,23 @@ pub struct Ancestor<'a> {
 }
 
 /// Everything that is said about one run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Layers<'a> {
     pub ceiling: Option<Document<'a>>,
     pub user: Option<Document<'a>>,
     pub project: Option<Document<'a>>,
     /// The project files of the directories above the project, outermost first.
     pub ancestors: Vec<Ancestor<'a>>,
-    /// The chosen profile of the user's file.
+    /// The chosen profile: of the user's file, of a file of its own, or built in.
     pub profile: Option<&'a str>,
+    /// What a profile with a file of its own says. It lies below the user's file, whose profile of the same name changes single keys.
+    pub agent: Option<&'a Agent>,
+    /// What the caller has of the agent's keys.
+    pub caller: agent::Caller<'a>,
     pub flags: Flags,
 }
 
-/// The effective policy: built in < user < profile < flags, held under the ceiling, narrowed by the files above the project and by its own.
+/// The effective policy: built in < agent < user < profile < flags, held under the ceiling, narrowed by the files above the project and by its own.
 pub fn resolve(layers: &Layers<'_>) -> Result<Policy, PolicyError> {
     let mut mistakes = Vec::new();
     let ceiling = gather(read(layers.ceiling.as_ref(), Role::Ceiling), &mut mistakes);
@@ -95,7 +100,8 @@ pub fn resolve(layers: &Layers<'_>) -> Result<Policy, PolicyError> {
     let profile = layers.profile.map(|name| chosen(name, user.as_ref(), layers)).transpose()?;
 
     let mut effective = Values::builtin();
-    for mut layer in [user.map(|file| file.values), profile, flags].into_iter().flatten() {
+    let agent = layers.agent.map(|agent| agent.values.clone());
+    for mut layer in [agent, user.map(|file| file.values), profile, flags].into_iter().flatten() {
         layer.imply_rules();
         merge::overlay(&mut effective, layer);
     }
@@ -103,6 +109,8 @@ pub fn resolve(layers: &Layers<'_>) -> Result<Policy, PolicyError> {
     if !mistakes.is_empty() {
         return Err(PolicyError::Mistakes(mistakes));
     }
+    let supplied = layers.agent.map(|agent| agent::supply(&mut effective, agent, &layers.caller));
+    let supplied = supplied.transpose().map_err(PolicyError::Refused)?.unwrap_or_default();
     // The ceiling comes before the project, so that a project cannot be blamed for what the user asked.
     let (mut most_tools, mut most_hosts) = (None, None);
     if let Some(ceiling) = ceiling {
@@ -117,9 +125,12 @@ pub fn resolve(layers: &Layers<'_>) -> Result<Policy, PolicyError> {
     if !mistakes.is_empty() {
         return Err(PolicyError::Mistakes(mistakes));
     }
-    let mut policy = Policy { profile_homes, ..effective.into_policy(layers.profile) };
+    let agent = layers.agent.map(Agent::command);
+    let mut policy = Policy { profile_homes, agent, ..effective.into_policy(layers.profile) };
     // Hosts that secrets are bound to are held under it as well; which these are is not known yet.
     policy.network.most = most_hosts.map(value::allowed);
+    policy.network.gateways = supplied.gateways;
+    policy.known_secrets = supplied.secrets;
     Ok(with_all_logins(policy, most_tools))
 }
 
@@ -149,6 +160,11 @@ pub fn profiles(user: &Document<'_>) -> Vec<String> {
     file.map(|file| file.profiles.into_iter().map(|(name, _)| name).collect()).unwrap_or_default()
 }
 
+/// Whether a profile can have this name, which also names a file.
+pub fn is_profile_name(name: &str) -> bool {
+    checks::profile_name(name).is_ok()
+}
+
 /// Whether a file is fine in its role, as far as it alone can show.
 pub fn check(document: &Document<'_>, role: Role) -> Result<(), Vec<Mistake>> {
     File::read(document, role).map(|_| ())
@@ -172,7 +188,14 @@ fn chosen(name: &str, user: Option<&File<'_>>, layers: &Layers<'_>) -> Result<Va
     if let Some((_, values)) = profiles.iter().find(|(known, _)| known == name) {
         return Ok(values.clone());
     }
-    let known: Vec<String> = profiles.iter().map(|(known, _)| known.clone()).collect();
+    // An editor of the file does not read the agent's own.
+    if layers.agent.is_some() || agent::builtin().any(|agent| agent == name) {
+        return Ok(Values::default());
+    }
+    let mut known: Vec<String> = profiles.iter().map(|(known, _)| known.clone()).collect();
+    let more: Vec<String> =
+        agent::builtin().filter(|name| !known.iter().any(|own| own == name)).map(str::to_owned).collect();
+    known.extend(more);
     Err(PolicyError::UnknownProfile {
         name: name.to_owned(),
         nearest: nearest::nearest(name, known.iter().map(String::as_str)).map(str::to_owned),

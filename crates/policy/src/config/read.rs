@@ -39,6 +39,19 @@ impl<'a> File<'a> {
     }
 }
 
+/// Reads a table of policy keys that stands in another file: `[policy]` of an agent's profile. Mistakes go to the report.
+pub fn policy_table<'s, 'a>(
+    report: Report<'s, 'a>,
+    table: &dyn TableLike,
+    prefix: &str,
+) -> (Report<'s, 'a>, Values) {
+    let mut reader = Reader { report, role: Role::User, profiles: Vec::new() };
+    let mut values = Values::default();
+    reader.walk(table, &Scope { group: None, prefix: prefix.to_owned() }, &mut values);
+    reader.check_set(&values, None, prefix);
+    (reader.report, values)
+}
+
 /// The position of the walk through the file.
 struct Scope {
     /// The group of keys, such as `env`.

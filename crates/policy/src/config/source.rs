@@ -15,6 +15,8 @@ pub struct Source<'a> {
     text: &'a str,
     /// The offset at which each line begins.
     lines: Vec<usize>,
+    /// The built-in profile that it is.
+    profile: Option<&'static str>,
 }
 
 impl<'a> Source<'a> {
@@ -40,7 +42,12 @@ impl<'a> Source<'a> {
     fn over(name: &'a str, text: &'a str) -> Self {
         let mut lines = vec![0];
         lines.extend(text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n').map(|(at, _)| at + 1));
-        Source { name, text, lines }
+        Source { name, text, lines, profile: None }
+    }
+
+    /// The text of a built-in profile, whose values have it as their origin.
+    pub fn of_profile(self, profile: &'static str) -> Self {
+        Source { profile: Some(profile), ..self }
     }
 
     /// Reads the text as TOML. The parser stops at its first error, and bounds how deeply tables and lists may nest.
@@ -71,7 +78,10 @@ impl<'a> Source<'a> {
 
     /// The place of an offset, as an origin.
     pub fn origin(&self, offset: usize) -> Origin {
-        Origin::File { file: self.name.to_owned(), line: self.line(offset) }
+        match self.profile {
+            Some(profile) => Origin::Profile { profile },
+            None => Origin::File { file: self.name.to_owned(), line: self.line(offset) },
+        }
     }
 
     /// A mistake at an offset.

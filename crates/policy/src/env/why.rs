@@ -5,6 +5,7 @@
 use super::name::malformed;
 use super::{Rule, decide, named, shown};
 use crate::detect::registry;
+use crate::secret::{self, Delivery};
 use crate::settings::Policy;
 use crate::words::{Origin, TrustClass};
 use serde::Serialize;
@@ -50,6 +51,9 @@ pub fn why(
     caller: &[&[u8]],
     ours: &[(&'static str, OsString)],
 ) -> Decision {
+    if let Some(phantom) = phantom(policy, name) {
+        return phantom;
+    }
     // Also when malformed: present is present.
     let in_caller =
         caller.iter().any(|raw| raw.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")));
@@ -82,6 +86,22 @@ pub fn why(
     let listed = registry::is_operational(name.as_bytes()) || line(&policy.env.pass).is_some();
     let (remedies, settled) = remedies(rule, trust, &label, listed);
     Decision { name: label, present, passes: rule.passes(), rule, origin, remedies, settled }
+}
+
+/// The decision about a variable that holds a phantom, which wins over everything else.
+fn phantom(policy: &Policy, name: &str) -> Option<Decision> {
+    let given = secret::given(&policy.secrets, &policy.known_secrets).ok()?;
+    let all = secret::bound(policy, &given).ok()?;
+    let bound = all.into_iter().find(|bound| bound.variables.iter().any(|variable| variable == name))?;
+    Some(Decision {
+        name: name.to_owned(),
+        present: true,
+        passes: true,
+        rule: Rule::Secret(Delivery::Proxy),
+        origin: bound.origin,
+        remedies: Vec::new(),
+        settled: Some("the proxy replaces it on the way to the hosts that the credential is bound to"),
+    })
 }
 
 fn remedies(rule: Rule, trust: TrustClass, name: &str, listed: bool) -> (Vec<Remedy>, Option<&'static str>) {

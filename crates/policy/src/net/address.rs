@@ -3,6 +3,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// The kind of an address at which a cloud tells its machines what they are, with credentials.
+pub const METADATA: &str = "cloud metadata";
+
 /// Why an address is not one of the public Internet; `None` for those that are.
 pub fn special(address: IpAddr) -> Option<&'static str> {
     match address {
@@ -19,11 +22,11 @@ fn special_v4(address: Ipv4Addr) -> Option<&'static str> {
 }
 
 const V4: &[(Ipv4Addr, u32, &str)] = &[
-    (Ipv4Addr::new(169, 254, 169, 254), 32, "cloud metadata"),
-    (Ipv4Addr::new(169, 254, 170, 2), 32, "cloud metadata"),
-    (Ipv4Addr::new(100, 100, 100, 200), 32, "cloud metadata"),
-    (Ipv4Addr::new(168, 63, 129, 16), 32, "cloud metadata"),
-    (Ipv4Addr::new(192, 0, 0, 192), 32, "cloud metadata"),
+    (Ipv4Addr::new(169, 254, 169, 254), 32, METADATA),
+    (Ipv4Addr::new(169, 254, 170, 2), 32, METADATA),
+    (Ipv4Addr::new(100, 100, 100, 200), 32, METADATA),
+    (Ipv4Addr::new(168, 63, 129, 16), 32, METADATA),
+    (Ipv4Addr::new(192, 0, 0, 192), 32, METADATA),
     (Ipv4Addr::new(0, 0, 0, 0), 8, "this network"),
     (Ipv4Addr::new(10, 0, 0, 0), 8, "private"),
     (Ipv4Addr::new(100, 64, 0, 0), 10, "shared by a carrier (CGNAT)"),
@@ -54,8 +57,8 @@ fn special_v6(address: Ipv6Addr) -> Option<&'static str> {
         [0x64, 0xff9b, ..] => inside("an IPv4 address in IPv6 (NAT64)"),
         [0x2002, ..] => inside("an IPv4 address in IPv6 (6to4)"),
         [0x2001, 0, ..] => Some("an IPv4 address in IPv6 (Teredo)"),
-        [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254] => Some("cloud metadata"),
-        [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254] => Some("cloud metadata"),
+        [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254] => Some(METADATA),
+        [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254] => Some(METADATA),
         [0x100, 0, 0, 0, ..] => Some("discarded"),
         [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Some("for documents"),
         [0x2001, 0x2, 0, ..] => Some("for benchmarks"),
@@ -137,7 +140,7 @@ mod tests {
         ] {
             assert!(special(text.parse().unwrap()).is_some(), "{text}");
         }
-        assert_eq!(special("::ffff:169.254.169.254".parse().unwrap()), Some("cloud metadata"));
-        assert_eq!(special("64:ff9b::a9fe:a9fe".parse().unwrap()), Some("cloud metadata"));
+        assert_eq!(special("::ffff:169.254.169.254".parse().unwrap()), Some(METADATA));
+        assert_eq!(special("64:ff9b::a9fe:a9fe".parse().unwrap()), Some(METADATA));
     }
 }

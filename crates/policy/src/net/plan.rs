@@ -6,7 +6,7 @@ use super::bundle::Bundle;
 use super::host::{Host, Name, Pattern};
 use super::pool::{PROXY_PORT, Pool, SERVER_V4, SERVER_V6};
 use super::rule::{Protocol, Rule};
-use super::rules::{Entry, Rules};
+use super::rules::{Entry, Own, Rules};
 use crate::request::Purpose;
 use crate::settings::NetPolicy;
 use crate::words::NetAsk;
@@ -119,7 +119,8 @@ impl Network {
         let machine = Name::parse(THIS_MACHINE);
         for (reach, host) in policy.reach.iter().filter_map(|reach| Some((reach, machine.clone()?))) {
             let port = reach.value;
-            rules.widen(Rules(vec![Entry { rule: tcp(&host, port), origin: reach.origin.to_string() }]));
+            let origin = reach.origin.to_string();
+            rules.widen(Rules(vec![Entry { rule: tcp(&host, port), origin, own: None }]));
             let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
             upstreams.push(Upstream { host, port: Some(port), address, ca: None });
         }
@@ -149,18 +150,26 @@ pub fn rules(policy: &NetPolicy) -> Rules {
     for allowed in &policy.allow {
         let origin = allowed.origin.to_string();
         let more = match &allowed.value {
-            Allowed::Rule(rule) => vec![Entry { rule: rule.clone(), origin }],
+            Allowed::Rule(rule) => vec![Entry { rule: rule.clone(), origin, own: own(policy, rule) }],
             Allowed::Preset(preset) => {
                 let own = policy.registries.iter().find(|(settings, _)| Some(*settings) == preset.follows);
                 let own = own.map(|(_, own)| own.clone()).unwrap_or_default();
-                let entry =
-                    |(rule, reason)| Entry { rule, origin: format!("{} ({origin}): {reason}", preset.name) };
+                let entry = |(rule, reason)| {
+                    let origin = format!("{} ({origin}): {reason}", preset.name);
+                    Entry { rule, origin, own: None }
+                };
                 preset.rules(&own).into_iter().map(entry).collect()
             }
         };
         rules.widen(Rules(more));
     }
     rules
+}
+
+/// How the server is spoken to that a base URL of the user's names, if this is the rule for it.
+fn own(policy: &NetPolicy, rule: &Rule) -> Option<Own> {
+    let gateway = policy.gateways.iter().find(|gateway| gateway.rule().as_ref() == Some(rule))?;
+    Some(if gateway.tls { Own::Tls } else { Own::Plain })
 }
 
 /// Whether programs of the cage have to trust certificates of the proxy, now or later: a session can be granted more, and so can a question.

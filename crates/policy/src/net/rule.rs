@@ -130,6 +130,14 @@ impl Rule {
 }
 
 /// Addresses and names that mean the cage itself in a cage.
+/// Whether programs take this host for their own machine's loopback.
+pub fn is_loopback(host: &Host) -> bool {
+    match host {
+        Host::Name(name) => name.is_localhost(),
+        Host::Address(address) => address.is_loopback(),
+    }
+}
+
 fn is_own(host: &Host) -> bool {
     match host {
         Host::Name(name) => name.is_localhost(),

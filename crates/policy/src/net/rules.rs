@@ -13,6 +13,18 @@ pub struct Entry {
     /// For people: `--allow-net`, a file and its line, `preset npm`, `grant 7`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub origin: String,
+    /// Set for a server that a base URL of the user's own environment or policy names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<Own>,
+}
+
+/// How a server of the user's own is spoken to. It may have an address of a private network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Own {
+    Tls,
+    /// Without TLS, because its URL begins with `http://`.
+    Plain,
 }
 
 /// The rules of a cage. Without one, nothing is reached.
@@ -213,7 +225,7 @@ pub enum Decision {
 
 impl Rules {
     pub fn of(rules: impl IntoIterator<Item = Rule>) -> Rules {
-        Rules(rules.into_iter().map(|rule| Entry { rule, origin: String::new() }).collect())
+        Rules(rules.into_iter().map(|rule| Entry { rule, origin: String::new(), own: None }).collect())
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
@@ -239,6 +251,11 @@ impl Rules {
     pub fn is_tcp(&self, host: &Host, port: u16) -> bool {
         let mut covering = self.iter().filter(|rule| rule.covers(host, port)).peekable();
         covering.peek().is_some() && covering.all(|rule| rule.protocol == Protocol::Tcp)
+    }
+
+    /// Whether this is a server of the user's own, and how it is spoken to.
+    pub fn own(&self, host: &Host, port: u16) -> Option<Own> {
+        self.0.iter().filter(|entry| entry.rule.covers(host, port)).find_map(|entry| entry.own)
     }
 
     /// Whether a rule names this address itself.

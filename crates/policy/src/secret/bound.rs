@@ -7,7 +7,8 @@ use super::grant::{self, Delivery, Grant};
 use super::{Entry, Given, Reference, SecretName, Unfit};
 use crate::config::mistake::quoted;
 use crate::net::allowed::Allowed;
-use crate::net::{self, Pattern, Places, Protocol, Rule, Scheme};
+use crate::net::plan::THIS_MACHINE;
+use crate::net::{self, Host, Pattern, Places, Protocol, Rule, Scheme};
 use crate::phantom;
 use crate::plan::Refusal;
 use crate::provider::{self, Forge, Place, Provider, Shape};
@@ -199,7 +200,11 @@ pub(crate) fn have_a_proxy(policy: &Policy, phantoms: &[Bound]) -> Result<(), Re
         }
     }
     let Some(most) = &policy.network.most else { return Ok(()) };
-    for (bound, rule) in phantoms.iter().flat_map(|bound| bound.to.iter().map(move |rule| (bound, rule))) {
+    // The ports of this machine are held under a ceiling of their own.
+    let outside = |rule: &&Rule| !is_this_machine(rule);
+    for (bound, rule) in
+        phantoms.iter().flat_map(|bound| bound.to.iter().filter(outside).map(move |rule| (bound, rule)))
+    {
         let asked = Allowed::Rule(rule.clone());
         if !most.iter().any(|allowed| allowed.value.includes(&asked)) {
             let ceiling =
@@ -218,6 +223,10 @@ pub(crate) fn have_a_proxy(policy: &Policy, phantoms: &[Bound]) -> Result<(), Re
         }
     }
     Ok(())
+}
+
+fn is_this_machine(rule: &Rule) -> bool {
+    matches!(&rule.host, Pattern::Exact(Host::Name(name)) if name.as_str() == THIS_MACHINE)
 }
 
 /// Refuses a phantom whose variable the command gets from elsewhere: which of them it would hold depends on the order.

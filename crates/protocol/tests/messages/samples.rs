@@ -405,8 +405,11 @@ pub fn progress() -> Vec<Progress> {
 }
 
 fn rules(texts: &[&str]) -> net::Rules {
-    let entry =
-        |text: &&str| net::Entry { rule: net::Rule::parse(text).unwrap(), origin: "--allow-net".into() };
+    let entry = |text: &&str| net::Entry {
+        rule: net::Rule::parse(text).unwrap(),
+        origin: "--allow-net".into(),
+        own: None,
+    };
     net::Rules(texts.iter().map(entry).collect())
 }
 

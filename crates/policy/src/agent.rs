@@ -1,0 +1,133 @@
+//! Agents that one command protects: `keyward claude` is `keyward run -p claude -- claude`, and nothing has to be written first.
+//!
+//! Each agent is one file: `profiles/NAME.toml` of the repository, which `build/agents.rs` compiles in, or a user's own
+//! `$XDG_CONFIG_HOME/keyward/profiles/NAME.toml` in the same format. One reader ([`read`]) reads both. Its `[policy]` table is a layer below
+//! the user's policy file; what depends on the caller's environment is added by [`keys`]. Pure: the caller has read the files.
+
+mod base_url;
+mod keys;
+mod read;
+
+pub use base_url::{BaseUrl, Unusable};
+pub(crate) use keys::supply;
+pub use read::read;
+
+use crate::config::value::Values;
+use crate::config::{Document, Mistake};
+use crate::provider::Provider;
+use crate::secret::Entry;
+use crate::words::Origin;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+/// An agent, as its file describes it.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    /// The name of its profile.
+    pub name: String,
+    /// One line for people.
+    pub about: String,
+    /// What it is called on PATH.
+    pub programs: Vec<String>,
+    /// The command that installs it.
+    pub install: Option<String>,
+    /// The providers whose credentials, where the caller has one, it holds as phantoms.
+    pub keys: Vec<&'static Provider>,
+    /// Variables of the caller's that name a file or directory it needs.
+    pub paths: Vec<(String, Access)>,
+    /// Arguments that switch its own sandbox off inside ours. They stand directly behind the program.
+    pub arguments: Vec<String>,
+    /// Where it finds the MCP servers that it starts.
+    pub mcp: Vec<Spot>,
+    /// Where it finds commands that it runs around its tool calls.
+    pub hooks: Vec<Spot>,
+    /// Whether it is compiled in.
+    pub is_builtin: bool,
+    /// Where `keys` and `paths` stand.
+    pub origin: Origin,
+    pub(crate) values: Values,
+}
+
+/// What the caller has.
+#[derive(Clone, Copy, Default)]
+pub struct Caller<'a> {
+    /// Raw `NAME=value` entries.
+    pub environment: &'a [&'a [u8]],
+    /// The user's secrets.
+    pub secrets: &'a [Entry],
+}
+
+/// What a path that a variable names is granted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    Write,
+}
+
+/// A part of a settings file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spot {
+    /// Begins with `~/` for the user's own; otherwise it is relative to the project.
+    pub path: String,
+    pub format: Format,
+    /// The key below which it stands, with dots.
+    pub key: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Json,
+    Toml,
+    Yaml,
+}
+
+/// How the agent of a policy is started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Command {
+    pub programs: Vec<String>,
+    pub arguments: Vec<String>,
+}
+
+impl Agent {
+    /// How it is started.
+    pub fn command(&self) -> Command {
+        Command { programs: self.programs.clone(), arguments: self.arguments.clone() }
+    }
+}
+
+impl Command {
+    /// The arguments of a command with those that switch the agent's own sandbox off, if the command is the agent. They stand before the
+    /// user's, which therefore win.
+    pub fn argv(&self, argv: &[OsString]) -> Vec<OsString> {
+        let is_own = |program: &OsString| {
+            let name = Path::new(program).file_name().unwrap_or(program);
+            self.programs.iter().any(|own| OsStr::new(own) == name)
+        };
+        match argv.split_first() {
+            Some((program, rest)) if is_own(program) => {
+                let own = self.arguments.iter().map(OsString::from);
+                [program.clone()].into_iter().chain(own).chain(rest.iter().cloned()).collect()
+            }
+            _ => argv.to_vec(),
+        }
+    }
+}
+
+mod table {
+    include!(concat!(env!("OUT_DIR"), "/agents.rs"));
+}
+
+/// The names of the built-in profiles, in the order of the alphabet.
+pub fn builtin() -> impl Iterator<Item = &'static str> {
+    table::FILES.iter().map(|(name, _)| *name)
+}
+
+/// The built-in profile of this name.
+pub fn builtin_named(name: &str) -> Option<Result<Agent, Vec<Mistake>>> {
+    let (name, text) = table::FILES.iter().find(|(known, _)| *known == name)?;
+    let document = Document { name: "built-in profile", text: text.as_bytes() };
+    Some(read::read_as(name, &document, Some(name)))
+}
+
+#[cfg(test)]
+mod tests;
