@@ -179,8 +179,7 @@ fn a_project_cannot_choose_where_the_key_goes() {
 /// A stand-in for an agent: it prints its arguments. Real ones are run elsewhere.
 fn double(stage: &Stage, name: &str) -> std::path::PathBuf {
     let folder = stage.elsewhere();
-    let path =
-        stage.file(&folder.join(name), "#!/bin/sh\nprintf '<%s>' \"$@\"; env | grep -c _API_KEY=sk-\n");
+    let path = stage.file(&folder.join(name), "#!/bin/sh\nprintf '<%s>' \"$@\"; env | grep -c _KEY=sk-\n");
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     folder
 }
@@ -193,7 +192,7 @@ fn the_name_of_an_agent_is_the_whole_command() {
     let mut command = stage.command(keyward());
     command.args(["claude", "-p", "say hi"]).env("PATH", &path).env("ANTHROPIC_API_KEY", REAL);
     let output = command.output().unwrap();
-    let arguments = r#"<--settings><{"sandbox":{"enabled":false}}><-p><say hi>1"#;
+    let arguments = r#"<--settings><{"sandbox":{"enabled":false},"apiKeyHelper":"printenv KEYWARD_ANTHROPIC_KEY"}><-p><say hi>1"#;
     assert_eq!(stdout(&output).trim_end(), arguments, "{}", stderr(&output));
     let missing =
         stage.command(keyward()).args(["codex", "exec"]).env("PATH", "/usr/bin:/bin").output().unwrap();

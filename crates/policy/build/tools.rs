@@ -30,12 +30,13 @@ pub fn generate(text: &str) -> Result<String, String> {
         let at = format!("[{name}]");
         check(name, &at, |c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')?;
         let tool = item.as_table_like().ok_or(format!("{at}: expected a table"))?;
-        only(tool, &at, &[&["programs"], &PLATFORMS[..], &PART[..]].concat())?;
+        only(tool, &at, &[&["programs", "root"], &PLATFORMS[..], &PART[..]].concat())?;
         if tool.get("login").is_none() && PLATFORMS.iter().any(|platform| !has_login(tool, platform)) {
             return Err(format!("{at}: `login` is missing; where nobody logs in it is an empty list"));
         }
         let programs = strings(tool, &at, "programs")?;
-        let parts = [part(tool, "linux", &at)?, part(tool, "macos", &at)?];
+        let root = root(tool, &at)?;
+        let parts = [part(tool, "linux", &at, &root)?, part(tool, "macos", &at, &root)?];
         // Writing to a string does not fail.
         let _ = writeln!(
             rows,
@@ -51,8 +52,24 @@ fn has_login(tool: &dyn TableLike, platform: &str) -> bool {
     part.is_some_and(|part| part.get("login").is_some())
 }
 
+/// The variable that moves the tool's directory, and the directory.
+fn root(tool: &dyn TableLike, at: &str) -> Result<String, String> {
+    let Some(item) = tool.get("root") else { return Ok("None".to_owned()) };
+    let table = item.as_table_like().ok_or(format!("{at}: `root` must be a table"))?;
+    let mut rows = table.iter();
+    let (Some((variable, folder)), None) = (rows.next(), rows.next()) else {
+        return Err(format!("{at}: `root` has one variable"));
+    };
+    check(variable, at, |c| c.is_ascii_uppercase() || c == '_')?;
+    let folder = folder.as_str().ok_or(format!("{at}: the directory of `root` is a string"))?;
+    if folder != "." {
+        check_path(folder, at)?;
+    }
+    Ok(format!("Some(({variable:?}, {folder:?}))"))
+}
+
 /// The common part of a tool and that of the platform, as one.
-fn part(tool: &dyn TableLike, platform: &str, at: &str) -> Result<String, String> {
+fn part(tool: &dyn TableLike, platform: &str, at: &str, root: &str) -> Result<String, String> {
     let at_platform = format!("[{}.{platform}]", at.trim_matches(['[', ']']));
     let mut from = vec![(tool, at)];
     if let Some(own) = tool.get(platform) {
@@ -64,7 +81,7 @@ fn part(tool: &dyn TableLike, platform: &str, at: &str) -> Result<String, String
     let [mut login, mut share] = [String::new(), String::new()];
     for (list, rows) in [("login", &mut login), ("share", &mut share)] {
         for (place, exposure) in listed(&from, list)? {
-            let (path, row) = read_exposure(exposure, place)?;
+            let (path, row) = read_exposure(exposure, place, root)?;
             if !seen.insert(path.clone()) {
                 return Err(format!("{place}: {path} is already there"));
             }
@@ -125,7 +142,7 @@ fn listed<'a>(from: &[(&'a dyn TableLike, &'a str)], key: &str) -> Result<Vec<(&
     Ok(all)
 }
 
-fn read_exposure(value: &Value, at: &str) -> Result<(String, String), String> {
+fn read_exposure(value: &Value, at: &str, root: &str) -> Result<(String, String), String> {
     let entry = value.as_inline_table().ok_or(format!("{at}: expected {{ path = … }}, not {value:?}"))?;
     let path = entry.get("path").and_then(Value::as_str).ok_or(format!("{at}: `path` is missing"))?;
     let at = &format!("{at} {path}");
@@ -149,7 +166,7 @@ fn read_exposure(value: &Value, at: &str) -> Result<(String, String), String> {
     let (secret, runtime) = (flag("secret")?, flag("runtime")?);
     let row = format!(
         "Exposure {{ path: {path:?}, folder: {folder}, secret: {secret}, writes: Writes::{writes}, \
-         xdg: {xdg}, runtime: {runtime} }}, "
+         xdg: {xdg}, root: {root}, runtime: {runtime} }}, "
     );
     Ok((path.to_owned(), row))
 }

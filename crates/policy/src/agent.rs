@@ -14,8 +14,8 @@ pub use read::read;
 
 use crate::config::value::Values;
 use crate::config::{Document, Mistake};
-use crate::provider::Provider;
-use crate::secret::Entry;
+use crate::provider::{self, Provider};
+use crate::secret::{Bound, Entry};
 use crate::words::Origin;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -37,6 +37,8 @@ pub struct Agent {
     pub paths: Vec<(String, Access)>,
     /// Arguments that switch its own sandbox off inside ours. They stand directly behind the program.
     pub arguments: Vec<String>,
+    /// Keys that are handed over in another way than in their own variable.
+    pub hands: Vec<Hand>,
     /// Where it finds the MCP servers that it starts.
     pub mcp: Vec<Spot>,
     /// Where it finds commands that it runs around its tool calls.
@@ -64,6 +66,17 @@ pub enum Access {
     Write,
 }
 
+/// How the phantom of a provider's key is handed to the agent itself, if its own variable does not do: an agent may ask about each key that
+/// it has not seen, and a phantom is new in each run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hand {
+    pub provider: &'static str,
+    /// The variable that holds the phantom instead.
+    pub variable: String,
+    /// The arguments that lead the agent there. They take the place of the usual ones.
+    pub arguments: Vec<String>,
+}
+
 /// A part of a settings file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spot {
@@ -86,30 +99,59 @@ pub enum Format {
 pub struct Command {
     pub programs: Vec<String>,
     pub arguments: Vec<String>,
+    pub hands: Vec<Hand>,
 }
 
 impl Agent {
     /// How it is started.
     pub fn command(&self) -> Command {
-        Command { programs: self.programs.clone(), arguments: self.arguments.clone() }
+        Command {
+            programs: self.programs.clone(),
+            arguments: self.arguments.clone(),
+            hands: self.hands.clone(),
+        }
     }
 }
 
 impl Command {
     /// The arguments of a command with those that switch the agent's own sandbox off, if the command is the agent. They stand before the
-    /// user's, which therefore win.
-    pub fn argv(&self, argv: &[OsString]) -> Vec<OsString> {
+    /// user's, which therefore win. Phantoms that the agent would not take from their own variable are put where it does.
+    pub fn start(&self, argv: &[OsString], phantoms: &mut [Bound]) -> Vec<OsString> {
         let is_own = |program: &OsString| {
             let name = Path::new(program).file_name().unwrap_or(program);
             self.programs.iter().any(|own| OsStr::new(own) == name)
         };
-        match argv.split_first() {
-            Some((program, rest)) if is_own(program) => {
-                let own = self.arguments.iter().map(OsString::from);
-                [program.clone()].into_iter().chain(own).chain(rest.iter().cloned()).collect()
+        let Some((program, rest)) = argv.split_first().filter(|(program, _)| is_own(program)) else {
+            return argv.to_vec();
+        };
+        let mut arguments = &self.arguments;
+        for hand in self.hands.iter().filter(|hand| !hand.is_taken(rest)) {
+            if let Some(bound) = phantoms.iter_mut().find(|bound| hand.is_for(bound)) {
+                bound.variables = vec![hand.variable.clone()];
+                arguments = &hand.arguments;
             }
-            _ => argv.to_vec(),
         }
+        let own = arguments.iter().map(OsString::from);
+        [program.clone()].into_iter().chain(own).chain(rest.iter().cloned()).collect()
+    }
+}
+
+impl Hand {
+    /// Whether the user's own arguments have the option that this one needs: theirs would win, and the agent would find no key.
+    fn is_taken(&self, rest: &[OsString]) -> bool {
+        let Some(option) = self.arguments.first() else { return false };
+        let is_option = |word: &OsString| {
+            let after = word.as_encoded_bytes().strip_prefix(option.as_bytes());
+            after.is_some_and(|after| after.is_empty() || after.starts_with(b"="))
+        };
+        rest.iter().any(is_option)
+    }
+
+    /// Whether this is the phantom of its provider, in a variable of the provider's.
+    fn is_for(&self, bound: &Bound) -> bool {
+        let Some(provider) = provider::named(self.provider) else { return false };
+        let has = |variable: &String| provider.variables.contains(&variable.as_str());
+        bound.provider == Some(provider.name) && bound.variables.iter().all(has)
     }
 }
 

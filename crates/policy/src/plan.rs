@@ -234,7 +234,11 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
     let view = view::view(policy, request, facts, cage)?;
     let (search, left_out) = view::child_path(&view.entries, request);
     let secrets = secret::given(&policy.secrets, &policy.known_secrets)?;
-    let phantoms = secret::bound(policy, &secrets)?;
+    let mut phantoms = secret::bound(policy, &secrets)?;
+    let argv = match &policy.agent {
+        Some(agent) => agent.start(&request.argv, &mut phantoms),
+        None => request.argv.clone(),
+    };
     let network = (policy.net.value == NetMode::Rules).then(|| Network {
         granted: phantoms.iter().map(|bound| bound.name.to_string()).collect(),
         bundles: view::bundles(policy, request, &facts.paths),
@@ -278,7 +282,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         v: VERSION,
         cgroup: facts.kernel.cgroup.as_ref().filter(|_| needs_cgroup).map(|cgroup| cgroup.path.clone()),
         candidates: candidates(&request.argv[0], &search),
-        argv: policy.agent.as_ref().map_or_else(|| request.argv.clone(), |agent| agent.argv(&request.argv)),
+        argv,
         search,
         programs: request.programs(),
         profile: policy.profile.clone(),

@@ -54,6 +54,8 @@ pub struct Exposure {
     pub writes: Writes,
     /// With which folder of XDG it moves.
     pub xdg: Option<Xdg>,
+    /// The variable that moves the tool's directory, and that directory; `.` for HOME itself.
+    pub root: Option<(&'static str, &'static str)>,
     pub runtime: bool,
 }
 
@@ -103,6 +105,10 @@ impl Xdg {
 impl Exposure {
     /// The variable that moves it, and what follows the variable's value.
     pub fn moved_by(&self) -> Option<(&'static str, &'static str)> {
+        if let Some((variable, root)) = self.root {
+            let below = self.path.strip_prefix(root).and_then(|rest| rest.strip_prefix('/'));
+            return Some((variable, below.unwrap_or(self.path)));
+        }
         let xdg = self.xdg?;
         let rest = self.path.strip_prefix(xdg.folder())?.strip_prefix('/')?;
         Some((xdg.variable(), rest))

@@ -123,7 +123,9 @@ fn with_its_profile_an_agent_holds_phantoms_of_its_providers_shape_for_its_provi
         };
         for provider in &agent.keys {
             for variable in provider.variables {
-                let var = plan.environment.vars.iter().find(|var| var.name == *variable).unwrap();
+                let hand = agent.hands.iter().find(|hand| hand.provider == provider.name);
+                let held = hand.map_or(*variable, |hand| &hand.variable);
+                let var = plan.environment.vars.iter().find(|var| var.name == held).unwrap();
                 let Value::Phantom { secret, .. } = var.value else { panic!("{name}: {variable} {var:?}") };
                 let bound = &plan.phantoms[secret];
                 assert!(phantom::fits(provider.shape, &bound.phantom(&mut random)), "{name}: {variable}");
@@ -167,9 +169,36 @@ fn the_agents_own_sandbox_is_switched_off_where_the_command_is_the_agent() {
     );
     let command = agent.command();
     let argv = ["/usr/bin/claude", "x"].map(std::ffi::OsString::from);
-    assert_eq!(command.argv(&argv).len(), 4);
+    assert_eq!(command.start(&argv, &mut []).len(), 4);
     let argv = ["sh", "-c", "claude"].map(std::ffi::OsString::from);
-    assert_eq!(command.argv(&argv), argv);
+    assert_eq!(command.start(&argv, &mut []), argv);
+}
+
+#[test]
+fn claude_is_not_asked_about_a_phantom_that_is_new_in_each_run() {
+    let agent = builtin("claude");
+    let environment: Vec<&'static [u8]> = vec![b"ANTHROPIC_API_KEY=canary-1"];
+    let plan = |argv: &[&str]| {
+        let policy = policy(&agent, &environment, "").unwrap();
+        let mut case = Case::new();
+        case.argv = argv.iter().map(Into::into).collect();
+        case.environment.extend(environment.clone());
+        case.policy = policy;
+        case.plan()
+    };
+    let holds = |plan: &Plan, name: &str| {
+        let var = plan.environment.vars.iter().find(|var| var.name == name);
+        var.is_some_and(|var| matches!(var.value, Value::Phantom { .. }))
+    };
+    let of_agent = plan(&["claude", "-p", "x"]);
+    assert!(holds(&of_agent, "KEYWARD_ANTHROPIC_KEY") && !holds(&of_agent, "ANTHROPIC_API_KEY"));
+    assert!(of_agent.environment.vars.iter().all(|var| var.name != "ANTHROPIC_API_KEY"));
+    assert!(of_agent.argv[2].to_str().unwrap().contains("apiKeyHelper"));
+    // Other commands find the phantom where programs look for it; so does an agent whose user has settings of the same kind.
+    for argv in [&["sh"][..], &["claude", "--settings", "mine.json"], &["claude", "--settings=mine.json"]] {
+        let plan = plan(argv);
+        assert!(holds(&plan, "ANTHROPIC_API_KEY") && !holds(&plan, "KEYWARD_ANTHROPIC_KEY"), "{argv:?}");
+    }
 }
 
 #[test]
@@ -390,6 +419,32 @@ fn mistakes_in_a_profile_have_a_place_and_a_remedy() {
     let said: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(said.join("\n\n"));
     assert!(agent::read("../x", &Document { name: "x", text: OWN.as_bytes() }).is_err());
+}
+
+#[test]
+fn a_variable_that_moves_an_agents_state_is_followed_outside_and_not_needed_inside() {
+    for (name, variable, outside, inside) in [
+        ("claude", "CLAUDE_CONFIG_DIR=/srv/work", "/srv/work/.credentials.json", ".claude/.credentials.json"),
+        ("claude", "CLAUDE_CONFIG_DIR=/srv/work", "/srv/work/.claude.json", ".claude.json"),
+        ("codex", "CODEX_HOME=/srv/work", "/srv/work/sessions", ".codex/sessions"),
+        ("gemini", "GEMINI_CLI_HOME=/srv/work", "/srv/work/.gemini/settings.json", ".gemini/settings.json"),
+    ] {
+        let agent = builtin(name);
+        let mut case = Case::new();
+        if inside.ends_with("json") {
+            case.file(outside)
+        } else {
+            case.folder(outside)
+        };
+        case.environment.push(variable.as_bytes());
+        case.policy = policy(&agent, &[variable.as_bytes()], "").unwrap();
+        let plan = case.plan();
+        let entry =
+            plan.view.entries.iter().find(|entry| entry.target == Path::new("/home/ada").join(inside));
+        assert!(format!("{:?}", entry.unwrap().shown).contains(outside), "{name} {outside}");
+        let moved = variable.split('=').next().unwrap();
+        assert!(plan.environment.vars.iter().all(|var| var.name != moved), "{name}");
+    }
 }
 
 #[test]

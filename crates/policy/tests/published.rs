@@ -176,7 +176,7 @@ fn one_tool(tool: &tools::Tool) -> Json {
             "path": exposure.path,
             "folder": exposure.folder,
             "secret": exposure.secret,
-            "moved_by": exposure.moved_by().map(|(variable, _)| variable),
+            "moved_by": exposure.xdg.map(tools::Xdg::variable),
             "runtime": exposure.runtime,
         })
     };

@@ -19,7 +19,7 @@
 //! key = "mcpServers"
 //! ```
 
-use super::{Access, Agent, Format, Spot};
+use super::{Access, Agent, Format, Hand, Spot};
 use crate::config::mistake::{listed, quoted};
 use crate::config::read::{offset_of, policy_table};
 use crate::config::source::{Report, Source};
@@ -29,8 +29,19 @@ use crate::config::{Document, Mistake, Unfit, checks, nearest};
 use crate::provider::{self, Provider};
 use toml_edit::{Item, TableLike};
 
-const KEYS: [&str; 10] =
-    ["version", "about", "programs", "install", "keys", "paths", "arguments", "policy", "mcp", "hooks"];
+const KEYS: [&str; 11] = [
+    "version",
+    "about",
+    "programs",
+    "install",
+    "keys",
+    "hand",
+    "paths",
+    "arguments",
+    "policy",
+    "mcp",
+    "hooks",
+];
 
 /// Reads the profile of this name: the agent, or all mistakes of the file.
 pub fn read(name: &str, document: &Document<'_>) -> Result<Agent, Vec<Mistake>> {
@@ -56,6 +67,7 @@ pub(super) fn read_as(
         keys: Vec::new(),
         paths: Vec::new(),
         arguments: Vec::new(),
+        hands: Vec::new(),
         mcp: Vec::new(),
         hooks: Vec::new(),
         is_builtin: builtin.is_some(),
@@ -91,6 +103,7 @@ pub(super) fn read_as(
             "programs" => agent.programs = reading.list(key, item, offset, program),
             "arguments" => agent.arguments = reading.list(key, item, offset, |text| Ok(text.to_owned())),
             "keys" => agent.keys = reading.list(key, item, offset, provider_named),
+            "hand" => agent.hands = reading.hands(item, offset),
             "paths" => agent.paths = reading.paths(item, offset),
             "mcp" => agent.mcp = reading.spots(key, item, offset),
             "hooks" => agent.hooks = reading.spots(key, item, offset),
@@ -210,6 +223,44 @@ impl Reading<'_, '_> {
                     let fact = format!("paths.{name} is neither \"read\" nor \"write\"");
                     let remedy = "say whether the agent may change what the variable names";
                     self.report.add(place(item, offset), Unfit::new(fact, remedy));
+                }
+            }
+        }
+        out
+    }
+
+    fn hands(&mut self, item: &Item, offset: usize) -> Vec<Hand> {
+        let Some(table) = item.as_table_like() else {
+            self.wrong("hand", "a table", item, offset, "write each below `[hand.PROVIDER]`");
+            return Vec::new();
+        };
+        let mut out = Vec::new();
+        for (name, item) in table.iter() {
+            let offset = offset_of(table, name, item);
+            let provider = match provider_named(name) {
+                Ok(provider) => provider.name,
+                Err(unfit) => {
+                    self.report.add(offset, unfit);
+                    continue;
+                }
+            };
+            let (mut variable, mut arguments) = (None, Vec::new());
+            for (key, item) in item.as_table_like().into_iter().flat_map(TableLike::iter) {
+                match key {
+                    "variable" => variable = self.text("hand.variable", item, offset),
+                    "arguments" => {
+                        arguments = self.list("hand.arguments", item, offset, |text| Ok(text.to_owned()));
+                    }
+                    other => self.report.add(offset, unknown(other, &["variable", "arguments"])),
+                }
+            }
+            let named = variable.filter(|name| checks::env_name("hand.variable", name).is_ok());
+            match named {
+                Some(variable) => out.push(Hand { provider, variable, arguments }),
+                None => {
+                    let fact = format!("hand.{name} names no variable");
+                    let remedy = "write `variable = \"NAME\"`, the one that the arguments lead the agent to";
+                    self.report.add(offset, Unfit::new(fact, remedy));
                 }
             }
         }
