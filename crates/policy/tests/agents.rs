@@ -50,7 +50,7 @@ fn two_lines(error: PolicyError) -> String {
 /// A caller who has a value in each of the agent's variables.
 fn with_all_keys(agent: &Agent) -> Vec<&'static [u8]> {
     let variables = agent.keys.iter().flat_map(|provider| provider.variables);
-    variables.map(|name| &*format!("{name}=canary-of-{name}").leak().as_bytes()).collect()
+    variables.map(|name| format!("{name}=canary-of-{name}").leak().as_bytes()).collect()
 }
 
 /// A host on which the agent has everything that its tool may have.
