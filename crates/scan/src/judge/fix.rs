@@ -2,7 +2,7 @@
 
 use super::{Base, Env, Judge};
 use crate::calls::{CommandAt, EnvAt, Row};
-use crate::code::{Arg, Id, Kind, Language, Spread};
+use crate::code::{Arg, Bound, Id, Kind, Language, Spread};
 use crate::finding::Edit;
 
 pub const PYTHON_IMPORT: &str = "import keyward";
@@ -28,6 +28,16 @@ pub fn advice(language: Language) -> &'static str {
 impl<'a> Judge<'_, 'a> {
     pub fn edit(&self, id: Id, row: &Row, path: &str, args: &[Arg<'a>], env: &Env) -> Option<Edit> {
         if env.base != Base::Inherits || env.filtered || !env.certain {
+            return None;
+        }
+        // A name of the file's own would be taken for ours.
+        let ours = if self.code.language == Language::Python { "keyward" } else { "environ" };
+        let is_ours =
+            |bound: &Bound<'a>| matches!(bound, Bound::Import { module, .. } if module == "keyward");
+        let is_taken = self.code.scopes.iter().any(|scope| {
+            scope.names.get(ours).is_some_and(|all| all.iter().any(|binding| !is_ours(&binding.bound)))
+        });
+        if is_taken {
             return None;
         }
         // Only a call that is written here, not one that is handed to another.
