@@ -77,6 +77,36 @@ fn a_threshold_and_a_baseline_decide_about_the_exit_code() {
 }
 
 #[test]
+fn a_known_site_that_has_become_worse_fails() {
+    let built =
+        "import os\nimport subprocess\nENV = {\"PATH\": \"/bin\"}\nsubprocess.run([\"ls\"], env=ENV)\n";
+    let root = project(&[("a.py", built)]);
+    assert_eq!(keyward(root.path(), &["--write-baseline", "known.json"]).status.code(), Some(0));
+    let words = ["--deny", "inherits", "--baseline", "known.json"];
+    assert_eq!(keyward(root.path(), &words).status.code(), Some(0));
+    // The call is the same, and its environment is made elsewhere.
+    let worse = built.replace("{\"PATH\": \"/bin\"}", "dict(os.environ)");
+    std::fs::write(root.path().join("a.py"), worse).unwrap();
+    assert_eq!(keyward(root.path(), &words).status.code(), Some(1));
+}
+
+#[test]
+fn an_environment_that_cannot_be_followed_is_unknown_and_passes_no_threshold() {
+    let unknown = "import subprocess\nfrom settings import load\nsubprocess.run([\"ls\"], env=load())\n";
+    let root = project(&[("a.py", unknown)]);
+    let said = json(&keyward(root.path(), &["--json"]));
+    assert_eq!(said["findings"][0]["environment"], "unknown");
+    assert_eq!((&said["findings"][0]["certain"], &said["summary"]["unknown"]), (&false.into(), &1.into()));
+    for threshold in ["inherits", "filtered", "explicit"] {
+        assert_eq!(keyward(root.path(), &["--deny", threshold]).status.code(), Some(1), "{threshold}");
+    }
+    // The same site with an environment that is built up passes.
+    let built = unknown.replace("load()", "{\"PATH\": \"/bin\"}");
+    std::fs::write(root.path().join("a.py"), built).unwrap();
+    assert_eq!(keyward(root.path(), &["--deny", "filtered"]).status.code(), Some(0));
+}
+
+#[test]
 fn a_fix_changes_what_is_certain_and_the_result_is_by_keyward() {
     let root = project(&[
         ("a.py", LEAK),
@@ -96,6 +126,24 @@ fn a_fix_changes_what_is_certain_and_the_result_is_by_keyward() {
         (said["summary"]["keyward"].as_u64(), said["summary"]["inherits"].as_u64()),
         (Some(1), Some(1))
     );
+}
+
+#[test]
+fn a_fix_leaves_alone_what_it_is_not_sure_of() {
+    let files = [
+        ("shadowed.py", "import subprocess\ndef g(keyward):\n    subprocess.run([\"x\"])\n"),
+        ("bound.py", "import subprocess\nkeyward = 3\nsubprocess.run([\"x\"])\n"),
+        ("splat.py", "import subprocess\nsubprocess.run([\"x\"], **{\"env\": {}})\nsubprocess.run(*a)\n"),
+        ("generator.py", "import subprocess\nsubprocess.run(x for x in y)\n"),
+        ("comment.py", "import subprocess\nsubprocess.run([\"x\"] # )\n)\n"),
+        ("bound.js", "const { exec } = require('child_process');\nconst environ = 1;\nexec('ls');\n"),
+        ("callback.js", "const { exec } = require('child_process');\nexec('ls', done);\n"),
+    ];
+    let root = project(&files);
+    keyward(root.path(), &["--fix"]);
+    for (path, before) in files {
+        assert_eq!(std::fs::read_to_string(root.path().join(path)).unwrap(), before, "{path}");
+    }
 }
 
 #[test]

@@ -218,6 +218,7 @@ const SAME: &[(&str, &str)] = &[
     ("assert_cmd.cmd.Command", "std.process.Command"),
     ("snapbox.cmd.Command", "std.process.Command"),
     ("assert_cmd.prelude.Command", "std.process.Command"),
+    ("argmax.Command", "std.process.Command"),
     ("golang.org.x.sys.execabs", "os.exec"),
     ("golang.org.x.sys.unix.Exec", "syscall.Exec"),
 ];
@@ -231,6 +232,7 @@ const JAVASCRIPT: &[Row] = &[
     row("child_process.execFileSync", Options, Words(0)),
     row("child_process.fork", Options, Words(0)),
     row("process.execve", Position(2), Words(0)),
+    row("process.binding().Process().spawn", Options, Words(0)),
     row("execa", Extended, Words(0)),
     row("execa.execa", Extended, Words(0)),
     row("execa.execaSync", Extended, Words(0)),
@@ -367,21 +369,60 @@ pub fn canonical(path: &str) -> String {
 /// The row of a call. `path` is canonical.
 pub fn find(language: Language, path: &str) -> Option<&'static Row> {
     // Constructors for the programs of the own crate, as test helpers add them.
-    let path =
-        if path.starts_with("std.process.Command.cargo_") { "std.process.Command.cargo_bin" } else { path };
-    rows(language).iter().find(|row| match (row.path.strip_suffix(".*"), row.path.strip_prefix('*')) {
-        (Some(prefix), _) => {
-            path.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('.')).is_some_and(|name| {
-                !(name.contains('.')
-                    || name.is_empty()
-                    || prefix == "sh" && NOT_COMMANDS_OF_SH.contains(&name))
-            })
+    let is_own = |name: &str| name.starts_with("cargo_") && !name.contains(['.', '(']);
+    let path = match path.strip_prefix("std.process.Command.") {
+        Some(name) if is_own(name) => "std.process.Command.cargo_bin",
+        _ => path,
+    };
+    rows(language)
+        .iter()
+        .find(|row| match (row.path.strip_suffix(".*"), row.path.strip_prefix('*')) {
+            (Some(prefix), _) => {
+                path.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('.')).is_some_and(|name| {
+                    !(name.contains('.')
+                        || name.is_empty()
+                        || prefix == "sh" && NOT_COMMANDS_OF_SH.contains(&name))
+                })
+            }
+            (None, Some(method)) => {
+                path.strip_suffix(method).is_some_and(|before| before.ends_with("()") || before == "?")
+            }
+            (None, None) => row.path == path,
+        })
+        .or_else(|| (language == Language::JavaScript && is_spawning_package(path)).then_some(&PACKAGE))
+}
+
+/// A package that is not in the table.
+const PACKAGE: Row = row("(package)", Options, Words(0));
+
+/// Whether a package of npm is one more wrapper of `child_process` by its name, and the function one of that module's:
+/// `spawndamnit`, `@expo/spawn-async`, `teen_process.exec`. There are more of them than a table can have.
+fn is_spawning_package(path: &str) -> bool {
+    const FUNCTIONS: &[&str] = &[
+        "spawn",
+        "spawnSync",
+        "spawnAsync",
+        "exec",
+        "execSync",
+        "execAsync",
+        "execFile",
+        "execFileSync",
+        "fork",
+    ];
+    let (module, function) = path.split_once('.').unwrap_or((path, ""));
+    let package = module.rsplit('/').next().unwrap_or(module);
+    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "@/-_".contains(c);
+    if module.is_empty() || !module.chars().all(is_name) {
+        return false;
+    }
+    let spawns = package.contains("spawn");
+    match function {
+        "" | "default" => spawns,
+        _ => {
+            (spawns || package.contains("process") && package.contains(['_', '-']))
+                && FUNCTIONS.contains(&function)
         }
-        (None, Some(method)) => {
-            path.strip_suffix(method).is_some_and(|before| before.ends_with("()") || before == "?")
-        }
-        (None, None) => row.path == path,
-    })
+    }
 }
 
 /// Names of the module `sh` that are not programs.
@@ -448,61 +489,137 @@ pub fn is_keyward(path: &str) -> bool {
     matches!(path, "keyward.environ()" | "keyward.environ" | "keyward.inside.environ()")
 }
 
+/// How a word has to stand in a text to count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Border {
+    None,
+    /// A word begins here.
+    Start,
+    Word,
+    /// A word that is an attribute, is quoted, or is called.
+    Called,
+    /// A word on a line that imports.
+    Imported,
+}
+
+/// The other names of a path.
+#[cfg(test)]
+pub fn aliases(path: &str) -> Vec<String> {
+    SAME.iter()
+        .filter_map(|(other, known)| {
+            let rest = path.strip_prefix(known)?;
+            (rest.is_empty() || rest.starts_with('.')).then(|| format!("{other}{rest}"))
+        })
+        .filter(|other| !other.starts_with("uvloop"))
+        .collect()
+}
+
 /// Words without which a file of this language starts nothing that we know.
-pub const fn triggers(language: Language) -> &'static [&'static str] {
+pub const fn triggers(language: Language) -> &'static [(Border, &'static str)] {
+    use Border::{Called, Imported, None, Start, Word};
     match language {
         Language::Python => &[
-            "subprocess",
-            "popen",
-            "Popen",
-            "system",
-            "exec",
-            "spawn",
-            "startfile",
-            "run_process",
-            "open_process",
-            "pexpect",
-            "plumbum",
-            "invoke",
-            "fabric",
-            "delegator",
-            "envoy",
-            "commands",
-            "nox",
-            "keyward",
-            "import sh",
-            "from sh",
-            "getoutput",
-            "getProcess",
-            "CreateProcess",
-            "environ",
+            (None, "subprocess"),
+            (None, "posix_spawn"),
+            (None, "plumbum"),
+            (None, "getoutput"),
+            (None, "getProcess"),
+            (None, "CreateProcess"),
+            (None, "spawnProcess"),
+            (None, "run_process"),
+            (None, "open_process"),
+            (None, "pexpect"),
+            (None, "from os import"),
+            (None, "from posix import"),
+            (None, "from eventlet.green"),
+            (Start, "popen"),
+            (Start, "Popen"),
+            (Start, "ptyprocess"),
+            (Start, "winpty"),
+            (Word, "execl"),
+            (Word, "execle"),
+            (Word, "execlp"),
+            (Word, "execlpe"),
+            (Word, "execv"),
+            (Word, "execve"),
+            (Word, "execvp"),
+            (Word, "execvpe"),
+            (Word, "spawnl"),
+            (Word, "spawnle"),
+            (Word, "spawnlp"),
+            (Word, "spawnlpe"),
+            (Word, "spawnv"),
+            (Word, "spawnve"),
+            (Word, "spawnvp"),
+            (Word, "spawnvpe"),
+            (Word, "fork_exec"),
+            (Word, "startfile"),
+            (Word, "pty"),
+            (Word, "keyward"),
+            (Word, "get_ipython"),
+            (Called, "system"),
+            (Imported, "sh"),
+            (Imported, "commands"),
+            (Imported, "invoke"),
+            (Imported, "fabric"),
+            (Imported, "nox"),
+            (Imported, "envoy"),
+            (Imported, "delegator"),
+            (Imported, "distutils"),
         ],
         Language::JavaScript => &[
-            "child_process",
-            "execa",
-            "cross-spawn",
-            "zx",
-            "shelljs",
-            "pty",
-            "Deno",
-            "Bun",
-            "bun",
-            "tinyexec",
-            "nano-spawn",
-            "actions/exec",
-            "node-cmd",
-            "sudo-prompt",
-            "utilityProcess",
-            "keyward",
-            "spawn",
-            "exec",
-            "process.env",
-            "foreground-child",
+            (None, "child_process"),
+            (None, "child-process"),
+            (None, "execa"),
+            (None, "cross-spawn"),
+            (None, "shelljs"),
+            (None, "node-pty"),
+            (None, "tinyexec"),
+            (None, "nano-spawn"),
+            (None, "actions/exec"),
+            (None, "node-cmd"),
+            (None, "sudo-prompt"),
+            (None, "utilityProcess"),
+            (None, "keyward"),
+            (None, "foreground-child"),
+            (None, "promise-spawn"),
+            (None, "spawn"),
+            (None, "_process"),
+            (None, "-process"),
+            (None, "execve"),
+            (None, "process.binding"),
+            (None, "process_wrap"),
+            (None, "'bun'"),
+            (None, "\"bun\""),
+            (Word, "zx"),
+            (Word, "Deno"),
+            (Word, "Bun"),
         ],
-        Language::Rust => {
-            &["Command", "duct", "xshell", "Exec", "exec", "spawn", "system", "popen", "run_cmd", "run_fun"]
-        }
-        Language::Go => &["exec", "StartProcess", "syscall", "bitfield/script", "magefile", "Environ"],
+        Language::Rust => &[
+            (None, "Command"),
+            (None, "duct"),
+            (None, "xshell"),
+            (None, "Exec"),
+            (Start, "exec"),
+            (None, "fexec"),
+            (None, "expect"),
+            (None, "posix_spawn"),
+            (None, "cmd_lib"),
+            (None, "subprocess"),
+            (Word, "system"),
+            (None, "popen"),
+            (None, "run_cmd"),
+            (None, "run_fun"),
+        ],
+        Language::Go => &[
+            (None, "os/exec"),
+            (None, "execabs"),
+            (None, "StartProcess"),
+            (None, "syscall"),
+            (None, "x/sys"),
+            (None, "bitfield/script"),
+            (None, "magefile"),
+        ],
         Language::Shell | Language::Config => &[],
     }
 }

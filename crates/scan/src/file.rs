@@ -97,6 +97,11 @@ pub struct Facts {
     pub foreign: Vec<ForeignCall>,
     pub open: Vec<Open>,
     pub lines: usize,
+    /// Digests of the words in its imports, sorted.
+    pub imports: Vec<u64>,
+    pub is_parsed: bool,
+    /// It may make an environment, and is parsed once a file that starts processes needs it.
+    pub waits: bool,
 }
 
 pub struct Slow;

@@ -8,10 +8,12 @@ use serde::Serialize;
 pub enum Environment {
     /// Decided by Keyward.
     Keyward,
-    /// Built up from nothing, or made by code that cannot be followed.
+    /// Built up from nothing.
     Explicit,
     /// The caller's, without something.
     Filtered,
+    /// Made by code that cannot be followed. It may be any of the others, so no threshold lets it pass.
+    Unknown,
     /// The caller's, with every credential in it.
     Inherits,
 }
@@ -22,13 +24,15 @@ impl Environment {
             Environment::Keyward => "keyward",
             Environment::Explicit => "explicit",
             Environment::Filtered => "filtered",
+            Environment::Unknown => "unknown",
             Environment::Inherits => "inherits",
         }
     }
 
     pub fn named(word: &str) -> Option<Environment> {
-        use Environment::{Explicit, Filtered, Inherits, Keyward};
-        [Keyward, Explicit, Filtered, Inherits].into_iter().find(|environment| environment.word() == word)
+        use Environment::{Explicit, Filtered, Inherits, Keyward, Unknown};
+        let all = [Keyward, Explicit, Filtered, Unknown, Inherits];
+        all.into_iter().find(|environment| environment.word() == word)
     }
 }
 

@@ -52,6 +52,8 @@ pub enum Base {
     Inherits,
     Explicit,
     Keyward,
+    /// Made by code that cannot be followed.
+    Unknown,
     /// What the caller of a function passes, and what it is if nothing is passed.
     Param {
         function: FnId,
@@ -65,7 +67,7 @@ pub enum Base {
 impl Env {
     pub const INHERITS: Env = Env { base: Base::Inherits, filtered: false, certain: true };
     pub const EXPLICIT: Env = Env { base: Base::Explicit, filtered: false, certain: true };
-    pub const UNKNOWN: Env = Env { base: Base::Explicit, filtered: false, certain: false };
+    pub const UNKNOWN: Env = Env { base: Base::Unknown, filtered: false, certain: false };
     pub const KEYWARD: Env = Env { base: Base::Keyward, filtered: false, certain: true };
 
     pub fn class(&self) -> Environment {
@@ -73,6 +75,7 @@ impl Env {
             Base::Inherits => Environment::Inherits,
             Base::Explicit => Environment::Explicit,
             Base::Keyward => Environment::Keyward,
+            Base::Unknown => Environment::Unknown,
             Base::Param { otherwise, .. } => otherwise,
         };
         if self.filtered && class == Environment::Inherits { Environment::Filtered } else { class }
@@ -84,6 +87,7 @@ impl Env {
             Environment::Filtered => Env { filtered: true, ..Env::INHERITS },
             Environment::Explicit => Env::EXPLICIT,
             Environment::Keyward => Env::KEYWARD,
+            Environment::Unknown => Env::UNKNOWN,
         }
     }
 
@@ -249,6 +253,9 @@ impl<'a> Judge<'_, 'a> {
                         }
                         return Some(self.describe(call, row, path, args));
                     }
+                    if let Some(site) = self.applied_function(call, path, args) {
+                        return Some(site);
+                    }
                     if let Some(site) = self.handed(call, path, args) {
                         return Some(site);
                     }
@@ -276,6 +283,35 @@ impl<'a> Judge<'_, 'a> {
         None
     }
 
+    /// JavaScript: `spawn.call(this, …)` and `spawn.apply(this, […])`.
+    fn applied_function(&self, call: Id, path: &str, args: &[Arg<'a>]) -> Option<Site> {
+        if self.code.language != Language::JavaScript {
+            return None;
+        }
+        let (of, how) = path.rsplit_once('.')?;
+        let row = calls::find(self.code.language, of)?;
+        let rest = args.get(1..).unwrap_or_default();
+        match (how, rest.first()) {
+            ("call", _) => Some(self.describe(call, row, of, rest)),
+            ("apply", Some(list)) => match &self.code.expr(list.value).kind {
+                Kind::List(items) => {
+                    let items: Vec<Arg<'a>> = items
+                        .iter()
+                        .map(|item| Arg { name: None, spread: Spread::No, value: *item })
+                        .collect();
+                    Some(self.describe(call, row, of, &items))
+                }
+                // What is in the list is not known.
+                _ => {
+                    let spread = Arg { name: None, spread: Spread::List, value: list.value };
+                    Some(self.describe(call, row, of, &[spread]))
+                }
+            },
+            ("apply", None) => Some(self.describe(call, row, of, &[])),
+            _ => None,
+        }
+    }
+
     /// The call that a class is a kind of.
     fn base_of(&self, class: usize, depth: usize) -> Option<(&'static Row, String)> {
         if depth > MAX_STEPS {
@@ -300,7 +336,7 @@ impl<'a> Judge<'_, 'a> {
                 |value| matches!(value, Value::Written(id) if matches!(self.code.expr(*id).kind, Kind::Map(_))),
             )
         });
-        let takes_map = path.starts_with("Bun.") || path.starts_with("Deno.");
+        let takes_map = ["Bun.", "Deno.", "process."].iter().any(|start| path.starts_with(start));
         args.is_empty() && row.command == CommandAt::Template || first_is_map && !takes_map
     }
 
@@ -335,6 +371,8 @@ impl<'a> Judge<'_, 'a> {
             "executor",
             "delay",
             "add_job",
+            "assertRaises",
+            "raises",
         ];
         if self.code.language != Language::Python {
             return None;
@@ -476,12 +514,17 @@ impl<'a> Judge<'_, 'a> {
                 let export = match value {
                     Value::Path(path) if calls::leads_to(self.code.language, &path) => Export::Alias(path),
                     Value::Foreign(export) => export,
+                    Value::Class(class) => match self.base_of(class, 0) {
+                        Some((_, path)) => Export::Alias(path),
+                        None => continue,
+                    },
                     Value::Function(function) => {
                         let known = &self.code.functions[function];
                         let spawns = sites.iter().any(|site| site.function == Some(function));
+                        let named = known.name.to_ascii_lowercase().contains("env");
                         let returns = self
                             .returned(function, &[], 0)
-                            .filter(|env| env.certain && env.class() != Environment::Explicit);
+                            .filter(|env| env.certain && (named || env.class() != Environment::Explicit));
                         if !spawns && returns.is_none() {
                             continue;
                         }
@@ -491,7 +534,11 @@ impl<'a> Judge<'_, 'a> {
                         Export::Function { file: this, name, returns, spawns, params }
                     }
                     Value::Written(_) => match &env {
-                        Some(env) if env.certain && env.class() != Environment::Explicit => {
+                        Some(env)
+                            if env.certain
+                                && (name.to_ascii_lowercase().contains("env")
+                                    || env.class() != Environment::Explicit) =>
+                        {
                             Export::Env(Env::of_class(env.class()))
                         }
                         _ => continue,
@@ -515,6 +562,15 @@ impl<'a> Judge<'_, 'a> {
                     _ => None,
                 };
                 offer(name, self.bound(&binding.bound, 0), env);
+            }
+        }
+        // `Type::function` of Rust.
+        if self.code.language == Language::Rust {
+            for class in &self.code.classes {
+                for (method, function) in &class.methods {
+                    let name = format!("{}.{method}", class.name.split('<').next().unwrap_or(class.name));
+                    offer(&name, vec![Value::Function(*function)], None);
+                }
             }
         }
         exports

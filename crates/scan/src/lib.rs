@@ -11,6 +11,7 @@ mod config;
 mod file;
 mod finding;
 mod fix;
+mod hints;
 mod judge;
 mod lower;
 mod project;
@@ -21,7 +22,7 @@ mod words;
 
 pub use finding::{Edit, Environment, Finding, NotRead, Place, Secret, Trust};
 pub use project::{Scanned, scan};
-pub use report::{Report, Summary, baseline, new_baseline, report, sarif, table};
+pub use report::{Baseline, Report, Summary, baseline, new_baseline, report, sarif, table};
 
 use file::Reading;
 use std::collections::BTreeMap;

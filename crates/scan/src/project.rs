@@ -1,13 +1,13 @@
 //! The whole project: which files there are, what each says, and what they say about each other. Reads files, and nothing else.
 
-use crate::calls;
 use crate::code::Language;
 use crate::file::{Facts, Open, Reading, read};
 use crate::finding::{Environment, Finding, NotRead, Place, Secret};
+use crate::hints::{HERE, Hints, digest, is_whole};
 use crate::judge::{Export, Exports, Given};
 use aho_corasick::AhoCorasick;
 use ignore::WalkBuilder;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub const LARGEST: u64 = 2 << 20;
 /// A line of this length on average is the work of a minifier.
 const MINIFIED: usize = 400;
 /// Re-exports are followed through so many files.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 4;
 
 pub struct Entry {
     path: PathBuf,
@@ -57,27 +57,27 @@ pub fn scan(roots: &[PathBuf], progress: Progress<'_>) -> Result<Scanned, (PathB
     for (index, facts) in read_first {
         project.facts[index] = facts;
     }
-    let mut settled: BTreeSet<usize> = BTreeSet::new();
+    // What other files offer changes what a file says, so those that import it are read again.
+    let mut changed: BTreeSet<usize> = (0..total).filter(|index| project.offers(*index)).collect();
     for _ in 0..ROUNDS {
-        let wanted = project.wanted(&settled);
+        let mut wanted: BTreeSet<usize> = project.importing(&changed).into_iter().collect();
+        wanted.extend(project.environments(&wanted));
         if wanted.is_empty() {
             break;
         }
+        let wanted: Vec<usize> = wanted.into_iter().collect();
         let again = each(&wanted, |index| project.read(index, false, &not_read));
-        let mut changed = false;
+        changed.clear();
         for (index, facts) in again {
-            if let Some(facts) = facts {
-                let before = project.facts[index].as_ref();
-                changed |= before
-                    .is_none_or(|before| before.exports != facts.exports || before.stars != facts.stars);
-                project.facts[index] = Some(facts);
+            let Some(facts) = facts else { continue };
+            let differs = project.facts[index]
+                .as_ref()
+                .is_none_or(|before| before.exports != facts.exports || before.stars != facts.stars);
+            if differs {
+                changed.insert(index);
             }
+            project.facts[index] = Some(facts);
         }
-        settled.extend(&wanted);
-        if !changed {
-            break;
-        }
-        settled.clear();
     }
     let mut scanned = project.settle();
     scanned.not_read = not_read.into_inner().unwrap_or_default();
@@ -211,7 +211,19 @@ struct Project {
     by_name: HashMap<String, usize>,
     /// Files by the last part of their module's name.
     by_stem: HashMap<String, Vec<usize>>,
-    triggers: HashMap<Language, AhoCorasick>,
+    hints: Hints,
+}
+
+/// What a file offers to those that import it.
+struct Offer {
+    file: usize,
+    language: Language,
+    /// A digest of the name of its module.
+    stem: u64,
+    /// It stands for its directory.
+    is_directory: bool,
+    directory: String,
+    names: AhoCorasick,
 }
 
 impl Project {
@@ -222,14 +234,8 @@ impl Project {
             by_name.insert(entry.name.clone(), index);
             by_stem.entry(stem(&entry.name).to_owned()).or_default().push(index);
         }
-        let mut triggers = HashMap::new();
-        for language in [Language::Python, Language::JavaScript, Language::Rust, Language::Go] {
-            if let Ok(words) = AhoCorasick::new(calls::triggers(language)) {
-                triggers.insert(language, words);
-            }
-        }
         let facts = entries.iter().map(|_| None).collect();
-        Project { entries, facts, by_name, by_stem, triggers }
+        Project { entries, facts, by_name, by_stem, hints: Hints::new() }
     }
 
     fn text(&self, index: usize) -> Result<String, String> {
@@ -275,15 +281,14 @@ impl Project {
                 return None;
             }
         };
-        if first
-            && let Some(words) = self.triggers.get(&entry.reading.language())
-            && !words.is_match(&text)
-        {
-            return Some(crate::file::secrets_only(&entry.name, &text));
+        let hint = self.hints.of(entry.reading.language(), &text);
+        if first && !hint.spawns {
+            let facts = crate::file::secrets_only(&entry.name, &text);
+            return Some(Facts { imports: hint.imports, waits: hint.environment, ..facts });
         }
         let view = View { project: self, file: index };
         match read(&entry.name, entry.reading, &text, &view, index) {
-            Ok(facts) => Some(facts),
+            Ok(facts) => Some(Facts { imports: hint.imports, is_parsed: true, ..facts }),
             Err(_) => {
                 refuse("takes too long to parse".into());
                 None
@@ -291,62 +296,101 @@ impl Project {
         }
     }
 
-    /// Files that name a module of the project which offers something, and are not settled.
-    fn wanted(&self, settled: &BTreeSet<usize>) -> Vec<usize> {
-        let mut words: Vec<String> = Vec::new();
-        let mut numbers: HashMap<String, usize> = HashMap::new();
-        let mut number = |word: &str| {
-            *numbers.entry(word.to_owned()).or_insert_with(|| {
-                words.push(word.to_owned());
-                words.len() - 1
-            })
-        };
-        // What is offered: the stem of the file, and the name.
-        let mut offers: Vec<(usize, usize, usize)> = Vec::new();
-        for (index, facts) in self.facts.iter().enumerate() {
-            let Some(facts) = facts else { continue };
-            let stem = stem(&self.entries[index].name);
-            let view = View { project: self, file: index };
-            let handed_on =
-                facts.stars.iter().filter_map(|module| view.resolve(module)).filter(|next| *next != index);
-            let handed_on =
-                handed_on.filter_map(|next| self.facts[next].as_ref()).flat_map(|facts| &facts.exports);
-            for (name, export) in facts.exports.iter().chain(handed_on) {
-                // Modules are seldom handed on: only by a line that names both.
-                if matches!(export, Export::Alias(path) if matches!(path.as_str(), "os" | "os.environ" | "process.env"))
-                    || name.len() < 2
-                    || stem.is_empty()
-                {
-                    continue;
-                }
-                offers.push((index, number(stem), number(name)));
+    fn offers(&self, index: usize) -> bool {
+        self.facts[index].as_ref().is_some_and(|facts| !facts.exports.is_empty() || !facts.stars.is_empty())
+    }
+
+    /// The names that a file offers, also those of modules that it takes over as a whole.
+    fn offer(&self, index: usize) -> Option<Offer> {
+        let facts = self.facts[index].as_ref()?;
+        let view = View { project: self, file: index };
+        let handed_on =
+            facts.stars.iter().filter_map(|module| view.resolve(module)).filter(|next| *next != index);
+        let handed_on =
+            handed_on.filter_map(|next| self.facts[next].as_ref()).flat_map(|facts| &facts.exports);
+        let mut names: Vec<&str> = Vec::new();
+        for (name, export) in facts.exports.iter().chain(handed_on) {
+            // Modules are seldom handed on: only by a line that names both.
+            let is_module = matches!(export, Export::Alias(path) if matches!(path.as_str(), "os" | "os.environ" | "process.env"));
+            if !is_module && name.len() >= 2 {
+                names.push(name.rsplit('.').next().unwrap_or(name));
             }
         }
+        let entry = &self.entries[index];
+        let stem = stem(&entry.name);
+        if names.is_empty() || stem.is_empty() {
+            return None;
+        }
+        Some(Offer {
+            file: index,
+            language: entry.reading.language(),
+            stem: digest(stem),
+            is_directory: is_directory(&entry.name),
+            directory: directory(&entry.name).to_owned(),
+            names: AhoCorasick::new(names).ok()?,
+        })
+    }
+
+    /// Files that import something of these, and name it.
+    fn importing(&self, changed: &BTreeSet<usize>) -> Vec<usize> {
+        let offers: Vec<Offer> = changed.iter().filter_map(|index| self.offer(*index)).collect();
         if offers.is_empty() {
             return Vec::new();
         }
-        let Ok(search) = AhoCorasick::new(&words) else { return Vec::new() };
-        let candidates: Vec<usize> = (0..self.entries.len())
-            .filter(|index| {
-                !settled.contains(index)
-                    && matches!(
-                        self.entries[*index].reading.language(),
-                        Language::Python | Language::JavaScript
-                    )
-            })
-            .collect();
-        let found = each(&candidates, |index| {
-            let Ok(text) = self.text(index) else { return false };
-            let mut present = vec![false; words.len()];
-            for hit in search.find_overlapping_iter(&text) {
-                present[hit.pattern().as_usize()] = true;
-            }
-            let hands_on = text.contains("import *") || text.contains("export *");
-            offers
+        let here = digest(HERE);
+        let all: Vec<usize> = (0..self.entries.len()).collect();
+        let found = each(&all, |index| {
+            let Some(facts) = &self.facts[index] else { return false };
+            let entry = &self.entries[index];
+            let imports = |word: u64| facts.imports.binary_search(&word).is_ok();
+            let mut near = offers
                 .iter()
-                .any(|(file, stem, name)| *file != index && present[*stem] && (present[*name] || hands_on))
+                .filter(|offer| {
+                    let beside = offer.language == Language::Go && offer.directory == directory(&entry.name);
+                    offer.file != index
+                        && offer.language == entry.reading.language()
+                        && (imports(offer.stem) || beside || offer.is_directory && imports(here))
+                })
+                .peekable();
+            if near.peek().is_none() {
+                return false;
+            }
+            let Ok(text) = self.text(index) else { return false };
+            let hands_on = text.contains("import *") || text.contains("export *") || text.contains("::*");
+            near.any(|offer| {
+                hands_on
+                    || offer
+                        .names
+                        .find_overlapping_iter(&text)
+                        .any(|hit| is_whole(&text, hit.start(), hit.end()))
+            })
         });
         found.into_iter().filter(|(_, wanted)| *wanted).map(|(index, _)| index).collect()
+    }
+
+    /// Files that were not parsed, may make an environment, and are imported by those that are, or by files that those import.
+    fn environments(&self, wanted: &BTreeSet<usize>) -> Vec<usize> {
+        let is_parsed = |index: usize| {
+            wanted.contains(&index) || self.facts[index].as_ref().is_some_and(|facts| facts.is_parsed)
+        };
+        let mut reached: Vec<bool> = (0..self.entries.len()).map(is_parsed).collect();
+        let mut last: Vec<usize> = (0..self.entries.len()).filter(|index| reached[*index]).collect();
+        for _ in 0..2 {
+            let words: HashSet<u64> = last
+                .iter()
+                .filter_map(|index| self.facts[*index].as_ref())
+                .flat_map(|facts| facts.imports.iter().copied())
+                .collect();
+            last = (0..self.entries.len())
+                .filter(|index| !reached[*index] && words.contains(&digest(stem(&self.entries[*index].name))))
+                .collect();
+            for index in &last {
+                reached[*index] = true;
+            }
+        }
+        let waits =
+            |index: &usize| self.facts[*index].as_ref().is_some_and(|facts| facts.waits && !facts.is_parsed);
+        (0..self.entries.len()).filter(|index| reached[*index]).filter(waits).collect()
     }
 
     fn settle(self) -> Scanned {
@@ -406,7 +450,18 @@ impl Project {
 fn stem(name: &str) -> &str {
     let (directory, file) = name.rsplit_once('/').unwrap_or(("", name));
     let stem = file.split('.').next().unwrap_or(file);
-    if matches!(stem, "__init__" | "index") { directory.rsplit('/').next().unwrap_or("") } else { stem }
+    let of_directory = is_directory(name) || file.ends_with(".go");
+    if of_directory { directory.rsplit('/').next().unwrap_or("") } else { stem }
+}
+
+/// Whether a file stands for its directory.
+fn is_directory(name: &str) -> bool {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    matches!(file.split('.').next(), Some("__init__" | "index")) || file == "mod.rs"
+}
+
+fn directory(name: &str) -> &str {
+    name.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
 /// The project as one file sees it.
@@ -418,10 +473,11 @@ struct View<'p> {
 impl View<'_> {
     fn resolve(&self, module: &str) -> Option<usize> {
         let this = &self.project.entries[self.file];
-        let directory = this.name.rsplit_once('/').map_or("", |(directory, _)| directory);
+        let directory = directory(&this.name);
         match this.reading.language() {
             Language::Python => self.python(module, directory),
             Language::JavaScript => self.javascript(module, directory),
+            Language::Rust => self.rust(module, &this.name),
             _ => None,
         }
     }
@@ -502,6 +558,82 @@ impl View<'_> {
         })
     }
 
+    /// `crate.a.b`, `super.a`, `self.a`, or a crate of the same workspace.
+    fn rust(&self, module: &str, name: &str) -> Option<usize> {
+        let mut parts = module.split('.').peekable();
+        let file = name.rsplit('/').next().unwrap_or(name);
+        let is_root = matches!(file, "lib.rs" | "main.rs" | "mod.rs");
+        // Where the modules below this file lie.
+        let own = if is_root { directory(name).to_owned() } else { name.trim_end_matches(".rs").to_owned() };
+        let first = parts.next()?;
+        let mut base = match first {
+            "self" => own,
+            "crate" => self.crate_of(name)?,
+            "super" => {
+                let mut base = directory(&own).to_owned();
+                while parts.next_if_eq(&"super").is_some() {
+                    base = directory(&base).to_owned();
+                }
+                base
+            }
+            other => self.member(other)?,
+        };
+        for part in parts {
+            base = join(&base, part);
+        }
+        [".rs", "/mod.rs", "/lib.rs", "/main.rs"].iter().find_map(|end| {
+            let path =
+                if base.is_empty() { end.trim_start_matches('/').to_owned() } else { format!("{base}{end}") };
+            self.known(&path)
+        })
+    }
+
+    /// The directory of the crate's root.
+    fn crate_of(&self, name: &str) -> Option<String> {
+        let mut at = directory(name);
+        loop {
+            if ["lib.rs", "main.rs"].iter().any(|root| self.known(&join(at, root)).is_some()) {
+                return Some(at.to_owned());
+            }
+            if at.is_empty() {
+                return None;
+            }
+            at = directory(at);
+        }
+    }
+
+    /// The sources of a crate of this workspace: `crates/sys/src` for `keyward_sys` and for `sys`.
+    fn member(&self, name: &str) -> Option<String> {
+        let roots = self.project.by_stem.get("lib")?;
+        roots.iter().find_map(|index| {
+            let sources = directory(&self.project.entries[*index].name);
+            let package = directory(sources).rsplit('/').next()?.replace('-', "_");
+            let fits = !package.is_empty()
+                && (name == package || name.strip_suffix(&package).is_some_and(|rest| rest.ends_with('_')));
+            (sources.ends_with("src") && fits).then(|| sources.to_owned())
+        })
+    }
+
+    /// Go: a package is a directory, and its files see each other.
+    fn package(&self, module: &str, name: &str) -> Option<Export> {
+        let this = directory(&self.project.entries[self.file].name);
+        let last = if module.is_empty() { this.rsplit('/').next()? } else { module.rsplit('.').next()? };
+        let above = |path: &str| path.rsplit(['/', '.']).nth(1).map(str::to_owned);
+        let listed = self.project.by_stem.get(last)?;
+        let places: HashSet<&str> =
+            listed.iter().map(|index| directory(&self.project.entries[*index].name)).collect();
+        listed.iter().find_map(|index| {
+            let entry = &self.project.entries[*index];
+            let place = directory(&entry.name);
+            let fits = match module {
+                "" => place == this,
+                _ => place != this && (places.len() == 1 || above(place) == above(module)),
+            };
+            let is_other = *index != self.file && entry.reading.language() == Language::Go;
+            (fits && is_other).then(|| self.offered(*index, name, 0))?
+        })
+    }
+
     fn offered(&self, index: usize, name: &str, depth: usize) -> Option<Export> {
         let facts = self.project.facts.get(index)?.as_ref()?;
         if let Some(export) = facts.exports.get(name) {
@@ -525,8 +657,22 @@ fn join(base: &str, rest: &str) -> String {
 
 impl Exports for View<'_> {
     fn export(&self, module: &str, name: &str) -> Option<Export> {
-        let index = self.resolve(module).filter(|index| *index != self.file)?;
-        self.offered(index, name, 0)
+        match self.project.entries[self.file].reading.language() {
+            Language::Go => self.package(module, name),
+            Language::Rust => {
+                if let Some(index) = self.resolve(module) {
+                    return (index != self.file).then(|| self.offered(index, name, 0))?;
+                }
+                // `Type::function`.
+                let (of, class) = module.rsplit_once('.')?;
+                let index = self.resolve(of).filter(|index| *index != self.file)?;
+                self.offered(index, &format!("{class}.{name}"), 0)
+            }
+            _ => {
+                let index = self.resolve(module).filter(|index| *index != self.file)?;
+                self.offered(index, name, 0)
+            }
+        }
     }
 
     fn is_module(&self, module: &str) -> bool {

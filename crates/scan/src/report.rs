@@ -5,7 +5,7 @@ use crate::project::Scanned;
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 #[derive(Serialize)]
 pub struct Report {
@@ -20,6 +20,8 @@ pub struct Summary {
     pub inherits: usize,
     pub filtered: usize,
     pub explicit: usize,
+    /// Sites whose environment cannot be followed.
+    pub unknown: usize,
     pub keyward: usize,
     pub shell_built: usize,
     pub secrets_in_argv: usize,
@@ -35,14 +37,19 @@ pub struct Summary {
     pub not_read: Vec<NotRead>,
 }
 
+/// What is known, by fingerprint: the environment that each site had.
+pub type Baseline = HashMap<String, Environment>;
+
 /// From which environment on a site is denied.
 pub type Deny = Option<Environment>;
 
-pub fn report(scanned: Scanned, baseline: &HashSet<String>, deny: Deny) -> Report {
+pub fn report(scanned: Scanned, baseline: &Baseline, deny: Deny) -> Report {
     let Scanned { mut findings, mut secrets, not_read, files, lines } = scanned;
     fingerprints(&mut findings);
     for finding in &mut findings {
-        finding.known = baseline.contains(&finding.fingerprint);
+        // The environment can be made elsewhere: a site that has become worse since is not known.
+        finding.known =
+            baseline.get(&finding.fingerprint).is_some_and(|before| finding.environment <= *before);
     }
     secrets.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     // The worst first.
@@ -56,13 +63,14 @@ pub fn report(scanned: Scanned, baseline: &HashSet<String>, deny: Deny) -> Repor
         inherits: of(Environment::Inherits),
         filtered: of(Environment::Filtered),
         explicit: of(Environment::Explicit),
+        unknown: of(Environment::Unknown),
         keyward: of(Environment::Keyward),
         shell_built: open().filter(|finding| finding.built).count(),
         secrets_in_argv: open().filter(|finding| finding.secret_in_argv.is_some()).count(),
         suppressed: findings.len() - open().count(),
         known: open().filter(|finding| finding.known).count(),
         denied: open()
-            .filter(|finding| !finding.known && deny.is_some_and(|deny| finding.environment >= deny))
+            .filter(|finding| !finding.known && deny.is_some_and(|deny| is_denied(finding, deny)))
             .count(),
         fixable: open().filter(|finding| finding.edit.is_some()).count(),
         files,
@@ -71,6 +79,12 @@ pub fn report(scanned: Scanned, baseline: &HashSet<String>, deny: Deny) -> Repor
         not_read,
     };
     Report { v: 1, findings, summary }
+}
+
+/// What cannot be followed may inherit, so every threshold denies it. So does one for `filtered` that was told from a name alone.
+fn is_denied(finding: &Finding, deny: Environment) -> bool {
+    let guessed = finding.environment == Environment::Filtered && !finding.certain;
+    finding.environment >= deny || finding.environment == Environment::Unknown || guessed
 }
 
 fn rank(finding: &Finding) -> (bool, Environment, bool, bool, bool) {
@@ -101,32 +115,36 @@ fn fingerprints(findings: &mut [Finding]) {
     }
 }
 
-/// The fingerprints in a baseline: one that this command wrote, or a report of `--json`.
-pub fn baseline(text: &str) -> Option<HashSet<String>> {
+/// The sites in a baseline: one that this command wrote, or a report of `--json`.
+pub fn baseline(text: &str) -> Option<Baseline> {
     let value: Value = serde_json::from_str(text).ok()?;
+    let environment = |value: Option<&Value>| value.and_then(Value::as_str).and_then(Environment::named);
+    if let Some(sites) = value.get("sites").and_then(Value::as_object) {
+        return sites.iter().map(|(site, word)| Some((site.clone(), environment(Some(word))?))).collect();
+    }
+    // Before environments were kept, a baseline was a list.
     if let Some(listed) = value.get("fingerprints").and_then(Value::as_array) {
-        return Some(listed.iter().filter_map(Value::as_str).map(str::to_owned).collect());
+        let listed = listed.iter().filter_map(Value::as_str);
+        return Some(listed.map(|site| (site.to_owned(), Environment::Inherits)).collect());
     }
     let findings = value.get("findings")?.as_array()?;
-    Some(
-        findings
-            .iter()
-            .filter_map(|finding| finding.get("fingerprint")?.as_str())
-            .map(str::to_owned)
-            .collect(),
-    )
+    findings
+        .iter()
+        .map(|finding| {
+            Some((finding.get("fingerprint")?.as_str()?.to_owned(), environment(finding.get("environment"))?))
+        })
+        .collect()
 }
 
 /// A baseline of these findings.
 pub fn new_baseline(report: &Report) -> String {
-    let mut listed: Vec<&str> = report
+    let sites: BTreeMap<&str, &str> = report
         .findings
         .iter()
         .filter(|finding| finding.suppressed.is_none())
-        .map(|finding| finding.fingerprint.as_str())
+        .map(|finding| (finding.fingerprint.as_str(), finding.environment.word()))
         .collect();
-    listed.sort_unstable();
-    let value = json!({ "v": 1, "fingerprints": listed });
+    let value = json!({ "v": 1, "sites": sites });
     serde_json::to_string_pretty(&value).unwrap_or_default() + "\n"
 }
 
@@ -140,6 +158,7 @@ pub fn table(report: &Report, all: bool) -> String {
         inherits,
         filtered,
         explicit,
+        unknown,
         keyward,
         shell_built,
         secrets_in_argv,
@@ -153,7 +172,7 @@ pub fn table(report: &Report, all: bool) -> String {
         not_read,
     } = &report.summary;
     let mut out = vec![format!(
-        "{} in {} ({}): {inherits} inherit, {filtered} filtered, {explicit} explicit, {keyward} by keyward",
+        "{} in {} ({}): {inherits} inherit, {unknown} unknown, {filtered} filtered, {explicit} explicit, {keyward} by keyward",
         noun(*sites, "spawn site"),
         noun(*files, "file"),
         noun(*lines, "line")
@@ -277,6 +296,12 @@ pub fn sarif(report: &Report, version: &str) -> Value {
             "warning",
             "A list of what is left out misses the next credential. Build the environment up instead.",
         ),
+        (
+            "spawn-unknown",
+            "The child's environment cannot be followed to where it is made",
+            "warning",
+            "Build the environment up where the child is started, or allow the site with a comment that has a reason.",
+        ),
         ("spawn-explicit", "The child gets an environment that is built up", "note", "Nothing to do."),
         ("spawn-keyward", "The child is started with Keyward", "none", "Nothing to do."),
         ("secret-in-file", "A secret stands in a file", "error", "Move it into the vault, and rotate it."),
@@ -306,8 +331,9 @@ pub fn sarif(report: &Report, version: &str) -> Value {
         let index = match finding.environment {
             Environment::Inherits => 0,
             Environment::Filtered => 1,
-            Environment::Explicit => 2,
-            Environment::Keyward => 3,
+            Environment::Unknown => 2,
+            Environment::Explicit => 3,
+            Environment::Keyward => 4,
         };
         let mut text =
             format!("{} starts a process: environment {}", finding.call, finding.environment.word());
@@ -328,7 +354,7 @@ pub fn sarif(report: &Report, version: &str) -> Value {
             "partialFingerprints": { "keywardSpawn/v1": finding.fingerprint },
         });
         if finding.environment == Environment::Keyward || finding.environment == Environment::Explicit {
-            result["kind"] = json!(if index == 3 { "pass" } else { "fail" });
+            result["kind"] = json!(if index == 4 { "pass" } else { "fail" });
         }
         if let Some(reason) = &finding.suppressed {
             result["suppressions"] = json!([{ "kind": "inSource", "justification": reason }]);
@@ -347,8 +373,8 @@ pub fn sarif(report: &Report, version: &str) -> Value {
             .collect();
         *count += 1;
         results.push(json!({
-            "ruleId": RULES[4].0,
-            "ruleIndex": 4,
+            "ruleId": RULES[5].0,
+            "ruleIndex": 5,
             "level": "error",
             "message": { "text": format!("A secret stands here ({}). Run `{}`, and rotate it.", secret.kind, secret.command) },
             "locations": place(&secret.file, json!({ "startLine": secret.line })),

@@ -5,7 +5,7 @@
 //! `LINE:ENVIRONMENT` behind a path does the same for files without comments.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
-use keyward_scan::{Environment, report, scan};
+use keyward_scan::{Baseline, Environment, report, scan};
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
@@ -64,6 +64,7 @@ fn corpus() -> Vec<Snippet> {
     let mut all = snippets(include_str!("corpus/python.txt"), "a.py");
     all.extend(snippets(include_str!("corpus/javascript.txt"), "a.js"));
     all.extend(snippets(include_str!("corpus/other.txt"), "a.txt"));
+    all.extend(snippets(include_str!("corpus/idioms.txt"), "a.txt"));
     all
 }
 
@@ -75,7 +76,7 @@ fn found(files: &[(String, String)], root: &Path) -> Sites {
     }
     let scanned = scan(&[root.to_owned()], &|_, _| {}).unwrap();
     let mut sites = Sites::new();
-    for finding in report(scanned, &HashSet::new(), None).findings {
+    for finding in report(scanned, &Baseline::new(), None).findings {
         if finding.suppressed.is_none() {
             let path = Path::new(&finding.file).strip_prefix(root).unwrap().to_string_lossy().into_owned();
             sites.entry((path, finding.line)).or_default().push(finding.environment);
@@ -126,4 +127,68 @@ fn the_corpus_is_found_with_precision_and_recall_above_the_bars() {
         told.join("\n")
     );
     assert!(told.is_empty(), "{}", told.join("\n"));
+}
+
+#[test]
+fn a_helper_that_spawns_has_its_callers_in_other_files_of_every_language() {
+    let projects: &[(&str, &[(&str, &str)])] = &[
+        (
+            "crates/sys/src/shell.rs",
+            &[
+                (
+                    "crates/sys/src/shell.rs",
+                    "use std::process::Command;\npub fn run() {\n    Command::new(\"ls\").status();\n}\n\
+                     pub struct Git;\nimpl Git {\n    pub fn status() {\n        Command::new(\"git\").status();\n    }\n}\n",
+                ),
+                ("crates/sys/src/lib.rs", "pub mod shell;\npub use shell::run;\nfn f() { shell::run(); }\n"),
+                ("crates/sys/src/a/mod.rs", "use crate::shell::run;\nfn f() { run(); }\n"),
+                (
+                    "crates/sys/src/a/b.rs",
+                    "use crate::shell::{self, Git};\nfn f() { shell::run(); Git::status(); }\n",
+                ),
+                ("crates/sys/src/c.rs", "fn f() { super::shell::run(); }\n"),
+                ("crates/app/src/main.rs", "fn main() { keyward_sys::shell::run(); keyward_sys::run(); }\n"),
+            ],
+        ),
+        (
+            "run/run.go",
+            &[
+                (
+                    "run/run.go",
+                    "package run\nimport \"os/exec\"\nfunc Do() {\n  exec.Command(\"ls\").Run()\n}\n",
+                ),
+                ("run/other.go", "package run\nfunc more() { Do() }\n"),
+                ("main.go", "package main\nimport (\n  \"example.com/x/run\"\n)\nfunc main() { run.Do() }\n"),
+                ("elsewhere/a.go", "package elsewhere\nfunc Do() {}\nfunc main() { Do() }\n"),
+            ],
+        ),
+    ];
+    let expected: &[&[&str]] = &[
+        &[
+            "crates/app/src/main.rs:1",
+            "crates/sys/src/a/b.rs:2",
+            "crates/sys/src/a/mod.rs:2",
+            "crates/sys/src/c.rs:1",
+            "crates/sys/src/lib.rs:3",
+        ],
+        &["main.go:5", "run/other.go:2"],
+    ];
+    for ((helper, files), expected) in projects.iter().zip(expected) {
+        let root = tempfile::tempdir().unwrap();
+        let files: Vec<(String, String)> =
+            files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
+        found(&files, root.path());
+        let scanned = scan(&[root.path().to_owned()], &|_, _| {}).unwrap();
+        let mut callers: Vec<String> = Vec::new();
+        for finding in scanned.findings.iter().filter(|finding| finding.file.ends_with(helper)) {
+            assert!(!finding.callers.is_empty(), "{finding:?}");
+            for caller in &finding.callers {
+                let path = Path::new(&caller.file).strip_prefix(root.path()).unwrap();
+                callers.push(format!("{}:{}", path.display(), caller.line));
+            }
+        }
+        callers.sort();
+        callers.dedup();
+        assert_eq!(callers, *expected);
+    }
 }

@@ -4,9 +4,10 @@ use crate::tell::Teller;
 use keyward_policy::text::visible;
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_protocol::services::{Call, Form, VERSION};
-use keyward_scan::{Environment, Fixed, Report, baseline, fixes, new_baseline, report, sarif, table};
+use keyward_scan::{
+    Baseline, Environment, Fixed, Report, baseline, fixes, new_baseline, report, sarif, table,
+};
 use keyward_sys::file::cause;
-use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -71,7 +72,7 @@ fn asked(words: &[OsString]) -> Result<Asked, Trouble> {
 fn audit(asked: &Asked, form: Form) -> Result<(String, i32), Trouble> {
     let known = match &asked.baseline {
         Some(path) => read_baseline(path)?,
-        None => HashSet::new(),
+        None => Baseline::new(),
     };
     let bar = Bar::new();
     let scanned = keyward_scan::scan(&asked.paths, &|done, total| bar.step(done, total));
@@ -115,7 +116,7 @@ fn words(found: &Report, asked: &Asked) -> String {
     table(found, asked.whole_table)
 }
 
-fn read_baseline(path: &Path) -> Result<HashSet<String>, Trouble> {
+fn read_baseline(path: &Path) -> Result<Baseline, Trouble> {
     let shown = visible(path.as_os_str());
     let remedy = "`keyward scan --write-baseline FILE` writes one";
     let text = match std::fs::read_to_string(path) {

@@ -156,7 +156,7 @@ impl<'a> Judge<'_, 'a> {
                 let mut removed = false;
                 for entry in entries {
                     match entry.key {
-                        None => env = added(env, self.env(entry.value, steps)),
+                        None => env = added(env, self.env(entry.value, steps).adding()),
                         Some(_) => removed |= matches!(self.code.expr(entry.value).kind, Kind::Nothing),
                     }
                 }
@@ -292,7 +292,7 @@ impl<'a> Judge<'_, 'a> {
         let otherwise = match param.default {
             Some(default) => self.env(default, steps).class(),
             None if optional => Environment::Inherits,
-            None => Environment::Explicit,
+            None => Environment::Unknown,
         };
         Env {
             base: Base::Param { function, index, otherwise, options: false },
@@ -309,15 +309,34 @@ impl<'a> Judge<'_, 'a> {
                 Change::Updated(args) => {
                     for arg in args.iter().filter(|arg| arg.name.is_none()) {
                         let more = self.env(arg.value, steps);
-                        if more.base == Base::Inherits {
+                        if matches!(more.base, Base::Inherits | Base::Unknown) {
                             env = added(env, more);
                         }
                     }
+                }
+                // `for name, value in os.environ.items(): env[name] = value`, mostly with a condition.
+                Change::Set { key: None, value } if self.is_element(value, steps) => {
+                    env = added(env, Env::INHERITS).filtered();
                 }
                 Change::Set { .. } => {}
             }
         }
         env
+    }
+
+    /// Whether a value is an element of the caller's environment, by a loop.
+    fn is_element(&self, id: Id, steps: usize) -> bool {
+        let expr = self.code.expr(id);
+        let Kind::Name(name) = expr.kind else { return false };
+        let Some((_, bindings)) = self.bindings(name, expr.scope, expr.start) else { return false };
+        let wholes: Vec<Id> = bindings
+            .iter()
+            .filter_map(|binding| match binding.bound {
+                Bound::Part { whole, .. } => Some(whole),
+                _ => None,
+            })
+            .collect();
+        wholes.into_iter().any(|whole| self.env(whole, steps).base == Base::Inherits)
     }
 
     /// What a call gives as an environment.
@@ -350,12 +369,16 @@ impl<'a> Judge<'_, 'a> {
             args.iter()
                 .filter(|arg| arg.name.is_none() || arg.spread == Spread::Map)
                 .map(|arg| self.env(arg.value, steps))
-                .fold(Env::EXPLICIT, |env, more| {
-                    if more.base == Base::Explicit && !more.certain { env } else { added(env, more) }
-                })
+                .fold(
+                    Env::EXPLICIT,
+                    |env, more| {
+                        if more.base == Base::Unknown { env } else { added(env, more) }
+                    },
+                )
         };
-        let from_receiver =
-            receiver.map(|receiver| self.env(receiver, steps)).filter(|env| env.base != Base::Explicit);
+        let from_receiver = receiver
+            .map(|receiver| self.env(receiver, steps))
+            .filter(|env| !matches!(env.base, Base::Explicit | Base::Unknown));
         if PICKS.contains(&name) {
             return from_receiver.unwrap_or_else(from_args).filtered();
         }
@@ -376,7 +399,10 @@ impl<'a> Judge<'_, 'a> {
                     let given = from_args();
                     if given.base == Base::Inherits { added(env, given) } else { env }
                 }
-                None => from_args(),
+                None if args.is_empty() => {
+                    receiver.map_or(Env::UNKNOWN, |receiver| self.env(receiver, steps))
+                }
+                None => self.copied(name, args, steps),
             };
         }
         let given = from_receiver.unwrap_or_else(from_args);
@@ -391,6 +417,17 @@ impl<'a> Judge<'_, 'a> {
             return Env::INHERITS.filtered();
         }
         Env::UNKNOWN
+    }
+
+    /// What a function that copies or joins gives: all of its arguments count, and one that cannot be followed makes the whole unknown.
+    fn copied(&self, name: &str, args: &[Arg<'a>], steps: usize) -> Env {
+        let skipped = if name == "cast" { args.len().saturating_sub(1) } else { 0 };
+        args.iter()
+            .skip(skipped)
+            .filter(|arg| arg.name.is_none() || arg.spread == Spread::Map)
+            .filter(|arg| !matches!(self.code.expr(arg.value).kind, Kind::Func(_) | Kind::Nothing))
+            .map(|arg| self.env(arg.value, steps))
+            .fold(Env::EXPLICIT, added)
     }
 
     /// The environment that a function of this file returns when it is called so.
@@ -429,12 +466,24 @@ fn added(env: Env, more: Env) -> Env {
         // All of it comes back.
         (_, Base::Inherits) if more.class() == Environment::Inherits => Env { certain, ..more },
         (Base::Inherits, _) => Env { certain: env.certain, ..env },
+        (Base::Unknown, _) => env,
         (_, Base::Explicit) => Env { certain, ..env },
         _ => Env { certain, ..more },
     }
 }
 
 impl Env {
+    /// Entries that are added: an argument that is not given adds nothing, and does not stand for the caller's environment.
+    fn adding(self) -> Env {
+        match self.base {
+            Base::Param { function, index, otherwise: Environment::Inherits, options } => {
+                let base = Base::Param { function, index, otherwise: Environment::Unknown, options };
+                Env { base, ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// A field that was filled from a parameter depends on callers that are not followed.
     fn uncertain_param(self) -> Env {
         match self.base {

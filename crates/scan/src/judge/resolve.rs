@@ -107,7 +107,16 @@ impl<'a> Judge<'_, 'a> {
 
     fn imported(&self, module: &str, name: Option<&str>) -> Value {
         let module = module.strip_prefix("node:").unwrap_or(module);
-        let Some(name) = name else { return self.module(module) };
+        let Some(name) = name else {
+            // In Rust a `use` names a function as well as a module.
+            if self.code.language == Language::Rust
+                && let Some((of, name)) = module.rsplit_once('.')
+                && let Some(export) = self.exports.export(of, name)
+            {
+                return self.exported_value(export);
+            }
+            return self.module(module);
+        };
         if let Some(export) = self.exports.export(module, name) {
             return self.exported_value(export);
         }
@@ -172,6 +181,7 @@ impl<'a> Judge<'_, 'a> {
         }
         if name == "self" || name == "cls" {
             return match self.code.scopes[scope].class {
+                Some(class) if name == "cls" => vec![Value::Class(class)],
                 Some(class) => vec![Value::Instance(class)],
                 None => vec![Value::Unknown],
             };
@@ -219,12 +229,21 @@ impl<'a> Judge<'_, 'a> {
                 vec![Value::Path(name.into())]
             }
             (Language::Go, "append") => vec![Value::Path("append".into())],
+            // Another file of the same package.
+            (Language::Go, _) => match self.exports.export("", name) {
+                Some(export) => vec![self.exported_value(export)],
+                None => vec![Value::Unknown],
+            },
+            (Language::Rust, "crate" | "super") => vec![Value::Path(name.into())],
             // `use super::*` takes over what the file above imports.
             (Language::Rust, "Command") if self.takes_over() => {
                 vec![Value::Path("std.process.Command".into())]
             }
             _ => match self.class_named(name) {
                 Some(class) if self.code.language == Language::Rust => vec![Value::Class(class)],
+                None if self.code.language == Language::Rust && self.exports.is_module(name) => {
+                    vec![Value::Path(name.into())]
+                }
                 _ => vec![Value::Unknown],
             },
         }
@@ -275,7 +294,7 @@ impl<'a> Judge<'_, 'a> {
         let known = &self.code.functions[function];
         let Some(param) = known.params.get(index) else { return vec![Value::Unknown] };
         if let (0, Some(class), true) = (index, known.class, matches!(param.name, "self" | "cls")) {
-            return vec![Value::Instance(class)];
+            return vec![if param.name == "cls" { Value::Class(class) } else { Value::Instance(class) }];
         }
         let mut values = vec![Value::Param { function, index }];
         if let Some(default) = param.default {
@@ -476,7 +495,12 @@ impl<'a> Judge<'_, 'a> {
                     }
                 }
                 Value::Foreign(_) => found.push(Value::Written(id)),
-                Value::Unknown if matches!(self.code.expr(func).kind, Kind::Name("promisify")) => {
+                Value::Unknown
+                    if matches!(
+                        self.code.expr(func).kind,
+                        Kind::Name("promisify" | "staticmethod" | "classmethod")
+                    ) =>
+                {
                     found.extend(args.first().map(|arg| self.values(arg.value, steps)).unwrap_or_default());
                 }
                 _ => found.push(Value::Unknown),

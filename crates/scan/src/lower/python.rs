@@ -308,8 +308,10 @@ fn elements<'a>(code: &mut Code<'a>, left: Node<'_>, over: Id, at: At) {
     } else {
         for part in children(left) {
             if part.kind() == "identifier" {
+                // A part of an element: which one does not matter here.
                 let name = text(code, part);
-                code.bind(at.scope, name, Bound::Unknown, part.start_byte(), at.branch);
+                let bound = Bound::Part { whole: over, key: "*.*".into() };
+                code.bind(at.scope, name, bound, part.start_byte(), at.branch);
             }
         }
     }

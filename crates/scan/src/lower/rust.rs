@@ -145,6 +145,14 @@ impl<'a> Lowered<'a> {
                 }
                 Kind::Other
             }
+            "type_item" => {
+                let value = field(node, "type").map(|of_type| self.expression(of_type, below));
+                if let (Some(name), Some(value)) = (field(node, "name"), value) {
+                    let name = text(&self.code, name);
+                    self.code.bind(at.scope, name, Bound::Value(value), 0, false);
+                }
+                Kind::Other
+            }
             "const_item" | "static_item" => {
                 let value = field(node, "value").map(|value| self.expression(value, below));
                 if let (Some(name), Some(value)) = (field(node, "name"), value) {
@@ -188,8 +196,17 @@ impl<'a> Lowered<'a> {
             }
             "mod_item" => {
                 let scope = self.code.open_scope(at.scope, ScopeKind::Block);
-                if let Some(body) = field(node, "body") {
-                    self.each(body, at.inside(scope));
+                match (field(node, "body"), field(node, "name")) {
+                    (Some(body), _) => {
+                        self.each(body, at.inside(scope));
+                    }
+                    // A module in a file of its own.
+                    (None, Some(name)) => {
+                        let name = text(&self.code, name);
+                        let bound = Bound::Import { module: format!("self.{name}").into(), name: None };
+                        self.code.bind(at.scope, name, bound, 0, false);
+                    }
+                    _ => {}
                 }
                 Kind::Other
             }

@@ -21,7 +21,7 @@ impl<'a> Judge<'_, 'a> {
             "env_remove" if env.base == Base::Inherits => env.filtered(),
             "envs" | "env_extend" => {
                 let more = args.first().map_or(Env::EXPLICIT, |arg| self.env(arg.value, 0));
-                if more.base == Base::Inherits { added(env, more) } else { env }
+                added(env, more)
             }
             _ => env,
         }
