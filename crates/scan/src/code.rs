@@ -125,8 +125,6 @@ pub enum Bound<'a> {
     },
     Func(FnId),
     Class(ClassId),
-    /// Every name of a module.
-    Unknown,
 }
 
 #[derive(Clone, Debug)]

@@ -284,7 +284,7 @@ impl<'a> Judge<'_, 'a> {
                 }
                 if values.is_empty() { vec![Value::Unknown] } else { values }
             }
-            Bound::ParamPart { .. } | Bound::Unknown => vec![Value::Unknown],
+            Bound::ParamPart { .. } => vec![Value::Unknown],
             Bound::Func(function) => vec![Value::Function(*function)],
             Bound::Class(class) => vec![Value::Class(*class)],
         }
