@@ -496,6 +496,35 @@ fn a_planted_link_does_not_become_a_grant_of_the_next_run() {
 }
 
 #[test]
+fn a_link_planted_in_a_writable_grant_does_not_become_another_grant() {
+    let stage = Stage::user();
+    let (scratch, documents) = (stage.home().join("scratch"), stage.home().join("documents"));
+    stage.home_file("documents/letter", SECRET);
+    stage.make_folder(&scratch.join("data"));
+    let (write, data) = (scratch.to_str().unwrap(), scratch.join("data"));
+    let plant = format!("rmdir '{0}'; ln -s '{1}' '{0}'", data.display(), documents.display());
+    ran(stage.caged_with(&["--write", write], &after_a_sign(&plant)));
+    assert!(data.join("letter").exists(), "the link was not planted");
+    let letter = data.join("letter");
+    for flag in ["--read", "--write"] {
+        let flags = ["--write", write, flag, data.to_str().unwrap()];
+        let tried = stage.keyward_run(&flags, &["cat", letter.to_str().unwrap()]).output().unwrap();
+        let said = stderr(&refused(tried, 121, "leads out of the writable directory"));
+        assert!(said.contains(&format!("use `{flag} '{}'`", documents.display())), "{said}");
+    }
+    // A link that stays in the directory gives nothing more, and the target by its own name is what the user means.
+    std::fs::remove_file(&data).unwrap();
+    std::os::unix::fs::symlink("real", &data).unwrap();
+    stage.home_file("scratch/real/letter", SECRET);
+    let flags = ["--write", write, "--read", data.to_str().unwrap()];
+    assert!(
+        stdout(&ran(stage.caged_with(&flags, &after_a_sign("cat ~/scratch/data/letter")))).contains(SECRET)
+    );
+    let flags = ["--write", write, "--read", documents.to_str().unwrap()];
+    assert!(stdout(&ran(stage.caged_with(&flags, &after_a_sign("cat ~/documents/letter")))).contains(SECRET));
+}
+
+#[test]
 fn a_folder_of_credentials_is_no_project() {
     let stage = Stage::user();
     stage.home_file(".aws/credentials", SECRET);

@@ -73,6 +73,63 @@ fn everything_settles() {
     std::thread::sleep(Duration::from_millis(2_100));
 }
 
+/// A directory of the system that an administrator has put something into; gone at the end.
+struct Installed(PathBuf);
+
+impl Installed {
+    fn new(below: &str) -> Self {
+        assert!(is_root(), "this test needs root; run the tests as root, as CI does");
+        let path = Path::new(below).join(format!("keyward-test-{}", std::process::id()));
+        std::fs::create_dir_all(path.join("conf")).unwrap();
+        Installed(path)
+    }
+
+    /// A file that every user can read.
+    fn file(&self, name: &str, content: &str) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, content).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+        path.display().to_string()
+    }
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_secret_that_an_administrator_left_readable_is_hidden_and_programs_beside_it_run() {
+    for place in ["/opt", "/usr/local/share", "/etc/default"] {
+        // Each with a search of its own: what lies deeper is found when the last one does not count any more.
+        let stage = stage();
+        let installed = Installed::new(place);
+        let settings = installed.file(".env", &format!("PORT=80\nAPI_TOKEN={SECRET}\n"));
+        let key = installed.file("conf/id_ed25519", SECRET);
+        let plain = installed.file("conf/settings.json", "{\"port\": 80}\n");
+        everything_settles();
+        let shown = inside(&stage, &[], &format!("cat {settings} {key} {plain}"));
+        assert!(!shown.contains(SECRET), "{place}: {shown}");
+        assert!(shown.contains("PORT=80") && shown.contains("\"port\": 80"), "{place}: {shown}");
+        // As long as the last search counts, nothing of this is looked for again, and it stays hidden.
+        assert!(!inside(&stage, &[], &format!("cat {settings} {key}")).contains(SECRET), "{place}");
+    }
+}
+
+#[test]
+fn variables_for_all_users_are_shown_without_their_credentials() {
+    let stage = stage();
+    assert!(is_root(), "this test needs root; run the tests as root, as CI does");
+    let file = PathBuf::from(format!("/etc/profile.d/keyward-test-{}.sh", std::process::id()));
+    std::fs::write(&file, format!("export EDITOR=vi\nexport ACME_TOKEN={SECRET}\n")).unwrap();
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
+    everything_settles();
+    let shown = inside(&stage, &[], &format!("cat {}", file.display()));
+    std::fs::remove_file(&file).unwrap();
+    assert!(!shown.contains(SECRET) && shown.contains("export EDITOR="), "{shown}");
+}
+
 #[test]
 fn a_secret_in_a_toolchain_is_hidden_and_its_tools_run() {
     let stage = stage();

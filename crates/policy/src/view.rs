@@ -42,7 +42,7 @@ use crate::tools::{self, Exposure, Platform};
 use crate::words::{NetMode, Origin, ProjectGuard};
 use places::{
     DEVICE_LINKS, DEVICES, KEYS_FILE, NEVER_PROJECTS, OTHER_USERS, SHARED_PLACES, STORES, SYSTEM,
-    SYSTEM_SECRETS,
+    SYSTEM_SEARCHED, SYSTEM_SECRETS,
 };
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
@@ -283,7 +283,8 @@ pub fn questions(policy: &Policy, request: &Request<'_>) -> Vec<Question> {
     let home = &request.caller.home;
     let mut questions: Vec<Question> = Vec::with_capacity(128);
     let mut ask = |path: PathBuf, about: About| questions.push(Question { path, about });
-    for path in SYSTEM.iter().chain(DEVICES) {
+    let searched = SYSTEM_SEARCHED.iter().filter(|path| !SYSTEM.contains(path));
+    for path in SYSTEM.iter().chain(searched).chain(DEVICES) {
         ask(path.into(), About::Itself);
     }
     for path in SYSTEM_SECRETS.iter().chain([&KEYS_FILE]) {

@@ -344,6 +344,33 @@ fn a_command_that_is_a_link_brings_what_it_was_installed_with() {
 }
 
 #[test]
+fn a_link_in_a_writable_grant_decides_no_other_grant() {
+    let granted = |real: &str, stray: &str| {
+        let mut case = Case::new();
+        case.folder("/srv/scratch");
+        let fact = PathFact {
+            link: Some(real.into()),
+            real: real.into(),
+            strays: vec![stray.into()],
+            ..fact("/srv/scratch/data", Kind::Directory)
+        };
+        case.paths.push(("/srv/scratch/data".into(), fact));
+        case.policy.files.write = vec![flag("/srv/scratch".into(), "--write")];
+        case.policy.files.read = vec![flag("/srv/scratch/data".into(), "--read")];
+        case
+    };
+    let refusal = granted("/home/ada/documents", "/srv/scratch/data").refusal();
+    assert_eq!(
+        refusal.fact,
+        "/srv/scratch/data (--read) leads out of the writable directory /srv/scratch to /home/ada/documents"
+    );
+    assert!(refusal.remedy.ends_with("use `--read /home/ada/documents`"), "{}", refusal.remedy);
+    // A link above the directory is not a command's, and one that stays inside gives nothing more.
+    granted("/home/ada/documents", "/srv").plan();
+    granted("/srv/scratch/real", "/srv/scratch/data").plan();
+}
+
+#[test]
 fn an_entry_of_path_that_a_command_may_have_led_elsewhere_shows_nothing() {
     let led = |real: &str, stray: &str| {
         let mut case = Case::new();

@@ -85,6 +85,11 @@ const fn system(pattern: &'static str, holds: &'static str) -> Secret {
     row(Place::System, pattern, holds)
 }
 
+/// Settings of the system that hold a credential on some hosts only.
+const fn system_settings(pattern: &'static str) -> Secret {
+    Secret { content: Content::SettingsSaying(LOGIN_WORDS), ..system(pattern, ENVIRONMENT) }
+}
+
 /// A file of settings, of which single lines are secret.
 const fn settings(place: Place, pattern: &'static str) -> Secret {
     Secret { content: Content::Settings, ..row(place, pattern, REGISTRY) }
@@ -784,6 +789,15 @@ pub const SECRETS: &[Secret] = &[
     system("/etc/mysql/debian.cnf", LOGIN),
     system("/etc/apt/auth.conf", REGISTRY),
     system("/etc/apt/auth.conf.d/**", REGISTRY),
+    // Where administrators set variables for all users and services.
+    system_settings("/etc/environment"),
+    system_settings("/etc/environment.d/*"),
+    system_settings("/etc/profile.d/*"),
+    system_settings("/etc/default/*"),
+    system_settings("/etc/sysconfig/*"),
+    system_settings("/etc/systemd/**"),
+    system_settings("/etc/cron.d/*"),
+    system_settings("/etc/crontab"),
     system("/run/secrets/**", "secrets given to this container"),
     system("/var/run/secrets/**", "secrets given to this container"),
     system("/run/credentials/**", "credentials of a service"),

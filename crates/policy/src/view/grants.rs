@@ -20,6 +20,8 @@ pub(super) fn grants(
     let home = &request.caller.home;
     let reads = policy.files.read.iter().map(|grant| (grant, false));
     let writes = policy.files.write.iter().map(|grant| (grant, true));
+    let written = writes.clone().filter_map(|(grant, _)| builder.paths.existing(&expand(&grant.value, home)));
+    let written: Vec<PathBuf> = written.map(|fact| fact.real.clone()).collect();
     for (grant, writable) in reads.chain(writes) {
         let path = expand(&grant.value, home);
         let rule = if writable { "files.write" } else { "files.read" };
@@ -41,7 +43,7 @@ pub(super) fn grants(
             builder.notes.push(format!("{} ({}) does not exist on this host", path.display(), grant.origin));
             continue;
         };
-        not_by_a_planted_link(&path, &fact, homes, rule, &grant.origin)?;
+        not_by_a_planted_link(&path, &fact, &written, homes, rule, &grant.origin)?;
         if homes.iter().any(|home| home.starts_with(&fact.real)) {
             return Err(Refusal::policy(
                 rule,
@@ -85,22 +87,31 @@ fn names_new_foothold(builder: &Builder<'_>, request: &Request<'_>, path: &Path)
     foothold.is_some_and(|foothold| !is_there(&foothold))
 }
 
-/// A link in a project may have been put there by a command that worked in it: it must not decide what the next one is granted.
+/// A link in a project, or in a directory that is granted for writing, may have been put there by a command: it must not decide what the
+/// next one is granted.
 fn not_by_a_planted_link(
     path: &Path,
     fact: &PathFact,
+    written: &[PathBuf],
     homes: &[PathBuf],
     rule: &str,
     origin: &Origin,
 ) -> Result<(), Refusal> {
     let store = path != fact.real && is_store(&fact.real, homes);
-    match &fact.leaves_project {
-        Some(project) => Err(Refusal::policy(
+    let holds = |directory: &&PathBuf| {
+        // Where all of it stays in the directory, no link gives more than that.
+        let is_in = |link: &PathBuf| link != *directory && link.starts_with(directory);
+        !fact.real.starts_with(directory) && fact.strays.iter().any(is_in)
+    };
+    let project = fact.leaves_project.as_ref().map(|project| ("the project", project));
+    let granted = written.iter().find(holds).map(|directory| ("the writable directory", directory));
+    match project.or(granted) {
+        Some((what, left)) => Err(Refusal::policy(
             rule,
             format!(
-                "{} ({origin}) leads out of the project {} to {}",
+                "{} ({origin}) leads out of {what} {} to {}",
                 path.display(),
-                project.display(),
+                left.display(),
                 fact.real.display()
             ),
             &format!(

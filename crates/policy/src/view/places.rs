@@ -23,6 +23,9 @@ pub(super) const SYSTEM: &[&str] = &[
     "/sys/devices/system/cpu",
 ];
 
+/// Those of them in which people and installers put files of their own, with secrets among them. The rest belongs to packages.
+pub(super) const SYSTEM_SEARCHED: &[&str] = &["/etc", "/opt", "/usr/local"];
+
 /// Programs that make their caller another user, which no process in a cage can become.
 pub(super) const OTHER_USERS: &[&str] = &["/usr/bin/sudo", "/usr/bin/doas", "/usr/bin/pkexec"];
 

@@ -1,6 +1,6 @@
 //! Which directories have to be searched for secret files, footholds and repositories.
 
-use super::places::{NEVER_PROJECTS, SYSTEM};
+use super::places::{NEVER_PROJECTS, SYSTEM, SYSTEM_SEARCHED};
 use super::{at_or_below, expand, is_shared_place, toolchains};
 use crate::facts::{Kind, Paths};
 use crate::request::Request;
@@ -35,10 +35,12 @@ pub enum Why {
     Programs,
     /// A toolchain that was installed as a whole. What its authors have published is not the user's: keys in it are test data.
     Toolchain,
+    /// Every command sees it, and only an administrator changes it.
+    System,
 }
 
-/// The directories that have to be searched: the project first, then what is granted, then what PATH leads to. What lies in another one that
-/// is searched in the same way is not named again.
+/// The directories that have to be searched: the project first, then what is granted, then what PATH leads to, then those of the system.
+/// What lies in another one that is searched in the same way is not named again.
 pub fn searched(policy: &Policy, request: &Request<'_>, paths: &Paths) -> Vec<Searched> {
     let mut all: Vec<Searched> = Vec::new();
     if can_be_project(request) {
@@ -60,10 +62,16 @@ pub fn searched(policy: &Policy, request: &Request<'_>, paths: &Paths) -> Vec<Se
     let led = led.filter(|(_, fact, _)| fact.kind == Kind::Directory && !is_of_system(&fact.real));
     let led = led.map(|(_, fact, why)| Searched { path: fact.real.clone(), writable: false, why });
     add(&mut all, first, led.collect());
+    let first = all.len();
+    let system = SYSTEM_SEARCHED.iter().map(Path::new).filter(|path| {
+        paths.existing(path).is_some_and(|fact| fact.kind == Kind::Directory && fact.real == **path)
+    });
+    let system = system.map(|path| Searched { path: path.into(), writable: false, why: Why::System });
+    add(&mut all, first, system.collect());
     all
 }
 
-/// What every command sees of the system is not the user's.
+/// Whether every command sees it.
 pub fn is_of_system(real: &Path) -> bool {
     SYSTEM.iter().any(|system| real.starts_with(system))
 }

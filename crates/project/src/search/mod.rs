@@ -87,9 +87,9 @@ pub enum Role {
 }
 
 impl Role {
-    /// Whether the command sees it because PATH leads there. No command can change such a tree.
+    /// Whether the command sees it because PATH leads there, or as a part of the system. No command can change such a tree.
     pub(crate) const fn is_of_tools(self) -> bool {
-        matches!(self, Role::Seen(Why::Programs | Why::Toolchain))
+        matches!(self, Role::Seen(Why::Programs | Why::Toolchain | Why::System))
     }
 }
 
@@ -239,7 +239,9 @@ impl<'a> Rules<'a> {
         // Python runs these by itself.
         let is_run =
             || name.as_bytes().ends_with(b".pth") || name == "sitecustomize.py" || name == "usercustomize.py";
-        if names.programs || names.modules && is_run() {
+        // The settings of an environment say where python finds its modules.
+        let is_settings = || name == programs::ENVIRONMENT && !self.published;
+        if names.programs || names.modules && is_run() || is_settings() {
             marks |= mark::PROGRAM;
         }
         marks
@@ -334,7 +336,7 @@ pub fn search(search: &Search<'_>) -> (Project, Vec<Seen>) {
             }
         }
     }
-    let visible = looked.into_iter().inspect(|one| one.remember(search));
+    let visible = looked.into_iter().inspect(|one| one.remember(search, &project));
     // Of a tree of tools only what is hidden in it has to be looked after while the command runs.
     let visible = visible.filter(|one| match one.tree.role {
         Role::Around => false,
@@ -522,7 +524,7 @@ impl Looked {
     /// Takes what the last search of a tree of tools found, if that is recent and its upper directories are as they were.
     fn recall(&mut self, search: &Search<'_>) -> bool {
         let digest = rules_digest(search, &self.tree.path);
-        let recalled = brief::read(&self.file, digest)
+        let recalled = brief::read(&self.file, digest, self.tree.role)
             .filter(|(_, known)| walk::unchanged(&self.root, known).into_iter().all(|unchanged| unchanged));
         let Some((linked, known)) = recalled else { return false };
         self.linked = linked;
@@ -593,13 +595,20 @@ impl Looked {
         self.walked.known.all_notes()
     }
 
-    fn remember(&self, search: &Search<'_>) {
+    fn remember(&self, search: &Search<'_>, found: &Project) {
         let digest = rules_digest(search, &self.tree.path);
         if self.walked.fresh {
             index::write(&self.file, digest, &self.linked, &self.walked.known);
         }
         if self.tree.role.is_of_tools() && !self.is_recalled && self.closed().is_empty() {
-            brief::write(&self.file, digest, &self.linked, &self.walked.known);
+            // What the content of a file of the system has decided counts as long as the rest: most files with such names are harmless.
+            let hidden: HashSet<&Path> = found.secrets.iter().map(|secret| secret.named.as_path()).collect();
+            let counts = |directory: &Path, note: &Note<'_>| {
+                self.tree.role != Role::Seen(Why::System)
+                    || note.marks & !mark::SECRET != 0
+                    || hidden.contains(self.tree.path.join(directory).join(note.name).as_path())
+            };
+            brief::write(&self.file, digest, self.tree.role, &self.linked, &self.walked.known, &counts);
         }
     }
 }
@@ -650,6 +659,7 @@ mod tests {
             ("node_modules/.bin/tool", Kind::File, mark::PROGRAM),
             (".venv/bin/tool", Kind::File, mark::PROGRAM),
             ("lib/site-packages/x.pth", Kind::File, mark::PROGRAM),
+            ("any/pyvenv.cfg", Kind::File, mark::PROGRAM),
             ("lib/site-packages/x.py", Kind::File, 0),
             ("bin/tool", Kind::File, 0),
             ("src/main.rs", Kind::File, 0),

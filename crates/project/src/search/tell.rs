@@ -126,11 +126,17 @@ impl<'a> Tell<'a> {
         let named =
             self.search.programs.iter().filter(|path| path.starts_with(root) && path.is_dir()).cloned();
         let is_modules = |path: &Path| path.ends_with("site-packages") || path.ends_with("dist-packages");
-        let run_at_start = found.clone().filter(|(_, path)| is_modules(path)).flat_map(|(number, path)| {
+        let run_at_start = found.clone().flat_map(|(number, path)| {
             let files = known.notes(number).filter(|note| note.has(mark::PROGRAM) && note.kind == Kind::File);
             files.map(move |note| path.join(note.name)).filter(|path| is_run_at_start(path))
         });
-        let directories = found.clone().map(|(_, path)| path).chain(named);
+        // One with nothing else than such files is not a directory of programs.
+        let holds_others = |number: usize, path: &Path| {
+            let mut programs = known.notes(number).filter(|note| note.has(mark::PROGRAM));
+            programs.any(|note| !is_run_at_start(&path.join(note.name)))
+        };
+        let directories = found.clone().filter(|(number, path)| holds_others(*number, path));
+        let directories = directories.map(|(_, path)| path).chain(named);
         let programs = &mut self.project.programs;
         programs.extend(directories.filter(|path| path != root && !is_modules(path)));
         programs.extend(run_at_start);

@@ -39,10 +39,15 @@ pub fn is_usual_environment(name: &OsStr) -> bool {
     ENVIRONMENTS.iter().any(|usual| name == *usual)
 }
 
-/// Whether a path is that of a file that python runs whenever it starts, and not a directory of programs.
+/// Whether a path is that of a file that python runs or obeys whenever it starts, and not a directory of programs. The settings of an
+/// environment say where python finds its own modules.
 pub fn is_run_at_start(path: &Path) -> bool {
     let folder = path.parent().and_then(Path::file_name).map(spelled).unwrap_or_default();
-    is_modules(&folder) && path.file_name().is_some_and(|name| runs_at_start(&spelled(name)))
+    let decides = |name: &OsStr| {
+        let name = spelled(name);
+        name == ENVIRONMENT || is_modules(&folder) && runs_at_start(&name)
+    };
+    path.file_name().is_some_and(decides)
 }
 
 /// Whether a name cannot be made, because programs or python look there.
