@@ -5,6 +5,7 @@ use crate::args::RunArgs;
 use crate::decide::{self, Decided};
 use crate::here::Here;
 use crate::question::CommandTerminal;
+use crate::session::ToolSession;
 use crate::supply::{self, Phantoms, Supplier};
 use crate::{network, say, services, session, vault, witness};
 use keyward_approve::gate;
@@ -70,6 +71,8 @@ pub struct Run<'a> {
     permitted: Option<(event::Gate, Vec<Script>)>,
     /// The session that the cage is for.
     session: Option<Membership>,
+    /// The session that runs the tools of an agent.
+    tools: Option<ToolSession>,
     /// Where the session tells what its cage keeps.
     promises: Option<PathBuf>,
     /// What the command holds instead of credentials.
@@ -110,6 +113,7 @@ impl<'a> Run<'a> {
         here: &'a Here,
         block: &'a mut Block,
         session: Option<Membership>,
+        tools: Option<ToolSession>,
         phantoms: Phantoms,
     ) -> Self {
         // Further cages of a session keep what the first one does.
@@ -119,7 +123,7 @@ impl<'a> Run<'a> {
         let certificate = told.as_ref().map(|told| told.with_file_name("ca.pem"));
         let promises = told.filter(|_| is_first);
         let (dropped, permitted) = (None, None);
-        Run { args, policy, here, block, dropped, permitted, session, promises, certificate, phantoms }
+        Run { args, policy, here, block, dropped, permitted, session, tools, promises, certificate, phantoms }
     }
 
     /// The exit code, or why it ended early.
@@ -158,6 +162,7 @@ impl<'a> Run<'a> {
         let started = Instant::now();
         match self.launch(&plan, prepared, &mut armed, &mut record) {
             Ok(finished) => {
+                self.end_tools(finished.within_a_line);
                 let settled = self.settle(&plan, finished, armed.guard, started.elapsed(), &mut record);
                 Ok(self.tell(&plan, &settled, armed.vault.as_ref(), armed.supplier.as_ref()))
             }
@@ -358,6 +363,7 @@ impl<'a> Run<'a> {
             guard.as_mut(),
             logins,
             self.session.as_ref(),
+            self.tools.as_ref().map(|tools| &tools.tools),
             vault.as_mut(),
             served,
         );
@@ -374,6 +380,16 @@ impl<'a> Run<'a> {
             }
         }
         ran
+    }
+
+    /// Ends the session that ran the tools of an agent, and says what it has found in the project.
+    fn end_tools(&mut self, within_a_line: Option<bool>) {
+        let Some(tools) = self.tools.take() else { return };
+        let said = tools.end();
+        if !said.is_empty() && !self.args.json {
+            say::after_command(within_a_line);
+            say::words(&said);
+        }
     }
 
     /// Puts right what the command left, and writes its end down.
