@@ -8,9 +8,7 @@ mod support;
 
 use pty::Terminal;
 use std::process::{Output, Stdio};
-use support::{
-    Stage, USER, Who, eventually, keyward, long_time, processes_with, refused, stderr, stdout,
-};
+use support::{Stage, USER, Who, eventually, keyward, long_time, processes_with, refused, stderr, stdout};
 
 const BOTH: [Who; 2] = [Who::User, Who::Root];
 
@@ -194,8 +192,11 @@ fn a_tool_cannot_reach_the_processes_of_its_agent() {
         let stage = Stage::new(who);
         let time = long_time();
         // The pattern does not match itself.
-        let look =
-            format!("grep -qas 'sleep.[{}]{}' /proc/[0-9]*/cmdline && echo seen || echo unseen", &time[..1], &time[1..]);
+        let look = format!(
+            "grep -qas 'sleep.[{}]{}' /proc/[0-9]*/cmdline && echo seen || echo unseen",
+            &time[..1],
+            &time[1..]
+        );
         // The control: what stands in the agent's own cage sees it.
         let script = format!(
             "/bin/sleep {time} & pid=$!; /bin/bash -c \"{look}\"; bash -c \"{look}; kill -9 $pid 2>/dev/null; kill -9 -1 2>/dev/null\"
@@ -314,16 +315,36 @@ fn tools_that_cannot_have_a_cage_of_their_own_are_refused() {
     refused(strict, 121, "cannot prevent new footholds");
 }
 
+/// An agent that runs what a file says, so that it is not in its own words.
+const RUNS_A_FILE: &str = r#"
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void) {
+    char text[999] = {0};
+    int status = 0;
+    fread(text, 1, 998, fopen("task", "r"));
+    if (fork() == 0) return execlp("bash", "bash", "-c", text, (char *)0);
+    wait(&status);
+    return WEXITSTATUS(status);
+}
+"#;
+
 #[test]
 fn the_gate_judges_what_an_agent_gives_to_a_shim() {
     let stage = Stage::user();
-    // What the agent will run is not in its own words.
-    stage.project_file("task", "git stash clear && touch ran");
-    let repository = "git init -q && git config user.name n && git config user.email n@example.test && git add task && git commit -qm one && echo changed >> task && git stash -q";
+    let agent = stage.program("agent", RUNS_A_FILE);
+    let repository = "git init -q && git config user.name n && git config user.email n@example.test && echo 1 > f && git add f && git commit -qm one && echo 2 > f && git stash -q";
     assert!(stage.bare(repository).status.success());
-    let agent = "open F, 'task'; exec 'bash', '-c', <F>";
-    let output = stage.keyward_run(&["--shims", "--gate", "auto"], &["perl", "-e", agent]).output().unwrap();
-    assert_eq!(output.status.code(), Some(123), "{}{}", stdout(&output), stderr(&output));
-    assert!(stderr(&output).contains("approval is required"), "{}", stderr(&output));
+    let run = |task: &str| {
+        stage.project_file("task", task);
+        stage.keyward_run(&["--shims", "--gate", "auto", "--net", "open"], &[&agent]).output().unwrap()
+    };
+    let denied = run("git stash clear && touch ran");
+    assert_eq!(denied.status.code(), Some(123), "{}{}", stdout(&denied), stderr(&denied));
+    assert!(stderr(&denied).contains("git-stash-drop"), "{}", stderr(&denied));
     assert!(!stage.project().join("ran").exists());
+    let harmless = run("git stash list | wc -l && touch ran");
+    assert_eq!(said(harmless), "1\n", "the control");
+    assert!(stage.project().join("ran").exists());
 }
