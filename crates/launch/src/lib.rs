@@ -54,11 +54,15 @@ pub fn run(
     mut prepared: Prepared,
     mut guard: Option<&mut keyward_project::Guard<'_>>,
     logins: &mut Logins,
-    session: Option<&session::Membership>,
-    tools: Option<&session::Tools>,
+    role: session::Role<'_>,
     mut vault: Option<&mut secrets::Vault>,
     mut served: Option<Served<'_>>,
 ) -> Result<Finished, Fault> {
+    let (session, tools) = match role {
+        session::Role::Command => (None, None),
+        session::Role::Member(session) => (Some(session), None),
+        session::Role::Agent(tools) => (None, Some(tools)),
+    };
     let wanted = supervise::signals();
     let caller_mask = signal::block(&wanted);
     let fault = |step: Step| move |errno: Errno| Fault::new(step, "", errno);

@@ -19,7 +19,7 @@ mod syncs;
 #[cfg(test)]
 mod tests;
 
-pub use cages::{Launcher, MakeCages, Membership, Tools, Words};
+pub use cages::{Launcher, MakeCages, Membership, Role, Tools, Words};
 pub use command::Command;
 pub(crate) use command::restoring;
 pub use directory::Directory;

@@ -15,7 +15,7 @@ use keyward_launch::fault::Fault;
 use keyward_launch::prepare::{self, Prepared};
 use keyward_launch::proxy::Proxy;
 use keyward_launch::secrets::{Vault, Wanted};
-use keyward_launch::session::Membership;
+use keyward_launch::session::{Membership, Role};
 use keyward_launch::supervise::{Finished, Served};
 
 use keyward_ledger::Record;
@@ -357,16 +357,12 @@ impl<'a> Run<'a> {
         };
         let served = plan.network.as_ref().zip(proxy.as_mut());
         let served = served.map(|(network, proxy)| Served { network, proxy, record: &mut write });
-        let ran = keyward_launch::run(
-            plan,
-            prepared,
-            guard.as_mut(),
-            logins,
-            self.session.as_ref(),
-            self.tools.as_ref().map(|tools| &tools.tools),
-            vault.as_mut(),
-            served,
-        );
+        let role = match (&self.session, &self.tools) {
+            (Some(session), _) => Role::Member(session),
+            (None, Some(agent)) => Role::Agent(&agent.tools),
+            (None, None) => Role::Command,
+        };
+        let ran = keyward_launch::run(plan, prepared, guard.as_mut(), logins, role, vault.as_mut(), served);
         if let Some(vault) = vault {
             vault.finish(ran.as_ref().is_ok_and(|finished| finished.cut_short.is_some()));
             for what in vault::events(vault, plan) {

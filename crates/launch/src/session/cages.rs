@@ -206,6 +206,17 @@ pub struct Tools {
     pub spaces: Spaces,
 }
 
+/// What a cage is for.
+#[derive(Clone, Copy)]
+pub enum Role<'a> {
+    /// One command.
+    Command,
+    /// The commands of a session.
+    Member(&'a Membership),
+    /// An agent, whose tools a session runs.
+    Agent(&'a Tools),
+}
+
 /// Makes further cages of a session, each with a launcher of its own.
 pub trait MakeCages {
     fn make(&mut self) -> Result<Launcher, Errno>;
