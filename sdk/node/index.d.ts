@@ -24,6 +24,8 @@ export interface CageOptions {
   protect?: 'notice' | 'strict';
   home?: 'real' | 'profile' | 'empty';
   tools?: string | string[];
+  /** For an agent: run the shells and interpreters that it starts in a narrower cage. */
+  shims?: boolean;
   net?: 'none' | 'rules' | 'open';
   /** Hosts that may be reached, as rules: `api.github.com`, `GET host/path`, `tcp://host:port`, a preset. */
   allowNet?: string | string[];

@@ -22,6 +22,26 @@ export type AskExec = {
   tools?: Function[];
 };
 
+/** Runs a tool of the agent whose cage this client is in, in the cage of its session. For the shims of an agent. Descriptors: its standard streams, without those that are a terminal. */
+export type AskTool = {
+  v: 1;
+  do: "tool";
+  /** The program by its name, and its arguments. */
+  argv: Word[];
+  cwd: Word;
+  terminal?: Terminal | null;
+  /** What a tool has of the process that has started it. */
+  surroundings: {
+    /** The name that the program was called by, where that is not its own. */
+    name?: Word | null;
+    /** Variables that were set or changed, as `NAME=value`. */
+    set?: Word[];
+    /** Names of variables that were removed. */
+    unset?: Word[];
+    umask: number;
+  };
+};
+
 /** Passes a signal on to a job. */
 export type AskSignal = {
   v: 1;
@@ -136,7 +156,7 @@ export type AskStop = {
 };
 
 /** What a client asks. */
-export type Ask = AskExec | AskSignal | AskFront | AskKill | AskHello | AskJobs | AskLog | AskAttach | AskOffer | AskWatch | AskDecide | AskCall | AskReturn | AskOwn | AskWiden | AskStop;
+export type Ask = AskExec | AskTool | AskSignal | AskFront | AskKill | AskHello | AskJobs | AskLog | AskAttach | AskOffer | AskWatch | AskDecide | AskCall | AskReturn | AskOwn | AskWiden | AskStop;
 
 /** The command runs. With a terminal, one descriptor: its other side. */
 export type AnswerStarted = {

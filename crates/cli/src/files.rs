@@ -221,7 +221,7 @@ pub fn policy(flags: &PolicyFlags, here: &Here, environment: &[&[u8]]) -> Result
         sources: Sources { files, ignored, flags: layers.flags.keys(), ..Sources::default() },
         ..policy
     };
-    policy.sources.digest = sha256(config::show(&policy).as_bytes());
+    policy.sources.digest = digest(&policy);
     if policy.secrets.is_empty() && policy.gate.webhook_key.is_none() {
         return Ok(policy);
     }
@@ -229,6 +229,11 @@ pub fn policy(flags: &PolicyFlags, here: &Here, environment: &[&[u8]]) -> Result
     // What a secret is bound to is allowed by giving the secret.
     keyward_policy::secret::reach(&mut policy);
     Ok(policy)
+}
+
+/// The digest of an effective policy.
+pub fn digest(policy: &Policy) -> String {
+    sha256(config::show(policy).as_bytes())
 }
 
 fn sha256(bytes: &[u8]) -> String {

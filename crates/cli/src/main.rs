@@ -32,6 +32,7 @@ mod secret;
 mod services;
 mod session;
 mod shell_help;
+mod shim;
 mod supply;
 mod told;
 mod vault;
@@ -47,6 +48,9 @@ fn main() {
     let _ = keyward_sys::confine::become_opaque();
     say::streams::remember();
     let mut block = Block::take();
+    if let Some(program) = shim::stands_for() {
+        std::process::exit(shim::run(program, &block));
+    }
     let parsed = match hooked::shell::line_of_claude() {
         Some(line) => Ok(hooked::shell::meaning(line)),
         None => args::parse(),

@@ -16,6 +16,7 @@ use keyward_policy::linux::kernel::KernelFacts;
 use keyward_policy::mcp;
 use keyward_policy::outcome::code;
 use keyward_policy::settings::Policy;
+use keyward_policy::shims;
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_policy::words::{Allowance, Origin};
 use keyward_project::{self as project, logins};
@@ -111,7 +112,15 @@ fn run_with(args: RunArgs, block: &mut Block, session: Option<(Membership, Polic
             return tell::early(&args, Some(&here), Early::Trouble(trouble));
         }
     };
-    let mut run = Run::new(&args, &policy, &here, block, session, phantoms);
+    let tools = match shims::are_on(&policy) && session.is_none() {
+        true => match session::for_tools(&args, &here, &policy, block) {
+            Ok(tools) => Some(tools),
+            Err(exit) => return exit,
+        },
+        false => None,
+    };
+    let policy = shims::of_agent(policy);
+    let mut run = Run::new(&args, &policy, &here, block, session, tools, phantoms);
     match run.attempt(first) {
         Err(Early::HostRefused(_)) => run.attempt(probe::probe(&here.project, &here.caller.cache)),
         ended => ended,

@@ -28,6 +28,7 @@ use keyward_sys::environ::{self, Block};
 use keyward_sys::signal;
 use rustix::process::Signal;
 use serde::Serialize;
+pub use start::{ToolSession, for_tools};
 
 pub fn session(args: SessionArgs, block: &mut Block) -> i32 {
     match args.command {

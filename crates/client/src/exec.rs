@@ -2,7 +2,8 @@
 
 use crate::connection::{Client, First, Person};
 use crate::error::Error;
-use keyward_protocol::session::{Answer, Ask, Hint, Terminal, Word};
+use keyward_policy::shims::Changes;
+use keyward_protocol::session::{Answer, Ask, Hint, Surroundings, Terminal, Word};
 use keyward_sys::signal::{self, Inbox, PASSED_ON, Set};
 use keyward_sys::{Errno, terminal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -49,6 +50,38 @@ impl Command {
             answers: self.answers,
             line: self.line,
             tools: self.tools.clone(),
+        }
+    }
+}
+
+/// A tool of an agent, in the cage of its session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tool {
+    pub program: OsString,
+    /// The words that the shim was called with; the first may be any name.
+    pub words: Vec<OsString>,
+    pub cwd: PathBuf,
+    pub terminal: Option<Terminal>,
+    pub changes: Changes,
+    pub umask: u32,
+}
+
+impl Tool {
+    fn ask(&self) -> Ask {
+        let word = |text: &OsString| Word::from(text.as_os_str());
+        let mut argv: Vec<Word> = vec![word(&self.program)];
+        argv.extend(self.words.iter().skip(1).map(word));
+        let name = self.words.first().filter(|name| **name != self.program);
+        Ask::Tool {
+            argv,
+            cwd: self.cwd.as_os_str().into(),
+            terminal: self.terminal,
+            surroundings: Surroundings {
+                name: name.map(word),
+                set: self.changes.set.iter().map(word).collect(),
+                unset: self.changes.unset.iter().map(word).collect(),
+                umask: self.umask,
+            },
         }
     }
 }
@@ -104,6 +137,17 @@ impl<P: Person> Client<P> {
         // What is sent to a session that was stopped stays open as long as that one is there.
         self.hello()?;
         self.ask(&command.ask(), streams)?;
+        self.begun(inbox)
+    }
+
+    /// From the cage of an agent: has the session run a tool of it, with these streams.
+    pub fn run_tool(
+        &mut self,
+        tool: &Tool,
+        streams: &[BorrowedFd<'_>],
+        inbox: &Inbox,
+    ) -> Result<Begun, Error> {
+        self.ask(&tool.ask(), streams)?;
         self.begun(inbox)
     }
 

@@ -15,6 +15,6 @@ mod screen;
 pub use bridge::{AtEnd, bridge};
 pub use connection::{Client, Decision, Person, Sender, Unattended};
 pub use error::Error;
-pub use exec::{Begun, Command, Ended, Finished, inbox};
+pub use exec::{Begun, Command, Ended, Finished, Tool, inbox};
 pub use find::{Runtime, address, is_name, open_folder};
 pub use screen::{Relay, Role, Screen};

@@ -131,7 +131,7 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty)
             Armed::InotifyLimits => limit_inotify(prepared)?,
             Armed::Session => confine::new_session().map_err(at(Step::Session))?,
             // Further cages of a session have the first one's.
-            Armed::OwnNetwork if prepared.common => {}
+            Armed::OwnNetwork if prepared.common_network => {}
             Armed::OwnNetwork => {
                 building.own_network = Some(network::begin().map_err(at(Step::Loopback))?);
             }
@@ -145,7 +145,7 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty)
                 show_passing(prepared, control);
             }
             // The network of a session has the first cage's.
-            Armed::Outlet { to: To::Lookups | To::Proxy | To::Publish, .. } if prepared.common => {}
+            Armed::Outlet { to: To::Lookups | To::Proxy | To::Publish, .. } if prepared.common_network => {}
             Armed::Outlet { number, to: To::Publish, .. } => {
                 let own = Spaces::own().map_err(at(Step::Publish))?;
                 let ways = [own.user.as_fd(), own.network.as_fd()];
@@ -160,7 +160,7 @@ fn build(prepared: &Prepared, control: &OwnedFd) -> Result<(Option<Domain>, Pty)
             Armed::Terminal => building.pty = open_terminal(prepared, c"/dev/pts/ptmx")?,
             Armed::Keyring => confine::new_session_keyring().map_err(at(Step::Keyring))?,
             Armed::EnterNetwork => building.enter_network()?,
-            Armed::Routes if prepared.common => {}
+            Armed::Routes if prepared.common_network => {}
             Armed::Routes => {
                 routes::everywhere(keyward_policy::net::plan::resolver()).map_err(at(Step::Network))?;
             }
@@ -199,10 +199,10 @@ impl<'a> Building<'a> {
     }
 
     fn become_user(&mut self, prepared: &Prepared, control: &OwnedFd) -> Result<(), Failure> {
-        let (network, tmp) = wait_for_common(prepared, control)?.unzip();
+        let Common { network, tmp } = wait_for_common(prepared, control)?;
         self.common_network = network;
         self.trees = take_identity(prepared, control).map_err(at(Step::Identity))?;
-        self.trees.extend(tmp.flatten());
+        self.trees.extend(tmp);
         Ok(())
     }
 
@@ -258,21 +258,28 @@ pub(crate) fn wait_for_cgroup(prepared: &Prepared, control: &OwnedFd) -> Result<
 }
 
 /// What the first cage of the session has for all of them: its network, and its `/tmp` where that may be shared.
-fn wait_for_common(prepared: &Prepared, control: &OwnedFd) -> Result<Option<Common>, Failure> {
+fn wait_for_common(prepared: &Prepared, control: &OwnedFd) -> Result<Common, Failure> {
     if !prepared.common {
-        return Ok(None);
+        return Ok(Common::default());
     }
     let (Order::Common, descriptors) = wire::next_order(control).ok_or((Step::Namespaces, 0, Errno::PIPE))?
     else {
         return Err((Step::Namespaces, 0, Errno::PIPE));
     };
     let mut each = descriptors.into_iter();
-    let network = each.next().ok_or((Step::Namespaces, 0, Errno::BADF))?;
-    Ok(Some((network, each.next())))
+    let network = match prepared.common_network {
+        true => Some(each.next().ok_or((Step::Namespaces, 0, Errno::BADF))?),
+        false => None,
+    };
+    Ok(Common { network, tmp: each.next() })
 }
 
 /// The network and the `/tmp` that cages of one session share.
-type Common = (OwnedFd, Option<OwnedFd>);
+#[derive(Default)]
+struct Common {
+    network: Option<OwnedFd>,
+    tmp: Option<OwnedFd>,
+}
 
 /// What the launcher has to put into a HOME of the cage's own is there before the command starts.
 fn have_home_filled(prepared: &Prepared, control: &OwnedFd) -> Result<(), Failure> {
@@ -299,6 +306,7 @@ fn show_passing(prepared: &Prepared, control: &OwnedFd) {
 fn open_outlet(number: u16, to: To, place: &str, control: &OwnedFd) -> Result<(), Failure> {
     let socket = match to {
         To::Keyring => listen(place, SocketType::STREAM).map_err(at(Step::View))?,
+        To::Session => listen(place, SocketType::SEQPACKET).map_err(at(Step::View))?,
         // Without it a lookup fails as well, and only the notice is missing.
         To::Lookups => match lookups::listen() {
             Ok(socket) => socket,

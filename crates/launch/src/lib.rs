@@ -54,10 +54,15 @@ pub fn run(
     mut prepared: Prepared,
     mut guard: Option<&mut keyward_project::Guard<'_>>,
     logins: &mut Logins,
-    session: Option<&session::Membership>,
+    role: session::Role<'_>,
     mut vault: Option<&mut secrets::Vault>,
     mut served: Option<Served<'_>>,
 ) -> Result<Finished, Fault> {
+    let (session, tools) = match role {
+        session::Role::Command => (None, None),
+        session::Role::Member(session) => (Some(session), None),
+        session::Role::Agent(tools) => (None, Some(tools)),
+    };
     let wanted = supervise::signals();
     let caller_mask = signal::block(&wanted);
     let fault = |step: Step| move |errno: Errno| Fault::new(step, "", errno);
@@ -73,12 +78,14 @@ pub fn run(
     let inbox = Inbox::new(&wanted).map_err(fault(Step::Session))?;
     let counted =
         count_output(plan, &mut prepared, vault.as_deref_mut()).map_err(fault(Step::Descriptors))?;
-    let spaces = session.and_then(|session| session.spaces.as_ref());
+    let joined = session.and_then(|session| session.spaces.as_ref());
+    prepared.common_network = joined.is_some();
+    let spaces = joined.or(tools.map(|tools| &tools.spaces));
     let common = match spaces {
         Some(spaces) => Some(take_common(plan, &mut prepared, spaces).map_err(fault(Step::Namespaces))?),
         None => None,
     };
-    let published = if spaces.is_none() { publish::listen(&plan.publish) } else { Ok(Vec::new()) };
+    let published = if joined.is_none() { publish::listen(&plan.publish) } else { Ok(Vec::new()) };
     let published = published
         .map_err(|(port, errno)| Fault::new(Step::Publish, format!("port {port} of this machine"), errno))?;
     let mut ends = Some((theirs, ours));
@@ -136,6 +143,7 @@ pub fn run(
         keyring: plan.view.home.keyring.as_ref(),
         outlets: keyward_policy::linux::acts::outlets(plan),
         session: session.map(|session| (&session.link, &session.words)),
+        tools: tools.map(|tools| &tools.link),
         describe: &describe,
         vault,
         served,
@@ -154,11 +162,14 @@ pub fn run(
     finished.map(|finished| Finished { reached, repositories, logins, ..finished })
 }
 
-/// What a further cage of a session shares with the first one: the network, and `/tmp` where that may be.
+/// What a further cage of a session shares with the first one: the network, unless it is an agent's, and `/tmp` where that may be.
 fn take_common(plan: &Plan, prepared: &mut Prepared, spaces: &Spaces) -> Result<Vec<OwnedFd>, Errno> {
     prepared.common = true;
     prepared.namespaces.user = false;
-    let mut common = vec![spaces.network.try_clone().map_err(|_| Errno::MFILE)?];
+    let mut common = Vec::new();
+    if prepared.common_network {
+        common.push(spaces.network.try_clone().map_err(|_| Errno::MFILE)?);
+    }
     let own_tmp = prepared
         .acts
         .init

@@ -3,11 +3,13 @@
 use crate::arm::{Acts, Armed, arm};
 use crate::fault::Fault;
 use crate::secrets::Wanted;
-use keyward_policy::env::Value;
+use keyward_policy::env::{Value, Var};
+use keyward_policy::event;
 use keyward_policy::linux::cage::{Cage, Identity, Step};
 use keyward_policy::linux::surface::{self, Answer, Test};
 use keyward_policy::net::plan::Socket;
 use keyward_policy::plan::{Keeper, LimitKind, Plan};
+use keyward_policy::shims;
 use keyward_policy::view;
 use keyward_project::home;
 use keyward_sys::confine::Limit;
@@ -61,8 +63,10 @@ pub struct Prepared {
     pub search: Vec<PathBuf>,
     /// The secrets that the vault hands over in the cage.
     pub secrets: Option<Wanted>,
-    /// Whether the cage joins the first one of its session: its user namespace, its network and its `/tmp`.
+    /// Whether the cage joins the first one of its session: its user namespace and its `/tmp`.
     pub common: bool,
+    /// Whether it joins its network as well.
+    pub common_network: bool,
     /// Sockets that are opened in a network with rules.
     pub sockets: Vec<Socket>,
     /// Whether the cage is a session's: then a spawner stands where the command would.
@@ -131,7 +135,9 @@ pub fn prepare(
         Strings::new(arguments)
     });
     let spaces = plan.cage != Cage::Landlock;
-    Ok(Prepared {
+    let variables = variables(plan, environment, phantoms)?;
+    let started_with = plan.shims.then(|| started_with(plan, &variables));
+    let mut prepared = Prepared {
         sockets: plan.network.as_ref().map(|network| network.sockets.clone()).unwrap_or_default(),
         namespaces: Namespaces {
             user: spaces,
@@ -148,7 +154,7 @@ pub fn prepare(
         shell_argv: shell_argv.collect(),
         argv: Strings::new(argv),
         acts,
-        envp: Strings::new(variables(plan, environment, phantoms)?),
+        envp: Strings::new(variables),
         scratch: plan.scratch.clone(),
         filter: filter(plan)?,
         limits: limits(plan),
@@ -162,8 +168,33 @@ pub fn prepare(
         search: plan.search.clone(),
         secrets: None,
         common: false,
+        common_network: false,
         session: false,
-    })
+    };
+    if let Some(started_with) = started_with {
+        prepared.fill(Path::new(shims::ENVIRONMENT), started_with);
+    }
+    Ok(prepared)
+}
+
+/// The variables of an agent for its shims: each with a sign before it that says whether a tool may have its value, and a zero byte behind.
+fn started_with(plan: &Plan, variables: &[CString]) -> Vec<u8> {
+    let inherited = event::inherited(&plan.environment);
+    let is_phantom = |variable: &&Var| matches!(variable.value, Value::Phantom { .. });
+    let phantoms = plan.environment.vars.iter().filter(is_phantom).map(|variable| variable.name.to_string());
+    let withheld: Vec<String> = inherited.into_iter().chain(phantoms).collect();
+    let is_withheld = |entry: &[u8]| {
+        withheld
+            .iter()
+            .any(|name| entry.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")))
+    };
+    let mut text = Vec::new();
+    for variable in variables {
+        let entry = variable.as_bytes_with_nul();
+        text.push(if is_withheld(entry) { shims::WITHHELD } else { shims::PLAIN });
+        text.extend_from_slice(entry);
+    }
+    text
 }
 
 /// There is no way to ask for it but to set it.

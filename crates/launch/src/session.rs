@@ -19,7 +19,7 @@ mod syncs;
 #[cfg(test)]
 mod tests;
 
-pub use cages::{Launcher, MakeCages, Membership, Words};
+pub use cages::{Launcher, MakeCages, Membership, Role, Tools, Words};
 pub use command::Command;
 pub(crate) use command::restoring;
 pub use directory::Directory;
@@ -88,6 +88,8 @@ pub struct Session<J, R, M> {
     /// The door as the cage sees it: what comes through here comes from inside.
     pub cage_door: OwnedFd,
     pub launcher: Process,
+    /// The agent whose tools this session runs.
+    pub agent: Option<Agent>,
     /// The socket to that launcher, and the word it has sent the others with.
     pub link: OwnedFd,
     /// What that launcher has to say.
@@ -107,6 +109,32 @@ pub struct Session<J, R, M> {
     /// What the gate says of commands and of calls.
     pub gate: J,
     pub record: R,
+}
+
+/// The agent whose tools a session runs, from the side of the session.
+pub struct Agent {
+    /// To the launcher of the agent's cage. The session ends with it.
+    pub link: OwnedFd,
+    /// The session socket of the agent's cage, once the launcher has sent it.
+    pub door: Option<OwnedFd>,
+    /// The user is told there what was found in the project, when the agent has ended.
+    pub words: OwnedFd,
+}
+
+impl Agent {
+    /// Takes the session socket of the agent's cage; `false` once the launcher is gone.
+    fn hear(&mut self) -> bool {
+        let mut told = [0; link::ROOM];
+        let Ok(message) = channel::receive(&self.link, &mut told) else { return false };
+        let told = told.get(..message.length).and_then(packet::read::<Link>);
+        match (told, message.descriptors.into_iter().next()) {
+            (Some(Link::Door {}), Some(door)) => {
+                self.door = Some(door);
+                true
+            }
+            _ => false,
+        }
+    }
 }
 
 /// Serves until the session is stopped, or its cage is gone. Gives how the launcher ended.
@@ -168,6 +196,10 @@ enum Source {
     CageDoor,
     Spawner,
     Launcher,
+    /// The launcher of the agent's cage.
+    AgentLink,
+    /// The session socket of the agent's cage.
+    AgentDoor,
     Link,
     Signals,
     /// The process that the session ends with.
@@ -192,6 +224,8 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
                 match token {
                     Source::Listener => self.clients.accept(&self.session.listener, Side::Outside),
                     Source::CageDoor => self.clients.accept(&self.session.cage_door, Side::Inside),
+                    Source::AgentLink => over |= !self.session.agent.as_mut().is_some_and(Agent::hear),
+                    Source::AgentDoor => self.accept_agent(),
                     Source::Spawner => over |= !self.hear(),
                     Source::Launcher => over = true,
                     Source::Link => self.synced(),
@@ -226,6 +260,11 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         sources.add(Source::Launcher, self.session.launcher.pidfd.as_fd());
         sources.add_if(Source::Agent, self.session.ends_with.as_ref().map(AsFd::as_fd));
         sources.add(Source::Spawner, self.session.spawner.as_fd());
+        if let Some(agent) = &self.session.agent {
+            sources.add(Source::AgentLink, agent.link.as_fd());
+            let has_room = self.clients.has_room_for_agent();
+            sources.add_if(Source::AgentDoor, agent.door.as_ref().filter(|_| has_room).map(AsFd::as_fd));
+        }
         sources.add_if(Source::Link, (!self.waiting.is_empty()).then(|| self.session.link.as_fd()));
         sources.add_if(Source::Listener, self.clients.has_room().then(|| self.session.listener.as_fd()));
         let room_inside = self.clients.has_room_inside();
@@ -247,6 +286,12 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             sources.add(Source::Gate(number), socket.as_fd());
         }
         sources.wait(self.timeout())
+    }
+
+    fn accept_agent(&mut self) {
+        if let Some(door) = self.session.agent.as_ref().and_then(|agent| agent.door.as_ref()) {
+            self.clients.accept(door, Side::Agent);
+        }
     }
 
     /// How long there is nothing to do unless something comes.
@@ -535,6 +580,13 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         }
     }
 
+    /// Leaves what was found in the project for the launcher of the agent, which tells the user.
+    fn tell_agent(&mut self) {
+        let Some(agent) = &self.session.agent else { return };
+        let all = std::mem::take(&mut self.news) + &self.session.words.take();
+        let _ = keyward_sys::file::write_all(&agent.words, all.as_bytes());
+    }
+
     fn serve_client(&mut self, number: u64) {
         match self.clients.receive(number) {
             Some((ask, descriptors)) => self.answer(number, ask, descriptors),
@@ -666,6 +718,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         let last = self.cages.end_all();
         self.keep_news(&last);
         let end = self.session.launcher.wait();
+        self.tell_agent();
         self.pass_on_news(self.stopping);
         self.sum_up(None);
         // Its name is free before the waiting clients are told: their sockets close behind this.

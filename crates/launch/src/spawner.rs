@@ -151,8 +151,9 @@ impl Spawner<'_> {
 
     fn work(&mut self, errand: Errand, descriptors: Vec<OwnedFd>) {
         match errand {
-            Errand::Start { job, argv, cwd, terminal, judged, state } => {
-                let wanted = Wanted::new((argv, cwd, terminal), descriptors, judged, state);
+            Errand::Start { job, argv, cwd, terminal, judged, state, surroundings } => {
+                let wanted =
+                    Wanted::new((argv, cwd, terminal), descriptors, judged, state).within(surroundings);
                 if let Err(Refused { code, why }) = self.start(job, wanted) {
                     self.tell(&News::Failed { job, code, why }, &[]);
                 }

@@ -115,6 +115,8 @@ pub(crate) struct Watch<'a, 'b> {
     pub(crate) logins: &'a mut Logins,
     /// The session that the cage belongs to, and where what we have to say goes once the cage is there.
     pub(crate) session: Option<(&'a OwnedFd, &'a OwnedFd)>,
+    /// The session that runs the tools of an agent in this cage.
+    pub(crate) tools: Option<&'a OwnedFd>,
     /// What outside the cage can talk to, in the order of the plan.
     pub(crate) outlets: Vec<Outlet>,
     /// What of the keyring the cage may see.

@@ -34,6 +34,7 @@ pub mod rendering;
 pub mod request;
 pub mod secret;
 pub mod settings;
+pub mod shims;
 pub mod suggest;
 pub mod text;
 pub mod toolchains;

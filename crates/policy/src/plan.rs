@@ -18,6 +18,7 @@ use crate::promise::{Held, Kept, Promise};
 use crate::request::{Purpose, Request};
 use crate::secret::{self, Bound, Given};
 use crate::settings::Policy;
+use crate::shims;
 use crate::trouble::{Code, Trouble};
 use crate::view::{self, Entry, GIT_SETTINGS, KEYRING_SOCKET, Shown, View, Warning};
 use crate::words::{
@@ -83,6 +84,9 @@ pub struct Plan {
     pub scratch: Option<PathBuf>,
     /// Which of descriptors 0 to 2 lead to the cage's own terminal.
     pub terminal: [bool; 3],
+    /// Whether shells and interpreters of the command are shims, which ask its session.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shims: bool,
 }
 
 /// A limit and who keeps it.
@@ -229,6 +233,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
 
     let promises = promises(policy, facts, cage, own_network, identity, landlock);
     strict_holds(policy, &promises)?;
+    shims::can_be(policy, request, cage != Cage::Landlock)?;
     floor_holds(policy, &promises)?;
 
     let view = view::view(policy, request, facts, cage)?;
@@ -245,6 +250,9 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         ..Network::new(&policy.network, request.environment, request.purpose)
     });
     let mut ours = ours(request, &view, &search, cage);
+    if shims::are_on_for(policy, request) {
+        lead_to_shims(&mut ours, shims::variables(&view.entries, request));
+    }
     let certificates = network.as_ref().and_then(|network| bundle::for_variables(&network.bundles));
     ours.extend(
         certificates.into_iter().flat_map(|path| bundle::VARIABLES.iter().map(|name| (*name, path.into()))),
@@ -307,6 +315,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         own_network,
         landlock,
         surface,
+        shims: shims::are_on_for(policy, request),
     })
 }
 
@@ -686,6 +695,19 @@ fn ours(request: &Request<'_>, view: &View, search: &[PathBuf], cage: Cage) -> V
         all.push(("GIT_CONFIG_SYSTEM", GIT_SETTINGS.into()));
     }
     all
+}
+
+/// Puts the shims first where programs are looked for. The command itself is looked for without them.
+fn lead_to_shims(ours: &mut Vec<(&'static str, OsString)>, variables: Vec<(&'static str, OsString)>) {
+    for (_, path) in ours.iter_mut().filter(|(name, _)| *name == "PATH") {
+        let mut first = OsString::from(shims::DIRECTORY);
+        if !path.is_empty() {
+            first.push(":");
+        }
+        first.push(&*path);
+        *path = first;
+    }
+    ours.extend(variables);
 }
 
 fn candidates(program: &OsString, search: &[PathBuf]) -> Vec<PathBuf> {

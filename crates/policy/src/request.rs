@@ -60,6 +60,12 @@ impl Request<'_> {
         self.environment.iter().find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
     }
 
+    /// Where the caller's shell looks for programs, in its order.
+    pub fn programs_in_order(&self) -> impl Iterator<Item = PathBuf> + '_ {
+        let search = self.variable("PATH").unwrap_or(b"/usr/local/bin:/usr/bin:/bin");
+        search.split(|&byte| byte == b':').map(|entry| PathBuf::from(OsStr::from_bytes(entry)))
+    }
+
     /// Where the caller's shell looks for programs; a relative entry as seen from the current directory.
     pub fn programs(&self) -> Vec<PathBuf> {
         let folder = |bytes: &[u8]| self.cwd.join(OsStr::from_bytes(bytes));

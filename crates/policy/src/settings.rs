@@ -12,7 +12,7 @@ use crate::tools::Tool;
 use crate::witness::Witness;
 use crate::words::{
     Allowance, Attended, Floor, GateMode, HomeMode, KeyringUse, NetAsk, NetMode, ProjectGuard, Protect,
-    Redact, Ruled, SearchExtent, TrustClass,
+    Redact, Ruled, SearchExtent, ToolCage, ToolNet, TrustClass,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -47,6 +47,7 @@ pub struct Policy {
     pub files: FilesPolicy,
     pub net: Ruled<NetMode>,
     pub network: NetPolicy,
+    pub tools: ToolsPolicy,
     pub gate: GatePolicy,
     pub limits: Limits,
     /// Who is told the head of the ledger.
@@ -221,6 +222,26 @@ pub struct HomePolicy {
     pub keyring: Ruled<KeyringUse>,
 }
 
+/// The cage of the programs that an agent starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolsPolicy {
+    pub cage: Ruled<ToolCage>,
+    pub net: Ruled<ToolNet>,
+    /// Paths of the agent's that its tools may read and change as well, as written.
+    pub share: Vec<Ruled<PathBuf>>,
+}
+
+impl Default for ToolsPolicy {
+    fn default() -> Self {
+        ToolsPolicy {
+            cage: Ruled::builtin(ToolCage::Same),
+            // A tool has no credential that a request could be made with.
+            net: Ruled::builtin(ToolNet::None),
+            share: Vec::new(),
+        }
+    }
+}
+
 /// Paths as written: absolute or beginning with `~/`. The plan expands them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilesPolicy {
@@ -301,6 +322,7 @@ impl Default for Policy {
             // The cage's own loopback is enough for tests and local servers; the rest is asked for by name.
             net: Ruled::builtin(NetMode::None),
             network: NetPolicy::default(),
+            tools: ToolsPolicy::default(),
             gate: GatePolicy {
                 mode: Ruled::builtin(GateMode::Auto),
                 attended: Ruled::builtin(Attended::Auto),

@@ -336,6 +336,8 @@ pub fn questions(policy: &Policy, request: &Request<'_>) -> Vec<Question> {
         }
     }
     questions.extend(gpu::questions(policy));
+    let shims = crate::shims::questions(policy, request).into_iter();
+    questions.extend(shims.map(|path| Question { path, about: About::All }));
     questions
 }
 
@@ -476,6 +478,9 @@ pub fn view(policy: &Policy, request: &Request<'_>, facts: &HostFacts, cage: Cag
     files_above(&mut builder, policy, cage);
     own_programs::protect(&mut builder, &request.caller.programs, &facts.project.footholds, cage)?;
 
+    if cage != Cage::Landlock {
+        builder.entries.extend(crate::shims::entries(policy, request, &facts.paths));
+    }
     inside::only_where_writable(&mut builder.entries);
     links_with_something_below(&mut builder.entries);
     // Parents before what lies in them: a parent is the beginning of its child's path.

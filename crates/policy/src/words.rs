@@ -139,6 +139,26 @@ choice! {
 }
 
 choice! {
+    /// In which cage the programs run that an agent starts.
+    ToolCage {
+        /// In the agent's own. The default.
+        Same = "same",
+        /// Shells and interpreters that the agent finds on its PATH are shims, which run in a narrower cage of the same session.
+        Shims = "shims",
+    }
+}
+
+choice! {
+    /// What the cage of an agent's tools may reach.
+    ToolNet {
+        /// What the agent reaches.
+        Same = "same",
+        /// Nothing, except for what flags of the command line allow. The default.
+        None = "none",
+    }
+}
+
+choice! {
     /// How verdicts of the gate are treated.
     GateMode {
         /// Nothing is asked, and the hard floor holds. Loud.

@@ -119,6 +119,7 @@ fn a_profile_lies_over_the_file_and_flags_over_both() {
         protect: Some(Protect::Strict),
         home: None,
         tools: Vec::new(),
+        shims: true,
         net: Some(NetMode::None),
         allow_net: Vec::new(),
         reach: Vec::new(),

@@ -25,6 +25,8 @@ memory = "1G"
 pids = 10
 open_files = 10
 output = "1M"
+[tools]
+cage = "shims"
 "#;
 
 /// How a project would try to widen with each key; `None` where more of it is always stricter.
@@ -52,6 +54,9 @@ const ATTEMPTS: &[(&str, Option<&str>)] = &[
     ("home.tools", Some("home.tools = ['gh']")),
     ("home.share", Some("home.share = ['claude']")),
     ("home.keyring", Some("home.keyring = 'always'")),
+    ("tools.cage", Some("tools.cage = 'same'")),
+    ("tools.net", Some("tools.net = 'same'")),
+    ("tools.share", Some("tools.share = ['~/.ssh']")),
     ("net.mode", Some("net.mode = 'open'")),
     ("net.allow", Some("net.allow = ['evil.example']")),
     ("net.ask", Some("net.ask = true")),
@@ -148,6 +153,9 @@ fn no_weaker(before: &Policy, after: &Policy) -> bool {
         && after.home.path == before.home.path
         && after.home.tools.iter().all(|tool| before.home.tools.contains(tool))
         && after.home.share == before.home.share
+        && after.tools.cage.value >= before.tools.cage.value
+        && after.tools.net.value >= before.tools.net.value
+        && after.tools.share == before.tools.share
         && after.net.value >= before.net.value
         && after.gate.mode.value >= before.gate.mode.value
         && after.gate.attended.value >= before.gate.attended.value

@@ -27,6 +27,8 @@ pub enum Link {
     Sync {},
     /// From the launcher: it has.
     Synced {},
+    /// From the launcher of an agent's cage: the session socket of that cage travels along. The session runs the agent's tools.
+    Door {},
     /// To the launcher: allow these rules of the network for so long. There is no answer.
     Widen { rules: Vec<String>, seconds: u64 },
 }

@@ -74,6 +74,22 @@ impl Terminal {
     }
 }
 
+/// What a tool has of the process that has started it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Surroundings {
+    /// The name that the program was called by, where that is not its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Word>,
+    /// Variables that were set or changed, as `NAME=value`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set: Vec<Word>,
+    /// Names of variables that were removed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unset: Vec<Word>,
+    pub umask: u32,
+}
+
 /// What a client asks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
@@ -107,6 +123,16 @@ pub enum Ask {
         /// Functions that may be called as long as this command runs, of those that are offered by name only.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tools: Vec<String>,
+    },
+    /// Runs a tool of the agent whose cage this client is in, in the cage of its session. Its standard streams travel along, but for those that are
+    /// a terminal. For the shims of an agent.
+    Tool {
+        /// The program by its name, and its arguments.
+        argv: Vec<Word>,
+        cwd: Word,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        terminal: Option<Terminal>,
+        surroundings: Surroundings,
     },
     /// Passes a signal on to a job: to its foreground, if it has a terminal.
     Signal { job: u32, signal: i32 },

@@ -1,6 +1,6 @@
 //! The channel between the session and the spawner in its cage: what to start, to signal and to end, and what became of it.
 
-use crate::session::{Terminal, Word};
+use crate::session::{Surroundings, Terminal, Word};
 use serde::{Deserialize, Serialize};
 
 /// What the session has the spawner do. Unknown fields and kinds are refused.
@@ -19,6 +19,9 @@ pub enum Errand {
         /// Whether the state of a shell travels along, right behind the streams. The number of its descriptor becomes the last word.
         #[serde(default)]
         state: bool,
+        /// What a tool has of the process that has started it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        surroundings: Option<Surroundings>,
     },
     /// With `ending`, what is left of the job when it ends by the signal is ended as well.
     Signal {
@@ -92,6 +95,7 @@ mod tests {
             terminal: None,
             judged: true,
             state: true,
+            surroundings: None,
         };
         assert_eq!(read::<Errand>(&write(&errand)), Some(errand));
     }

@@ -29,6 +29,11 @@ impl Strings {
         self.mapped.push(mapping);
     }
 
+    /// The strings that lie in our own memory.
+    pub fn all(&self) -> &[CString] {
+        &self.owned
+    }
+
     /// Overwrites and drops every string; the array is empty afterwards.
     pub fn wipe(&mut self) {
         self.pointers.clear();

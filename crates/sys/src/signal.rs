@@ -182,6 +182,14 @@ pub fn stop_self(signal: i32) {
     take_pending(libc::SIGCONT);
 }
 
+/// Ends this process by a signal, as a program that this signal has ended. Returns where the signal ends no process.
+pub fn end_self(signal: i32) {
+    // SAFETY: the default disposition is a constant that runs no code of ours; a number that is not a signal's is refused.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+    unblock(&Set::of(&[signal]));
+    signal_process(rustix::process::getpid(), signal);
+}
+
 /// Takes a blocked signal that is waiting. The one that let us go on has been heeded by going on: told to the command a second time and late,
 /// it could undo a stop that came meanwhile.
 fn take_pending(signal: i32) {

@@ -10,6 +10,7 @@ const FLAGS = {
   floor: 'text',
   allow: 'list',
   gpu: 'switch',
+  shims: 'switch',
   pass: 'list',
   inheritCredentials: 'list',
   secrets: 'pairs',

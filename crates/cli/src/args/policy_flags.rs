@@ -63,6 +63,9 @@ pub struct PolicyFlags {
     /// Show the login of a tool, such as gh
     #[arg(long = "tool", value_name = "NAME")]
     pub tools: Vec<String>,
+    /// For an agent: run the shells and interpreters that it starts in a narrower cage
+    #[arg(long)]
+    pub shims: bool,
     /// The network: none, rules or open
     #[arg(long, value_name = "MODE", value_parser = values::NET, hide_possible_values = true)]
     pub net: Option<NetMode>,
@@ -135,6 +138,7 @@ impl PolicyFlags {
             protect: self.protect,
             home: self.home,
             tools: self.tools.clone(),
+            shims: self.shims,
             net: self.net,
             allow_net: self.allow_net.clone(),
             reach: self.reach.clone(),

@@ -5,6 +5,7 @@ use crate::args::RunArgs;
 use crate::decide::{self, Decided};
 use crate::here::Here;
 use crate::question::CommandTerminal;
+use crate::session::ToolSession;
 use crate::supply::{self, Phantoms, Supplier};
 use crate::{network, say, services, session, vault, witness};
 use keyward_approve::gate;
@@ -14,7 +15,7 @@ use keyward_launch::fault::Fault;
 use keyward_launch::prepare::{self, Prepared};
 use keyward_launch::proxy::Proxy;
 use keyward_launch::secrets::{Vault, Wanted};
-use keyward_launch::session::Membership;
+use keyward_launch::session::{Membership, Role};
 use keyward_launch::supervise::{Finished, Served};
 
 use keyward_ledger::Record;
@@ -70,6 +71,8 @@ pub struct Run<'a> {
     permitted: Option<(event::Gate, Vec<Script>)>,
     /// The session that the cage is for.
     session: Option<Membership>,
+    /// The session that runs the tools of an agent.
+    tools: Option<ToolSession>,
     /// Where the session tells what its cage keeps.
     promises: Option<PathBuf>,
     /// What the command holds instead of credentials.
@@ -110,6 +113,7 @@ impl<'a> Run<'a> {
         here: &'a Here,
         block: &'a mut Block,
         session: Option<Membership>,
+        tools: Option<ToolSession>,
         phantoms: Phantoms,
     ) -> Self {
         // Further cages of a session keep what the first one does.
@@ -119,7 +123,7 @@ impl<'a> Run<'a> {
         let certificate = told.as_ref().map(|told| told.with_file_name("ca.pem"));
         let promises = told.filter(|_| is_first);
         let (dropped, permitted) = (None, None);
-        Run { args, policy, here, block, dropped, permitted, session, promises, certificate, phantoms }
+        Run { args, policy, here, block, dropped, permitted, session, tools, promises, certificate, phantoms }
     }
 
     /// The exit code, or why it ended early.
@@ -158,6 +162,7 @@ impl<'a> Run<'a> {
         let started = Instant::now();
         match self.launch(&plan, prepared, &mut armed, &mut record) {
             Ok(finished) => {
+                self.end_tools(finished.within_a_line);
                 let settled = self.settle(&plan, finished, armed.guard, started.elapsed(), &mut record);
                 Ok(self.tell(&plan, &settled, armed.vault.as_ref(), armed.supplier.as_ref()))
             }
@@ -352,15 +357,12 @@ impl<'a> Run<'a> {
         };
         let served = plan.network.as_ref().zip(proxy.as_mut());
         let served = served.map(|(network, proxy)| Served { network, proxy, record: &mut write });
-        let ran = keyward_launch::run(
-            plan,
-            prepared,
-            guard.as_mut(),
-            logins,
-            self.session.as_ref(),
-            vault.as_mut(),
-            served,
-        );
+        let role = match (&self.session, &self.tools) {
+            (Some(session), _) => Role::Member(session),
+            (None, Some(agent)) => Role::Agent(&agent.tools),
+            (None, None) => Role::Command,
+        };
+        let ran = keyward_launch::run(plan, prepared, guard.as_mut(), logins, role, vault.as_mut(), served);
         if let Some(vault) = vault {
             vault.finish(ran.as_ref().is_ok_and(|finished| finished.cut_short.is_some()));
             for what in vault::events(vault, plan) {
@@ -374,6 +376,16 @@ impl<'a> Run<'a> {
             }
         }
         ran
+    }
+
+    /// Ends the session that ran the tools of an agent, and says what it has found in the project.
+    fn end_tools(&mut self, within_a_line: Option<bool>) {
+        let Some(tools) = self.tools.take() else { return };
+        let said = tools.end();
+        if !said.is_empty() && !self.args.json {
+            say::after_command(within_a_line);
+            say::words(&said);
+        }
     }
 
     /// Puts right what the command left, and writes its end down.

@@ -10,11 +10,14 @@ use keyward_approve::permit;
 use keyward_approve::session::{SessionGate, SessionRecord};
 use keyward_client::{Runtime, address, is_name, open_folder};
 use keyward_gate::{Cage, Sight};
-use keyward_launch::session::{Directory, Launcher, MakeCages, Membership, Session, Syncs, Words, serve};
+use keyward_launch::session::{
+    Agent, Directory, Launcher, MakeCages, Membership, Session, Syncs, Tools, Words, serve,
+};
 use keyward_policy::explain;
 use keyward_policy::linux::kernel::KernelFacts;
 use keyward_policy::outcome::code;
 use keyward_policy::settings::Policy;
+use keyward_policy::shims;
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_policy::view::View;
 use keyward_protocol::link::{self, Link};
@@ -24,7 +27,7 @@ use keyward_sys::fork::{self, End, Forked, Process};
 use keyward_sys::spaces::Spaces;
 use keyward_sys::{Errno, channel, confine};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::ffi::OsString;
@@ -56,6 +59,73 @@ pub fn start(args: SessionStartArgs, block: &mut Block) -> i32 {
             "`keyward doctor` shows what this host can do",
         )),
     }
+}
+
+/// A session that runs the tools of an agent, from the side of the launcher of the agent's cage.
+pub struct ToolSession {
+    /// The way to it, and the namespaces of its cage.
+    pub tools: Tools,
+    process: Process,
+    words: Words,
+}
+
+impl ToolSession {
+    /// Ends the session with everything in it. Gives what it has to tell the user.
+    pub fn end(self) -> String {
+        let ToolSession { tools, process, mut words } = self;
+        // Also where a process that we have started still has it.
+        let _ = rustix::net::shutdown(&tools.link, rustix::net::Shutdown::Both);
+        let _ = process.wait();
+        words.take()
+    }
+}
+
+/// Starts the session that runs the tools of an agent, and waits until its cage is there.
+pub fn for_tools(
+    args: &RunArgs,
+    here: &Here,
+    policy: &Policy,
+    block: &mut Block,
+) -> Result<ToolSession, i32> {
+    let mut tools = shims::of_tools(policy);
+    tools.sources.digest = files::digest(&tools);
+    let program = args.command.first().map(Path::new).and_then(Path::file_name);
+    let agent = policy.profile.clone().or_else(|| program.map(|name| name.to_string_lossy().into_owned()));
+    let own = format!("s{}", std::process::id());
+    let name = agent.map(|agent| format!("{agent}-{}", std::process::id()));
+    let name = name.filter(|name| is_name(name)).unwrap_or(own);
+    let args = SessionStartArgs {
+        name: None,
+        shell: false,
+        json: false,
+        owned_within: None,
+        ends_with: None,
+        policy: args.policy.clone(),
+    };
+    let broken = |errno: Errno| {
+        say::failure(&Trouble::new(
+            Code::SessionFailed,
+            format!("cannot start a session for the tools: {}", keyward_sys::file::reason(errno)),
+            "`keyward doctor` shows what this host can do",
+        ))
+    };
+    let made = make_directory(&here::runtime(&block.entries()), &name)
+        .and_then(|directory| listen(directory.path()).map(|listener| (directory, listener)));
+    let (directory, listener) = made.map_err(|trouble| say::failure(&trouble))?;
+    let (ours, theirs) = channel::pair().map_err(broken)?;
+    let words = Words::new().map_err(broken)?;
+    let agent = Agent { link: theirs, door: None, words: words.writer().map_err(broken)? };
+    let agent = Some((agent, ours.as_fd()));
+    let begun = fork_session(&args, (here, &tools), &name, directory, listener, agent, block);
+    let Begun { process, status, words: said } = begun.map_err(broken)?;
+    let exit = wait_until_ready(&status, &said);
+    if exit != 0 {
+        let _ = process.wait();
+        return Err(exit);
+    }
+    let sent = channel::receive(&ours, &mut [0; link::ROOM]).map_err(broken)?;
+    let spaces = Spaces::from_descriptors(sent.descriptors).ok_or(Errno::PIPE).map_err(broken)?;
+    Ok(ToolSession { tools: Tools { link: ours, spaces }, process, words })
 }
 
 /// Makes a directory for this session alone.
@@ -160,32 +230,62 @@ fn begin(
     listener: OwnedFd,
     block: &mut Block,
 ) -> Result<i32, Errno> {
+    let Begun { process, status, words } =
+        fork_session(&args, decided, name, directory, listener, None, block)?;
+    let exit = wait_until_ready(&status, &words);
+    match exit {
+        // The agent reads our stdout.
+        0 if args.ends_with.is_some() => {}
+        0 if args.json => say::answer_json(&serde_json::json!({ "v": 1, "session": name })),
+        0 => say::answer(name),
+        // Its name is free when we say that there is none.
+        _ => drop(process.wait()),
+    }
+    Ok(exit)
+}
+
+/// A session that was forked: where it says whether it is there, and what it says meanwhile.
+struct Begun {
+    process: Process,
+    status: OwnedFd,
+    words: OwnedFd,
+}
+
+fn fork_session(
+    args: &SessionStartArgs,
+    decided: (&Here, &Policy),
+    name: &str,
+    directory: Directory,
+    listener: OwnedFd,
+    agent: Option<(Agent, BorrowedFd<'_>)>,
+    block: &mut Block,
+) -> Result<Begun, Errno> {
     let (status, to_status) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let (words, to_words) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     match fork::fork()? {
         Forked::Child => {
             drop((status, words));
-            let beginning = Beginning { directory, listener, to_status, to_words };
-            let exit = be_session(&args, decided, name, beginning, block);
+            // The session must see when the launcher lets go of its end.
+            let agent = agent.map(|(agent, launchers)| {
+                let _ = keyward_sys::memory::lead_nowhere(launchers);
+                agent
+            });
+            let beginning = Beginning { directory, listener, agent, to_status, to_words };
+            let exit = be_session(args, decided, name, beginning, block);
             block.wipe();
             std::process::exit(exit)
         }
-        Forked::Parent(session) => {
-            drop((to_status, to_words, listener));
+        Forked::Parent(process) => {
+            drop((to_status, to_words, listener, agent));
             // The directory is the session's from here on.
             std::mem::forget(directory);
-            let exit = wait_until_ready(&args, name, &status, &words);
-            if exit != 0 {
-                // Its name is free when we say that there is none.
-                let _ = session.wait();
-            }
-            Ok(exit)
+            Ok(Begun { process, status, words })
         }
     }
 }
 
 /// Waits until the session says that it is there, or is gone; passes on what it says meanwhile.
-fn wait_until_ready(args: &SessionStartArgs, name: &str, status: &OwnedFd, words: &OwnedFd) -> i32 {
+fn wait_until_ready(status: &OwnedFd, words: &OwnedFd) -> i32 {
     let mut code = Vec::new();
     let (mut status_open, mut words_open) = (true, true);
     while status_open {
@@ -209,22 +309,15 @@ fn wait_until_ready(args: &SessionStartArgs, name: &str, status: &OwnedFd, words
             }
         }
     }
-    let exit =
-        std::str::from_utf8(&code).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(code::FAULT);
-    if exit == 0 && args.ends_with.is_some() {
-        // The agent reads our stdout.
-    } else if exit == 0 && args.json {
-        say::answer_json(&serde_json::json!({ "v": 1, "session": name }));
-    } else if exit == 0 {
-        say::answer(name);
-    }
-    exit
+    std::str::from_utf8(&code).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(code::FAULT)
 }
 
 /// What a session begins with: its directory, its door, and where it says whether it is there.
 struct Beginning {
     directory: Directory,
     listener: OwnedFd,
+    /// The agent whose tools it runs.
+    agent: Option<Agent>,
     to_status: OwnedFd,
     to_words: OwnedFd,
 }
@@ -237,7 +330,7 @@ fn be_session(
     beginning: Beginning,
     block: &mut Block,
 ) -> i32 {
-    let Beginning { directory, listener, to_status, to_words } = beginning;
+    let Beginning { directory, listener, agent, to_status, to_words } = beginning;
     let tell = |status: OwnedFd, exit: i32| {
         let _ = rustix::io::write(&status, format!("{exit}\n").as_bytes());
     };
@@ -286,6 +379,9 @@ fn be_session(
     {
         say::note(&note);
     }
+    if let Some(agent) = &agent {
+        let _ = channel::send(&agent.link, &packet::write(&Link::Join {}), &spaces.descriptors());
+    }
     tell(to_status, 0);
     drop(to_words);
     let _ = nothing().and_then(|nothing| rustix::stdio::dup2_stderr(&nothing));
@@ -300,6 +396,7 @@ fn be_session(
         listener,
         spawner,
         cage_door,
+        agent,
         launcher,
         link: ours,
         words,

@@ -33,6 +33,8 @@ enum Senders {
     OwnerOf(u32),
     /// Also every client inside.
     Everyone,
+    /// Only clients in the cage of the agent whose tools the session runs.
+    Agent,
 }
 
 /// Who may ask what. A client inside may have a cage of the same policy beside its own, and control that one alone.
@@ -40,6 +42,7 @@ fn senders(ask: &Ask) -> Senders {
     match ask {
         Ask::Exec { background: false, terminal: None, fresh: true, .. } => Senders::Everyone,
         Ask::Exec { .. } => Senders::Outside,
+        Ask::Tool { .. } => Senders::Agent,
         Ask::Signal { job, .. } | Ask::Kill { job } | Ask::Front { job, .. } => Senders::OwnerOf(*job),
         Ask::Call { .. } => Senders::Everyone,
         Ask::Offer { .. } | Ask::Return { .. } | Ask::Watch {} | Ask::Decide { .. } | Ask::Own {} => {
@@ -66,6 +69,18 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
                 let tools = if self.is_inside(client) { Vec::new() } else { tools };
                 let wish = Wish { background, terminal, streams: descriptors, fresh, tools };
                 self.ask_for_command(client, command, wish, timeout_ms.map(Duration::from_millis), answers);
+            }
+            Ask::Tool { argv, cwd, terminal, surroundings } => {
+                let argv = argv.into_iter().map(OsString::from).collect();
+                let command = Command::of_tool(argv, cwd.into(), surroundings);
+                let wish = Wish {
+                    background: false,
+                    terminal,
+                    streams: descriptors,
+                    fresh: false,
+                    tools: Vec::new(),
+                };
+                self.ask_for_command(client, command, wish, None, false);
             }
             Ask::Signal { job, signal } => self.signal_for(client, job, signal),
             Ask::Front { job, front } => self.put_in_front(client, job, front),
@@ -109,7 +124,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     }
 
     fn is_inside(&self, client: u64) -> bool {
-        self.clients.side(client) == Some(Side::Inside)
+        self.clients.is_caged(client)
     }
 
     fn done(&mut self, client: u64) {
@@ -118,12 +133,14 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
 
     /// Whether a client may send this request, and the record has room for it. Clients outside may send all.
     fn admit(&mut self, client: u64, ask: &Ask) -> Result<(), (&'static str, &'static str)> {
-        if !self.is_inside(client) {
+        let side = self.clients.side(client);
+        if side == Some(Side::Outside) && senders(ask) != Senders::Agent {
             return Ok(());
         }
         let permitted = match senders(ask) {
             Senders::Everyone => true,
             Senders::OwnerOf(job) => self.jobs.get(job).is_some_and(|job| job.client == Some(client)),
+            Senders::Agent => side == Some(Side::Agent),
             Senders::Outside => false,
         };
         if !permitted {
@@ -305,7 +322,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
 
     /// Passes a call on to the client that offers the function. The socket decides which session it comes from.
     pub(super) fn call(&mut self, client: u64, name: String, input: session::Value, gate: Option<Gate>) {
-        let from_inside = self.clients.side(client) == Some(Side::Inside);
+        let from_inside = self.clients.is_caged(client);
         let Some((provider, call)) = self.calls.begin(client, &name) else {
             let fact = "no client offers this function, or too many calls are pending";
             return self.refuse(Some(client), fact, "ask the program that embeds this session");
@@ -333,12 +350,18 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             Ask::Exec { argv, .. } => {
                 ("commands", argv.iter().map(|word| OsString::from(word.clone()).len()).sum())
             }
+            Ask::Tool { argv, .. } => {
+                ("tools", argv.iter().map(|word| OsString::from(word.clone()).len()).sum())
+            }
             Ask::Call { name, input } => ("calls", name.len() + input.to_string().len()),
             // Nothing else from inside is written down.
             _ => return true,
         };
         let now = Instant::now();
-        let allowed = self.budget.allows_request(length, now);
+        let allowed = match ask {
+            Ask::Tool { .. } => self.budget.allows_tool(length, now),
+            _ => self.budget.allows_request(length, now),
+        };
         if !allowed {
             self.budget.refuse(&self.session.name, kind, now, self.session.record.now());
         }

@@ -16,6 +16,11 @@ const PER_REQUEST: Duration = Duration::from_millis(250);
 const LENGTH: usize = 1024;
 const LONGEST: usize = 4096;
 
+/// Tools of an agent at once, and one more after each such time. An agent that works calls a few a second, and its script may call hundreds;
+/// so many leave about 6 MB in the record, and a loop adds 30 kB a second.
+const TOOLS: u32 = 4096;
+const PER_TOOL: Duration = Duration::from_millis(50);
+
 /// Notices at once, as many as a person may still read; then one every ten seconds.
 const NOTICES: u32 = 64;
 const PER_NOTICE: Duration = Duration::from_secs(10);
@@ -57,6 +62,7 @@ impl Bucket {
 /// The budget of one session.
 pub(super) struct Budget {
     requests: Bucket,
+    tools: Bucket,
     notices: Bucket,
     /// Requests that were refused and not written down, and since when.
     refused: Option<(Instant, LeftOut)>,
@@ -68,6 +74,7 @@ impl Budget {
     pub(super) fn new(now: Instant) -> Self {
         Budget {
             requests: Bucket::new(REQUESTS, PER_REQUEST, now),
+            tools: Bucket::new(TOOLS, PER_TOOL, now),
             notices: Bucket::new(NOTICES, PER_NOTICE, now),
             refused: None,
             untold: None,
@@ -78,6 +85,12 @@ impl Budget {
     pub(super) fn allows_request(&mut self, length: usize, now: Instant) -> bool {
         let more = u32::try_from(length.min(LONGEST) / LENGTH).unwrap_or(0);
         self.requests.take(1 + more, now)
+    }
+
+    /// Whether a tool of an agent may be written down.
+    pub(super) fn allows_tool(&mut self, length: usize, now: Instant) -> bool {
+        let more = u32::try_from(length.min(LONGEST) / LENGTH).unwrap_or(0);
+        self.tools.take(1 + more, now)
     }
 
     pub(super) fn allows_notice(&mut self, now: Instant) -> bool {

@@ -166,7 +166,7 @@ impl Words {
     }
 
     /// Returns new notices, up to a bound.
-    pub(super) fn take(&mut self) -> String {
+    pub fn take(&mut self) -> String {
         let mut part = [0; 16 << 10];
         let Ok(length) = rustix::io::pread(&self.file, &mut part, self.read) else { return String::new() };
         let all = rustix::fs::fstat(&self.file).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0));
@@ -196,6 +196,25 @@ pub struct Membership {
     pub spaces: Option<Spaces>,
     /// Its notices for a person go here, once the cage exists.
     pub words: OwnedFd,
+}
+
+/// What the launcher of an agent's cage knows of the session that runs the agent's tools.
+pub struct Tools {
+    /// The session ends with this socket; the session socket of the agent's cage is sent here.
+    pub link: OwnedFd,
+    /// The namespaces of the tools' cage.
+    pub spaces: Spaces,
+}
+
+/// What a cage is for.
+#[derive(Clone, Copy)]
+pub enum Role<'a> {
+    /// One command.
+    Command,
+    /// The commands of a session.
+    Member(&'a Membership),
+    /// An agent, whose tools a session runs.
+    Agent(&'a Tools),
 }
 
 /// Makes further cages of a session, each with a launcher of its own.

@@ -13,12 +13,23 @@ use rustix::net::SocketFlags;
 const MOST: usize = 256;
 /// Clients from inside at one time: each may have a cage beside its own.
 const MOST_INSIDE: usize = 16;
+/// Clients in the cage of an agent at one time: each is a tool that runs.
+const MOST_OF_AGENT: usize = 192;
 
 /// The side that a connection comes from. The socket that accepted it decides, not what the client says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Outside,
     Inside,
+    /// In the cage of the agent whose tools the session runs.
+    Agent,
+}
+
+impl Side {
+    /// Whether the client is in a cage.
+    pub(super) fn is_caged(self) -> bool {
+        self != Side::Outside
+    }
 }
 
 pub(super) struct Client {
@@ -55,6 +66,16 @@ impl Clients {
         self.count(Side::Inside) < MOST_INSIDE
     }
 
+    /// An agent cannot take the places of others.
+    pub(super) fn has_room_for_agent(&self) -> bool {
+        self.count(Side::Agent) < MOST_OF_AGENT
+    }
+
+    /// Whether a client is in a cage.
+    pub(super) fn is_caged(&self, number: u64) -> bool {
+        self.side(number).is_some_and(Side::is_caged)
+    }
+
     pub(super) fn side(&self, number: u64) -> Option<Side> {
         self.all.iter().find(|client| client.number == number).map(|client| client.side)
     }
@@ -77,7 +98,7 @@ impl Clients {
         let Ok(socket) = rustix::net::accept_with(listener, flags) else { return };
         let own = rustix::process::geteuid();
         let is_ours = || rustix::net::sockopt::socket_peercred(&socket).is_ok_and(|peer| peer.uid == own);
-        if side == Side::Inside || is_ours() {
+        if side.is_caged() || is_ours() {
             let caller = (side == Side::Inside).then(|| Caller::of(&socket)).flatten();
             self.next += 1;
             self.all.push(Client { number: self.next, side, socket, caller });
@@ -100,7 +121,7 @@ impl Clients {
         self.room.resize(LONGEST + 1, 0);
         let message = channel::receive(&client.socket, &mut self.room).ok()?;
         // A process in a cage can make us wait by letting us close a connection.
-        if client.side == Side::Inside && message.descriptors.iter().any(channel::is_of_a_network) {
+        if client.side.is_caged() && message.descriptors.iter().any(channel::is_of_a_network) {
             let _ = fork::let_go(message.descriptors);
             return None;
         }
@@ -134,7 +155,7 @@ impl Clients {
         let Some(place) = self.all.iter().position(|client| client.number == number) else { return };
         let client = self.all.swap_remove(place);
         // What it has sent and we have not taken is closed with it.
-        if client.side == Side::Inside && channel::is_left_unheard(&client.socket) {
+        if client.side.is_caged() && channel::is_left_unheard(&client.socket) {
             let _ = fork::let_go(vec![client.socket]);
         }
     }

@@ -5,7 +5,7 @@
 
 use super::questions::Kept;
 use keyward_policy::event::{Gate, arguments};
-use keyward_protocol::session::Terminal;
+use keyward_protocol::session::{Surroundings, Terminal};
 use keyward_protocol::spawner::Errand;
 use std::ffi::{OsStr, OsString};
 
@@ -19,18 +19,24 @@ pub struct Command {
     argv: Vec<OsString>,
     cwd: Option<OsString>,
     remembers: bool,
+    surroundings: Option<Surroundings>,
 }
 
 impl Command {
     /// A command that is executed word by word.
     pub fn of_words(words: Vec<OsString>, cwd: Option<OsString>) -> Self {
-        Command { shown: arguments(&words), argv: words, cwd, remembers: false }
+        Command { shown: arguments(&words), argv: words, cwd, remembers: false, surroundings: None }
+    }
+
+    /// A tool of an agent: executed word by word, with what the agent has changed around it.
+    pub fn of_tool(words: Vec<OsString>, cwd: OsString, surroundings: Surroundings) -> Self {
+        Command { surroundings: Some(surroundings), ..Command::of_words(words, Some(cwd)) }
     }
 
     /// One line for bash. With `remembers`, the state that earlier lines have left comes back before it.
     pub fn of_line(words: &[OsString], cwd: Option<OsString>, remembers: bool) -> Self {
         let argv = vec!["bash".into(), "-c".into(), words.join(OsStr::new(" "))];
-        Command { shown: arguments(words), argv, cwd, remembers }
+        Command { shown: arguments(words), argv, cwd, remembers, surroundings: None }
     }
 
     /// The words that are judged, and that the spawner is given.
@@ -72,7 +78,7 @@ impl Permitted {
 
     /// The message to the spawner. Its descriptors are the streams, then the state, then the scripts.
     pub(super) fn errand(&self, job: u32, terminal: Option<Terminal>) -> Errand {
-        let Command { argv, cwd, .. } = &self.command;
+        let Command { argv, cwd, surroundings, .. } = &self.command;
         Errand::Start {
             job,
             argv: argv.iter().map(|word| word.as_os_str().into()).collect(),
@@ -80,6 +86,7 @@ impl Permitted {
             terminal,
             judged: self.kept.scripts.is_some(),
             state: self.kept.state.is_some(),
+            surroundings: surroundings.clone(),
         }
     }
 }

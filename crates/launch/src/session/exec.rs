@@ -2,7 +2,6 @@
 
 use super::asks::Wish;
 use super::cages::{Cage, MakeCages};
-use super::clients::Side;
 use super::command::Permitted;
 use super::jobs::{Clock, Job, Output, Place};
 use super::questions::Judge;
@@ -79,7 +78,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             argv: event::bounded(permitted.command.shown(), 4096),
             background: wish.background,
             fresh: wish.fresh,
-            from_inside: self.clients.side(client) == Some(Side::Inside),
+            from_inside: self.clients.is_caged(client),
             gate: permitted.gate.clone(),
             policy: self.session.policy.clone(),
         });

@@ -3,7 +3,6 @@
 
 use super::asks::Wish;
 use super::cages::MakeCages;
-use super::clients::Side;
 use super::command::{Command, Permitted};
 use super::{Record, Server};
 use keyward_policy::event::Gate;
@@ -113,7 +112,7 @@ impl Questions {
 impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     /// Has something judged, and does it if nothing speaks against it.
     pub(super) fn pass_gate(&mut self, client: u64, then: Then, judging: Option<&Judging>, answers: bool) {
-        let from_inside = self.clients.side(client) == Some(Side::Inside);
+        let from_inside = self.clients.is_caged(client);
         let what = match &then {
             Then::Command { command, .. } => Thing::Command(command),
             Then::Call { name, input } => Thing::Call { name, input, judging },
@@ -143,7 +142,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     }
 
     fn waiting_from_inside(&self) -> usize {
-        let is_inside = |waiting: &&Waiting| self.clients.side(waiting.client) == Some(Side::Inside);
+        let is_inside = |waiting: &&Waiting| self.clients.is_caged(waiting.client);
         self.questions.waiting.iter().filter(is_inside).count()
     }
 

@@ -128,6 +128,7 @@ impl Stage {
         let (has_room, judged) = (Rc::new(Cell::new(true)), Rc::new(Cell::new(0)));
         let (asks, askers) = (Rc::new(Cell::new(false)), Rc::default());
         let session = Session {
+            agent: None,
             name: "work".into(),
             profile: None,
             policy: "digest".into(),

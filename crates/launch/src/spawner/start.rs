@@ -2,13 +2,14 @@
 //! in between.
 
 use super::{Job, OnTerminal, Spawner};
+use crate::fault::Fault;
 use crate::init;
 use crate::prepare::{Prepared, SHELL, c_string};
 use crate::session::restoring;
 use crate::wire::{self, Report};
 use keyward_policy::linux::cage::Step;
 use keyward_policy::outcome::code::{DENIED, USAGE};
-use keyward_protocol::session::{Terminal, Word};
+use keyward_protocol::session::{Surroundings, Terminal, Word};
 use keyward_protocol::spawner::News;
 use keyward_sys::confine::Limit;
 use keyward_sys::exec::{self, Strings};
@@ -17,7 +18,7 @@ use keyward_sys::fork::{self, Forked, Process};
 use keyward_sys::signal::{self, Set};
 use keyward_sys::{Errno, channel, confine, environ, terminal};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
 use rustix::io::FdFlags;
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -95,6 +96,8 @@ pub(super) struct Wanted {
     state: Option<OwnedFd>,
     /// The scripts that the gate has judged.
     scripts: Option<OwnedFd>,
+    /// What a tool has of the process that has started it.
+    surroundings: Option<Surroundings>,
 }
 
 impl Wanted {
@@ -114,7 +117,12 @@ impl Wanted {
             Some(state) => restoring(argv, cwd.as_deref(), state.as_raw_fd()),
             None => argv,
         };
-        Wanted { argv, cwd, terminal, streams, state, scripts }
+        Wanted { argv, cwd, terminal, streams, state, scripts, surroundings: None }
+    }
+
+    /// Adds what a tool has of the process that has started it.
+    pub(super) fn within(self, surroundings: Option<Surroundings>) -> Self {
+        Wanted { surroundings, ..self }
     }
 
     /// Whether the scripts that the command will find are those that were judged.
@@ -136,16 +144,24 @@ struct Call {
     /// The words with which the shell runs a candidate that is a script without an interpreter.
     scripts: Vec<Strings>,
     cwd: CString,
+    /// The variables, where they are not those of every command.
+    envp: Option<Strings>,
+    umask: Option<Mode>,
 }
 
 impl Call {
-    fn new(wanted: &Wanted, search: &[PathBuf], default_cwd: &CStr) -> Result<Self, Refused> {
+    fn new(wanted: &Wanted, search: &[PathBuf], default_cwd: &CStr, envp: &Strings) -> Result<Self, Refused> {
         let bad = |_| Refused::new(125, "a word of the command holds a zero byte");
         let program = wanted.argv.first().filter(|program| !program.is_empty());
         let program = program.ok_or_else(|| Refused::new(127, "there is no command"))?;
-        let candidates = candidates(program, search).map_err(bad)?;
+        let around = wanted.surroundings.as_ref();
+        let own_search = around.and_then(changed_search);
+        let candidates = candidates(program, own_search.as_deref().unwrap_or(search)).map_err(bad)?;
         let words = wanted.argv.iter().map(|word| c_string(Step::Exec, word));
-        let words: Vec<CString> = words.collect::<Result<_, _>>().map_err(bad)?;
+        let mut words: Vec<CString> = words.collect::<Result<_, _>>().map_err(bad)?;
+        if let (Some(name), Some(first)) = (around.and_then(|it| it.name.clone()), words.first_mut()) {
+            *first = c_string(Step::Exec, &OsString::from(name)).map_err(bad)?;
+        }
         let script = |candidate: &CString| {
             let shell = [SHELL.to_owned(), candidate.clone()];
             Strings::new(shell.into_iter().chain(words.iter().skip(1).cloned()).collect())
@@ -155,7 +171,9 @@ impl Call {
             Some(cwd) => c_string(Step::Exec, cwd).map_err(bad)?,
             None => default_cwd.to_owned(),
         };
-        Ok(Call { candidates, words: Strings::new(words), scripts, cwd })
+        let variables = around.map(|around| changed_variables(envp, around)).transpose().map_err(bad)?;
+        let umask = around.map(|around| Mode::from_raw_mode(around.umask & 0o777));
+        Ok(Call { candidates, words: Strings::new(words), scripts, cwd, envp: variables.flatten(), umask })
     }
 
     /// Tries the candidates as the shell would.
@@ -253,7 +271,7 @@ impl Command<'_> {
             return NotStarted::Directory(errno);
         }
         NotStarted::Command(match self.get_ready() {
-            Ok(()) => self.call.execute(&self.prepared.envp),
+            Ok(()) => self.call.execute(self.call.envp.as_ref().unwrap_or(&self.prepared.envp)),
             Err(errno) => errno,
         })
     }
@@ -272,6 +290,9 @@ impl Command<'_> {
         }
         for limit in self.prepared.limits.iter().filter(|limit| matches!(limit, Limit::CpuSeconds(_))) {
             limit.set()?;
+        }
+        if let Some(umask) = self.call.umask {
+            rustix::process::umask(umask);
         }
         signal::set_mask(self.mask);
         Ok(())
@@ -292,7 +313,7 @@ impl Command<'_> {
 impl Spawner<'_> {
     pub(super) fn start(&mut self, number: u32, wanted: Wanted) -> Result<(), Refused> {
         wanted.check_scripts()?;
-        let call = Call::new(&wanted, &self.search, &self.prepared.acts.cwd)?;
+        let call = Call::new(&wanted, &self.search, &self.prepared.acts.cwd, &self.prepared.envp)?;
         let started = match wanted.terminal.map(Pty::open).transpose()? {
             None => self.start_plain(&wanted, &call).map(|process| (process, None)),
             Some(pty) => self
@@ -377,6 +398,29 @@ impl Spawner<'_> {
     }
 }
 
+/// Where programs are looked for, where that was changed for this command.
+fn changed_search(around: &Surroundings) -> Option<Vec<PathBuf>> {
+    let entries = around.set.iter().map(|entry| OsString::from(entry.clone()));
+    let path = entries.rev().find_map(|entry| entry.as_bytes().strip_prefix(b"PATH=").map(<[u8]>::to_vec))?;
+    let entries = path.split(|&byte| byte == b':').map(|entry| PathBuf::from(OsStr::from_bytes(entry)));
+    Some(entries.filter(|entry| entry.is_absolute()).collect())
+}
+
+/// The variables of every command, with what was changed for this one; `None` where that is nothing.
+fn changed_variables(envp: &Strings, around: &Surroundings) -> Result<Option<Strings>, Fault> {
+    if around.set.is_empty() && around.unset.is_empty() {
+        return Ok(None);
+    }
+    let text = |word: &Word| c_string(Step::Exec, &OsString::from(word.clone()));
+    let set: Vec<CString> = around.set.iter().map(text).collect::<Result<_, _>>()?;
+    let unset: Vec<CString> = around.unset.iter().map(text).collect::<Result<_, _>>()?;
+    let name =
+        |entry: &CStr| entry.to_bytes().split(|&byte| byte == b'=').next().unwrap_or_default().to_vec();
+    let changed: Vec<Vec<u8>> = set.iter().chain(&unset).map(|entry| name(entry)).collect();
+    let kept = envp.all().iter().filter(|entry| !changed.contains(&name(entry))).cloned();
+    Ok(Some(Strings::new(kept.chain(set.iter().cloned()).collect())))
+}
+
 /// What a leader says of the start of its command.
 fn hear_of_start(leader: &OwnedFd) -> Result<(), NotStarted> {
     match wire::next_report(leader) {
@@ -411,7 +455,8 @@ mod tests {
     }
 
     fn call(argv: &[&str], cwd: Option<&str>) -> Result<Call, Refused> {
-        Call::new(&wanted(argv, cwd), &["/usr/bin".into(), "/bin".into()], c"/work")
+        let search = ["/usr/bin".into(), "/bin".into()];
+        Call::new(&wanted(argv, cwd), &search, c"/work", &Strings::new(Vec::new()))
     }
 
     #[test]

@@ -68,12 +68,26 @@ impl Supervisor<'_, '_> {
         if outlet == Some(To::Publish) {
             return self.publish_ports(&sockets);
         }
+        if outlet == Some(To::Session) {
+            return self.pass_on_session_socket(sockets.pop());
+        }
         match (outlet, self.watch.keyring, sockets.pop()) {
             (Some(To::Keyring), Some(view), Some(listener)) => {
                 self.keyring = Keyring::start(listener, view);
             }
             (Some(To::Lookups), _, socket) => self.lookups.start(socket),
             _ => {}
+        }
+    }
+
+    /// Hands the session socket of an agent's cage to the session that runs its tools.
+    fn pass_on_session_socket(&mut self, listener: Option<OwnedFd>) {
+        let sent = self.watch.tools.zip(listener.as_ref()).map(|(tools, listener)| {
+            keyward_sys::channel::send(tools, &packet::write(&Link::Door {}), &[listener.as_fd()])
+        });
+        if !matches!(sent, Some(Ok(()))) {
+            self.failed = Some(Fault::new(Step::Session, "", Errno::PIPE));
+            self.end_cage();
         }
     }
 

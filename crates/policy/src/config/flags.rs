@@ -6,7 +6,9 @@ use super::mistake::{Mistake, Unfit};
 use super::value::{At, Value, Values};
 use crate::env;
 use crate::secret::Grant;
-use crate::words::{Allowance, Floor, GateMode, HomeMode, NetMode, Origin, Protect, Redact, TrustClass};
+use crate::words::{
+    Allowance, Floor, GateMode, HomeMode, NetMode, Origin, Protect, Redact, ToolCage, TrustClass,
+};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -31,6 +33,8 @@ pub struct Flags {
     pub protect: Option<Protect>,
     pub home: Option<HomeMode>,
     pub tools: Vec<String>,
+    /// Whether the command's tools run in a narrower cage.
+    pub shims: bool,
     pub net: Option<NetMode>,
     /// Rules and presets.
     pub allow_net: Vec<String>,
@@ -68,6 +72,7 @@ pub fn layer(flags: &Flags) -> Result<Values, Vec<Mistake>> {
     layer.paths(Id::FilesShow, &flags.show);
     layer.choose(Id::HomeMode, flags.home.map(|word| word as usize));
     layer.tools(Id::HomeTools, &flags.tools);
+    layer.choose(Id::ToolsCage, flags.shims.then_some(ToolCage::Shims as usize));
     layer.choose(Id::FilesProtect, flags.protect.map(|word| word as usize));
     layer.limit(Id::LimitsWall, flags.wall.map(nanoseconds));
     layer.limit(Id::LimitsMemory, flags.memory);
@@ -261,6 +266,7 @@ mod tests {
             protect: Some(Protect::Strict),
             home: Some(HomeMode::Empty),
             tools: vec!["gh".into()],
+            shims: true,
             net: Some(NetMode::Rules),
             allow_net: vec!["npm".into(), "api.example.com".into()],
             reach: vec![11434],

@@ -5,7 +5,7 @@
 
 use crate::words::{
     Allowance, Attended, Floor, GateMode, HomeMode, KeyringUse, NetAsk, NetMode, ProjectGuard, Protect,
-    Redact, SearchExtent, TrustClass,
+    Redact, SearchExtent, ToolCage, ToolNet, TrustClass,
 };
 
 /// A key's name inside the program. The order is the order of [`KEYS`].
@@ -34,6 +34,9 @@ pub enum Id {
     HomeTools,
     HomeShare,
     HomeKeyring,
+    ToolsCage,
+    ToolsNet,
+    ToolsShare,
     NetMode,
     NetAllow,
     NetAsk,
@@ -234,6 +237,12 @@ pub const KEYS: &[Key] = {
         doc: "Tools that are shared as a whole: the login, and sessions, settings and the like." },
     Key { id: Id::HomeKeyring, path: "home.keyring", kind: Kind::Choice(spellings!(KeyringUse)), direction: Choice, flag: None,
         doc: "Which classes reach the keyring of the desktop when a tool of theirs keeps its login there." },
+    Key { id: Id::ToolsCage, path: "tools.cage", kind: Kind::Choice(spellings!(ToolCage)), direction: Choice, flag: Some("--shims"),
+        doc: "Where the shells and interpreters run that an agent starts: in its own cage, or through shims in a narrower one of the same session." },
+    Key { id: Id::ToolsNet, path: "tools.net", kind: Kind::Choice(spellings!(ToolNet)), direction: Choice, flag: None,
+        doc: "What that narrower cage may reach: what the agent reaches, or nothing but what flags of the command line allow." },
+    Key { id: Id::ToolsShare, path: "tools.share", kind: Kind::Paths(PathUse::Write), direction: Grant, flag: None,
+        doc: "Paths of the agent's that the narrower cage may read and change as well." },
     Key { id: Id::NetMode, path: "net.mode", kind: Kind::Choice(spellings!(NetMode)), direction: Choice, flag: Some("--net"),
         doc: "What the child may reach: nothing, what net.allow names, or everything that the host reaches." },
     Key { id: Id::NetAllow, path: "net.allow", kind: Kind::Rules, direction: Grant, flag: Some("--allow-net"),

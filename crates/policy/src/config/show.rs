@@ -143,6 +143,9 @@ fn says(policy: &Policy, id: Id) -> Says<'_> {
         Id::HomeTools => list(&policy.home.tools, |tool| Spelled::Text(tool.name.into())),
         Id::HomeShare => list(&policy.home.share, |tool| Spelled::Text(tool.name.into())),
         Id::HomeKeyring => word(policy.home.keyring.value.as_str(), &policy.home.keyring.origin),
+        Id::ToolsCage => chosen(policy.tools.cage.value.as_str(), &policy.tools.cage.origin),
+        Id::ToolsNet => chosen(policy.tools.net.value.as_str(), &policy.tools.net.origin),
+        Id::ToolsShare => paths(&policy.tools.share),
         Id::NetMode => word(policy.net.value.as_str(), &policy.net.origin),
         Id::NetAllow => list(&policy.network.allow, |allowed| Spelled::Text(allowed.to_string())),
         Id::NetAsk => Says::One(Set {
@@ -189,6 +192,11 @@ fn says(policy: &Policy, id: Id) -> Says<'_> {
 
 fn word<'a>(value: &str, origin: &'a Origin) -> Says<'a> {
     Says::One(Set { value: Spelled::Text(value.into()), origin })
+}
+
+/// A choice that is left out where it is the built-in one.
+fn chosen<'a>(value: &str, origin: &'a Origin) -> Says<'a> {
+    if *origin == Origin::Builtin { Says::Nothing } else { word(value, origin) }
 }
 
 fn one<T>(value: Option<&Ruled<T>>, spell: impl Fn(&T) -> Spelled) -> Says<'_> {

@@ -10,7 +10,7 @@ use crate::view::is_pattern;
 use crate::witness::Witness;
 use crate::words::{
     Allowance, Attended, Floor, GateMode, HomeMode, KeyringUse, NetAsk, NetMode, Origin, ProjectGuard,
-    Protect, Redact, Ruled, SearchExtent, TrustClass,
+    Protect, Redact, Ruled, SearchExtent, ToolCage, ToolNet, TrustClass,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -70,6 +70,8 @@ impl Values {
         choose(Id::FilesSearch, policy.search.value as usize, policy.search.origin);
         choose(Id::HomeMode, policy.home.mode.value as usize, policy.home.mode.origin);
         choose(Id::HomeKeyring, policy.home.keyring.value as usize, policy.home.keyring.origin);
+        choose(Id::ToolsCage, policy.tools.cage.value as usize, policy.tools.cage.origin);
+        choose(Id::ToolsNet, policy.tools.net.value as usize, policy.tools.net.origin);
         choose(Id::NetMode, policy.net.value as usize, policy.net.origin);
         choose(Id::NetAsk, policy.network.ask.value as usize, policy.network.ask.origin);
         choose(Id::GateMode, policy.gate.mode.value as usize, policy.gate.mode.origin);
@@ -145,6 +147,9 @@ impl Values {
                 Id::HomeTools => policy.home.tools = tools(value),
                 Id::HomeShare => policy.home.share = tools(value),
                 Id::HomeKeyring => choose(&mut policy.home.keyring, value, KeyringUse::ALL),
+                Id::ToolsCage => choose(&mut policy.tools.cage, value, ToolCage::ALL),
+                Id::ToolsNet => choose(&mut policy.tools.net, value, ToolNet::ALL),
+                Id::ToolsShare => policy.tools.share = paths(value),
                 Id::NetMode => choose(&mut policy.net, value, NetMode::ALL),
                 Id::NetAllow => policy.network.allow = allowed(value),
                 Id::NetAsk => choose(&mut policy.network.ask, value, NetAsk::ALL),

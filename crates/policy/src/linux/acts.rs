@@ -241,6 +241,8 @@ pub struct Outlet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum To {
+    /// The session of the agent, which runs its tools in a narrower cage.
+    Session,
     /// The user's keyring, of which the items of the tools that are shown can be seen.
     Keyring,
     /// The launcher's answers to lookups of hosts, where there is no network: no host is found, and which ones were wanted is known.
@@ -280,6 +282,9 @@ pub enum Allows {
     Write,
 }
 
+/// Where a cage finds the socket of its session.
+pub const SESSION_SOCKET: &str = "/run/keyward-door";
+
 /// Everything outside that the cage can talk to.
 pub fn outlets(plan: &Plan) -> Vec<Outlet> {
     let keyring = plan.view.home.keyring.is_some().then_some(Outlet { to: To::Keyring, at: KEYRING_SOCKET });
@@ -288,8 +293,9 @@ pub fn outlets(plan: &Plan) -> Vec<Outlet> {
         (None, true) => Some(Outlet { to: To::Lookups, at: "127.0.0.1:53" }),
         (None, false) => None,
     };
+    let session = plan.shims.then_some(Outlet { to: To::Session, at: SESSION_SOCKET });
     let publish = (!plan.publish.is_empty()).then_some(Outlet { to: To::Publish, at: "127.0.0.1" });
-    keyring.into_iter().chain(lookups).chain(publish).collect()
+    keyring.into_iter().chain(session).chain(lookups).chain(publish).collect()
 }
 
 /// What is done for this plan, in this order.
@@ -344,7 +350,7 @@ fn build(plan: &Plan, acts: &mut Vec<Act>) {
     view::build(plan, acts);
     acts.push(Act::Pivot);
     let (early, late): (Vec<Outlet>, Vec<Outlet>) =
-        outlets(plan).into_iter().partition(|outlet| outlet.to == To::Keyring);
+        outlets(plan).into_iter().partition(|outlet| matches!(outlet.to, To::Keyring | To::Session));
     acts.extend(early.into_iter().map(Act::Outlet));
     acts.extend(domain(plan).map(Act::Landlock));
     acts.extend(terminal(plan));

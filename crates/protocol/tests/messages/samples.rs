@@ -21,7 +21,9 @@ use keyward_protocol::outcome::{
     Conclusion, LoginNews, LoginWhat, NewRemote, Outcome, Promises, Repository, RepositoryNews, SecretNews,
 };
 use keyward_protocol::proxy::{Corporate, Listener, Order, Report, Role, Served, Upstream};
-use keyward_protocol::session::{Answer, Ask, Asked, Hint, Job, JudgedAs, Judging, Terminal, Word};
+use keyward_protocol::session::{
+    Answer, Ask, Asked, Hint, Job, JudgedAs, Judging, Surroundings, Terminal, Word,
+};
 use keyward_protocol::spawner::{Errand, News};
 use keyward_protocol::vault::Said;
 use keyward_protocol::{judge, packet, webhook};
@@ -60,7 +62,7 @@ kinds!(ASKS, ask_kind(Ask):
     Ask::Kill { .. } => "kill", Ask::Widen { .. } => "widen", Ask::Hello {} => "hello", Ask::Jobs {} => "jobs", Ask::Log { .. } => "log",
     Ask::Attach { .. } => "attach", Ask::Offer { .. } => "offer", Ask::Watch {} => "watch",
     Ask::Decide { .. } => "decide", Ask::Call { .. } => "call", Ask::Return { .. } => "return",
-    Ask::Stop {} => "stop", Ask::Own {} => "own",
+    Ask::Stop {} => "stop", Ask::Own {} => "own", Ask::Tool { .. } => "tool",
 );
 kinds!(ANSWERS, answer_kind(Answer):
     Answer::Started { .. } => "started", Answer::Stopped { .. } => "stopped", Answer::Ended { .. } => "ended",
@@ -79,7 +81,7 @@ kinds!(NEWS, news_kind(News):
 );
 kinds!(LINKS, link_kind(Link):
     Link::Join {} => "join", Link::Ready { .. } => "ready", Link::Sync {} => "sync", Link::Synced {} => "synced",
-    Link::Widen { .. } => "widen",
+    Link::Widen { .. } => "widen", Link::Door {} => "door",
 );
 kinds!(PROGRESS, progress_kind(Progress):
     Progress::Asked(_) => "asked", Progress::Go { .. } => "go", Progress::Refuse { .. } => "refuse",
@@ -243,6 +245,17 @@ pub fn asks() -> Vec<Ask> {
         exec(&["echo", "hello"]),
         in_detail,
         with_tools,
+        Ask::Tool {
+            argv: vec![word("bash"), word("-c"), word("make")],
+            cwd: word("/home/me/project"),
+            terminal: None,
+            surroundings: Surroundings {
+                name: Some(word("-bash")),
+                set: vec![word("PAGER=cat")],
+                unset: vec![word("LANG")],
+                umask: 0o022,
+            },
+        },
         Ask::Signal { job: 3, signal: 2 },
         Ask::Front { job: 3, front: true },
         Ask::Kill { job: 3 },
@@ -341,6 +354,7 @@ pub fn errands() -> Vec<Errand> {
             terminal: None,
             judged: true,
             state: false,
+            surroundings: None,
         },
         Errand::Signal { job: 3, signal: 15, ending: true },
         Errand::Front { job: 3, front: false },
@@ -364,6 +378,7 @@ pub fn links() -> Vec<Link> {
         Link::Ready { repositories: true, guarded: true, watched: true },
         Link::Sync {},
         Link::Synced {},
+        Link::Door {},
         widen,
     ]
 }

@@ -53,6 +53,12 @@ macro_rules! flag_methods {
                 self
             }
 
+            /// `--shims`: runs the shells and interpreters that an agent starts in a narrower cage.
+            pub fn shims(&mut self) -> &mut Self {
+                self.flags.switch("--shims");
+                self
+            }
+
             /// `--pids`: a limit on processes and threads.
             pub fn pids(&mut self, count: u32) -> &mut Self {
                 self.flags.add("--pids", count.to_string());

@@ -90,6 +90,7 @@ FLAGS: Dict[str, Tuple[str, type]] = {
     "protect": ("--protect", str),
     "home": ("--home", str),
     "tool_logins": ("--tool", list),
+    "shims": ("--shims", bool),
     "net": ("--net", str),
     "allow_net": ("--allow-net", list),
     "reach": ("--reach", list),

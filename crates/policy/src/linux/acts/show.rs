@@ -107,6 +107,7 @@ impl fmt::Display for Bind {
 impl fmt::Display for Outlet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let to = match self.to {
+            To::Session => "the session of this agent, which runs its tools in a narrower cage",
             To::Keyring => "the keyring: items of the tools that are shown",
             To::Lookups => "the launcher, which answers lookups of hosts: none is found",
             To::Publish => "programs of this machine, which reach the ports that are published",
