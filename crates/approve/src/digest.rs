@@ -51,9 +51,10 @@ fn of_command(purpose: &[u8], command: &Command<'_>, within: Within<'_>) -> Stri
 }
 
 fn of_host(host: &Host<'_>, within: Within<'_>) -> String {
-    let mut digest = Fields::new(b"keyward approval of a host 1");
+    let mut digest = Fields::new(b"keyward approval of a host 2");
     digest.one(host.canonical_name());
     digest.one(host.port.to_le_bytes());
+    digest.one(host.rule);
     within.add_scope(&mut digest);
     within.add_cage(&mut digest);
     digest.hex()

@@ -8,6 +8,7 @@
 mod aside;
 mod digest;
 pub mod gate;
+pub mod host;
 pub mod judge;
 pub mod losses;
 pub mod permit;

@@ -2,6 +2,7 @@
 //! process of its own, so that the session goes on meanwhile.
 
 use crate::gate::{Gate, read_script};
+use crate::host::{Approvers, HostGate};
 use crate::losses::Losses;
 use crate::permit::{self, Denial, Present, Ways};
 use crate::site::Site;
@@ -14,6 +15,7 @@ use keyward_ledger::Record;
 use keyward_policy::event;
 use keyward_policy::gate::{Because, Judged, Script};
 use keyward_policy::hint::{self, Failed, Hint};
+use keyward_policy::net;
 use keyward_policy::settings::Policy;
 use keyward_policy::view::View;
 use keyward_policy::words::{Allowance, GateMode, NetMode, Protect, Ruled, Verdict};
@@ -122,6 +124,12 @@ impl Judge for SessionGate<'_> {
             return Passage::Refuse { fact, remedy: "try again when they are done".into(), rule: None };
         }
         self.ask_aside(request, looked).map_or_else(broken, Passage::Wait)
+    }
+
+    fn judge_host(&self, denial: &net::Denial, at_the_door: bool, has_room: bool) -> Passage {
+        let SessionGate { policy, site, name, environment, .. } = self;
+        let gate = HostGate { policy, site: *site, run: name, session: Some(name), environment };
+        gate.judge(denial, NoTerminal, Approvers { at_the_door, has_room })
     }
 
     fn hint(&self, argv: &[OsString], cwd: Option<&Path>) -> Option<Hint> {

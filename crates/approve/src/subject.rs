@@ -23,7 +23,7 @@ pub struct Subject<'a> {
     pub judged: &'a Judged,
 }
 
-/// What an approval is for. Each kind has a digest of its own; only commands and calls are asked about today.
+/// What an approval is for. Each kind has a digest of its own; secrets and changes are not asked about today.
 #[derive(Clone, Copy, Debug)]
 pub enum What<'a> {
     Command(Command<'a>),
@@ -50,6 +50,8 @@ pub struct Host<'a> {
     /// A name, or an address without brackets.
     pub name: &'a str,
     pub port: u16,
+    /// The rule that a yes adds: it may cover another port, or any protocol.
+    pub rule: &'a str,
 }
 
 /// What would become of one path of the project.

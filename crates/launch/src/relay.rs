@@ -57,6 +57,8 @@ pub(crate) struct Relay {
     shows: bool,
     /// The last byte that the user's terminal was shown.
     last_shown: Option<u8>,
+    /// Whether the user's terminal belongs to a question for the time being.
+    paused: bool,
 }
 
 impl Relay {
@@ -72,6 +74,7 @@ impl Relay {
             counted,
             shows,
             last_shown: None,
+            paused: false,
         }
     }
 
@@ -83,6 +86,16 @@ impl Relay {
 
     pub(crate) fn terminal(&self) -> Option<BorrowedFd<'_>> {
         self.main.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether it is we who show what the cage's terminal has.
+    pub(crate) const fn shows(&self) -> bool {
+        self.shows
+    }
+
+    /// Leaves the user's terminal alone, or goes on with it. The command neither draws nor reads there meanwhile.
+    pub(crate) const fn pause(&mut self, paused: bool) {
+        self.paused = paused;
     }
 
     /// Whether the user's terminal stands within a line; `None` where another process shows it what the command prints.
@@ -111,7 +124,7 @@ impl Relay {
         named: impl Fn(Token) -> T,
         screen: Option<&'a Screen>,
     ) {
-        if let (Some(main), Some(screen)) = (&self.main, screen) {
+        if let (Some(main), Some(screen), false) = (&self.main, screen, self.paused) {
             // One that has gone away would say so for ever.
             if !self.keyboard_gone {
                 let reads = screen.raw && self.keyboard_open && self.pending.is_empty();

@@ -48,7 +48,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::OFlags;
 use rustix::process::Signal;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -160,6 +160,9 @@ pub fn serve<J: Judge, R: Record, M: MakeCages>(session: Session<J, R, M>) -> Re
         news: String::new(),
         budget: Budget::new(Instant::now()),
         room: Vec::new(),
+        grants: BTreeMap::new(),
+        last_grant: 0,
+        link_open: true,
         stopping: None,
         owner: None,
     };
@@ -181,6 +184,11 @@ struct Server<J, R, M> {
     budget: Budget,
     /// Room for a message of the spawner, kept so that it is not cleared each time.
     room: Vec<u8>,
+    /// Clients that wait until a grant holds, by its number.
+    grants: BTreeMap<u64, u64>,
+    last_grant: u64,
+    /// Whether the launcher can still be heard.
+    link_open: bool,
     /// The client that has asked for the end.
     stopping: Option<u64>,
     /// The client that the session ends with.
@@ -228,7 +236,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
                     Source::AgentDoor => self.accept_agent(),
                     Source::Spawner => over |= !self.hear(),
                     Source::Launcher => over = true,
-                    Source::Link => self.synced(),
+                    Source::Link => self.hear_link(),
                     Source::Signals | Source::Agent => over = true,
                     Source::Client(number) => self.serve_client(number),
                     Source::Output(job) => self.keep_output(job),
@@ -265,7 +273,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             let has_room = self.clients.has_room_for_agent();
             sources.add_if(Source::AgentDoor, agent.door.as_ref().filter(|_| has_room).map(AsFd::as_fd));
         }
-        sources.add_if(Source::Link, (!self.waiting.is_empty()).then(|| self.session.link.as_fd()));
+        sources.add_if(Source::Link, self.link_open.then(|| self.session.link.as_fd()));
         sources.add_if(Source::Listener, self.clients.has_room().then(|| self.session.listener.as_fd()));
         let room_inside = self.clients.has_room_inside();
         sources.add_if(Source::CageDoor, room_inside.then(|| self.session.cage_door.as_fd()));
@@ -444,10 +452,29 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         }
     }
 
+    /// What the launcher of the session's cage tells.
+    fn hear_link(&mut self) {
+        let mut told = vec![0; link::ROOM];
+        let heard = match channel::receive(&self.session.link, &mut told) {
+            Err(Errno::AGAIN) => return,
+            heard => heard.ok().and_then(|message| packet::read::<Link>(told.get(..message.length)?)),
+        };
+        match heard {
+            Some(Link::Synced {}) => self.synced(),
+            Some(Link::Widened { grant, trouble }) => self.widened(grant, trouble),
+            Some(Link::Host { question, denial }) => self.ask_about_host(question, denial),
+            // It is gone: nothing waits for it.
+            _ => {
+                self.link_open = false;
+                while !self.waiting.is_empty() {
+                    self.synced();
+                }
+            }
+        }
+    }
+
     /// It has, or cannot: the first that waits goes on.
     fn synced(&mut self) {
-        let mut told = [0; link::ROOM];
-        let _ = channel::receive(&self.session.link, &mut told);
         match self.waiting.pop_front() {
             Some(Waiting::End { number, exit, signal }) => self.ended(number, exit, signal),
             Some(Waiting::Start { number, pending }) => match self.jobs.running(number).map(|job| job.killed)

@@ -2,6 +2,7 @@
 
 mod attention;
 mod clock;
+mod hosts;
 mod reports;
 mod signals;
 
@@ -9,13 +10,15 @@ use crate::fault::Fault;
 use crate::keyring::Keyring;
 use crate::lookups::Lookups;
 use crate::passing;
-use crate::proxy::Proxy;
+use crate::proxy::{Proxy, Settled};
 use crate::relay::{self, Counter, Relay};
 use crate::secrets::Vault;
 use crate::sources::{Ready, Sources};
 use crate::wire::{self, Order};
 use attention::Attention;
 use clock::{Clock, Due};
+pub use hosts::Hosts;
+use hosts::Pending;
 use keyward_policy::linux::acts::Outlet;
 use keyward_policy::linux::cage::Step;
 use keyward_policy::net::plan::Network;
@@ -141,6 +144,8 @@ pub struct Served<'a> {
     pub proxy: &'a mut Proxy,
     /// Writes down what the proxy reports.
     pub record: &'a mut dyn FnMut(Report),
+    /// Decides about hosts that programs wait for; in a session the session does.
+    pub hosts: Option<&'a mut dyn Hosts>,
 }
 
 /// Watches until the cage has ended, and nothing of it is left.
@@ -163,6 +168,8 @@ enum Token {
     Lookups,
     /// Reports of the proxy of the network.
     Proxy,
+    /// The process that asks about a host.
+    Asker,
     /// Changes in repositories, or the end of the helper that takes them over.
     Git,
     /// What the guard has noticed in the project.
@@ -179,6 +186,8 @@ struct Supervisor<'a, 'b> {
     lookups: Lookups,
     keyring: Option<Keyring>,
     publish: Option<crate::publish::Publisher>,
+    /// Hosts that programs wait for.
+    pending: Pending,
     /// Directories of the cage's own that are looked at when it has ended.
     passing: Vec<OwnedFd>,
     /// Whether the command has not started yet because a vault may still have to ask for a passphrase.
@@ -201,6 +210,7 @@ impl<'a, 'b> Supervisor<'a, 'b> {
             lookups: Lookups::default(),
             keyring: None,
             publish: None,
+            pending: Pending::default(),
             passing: Vec::new(),
             waits_for_vault: watch.vault.is_some(),
             channel_open: true,
@@ -230,6 +240,7 @@ impl<'a, 'b> Supervisor<'a, 'b> {
                     Token::Vault => self.hear_vault(),
                     Token::Lookups => self.lookups.work(),
                     Token::Proxy => self.hear_proxy(),
+                    Token::Asker => self.hear_asker(),
                     Token::Git => self.watch.publisher.work(true),
                     Token::Guard => self.guard_project(),
                     // Below: it counts once all reports were read.
@@ -237,6 +248,7 @@ impl<'a, 'b> Supervisor<'a, 'b> {
                 }
             }
             self.do_what_is_due();
+            self.tell_of_grants();
             self.tell_session();
             self.rest();
             self.keep_limits();
@@ -260,6 +272,7 @@ impl<'a, 'b> Supervisor<'a, 'b> {
         sources.add_if(Token::Vault, watch.vault.as_ref().and_then(|vault| vault.reports()));
         sources.add_if(Token::Lookups, self.lookups.descriptor());
         sources.add_if(Token::Proxy, watch.served.as_ref().and_then(|served| served.proxy.descriptor()));
+        sources.add_if(Token::Asker, self.pending.asker());
         sources.add_if(Token::Git, watch.publisher.inbox());
         sources.add_if(Token::Guard, watch.guard.as_ref().and_then(|guard| guard.descriptor()));
         sources.add(Token::Cage, watch.cage.pidfd.as_fd());
@@ -284,11 +297,15 @@ impl<'a, 'b> Supervisor<'a, 'b> {
             .and_then(|message| packet::read::<Link>(packet.get(..message.length)?));
         match asked {
             Some(Link::Sync {}) => {}
-            Some(Link::Widen { rules, seconds }) => {
+            Some(Link::Widen { grant, rules, seconds }) => {
                 if let Some(served) = &mut self.watch.served {
-                    served.proxy.grant(&rules, Duration::from_secs(seconds));
+                    served.proxy.grant(grant, &rules, Duration::from_secs(seconds));
                 }
                 return;
+            }
+            Some(Link::Answer { question, allowed, why }) => {
+                return self
+                    .take_answer(question, if allowed { None } else { Some(why.unwrap_or_default()) });
             }
             _ => {
                 self.session_open = false;
@@ -324,6 +341,16 @@ impl<'a, 'b> Supervisor<'a, 'b> {
         served.proxy.hear();
         for report in served.proxy.reports() {
             (served.record)(report);
+        }
+        self.ask_about_hosts();
+    }
+
+    /// Tells the session which grants hold.
+    fn tell_of_grants(&mut self) {
+        let (Some((session, _)), Some(served)) = (self.watch.session, &mut self.watch.served) else { return };
+        for Settled { grant, trouble } in served.proxy.settled() {
+            let answer = packet::write(&Link::Widened { grant, trouble });
+            self.session_open &= keyward_sys::channel::send(session, &answer, &[]).is_ok();
         }
     }
 
@@ -414,6 +441,7 @@ impl<'a, 'b> Supervisor<'a, 'b> {
     /// Passes on what is still on its way, and says how it ended.
     fn finish(mut self) -> Result<Finished, Fault> {
         drop((self.keyring.take(), self.publish.take()));
+        self.leave_questions();
         self.hear_proxy();
         let end = self.watch.cage.wait().map_err(|errno| Fault::new(Step::Session, "", errno))?;
         self.relay.finish(self.watch.screen.as_ref());

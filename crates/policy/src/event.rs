@@ -115,6 +115,13 @@ pub enum What {
         rules: Vec<String>,
         seconds: u64,
     },
+    /// A host that no rule allows was asked about (`net.ask`), and allowed as long as the run or session lasts.
+    NetAllowed {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<String>,
+        rule: String,
+        gate: Gate,
+    },
     /// A person is about to be shown the value of a secret.
     Reveal {
         name: String,

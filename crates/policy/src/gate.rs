@@ -243,6 +243,28 @@ pub struct Question {
     pub given: Vec<String>,
 }
 
+impl Question {
+    /// Whether it is about a host that a program waits for. No rule of the gate has such a name.
+    pub fn is_about_a_host(&self) -> bool {
+        self.rule.as_deref().is_some_and(|rule| rule.starts_with(HOST_RULE))
+    }
+
+    /// What an approver is asked, in one line.
+    pub fn headline(&self) -> String {
+        if !self.is_about_a_host() {
+            return "may this run?".to_owned();
+        }
+        let host = self.argv.get(1).map_or("the host", String::as_str);
+        let time = if self.session.is_some() { "for this session" } else { "while this command runs" };
+        format!("allow {} {time}?", crate::rendering::inline_up_to(host, LONGEST_HOST))
+    }
+}
+
+/// How the rule of a question about a host begins; the rule of the network that a yes adds stands behind it.
+pub const HOST_RULE: &str = "net.ask ";
+/// The most characters of a host in a headline. Names of the DNS are no longer than 253.
+const LONGEST_HOST: usize = 260;
+
 /// A text that would run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Text {

@@ -12,6 +12,7 @@
 //! | [`address`] | which addresses are dialled only if a rule names them |
 //! | [`pool`] | the addresses that stand for hosts inside a cage |
 //! | [`binding`] | which phantom is replaced by which secret, and where |
+//! | [`asking`] | which denials become questions to an approver, and how many |
 //! | [`allowed`] | what a policy allows: a rule, or a preset |
 //! | [`bundle`] | the certificates that programs of a cage trust |
 //! | [`why`] | what the rules decide about a host, for a person |
@@ -21,6 +22,7 @@
 
 pub mod address;
 pub mod allowed;
+pub mod asking;
 pub mod binding;
 pub mod bundle;
 pub mod host;

@@ -22,7 +22,7 @@ use crate::shims;
 use crate::trouble::{Code, Trouble};
 use crate::view::{self, Entry, GIT_SETTINGS, KEYRING_SOCKET, Shown, View, Warning};
 use crate::words::{
-    Allowance, Floor, HomeMode, NetAsk, NetMode, Origin, ProjectGuard, Protect, Redact, Ruled, SearchExtent,
+    Allowance, Floor, HomeMode, NetMode, Origin, ProjectGuard, Protect, Redact, Ruled, SearchExtent,
     TrustClass,
 };
 use serde::Serialize;
@@ -381,16 +381,6 @@ fn rules_have_a_network(policy: &Policy, own_network: bool) -> Result<(), Refusa
     let refusal = |rule: String, fact: String, remedy: &str| {
         Err(Refusal { kind: RefusalKind::Floor, rule, fact, remedy: remedy.into() })
     };
-    if policy.net.value == NetMode::Rules && policy.network.ask.value == NetAsk::Yes {
-        return Err(Refusal::policy(
-            "net.ask",
-            format!(
-                "this version cannot ask about hosts while a program waits ({})",
-                policy.network.ask.origin
-            ),
-            "remove `net.ask`: what is denied is named with the flag that allows it",
-        ));
-    }
     match (policy.net.value, policy.network.publish.first()) {
         (NetMode::Rules, _) if !own_network => refusal(
             format!("net.mode = \"rules\" ({})", policy.net.origin),

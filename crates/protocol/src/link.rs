@@ -1,5 +1,7 @@
 //! The channel between a session and the launcher of one of its cages.
 
+use keyward_policy::net::Denial;
+use keyward_policy::trouble::Trouble;
 use serde::{Deserialize, Serialize};
 
 /// More bytes than any message of this channel has.
@@ -29,8 +31,24 @@ pub enum Link {
     Synced {},
     /// From the launcher of an agent's cage: the session socket of that cage travels along. The session runs the agent's tools.
     Door {},
-    /// To the launcher: allow these rules of the network for so long. There is no answer.
-    Widen { rules: Vec<String>, seconds: u64 },
+    /// To the launcher: allow these rules of the network for so long. It answers with [`Link::Widened`].
+    Widen { grant: u64, rules: Vec<String>, seconds: u64 },
+    /// From the launcher: the rules of a grant hold, unless there is a trouble.
+    Widened {
+        grant: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trouble: Option<Trouble>,
+    },
+    /// From the launcher: a program wants a host that no rule allows, and waits (`net.ask`).
+    Host { question: u64, denial: Denial },
+    /// To the launcher: the answer.
+    Answer {
+        question: u64,
+        allowed: bool,
+        /// Why not, for people.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
 }
 
 #[cfg(test)]
@@ -40,7 +58,7 @@ mod tests {
 
     #[test]
     fn every_message_survives_the_way_and_fits_the_room_for_it() {
-        let widen = Link::Widen { rules: vec!["GET api.example.com/v1/*".into()], seconds: 3600 };
+        let widen = Link::Widen { grant: 1, rules: vec!["GET api.example.com/v1/*".into()], seconds: 3600 };
         for link in [
             Link::Join {},
             Link::Ready { repositories: true, guarded: false, watched: true },

@@ -11,9 +11,12 @@
 //!    [`Order::Listen`]. The cage is served from the packet on that says `last`.
 //! 4. [`Order::Widen`] for a grant, [`Order::Answer`] for a [`Report::Question`], [`Order::Gone`] when a cage has ended (its pidfd says so too).
 //!
+//! Each order behind the first one is answered by [`Report::Obeyed`], in the order in which they came. What was ordered holds from then on, or
+//! the answer says why it does not.
+//!
 //! When the first channel closes, the proxy ends at once.
 
-use keyward_policy::net::{Ask, Binding, Denial, Host, Name, Pattern, Rules};
+use keyward_policy::net::{Binding, Denial, Host, Name, Pattern, Rules};
 use keyward_policy::trouble::Trouble;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -113,6 +116,9 @@ pub enum Order {
         /// Whether a host without a rule is asked about (`net.ask`).
         #[serde(default)]
         asks: bool,
+        /// Whether programs of the cage trust the CA of the proxy.
+        #[serde(default)]
+        trusts: bool,
         listeners: Vec<Listener>,
         /// Whether no [`Order::Listen`] follows.
         last: bool,
@@ -132,7 +138,13 @@ pub enum Order {
         rules: Rules,
     },
     /// Answers a question. A yes comes with the [`Order::Widen`] that it means, before this.
-    Answer { question: u64, allowed: bool },
+    Answer {
+        question: u64,
+        allowed: bool,
+        /// Why not, for people.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
     /// A cage has ended.
     Gone { cage: u64 },
 }
@@ -155,6 +167,12 @@ pub enum Served {
 pub enum Report {
     /// The proxy is confined and serves. The certificate of its CA, in PEM.
     Ready { ca: String },
+    /// An order holds, unless there is a trouble. Orders are counted from 1, the first one behind [`Order::Setup`].
+    Obeyed {
+        order: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trouble: Option<Trouble>,
+    },
     /// Something was denied.
     Denied {
         cage: u64,
@@ -189,11 +207,6 @@ pub enum Report {
     Dropped { cage: u64 },
     /// Something did not go as it should. The proxy goes on, unless its socket closes.
     Trouble(Trouble),
-}
-
-/// What a program asked for, for the text of a question.
-pub fn question(ask: &Ask) -> String {
-    format!("allow {} for this session?", ask.host)
 }
 
 /// The most bytes of a value.

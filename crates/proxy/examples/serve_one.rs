@@ -60,6 +60,7 @@ fn main() {
         rules,
         granted: vec!["example".into()],
         asks: false,
+        trusts: false,
         listeners: vec![Listener { at, role: Role::Host { host } }],
         last: true,
     };

@@ -8,7 +8,7 @@ use crate::requests::{self, Reading};
 use crate::state::{Cage, Counted, Place, State};
 use crate::stream::Rewound;
 use http_body::Body as _;
-use keyward_policy::net::{Ask, Denial, Host, Name, Pattern, Reason, Seen, request};
+use keyward_policy::net::{Ask, Denial, Host, Name, Pattern, Reason, Rule, Seen, request};
 use keyward_protocol::proxy::{Report, Served};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -139,8 +139,12 @@ impl Connection {
                     let _ = stream.try_write(ALERT);
                 } else if self.state.terminates(&self.cage, &host, self.port) {
                     self.terminate(stream, before, host).await;
+                } else if hello.is_encrypted && self.cage.trusts {
+                    // ECH looks like the noise that browsers send in its place. Where TLS ends here, the noise is passed over, and a
+                    // hidden name reaches no server.
+                    self.terminate(stream, before, host).await;
                 } else if hello.is_encrypted {
-                    self.refuse(&stream, host, Reason::NoName, "a part of it is encrypted").await;
+                    self.refuse_hidden(&stream, host);
                 } else {
                     self.tunnel(stream, before, host, Seen::Tls).await;
                 }
@@ -154,6 +158,15 @@ impl Connection {
     async fn refuse(&self, stream: &TcpStream, host: Host, reason: Reason, detail: &str) {
         let denial = Denial::new(Ask::connection(host, self.port, Seen::Tls), reason).with_detail(detail);
         self.state.reporter.deny(self.cage.id, &denial);
+        let _ = stream.try_write(ALERT);
+    }
+
+    /// Refuses a greeting that may hide a name. A rule with a path has requests read, and the part that is hidden is passed over.
+    fn refuse_hidden(&self, stream: &TcpStream, host: Host) {
+        let wanted = Rule::parse(&format!("{host}/*")).ok();
+        let ask = Ask::connection(host, self.port, Seen::Tls);
+        let denial = Denial::new(ask, Reason::NoName).with_detail("a part of it is encrypted (ECH)");
+        self.state.reporter.deny(self.cage.id, &Denial { wanted, ..denial });
         let _ = stream.try_write(ALERT);
     }
 

@@ -29,8 +29,8 @@ pub enum Body {
 pub struct Replaced {
     stream: Incoming,
     replacer: Replacer,
-    /// Called once, with the number of the first pair that was found.
-    notice: Option<Box<dyn FnOnce(usize)>>,
+    /// Called with the number of each pair that was found in a piece.
+    notice: Box<dyn FnMut(usize)>,
     last: Option<Frame<Bytes>>,
     is_done: bool,
     keeps_length: bool,
@@ -41,23 +41,16 @@ impl Replaced {
         stream: Incoming,
         replacer: Replacer,
         keeps_length: bool,
-        notice: impl FnOnce(usize) + 'static,
+        notice: impl FnMut(usize) + 'static,
     ) -> Replaced {
-        Replaced {
-            stream,
-            replacer,
-            notice: Some(Box::new(notice)),
-            last: None,
-            is_done: false,
-            keeps_length,
-        }
+        Replaced { stream, replacer, notice: Box::new(notice), last: None, is_done: false, keeps_length }
     }
 
     fn tell(&mut self) {
-        if let Some(at) = self.replacer.found.iter().position(|&times| times > 0)
-            && let Some(notice) = self.notice.take()
-        {
-            notice(at);
+        for (at, times) in self.replacer.found.iter_mut().enumerate() {
+            if std::mem::take(times) > 0 {
+                (self.notice)(at);
+            }
         }
     }
 }
@@ -85,10 +78,17 @@ impl http_body::Body for Body {
             Body::Stream(stream) => Pin::new(stream).poll_frame(context).map_err(Into::into),
             Body::Watched { stream, finder, found } => {
                 let frame = ready!(Pin::new(stream).poll_frame(context));
-                if let Some(Ok(frame)) = &frame
-                    && let Some(data) = frame.data_ref()
-                    && let Some(word) = finder.take(data)
-                {
+                let word = match &frame {
+                    Some(Ok(frame)) => match (frame.data_ref(), frame.trailers_ref()) {
+                        (Some(data), _) => finder.take(data),
+                        (None, Some(trailers)) => {
+                            trailers.values().find_map(|value| finder.look(value.as_bytes()))
+                        }
+                        (None, None) => None,
+                    },
+                    _ => None,
+                };
+                if let Some(word) = word {
                     found.set(Some(word));
                     return Poll::Ready(Some(Err("a phantom in the body".into())));
                 }
@@ -140,7 +140,14 @@ impl Replaced {
                         }
                         return Poll::Ready(Some(Ok(Frame::data(data))));
                     }
-                    Err(trailers) => Some(trailers),
+                    Err(frame) => Some(match frame.into_trailers() {
+                        Ok(mut trailers) => {
+                            self.replacer.clean(&mut trailers);
+                            self.tell();
+                            Frame::trailers(trailers)
+                        }
+                        Err(frame) => frame,
+                    }),
                 },
                 Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
                 None => None,

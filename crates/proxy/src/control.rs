@@ -27,19 +27,16 @@ pub fn take(socket: impl AsFd) -> Result<Option<Ordered>, keyward_sys::Errno> {
     Ok(order.map(|order| Ordered { order, descriptors: message.descriptors }))
 }
 
-/// Obeys until the other side is gone.
+/// Obeys until the other side is gone. Each order is answered when it holds.
 pub async fn obey(state: Rc<State>, socket: Rc<AsyncFd<OwnedFd>>) {
-    loop {
+    for order in 1.. {
         let ordered = socket.async_io(Interest::READABLE, |socket| Ok(take(socket)?)).await;
         let Ok(Some(ordered)) = ordered else { return };
-        if let Err(fact) = act(&state, ordered) {
+        let trouble = act(&state, ordered).err().map(|fact| {
             let remedy = "please report this line; connections of this command fail";
-            state.reporter.tell(Report::Trouble(Trouble::new(
-                Code::Proxy,
-                format!("the proxy could not do what was asked: {fact}"),
-                remedy,
-            )));
-        }
+            Trouble::new(Code::Proxy, format!("the proxy could not do what was asked: {fact}"), remedy)
+        });
+        state.reporter.tell_first(Report::Obeyed { order, trouble });
     }
 }
 
@@ -60,9 +57,9 @@ fn act(state: &Rc<State>, ordered: Ordered) -> Result<(), String> {
             nonblocking(&socket)?;
             tokio::task::spawn_local(Rc::clone(&state.secrets).receive_all(socket));
         }
-        Order::Cage { cage, rules, granted, asks, listeners, last } => {
+        Order::Cage { cage, rules, granted, asks, trusts, listeners, last } => {
             let process = descriptors.next().ok_or("no pidfd came along")?;
-            let new = Rc::new(Cage::new(cage, rules, granted, asks));
+            let new = Rc::new(Cage::new(cage, rules, granted, asks, trusts));
             if state.cages.borrow_mut().insert(cage, Rc::clone(&new)).is_some_and(|old| {
                 old.end();
                 true
@@ -102,7 +99,7 @@ fn act(state: &Rc<State>, ordered: Ordered) -> Result<(), String> {
                 own.close_uncovered();
             }
         }
-        Order::Answer { question, allowed } => state.answer(question, allowed),
+        Order::Answer { question, allowed, why } => state.answer(question, allowed, why),
         Order::Gone { cage } => gone(state, cage),
     }
     Ok(())
@@ -117,7 +114,7 @@ fn gone(state: &State, cage: u64) {
     let Some(own) = state.cages.borrow_mut().remove(&cage) else { return };
     own.end();
     state.origins.drop_cage(cage);
-    state.drop_questions(cage);
+    state.drop_questions(&own);
     state.reporter.settle(cage);
     state.reporter.tell(Report::Dropped { cage });
 }

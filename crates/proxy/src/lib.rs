@@ -59,7 +59,7 @@ const BEAT: std::time::Duration = std::time::Duration::from_secs(20);
 /// Serves until the process that started it goes away. Gives the exit code.
 pub fn serve() -> i32 {
     keyward_sys::wiping::start();
-    let _ = rustix::thread::set_name(c"keyward:proxy");
+    keyward_sys::environ::set_title(c"keyward:proxy");
     let Ok(socket) = keyward_sys::own(CONTROL) else { return code::FAULT };
     serve_on(socket, Confinement::Full)
 }

@@ -41,6 +41,17 @@ impl Replacer {
         whole.slice(..end)
     }
 
+    /// Replaces in the values of headers, each of which stands for itself.
+    pub fn clean(&mut self, headers: &mut http::HeaderMap) {
+        for value in headers.values_mut() {
+            let cleaned = self.replace(Bytes::copy_from_slice(value.as_bytes()));
+            if *cleaned != *value.as_bytes() {
+                let empty = http::HeaderValue::from_static("");
+                *value = http::HeaderValue::from_bytes(&cleaned).unwrap_or(empty);
+            }
+        }
+    }
+
     /// What was held back, when the stream ends.
     pub fn finish(&mut self) -> Bytes {
         std::mem::take(&mut self.held).freeze()
@@ -88,6 +99,11 @@ pub struct Finder {
 impl Finder {
     pub fn new(words: Vec<Vec<u8>>) -> Finder {
         Finder { words, tail: Vec::new() }
+    }
+
+    /// The number of a word in a text that stands for itself.
+    pub fn look(&self, text: &[u8]) -> Option<usize> {
+        self.words.iter().position(|word| memmem::find(text, word).is_some())
     }
 
     /// The number of a word that is complete with this piece.

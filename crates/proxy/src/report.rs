@@ -46,6 +46,14 @@ impl Reporter {
         }
     }
 
+    /// Adds a report that a process waits for, before all others. There are few of them, so that none is lost in a flood.
+    pub fn tell_first(&self, report: Report) {
+        let mut waiting = self.waiting.borrow_mut();
+        let before = waiting.iter().take_while(|other| is_awaited(other)).count();
+        waiting.insert(before, report);
+        self.wake.notify_one();
+    }
+
     /// Reports a denial, unless one of its kind was reported a moment ago.
     pub fn deny(&self, cage: u64, denial: &Denial) {
         let mut all = self.denials.borrow_mut();
@@ -104,10 +112,25 @@ impl Reporter {
     }
 }
 
+/// Whether something goes on only when this report was read.
+const fn is_awaited(report: &Report) -> bool {
+    matches!(report, Report::Obeyed { .. } | Report::Question { .. })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use keyward_policy::net::Ask;
+
+    #[test]
+    fn what_is_waited_for_comes_first_in_its_order_and_is_not_lost() {
+        let reporter = Reporter::default();
+        (0..2 * MOST_WAITING).for_each(|_| reporter.tell(Report::Dropped { cage: 1 }));
+        (1..=2).for_each(|order| reporter.tell_first(Report::Obeyed { order, trouble: None }));
+        let first: Vec<Report> = reporter.waiting.borrow().iter().take(2).cloned().collect();
+        assert_eq!(first, [1, 2].map(|order| Report::Obeyed { order, trouble: None }));
+        assert_eq!(reporter.waiting.borrow().len(), MOST_WAITING + 2);
+    }
 
     #[test]
     fn a_flood_of_denials_is_counted() {

@@ -353,7 +353,7 @@ impl Reading {
 
     /// The body of a request: watched for phantoms, or with them replaced. The names of the secrets it is watched for.
     async fn body(
-        &self,
+        self: &Rc<Self>,
         headers: &mut HeaderMap,
         incoming: Incoming,
         outcome: &Outcome,
@@ -366,7 +366,8 @@ impl Reading {
         let Ask { host, port, method, path, .. } = ask;
         let read = path.as_deref().and_then(|path| request::Path::read(path).ok());
         let bindings = self.state.bindings.borrow().clone();
-        // One that was put into the head may be spoken of in the body: a model is told what a program printed.
+        // One that was put into the head may be spoken of in the body: a model is told what a program printed. It does not leave, and the
+        // request goes on without it.
         let is_in_head =
             |phantom: &str| outcome.swapped.iter().any(|swapped| swapped.binding.phantom == phantom);
         let may = |binding: &keyward_policy::net::Binding| {
@@ -386,7 +387,9 @@ impl Reading {
                 let secret = secret.map_err(|fact| self.refuse(ask.clone(), Reason::NoValue, fact))?;
                 let from = Zeroizing::new(binding.phantom.clone().into_bytes());
                 pairs.push(Pair { from, to: Zeroizing::new(secret.expose().to_vec()) });
-            } else if !is_in_head(&binding.phantom) {
+            } else if is_in_head(&binding.phantom) {
+                pairs.push(mask(binding.phantom.as_bytes()));
+            } else {
                 // The identity of a key that signs is not a secret, and stands in many answers.
                 let secret = match swap::words(binding).as_slice() {
                     [_, secret, ..] => *secret,
@@ -417,15 +420,27 @@ impl Reading {
                 }
             };
         }
+        // Phantoms of other secrets do not leave beside one that is replaced, and are recorded.
+        let own = pairs.len();
+        pairs.extend(words.iter().map(|word| mask(word)));
+        let notice = {
+            let (reading, ask, names) = (Rc::clone(self), ask.clone(), names.clone());
+            move |at: usize| {
+                if let Some(name) = at.checked_sub(own).and_then(|at| names.get(at)) {
+                    let _ = reading.refuse(
+                        ask.clone(),
+                        Reason::Phantom,
+                        format!("{name}: it stands in the body"),
+                    );
+                }
+            }
+        };
         let keeps_length = pairs.iter().all(|pair| pair.from.len() == pair.to.len());
-        let replacer = Replacer::new(pairs);
+        let replaced = Replaced::new(incoming, Replacer::new(pairs), keeps_length, notice);
         if keeps_length || !headers.contains_key(header::CONTENT_LENGTH) {
-            return Ok((
-                Body::Replaced(Box::new(Replaced::new(incoming, replacer, keeps_length, |_| ()))),
-                names,
-            ));
+            return Ok((Body::Replaced(Box::new(replaced)), names));
         }
-        let whole = hold(Body::Replaced(Box::new(Replaced::new(incoming, replacer, false, |_| ())))).await;
+        let whole = hold(Body::Replaced(Box::new(replaced))).await;
         let Some(whole) = whole else {
             return Err(self.refuse(
                 ask.clone(),
@@ -466,19 +481,13 @@ impl Reading {
         let (names, pairs): (Vec<String>, Vec<Pair>) = pairs.into_iter().unzip();
         let keeps_length = pairs.iter().all(|pair| pair.from.len() == pair.to.len());
         let mut replacer = Replacer::new(pairs);
-        for value in parts.headers.values_mut() {
-            let mut cleaned = replacer.take(Bytes::copy_from_slice(value.as_bytes())).to_vec();
-            cleaned.extend(replacer.finish());
-            if cleaned != value.as_bytes() {
-                *value = HeaderValue::from_bytes(&cleaned).unwrap_or(HeaderValue::from_static(""));
-            }
-        }
+        replacer.clean(&mut parts.headers);
         let notice = {
             let (own, host) = (Rc::clone(self), host.clone());
-            move |at: usize| own.echoed(names.get(at).cloned().unwrap_or_default(), host)
+            move |at: usize| own.echoed(names.get(at).cloned().unwrap_or_default(), host.clone())
         };
         if let Some(at) = replacer.found.iter().position(|&times| times > 0) {
-            notice.clone()(at);
+            notice(at);
             replacer.found.fill(0);
         }
         if !keeps_length && method != "HEAD" {
@@ -507,6 +516,11 @@ fn pair(swapped: &Swapped) -> Pair {
         from: Zeroizing::new(swapped.secret.expose().to_vec()),
         to: Zeroizing::new(swapped.binding.phantom.clone().into_bytes()),
     }
+}
+
+/// Keeps a phantom from leaving. Lengths stay.
+fn mask(phantom: &[u8]) -> Pair {
+    Pair { from: Zeroizing::new(phantom.to_vec()), to: Zeroizing::new(vec![b'*'; phantom.len()]) }
 }
 
 /// Why a request was not passed on.

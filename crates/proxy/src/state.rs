@@ -6,6 +6,7 @@ use crate::report::Reporter;
 use crate::resolve::Resolver;
 use crate::secrets::Secrets;
 use crate::trust::Trust;
+use keyward_policy::net::asking;
 use keyward_policy::net::{Ask, Binding, Decision, Denial, Host, Name, Pattern, Rule, Rules, decide};
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_protocol::proxy::{Corporate, Report, Upstream};
@@ -23,9 +24,6 @@ const MOST_CONNECTIONS: usize = 2048;
 const DESCRIPTORS: usize = 4;
 /// Descriptors for everything else: listeners, DNS, channels.
 const RESERVED: usize = 256;
-
-/// The most questions of one cage that wait for an answer; what wants more is denied.
-const MOST_QUESTIONS: usize = 16;
 
 /// Everything.
 pub struct State {
@@ -48,7 +46,7 @@ pub struct State {
 struct Question {
     cage: u64,
     wanted: Rule,
-    waiting: Vec<oneshot::Sender<bool>>,
+    waiting: Vec<oneshot::Sender<Result<(), String>>>,
 }
 
 impl State {
@@ -117,39 +115,41 @@ impl State {
     /// Decides, and asks the user if the cage may. A denial is reported.
     pub async fn decide(&self, cage: &Cage, ask: &Ask) -> Result<String, Denial> {
         let decided = decide(&cage.rules.borrow(), ask);
-        let denial = match decided {
+        let mut denial = match decided {
             Decision::Allow { rule, .. } => return Ok(rule.to_string()),
             Decision::Deny(denial) => denial,
         };
-        if cage.asks && denial.wanted.is_some() && self.ask(cage, &denial).await {
-            let decided = decide(&cage.rules.borrow(), ask);
-            if let Decision::Allow { rule, .. } = decided {
-                return Ok(rule.to_string());
+        if cage.asks
+            && let Some(wanted) = asking::wanted(&denial).cloned()
+        {
+            match self.ask(cage, &denial, wanted).await {
+                Ok(()) => {
+                    let decided = decide(&cage.rules.borrow(), ask);
+                    if let Decision::Allow { rule, .. } = decided {
+                        return Ok(rule.to_string());
+                    }
+                }
+                Err(why) => denial = denial.with_detail(why),
             }
         }
         self.reporter.deny(cage.id, &denial);
         Err(denial)
     }
 
-    /// Asks the user. A denial holds as long as the cage does.
-    async fn ask(&self, cage: &Cage, denial: &Denial) -> bool {
-        let Some(wanted) = denial.wanted.clone() else { return false };
-        if cage.refused.borrow().contains(&wanted) {
-            return false;
-        }
+    /// Asks the user, if there were not too many questions. A denial holds as long as the cage does; its words say why.
+    async fn ask(&self, cage: &Cage, denial: &Denial, wanted: Rule) -> Result<(), String> {
         let (answer, answered) = oneshot::channel();
         {
             let mut questions = self.questions.borrow_mut();
-            let count = questions.values().filter(|question| question.cage == cage.id).count();
             let same = |question: &&mut Question| question.cage == cage.id && question.wanted == wanted;
             match questions.values_mut().find(same) {
                 Some(question) => question.waiting.push(answer),
-                None if count >= MOST_QUESTIONS => return false,
                 None => {
+                    let taken = cage.budget.borrow_mut().take(&wanted);
+                    taken.map_err(|unasked| unasked.words().to_owned())?;
                     let number = self.number();
-                    let question = Question { cage: cage.id, wanted: wanted.clone(), waiting: vec![answer] };
-                    questions.insert(number, question);
-                    self.reporter.tell(Report::Question {
+                    questions.insert(number, Question { cage: cage.id, wanted, waiting: vec![answer] });
+                    self.reporter.tell_first(Report::Question {
                         cage: cage.id,
                         question: number,
                         denial: denial.clone(),
@@ -157,23 +157,33 @@ impl State {
                 }
             }
         }
-        let allowed = answered.await.unwrap_or(false);
-        if !allowed && !cage.refused.borrow().contains(&wanted) {
-            cage.refused.borrow_mut().push(wanted);
-        }
-        allowed
+        answered.await.unwrap_or_else(|_| Err("the question is no longer pending".into()))
     }
 
-    /// Forgets the questions of a cage that has ended.
-    pub fn drop_questions(&self, cage: u64) {
-        self.questions.borrow_mut().retain(|_, question| question.cage != cage);
+    /// Forgets the questions of a cage that has ended, and tells how much was not asked about.
+    pub fn drop_questions(&self, cage: &Cage) {
+        self.questions.borrow_mut().retain(|_, question| question.cage != cage.id);
+        let unasked = cage.budget.borrow().unasked();
+        if unasked > 0 {
+            let fact =
+                format!("network: {unasked} connections were denied without a question: too much was asked");
+            let remedy =
+                "`keyward log --net --denied` lists the hosts; `--allow-net HOST` allows one beforehand";
+            self.reporter.tell(Report::Trouble(Trouble::new(Code::Denied, fact, remedy)));
+        }
     }
 
     /// Hands on the answer to a question.
-    pub fn answer(&self, question: u64, allowed: bool) {
-        let asked = self.questions.borrow_mut().remove(&question);
-        for waiting in asked.into_iter().flat_map(|question| question.waiting) {
-            let _ = waiting.send(allowed);
+    pub fn answer(&self, question: u64, allowed: bool, why: Option<String>) {
+        let Some(Question { cage, wanted, waiting }) = self.questions.borrow_mut().remove(&question) else {
+            return;
+        };
+        if let Some(cage) = self.cages.borrow().get(&cage) {
+            cage.budget.borrow_mut().answer(&wanted, allowed);
+        }
+        let answer = if allowed { Ok(()) } else { Err(why.unwrap_or_else(|| "it was not allowed".into())) };
+        for waiting in waiting {
+            let _ = waiting.send(answer.clone());
         }
     }
 }
@@ -194,10 +204,12 @@ pub struct Cage {
     pub rules: RefCell<Rules>,
     pub granted: Vec<String>,
     pub asks: bool,
+    /// Whether its programs trust our CA.
+    pub trusts: bool,
     pub places: RefCell<Vec<Rc<Place>>>,
     pub connections: Cell<usize>,
-    /// Rules that the user did not allow.
-    refused: RefCell<Vec<Rule>>,
+    /// What was asked about, and not allowed.
+    budget: RefCell<asking::Budget>,
     /// Secrets that were put in, with their hosts, to report each once.
     pub swapped: RefCell<Vec<(String, Host)>>,
     pub echoed: RefCell<Vec<(String, Host)>>,
@@ -210,15 +222,16 @@ pub struct Cage {
 }
 
 impl Cage {
-    pub fn new(id: u64, rules: Rules, granted: Vec<String>, asks: bool) -> Cage {
+    pub fn new(id: u64, rules: Rules, granted: Vec<String>, asks: bool, trusts: bool) -> Cage {
         Cage {
             id,
             rules: RefCell::new(rules),
             granted,
             asks,
+            trusts,
             places: RefCell::default(),
             connections: Cell::new(0),
-            refused: RefCell::default(),
+            budget: RefCell::default(),
             swapped: RefCell::default(),
             echoed: RefCell::default(),
             ended: watch::channel(false).0,
@@ -304,14 +317,24 @@ impl Cage {
         let place = match found {
             Some(place) => place,
             None => {
-                let is_allowed =
-                    matches!(decide(&self.rules.borrow(), &Ask::name(host.clone())), Decision::Allow { .. });
-                let refused = || self.refused.borrow().iter().any(|rule| rule.host.covers(&host));
-                if !(is_allowed || self.asks && !refused()) {
+                let is_allowed = |host: &Host| {
+                    matches!(decide(&self.rules.borrow(), &Ask::name(host.clone())), Decision::Allow { .. })
+                };
+                let may_be_asked = || {
+                    let wanted = Rule::host(Pattern::Exact(host.clone()));
+                    self.asks && self.budget.borrow().look(&wanted).is_ok()
+                };
+                if !(is_allowed(&host) || may_be_asked()) {
                     return None;
                 }
+                // Names that are only asked about do not take the places of hosts that are allowed, as long as there are others.
+                let is_taken = |place: &Place| match &*place.host.borrow() {
+                    None => 0,
+                    Some(Pattern::Exact(own)) if is_allowed(own) => 2,
+                    Some(_) => 1,
+                };
                 let spare = places.iter().filter(|place| place.spare.is_some());
-                let place = spare.min_by_key(|place| (place.host.borrow().is_some(), place.used.get()))?;
+                let place = spare.min_by_key(|place| (is_taken(place), place.used.get()))?;
                 *place.host.borrow_mut() = Some(Pattern::Exact(host));
                 place
             }

@@ -89,7 +89,10 @@ pub async fn swap(
     let here: Vec<&Rc<Binding>> =
         bindings.iter().filter(|binding| binding.concerns(subject.host, subject.port)).collect();
     if !here.is_empty()
-        && let Some(mint) = mint::mints(subject.host, subject.method, subject.path, subject.query)
+        && let Some(mint) = {
+            let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok());
+            mint::mints(subject.host, subject.method, subject.path, subject.query, target)
+        }
     {
         return Err(Refused { reason: Reason::Minting, detail: mint.why.into() });
     }

@@ -84,6 +84,7 @@ pub fn detail(event: &Value) -> String {
             let rules: Vec<String> = rules.map(|rule| visible(OsStr::new(rule))).collect();
             format!("{} in {}", rules.join(", "), text(event, "session"))
         }
+        Some("net-allowed") => text(event, "rule"),
         Some("asked") => format!("question {}", event["question"]),
         Some("answered") => {
             format!("question {}: {} by {}", event["question"], text(event, "answer"), text(event, "by"))

@@ -9,15 +9,16 @@ use crate::session::ToolSession;
 use crate::supply::{self, Phantoms, Supplier};
 use crate::{network, say, services, session, vault, witness};
 use keyward_approve::gate;
+use keyward_approve::host::{Approvers, HostGate};
 use keyward_approve::permit::{self, Denial, Ways};
 use keyward_approve::subject::{self, Subject};
+use keyward_approve::terminal::NoTerminal;
 use keyward_launch::fault::Fault;
 use keyward_launch::prepare::{self, Prepared};
 use keyward_launch::proxy::Proxy;
 use keyward_launch::secrets::{Vault, Wanted};
-use keyward_launch::session::{Membership, Role};
-use keyward_launch::supervise::{Finished, Served};
-
+use keyward_launch::session::{Membership, Passage, Role};
+use keyward_launch::supervise::{Finished, Hosts, Served};
 use keyward_ledger::Record;
 use keyward_policy::aftermath::Aftermath;
 use keyward_policy::env::{Dropped, Value, Var};
@@ -27,6 +28,7 @@ use keyward_policy::gate::{Because, Script};
 use keyward_policy::inputs::Inputs;
 use keyward_policy::linux::cage::Step;
 use keyward_policy::linux::kernel::KernelFacts;
+use keyward_policy::net;
 use keyward_policy::net::plan::Network;
 use keyward_policy::plan::{Plan, Refusal};
 use keyward_policy::request::{Purpose, Request};
@@ -79,6 +81,8 @@ pub struct Run<'a> {
     phantoms: Phantoms,
     /// Where the first cage of a session leaves the certificate of its proxy for further ones.
     certificate: Option<PathBuf>,
+    /// Variables that are no credentials, for a judge that is asked about hosts.
+    plain: Vec<(OsString, OsString)>,
 }
 
 /// Which of the caller's variables stay in our memory, and what an approver is shown of the others.
@@ -122,8 +126,21 @@ impl<'a> Run<'a> {
         let told = name.map(|name| session::promises_file(&block.entries(), name));
         let certificate = told.as_ref().map(|told| told.with_file_name("ca.pem"));
         let promises = told.filter(|_| is_first);
-        let (dropped, permitted) = (None, None);
-        Run { args, policy, here, block, dropped, permitted, session, tools, promises, certificate, phantoms }
+        let (dropped, permitted, plain) = (None, None, Vec::new());
+        Run {
+            args,
+            policy,
+            here,
+            block,
+            dropped,
+            permitted,
+            session,
+            tools,
+            promises,
+            certificate,
+            phantoms,
+            plain,
+        }
     }
 
     /// The exit code, or why it ended early.
@@ -137,6 +154,7 @@ impl<'a> Run<'a> {
         let Decided { mut plan, project, search, seen, paths } = self.decide(kernel.clone())?;
         let mut record = Record::open(&here.state).map_err(|unrecorded| tell::unrecorded(&unrecorded))?;
         let Remembered { for_command, plain } = self.forget_the_rest(&plan);
+        self.plain.clone_from(&plain);
         let gate = self.approve(&mut plan, plain, &mut record)?;
         // As early as may be: it begins while the rest is prepared.
         let proxy = self.start_proxy(&plan)?;
@@ -350,13 +368,29 @@ impl<'a> Run<'a> {
         record: &mut Record,
     ) -> Result<Finished, Fault> {
         let Armed { vault, guard, logins, proxy, supplier } = armed;
+        let run = record.run.clone();
         let mut write = |report| {
             if let Some(what) = network::events(report) {
                 let _ = record.write(what);
             }
         };
+        let mut hosts = RunHosts {
+            gate: HostGate {
+                policy: self.policy,
+                site: self.here.site(),
+                run: &run,
+                session: None,
+                environment: &self.plain,
+            },
+            terminal: self.terminal(),
+        };
         let served = plan.network.as_ref().zip(proxy.as_mut());
-        let served = served.map(|(network, proxy)| Served { network, proxy, record: &mut write });
+        let served = served.map(|(network, proxy)| Served {
+            network,
+            proxy,
+            record: &mut write,
+            hosts: Some(&mut hosts),
+        });
         let role = match (&self.session, &self.tools) {
             (Some(session), _) => Role::Member(session),
             (None, Some(agent)) => Role::Agent(&agent.tools),
@@ -458,6 +492,15 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// The terminal on which the user can be asked.
+    fn terminal(&self) -> CommandTerminal {
+        CommandTerminal {
+            asks: !self.args.serves,
+            tells: !self.args.json,
+            is_read: self.here.caller.terminals[2],
+        }
+    }
+
     /// Has the command judged, and asks the approvers if necessary.
     fn pass_gate(
         &self,
@@ -492,11 +535,7 @@ impl<'a> Run<'a> {
         let gate = match again {
             Some(gate) => Ok(gate.clone()),
             None => {
-                let terminal = CommandTerminal {
-                    asks: !args.serves,
-                    tells: !args.json,
-                    is_read: here.caller.terminals[2],
-                };
+                let terminal = self.terminal();
                 let ways = Ways { site: here.site(), terminal, session: None, environment };
                 permit::permit(&subject, &ways, record)
             }
@@ -511,6 +550,22 @@ impl<'a> Run<'a> {
         }
         plan.gate.scripts.iter_mut().for_each(|script| script.pinned = gate.because != Because::Harmless);
         Ok(gate)
+    }
+}
+
+/// Decides about hosts that programs of a run wait for.
+struct RunHosts<'a> {
+    gate: HostGate<'a>,
+    terminal: CommandTerminal,
+}
+
+impl Hosts for RunHosts<'_> {
+    fn judge(&mut self, denial: &net::Denial, on_terminal: bool) -> Passage {
+        let approvers = Approvers { at_the_door: false, has_room: true };
+        match on_terminal {
+            true => self.gate.judge(denial, &self.terminal, approvers),
+            false => self.gate.judge(denial, NoTerminal, approvers),
+        }
     }
 }
 

@@ -9,7 +9,8 @@ use super::{Record, Server};
 use keyward_policy::event::{Gate, What};
 use keyward_policy::outcome::code::USAGE;
 use keyward_policy::text::visible;
-use keyward_protocol::link::Link;
+use keyward_policy::trouble::Trouble;
+use keyward_protocol::link::{self, Link};
 use keyward_protocol::packet;
 use keyward_protocol::session::{self, Answer, Ask, Judging};
 use keyward_protocol::spawner::Errand;
@@ -107,19 +108,41 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         }
     }
 
-    /// Allows more of the network, once it is recorded.
+    /// Allows more of the network, once it is recorded. The client is told when it holds.
     fn widen(&mut self, client: u64, rules: Vec<String>, seconds: u64) {
         let session = self.session.name.clone();
-        if !self.session.record.write(What::NetGranted { session, rules: rules.clone(), seconds }) {
+        let grant = self.last_grant + 1;
+        let order = packet::write(&Link::Widen { grant, rules: rules.clone(), seconds });
+        if order.len() > link::ROOM {
+            let fact = "these are too many rules for one grant";
+            return self.refuse(Some(client), fact, "grant fewer at a time");
+        }
+        if !self.session.record.write(What::NetGranted { session, rules, seconds }) {
             let fact = "the grant cannot be recorded, so it does not hold";
             return self.refuse(Some(client), fact, "make room for the record, and try again");
         }
-        match channel::send(&self.session.link, &packet::write(&Link::Widen { rules, seconds }), &[]) {
-            Ok(()) => self.done(client),
+        match channel::send(&self.session.link, &order, &[]) {
+            Ok(()) => {
+                self.last_grant = grant;
+                self.grants.insert(grant, client);
+            }
             Err(_) => {
                 let remedy = "start another session";
                 self.refuse(Some(client), "the cage of this session has ended", remedy);
             }
+        }
+    }
+
+    /// A grant holds, or does not.
+    pub(super) fn widened(&mut self, grant: u64, trouble: Option<Trouble>) {
+        let client = self.grants.remove(&grant);
+        match (client, trouble) {
+            (Some(client), None) => self.done(client),
+            (client, Some(Trouble { fact, remedy, .. })) => {
+                self.session.record.write(What::Fault { fact: fact.clone() });
+                self.refuse(client, &fact, &remedy);
+            }
+            (None, None) => {}
         }
     }
 

@@ -8,8 +8,10 @@ use super::{Record, Server};
 use keyward_policy::event::Gate;
 use keyward_policy::gate::Reach;
 use keyward_policy::hint::Hint;
+use keyward_policy::net::Denial;
 use keyward_policy::outcome::code::DENIED;
 use keyward_protocol::approval::Progress;
+use keyward_protocol::link::Link;
 use keyward_protocol::packet::{self, LONGEST};
 use keyward_protocol::session::{Answer, Asked, Judging, Value};
 use keyward_sys::channel;
@@ -64,6 +66,9 @@ pub struct Kept {
 pub trait Judge {
     fn judge(&self, request: &Request<'_>) -> Passage;
 
+    /// Decides about a host that a program of the session's cage waits for. A refusal says why in a few words.
+    fn judge_host(&self, denial: &Denial, at_the_door: bool, has_room: bool) -> Passage;
+
     /// Why a command of these words may have failed in its cage. `cwd` is the directory that it named.
     fn hint(&self, _argv: &[OsString], _cwd: Option<&Path>) -> Option<Hint> {
         None
@@ -72,13 +77,26 @@ pub trait Judge {
 
 /// What to do when the gate allows it.
 pub(super) enum Then {
-    Command { command: Command, wish: Wish, timeout: Option<Duration> },
-    Call { name: String, input: Value },
+    Command {
+        command: Command,
+        wish: Wish,
+        timeout: Option<Duration>,
+    },
+    Call {
+        name: String,
+        input: Value,
+    },
+    /// A program waits for this host, and the launcher for the answer to its question.
+    Host {
+        question: u64,
+        denial: Denial,
+    },
 }
 
 struct Waiting {
     number: u64,
-    client: u64,
+    /// The client that is told what becomes of it; a program that waits for a host is none.
+    client: Option<u64>,
     then: Then,
     /// To the process that asks; it ends when this does.
     socket: OwnedFd,
@@ -112,23 +130,32 @@ impl Questions {
 impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     /// Has something judged, and does it if nothing speaks against it.
     pub(super) fn pass_gate(&mut self, client: u64, then: Then, judging: Option<&Judging>, answers: bool) {
-        let from_inside = self.clients.is_caged(client);
-        let what = match &then {
-            Then::Command { command, .. } => Thing::Command(command),
-            Then::Call { name, input } => Thing::Call { name, input, judging },
-        };
+        self.pass(Some(client), then, judging, answers);
+    }
+
+    /// A program of the session's cage waits for a host.
+    pub(super) fn ask_about_host(&mut self, question: u64, denial: Denial) {
+        self.pass(None, Then::Host { question, denial }, None, false);
+    }
+
+    fn pass(&mut self, client: Option<u64>, then: Then, judging: Option<&Judging>, answers: bool) {
+        let from_inside = client.is_none_or(|client| self.clients.is_caged(client));
         let at_the_door = (answers && !from_inside) || !self.questions.watchers.is_empty();
         let has_room = self.questions.waiting.len() < MOST
             && (!from_inside || self.waiting_from_inside() < MOST_FROM_INSIDE);
-        match self.session.gate.judge(&Request { what, from_inside, at_the_door, has_room }) {
+        let judge = |what| self.session.gate.judge(&Request { what, from_inside, at_the_door, has_room });
+        let passage = match &then {
+            Then::Command { command, .. } => judge(Thing::Command(command)),
+            Then::Call { name, input } => judge(Thing::Call { name, input, judging }),
+            Then::Host { denial, .. } => self.session.gate.judge_host(denial, at_the_door, has_room),
+        };
+        match passage {
             Passage::Go(gate, kept) => self.go(client, then, gate, kept),
-            Passage::Refuse { fact, remedy, rule } => {
-                self.clients.tell(client, &Answer::denied(&fact, &remedy, rule), &[]);
-            }
+            Passage::Refuse { fact, remedy, rule } => self.deny(client, &then, &fact, &remedy, rule),
             Passage::Wait(socket) => {
                 self.questions.last += 1;
                 let number = self.questions.last;
-                let shown_to = if answers && !from_inside { vec![client] } else { Vec::new() };
+                let shown_to = client.filter(|_| answers && !from_inside).into_iter().collect();
                 self.questions.waiting.push(Waiting {
                     number,
                     client,
@@ -142,12 +169,35 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     }
 
     fn waiting_from_inside(&self) -> usize {
-        let is_inside = |waiting: &&Waiting| self.clients.is_caged(waiting.client);
+        let is_inside = |waiting: &&Waiting| waiting.client.is_none_or(|client| self.clients.is_caged(client));
         self.questions.waiting.iter().filter(is_inside).count()
     }
 
-    fn go(&mut self, client: u64, then: Then, gate: Gate, kept: Kept) {
+    fn deny(&mut self, client: Option<u64>, then: &Then, fact: &str, remedy: &str, rule: Option<String>) {
+        if let Then::Host { question, .. } = then {
+            return self.answer_host(*question, Some(fact.to_owned()));
+        }
+        if let Some(client) = client {
+            self.clients.tell(client, &Answer::denied(fact, remedy, rule), &[]);
+        }
+    }
+
+    /// Tells the launcher whether a host is allowed: why not, or none for a yes.
+    fn answer_host(&mut self, question: u64, why: Option<String>) {
+        let answer = Link::Answer { question, allowed: why.is_none(), why };
+        // Without the launcher there is no proxy, and nothing waits.
+        let _ = channel::send(&self.session.link, &packet::write(&answer), &[]);
+    }
+
+    fn go(&mut self, client: Option<u64>, then: Then, gate: Gate, kept: Kept) {
+        let Some(client) = client else {
+            if let Then::Host { question, .. } = then {
+                self.answer_host(question, None);
+            }
+            return;
+        };
         match then {
+            Then::Host { question, .. } => self.answer_host(question, None),
             Then::Command { command, wish, timeout } => {
                 let started = Permitted::new(command, gate, kept)
                     .and_then(|permitted| self.exec(client, permitted, wish, timeout));
@@ -196,13 +246,18 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             }
             Some(Progress::Refuse { fact, remedy, rule }) => {
                 let waiting = self.settle(place);
-                self.clients.tell(waiting.client, &Answer::denied(&fact, &remedy, rule), &[]);
+                self.deny(waiting.client, &waiting.then, &fact, &remedy, rule);
             }
             // The process that asks is gone, and no approver has said yes.
             Some(Progress::Decided { .. } | Progress::Left {}) | None => {
                 let waiting = self.settle(place);
                 let fact = "denied: the process that asks about this command is gone";
-                self.refuse_with(Some(waiting.client), Some(DENIED), fact, "try again");
+                match waiting.then {
+                    Then::Host { question, .. } => {
+                        self.answer_host(question, Some("the process that asks is gone".into()));
+                    }
+                    _ => self.refuse_with(waiting.client, Some(DENIED), fact, "try again"),
+                }
             }
         }
     }
@@ -256,7 +311,9 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     /// A client is gone: what it waited for is not asked about any more, and it answers nothing.
     pub(super) fn forget_questions_of(&mut self, client: u64) {
         self.questions.watchers.retain(|watcher| *watcher != client);
-        while let Some(place) = self.questions.waiting.iter().position(|waiting| waiting.client == client) {
+        while let Some(place) =
+            self.questions.waiting.iter().position(|waiting| waiting.client == Some(client))
+        {
             self.settle(place);
         }
         for waiting in &mut self.questions.waiting {

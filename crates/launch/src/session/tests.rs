@@ -6,6 +6,7 @@ mod questions;
 
 use keyward_policy::event::Gate;
 use keyward_policy::gate::Because;
+use keyward_policy::net::Denial;
 use keyward_policy::words::{GateMode, Verdict};
 use keyward_protocol::link::{self, Link};
 use keyward_protocol::session::Ask;
@@ -49,6 +50,16 @@ impl Judge for Gatekeeper {
                 Passage::Wait(ours)
             }
         }
+    }
+
+    fn judge_host(&self, _: &Denial, _: bool, has_room: bool) -> Passage {
+        self.asked.set(self.asked.get() + 1);
+        if !has_room {
+            return Passage::Refuse { fact: "crowded".into(), remedy: String::new(), rule: None };
+        }
+        let (ours, theirs) = non_blocking();
+        self.askers.borrow_mut().push(theirs);
+        Passage::Wait(ours)
     }
 }
 
@@ -168,6 +179,9 @@ impl Stage {
             news: String::new(),
             budget: Budget::new(Instant::now()),
             room: Vec::new(),
+            grants: BTreeMap::new(),
+            last_grant: 0,
+            link_open: true,
             stopping: None,
             owner: None,
         };
@@ -254,7 +268,7 @@ fn where_repositories_are_brought_together_a_command_waits_for_that() {
     let length = channel::receive(&stage.link, &mut asked).unwrap().length;
     assert_eq!(packet::read(&asked[..length]), Some(Link::Sync {}));
     channel::send(&stage.link, &packet::write(&Link::Synced {}), &[]).unwrap();
-    stage.server.synced();
+    stage.server.hear_link();
     assert!(matches!(stage.errand(), Some(Errand::Start { .. })));
 }
 
@@ -280,7 +294,7 @@ fn without_repositories_the_launcher_is_asked_only_when_there_is_something_to_lo
     assert_eq!(end(&mut stage, 3), (true, false));
     for _ in 0..2 {
         channel::send(&stage.link, &packet::write(&Link::Synced {}), &[]).unwrap();
-        stage.server.synced();
+        stage.server.hear_link();
         assert!(matches!(told(&theirs), Some(Answer::Ended { .. })));
     }
     assert_eq!(end(&mut stage, 4), (false, true));

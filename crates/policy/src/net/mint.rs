@@ -13,7 +13,8 @@ pub struct Mint {
     pub method: Option<&'static str>,
     /// Segments, of which `*` stands for any one, and a last `**` for any rest.
     pub path: &'static str,
-    /// A word of the query or of a form, such as `Action=AssumeRole`, if the path alone does not say it.
+    /// How a parameter of the query begins (`Action=AssumeRole`), the name of one without a value, or how the call in `X-Amz-Target` begins, if the path
+    /// alone does not say it.
     pub action: Option<&'static str>,
     pub why: &'static str,
 }
@@ -26,6 +27,11 @@ const fn row(
     why: &'static str,
 ) -> Mint {
     Mint { host, method: Some(method), path, action, why }
+}
+
+/// A call of AWS whose name stands in the header `X-Amz-Target`, behind the last dot.
+const fn target(call: &'static str, why: &'static str) -> Mint {
+    Mint { host: Some("*.amazonaws.com"), method: None, path: "/**", action: Some(call), why }
 }
 
 pub const TABLE: &[Mint] = &[
@@ -150,6 +156,27 @@ pub const TABLE: &[Mint] = &[
     // The action stands in the body, which is not read for this.
     row(Some("iam.amazonaws.com"), "POST", "/**", None, "new key"),
     row(Some("*.amazonaws.com"), "POST", "/v1/authorization-token", None, "new token"),
+    // S3 Express One Zone: temporary keys of a bucket.
+    row(Some("*.amazonaws.com"), "GET", "/**", Some("session"), "temporary keys"),
+    // IAM Identity Center.
+    row(Some("*.amazonaws.com"), "GET", "/federation/credentials", None, "temporary keys"),
+    row(Some("*.amazonaws.com"), "POST", "/token", None, "token endpoint"),
+    // IAM Roles Anywhere, and the credentials of things.
+    row(Some("*.amazonaws.com"), "POST", "/sessions", None, "temporary keys"),
+    row(Some("*.amazonaws.com"), "GET", "/role-aliases/*/credentials", None, "temporary keys"),
+    target("getauthorizationtoken", "login of a registry"),
+    target("getcredentialsforidentity", "temporary keys"),
+    target("getopenidtoken", "identity token"),
+    target("initiateauth", "tokens of a user"),
+    target("getcredentials", "login of a database"),
+    target("getclustercredentials", "login of a database"),
+    target("createaccesskey", "new key"),
+    target("assumerole", "temporary keys"),
+    target("getsessiontoken", "temporary keys"),
+    target("getfederationtoken", "temporary keys"),
+    target("createtoken", "new token"),
+    target("action=getclustercredentials", "login of a database"),
+    target("action=createservicespecificcredential", "new password"),
     row(None, "POST", "/oauth/token", None, "token endpoint"),
     row(None, "POST", "/oauth2/token", None, "token endpoint"),
     row(None, "POST", "/oauth/v2/token", None, "token endpoint"),
@@ -161,16 +188,31 @@ pub const TABLE: &[Mint] = &[
 ];
 
 /// The kind of a call that would answer with a new credential.
-pub fn mints(host: &Host, method: &str, path: &Path, query: Option<&str>) -> Option<&'static Mint> {
+/// `target` is the header `X-Amz-Target`.
+pub fn mints(
+    host: &Host,
+    method: &str,
+    path: &Path,
+    query: Option<&str>,
+    target: Option<&str>,
+) -> Option<&'static Mint> {
     let folded = path.folded();
-    let query = query.unwrap_or_default().to_ascii_lowercase();
     let name = host.to_string();
     // Every request to a bound host is looked up here, so texts are compared as they are, and nothing is parsed.
+    let query = decoded(query.unwrap_or_default()).to_ascii_lowercase();
+    let call = target.unwrap_or_default().rsplit('.').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let is_called = |action: &str| match action.contains('=') {
+        true => query.contains(action),
+        false => {
+            let names_it = |part: &str| part.split('=').next() == Some(action);
+            query.split('&').any(names_it) || call.starts_with(action)
+        }
+    };
     let own = TABLE.iter().find(|mint| {
         let is_method = mint.method.is_none_or(|own| own == method);
         // Regional endpoints of one service have names of their own: `sts.eu-west-1.amazonaws.com`.
         let is_host = || mint.host.is_none_or(|own| is_name(own, &name) || is_regional(own, host));
-        let is_action = || mint.action.is_none_or(|action| query.contains(action));
+        let is_action = || mint.action.is_none_or(is_called);
         is_method && is_host() && is_action() && follows(mint.path, &folded)
     });
     // The registry of providers says the same of further ones.
@@ -192,6 +234,22 @@ fn is_name(own: &str, name: &str) -> bool {
         Some(above) => name.strip_suffix(above).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
         None => own == name,
     }
+}
+
+/// A query without percent-encoding. What cannot be read as text is left out.
+fn decoded(query: &str) -> String {
+    let mut bytes = query.as_bytes().iter();
+    let mut plain = Vec::with_capacity(query.len());
+    while let Some(&byte) = bytes.next() {
+        let rest = bytes.as_slice();
+        let pair = (byte == b'%').then(|| rest.get(..2)).flatten();
+        let value = pair.and_then(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+        plain.push(value.unwrap_or(byte));
+        if value.is_some() {
+            bytes.nth(1);
+        }
+    }
+    String::from_utf8_lossy(&plain).into_owned()
 }
 
 fn is_regional(own: &str, host: &Host) -> bool {
@@ -242,7 +300,7 @@ mod tests {
 
     fn why(host: &str, method: &str, target: &str) -> Option<&'static str> {
         let (path, query) = super::super::request::target(target).unwrap();
-        mints(&Host::parse(host).unwrap(), method, &path, query).map(|mint| mint.why)
+        mints(&Host::parse(host).unwrap(), method, &path, query, None).map(|mint| mint.why)
     }
 
     #[test]
@@ -270,6 +328,43 @@ mod tests {
         ] {
             assert_eq!(why(host, method, target), None, "{host} {target}");
         }
+    }
+
+    #[test]
+    fn calls_of_aws_are_known_by_their_header_and_by_their_query() {
+        let called = |host: &str, target: &str, header: &str| {
+            let (path, query) = super::super::request::target(target).unwrap();
+            mints(&Host::parse(host).unwrap(), "POST", &path, query, Some(header)).is_some()
+        };
+        for (host, header) in [
+            ("api.ecr.eu-west-1.amazonaws.com", "AmazonEC2ContainerRegistry_V20150921.GetAuthorizationToken"),
+            ("api.ecr-public.us-east-1.amazonaws.com", "SpencerFrontendService.getauthorizationtoken"),
+            (
+                "cognito-identity.eu-west-1.amazonaws.com",
+                "AWSCognitoIdentityService.GetCredentialsForIdentity",
+            ),
+            ("redshift-serverless.eu-west-1.amazonaws.com", "RedshiftServerless.GetCredentials"),
+        ] {
+            assert!(called(host, "/", header), "{header}");
+        }
+        assert!(!called(
+            "api.ecr.eu-west-1.amazonaws.com",
+            "/",
+            "AmazonEC2ContainerRegistry_V20150921.ListImages"
+        ));
+        assert!(!called("api.example.com", "/", "X.GetAuthorizationToken"));
+        let bucket = "b--eun1-az1--x-s3.s3express-eun1-az1.eu-north-1.amazonaws.com";
+        for target in ["/?session", "/?session=", "/?list-type=2&session", "/?%73ession", "/?SESSION"] {
+            assert!(why(bucket, "GET", target).is_some(), "{target}");
+        }
+        for target in ["/?list-type=2", "/object?versionId=session", "/session", "/?x-session=1"] {
+            assert_eq!(why(bucket, "GET", target), None, "{target}");
+        }
+        assert!(
+            why("portal.sso.eu-west-1.amazonaws.com", "GET", "/federation/credentials?role_name=x").is_some()
+        );
+        assert!(why("oidc.eu-west-1.amazonaws.com", "POST", "/token").is_some());
+        assert!(why("redshift.eu-west-1.amazonaws.com", "GET", "/?%41ction=GetClusterCredentials").is_some());
     }
 
     #[test]

@@ -55,6 +55,11 @@ pub fn why(plan: &Plan, object: &str) -> Result<Answer, Unfit> {
                 };
                 answer(true, because, rule.to_string(), origin, None)
             }
+            Decision::Deny(denial) if network.asks && super::asking::wanted(&denial).is_some() => {
+                let remedy = denial.flag().map(|flag| format!("`{flag}`"));
+                let because = "no rule allows it; an approver is asked while the program waits";
+                answer(false, because, "net.ask = true".into(), origin, remedy)
+            }
             Decision::Deny(denial) => {
                 let remedy = denial.flag().map(|flag| format!("`{flag}`"));
                 answer(false, denial.reason.words(), mode, origin, remedy)

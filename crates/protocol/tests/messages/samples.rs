@@ -81,7 +81,8 @@ kinds!(NEWS, news_kind(News):
 );
 kinds!(LINKS, link_kind(Link):
     Link::Join {} => "join", Link::Ready { .. } => "ready", Link::Sync {} => "sync", Link::Synced {} => "synced",
-    Link::Widen { .. } => "widen", Link::Door {} => "door",
+    Link::Widen { .. } => "widen", Link::Widened { .. } => "widened", Link::Host { .. } => "host",
+    Link::Answer { .. } => "answer", Link::Door {} => "door",
 );
 kinds!(PROGRESS, progress_kind(Progress):
     Progress::Asked(_) => "asked", Progress::Go { .. } => "go", Progress::Refuse { .. } => "refuse",
@@ -103,7 +104,7 @@ kinds!(REPORTS, report_kind(Report):
     Report::Ready { .. } => "ready", Report::Denied { .. } => "denied", Report::Connected { .. } => "connected",
     Report::Closed { .. } => "closed", Report::Unreached { .. } => "unreached", Report::Question { .. } => "question",
     Report::Swapped { .. } => "swapped", Report::Echoed { .. } => "echoed", Report::Dropped { .. } => "dropped",
-    Report::Trouble(_) => "trouble",
+    Report::Trouble(_) => "trouble", Report::Obeyed { .. } => "obeyed",
 );
 kinds!(OUTCOMES, outcome_kind(Conclusion<'_>):
     Conclusion::Exited => "exited", Conclusion::Signalled { .. } => "signalled",
@@ -117,7 +118,7 @@ kinds!(EVENTS, event_kind(What):
     What::Forgotten { .. } => "forgotten", What::TokenRefused {} => "token-refused",
     What::NetDenied { .. } => "net-denied", What::NetConnected { .. } => "net-connected",
     What::NetUnreached { .. } => "net-unreached", What::NetSwapped { .. } => "net-swapped",
-    What::NetEchoed { .. } => "net-echoed", What::NetGranted { .. } => "net-granted",
+    What::NetEchoed { .. } => "net-echoed", What::NetGranted { .. } => "net-granted", What::NetAllowed { .. } => "net-allowed",
     What::Reveal { .. } => "reveal", What::Denied(_) => "denied", What::Asked { .. } => "asked",
     What::Answered { .. } => "answered", What::Granted { .. } => "granted",
     What::GrantUsed { .. } => "grant-used", What::Revoked { .. } => "revoked", What::Call { .. } => "call",
@@ -372,7 +373,11 @@ pub fn news() -> Vec<News> {
 }
 
 pub fn links() -> Vec<Link> {
-    let widen = Link::Widen { rules: vec!["api.linear.app".into()], seconds: 3600 };
+    let widen = Link::Widen { grant: 1, rules: vec!["api.linear.app".into()], seconds: 3600 };
+    let trouble = Trouble::new(Code::Proxy, "the proxy has ended", "start another session");
+    let ask = net::Ask::connection(host("registry.npmjs.org"), 443, net::Seen::Tls);
+    let net::Decision::Deny(denial) = net::decide(&net::Rules::default(), &ask) else { panic!() };
+    let why = Some("no approver is available".to_owned());
     vec![
         Link::Join {},
         Link::Ready { repositories: true, guarded: true, watched: true },
@@ -380,6 +385,11 @@ pub fn links() -> Vec<Link> {
         Link::Synced {},
         Link::Door {},
         widen,
+        Link::Widened { grant: 1, trouble: None },
+        Link::Widened { grant: 1, trouble: Some(trouble) },
+        Link::Host { question: 7, denial },
+        Link::Answer { question: 7, allowed: true, why: None },
+        Link::Answer { question: 7, allowed: false, why },
     ]
 }
 
@@ -491,13 +501,15 @@ pub fn orders() -> Vec<Order> {
             rules: allowed.clone(),
             granted: vec!["github".into()],
             asks: true,
+            trusts: true,
             listeners: listeners.clone(),
             last: false,
         },
         Order::Listen { cage: 7, listeners, last: true },
         Order::Widen { cage: Some(7), rules: allowed.clone() },
         Order::Narrow { cage: None, rules: allowed },
-        Order::Answer { question: 1, allowed: true },
+        Order::Answer { question: 1, allowed: true, why: None },
+        Order::Answer { question: 1, allowed: false, why: Some("no approver is available".into()) },
         Order::Gone { cage: 7 },
     ]
 }
@@ -532,6 +544,8 @@ pub fn reports() -> Vec<Report> {
         Report::Swapped { cage: 7, secret: "github".into(), host: host("api.github.com") },
         Report::Echoed { cage: 7, secret: "github".into(), host: host("api.github.com") },
         Report::Dropped { cage: 7 },
+        Report::Obeyed { order: 1, trouble: None },
+        Report::Obeyed { order: 2, trouble: Some(Trouble::new(Code::Proxy, &fact, "try again")) },
         Report::Trouble(Trouble::new(Code::Proxy, fact, "try again")),
     ]
 }
@@ -827,6 +841,7 @@ fn events() -> Vec<What> {
         What::NetUnreached { host: "db.example".into(), port: 5432, fact: "connection refused".into() },
         What::NetSwapped { secret: "github".into(), host: "api.github.com".into() },
         What::NetEchoed { secret: "github".into(), host: "api.github.com".into() },
+        What::NetAllowed { session: None, rule: "registry.npmjs.org".into(), gate: gate() },
         What::NetGranted { session: "work".into(), rules: vec!["api.linear.app".into()], seconds: 3600 },
         What::Reveal { name: "github".into() },
         What::Denied(Box::new(Denied {

@@ -94,10 +94,10 @@ fn a_phantom_that_cannot_be_replaced_is_refused_and_told() {
     let told = plain.curl(&proxy.ca, &["-H", &bearer, "http://plain.example.test/"]);
     assert_eq!(told.status, 403, "{told:?}");
     assert!(origin.lines().iter().all(|line| !line.contains("phantom")), "{:?}", origin.lines());
-    // A model is told what a program printed: the phantom may stand in the body beside the head it was replaced in.
+    // A model is told what a program printed: the phantom may stand in the body beside the head it was replaced in, and does not leave.
     let told = cage.curl(&proxy.ca, &["-H", &bearer, "-d", &format!("printed: {PHANTOM}"), &url("/x")]);
     assert_eq!(told.status, 200, "{told:?}");
-    assert_eq!(told.json()["body"], format!("printed: {PHANTOM}"));
+    assert_eq!(told.json()["body"], format!("printed: {}", "*".repeat(PHANTOM.len())));
 }
 
 #[test]
@@ -272,4 +272,51 @@ fn what_a_client_signed_in_any_way_arrives_as_if_it_had_the_real_key() {
         let secret = text(&case["real"]).split(':').nth(1).unwrap().to_owned();
         assert!(!told.body.contains(&secret) && !told.body.contains("AKIAREAL"), "{told:?}");
     }
+}
+
+#[test]
+fn a_phantom_in_the_body_or_in_trailers_does_not_leave() {
+    let other = "sk-other-0000000000000000000000000000000000000000";
+    let places = Places { query: false, path: false, body: true };
+    let bindings = vec![
+        Binding { places, ..binding("example", PHANTOM, &[HOST]) },
+        binding("other", other, &["other.example.test"]),
+    ];
+    let (_origin, proxy) = start_with(bindings, &["h2", "http/1.1"]);
+    proxy.give("example", VALUE);
+    proxy.give("other", "the value of the other");
+    let cage = Cage::start(&proxy, 1, &[HOST, "other.example.test/*"], &["example", "other"]);
+    // Beside a phantom that is replaced in the body, one of another host is masked and recorded.
+    let told = cage.curl(&proxy.ca, &["-d", &format!("{PHANTOM} {other}"), &url("/a")]);
+    let body = told.json()["body"].as_str().unwrap().to_owned();
+    assert!(!body.contains(other) && body.ends_with(&"*".repeat(other.len())), "{body}");
+    assert_eq!(proxy.denied().reason, Reason::Phantom);
+    // Trailers, where nothing is replaced.
+    let (_origin, proxy) =
+        start_with(vec![binding("example", PHANTOM, &["other.example.test"])], &["http/1.1"]);
+    proxy.give("example", VALUE);
+    let cage = Cage::start(&proxy, 1, &["api.example.test/*"], &["example"]);
+    let at = cage.place(HOST, 443);
+    let request = format!(
+        "POST /a HTTP/1.1\r\nHost: {HOST}\r\nTransfer-Encoding: chunked\r\nTrailer: x-note\r\n\r\n1\r\na\r\n0\r\nx-note: {PHANTOM}\r\n\r\n"
+    );
+    let mut client = std::process::Command::new("openssl")
+        .env_clear()
+        .args(["s_client", "-quiet", "-connect", &at.to_string(), "-servername", HOST])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    use std::io::Write;
+    let mut input = client.stdin.take().unwrap();
+    input.write_all(request.as_bytes()).unwrap();
+    let denied = proxy.until(|report| match report {
+        Report::Denied { denial, .. } => denial.detail.clone(),
+        _ => None,
+    });
+    assert!(denied.contains("it stands in the body"), "{denied}");
+    drop(input);
+    let _ = client.kill();
+    let _ = client.wait();
 }

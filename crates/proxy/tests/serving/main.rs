@@ -2,6 +2,7 @@
 //! servers of its own. The whole system, with cages, is tested in `crates/cli/tests`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod attacks;
 mod credentials;
 mod names;
 mod origin;

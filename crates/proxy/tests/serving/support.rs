@@ -201,7 +201,10 @@ impl Cage {
         let rest: Vec<OwnedFd> = sockets.split_off(first.len());
         let along: Vec<BorrowedFd<'_>> =
             std::iter::once(pidfd.as_fd()).chain(sockets.iter().map(AsFd::as_fd)).collect();
-        proxy.order(&Order::Cage { cage: id, rules, granted, asks, listeners: first, last }, &along);
+        proxy.order(
+            &Order::Cage { cage: id, rules, granted, asks, trusts: asks, listeners: first, last },
+            &along,
+        );
         proxy.order(
             &Order::Listen { cage: id, listeners, last: true },
             &rest.iter().map(AsFd::as_fd).collect::<Vec<_>>(),

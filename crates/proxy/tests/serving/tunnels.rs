@@ -243,7 +243,8 @@ fn a_host_without_a_rule_is_asked_about_while_its_program_waits() {
             if allowed {
                 proxy.order(&Order::Widen { cage: Some(1), rules: rules(&["asked.example.test"]) }, &[]);
             }
-            proxy.order(&Order::Answer { question, allowed }, &[]);
+            let why = (!allowed).then(|| "no approver is available".to_owned());
+            proxy.order(&Order::Answer { question, allowed, why }, &[]);
             waiting.join().unwrap()
         });
         assert_eq!(told.status == 200, allowed, "{told:?}");
@@ -252,4 +253,65 @@ fn a_host_without_a_rule_is_asked_about_while_its_program_waits() {
     let told = cage.curl(&proxy.ca, &["-k", "--connect-to", &to, "https://asked.example.test/"]);
     assert_ne!(told.code, 0, "a denial holds: {told:?}");
     assert!(!proxy.heard().iter().any(|report| matches!(report, Report::Question { .. })));
+}
+
+/// A greeting of TLS 1.3 with an extension that may hide a name, as browsers send it.
+fn greeting_with_noise(name: &str) -> Vec<u8> {
+    fn long(bytes: &[u8]) -> Vec<u8> {
+        [&u16::try_from(bytes.len()).unwrap().to_be_bytes()[..], bytes].concat()
+    }
+    let extension = |kind: u16, data: &[u8]| [&kind.to_be_bytes()[..], &long(data)].concat();
+    let key = [&[0, 0x1d][..], &long(&[9; 32])].concat();
+    let noise = [&[0, 0, 1, 0, 1, 7][..], &long(&[5; 32]), &long(&[6; 144])].concat();
+    let extensions = [
+        extension(0, &long(&[&[0][..], &long(name.as_bytes())].concat())),
+        extension(10, &long(&[0, 0x1d])),
+        extension(13, &long(&[4, 3, 8, 4, 8, 7])),
+        extension(43, &[2, 3, 4]),
+        extension(51, &long(&key)),
+        extension(0xfe0d, &noise),
+    ];
+    let body = [
+        &[3, 3][..],
+        &[1; 32],
+        &[32],
+        &[2; 32],
+        &long(&[0x13, 1, 0x13, 2, 0x13, 3]),
+        &[1, 0],
+        &long(&extensions.concat()),
+    ]
+    .concat();
+    let message = [&[1, 0][..], &long(&body)].concat();
+    [&[22, 3, 1][..], &long(&message)].concat()
+}
+
+#[test]
+fn a_greeting_with_an_encrypted_part_is_read_or_refused() {
+    let (_origin, proxy) = tls("api.example.test");
+    // The first cage trusts our certificate, and the second does not.
+    for (cage, trusts, expected) in [(1, true, 22), (2, false, 21)] {
+        let cage = Cage::start_with(&proxy, cage, &["api.example.test"], &[], trusts, 0);
+        let mut stream = cage.connect("api.example.test", 443);
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(&greeting_with_noise("api.example.test")).unwrap();
+        let mut first = [0; 7];
+        stream.read_exact(&mut first).unwrap();
+        assert_eq!(first[0], expected, "{first:?}");
+    }
+    let denial = proxy.denied();
+    assert_eq!(denial.reason, Reason::NoName);
+    assert_eq!(denial.flag().as_deref(), Some("--allow-net 'api.example.test/*'"));
+}
+
+#[test]
+fn every_order_is_answered_in_its_turn() {
+    let (_origin, proxy) = tls("api.example.test");
+    let _cage = Cage::start(&proxy, 1, &["api.example.test"], &[]);
+    proxy.order(&Order::Widen { cage: None, rules: rules(&["late.example.test"]) }, &[]);
+    proxy.order(&Order::Listen { cage: 77, listeners: vec![], last: true }, &[]);
+    let failed = proxy.until(|report| match report {
+        Report::Obeyed { order, trouble } => trouble.as_ref().map(|trouble| (*order, trouble.fact.clone())),
+        _ => None,
+    });
+    assert!(failed.0 >= 3 && failed.1.contains("there is no such cage"), "{failed:?}");
 }
