@@ -87,10 +87,8 @@ def test_a_hook_that_is_killed_late_or_garbage_leaves_commands_in_the_session(st
 
 def test_without_keyward_the_tool_calls_of_a_hooked_claude_fail(stage, models):
     init(stage, "claude-code")
-    settings = stage.home / ".claude/settings.json"
-    value = json.loads(settings.read_text().replace(str(stages.executable()), "/nonexistent/keyward"))
-    value["env"]["CLAUDE_CODE_SHELL_PREFIX"] = "/nonexistent/keyward-claude-shell"
-    settings.write_text(json.dumps(value))
+    for file in (stage.home / ".claude/settings.json", stage.home / ".local/share/keyward/agents/keyward-claude-shell"):
+        file.write_text(file.read_text().replace(str(stages.executable()), "/nonexistent/keyward"))
     models.script.on("GONE", [{"shell": stages.COLLECT}, {"read": str(stage.project / ".env")}], {"say": "FINISHED"})
     stage.bare("claude", "GONE please", models)
     assert len(results(models)) == 2, results(models)
@@ -125,3 +123,53 @@ def test_undo_gives_claude_back_every_byte(stage):
     assert settings.read_bytes() != before
     init(stage, "claude-code", "--undo")
     assert settings.read_bytes() == before
+
+
+WORDS = {"codex": "codex", "gemini": "gemini", "opencode": "opencode"}
+
+
+def hooked(stage, agent, prompt, models):
+    """The agent after `keyward init`."""
+    variables = {"PATH": stages.PATH} | stage.configure(agent, models.url)
+    init(stage, WORDS[agent])
+    words = stage.headless(agent, prompt)
+    if agent == "codex":
+        # In the place of the user, who trusts new hooks once.
+        words[2:2] = ["--dangerously-bypass-hook-trust"]
+    return stage.run(words, variables)
+
+
+def test_no_mark_reaches_the_model_of_another_hooked_agent(agent, stage, models):
+    files = [] if agent == "codex" else [{"read": str(stage.project / ".env")}, {"read": str(stage.home / ".netrc")}]
+    turns = [{"shell": stages.COLLECT}] + ([files] if files else [])
+    models.script.on("LOOKHARD", *turns, {"say": "FINISHED"})
+    ran = hooked(stage, agent, "LOOKHARD please", models)
+    assert "FINISHED" in ran.out, (ran, models.problems)
+    assert b"LOOKED" in models.bodies()
+    assert stage.marks_in(models.bodies()) == []
+    until = time.monotonic() + 60
+    while f"{agent}-" in sessions(stage):
+        assert time.monotonic() < until, "the session did not end with the agent"
+        time.sleep(0.1)
+
+
+test_no_mark_reaches_the_model_of_another_hooked_agent.agents = ["codex", "gemini", "opencode"]
+
+
+def test_a_denied_command_tells_another_agent_to_stop(agent, stage, models):
+    models.script.on("DENY", {"shell": "dd if=/dev/zero of=/dev/sda"}, {"say": "FINISHED"})
+    hooked(stage, agent, "DENY please", models)
+    assert b"write-disk" in models.bodies() and b"Do not retry" in models.bodies()
+
+
+test_a_denied_command_tells_another_agent_to_stop.agents = ["codex", "gemini", "opencode"]
+
+
+def test_without_keyward_the_tool_calls_of_opencode_fail(stage, models):
+    variables = {"PATH": stages.PATH} | stage.configure("opencode", models.url)
+    init(stage, "opencode")
+    plugin = stage.home / ".config/opencode/plugin/keyward.js"
+    plugin.write_text(plugin.read_text().replace(str(stages.executable()), "/nonexistent/keyward"))
+    models.script.on("GONE", [{"shell": stages.COLLECT}, {"read": str(stage.project / ".env")}], {"say": "FINISHED"})
+    stage.run(stage.headless("opencode", "GONE please"), variables)
+    assert b"so the call is denied" in models.bodies() and stage.marks_in(models.bodies()) == []

@@ -96,13 +96,15 @@ fn parse_from(mut arguments: impl Iterator<Item = OsString>) -> Result<Command, 
 
 /// What agents start for each call of a tool, read without describing all the other commands to the parser first.
 fn for_agent(words: &[OsString]) -> Option<Command> {
-    let agent =
-        |word: &OsString| word.to_str().and_then(Agent::of_word).filter(|agent| *agent == Agent::ClaudeCode);
+    let agent = |word: &OsString| word.to_str().and_then(Agent::of_word);
     match words {
         [hook, word] if hook == "hook" => Some(Command::Hook(HookArgs { agent: agent(word)? })),
         [shell, word, session, dashes, line] if shell == "agent-shell" && dashes == "--" => {
             let session = session.to_str()?.to_owned();
             Some(Command::AgentShell(AgentShellArgs { agent: agent(word)?, session, line: line.clone() }))
+        }
+        [shell, dashes, line] if shell == "claude-shell" && dashes == "--" => {
+            Some(Command::ClaudeShell(ClaudeShellArgs { line: line.clone() }))
         }
         _ => None,
     }
@@ -208,6 +210,9 @@ pub enum Command {
     /// Run one line of an agent's shell in its session; for what `keyward hook` answers
     #[command(hide = true)]
     AgentShell(AgentShellArgs),
+    /// Run what Claude Code starts; `keyward init claude-code` has it put this before each line
+    #[command(hide = true)]
+    ClaudeShell(ClaudeShellArgs),
     #[command(about = MCP)]
     Mcp(Box<McpArgs>),
     /// Serve the tools run, read and why to an agent, by the Model Context Protocol on stdin and stdout
@@ -387,7 +392,7 @@ pub struct ExecArgs {
 
 #[derive(Args)]
 pub struct InitArgs {
-    /// The agent: claude-code
+    /// The agent: claude-code, codex, gemini or opencode
     #[arg(value_parser = values::AGENT, hide_possible_values = true)]
     pub agent: Agent,
     /// Change the settings of this project, for you alone
@@ -417,6 +422,12 @@ pub struct AgentShellArgs {
     pub agent: Agent,
     /// The agent's own name for its session
     pub session: String,
+    #[arg(last = true, required = true)]
+    pub line: OsString,
+}
+
+#[derive(Args)]
+pub struct ClaudeShellArgs {
     #[arg(last = true, required = true)]
     pub line: OsString,
 }

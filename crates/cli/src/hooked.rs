@@ -166,9 +166,9 @@ struct Process {
     identity: String,
 }
 
-/// Programs that an agent starts its hooks and commands through.
+/// Programs that an agent starts its hooks and commands through, and our own processes, by the names that the kernel knows them by.
 const BETWEEN: &[&str] =
-    &["sh", "bash", "dash", "zsh", "ash", "fish", "busybox", "env", "timeout", "keyward-claude-"];
+    &["sh", "bash", "dash", "zsh", "ash", "fish", "busybox", "env", "timeout", "keyward", "keyward-claude-"];
 
 impl Process {
     /// The nearest process above us that is not a shell.

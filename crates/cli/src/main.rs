@@ -51,11 +51,7 @@ fn main() {
     if let Some(program) = shim::stands_for() {
         std::process::exit(shim::run(program, &block));
     }
-    let parsed = match hooked::shell::line_of_claude() {
-        Some(line) => Ok(hooked::shell::meaning(line)),
-        None => args::parse(),
-    };
-    let exit = match parsed {
+    let exit = match args::parse() {
         Ok(command) => dispatch(command, &mut block),
         // Help and the version are answers.
         Err(answer) if !answer.use_stderr() => {
@@ -108,6 +104,7 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Init(args) => hooked::init::init(&args, block),
         Command::Hook(args) => hooked::hook::hook(args.agent, block),
         Command::AgentShell(args) => hooked::shell::shell(args, block),
+        Command::ClaudeShell(args) => hooked::shell::claude(args, block),
         Command::Redact(args) => redact::redact(&args, block),
         Command::Log(args) => log::log(&args, block),
         Command::Redeem(args) => redeem::redeem(&args),

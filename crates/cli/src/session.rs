@@ -14,7 +14,7 @@ use crate::here;
 use crate::say;
 pub use client::Door;
 use client::{AtTerminal, Target};
-pub use client::{NotRun, exec_for_agent, promises_file, write_promises};
+pub use client::{NotRun, exec_for_agent, exec_with_input, promises_file, write_promises};
 use keyward_client::{AtEnd, Client, Unattended};
 use keyward_policy::net::{self, allowed::Allowed};
 use keyward_policy::outcome::{Conclusion, Outcome, code};

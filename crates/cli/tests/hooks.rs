@@ -383,6 +383,16 @@ fn a_hook_that_cannot_answer_denies_the_call() {
     assert_ne!(line, claude.hook);
     let output = claude.command("sh").args(["-c", &line]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
+    // And the program before each line is still there.
+    let script = std::fs::read_to_string(&claude.prefix).unwrap();
+    let gone = script.replace("/keyward'", "/not-there'");
+    assert_ne!(script, gone);
+    std::fs::write(&claude.prefix, gone).unwrap();
+    for line in [claude.hook.as_str(), "echo ran"] {
+        let output = claude.command(&claude.prefix).arg(line).output().unwrap();
+        assert_eq!((output.status.code(), stdout(&output)), (Some(2), String::new()));
+        assert!(stderr(&output).contains("is missing, so this is denied"), "{}", stderr(&output));
+    }
 }
 
 #[test]
@@ -495,4 +505,141 @@ fn a_command_in_the_cage_cannot_change_the_settings_that_name_the_hook() {
     assert!(stdout(&output).contains("started"), "{}", stderr(&output));
     let after = (std::fs::read(&local).unwrap(), std::fs::read(settings(&claude.stage)).unwrap());
     assert!(before == after && Path::new(&claude.prefix).exists());
+}
+
+/// A message to the hook of an agent, and its answer.
+fn asked(stage: &Stage, agent: &str, message: &serde_json::Value) -> Output {
+    let mut child = stage
+        .command(keyward())
+        .args(["hook", agent])
+        .env("OPENAI_API_KEY", KEY)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(message.to_string().as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn agents_without_a_prefix_are_given_another_command_which_runs_in_the_session() {
+    for (agent, event, tool, replaced) in [
+        ("codex", "PreToolUse", "Bash", "/hookSpecificOutput/updatedInput"),
+        ("gemini", "BeforeTool", "run_shell_command", "/hookSpecificOutput/tool_input"),
+        ("opencode", "PreToolUse", "bash", "/args"),
+    ] {
+        let stage = stage();
+        let script = "echo key=$OPENAI_API_KEY; cat .env; cd sub && pwd; echo \"it's\"; exit 5";
+        let message = serde_json::json!({
+            "session_id": ID, "cwd": stage.project(), "hook_event_name": event, "tool_name": tool,
+            "tool_input": { "command": script, "description": "x" },
+        });
+        let answer = asked(&stage, agent, &message);
+        assert_eq!(answer.status.code(), Some(0), "{agent} {}", stderr(&answer));
+        let value: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap();
+        let input = value.pointer(replaced).unwrap_or_else(|| panic!("{agent} {value}"));
+        assert_eq!(input["description"], "x", "{agent}");
+        let line = input["command"].as_str().unwrap();
+        let sessions = stdout(&stage.command(keyward()).arg("ps").output().unwrap());
+        assert!(sessions.contains(&format!("{agent}-{ID}")), "the session outlives the hook: {sessions}");
+        // As the agent runs it, outside.
+        let control = stage.command("bash").args(["-c", script]).env("OPENAI_API_KEY", KEY).output().unwrap();
+        assert!(stdout(&control).contains(KEY) && stdout(&control).contains(SECRET));
+        let ran = stage.command("bash").args(["-lc", line]).env("OPENAI_API_KEY", KEY).output().unwrap();
+        let out = stdout(&ran);
+        assert_eq!(ran.status.code(), Some(5), "{agent} {}", stderr(&ran));
+        assert!(out.starts_with("key=\n") && out.ends_with("/my project/sub\nit's\n"), "{agent} {out}");
+        assert!(!out.contains(SECRET) && !out.contains(KEY));
+        let name = format!("{agent}-{ID}");
+        let _ = stage.command(keyward()).args(["session", "stop", &name]).output();
+        let refused = stage.command("bash").args(["-c", line]).output().unwrap();
+        assert!(
+            !refused.status.success() && refused.stdout.is_empty(),
+            "{agent}: without its session it refuses"
+        );
+    }
+}
+
+#[test]
+fn file_tools_of_other_agents_pass_the_read_guard() {
+    let stage = stage();
+    let (secret, notes) = (stage.project().join(".env"), stage.project().join("notes.txt"));
+    let patch = |name: &str| format!("*** Begin Patch\n*** Update File: {name}\n@@\n-a\n+b\n*** End Patch");
+    for (agent, event, tool, denied, passed) in [
+        (
+            "gemini",
+            "BeforeTool",
+            "read_file",
+            serde_json::json!({ "file_path": secret }),
+            serde_json::json!({ "file_path": notes }),
+        ),
+        (
+            "gemini",
+            "BeforeTool",
+            "write_file",
+            serde_json::json!({ "file_path": secret }),
+            serde_json::json!({ "file_path": notes }),
+        ),
+        (
+            "opencode",
+            "PreToolUse",
+            "read",
+            serde_json::json!({ "filePath": secret }),
+            serde_json::json!({ "filePath": notes }),
+        ),
+        (
+            "opencode",
+            "PreToolUse",
+            "edit",
+            serde_json::json!({ "filePath": secret }),
+            serde_json::json!({ "filePath": notes }),
+        ),
+        (
+            "codex",
+            "PreToolUse",
+            "apply_patch",
+            serde_json::json!({ "command": patch(".env") }),
+            serde_json::json!({ "command": patch("notes.txt") }),
+        ),
+    ] {
+        let ask = |input: &serde_json::Value| {
+            let message = serde_json::json!({
+                "session_id": ID, "cwd": stage.project(), "hook_event_name": event, "tool_name": tool, "tool_input": input,
+            });
+            let answer = asked(&stage, agent, &message);
+            assert_eq!(answer.status.code(), Some(0), "{agent} {tool} {}", stderr(&answer));
+            stdout(&answer)
+        };
+        let told = ask(&denied);
+        assert!(told.contains("\"deny\"") && told.contains("Do not retry"), "{agent} {tool} {told}");
+        let told = ask(&passed);
+        assert!(told.is_empty() || told == "{\"decision\":\"pass\"}\n", "{agent} {tool} {told}");
+    }
+}
+
+#[test]
+fn init_and_undo_leave_the_settings_of_each_agent_as_they_were() {
+    for (agent, file, before) in [
+        ("codex", ".codex/hooks.json", None),
+        ("gemini", ".gemini/settings.json", Some("{\n  // mine\n  \"theme\": \"x\",\n}\n")),
+        ("opencode", ".config/opencode/plugin/keyward.js", None),
+    ] {
+        let stage = stage();
+        if let Some(text) = before {
+            stage.home_file(file, text);
+        }
+        let place = stage.home().join(file);
+        let init = |more: &[&str]| {
+            let output = stage.command(keyward()).args(["init", agent, "--yes"]).args(more).output().unwrap();
+            assert!(output.status.success(), "{agent} {}", stderr(&output));
+            stdout(&output)
+        };
+        let told = init(&[]);
+        assert_eq!(told.contains("trust the two"), agent == "codex", "{told}");
+        assert!(std::fs::read_to_string(&place).unwrap().contains(&format!("{agent}")), "{agent}");
+        assert!(init(&[]).contains("nothing is changed"), "{agent}");
+        init(&["--undo"]);
+        assert_eq!(std::fs::read_to_string(&place).ok().as_deref(), before, "{agent}");
+    }
 }

@@ -33,7 +33,8 @@ impl<T: Clone + Send + Sync> TypedValueParser for OneOf<T> {
 }
 
 pub const ALLOW: OneOf<Allowance> = OneOf { all: &["ptrace", "gpu"], parse: Allowance::parse };
-pub const AGENT: OneOf<Agent> = OneOf { all: &["claude-code"], parse: agent };
+pub const AGENT: OneOf<Agent> =
+    OneOf { all: &["claude-code", "codex", "gemini", "opencode"], parse: Agent::of_word };
 pub const TRUST: OneOf<TrustClass> =
     OneOf { all: &["internal", "executor", "tool", "unknown"], parse: TrustClass::parse };
 pub const FLOOR: OneOf<Floor> = OneOf { all: &["full", "landlock"], parse: Floor::parse };
@@ -44,10 +45,6 @@ pub const REDACT: OneOf<Redact> = OneOf { all: &["off", "on"], parse: Redact::pa
 pub const GATE: OneOf<GateMode> =
     OneOf { all: &["ask", "deny", "auto", "judge", "yolo"], parse: GateMode::parse };
 pub const NET: OneOf<NetMode> = OneOf { all: &["none", "rules", "open"], parse: NetMode::parse };
-
-fn agent(word: &str) -> Option<Agent> {
-    Agent::of_word(word).filter(|agent| *agent == Agent::ClaudeCode)
-}
 
 /// A duration on the command line. A number alone means seconds, as it does to `timeout` and `sleep`; in a file the unit has to be written.
 pub fn duration(text: &str) -> Result<Duration, String> {

@@ -14,7 +14,7 @@ use keyward_policy::trouble::{Code, Trouble};
 use keyward_sys::environ::Block;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Read, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// No settings of an agent are longer.
@@ -42,7 +42,6 @@ struct Place {
     file: PathBuf,
     kept: PathBuf,
     own: Own,
-    keyward: PathBuf,
     shell: PathBuf,
 }
 
@@ -71,6 +70,8 @@ impl Place {
         let base = if args.project {
             let look = here::look(&entries, None).map_err(|refusal| Trouble::from(&refusal))?;
             look.project
+        } else if args.agent == Agent::OpenCode {
+            here::config_home(&entries)
         } else {
             here::home(&entries)
         };
@@ -80,10 +81,12 @@ impl Place {
             (Agent::ClaudeCode, true) => ".claude/settings.local.json",
             (Agent::Codex, _) => ".codex/hooks.json",
             (Agent::Gemini, _) => ".gemini/settings.json",
+            (Agent::OpenCode, false) => "opencode/plugin/keyward.js",
+            (Agent::OpenCode, true) => ".opencode/plugin/keyward.js",
         });
         let name: String = file.to_string_lossy().chars().map(|c| if c == '/' { '%' } else { c }).collect();
         let kept = here::state(&entries).join("init").join(format!("{name}.json"));
-        Ok(Place { agent: args.agent, file, kept, own, keyward, shell })
+        Ok(Place { agent: args.agent, file, kept, own, shell })
     }
 
     fn add(&self, args: &InitArgs) -> Result<i32, Trouble> {
@@ -110,6 +113,11 @@ impl Place {
             "{name} sends its tool calls to Keyward from its next start on; `keyward init {} --undo` takes this back",
             self.agent.word()
         ));
+        if self.agent == Agent::Codex {
+            say::answer(
+                "Codex runs new hooks only after you have trusted them: start it once, and trust the two of Keyward's",
+            );
+        }
         Ok(0)
     }
 
@@ -122,7 +130,9 @@ impl Place {
             _ => {
                 let without = settings::removed(self.agent, &text).map_err(|not| self.not_changed(not))?;
                 let changed = done.as_ref().map(|done| diff(&done.after, &text));
-                (now.is_some().then_some(without), changed)
+                // The plugin is a file of its own.
+                let is_file = now.is_some() && !(self.agent == Agent::OpenCode && without.is_empty());
+                (is_file.then_some(without), changed)
             }
         };
         if after == now {
@@ -261,7 +271,7 @@ impl Place {
             .map_err(|NotWritten { cause, .. }| failed(cause))
     }
 
-    /// The program that Claude Code puts before each command: Keyward under another name.
+    /// Makes the program that Claude Code puts before each command.
     fn make_shell(&self) -> Result<(), Trouble> {
         if self.agent != Agent::ClaudeCode {
             return Ok(());
@@ -274,14 +284,20 @@ impl Place {
                 "make room there, or fix its permissions",
             )
         };
-        if std::fs::read_link(&self.shell).is_ok_and(|leads| leads == self.keyward) {
+        let script = settings::claude_shell(&self.own.keyward);
+        if std::fs::read_to_string(&self.shell).is_ok_and(|there| there == script) {
             return Ok(());
         }
         let folder = self.shell.parent().unwrap_or(Path::new("/"));
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         let new = folder.join(format!(".shell-{}", std::process::id()));
         let _ = std::fs::remove_file(&new);
-        std::os::unix::fs::symlink(&self.keyward, &new)
+        std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o700)
+            .open(&new)
+            .and_then(|mut file| file.write_all(script.as_bytes()))
             .and_then(|()| std::fs::rename(&new, &self.shell))
             .map_err(failed)
     }

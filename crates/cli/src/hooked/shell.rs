@@ -1,11 +1,12 @@
-//! The shell of an agent whose commands go into a session: `keyward-claude-shell LINE`, which Claude Code puts before each command, and
+//! The shell of an agent whose commands go into a session: `keyward claude-shell`, which Claude Code puts before each command, and
 //! `keyward agent-shell`, which hooks of others put into the place of a command.
 
 use super::Agents;
-use crate::args::{AgentShellArgs, Command, HookArgs};
-use crate::session::{NotRun, exec_for_agent};
+use super::hook::hook;
+use crate::args::{AgentShellArgs, ClaudeShellArgs};
+use crate::session::{NotRun, exec_for_agent, exec_with_input};
 use crate::{here, say};
-use keyward_policy::hook::settings::{CLAUDE_SHELL, is_hook_line};
+use keyward_policy::hook::settings::is_hook_line;
 use keyward_policy::hook::wrapper::{self, Wrapped};
 use keyward_policy::hook::{Agent, refused_command};
 use keyward_policy::text::visible;
@@ -13,7 +14,7 @@ use keyward_policy::trouble::{Code, Trouble};
 use keyward_sys::environ::Block;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -21,21 +22,13 @@ use std::path::{Path, PathBuf};
 const SESSION: &str = "CLAUDE_CODE_SESSION_ID";
 const PROJECT: &str = "CLAUDE_PROJECT_DIR";
 
-/// The line that Claude Code wants to run, if we are the program that it puts before it.
-pub fn line_of_claude() -> Option<OsString> {
-    let mut words = std::env::args_os();
-    let is_shell =
-        words.next().is_some_and(|own| Path::new(&own).file_name() == Some(OsStr::new(CLAUDE_SHELL)));
-    is_shell.then(|| words.collect::<Vec<_>>().join(OsStr::new(" ")))
-}
-
-/// What such a line is: our own hook, an MCP server, or something for the session.
-pub fn meaning(line: OsString) -> Command {
-    if line.to_str().is_some_and(|line| is_hook_line(Agent::ClaudeCode, line)) {
-        return Command::Hook(HookArgs { agent: Agent::ClaudeCode });
+/// What Claude Code starts: our own hook, or something for the session.
+pub fn claude(args: ClaudeShellArgs, block: &mut Block) -> i32 {
+    if args.line.to_str().is_some_and(|line| is_hook_line(Agent::ClaudeCode, line)) {
+        return hook(Agent::ClaudeCode, block);
     }
     let session = std::env::var(SESSION).unwrap_or_default();
-    Command::AgentShell(AgentShellArgs { agent: Agent::ClaudeCode, session, line })
+    shell(AgentShellArgs { agent: Agent::ClaudeCode, session, line: args.line }, block)
 }
 
 pub fn shell(args: AgentShellArgs, block: &mut Block) -> i32 {
@@ -59,17 +52,13 @@ fn run(args: AgentShellArgs, block: &mut Block) -> Result<i32, NotRun> {
             let (told, tell) =
                 rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|_| no_pipe())?;
             let argv = ["bash".into(), "-c".into(), wrapper::inside(&command).into()];
-            let exit = exec_for_agent(&mut door, argv.into(), Some(cwd.clone()), tell)?;
+            let exit = exec_with_input(&mut door, argv.into(), Some(cwd.clone()), tell)?;
             if exit == 0 {
                 pass_directory(&told, &cwd, Path::new(&directory_file), block);
             }
             Ok(exit)
         }
-        None => {
-            let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map_err(|_| no_pipe())?;
-            let argv = ["bash".into(), "-c".into(), line];
-            exec_for_agent(&mut door, argv.into(), Some(cwd), input)
-        }
+        None => exec_for_agent(&mut door, ["bash".into(), "-c".into(), line].into(), cwd),
     }
 }
 

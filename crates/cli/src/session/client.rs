@@ -130,7 +130,7 @@ fn tell_as(ended: Ended, reader: Reader, session: Option<&Path>) -> i32 {
 
 /// Runs a command in a session, as if it were run here: what is a terminal of ours is one of the cage's own there.
 pub fn exec(door: &mut Door, args: &ExecArgs) -> Result<i32, Trouble> {
-    run_in_session(door, args).map_err(|error| {
+    run_in_session(door, args, question::has_terminal()).map_err(|error| {
         let trouble = Trouble::from(error);
         match door.person.denied_here {
             Some(id) if trouble.code == Code::Denied => Trouble {
@@ -144,7 +144,7 @@ pub fn exec(door: &mut Door, args: &ExecArgs) -> Result<i32, Trouble> {
     })
 }
 
-fn run_in_session(door: &mut Door, args: &ExecArgs) -> Result<i32, Error> {
+fn run_in_session(door: &mut Door, args: &ExecArgs, answers: bool) -> Result<i32, Error> {
     let streams = match (args.pty, args.background) {
         (true, _) => [true; 3],
         (false, true) => [false; 3],
@@ -161,7 +161,7 @@ fn run_in_session(door: &mut Door, args: &ExecArgs) -> Result<i32, Error> {
         terminal: wish.map(|wish| Terminal { front: wish.front || args.background, ..wish }),
         timeout: args.timeout,
         fresh: args.fresh,
-        answers: question::has_terminal(),
+        answers,
         ..Command::default()
     };
     let inbox = keyward_client::inbox()?;
@@ -208,8 +208,24 @@ impl From<Error> for NotRun {
     }
 }
 
-/// Runs a command of an agent with this input and with our output. The agent's terminal is not asked: its screen is the agent's.
-pub fn exec_for_agent(
+/// Runs a command of an agent with our streams. Nothing is asked on the agent's terminal: that screen is the agent's.
+pub fn exec_for_agent(door: &mut Door, command: Vec<OsString>, cwd: PathBuf) -> Result<i32, NotRun> {
+    let args = ExecArgs {
+        session: String::new(),
+        pty: false,
+        background: false,
+        timeout: None,
+        fresh: false,
+        cwd: Some(cwd),
+        json: false,
+        outcome_fd: None,
+        command,
+    };
+    Ok(run_in_session(door, &args, false)?)
+}
+
+/// The same with another input, for a command that needs no terminal.
+pub fn exec_with_input(
     door: &mut Door,
     argv: Vec<OsString>,
     cwd: Option<PathBuf>,

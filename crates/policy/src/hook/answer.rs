@@ -77,6 +77,12 @@ pub const BLOCKS: i32 = 2;
 pub fn render(agent: Agent, decision: &Decision) -> Rendered {
     let json = |value: Value| Rendered { stdout: Some(value.to_string()), stderr: None, exit: 0 };
     match (agent, decision) {
+        // Its hook is a plugin of Keyward's, which takes nothing but an answer for one.
+        (Agent::OpenCode, Decision::Pass | Decision::Tell(_)) => json(json!({ "decision": "pass" })),
+        (Agent::OpenCode, Decision::Replace(input)) => json(json!({ "decision": "replace", "args": input })),
+        (Agent::OpenCode, Decision::Deny(denied) | Decision::AskUser(denied)) => {
+            json(json!({ "decision": "deny", "reason": denied.for_agent() }))
+        }
         (_, Decision::Pass) => Rendered { stdout: None, stderr: None, exit: 0 },
         (_, Decision::Tell(text)) => json(json!({
             "hookSpecificOutput": { "hookEventName": "SessionStart", "additionalContext": text }
@@ -145,9 +151,12 @@ mod tests {
 
     #[test]
     fn a_pass_says_nothing_so_that_the_agents_own_permissions_decide() {
-        for agent in Agent::ALL {
-            assert_eq!(render(*agent, &Decision::Pass), Rendered { stdout: None, stderr: None, exit: 0 });
+        for agent in [Agent::ClaudeCode, Agent::Codex, Agent::Gemini] {
+            assert_eq!(render(agent, &Decision::Pass), Rendered { stdout: None, stderr: None, exit: 0 });
         }
+        // The plugin throws where there is no answer.
+        let pass = render(Agent::OpenCode, &Decision::Pass);
+        assert_eq!(pass.stdout.as_deref(), Some("{\"decision\":\"pass\"}"));
     }
 
     #[test]

@@ -9,10 +9,11 @@ pub enum Agent {
     ClaudeCode,
     Codex,
     Gemini,
+    OpenCode,
 }
 
 impl Agent {
-    pub const ALL: &'static [Agent] = &[Agent::ClaudeCode, Agent::Codex, Agent::Gemini];
+    pub const ALL: &'static [Agent] = &[Agent::ClaudeCode, Agent::Codex, Agent::Gemini, Agent::OpenCode];
 
     /// The word on the command line.
     pub const fn word(self) -> &'static str {
@@ -20,6 +21,7 @@ impl Agent {
             Agent::ClaudeCode => "claude-code",
             Agent::Codex => "codex",
             Agent::Gemini => "gemini",
+            Agent::OpenCode => "opencode",
         }
     }
 
@@ -29,6 +31,7 @@ impl Agent {
             Agent::ClaudeCode => "Claude Code",
             Agent::Codex => "Codex",
             Agent::Gemini => "Gemini CLI",
+            Agent::OpenCode => "opencode",
         }
     }
 
@@ -38,6 +41,7 @@ impl Agent {
             Agent::ClaudeCode => "claude",
             Agent::Codex => "codex",
             Agent::Gemini => "gemini",
+            Agent::OpenCode => "opencode",
         }
     }
 
@@ -122,7 +126,9 @@ fn tool(agent: Agent, name: &str, input: Map<String, Value>) -> Result<Option<To
     };
     let directory = |name: &str| input.get(name).and_then(Value::as_str).map(PathBuf::from);
     Ok(Some(match (agent, name) {
-        (Agent::ClaudeCode | Agent::Codex, "Bash") | (Agent::Gemini, "run_shell_command") => {
+        (Agent::ClaudeCode | Agent::Codex, "Bash")
+        | (Agent::Gemini, "run_shell_command")
+        | (Agent::OpenCode, "bash") => {
             let command = match input.get("command") {
                 Some(Value::String(command)) => command.clone(),
                 _ => return Err("its command is not a text"),
@@ -145,6 +151,16 @@ fn tool(agent: Agent, name: &str, input: Map<String, Value>) -> Result<Option<To
         (Agent::Gemini, "write_file") => Tool::Write(path(&["file_path", "absolute_path", "path"])?),
         (Agent::Gemini, "search_file_content" | "grep_search") => {
             Tool::Search(directory("path").or(directory("dir_path")))
+        }
+        (Agent::OpenCode, "read") => Tool::Read(path(&["filePath"])?),
+        (Agent::OpenCode, "edit" | "multiedit") => Tool::Edit(path(&["filePath"])?),
+        (Agent::OpenCode, "write") => Tool::Write(path(&["filePath"])?),
+        (Agent::OpenCode, "grep") => Tool::Search(directory("path")),
+        (Agent::OpenCode, "patch" | "apply_patch") => {
+            let text = ["patchText", "patch", "input"]
+                .iter()
+                .find_map(|name| input.get(*name).and_then(Value::as_str));
+            Tool::Patch(patched(text.ok_or("its patch is not a text")?))
         }
         _ => return Ok(None),
     }))

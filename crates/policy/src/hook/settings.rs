@@ -42,6 +42,15 @@ impl Own {
     }
 }
 
+/// The program that Claude Code puts before each line. It is a script, so that a Keyward that is gone denies: Claude goes on where a hook
+/// ends with any other code than this.
+pub fn claude_shell(keyward: &str) -> String {
+    let keyward = quoted(keyward);
+    format!(
+        "#!/bin/sh\n# Keyward: `keyward init claude-code --undo` makes this unused.\n[ -x {keyward} ] && exec {keyward} claude-shell -- \"$*\"\necho {keyward}' is missing, so this is denied; install Keyward again, or take its hooks out of the settings of Claude Code' >&2\nexit 2\n"
+    )
+}
+
 /// Whether a line is a hook of Keyward's for an agent, wherever the program lies.
 pub fn is_hook_line(agent: Agent, line: &str) -> bool {
     let rest = line.strip_suffix(OR_DENY).and_then(super::wrapper::word);
@@ -70,20 +79,57 @@ fn events(agent: Agent) -> &'static [(&'static str, Option<&'static str>)] {
             ("SessionStart", None),
             ("SessionEnd", None),
         ],
+        Agent::OpenCode => &[],
     }
 }
 
 /// How long an agent waits for the hook. The hook itself gives up long before, and denies.
 fn patience(agent: Agent) -> u64 {
     match agent {
-        Agent::ClaudeCode | Agent::Codex => 120,
+        Agent::ClaudeCode | Agent::Codex | Agent::OpenCode => 120,
         // Milliseconds.
         Agent::Gemini => 120_000,
     }
 }
 
+/// The first line of the plugin, by which it is known.
+const PLUGIN: &str = "// Keyward: `keyward init opencode --undo` removes this file.\n";
+
+/// The plugin for opencode. Everything but an answer of the hook is an error, and an error of a plugin denies the call.
+fn plugin(own: &Own) -> String {
+    let keyward = Value::from(own.keyward.as_str());
+    let patience = patience(Agent::OpenCode) * 1000;
+    format!(
+        r#"{PLUGIN}import {{ spawnSync }} from "node:child_process"
+
+const keyward = {keyward}
+
+export const Keyward = async ({{ directory }}) => ({{
+  "tool.execute.before": async (input, output) => {{
+    const message = JSON.stringify({{
+      session_id: input.sessionID, cwd: directory, hook_event_name: "PreToolUse", tool_name: input.tool, tool_input: output.args,
+    }})
+    const told = spawnSync(keyward, ["hook", "opencode"], {{
+      input: message, encoding: "utf8", timeout: {patience}, killSignal: "SIGKILL", maxBuffer: 1 << 26,
+    }})
+    if (told.error || told.status !== 0) throw new Error(`${{told.stderr ?? ""}}Keyward's hook did not answer, so the call is denied`)
+    const answer = JSON.parse(told.stdout)
+    if (answer.decision === "replace") Object.assign(output.args, answer.args)
+    else if (answer.decision !== "pass") throw new Error(answer.reason ?? "Keyward's hook did not answer, so the call is denied")
+  }},
+}})
+"#
+    )
+}
+
 /// Adds what is missing. The same text comes back where nothing is.
 pub fn added(agent: Agent, text: &str, own: &Own) -> Result<String, NotChanged> {
+    if agent == Agent::OpenCode {
+        return match text.is_empty() || text.starts_with(PLUGIN) {
+            true => Ok(plugin(own)),
+            false => Err(NotChanged::InTheWay("this file".into())),
+        };
+    }
     let root = json::parse(text).map_err(NotChanged::Malformed)?;
     if let Some(mistake) = strict_mistake(agent, text) {
         return Err(NotChanged::Malformed(mistake));
@@ -116,7 +162,7 @@ pub fn added(agent: Agent, text: &str, own: &Own) -> Result<String, NotChanged> 
 fn strict_mistake(agent: Agent, text: &str) -> Option<Malformed> {
     let reads_comments = match agent {
         Agent::Gemini => true,
-        Agent::ClaudeCode | Agent::Codex => false,
+        Agent::ClaudeCode | Agent::Codex | Agent::OpenCode => false,
     };
     if reads_comments || text.trim().is_empty() {
         return None;
@@ -161,6 +207,9 @@ fn own_lines(entry: &Node, agent: Agent) -> impl Iterator<Item = &str> {
 
 /// Takes away what is Keyward's. Everything else stays.
 pub fn removed(agent: Agent, text: &str) -> Result<String, NotChanged> {
+    if agent == Agent::OpenCode {
+        return Ok(if text.starts_with(PLUGIN) { String::new() } else { text.to_owned() });
+    }
     let mut text = text.to_owned();
     let root = json::parse(&text).map_err(NotChanged::Malformed)?;
     if root.at(&["env", SHELL_PREFIX]).and_then(Node::text).is_some_and(is_own_shell) {
@@ -217,7 +266,7 @@ mod tests {
 
     #[test]
     fn adding_twice_changes_nothing_more_and_a_moved_program_is_replaced() {
-        for agent in Agent::ALL {
+        for agent in WITH_SETTINGS {
             let once = added(*agent, USERS, &own()).unwrap();
             assert_eq!(added(*agent, &once, &own()).unwrap(), once);
             let moved = Own { keyward: "/opt/a b/keyward".into(), ..own() };
@@ -228,12 +277,31 @@ mod tests {
 
     #[test]
     fn what_was_added_is_taken_away_and_what_the_user_added_meanwhile_stays() {
-        for agent in Agent::ALL {
+        for agent in WITH_SETTINGS {
             let once = added(*agent, USERS, &own()).unwrap();
             assert_eq!(removed(*agent, &once).unwrap(), USERS, "{once}");
             let changed = once.replace("\"opus\"", "\"sonnet\"");
             assert_eq!(removed(*agent, &changed).unwrap(), USERS.replace("\"opus\"", "\"sonnet\""));
         }
+    }
+
+    /// The agents whose hooks stand in a file of JSON.
+    const WITH_SETTINGS: &[Agent] = &[Agent::ClaudeCode, Agent::Codex, Agent::Gemini];
+
+    #[test]
+    fn the_plugin_is_a_file_of_its_own_and_no_other_file_is_written_over() {
+        let once = added(Agent::OpenCode, "", &own()).unwrap();
+        insta::assert_snapshot!(once);
+        let moved = Own { keyward: "/opt/\"a\"/keyward".into(), ..own() };
+        assert!(
+            added(Agent::OpenCode, &once, &moved)
+                .unwrap()
+                .contains(r#"const keyward = "/opt/\"a\"/keyward""#)
+        );
+        assert_eq!(removed(Agent::OpenCode, &once).unwrap(), "");
+        let users = "export const Mine = 1\n";
+        assert!(matches!(added(Agent::OpenCode, users, &own()), Err(NotChanged::InTheWay(_))));
+        assert_eq!(removed(Agent::OpenCode, users).unwrap(), users);
     }
 
     #[test]
