@@ -595,9 +595,10 @@ fn resolver(builder: &mut Builder<'_>) {
 /// which host was wanted.
 const LOOPBACK_RESOLVER: &str =
     "# The launcher of this cage answers.\nnameserver 127.0.0.1\noptions timeout:1 attempts:1\n";
-/// With rules the proxy answers, at addresses that stand for the hosts.
+/// With rules the proxy answers, at addresses that stand for the hosts. A question that is lost, because another program floods the resolver, is asked
+/// again after a second.
 const RULES_RESOLVER: &str =
-    "# keyward:proxy answers for this cage.\nnameserver 198.18.0.1\noptions timeout:30 attempts:1\n";
+    "# keyward:proxy answers for this cage.\nnameserver 198.18.0.1\noptions timeout:1 attempts:5\n";
 
 fn own_resolver(builder: &mut Builder<'_>, text: &str) {
     let Some(fact) = builder.paths.existing(Path::new("/etc/resolv.conf")) else { return };

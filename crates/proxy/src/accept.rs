@@ -44,15 +44,18 @@ pub async fn serve(state: Rc<State>, cage: Rc<Cage>, listener: TcpListener, port
             }
         };
         let _ = stream.set_nodelay(true);
-        let Some(counted) = Counted::new(&cage, state.most_connections) else {
+        let Some((counted, crowded_out)) = Counted::new(&cage, state.most_connections) else {
             too_many(&state, &cage, &entrance, port);
             continue;
         };
-        let own = Connection { state: Rc::clone(&state), cage: Rc::clone(&cage), port };
-        let entrance = Rc::clone(&entrance);
+        let own = Connection { state: Rc::clone(&state), cage: Rc::clone(&cage), port, counted };
+        let (state, entrance) = (Rc::clone(&state), Rc::clone(&entrance));
+        let cage_ = Rc::clone(&cage);
         cage.spawn_connection(async move {
-            let _counted = counted;
-            own.serve(stream, &entrance).await;
+            tokio::select! {
+                () = own.serve(stream, &entrance) => {}
+                () = crowded_out => too_many(&state, &cage_, &entrance, port),
+            }
         });
     }
 }
@@ -76,6 +79,7 @@ struct Connection {
     state: Rc<State>,
     cage: Rc<Cage>,
     port: u16,
+    counted: Rc<Counted>,
 }
 
 impl Connection {
@@ -91,7 +95,7 @@ impl Connection {
             Entrance::Base { host, port } => {
                 let stands_for = Some(Pattern::Exact(Host::Name(host.clone())));
                 let reading = Reading::new(self.state, self.cage, stands_for, *port, false, true);
-                reading.serve(stream, false).await;
+                reading.counted_by(self.counted).serve(stream, false).await;
             }
         }
     }
@@ -114,7 +118,7 @@ impl Connection {
         match first {
             First::Http => {
                 let reading = Reading::new(self.state, self.cage, Some(stands_for), self.port, false, false);
-                reading.serve(Rewound::new(before, stream), false).await;
+                reading.counted_by(self.counted).serve(Rewound::new(before, stream), false).await;
             }
             First::Other => {
                 let ask = Ask::connection(shown(), self.port, Seen::Tcp);
@@ -186,6 +190,7 @@ impl Connection {
             Err(Undialled::Unreached(_)) => return reset(&stream),
         };
         let (cage, connection, begun) = (self.cage.id, self.state.number(), Instant::now());
+        self.counted.used();
         let served = if seen == Seen::Tcp { Served::Tcp } else { Served::Tunnelled };
         let (port, address) = (self.port, dialled.address);
         self.state.reporter.tell(Report::Connected { cage, connection, host, port, served, address, rule });
@@ -218,7 +223,7 @@ impl Connection {
         let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, shaking).await else { return };
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let reading = Reading::new(self.state, self.cage, Some(Pattern::Exact(host)), self.port, true, true);
-        reading.serve(stream, is_http2).await;
+        reading.counted_by(self.counted).serve(stream, is_http2).await;
     }
 
     /// An HTTP proxy, for programs that insist on one.
@@ -228,7 +233,7 @@ impl Connection {
         let Ok(Some(First::Http)) = looked else { return };
         if !before.starts_with(b"CONNECT ") {
             let reading = Reading::new(self.state, self.cage, None, self.port, false, false);
-            return reading.serve(Rewound::new(before, stream), false).await;
+            return reading.counted_by(self.counted).serve(Rewound::new(before, stream), false).await;
         }
         let read = tokio::time::timeout(PATIENCE, connect_head(&mut stream, before)).await;
         let Ok(Some((target, rest))) = read else {

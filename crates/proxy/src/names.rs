@@ -57,11 +57,15 @@ pub async fn serve_tcp(state: Rc<State>, cage: Rc<Cage>, listener: TcpListener) 
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let Some(counted) = crate::state::Counted::new(&cage, state.most_connections) else { continue };
+        let counted = crate::state::Counted::new(&cage, state.most_connections);
+        let Some((counted, crowded_out)) = counted else { continue };
         let (state, own) = (Rc::clone(&state), Rc::clone(&cage));
         cage.spawn(async move {
             let _counted = counted;
-            let _ = serve_stream(&state, &own, stream).await;
+            tokio::select! {
+                _ = serve_stream(&state, &own, stream) => {}
+                () = crowded_out => {}
+            }
         });
     }
 }

@@ -277,7 +277,7 @@ where
 }
 
 /// Runs a connection until one of the secrets that it carries is revoked.
-async fn until_revoked(
+pub async fn until_revoked(
     connection: Pin<Box<dyn Future<Output = ()>>>,
     mut carriers: Vec<watch::Receiver<()>>,
 ) {

@@ -5,7 +5,7 @@ use crate::body::{Body, Replaced};
 use crate::dial::Undialled;
 use crate::origin::{self, Key, Local, Unsent};
 use crate::replace::{Finder, Pair, Replacer};
-use crate::state::{Cage, State};
+use crate::state::{Cage, Counted, State};
 use crate::stream::{Guarded, Watched};
 use crate::swap::{self, Outcome, Signing, Subject, Swapped};
 use crate::trust::Offer;
@@ -50,6 +50,7 @@ pub struct Reading {
     pub outside_tls: bool,
     pub connection: u64,
     watched: Arc<Watched>,
+    counted: Option<Rc<Counted>>,
     requests: Cell<u64>,
     is_told: Cell<bool>,
     begun: Instant,
@@ -76,10 +77,17 @@ impl Reading {
             outside_tls,
             connection,
             watched,
+            counted: None,
             requests,
             is_told,
             begun,
         }
+    }
+
+    /// What counts the connection is told when it is in use.
+    pub fn counted_by(mut self, counted: Rc<Counted>) -> Reading {
+        self.counted = Some(counted);
+        self
     }
 
     /// Serves all requests of a connection.
@@ -202,6 +210,9 @@ impl Reading {
         ask.path = Some(path.as_str().to_owned());
         let rule =
             self.state.decide(&self.cage, &ask).await.map_err(|denial| Refusal::Denied(Box::new(denial)))?;
+        if let Some(counted) = &self.counted {
+            counted.used();
+        }
         if let Some(name) =
             overriding(request.headers()).filter(|_| self.cage.rules.borrow().terminates(&host, port))
         {
@@ -463,7 +474,15 @@ impl Reading {
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let outside = hyper::upgrade::on(&mut response);
             if let Some(inside) = inside {
-                self.cage.spawn(join(inside, outside));
+                let signing = outcome.signing.iter().map(|signing| &signing.binding);
+                let carried = outcome.swapped.iter().map(|swapped| &swapped.binding).chain(signing);
+                let carriers = carried.map(|binding| self.state.secrets.carrier(&binding.secret)).collect();
+                let counted = self.counted.clone();
+                // As the connection that it was: it counts, and ends with its rule or its secret.
+                self.cage.spawn_connection(async move {
+                    origin::until_revoked(Box::pin(join(inside, outside)), carriers).await;
+                    drop(counted);
+                });
             }
             let (mut parts, _) = response.into_parts();
             parts.extensions = http::Extensions::new();

@@ -11,7 +11,7 @@ use keyward_policy::net::{Ask, Binding, Decision, Denial, Host, Name, Pattern, R
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_protocol::proxy::{Corporate, Report, Upstream};
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -207,7 +207,10 @@ pub struct Cage {
     /// Whether its programs trust our CA.
     pub trusts: bool,
     pub places: RefCell<Vec<Rc<Place>>>,
-    pub connections: Cell<usize>,
+    connections: Cell<usize>,
+    /// Connections that have led nowhere yet, the oldest first.
+    unused: RefCell<BTreeMap<u64, oneshot::Sender<()>>>,
+    next: Cell<u64>,
     /// What was asked about, and not allowed.
     budget: RefCell<asking::Budget>,
     /// Secrets that were put in, with their hosts, to report each once.
@@ -231,6 +234,8 @@ impl Cage {
             trusts,
             places: RefCell::default(),
             connections: Cell::new(0),
+            unused: RefCell::default(),
+            next: Cell::new(0),
             budget: RefCell::default(),
             swapped: RefCell::default(),
             echoed: RefCell::default(),
@@ -344,23 +349,42 @@ impl Cage {
     }
 }
 
-/// Counts a connection of a cage while it lives.
-pub struct Counted(Rc<Cage>);
+/// Counts a connection of a cage while it lives. While it has led nowhere (no allowed request, no tunnel), it makes room for a new one where there are
+/// too many: all cages of a session share this number, and none of them may use it up with connections that say nothing.
+pub struct Counted {
+    cage: Rc<Cage>,
+    number: u64,
+}
 
 impl Counted {
-    /// `None` if the cage has too many.
-    pub fn new(cage: &Rc<Cage>, most: usize) -> Option<Counted> {
+    /// `None` if the cage has too many, and all of them are in use. What is given beside it ends when this one has to make room.
+    pub fn new(cage: &Rc<Cage>, most: usize) -> Option<(Rc<Counted>, impl Future<Output = ()> + use<>)> {
         let count = cage.connections.get();
         if count >= most {
-            return None;
+            let (_, oldest) = cage.unused.borrow_mut().pop_first()?;
+            let _ = oldest.send(());
         }
         cage.connections.set(count + 1);
-        Some(Counted(Rc::clone(cage)))
+        let number = cage.next.replace(cage.next.get() + 1);
+        let (end, ended) = oneshot::channel();
+        cage.unused.borrow_mut().insert(number, end);
+        let crowded_out = async {
+            if ended.await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        Some((Rc::new(Counted { cage: Rc::clone(cage), number }), crowded_out))
+    }
+
+    /// From now on it is in use, and stays.
+    pub fn used(&self) {
+        self.cage.unused.borrow_mut().remove(&self.number);
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.connections.set(self.0.connections.get().saturating_sub(1));
+        self.used();
+        self.cage.connections.set(self.cage.connections.get().saturating_sub(1));
     }
 }

@@ -178,6 +178,18 @@ fn a_request_waits_for_the_value_and_a_revoked_one_is_gone() {
 }
 
 #[test]
+fn an_open_websocket_ends_with_the_secret_that_it_began_with() {
+    let (_origin, proxy, cage) = start();
+    let bearer = format!("Authorization: Bearer {PHANTOM}\r\n");
+    let mut socket = crate::requests::Socket::open(&cage, &bearer);
+    let mut other = crate::requests::Socket::open(&cage, "");
+    assert_eq!(socket.echo("before\n"), "before\n");
+    proxy.tell_value(Value::Revoked { secret: "example" });
+    assert_eq!(socket.line(), "", "it has ended");
+    assert_eq!(other.echo("after\n"), "after\n", "one without the secret stays");
+}
+
+#[test]
 fn a_signed_request_is_signed_anew_for_its_service_and_region_only() {
     let phantom = "AKIAPHANTOM012345678:phantomphantomphantomphantomphantomphan";
     let scheme = Scheme::AwsV4 { service: "execute-api".into(), region: "eu-west-1".into() };

@@ -206,36 +206,73 @@ fn trailers_pass_from_one_http2_to_the_other() {
     }
 }
 
+/// A program with an open WebSocket, whose server sends everything back.
+pub struct Socket {
+    program: std::process::Child,
+    input: std::process::ChildStdin,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Socket {
+    pub fn open(cage: &Cage, headers: &str) -> Socket {
+        let mut command = Command::new("openssl");
+        let at = cage.place(HOST, 443);
+        command.env_clear().args(["s_client", "-quiet", "-servername", HOST, "-connect", &at.to_string()]);
+        let mut program =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let (input, output) = (program.stdin.take().unwrap(), program.stdout.take().unwrap());
+        let mut socket = Socket { program, input, output: BufReader::new(output) };
+        let head = format!(
+            "GET /ws HTTP/1.1\r\nHost: {HOST}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n{headers}\r\n"
+        );
+        socket.input.write_all(head.as_bytes()).unwrap();
+        let mut line = socket.line();
+        assert_eq!(line, "HTTP/1.1 101 Switching Protocols\r\n");
+        while line != "\r\n" {
+            line = socket.line();
+        }
+        socket
+    }
+
+    /// Empty when the connection has ended.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line
+    }
+
+    pub fn echo(&mut self, text: &str) -> String {
+        self.input.write_all(text.as_bytes()).unwrap();
+        self.line()
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
 #[test]
 fn a_websocket_passes() {
     let (_origin, proxy) = start(&["h2", "http/1.1"]);
     let cage = Cage::start(&proxy, 1, &["api.example.test:80/*", "api.example.test/*"], &[]);
-    let mut command = Command::new("openssl");
-    let at = cage.place(HOST, 443);
-    command.env_clear().args(["s_client", "-quiet", "-servername", HOST, "-connect", &at.to_string()]);
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut input = child.stdin.take().unwrap();
-    let head = format!(
-        "GET /ws HTTP/1.1\r\nHost: {HOST}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n"
-    );
-    input.write_all(head.as_bytes()).unwrap();
-    let mut output = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    output.read_line(&mut line).unwrap();
-    assert_eq!(line, "HTTP/1.1 101 Switching Protocols\r\n");
-    while line != "\r\n" {
-        line.clear();
-        output.read_line(&mut line).unwrap();
-    }
+    let mut socket = Socket::open(&cage, "");
     for text in ["\u{1}not http\n", "again\n"] {
-        input.write_all(text.as_bytes()).unwrap();
-        line.clear();
-        output.read_line(&mut line).unwrap();
-        assert_eq!(line, text);
+        assert_eq!(socket.echo(text), text);
     }
-    child.kill().unwrap();
-    child.wait().unwrap();
+}
+
+#[test]
+fn an_open_websocket_ends_with_the_rule_that_allowed_it() {
+    let (_origin, proxy) = start(&["http/1.1"]);
+    let cage = Cage::start(&proxy, 1, &["api.example.test/*", "other.example.test"], &[]);
+    let mut socket = Socket::open(&cage, "");
+    assert_eq!(socket.echo("before\n"), "before\n");
+    let fewer = super::support::rules(&["other.example.test"]);
+    proxy.order(&keyward_protocol::proxy::Order::Narrow { cage: Some(1), rules: fewer }, &[]);
+    assert_eq!(socket.line(), "", "it has ended");
 }
 
 #[test]
@@ -283,6 +320,44 @@ fn a_flood_from_one_cage_leaves_another_working() {
     let told = other.curl(&proxy.ca, &[&url("/x")]);
     assert_eq!(told.status, 200, "{told:?}");
     assert_eq!(held.len(), 400);
+}
+
+/// All cages of a session share one number of connections, so this is a flood from another one.
+#[test]
+fn connections_that_lead_nowhere_make_room_for_new_ones() {
+    let (_origin, proxy) = start(&["http/1.1"]);
+    let cage = Cage::start(&proxy, 1, &["api.example.test/*", "api.example.test:80"], &[]);
+    let mut used = cage.connect(HOST, 80);
+    let mut ask = || {
+        used.write_all(b"GET /none HTTP/1.1\r\nHost: api.example.test\r\n\r\n").unwrap();
+        let (mut answer, mut piece) = (Vec::new(), [0; 1024]);
+        while !answer.ends_with(b"}\n") {
+            let length = used.read(&mut piece).unwrap();
+            assert!(length > 0, "closed");
+            answer.extend_from_slice(&piece[..length]);
+        }
+    };
+    ask();
+    // More than a cage may have, in each state in which nothing has been allowed yet.
+    let held: Vec<std::net::TcpStream> = (0..2300)
+        .map(|number| {
+            let mut stream = cage.connect(HOST, 443);
+            match number % 3 {
+                0 => stream.write_all(b"\x16\x03\x01").unwrap(),
+                1 => stream.write_all(b"GET / HTTP/1.1\r\nHost: ").unwrap(),
+                _ => {}
+            }
+            stream
+        })
+        .collect();
+    let told = cage.curl(&proxy.ca, &[&url("/x")]);
+    assert_eq!(told.status, 200, "{told:?}");
+    assert_eq!(proxy.denied().reason, keyward_policy::net::Reason::TooMany);
+    // The oldest have made room, and those that are in use have not.
+    let mut first = &held[0];
+    assert!(!matches!(first.read(&mut [0]), Ok(1..)), "closed");
+    ask();
+    drop(held);
 }
 
 #[test]
