@@ -25,6 +25,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
+pub use values::has_init;
 
 /// Runs whatever an AI agent spawns without handing over your keys.
 #[derive(Parser)]
@@ -545,6 +546,12 @@ pub struct DoctorArgs {
     /// Try only the attack of this name
     #[arg(long, value_name = "NAME", requires = "attack")]
     pub only: Option<String>,
+    /// Show how each installed agent is protected and what is still exposed; tried in the cage of its profile
+    #[arg(long, conflicts_with_all = ["profile", "fix", "attack"])]
+    pub agents: bool,
+    /// In the cage: look for what standard input names
+    #[arg(long, requires = "agents", hide = true)]
+    pub inside: bool,
 }
 
 #[derive(Args)]

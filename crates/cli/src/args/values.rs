@@ -45,6 +45,11 @@ pub const GATE: OneOf<GateMode> =
     OneOf { all: &["ask", "deny", "auto", "judge", "yolo"], parse: GateMode::parse };
 pub const NET: OneOf<NetMode> = OneOf { all: &["none", "rules", "open"], parse: NetMode::parse };
 
+/// Whether `keyward init` takes this agent.
+pub fn has_init(agent: Agent) -> bool {
+    self::agent(agent.word()).is_some()
+}
+
 fn agent(word: &str) -> Option<Agent> {
     Agent::of_word(word).filter(|agent| *agent == Agent::ClaudeCode)
 }
