@@ -279,3 +279,15 @@ def test_a_question_is_not_asked_where_a_client_owns_the_terminal(stage):
     told, unchanged = on_a_terminal(stage, [str(stages.executable()), "mcp", *argv], b"y\n")
     assert b"Allow it?" not in told and b"no approver is available" in told, told
     assert unchanged
+
+
+def test_a_secret_of_a_server_is_a_phantom_that_the_proxy_replaces(stage):
+    ca, cert, key = stage.authority()
+    with stage.models(cert, key) as api:
+        stage.write(stage.home / ".config/keyward/policy.toml", f'version = 1\n[net.upstream."api.anthropic.com"]\naddress = "127.0.0.1:{api.port}"\nca = "{ca}"\n', 0o600)
+        stage.write(stage.home / ".config/keyward/secrets.toml", 'version = 1\n[secrets.anthropic]\nfrom = "env://ANTHROPIC_API_KEY"\n', 0o600)
+        request = "import os, urllib.request as u; k = os.environ['ANTHROPIC_API_KEY']; print(k); u.urlopen(u.Request('https://api.anthropic.com/v1/models', headers={'x-api-key': k}))"
+        ran = stage.run(caged("--secret", "anthropic") + ["python3", "-c", request], {"PATH": "/usr/bin:/bin"})
+        assert ran.code == 0, ran
+        assert stage.marks_in(ran.out) == [] and ran.out.startswith("sk-ant-"), ran
+        assert any(stage.marks["ANTHROPIC_API_KEY"].value in value for value in api.header_values())

@@ -556,6 +556,12 @@ pub struct DoctorArgs {
     /// Try only the attack of this name
     #[arg(long, value_name = "NAME", requires = "attack")]
     pub only: Option<String>,
+    /// Show how each installed agent is protected and what is still exposed; tried in the cage of its profile
+    #[arg(long, conflicts_with_all = ["profile", "fix", "attack"])]
+    pub agents: bool,
+    /// In the cage: look for what standard input names
+    #[arg(long, requires = "agents", hide = true)]
+    pub inside: bool,
 }
 
 #[derive(Args)]

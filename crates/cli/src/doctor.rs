@@ -1,5 +1,6 @@
 //! `keyward doctor`: what this host can do, found by doing it, which promises hold, and the exact fix.
 
+pub mod agents;
 mod asking;
 mod network;
 

@@ -80,6 +80,8 @@ fn dispatch(command: Command, block: &mut Block) -> i32 {
         Command::Doctor(args) if args.attack => {
             services::become_room(Room::Attack, args.json, args.only.map(Into::into).into_iter().collect())
         }
+        Command::Doctor(args) if args.inside => doctor::agents::look_inside(block),
+        Command::Doctor(args) if args.agents => doctor::agents::agents(&args, block),
         Command::Scan(args) => services::become_room(Room::Scan, args.json, args.words()),
         Command::Doctor(args) if args.profile.is_some() => checkup::checkup(&args, block),
         Command::Doctor(args) => doctor::doctor(args, block),

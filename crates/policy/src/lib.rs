@@ -29,6 +29,7 @@ pub mod phantom;
 pub mod place;
 pub mod plan;
 pub mod promise;
+pub mod protection;
 pub mod provider;
 pub mod rendering;
 pub mod request;

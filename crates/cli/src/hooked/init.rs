@@ -9,6 +9,7 @@ use crate::{here, say};
 use keyward_policy::hook::Agent;
 use keyward_policy::hook::diff::diff;
 use keyward_policy::hook::settings::{self, NotChanged, Own};
+use keyward_policy::protection::Hooks;
 use keyward_policy::text::visible;
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_sys::environ::Block;
@@ -24,6 +25,27 @@ pub fn init(args: &InitArgs, block: &Block) -> i32 {
     let done =
         Place::find(args, block).and_then(|place| if args.undo { place.undo(args) } else { place.add(args) });
     done.unwrap_or_else(|trouble| say::failure(&trouble))
+}
+
+/// Whether the hooks of an agent are as `init` writes them, in the user's settings or in those of this project.
+pub fn state(agent: Agent, block: &Block) -> Hooks {
+    let in_file = |project| {
+        let args = InitArgs { agent, project, dry_run: true, undo: false, yes: false };
+        let place = Place::find(&args, block).ok()?;
+        let text = place.read().ok()??;
+        Some(match settings::added(agent, &text, &place.own) {
+            Ok(after) if after == text => Hooks::Intact,
+            Err(NotChanged::Malformed(_)) => Hooks::Unreadable,
+            _ => match settings::removed(agent, &text) {
+                Ok(without) if without != text => Hooks::Changed,
+                _ => Hooks::Missing,
+            },
+        })
+    };
+    let found: Vec<Hooks> = [false, true].into_iter().filter_map(in_file).collect();
+    let is_found = |wanted: &Hooks| found.contains(wanted);
+    let order = [Hooks::Unreadable, Hooks::Intact, Hooks::Changed];
+    order.into_iter().find(|wanted| is_found(wanted)).unwrap_or(Hooks::Missing)
 }
 
 /// What was done to a file, for `--undo`.
