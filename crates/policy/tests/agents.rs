@@ -448,6 +448,19 @@ fn a_variable_that_moves_an_agents_state_is_followed_outside_and_not_needed_insi
 }
 
 #[test]
+fn a_home_that_the_user_adopts_stands_alone() {
+    let agent = builtin("hermes");
+    let granted = |user: &str| {
+        let policy = policy(&agent, &[], user).unwrap();
+        policy.files.write.iter().map(|path| path.value.display().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(granted(""), ["~/.hermes"]);
+    let user = "version = 1\n[profiles.hermes]\nhome.path = \"/home/ada/.hermes/profiles/work/home\"\n";
+    assert!(granted(user).is_empty());
+    assert_eq!(granted(&format!("{user}files.write = [\"/srv/mine\"]\n")), ["/srv/mine"]);
+}
+
+#[test]
 fn every_provider_of_a_profile_is_one_of_the_registry() {
     let used: Vec<&str> =
         agent::builtin().flat_map(|name| builtin(name).keys).map(|provider| provider.name).collect();

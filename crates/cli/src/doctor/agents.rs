@@ -182,8 +182,7 @@ fn report(
         Ok(inside) => (Some(Exposure::of(&outside, &short(&inside))), None),
         Err(why) => (None, Some(why)),
     };
-    let hooked =
-        hook::Agent::ALL.iter().copied().find(|hooked| hooked.short() == agent.name);
+    let hooked = hook::Agent::ALL.iter().copied().find(|hooked| hooked.short() == agent.name);
     let mut unread = Vec::new();
     let mut found = Vec::new();
     for spot in &agent.mcp {

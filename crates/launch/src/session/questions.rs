@@ -169,7 +169,8 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     }
 
     fn waiting_from_inside(&self) -> usize {
-        let is_inside = |waiting: &&Waiting| waiting.client.is_none_or(|client| self.clients.is_caged(client));
+        let is_inside =
+            |waiting: &&Waiting| waiting.client.is_none_or(|client| self.clients.is_caged(client));
         self.questions.waiting.iter().filter(is_inside).count()
     }
 

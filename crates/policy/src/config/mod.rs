@@ -105,6 +105,7 @@ pub fn resolve(layers: &Layers<'_>) -> Result<Policy, PolicyError> {
         layer.imply_rules();
         merge::overlay(&mut effective, layer);
     }
+    effective.adopted_home_stands_alone();
     mistakes.extend(flags::check_set(&effective));
     if !mistakes.is_empty() {
         return Err(PolicyError::Mistakes(mistakes));

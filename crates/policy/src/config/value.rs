@@ -93,6 +93,19 @@ impl Values {
         }
     }
 
+    /// A HOME that the user's profile adopts may lie in the agent's own directory, which the command must not change then: of a built-in
+    /// profile no path is granted beside it.
+    pub fn adopted_home_stands_alone(&mut self) {
+        if self.get(Id::HomePath).is_none() {
+            return;
+        }
+        for id in [Id::FilesRead, Id::FilesWrite] {
+            if let Some(Some(Value::Paths(list))) = self.0.get_mut(id as usize) {
+                list.value.retain(|path| !matches!(path.origin, Origin::Profile { .. }));
+            }
+        }
+    }
+
     pub fn get(&self, id: Id) -> Option<&Value> {
         self.0.get(id as usize).and_then(Option::as_ref)
     }
