@@ -637,7 +637,7 @@ fn init_and_undo_leave_the_settings_of_each_agent_as_they_were() {
         };
         let told = init(&[]);
         assert_eq!(told.contains("trust the two"), agent == "codex", "{told}");
-        assert!(std::fs::read_to_string(&place).unwrap().contains(&format!("{agent}")), "{agent}");
+        assert!(std::fs::read_to_string(&place).unwrap().contains(agent), "{agent}");
         assert!(init(&[]).contains("nothing is changed"), "{agent}");
         init(&["--undo"]);
         assert_eq!(std::fs::read_to_string(&place).ok().as_deref(), before, "{agent}");
