@@ -222,12 +222,12 @@ pub fn policy(flags: &PolicyFlags, here: &Here, environment: &[&[u8]]) -> Result
         ..policy
     };
     policy.sources.digest = digest(&policy);
-    if policy.secrets.is_empty() && policy.gate.webhook_key.is_none() {
-        return Ok(policy);
+    if !policy.secrets.is_empty() || policy.gate.webhook_key.is_some() {
+        policy.known_secrets.extend(secrets(here)?);
+        // What a secret is bound to is allowed by giving the secret.
+        keyward_policy::secret::reach(&mut policy);
     }
-    policy.known_secrets.extend(secrets(here)?);
-    // What a secret is bound to is allowed by giving the secret.
-    keyward_policy::secret::reach(&mut policy);
+    crate::phantom_logins::look(&mut policy, here, environment)?;
     Ok(policy)
 }
 

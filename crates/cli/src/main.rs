@@ -19,6 +19,7 @@ mod mcp;
 mod missing;
 mod names;
 mod network;
+mod phantom_logins;
 mod policy_command;
 mod quarantine;
 mod question;

@@ -7,6 +7,7 @@ use crate::vault::{become_vault, with_surroundings};
 use keyward_launch::prepare::Prepared;
 use keyward_launch::proxy::Proxy;
 use keyward_policy::event::What;
+use keyward_policy::login;
 use keyward_policy::outcome::SecretNews;
 use keyward_policy::plan::Refusal;
 use keyward_policy::secret::{self, Bound, Delivery, Reference};
@@ -18,9 +19,11 @@ use keyward_sys::environ::Block;
 use keyward_sys::fork::{self, Forked, Process};
 use keyward_sys::{Errno, channel, confine, random};
 use keyward_vault::process;
+use keyward_vault::renew::{Login, Renewals};
 use keyward_vault::supply::{Supply, Wanted};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 /// The phantoms of one run or session: random, and the same in all its cages.
 #[derive(Clone, Default)]
@@ -53,7 +56,21 @@ impl Phantoms {
 
     /// What the proxy is told: which phantom stands for which secret, and where.
     pub fn bindings(&self) -> Vec<keyward_policy::net::Binding> {
-        self.bound.iter().zip(&self.texts).map(|(bound, text)| bound.binding(text.clone())).collect()
+        let renewals = secret::renewals(&self.bound);
+        let binding = |(bound, text): (&Bound, &String)| bound.binding(text.clone(), &renewals);
+        self.bound.iter().zip(&self.texts).map(binding).collect()
+    }
+
+    /// The logins whose tokens are renewed, in the order that the proxy knows.
+    fn renewed(&self) -> Vec<Login> {
+        let login = |(path, grant): (PathBuf, usize)| {
+            let file = self.bound.iter().find_map(|bound| match &bound.from {
+                Reference::Login { path: own, file, .. } if *own == path => login::named(file),
+                _ => None,
+            })?;
+            Some(Login { path, file, grant })
+        };
+        secret::renewals(&self.bound).into_iter().filter_map(login).collect()
     }
 
     fn sources(&self) -> impl Iterator<Item = &Reference> {
@@ -77,7 +94,11 @@ pub struct Supplier {
     reports: OwnedFd,
     /// The end of the socket that goes to the proxy; gone from here once it has it.
     to_proxy: Option<OwnedFd>,
+    /// The same for tokens that are renewed.
+    to_renew: Option<OwnedFd>,
     said: Vec<Said>,
+    /// How long the proxy may take to forget.
+    patience: Timespec,
 }
 
 /// Forks the vault of the proxy; none where there are no phantoms.
@@ -92,13 +113,19 @@ pub fn start(
     }
     let (to_proxy, in_vault) = channel::pair()?;
     let (reports, to_reports) = channel::pair()?;
+    let (to_renew, renewing) = channel::pair()?;
     match fork::fork()? {
-        Forked::Parent(process) => {
-            Ok(Some(Supplier { process, reports, to_proxy: Some(to_proxy), said: Vec::new() }))
-        }
+        Forked::Parent(process) => Ok(Some(Supplier {
+            process,
+            reports,
+            to_proxy: Some(to_proxy),
+            to_renew: Some(to_renew),
+            said: Vec::new(),
+            patience: if phantoms.renewed().is_empty() { PATIENCE } else { RENEWING },
+        })),
         Forked::Child => {
             let tied = confine::die_with_parent();
-            drop((to_proxy, reports));
+            drop((to_proxy, to_renew, reports));
             if tied.is_err() || channel::peer_is_gone(&to_reports) {
                 fork::exit_now(125);
             }
@@ -111,16 +138,20 @@ pub fn start(
                 .zip(&phantoms.texts)
                 .map(|(bound, phantom)| Wanted { bound, phantom })
                 .collect();
+            let mut renewals = Renewals::new(phantoms.renewed());
             let has_all = with_surroundings(here, block, |surroundings| {
                 match process::confine_to_sources(phantoms.sources(), &surroundings) {
-                    Ok(()) => supply.deliver(&wanted, &surroundings),
+                    Ok(()) => {
+                        renewals.recover();
+                        supply.deliver(&wanted, &surroundings)
+                    }
                     Err(_) => false,
                 }
             });
             // What the values were taken from is not needed again.
             block.wipe();
             if has_all {
-                supply.attend();
+                supply.attend(Some((&renewing, renewals)));
             }
             fork::exit_now(i32::from(!has_all))
         }
@@ -130,8 +161,8 @@ pub fn start(
 impl Supplier {
     /// Connects the vault with the proxy, and waits until the proxy has every value. The reason if it cannot have one.
     pub fn supply(&mut self, proxy: &Proxy, phantoms: &Phantoms) -> Result<(), Trouble> {
-        if let Some(socket) = self.to_proxy.take() {
-            proxy.give_vault(&socket).map_err(|errno| {
+        if let (Some(socket), Some(renew)) = (self.to_proxy.take(), self.to_renew.take()) {
+            proxy.give_vault(&socket, &renew).map_err(|errno| {
                 let fact = format!(
                     "the proxy does not take the vault's socket: {}",
                     keyward_sys::file::reason(errno)
@@ -170,7 +201,7 @@ impl Supplier {
         let _ = channel::send(&self.reports, b"end", &[]);
         loop {
             let mut polled = [PollFd::new(&self.reports, PollFlags::IN)];
-            match poll(&mut polled, Some(&PATIENCE)) {
+            match poll(&mut polled, Some(&self.patience)) {
                 Ok(0) => {
                     self.process.signal(keyward_sys::signal::KILL);
                     break;
@@ -227,3 +258,5 @@ impl Drop for Supplier {
 
 /// How long a proxy may take to forget.
 const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+/// The same where a token may be on its way: longer than the vault waits for it.
+const RENEWING: Timespec = Timespec { tv_sec: 40, tv_nsec: 0 };

@@ -56,6 +56,7 @@ fn start(upstream: SocketAddr) -> Proxy {
         scheme: Scheme::Replace,
         headers: vec![],
         anonymous: true,
+        renewal: None,
     };
     let upstream = Upstream { host: Name::parse(HOST).unwrap(), port: None, address: upstream, ca: None };
     let (bindings, upstreams) = (vec![binding], vec![upstream]);

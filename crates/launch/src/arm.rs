@@ -56,6 +56,13 @@ pub enum Armed {
         at: CString,
         text: Vec<u8>,
     },
+    /// A login file with phantoms.
+    Login {
+        at: CString,
+        /// Where it is made before it is put over a file that is kept.
+        beside: Option<CString>,
+        text: Vec<u8>,
+    },
     /// A script as it was judged, where the command looks for it: found to be the same, or put there for good.
     Judged {
         way: CString,
@@ -273,6 +280,10 @@ impl Arming<'_> {
             Act::KeptFile { at } => {
                 let (above, name) = above_and_name(&at)?;
                 Armed::KeptFile { above, name }
+            }
+            Act::Login { at, text, over } => {
+                let beside = c_string(Step::View, OsStr::new(&format!(".login-{}", self.acts.init.len())))?;
+                Armed::Login { at: below_root(&at)?, beside: over.then_some(beside), text }
             }
             Act::Text { at, text } => Armed::Text { at: below_root(&at)?, text },
             Act::Judged { way, at, text, pinned } => {

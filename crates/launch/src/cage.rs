@@ -409,6 +409,20 @@ fn put(act: &Armed, trees: &[OwnedFd], shared_proc: Option<&OwnedFd>) -> Result<
             let file = rustix::fs::open(at.as_c_str(), flags, Mode::from_raw_mode(0o644))?;
             keyward_sys::file::write_all(file, text)
         }
+        Armed::Login { at, beside, text } => {
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            let made = beside.as_ref().unwrap_or(at);
+            let file = rustix::fs::open(made.as_c_str(), flags, Mode::from_raw_mode(0o600))?;
+            keyward_sys::file::write_all(file, text)?;
+            match beside {
+                Some(beside) => {
+                    mount::attach_onto(mount::open_tree(beside)?, mount::place(at)?)?;
+                    // From here on it is found where it stands, and nowhere else.
+                    rustix::fs::unlink(beside.as_c_str())
+                }
+                None => Ok(()),
+            }
+        }
         Armed::Judged { way, at, text, pinned } => judged(way, at, text, *pinned),
         Armed::Link { at, to } => rustix::fs::symlink(to.as_c_str(), at.as_c_str()),
         Armed::KeptLink { above, name, to } => kept_link(&mount::place(above)?, name, to),

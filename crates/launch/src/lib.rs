@@ -332,6 +332,7 @@ fn object(plan: &Plan, prepared: &Prepared, step: Step, index: u16) -> String {
                     | Armed::KeptLink { name: at, .. }
                     | Armed::File { at }
                     | Armed::Text { at, .. }
+                    | Armed::Login { at, .. }
                     | Armed::Judged { at, .. }
                     | Armed::Link { at, .. }
                     | Armed::Bind { at, .. }

@@ -339,9 +339,9 @@ impl Proxy {
         }
     }
 
-    /// Passes a socket to the vault on.
-    pub fn give_vault(&self, vault: &OwnedFd) -> Result<(), Errno> {
-        self.order(&Order::Vault {}, &[vault.as_fd()]).map(drop)
+    /// Passes sockets to the vault on: for values, and for tokens that are renewed.
+    pub fn give_vault(&self, vault: &OwnedFd, renewals: &OwnedFd) -> Result<(), Errno> {
+        self.order(&Order::Vault {}, &[vault.as_fd(), renewals.as_fd()]).map(drop)
     }
 
     /// Sends an order. Gives its number, by which it is answered.

@@ -109,6 +109,11 @@ pub enum What {
         secret: String,
         host: String,
     },
+    /// The tokens of a login were renewed through the proxy, and are in its file.
+    NetRenewed {
+        secret: String,
+        host: String,
+    },
     /// A running session was allowed to reach more.
     NetGranted {
         session: String,

@@ -12,7 +12,7 @@ use crate::promise::Held;
 use crate::secret::{Delivery, Whereabouts};
 use crate::text::{typed_words, visible};
 use crate::view::{Entry, FOOTHOLD, Mend, SECRET_FILE, Shown, Withheld};
-use crate::words::{Origin, Protect, Redact};
+use crate::words::{NetMode, Origin, Protect, Redact};
 use std::fmt::Write;
 
 /// The whole plan. With `everything`, also each place of the view and each variable that was not asked for.
@@ -234,7 +234,10 @@ fn phantoms(text: &mut String, plan: &Plan) {
             text,
             "  wall  {:<22} {}: {how} by the proxy for {} (header, basic{}; {} from {})",
             bound.name.as_str(),
-            bound.variables.join(", "),
+            match &bound.login {
+                Some(login) => login.field.clone(),
+                None => bound.variables.join(", "),
+            },
             bound.hosts(),
             places.collect::<String>(),
             bound.origin,
@@ -263,6 +266,13 @@ fn home(text: &mut String, plan: &Plan) {
         // A login that was not requested and does not exist is not worth a line.
         if login.found || login.origin != Origin::Builtin {
             let _ = writeln!(text, "  show  {:<22} {found} ({})", login.tool, login.origin);
+        }
+        if login.found && plan.net.value != NetMode::Rules && crate::login::has_fields(login.tool) {
+            let _ = writeln!(
+                text,
+                "  OPEN  {:<22} the real login is shown: with `net.mode = \"{}\"` no proxy replaces phantoms in it",
+                login.tool, plan.net.value
+            );
         }
     }
     for Withheld { tool, why, origin } in &home.withheld {
@@ -367,6 +377,7 @@ fn access(entry: &Entry) -> &'static str {
         Shown::Cache { .. } => "cache",
         Shown::Layer(_) => "layer",
         Shown::Copied { .. } => "copy",
+        Shown::Login { .. } => "phantom",
         Shown::Text { .. } => "text",
         Shown::Repository { .. } => "repository",
         Shown::Link { .. } => "link",

@@ -78,6 +78,8 @@ pub enum How {
     /// Kept for the profile, above what is there.
     Kept,
     WrittenThrough,
+    /// With phantoms in its secret fields; only what the proxy renews reaches the real one.
+    Phantoms,
     /// The HOME has a file of its own there, which is used.
     Own,
     /// There is something else than the tool keeps there.
@@ -91,6 +93,7 @@ impl How {
             How::Private => "private",
             How::Kept => "kept for the profile",
             How::WrittenThrough => "written through",
+            How::Phantoms => "phantoms in its secret fields",
             How::Own => "this HOME has its own",
             How::NotShown => "not shown: it is not what its tool keeps there",
         }
@@ -179,7 +182,11 @@ fn entry_of<'a>(plan: &'a Plan, exposure: &Exposure, outside: &Path) -> Option<&
     let above = if exposure.runtime { Path::new("/run") } else { &plan.view.home.at };
     let inside = above.join(exposure.path);
     let at = |target: &Path| plan.view.entries.iter().find(|it| it.rule == LOGIN && it.target == target);
-    at(&inside).or_else(|| at(outside))
+    let below = || {
+        let is_phantom = |entry: &&Entry| matches!(entry.shown, Shown::Login { .. });
+        plan.view.entries.iter().filter(is_phantom).find(|entry| entry.target.starts_with(&inside))
+    };
+    at(&inside).or_else(|| at(outside)).or_else(below)
 }
 
 fn how(entry: &Entry) -> How {
@@ -187,6 +194,7 @@ fn how(entry: &Entry) -> How {
         Shown::Writable(_) | Shown::Copied { through: true, .. } => How::WrittenThrough,
         Shown::Layer(_) | Shown::Copied { through: false, .. } => How::Private,
         Shown::Cache { .. } => How::Kept,
+        Shown::Login { .. } => How::Phantoms,
         _ => How::ReadOnly,
     }
 }

@@ -21,6 +21,7 @@ pub mod hook;
 pub mod inputs;
 pub mod inventory;
 pub mod linux;
+pub mod login;
 pub mod loss;
 pub mod mcp;
 pub mod net;

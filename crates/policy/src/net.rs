@@ -35,7 +35,7 @@ pub mod rule;
 pub mod rules;
 pub mod why;
 
-pub use binding::{Binding, Places, Scheme};
+pub use binding::{Binding, Places, Renewal, Scheme};
 pub use host::{Host, Name, Pattern};
 pub use rule::{Protocol, Rule};
 pub use rules::{Ask, Decision, Denial, Entry, Own, Reason, Rules, Seen, decide};

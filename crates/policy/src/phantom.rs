@@ -57,6 +57,20 @@ pub fn fits(shape: Shape, text: &str) -> bool {
     rest.is_empty()
 }
 
+/// Another phantom of the same shape: its prefix stays, and every further letter and digit is drawn anew.
+pub fn like(phantom: &str, random: &mut dyn FnMut(&mut [u8])) -> String {
+    let head = phantom.as_bytes().get(..14).unwrap_or_default();
+    let prefix = head.iter().rposition(|byte| b"-_./".contains(byte)).map_or(0, |at| at + 1);
+    let mut draw = |(place, c): (usize, char)| match c {
+        _ if place < prefix => c,
+        'a'..='z' => pick(b"abcdefghijklmnopqrstuvwxyz", random),
+        'A'..='Z' => pick(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", random),
+        '0'..='9' => pick(b"0123456789", random),
+        _ => c,
+    };
+    phantom.chars().enumerate().map(&mut draw).collect()
+}
+
 const BASE64URL: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
@@ -261,6 +275,17 @@ mod tests {
         assert_eq!(base62(crc32(b"zQWBuTSOoRi4A9spHcVY5ncnsDkxkJ")), "0mLq17");
         assert!(fits(github.shape, concat!("ghp", "_zQWBuTSOoRi4A9spHcVY5ncnsDkxkJ0mLq17")));
         assert!(!fits(github.shape, concat!("ghp", "_zQWBuTSOoRi4A9spHcVY5ncnsDkxkJ0mLq18")));
+    }
+
+    #[test]
+    fn a_further_phantom_has_the_prefix_and_the_length_of_the_first() {
+        let shape =
+            Shape(&[Part::Text("sk-ant-ort01-"), Part::Random(Alphabet::Base64Url, 86), Part::Text("-AA")]);
+        let first = make(shape, &mut numbers(3));
+        let second = like(&first, &mut numbers(4));
+        assert!(second.starts_with("sk-ant-ort01-") && second.len() == first.len() && second != first);
+        let same = first.chars().zip(second.chars()).skip(13).filter(|(one, other)| one == other).count();
+        assert!(same < 20, "{first} {second}");
     }
 
     #[test]

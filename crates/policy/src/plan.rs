@@ -407,7 +407,8 @@ fn rules_have_a_network(policy: &Policy, own_network: bool) -> Result<(), Refusa
 /// What else runs as the same user could read what a secret was put into.
 fn secrets_have_a_cage(secrets: &[Given], phantoms: &[Bound], cage: Cage) -> Result<(), Refusal> {
     let given = secrets.iter().map(|given| (&given.name, &given.origin));
-    let held = phantoms.iter().map(|bound| (&bound.name, &bound.origin));
+    let held = phantoms.iter().filter(|bound| bound.login.is_none());
+    let held = held.map(|bound| (&bound.name, &bound.origin));
     match given.chain(held).next() {
         Some((name, origin)) if cage == Cage::Landlock => Err(Refusal {
             kind: RefusalKind::Floor,

@@ -3,6 +3,7 @@
 //! Built by [`crate::config::resolve`]; every value carries the place it came from, so that `why` can point to it.
 
 use crate::agent::{BaseUrl, Command};
+use crate::login::Found;
 use crate::net::allowed::Allowed;
 use crate::net::plan::Upstream;
 use crate::net::presets::{Registries, Settings};
@@ -43,6 +44,8 @@ pub struct Policy {
     pub redact: Ruled<Redact>,
     /// Which secrets there are; looked up only where one is granted.
     pub known_secrets: Vec<Entry>,
+    /// Login files that are shown with phantoms in them; looked at only where a proxy replaces those.
+    pub logins: Vec<Found>,
     pub env: EnvPolicy,
     pub files: FilesPolicy,
     pub net: Ruled<NetMode>,
@@ -317,6 +320,7 @@ impl Default for Policy {
             secrets: Vec::new(),
             redact: Ruled::builtin(Redact::On),
             known_secrets: Vec::new(),
+            logins: Vec::new(),
             env: EnvPolicy::default(),
             files: FilesPolicy::default(),
             // The cage's own loopback is enough for tests and local servers; the rest is asked for by name.

@@ -19,8 +19,8 @@ pub use gone::{
 };
 pub use hidden::{fits, hidden_paths, is_hidden_by_name, is_pattern, is_shown_by_name};
 pub use home::{
-    GIT_SETTINGS, Home, KEYRING_SOCKET, Keyring, LOGIN, Login, Mend, OTHER_LOGIN, Withheld, asked_for,
-    kept_home, place_outside, profile_home,
+    GIT_SETTINGS, Home, KEYRING_SOCKET, Keyring, LOGIN, Login, LoginFile, Mend, OTHER_LOGIN, Withheld,
+    asked_for, kept_home, login_files, place_outside, profile_home,
 };
 pub(crate) use inside::cannot_take_over;
 pub use inside::read_only_repositories;
@@ -141,6 +141,15 @@ pub enum Shown {
     Layer(Source),
     /// A copy of a file of the host, which follows it while the command runs. What the command changes reaches the host, or stays.
     Copied { from: Source, through: bool },
+    /// A login file with phantoms in its secret fields, of the cage's own. What the command writes there never reaches the real one.
+    Login {
+        from: Source,
+        /// Which of the known files it is.
+        file: &'static str,
+        /// Known when there are phantoms.
+        #[serde(skip)]
+        text: Vec<u8>,
+    },
     /// A file of the cage's own with this text.
     Text {
         #[serde(skip)]

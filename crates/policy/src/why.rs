@@ -69,6 +69,10 @@ pub fn why(plan: &Plan, act: Act, path: &Path) -> Decision {
         Some(Shown::Copied { through: false, .. }) => {
             (true, "a copy of it is there; what is changed is gone with the cage")
         }
+        Some(Shown::Login { .. }) => (
+            true,
+            "it is there with phantoms in its secret fields, which the proxy replaces; what is written there is gone with the cage",
+        ),
         Some(Shown::Text { .. }) => (true, "it is a file of the cage's own, gone with the cage"),
         Some(Shown::Cache { .. }) => (true, "it is a cache of keyward's, writable"),
         Some(Shown::Private { .. }) if entry.is_some_and(|entry| entry.target == path) => {

@@ -7,6 +7,7 @@ use case::Case;
 use keyward_policy::agent::{self, Agent, Caller};
 use keyward_policy::config::{self, Document, Layers, PolicyError, resolve};
 use keyward_policy::env::Value;
+use keyward_policy::login;
 use keyward_policy::net::{self, Ask, Decision, Host, Own, Seen};
 use keyward_policy::phantom;
 use keyward_policy::plan::Plan;
@@ -438,6 +439,13 @@ fn a_variable_that_moves_an_agents_state_is_followed_outside_and_not_needed_insi
         };
         case.environment.push(variable.as_bytes());
         case.policy = policy(&agent, &[variable.as_bytes()], "").unwrap();
+        case.policy.logins.extend(login::file(inside).map(|file| login::Found {
+            file: file.name,
+            path: outside.into(),
+            outside: outside.into(),
+            skeleton: file.skeleton(b"{}"),
+            origin: keyward_policy::words::Origin::Builtin,
+        }));
         let plan = case.plan();
         let entry =
             plan.view.entries.iter().find(|entry| entry.target == Path::new("/home/ada").join(inside));

@@ -9,6 +9,7 @@ use keyward_policy::config::Document;
 use keyward_policy::detect::registry;
 use keyward_policy::env::Value;
 use keyward_policy::explain::explain;
+use keyward_policy::login;
 use keyward_policy::net::allowed::Allowed;
 use keyward_policy::net::{self, Scheme};
 use keyward_policy::plan::Plan;
@@ -70,7 +71,7 @@ fn a_user_narrows_the_hosts_and_names_the_variable() {
     assert_eq!((github.hosts().as_str(), github.provider), ("GET api.github.com/repos/*", Some("github")));
     assert!(internal.places.query && internal.places.body && !internal.places.path);
     assert_eq!(internal.provider, None);
-    let binding = internal.binding("kwp_0123456789abcdef".into());
+    let binding = internal.binding("kwp_0123456789abcdef".into(), &[]);
     assert!(binding.is_sound() && binding.secret == "internal");
 }
 
@@ -258,4 +259,92 @@ fn git_reaches_a_bound_forge_by_https_with_the_phantom() {
     let filled = git(&["credential", "fill"], "protocol=https\nhost=github.com\n\n");
     assert!(filled.contains("username=x-access-token\npassword=ghp_phantom\n"), "{filled}");
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A case whose tools are shown, with the network by rules, and whose login files were read as these.
+fn logged_in(tools: &[&str], files: &[(&'static str, &str, &str)]) -> Case {
+    let mut case = Case::new();
+    case.policy.trust = flag(TrustClass::Executor, "--trust");
+    case.policy.net = flag(NetMode::Rules, "--allow-net");
+    let tool = |name: &&str| flag(keyward_policy::tools::tool(name).unwrap(), "--tool");
+    case.policy.home.tools = tools.iter().map(tool).collect();
+    for (name, path, content) in files {
+        let file = login::named(name).unwrap();
+        let path = format!("/home/ada/{path}");
+        case.file(&path);
+        case.policy.logins.push(login::Found {
+            file: file.name,
+            path: path.clone().into(),
+            outside: path.into(),
+            skeleton: file.skeleton(content.as_bytes()),
+            origin: keyward_policy::words::Origin::Builtin,
+        });
+    }
+    secret::reach(&mut case.policy);
+    case
+}
+
+const CLAUDE: &str = r#"{"claudeAiOauth":{"accessToken":"sk-ant-oat01-real","refreshToken":"sk-ant-ort01-real","expiresAt":1}}"#;
+
+#[test]
+fn with_rules_a_login_file_has_phantoms_and_its_hosts_are_allowed() {
+    let case = logged_in(&["claude"], &[("claude", ".claude/.credentials.json", CLAUDE)]);
+    let mut plan = case.plan();
+    let entry = |plan: &Plan| {
+        let at = std::path::Path::new("/home/ada/.claude/.credentials.json");
+        plan.view.entries.iter().find(|entry| entry.target == at).map(|entry| entry.shown.clone())
+    };
+    assert!(matches!(entry(&plan), Some(Shown::Login { file: "claude", .. })), "{:?}", entry(&plan));
+    let names: Vec<&str> = plan.phantoms.iter().map(|bound| bound.name.as_str()).collect();
+    assert_eq!(names, ["claude-login.access", "claude-login.refresh"]);
+    assert!(held(&plan).is_empty(), "no variable holds one");
+    let rules: Vec<String> = plan.network.as_ref().unwrap().rules.iter().map(ToString::to_string).collect();
+    assert!(rules.contains(&"api.anthropic.com".to_owned()), "{rules:?}");
+    assert!(rules.contains(&"POST platform.claude.com/v1/oauth/token".to_owned()), "{rules:?}");
+    assert_eq!(secret::renewals(&plan.phantoms).len(), 1);
+    let text = explain(&plan, false);
+    assert!(
+        text.contains("claudeAiOauth.accessToken: replaced by the proxy for api.anthropic.com"),
+        "{text}"
+    );
+    assert!(!text.contains("the real login"), "{text}");
+    login::hold(&mut plan, &case.policy, &["phantom-one".into(), "phantom-two".into()]);
+    let Some(Shown::Login { text, .. }) = entry(&plan) else { panic!() };
+    let shown =
+        CLAUDE.replace("sk-ant-oat01-real", "phantom-one").replace("sk-ant-ort01-real", "phantom-two");
+    assert_eq!(String::from_utf8(text).unwrap(), shown);
+    assert!(!serde_json::to_string(&plan).unwrap().contains("phantom-one"), "a plan holds no phantom");
+}
+
+#[test]
+fn a_host_that_a_file_names_is_not_allowed_by_it_and_a_ceiling_holds() {
+    let case = logged_in(&["npm"], &[("npm", ".npmrc", "//npm.corp.example/:_authToken=real-token\n")]);
+    let plan = case.plan();
+    assert_eq!(plan.phantoms[0].hosts(), "npm.corp.example");
+    assert_eq!(plan.network.as_ref().unwrap().rules.iter().count(), 0);
+    let mut case = logged_in(&["claude"], &[]);
+    case.policy.network.most = Some(vec![flag(Allowed::parse("api.anthropic.com").unwrap(), "net.allow")]);
+    let found = logged_in(&["claude"], &[("claude", ".claude/.credentials.json", CLAUDE)]).policy.logins;
+    case.file("/home/ada/.claude/.credentials.json");
+    case.policy.logins = found;
+    secret::reach(&mut case.policy);
+    let rules = case.plan().network.unwrap().rules;
+    let rules: Vec<String> = rules.iter().map(ToString::to_string).collect();
+    assert_eq!(rules, ["api.anthropic.com", "POST api.anthropic.com/v1/oauth/token"], "no other host");
+}
+
+#[test]
+fn an_odd_login_file_is_not_shown_and_one_without_a_proxy_is_the_real_one() {
+    let odd = logged_in(&["claude"], &[("claude", ".claude/.credentials.json", "{")]).plan();
+    assert!(!odd.view.entries.iter().any(|entry| entry.target.ends_with(".credentials.json")));
+    assert!(
+        odd.view.notes.iter().any(|note| note.contains("is not shown: it is not written")),
+        "{:?}",
+        odd.view.notes
+    );
+    let mut open = logged_in(&["claude"], &[("claude", ".claude/.credentials.json", CLAUDE)]);
+    open.policy.net = flag(NetMode::Open, "--net");
+    let plan = open.plan();
+    assert!(plan.phantoms.is_empty());
+    assert!(explain(&plan, false).contains("the real login is shown"));
 }

@@ -45,7 +45,7 @@ fn is_refused_with(path: &Path, content: &[u8]) -> bool {
 #[test]
 fn every_tool_that_was_promised_is_there() {
     let names: Vec<&str> = all().iter().map(|tool| tool.name).collect();
-    let promised = "claude codex gemini opencode gh glab git ssh gpg aws gcloud az kubectl helm docker podman op bw npm pnpm yarn \
+    let promised = "claude codex gemini opencode hermes gh glab git ssh gpg aws gcloud az kubectl helm docker podman op bw npm pnpm yarn \
                     pip uv poetry cargo rustup go maven gradle psql terraform";
     assert_eq!(names, promised.split_whitespace().collect::<Vec<_>>());
     for (tool, platform, part) in parts() {

@@ -34,6 +34,8 @@ struct Copy {
     below: PathBuf,
     real: PathBuf,
     through: bool,
+    /// It is an empty file over which the cage sees phantoms. Nothing is exchanged.
+    phantom: bool,
     /// What each side was when both were last the same.
     inside: Option<Stamp>,
     outside: Option<Stamp>,
@@ -76,7 +78,12 @@ impl Logins {
         let home = &plan.view.home;
         let mut copies = Vec::new();
         for entry in &plan.view.entries {
-            let Shown::Copied { from, through } = &entry.shown else { continue };
+            let (from, through, phantom) = match &entry.shown {
+                Shown::Copied { from, through } => (from, *through, false),
+                // In a HOME of the cage's own init writes it.
+                Shown::Login { from, .. } if home.kept.is_some() => (from, false, true),
+                _ => continue,
+            };
             let Ok(below) = entry.target.strip_prefix(&home.at) else { continue };
             let real = from.path.clone();
             // What is copied is what was looked at.
@@ -86,7 +93,7 @@ impl Logins {
                 Err(errno) => return Err((real, errno)),
             }
             let below = below.to_path_buf();
-            copies.push(Copy { below, real, through: *through, inside: None, outside: None, apart: false });
+            copies.push(Copy { below, real, through, phantom, inside: None, outside: None, apart: phantom });
         }
         let mut logins = Logins {
             home: None,
@@ -131,11 +138,20 @@ impl Logins {
         }
         rustix::fs::flock(&in_use, FlockOperation::LockShared).map_err(at)?;
         for copy in wanted {
-            if !record.copies.iter().any(|other| other.below == copy.below) {
+            let known = record.copies.iter().find(|other| other.below == copy.below);
+            // A cage with phantoms would see the real file when another run puts it there.
+            if known.is_some_and(|other| other.phantom != copy.phantom) {
+                return Err((copy.real, Errno::BUSY));
+            }
+            if copy.phantom && known.is_none() && !is_missing(&home, &copy.below) {
+                // The profile's own, which stays.
+                continue;
+            }
+            if known.is_none() {
                 // Written down first: what is there and not in the record would be the user's own.
                 record.copies.push(copy);
                 write_record(path, &record).map_err(at)?;
-                if let Some(copy) = record.copies.last_mut() {
+                if let Some(copy) = record.copies.last_mut().filter(|copy| !copy.phantom) {
                     place(&home, copy).map_err(|errno| (copy.real.clone(), errno))?;
                 }
             }
@@ -305,6 +321,14 @@ fn settle(home: &OwnedFd, mut copies: Vec<Copy>, news: &mut Vec<LoginNews>) -> V
         }
     });
     copies
+}
+
+/// Whether nothing stands there, also because a directory on the way is missing.
+fn is_missing(home: &OwnedFd, below: &Path) -> bool {
+    match Spot::inside(home, below).and_then(|spot| spot.stamp()) {
+        Ok(found) => found.is_none(),
+        Err(errno) => errno == Errno::NOENT,
+    }
 }
 
 fn is_real(copy: &Copy, stamp: Stamp) -> bool {
@@ -497,6 +521,7 @@ fn read_record(path: &Path) -> Option<Record> {
             below: below.into(),
             real: real.into(),
             through: through == "through",
+            phantom: through == "phantom",
             apart: apart == "apart",
             inside: stamp(inside)?,
             outside: stamp(outside)?,
@@ -521,7 +546,11 @@ fn write_record(path: &Path, record: &Record) -> Result<(), Errno> {
         let mut values = vec![
             bytes(&copy.below),
             bytes(&copy.real),
-            if copy.through { b"through".to_vec() } else { b"private".to_vec() },
+            match (copy.through, copy.phantom) {
+                (true, _) => b"through".to_vec(),
+                (false, true) => b"phantom".to_vec(),
+                (false, false) => b"private".to_vec(),
+            },
             if copy.apart { b"apart".to_vec() } else { b"follows".to_vec() },
         ];
         values.extend(stamp(copy.inside));
@@ -563,6 +592,7 @@ mod tests {
                 below: Path::new(".tool").join(name),
                 real: path.join(name),
                 through,
+                phantom: false,
                 inside: None,
                 outside: None,
                 apart: false,
@@ -718,10 +748,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let odd = PathBuf::from(OsString::from_vec(b"a b\n\xff".to_vec()));
         let stamp = Stamp { inode: u64::MAX, size: 7, changed: (-1, 999_999_999) };
-        let copy = |through, apart, inside| Copy {
+        let copy = |through, apart, inside: Option<Stamp>| Copy {
             below: odd.clone(),
             real: Path::new("/home/ada").join(&odd),
             through,
+            phantom: !through && inside.is_none(),
             inside,
             outside: Some(stamp),
             apart,

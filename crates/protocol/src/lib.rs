@@ -16,6 +16,7 @@
 //! | cage and vault | [`vault::Redeemed`] | a token; a word | programs in the cage link a library without JSON |
 //! | launcher or session, and proxy | [`proxy::Order`], [`proxy::Report`] | JSON packets | rules and bindings; no credential |
 //! | vault and proxy | [`proxy::Value`], [`proxy::Taken`] | a name and bytes; one byte | no parser copies a value |
+//! | proxy and vault | [`renewal::Ask`], [`renewal::Told`] | lengths and bytes | no parser copies a token |
 //! | launcher and `keyward-services` | [`services`] | arguments | read before anything else is set up |
 //! | judge | [`judge`] | JSON, one object each way | public |
 //! | webhook | [`webhook`] | JSON, signed, over HTTPS | public |
@@ -31,6 +32,7 @@ pub mod judge;
 pub mod link;
 pub mod packet;
 pub mod proxy;
+pub mod renewal;
 pub mod services;
 pub mod session;
 pub mod spawner;

@@ -104,7 +104,7 @@ pub enum Order {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         upstreams: Vec<Upstream>,
     },
-    /// A socket to the vault travels along. A later one replaces it.
+    /// A socket to the vault travels along. A later one replaces it. Behind it another one, where tokens are renewed ([`crate::renewal`]).
     Vault {},
     /// A cage. Its pidfd travels along, and behind it the sockets in the order of `listeners`.
     Cage {
@@ -203,6 +203,8 @@ pub enum Report {
     Swapped { cage: u64, secret: String, host: Host },
     /// A host sent the value of a secret back, and the phantom was put in: a notice.
     Echoed { cage: u64, secret: String, host: Host },
+    /// The tokens of a login were renewed, and are in its file.
+    Renewed { cage: u64, secret: String, host: Host },
     /// The sockets of a cage are closed.
     Dropped { cage: u64 },
     /// Something did not go as it should. The proxy goes on, unless its socket closes.

@@ -32,6 +32,7 @@ fn main() {
         scheme: Scheme::Replace,
         headers: vec![],
         anonymous: true,
+        renewal: None,
     };
     let roots = std::fs::File::open(roots).unwrap();
     let bindings = if mode == "swap" { vec![binding] } else { vec![] };

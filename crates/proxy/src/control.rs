@@ -56,6 +56,10 @@ fn act(state: &Rc<State>, ordered: Ordered) -> Result<(), String> {
             let socket = descriptors.next().ok_or("no socket to the vault came along")?;
             nonblocking(&socket)?;
             tokio::task::spawn_local(Rc::clone(&state.secrets).receive_all(socket));
+            if let Some(socket) = descriptors.next() {
+                nonblocking(&socket)?;
+                state.renewals.connect(socket);
+            }
         }
         Order::Cage { cage, rules, granted, asks, trusts, listeners, last } => {
             let process = descriptors.next().ok_or("no pidfd came along")?;

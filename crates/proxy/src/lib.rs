@@ -30,6 +30,7 @@ mod dial;
 mod names;
 mod origin;
 pub mod read;
+mod renew;
 mod replace;
 mod report;
 mod requests;

@@ -4,6 +4,7 @@ use crate::aws::{self, Keys, Signed};
 use crate::body::{Body, Replaced};
 use crate::dial::Undialled;
 use crate::origin::{self, Key, Local, Unsent};
+use crate::renew;
 use crate::replace::{Finder, Pair, Replacer};
 use crate::state::{Cage, Counted, State};
 use crate::stream::{Guarded, Watched};
@@ -236,6 +237,23 @@ impl Reading {
             query,
             is_plain: !(self.outside_tls || is_named || is_own_plain),
         };
+        let own = renew::endpoint(&self.state, &self.cage, &host, port, &method, &path);
+        if !own.is_empty() && query.is_none() && !subject.is_plain {
+            let (parts, incoming) = request.into_parts();
+            let asked = renew::Asked {
+                state: Rc::clone(&self.state),
+                cage: Rc::clone(&self.cage),
+                host: host.clone(),
+                port,
+                with_tls: self.outside_tls,
+                target: path.as_str().to_owned(),
+                own,
+                headers: parts.headers,
+            };
+            let answered = renew::serve(asked, incoming).await;
+            self.tell(&host, port, None, rule);
+            return answered.map_err(|refused| self.refuse(ask, refused.reason, refused.detail));
+        }
         let outcome = match swap::swap(&self.state, &self.cage, &subject, request.headers_mut()).await {
             Ok(outcome) => outcome,
             Err(refused) => return Err(self.refuse(ask, refused.reason, refused.detail)),

@@ -57,6 +57,17 @@ impl Secrets {
         }
     }
 
+    /// Puts another value in the place of one that is there: a token that was renewed.
+    pub fn renew(&self, name: &str, value: &[u8]) {
+        let mut kept = self.kept.borrow_mut();
+        // One that was revoked stays so.
+        if let Some(kept) = kept.get_mut(name)
+            && matches!(kept, Kept::Value(_))
+        {
+            *kept = Kept::Value(Rc::new(Secret::copy_of(value)));
+        }
+    }
+
     /// The value, when it is there. Why not, for people.
     pub async fn get(&self, name: &str) -> Result<Rc<Secret>, String> {
         let waiting = async {

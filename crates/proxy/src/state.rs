@@ -2,6 +2,7 @@
 
 use crate::ca::Authority;
 use crate::origin::Origins;
+use crate::renew::Renewals;
 use crate::report::Reporter;
 use crate::resolve::Resolver;
 use crate::secrets::Secrets;
@@ -32,6 +33,7 @@ pub struct State {
     pub upstreams: RefCell<Vec<Upstream>>,
     pub corporate: Option<Corporate>,
     pub secrets: Rc<Secrets>,
+    pub renewals: Renewals,
     pub resolver: Resolver,
     pub trust: Trust,
     pub authority: Authority,
@@ -66,6 +68,7 @@ impl State {
             upstreams: RefCell::new(upstreams),
             corporate,
             secrets: Rc::default(),
+            renewals: Renewals::default(),
             resolver,
             trust,
             authority,

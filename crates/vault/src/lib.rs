@@ -3,9 +3,11 @@
 #![forbid(unsafe_code)]
 
 pub mod keep;
+pub mod logins;
 pub mod process;
 pub mod redact;
 mod redemption;
+pub mod renew;
 pub mod secret;
 pub mod source;
 pub mod store;

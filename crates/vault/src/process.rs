@@ -10,6 +10,7 @@ use crate::secret::Secret;
 use crate::source::{self, Surroundings};
 use crate::store::{Kind, Store};
 use crate::token::{self, Tokens};
+use keyward_policy::login;
 use keyward_policy::secret::{Delivery, Given, Reference};
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_protocol::packet;
@@ -351,6 +352,14 @@ fn reach<'r>(
             Reference::File { path, .. } => {
                 paths.push((path.path(surroundings.home), Below::Read));
             }
+            // It may be replaced while we watch; where tokens are renewed, we replace it.
+            Reference::Login { path, file, .. } => {
+                let renews = login::named(file).is_some_and(|file| !file.grants.is_empty());
+                paths.push(match path.parent().filter(|_| renews) {
+                    Some(directory) => (directory.to_path_buf(), Below::Write),
+                    None => (path.clone(), Below::Read),
+                });
+            }
             // The bus is a socket, which is no opening.
             Reference::Env(_) | Reference::Keyring(_) => {}
             Reference::Pass { .. } | Reference::Cmd { .. } | Reference::SystemdCreds(_) => return None,
@@ -387,7 +396,10 @@ pub fn variables<'r>(sources: impl Iterator<Item = &'r Reference>) -> Variables 
     for source in sources {
         match source {
             Reference::Env(name) => names.push(name.clone()),
-            Reference::Store(_) | Reference::Keyring(_) | Reference::File { .. } => {}
+            Reference::Store(_)
+            | Reference::Keyring(_)
+            | Reference::File { .. }
+            | Reference::Login { .. } => {}
             Reference::Pass { .. } | Reference::Cmd { .. } | Reference::SystemdCreds(_) => {
                 return Variables::All;
             }

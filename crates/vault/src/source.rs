@@ -10,6 +10,7 @@ mod error;
 pub(crate) mod file;
 mod json;
 pub(crate) mod keyring;
+pub mod login;
 mod pass;
 pub mod program;
 mod systemd;
@@ -87,6 +88,7 @@ pub fn fetch(reference: &Reference, surroundings: &Surroundings<'_>) -> Result<S
         Reference::File { path, part } => file::fetch(&path.path(surroundings.home), part),
         Reference::Cmd { program, arguments } => command::fetch(program, arguments, surroundings),
         Reference::SystemdCreds(credential) => systemd::fetch(credential, surroundings),
+        Reference::Login { path, file, field } => login::fetch(path, file, field),
     };
     fetched.map_err(|why| SourceError::new(reference, why))
 }

@@ -5,6 +5,7 @@
 //! sent, wiped, and from then on in the proxy alone. The process stays for as long as the run or session, with nothing of value in it, and
 //! takes the values back at its end.
 
+use crate::renew::Renewals;
 use crate::secret::Secret;
 use crate::source::{self, Surroundings};
 use keyward_policy::secret::{Bound, Reference};
@@ -20,6 +21,9 @@ use zeroize::Zeroizing;
 
 /// How long the proxy may take to answer: it reads a packet of at most 64 KiB.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the end of a run waits for tokens that are being renewed.
+pub const RENEWAL_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A secret that the proxy wants, and the phantom that stands for it.
 #[derive(Clone, Copy)]
@@ -99,9 +103,9 @@ impl<'a> Supply<'a> {
         }
     }
 
-    /// Waits until the run or session ends, or the proxy is gone; then takes everything back.
-    pub fn attend(mut self) {
-        let is_there = self.wait_for_the_end();
+    /// Waits until the run or session ends, or the proxy is gone; then takes everything back. Meanwhile it writes tokens that are renewed.
+    pub fn attend(mut self, renewals: Option<(&OwnedFd, Renewals)>) {
+        let is_there = self.wait_for_the_end(renewals);
         for name in std::mem::take(&mut self.kept) {
             if is_there {
                 self.send(Value::Revoked { secret: &name });
@@ -112,15 +116,31 @@ impl<'a> Supply<'a> {
     }
 
     /// Whether the proxy is still there.
-    fn wait_for_the_end(&self) -> bool {
+    fn wait_for_the_end(&self, mut renewals: Option<(&OwnedFd, Renewals)>) -> bool {
         loop {
-            let mut polled =
-                [PollFd::new(self.reports, PollFlags::IN), PollFd::new(self.proxy, PollFlags::IN)];
+            let third = renewals.as_ref().map(|(socket, _)| PollFd::new(*socket, PollFlags::IN));
+            let mut polled: Vec<PollFd<'_>> =
+                [PollFd::new(self.reports, PollFlags::IN), PollFd::new(self.proxy, PollFlags::IN)]
+                    .into_iter()
+                    .chain(third)
+                    .collect();
             match poll(&mut polled, None) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => return false,
             }
             let [starter, proxy] = [polled[0].revents(), polled[1].revents()];
+            let asked = polled.get(2).is_some_and(|polled| !polled.revents().is_empty());
+            drop(polled);
+            // Tokens that are on their way are written before anything ends.
+            if asked
+                && let Some((socket, renewals)) = &mut renewals
+                && renewals.answer(socket)
+            {
+                continue;
+            }
+            if asked {
+                renewals = None;
+            }
             // Nothing is expected of either: a word of the starter means the end, a word of the proxy that it does not know its part.
             if !proxy.is_empty() {
                 return false;
@@ -128,8 +148,28 @@ impl<'a> Supply<'a> {
             if !starter.is_empty() {
                 // Left unread, it would break the connection on which the end is told.
                 let _ = channel::receive(self.reports, &mut [0; 16]);
+                finish_renewal(renewals.as_mut());
                 return true;
             }
+        }
+    }
+}
+
+/// Waits for tokens that are being renewed: the host may have given new ones already.
+fn finish_renewal(renewals: Option<&mut (&OwnedFd, Renewals)>) {
+    let Some((socket, renewals)) = renewals else { return };
+    let until = Instant::now() + RENEWAL_PATIENCE;
+    while renewals.has_begun() {
+        let left = Timespec::try_from(until.saturating_duration_since(Instant::now()));
+        let mut polled = [PollFd::new(*socket, PollFlags::IN)];
+        match left.map(|left| poll(&mut polled, Some(&left))) {
+            Ok(Ok(1..)) => {
+                if !renewals.answer(socket) {
+                    return;
+                }
+            }
+            Ok(Err(Errno::INTR)) => {}
+            _ => return,
         }
     }
 }
@@ -228,7 +268,7 @@ mod tests {
         let mut supply = Supply::new(&in_vault, &to_reports);
         if supply.deliver(&[Wanted { bound, phantom }], &surroundings) {
             channel::send(&reports, b"end", &[]).unwrap();
-            supply.attend();
+            supply.attend(None);
         }
         drop((in_vault, to_reports));
         let mut said = Vec::new();

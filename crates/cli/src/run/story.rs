@@ -28,6 +28,7 @@ use keyward_policy::gate::{Because, Script};
 use keyward_policy::inputs::Inputs;
 use keyward_policy::linux::cage::Step;
 use keyward_policy::linux::kernel::KernelFacts;
+use keyward_policy::login;
 use keyward_policy::net;
 use keyward_policy::net::plan::Network;
 use keyward_policy::plan::{Plan, Refusal};
@@ -152,6 +153,7 @@ impl<'a> Run<'a> {
         let names = Names { is_to_be_hidden: &is_to_be_hidden, is_shown: &is_shown };
 
         let Decided { mut plan, project, search, seen, paths } = self.decide(kernel.clone())?;
+        login::hold(&mut plan, policy, &self.phantoms.texts);
         let mut record = Record::open(&here.state).map_err(|unrecorded| tell::unrecorded(&unrecorded))?;
         let Remembered { for_command, plain } = self.forget_the_rest(&plan);
         self.plain.clone_from(&plain);
@@ -303,6 +305,15 @@ impl<'a> Run<'a> {
             Err((path, errno)) => {
                 drop(guard.map(Guard::finish));
                 let path = keyward_policy::text::visible(path.as_os_str());
+                if errno == Errno::BUSY {
+                    return Err(Early::Trouble(Trouble::new(
+                        Code::Refused,
+                        format!(
+                            "another run of this profile is shown {path} in another way: as it is, or with phantoms"
+                        ),
+                        "wait until that run has ended, give both the same network, or use another profile with `-p NAME`",
+                    )));
+                }
                 Err(Early::Fault(Fault::new(Step::View, path, errno), None))
             }
         }

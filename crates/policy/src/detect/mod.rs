@@ -11,7 +11,7 @@ pub mod own;
 pub mod registry;
 pub mod secrets;
 pub mod strict;
-mod substitute;
+pub(crate) mod substitute;
 
 pub use directory::{Directory, is_kept_repository, may_be_store};
 pub use home::{OBEYED, Obeyed};

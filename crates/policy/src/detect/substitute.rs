@@ -73,6 +73,23 @@ fn has_private_key(content: &[u8]) -> bool {
 /// The names of a dotenv file, each with an empty value unless the value is clearly operational.
 fn dotenv(content: &[u8], not_secret: &[&str]) -> Vec<u8> {
     let mut out = Vec::with_capacity(content.len() / 4);
+    for (exported, name, value) in assignments(content) {
+        if exported {
+            out.extend_from_slice(b"export ");
+        }
+        out.extend_from_slice(name);
+        out.push(b'=');
+        if is_operational(name, value, not_secret) {
+            out.extend_from_slice(value);
+        }
+        out.push(b'\n');
+    }
+    out
+}
+
+/// The assignments of a dotenv file: whether it is exported, its name, and its value without quotes.
+pub(crate) fn assignments(content: &[u8]) -> Vec<(bool, &[u8], &[u8])> {
+    let mut all = Vec::new();
     let mut rest = content;
     while !rest.is_empty() {
         let (line, after) = split_line(rest);
@@ -92,17 +109,9 @@ fn dotenv(content: &[u8], not_secret: &[&str]) -> Vec<u8> {
             }
             _ => without_comment(value),
         };
-        if exported {
-            out.extend_from_slice(b"export ");
-        }
-        out.extend_from_slice(name);
-        out.push(b'=');
-        if is_operational(name, value, not_secret) {
-            out.extend_from_slice(value);
-        }
-        out.push(b'\n');
+        all.push((exported, name, value));
     }
-    out
+    all
 }
 
 fn split_line(text: &[u8]) -> (&[u8], &[u8]) {
@@ -218,7 +227,7 @@ const COUNTED: &[&str] = &[
     "DEBUG",
 ];
 
-fn is_operational(name: &[u8], value: &[u8], not_secret: &[&str]) -> bool {
+pub(crate) fn is_operational(name: &[u8], value: &[u8], not_secret: &[&str]) -> bool {
     if value.is_empty() || value.len() > 64 || value_shape(value).is_some() {
         return false;
     }

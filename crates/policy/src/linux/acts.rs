@@ -68,6 +68,15 @@ pub enum Act {
         #[serde(skip)]
         text: Vec<u8>,
     },
+    /// A login file with phantoms, which the command may write.
+    Login {
+        #[serde(serialize_with = "crate::text::path")]
+        at: PathBuf,
+        #[serde(skip)]
+        text: Vec<u8>,
+        /// Whether it is put over a file of a tree that is kept.
+        over: bool,
+    },
     /// A script as it was judged, where the command looks for it: found to be the same, or put there for good.
     Judged {
         #[serde(serialize_with = "crate::text::path")]

@@ -3,6 +3,7 @@
 use super::host::{Host, Pattern};
 use super::request::Path;
 use super::rule::Rule;
+use crate::login::Role;
 use serde::{Deserialize, Serialize};
 
 /// Where a phantom is looked for beside headers. In any header, also inside `Basic` credentials and cookies, it always is.
@@ -46,6 +47,18 @@ pub struct Binding {
     /// Whether its hosts may also be asked without any credential. One with another credential is refused in any case.
     #[serde(default = "yes")]
     pub anonymous: bool,
+    /// The login file that it stands in, where its tokens are renewed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renewal: Option<Renewal>,
+}
+
+/// A token that is renewed: by which login, and which of its tokens it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Renewal {
+    /// The place of the login among those of the plan that are renewed.
+    pub login: usize,
+    pub role: Role,
 }
 
 const fn yes() -> bool {
@@ -121,6 +134,7 @@ mod tests {
             scheme: Scheme::Replace,
             headers: vec!["x-own".into()],
             anonymous: true,
+            renewal: None,
         };
         let host = |text| Host::parse(text).unwrap();
         let path = |text| Path::read(text).unwrap();

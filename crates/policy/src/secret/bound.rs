@@ -6,6 +6,7 @@
 use super::grant::{self, Delivery, Grant};
 use super::{Entry, Given, Reference, SecretName, Unfit};
 use crate::config::mistake::quoted;
+use crate::login::{self, Field, File, Found, Role};
 use crate::net::allowed::Allowed;
 use crate::net::plan::THIS_MACHINE;
 use crate::net::{self, Host, Pattern, Places, Protocol, Rule, Scheme};
@@ -15,6 +16,7 @@ use crate::provider::{self, Forge, Place, Provider, Shape};
 use crate::settings::Policy;
 use crate::words::{NetMode, Origin, Ruled};
 use serde::Serialize;
+use std::path::PathBuf;
 
 /// A secret of a plan whose phantom the command holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -39,12 +41,34 @@ pub struct Bound {
     /// Hosts whose git repositories it opens, each with the user name that goes with it.
     #[serde(skip)]
     pub git: Vec<(String, &'static str)>,
+    /// The field of a login file that it stands in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub login: Option<OfLogin>,
     pub origin: Origin,
+}
+
+/// A phantom that stands in a login file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OfLogin {
+    pub field: String,
+    pub role: Role,
+    /// What clients read in its token.
+    #[serde(skip)]
+    pub claims: Option<String>,
+    /// The place of its grant in the file, if its tokens are renewed.
+    #[serde(skip)]
+    pub grant: Option<usize>,
+    /// Whether its hosts are known from the table, and not from the file.
+    #[serde(skip)]
+    pub known: bool,
 }
 
 impl Bound {
     /// The phantom of a session. `random` fills what it is given with random bytes.
     pub fn phantom(&self, random: &mut dyn FnMut(&mut [u8])) -> String {
+        if let Some(claims) = self.login.as_ref().and_then(|login| login.claims.as_ref()) {
+            return phantom::jwt_of(claims.as_bytes(), random);
+        }
         match self.scheme {
             Scheme::Replace => phantom::make(self.shape, random),
             Scheme::AwsV4 { .. } => {
@@ -62,8 +86,50 @@ impl Bound {
         }
     }
 
-    /// What the proxy is told.
-    pub fn binding(&self, phantom: String) -> net::Binding {
+    /// The phantom of a field of a login file.
+    pub(crate) fn of_login(
+        name: SecretName,
+        found: &Found,
+        file: &'static File,
+        field: &Field,
+        to: Vec<Rule>,
+    ) -> Bound {
+        let provider = field.provider.as_deref().and_then(provider::named);
+        let places = provider.map_or(&Place::USUAL[..], |provider| provider.places);
+        // A token that renews or names the user is sent in the body of that one request.
+        let is_exchanged = matches!(field.role, Role::Refresh | Role::Id);
+        Bound {
+            name,
+            from: login::reference(found, field),
+            variables: Vec::new(),
+            to,
+            places: Places {
+                query: places.contains(&Place::Query),
+                path: places.contains(&Place::Path),
+                body: places.contains(&Place::Body) || is_exchanged,
+            },
+            scheme: Scheme::Replace,
+            headers: provider.map_or(&[], |provider| provider.headers),
+            provider: provider.map(|provider| provider.name),
+            shape: field.shape(file),
+            git: Vec::new(),
+            login: Some(OfLogin {
+                field: field.at.clone(),
+                role: field.role,
+                claims: field.claims.clone(),
+                grant: (field.role != Role::Key).then_some(field.grant),
+                known: field.known,
+            }),
+            origin: found.origin.clone(),
+        }
+    }
+
+    /// What the proxy is told. `renewals` are the grants of login files that are renewed, in their order.
+    pub fn binding(&self, phantom: String, renewals: &[(PathBuf, usize)]) -> net::Binding {
+        let renewal = self.renewed_by().and_then(|own| {
+            let login = renewals.iter().position(|other| *other == own)?;
+            Some(net::Renewal { login, role: self.login.as_ref()?.role })
+        });
         net::Binding {
             secret: self.name.to_string(),
             phantom,
@@ -72,6 +138,15 @@ impl Bound {
             scheme: self.scheme.clone(),
             headers: self.headers.iter().map(|header| (*header).to_owned()).collect(),
             anonymous: true,
+            renewal,
+        }
+    }
+
+    /// The file and the grant in it whose tokens it is one of.
+    pub fn renewed_by(&self) -> Option<(PathBuf, usize)> {
+        match (&self.from, self.login.as_ref()?.grant?) {
+            (Reference::Login { path, .. }, grant) => Some((path.clone(), grant)),
+            _ => None,
         }
     }
 
@@ -80,6 +155,18 @@ impl Bound {
         let hosts: Vec<String> = self.to.iter().map(Rule::to_string).collect();
         hosts.join(", ")
     }
+}
+
+/// The grants of login files whose tokens are renewed, each once: the file, and the place of the grant in it.
+pub fn renewals(bound: &[Bound]) -> Vec<(PathBuf, usize)> {
+    let mut all = Vec::new();
+    let is_refresh = |bound: &&Bound| bound.login.as_ref().is_some_and(|login| login.role == Role::Refresh);
+    for own in bound.iter().filter(is_refresh).filter_map(Bound::renewed_by) {
+        if !all.contains(&own) {
+            all.push(own);
+        }
+    }
+    all
 }
 
 /// Checks a host that a secret is for, with a method and a path if it is for those only. Gives it in one spelling.
@@ -144,6 +231,7 @@ pub fn bound(policy: &Policy, given: &[Given]) -> Result<Vec<Bound>, Refusal> {
         }
         out.push(one);
     }
+    out.extend(login::bound(policy));
     if out.len() > grant::MOST {
         return Err(Refusal::usage(
             format!("{} phantoms for one command", out.len()),
@@ -158,21 +246,41 @@ pub fn bound(policy: &Policy, given: &[Given]) -> Result<Vec<Bound>, Refusal> {
 pub fn reach(policy: &mut Policy) {
     let given = grant::given(&policy.secrets, &policy.known_secrets).unwrap_or_default();
     for bound in bound(policy, &given).unwrap_or_default() {
+        if let Some(login) = &bound.login {
+            policy.network.bound = true;
+            // A host that a file names has to be allowed by a rule, and the ceiling holds.
+            let is_below = |rule: &Rule| match &policy.network.most {
+                Some(most) => most.iter().any(|allowed| allowed.value.includes(&Allowed::Rule(rule.clone()))),
+                None => true,
+            };
+            let rules: Vec<Rule> =
+                bound.to.iter().filter(|rule| login.known && is_below(rule)).cloned().collect();
+            for rule in rules {
+                allow(policy, rule, &bound.origin);
+            }
+            continue;
+        }
         if policy.net.value == NetMode::None && policy.net.origin == Origin::Builtin {
             policy.net = Ruled { value: NetMode::Rules, origin: bound.origin.clone() };
         }
         policy.network.bound = true;
         for rule in bound.to {
-            let value = Allowed::Rule(rule);
-            if !policy.network.allow.iter().any(|known| known.value == value) {
-                policy.network.allow.push(Ruled { value, origin: bound.origin.clone() });
-            }
+            allow(policy, rule, &bound.origin);
         }
+    }
+}
+
+fn allow(policy: &mut Policy, rule: Rule, origin: &Origin) {
+    let value = Allowed::Rule(rule);
+    if !policy.network.allow.iter().any(|known| known.value == value) {
+        policy.network.allow.push(Ruled { value, origin: origin.clone() });
     }
 }
 
 /// Refuses phantoms that no proxy would replace.
 pub(crate) fn have_a_proxy(policy: &Policy, phantoms: &[Bound]) -> Result<(), Refusal> {
+    // Those of login files are there only where a proxy is, and allow nothing beyond the ceiling.
+    let phantoms: Vec<&Bound> = phantoms.iter().filter(|bound| bound.login.is_none()).collect();
     let Some(first) = phantoms.first() else { return Ok(()) };
     let (name, origin) = (&first.name, &policy.net.origin);
     match policy.net.value {
@@ -330,6 +438,7 @@ fn one(grant: &Ruled<Grant>, entry: &Entry) -> Result<Bound, Refusal> {
         headers: shaped.map_or(&[], |provider| provider.headers),
         provider: shaped.map(|provider| provider.name),
         shape: shaped.map_or(phantom::GENERIC, |provider| provider.shape),
+        login: None,
         origin: grant.origin.clone(),
     })
 }

@@ -54,6 +54,13 @@ pub enum Reference {
         arguments: Vec<String>,
     },
     SystemdCreds(Credential),
+    /// A field of a login file. No policy names one: they are found by the tools that are shown.
+    Login {
+        path: PathBuf,
+        /// The name of the file among those that are known.
+        file: &'static str,
+        field: String,
+    },
 }
 
 /// What an item of the Secret Service is looked up by; never empty.
@@ -189,6 +196,7 @@ impl Reference {
             Reference::File { .. } => "file",
             Reference::Cmd { .. } => "cmd",
             Reference::SystemdCreds(_) => "systemd-creds",
+            Reference::Login { .. } => "login",
         }
     }
 }
@@ -459,6 +467,9 @@ impl fmt::Display for Reference {
             }
             Reference::SystemdCreds(Credential::Named(name)) => f.write_str(name),
             Reference::SystemdCreds(Credential::File(file)) => file.fmt(f),
+            Reference::Login { path, field, .. } => {
+                write!(f, "{}#{field}", crate::text::visible(path.as_os_str()))
+            }
         }
     }
 }

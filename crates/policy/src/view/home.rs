@@ -5,6 +5,7 @@ use super::{
 };
 use crate::facts::{HostFacts, Kind, PathFact, Project};
 use crate::linux::cage::Cage;
+use crate::login;
 use crate::plan::Refusal;
 use crate::request::{Purpose, Request};
 use crate::secret;
@@ -161,6 +162,48 @@ fn bus_of_session(request: &Request<'_>) -> PathBuf {
     format!("/run/user/{}/bus", request.caller.uid).into()
 }
 
+/// A login file of a tool that is asked for, whose secret fields are known.
+#[derive(Clone, Debug)]
+pub struct LoginFile {
+    pub file: &'static login::File,
+    pub outside: PathBuf,
+    /// Where a HOME that is kept would have its own, which is used instead.
+    pub own: Option<PathBuf>,
+    pub origin: Origin,
+}
+
+/// The login files that are shown with phantoms, if they are there.
+pub fn login_files(policy: &Policy, request: &Request<'_>) -> Vec<LoginFile> {
+    let mut all: Vec<LoginFile> = Vec::new();
+    if !login::are_phantoms(policy) {
+        return all;
+    }
+    let kept = kept_home(policy, request);
+    for (tool, shared) in asked_for(policy) {
+        for exposure in exposures(tool.value, shared, request.platform).filter(|exposure| exposure.secret) {
+            for (file, outside) in known_files(exposure, request) {
+                let is_used = !exposure.runtime && exposure.writes != Writes::Never;
+                let own = kept.as_ref().filter(|_| is_used).map(|kept| kept.join(file.path));
+                if !all.iter().any(|other| other.outside == outside) {
+                    all.push(LoginFile { file, outside, own, origin: tool.origin.clone() });
+                }
+            }
+        }
+    }
+    all
+}
+
+/// The known login files at or below something that a tool keeps, and where they are on the host.
+fn known_files(exposure: &Exposure, request: &Request<'_>) -> Vec<(&'static login::File, PathBuf)> {
+    let at = place_outside(exposure, request);
+    match exposure.folder {
+        false => login::file(exposure.path).map(|file| (file, at)).into_iter().collect(),
+        true => login::files_below(exposure.path)
+            .map(|file| (file, at.join(file.path.get(exposure.path.len() + 1..).unwrap_or_default())))
+            .collect(),
+    }
+}
+
 /// What must be looked at for a HOME.
 pub(super) fn questions(policy: &Policy, request: &Request<'_>) -> Vec<PathBuf> {
     let kept = kept_home(policy, request);
@@ -169,6 +212,12 @@ pub(super) fn questions(policy: &Policy, request: &Request<'_>) -> Vec<PathBuf> 
         for (tool, shared) in asked_for(policy) {
             for exposure in exposures(tool.value, shared, request.platform) {
                 paths.push(place_outside(exposure, request));
+                for (file, outside) in known_files(exposure, request).into_iter().filter(|_| exposure.folder)
+                {
+                    let beside = file.beside.iter().map(|beside| beside_of(file, &outside, beside));
+                    paths.extend(beside);
+                    paths.push(outside);
+                }
                 paths.extend(kept.iter().map(|home| home.join(exposure.path)));
             }
         }
@@ -451,6 +500,74 @@ pub(super) fn logins(
     Ok(())
 }
 
+/// Where something beside a login file is on the host.
+fn beside_of(file: &login::File, outside: &Path, beside: &str) -> PathBuf {
+    let directory = |path: &str| Path::new(path).parent().map(Path::to_path_buf).unwrap_or_default();
+    let rest =
+        Path::new(beside).strip_prefix(directory(file.path)).unwrap_or(Path::new(beside)).to_path_buf();
+    outside.parent().unwrap_or(Path::new("/")).join(rest)
+}
+
+/// Shows the known files of a directory with phantoms in them, and nothing else of it but what the table names.
+fn expose_files(
+    builder: &mut Builder<'_>,
+    policy: &Policy,
+    request: &Request<'_>,
+    facts: &HostFacts,
+    home: &Home,
+    exposure: &Exposure,
+    origin: &Origin,
+) -> bool {
+    let mut is_there = false;
+    for (file, outside) in known_files(exposure, request) {
+        for beside in file.beside {
+            let path = beside_of(file, &outside, beside);
+            let found = facts.paths.existing(&path).filter(|fact| fact.kind == Kind::File);
+            if let Some(fact) = found.filter(|fact| !is_written(policy, request, &fact.real)) {
+                let shown = Shown::Copied { from: Source::callers(fact), through: false };
+                builder.put(home.at.join(beside), shown, LOGIN, origin);
+                is_there = true;
+            }
+        }
+        is_there |= show_login(builder, policy, request, facts, home, &outside, file, origin);
+    }
+    is_there
+}
+
+/// Shows a login file with phantoms; `false` if there is none.
+#[allow(clippy::too_many_arguments)]
+fn show_login(
+    builder: &mut Builder<'_>,
+    policy: &Policy,
+    request: &Request<'_>,
+    facts: &HostFacts,
+    home: &Home,
+    outside: &Path,
+    file: &'static login::File,
+    origin: &Origin,
+) -> bool {
+    let Some(fact) = facts.paths.existing(outside) else { return false };
+    let found = login::found(policy, outside);
+    let why = match found.map(|found| (found, &found.skeleton)) {
+        None => "it was not there when logins were looked at",
+        Some((_, Err(odd))) => odd.words(),
+        Some(_) if is_written(policy, request, &fact.real) => "it lies where the command can write",
+        Some((found, _)) if fact.real != found.path => "it was replaced while it was looked at",
+        Some(_) => {
+            let shown = Shown::Login { from: Source::callers(fact), file: file.name, text: Vec::new() };
+            builder.put(home.at.join(file.path), shown, LOGIN, origin);
+            return true;
+        }
+    };
+    builder.notes.push(format!("the login {} is not shown: {why}", outside.display()));
+    false
+}
+
+/// Whether a file lies where the command can write.
+fn is_written(policy: &Policy, request: &Request<'_>, real: &Path) -> bool {
+    writable_places(policy, request).any(|place| at_or_below(real, &place))
+}
+
 /// Shows one thing of a tool; `false` if there is none.
 fn expose(
     builder: &mut Builder<'_>,
@@ -504,6 +621,19 @@ fn expose(
         .any(|entry| entry.rule == "home" && entry.shows_in_place() && entry.target == request.caller.home)
     {
         return Ok(true);
+    }
+    if login::are_phantoms(policy) && exposure.secret {
+        match exposure.folder {
+            true if login::files_below(exposure.path).next().is_some() => {
+                return Ok(expose_files(builder, policy, request, facts, home, exposure, origin));
+            }
+            false => {
+                if let Some(file) = login::file(exposure.path) {
+                    return Ok(show_login(builder, policy, request, facts, home, &outside, file, origin));
+                }
+            }
+            true => {}
+        }
     }
     let source = Source::callers(fact);
     let shown = match (exposure.folder, exposure.writes) {

@@ -30,6 +30,7 @@ pub fn binding(secret: &str, phantom: &str, scope: &[&str]) -> Binding {
         scheme: Scheme::Replace,
         headers: vec![],
         anonymous: true,
+        renewal: None,
     }
 }
 

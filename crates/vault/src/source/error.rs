@@ -61,6 +61,7 @@ enum Hint {
     File { part: Part },
     Cmd,
     SystemdCreds { named: bool },
+    Login,
 }
 
 impl SourceError {
@@ -75,6 +76,7 @@ impl SourceError {
             Reference::SystemdCreds(credential) => {
                 Hint::SystemdCreds { named: matches!(credential, Credential::Named(_)) }
             }
+            Reference::Login { .. } => Hint::Login,
         };
         let reference = match reference {
             Reference::Cmd { program, .. } => format!("cmd://{program}"),

@@ -35,6 +35,7 @@ impl fmt::Display for Act {
             Act::File { at } => write!(f, "make the empty file {}", path(at)),
             Act::KeptFile { at } => write!(f, "make the empty file {}, if it is missing", path(at)),
             Act::Text { at, text } => write!(f, "write {} ({} bytes)", path(at), text.len()),
+            Act::Login { at, .. } => write!(f, "write {} with phantoms", path(at)),
             Act::Judged { at, pinned: true, .. } => write!(f, "put a copy over {}", path(at)),
             Act::Judged { at, pinned: false, .. } => write!(f, "compare {} with what was judged", path(at)),
             Act::Link { at, to } | Act::KeptLink { at, to } => {

@@ -114,6 +114,15 @@ impl View<'_> {
             Shown::Layer(below) => self.layer(target, None, below),
             // The launcher puts it there.
             Shown::Copied { .. } => {}
+            Shown::Login { text, .. } => {
+                // In a HOME that is kept it stands over an empty file, for this cage alone.
+                let over = self.is_foreign(target);
+                match over {
+                    true => self.place_for(target, false),
+                    false => self.parents(target),
+                }
+                self.acts.push(Act::Login { at: at(), text: text.clone(), over });
+            }
             Shown::Hidden { directory, reads_as } => {
                 self.pin_above(target);
                 let by = self.substitute(Substitute { directory: *directory, text: reads_as.clone() });

@@ -1,0 +1,215 @@
+//! Login files of JSON: every text in them is looked at where it stands, so that all other bytes stay.
+
+use super::{Field, File, Odd, Part, Role, Row, is_secret_name, looks_secret, targets};
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::ops::Range;
+
+/// Below these names stand variables and headers of programs and servers, under names of anyone's choice.
+const OF_OTHERS: &[&str] = &["env", "headers", "environment", "httpheaders"];
+
+pub(super) fn parts(file: &File, content: &str, guesses: bool) -> Result<Vec<Part>, Odd> {
+    serde_json::from_str::<serde::de::IgnoredAny>(content).map_err(|_| Odd::Malformed)?;
+    let mut walk = Walk { file, content, at: 0, path: Vec::new(), parts: Vec::new(), copied: 0, guesses };
+    walk.value()?;
+    let rest = content.get(walk.copied..).unwrap_or_default().to_owned();
+    walk.parts.push(Part::Text(rest));
+    Ok(walk.parts)
+}
+
+/// The text of a string with its quotes.
+pub(super) fn string(raw: &str) -> Option<Cow<'_, str>> {
+    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
+    match inner.contains('\\') {
+        false => Some(Cow::Borrowed(inner)),
+        true => serde_json::from_str(raw).ok().map(Cow::Owned),
+    }
+}
+
+/// Goes through text that is valid JSON.
+struct Walk<'a> {
+    file: &'a File,
+    content: &'a str,
+    at: usize,
+    path: Vec<String>,
+    parts: Vec<Part>,
+    /// Up to where the text is in the parts.
+    copied: usize,
+    guesses: bool,
+}
+
+impl Walk<'_> {
+    fn peek(&mut self) -> Option<u8> {
+        let bytes = self.content.as_bytes();
+        while bytes.get(self.at).is_some_and(u8::is_ascii_whitespace) {
+            self.at += 1;
+        }
+        bytes.get(self.at).copied()
+    }
+
+    /// Where a string stands, with its quotes.
+    fn string(&mut self) -> Result<Range<usize>, Odd> {
+        let start = self.at;
+        let mut escaped = false;
+        for (place, byte) in self.content.bytes().enumerate().skip(start + 1) {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => {
+                    self.at = place + 1;
+                    return Ok(start..self.at);
+                }
+                _ => {}
+            }
+        }
+        Err(Odd::Malformed)
+    }
+
+    fn value(&mut self) -> Result<(), Odd> {
+        match self.peek().ok_or(Odd::Malformed)? {
+            b'{' => self.object(),
+            b'[' => self.array(),
+            b'"' => {
+                let range = self.string()?;
+                self.text(range)
+            }
+            _ => {
+                let start = self.at;
+                let rest = self.content.as_bytes().get(start..).unwrap_or_default();
+                let is_end = |byte: &u8| b",]} \t\r\n".contains(byte);
+                self.at += rest.iter().position(is_end).unwrap_or(rest.len());
+                self.number(start..self.at);
+                Ok(())
+            }
+        }
+    }
+
+    fn object(&mut self) -> Result<(), Odd> {
+        self.at += 1;
+        let mut names = HashSet::new();
+        while let Some(byte) = self.peek() {
+            match byte {
+                b'}' => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                b',' => self.at += 1,
+                _ => {
+                    let range = self.string()?;
+                    let name = string(self.content.get(range).unwrap_or_default()).ok_or(Odd::Malformed)?;
+                    if crate::detect::registry::value_shape(name.as_bytes()).is_some() {
+                        return Err(Odd::Elsewhere);
+                    }
+                    let name = name.into_owned();
+                    if !names.insert(name.clone()) {
+                        return Err(Odd::Twice);
+                    }
+                    self.peek();
+                    self.at += 1;
+                    self.path.push(name);
+                    self.value()?;
+                    self.path.pop();
+                }
+            }
+        }
+        Err(Odd::Malformed)
+    }
+
+    fn array(&mut self) -> Result<(), Odd> {
+        self.at += 1;
+        while let Some(byte) = self.peek() {
+            match byte {
+                b']' => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                b',' => self.at += 1,
+                _ => self.value()?,
+            }
+        }
+        Err(Odd::Malformed)
+    }
+
+    fn row(&self) -> Option<(usize, &'static Row)> {
+        let fits = |row: &Row| {
+            row.at.len() == self.path.len()
+                && row.at.iter().zip(&self.path).all(|(known, name)| *known == "*" || known == name)
+        };
+        // The narrower rows stand behind the wider ones.
+        self.file.rows.iter().enumerate().rev().find(|(_, row)| fits(row))
+    }
+
+    fn take(&mut self, range: &Range<usize>) {
+        let before = self.content.get(self.copied..range.start).unwrap_or_default().to_owned();
+        self.parts.push(Part::Text(before));
+        self.copied = range.end;
+    }
+
+    fn number(&mut self, range: Range<usize>) {
+        if let Some((_, Row { role: role @ Role::Ends(_), grant, .. })) = self.row() {
+            self.take(&range);
+            self.parts.push(Part::Time(*role, *grant, range));
+        }
+    }
+
+    fn text(&mut self, range: Range<usize>) -> Result<(), Odd> {
+        let raw = self.content.get(range.clone()).unwrap_or_default();
+        let text = string(raw).ok_or(Odd::Malformed)?;
+        if text.is_empty() {
+            return Ok(());
+        }
+        match self.row() {
+            Some((_, Row { role: role @ Role::Renewed, grant, .. })) if super::is_date(&text) => {
+                self.take(&range);
+                self.parts.push(Part::Time(*role, *grant, range));
+                return Ok(());
+            }
+            Some((place, row)) if !matches!(row.role, Role::Ends(_) | Role::Renewed) => {
+                let (to, known, provider) = targets(&row.to, &self.path);
+                let user = match row.form {
+                    super::Form::UserAndPassword => {
+                        let both = super::from_base64(&text).unwrap_or_default();
+                        both.split_once(':').map(|(user, _)| user.to_owned())
+                    }
+                    _ => None,
+                };
+                let is_whole = row.form != super::Form::UserAndPassword
+                    || user.as_deref().is_some_and(|user| !looks_secret(user, false));
+                let at = self.path.join(".");
+                let field = Field {
+                    at,
+                    role: row.role,
+                    to,
+                    known,
+                    form: row.form,
+                    user,
+                    claims: None,
+                    provider: provider.map(str::to_owned),
+                    row: Some(place),
+                    grant: row.grant,
+                };
+                self.take(&range);
+                let is_bound = is_whole && !field.to.is_empty();
+                self.parts.push(match is_bound {
+                    true => Part::Field(Box::new(field), range),
+                    false => Part::Text("\"\"".into()),
+                });
+                return Ok(());
+            }
+            _ => {}
+        }
+        let name = self.path.last().map(String::as_str).unwrap_or_default();
+        let is_plain = self.file.plain.contains(&name) && !looks_secret(&text, false);
+        let is_of_others = self
+            .path
+            .iter()
+            .rev()
+            .skip(1)
+            .any(|above| OF_OTHERS.contains(&above.to_ascii_lowercase().as_str()));
+        if !is_plain && (is_of_others || is_secret_name(name) || looks_secret(&text, self.guesses)) {
+            self.take(&range);
+            self.parts.push(Part::Text("\"\"".into()));
+        }
+        Ok(())
+    }
+}
