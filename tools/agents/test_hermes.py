@@ -149,7 +149,7 @@ def works(models, said):
     bodies = models.bodies().decode("utf-8", "replace")
     assert not models.problems, models.problems
     for text in ("kept-value in sub", "background is over", "begun", "heard typed text", "on a terminal",
-                 "called back: from the tool", "by the file tool", "collected terminal"):
+                 "called back: from the tool", "1|by the file tool", "collected terminal"):
         assert text in bodies, (text, said)
     assert "all done" in said.out, said
 
@@ -176,15 +176,16 @@ def test_bare_every_way_finds_secrets():
 
 def test_in_a_cage_with_shims_everything_works_and_no_way_finds_one():
     with Walk() as stage, Models(Steps(STEPS)) as models:
-        stage.write(stage.home / ".config/keyward/policy.toml", """
+        stage.write(stage.home / ".config/keyward/policy.toml", f"""
 version = 1
-[profiles.hermes]
+[profiles.walk]
 trust = "executor"
 files.write = ["~/.hermes"]
+net.reach = [{models.port}]
 tools.cage = "shims"
-env.set = { VIRTUAL_ENV = "/keyward-shims" }
+env.set = {{ VIRTUAL_ENV = "/keyward-shims" }}
 """)
-        said = stage.walk(models, [executable(), "run", "-p", "hermes", "--reach", models.port, "--"])
+        said = stage.walk(models, [executable(), "run", "-p", "walk", "--"])
         works(models, said)
         found = stage.found()
         assert set(found) == WAYS, (found, said)
