@@ -6,6 +6,8 @@
 
 pub mod hook;
 pub mod init;
+mod init_mcp;
+mod settings_file;
 pub mod shell;
 
 use crate::args::{PolicyFlags, SessionStartArgs};

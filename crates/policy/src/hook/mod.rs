@@ -6,6 +6,7 @@ mod answer;
 mod call;
 pub mod diff;
 pub mod json;
+pub mod servers;
 pub mod settings;
 pub mod wrapper;
 
