@@ -22,7 +22,7 @@ pub fn init(args: &InitArgs, block: &Block) -> i32 {
         _ if here::is_cage() => Err(Trouble::new(
             Code::OnlyOutside,
             "the settings of an agent are not changed from inside a cage",
-            "run `keyward init` in a shell of yours",
+            "run this command in a shell of yours",
         )),
         InitWhat::Mcp => init_mcp::init(args, block),
         InitWhat::Agent(agent) => Place::find(agent, args.project, block)
@@ -100,7 +100,10 @@ impl Place {
         let after = settings::added(self.agent, text, &self.own).map_err(|not| self.not_changed(not))?;
         if after == text {
             self.make_shell()?;
-            say::answer(&format!("{} has what Keyward needs already; nothing is changed", self.settings.shown()));
+            say::answer(&format!(
+                "{} has what Keyward needs already; nothing is changed",
+                self.settings.shown()
+            ));
             return Ok(0);
         }
         if !self.settings.may_go_on(args, text, &after)? {
@@ -115,8 +118,8 @@ impl Place {
         self.settings.write(&after)?;
         let name = self.agent.name();
         say::answer(&format!(
-            "{name} sends its tool calls to Keyward from its next start on; `keyward init {} --undo` takes this back",
-            self.agent.word()
+            "{name} sends its tool calls to Keyward from its next start on; `keyward init {agent} --undo` takes this back",
+            agent = self.agent.word()
         ));
         if self.agent == Agent::Codex {
             say::answer(
@@ -147,7 +150,7 @@ impl Place {
         }
         if let Some(changed) = changed.filter(|changed| !changed.is_empty()) {
             say::answer(&format!(
-                "since `keyward init`, {} was changed; that stays:\n{changed}",
+                "since Keyward changed it, {} was changed again; that stays:\n{changed}",
                 self.settings.shown()
             ));
         }
