@@ -100,7 +100,10 @@ impl Place {
         let after = settings::added(self.agent, text, &self.own).map_err(|not| self.not_changed(not))?;
         if after == text {
             self.make_shell()?;
-            say::answer(&format!("{} has what Keyward needs already; nothing is changed", self.settings.shown()));
+            say::answer(&format!(
+                "{} has what Keyward needs already; nothing is changed",
+                self.settings.shown()
+            ));
             return Ok(0);
         }
         if !self.settings.may_go_on(args, text, &after)? {

@@ -28,7 +28,9 @@ pub fn init(args: &InitArgs, block: &Block) -> Result<i32, Trouble> {
         };
     }
     if !is_changed && !args.undo {
-        say::answer("no MCP server in the settings of your agents is left without a cage; nothing is changed");
+        say::answer(
+            "no MCP server in the settings of your agents is left without a cage; nothing is changed",
+        );
     }
     if !is_changed && args.undo {
         say::answer("no MCP server has a cage of `keyward init mcp`; nothing is changed");
@@ -94,7 +96,9 @@ impl Listing {
         let path = self.settings.file.clone();
         self.settings.keep(&Done { v: 1, path, before: oldest, after: after.clone() })?;
         self.settings.write(&after)?;
-        say::answer("these servers start in cages from the next start of their agent on; `keyward init mcp --undo` takes this back");
+        say::answer(
+            "these servers start in cages from the next start of their agent on; `keyward init mcp --undo` takes this back",
+        );
         Ok(true)
     }
 
@@ -108,10 +112,10 @@ impl Listing {
                 let mut text = now.clone();
                 for spot in &self.spots {
                     // Those that had a cage before `keyward init mcp` keep it.
-                    let old = before.and_then(|before| servers::servers(spot, before).ok()).unwrap_or_default();
-                    let is_meant = |server: &Server| {
-                        !old.iter().any(|other| other.at == server.at && other.is_caged())
-                    };
+                    let old =
+                        before.and_then(|before| servers::servers(spot, before).ok()).unwrap_or_default();
+                    let is_meant =
+                        |server: &Server| !old.iter().any(|other| other.at == server.at && other.is_caged());
                     text = servers::uncaged(spot, &text, &is_meant).map_err(|not| self.not(not))?;
                 }
                 text
@@ -189,19 +193,19 @@ fn told(done: &servers::Done) -> Vec<String> {
 }
 
 /// Files that stand at the top of a program's own directory.
-const TOPS: &[&str] = &["package.json", "pyproject.toml", "setup.py", "Cargo.toml", "go.mod", "deno.json", ".git"];
+const TOPS: &[&str] =
+    &["package.json", "pyproject.toml", "setup.py", "Cargo.toml", "go.mod", "deno.json", ".git"];
 
 /// What of a path in a server's arguments it is shown: a directory to work in, or the directory of the program that a file belongs to.
 /// The server of a project finds the project itself.
 fn look(path: &Path, of_project: bool, here: &Here) -> Option<Shown> {
     let real = std::fs::canonicalize(path).ok()?;
-    let is_system = ["/usr", "/bin", "/lib", "/lib64", "/etc", "/sbin"].iter().any(|top| real.starts_with(top));
+    let is_system =
+        ["/usr", "/bin", "/lib", "/lib64", "/etc", "/sbin"].iter().any(|top| real.starts_with(top));
     if is_system || of_project && real.starts_with(&here.project) || here.caller.home.starts_with(&real) {
         return None;
     }
-    let shown = |path: &Path, writable| {
-        path.to_str().map(|path| Shown { path: path.to_owned(), writable })
-    };
+    let shown = |path: &Path, writable| path.to_str().map(|path| Shown { path: path.to_owned(), writable });
     if real.is_dir() {
         return shown(path, true);
     }

@@ -169,11 +169,7 @@ fn shown(words: &[String]) -> String {
 }
 
 /// Takes Keyward away from the servers that `is_meant` names.
-pub fn uncaged(
-    spot: &Spot,
-    text: &str,
-    is_meant: &dyn Fn(&Server) -> bool,
-) -> Result<String, NotChanged> {
+pub fn uncaged(spot: &Spot, text: &str, is_meant: &dyn Fn(&Server) -> bool) -> Result<String, NotChanged> {
     let mut text = text.to_owned();
     for server in servers(spot, &text)?.into_iter().filter(|server| is_meant(server)) {
         if let Some(words) = server.bare() {
@@ -266,7 +262,11 @@ fn replaced(text: &str, table: &dyn TableLike, values: &[(&str, String)]) -> Opt
                 changes.push((span, value.clone()));
             }
             None => {
-                let before = if text.get(behind..)?.trim_start_matches([' ', '\t']).starts_with(['}', ',']) { ", " } else { "\n" };
+                let before = if text.get(behind..)?.trim_start_matches([' ', '\t']).starts_with(['}', ',']) {
+                    ", "
+                } else {
+                    "\n"
+                };
                 changes.push((behind..behind, format!("{before}{key} = {value}")));
             }
         }
@@ -371,7 +371,8 @@ mod tests {
         assert_eq!(done.len(), 1);
         let changed = r#""x": {"command": "keyward", "args": ["mcp", "--", "npx", "x"]}"#;
         assert!(text.contains(changed), "{text}");
-        let list = r#"{"mcp": {"x": {"type": "local", "command": ["npx", "y"], "environment": {"MODE": "a"}}}}"#;
+        let list =
+            r#"{"mcp": {"x": {"type": "local", "command": ["npx", "y"], "environment": {"MODE": "a"}}}}"#;
         let (text, _) = caged(&spot(Format::Json, "mcp"), list, "keyward", &look).unwrap();
         assert!(text.contains(r#"["keyward", "mcp", "--pass", "MODE", "--", "npx", "y"]"#), "{text}");
         assert_eq!(uncaged(&spot(Format::Json, "mcp"), &text, &|_| true).unwrap(), list);

@@ -96,9 +96,8 @@ fn named(text: &str) -> Result<SecretName, Unfit> {
 /// provider that the grant names.
 pub fn of_environment(grants: &[Ruled<Grant>], known: &[Entry], environment: &[&[u8]]) -> Vec<Entry> {
     let is_set = |variable: &&str| {
-        let value = environment
-            .iter()
-            .find_map(|entry| entry.strip_prefix(variable.as_bytes())?.strip_prefix(b"="));
+        let value =
+            environment.iter().find_map(|entry| entry.strip_prefix(variable.as_bytes())?.strip_prefix(b"="));
         value.is_some_and(|value| !value.is_empty())
     };
     let is_kept = |name: &SecretName| known.iter().any(|entry| entry.name == *name);
@@ -288,7 +287,8 @@ mod tests {
                 .map(|entry| format!("{} {} {}", entry.name, entry.from, entry.variable.as_deref().unwrap()))
                 .collect::<Vec<_>>()
         };
-        let environment: &[&[u8]] = &[b"GITHUB_TOKEN=canary", b"AWS_ACCESS_KEY_ID=canary", b"OPENAI_API_KEY="];
+        let environment: &[&[u8]] =
+            &[b"GITHUB_TOKEN=canary", b"AWS_ACCESS_KEY_ID=canary", b"OPENAI_API_KEY="];
         assert_eq!(
             found(&["github", "openai", "aws", "acme"], &[], environment),
             ["github env://GITHUB_TOKEN GITHUB_TOKEN"]
