@@ -299,7 +299,7 @@ class Conversation(BaseHTTPRequestHandler):
                 self.anthropic(asked)
             elif path.endswith("/chat/completions"):
                 self.chat(asked)
-            elif path.endswith("/responses"):
+            elif path.endswith("/responses") and self.command == "POST":
                 self.openai_responses(asked)
             elif ":countTokens" in path:
                 self.answer({"totalTokens": 10})
@@ -307,6 +307,11 @@ class Conversation(BaseHTTPRequestHandler):
                 self.gemini(asked, ":streamGenerateContent" in path)
             elif path.endswith(":loadCodeAssist"):
                 self.answer({"currentTier": {"id": "free-tier", "name": "free"}, "cloudaicompanionProject": "double", "allowedTiers": [{"id": "free-tier", "isDefault": True}]})
+            elif path.endswith("/tokeninfo"):
+                self.answer({"email": "ann@example.test", "expires_in": 3600, "scope": "https://www.googleapis.com/auth/cloud-platform"})
+            elif path.endswith("/accounts/check"):
+                account = {"id": "11111111-2222-3333-4444-555555555555", "account_id": "11111111-2222-3333-4444-555555555555", "structure": "personal", "plan_type": "plus", "workspace_backend_origin": "https://chatgpt.com", "account_routing_override": "us"}
+                self.answer({"accounts": [account], "account_ordering": [account["id"]], "default_account_id": account["id"]})
             elif path.endswith("/userinfo"):
                 self.answer({"email": "ann@example.test"})
             elif path.endswith("/models"):

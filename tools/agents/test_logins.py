@@ -70,6 +70,9 @@ def caged(stage, agent, prompt, models):
     if agent == "codex":
         # Its own provider, with the login.
         stage.configure("codex", None)
+        with open(stage.home / ".codex/config.toml", "a") as file:
+            # The double reads no compressed requests.
+            file.write("[features]\nenable_request_compression = false\n")
     if agent == "gemini":
         settings = stage.home / ".gemini/settings.json"
         value = json.loads(settings.read_text())

@@ -68,8 +68,8 @@ fn servers_of_all_agents_get_a_cage_and_undo_brings_back_every_byte() {
         assert!(told.contains(part), "{part}\n{told}");
     }
     let value: Value = serde_json::from_str(&read(&stage, ".claude.json")).unwrap();
-    let own = keyward().to_str().unwrap().to_owned();
-    assert_eq!(value["mcpServers"]["forge"]["command"], own.as_str());
+    let own = keyward();
+    assert_eq!(value["mcpServers"]["forge"]["command"], own);
     assert_eq!(value["projects"]["/srv/a b"]["mcpServers"]["local"]["args"][0], "mcp");
     assert_eq!(value["mcpServers"]["box"]["command"], "docker");
     assert!(read(&stage, ".codex/config.toml").starts_with("# mine\n[mcp_servers.docs]\ncommand = \"/"));

@@ -350,6 +350,9 @@ pub(super) fn of_a_profile(policy: &Policy, request: &Request<'_>, real: &Path) 
     others.find(|(_, path)| nested(path, real)).map(|(profile, _)| profile.clone())
 }
 
+/// How the note begins that a HOME has a file of a tool itself.
+pub const OWN_LOGIN: &str = "this HOME has its own";
+
 /// Where git finds the settings of the system, where a HOME that is kept has settings of its own, or where a forge is reached by a phantom.
 pub const GIT_SETTINGS: &str = "/run/gitconfig";
 
@@ -609,7 +612,7 @@ fn expose(
             if exposure.writes != Writes::Never
                 && in_home.as_ref().is_some_and(|path| !facts.placed.contains(path)) =>
         {
-            builder.notes.push(format!("this HOME has its own {}, which is used", exposure.path));
+            builder.notes.push(format!("{OWN_LOGIN} {}, which is used", exposure.path));
             return Ok(true);
         }
         _ => {}
