@@ -133,7 +133,7 @@ fn shell(
         return Ok(Decision::Deny(Denied {
             rule: Some("shell-prefix".into()),
             fact: format!("commands would run outside the session: {SHELL_PREFIX} is not Keyward's"),
-            remedy: "run `keyward init claude-code` again, and take the variable out of the settings of this project".into(),
+            remedy: "run `keyward init claude-code --yes`, and take the variable out of the settings of this project".into(),
             allowed: "tools that start no command",
         }));
     }
