@@ -111,7 +111,7 @@ fn a_java_of_ones_own_with_a_newer_keystore_is_served_as_well() {
         .unwrap();
     assert!(made.status.success(), "{}{}", stdout(&made), stderr(&made));
     stage.own(&home);
-    let client = format!("java -Djavax.net.ssl.trustStore={} Get.java", keystore.display());
+    let client = format!("java -Djavax.net.ssl.trustStore='{}' Get.java", keystore.display());
     let run = |name: &str| {
         let flags = ["--allow-net", "GET api.example.test/a*"];
         stage.keyward_run(&flags, &["sh", "-c", &client]).env(name, &home).output().unwrap()

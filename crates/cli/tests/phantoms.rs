@@ -10,7 +10,7 @@ mod upstream;
 
 use session::Session;
 use std::os::unix::fs::FileExt;
-use std::process::{Command, Output};
+use std::process::Output;
 use support::{Stage, keyward, processes_with, refused, stderr, stdout};
 use upstream::Upstream;
 

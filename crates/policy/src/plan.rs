@@ -13,7 +13,7 @@ use crate::linux::cage::{Cage, Identity, Landlock, UNPRIVILEGED};
 use crate::linux::kernel::Fact;
 use crate::linux::surface::Surroundings;
 use crate::net::bundle;
-use crate::net::plan::Network;
+use crate::net::plan::{Network, unused_proxy};
 use crate::promise::{Held, Kept, Promise};
 use crate::request::{Purpose, Request};
 use crate::secret::{self, Bound, Given};
@@ -265,6 +265,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
     environment.hold_phantoms(&phantoms);
     let mut view = view;
     view.warnings.extend(kept_proxies(policy, &environment));
+    view.warnings.extend(network.as_ref().and_then(|_| unused_proxy(request.environment)));
     view.warnings.extend(nothing_to_debug(policy, facts));
     if left_out > 0 {
         let entries =
