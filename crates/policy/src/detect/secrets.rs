@@ -49,6 +49,8 @@ pub enum Content {
     Pem,
     /// One of these words, in any case, makes the file secret as a whole. Without any it is harmless.
     Saying(&'static [&'static str]),
+    /// The same for XML, where a word in a comment does not make the rest secret. `empty` is shown in the place of a secret one.
+    Xml { words: &'static [&'static str], empty: &'static str },
     /// The same for settings, of which the harmless lines may be seen.
     SettingsSaying(&'static [&'static str]),
     /// Settings of git. Without a credential the file is harmless.
@@ -141,6 +143,8 @@ const fn dotenv(pattern: &'static str, except: &'static [&'static str]) -> Secre
     Secret { pattern, place: Place::Name, except, holds: ENVIRONMENT, content: Content::Dotenv }
 }
 
+/// What Python and its tools put into a virtual environment.
+const OF_ENVIRONMENTS: &[&str] = &["pyvenv.cfg", ".gitignore", "cachedir.tag", ".lock"];
 /// Files that show how a `.env` looks, without its values.
 const EXAMPLES: &[&str] =
     &["*.example", "*.sample", "*.template", "*.tmpl", "*.dist", "*.defaults", "*.schema"];
@@ -202,6 +206,7 @@ const LOGINS_IN_JSON: &[&str] = &[
 ];
 /// Source files and texts, which only have a secret's name.
 const SOURCES: &[&str] = &[
+    "*.pyc",
     "*.c",
     "*.cc",
     "*.cpp",
@@ -455,7 +460,11 @@ pub const SECRETS: &[Secret] = &[
     saying(".yarnrc", &["_auth", "password", "token"], REGISTRY),
     saying("auth.json", LOGINS_IN_JSON, REGISTRY),
     saying("nuget.config", &["password", "apikeys"], REGISTRY),
-    saying("settings.xml", &["<password", "<passphrase", "<privatekey"], REGISTRY),
+    // Programs refuse a file without an element. The file that packages bring explains itself in comments.
+    Secret {
+        content: Content::Xml { words: &["<password", "<passphrase", "<privatekey"], empty: "<settings/>\n" },
+        ..name("settings.xml", REGISTRY)
+    },
     name("settings-security.xml", REGISTRY),
     settings_saying("gradle.properties"),
     settings_saying("local.properties"),
@@ -492,6 +501,9 @@ pub const SECRETS: &[Secret] = &[
     name(".authinfo*", LOGIN),
     name(".smbcredentials", LOGIN),
     name(".claude.json", AGENT),
+    // Claude Code keeps the last ones, with the time behind the name.
+    name(".claude.json.backup.*", AGENT),
+    name(".claude.json.corrupted.*", AGENT),
     name(".aider.input.history", HISTORY),
     name("htpasswd", "password hashes"),
     name(".sentryclirc", LOGIN),
@@ -581,6 +593,9 @@ pub const SECRETS: &[Secret] = &[
     anywhere(".cache/huggingface/stored_tokens", LOGIN),
     anywhere(".kaggle/kaggle.json", LOGIN),
     environment(".envs/**"),
+    // A directory of such files, one for each place; virtual environments of Python have the name as well.
+    Secret { except: OF_ENVIRONMENTS, ..environment(".env/*") },
+    Secret { except: EXAMPLES, ..environment(".env.*/*") },
     environment(".env.d/**"),
     environment(".kamal/secrets*"),
     anywhere(".secrets/**", ENVIRONMENT),

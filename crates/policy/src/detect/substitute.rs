@@ -22,6 +22,7 @@ pub fn shows(secret: &Secret, content: &[u8], not_secret: &[&str]) -> Shows {
         Content::Dotenv => itself_or(dotenv(content, not_secret), content),
         Content::Settings => itself_or(settings(content), content),
         Content::Saying(words) if says(content, words) => Shows::Instead(Vec::new()),
+        Content::Xml { words, empty } => xml(content, words, empty),
         Content::SettingsSaying(words) if says(content, words) => Shows::Instead(settings(content)),
         Content::Saying(_) | Content::SettingsSaying(_) => Shows::Itself,
         Content::Pem if has_private_key(content) => Shows::Instead(Vec::new()),
@@ -32,6 +33,35 @@ pub fn shows(secret: &Secret, content: &[u8], not_secret: &[&str]) -> Shows {
         }
         Content::Git | Content::MaybeGit => Shows::Itself,
     }
+}
+
+/// XML in whose comments, or outside of them, one of the words stands. Comments of a template are not a credential, but may hold one: the
+/// rest of the file is seen without them. Programs refuse a file without an element, so one is left.
+fn xml(content: &[u8], words: &[&str], empty: &str) -> Shows {
+    if !says(content, words) {
+        return Shows::Itself;
+    }
+    match without_comments(content).filter(|rest| !says(rest, words)) {
+        Some(rest) => Shows::Instead(rest),
+        None => Shows::Instead(empty.into()),
+    }
+}
+
+/// XML without its comments; `None` where it is not certain what is one.
+fn without_comments(content: &[u8]) -> Option<Vec<u8>> {
+    let at = |text: &[u8], mark: &[u8]| text.windows(mark.len()).position(|part| part == mark);
+    // There a comment may be text.
+    if content.contains(&0) || at(content, b"<![").is_some() || at(content, b"<!DOCTYPE").is_some() {
+        return None;
+    }
+    let (mut out, mut rest) = (Vec::with_capacity(content.len()), content);
+    while let Some(start) = at(rest, b"<!--") {
+        out.extend_from_slice(&rest[..start]);
+        let inside = &rest[start + 4..];
+        rest = &inside[at(inside, b"-->")? + 3..];
+    }
+    out.extend_from_slice(rest);
+    Some(out)
 }
 
 /// Whether one of the words, which are in lower case, is in it. Zero bytes do not count: they are in texts of wider letters.
@@ -276,9 +306,8 @@ fn settings(content: &[u8]) -> Vec<u8> {
 /// How much of a line may be seen; `None` for nothing of it.
 fn shown_of(line: &[u8]) -> Option<usize> {
     let text = line.trim_ascii();
-    if text.is_empty()
-        || text.starts_with(b"[") && text.ends_with(b"]") && is_harmless_value(&text[1..text.len() - 1])
-    {
+    let section = text.strip_prefix(b"[").and_then(|text| text.strip_suffix(b"]"));
+    if text.is_empty() || section.is_some_and(|name| is_section(name) || is_harmless_value(name)) {
         return Some(line.len());
     }
     if text.starts_with(b"#") || text.starts_with(b";") {
@@ -290,7 +319,10 @@ fn shown_of(line: &[u8]) -> Option<usize> {
     let sign = sign_in(line)?;
     let (key, value) = (line[..sign].trim_ascii(), line[sign + 1..].trim_ascii());
     let is_short = key.split(|&byte| !is_word(byte)).all(|word| word.len() < 2 * LONG_WORD);
-    let is_harmless = || is_reference(value) || !is_credential_key(key) && is_harmless_value(value);
+    let is_harmless = || {
+        let is_file = names_file(key) && is_whole_path(value);
+        is_reference(value) || is_file || !is_credential_key(key) && is_harmless_value(value)
+    };
     if is_short && is_plain_key(key) && (value.is_empty() || is_harmless()) {
         return Some(line.len());
     }
@@ -345,6 +377,30 @@ fn is_credential_key(key: &[u8]) -> bool {
         && (name.ends_with(b"PW")
             || name_shape(&name).is_some()
             || CREDENTIAL_KEYS.iter().any(|word| says(word)))
+}
+
+/// The name of a section: short words in small letters. Without its sections a program refuses the rest of a file.
+fn is_section(name: &[u8]) -> bool {
+    let is_plain = |word: &[u8]| word.len() < LONG_WORD && word.iter().all(|byte| !byte.is_ascii_uppercase());
+    let separates = |byte: &u8| b". -_".contains(byte);
+    let fits = |&byte: &u8| byte.is_ascii_alphanumeric() || separates(&byte);
+    !name.is_empty()
+        && name.len() <= 64
+        && name.iter().all(fits)
+        && name.split(|byte| separates(byte)).all(is_plain)
+}
+
+/// A key that names a file: what stands in the file is not in the settings.
+fn names_file(key: &[u8]) -> bool {
+    let key = key.to_ascii_lowercase();
+    let ends = [b"cert".as_slice(), b"certs", b"certfile", b"keyfile", b"cafile", b"capath", b"bundle"];
+    ends.iter().any(|end| key.ends_with(end))
+}
+
+fn is_whole_path(value: &[u8]) -> bool {
+    let begins = [b"/".as_slice(), b"~/", b"./"].iter().any(|start| value.starts_with(start));
+    // A word alone behind the first slash could be a password.
+    begins && value.iter().filter(|&&byte| byte == b'/').count() > 1 && is_harmless_value(value)
 }
 
 const CREDENTIAL_KEYS: &[&str] =
@@ -457,6 +513,36 @@ mod tests {
         let yarn = "nodeLinker: node-modules\nyarnPath: .yarn/releases/yarn-4.1.0.cjs\nplugins:\n  - path: .yarn/plugins/x.cjs\n    spec: \"@yarnpkg/x\"\n";
         assert!(shown(".yarnrc.yml", yarn).contains("yarn-4.1.0.cjs"), "{}", shown(".yarnrc.yml", yarn));
         assert_eq!(shown(".yarnrc.yml", "nodeLinker: node-modules\nenableTelemetry: false\n"), "itself");
+    }
+
+    #[test]
+    fn settings_keep_their_sections_and_the_files_that_they_name() {
+        let pip =
+            "[global]\ncert = /etc/ssl/certs/ca-certificates.crt\ntimeout = 60\n[install]\nuser = true\n";
+        assert_eq!(shown("pip.conf", pip), pip.replace("user = true", "user ="));
+        assert_eq!(shown("pip.conf", "[global]\ncert = /etc/ssl/certs/ca-certificates.crt\n"), "itself");
+        let hostile = "[npmABCDEFGH123]\n[abcdefghijklmnop0]\ncert = /canary1\ncert = /x/Canary1Canary1\npassword = /etc/x/canary1\nclient-cert = canary1\n";
+        let seen = shown("pip.conf", hostile);
+        assert_eq!(seen, "cert =\ncert =\npassword =\nclient-cert =\n", "{seen}");
+    }
+
+    #[test]
+    fn xml_is_seen_without_its_comments_or_reads_as_an_empty_element() {
+        let template = "<settings>\n <!-- <password>repopwd</password> -->\n <mirrors/>\n</settings>\n";
+        assert_eq!(shown("settings.xml", template), "<settings>\n \n <mirrors/>\n</settings>\n");
+        assert_eq!(shown("settings.xml", "<settings><mirrors/><!-- x --></settings>"), "itself");
+        for content in [
+            "<settings><server><password>canary1</password></server></settings>",
+            "<settings><!-- x --><!-- <password>canary1</password></settings>",
+            "<settings><a><![CDATA[<!--]]></a><password>canary1</password><b><![CDATA[-->]]></b></settings>",
+            "<!DOCTYPE x [<!ENTITY e '<!--'>]><settings><password>canary1</password><!-- --></settings>",
+            "<settings a='<!--'><password>canary1</password></settings>",
+            "<settings a='<!--'><password>canary1</password><b a='-->'/></settings>",
+        ] {
+            let seen = shown("settings.xml", content);
+            assert!(seen != "itself" && !seen.contains("canary1"), "{content}: {seen}");
+        }
+        assert_eq!(shown("settings.xml", "<password>x"), "<settings/>\n");
     }
 
     #[test]
