@@ -93,10 +93,16 @@ fn is_agent_itself() -> bool {
     is_of_init && agent() == Some(rustix::process::getpid().as_raw_nonzero().get())
 }
 
-/// The process of the agent.
+/// The process of the agent. Helpers of init that made the cage may stand before it for a moment, dead and not yet waited for.
 fn agent() -> Option<i32> {
     let children = std::fs::read_to_string("/proc/1/task/1/children").ok()?;
-    children.split_whitespace().next()?.parse().ok()
+    let is_helper = |child: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        let (name, state) =
+            stat.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')')).unwrap_or_default();
+        name.starts_with("keyward:") || state.trim_start().starts_with(['Z', 'X'])
+    };
+    children.split_whitespace().filter_map(|child| child.parse().ok()).find(|child| !is_helper(child))
 }
 
 /// Becomes the real program, which is looked for behind the shims.

@@ -460,7 +460,10 @@ fn is_secret(path: &[u8]) -> bool {
     // Of a name that most harmless files have, nothing is known without the content.
     secrets::secret_file(Path::new(OsStr::from_bytes(path)), &[Path::new("/home/user")]).is_some_and(
         |secret| {
-            !matches!(secret.content, Content::Saying(_) | Content::Xml { .. } | Content::SettingsSaying(_))
+            !matches!(
+                secret.content,
+                Content::Saying(_) | Content::Json | Content::Xml { .. } | Content::SettingsSaying(_)
+            )
         },
     )
 }

@@ -221,6 +221,7 @@ pub fn of_tools(policy: &Policy) -> Policy {
         },
         inherit_credentials: Vec::new(),
         secrets: Vec::new(),
+        logins: Vec::new(),
         files: FilesPolicy { read: by_flag(&policy.files.read), write, ..policy.files.clone() },
         net: network.0,
         network: network.1,
@@ -345,6 +346,13 @@ mod tests {
         policy.net = Ruled { value: NetMode::Rules, origin: line() };
         policy.files.write = vec![Ruled { value: "~/.agent".into(), origin: line() }];
         policy.inherit_credentials = vec![Ruled { value: "KEY".into(), origin: line() }];
+        policy.logins = vec![crate::login::Found {
+            file: "claude",
+            path: "/home/me/.claude/.credentials.json".into(),
+            outside: "/home/me/.claude/.credentials.json".into(),
+            skeleton: Err(crate::login::Odd::Empty),
+            origin: line(),
+        }];
         policy
     }
 
@@ -356,6 +364,7 @@ mod tests {
             tools.inherit_credentials.is_empty() && tools.secrets.is_empty() && tools.home.tools.is_empty()
         );
         assert!(tools.files.write.is_empty() && tools.tools.cage.value == ToolCage::Same);
+        assert!(tools.logins.is_empty());
         assert_eq!((tools.home.mode.value, tools.home.keyring.value), (HomeMode::Profile, KeyringUse::Never));
     }
 

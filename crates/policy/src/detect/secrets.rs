@@ -53,6 +53,8 @@ pub enum Content {
     Xml { words: &'static [&'static str], empty: &'static str },
     /// The same for settings, of which the harmless lines may be seen.
     SettingsSaying(&'static [&'static str]),
+    /// Settings in JSON, of which everything but credentials is seen. Without one the file is harmless.
+    Json,
     /// Settings of git. Without a credential the file is harmless.
     Git,
     /// The same, if the content says that it is git's.
@@ -105,6 +107,11 @@ const fn saying(pattern: &'static str, words: &'static [&'static str], holds: &'
 /// The same for settings.
 const fn settings_saying(pattern: &'static str) -> Secret {
     Secret { content: Content::SettingsSaying(LOGIN_WORDS), ..name(pattern, ENVIRONMENT) }
+}
+
+/// Settings in JSON that name servers with their variables.
+const fn json(place: Place, pattern: &'static str) -> Secret {
+    Secret { content: Content::Json, ..row(place, pattern, "the credential of a server") }
 }
 
 /// Names and values, one on a line, in a place that is known for them.
@@ -592,6 +599,19 @@ pub const SECRETS: &[Secret] = &[
     anywhere(".cache/huggingface/token", LOGIN),
     anywhere(".cache/huggingface/stored_tokens", LOGIN),
     anywhere(".kaggle/kaggle.json", LOGIN),
+    // Servers that agents and editors start, with their keys where somebody wrote them there.
+    json(Place::Name, ".mcp.json"),
+    json(Place::Name, "mcp.json"),
+    json(Place::Name, "mcp_config.json"),
+    json(Place::Name, "mcp_settings.json"),
+    json(Place::Name, "cline_mcp_settings.json"),
+    json(Place::Name, "claude_desktop_config.json"),
+    json(Place::Name, "opencode.json"),
+    json(Place::Name, "opencode.jsonc"),
+    json(Place::Anywhere, ".claude/settings.json"),
+    json(Place::Anywhere, ".claude/settings.local.json"),
+    json(Place::Anywhere, ".gemini/settings.json"),
+    json(Place::Anywhere, ".zed/settings.json"),
     environment(".envs/**"),
     // A directory of such files, one for each place; virtual environments of Python have the name as well.
     Secret { except: OF_ENVIRONMENTS, ..environment(".env/*") },
