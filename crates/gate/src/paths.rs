@@ -462,7 +462,11 @@ fn is_secret(path: &[u8]) -> bool {
         |secret| {
             !matches!(
                 secret.content,
-                Content::Saying(_) | Content::Json | Content::Xml { .. } | Content::SettingsSaying(_)
+                Content::Saying(_)
+                    | Content::Json
+                    | Content::Xml { .. }
+                    | Content::SettingsSaying(_)
+                    | Content::ScriptSaying(_)
             )
         },
     )

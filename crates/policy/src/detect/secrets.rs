@@ -53,6 +53,8 @@ pub enum Content {
     Xml { words: &'static [&'static str], empty: &'static str },
     /// The same for settings, of which the harmless lines may be seen.
     SettingsSaying(&'static [&'static str]),
+    /// The same for what a shell runs: everything but the credentials is seen, so that it still runs.
+    ScriptSaying(&'static [&'static str]),
     /// Settings in JSON, of which everything but credentials is seen. Without one the file is harmless.
     Json,
     /// Settings of git. Without a credential the file is harmless.
@@ -91,7 +93,7 @@ const fn system(pattern: &'static str, holds: &'static str) -> Secret {
 
 /// Settings of the system that hold a credential on some hosts only.
 const fn system_settings(pattern: &'static str) -> Secret {
-    Secret { content: Content::SettingsSaying(LOGIN_WORDS), ..system(pattern, ENVIRONMENT) }
+    Secret { content: Content::ScriptSaying(LOGIN_WORDS), ..system(pattern, ENVIRONMENT) }
 }
 
 /// A file of settings, of which single lines are secret.

@@ -25,7 +25,8 @@ pub fn shows(secret: &Secret, content: &[u8], not_secret: &[&str]) -> Shows {
         Content::Saying(words) if says(content, words) => Shows::Instead(Vec::new()),
         Content::Xml { words, empty } => xml(content, words, empty),
         Content::SettingsSaying(words) if says(content, words) => Shows::Instead(settings(content)),
-        Content::Saying(_) | Content::SettingsSaying(_) => Shows::Itself,
+        Content::ScriptSaying(words) if says(content, words) => itself_or(script(content), content),
+        Content::Saying(_) | Content::SettingsSaying(_) | Content::ScriptSaying(_) => Shows::Itself,
         Content::Json => json(content),
         Content::Pem if has_private_key(content) => Shows::Instead(Vec::new()),
         Content::Pem => Shows::Itself,
@@ -35,6 +36,37 @@ pub fn shows(secret: &Secret, content: &[u8], not_secret: &[&str]) -> Shows {
         }
         Content::Git | Content::MaybeGit => Shows::Itself,
     }
+}
+
+/// Lines of a shell without credentials. What sets one sets nothing, and what holds one does nothing.
+fn script(content: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(content.len());
+    for line in content.split_inclusive(|&byte| byte == b'\n') {
+        let text = line.strip_suffix(b"\n").unwrap_or(line);
+        let is_random = |word: &[u8]| {
+            word.len() >= LONG_WORD
+                && word.iter().any(u8::is_ascii_digit)
+                && word.iter().any(u8::is_ascii_alphabetic)
+                && word.iter().all(|&byte| byte.is_ascii_alphanumeric())
+        };
+        let has_login = text.windows(3).any(|part| part == b"://") && text.contains(&b'@');
+        let holds_one = value_shape(text).is_some()
+            || has_login
+            || text.split(|byte| !byte.is_ascii_alphanumeric()).any(is_random);
+        let set = assignment(text)
+            .filter(|(_, name, value)| holds_one || is_credential_key(name) && !value.is_empty());
+        match set {
+            Some((_, _, value)) => {
+                let start = value.as_ptr() as usize - text.as_ptr() as usize;
+                out.extend_from_slice(&text[..start]);
+            }
+            None if text.trim_ascii().starts_with(b"#") && shown_of(text).is_none() => out.push(b'#'),
+            None if holds_one => out.push(b':'),
+            None => out.extend_from_slice(text),
+        }
+        out.extend_from_slice(&line[text.len()..]);
+    }
+    out
 }
 
 /// JSON that cannot be read is judged by its words, and is an empty object where one is a credential.
@@ -555,6 +587,17 @@ mod tests {
             assert!(seen != "itself" && !seen.contains("canary1"), "{content}: {seen}");
         }
         assert_eq!(shown("settings.xml", "<password>x"), "<settings/>\n");
+    }
+
+    #[test]
+    fn a_script_still_runs_without_its_credentials() {
+        let content = "# the token of ACME\n# canary1canary1canary1\nif [ -d /opt/x ]; then\n  export PATH=/opt/x/bin:$PATH\n  export ACME_TOKEN=canary1\nfi\n\
+                       export EDITOR=vi\nACME_SECRET=\"canary1 two\"\nexport API_TOKEN=$ACME_TOKEN\nlogin https://u:canary1@h/\ncurl -H \"X: canary1canary1canary1\"\n";
+        let expected = "# the token of ACME\n#\nif [ -d /opt/x ]; then\n  export PATH=/opt/x/bin:$PATH\n  export ACME_TOKEN=\nfi\n\
+                        export EDITOR=vi\nACME_SECRET=\nexport API_TOKEN=\n:\n:\n";
+        assert_eq!(shown("/etc/profile.d/*", content), expected);
+        assert_eq!(shown("/etc/profile.d/*", "export EDITOR=vi\n"), "itself");
+        assert_eq!(shown("/etc/profile.d/*", "# no password here\nexport EDITOR=vi\n"), "itself");
     }
 
     #[test]
