@@ -463,10 +463,10 @@ fn is_secret(path: &[u8]) -> bool {
             !matches!(
                 secret.content,
                 Content::Saying(_)
-                    | Content::Json
-                    | Content::Xml { .. }
                     | Content::SettingsSaying(_)
-                    | Content::ScriptSaying(_)
+                    | Content::Variables
+                    | Content::Xml(_)
+                    | Content::Json
             )
         },
     )

@@ -49,12 +49,12 @@ pub enum Content {
     Pem,
     /// One of these words, in any case, makes the file secret as a whole. Without any it is harmless.
     Saying(&'static [&'static str]),
-    /// The same for XML, where a word in a comment does not make the rest secret. `empty` is shown in the place of a secret one.
-    Xml { words: &'static [&'static str], empty: &'static str },
     /// The same for settings, of which the harmless lines may be seen.
     SettingsSaying(&'static [&'static str]),
-    /// The same for what a shell runs: everything but the credentials is seen, so that it still runs.
-    ScriptSaying(&'static [&'static str]),
+    /// Scripts and settings that set variables. Lines that set a credential go, and the rest stays.
+    Variables,
+    /// XML. One of these words makes the file secret as a whole; in comments it makes the comments secret.
+    Xml(&'static [&'static str]),
     /// Settings in JSON, of which everything but credentials is seen. Without one the file is harmless.
     Json,
     /// Settings of git. Without a credential the file is harmless.
@@ -93,7 +93,7 @@ const fn system(pattern: &'static str, holds: &'static str) -> Secret {
 
 /// Settings of the system that hold a credential on some hosts only.
 const fn system_settings(pattern: &'static str) -> Secret {
-    Secret { content: Content::ScriptSaying(LOGIN_WORDS), ..system(pattern, ENVIRONMENT) }
+    Secret { content: Content::Variables, ..system(pattern, ENVIRONMENT) }
 }
 
 /// A file of settings, of which single lines are secret.
@@ -215,7 +215,6 @@ const LOGINS_IN_JSON: &[&str] = &[
 ];
 /// Source files and texts, which only have a secret's name.
 const SOURCES: &[&str] = &[
-    "*.pyc",
     "*.c",
     "*.cc",
     "*.cpp",
@@ -236,6 +235,7 @@ const SOURCES: &[&str] = &[
     "*.pl",
     "*.pub",
     "*.py",
+    "*.pyc",
     "*.rb",
     "*.rs",
     "*.rst",
@@ -469,9 +469,8 @@ pub const SECRETS: &[Secret] = &[
     saying(".yarnrc", &["_auth", "password", "token"], REGISTRY),
     saying("auth.json", LOGINS_IN_JSON, REGISTRY),
     saying("nuget.config", &["password", "apikeys"], REGISTRY),
-    // Programs refuse a file without an element. The file that packages bring explains itself in comments.
     Secret {
-        content: Content::Xml { words: &["<password", "<passphrase", "<privatekey"], empty: "<settings/>\n" },
+        content: Content::Xml(&["<password", "<passphrase", "<privatekey"]),
         ..name("settings.xml", REGISTRY)
     },
     name("settings-security.xml", REGISTRY),

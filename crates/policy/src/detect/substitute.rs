@@ -3,6 +3,7 @@
 //! A line is kept only if it is certain to be harmless. The input is hostile: nothing here may fail on it.
 
 use super::secrets::{Content, Secret};
+use super::variables;
 use crate::detect::registry::{known, name_shape, value_shape};
 use crate::login::json::without_credentials as without_credentials_in_json;
 use crate::untrusted::git::credentials::{holds_credentials, is_git_config, without_credentials};
@@ -23,10 +24,19 @@ pub fn shows(secret: &Secret, content: &[u8], not_secret: &[&str]) -> Shows {
         Content::Dotenv => itself_or(dotenv(content, not_secret), content),
         Content::Settings => itself_or(settings(content), content),
         Content::Saying(words) if says(content, words) => Shows::Instead(Vec::new()),
-        Content::Xml { words, empty } => xml(content, words, empty),
         Content::SettingsSaying(words) if says(content, words) => Shows::Instead(settings(content)),
-        Content::ScriptSaying(words) if says(content, words) => itself_or(script(content), content),
-        Content::Saying(_) | Content::SettingsSaying(_) | Content::ScriptSaying(_) => Shows::Itself,
+        Content::Saying(_) | Content::SettingsSaying(_) => Shows::Itself,
+        Content::Variables => itself_or(variables::without_credentials(content), content),
+        Content::Xml(words) => {
+            let bare = without_comments(content);
+            if says(&bare, words) {
+                Shows::Instead(b"<settings/>\n".to_vec())
+            } else if says(content, words) {
+                Shows::Instead(bare)
+            } else {
+                Shows::Itself
+            }
+        }
         Content::Json => json(content),
         Content::Pem if has_private_key(content) => Shows::Instead(Vec::new()),
         Content::Pem => Shows::Itself,
@@ -36,37 +46,6 @@ pub fn shows(secret: &Secret, content: &[u8], not_secret: &[&str]) -> Shows {
         }
         Content::Git | Content::MaybeGit => Shows::Itself,
     }
-}
-
-/// Lines of a shell without credentials. What sets one sets nothing, and what holds one does nothing.
-fn script(content: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(content.len());
-    for line in content.split_inclusive(|&byte| byte == b'\n') {
-        let text = line.strip_suffix(b"\n").unwrap_or(line);
-        let is_random = |word: &[u8]| {
-            word.len() >= LONG_WORD
-                && word.iter().any(u8::is_ascii_digit)
-                && word.iter().any(u8::is_ascii_alphabetic)
-                && word.iter().all(|&byte| byte.is_ascii_alphanumeric())
-        };
-        let has_login = text.windows(3).any(|part| part == b"://") && text.contains(&b'@');
-        let holds_one = value_shape(text).is_some()
-            || has_login
-            || text.split(|byte| !byte.is_ascii_alphanumeric()).any(is_random);
-        let set = assignment(text)
-            .filter(|(_, name, value)| holds_one || is_credential_key(name) && !value.is_empty());
-        match set {
-            Some((_, _, value)) => {
-                let start = value.as_ptr() as usize - text.as_ptr() as usize;
-                out.extend_from_slice(&text[..start]);
-            }
-            None if text.trim_ascii().starts_with(b"#") && shown_of(text).is_none() => out.push(b'#'),
-            None if holds_one => out.push(b':'),
-            None => out.extend_from_slice(text),
-        }
-        out.extend_from_slice(&line[text.len()..]);
-    }
-    out
 }
 
 /// JSON that cannot be read is judged by its words, and is an empty object where one is a credential.
@@ -79,35 +58,6 @@ fn json(content: &[u8]) -> Shows {
     }
 }
 
-/// XML in whose comments, or outside of them, one of the words stands. Comments of a template are not a credential, but may hold one: the
-/// rest of the file is seen without them. Programs refuse a file without an element, so one is left.
-fn xml(content: &[u8], words: &[&str], empty: &str) -> Shows {
-    if !says(content, words) {
-        return Shows::Itself;
-    }
-    match without_comments(content).filter(|rest| !says(rest, words)) {
-        Some(rest) => Shows::Instead(rest),
-        None => Shows::Instead(empty.into()),
-    }
-}
-
-/// XML without its comments; `None` where it is not certain what is one.
-fn without_comments(content: &[u8]) -> Option<Vec<u8>> {
-    let at = |text: &[u8], mark: &[u8]| text.windows(mark.len()).position(|part| part == mark);
-    // There a comment may be text.
-    if content.contains(&0) || at(content, b"<![").is_some() || at(content, b"<!DOCTYPE").is_some() {
-        return None;
-    }
-    let (mut out, mut rest) = (Vec::with_capacity(content.len()), content);
-    while let Some(start) = at(rest, b"<!--") {
-        out.extend_from_slice(&rest[..start]);
-        let inside = &rest[start + 4..];
-        rest = &inside[at(inside, b"-->")? + 3..];
-    }
-    out.extend_from_slice(rest);
-    Some(out)
-}
-
 /// Whether one of the words, which are in lower case, is in it. Zero bytes do not count: they are in texts of wider letters.
 fn says(content: &[u8], words: &[&str]) -> bool {
     let begins = |text: &[u8], word: &str| {
@@ -115,6 +65,22 @@ fn says(content: &[u8], words: &[&str]) -> bool {
         word.bytes().all(|letter| letters.next() == Some(letter))
     };
     (0..content.len()).any(|start| words.iter().any(|word| begins(&content[start..], word)))
+}
+
+/// XML without its comments. One that does not end reaches to the end of the file.
+fn without_comments(content: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(content.len());
+    let mut rest = content;
+    while let Some(start) = find(rest, b"<!--") {
+        out.extend_from_slice(&rest[..start]);
+        rest = find(&rest[start + 4..], b"-->").map_or(&[], |end| &rest[start + 4 + end + 3..]);
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+fn find(text: &[u8], sign: &[u8]) -> Option<usize> {
+    text.windows(sign.len()).position(|part| part == sign)
 }
 
 /// What is left is the whole file, if nothing had to go: a copy that a command made of what it saw is not secret to the next one.
@@ -350,8 +316,7 @@ fn settings(content: &[u8]) -> Vec<u8> {
 /// How much of a line may be seen; `None` for nothing of it.
 fn shown_of(line: &[u8]) -> Option<usize> {
     let text = line.trim_ascii();
-    let section = text.strip_prefix(b"[").and_then(|text| text.strip_suffix(b"]"));
-    if text.is_empty() || section.is_some_and(|name| is_section(name) || is_harmless_value(name)) {
+    if text.is_empty() || is_header(text) {
         return Some(line.len());
     }
     if text.starts_with(b"#") || text.starts_with(b";") {
@@ -364,14 +329,25 @@ fn shown_of(line: &[u8]) -> Option<usize> {
     let (key, value) = (line[..sign].trim_ascii(), line[sign + 1..].trim_ascii());
     let is_short = key.split(|&byte| !is_word(byte)).all(|word| word.len() < 2 * LONG_WORD);
     let is_harmless = || {
-        let is_file = names_file(key) && is_whole_path(value);
-        is_reference(value) || is_file || !is_credential_key(key) && is_harmless_value(value)
+        is_reference(value)
+            || (!is_credential_key(key) || leads_elsewhere(key, value)) && is_harmless_value(value)
     };
     if is_short && is_plain_key(key) && (value.is_empty() || is_harmless()) {
         return Some(line.len());
     }
     // A key that is long may be a token that stands in the wrong place.
     (is_short && is_plain_key(key)).then_some(sign + 1)
+}
+
+/// The name of a section, in short words. Without it programs refuse the lines that follow.
+fn is_header(text: &[u8]) -> bool {
+    let name = text.strip_prefix(b"[").and_then(|text| text.strip_suffix(b"]"));
+    name.is_some_and(|name| {
+        name.len() <= 64
+            && value_shape(name).is_none()
+            && name.iter().all(|&byte| is_word(byte) || b". \"/:@".contains(&byte))
+            && name.split(|&byte| !is_word(byte)).all(|word| word.len() < LONG_WORD)
+    })
 }
 
 /// A key and not the end of a token: a name, or an address with one behind it.
@@ -410,6 +386,18 @@ fn is_reference(value: &[u8]) -> bool {
     })
 }
 
+/// The path of a file, which is judged by itself, or the address of a proxy without a login.
+fn leads_elsewhere(key: &[u8], value: &[u8]) -> bool {
+    let ends = |words: &[&str]| {
+        words.iter().any(|word| {
+            key.len() >= word.len() && key[key.len() - word.len()..].eq_ignore_ascii_case(word.as_bytes())
+        })
+    };
+    let is_path = value.starts_with(b"/") || value.starts_with(b"~/");
+    let is_address = value.starts_with(b"http://") || value.starts_with(b"https://");
+    is_path && ends(&["cert", "file", "path"]) || is_address && ends(&["proxy"])
+}
+
 fn is_credential_key(key: &[u8]) -> bool {
     let mut name: Vec<u8> = Vec::with_capacity(key.len() + 8);
     for &byte in key {
@@ -421,30 +409,6 @@ fn is_credential_key(key: &[u8]) -> bool {
         && (name.ends_with(b"PW")
             || name_shape(&name).is_some()
             || CREDENTIAL_KEYS.iter().any(|word| says(word)))
-}
-
-/// The name of a section: short words in small letters. Without its sections a program refuses the rest of a file.
-fn is_section(name: &[u8]) -> bool {
-    let is_plain = |word: &[u8]| word.len() < LONG_WORD && word.iter().all(|byte| !byte.is_ascii_uppercase());
-    let separates = |byte: &u8| b". -_".contains(byte);
-    let fits = |&byte: &u8| byte.is_ascii_alphanumeric() || separates(&byte);
-    !name.is_empty()
-        && name.len() <= 64
-        && name.iter().all(fits)
-        && name.split(|byte| separates(byte)).all(is_plain)
-}
-
-/// A key that names a file: what stands in the file is not in the settings.
-fn names_file(key: &[u8]) -> bool {
-    let key = key.to_ascii_lowercase();
-    let ends = [b"cert".as_slice(), b"certs", b"certfile", b"keyfile", b"cafile", b"capath", b"bundle"];
-    ends.iter().any(|end| key.ends_with(end))
-}
-
-fn is_whole_path(value: &[u8]) -> bool {
-    let begins = [b"/".as_slice(), b"~/", b"./"].iter().any(|start| value.starts_with(start));
-    // A word alone behind the first slash could be a password.
-    begins && value.iter().filter(|&&byte| byte == b'/').count() > 1 && is_harmless_value(value)
 }
 
 const CREDENTIAL_KEYS: &[&str] =
@@ -560,44 +524,27 @@ mod tests {
     }
 
     #[test]
-    fn settings_keep_their_sections_and_the_files_that_they_name() {
-        let pip =
-            "[global]\ncert = /etc/ssl/certs/ca-certificates.crt\ntimeout = 60\n[install]\nuser = true\n";
-        assert_eq!(shown("pip.conf", pip), pip.replace("user = true", "user ="));
-        assert_eq!(shown("pip.conf", "[global]\ncert = /etc/ssl/certs/ca-certificates.crt\n"), "itself");
-        let hostile = "[npmABCDEFGH123]\n[abcdefghijklmnop0]\ncert = /canary1\ncert = /x/Canary1Canary1\npassword = /etc/x/canary1\nclient-cert = canary1\n";
-        let seen = shown("pip.conf", hostile);
-        assert_eq!(seen, "cert =\ncert =\npassword =\nclient-cert =\n", "{seen}");
+    fn a_path_and_a_proxy_without_a_login_are_shown() {
+        let harmless =
+            "[global]\ncert = /etc/ssl/certs/ca-certificates.crt\nproxy = http://proxy.example.test:3128\n";
+        assert_eq!(shown("pip.conf", harmless), "itself");
+        assert_eq!(
+            shown("pip.conf", "[global]\nindex-url = https://u:canary@h/\n"),
+            "[global]\nindex-url =\n"
+        );
+        assert_eq!(shown("pip.conf", "[canary-canary-canary]\n"), "");
+        assert_eq!(shown(".npmrc", "cafile=/etc/ssl/certs/ca.pem\n"), "itself");
+        assert_eq!(shown(".npmrc", "_password=/etc/ssl\n"), "_password=\n");
     }
 
     #[test]
-    fn xml_is_seen_without_its_comments_or_reads_as_an_empty_element() {
-        let template = "<settings>\n <!-- <password>repopwd</password> -->\n <mirrors/>\n</settings>\n";
-        assert_eq!(shown("settings.xml", template), "<settings>\n \n <mirrors/>\n</settings>\n");
-        assert_eq!(shown("settings.xml", "<settings><mirrors/><!-- x --></settings>"), "itself");
-        for content in [
-            "<settings><server><password>canary1</password></server></settings>",
-            "<settings><!-- x --><!-- <password>canary1</password></settings>",
-            "<settings><a><![CDATA[<!--]]></a><password>canary1</password><b><![CDATA[-->]]></b></settings>",
-            "<!DOCTYPE x [<!ENTITY e '<!--'>]><settings><password>canary1</password><!-- --></settings>",
-            "<settings a='<!--'><password>canary1</password></settings>",
-            "<settings a='<!--'><password>canary1</password><b a='-->'/></settings>",
-        ] {
-            let seen = shown("settings.xml", content);
-            assert!(seen != "itself" && !seen.contains("canary1"), "{content}: {seen}");
-        }
-        assert_eq!(shown("settings.xml", "<password>x"), "<settings/>\n");
-    }
-
-    #[test]
-    fn a_script_still_runs_without_its_credentials() {
-        let content = "# the token of ACME\n# canary1canary1canary1\nif [ -d /opt/x ]; then\n  export PATH=/opt/x/bin:$PATH\n  export ACME_TOKEN=canary1\nfi\n\
-                       export EDITOR=vi\nACME_SECRET=\"canary1 two\"\nexport API_TOKEN=$ACME_TOKEN\nlogin https://u:canary1@h/\ncurl -H \"X: canary1canary1canary1\"\n";
-        let expected = "# the token of ACME\n#\nif [ -d /opt/x ]; then\n  export PATH=/opt/x/bin:$PATH\n  export ACME_TOKEN=\nfi\n\
-                        export EDITOR=vi\nACME_SECRET=\nexport API_TOKEN=\n:\n:\n";
-        assert_eq!(shown("/etc/profile.d/*", content), expected);
-        assert_eq!(shown("/etc/profile.d/*", "export EDITOR=vi\n"), "itself");
-        assert_eq!(shown("/etc/profile.d/*", "# no password here\nexport EDITOR=vi\n"), "itself");
+    fn xml_loses_comments_with_a_password_and_all_of_it_with_a_real_one() {
+        let example = "<settings><!-- <password>example</password> --><offline>true</offline></settings>\n";
+        assert_eq!(shown("settings.xml", example), "<settings><offline>true</offline></settings>\n");
+        let real = "<settings><!-- x --><server><password>canary</password></server></settings>";
+        assert_eq!(shown("settings.xml", real), "<settings/>\n");
+        assert_eq!(shown("settings.xml", "<a><!-- <password>canary"), "<a>");
+        assert_eq!(shown("settings.xml", "<a><!-- plain --></a>"), "itself");
     }
 
     #[test]

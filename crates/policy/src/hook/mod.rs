@@ -7,6 +7,7 @@ mod call;
 pub mod diff;
 pub mod json;
 mod readings;
+pub mod servers;
 pub mod settings;
 pub mod wrapper;
 
