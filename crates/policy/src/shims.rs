@@ -9,7 +9,7 @@ use crate::plan::Refusal;
 use crate::request::{Purpose, Request};
 use crate::settings::{FilesPolicy, HomePolicy, NetPolicy, Policy, ToolsPolicy};
 use crate::view::{Entry, Shown, Source};
-use crate::words::{KeyringUse, NetMode, Origin, Protect, Ruled, ToolCage, ToolNet, TrustClass};
+use crate::words::{HomeMode, KeyringUse, NetMode, Origin, Protect, Ruled, ToolCage, ToolNet, TrustClass};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -210,10 +210,15 @@ pub fn of_tools(policy: &Policy) -> Policy {
         trust if trust == policy.trust.value => policy.trust.clone(),
         trust => Ruled { value: trust, origin: policy.tools.cage.origin.clone() },
     };
+    // The user's own is shown to a program that is trusted with all of it, and to no tool of it.
+    let mode = match policy.home.mode.value {
+        HomeMode::Real => Ruled { value: HomeMode::Profile, origin: policy.tools.cage.origin.clone() },
+        _ => policy.home.mode.clone(),
+    };
     let mut tools = Policy {
         trust,
         home: HomePolicy {
-            mode: policy.home.mode.clone(),
+            mode,
             path: None,
             tools: Vec::new(),
             share: Vec::new(),
@@ -275,7 +280,6 @@ fn network(policy: &Policy) -> (Ruled<NetMode>, NetPolicy) {
 mod tests {
     use super::*;
     use crate::net::allowed::Allowed;
-    use crate::words::HomeMode;
 
     fn text(started_with: &[&str]) -> Vec<u8> {
         started_with.iter().flat_map(|entry| [entry.as_bytes(), b"\0"].concat()).collect()
@@ -365,6 +369,9 @@ mod tests {
         );
         assert!(tools.files.write.is_empty() && tools.tools.cage.value == ToolCage::Same);
         assert!(tools.logins.is_empty());
+        let mut policy = agents();
+        policy.home.mode = Ruled { value: HomeMode::Real, origin: line() };
+        assert_eq!(of_tools(&policy).home.mode.value, HomeMode::Profile);
         assert_eq!((tools.home.mode.value, tools.home.keyring.value), (HomeMode::Profile, KeyringUse::Never));
     }
 
