@@ -275,7 +275,10 @@ fn hermes_has_phantoms_in_its_own_login_files_and_its_tools_have_neither() {
         let said = format!("{}{}", stdout(&output), stderr(&output));
         assert!(!said.contains(REAL), "{said}");
         assert!(said.contains("OPENROUTER_API_KEY=sk-or-v1-") && said.contains("ACME_TOKEN=\n"), "{said}");
-        assert!(said.contains("TELEGRAM_ALLOWED_USERS=123,456\n") && said.contains("\"label\": \"work\""), "{said}");
+        assert!(
+            said.contains("TELEGRAM_ALLOWED_USERS=123,456\n") && said.contains("\"label\": \"work\""),
+            "{said}"
+        );
         assert!(said.contains("\"refresh_token\": \"withheld\"") && said.contains("own state"), "{said}");
         assert!(said.ends_with("not replaced\nlooked\nthe skill ran\nnot changed\n"), "{said}");
         let seen = upstream.said("seen");
@@ -302,7 +305,8 @@ fn a_login_file_of_hermes_that_is_a_link_is_not_read() {
         }
         // The control: outside, it leads to the key.
         assert!(stdout(&stage.bare("cat ~/.hermes/.env")).contains(REAL));
-        let output = stage.keyward_run(&["-p", "hermes"], &["sh", "-c", "cat ~/.hermes/.env"]).output().unwrap();
+        let output =
+            stage.keyward_run(&["-p", "hermes"], &["sh", "-c", "cat ~/.hermes/.env"]).output().unwrap();
         let said = format!("{}{}", stdout(&output), stderr(&output));
         assert!(!said.contains(REAL) && !said.contains("sk-or-v1-"), "{said}");
     }

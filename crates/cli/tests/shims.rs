@@ -76,12 +76,30 @@ const ALIKE: &[(&str, &str)] = &[
         "arguments of all kinds",
         "bash -c 'printf \"<%s>\" \"$@\"' x '' ' ' '\\' '\"' \"'\" '$(id)' '*' -- -x 'a\nb'; seq 2000 | xargs bash -c 'echo $#' x",
     ),
-    ("options", "bash --norc -e -c 'false; echo no'; echo $?; bash -o pipefail -c 'false | true'; echo $?; bash --posix -c 'shopt -qo posix; echo $?'"),
-    ("a script with a shim as its interpreter", "printf '#!/usr/bin/env bash\necho \"$0 $1 $#\"; exit 9' > s; chmod +x s; ./s a b; echo $?"),
-    ("many at the same time", "for i in $(seq 100); do bash -c \"sleep 0.2; echo $i\" & done | sort -n | tail -n 1; wait"),
-    ("a pipeline of shims", "bash -c 'seq 100000' | sh -c 'cat' | python3 -c 'import sys; print(sum(map(int, sys.stdin)))'"),
-    ("streams that are files", "echo in > i; bash -c 'cat; echo err >&2' < i > o 2> e; cat o e; bash -c 'echo more' >> o; cat o"),
-    ("stopped and continued", "bash -c 'sleep 0.3; echo went on' & p=$!; sleep 0.1; kill -STOP $p; kill -CONT $p; wait $p; echo $?"),
+    (
+        "options",
+        "bash --norc -e -c 'false; echo no'; echo $?; bash -o pipefail -c 'false | true'; echo $?; bash --posix -c 'shopt -qo posix; echo $?'",
+    ),
+    (
+        "a script with a shim as its interpreter",
+        "printf '#!/usr/bin/env bash\necho \"$0 $1 $#\"; exit 9' > s; chmod +x s; ./s a b; echo $?",
+    ),
+    (
+        "many at the same time",
+        "for i in $(seq 100); do bash -c \"sleep 0.2; echo $i\" & done | sort -n | tail -n 1; wait",
+    ),
+    (
+        "a pipeline of shims",
+        "bash -c 'seq 100000' | sh -c 'cat' | python3 -c 'import sys; print(sum(map(int, sys.stdin)))'",
+    ),
+    (
+        "streams that are files",
+        "echo in > i; bash -c 'cat; echo err >&2' < i > o 2> e; cat o e; bash -c 'echo more' >> o; cat o",
+    ),
+    (
+        "stopped and continued",
+        "bash -c 'sleep 0.3; echo went on' & p=$!; sleep 0.1; kill -STOP $p; kill -CONT $p; wait $p; echo $?",
+    ),
     ("nested", "bash -c 'bash -c \"sh -c \\\"echo nested; exit 6\\\"\"'; echo $?"),
     (
         "left in the background",
@@ -366,7 +384,11 @@ fn a_shim_in_a_directory_that_was_deleted_runs_nothing_elsewhere() {
     let script = "mkdir gone && cd gone && rmdir ../gone; bash -c 'rm -rf ./* ../*'; echo $?; cd ..; ls kept";
     let output = agent(&stage, script);
     assert_eq!(stdout(&output), "125\nkept\n", "{}", stderr(&output));
-    assert!(stderr(&output).contains("cannot run bash: its directory was deleted or is closed to it"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("cannot run bash: its directory was deleted or is closed to it"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 #[test]
@@ -387,7 +409,12 @@ fn a_tool_whose_session_is_killed_ends_and_its_shim_says_so() {
     assert!(stage.command("kill").args(["-9", &session.to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(stdout(&output), "125\n", "{}", stderr(&output));
-    assert!(stderr(&output).contains("keyward: bash was ended: the session of this agent is gone\nstart the agent again"), "{}", stderr(&output));
+    assert!(
+        stderr(&output)
+            .contains("keyward: bash was ended: the session of this agent is gone\nstart the agent again"),
+        "{}",
+        stderr(&output)
+    );
     assert!(eventually(|| processes_with(&format!("sleep\0{time}")).is_empty()));
 }
 

@@ -188,7 +188,9 @@ impl<'a> Supply<'_, 'a> {
         let Some(folder) = tools::folder_of(variable) else { return };
         for id in [Id::ToolsRead, Id::ToolsShare] {
             let Some(Value::Paths(mut list)) = self.effective.take(id) else { continue };
-            let below = |path: &At<PathBuf>| Some(path.value.strip_prefix("~").ok()?.strip_prefix(folder).ok()?.to_owned());
+            let below = |path: &At<PathBuf>| {
+                Some(path.value.strip_prefix("~").ok()?.strip_prefix(folder).ok()?.to_owned())
+            };
             let moved: Vec<PathBuf> = list.value.iter().filter_map(below).collect();
             for rest in moved {
                 let origin = Origin::Variable { variable: variable.to_owned() };

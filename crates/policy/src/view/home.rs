@@ -585,7 +585,8 @@ fn is_granted(policy: &Policy, request: &Request<'_>, real: &Path) -> bool {
     let is_below = |place: &PathBuf| place != real && at_or_below(real, place);
     let project = super::can_be_project(request).then(|| request.project.clone());
     let others = project.into_iter().chain(kept_home(policy, request));
-    grants.into_iter().any(|grant| is_below(&grant)) && !others.into_iter().any(|other| at_or_below(real, &other))
+    grants.into_iter().any(|grant| is_below(&grant))
+        && !others.into_iter().any(|other| at_or_below(real, &other))
 }
 
 /// Shows one thing of a tool; `false` if there is none.
