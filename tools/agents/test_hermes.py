@@ -6,9 +6,11 @@ import os
 import pathlib
 import re
 import sqlite3
+import subprocess
 
 import pytest
 from models import Models, Script
+import stage as stages
 from stage import Mark, Stage, executable
 
 HERMES = pathlib.Path("/opt/keyward-test-tools/hermes")
@@ -71,7 +73,7 @@ class Steps(Script):
         return [step("\n".join(text for _, text in messages)) if callable(step) else step]
 
 
-def tool(name, **args):
+def tool(name, /, **args):
     return {"tool": name, "args": args}
 
 
@@ -220,3 +222,66 @@ approvals: {mode: "off"}
             assert stage.marks_in(models.bodies()) == []
             assert stage.found() == {"terminal": []}
             assert stage.marks_in(stage.kept()) == []
+
+
+def test_the_drop_in_fits_the_unit_that_hermes_writes():
+    """systemd reads both together, and finds no mistake. The control: it finds one that is put in."""
+    drop_in = (stages.ROOT / "packaging/systemd/hermes-gateway.conf").read_text().replace("ExecStart=keyward", f"ExecStart={executable()}")
+    with Walk() as stage:
+        path = f"{HERMES}/bin:/usr/local/bin:/usr/bin:/bin"
+        unit = stage.run([HERMES / "bin/python", "-c", "from hermes_cli.gateway import generate_systemd_unit as g; print(g())"], {"PATH": path}, check=True).out
+        place = stage.folder / "hermes-gateway.service"
+        for text, fine in ((drop_in, True), (drop_in.replace("KillMode=mixed", "KillMode=gentle"), False)):
+            stage.write(place, unit)
+            stage.write(pathlib.Path(f"{place}.d/keyward.conf"), text)
+            told = subprocess.run(["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", place], capture_output=True, text=True)
+            complaints = [line for line in told.stderr.splitlines() if "keyward.conf" in line or "hermes-gateway.service:" in line]
+            assert (told.returncode == 0 and not complaints) == fine, (told, unit)
+
+
+OUTSIDE = [
+    tool("terminal", command="sh ./collect terminal"),
+    tool("terminal", command="mkdir -p sub && cd sub"),
+    tool("terminal", command="echo \"now in $(basename \"$PWD\")\"; cd ..; false || exit 7"),
+    tool("terminal", command="sleep 60", timeout=2),
+    tool("terminal", command="sh ./collect background; echo background is over", background=True),
+    lambda said: tool("process", action="wait", session_id=last_process(said), timeout=30),
+    tool("read_file", path="~/.aws/credentials"),
+    tool("read_file", path="README.md"),
+    tool("execute_code", code="print('from code')"),
+    tool("terminal", command="git stash clear && echo cleared"),
+]
+
+
+def outside(yolo):
+    """A Hermes that its user starts, after `keyward init hermes`. Gives what it said, and whether the stash is still there."""
+    with Walk() as stage, Models(Steps(OUTSIDE)) as models:
+        stage.configure_hermes(models.url)
+        config = stage.home / ".hermes/config.yaml"
+        stage.write(config, config.read_text().replace("hooks: ", "plugins: {enabled: [keyward]}\nno_hooks: ").replace("mcp_servers:", "no_servers:").replace('"off"', "manual"), 0o600)
+        stage.write(stage.home / ".config/keyward/policy.toml", "version = 1\n[profiles.hermes-tools]\nnet.mode = \"open\"\n", 0o600)
+        path = f"{HERMES}/bin:/usr/local/bin:/usr/bin:/bin"
+        stage.run([executable(), "init", "hermes", "--yes"], {"PATH": path}, check=True)
+        stage.write(stage.project / "README.md", "Changed.\n")
+        stage.run(["git", "-c", "user.name=t", "-c", "user.email=t@example.test", "stash"], {}, check=True)
+        said = stage.run(["hermes", *(["--yolo"] if yolo else []), "-z", "WALK through everything"], {"PATH": path}, timeout=300)
+        bodies = models.bodies().decode("utf-8", "replace")
+        assert not models.problems, models.problems
+        for text in ("collected terminal", "now in sub", "background is over", "A project."):
+            assert text in bodies, (text, said, bodies[-6000:])
+        assert "from code" not in bodies.replace("print('from code')", ""), said
+        assert stage.found() == {"terminal": [], "background": []}, said
+        assert stage.marks_in(models.bodies()) == []
+        left = stage.run(["git", "stash", "list"], {}, check=True).out
+        stage.run([executable(), "init", "hermes", "--undo", "--yes"], {"PATH": path}, check=True)
+        assert not (stage.home / ".hermes/plugins/keyward").exists()
+        return bodies, bool(left.strip())
+
+
+def test_a_hermes_outside_has_its_tools_inside_and_asks_its_own_user():
+    # Nobody is there to ask, so Hermes says no, and the gate's question has no other approver.
+    bodies, stash = outside(yolo=False)
+    assert stash and "git-stash" in bodies, bodies[-4000:]
+    # With --yolo Hermes says yes for its user.
+    bodies, stash = outside(yolo=True)
+    assert not stash and "cleared" in bodies.replace("echo cleared", ""), bodies[-4000:]

@@ -244,18 +244,20 @@ fn with_hermes(stage: &Stage, directory: &str) {
     );
     stage.home_file(&format!("{directory}/state"), "own state");
     stage.home_file(&format!("{directory}/skills/one/run.sh"), "echo the skill ran");
+    stage.home_file(&format!("{directory}/home/.note"), "adopted\n");
 }
 
 const HERMES: &str = r#"
 at=${HERMES_HOME:-$HOME/.hermes}
-key=$(sed -n s/OPENROUTER_API_KEY=//p $at/.env)
+key=$(sed -n s/OPENROUTER_API_KEY=//p "$at/.env")
 curl -sS https://openrouter.ai/api/v1/models -H "Authorization: Bearer $key" >/dev/null
-pool=$(sed -n 's/.*"access_token": "\([^"]*\)".*/\1/p' $at/auth.json)
+pool=$(sed -n 's/.*"access_token": "\([^"]*\)".*/\1/p' "$at/auth.json")
 curl -sS https://api.mistral.ai/v1/models -H "Authorization: Bearer $pool" >/dev/null
-cat $at/.env $at/auth.json $at/state; echo changed > $at/state
-echo other > $at/.env; mv $at/state $at/auth.json 2>/dev/null || echo not replaced
-grep -rs 'canary-5d1c0b7e94a2f38[6]' $HOME $at /run /tmp /proc/*/environ; echo looked
-bash -c 'cat "$1/.env" "$1/auth.json" "$1/state" 2>/dev/null; bash "$1/skills/one/run.sh"; touch "$1/skills/new" 2>/dev/null || echo not changed' x $at
+cat "$at/.env" "$at/auth.json" "$at/state"; echo changed > "$at/state"
+echo other > "$at/.env"; mv "$at/state" "$at/auth.json" 2>/dev/null || echo not replaced
+grep -rs 'canary-5d1c0b7e94a2f38[6]' "$HOME" "$at" /run /tmp /proc/*/environ; echo looked
+bash -c 'cat "$1/.env" "$1/auth.json" "$1/state" 2>/dev/null; bash "$1/skills/one/run.sh"; touch "$1/skills/new" 2>/dev/null || echo not changed' x "$at"
+HOME="$at/home" bash -c 'cat ~/.note; echo kept > ~/.new'
 "#;
 
 #[test]
@@ -280,13 +282,17 @@ fn hermes_has_phantoms_in_its_own_login_files_and_its_tools_have_neither() {
             "{said}"
         );
         assert!(said.contains("\"refresh_token\": \"withheld\"") && said.contains("own state"), "{said}");
-        assert!(said.ends_with("not replaced\nlooked\nthe skill ran\nnot changed\n"), "{said}");
+        assert!(
+            stdout(&output).ends_with("not replaced\nlooked\nthe skill ran\nnot changed\nadopted\n"),
+            "{said}"
+        );
         let seen = upstream.said("seen");
         assert!(seen.contains(&format!("openrouter.ai|/api/v1/models|Bearer {REAL}\n")), "{seen}{said}");
         assert!(seen.contains(&format!("api.mistral.ai|/v1/models|Bearer {REAL}p\n")), "{seen}{said}");
         // What was written over the phantoms stays in the cage, and what Hermes changes beside them does not.
         assert_eq!(std::fs::read_to_string(at.join(".env")).unwrap(), before);
         assert_eq!(std::fs::read_to_string(at.join("state")).unwrap(), "changed\n");
+        assert_eq!(std::fs::read_to_string(at.join("home/.new")).unwrap(), "kept\n");
     }
 }
 

@@ -24,6 +24,8 @@ pub const ENVIRONMENT: &str = "/keyward-shims/.environment";
 pub const PLAIN: u8 = b'+';
 /// Stands there before a variable whose value no tool gets, under any name: a phantom, or a credential that the agent was given.
 pub const WITHHELD: u8 = b'-';
+/// The program that is a shim and nothing else, beside the launcher. Where it is missing, the launcher itself is the shim.
+pub const SHIM: &str = "keyward-shim";
 /// The rule by which a shim stands in a cage.
 pub const RULE: &str = "shim";
 /// The programs that run in the narrower cage. An agent runs generated code with these, and starts itself without them.
@@ -135,7 +137,10 @@ pub(crate) fn entries(policy: &Policy, request: &Request<'_>, paths: &Paths) -> 
         return Vec::new();
     }
     let origin = &policy.tools.cage.origin;
-    let launcher = request.caller.programs.first().and_then(|path| paths.existing(path));
+    let programs = &request.caller.programs;
+    let own = programs.iter().find(|path| path.file_name() == Some(OsStr::new(SHIM)));
+    let own = own.and_then(|path| paths.existing(path)).filter(|fact| fact.kind == Kind::File);
+    let launcher = own.or_else(|| programs.first().and_then(|path| paths.existing(path)));
     let Some(launcher) = launcher else { return Vec::new() };
     let entry = |target: PathBuf, shown: Shown| Entry { target, shown, rule: RULE, origin: origin.clone() };
     let shim = || {
