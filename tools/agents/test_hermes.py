@@ -242,28 +242,27 @@ def test_the_drop_in_fits_the_unit_that_hermes_writes():
 OUTSIDE = [
     tool("terminal", command="sh ./collect terminal"),
     tool("terminal", command="mkdir -p sub && cd sub"),
-    tool("terminal", command="echo \"now in $(basename \"$PWD\")\"; cd ..; false || exit 7"),
+    tool("terminal", command="echo \"now in $(basename \"$PWD\")\"; cd .."),
     tool("terminal", command="sleep 60", timeout=2),
     tool("terminal", command="sh ./collect background; echo background is over", background=True),
     lambda said: tool("process", action="wait", session_id=last_process(said), timeout=30),
     tool("read_file", path="~/.aws/credentials"),
     tool("read_file", path="README.md"),
     tool("execute_code", code="print('from code')"),
-    tool("terminal", command="git stash clear && echo cleared"),
+    tool("terminal", command="git clean -fX -- kept.log && echo cleared"),
 ]
 
 
 def outside(yolo):
-    """A Hermes that its user starts, after `keyward init hermes`. Gives what it said, and whether the stash is still there."""
+    """A Hermes that its user starts, after `keyward init hermes`. Gives what it said, and whether a file is there that the gate asks about."""
     with Walk() as stage, Models(Steps(OUTSIDE)) as models:
         stage.configure_hermes(models.url)
         config = stage.home / ".hermes/config.yaml"
         stage.write(config, config.read_text().replace("hooks: ", "plugins: {enabled: [keyward]}\nno_hooks: ").replace("mcp_servers:", "no_servers:").replace('"off"', "manual"), 0o600)
-        stage.write(stage.home / ".config/keyward/policy.toml", "version = 1\n[profiles.hermes-tools]\nnet.mode = \"open\"\n", 0o600)
         path = f"{HERMES}/bin:/usr/local/bin:/usr/bin:/bin"
         stage.run([executable(), "init", "hermes", "--yes"], {"PATH": path}, check=True)
-        stage.write(stage.project / "README.md", "Changed.\n")
-        stage.run(["git", "-c", "user.name=t", "-c", "user.email=t@example.test", "stash"], {}, check=True)
+        stage.write(stage.project / ".gitignore", "*.log\n")
+        stage.write(stage.project / "kept.log", "")
         said = stage.run(["hermes", *(["--yolo"] if yolo else []), "-z", "WALK through everything"], {"PATH": path}, timeout=300)
         bodies = models.bodies().decode("utf-8", "replace")
         assert not models.problems, models.problems
@@ -272,16 +271,16 @@ def outside(yolo):
         assert "from code" not in bodies.replace("print('from code')", ""), said
         assert stage.found() == {"terminal": [], "background": []}, said
         assert stage.marks_in(models.bodies()) == []
-        left = stage.run(["git", "stash", "list"], {}, check=True).out
+        left = (stage.project / "kept.log").exists()
         stage.run([executable(), "init", "hermes", "--undo", "--yes"], {"PATH": path}, check=True)
         assert not (stage.home / ".hermes/plugins/keyward").exists()
-        return bodies, bool(left.strip())
+        return bodies, left
 
 
 def test_a_hermes_outside_has_its_tools_inside_and_asks_its_own_user():
     # Nobody is there to ask, so Hermes says no, and the gate's question has no other approver.
-    bodies, stash = outside(yolo=False)
-    assert stash and "git-stash" in bodies, bodies[-4000:]
+    bodies, left = outside(yolo=False)
+    assert left and "may this run?" in bodies, bodies[-4000:]
     # With --yolo Hermes says yes for its user.
-    bodies, stash = outside(yolo=True)
-    assert not stash and "cleared" in bodies.replace("echo cleared", ""), bodies[-4000:]
+    bodies, left = outside(yolo=True)
+    assert not left and "cleared" in bodies.replace("echo cleared", ""), bodies[-4000:]

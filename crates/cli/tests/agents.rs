@@ -267,6 +267,10 @@ fn hermes_has_phantoms_in_its_own_login_files_and_its_tools_have_neither() {
         let stage = upstream.stage();
         let directory = if moved { ".hermes/profiles/work" } else { ".hermes" };
         with_hermes(&stage, directory);
+        let file = stage.home().join(".config/keyward/policy.toml");
+        let policy = std::fs::read_to_string(&file).unwrap();
+        let adopted = format!("{policy}[profiles.hermes]\ntools.share = [\"~/.hermes/home\"]\n");
+        stage.home_file(".config/keyward/policy.toml", &adopted);
         let at = stage.home().join(directory);
         let before = std::fs::read_to_string(at.join(".env")).unwrap();
         let mut command = stage.keyward_run(&["-p", "hermes"], &["sh", "-c", HERMES]);

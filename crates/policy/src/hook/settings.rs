@@ -123,10 +123,13 @@ import collections
 import hashlib
 import json
 import os
+import re
 import subprocess
 
 KEYWARD = {keyward}
-TOOLS = {{"terminal", "execute_code", "read_file", "write_file", "patch", "search_files"}}
+FILES = {{"read_file", "write_file", "patch", "search_files"}}
+TOOLS = FILES | {{"terminal", "execute_code"}}
+NAMES = re.compile(r"^(\*\*\* (?:Add File|Update File|Delete File|Move to): )(.+)$")
 MOST = 4096
 # What was decided about each line that stands in the place of a command.
 lines = collections.OrderedDict()
@@ -150,10 +153,43 @@ def ask(tool, args, session):
     return {{"decision": "deny", "reason": f"Keyward's hook did not answer, so the call is denied: {{why}}"}}
 
 
-def replace(tool_name="", args=None, session_id="", **_):
+def whole(path, task):
+    """The path as Hermes means it, so that what is judged is what is opened."""
+    try:
+        from tools.file_tools import _resolve_path
+        return str(_resolve_path(path, task or "default"))
+    except Exception:
+        return os.path.abspath(os.path.expanduser(path))
+
+
+def whole_patch(text, task):
+    """The same for all files of a patch; nothing where a line is not understood."""
+    out = []
+    for line in text.splitlines():
+        named = NAMES.match(line)
+        if named:
+            line = named[1] + whole(named[2].strip(), task)
+        elif line.lstrip().startswith("***") and line.strip() not in ("*** Begin Patch", "*** End Patch", "*** End of File"):
+            return ""
+        out.append(line)
+    return "\n".join(out) + "\n"
+
+
+def of_files(args, task):
+    args = dict(args)
+    if isinstance(args.get("path"), str) and args["path"]:
+        args["path"] = whole(args["path"], task)
+    if isinstance(args.get("patch"), str) and args["patch"]:
+        args["patch"] = whole_patch(args["patch"], task)
+    return args
+
+
+def replace(tool_name="", args=None, session_id="", task_id="", **_):
+    args = args if isinstance(args, dict) else {{}}
+    if tool_name in FILES:
+        return {{"args": of_files(args, task_id)}}
     if tool_name != "terminal":
         return None
-    args = args if isinstance(args, dict) else {{}}
     answer = ask(tool_name, args, session_id)
     if answer["decision"] == "replace" and isinstance(answer.get("args"), dict):
         args = {{**args, **answer["args"]}}
@@ -166,12 +202,14 @@ def replace(tool_name="", args=None, session_id="", **_):
     return {{"args": args}}
 
 
-def before(tool_name="", args=None, session_id="", **_):
+def before(tool_name="", args=None, session_id="", task_id="", **_):
     if tool_name not in TOOLS:
         return None
     args = args if isinstance(args, dict) else {{}}
     if tool_name == "terminal":
         answer = lines.get(args.get("command")) or {{"decision": "deny"}}
+    elif tool_name in FILES and of_files(args, task_id) != args:
+        answer = {{"decision": "deny", "reason": "Keyward cannot tell which files this is about, so it is denied"}}
     else:
         answer = ask(tool_name, args, session_id)
     if answer.get("ask"):
