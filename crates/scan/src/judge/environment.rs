@@ -7,7 +7,7 @@ mod options;
 
 use super::{Base, Env, Export, Judge, MAX_STEPS, Value};
 use crate::calls::{self, EnvAt, Row};
-use crate::code::{Arg, Bound, Change, FnId, Id, Kind, Spread};
+use crate::code::{Arg, Bound, Change, FnId, Id, Kind, Language, Spread};
 use crate::finding::Environment;
 
 /// Methods and functions that give what they are given.
@@ -83,6 +83,7 @@ impl<'a> Judge<'_, 'a> {
                     args.iter().any(|arg| arg.name == Some("replace_env") && self.is_true(arg.value));
                 if replaces { self.keyword(name, usize::MAX, args) } else { Env::INHERITS }
             }
+            EnvAt::Minimal(name) => self.minimal(name, args),
             EnvAt::Position(at) => match args.get(at) {
                 Some(arg) => self.env(arg.value, 0),
                 None => match args.iter().find(|arg| arg.name == Some("env")) {
@@ -98,6 +99,19 @@ impl<'a> Judge<'_, 'a> {
             EnvAt::Field => self.field(id, args, 0),
             EnvAt::Attributes(at) => self.attributes(args.get(at)),
         }
+    }
+
+    /// What a library passes that picks a few variables by itself, and adds what it is given.
+    fn minimal(&self, name: &str, args: &[Arg<'a>]) -> Env {
+        let given = match self.code.language {
+            Language::JavaScript => args.iter().find_map(|arg| self.options_of(arg.value, 0)),
+            _ => {
+                let named = args.iter().find(|arg| arg.name == Some(name));
+                let given = named.filter(|arg| !matches!(self.code.expr(arg.value).kind, Kind::Nothing));
+                given.map(|arg| self.env(arg.value, 0))
+            }
+        };
+        given.unwrap_or(Env::INHERITS.filtered())
     }
 
     fn is_true(&self, id: Id) -> bool {
