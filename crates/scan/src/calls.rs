@@ -219,7 +219,13 @@ pub fn by_name(language: Language, path: &str) -> Option<(&'static Row, String)>
                 "pty" | "nodepty" => "node-pty",
                 "shell" | "shelljs" if function == "exec" => "shelljs",
                 "util" if before == "grunt.util" => "grunt.util",
-                _ if plain.contains("childprocess") => "child_process",
+                // A service of the project that is handed over is mostly a helper around it.
+                _ if plain.contains("childprocess")
+                    && !before.starts_with("self.")
+                    && !holder.starts_with('$') =>
+                {
+                    "child_process"
+                }
                 _ => return None,
             }
         }

@@ -36,6 +36,8 @@ pub trait Exports {
     fn export(&self, module: &str, name: &str) -> Option<Export>;
     /// Whether the module is a file of the project.
     fn is_module(&self, module: &str) -> bool;
+    /// Whether the project is, or has, the library of this name.
+    fn is_package(&self, library: &str) -> bool;
 }
 
 /// What an environment is made of.
@@ -326,7 +328,7 @@ impl<'a> Judge<'_, 'a> {
             match value {
                 Value::Path(path) => {
                     if let Some(row) = calls::find(self.code.language, path) {
-                        if self.only_configures(row, path, args, tagged) {
+                        if self.only_configures(row, path, args, tagged) || self.is_own(path) {
                             return None;
                         }
                         return Some(self.describe(call, row, path, args));
@@ -364,6 +366,14 @@ impl<'a> Judge<'_, 'a> {
             return Some(self.describe(call, row, method, args));
         }
         self.handed(call, &path, args)
+    }
+
+    /// Whether a call of a library is one of the project's own helpers, because the project is that library: the helper has a site.
+    fn is_own(&self, path: &str) -> bool {
+        let library = path.split('.').next().unwrap_or(path);
+        self.code.language == Language::Python
+            && !matches!(library, "subprocess" | "os" | "asyncio" | "pty" | "keyward")
+            && self.exports.is_package(library)
     }
 
     /// A function of something that cannot be followed, by the names that lead to it: `self.modules.subprocess.run`, `child_process_1.exec`.

@@ -38,6 +38,9 @@ pub fn scan_text(name: &str, text: &str) -> Scanned {
         fn is_module(&self, _: &str) -> bool {
             false
         }
+        fn is_package(&self, _: &str) -> bool {
+            false
+        }
     }
     let mut scanned = Scanned::default();
     let Some(reading) = Reading::of(name, text.as_bytes()) else { return scanned };

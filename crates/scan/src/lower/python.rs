@@ -600,7 +600,11 @@ fn argument<'a>(code: &mut Code<'a>, node: Node<'_>, at: At) -> Arg<'a> {
 fn loaded<'a>(code: &Code<'a>, func: Id, args: &[Arg<'a>]) -> Option<Kind<'a>> {
     let text = |index: usize| args.get(index).and_then(|arg| code.literal(arg.value)).map(str::to_owned);
     match code.dotted(func)?.as_str() {
-        "__import__" | "importlib.import_module" | "import_module" => Some(Kind::Module(text(0)?.into())),
+        "__import__"
+        | "importlib.import_module"
+        | "import_module"
+        | "importorskip"
+        | "pytest.importorskip" => Some(Kind::Module(text(0)?.into())),
         "getattr" => {
             text(1)?;
             let Kind::Text(Some(Cow::Borrowed(name)), _) = code.expr(args[1].value).kind else { return None };

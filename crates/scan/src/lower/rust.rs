@@ -112,7 +112,8 @@ impl<'a> Lowered<'a> {
                 Kind::Other
             }
             "block" => {
-                let parts = self.each(node, below);
+                let scope = self.code.open_scope(at.scope, ScopeKind::Block);
+                let parts = self.each(node, At { scope, ..below });
                 let ends_with_value = children(node).last().is_some_and(|last| {
                     !matches!(last.kind(), "expression_statement" | "let_declaration")
                         && !last.kind().ends_with("_item")
