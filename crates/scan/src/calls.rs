@@ -27,6 +27,8 @@ use std::sync::OnceLock;
 pub enum EnvAt {
     /// A named argument, which can also stand at a position.
     Keyword(&'static str, usize),
+    /// The same, where the child gets nothing if nothing is passed.
+    Emptied(&'static str, usize),
     /// A named argument whose entries are added to the caller's environment.
     Added(&'static str),
     /// A named argument or option; without it the library passes a few harmless variables of the caller's and no others.
@@ -43,6 +45,8 @@ pub enum EnvAt {
     Field,
     /// `Env` of the attributes at this position.
     Attributes(usize),
+    /// A method with this name, which is called elsewhere: what it is given is not followed.
+    Method(&'static str),
     /// The call cannot be given one.
     Nowhere,
     Always(Environment),
@@ -177,10 +181,18 @@ fn is_spawning_package(path: &str) -> bool {
         "sync" | "async" | "promise" => spawns,
         _ => {
             ONLY.contains(&function)
+                || names_what_it_spawns(function)
                 || (spawns || package.contains("process") && package.contains(['_', '-']))
                     && FUNCTIONS.contains(&function)
         }
     }
+}
+
+/// `spawnPackageManager`, `spawnGit`: a function that is called after what it starts.
+fn names_what_it_spawns(function: &str) -> bool {
+    let what = function.strip_prefix("spawn").unwrap_or("");
+    what.starts_with(|c: char| c.is_ascii_uppercase())
+        && !["Worker", "Thread", "Error", "Options", "Result"].iter().any(|word| what.contains(word))
 }
 
 /// The call that a function is by the names that lead to it, where the value behind them cannot be followed: a module that is loaded
@@ -219,6 +231,7 @@ pub fn by_name(language: Language, path: &str) -> Option<(&'static Row, String)>
                 "pty" | "nodepty" => "node-pty",
                 "shell" | "shelljs" if function == "exec" => "shelljs",
                 "util" if before == "grunt.util" => "grunt.util",
+                "executable" if holder == "Executable" => "@rushstack/node-core-library.Executable",
                 // A service of the project that is handed over is mostly a helper around it.
                 _ if plain.contains("childprocess")
                     && !before.starts_with("self.")

@@ -665,7 +665,9 @@ impl<'a> Judge<'_, 'a> {
             };
             offer(name, self.bound(bound, 0), env);
         }
-        for (name, bindings) in &self.code.scopes[0].names {
+        // A name that is exported for something else is not what it is inside.
+        let is_other = |name: &str| self.code.exports.iter().any(|(exported, _)| exported == name);
+        for (name, bindings) in self.code.scopes[0].names.iter().filter(|(name, _)| !is_other(name)) {
             for binding in bindings {
                 let env = match &binding.bound {
                     crate::code::Bound::Value(id) => Some(self.env(*id, 0)),

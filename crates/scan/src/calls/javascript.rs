@@ -89,6 +89,7 @@ pub const JAVASCRIPT: &[Row] = &[
     row("async-shelljs.exec", Options, Line(0)),
     row("async-shelljs.asyncExec", Options, Line(0)),
     row("teen_process.SubProcess", Options, Words(0)),
+    row("@ionic/utils-subprocess.Subprocess", Options, Words(0)),
     row("@rushstack/node-core-library.Executable.spawn", Options, Words(0)),
     row("@rushstack/node-core-library.Executable.spawnSync", Options, Words(0)),
     row("@yarnpkg/shell.execute", Options, Line(0)),

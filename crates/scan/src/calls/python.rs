@@ -3,7 +3,7 @@
 use super::{CommandAt, EnvAt, NAMED, Row, row};
 use crate::finding::Environment;
 use CommandAt::{Argv, Line, Name, Words};
-use EnvAt::{Added, Always, Keyword, Last, Minimal, Nowhere, Position};
+use EnvAt::{Added, Always, Emptied, Keyword, Last, Method, Minimal, Nowhere, Position};
 
 /// A path may end with `.*` (any name) or begin with `*.` (a method of anything).
 pub const PYTHON: &[Row] = &[
@@ -56,11 +56,11 @@ pub const PYTHON: &[Row] = &[
     row("*.create_subprocess_shell", Keyword("env", NAMED), Line(0)),
     row("*.subprocess_exec", Keyword("env", NAMED), Words(1)),
     row("*.subprocess_shell", Keyword("env", NAMED), Line(1)),
-    row("*.spawnProcess", Keyword("env", 3), Words(1)),
-    row("twisted.internet.reactor.spawnProcess", Keyword("env", 3), Words(1)),
-    row("twisted.internet.utils.getProcessOutput", Keyword("env", 2), Words(0)),
-    row("twisted.internet.utils.getProcessValue", Keyword("env", 2), Words(0)),
-    row("twisted.internet.utils.getProcessOutputAndValue", Keyword("env", 2), Words(0)),
+    row("*.spawnProcess", Emptied("env", 3), Words(1)),
+    row("twisted.internet.reactor.spawnProcess", Emptied("env", 3), Words(1)),
+    row("twisted.internet.utils.getProcessOutput", Emptied("env", 2), Words(0)),
+    row("twisted.internet.utils.getProcessValue", Emptied("env", 2), Words(0)),
+    row("twisted.internet.utils.getProcessOutputAndValue", Emptied("env", 2), Words(0)),
     row("anyio.run_process", Keyword("env", NAMED), Words(0)),
     row("anyio.open_process", Keyword("env", NAMED), Words(0)),
     row("trio.run_process", Keyword("env", NAMED), Argv),
@@ -129,7 +129,7 @@ pub const PYTHON: &[Row] = &[
     row("winpty.PTY().spawn", Keyword("env", NAMED), Words(0)),
     row("plumbum.local.get", Nowhere, Words(0)),
     row("tornado.process.Subprocess", Keyword("env", NAMED), Argv),
-    row("twisted.internet.endpoints.ProcessEndpoint", Keyword("env", 3), Words(1)),
+    row("twisted.internet.endpoints.ProcessEndpoint", Emptied("env", 3), Words(1)),
     row("twisted.runner.procmon.ProcessMonitor().addProcess", Keyword("env", 4), Words(1)),
     row("pyproject_hooks.default_subprocess_runner", Added("extra_environ"), Argv),
     row("pyproject_hooks.quiet_subprocess_runner", Added("extra_environ"), Argv),
@@ -164,8 +164,8 @@ pub const PYTHON: &[Row] = &[
     row("test.support.script_helper.spawn_python", Nowhere, Words(NAMED)),
     row("mpi4py.MPI.COMM_SELF.Spawn", Nowhere, Words(0)),
     row("mpi4py.MPI.COMM_WORLD.Spawn", Nowhere, Words(0)),
-    row("PyQt5.QtCore.QProcess().start", Nowhere, Words(0)),
-    row("PyQt5.QtCore.QProcess().startDetached", Nowhere, Words(0)),
+    row("PyQt5.QtCore.QProcess().start", Method("setProcessEnvironment"), Words(0)),
+    row("PyQt5.QtCore.QProcess().startDetached", Method("setProcessEnvironment"), Words(0)),
     row("PyQt5.QtCore.QProcess.startDetached", Nowhere, Words(0)),
     row("PyQt5.QtCore.QProcess.execute", Nowhere, Words(0)),
     row("gi.repository.GLib.spawn_async", Keyword("envp", NAMED), Words(0)),

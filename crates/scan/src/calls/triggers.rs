@@ -129,6 +129,7 @@ pub const fn triggers(language: Language) -> &'static [(Border, &'static str)] {
             (None, "process.binding"),
             (None, "process_wrap"),
             (None, "childProcess"),
+            (None, "subprocess"),
             (None, "execSync"),
             (None, "execFile"),
             (None, "run-script"),

@@ -76,8 +76,22 @@ impl<'a> Judge<'_, 'a> {
     pub fn site_environment(&self, id: Id, row: &Row, args: &[Arg<'a>]) -> Env {
         match row.env {
             EnvAt::Nowhere => Env::INHERITS,
+            EnvAt::Method(name) => {
+                let is_called = |call: &Id| matches!(self.code.expr(*call).kind, Kind::Call { func, .. } if matches!(self.code.expr(func).kind, Kind::Attr(_, method) if method == name));
+                if self.code.calls.iter().any(is_called) { Env::UNKNOWN } else { Env::INHERITS }
+            }
             EnvAt::Always(class) => Env::of_class(class),
             EnvAt::Keyword(name, position) => self.keyword(name, position, args),
+            EnvAt::Emptied(name, position) => {
+                let may_pass = |(at, arg): (usize, &Arg<'a>)| {
+                    arg.name == Some(name) || arg.spread != Spread::No || arg.name.is_none() && at >= position
+                };
+                if args.iter().enumerate().any(may_pass) {
+                    self.keyword(name, position, args)
+                } else {
+                    Env::EXPLICIT
+                }
+            }
             EnvAt::Added(name) => {
                 let replaces =
                     args.iter().any(|arg| arg.name == Some("replace_env") && self.is_true(arg.value));

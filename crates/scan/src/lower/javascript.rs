@@ -269,11 +269,13 @@ fn call<'a>(code: &mut Code<'a>, node: Node<'_>, at: At) -> Id {
         }
         None => {}
     }
-    if (is_import || is_loader(code, func))
-        && let Some(module) = args.first().and_then(|arg| code.literal(arg.value))
-    {
-        let module = module.to_owned();
-        return push(code, node, at, Kind::Module(module.into()));
+    if let Some(module) = args.first().and_then(|arg| code.literal(arg.value)) {
+        // Whatever is given nothing but this name loads it, by whatever name a bundler calls it.
+        let is_named = matches!(module, "child_process" | "node:child_process") && args.len() == 1;
+        if is_import || is_named || is_loader(code, func) {
+            let module = module.to_owned();
+            return push(code, node, at, Kind::Module(module.into()));
+        }
     }
     match code.dotted(func).as_deref() {
         Some("Object.assign") if !args.is_empty() => {
