@@ -289,6 +289,8 @@ export type AnswerRefused = {
   code: Code;
   /** The rule of the gate by which a command was denied. */
   rule?: string;
+  /** The same request may succeed later, without a change. */
+  retry?: boolean;
 };
 
 /** What a client is told. */

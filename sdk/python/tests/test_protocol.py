@@ -116,6 +116,7 @@ class Messages(unittest.TestCase):
             wish.for_a_session(None),
             line.for_a_session(None),
             {**line.for_a_session("x"), "background": True},
+            {**wish.for_a_session(None), "quiet": True},
             {"do": "hello"},
             {"do": "own"},
             {"do": "watch"},
@@ -169,6 +170,7 @@ class Messages(unittest.TestCase):
         denied = told["answer.refused.3.json"]
         self.assertIsInstance(denied, keyward.Denied)
         self.assertEqual((denied.rule, denied.reason), ("git-push-force", "an approver said no"))
+        self.assertEqual((denied.retryable, told["answer.refused.json"].retryable), (True, False))
 
     def test_every_golden_outcome_is_understood(self) -> None:
         kinds = {"denied": keyward.Denied, "refused": keyward.Refused, "fault": keyward.Fault}

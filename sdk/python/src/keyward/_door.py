@@ -92,12 +92,8 @@ def refusal(message: Message) -> KeywardError:
     fact, remedy, code, rule = message["fact"], message["remedy"], message["code"], message.get("rule")
     kind: Any = {123: Denied, 126: NotExecutable, 127: NotFound, 120: Refused, None: Refused}.get(message["exit"], Fault)
     reason = fact[len("denied: ") :] if fact.startswith("denied: ") else fact
-    error: KeywardError = kind(fact, remedy, code=code, rule=rule, reason=reason, retryable=_may_be_retried(fact, remedy))
+    error: KeywardError = kind(fact, remedy, code=code, rule=rule, reason=reason, retryable=bool(message.get("retry")))
     return error
-
-
-def _may_be_retried(fact: str, remedy: str) -> bool:
-    return fact.startswith("denied for now") or "try again" in remedy or "retry" in remedy
 
 
 class Connection:
@@ -182,6 +178,17 @@ class Connection:
                 return received
 
     def close(self) -> None:
+        self.socket.close()
+
+    def hang_up(self) -> None:
+        """Ends the connection, and waits until the session has ended what was started by it."""
+        try:
+            self.socket.shutdown(socket.SHUT_WR)
+            while self.receive(5) is not None:
+                pass
+        except (OSError, KeywardError):
+            # The session has closed it, too.
+            pass
         self.socket.close()
 
     def end(self) -> None:
