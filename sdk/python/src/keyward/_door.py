@@ -8,7 +8,7 @@ import os
 import select
 import socket
 import time
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from ._errors import (
     Denied,
@@ -22,6 +22,9 @@ from ._errors import (
     VersionMismatch,
 )
 from ._executable import PROTOCOL
+
+if TYPE_CHECKING:
+    from .protocol import Answer, AnswerRefused
 
 #: The longest packet.
 LONGEST = 131072
@@ -70,7 +73,7 @@ def encode(message: Message) -> bytes:
     return packet
 
 
-def decode(packet: bytes) -> Message:
+def decode(packet: bytes) -> "Answer":
     """An answer. Unknown fields are ignored by those who read it; an unknown kind ends the connection."""
     import json
 
@@ -87,7 +90,7 @@ def decode(packet: bytes) -> Message:
     return message  # type: ignore[no-any-return]
 
 
-def refusal(message: Message) -> KeywardError:
+def refusal(message: "AnswerRefused") -> KeywardError:
     """The exception for a ``refused``."""
     fact, remedy, code, rule = message["fact"], message["remedy"], message["code"], message.get("rule")
     kind: Any = {123: Denied, 126: NotExecutable, 127: NotFound, 120: Refused, None: Refused}.get(message["exit"], Fault)
@@ -134,7 +137,7 @@ class Connection:
         except OSError:
             raise lost() from None
 
-    def receive(self, timeout: Optional[float] = None) -> Optional[Tuple[Message, List[int]]]:
+    def receive(self, timeout: Optional[float] = None) -> Optional[Tuple["Answer", List[int]]]:
         """The next message with its descriptors; ``None`` if none came in time."""
         if timeout is not None and not self.is_ready(timeout):
             return None
@@ -165,7 +168,7 @@ class Connection:
             if time.monotonic() >= until:
                 return False
 
-    def request(self, message: Message, timeout: float = 10) -> Tuple[Message, List[int]]:
+    def request(self, message: Message, timeout: float = 10) -> Tuple["Answer", List[int]]:
         """Sends a request and waits for its answer. Lines about the project are passed over."""
         self.send(message)
         while True:

@@ -23,6 +23,7 @@ from ._executable import flags as _flags
 
 if TYPE_CHECKING:
     from ._door import Connection, Message
+    from .protocol import Answer, AnswerRefused
     from ._session import Session
 
     _Popen = subprocess.Popen[Any]
@@ -279,7 +280,7 @@ class Popen(_Popen):
                 return
             self._take(received[0], connection, session)
 
-    def _take(self, message: "Message", connection: "Connection", session: "Session") -> None:
+    def _take(self, message: "Answer", connection: "Connection", session: "Session") -> None:
         if message["is"] == "ended" and (self._is_quiet or message["job"] == self._job):
             signal = message["signal"]
             for relay in self._relays:
@@ -296,7 +297,7 @@ class Popen(_Popen):
         elif message["is"] in ("done", "refused"):
             self._unanswered -= 1
 
-    def _is_refused(self, message: "Message", connection: "Connection", session: "Session") -> None:
+    def _is_refused(self, message: "AnswerRefused", connection: "Connection", session: "Session") -> None:
         """The command of a quiet start did not run: the first call that waits for it raises why."""
         from ._door import refusal
 
