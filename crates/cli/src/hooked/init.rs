@@ -3,7 +3,7 @@
 //! The change is shown first. What the file was before is kept in Keyward's state directory, so that `--undo` brings back every byte.
 
 use super::settings_file::{Done, Settings};
-use super::{init_mcp, own_programs};
+use super::{init_mcp, own_programs, place};
 use crate::args::{InitArgs, InitWhat};
 use crate::{here, say};
 use keyward_policy::hook::Agent;
@@ -74,23 +74,19 @@ impl Place {
             })
         };
         let own = Own { keyward: text(&keyward)?, shell: text(&shell)? };
-        let base = if project {
-            let look = here::look(&entries, None).map_err(|refusal| Trouble::from(&refusal))?;
-            look.project
-        } else if agent == Agent::OpenCode {
-            here::config_home(&entries)
-        } else {
-            here::home(&entries)
-        };
-        let file = base.join(match (agent, project) {
-            (Agent::ClaudeCode, false) => ".claude/settings.json",
+        let look = here::look(&entries, None).map_err(|refusal| Trouble::from(&refusal))?;
+        let below = match (agent, project) {
+            (Agent::ClaudeCode, false) => "~/.claude/settings.json",
             // The one that is for this user alone: it names programs by their paths here.
             (Agent::ClaudeCode, true) => ".claude/settings.local.json",
-            (Agent::Codex, _) => ".codex/hooks.json",
-            (Agent::Gemini, _) => ".gemini/settings.json",
-            (Agent::OpenCode, false) => "opencode/plugin/keyward.js",
+            (Agent::Codex, false) => "~/.codex/hooks.json",
+            (Agent::Codex, true) => ".codex/hooks.json",
+            (Agent::Gemini, false) => "~/.gemini/settings.json",
+            (Agent::Gemini, true) => ".gemini/settings.json",
+            (Agent::OpenCode, false) => "~/.config/opencode/plugin/keyward.js",
             (Agent::OpenCode, true) => ".opencode/plugin/keyward.js",
-        });
+        };
+        let file = place(below, agent.short(), &look, &entries);
         Ok(Place { agent, settings: Settings::new(file, "", block), own, shell })
     }
 
