@@ -226,13 +226,11 @@ impl Report {
             bare => format!("  started without Keyward: its tools can read {}: {}", bare.len(), listed(bare)),
         });
         let hooks = match self.hooks {
-            Hooks::Intact => Some("  hooks of `keyward init`: in place; its commands run in a session"),
-            Hooks::Changed => {
-                Some("  hooks of `keyward init`: changed since, so that some calls may pass by them")
-            }
-            Hooks::Missing => Some("  hooks of `keyward init`: none"),
+            Hooks::Intact => Some("  hooks of Keyward: in place; its commands run in a session"),
+            Hooks::Changed => Some("  hooks of Keyward: changed since, so that some calls may pass by them"),
+            Hooks::Missing => Some("  hooks of Keyward: none"),
             Hooks::Unreadable => {
-                Some("  hooks of `keyward init`: its settings hold a mistake, and the agent ignores them")
+                Some("  hooks of Keyward: its settings hold a mistake, and the agent ignores them")
             }
             Hooks::Unknown => None,
         };
@@ -261,9 +259,9 @@ impl Report {
         if self.cage.is_some() {
             remedies.push(format!("to start it in a cage: `keyward {name}`"));
         }
-        if let (Hooks::Missing | Hooks::Changed, Some(word)) = (self.hooks, self.init) {
+        if let (Hooks::Missing | Hooks::Changed, Some(agent)) = (self.hooks, self.init) {
             remedies.push(format!(
-                "to start it as before, with its commands in a session: `keyward init {word}`"
+                "to start it as before, with its commands in a session: `keyward init {agent}`"
             ));
         }
         if self.servers.iter().any(|server| server.start == Start::Bare) {
@@ -359,14 +357,14 @@ mod tests {
         claude: an agent, /usr/bin/claude
           in a cage (built-in profile), tried: its tools can read 1 of 1 secrets: A
           started without Keyward: its tools can read 2: A, B
-          hooks of `keyward init`: none
+          hooks of Keyward: none
           to start it in a cage: `keyward claude`
           to start it as before, with its commands in a session: `keyward init claude-code`
           to see why it is readable: `keyward explain -p claude -v -- claude`
         claude: an agent, /usr/bin/claude
           in a cage (built-in profile), tried: its tools can read none of 0 secrets
           started without Keyward: its tools can read 2: A, B
-          hooks of `keyward init`: none
+          hooks of Keyward: none
           to start it in a cage: `keyward claude`
           to start it as before, with its commands in a session: `keyward init claude-code`
         ");

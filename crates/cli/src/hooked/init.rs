@@ -22,7 +22,7 @@ pub fn init(args: &InitArgs, block: &Block) -> i32 {
         _ if here::is_cage() => Err(Trouble::new(
             Code::OnlyOutside,
             "the settings of an agent are not changed from inside a cage",
-            "run `keyward init` in a shell of yours",
+            "run this command in a shell of yours",
         )),
         InitWhat::Mcp => init_mcp::init(args, block),
         InitWhat::Agent(agent) => Place::find(agent, args.project, block)
@@ -114,8 +114,8 @@ impl Place {
         self.settings.write(&after)?;
         let name = self.agent.name();
         say::answer(&format!(
-            "{name} sends its tool calls to Keyward from its next start on; `keyward init {} --undo` takes this back",
-            self.agent.word()
+            "{name} sends its tool calls to Keyward from its next start on; `keyward init {agent} --undo` takes this back",
+            agent = self.agent.word()
         ));
         if self.agent == Agent::Codex {
             say::answer(
@@ -146,7 +146,7 @@ impl Place {
         }
         if let Some(changed) = changed.filter(|changed| !changed.is_empty()) {
             say::answer(&format!(
-                "since `keyward init`, {} was changed; that stays:\n{changed}",
+                "since Keyward changed it, {} was changed again; that stays:\n{changed}",
                 self.settings.shown()
             ));
         }

@@ -50,7 +50,7 @@ fn listings(args: &InitArgs, here: &Here, block: &Block) -> Result<Vec<Listing>,
             }
             if spot.format == Format::Yaml {
                 say::note(&format!(
-                    "{} is YAML, and stays as it is; put `keyward mcp --` before the commands in it yourself",
+                    "{} is YAML, and stays as it is; start the servers in it as `keyward mcp -- COMMAND`",
                     visible(path.as_os_str())
                 ));
                 continue;

@@ -51,6 +51,10 @@ pub enum Content {
     Saying(&'static [&'static str]),
     /// The same for settings, of which the harmless lines may be seen.
     SettingsSaying(&'static [&'static str]),
+    /// Scripts and settings that set variables. Lines that set a credential go, and the rest stays.
+    Variables,
+    /// XML. One of these words makes the file secret as a whole; in comments it makes the comments secret.
+    Xml(&'static [&'static str]),
     /// Settings of git. Without a credential the file is harmless.
     Git,
     /// The same, if the content says that it is git's.
@@ -87,7 +91,7 @@ const fn system(pattern: &'static str, holds: &'static str) -> Secret {
 
 /// Settings of the system that hold a credential on some hosts only.
 const fn system_settings(pattern: &'static str) -> Secret {
-    Secret { content: Content::SettingsSaying(LOGIN_WORDS), ..system(pattern, ENVIRONMENT) }
+    Secret { content: Content::Variables, ..system(pattern, ENVIRONMENT) }
 }
 
 /// A file of settings, of which single lines are secret.
@@ -222,6 +226,7 @@ const SOURCES: &[&str] = &[
     "*.pl",
     "*.pub",
     "*.py",
+    "*.pyc",
     "*.rb",
     "*.rs",
     "*.rst",
@@ -455,7 +460,10 @@ pub const SECRETS: &[Secret] = &[
     saying(".yarnrc", &["_auth", "password", "token"], REGISTRY),
     saying("auth.json", LOGINS_IN_JSON, REGISTRY),
     saying("nuget.config", &["password", "apikeys"], REGISTRY),
-    saying("settings.xml", &["<password", "<passphrase", "<privatekey"], REGISTRY),
+    Secret {
+        content: Content::Xml(&["<password", "<passphrase", "<privatekey"]),
+        ..name("settings.xml", REGISTRY)
+    },
     name("settings-security.xml", REGISTRY),
     settings_saying("gradle.properties"),
     settings_saying("local.properties"),
