@@ -202,7 +202,7 @@ fn undo_names_and_keeps_what_the_user_changed_meanwhile() {
     std::fs::write(settings(&stage), &now).unwrap();
     let undone = init(&stage, &["--undo", "--yes"]);
     let told = stdout(&undone);
-    assert!(told.contains("was changed; that stays") && told.contains("+   \"model\": \"sonnet\""), "{told}");
+    assert!(told.contains("that stays:") && told.contains("+   \"model\": \"sonnet\""), "{told}");
     assert_eq!(std::fs::read_to_string(settings(&stage)).unwrap(), "{\n  \"model\": \"sonnet\"\n}\n");
 }
 
