@@ -462,7 +462,11 @@ fn is_secret(path: &[u8]) -> bool {
         |secret| {
             !matches!(
                 secret.content,
-                Content::Saying(_) | Content::SettingsSaying(_) | Content::Variables | Content::Xml(_)
+                Content::Saying(_)
+                    | Content::SettingsSaying(_)
+                    | Content::Variables
+                    | Content::Xml(_)
+                    | Content::Json
             )
         },
     )

@@ -425,7 +425,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     /// Handles the end of a command. Its client is told when the changes to repositories have arrived outside.
     fn has_ended(&mut self, number: u32, exit: i32, signal: Option<i32>) {
         let Some(job) = self.jobs.running(number) else { return };
-        if !self.session.syncs.any() {
+        if !self.session.syncs.any(exit != 0) {
             return self.ended(number, exit, signal);
         }
         match std::mem::replace(&mut job.place, Place::Gone) {
@@ -436,7 +436,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             place @ (Place::Cage | Place::Gone) => {
                 job.place = place;
                 // A sync that is under way may have read what this command left, and not have looked at it yet.
-                if self.waiting.is_empty() && self.session.syncs.has_nothing_to_look_at() {
+                if self.waiting.is_empty() && self.session.syncs.has_nothing_to_look_at(exit != 0) {
                     return self.ended(number, exit, signal);
                 }
                 self.sync_before(Waiting::End { number, exit, signal });

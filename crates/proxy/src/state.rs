@@ -217,6 +217,7 @@ pub struct Cage {
     /// Secrets that were put in, with their hosts, to report each once.
     pub swapped: RefCell<Vec<(String, Host)>>,
     pub echoed: RefCell<Vec<(String, Host)>>,
+    pub masked: RefCell<Vec<(String, Host)>>,
     /// Closed when the cage ends, and whatever waits on it with it.
     ended: watch::Sender<bool>,
     /// True from the last packet on that describes it.
@@ -240,6 +241,7 @@ impl Cage {
             budget: RefCell::default(),
             swapped: RefCell::default(),
             echoed: RefCell::default(),
+            masked: RefCell::default(),
             ended: watch::channel(false).0,
             ready: watch::channel(false).0,
             narrowed: watch::channel(0).0,

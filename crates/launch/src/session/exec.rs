@@ -168,7 +168,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         let ready = cage.spawner().is_some();
         let pending = match ready {
             // It was made before what was done meanwhile.
-            true if self.session.syncs.any() && cage.begin_sync() => Some(pending),
+            true if self.session.syncs.any(false) && cage.begin_sync() => Some(pending),
             true if pending.send(&cage) => None,
             true => return Err(broken(Errno::PIPE)),
             false => Some(pending),

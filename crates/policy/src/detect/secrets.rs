@@ -55,6 +55,8 @@ pub enum Content {
     Variables,
     /// XML. One of these words makes the file secret as a whole; in comments it makes the comments secret.
     Xml(&'static [&'static str]),
+    /// Settings in JSON, of which everything but credentials is seen. Without one the file is harmless.
+    Json,
     /// Settings of git. Without a credential the file is harmless.
     Git,
     /// The same, if the content says that it is git's.
@@ -109,6 +111,11 @@ const fn settings_saying(pattern: &'static str) -> Secret {
     Secret { content: Content::SettingsSaying(LOGIN_WORDS), ..name(pattern, ENVIRONMENT) }
 }
 
+/// Settings in JSON that name servers with their variables.
+const fn json(place: Place, pattern: &'static str) -> Secret {
+    Secret { content: Content::Json, ..row(place, pattern, "the credential of a server") }
+}
+
 /// Names and values, one on a line, in a place that is known for them.
 const fn environment(pattern: &'static str) -> Secret {
     Secret { content: Content::Dotenv, ..row(Place::Anywhere, pattern, ENVIRONMENT) }
@@ -145,6 +152,8 @@ const fn dotenv(pattern: &'static str, except: &'static [&'static str]) -> Secre
     Secret { pattern, place: Place::Name, except, holds: ENVIRONMENT, content: Content::Dotenv }
 }
 
+/// What Python and its tools put into a virtual environment.
+const OF_ENVIRONMENTS: &[&str] = &["pyvenv.cfg", ".gitignore", "cachedir.tag", ".lock"];
 /// Files that show how a `.env` looks, without its values.
 const EXAMPLES: &[&str] =
     &["*.example", "*.sample", "*.template", "*.tmpl", "*.dist", "*.defaults", "*.schema"];
@@ -500,6 +509,9 @@ pub const SECRETS: &[Secret] = &[
     name(".authinfo*", LOGIN),
     name(".smbcredentials", LOGIN),
     name(".claude.json", AGENT),
+    // Claude Code keeps the last ones, with the time behind the name.
+    name(".claude.json.backup.*", AGENT),
+    name(".claude.json.corrupted.*", AGENT),
     name(".aider.input.history", HISTORY),
     name("htpasswd", "password hashes"),
     name(".sentryclirc", LOGIN),
@@ -588,7 +600,23 @@ pub const SECRETS: &[Secret] = &[
     anywhere(".cache/huggingface/token", LOGIN),
     anywhere(".cache/huggingface/stored_tokens", LOGIN),
     anywhere(".kaggle/kaggle.json", LOGIN),
+    // Servers that agents and editors start, with their keys where somebody wrote them there.
+    json(Place::Name, ".mcp.json"),
+    json(Place::Name, "mcp.json"),
+    json(Place::Name, "mcp_config.json"),
+    json(Place::Name, "mcp_settings.json"),
+    json(Place::Name, "cline_mcp_settings.json"),
+    json(Place::Name, "claude_desktop_config.json"),
+    json(Place::Name, "opencode.json"),
+    json(Place::Name, "opencode.jsonc"),
+    json(Place::Anywhere, ".claude/settings.json"),
+    json(Place::Anywhere, ".claude/settings.local.json"),
+    json(Place::Anywhere, ".gemini/settings.json"),
+    json(Place::Anywhere, ".zed/settings.json"),
     environment(".envs/**"),
+    // A directory of such files, one for each place; virtual environments of Python have the name as well.
+    Secret { except: OF_ENVIRONMENTS, ..environment(".env/*") },
+    Secret { except: EXAMPLES, ..environment(".env.*/*") },
     environment(".env.d/**"),
     environment(".kamal/secrets*"),
     anywhere(".secrets/**", ENVIRONMENT),

@@ -5,6 +5,7 @@
 use super::secrets::{Content, Secret};
 use super::variables;
 use crate::detect::registry::{known, name_shape, value_shape};
+use crate::login::json::without_credentials as without_credentials_in_json;
 use crate::untrusted::git::credentials::{holds_credentials, is_git_config, without_credentials};
 
 /// What a command sees of a file whose name is secret.
@@ -36,6 +37,7 @@ pub fn shows(secret: &Secret, content: &[u8], not_secret: &[&str]) -> Shows {
                 Shows::Itself
             }
         }
+        Content::Json => json(content),
         Content::Pem if has_private_key(content) => Shows::Instead(Vec::new()),
         Content::Pem => Shows::Itself,
         Content::MaybeGit if !is_git_config(content) => Shows::Itself,
@@ -43,6 +45,16 @@ pub fn shows(secret: &Secret, content: &[u8], not_secret: &[&str]) -> Shows {
             Shows::Instead(without_credentials(content))
         }
         Content::Git | Content::MaybeGit => Shows::Itself,
+    }
+}
+
+/// JSON that cannot be read is judged by its words, and is an empty object where one is a credential.
+fn json(content: &[u8]) -> Shows {
+    let shown = std::str::from_utf8(content).ok().and_then(without_credentials_in_json);
+    match shown {
+        Some(shown) => itself_or(shown.into_bytes(), content),
+        None if value_shape(content).is_some() => Shows::Instead(b"{}\n".to_vec()),
+        None => Shows::Itself,
     }
 }
 
@@ -533,6 +545,28 @@ mod tests {
         assert_eq!(shown("settings.xml", real), "<settings/>\n");
         assert_eq!(shown("settings.xml", "<a><!-- <password>canary"), "<a>");
         assert_eq!(shown("settings.xml", "<a><!-- plain --></a>"), "itself");
+    }
+
+    #[test]
+    fn settings_in_json_lose_credentials_and_nothing_else() {
+        let harmless = "{ // servers\n \"mcpServers\": {\"g\": {\"command\": \"npx\", \"args\": [\"-y\", \"x\"], \"env\": {\"GITHUB_TOKEN\": \"${GITHUB_TOKEN}\", \"API_KEY\": \"$KEY\", \"DEBUG\": \"1\", \"HOST\": \"a.test\"}}}}";
+        assert_eq!(shown(".mcp.json", harmless), "itself");
+        assert_eq!(
+            shown(".mcp.json", "{ \"trailing\": 1, }"),
+            "itself",
+            "what cannot be read, without a credential"
+        );
+        let secret = harmless
+            .replace("${GITHUB_TOKEN}", "canary1canary1")
+            .replace("\"1\"", "\"ghp_canary1canary1canary1canary1canary1AA\"");
+        let seen = shown(".mcp.json", &secret);
+        assert!(
+            !seen.contains("canary1") && seen.contains("\"command\": \"npx\"") && seen.contains("a.test"),
+            "{seen}"
+        );
+        serde_json::from_str::<serde_json::Value>(&seen).unwrap();
+        assert_eq!(shown(".mcp.json", "{ \"a\": \"ghp_canary1canary1canary1canary1canary1AA\", }"), "{}\n");
+        assert!(!shown(".mcp.json", "{\"API_KEY\": \"${T:-canary1}\"}").contains("canary1"));
     }
 
     #[test]

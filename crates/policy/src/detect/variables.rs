@@ -61,7 +61,7 @@ fn credential(line: &[u8]) -> Option<&[u8]> {
     });
     let first = credentials.next().map(|(_, value)| value);
     first.or_else(|| {
-        let mut words = line.split(|byte| byte.is_ascii_whitespace() || b"\"'`,;()<>".contains(byte));
+        let mut words = line.split(|byte| byte.is_ascii_whitespace() || b"\"'`=,;()<>".contains(byte));
         words.find(|word| value_shape(word).is_some())
     })
 }

@@ -80,6 +80,45 @@ pub(super) const FILES: &[File] = &[
         grants: &[],
         beside: &[],
     },
+    // Variables that it sets for itself, a key among them where somebody wrote it there; servers to start.
+    File {
+        name: "claude-variables",
+        path: ".claude/settings.json",
+        format: Format::Settings,
+        rows: &[
+            row(&["env", "ANTHROPIC_API_KEY"], Role::Key, To::Named("anthropic"), None),
+            row(&["env", "ANTHROPIC_AUTH_TOKEN"], Role::Key, To::Named("anthropic-token"), None),
+            row(&["env", "CLAUDE_CODE_OAUTH_TOKEN"], Role::Key, To::Named("claude"), None),
+        ],
+        // Programs that give a credential, and ways to log in.
+        plain: &[
+            "apiKeyHelper",
+            "awsAuthRefresh",
+            "awsCredentialExport",
+            "forceLoginMethod",
+            "forceLoginOrgUUID",
+        ],
+        grants: &[],
+        beside: &[],
+    },
+    File {
+        name: "codex-settings",
+        path: ".codex/config.toml",
+        format: Format::Toml,
+        rows: &[],
+        plain: &[],
+        grants: &[],
+        beside: &[],
+    },
+    File {
+        name: "gemini-settings",
+        path: ".gemini/settings.json",
+        format: Format::Settings,
+        rows: &[],
+        plain: &["selectedType", "enforcedType"],
+        grants: &[],
+        beside: &[],
+    },
     File {
         name: "codex",
         path: ".codex/auth.json",

@@ -180,7 +180,7 @@ pub fn login_files(policy: &Policy, request: &Request<'_>) -> Vec<LoginFile> {
     }
     let kept = kept_home(policy, request);
     for (tool, shared) in asked_for(policy) {
-        for exposure in exposures(tool.value, shared, request.platform).filter(|exposure| exposure.secret) {
+        for exposure in exposures(tool.value, shared, request.platform).filter(|it| has_known_fields(it)) {
             for (file, outside) in known_files(exposure, request) {
                 let is_used = !exposure.runtime && exposure.writes != Writes::Never;
                 let own = kept.as_ref().filter(|_| is_used).map(|kept| kept.join(file.path));
@@ -191,6 +191,11 @@ pub fn login_files(policy: &Policy, request: &Request<'_>) -> Vec<LoginFile> {
         }
     }
     all
+}
+
+/// Whether something that a tool keeps is, or holds, a file whose secret fields are known. Settings are such a file by themselves alone.
+fn has_known_fields(exposure: &Exposure) -> bool {
+    exposure.secret || !exposure.folder && login::file(exposure.path).is_some()
 }
 
 /// The known login files at or below something that a tool keeps, and where they are on the host.
@@ -625,7 +630,7 @@ fn expose(
     {
         return Ok(true);
     }
-    if login::are_phantoms(policy) && exposure.secret {
+    if login::are_phantoms(policy) && has_known_fields(exposure) {
         match exposure.folder {
             true if login::files_below(exposure.path).next().is_some() => {
                 return Ok(expose_files(builder, policy, request, facts, home, exposure, origin));
