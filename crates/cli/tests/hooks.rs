@@ -688,3 +688,23 @@ fn init_and_undo_leave_the_settings_of_each_agent_as_they_were() {
         assert_eq!(std::fs::read_to_string(&place).ok().as_deref(), before, "{agent}");
     }
 }
+
+#[test]
+fn settings_that_a_variable_has_moved_are_changed_where_the_agent_reads_them() {
+    let stage = stage();
+    let moved = stage.elsewhere().join("moved");
+    std::fs::create_dir_all(&moved).unwrap();
+    stage.own(&moved);
+    for (agent, variable, file) in [
+        ("claude-code", "CLAUDE_CONFIG_DIR", "settings.json"),
+        ("codex", "CODEX_HOME", "hooks.json"),
+        ("gemini", "GEMINI_CLI_HOME", ".gemini/settings.json"),
+        ("opencode", "XDG_CONFIG_HOME", "opencode/plugin/keyward.js"),
+    ] {
+        let output =
+            stage.command(keyward()).args(["init", agent, "--yes"]).env(variable, &moved).output().unwrap();
+        assert!(output.status.success(), "{agent} {}", stderr(&output));
+        assert!(std::fs::read_to_string(moved.join(file)).unwrap().contains(agent), "{agent}");
+    }
+    assert!(!settings(&stage).exists());
+}

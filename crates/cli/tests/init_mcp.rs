@@ -9,7 +9,7 @@ mod upstream;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Output;
-use support::{Stage, keyward, refused, stderr, stdout};
+use support::{Stage, keyward, stderr, stdout};
 use upstream::Upstream;
 
 /// As a token of no vendor: only the value itself is known.
@@ -55,8 +55,11 @@ fn servers_of_all_agents_get_a_cage_and_undo_brings_back_every_byte() {
     let told = done(&stage, &["--dry-run"]);
     assert!(told.contains("nothing is changed (--dry-run)"), "{told}");
     assert_eq!(read(&stage, ".claude.json"), CLAUDE);
-    let refused = refused(init(&stage, &[]), 120, "the change has to be confirmed");
-    assert!(stderr(&refused).contains("--yes"), "{}", stderr(&refused));
+    // Without a terminal nothing can be confirmed.
+    let output = init(&stage, &[]);
+    assert_eq!(output.status.code(), Some(120), "{}", stderr(&output));
+    assert!(stderr(&output).contains("confirm it on the command line with `--yes`"), "{}", stderr(&output));
+    assert_eq!(read(&stage, ".claude.json"), CLAUDE);
     let told = done(&stage, &["--yes"]);
     for part in [
         "gets a phantom of GITHUB_TOKEN",
@@ -120,8 +123,13 @@ fn the_files_of_a_project_name_keyward_without_a_path() {
 fn a_file_with_a_mistake_stays_as_it_is() {
     let stage = stage();
     stage.home_file(".codex/config.toml", "a = = 1\n");
-    let output = refused(init(&stage, &["--yes"]), 120, ".codex/config.toml:1:5: this is not TOML");
-    assert!(stderr(&output).contains("it stays as it is"), "{}", stderr(&output));
+    let output = init(&stage, &["--yes"]);
+    assert_eq!(output.status.code(), Some(125));
+    let told = stderr(&output);
+    assert!(
+        told.contains(".codex/config.toml:1:5: this is not TOML\nfix the file; it stays as it is"),
+        "{told}"
+    );
 }
 
 /// Answers with the token that it saw, which is kept in `seen`.
@@ -164,7 +172,7 @@ fn a_server_works_with_the_key_of_its_settings_and_does_not_hold_it() {
     let directory = stage.elsewhere().join("tool");
     let script = stage.file(
         &directory.join("bin/server.sh"),
-        "curl -sS https://api.github.com/user -H \"Authorization: token $GITHUB_TOKEN\"; cat \"${0%/*}/../data\"; env; cat /proc/*/environ\n",
+        "curl -sS https://api.github.com/user -H \"Authorization: token $GITHUB_TOKEN\"; cat \"${0%/*}/../data\"; env\n",
     );
     stage.file(&directory.join("package.json"), "{}");
     stage.file(&directory.join("data"), "its own data\n");

@@ -188,10 +188,7 @@ fn report(
     let mut unread = Vec::new();
     let mut found = Vec::new();
     for spot in &agent.mcp {
-        let path = match spot.path.strip_prefix("~/") {
-            Some(below) => here.caller.home.join(below),
-            None => here.project.join(&spot.path),
-        };
+        let path = hooked::place(&spot.path, &agent.name, here, &block.entries());
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
         match servers(spot, &text) {
             Some(servers) => found.extend(servers),

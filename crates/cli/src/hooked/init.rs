@@ -3,7 +3,7 @@
 //! The change is shown first. What the file was before is kept in Keyward's state directory, so that `--undo` brings back every byte.
 
 use super::settings_file::{Done, Settings};
-use super::{init_mcp, own_programs};
+use super::{init_mcp, own_programs, place};
 use crate::args::{InitArgs, InitWhat};
 use crate::rewrite::{Folder, NotWritten};
 use crate::{here, say};
@@ -14,9 +14,7 @@ use keyward_policy::protection::Hooks;
 use keyward_policy::text::visible;
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_sys::environ::Block;
-use std::ffi::OsStr;
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -54,13 +52,6 @@ pub fn state(agent: Agent, block: &Block) -> Hooks {
     order.into_iter().find(|wanted| is_found(wanted)).unwrap_or(Hooks::Missing)
 }
 
-/// The directory of Hermes.
-fn hermes_home(entries: &[&[u8]]) -> PathBuf {
-    let moved = entries.iter().find_map(|entry| entry.strip_prefix(b"HERMES_HOME="));
-    let moved = moved.map(|path| PathBuf::from(OsStr::from_bytes(path))).filter(|path| path.is_absolute());
-    moved.unwrap_or_else(|| here::home(entries).join(".hermes"))
-}
-
 /// The settings of one agent.
 struct Place {
     agent: Agent,
@@ -84,27 +75,21 @@ impl Place {
             })
         };
         let own = Own { keyward: text(&keyward)?, shell: text(&shell)? };
-        let base = if project {
-            let look = here::look(&entries, None).map_err(|refusal| Trouble::from(&refusal))?;
-            look.project
-        } else if agent == Agent::OpenCode {
-            here::config_home(&entries)
-        } else if agent == Agent::Hermes {
-            hermes_home(&entries)
-        } else {
-            here::home(&entries)
-        };
-        let file = base.join(match (agent, project) {
-            (Agent::ClaudeCode, false) => ".claude/settings.json",
+        let look = here::look(&entries, None).map_err(|refusal| Trouble::from(&refusal))?;
+        let below = match (agent, project) {
+            (Agent::ClaudeCode, false) => "~/.claude/settings.json",
             // The one that is for this user alone: it names programs by their paths here.
             (Agent::ClaudeCode, true) => ".claude/settings.local.json",
-            (Agent::Codex, _) => ".codex/hooks.json",
-            (Agent::Gemini, _) => ".gemini/settings.json",
-            (Agent::Hermes, false) => "plugins/keyward/__init__.py",
+            (Agent::Codex, false) => "~/.codex/hooks.json",
+            (Agent::Codex, true) => ".codex/hooks.json",
+            (Agent::Gemini, false) => "~/.gemini/settings.json",
+            (Agent::Gemini, true) => ".gemini/settings.json",
+            (Agent::Hermes, false) => "~/.hermes/plugins/keyward/__init__.py",
             (Agent::Hermes, true) => ".hermes/plugins/keyward/__init__.py",
-            (Agent::OpenCode, false) => "opencode/plugin/keyward.js",
+            (Agent::OpenCode, false) => "~/.config/opencode/plugin/keyward.js",
             (Agent::OpenCode, true) => ".opencode/plugin/keyward.js",
-        });
+        };
+        let file = place(below, agent.short(), &look, &entries);
         Ok(Place { agent, settings: Settings::new(file, "", block), own, shell })
     }
 

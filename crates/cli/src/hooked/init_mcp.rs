@@ -1,7 +1,7 @@
 //! `keyward init mcp`: puts `keyward mcp` before the MCP servers in the settings of all agents that Keyward knows, and takes it away again.
 
-use super::own_programs;
 use super::settings_file::{Done, Settings, confirmed};
+use super::{own_programs, place};
 use crate::args::InitArgs;
 use crate::here::Here;
 use crate::{files, here, say};
@@ -44,12 +44,8 @@ fn listings(args: &InitArgs, here: &Here, block: &Block) -> Result<Vec<Listing>,
     for name in files::agents(here) {
         let Some(agent) = files::agent(&name, here)? else { continue };
         for spot in agent.mcp {
-            let path = match (spot.path.strip_prefix("~/"), args.project) {
-                (Some(below), false) => here.caller.home.join(below),
-                (None, true) => here.project.join(&spot.path),
-                _ => continue,
-            };
-            if !path.is_file() {
+            let path = place(&spot.path, &name, here, &block.entries());
+            if spot.path.starts_with("~/") == args.project || !path.is_file() {
                 continue;
             }
             if spot.format == Format::Yaml {
