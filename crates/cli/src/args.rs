@@ -394,10 +394,10 @@ pub struct ExecArgs {
 
 #[derive(Args)]
 pub struct InitArgs {
-    /// The agent: claude-code, codex, gemini, hermes or opencode
-    #[arg(value_parser = values::AGENT, hide_possible_values = true)]
-    pub agent: Agent,
-    /// Change the settings of this project, for you alone
+    /// The agent: claude-code, codex, gemini, hermes or opencode; or mcp, for the MCP servers of all agents
+    #[arg(value_parser = values::INIT, hide_possible_values = true, value_name = "AGENT")]
+    pub what: InitWhat,
+    /// Change the settings of this project
     #[arg(long)]
     pub project: bool,
     /// Show the change and make none
@@ -409,6 +409,23 @@ pub struct InitArgs {
     /// Make the change without asking
     #[arg(short, long)]
     pub yes: bool,
+}
+
+/// What `keyward init` is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitWhat {
+    Agent(Agent),
+    /// The MCP servers of all agents.
+    Mcp,
+}
+
+impl InitWhat {
+    fn of_word(word: &str) -> Option<Self> {
+        match word {
+            "mcp" => Some(InitWhat::Mcp),
+            _ => Agent::of_word(word).map(InitWhat::Agent),
+        }
+    }
 }
 
 #[derive(Args)]

@@ -6,6 +6,8 @@
 
 pub mod hook;
 pub mod init;
+mod init_mcp;
+mod settings_file;
 pub mod shell;
 
 use crate::args::{PolicyFlags, SessionStartArgs};
@@ -56,7 +58,7 @@ impl<'b> Agents<'b> {
             Trouble::new(
                 Code::SessionFailed,
                 "the process of the agent cannot be found",
-                "`keyward hook` is started by an agent; `keyward init` writes it into the agent's settings",
+                "agents start this command themselves; `keyward init AGENT` writes it into their settings",
             )
         })?;
         let mut mark = self.mark().map_err(|cause| self.no_mark(&cause))?;

@@ -99,11 +99,19 @@ fn run_in_session(
 /// an interpreter that it finds on its PATH: there that is a shim, and has to become what it stands for.
 fn is_agent_itself() -> bool {
     let is_of_init = rustix::process::getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == 1);
-    let first = || {
-        let children = std::fs::read_to_string("/proc/1/task/1/children").ok()?;
-        children.split_whitespace().next()?.parse::<i32>().ok()
+    is_of_init && agent() == Some(rustix::process::getpid().as_raw_nonzero().get())
+}
+
+/// The process of the agent. Helpers of init that made the cage may stand before it for a moment, dead and not yet waited for.
+fn agent() -> Option<i32> {
+    let children = std::fs::read_to_string("/proc/1/task/1/children").ok()?;
+    let is_helper = |child: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        let (name, state) =
+            stat.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')')).unwrap_or_default();
+        name.starts_with("keyward:") || state.trim_start().starts_with(['Z', 'X'])
     };
-    is_of_init && first() == Some(rustix::process::getpid().as_raw_nonzero().get())
+    children.split_whitespace().filter_map(|child| child.parse().ok()).find(|child| !is_helper(child))
 }
 
 /// Becomes the real program, which is looked for behind the shims.
@@ -128,7 +136,9 @@ fn become_it(program: &str, words: Vec<OsString>, block: &Block) -> i32 {
 /// What the agent has changed in the environment that it was started with.
 fn changes(block: &Block) -> shims::Changes {
     let started_with = std::fs::read(shims::ENVIRONMENT).unwrap_or_default();
-    shims::changes(&started_with, &block.entries())
+    let agents = agent().and_then(|agent| std::fs::read(format!("/proc/{agent}/environ")).ok());
+    let agents: Vec<&[u8]> = agents.iter().flat_map(|block| block.split(|&byte| byte == 0)).collect();
+    shims::changes(&started_with, &agents, &block.entries())
 }
 
 /// There is no way to ask for it but to set it.

@@ -176,6 +176,30 @@ fn a_tool_has_no_credential_of_its_agent_under_any_name() {
 }
 
 #[test]
+fn a_tool_has_no_secret_of_its_agents_environment_under_any_name() {
+    for who in BOTH {
+        let stage = Stage::new(who);
+        let set = ["secret", "set", "mine", "--from", "env://FROM_HERE", "--as", "MINE"];
+        assert!(stage.command(keyward()).args(set).output().unwrap().status.success());
+        let run = |script: &str| {
+            let flags = ["--shims", "--trust", "executor", "--secret", "mine=dangerous-env"];
+            let mut command = stage.keyward_run(&flags, &["sh", "-c", script]);
+            said(command.env("FROM_HERE", "canary-0123456789").output().unwrap())
+        };
+        assert_eq!(run("echo ${#MINE}"), "17\n", "the agent has it");
+        let look = "env; cat /proc/*/environ; cat /keyward-shims/.environment";
+        let tool = run(&format!(
+            "COPY=\"x $MINE\" bash -c '{look}; true'; export COPY=\"$MINE\"; unset MINE; bash -c '{look}; true'"
+        ));
+        // What is printed of a secret is replaced by its name.
+        assert!(
+            tool.contains("PATH=") && !tool.contains("canary") && !tool.contains("keyward:mine"),
+            "{tool}"
+        );
+    }
+}
+
+#[test]
 fn a_tool_sees_neither_state_nor_home_of_its_agent() {
     for who in BOTH {
         let stage = Stage::new(who);

@@ -57,6 +57,8 @@ fn run(args: AgentShellArgs, block: &mut Block) -> Result<i32, NotRun> {
         Some(Wrapped { command, directory_file }) => {
             let (told, tell) =
                 rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|_| no_pipe())?;
+            // What the command leaves behind may hold the other end: nobody is waited for.
+            rustix::fs::fcntl_setfl(&told, OFlags::NONBLOCK).map_err(|_| no_pipe())?;
             let argv = ["bash".into(), "-c".into(), wrapper::inside(&command).into()];
             let exit = exec_with_input(&mut door, argv.into(), Some(cwd.clone()), tell)?;
             if exit == 0 {
@@ -101,7 +103,12 @@ fn pass_directory(told: &OwnedFd, before: &Path, file: &Path, block: &Block) {
             "{now} is a directory of the cage only; the next command starts in {before}"
         ));
     }
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = OFlags::WRONLY
+        | OFlags::CREATE
+        | OFlags::TRUNC
+        | OFlags::NOFOLLOW
+        | OFlags::NONBLOCK
+        | OFlags::CLOEXEC;
     if let Ok(file) = rustix::fs::open(file, flags, Mode::RUSR | Mode::WUSR) {
         let _ = rustix::io::write(&file, &[path, b"\n"].concat());
     }

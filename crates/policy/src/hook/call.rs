@@ -133,8 +133,10 @@ pub fn read(agent: Agent, message: &[u8]) -> Result<Call, &'static str> {
 
 fn tool(agent: Agent, name: &str, input: Map<String, Value>) -> Result<Option<Tool>, &'static str> {
     let path = |names: &[&str]| {
-        let found = names.iter().find_map(|name| input.get(*name).and_then(Value::as_str));
-        found.map(PathBuf::from).ok_or("it names no file")
+        let mut found = names.iter().filter_map(|name| input.get(*name).and_then(Value::as_str));
+        let first = found.next().ok_or("it names no file")?;
+        // Which of them counts depends on the version of the agent.
+        found.all(|other| other == first).then(|| PathBuf::from(first)).ok_or("it names several files")
     };
     let directory = |name: &str| input.get(name).and_then(Value::as_str).map(PathBuf::from);
     Ok(Some(match (agent, name) {
@@ -155,7 +157,7 @@ fn tool(agent: Agent, name: &str, input: Map<String, Value>) -> Result<Option<To
         (Agent::ClaudeCode, "Write") => Tool::Write(path(&["file_path"])?),
         (Agent::ClaudeCode, "Grep") => Tool::Search(directory("path")),
         (Agent::Codex, "apply_patch") => Tool::Patch(match input.get("command").or(input.get("input")) {
-            Some(Value::String(patch)) => patched(patch),
+            Some(Value::String(patch)) => patched(patch)?,
             _ => return Err("its patch is not a text"),
         }),
         (Agent::Gemini, "read_file") => Tool::Read(path(&["file_path", "absolute_path", "path"])?),
@@ -169,7 +171,7 @@ fn tool(agent: Agent, name: &str, input: Map<String, Value>) -> Result<Option<To
         (Agent::Hermes, "read_file") => Tool::Read(path(&["path"])?),
         (Agent::Hermes, "write_file") => Tool::Write(path(&["path"])?),
         (Agent::Hermes, "patch") => match input.get("patch").and_then(Value::as_str) {
-            Some(patch) => Tool::Patch(patched(patch)),
+            Some(patch) => Tool::Patch(patched(patch)?),
             None => Tool::Edit(path(&["path"])?),
         },
         (Agent::Hermes, "search_files") => Tool::Search(directory("path")),
@@ -181,18 +183,21 @@ fn tool(agent: Agent, name: &str, input: Map<String, Value>) -> Result<Option<To
             let text = ["patchText", "patch", "input"]
                 .iter()
                 .find_map(|name| input.get(*name).and_then(Value::as_str));
-            Tool::Patch(patched(text.ok_or("its patch is not a text")?))
+            Tool::Patch(patched(text.ok_or("its patch is not a text")?)?)
         }
         _ => return Ok(None),
     }))
 }
 
-/// The files that a patch of Codex names.
-fn patched(patch: &str) -> Vec<PathBuf> {
-    const HEADS: &[&str] = &["*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "];
-    let name =
-        |line: &str| HEADS.iter().find_map(|head| line.strip_prefix(head)).map(|name| name.trim().into());
-    patch.lines().filter_map(name).collect()
+/// The files that a patch of Codex names. Its readers take heads that are indented, or without a blank behind the colon.
+fn patched(patch: &str) -> Result<Vec<PathBuf>, &'static str> {
+    const HEADS: &[&str] = &["*** Add File:", "*** Update File:", "*** Delete File:", "*** Move to:"];
+    let name = |line: &str| {
+        let line = line.trim_start();
+        HEADS.iter().find_map(|head| line.strip_prefix(head)).map(|name| name.trim().into())
+    };
+    let names: Vec<PathBuf> = patch.lines().filter_map(name).collect();
+    if names.is_empty() { Err("its patch names no file") } else { Ok(names) }
 }
 
 /// The name of Keyward's session for a session of an agent; `None` where the agent's own name is not fit for one.
@@ -266,6 +271,30 @@ mod tests {
         let patch = r#"{"command":"*** Begin Patch\n*** Update File: a b.rs\n@@\n-x\n+y\n*** Move to: c.rs\n*** End Patch"}"#;
         let patched = Tool::Patch(vec!["a b.rs".into(), "c.rs".into()]);
         assert_eq!(tool(Agent::Codex, "apply_patch", patch), Event::Tool(patched));
+    }
+
+    #[test]
+    fn a_call_that_agents_read_differently_is_an_error() {
+        let tool = |agent, name: &str, input: &str| {
+            let message = format!(
+                r#"{{"session_id":"a","hook_event_name":"BeforeTool","tool_name":"{name}","tool_input":{input}}}"#
+            );
+            event(agent, &message)
+        };
+        let two = r#"{"file_path":"/a","absolute_path":"/b"}"#;
+        assert!(tool(Agent::Gemini, "read_file", two).is_err());
+        assert!(tool(Agent::Gemini, "read_file", &two.replace("/b", "/a")).is_ok());
+        assert!(
+            tool(Agent::ClaudeCode, "NotebookEdit", r#"{"file_path":"/a","notebook_path":"/b"}"#).is_err()
+        );
+        assert!(
+            tool(Agent::Codex, "apply_patch", r#"{"command":"*** Begin Patch\n*** End Patch"}"#).is_err()
+        );
+        for head in ["*** Add File: x", "  *** Add File: x", "*** Add File:x", "\\t*** Update File:  x  "] {
+            let patch = format!(r#"{{"command":"*** Begin Patch\n{head}\n+y\n*** End Patch"}}"#);
+            let expected = Event::Tool(Tool::Patch(vec!["x".into()]));
+            assert_eq!(tool(Agent::Codex, "apply_patch", &patch), Ok(expected), "{head}");
+        }
     }
 
     #[test]

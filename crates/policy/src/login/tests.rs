@@ -220,6 +220,47 @@ fn gh_npm_netrc_docker_and_git_name_the_hosts_themselves() {
 }
 
 #[test]
+fn settings_of_agents_keep_everything_but_credentials() {
+    let claude = r#"{"model":"opus","apiKeyHelper":"~/bin/key","env":{"ANTHROPIC_API_KEY":"sk-ant-api03-REAL","FOO":"bar",
+ "MAX_THINKING_TOKENS":"4096","MY_TOKEN":"opaque","X":"ghp_REALREALREALREALREALREALREALREAL1234","ANTHROPIC_BASE_URL":"https://api.anthropic.com"},
+ "permissions":{"allow":["Bash(git status:*)"]},"mcpServers":{"x":{"command":"npx","env":{"A":"b"}}}}"#;
+    assert_eq!(
+        seen("claude-variables", claude).unwrap(),
+        claude
+            .replace("sk-ant-api03-REAL", "<env.ANTHROPIC_API_KEY>")
+            .replace("opaque", "")
+            .replace("ghp_REALREALREALREALREALREALREALREAL1234", "")
+            .replace("\"A\":\"b\"", "\"A\":\"\"")
+    );
+    let gemini = "{ // the team's \"key\" is xyz\n \"ui\":{\"theme\":\"a // b\"}, /* \" */ \"security\":{\"auth\":{\"selectedType\":\"oauth-personal\"}},\"mcpServers\":{\"m\":{\"headers\":{\"Authorization\":\"Bearer REAL\"}}}}";
+    let seen_of_it = seen("gemini-settings", gemini).unwrap();
+    assert!(!seen_of_it.contains("REAL") && !seen_of_it.contains("xyz"), "{seen_of_it}");
+    assert!(seen_of_it.contains("a // b") && seen_of_it.contains("oauth-personal"), "{seen_of_it}");
+}
+
+#[test]
+fn settings_of_codex_keep_everything_but_credentials() {
+    let codex = "model = \"gpt-5\"\npreferred_auth_method = \"apikey\"\ncli_auth_credentials_store = \"file\"\nnotify = [\n  \"a\",\n]\ntext = \"\"\"\n[env]\n\"\"\"\n\n[model_providers.x]\nbase_url = \"http://127.0.0.1:1/v1\"\nenv_key = \"OPENAI_API_KEY\"\nexperimental_bearer_token = \"REAL\"\nhttp_headers = { \"X\" = \"REAL\" }\nstream_max_retries = 3\n\n[mcp_servers.y]\ncommand = \"npx\"\nargs = [\"-y\", \"--token=ghp_REALREALREALREALREALREALREALREAL1234\"]\nenv = { TOK = \"REAL\" }\n[mcp_servers.z.env]\nTOK = \"REAL\"\n[mcp_servers.w]\nenv.TOK = \"REAL\"\nbearer_token_env_var = \"TOK\"\n";
+    let expected = codex
+        .replace("bearer_token = \"REAL\"", "bearer_token = \"\"")
+        .replace("{ \"X\" = \"REAL\" }", "{}")
+        .replace("[\"-y\", \"--token=ghp_REALREALREALREALREALREALREALREAL1234\"]", "[]")
+        .replace("{ TOK = \"REAL\" }", "{}")
+        .replace("TOK = \"REAL\"", "TOK = \"\"");
+    assert_eq!(seen("codex-settings", codex).unwrap(), expected);
+    for odd in [
+        "a = [\n \"x\"\n",
+        "a = \"\"\"\nx",
+        "api_key = \"\"\"\nREAL\n\"\"\"\n",
+        "secrets = [\n\"REAL\",\n]\n",
+        "what",
+    ] {
+        assert!(seen("codex-settings", odd).is_err(), "{odd}");
+    }
+    assert_eq!(seen("codex-settings", "# a comment with REAL\na = 1\n").unwrap(), "\na = 1\n");
+}
+
+#[test]
 fn a_file_that_is_not_understood_is_not_shown() {
     for (name, content, odd) in [
         ("claude", "{\"claudeAiOauth\":", Odd::Malformed),
@@ -261,8 +302,9 @@ fn every_row_leads_to_hosts_that_a_phantom_may_go_to() {
         }
     }
     // Each is a file of a tool that can be shown, or in a directory of one.
-    let tools = crate::tools::all().iter().flat_map(|tool| tool.on(crate::tools::Platform::Linux).login);
-    let paths: Vec<&str> = tools.map(|exposure| exposure.path).collect();
+    let tools = crate::tools::all().iter().map(|tool| tool.on(crate::tools::Platform::Linux));
+    let exposures = tools.flat_map(|part| part.login.iter().chain(part.share));
+    let paths: Vec<&str> = exposures.map(|exposure| exposure.path).collect();
     for file in all() {
         let is_below = |path: &&str| {
             file.path.strip_prefix(*path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

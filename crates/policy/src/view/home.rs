@@ -182,7 +182,7 @@ pub fn login_files(policy: &Policy, request: &Request<'_>) -> Vec<LoginFile> {
     }
     let kept = kept_home(policy, request);
     for (tool, shared) in asked_for(policy) {
-        for exposure in exposures(tool.value, shared, request.platform).filter(|exposure| exposure.secret) {
+        for exposure in exposures(tool.value, shared, request.platform).filter(|it| has_known_fields(it)) {
             for (file, outside) in known_files(exposure, request) {
                 let is_granted = is_granted(policy, request, &outside);
                 let is_used = !exposure.runtime && exposure.writes != Writes::Never && !is_granted;
@@ -194,6 +194,11 @@ pub fn login_files(policy: &Policy, request: &Request<'_>) -> Vec<LoginFile> {
         }
     }
     all
+}
+
+/// Whether something that a tool keeps is, or holds, a file whose secret fields are known. Settings are such a file by themselves alone.
+fn has_known_fields(exposure: &Exposure) -> bool {
+    exposure.secret || !exposure.folder && login::file(exposure.path).is_some()
 }
 
 /// The known login files at or below something that a tool keeps, and where they are on the host.
@@ -352,6 +357,9 @@ pub(super) fn of_a_profile(policy: &Policy, request: &Request<'_>, real: &Path) 
     let mut others = homes.filter(|(_, path)| kept.as_ref() != Some(path));
     others.find(|(_, path)| nested(path, real)).map(|(profile, _)| profile.clone())
 }
+
+/// How the note begins that a HOME has a file of a tool itself.
+pub const OWN_LOGIN: &str = "this HOME has its own";
 
 /// Where git finds the settings of the system, where a HOME that is kept has settings of its own, or where a forge is reached by a phantom.
 pub const GIT_SETTINGS: &str = "/run/gitconfig";
@@ -637,7 +645,7 @@ fn expose(
             if exposure.writes != Writes::Never
                 && in_home.as_ref().is_some_and(|path| !facts.placed.contains(path)) =>
         {
-            builder.notes.push(format!("this HOME has its own {}, which is used", exposure.path));
+            builder.notes.push(format!("{OWN_LOGIN} {}, which is used", exposure.path));
             return Ok(true);
         }
         _ => {}
@@ -650,7 +658,7 @@ fn expose(
     {
         return Ok(true);
     }
-    if login::are_phantoms(policy) && exposure.secret {
+    if login::are_phantoms(policy) && has_known_fields(exposure) {
         match exposure.folder {
             true if login::files_below(exposure.path).next().is_some() => {
                 return Ok(expose_files(builder, policy, request, facts, home, exposure, origin));
