@@ -258,12 +258,13 @@ def outside(yolo):
     with Walk() as stage, Models(Steps(OUTSIDE)) as models:
         stage.configure_hermes(models.url)
         config = stage.home / ".hermes/config.yaml"
-        stage.write(config, config.read_text().replace("hooks: ", "plugins: {enabled: [keyward]}\nno_hooks: ").replace("mcp_servers:", "no_servers:").replace('"off"', "manual"), 0o600)
+        stage.write(config, config.read_text().replace("hooks: ", "plugins: {enabled: [keyward]}\nno_hooks: ").replace("mcp_servers:", "no_servers:").replace('mode: "off"', "mode: manual, timeout: 3"), 0o600)
         path = f"{HERMES}/bin:/usr/local/bin:/usr/bin:/bin"
         stage.run([executable(), "init", "hermes", "--yes"], {"PATH": path}, check=True)
         stage.write(stage.project / ".gitignore", "*.log\n")
         stage.write(stage.project / "kept.log", "")
-        said = stage.run(["hermes", *(["--yolo"] if yolo else []), "-z", "WALK through everything"], {"PATH": path}, timeout=300)
+        # With -z Hermes says yes to everything for its user.
+        said = stage.run(["hermes", *(["-z"] if yolo else ["chat", "-q"]), "WALK through everything"], {"PATH": path}, timeout=300)
         bodies = models.bodies().decode("utf-8", "replace")
         assert not models.problems, models.problems
         for text in ("collected terminal", "now in sub", "background is over", "A project."):
@@ -278,9 +279,9 @@ def outside(yolo):
 
 
 def test_a_hermes_outside_has_its_tools_inside_and_asks_its_own_user():
-    # Nobody is there to ask, so Hermes says no, and the gate's question has no other approver.
+    # Its user is asked and does not answer, so Hermes says no.
     bodies, left = outside(yolo=False)
     assert left and "may this run?" in bodies, bodies[-4000:]
-    # With --yolo Hermes says yes for its user.
+    # The answer of Hermes is an approval of Keyward's: there is no other approver.
     bodies, left = outside(yolo=True)
     assert not left and "cleared" in bodies.replace("echo cleared", ""), bodies[-4000:]
