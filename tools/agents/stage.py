@@ -20,7 +20,7 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from models import Models, Script  # noqa: E402
 
-AGENTS = pathlib.Path(os.environ.get("KEYWARD_AGENTS", "/opt/keyward-test-tools/agents"))
+AGENTS = pathlib.Path(os.environ.get("KEYWARD_AGENTS", "/usr/lib/keyward-test-tools/agents"))
 BIN = AGENTS / "node_modules/.bin"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The ordinary user of the tests, as in crates/cli/tests/support.

@@ -13,7 +13,7 @@ from models import Models, Script
 import stage as stages
 from stage import Mark, Stage, executable
 
-HERMES = pathlib.Path("/opt/keyward-test-tools/hermes")
+HERMES = pathlib.Path("/usr/lib/keyward-test-tools/hermes")
 
 # Looks wherever the marks are, and leaves what it found, in a form that no agent hides, in a file of the project.
 COLLECT = """#!/bin/sh

@@ -5,7 +5,7 @@ mod support;
 
 use support::{Stage, stderr, stdout};
 
-const TOOLS: &str = "/opt/keyward-test-tools";
+const TOOLS: &str = "/usr/lib/keyward-test-tools";
 
 const BEGIN: &str = "set -e; git init -q -b main .; git config user.name Ada; git config user.email ada@example.test; git config gc.auto 0";
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use support::{Stage, after_a_sign, keyward, ran, stderr, stdout};
 
 const SECRET: &str = "canary-3317";
-const TOOLS: &str = "/opt/keyward-test-tools";
+const TOOLS: &str = "/usr/lib/keyward-test-tools";
 
 fn with_env(stage: &Stage) {
     stage.project_file(".env", &format!("# note {SECRET}\nAPI_KEY={SECRET}\nexport DB_URL='postgres://u:{SECRET}@h/d'\nPORT=3000\nDEBUG=true\n"));

@@ -113,15 +113,15 @@ fn npm_docker_and_aws_find_their_logins() {
     );
     stage.home_file(".aws/config", "[default]\nregion = eu-canary-1\n");
     let ask = |stage: &Stage, profile: &str, script: &str| {
-        let flags = ["-p", profile, "--read", "/opt/keyward-test-tools"];
+        let flags = ["-p", profile, "--read", "/usr/lib/keyward-test-tools"];
         let output = stage.keyward_run(&flags, &["sh", "-c", script]).output().unwrap();
         stdout(&output) + &stderr(&output)
     };
     for (script, found) in [
         ("cat ~/.npmrc; npm config get //registry.example.test/:_authToken 2>&1", "npm_canary"),
         ("docker context show 2>&1; cat ~/.docker/config.json", "canary"),
-        ("/opt/keyward-test-tools/bin/aws configure list 2>&1", "NARY"),
-        ("/opt/keyward-test-tools/bin/aws configure get region 2>&1", "eu-canary-1"),
+        ("/usr/lib/keyward-test-tools/bin/aws configure list 2>&1", "NARY"),
+        ("/usr/lib/keyward-test-tools/bin/aws configure get region 2>&1", "eu-canary-1"),
     ] {
         assert!(ask(&stage, "builder", script).contains(found), "{}", ask(&stage, "builder", script));
         assert!(!ask(&stage, "other", script).contains(found), "{script}");

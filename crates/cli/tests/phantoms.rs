@@ -67,7 +67,7 @@ open(at + "/port", "w").write(str(server.port))
 print("ready", flush=True)
 "#;
 
-const MOTO_PYTHON: &str = "/opt/keyward-test-tools/moto/bin/python";
+const MOTO_PYTHON: &str = "/usr/lib/keyward-test-tools/moto/bin/python";
 
 const HOSTS: &[&str] = &["api.anthropic.com", "api.example.test", "other.example.test", "moto.test"];
 
@@ -249,7 +249,7 @@ fn moto() -> (Upstream, Stage, String) {
 #[ignore = "needs moto, which `./test full` installs"]
 fn the_aws_command_works_with_a_phantom_key_for_its_service_and_region_only() {
     const SCRIPT: &str = "printf '[default]\\ns3 =\\n  addressing_style = path\\n' > config; export AWS_CONFIG_FILE=$PWD/config
-aws() { /opt/keyward-test-tools/bin/aws --endpoint-url $AT --region ${REGION-eu-central-1} $MORE \"$@\" 2>&1; }
+aws() { /usr/lib/keyward-test-tools/bin/aws --endpoint-url $AT --region ${REGION-eu-central-1} $MORE \"$@\" 2>&1; }
 aws s3 mb s3://$NAME && seq 100000 > numbers && aws s3 cp --quiet numbers s3://$NAME/n && aws s3 cp --quiet s3://$NAME/n back
 cmp numbers back && aws s3 ls s3://$NAME | tr -s ' ' | cut -d' ' -f3-
 REGION=us-east-1 aws s3 ls; aws sts get-caller-identity; echo $AWS_SECRET_ACCESS_KEY";

@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 use support::{Stage, USER};
 
 /// Programs from package registries that `tools/install-test-tools` installs.
-const TOOLS: &str = "/opt/keyward-test-tools";
+const TOOLS: &str = "/usr/lib/keyward-test-tools";
 
 fn keyward(directory: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_keyward"));
