@@ -19,8 +19,8 @@ pub use gone::{
 };
 pub use hidden::{fits, hidden_paths, is_hidden_by_name, is_pattern, is_shown_by_name};
 pub use home::{
-    GIT_SETTINGS, Home, KEYRING_SOCKET, Keyring, LOGIN, Login, LoginFile, Mend, OTHER_LOGIN, Withheld,
-    asked_for, kept_home, login_files, place_outside, profile_home,
+    GIT_SETTINGS, Home, KEYRING_SOCKET, Keyring, LOGIN, Login, LoginFile, Mend, OTHER_LOGIN, OWN_LOGIN,
+    Withheld, asked_for, kept_home, login_files, place_outside, profile_home,
 };
 pub(crate) use inside::cannot_take_over;
 pub use inside::read_only_repositories;
