@@ -41,8 +41,9 @@ impl Side {
     }
 }
 
-/// Longer than any attempt takes; what has not ended by then hangs.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Longer than any attempt takes, also the first one of a busy host, before which the system is searched for secrets. What has not ended by then
+/// hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The exit code says whether a child was started and waited for; how it went is for the controller to judge.
 pub fn play(side: &str, name: &str, launcher: Option<&OsString>) -> i32 {
