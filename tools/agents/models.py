@@ -30,6 +30,8 @@ import json
 import ssl
 import sys
 import threading
+import time
+import urllib.parse
 import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -141,6 +143,7 @@ class Request:
 
     def __init__(self, method, path, headers, body):
         self.method, self.path, self.headers, self.body = method, path, headers, body
+        self.arrived, self.answered = time.monotonic(), None
 
     @property
     def json(self):
@@ -159,6 +162,8 @@ class Models:
     def __init__(self, script=None, port=0, cert=None, key=None, record=None, host="127.0.0.1"):
         self.script = script or Script()
         self.requests, self.problems = [], []
+        # Refresh tokens that are good once, each with what it is answered.
+        self.grants = {}
         self.lock = threading.Lock()
         self.numbers = itertools.count(1)
         self.record = open(record, "a", encoding="utf-8") if record else None
@@ -286,25 +291,47 @@ class Conversation(BaseHTTPRequestHandler):
         path = self.path.split("?")[0].rstrip("/")
         asked = request.json if isinstance(request.json, dict) else {}
         try:
-            if path.endswith("/messages/count_tokens"):
+            if path.endswith(("/oauth/token", "oauth2.googleapis.com/token")) or path == "/token":
+                self.tokens(body)
+            elif path.endswith("/messages/count_tokens"):
                 self.answer({"input_tokens": 10})
             elif path.endswith("/messages"):
                 self.anthropic(asked)
             elif path.endswith("/chat/completions"):
                 self.chat(asked)
-            elif path.endswith("/responses"):
+            elif path.endswith("/responses") and self.command == "POST":
                 self.openai_responses(asked)
             elif ":countTokens" in path:
                 self.answer({"totalTokens": 10})
             elif ":generateContent" in path or ":streamGenerateContent" in path:
                 self.gemini(asked, ":streamGenerateContent" in path)
+            elif path.endswith(":loadCodeAssist"):
+                self.answer({"currentTier": {"id": "free-tier", "name": "free"}, "cloudaicompanionProject": "double", "allowedTiers": [{"id": "free-tier", "isDefault": True}]})
+            elif path.endswith("/tokeninfo"):
+                self.answer({"email": "ann@example.test", "expires_in": 3600, "scope": "https://www.googleapis.com/auth/cloud-platform"})
+            elif path.endswith("/accounts/check"):
+                account = {"id": "11111111-2222-3333-4444-555555555555", "account_id": "11111111-2222-3333-4444-555555555555", "structure": "personal", "plan_type": "plus", "workspace_backend_origin": "https://chatgpt.com", "account_routing_override": "us"}
+                self.answer({"accounts": [account], "account_ordering": [account["id"]], "default_account_id": account["id"]})
+            elif path.endswith("/userinfo"):
+                self.answer({"email": "ann@example.test"})
             elif path.endswith("/models"):
                 self.answer({"object": "list", "data": [{"id": "scripted", "object": "model", "created": 1, "owned_by": "double", "type": "model", "display_name": "scripted"}], "has_more": False, "models": []})
             else:
                 self.answer({"error": {"type": "not_found_error", "message": "the double has no such path"}}, 404)
+            request.answered = time.monotonic()
         except NoTool as missing:
             models.problem(str(missing))
             self.answer({"type": "error", "error": {"type": "invalid_request_error", "message": str(missing)}}, 400)
+
+    def tokens(self, body):
+        """Renews tokens. Each refresh token is good once."""
+        text = body.decode()
+        fields = json.loads(text) if text.startswith("{") else dict(urllib.parse.parse_qsl(text))
+        with self.server_of.lock:
+            granted = self.server_of.grants.pop(fields.get("refresh_token"), None)
+        if granted is None:
+            return self.answer({"error": "invalid_grant", "error_description": "the refresh token is not good"}, 400)
+        self.answer(granted)
 
     def number(self, prefix):
         return f"{prefix}_{next(self.server_of.numbers):08d}"
@@ -473,6 +500,9 @@ class Conversation(BaseHTTPRequestHandler):
     # Gemini
 
     def gemini(self, asked, streams):
+        # With the login of an account the same request stands in another one.
+        is_wrapped = "request" in asked
+        asked = asked["request"] if is_wrapped else asked
         tools = {}
         for group in asked.get("tools") or []:
             for function in group.get("functionDeclarations") or []:
@@ -498,7 +528,8 @@ class Conversation(BaseHTTPRequestHandler):
             candidate = {"index": 0, "content": {"role": "model", "parts": parts}}
             if finish:
                 candidate["finishReason"] = "STOP"
-            return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "scripted", "responseId": self.number("resp")}
+            whole = {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "scripted", "responseId": self.number("resp")}
+            return {"response": whole} if is_wrapped else whole
 
         if not streams:
             return self.answer(answer(parts, True))

@@ -193,7 +193,7 @@ class Stage:
         """A certificate authority for the double: the paths of its certificate, and of one for the hosts of the models."""
         ca, cert, key = (self.folder / name for name in ("ca.pem", "cert.pem", "key.pem"))
         if not ca.exists():
-            names = "api.anthropic.com,api.openai.com,generativelanguage.googleapis.com,openrouter.ai,localhost"
+            names = ",".join([*HOSTS, *OF_LOGINS, "localhost"])
             alt = ",".join(f"DNS:{name}" for name in names.split(",")) + ",IP:127.0.0.1"
             make(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{self.folder}/ca.key", "-out", ca, "-days", "2", "-subj", "/CN=double of models", "-addext", "basicConstraints=critical,CA:TRUE"])
             make(["req", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", f"{self.folder}/csr", "-subj", "/CN=localhost"])
@@ -283,7 +283,7 @@ class Stage:
     def for_cage(self, agent, models, mcp=None):
         """Settings for `keyward AGENT`: the agent speaks to its usual host, which the policy leads to the double."""
         ca, _, _ = self.authority()
-        hosts = "".join(f'[net.upstream."{host}"]\naddress = "127.0.0.1:{models.port}"\nca = "{ca}"\n' for host in HOSTS)
+        hosts = "".join(f'[net.upstream."{host}"]\naddress = "127.0.0.1:{models.port}"\nca = "{ca}"\n' for host in [*HOSTS, *OF_LOGINS])
         self.write(self.home / ".config/keyward/policy.toml", f"version = 1\n{hosts}", 0o600)
         # OpenCode and Codex are given a provider that has the host of OpenAI.
         url = "https://api.openai.com" if agent in ("opencode", "codex") else None
@@ -294,6 +294,8 @@ class Stage:
 
 
 HOSTS = ["api.anthropic.com", "api.openai.com", "generativelanguage.googleapis.com", "openrouter.ai"]
+# Where logins are used and renewed.
+OF_LOGINS = ["platform.claude.com", "console.anthropic.com", "auth.openai.com", "chatgpt.com", "cloudcode-pa.googleapis.com", "oauth2.googleapis.com", "www.googleapis.com"]
 CLAUDE = {"DISABLE_AUTOUPDATER": "1", "DISABLE_TELEMETRY": "1", "DISABLE_ERROR_REPORTING": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
 GEMINI = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
 

@@ -13,7 +13,8 @@ class Terminal:
     def __init__(self, stage, argv, env, columns=120, rows=40):
         self.stage, self.socket = stage, str(stage.home / "tmux")
         self.code = stage.home / "exit-code"
-        line = f"{shlex.join(str(word) for word in argv)}; echo $? > {shlex.quote(str(self.code))}"
+        # A Ctrl-C that comes while the program is ending already must not end the shell before it has written the code.
+        line = f"trap : INT; {shlex.join(str(word) for word in argv)}; echo $? > {shlex.quote(str(self.code))}"
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(rows), "sh", "-c", line, env=env)
 
     def __enter__(self):
@@ -31,7 +32,7 @@ class Terminal:
     def screen(self):
         return self.tmux("capture-pane", "-p", check=False)
 
-    def wait_for(self, *texts, timeout=60):
+    def wait_for(self, *texts, timeout=120):
         """Waits until the screen shows one of the texts."""
         until = time.monotonic() + timeout
         while time.monotonic() < until:
@@ -51,7 +52,7 @@ class Terminal:
     def resize(self, columns, rows):
         self.tmux("resize-window", "-x", str(columns), "-y", str(rows))
 
-    def end(self, timeout=30):
+    def end(self, timeout=60):
         """Waits for the end, and gives the exit code."""
         until = time.monotonic() + timeout
         while time.monotonic() < until:

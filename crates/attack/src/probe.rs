@@ -146,6 +146,12 @@ impl Probe {
         Probe { keeper: Keeper::Limits, flags, ..probe }
     }
 
+    /// In a cage whose network follows rules.
+    pub(crate) const fn beside_rules(self) -> Self {
+        // A name that no resolver knows: nothing is reached by it.
+        Probe { flags: &["--allow-net", "keyward.invalid"], ..self }
+    }
+
     pub(crate) const fn on_a_terminal(self) -> Self {
         Probe { terminal: true, ..self }
     }

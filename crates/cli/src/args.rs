@@ -101,7 +101,9 @@ fn for_agent(words: &[OsString]) -> Option<Command> {
         [hook, word] if hook == "hook" => Some(Command::Hook(HookArgs { agent: agent(word)? })),
         [shell, word, session, dashes, line] if shell == "agent-shell" && dashes == "--" => {
             let session = session.to_str()?.to_owned();
-            Some(Command::AgentShell(AgentShellArgs { agent: agent(word)?, session, line: line.clone() }))
+            let (allowed, directory_file) = (false, None);
+            let (agent, line) = (agent(word)?, line.clone());
+            Some(Command::AgentShell(AgentShellArgs { agent, session, allowed, directory_file, line }))
         }
         [shell, dashes, line] if shell == "claude-shell" && dashes == "--" => {
             Some(Command::ClaudeShell(ClaudeShellArgs { line: line.clone() }))
@@ -392,10 +394,10 @@ pub struct ExecArgs {
 
 #[derive(Args)]
 pub struct InitArgs {
-    /// The agent: claude-code, codex, gemini or opencode
-    #[arg(value_parser = values::AGENT, hide_possible_values = true)]
-    pub agent: Agent,
-    /// Change the settings of this project, for you alone
+    /// The agent: claude-code, codex, gemini, hermes or opencode; or mcp, for the MCP servers of all agents
+    #[arg(value_parser = values::INIT, hide_possible_values = true, value_name = "AGENT")]
+    pub what: InitWhat,
+    /// Change the settings of this project
     #[arg(long)]
     pub project: bool,
     /// Show the change and make none
@@ -407,6 +409,23 @@ pub struct InitArgs {
     /// Make the change without asking
     #[arg(short, long)]
     pub yes: bool,
+}
+
+/// What `keyward init` is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitWhat {
+    Agent(Agent),
+    /// The MCP servers of all agents.
+    Mcp,
+}
+
+impl InitWhat {
+    fn of_word(word: &str) -> Option<Self> {
+        match word {
+            "mcp" => Some(InitWhat::Mcp),
+            _ => Agent::of_word(word).map(InitWhat::Agent),
+        }
+    }
 }
 
 #[derive(Args)]
@@ -422,6 +441,12 @@ pub struct AgentShellArgs {
     pub agent: Agent,
     /// The agent's own name for its session
     pub session: String,
+    /// The agent's user was asked about this very line, and has said yes
+    #[arg(long)]
+    pub allowed: bool,
+    /// Where to tell the directory that the line ends in
+    #[arg(long)]
+    pub directory_file: Option<PathBuf>,
     #[arg(last = true, required = true)]
     pub line: OsString,
 }

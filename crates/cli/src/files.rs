@@ -224,6 +224,8 @@ pub fn policy(flags: &PolicyFlags, here: &Here, environment: &[&[u8]]) -> Result
     policy.sources.digest = digest(&policy);
     if !policy.secrets.is_empty() || policy.gate.webhook_key.is_some() {
         policy.known_secrets.extend(secrets(here)?);
+        let more = secret::of_environment(&policy.secrets, &policy.known_secrets, environment);
+        policy.known_secrets.extend(more);
         // What a secret is bound to is allowed by giving the secret.
         keyward_policy::secret::reach(&mut policy);
     }

@@ -6,20 +6,27 @@
 
 pub mod hook;
 pub mod init;
+mod init_mcp;
+mod settings_file;
 pub mod shell;
 
 use crate::args::{PolicyFlags, SessionStartArgs};
+use crate::here::Here;
 use crate::session::{self, Door};
-use crate::{bare, here, say};
+use crate::{bare, decide, here, say};
 use keyward_client::Error;
-use keyward_policy::hook::{Agent, session_name};
+use keyward_policy::hook::{Agent, Denied, session_name};
 use keyward_policy::text::visible;
+use keyward_policy::tools::{self, Exposure, Platform};
 use keyward_policy::trouble::{Code, Trouble};
+use keyward_policy::view::place_outside;
 use keyward_sys::environ::Block;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags};
+use std::ffi::OsStr;
 use std::io::{Read, Seek, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The session of an agent.
@@ -56,7 +63,7 @@ impl<'b> Agents<'b> {
             Trouble::new(
                 Code::SessionFailed,
                 "the process of the agent cannot be found",
-                "`keyward hook` is started by an agent; `keyward init` writes it into the agent's settings",
+                "agents start this command themselves; `keyward init AGENT` writes it into their settings",
             )
         })?;
         let mut mark = self.mark().map_err(|cause| self.no_mark(&cause))?;
@@ -113,6 +120,23 @@ impl<'b> Agents<'b> {
         let here = here::look(&self.block.entries(), directory).ok()?;
         let wanted = format!("{}-tools", self.agent.short());
         bare::profiles(&here).into_iter().find(|profile| *profile == wanted)
+    }
+
+    /// What the gate of this session asks about in a line, if it asks.
+    pub fn asks_about(&self, line: &str, directory: Option<&Path>) -> Option<Denied> {
+        let flags = PolicyFlags {
+            profile: self.profile(directory),
+            cwd: directory.map(Path::to_owned),
+            ..PolicyFlags::default()
+        };
+        let judgement = crate::check::asks_about(&flags, line, self.block)?;
+        let shown = visible(line.as_ref());
+        Some(Denied {
+            rule: judgement.rule,
+            fact: format!("may this run? {} ({})", shown, judgement.reason),
+            remedy: "it runs in the session".into(),
+            allowed: "other commands in the project",
+        })
     }
 
     /// Ends the session with the agent's.
@@ -201,6 +225,30 @@ struct Seen {
     name: String,
     parent: Option<Pid>,
     start: String,
+}
+
+/// Where a file of an agent's settings is: `~/` begins one of the user's own, which a variable of the agent's may have moved.
+pub fn place(path: &str, agent: &str, here: &Here, entries: &[&[u8]]) -> PathBuf {
+    let Some(path) = path.strip_prefix("~/") else { return here.project.join(path) };
+    let request = decide::request(Vec::new(), here, entries);
+    let part = tools::tool(agent).map(|tool| tool.on(Platform::HERE));
+    let known: Vec<&Exposure> =
+        part.into_iter().flat_map(|part| part.login.iter().chain(part.share)).collect();
+    if let Some(own) = known.iter().find(|exposure| exposure.path == path) {
+        return place_outside(own, &request);
+    }
+    // What lies in the same directory is moved along.
+    let moved = known.iter().find_map(|exposure| {
+        let of_xdg = exposure.xdg.map(|xdg| (xdg.variable(), xdg.folder()));
+        let (variable, directory) = exposure.root.or(of_xdg)?;
+        let below = match directory {
+            "." => path,
+            _ => path.strip_prefix(directory)?.strip_prefix('/')?,
+        };
+        let value = Path::new(OsStr::from_bytes(request.variable(variable)?));
+        value.is_absolute().then(|| value.join(below))
+    });
+    moved.unwrap_or_else(|| here.caller.home.join(path))
 }
 
 /// Keyward's own program, and the one that Claude Code puts before each command, as settings name them.

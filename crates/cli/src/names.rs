@@ -46,7 +46,10 @@ fn names(kind: Kind, cli: &clap::Command, here: &Here, block: &Block) -> Vec<Str
     let secrets = || files::secrets(here).unwrap_or_default().into_iter().map(|entry| entry.name.to_string());
     match kind {
         Kind::First => {
-            let subcommands = cli.get_subcommands().map(|command| command.get_name().to_owned());
+            let subcommands = cli
+                .get_subcommands()
+                .filter(|command| !command.is_hide_set())
+                .map(|command| command.get_name().to_owned());
             subcommands.chain(bare::profiles(here)).collect()
         }
         Kind::Session => session::names(block),

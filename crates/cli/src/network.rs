@@ -34,6 +34,7 @@ pub fn events(report: Report) -> Option<What> {
         }
         Report::Swapped { secret, host, .. } => Some(What::NetSwapped { secret, host: host.to_string() }),
         Report::Echoed { secret, host, .. } => Some(What::NetEchoed { secret, host: host.to_string() }),
+        Report::Masked { secret, host, .. } => Some(What::NetMasked { secret, host: host.to_string() }),
         Report::Trouble(trouble) => Some(What::Fault { fact: trouble.fact }),
         Report::Renewed { secret, host, .. } => Some(What::NetRenewed { secret, host: host.to_string() }),
         Report::Ready { .. }

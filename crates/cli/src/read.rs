@@ -103,8 +103,12 @@ fn judge(path: &Path, found: &Found, homes: &[&Path]) -> Result<Option<&'static 
     if found.kind != FileType::RegularFile {
         return Ok(by_content);
     }
-    let is_settings =
-        |secret: &Secret| matches!(secret.content, Content::Settings | Content::SettingsSaying(_));
+    let is_settings = |secret: &Secret| {
+        matches!(
+            secret.content,
+            Content::Settings | Content::SettingsSaying(_) | Content::Variables | Content::Json
+        )
+    };
     let counts = |store: &Path| secret_file(store, homes).is_some_and(|secret| !is_settings(secret));
     match find_twin(found.identity, stores_of(homes), counts) {
         Twin::Is(store) => Err(guard::another_name(path, &store, homes)),

@@ -12,7 +12,7 @@ use rustix::fd::BorrowedFd;
 use rustix::fs::{Mode, OFlags};
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The program that this process stands for, if it is a shim. The path of its own file decides, and not what the caller calls it.
 pub fn stands_for() -> Option<&'static str> {
@@ -26,6 +26,14 @@ pub fn run(program: &'static str, block: &Block) -> i32 {
     if is_agent_itself() {
         return become_it(program, words, block);
     }
+    // Elsewhere a command could work on the wrong files.
+    let Ok(cwd) = std::env::current_dir() else {
+        return say::failure(&Trouble::new(
+            Code::SessionFailed,
+            format!("cannot run {program}: its directory was deleted or is closed to it"),
+            "go to another directory first",
+        ));
+    };
     let Some(mut session) = Client::inside(Unattended) else {
         return say::failure(&Trouble::new(
             Code::SessionFailed,
@@ -33,7 +41,7 @@ pub fn run(program: &'static str, block: &Block) -> i32 {
             "start the agent again; its tools run in a cage of that session and nowhere else",
         ));
     };
-    match run_in_session(&mut session, program, words, block) {
+    match run_in_session(&mut session, program, words, cwd, block) {
         Ok(Ended { signal: Some(signal), .. }) => {
             signal::end_self(signal);
             128 + signal
@@ -52,6 +60,7 @@ fn run_in_session(
     session: &mut Client,
     program: &'static str,
     words: Vec<OsString>,
+    cwd: PathBuf,
     block: &Block,
 ) -> Result<Ended, Error> {
     let streams = keyward_launch::terminals();
@@ -59,7 +68,7 @@ fn run_in_session(
     let tool = Tool {
         program: program.into(),
         words,
-        cwd: std::env::current_dir().unwrap_or_else(|_| "/".into()),
+        cwd,
         terminal: screen.as_ref().map(|screen| screen.wish(streams)),
         changes: changes(block),
         umask: umask(),
@@ -90,11 +99,19 @@ fn run_in_session(
 /// an interpreter that it finds on its PATH: there that is a shim, and has to become what it stands for.
 fn is_agent_itself() -> bool {
     let is_of_init = rustix::process::getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == 1);
-    let first = || {
-        let children = std::fs::read_to_string("/proc/1/task/1/children").ok()?;
-        children.split_whitespace().next()?.parse::<i32>().ok()
+    is_of_init && agent() == Some(rustix::process::getpid().as_raw_nonzero().get())
+}
+
+/// The process of the agent. Helpers of init that made the cage may stand before it for a moment, dead and not yet waited for.
+fn agent() -> Option<i32> {
+    let children = std::fs::read_to_string("/proc/1/task/1/children").ok()?;
+    let is_helper = |child: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        let (name, state) =
+            stat.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')')).unwrap_or_default();
+        name.starts_with("keyward:") || state.trim_start().starts_with(['Z', 'X'])
     };
-    is_of_init && first() == Some(rustix::process::getpid().as_raw_nonzero().get())
+    children.split_whitespace().filter_map(|child| child.parse().ok()).find(|child| !is_helper(child))
 }
 
 /// Becomes the real program, which is looked for behind the shims.
@@ -119,7 +136,9 @@ fn become_it(program: &str, words: Vec<OsString>, block: &Block) -> i32 {
 /// What the agent has changed in the environment that it was started with.
 fn changes(block: &Block) -> shims::Changes {
     let started_with = std::fs::read(shims::ENVIRONMENT).unwrap_or_default();
-    shims::changes(&started_with, &block.entries())
+    let agents = agent().and_then(|agent| std::fs::read(format!("/proc/{agent}/environ")).ok());
+    let agents: Vec<&[u8]> = agents.iter().flat_map(|block| block.split(|&byte| byte == 0)).collect();
+    shims::changes(&started_with, &agents, &block.entries())
 }
 
 /// There is no way to ask for it but to set it.

@@ -121,6 +121,15 @@ attacks! {
     vsock_is_not_there: User, Root;
     packet_sockets_are_not_there: Root;
     raw_sockets_are_refused_to_root: Root;
+    // A way out, beside network rules.
+    no_rule_opens_the_hosts_loopback: User, Root;
+    no_rule_opens_the_hosts_newer_loopback: User, Root;
+    the_proxy_of_a_cage_does_not_lead_to_the_host: User, Root;
+    a_request_to_the_proxy_of_a_cage_does_not_lead_to_the_host: User, Root;
+    no_rule_lets_a_datagram_out: User, Root;
+    no_rule_lets_a_name_carry_data_out: User, Root;
+    no_rule_makes_a_way_to_the_metadata_address: User, Root;
+    no_rule_shows_an_interface_of_the_host: User, Root;
     // A foothold.
     startup_files_of_shells_cannot_be_written: User, Root;
     no_key_can_be_authorized: User, Root;

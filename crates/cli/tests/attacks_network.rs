@@ -212,45 +212,72 @@ fn with_resolver(stage: &Stage, file: &str, words: &[&str]) -> Output {
     command.current_dir(stage.project()).output().unwrap()
 }
 
+/// A resolver of the host that notes names, in the place of the host's own.
+struct Resolver {
+    _server: support::Beside,
+    resolv: String,
+    seen: std::path::PathBuf,
+}
+
+impl Resolver {
+    /// Tests that run at once differ in `number`.
+    fn start(stage: &Stage, number: u8) -> Self {
+        assert!(is_root(), "this test needs root; run the tests as root, as CI does");
+        let folder = stage.elsewhere();
+        let (program, seen) = (folder.join("resolver.py"), folder.join("seen"));
+        std::fs::write(&program, RESOLVER).unwrap();
+        let [_, .., high, low] = std::process::id().to_be_bytes();
+        let address = format!("127.{number}.{high}.{low}");
+        let resolv = stage.file(&folder.join("resolv.conf"), &format!("nameserver {address}\n"));
+        let server =
+            stage.beside_and_ready(Command::new("/usr/bin/python3").arg(&program).arg(&seen).arg(&address));
+        Resolver { _server: server, resolv: resolv.to_str().unwrap().to_owned(), seen }
+    }
+
+    fn told(&self) -> String {
+        std::fs::read_to_string(&self.seen).unwrap_or_default()
+    }
+
+    /// Runs a program with this rule.
+    fn caged(&self, stage: &Stage, rule: &str, program: &[&str]) -> Output {
+        let run = [support::keyward(), "run", "--gate", "yolo", "--allow-net", rule, "--"];
+        with_resolver(stage, &self.resolv, &[&run[..], program].concat())
+    }
+}
+
 #[test]
 fn no_name_carries_data_to_the_resolver_of_the_host() {
-    assert!(is_root(), "this test needs root; run the tests as root, as CI does");
     let stage = Stage::user();
     stage.python("names.py", TELLING_NAMES);
-    let folder = stage.elsewhere();
-    let (program, seen) = (folder.join("resolver.py"), folder.join("seen"));
-    std::fs::write(&program, RESOLVER).unwrap();
-    let [_, .., high, low] = std::process::id().to_be_bytes();
-    let address = format!("127.53.{high}.{low}");
-    let resolv = stage.file(&folder.join("resolv.conf"), &format!("nameserver {address}\n"));
-    let resolv = resolv.to_str().unwrap();
-    let _resolver =
-        stage.beside_and_ready(Command::new("/usr/bin/python3").arg(&program).arg(&seen).arg(&address));
-    let told = || std::fs::read_to_string(&seen).unwrap_or_default();
-    let caged = [
-        support::keyward(),
-        "run",
-        "--gate",
-        "yolo",
-        "--allow-net",
-        "api.example.test",
-        "--",
-        "python3",
-        "names.py",
-    ];
-    let output = with_resolver(&stage, resolv, &caged);
+    let resolver = Resolver::start(&stage, 53);
+    let output = resolver.caged(&stage, "api.example.test", &["python3", "names.py"]);
     assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
     // The allowed name was looked for, in one spelling; nothing else was.
-    assert!(
-        told().lines().count() > 0 && told().lines().all(|name| name == "api.example.test"),
-        "{}",
-        told()
-    );
+    let told = resolver.told();
+    assert!(told.lines().count() > 0 && told.lines().all(|name| name == "api.example.test"), "{told}");
     // It led to this machine, which no rule names.
     assert!(stderr(&output).contains("api.example.test"), "{}", stderr(&output));
     // The control.
-    assert_eq!(stdout(&with_resolver(&stage, resolv, &["python3", "names.py"])), "done\n");
+    assert_eq!(stdout(&with_resolver(&stage, &resolver.resolv, &["python3", "names.py"])), "done\n");
+    let told = resolver.told();
     for name in ["c2VjcmV0.api.example.test", "c2VjcmV0.evil.example", "aPi.eXaMpLe.TeSt"] {
-        assert!(told().contains(&format!("{name}\n")), "the control did not work: {name} in {}", told());
+        assert!(told.contains(&format!("{name}\n")), "the control did not work: {name} in {told}");
     }
+}
+
+/// A rule with `*.` lets a program choose a part of the name. What SECURITY.md says about it is shown here.
+#[test]
+fn a_name_below_a_wildcard_is_asked_for_only_when_a_program_connects() {
+    let stage = Stage::user();
+    let resolver = Resolver::start(&stage, 54);
+    let look = ["getent", "ahosts", "c2VjcmV0.api.example.test"];
+    let output = resolver.caged(&stage, "*.api.example.test", &look);
+    assert!(stdout(&output).contains("198.18."), "{}{}", stdout(&output), stderr(&output));
+    assert_eq!(resolver.told(), "", "a name that was only looked up");
+    let connect = ["curl", "-sk", "https://c2VjcmV0.api.example.test/"];
+    resolver.caged(&stage, "*.api.example.test", &connect);
+    assert!(resolver.told().contains("c2vjcmv0.api.example.test\n"), "{}", resolver.told());
+    // The control: outside, looking it up is enough.
+    with_resolver(&stage, &resolver.resolv, &look);
+    assert!(resolver.told().contains("c2VjcmV0.api.example.test\n"), "{}", resolver.told());
 }

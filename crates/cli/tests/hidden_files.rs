@@ -51,7 +51,7 @@ fn writing_to_a_hidden_file_is_refused_and_the_real_one_stays() {
     }
     let why = stage.command(keyward()).args(["why", "write", ".env"]).output().unwrap();
     assert!(
-        stdout(&why).contains("its names with empty values are in its place, read-only"),
+        stdout(&why).contains("its text without the credentials is in its place, read-only"),
         "{}",
         stdout(&why)
     );

@@ -112,7 +112,7 @@ fn adopted(who: Who) -> (Stage, PathBuf) {
     let stage = Stage::new(who);
     let home = stage.home().join(".hermes/profiles/work/home");
     let policy = format!(
-        "version = 1\n[profiles.hermes]\ntrust = \"executor\"\nhome.path = \"{}\"\nhome.tools = [\"gh\", \"ssh\", \"npm\"]\n",
+        "version = 1\n[profiles.assistant]\ntrust = \"executor\"\nhome.path = \"{}\"\nhome.tools = [\"gh\", \"ssh\", \"npm\"]\n",
         home.display()
     );
     stage.home_file(".config/keyward/policy.toml", &policy);
@@ -139,7 +139,7 @@ fn the_home_of_another_program_is_adopted_and_mended() {
         let read = "echo \"$HOME\"; cat ~/notes ~/.config/gh/hosts.yml ~/.ssh/id_ed25519 ~/.npmrc ~/.aws/credentials 2>/dev/null; echo more >> ~/notes; true";
         let expected = format!("{}\nthe agent's owngh-canaryssh-canarynpm-canary", home.display());
         assert_eq!(
-            said(&stage, "hermes", read),
+            said(&stage, "assistant", read),
             expected,
             "what was not named is not there, also not by a link"
         );
@@ -175,9 +175,9 @@ fn the_home_of_a_profile_is_no_project_no_grant_and_no_other_profiles() {
     let open = |flags: &[&str]| stage.keyward_run(flags, &["cat", "notes"]).output().unwrap();
     for path in [home.clone(), home.parent().unwrap().to_path_buf()] {
         let path = path.to_str().unwrap();
-        refused(open(&["--cwd", path]), 121, "the HOME of the profile hermes");
-        refused(open(&["--read", path]), 121, "the HOME of the profile hermes");
-        refused(open(&["--write", path]), 121, "the HOME of the profile hermes");
+        refused(open(&["--cwd", path]), 121, "the HOME of the profile assistant");
+        refused(open(&["--read", path]), 121, "the HOME of the profile assistant");
+        refused(open(&["--write", path]), 121, "the HOME of the profile assistant");
     }
     // Another profile with the same folder, and one whose HOME lies in the project.
     let policy = std::fs::read_to_string(stage.home().join(".config/keyward/policy.toml")).unwrap();

@@ -202,7 +202,10 @@ fn undo_names_and_keeps_what_the_user_changed_meanwhile() {
     std::fs::write(settings(&stage), &now).unwrap();
     let undone = init(&stage, &["--undo", "--yes"]);
     let told = stdout(&undone);
-    assert!(told.contains("was changed; that stays") && told.contains("+   \"model\": \"sonnet\""), "{told}");
+    assert!(
+        told.contains("was changed again; that stays") && told.contains("+   \"model\": \"sonnet\""),
+        "{told}"
+    );
     assert_eq!(std::fs::read_to_string(settings(&stage)).unwrap(), "{\n  \"model\": \"sonnet\"\n}\n");
 }
 
@@ -353,6 +356,48 @@ fn file_tools_do_not_write_what_starts_programs_or_belongs_to_keyward() {
         let (decision, _) = claude.file("Write", &path);
         assert!(["ask", "deny"].contains(&decision.as_str()), "{} {decision}", path.display());
     }
+}
+
+#[test]
+fn no_spelling_of_a_path_leads_a_file_tool_past_the_guard() {
+    let claude = Claude::new();
+    let (home, project) = (claude.stage.home(), claude.stage.project());
+    for path in [
+        project.join("not-there/../.env"),
+        PathBuf::from("not-there/../.env"),
+        PathBuf::from(" .env"),
+        PathBuf::from("~/.ssh/id_ed25519"),
+        PathBuf::from(" ~/not-there/../.ssh/id_ed25519 "),
+    ] {
+        for tool in ["Read", "Edit"] {
+            assert_eq!(claude.file(tool, &path).0, "deny", "{tool} {}", path.display());
+        }
+    }
+    // Links that a command of the session may have left: one to a directory, one to what is not there yet.
+    symlink(&home, project.join("all")).unwrap();
+    symlink(home.join(".config/autostart/evil.desktop"), project.join("new.txt")).unwrap();
+    for path in [
+        project.join("not-there/../../../..").join(home.strip_prefix("/").unwrap()).join(".bashrc"),
+        project.join("all/.config/autostart/evil.desktop"),
+        project.join("all/.config/systemd/user/evil.service"),
+        project.join("new.txt"),
+        PathBuf::from("~/.bashrc"),
+    ] {
+        let (decision, _) = claude.file("Write", &path);
+        assert!(["ask", "deny"].contains(&decision.as_str()), "{} {decision}", path.display());
+    }
+    for path in [project.join("new/directory/file.txt"), project.join("sub/../notes.txt"), "sub/x".into()] {
+        assert_eq!(claude.file("Write", &path).0, "pass", "{}", path.display());
+    }
+}
+
+#[test]
+fn the_agent_does_not_wait_for_what_a_command_leaves_behind() {
+    let claude = Claude::new();
+    let begun = std::time::Instant::now();
+    let left = claude.bash("(exec >/dev/null 2>&1; while sleep 1; do :; done) & exit 0");
+    assert!(left.status.success(), "{}", stderr(&left));
+    assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -642,4 +687,24 @@ fn init_and_undo_leave_the_settings_of_each_agent_as_they_were() {
         init(&["--undo"]);
         assert_eq!(std::fs::read_to_string(&place).ok().as_deref(), before, "{agent}");
     }
+}
+
+#[test]
+fn settings_that_a_variable_has_moved_are_changed_where_the_agent_reads_them() {
+    let stage = stage();
+    let moved = stage.elsewhere().join("moved");
+    std::fs::create_dir_all(&moved).unwrap();
+    stage.own(&moved);
+    for (agent, variable, file) in [
+        ("claude-code", "CLAUDE_CONFIG_DIR", "settings.json"),
+        ("codex", "CODEX_HOME", "hooks.json"),
+        ("gemini", "GEMINI_CLI_HOME", ".gemini/settings.json"),
+        ("opencode", "XDG_CONFIG_HOME", "opencode/plugin/keyward.js"),
+    ] {
+        let output =
+            stage.command(keyward()).args(["init", agent, "--yes"]).env(variable, &moved).output().unwrap();
+        assert!(output.status.success(), "{agent} {}", stderr(&output));
+        assert!(std::fs::read_to_string(moved.join(file)).unwrap().contains(agent), "{agent}");
+    }
+    assert!(!settings(&stage).exists());
 }

@@ -87,6 +87,42 @@ fn programs_with_a_keystore_or_without_a_c_library_are_served_as_well() {
     }
 }
 
+/// Since version 18 Java has its certificates in another format. The one that `JAVA_HOME` names gets ours as well.
+#[test]
+fn a_java_of_ones_own_with_a_newer_keystore_is_served_as_well() {
+    let upstream = upstream();
+    let stage = upstream.stage();
+    let java = "import java.net.URI; import java.net.http.*;\n\
+        public class Get { public static void main(String[] a) throws Exception { System.out.print(HttpClient.newHttpClient().send(\
+        HttpRequest.newBuilder(URI.create(\"https://api.example.test/a\")).build(), HttpResponse.BodyHandlers.ofString()).body()); } }\n";
+    stage.project_file("Get.java", java);
+    let home = stage.project().join("jdk");
+    let keystore = home.join("lib/security/cacerts");
+    std::fs::create_dir_all(keystore.parent().unwrap()).unwrap();
+    let certificate = upstream.folder.path().join("server.pem");
+    // Without encryption and without a digest, as the JDK has it.
+    let made = Command::new("keytool")
+        .args(["-importcert", "-noprompt", "-alias", "some-root", "-storepass", "changeit", "-file"])
+        .arg(&certificate)
+        .args(["-storetype", "PKCS12", "-J-Dkeystore.pkcs12.certProtectionAlgorithm=NONE"])
+        .args(["-J-Dkeystore.pkcs12.macAlgorithm=NONE", "-keystore"])
+        .arg(&keystore)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}{}", stdout(&made), stderr(&made));
+    stage.own(&home);
+    let client = format!("java -Djavax.net.ssl.trustStore='{}' Get.java", keystore.display());
+    let run = |name: &str| {
+        let flags = ["--allow-net", "GET api.example.test/a*"];
+        stage.keyward_run(&flags, &["sh", "-c", &client]).env(name, &home).output().unwrap()
+    };
+    let output = run("JAVA_HOME");
+    assert_eq!(stdout(&output), "GET api.example.test /a\n", "{}", stderr(&output));
+    // The control: a keystore that nothing names is as it was, and does not know our certificate.
+    let output = run("OTHER_HOME");
+    assert!(stderr(&output).contains("PKIX path"), "{}", stderr(&output));
+}
+
 #[test]
 fn a_host_without_method_or_path_is_passed_on_with_its_own_certificate() {
     let upstream = upstream();
@@ -225,12 +261,18 @@ for family, address, kinds in ((socket.AF_INET, "127.0.0.1", 2), (socket.AF_INET
     client.sendto(b"q", ("127.0.0.1" if address == "0.0.0.0" else address, 8080))
     server.sendto(b"udp", server.recvfrom(9)[1]); assert client.recv(9) == b"udp"
     server.close()
+for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+    for port in 22, 80, 443:
+        server = socket.socket(family); server.bind((address, port)); server.listen()
+        client = socket.create_connection((address, port)); server.accept()[0].send(b"low"); assert client.recv(9) == b"low"
 unix = socket.socket(socket.AF_UNIX); unix.bind("\0x"); unix.listen(); socket.socket(socket.AF_UNIX).connect("\0x")
 print("WORKED")
 "#;
     stage.python("own.py", script);
-    let output = stage.caged_with(&["--allow-net", "api.example.test"], "python3 own.py");
-    assert_eq!(stdout(&output), "WORKED\n", "{}", stderr(&output));
+    for flags in [&["--allow-net", "api.example.test"][..], &["--net", "none"]] {
+        let output = stage.caged_with(flags, "python3 own.py");
+        assert_eq!(stdout(&output), "WORKED\n", "{flags:?}: {}", stderr(&output));
+    }
 }
 
 #[test]

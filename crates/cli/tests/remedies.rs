@@ -11,7 +11,8 @@ use support::{Stage, keyward, stderr, stdout};
 
 /// Whether a command ends by itself, and leaves nothing running.
 fn ends(words: &[String]) -> bool {
-    let goes_on = ["-f", "--attack", "session", "run", "redact"];
+    // `init` waits for a person to confirm the change.
+    let goes_on = ["-f", "--attack", "session", "run", "redact", "init"];
     !words.iter().any(|word| goes_on.contains(&word.as_str()))
 }
 

@@ -131,6 +131,26 @@ fn variables_for_all_users_are_shown_without_their_credentials() {
 }
 
 #[test]
+fn settings_of_the_system_without_a_credential_stay_those_of_their_tools() {
+    let stage = stage();
+    assert!(is_root(), "this test needs root; run the tests as root, as CI does");
+    let directory = PathBuf::from(format!("/etc/keyward-test-{}", std::process::id()));
+    std::fs::create_dir(&directory).unwrap();
+    let pip = "[global]\ncert = /etc/ssl/certs/ca-certificates.crt\n[install]\nno-compile = true\n";
+    std::fs::write(directory.join("pip.conf"), pip).unwrap();
+    let maven = format!("<settings>\n<!-- <password>{SECRET}</password> -->\n<mirrors/></settings>\n");
+    std::fs::write(directory.join("settings.xml"), &maven).unwrap();
+    for path in ["", "pip.conf", "settings.xml"] {
+        std::fs::set_permissions(directory.join(path), PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    everything_settles();
+    let at = directory.display();
+    let shown = inside(&stage, &[], &format!("cat {at}/pip.conf {at}/settings.xml"));
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert!(shown.contains(&format!("{pip}<settings>\n\n<mirrors/></settings>\n")), "{shown}");
+}
+
+#[test]
 fn a_secret_in_a_toolchain_is_hidden_and_its_tools_run() {
     let stage = stage();
     let npmrc = format!("registry=https://registry.example/\n//registry.example/:_authToken={SECRET}\n");

@@ -53,6 +53,18 @@ fn files_that_tools_keep_logins_in_are_hidden_and_harmless_ones_of_these_names_a
         ("backup/.config/heroku/config.json", SECRET.into()),
         ("backup/.docker/config.json.bak", SECRET.into()),
         ("backup/.qwen/oauth_creds.json", SECRET.into()),
+        ("sub/.env/production", format!("KEY={SECRET}")),
+        (".env.d/local", format!("KEY={SECRET}")),
+        (".claude/.claude.json.backup.1763430000", SECRET.into()),
+        (
+            ".mcp.json",
+            format!("{{\"mcpServers\":{{\"g\":{{\"env\":{{\"API_KEY\":\"{SECRET}1234567\"}}}}}}}}"),
+        ),
+        (
+            ".cursor/mcp.json",
+            format!("{{\"servers\":{{\"g\":{{\"env\":{{\"TOKEN\":\"{SECRET}1234567\"}}}}}}}}"),
+        ),
+        (".claude/settings.local.json", format!("{{\"env\":{{\"A_TOKEN\":\"{SECRET}1234567\"}}}}")),
     ];
     for (path, content) in &hidden_ones {
         stage.project_file(path, content);
@@ -63,6 +75,20 @@ fn files_that_tools_keep_logins_in_are_hidden_and_harmless_ones_of_these_names_a
     let mut expected = harmless.map(|path| format!("./{path}"));
     expected.sort();
     assert_eq!(seen.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn settings_of_servers_are_seen_without_their_credentials_and_harmless_ones_as_they_are() {
+    let stage = Stage::user();
+    let harmless = "{\"mcpServers\":{\"g\":{\"command\":\"npx\",\"env\":{\"API_KEY\":\"${API_KEY}\"}}}}\n";
+    stage.project_file(".mcp.json", harmless);
+    assert_eq!(cat(&stage, &[], ".mcp.json"), harmless);
+    stage.project_file("sub/.mcp.json", &harmless.replace("${API_KEY}", &format!("{SECRET}1234567")));
+    assert_eq!(cat(&stage, &[], "sub/.mcp.json"), harmless.replace("${API_KEY}", ""));
+    // A virtual environment with the name of a file of variables works as any other.
+    assert!(stage.bare("python3 -m venv --without-pip --system-site-packages .env").status.success());
+    let works = ".env/bin/python3 -c 'import sys; print(sys.prefix != sys.base_prefix)'";
+    assert_eq!(stdout(&stage.caged(works)), "True\n");
 }
 
 #[test]
@@ -136,9 +162,13 @@ fn the_index_lies_outside_the_tree_and_is_the_owners_alone() {
     assert_eq!(names(&stage.project()), ["a"]);
     let folder = stage.state().join("search");
     let indexes = names(&folder);
-    assert_eq!(indexes.len(), 1, "{indexes:?}");
-    let mode = std::fs::metadata(folder.join(&indexes[0])).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
+    // One of the project, and those of directories of the system.
+    let of_project: Vec<&String> = indexes.iter().filter(|name| !name.contains("-tools")).collect();
+    assert_eq!(of_project.len(), 1, "{indexes:?}");
+    for index in &indexes {
+        let mode = std::fs::metadata(folder.join(index)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{index}");
+    }
 }
 
 #[test]
@@ -147,11 +177,14 @@ fn a_broken_index_is_not_trusted() {
     stage.project_file("a/.env", SECRET);
     assert!(stage.caged("true").status.success());
     let folder = stage.state().join("search");
-    let index = std::fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+    let entries = std::fs::read_dir(&folder).unwrap();
+    let indexes: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     for content in
         ["", "keyward search 1 \nd1", "\0\0\0", "keyward search 9 \nd0 \n", "keyward search 1 \nsloose\n"]
     {
-        std::fs::write(&index, content).unwrap();
+        for index in &indexes {
+            std::fs::write(index, content).unwrap();
+        }
         hidden(&stage, "a/.env");
     }
 }

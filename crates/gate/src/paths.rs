@@ -458,8 +458,18 @@ fn is_secret(path: &[u8]) -> bool {
     let absolute = [b"/project/", path.strip_prefix(b"/").unwrap_or(path)].concat();
     let path = if path.first() == Some(&b'/') { path } else { &absolute };
     // Of a name that most harmless files have, nothing is known without the content.
-    secrets::secret_file(Path::new(OsStr::from_bytes(path)), &[Path::new("/home/user")])
-        .is_some_and(|secret| !matches!(secret.content, Content::Saying(_) | Content::SettingsSaying(_)))
+    secrets::secret_file(Path::new(OsStr::from_bytes(path)), &[Path::new("/home/user")]).is_some_and(
+        |secret| {
+            !matches!(
+                secret.content,
+                Content::Saying(_)
+                    | Content::SettingsSaying(_)
+                    | Content::Variables
+                    | Content::Xml(_)
+                    | Content::Json
+            )
+        },
+    )
 }
 
 /// The first four signs of the longest text without a star of each secret's pattern, in any case: a quick no for what holds none of them.

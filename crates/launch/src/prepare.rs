@@ -194,6 +194,12 @@ fn started_with(plan: &Plan, variables: &[CString]) -> Vec<u8> {
         text.push(if is_withheld(entry) { shims::WITHHELD } else { shims::PLAIN });
         text.extend_from_slice(entry);
     }
+    // The vault puts these there past us.
+    for variable in plan.environment.vars.iter().filter(|variable| variable.value == Value::Vault) {
+        text.push(shims::WITHHELD);
+        text.extend_from_slice(variable.name.as_bytes());
+        text.push(0);
+    }
     text
 }
 

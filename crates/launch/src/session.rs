@@ -406,7 +406,13 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
                     };
                     // The refusal is the answer: an end behind it would be taken for that of the next command.
                     let client = found.client.take();
-                    self.refuse_with(client, Some(code), &fact, &remedy);
+                    let refused = Answer::refused(Some(code), &fact, &remedy);
+                    if let Some(client) = client {
+                        // What changed while it was being judged is judged again.
+                        let denied = code == keyward_policy::outcome::code::DENIED;
+                        let refused = if denied { refused.for_now() } else { refused };
+                        self.clients.tell(client, &refused, &[]);
+                    }
                     self.ended(job, code, None);
                 }
             }
@@ -425,7 +431,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     /// Handles the end of a command. Its client is told when the changes to repositories have arrived outside.
     fn has_ended(&mut self, number: u32, exit: i32, signal: Option<i32>) {
         let Some(job) = self.jobs.running(number) else { return };
-        if !self.session.syncs.any() {
+        if !self.session.syncs.any(exit != 0) {
             return self.ended(number, exit, signal);
         }
         match std::mem::replace(&mut job.place, Place::Gone) {
@@ -436,7 +442,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             place @ (Place::Cage | Place::Gone) => {
                 job.place = place;
                 // A sync that is under way may have read what this command left, and not have looked at it yet.
-                if self.waiting.is_empty() && self.session.syncs.has_nothing_to_look_at() {
+                if self.waiting.is_empty() && self.session.syncs.has_nothing_to_look_at(exit != 0) {
                     return self.ended(number, exit, signal);
                 }
                 self.sync_before(Waiting::End { number, exit, signal });
@@ -495,7 +501,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         }
         job.terminal = terminal;
         let descriptors: Vec<BorrowedFd<'_>> = job.terminal.iter().map(AsFd::as_fd).collect();
-        if let Some(client) = job.client {
+        if let Some(client) = job.client.filter(|_| !job.quiet) {
             self.clients.tell(client, &Answer::Started { job: number }, &descriptors);
         }
     }
@@ -622,7 +628,6 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
                 if self.owner == Some(number) {
                     self.stopping = Some(number);
                 }
-                self.clients.close(number);
                 self.forget_questions_of(number);
                 for caller in self.calls.forget(number) {
                     self.refuse(
@@ -638,6 +643,8 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
                         job.client = None;
                     }
                 }
+                // Last: a client that waits for this knows that its commands were ended.
+                self.clients.close(number);
             }
         }
     }

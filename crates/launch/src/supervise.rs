@@ -313,10 +313,14 @@ impl<'a, 'b> Supervisor<'a, 'b> {
             }
         }
         self.watch.publisher.sync();
+        if let Some(served) = &mut self.watch.served {
+            served.proxy.hear();
+        }
         if let Some(guard) = &mut self.watch.guard {
             guard.work();
             guard.clean_new();
         }
+        self.tell_session();
         self.session_open =
             keyward_sys::channel::send(session, &packet::write(&Link::Synced {}), &[]).is_ok();
     }

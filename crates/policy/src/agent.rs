@@ -15,7 +15,10 @@ pub use read::read;
 use crate::config::value::Values;
 use crate::config::{Document, Mistake};
 use crate::provider::{self, Provider};
+use crate::request::Request;
 use crate::secret::{Bound, Entry};
+use crate::settings::Policy;
+use crate::view::{OWN_LOGIN, View, Warning};
 use crate::words::Origin;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -31,6 +34,8 @@ pub struct Agent {
     pub programs: Vec<String>,
     /// The command that installs it.
     pub install: Option<String>,
+    /// The command that logs it in, outside.
+    pub log_in: Option<String>,
     /// The providers whose credentials, where the caller has one, it holds as phantoms.
     pub keys: Vec<&'static Provider>,
     /// Variables of the caller's that name a file or directory it needs.
@@ -100,6 +105,9 @@ pub struct Command {
     pub programs: Vec<String>,
     pub arguments: Vec<String>,
     pub hands: Vec<Hand>,
+    pub log_in: Option<String>,
+    /// The variable of the first of its keys.
+    pub variable: Option<&'static str>,
 }
 
 impl Agent {
@@ -109,19 +117,23 @@ impl Agent {
             programs: self.programs.clone(),
             arguments: self.arguments.clone(),
             hands: self.hands.clone(),
+            log_in: self.log_in.clone(),
+            variable: self.keys.first().and_then(|provider| provider.variables.first().copied()),
         }
     }
 }
 
 impl Command {
+    /// Whether a command is the agent itself.
+    pub fn is_started_by(&self, argv: &[OsString]) -> bool {
+        let name = argv.first().map(|program| Path::new(program).file_name().unwrap_or(program));
+        self.programs.iter().any(|own| Some(OsStr::new(own)) == name)
+    }
+
     /// The arguments of a command with those that switch the agent's own sandbox off, if the command is the agent. They stand before the
     /// user's, which therefore win. Phantoms that the agent would not take from their own variable are put where it does.
     pub fn start(&self, argv: &[OsString], phantoms: &mut [Bound]) -> Vec<OsString> {
-        let is_own = |program: &OsString| {
-            let name = Path::new(program).file_name().unwrap_or(program);
-            self.programs.iter().any(|own| OsStr::new(own) == name)
-        };
-        let Some((program, rest)) = argv.split_first().filter(|(program, _)| is_own(program)) else {
+        let Some((program, rest)) = argv.split_first().filter(|_| self.is_started_by(argv)) else {
             return argv.to_vec();
         };
         let mut arguments = &self.arguments;
@@ -153,6 +165,29 @@ impl Hand {
         let has = |variable: &String| provider.variables.contains(&variable.as_str());
         bound.provider == Some(provider.name) && bound.variables.iter().all(has)
     }
+}
+
+/// An agent with nothing to log in with: what it advises itself does not work in a cage.
+pub(crate) fn nothing_to_log_in_with(
+    policy: &Policy,
+    request: &Request<'_>,
+    view: &View,
+    phantoms: &[Bound],
+) -> Option<Warning> {
+    let agent = policy.agent.as_ref().filter(|agent| agent.is_started_by(&request.argv))?;
+    let (log_in, name) = (agent.log_in.as_ref()?, agent.programs.first()?);
+    let has_something = !phantoms.is_empty()
+        || !policy.inherit_credentials.is_empty()
+        || !policy.network.gateways.is_empty()
+        || view.notes.iter().any(|note| note.starts_with(OWN_LOGIN));
+    (!has_something).then(|| Warning {
+        fact: format!("{name} has neither a key nor a login in this cage"),
+        remedy: match agent.variable {
+            Some(variable) => format!("log in outside with `{log_in}`, or set {variable}"),
+            None => format!("log in outside with `{log_in}`"),
+        },
+        lasting: true,
+    })
 }
 
 mod table {

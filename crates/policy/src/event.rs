@@ -109,6 +109,11 @@ pub enum What {
         secret: String,
         host: String,
     },
+    /// A phantom stood in the body of a request, and was taken out; the request went on without it.
+    NetMasked {
+        secret: String,
+        host: String,
+    },
     /// The tokens of a login were renewed through the proxy, and are in its file.
     NetRenewed {
         secret: String,

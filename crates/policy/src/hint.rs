@@ -117,9 +117,10 @@ impl Need {
             Need::BrowserSandbox => {
                 ("namespaces for its own sandbox", "add `--no-sandbox` to its arguments: the cage is one")
             }
-            Need::Engine => {
-                ("the socket of a container engine", "that socket is root on the host: run it outside")
-            }
+            Need::Engine => (
+                "the socket of a container engine",
+                "that socket is root on the host: run it outside, and let this command reach its ports with `--reach PORT`",
+            ),
             Need::Privilege => ("privileges", "nothing in a cage gains any: run it outside"),
             Need::System => {
                 ("to change the system", "run it outside; other packages can be installed into the project")

@@ -3,11 +3,12 @@
 //! The vault reads a file, and tells its skeleton: the text around the secret fields, and what each field is. A skeleton holds no secret, so
 //! the plan, `explain` and the cage are made of it. The table of files is data. Pure, and fuzzed: the files are the user's, and may be odd.
 
-mod json;
+pub(crate) mod json;
 mod lines;
 mod table;
 #[cfg(test)]
 mod tests;
+mod toml;
 
 use crate::net::Rule;
 use crate::phantom;
@@ -52,8 +53,12 @@ pub enum Format {
         /// Whether a long word that looks random is taken for a credential.
         guesses: bool,
     },
+    /// Settings in JSON, in which comments may stand. Of the variables that they set, those are secret that hold a credential.
+    Settings,
     /// Names and scalars, one on a line.
     Yaml,
+    /// Settings in sections, one name on a line.
+    Toml,
     Npmrc,
     Netrc,
     Dotenv,
@@ -240,11 +245,36 @@ pub struct Skeleton {
     pub fields: Vec<Field>,
 }
 
+impl Skeleton {
+    /// Without the fields by which tokens are renewed: a renewal writes new tokens beside the file, where this command could read them. What
+    /// stands there instead is not empty, because agents take a login without such a field for none.
+    pub fn without_renewal(self) -> Skeleton {
+        let mut out = Skeleton { texts: Vec::new(), fields: Vec::new() };
+        let mut text = String::new();
+        let mut fields = self.fields.into_iter();
+        for next in self.texts {
+            text += &next;
+            match fields.next() {
+                Some(field) if matches!(field.role, Role::Refresh | Role::Id) => text += "\"withheld\"",
+                Some(field) => {
+                    out.texts.push(std::mem::take(&mut text));
+                    out.fields.push(field);
+                }
+                None => {}
+            }
+        }
+        out.texts.push(text);
+        out
+    }
+}
+
 impl File {
     fn parts(&self, content: &str) -> Result<Vec<Part>, Odd> {
         match self.format {
             Format::Json { guesses } => json::parts(self, content, guesses),
+            Format::Settings => json::settings(self, content),
             Format::Yaml => lines::yaml(self, content),
+            Format::Toml => toml::parts(content),
             Format::Npmrc => lines::npmrc(content),
             Format::Netrc => lines::netrc(content),
             Format::Dotenv => lines::dotenv(content),
@@ -373,7 +403,7 @@ impl File {
     /// What a field reads as that shows nothing.
     const fn nothing(&self) -> &'static str {
         match self.format {
-            Format::Json { .. } | Format::Yaml => "\"\"",
+            Format::Json { .. } | Format::Settings | Format::Yaml | Format::Toml => "\"\"",
             // Without a word there, the next one would be taken for it.
             Format::Netrc => "withheld",
             Format::Npmrc | Format::Dotenv | Format::Urls => "",
@@ -382,8 +412,8 @@ impl File {
 
     fn value<'c>(&self, field: &Field, raw: &'c str) -> Option<Cow<'c, str>> {
         let text = match self.format {
-            Format::Json { .. } => json::string(raw)?,
-            Format::Yaml | Format::Npmrc | Format::Dotenv => Cow::Borrowed(unquoted(raw)),
+            Format::Json { .. } | Format::Settings => json::string(raw)?,
+            Format::Yaml | Format::Toml | Format::Npmrc | Format::Dotenv => Cow::Borrowed(unquoted(raw)),
             Format::Netrc | Format::Urls => Cow::Borrowed(raw),
         };
         match field.form {
@@ -408,7 +438,7 @@ impl File {
             }
         };
         match self.format {
-            Format::Json { .. } => quoted(&text),
+            Format::Json { .. } | Format::Settings => quoted(&text),
             _ => text,
         }
     }

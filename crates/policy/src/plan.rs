@@ -4,6 +4,7 @@
 
 mod session;
 
+use crate::agent;
 use crate::config::Unfit;
 use crate::detect::registry;
 use crate::env::{self, Dropped, Environment};
@@ -13,7 +14,7 @@ use crate::linux::cage::{Cage, Identity, Landlock, UNPRIVILEGED};
 use crate::linux::kernel::Fact;
 use crate::linux::surface::Surroundings;
 use crate::net::bundle;
-use crate::net::plan::Network;
+use crate::net::plan::{Network, unused_proxy};
 use crate::promise::{Held, Kept, Promise};
 use crate::request::{Purpose, Request};
 use crate::secret::{self, Bound, Given};
@@ -265,7 +266,9 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
     environment.hold_phantoms(&phantoms);
     let mut view = view;
     view.warnings.extend(kept_proxies(policy, &environment));
+    view.warnings.extend(network.as_ref().and_then(|_| unused_proxy(request.environment)));
     view.warnings.extend(nothing_to_debug(policy, facts));
+    view.warnings.extend(agent::nothing_to_log_in_with(policy, request, &view, &phantoms));
     if left_out > 0 {
         let entries =
             if left_out == 1 { "1 entry of PATH was" } else { &format!("{left_out} entries of PATH were") };

@@ -91,13 +91,14 @@ pub fn servers(spot: &Spot, text: &str) -> Option<Vec<Server>> {
         Format::Toml => from_toml(text.parse::<toml_edit::DocumentMut>().ok()?.as_item()),
         Format::Yaml => return None,
     };
-    let listed = spot.key.split('.').try_fold(&root, |value, key| value.get(key));
-    let listed = listed.and_then(Value::as_object).into_iter().flatten();
+    let places = crate::hook::servers::places(&root, &spot.key);
+    let listed = places.iter().filter_map(|path| path.iter().try_fold(&root, |value, key| value.get(key)));
+    let listed = listed.filter_map(Value::as_object).flatten();
     Some(listed.filter_map(|(name, entry)| server(name, entry, &spot.path)).collect())
 }
 
 /// As far as lists of servers go: tables, lists and texts.
-fn from_toml(item: &toml_edit::Item) -> Value {
+pub(crate) fn from_toml(item: &toml_edit::Item) -> Value {
     if let Some(table) = item.as_table_like() {
         return Value::Object(table.iter().map(|(key, item)| (key.to_owned(), from_toml(item))).collect());
     }
@@ -142,7 +143,7 @@ fn server(name: &str, entry: &Value, file: &str) -> Option<Server> {
 }
 
 /// Whether a command begins with Keyward's own.
-fn is_caged(argv: &[String]) -> bool {
+pub(crate) fn is_caged(argv: &[String]) -> bool {
     let program = argv.first().and_then(|program| program.rsplit('/').next());
     let word = argv.get(1).map(String::as_str);
     program == Some("keyward") && matches!(word, Some("mcp" | "run" | "exec" | "mcp-server"))
@@ -225,13 +226,11 @@ impl Report {
             bare => format!("  started without Keyward: its tools can read {}: {}", bare.len(), listed(bare)),
         });
         let hooks = match self.hooks {
-            Hooks::Intact => Some("  hooks of `keyward init`: in place; its commands run in a session"),
-            Hooks::Changed => {
-                Some("  hooks of `keyward init`: changed since, so that some calls may pass by them")
-            }
-            Hooks::Missing => Some("  hooks of `keyward init`: none"),
+            Hooks::Intact => Some("  hooks of Keyward: in place; its commands run in a session"),
+            Hooks::Changed => Some("  hooks of Keyward: changed since, so that some calls may pass by them"),
+            Hooks::Missing => Some("  hooks of Keyward: none"),
             Hooks::Unreadable => {
-                Some("  hooks of `keyward init`: its settings hold a mistake, and the agent ignores them")
+                Some("  hooks of Keyward: its settings hold a mistake, and the agent ignores them")
             }
             Hooks::Unknown => None,
         };
@@ -260,13 +259,13 @@ impl Report {
         if self.cage.is_some() {
             remedies.push(format!("to start it in a cage: `keyward {name}`"));
         }
-        if let (Hooks::Missing | Hooks::Changed, Some(word)) = (self.hooks, self.init) {
+        if let (Hooks::Missing | Hooks::Changed, Some(agent)) = (self.hooks, self.init) {
             remedies.push(format!(
-                "to start it as before, with its commands in a session: `keyward init {word}`"
+                "to start it as before, with its commands in a session: `keyward init {agent}`"
             ));
         }
         if self.servers.iter().any(|server| server.start == Start::Bare) {
-            remedies.push("to give an MCP server a cage, put `keyward mcp --` before its command".into());
+            remedies.push("to give its MCP servers a cage of their own: `keyward init mcp`".into());
         }
         if self.cage.as_ref().is_some_and(|cage| !cage.readable.is_empty()) {
             remedies.push(format!("to see why it is readable: `keyward explain -p {name} -v -- {name}`"));
@@ -329,6 +328,8 @@ mod tests {
         assert_eq!(servers(&spot(Format::Toml, "mcp_servers"), toml).unwrap()[0].start, Start::Caged);
         let list = r#"{"mcp": {"x": {"type": "local", "command": ["npx", "y"]}}}"#;
         assert_eq!(servers(&spot(Format::Json, "mcp"), list).unwrap()[0].start, Start::Bare);
+        let local = r#"{"projects": {"/srv/a.b": {"mcpServers": {"x": {"command": "npx"}}}, "/srv/c": {}}}"#;
+        assert_eq!(servers(&spot(Format::Json, "projects.*.mcpServers"), local).unwrap().len(), 1);
         assert_eq!(servers(&spot(Format::Json, "mcp"), "{ not json"), None);
         assert_eq!(servers(&spot(Format::Json, "mcp"), ""), Some(Vec::new()));
     }
@@ -356,14 +357,14 @@ mod tests {
         claude: an agent, /usr/bin/claude
           in a cage (built-in profile), tried: its tools can read 1 of 1 secrets: A
           started without Keyward: its tools can read 2: A, B
-          hooks of `keyward init`: none
+          hooks of Keyward: none
           to start it in a cage: `keyward claude`
           to start it as before, with its commands in a session: `keyward init claude-code`
           to see why it is readable: `keyward explain -p claude -v -- claude`
         claude: an agent, /usr/bin/claude
           in a cage (built-in profile), tried: its tools can read none of 0 secrets
           started without Keyward: its tools can read 2: A, B
-          hooks of `keyward init`: none
+          hooks of Keyward: none
           to start it in a cage: `keyward claude`
           to start it as before, with its commands in a session: `keyward init claude-code`
         ");

@@ -16,6 +16,8 @@ pub(crate) use bound::have_a_proxy;
 pub use bound::{Bound, OfLogin, aws, binding_of, bound, can_be_bound, place, reach, renewals, target};
 pub use edit::{NotWritten, put, remove};
 pub use file::{Entry, read};
-pub use grant::{Delivery, FIRST_DESCRIPTOR, FOLDER, Given, Grant, MOST, Place as Whereabouts, given};
+pub use grant::{
+    Delivery, FIRST_DESCRIPTOR, FOLDER, Given, Grant, MOST, Place as Whereabouts, given, of_environment,
+};
 pub use name::SecretName;
 pub use reference::{Attributes, Credential, Part, Place, Reference, SCHEMES};

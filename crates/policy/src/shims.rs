@@ -9,7 +9,7 @@ use crate::plan::Refusal;
 use crate::request::{Purpose, Request};
 use crate::settings::{FilesPolicy, HomePolicy, NetPolicy, Policy, ToolsPolicy};
 use crate::view::{Entry, Shown, Source};
-use crate::words::{KeyringUse, NetMode, Origin, Protect, Ruled, ToolCage, ToolNet, TrustClass};
+use crate::words::{HomeMode, KeyringUse, NetMode, Origin, Protect, Ruled, ToolCage, ToolNet, TrustClass};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,11 @@ const ENVIRONMENT_OF_PYTHON: &str = "/keyward-shims";
 pub const ENVIRONMENT: &str = "/keyward-shims/.environment";
 /// Stands there before a variable whose value a tool may have.
 pub const PLAIN: u8 = b'+';
-/// Stands there before a variable whose value no tool gets, under any name: a phantom, or a credential that the agent was given.
+/// Stands there before a variable whose value no tool gets, under any name: a phantom, a credential that the agent was given, or a secret. Of
+/// a secret only the name follows.
 pub const WITHHELD: u8 = b'-';
+/// The program that is a shim and nothing else, beside the launcher. Where it is missing, the launcher itself is the shim.
+pub const SHIM: &str = "keyward-shim";
 /// The rule by which a shim stands in a cage.
 pub const RULE: &str = "shim";
 /// The programs that run in the narrower cage. An agent runs generated code with these, and starts itself without them.
@@ -39,20 +42,26 @@ pub struct Changes {
 }
 
 /// Compares the variables of a process with the text at [`ENVIRONMENT`]. Shims are taken out of the search path, and a value that holds a
-/// withheld one is left out.
-pub fn changes(started_with: &[u8], now: &[&[u8]]) -> Changes {
+/// withheld one is left out. A variable of the vault stands in the text by its name alone: its value is that of the agent, or of this process.
+pub fn changes(started_with: &[u8], agents: &[&[u8]], now: &[&[u8]]) -> Changes {
     let entries = started_with.split(|&byte| byte == 0).filter(|entry| !entry.is_empty());
     let then: Vec<(u8, &[u8])> = entries.map(|entry| (entry[0], &entry[1..])).collect();
-    let withheld: Vec<&[u8]> = then
-        .iter()
-        .filter(|(sign, _)| *sign == WITHHELD)
-        .map(|(_, entry)| halves(entry).1)
-        .filter(|value| value.len() >= SHORTEST_WITHHELD)
-        .collect();
+    let mut withheld: Vec<&[u8]> = Vec::new();
+    let mut of_vault: Vec<&[u8]> = Vec::new();
+    for (_, entry) in then.iter().filter(|(sign, _)| *sign == WITHHELD) {
+        if entry.contains(&b'=') {
+            withheld.push(halves(entry).1);
+        } else {
+            let values = agents.iter().chain(now).map(|entry| halves(entry));
+            withheld.extend(values.filter(|(name, _)| name == entry).map(|(_, value)| value));
+            of_vault.push(entry);
+        }
+    }
+    withheld.retain(|value| value.len() >= SHORTEST_WITHHELD);
     let holds_withheld = |entry: &[u8]| withheld.iter().any(|value| contains(entry, value));
     let mut changes = Changes::default();
     for entry in now {
-        let is_new = !then.iter().any(|(_, other)| other == entry);
+        let is_new = !then.iter().any(|(_, other)| other == entry) && !of_vault.contains(&halves(entry).0);
         if !is_new || holds_withheld(entry) {
             continue;
         }
@@ -135,7 +144,10 @@ pub(crate) fn entries(policy: &Policy, request: &Request<'_>, paths: &Paths) -> 
         return Vec::new();
     }
     let origin = &policy.tools.cage.origin;
-    let launcher = request.caller.programs.first().and_then(|path| paths.existing(path));
+    let programs = &request.caller.programs;
+    let own = programs.iter().find(|path| path.file_name() == Some(OsStr::new(SHIM)));
+    let own = own.and_then(|path| paths.existing(path)).filter(|fact| fact.kind == Kind::File);
+    let launcher = own.or_else(|| programs.first().and_then(|path| paths.existing(path)));
     let Some(launcher) = launcher else { return Vec::new() };
     let entry = |target: PathBuf, shown: Shown| Entry { target, shown, rule: RULE, origin: origin.clone() };
     let shim = || {
@@ -192,21 +204,28 @@ pub(crate) fn can_be(policy: &Policy, request: &Request<'_>, has_namespaces: boo
 
 /// The policy of the cage in which the tools of an agent run: never more than the agent's own.
 ///
-/// It holds no credential, phantom or login, and has a HOME of its own. Of the paths that are granted it has those that a flag or
-/// `tools.share` names, because what a profile grants is the agent's own state.
+/// It holds no credential, phantom or login, and has a HOME of its own. Of the paths that are granted it has those that a flag,
+/// `tools.read` or `tools.share` names, because what a profile grants is the agent's own state.
 pub fn of_tools(policy: &Policy) -> Policy {
     let network = network(policy);
     let by_flag = |paths: &[Ruled<PathBuf>]| paths.iter().filter(|path| is_flag(path)).cloned().collect();
     let mut write: Vec<Ruled<PathBuf>> = by_flag(&policy.files.write);
     write.extend(policy.tools.share.iter().cloned());
+    let mut read: Vec<Ruled<PathBuf>> = by_flag(&policy.files.read);
+    read.extend(policy.tools.read.iter().cloned());
     let trust = match policy.trust.value.max(TrustClass::Tool) {
         trust if trust == policy.trust.value => policy.trust.clone(),
         trust => Ruled { value: trust, origin: policy.tools.cage.origin.clone() },
     };
-    let mut tools = Policy {
+    // The user's own is shown to a program that is trusted with all of it, and to no tool of it.
+    let mode = match policy.home.mode.value {
+        HomeMode::Real => Ruled { value: HomeMode::Profile, origin: policy.tools.cage.origin.clone() },
+        _ => policy.home.mode.clone(),
+    };
+    let mut tools = without_ways_to_shims(Policy {
         trust,
         home: HomePolicy {
-            mode: policy.home.mode.clone(),
+            mode,
             path: None,
             tools: Vec::new(),
             share: Vec::new(),
@@ -214,14 +233,13 @@ pub fn of_tools(policy: &Policy) -> Policy {
         },
         inherit_credentials: Vec::new(),
         secrets: Vec::new(),
-        files: FilesPolicy { read: by_flag(&policy.files.read), write, ..policy.files.clone() },
+        logins: Vec::new(),
+        files: FilesPolicy { read, write, ..policy.files.clone() },
         net: network.0,
         network: network.1,
         tools: ToolsPolicy::default(),
         ..policy.clone()
-    };
-    // What leads the agent to its shims leads a tool nowhere.
-    tools.env.set.retain(|set| !set.value.1.starts_with(ENVIRONMENT_OF_PYTHON));
+    });
     // The agent's own output is counted, and a tool prints through it.
     tools.limits.output = None;
     tools
@@ -231,8 +249,14 @@ pub fn of_tools(policy: &Policy) -> Policy {
 pub fn of_agent(policy: Policy) -> Policy {
     match are_on(&policy) {
         true => Policy { network: NetPolicy { publish: Vec::new(), ..policy.network }, ..policy },
-        false => policy,
+        false => without_ways_to_shims(policy),
     }
+}
+
+/// What leads an agent to its shims leads nowhere where there are none.
+fn without_ways_to_shims(mut policy: Policy) -> Policy {
+    policy.env.set.retain(|set| !set.value.1.starts_with(ENVIRONMENT_OF_PYTHON));
+    policy
 }
 
 fn is_flag<T>(ruled: &Ruled<T>) -> bool {
@@ -267,7 +291,6 @@ fn network(policy: &Policy) -> (Ruled<NetMode>, NetPolicy) {
 mod tests {
     use super::*;
     use crate::net::allowed::Allowed;
-    use crate::words::HomeMode;
 
     fn text(started_with: &[&str]) -> Vec<u8> {
         started_with.iter().flat_map(|entry| [entry.as_bytes(), b"\0"].concat()).collect()
@@ -275,7 +298,7 @@ mod tests {
 
     fn changed(started_with: &[&str], now: &[&str]) -> (Vec<OsString>, Vec<OsString>) {
         let now: Vec<&[u8]> = now.iter().map(|entry| entry.as_bytes()).collect();
-        let Changes { set, unset } = changes(&text(started_with), &now);
+        let Changes { set, unset } = changes(&text(started_with), &[], &now);
         (set, unset)
     }
 
@@ -296,6 +319,17 @@ mod tests {
         let then = ["-KEY=phantom-0123", "-SHORT=1", "+LANG=C"];
         let now = ["KEY=phantom-0123", "SHORT=1", "LANG=C", "COPY=x phantom-0123 y", "KEY2=phantom", "N=1"];
         assert_eq!(changed(&then, &now).0, ["KEY2=phantom", "N=1"]);
+    }
+
+    #[test]
+    fn a_variable_of_the_vault_passes_under_no_name() {
+        let then = text(&["-KEY", "+LANG=C"]);
+        let now: Vec<&[u8]> = vec![b"KEY=secret-0123", b"LANG=C", b"COPY=x secret-0123", b"N=1"];
+        assert_eq!(changes(&then, &[], &now).set, ["N=1"]);
+        // A process that has another value there, or none, does not have it copied either.
+        let now: Vec<&[u8]> = vec![b"KEY=1", b"COPY=secret-0123", b"N=1"];
+        assert_eq!(changes(&then, &[b"KEY=secret-0123"], &now).set, ["N=1"]);
+        assert_eq!(changes(&then, &[b"KEY=secret-0123"], &now[1..]).set, ["N=1"]);
     }
 
     #[test]
@@ -327,6 +361,13 @@ mod tests {
         policy.net = Ruled { value: NetMode::Rules, origin: line() };
         policy.files.write = vec![Ruled { value: "~/.agent".into(), origin: line() }];
         policy.inherit_credentials = vec![Ruled { value: "KEY".into(), origin: line() }];
+        policy.logins = vec![crate::login::Found {
+            file: "claude",
+            path: "/home/me/.claude/.credentials.json".into(),
+            outside: "/home/me/.claude/.credentials.json".into(),
+            skeleton: Err(crate::login::Odd::Empty),
+            origin: line(),
+        }];
         policy
     }
 
@@ -338,6 +379,10 @@ mod tests {
             tools.inherit_credentials.is_empty() && tools.secrets.is_empty() && tools.home.tools.is_empty()
         );
         assert!(tools.files.write.is_empty() && tools.tools.cage.value == ToolCage::Same);
+        assert!(tools.logins.is_empty());
+        let mut policy = agents();
+        policy.home.mode = Ruled { value: HomeMode::Real, origin: line() };
+        assert_eq!(of_tools(&policy).home.mode.value, HomeMode::Profile);
         assert_eq!((tools.home.mode.value, tools.home.keyring.value), (HomeMode::Profile, KeyringUse::Never));
     }
 
@@ -345,11 +390,13 @@ mod tests {
     fn the_cage_of_tools_has_what_a_flag_names_and_what_is_shared() {
         let mut policy = agents();
         policy.files.read = vec![Ruled { value: "/data".into(), origin: flag("--read") }];
+        policy.tools.read = vec![Ruled { value: "~/.agent/skills".into(), origin: line() }];
         policy.tools.share = vec![Ruled { value: "~/.agent/shared".into(), origin: line() }];
         let rule = |origin: Origin| Ruled { value: Allowed::parse("example.com").unwrap(), origin };
         policy.network.allow = vec![rule(line()), rule(flag("--secret")), rule(flag("--allow-net"))];
         let tools = of_tools(&policy);
-        assert_eq!(tools.files.read.len(), 1);
+        let read: Vec<&Path> = tools.files.read.iter().map(|path| path.value.as_path()).collect();
+        assert_eq!(read, [Path::new("/data"), Path::new("~/.agent/skills")]);
         assert_eq!(tools.files.write[0].value, Path::new("~/.agent/shared"));
         assert_eq!((tools.net.value, tools.network.allow.len()), (NetMode::Rules, 1));
         policy.tools.net = Ruled { value: ToolNet::Same, origin: line() };

@@ -19,8 +19,8 @@ pub use gone::{
 };
 pub use hidden::{fits, hidden_paths, is_hidden_by_name, is_pattern, is_shown_by_name};
 pub use home::{
-    GIT_SETTINGS, Home, KEYRING_SOCKET, Keyring, LOGIN, Login, LoginFile, Mend, OTHER_LOGIN, Withheld,
-    asked_for, kept_home, login_files, place_outside, profile_home,
+    GIT_SETTINGS, Home, KEYRING_SOCKET, Keyring, LOGIN, Login, LoginFile, Mend, OTHER_LOGIN, OWN_LOGIN,
+    Withheld, asked_for, kept_home, login_files, place_outside, profile_home,
 };
 pub(crate) use inside::cannot_take_over;
 pub use inside::read_only_repositories;
@@ -340,8 +340,8 @@ pub fn questions(policy: &Policy, request: &Request<'_>) -> Vec<Question> {
     }
     ask("/etc/resolv.conf".into(), About::All);
     if policy.net.value == NetMode::Rules && needs_certificate(&policy.network, request.purpose) {
-        for (path, _) in bundle::PLACES {
-            ask(path.into(), About::All);
+        for (path, _) in bundle::places(request) {
+            ask(path, About::All);
         }
     }
     questions.extend(gpu::questions(policy));
@@ -623,8 +623,8 @@ pub fn bundles(policy: &Policy, request: &Request<'_>, paths: &Paths) -> Vec<Bun
         return Vec::new();
     }
     let mut found: Vec<Bundle> = Vec::new();
-    for &(path, form) in bundle::PLACES {
-        if let Some(fact) = paths.existing(Path::new(path)).filter(|fact| fact.kind == Kind::File)
+    for (path, form) in bundle::places(request) {
+        if let Some(fact) = paths.existing(&path).filter(|fact| fact.kind == Kind::File)
             && !found.iter().any(|known| known.path == fact.real)
         {
             found.push(Bundle { path: fact.real.clone(), form });

@@ -54,7 +54,7 @@ pub fn why(plan: &Plan, act: Act, path: &Path) -> Decision {
             (false, "it is hidden: an empty file is in its place, read-only")
         }
         Some(Shown::Hidden { .. }) => {
-            (false, "it is hidden: its names with empty values are in its place, read-only")
+            (false, "it is hidden: its text without the credentials is in its place, read-only")
         }
         Some(Shown::ReadOnly(_)) => (act != Act::Write, "it is there, read-only"),
         Some(Shown::Writable(_)) => (true, "it is there, writable"),

@@ -161,6 +161,26 @@ fn without_a_key_there_is_no_phantom_and_no_refusal() {
 }
 
 #[test]
+fn an_agent_with_nothing_to_log_in_with_is_told_how_outside() {
+    let agent = builtin("claude");
+    let said = |environment: &[&'static [u8]], argv: &[&str]| {
+        let mut case = Case::new();
+        case.argv = argv.iter().map(Into::into).collect();
+        case.environment.extend(environment);
+        case.policy = policy(&agent, environment, "").unwrap();
+        let warnings = case.plan().view.warnings;
+        warnings.iter().map(|warning| format!("{}\n{}", warning.fact, warning.remedy)).collect::<String>()
+    };
+    assert_eq!(
+        said(&[], &["claude", "-p", "hi"]),
+        "claude has neither a key nor a login in this cage\nlog in outside with `claude auth login`, or set ANTHROPIC_API_KEY"
+    );
+    assert_eq!(said(&[], &["sh"]), "");
+    assert_eq!(said(&[b"ANTHROPIC_API_KEY=canary-1"], &["claude"]), "");
+    assert_eq!(said(&[b"ANTHROPIC_BASE_URL=http://127.0.0.1:4000"], &["claude"]), "");
+}
+
+#[test]
 fn the_agents_own_sandbox_is_switched_off_where_the_command_is_the_agent() {
     let agent = builtin("claude");
     let plan = plan_of(&agent, policy(&agent, &[], "").unwrap(), Vec::new());

@@ -203,6 +203,8 @@ pub enum Report {
     Swapped { cage: u64, secret: String, host: Host },
     /// A host sent the value of a secret back, and the phantom was put in: a notice.
     Echoed { cage: u64, secret: String, host: Host },
+    /// A phantom stood in the body of a request beside one that was put in, and was taken out. The request went on.
+    Masked { cage: u64, secret: String, host: Host },
     /// The tokens of a login were renewed, and are in its file.
     Renewed { cage: u64, secret: String, host: Host },
     /// The sockets of a cage are closed.

@@ -103,8 +103,9 @@ impl http_body::Body for Body {
             Body::Whole(bytes) => bytes.is_none(),
             Body::Stream(stream) | Body::Watched { stream, .. } => stream.is_end_stream(),
             Body::Replaced(replaced) => {
-                replaced.is_done
-                    || replaced.last.is_none() && replaced.stream.is_end_stream() && replaced.keeps_length
+                // What may begin a match is held back until the stream has ended.
+                let is_all_out = replaced.last.is_none() && !replaced.replacer.holds_back();
+                replaced.is_done || is_all_out && replaced.stream.is_end_stream() && replaced.keeps_length
             }
         }
     }

@@ -12,8 +12,8 @@
 //! | `dial`, `resolve`, `copy` | connections outside, and bytes through them |
 //! | `ca`, `trust` | certificates for cages, and those of hosts |
 //! | `requests`, `swap`, `origin`, `body`, `replace`, `stream` | requests that are read |
-//! | `aws` | requests that are signed anew (AWS) |
-//! | `secrets` | values from the vault |
+//! | `signing`, `aws` | requests that are signed anew (AWS) |
+//! | `secrets`, `renew` | values from the vault, and tokens that are renewed |
 //! | `confine` | what the process gives up |
 //!
 //! One thread does all of it. What waits does not block it, and each cage has a limit, so that one cannot starve another.
@@ -36,6 +36,7 @@ mod report;
 mod requests;
 mod resolve;
 mod secrets;
+mod signing;
 mod state;
 mod stream;
 mod swap;

@@ -54,6 +54,8 @@ const MOST_PHANTOMS: usize = 32;
 pub struct Renewals {
     vault: RefCell<Option<Rc<AsyncFd<OwnedFd>>>>,
     logins: RefCell<HashMap<usize, Rc<Mutex<Last>>>>,
+    /// Held from the first question to the vault to its last answer: it renews one login at a time, and an answer does not say of which.
+    turn: Mutex<()>,
 }
 
 /// The last renewal of a login.
@@ -177,11 +179,13 @@ impl Fields {
         }
     }
 
-    fn with(mut self, name: &str, value: &str) -> Vec<u8> {
-        match &mut self {
+    /// The body with another value in one field.
+    fn with(&self, name: &str, value: &str) -> Vec<u8> {
+        match self {
             Fields::Json(fields) => {
+                let mut fields = fields.clone();
                 fields.insert(name.to_owned(), Value::String(value.to_owned()));
-                serde_json::to_vec(fields).unwrap_or_default()
+                serde_json::to_vec(&fields).unwrap_or_default()
             }
             Fields::Form(fields) => {
                 let encoded = |text: &str| -> String {
@@ -240,13 +244,11 @@ async fn decide(asked: &Asked, body: &Bytes) -> Result<Response<Body>, Refused> 
             "the refresh token is not the one of the login that is shown",
         ));
     };
-    // No other phantom travels along, and this one stands in its field alone.
-    let text: &[u8] = body;
+    // No other phantom travels along, and this one stands in its field alone, however the rest is encoded.
+    let rest = swap::decoded(&String::from_utf8_lossy(&fields.with("refresh_token", "")));
     let is_elsewhere = |binding: &Rc<Binding>| {
         let word = binding.phantom.as_bytes();
-        let in_body = memmem::find_iter(text, word).count();
-        let in_head = headers.values().any(|value| memmem::find(value.as_bytes(), word).is_some());
-        in_head || in_body > usize::from(binding.phantom == own.phantom)
+        memmem::find(&rest, word).is_some() || headers.values().any(|value| swap::holds(value, word))
     };
     let all: Vec<Rc<Binding>> = asked.state.bindings.borrow().clone();
     if all.iter().any(is_elsewhere) || headers.contains_key(header::AUTHORIZATION) {
@@ -278,6 +280,7 @@ async fn renew(
         return Ok(told(answer));
     }
     let number = u16::try_from(login).map_err(|_| refused(Reason::NoValue, "there is no such login"))?;
+    let _turn = state.renewals.turn.lock().await;
     let no_value = |fact: String| {
         tell(state, &own.secret, &fact);
         refused(Reason::NoValue, fact)
@@ -312,7 +315,7 @@ async fn renew(
             return Err(no_value(fact));
         }
     };
-    if status != StatusCode::OK {
+    if !status.is_success() {
         let _ = state.renewals.ask(Ask::Leave { login: number }).await;
         return Ok(scrubbed(status, kind, &body, &current, own));
     }
@@ -442,7 +445,7 @@ async fn send(
     Ok((parts.status, parts.headers.get(header::CONTENT_TYPE).cloned(), body))
 }
 
-/// An answer that is not one with tokens, without the value.
+/// An answer of a host that does not renew, without the value.
 fn scrubbed(
     status: StatusCode,
     kind: Option<HeaderValue>,
@@ -450,19 +453,26 @@ fn scrubbed(
     secret: &Secret,
     own: &Binding,
 ) -> Response<Body> {
-    let mut text = body.to_vec();
-    while let Some(at) = memmem::find(&text, secret.expose()) {
-        text.splice(at..at + secret.expose().len(), own.phantom.bytes());
-    }
+    let text = swap::put(body, secret.expose(), own.phantom.as_bytes());
     // An error names no token; an answer that holds something like one is not passed on.
-    let holds = serde_json::from_slice::<Map<String, Value>>(&text)
-        .is_ok_and(|fields| fields.keys().any(|name| name.ends_with("_token")));
-    let mut response = Response::new(Body::whole(if holds { Vec::new() } else { text }));
-    *response.status_mut() = if status.is_success() { StatusCode::BAD_GATEWAY } else { status };
+    let holds = serde_json::from_slice::<Value>(&text).is_ok_and(|value| names_token(&value));
+    let mut response = Response::new(Body::whole(if holds { Vec::new() } else { text.to_vec() }));
+    *response.status_mut() = status;
     if let Some(kind) = kind {
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
     }
     response
+}
+
+/// Whether a field of this name stands anywhere in it.
+fn names_token(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().any(|(name, value)| name.ends_with("_token") || names_token(value))
+        }
+        Value::Array(values) => values.iter().any(names_token),
+        _ => false,
+    }
 }
 
 /// The tokens of an answer; `None` if it has none, or some that cannot stand in a request.
@@ -477,7 +487,8 @@ fn tokens_of(answer: &Map<String, Value>) -> Option<Tokens> {
     };
     let access = token("access_token")?;
     access.as_ref()?;
-    let ends = answer.get("expires_in").and_then(Value::as_u64).map(|within| since_1970() + within);
+    let ends = answer.get("expires_in").and_then(Value::as_u64);
+    let ends = ends.map(|within| since_1970().saturating_add(within));
     Some(Tokens { access, refresh: token("refresh_token")?, id: token("id_token")?, ends })
 }
 
@@ -488,14 +499,16 @@ fn adopt(state: &State, login: usize, tokens: &Tokens) {
     {
         let (Some(token), Some(newest)) = (token, newest(state, login, role)) else { continue };
         state.secrets.renew(&newest.secret, token.as_bytes());
-        let mut random = |bytes: &mut [u8]| {
-            // Without randomness there is no phantom, and the old one stays.
-            let _ = keyward_sys::random::fill(bytes);
-        };
+        let mut is_random = true;
+        let mut random = |bytes: &mut [u8]| is_random &= keyward_sys::random::fill(bytes).is_ok();
         let phantom = match claims_of(token) {
             Some(claims) => phantom::jwt_of(claims.as_bytes(), &mut random),
             None => phantom::like(&newest.phantom, &mut random),
         };
+        if !is_random {
+            // A phantom that can be guessed is none; the old one stays.
+            continue;
+        }
         let mut bindings = state.bindings.borrow_mut();
         let is_same = |binding: &&Rc<Binding>| binding.secret == newest.secret;
         if bindings.iter().filter(is_same).count() >= MOST_PHANTOMS

@@ -52,6 +52,11 @@ impl Replacer {
         }
     }
 
+    /// Whether something is held back.
+    pub fn holds_back(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     /// What was held back, when the stream ends.
     pub fn finish(&mut self) -> Bytes {
         std::mem::take(&mut self.held).freeze()

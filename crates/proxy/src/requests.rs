@@ -1,14 +1,14 @@
 //! Requests that are read: each is checked, decided about, given its credentials and passed on. Bodies stream in both directions.
 
-use crate::aws::{self, Keys, Signed};
 use crate::body::{Body, Replaced};
 use crate::dial::Undialled;
 use crate::origin::{self, Key, Local, Unsent};
 use crate::renew;
 use crate::replace::{Finder, Pair, Replacer};
+use crate::signing::{Asked, fields, pairs_of_keys, sign};
 use crate::state::{Cage, Counted, State};
 use crate::stream::{Guarded, Watched};
-use crate::swap::{self, Outcome, Signing, Subject, Swapped};
+use crate::swap::{self, Outcome, Subject, Swapped};
 use crate::trust::Offer;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -17,9 +17,10 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use keyward_policy::net::{Ask, Denial, Host, Own, Pattern, Reason, Scheme, Seen, request, rule};
+use keyward_policy::net::request::Path;
+use keyward_policy::net::{Ask, Binding, Denial, Host, Own, Pattern, Reason, Scheme, Seen, request, rule};
 use keyward_protocol::proxy::{Report, Served};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -173,87 +174,121 @@ impl Reading {
         Refusal::Denied(Box::new(denial))
     }
 
-    async fn pass(self: &Rc<Self>, mut request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
-        let known = match &self.stands_for {
-            Some(Pattern::Exact(host)) => Some(host.clone()),
-            _ => None,
-        };
-        let placeholder = || {
-            known
-                .clone()
-                .or_else(|| Host::parse("unknown.invalid"))
-                .ok_or(Refusal::Unreached(String::new(), String::new()))
-        };
-        if let Some(refused) = self.watched.refused() {
-            let ask = Ask::connection(placeholder()?, self.port, Seen::Request);
-            return Err(self.refuse(ask, Reason::Malformed, refused.words()));
-        }
-        let (host, port) = match self.authority(&request) {
-            Ok(found) => found,
-            Err((reason, detail)) => {
-                let ask = Ask::connection(placeholder()?, self.port, Seen::Request);
-                return Err(self.refuse(ask, reason, detail));
-            }
-        };
-        let mut ask = Ask::connection(host.clone(), port, Seen::Request);
-        let method = request::method(request.method().as_str()).map(str::to_owned);
-        let target = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str).to_owned();
-        let is_odd = matches!(*request.method(), Method::CONNECT | Method::TRACE) || target == "*";
-        let read = method.and_then(|method| Ok((method, request::target(&target)?)));
-        let (method, (path, query)) = match read {
-            Ok(_) if is_odd => {
-                return Err(self.refuse(ask, Reason::Malformed, request::Refused::Method.words()));
-            }
-            Ok(read) => read,
-            Err(refused) => return Err(self.refuse(ask, Reason::Malformed, refused.words())),
-        };
-        ask.method = Some(method.clone());
-        ask.path = Some(path.as_str().to_owned());
-        let rule =
-            self.state.decide(&self.cage, &ask).await.map_err(|denial| Refusal::Denied(Box::new(denial)))?;
+    async fn pass(self: &Rc<Self>, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+        let read = self.read(&request)?;
+        let (host, port) = (&read.ask.host, read.ask.port);
+        let rule = self.state.decide(&self.cage, &read.ask).await;
+        let rule = rule.map_err(|denial| Refusal::Denied(Box::new(denial)))?;
         if let Some(counted) = &self.counted {
             counted.used();
         }
         if let Some(name) =
-            overriding(request.headers()).filter(|_| self.cage.rules.borrow().terminates(&host, port))
+            overriding(request.headers()).filter(|_| self.cage.rules.borrow().terminates(host, port))
         {
-            return Err(self.refuse(
-                ask,
-                Reason::Malformed,
-                format!("the header {name} names another method or path"),
-            ));
+            let detail = format!("the header {name} names another method or path");
+            return Err(self.refuse(read.ask, Reason::Malformed, detail));
         }
+        let own = renew::endpoint(&self.state, &self.cage, host, port, &read.method, &read.path);
+        if !own.is_empty() && (read.query.is_some() || self.is_plain(host, port)) {
+            // Passed on, its answer would hold tokens.
+            return Err(self.refuse(read.ask, Reason::Minting, "the request for tokens cannot be read"));
+        }
+        if !own.is_empty() {
+            return self.renew(request, read, own, rule).await;
+        }
+        self.forward(request, read, rule).await
+    }
+
+    /// What a request is for. One that can be read in two ways is refused.
+    fn read(&self, request: &Request<Incoming>) -> Result<ReadRequest, Refusal> {
+        let known = match &self.stands_for {
+            Some(Pattern::Exact(host)) => Some(host.clone()),
+            _ => None,
+        };
+        let refuse = |reason, detail: String| -> Result<ReadRequest, Refusal> {
+            // Where it is not known which host was meant.
+            let host = known.clone().or_else(|| Host::parse("unknown.invalid"));
+            let host = host.ok_or(Refusal::Unreached(String::new(), String::new()))?;
+            Err(self.refuse(Ask::connection(host, self.port, Seen::Request), reason, detail))
+        };
+        if let Some(refused) = self.watched.refused() {
+            return refuse(Reason::Malformed, refused.words().to_owned());
+        }
+        let (host, port) = match self.authority(request) {
+            Ok(found) => found,
+            Err((reason, detail)) => return refuse(reason, detail),
+        };
+        let mut ask = Ask::connection(host, port, Seen::Request);
+        let target = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str).to_owned();
+        let is_odd = matches!(*request.method(), Method::CONNECT | Method::TRACE) || target == "*";
+        let read = request::method(request.method().as_str())
+            .and_then(|method| Ok((method.to_owned(), request::target(&target)?)));
+        let (method, (path, query)) = match read {
+            Ok(read) if !is_odd => read,
+            Ok(_) => return Err(self.refuse(ask, Reason::Malformed, request::Refused::Method.words())),
+            Err(refused) => return Err(self.refuse(ask, Reason::Malformed, refused.words())),
+        };
+        ask.method = Some(method.clone());
+        ask.path = Some(path.as_str().to_owned());
+        let query = query.map(str::to_owned);
+        Ok(ReadRequest { ask, method, path, query, target })
+    }
+
+    /// Whether what is sent to this host can be read on its way, and the user did not say that it may.
+    fn is_plain(&self, host: &Host, port: u16) -> bool {
+        let is_named = self.state.upstream(host, port).is_some();
+        let is_own_plain = self.cage.rules.borrow().own(host, port) == Some(Own::Plain);
+        !(self.outside_tls || is_named || is_own_plain)
+    }
+
+    /// Answers a request for new tokens of a login.
+    async fn renew(
+        &self,
+        mut request: Request<Incoming>,
+        read: ReadRequest,
+        own: Vec<Rc<Binding>>,
+        rule: String,
+    ) -> Result<Response<Body>, Refusal> {
+        strip(request.headers_mut(), false);
+        let (parts, incoming) = request.into_parts();
+        let (host, port) = (read.ask.host.clone(), read.ask.port);
+        let asked = renew::Asked {
+            state: Rc::clone(&self.state),
+            cage: Rc::clone(&self.cage),
+            host: host.clone(),
+            port,
+            with_tls: self.outside_tls,
+            target: read.path.as_str().to_owned(),
+            own,
+            headers: parts.headers,
+        };
+        let answered = renew::serve(asked, incoming).await;
+        self.tell(&host, port, None, rule);
+        answered.map_err(|refused| self.refuse(read.ask, refused.reason, refused.detail))
+    }
+
+    /// Gives a request its credentials, and passes it on.
+    async fn forward(
+        self: &Rc<Self>,
+        mut request: Request<Incoming>,
+        read: ReadRequest,
+        rule: String,
+    ) -> Result<Response<Body>, Refusal> {
+        let ReadRequest { ask, method, path, query, target: asked_target } = read;
+        let (host, port) = (ask.host.clone(), ask.port);
         let upgrade = upgrade_of(&request);
         // What a signature is for is the request as its client made it.
         let asked = self.signs(&host, port).then(|| fields(&request, None));
         strip(request.headers_mut(), upgrade.is_some());
-        let is_named = self.state.upstream(&host, port).is_some();
-        let is_own_plain = self.cage.rules.borrow().own(&host, port) == Some(Own::Plain);
         let subject = Subject {
             host: &host,
             port,
             method: &method,
             path: &path,
-            query,
-            is_plain: !(self.outside_tls || is_named || is_own_plain),
+            query: query.as_deref(),
+            is_plain: self.is_plain(&host, port),
+            has_body: !request.body().is_end_stream(),
         };
-        let own = renew::endpoint(&self.state, &self.cage, &host, port, &method, &path);
-        if !own.is_empty() && query.is_none() && !subject.is_plain {
-            let (parts, incoming) = request.into_parts();
-            let asked = renew::Asked {
-                state: Rc::clone(&self.state),
-                cage: Rc::clone(&self.cage),
-                host: host.clone(),
-                port,
-                with_tls: self.outside_tls,
-                target: path.as_str().to_owned(),
-                own,
-                headers: parts.headers,
-            };
-            let answered = renew::serve(asked, incoming).await;
-            self.tell(&host, port, None, rule);
-            return answered.map_err(|refused| self.refuse(ask, refused.reason, refused.detail));
-        }
         let outcome = match swap::swap(&self.state, &self.cage, &subject, request.headers_mut()).await {
             Ok(outcome) => outcome,
             Err(refused) => return Err(self.refuse(ask, refused.reason, refused.detail)),
@@ -261,20 +296,20 @@ impl Reading {
         let inside = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
         let (mut parts, incoming) = request.into_parts();
         parts.extensions = http::Extensions::new();
-        let asked_target = target;
         let target = outcome.target.as_ref().map_or(asked_target.as_str(), |target| target.as_str());
         parts.uri = Uri::try_from(target)
             .map_err(|_| Refusal::Unreached(host.to_string(), "the target is malformed".into()))?;
-        if !outcome.swapped.is_empty() || outcome.signing.is_some() {
+        let secrets = outcome.secrets();
+        if !secrets.is_empty() {
             // What is compressed cannot be searched for the value.
             parts.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         let found = Rc::new(Cell::new(None));
         let (body, words) = self.body(&mut parts.headers, incoming, &outcome, &found, &ask).await?;
-        let mut secrets: Vec<String> =
-            outcome.swapped.iter().map(|swapped| swapped.binding.secret.clone()).collect();
-        secrets.extend(outcome.signing.iter().map(|signing| signing.binding.secret.clone()));
-        secrets.sort();
+        let in_body = |word: usize| {
+            let name = words.get(word).cloned().unwrap_or_default();
+            self.refuse(ask.clone(), Reason::Phantom, format!("{name}: it stands in the body"))
+        };
         let key = Key {
             cage: self.cage.id,
             host: host.clone(),
@@ -293,13 +328,11 @@ impl Reading {
             }
         }
         if let Some(word) = found.get() {
-            let name = words.get(word).cloned().unwrap_or_default();
-            return Err(self.refuse(ask, Reason::Phantom, format!("{name}: it stands in the body")));
+            return Err(in_body(word));
         }
         let sent = origin::send(&self.state, &self.cage, &key, request).await;
         if let Some(word) = found.get() {
-            let name = words.get(word).cloned().unwrap_or_default();
-            return Err(self.refuse(ask, Reason::Phantom, format!("{name}: it stands in the body")));
+            return Err(in_body(word));
         }
         let (response, address) = match sent {
             Ok(sent) => sent,
@@ -392,32 +425,23 @@ impl Reading {
         if incoming.is_end_stream() {
             return Ok((Body::Stream(incoming), vec![]));
         }
-        let Ask { host, port, method, path, .. } = ask;
-        let read = path.as_deref().and_then(|path| request::Path::read(path).ok());
+        let host = &ask.host;
         let bindings = self.state.bindings.borrow().clone();
         // One that was put into the head may be spoken of in the body: a model is told what a program printed. It does not leave, and the
         // request goes on without it.
         let is_in_head =
             |phantom: &str| outcome.swapped.iter().any(|swapped| swapped.binding.phantom == phantom);
-        let may = |binding: &keyward_policy::net::Binding| {
-            binding.places.body
-                && binding.scheme == Scheme::Replace
-                && self.cage.granted.contains(&binding.secret)
-                && (self.outside_tls || self.state.upstream(host, *port).is_some())
-                && read.as_ref().is_some_and(|path| {
-                    binding.is_for(host, *port, method.as_deref().unwrap_or_default(), path)
-                })
-        };
-        let mut pairs = Vec::new();
+        let mut pairs: Vec<Pair> = outcome.in_body.iter().map(into_request).collect();
+        let mut of_pairs: Vec<(String, Stands)> =
+            outcome.in_body.iter().map(|own| (own.binding.secret.clone(), Stands::Swapped)).collect();
         let mut watched = Vec::new();
         for binding in &bindings {
-            if may(binding) {
-                let secret = self.state.secrets.get(&binding.secret).await;
-                let secret = secret.map_err(|fact| self.refuse(ask.clone(), Reason::NoValue, fact))?;
-                let from = Zeroizing::new(binding.phantom.clone().into_bytes());
-                pairs.push(Pair { from, to: Zeroizing::new(secret.expose().to_vec()) });
-            } else if is_in_head(&binding.phantom) {
+            if outcome.in_body.iter().any(|own| own.binding.phantom == binding.phantom) {
+                continue;
+            }
+            if is_in_head(&binding.phantom) {
                 pairs.push(mask(binding.phantom.as_bytes()));
+                of_pairs.push((binding.secret.clone(), Stands::Masked));
             } else {
                 // The identity of a key that signs is not a secret, and stands in many answers.
                 let secret = match swap::words(binding).as_slice() {
@@ -449,19 +473,15 @@ impl Reading {
                 }
             };
         }
-        // Phantoms of other secrets do not leave beside one that is replaced, and are recorded.
-        let own = pairs.len();
+        // Phantoms of other secrets do not leave beside one that is replaced. All of it is recorded.
         pairs.extend(words.iter().map(|word| mask(word)));
+        of_pairs.extend(names.iter().map(|name| (name.clone(), Stands::Masked)));
         let notice = {
-            let (reading, ask, names) = (Rc::clone(self), ask.clone(), names.clone());
-            move |at: usize| {
-                if let Some(name) = at.checked_sub(own).and_then(|at| names.get(at)) {
-                    let _ = reading.refuse(
-                        ask.clone(),
-                        Reason::Phantom,
-                        format!("{name}: it stands in the body"),
-                    );
-                }
+            let (own, host) = (Rc::clone(self), host.clone());
+            move |at: usize| match of_pairs.get(at) {
+                Some((secret, Stands::Swapped)) => swap::tell(&own.state, &own.cage, secret, &host),
+                Some((secret, Stands::Masked)) => own.masked(secret, &host),
+                None => {}
             }
         };
         let keeps_length = pairs.iter().all(|pair| pair.from.len() == pair.to.len());
@@ -492,9 +512,8 @@ impl Reading {
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let outside = hyper::upgrade::on(&mut response);
             if let Some(inside) = inside {
-                let signing = outcome.signing.iter().map(|signing| &signing.binding);
-                let carried = outcome.swapped.iter().map(|swapped| &swapped.binding).chain(signing);
-                let carriers = carried.map(|binding| self.state.secrets.carrier(&binding.secret)).collect();
+                let secrets = outcome.secrets();
+                let carriers = secrets.iter().map(|secret| self.state.secrets.carrier(secret)).collect();
                 let counted = self.counted.clone();
                 // As the connection that it was: it counts, and ends with its rule or its secret.
                 self.cage.spawn_connection(async move {
@@ -510,7 +529,7 @@ impl Reading {
         parts.extensions = http::Extensions::new();
         strip(&mut parts.headers, false);
         let mut pairs: Vec<(String, Pair)> =
-            outcome.swapped.iter().map(|swapped| (swapped.binding.secret.clone(), pair(swapped))).collect();
+            outcome.carried().map(|swapped| (swapped.binding.secret.clone(), into_answer(swapped))).collect();
         pairs.extend(outcome.signing.iter().flat_map(pairs_of_keys));
         if pairs.is_empty() {
             return Response::from_parts(parts, Body::Stream(incoming));
@@ -539,16 +558,52 @@ impl Reading {
     }
 
     fn echoed(&self, secret: String, host: Host) {
-        let first = (secret, host);
-        if !self.cage.echoed.borrow().contains(&first) {
-            self.cage.echoed.borrow_mut().push(first.clone());
-            let (secret, host) = first;
+        if let Some((secret, host)) = first(&self.cage.echoed, secret, host) {
             self.state.reporter.tell(Report::Echoed { cage: self.cage.id, secret, host });
+        }
+    }
+
+    fn masked(&self, secret: &str, host: &Host) {
+        if let Some((secret, host)) = first(&self.cage.masked, secret.to_owned(), host.clone()) {
+            self.state.reporter.tell(Report::Masked { cage: self.cage.id, secret, host });
         }
     }
 }
 
-fn pair(swapped: &Swapped) -> Pair {
+/// What a request is for.
+struct ReadRequest {
+    ask: Ask,
+    method: String,
+    path: Path,
+    query: Option<String>,
+    /// Path and query, as they were sent.
+    target: String,
+}
+
+/// What stands in the place of a phantom in a body.
+enum Stands {
+    Swapped,
+    Masked,
+}
+
+/// The pair, if it is new among those that were told.
+fn first(told: &RefCell<Vec<(String, Host)>>, secret: String, host: Host) -> Option<(String, Host)> {
+    let pair = (secret, host);
+    let is_new = !told.borrow().contains(&pair);
+    is_new.then(|| {
+        told.borrow_mut().push(pair.clone());
+        pair
+    })
+}
+
+/// The phantom becomes the value.
+fn into_request(swapped: &Swapped) -> Pair {
+    let Pair { from, to } = into_answer(swapped);
+    Pair { from: to, to: from }
+}
+
+/// The value becomes the phantom.
+fn into_answer(swapped: &Swapped) -> Pair {
     Pair {
         from: Zeroizing::new(swapped.secret.expose().to_vec()),
         to: Zeroizing::new(swapped.binding.phantom.clone().into_bytes()),
@@ -566,118 +621,8 @@ enum Refusal {
     Unreached(String, String),
 }
 
-/// What an answer must not repeat of keys that sign. Lengths stay, so that objects keep theirs.
-fn pairs_of_keys(signing: &Signing) -> Vec<(String, Pair)> {
-    let real = std::str::from_utf8(signing.secret.expose()).ok().and_then(Keys::parse);
-    let (Some(real), Some(phantom)) = (real, Keys::parse(&signing.binding.phantom)) else { return vec![] };
-    let both = [(Some(real.id), Some(phantom.id)), (Some(real.secret), Some(phantom.secret))];
-    let parts = both.into_iter().chain([(real.token, phantom.token)]);
-    let pair = |(from, to): (Option<&str>, Option<&str>)| {
-        let from = from?;
-        let to = to.filter(|to| to.len() == from.len()).map_or_else(|| "*".repeat(from.len()), str::to_owned);
-        let (from, to) = (Zeroizing::new(from.as_bytes().to_vec()), Zeroizing::new(to.into_bytes()));
-        Some((signing.binding.secret.clone(), Pair { from, to }))
-    };
-    parts.filter_map(pair).collect()
-}
-
-/// Headers in lower case, each with its value.
-type Fields = Vec<(String, Zeroizing<String>)>;
-
-/// A request as its client signed it.
-struct Asked<'a> {
-    method: &'a str,
-    target: &'a str,
-    headers: Fields,
-}
-
-/// The headers of a request, and its host: this one, or the one that it names.
-fn fields<T>(request: &Request<T>, host: Option<&str>) -> Fields {
-    let headers = request.headers().iter().filter(|(name, _)| host.is_none() || *name != header::HOST);
-    let mut fields: Fields = headers
-        .filter_map(|(name, value)| {
-            Some((name.as_str().to_owned(), Zeroizing::new(value.to_str().ok()?.to_owned())))
-        })
-        .collect();
-    let named = request.uri().authority().map(http::uri::Authority::as_str);
-    if let Some(host) = host.or(named.filter(|_| !request.headers().contains_key(header::HOST))) {
-        fields.push((header::HOST.to_string(), Zeroizing::new(host.to_owned())));
-    }
-    fields
-}
-
-/// Signs a request anew, with the key that is bound to its host.
-async fn sign(
-    asked: &Asked<'_>,
-    request: &mut Request<Body>,
-    authority: &str,
-    signing: &Signing,
-) -> Result<(), (Reason, String)> {
-    let secret = &signing.binding.secret;
-    let real = std::str::from_utf8(signing.secret.expose()).ok().and_then(Keys::parse);
-    let real = real.ok_or_else(|| {
-        (
-            Reason::NoValue,
-            format!("the value of {secret} is not KEY-ID:SECRET-KEY or KEY-ID:SECRET-KEY:TOKEN"),
-        )
-    })?;
-    let (Scheme::AwsV4 { service, region }, Some(phantom)) =
-        (&signing.binding.scheme, Keys::parse(&signing.binding.phantom))
-    else {
-        return Err((Reason::Signature, format!("{secret}: {}", aws::Unsigned::OtherKey.words())));
-    };
-    let refuse = |why: aws::Unsigned| {
-        (Reason::Signature, format!("{secret}, bound to {service} in {region}: {}", why.words()))
-    };
-    let sent_target = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str).to_owned();
-    let sent_headers = fields(request, Some(authority));
-    let [asked_fields, sent_fields] = [&asked.headers, &sent_headers]
-        .map(|fields| fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect::<Vec<_>>());
-    let read = |target, headers| {
-        let (path, query) = split(target);
-        aws::Request { method: asked.method, path, query, headers, body: None }
-    };
-    let (client, host) = (read(asked.target, &asked_fields), read(&sent_target, &sent_fields));
-    let whole = if aws::needs_body(client, service) {
-        let whole = hold(std::mem::replace(request.body_mut(), Body::empty())).await;
-        let whole = whole.ok_or_else(|| refuse(aws::Unsigned::NeedsBody))?;
-        *request.body_mut() = Body::whole(whole.clone());
-        Some(whole)
-    } else {
-        None
-    };
-    let client = aws::Request { body: whole.as_deref(), ..client };
-    match aws::sign(client, host, phantom, real, service, region).map_err(refuse)? {
-        Signed::Headers { authorization, token } => {
-            let headers = request.headers_mut();
-            headers.remove(aws::TOKEN);
-            let token = token.map(|token| (HeaderName::from_static(aws::TOKEN), token));
-            for (name, value) in [(header::AUTHORIZATION, authorization)].into_iter().chain(token) {
-                let value = HeaderValue::from_str(&value);
-                let mut value = value.map_err(|_| {
-                    (Reason::NoValue, format!("the value of {secret} does not fit into a header"))
-                })?;
-                // Not kept in the tables that compress headers.
-                value.set_sensitive(true);
-                headers.insert(name, value);
-            }
-        }
-        Signed::Query(query) => {
-            let target = format!("{}?{query}", split(&sent_target).0);
-            *request.uri_mut() = Uri::try_from(target).map_err(|_| {
-                (Reason::NoValue, format!("the value of {secret} does not fit into a target"))
-            })?;
-        }
-    }
-    Ok(())
-}
-
-fn split(target: &str) -> (&str, Option<&str>) {
-    target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)))
-}
-
 /// A whole body; `None` if it is too long or breaks.
-async fn hold(mut body: Body) -> Option<Bytes> {
+pub async fn hold(mut body: Body) -> Option<Bytes> {
     let mut whole = Vec::new();
     loop {
         let frame = std::future::poll_fn(|context| std::pin::Pin::new(&mut body).poll_frame(context)).await;

@@ -163,13 +163,11 @@ impl State {
         answered.await.unwrap_or_else(|_| Err("the question is no longer pending".into()))
     }
 
-    /// Forgets the questions of a cage that has ended, and tells how much was not asked about.
+    /// Forgets the questions of a cage that has ended, and tells whether something was not asked about.
     pub fn drop_questions(&self, cage: &Cage) {
         self.questions.borrow_mut().retain(|_, question| question.cage != cage.id);
-        let unasked = cage.budget.borrow().unasked();
-        if unasked > 0 {
-            let fact =
-                format!("network: {unasked} connections were denied without a question: too much was asked");
+        if cage.budget.borrow().unasked() {
+            let fact = "network: further hosts were denied without a question: too much was asked";
             let remedy =
                 "`keyward log --net --denied` lists the hosts; `--allow-net HOST` allows one beforehand";
             self.reporter.tell(Report::Trouble(Trouble::new(Code::Denied, fact, remedy)));
@@ -219,6 +217,7 @@ pub struct Cage {
     /// Secrets that were put in, with their hosts, to report each once.
     pub swapped: RefCell<Vec<(String, Host)>>,
     pub echoed: RefCell<Vec<(String, Host)>>,
+    pub masked: RefCell<Vec<(String, Host)>>,
     /// Closed when the cage ends, and whatever waits on it with it.
     ended: watch::Sender<bool>,
     /// True from the last packet on that describes it.
@@ -242,6 +241,7 @@ impl Cage {
             budget: RefCell::default(),
             swapped: RefCell::default(),
             echoed: RefCell::default(),
+            masked: RefCell::default(),
             ended: watch::channel(false).0,
             ready: watch::channel(false).0,
             narrowed: watch::channel(0).0,
@@ -330,7 +330,7 @@ impl Cage {
                 };
                 let may_be_asked = || {
                     let wanted = Rule::host(Pattern::Exact(host.clone()));
-                    self.asks && self.budget.borrow().look(&wanted).is_ok()
+                    self.asks && self.budget.borrow_mut().may_take(&wanted).is_ok()
                 };
                 if !(is_allowed(&host) || may_be_asked()) {
                     return None;

@@ -43,6 +43,7 @@ pub struct Subject<'a> {
     pub query: Option<&'a str>,
     /// Whether what is sent can be read on its way.
     pub is_plain: bool,
+    pub has_body: bool,
 }
 
 /// What was put in.
@@ -54,11 +55,34 @@ pub struct Swapped {
 /// What becomes of a request.
 #[derive(Default)]
 pub struct Outcome {
+    /// Put into the head.
     pub swapped: Vec<Swapped>,
+    /// To be put into the body, wherever their phantoms stand there.
+    pub in_body: Vec<Swapped>,
     /// The target, if something in it was replaced.
     pub target: Option<Zeroizing<String>>,
     /// A signature that has to be made anew when the rest is known.
     pub signing: Option<Signing>,
+}
+
+impl Outcome {
+    /// All that the request may carry, each once.
+    pub fn carried(&self) -> impl Iterator<Item = &Swapped> {
+        let is_new = |own: &&Swapped| {
+            !self.swapped.iter().any(|swapped| swapped.binding.phantom == own.binding.phantom)
+        };
+        self.swapped.iter().chain(self.in_body.iter().filter(is_new))
+    }
+
+    /// The names of the secrets that the connection to the host carries.
+    pub fn secrets(&self) -> Vec<String> {
+        let carried = self.carried().map(|swapped| &swapped.binding);
+        let all = carried.chain(self.signing.iter().map(|signing| &signing.binding));
+        let mut names: Vec<String> = all.map(|binding| binding.secret.clone()).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
 }
 
 /// A signature that has to be made anew.
@@ -100,14 +124,60 @@ pub async fn swap(
         Some(query) => format!("{}?{query}", subject.path.as_str()),
         None => subject.path.as_str().to_owned(),
     };
-    let decoded_target = decoded(&target);
-    let mut used: Vec<&Rc<Binding>> = Vec::new();
-    let mut in_target: Vec<&Rc<Binding>> = Vec::new();
-    let mut signing = None;
-    for binding in &bindings {
+    let found = find(cage, subject, headers, &target, &bindings)?;
+    if !here.is_empty() {
+        foreign(&here, headers, subject)?;
+    }
+    let mut outcome = Outcome::default();
+    if let Some(binding) = found.signing {
+        let secret = value(state, binding).await?;
+        outcome.signing = Some(Signing { binding: Rc::clone(binding), secret });
+    }
+    for binding in found.used {
+        let secret = value(state, binding).await?;
+        outcome.swapped.push(Swapped { binding: Rc::clone(binding), secret });
+    }
+    for binding in bindings.iter().filter(|binding| may_stand_in_body(cage, subject, binding)) {
+        let secret = value(state, binding).await?;
+        outcome.in_body.push(Swapped { binding: Rc::clone(binding), secret });
+    }
+    for swapped in &outcome.swapped {
+        put_into_headers(headers, swapped)?;
+        if found.in_target.iter().any(|binding| binding.phantom == swapped.binding.phantom) {
+            let before = outcome.target.take().unwrap_or_else(|| Zeroizing::new(target.clone()));
+            outcome.target = Some(put_into_target(&before, swapped)?);
+        }
+        tell(state, cage, &swapped.binding.secret, subject.host);
+    }
+    Ok(outcome)
+}
+
+async fn value(state: &State, binding: &Binding) -> Result<Rc<Secret>, Refused> {
+    let secret = state.secrets.get(&binding.secret).await;
+    secret.map_err(|fact| Refused { reason: Reason::NoValue, detail: fact })
+}
+
+/// Where the phantoms of a head stand.
+struct Found<'b> {
+    used: Vec<&'b Rc<Binding>>,
+    in_target: Vec<&'b Rc<Binding>>,
+    signing: Option<&'b Rc<Binding>>,
+}
+
+/// Finds the phantoms of a head. One that cannot be replaced here refuses the request.
+fn find<'b>(
+    cage: &Cage,
+    subject: &Subject<'_>,
+    headers: &HeaderMap,
+    target: &str,
+    bindings: &'b [Rc<Binding>],
+) -> Result<Found<'b>, Refused> {
+    let decoded_target = decoded(target);
+    let mut found = Found { used: Vec::new(), in_target: Vec::new(), signing: None };
+    for binding in bindings {
         if matches!(binding.scheme, Scheme::AwsV4 { .. }) {
             if is_signed(cage, subject, headers, &decoded_target, binding)? {
-                signing = Some(binding);
+                found.signing = Some(binding);
             }
             continue;
         }
@@ -140,60 +210,48 @@ pub async fn swap(
             return refuse("it is encoded in the target");
         }
         if in_path || in_query {
-            in_target.push(binding);
+            found.in_target.push(binding);
         }
-        used.push(binding);
+        found.used.push(binding);
     }
-    if !here.is_empty() {
-        foreign(&here, headers, subject.query)?;
-    }
-    let mut outcome = Outcome::default();
-    if let Some(binding) = signing {
-        let secret = state
-            .secrets
-            .get(&binding.secret)
-            .await
-            .map_err(|fact| Refused { reason: Reason::NoValue, detail: fact })?;
-        outcome.signing = Some(Signing { binding: Rc::clone(binding), secret });
-    }
-    for binding in used {
-        let secret = state
-            .secrets
-            .get(&binding.secret)
-            .await
-            .map_err(|fact| Refused { reason: Reason::NoValue, detail: fact })?;
-        outcome.swapped.push(Swapped { binding: Rc::clone(binding), secret });
-    }
-    for swapped in &outcome.swapped {
-        for value in headers.values_mut() {
-            if let Some(replaced) =
-                replaced(value, swapped.binding.phantom.as_bytes(), swapped.secret.expose())
-            {
-                let unsound = || Refused {
-                    reason: Reason::NoValue,
-                    detail: format!("the value of {} does not fit into a header", swapped.binding.secret),
-                };
-                let mut new = HeaderValue::from_bytes(&replaced).map_err(|_| unsound())?;
-                // Not kept in the tables that compress headers.
-                new.set_sensitive(true);
-                *value = new;
-            }
-        }
-        if in_target.iter().any(|binding| binding.phantom == swapped.binding.phantom) {
-            let unsound = || Refused {
+    Ok(found)
+}
+
+/// Whether a phantom is replaced in the body of this request.
+fn may_stand_in_body(cage: &Cage, subject: &Subject<'_>, binding: &Binding) -> bool {
+    subject.has_body
+        && binding.places.body
+        && binding.scheme == Scheme::Replace
+        && cage.granted.contains(&binding.secret)
+        && !subject.is_plain
+        && binding.is_for(subject.host, subject.port, subject.method, subject.path)
+}
+
+fn put_into_headers(headers: &mut HeaderMap, swapped: &Swapped) -> Result<(), Refused> {
+    for value in headers.values_mut() {
+        let phantom = swapped.binding.phantom.as_bytes();
+        if let Some(replaced) = replaced(value, phantom, swapped.secret.expose()) {
+            let unsound = |_| Refused {
                 reason: Reason::NoValue,
-                detail: format!("the value of {} does not fit into a target", swapped.binding.secret),
+                detail: format!("the value of {} does not fit into a header", swapped.binding.secret),
             };
-            let value = std::str::from_utf8(swapped.secret.expose()).ok().filter(|value| {
-                value.bytes().all(|byte| byte.is_ascii_graphic() && !b"#?%&\"<>\\^`{|}".contains(&byte))
-            });
-            let value = value.ok_or_else(unsound)?;
-            let before = outcome.target.take().unwrap_or_else(|| Zeroizing::new(target.clone()));
-            outcome.target = Some(Zeroizing::new(before.replace(&swapped.binding.phantom, value)));
+            let mut new = HeaderValue::from_bytes(&replaced).map_err(unsound)?;
+            // Not kept in the tables that compress headers.
+            new.set_sensitive(true);
+            *value = new;
         }
-        tell(state, cage, &swapped.binding.secret, subject.host);
     }
-    Ok(outcome)
+    Ok(())
+}
+
+fn put_into_target(target: &str, swapped: &Swapped) -> Result<Zeroizing<String>, Refused> {
+    let is_fit = |byte: u8| byte.is_ascii_graphic() && !b"#?%&\"<>\\^`{|}".contains(&byte);
+    let value = std::str::from_utf8(swapped.secret.expose()).ok();
+    let value = value.filter(|value| value.bytes().all(is_fit)).ok_or_else(|| Refused {
+        reason: Reason::NoValue,
+        detail: format!("the value of {} does not fit into a target", swapped.binding.secret),
+    })?;
+    Ok(Zeroizing::new(target.replace(&swapped.binding.phantom, value)))
 }
 
 /// Reports the first use of a secret for a host.
@@ -259,7 +317,8 @@ fn is_signed(
 }
 
 /// Refuses credentials that are not bound to the host.
-fn foreign(here: &[&Rc<Binding>], headers: &HeaderMap, query: Option<&str>) -> Result<(), Refused> {
+fn foreign(here: &[&Rc<Binding>], headers: &HeaderMap, subject: &Subject<'_>) -> Result<(), Refused> {
+    let query = subject.query;
     let is_own = |value: &HeaderValue| {
         here.iter().flat_map(|binding| words(binding)).any(|word| holds(value, word.as_bytes()))
     };
@@ -282,14 +341,16 @@ fn foreign(here: &[&Rc<Binding>], headers: &HeaderMap, query: Option<&str>) -> R
         }
     }
     let is_in_query = own(&decoded(query.unwrap_or_default()));
-    if here.iter().all(|binding| !binding.anonymous) && !is_in_query && !headers.values().any(is_own) {
+    let may_be_in_body = subject.has_body && here.iter().any(|binding| binding.places.body);
+    let needs_one = here.iter().all(|binding| !binding.anonymous) && !may_be_in_body;
+    if needs_one && !is_in_query && !headers.values().any(is_own) {
         return Err(Refused { reason: Reason::OtherCredential, detail: "it carries none".into() });
     }
     Ok(())
 }
 
 /// Whether a header holds a phantom, as it is, percent-encoded, or inside `Basic` credentials.
-fn holds(value: &HeaderValue, phantom: &[u8]) -> bool {
+pub fn holds(value: &HeaderValue, phantom: &[u8]) -> bool {
     let bytes = value.as_bytes();
     memmem::find(bytes, phantom).is_some()
         || basic(bytes).is_some_and(|(_, inner)| memmem::find(&inner, phantom).is_some())
@@ -327,7 +388,7 @@ fn replaced(value: &HeaderValue, phantom: &[u8], secret: &[u8]) -> Option<Zeroiz
     (memmem::find(&plain, phantom).is_some()).then(|| put(&plain, phantom, secret))
 }
 
-fn put(bytes: &[u8], phantom: &[u8], secret: &[u8]) -> Zeroizing<Vec<u8>> {
+pub fn put(bytes: &[u8], phantom: &[u8], secret: &[u8]) -> Zeroizing<Vec<u8>> {
     // As large as it can get, so that it does not move while it grows.
     let times = memmem::find_iter(bytes, phantom).count();
     let mut out = Zeroizing::new(Vec::with_capacity(bytes.len() + times * secret.len()));

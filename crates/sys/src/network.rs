@@ -5,10 +5,11 @@
 use crate::Errno;
 use crate::fork::{self, Stack};
 use rustix::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
 use rustix::ioctl::{Opcode, Setter};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, futex};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 fn any_socket() -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
@@ -65,8 +66,16 @@ const PATIENCE: rustix::fs::Timespec = rustix::fs::Timespec { tv_sec: 30, tv_nse
 /// A network namespace that is being made.
 pub struct Pending(());
 
-/// Starts to make a network namespace with its loopback up. Once in a process's life: there is one place for the news.
+/// The kernel's settings, for the helper: /proc may be covered before it gets to them. Negative if they cannot be opened.
+static SETTINGS: AtomicI32 = AtomicI32::new(-1);
+
+/// Starts to make a network namespace with its loopback up, and all of its ports open to servers. Once in a process's life: there is one place
+/// for the news.
 pub fn begin() -> Result<Pending, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    if let Ok(settings) = rustix::fs::open(c"/proc/sys", flags, Mode::empty()) {
+        SETTINGS.store(settings.into_raw_fd(), Ordering::Relaxed);
+    }
     // SAFETY: the helper uses only direct syscalls of rustix, a static and its own stack: nothing of the C library's state, which it shares
     // with us. The stack is given away for good, because nobody waits for the helper's end.
     unsafe { fork::beside(Stack::new().leak(), make) }.map(|_| Pending(()))
@@ -78,6 +87,7 @@ extern "C" fn make(_: *mut libc::c_void) -> libc::c_int {
     let made = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }.and_then(|()| {
         let socket = any_socket()?;
         loopback_up_by(&socket)?;
+        open_low_ports();
         // SAFETY: as for the type.
         unsafe { rustix::ioctl::ioctl(&socket, NamespaceOf) }
     });
@@ -88,6 +98,23 @@ extern "C" fn make(_: *mut libc::c_void) -> libc::c_int {
     NEWS.store(news, Ordering::Release);
     let _ = futex::wake(&NEWS, futex::Flags::PRIVATE, 1);
     0
+}
+
+/// The network is the cage's own, so servers of the cage may have its ports below 1024 as well. In containers that show /proc/sys read-only they stay
+/// closed, as on the host.
+fn open_low_ports() {
+    let settings = SETTINGS.swap(-1, Ordering::Relaxed);
+    if settings < 0 {
+        return;
+    }
+    // SAFETY: `begin` has given this descriptor away.
+    let settings = unsafe { OwnedFd::from_raw_fd(settings) };
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    // The kernel shows those of the network that we are in.
+    let file = rustix::fs::openat(&settings, c"net/ipv4/ip_unprivileged_port_start", flags, Mode::empty());
+    if let Ok(file) = file {
+        let _ = rustix::io::write(&file, b"0");
+    }
 }
 
 impl Pending {

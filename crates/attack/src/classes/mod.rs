@@ -8,6 +8,7 @@ pub mod kernel;
 pub mod memory;
 pub mod own_places;
 pub mod project;
+pub mod rules;
 pub mod way_out;
 
 use crate::probe::Class;
@@ -18,6 +19,7 @@ pub const ALL: &[Class] = &[
     Class { title: "credentials in files", probes: files::PROBES },
     Class { title: "other people's authority", probes: authority::PROBES },
     Class { title: "a way out", probes: way_out::PROBES },
+    Class { title: "a way out, beside network rules", probes: rules::PROBES },
     Class { title: "a foothold", probes: foothold::PROBES },
     Class { title: "a foothold in the project", probes: project::PROBES },
     Class { title: "keyward's own places", probes: own_places::PROBES },

@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 pub const PROBES: &[Probe] = &[
     Probe::steals(
@@ -65,25 +65,13 @@ pub const PROBES: &[Probe] = &[
         "the_metadata_address_of_a_cloud_has_no_route",
         "find a route to the metadata address of a cloud",
         Promise::Network,
-        // A datagram socket only looks for the way; nothing is sent.
-        |_| {
-            UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?.connect((Ipv4Addr::new(169, 254, 169, 254), 80))?;
-            Ok(Vec::new())
-        },
+        |_| look_for_metadata(),
     ),
     Probe::is_granted(
         "a_cage_has_no_interface_but_its_own_loopback",
         "find a network interface of the host",
         Promise::Network,
-        |_| {
-            let listed = std::fs::read_to_string("/proc/net/dev")?;
-            let names = listed.lines().skip(2).filter_map(|line| Some(line.split_once(':')?.0.trim()));
-            if names.into_iter().any(|name| name != "lo") {
-                Ok(Vec::new())
-            } else {
-                Err(io::Error::other("there is none but lo"))
-            }
-        },
+        |_| find_interface(),
     ),
     Probe::is_granted(
         "netlink_other_than_routes_is_not_there",
@@ -122,10 +110,10 @@ const ICMP: u32 = 1;
 const ICMP6: u32 = 58;
 
 /// A question for the name `stolen.example`.
-const QUESTION: &[u8] =
+pub(super) const QUESTION: &[u8] =
     b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x06stolen\x07example\x00\x00\x01\x00\x01";
 
-fn ask(address: IpAddr, port: u16) -> Answer {
+pub(super) fn ask(address: IpAddr, port: u16) -> Answer {
     let mut stream = TcpStream::connect_timeout(&SocketAddr::new(address, port), PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut answer = Vec::new();
@@ -133,12 +121,28 @@ fn ask(address: IpAddr, port: u16) -> Answer {
     Ok(answer)
 }
 
-fn send(port: u16, bytes: &[u8]) -> io::Result<UdpSocket> {
+pub(super) fn send(port: u16, bytes: &[u8]) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.connect((Ipv4Addr::LOCALHOST, port))?;
     socket.send(bytes)?;
     Ok(socket)
+}
+
+/// A datagram socket only looks for the way; nothing is sent.
+pub(super) fn look_for_metadata() -> Answer {
+    UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?.connect((Ipv4Addr::new(169, 254, 169, 254), 80))?;
+    Ok(Vec::new())
+}
+
+pub(super) fn find_interface() -> Answer {
+    let listed = std::fs::read_to_string("/proc/net/dev")?;
+    let names = listed.lines().skip(2).filter_map(|line| Some(line.split_once(':')?.0.trim()));
+    if names.into_iter().any(|name| name != "lo") {
+        Ok(Vec::new())
+    } else {
+        Err(io::Error::other("there is none but lo"))
+    }
 }
 
 /// Whether one of these sockets can be made; it is closed again.

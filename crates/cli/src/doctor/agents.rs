@@ -17,7 +17,7 @@ use keyward_policy::request::Purpose;
 use keyward_policy::text::visible;
 use keyward_policy::tools::{self, Platform};
 use keyward_policy::trouble::{Code, Trouble};
-use keyward_policy::view::{SECRET_FILE, place_outside};
+use keyward_policy::view::{Entry, SECRET_FILE, place_outside};
 use keyward_sys::environ::Block;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -104,7 +104,9 @@ fn wanted(plan: &Plan, here: &Here, entries: &[&[u8]]) -> Wanted {
         let secret = tool.on(Platform::HERE).login.iter().filter(|exposure| exposure.secret);
         places.extend(secret.map(|exposure| place_outside(exposure, &request)));
     }
-    let hidden = plan.view.entries.iter().filter(|entry| entry.rule == SECRET_FILE);
+    // Those of the system are hidden too, and are of no user.
+    let is_hidden = |entry: &&Entry| entry.rule == SECRET_FILE && entry.target.starts_with(&here.project);
+    let hidden = plan.view.entries.iter().filter(is_hidden);
     places.extend(hidden.map(|entry| entry.target.clone()));
     let mut files: Vec<String> = places
         .iter()
@@ -186,10 +188,7 @@ fn report(
     let mut unread = Vec::new();
     let mut found = Vec::new();
     for spot in &agent.mcp {
-        let path = match spot.path.strip_prefix("~/") {
-            Some(below) => here.caller.home.join(below),
-            None => here.project.join(&spot.path),
-        };
+        let path = hooked::place(&spot.path, &agent.name, here, &block.entries());
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
         match servers(spot, &text) {
             Some(servers) => found.extend(servers),

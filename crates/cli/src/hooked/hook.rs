@@ -9,15 +9,16 @@ use keyward_gate::{Cage, Language, Rules, Verdict, judge};
 use keyward_policy::detect::guard::{self, Written};
 use keyward_policy::hook::settings::SHELL_PREFIX;
 use keyward_policy::hook::wrapper::quoted;
-use keyward_policy::hook::{self, Agent, BLOCKS, Call, Decision, Denied, Event, Tool};
+use keyward_policy::hook::{self, Agent, BLOCKS, Call, Decision, Denied, Event, Tool, readings};
 use keyward_policy::plan::Refusal;
 use keyward_policy::trouble::Trouble;
 use keyward_sys::environ::Block;
 use keyward_sys::fork::{self, End, Forked};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
+use std::ffi::OsString;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// How long an answer may take. The first call of a session starts it, which can mean the search of a large project.
 const PATIENCE: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
@@ -93,14 +94,20 @@ fn decide(agent: Agent, call: Call, block: &mut Block) -> Result<Decision, Troub
         }
         Event::Tool(tool) => match tool {
             Tool::Shell { command, input } => shell(agent, &session, directory, command, input, block),
-            Tool::Read(path) => Ok(shown(&at(directory, path), block)),
-            Tool::Write(path) => Ok(written(&at(directory, path), directory, block)),
-            Tool::Edit(path) => Ok(edited(&at(directory, path), directory, block)),
-            Tool::Patch(paths) => {
-                let each = paths.into_iter().map(|path| edited(&at(directory, path), directory, block));
-                Ok(each.max_by_key(strictness).unwrap_or(Decision::Pass))
+            Tool::Code => Ok(Decision::Deny(Denied {
+                rule: Some("execute-code".into()),
+                fact: "this code would run outside the session".into(),
+                remedy: "nothing has to be done: the agent runs it with a command".into(),
+                allowed: "the same code as a file of the project, run by a command such as `python3 FILE`",
+            })),
+            Tool::Read(path) => strictest(directory, &[path], block, |path| shown(path, block)),
+            Tool::Write(path) => strictest(directory, &[path], block, |path| written(path, directory, block)),
+            Tool::Edit(path) => strictest(directory, &[path], block, |path| edited(path, directory, block)),
+            Tool::Patch(paths) => strictest(directory, &paths, block, |path| edited(path, directory, block)),
+            Tool::Search(Some(path)) => {
+                strictest(directory, &[path], block, |path| searched(Some(path), block))
             }
-            Tool::Search(path) => Ok(searched(path.map(|path| at(directory, path)), block)),
+            Tool::Search(None) => Ok(searched(None, block)),
         },
     }
 }
@@ -108,14 +115,21 @@ fn decide(agent: Agent, call: Call, block: &mut Block) -> Result<Decision, Troub
 fn strictness(decision: &Decision) -> u8 {
     match decision {
         Decision::Pass | Decision::Tell(_) | Decision::Replace(_) => 0,
-        Decision::AskUser(_) => 1,
+        Decision::AskUser(_) | Decision::ReplaceIfAllowed(..) => 1,
         Decision::Deny(_) => 2,
     }
 }
 
-/// A path of a tool; a relative one begins where the agent stands.
-fn at(directory: Option<&Path>, path: PathBuf) -> PathBuf {
-    directory.map_or(path.clone(), |directory| directory.join(path))
+/// Decides about each file that the agent may mean, and takes the strictest.
+fn strictest(
+    directory: Option<&Path>,
+    paths: &[PathBuf],
+    block: &Block,
+    judge: impl Fn(&Path) -> Decision,
+) -> Result<Decision, Trouble> {
+    let homes = read::homes(block).map_err(|refusal| Trouble::from(&refusal))?;
+    let meant = paths.iter().flat_map(|path| readings(directory, path, &homes));
+    Ok(meant.map(|path| judge(&path)).max_by_key(strictness).unwrap_or(Decision::Pass))
 }
 
 /// A command: its session has to be there, and the agent has to start it through Keyward.
@@ -133,7 +147,7 @@ fn shell(
         return Ok(Decision::Deny(Denied {
             rule: Some("shell-prefix".into()),
             fact: format!("commands would run outside the session: {SHELL_PREFIX} is not Keyward's"),
-            remedy: "run `keyward init claude-code` again, and take the variable out of the settings of this project".into(),
+            remedy: "run `keyward init claude-code --yes`, and take the variable out of the settings of this project".into(),
             allowed: "tools that start no command",
         }));
     }
@@ -151,9 +165,42 @@ fn shell(
         return Ok(Decision::Pass);
     }
     let keyward = quoted(&keyward.to_string_lossy());
+    if agent == Agent::Hermes {
+        return Ok(for_hermes(&keyward, session, &agents, directory, &command, input));
+    }
     let line = format!("{keyward} agent-shell {} {session} -- {}", agent.word(), quoted(&command));
     input.insert("command".into(), line.into());
     Ok(Decision::Replace(input))
+}
+
+/// Hermes asks its user about what the gate asks about, on the channel that the user speaks to it. Its next command starts in the directory
+/// that this one ends in.
+fn for_hermes(
+    keyward: &str,
+    session: &str,
+    agents: &Agents<'_>,
+    directory: Option<&Path>,
+    command: &str,
+    mut input: serde_json::Map<String, Value>,
+) -> Decision {
+    let asks = agents.asks_about(command, directory);
+    let is = |name: &str| input.get(name).and_then(Value::as_bool) == Some(true);
+    let is_alone = is("background") || is("pty");
+    let allowed = if asks.is_some() { " --allowed" } else { "" };
+    let start = format!("{keyward} agent-shell hermes {session}{allowed}");
+    let line = match is_alone {
+        true => format!("{start} -- {}", quoted(command)),
+        false => format!(
+            "__keyward=$(mktemp) || exit 126; {start} --directory-file \"$__keyward\" -- {}; set -- $? \"$(cat -- \"$__keyward\")\"; \
+             rm -f -- \"$__keyward\"; unset __keyward; [ -z \"$2\" ] || builtin cd -- \"$2\"; (exit \"$1\")",
+            quoted(command)
+        ),
+    };
+    input.insert("command".into(), line.into());
+    match asks {
+        Some(denied) => Decision::ReplaceIfAllowed(input, denied),
+        None => Decision::Replace(input),
+    }
 }
 
 /// Whether the agent puts Keyward's program before each command.
@@ -225,21 +272,48 @@ fn written(path: &Path, directory: Option<&Path>, block: &Block) -> Decision {
     }
 }
 
-/// Where a file lies or would lie.
+/// Links on the way to a file; more lead nowhere.
+const MOST_LINKS: usize = 40;
+
+/// Where a file lies or would lie, if the agent makes the directories that are missing. A link counts also if it leads to nothing yet.
 fn real(path: &Path) -> PathBuf {
-    if let Ok(real) = std::fs::canonicalize(path) {
-        return real;
+    let mut found = PathBuf::from("/");
+    let mut rest: Vec<OsString> = names_backwards(path);
+    let mut links = 0;
+    while let Some(name) = rest.pop() {
+        if name == ".." {
+            found.pop();
+            continue;
+        }
+        let next = found.join(&name);
+        match std::fs::read_link(&next) {
+            Ok(target) if links < MOST_LINKS => {
+                links += 1;
+                if target.is_absolute() {
+                    found = PathBuf::from("/");
+                }
+                rest.extend(names_backwards(&target));
+            }
+            _ => found = next,
+        }
     }
-    match (path.parent().map(std::fs::canonicalize), path.file_name()) {
-        (Some(Ok(parent)), Some(name)) => parent.join(name),
-        _ => path.into(),
-    }
+    found
+}
+
+/// The names of a path, the last one first.
+fn names_backwards(path: &Path) -> Vec<OsString> {
+    let names = path.components().rev().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        _ => None,
+    });
+    names.collect()
 }
 
 /// A search shows lines of files that no guard has looked at. In the session the same search finds everything but secrets.
-fn searched(path: Option<PathBuf>, block: &Block) -> Decision {
+fn searched(path: Option<&Path>, block: &Block) -> Decision {
     match path {
-        Some(path) if path.is_file() => shown(&path, block),
+        Some(path) if path.is_file() => shown(path, block),
         _ => Decision::Deny(Denied {
             rule: Some("search".into()),
             fact: "this search would show lines of files that hold credentials".into(),

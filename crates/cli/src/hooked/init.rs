@@ -2,8 +2,9 @@
 //!
 //! The change is shown first. What the file was before is kept in Keyward's state directory, so that `--undo` brings back every byte.
 
-use super::own_programs;
-use crate::args::InitArgs;
+use super::settings_file::{Done, Settings};
+use super::{init_mcp, own_programs, place};
+use crate::args::{InitArgs, InitWhat};
 use crate::rewrite::{Folder, NotWritten};
 use crate::{here, say};
 use keyward_policy::hook::Agent;
@@ -13,26 +14,29 @@ use keyward_policy::protection::Hooks;
 use keyward_policy::text::visible;
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_sys::environ::Block;
-use serde::{Deserialize, Serialize};
-use std::io::{BufRead, Read, Write};
+use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// No settings of an agent are longer.
-const LARGEST: u64 = 8 << 20;
-
 pub fn init(args: &InitArgs, block: &Block) -> i32 {
-    let done =
-        Place::find(args, block).and_then(|place| if args.undo { place.undo(args) } else { place.add(args) });
+    let done = match args.what {
+        _ if here::is_cage() => Err(Trouble::new(
+            Code::OnlyOutside,
+            "the settings of an agent are not changed from inside a cage",
+            "run this command in a shell of yours",
+        )),
+        InitWhat::Mcp => init_mcp::init(args, block),
+        InitWhat::Agent(agent) => Place::find(agent, args.project, block)
+            .and_then(|place| if args.undo { place.undo(args) } else { place.add(args) }),
+    };
     done.unwrap_or_else(|trouble| say::failure(&trouble))
 }
 
 /// Whether the hooks of an agent are as `init` writes them, in the user's settings or in those of this project.
 pub fn state(agent: Agent, block: &Block) -> Hooks {
     let in_file = |project| {
-        let args = InitArgs { agent, project, dry_run: true, undo: false, yes: false };
-        let place = Place::find(&args, block).ok()?;
-        let text = place.read().ok()??;
+        let place = Place::find(agent, project, block).ok()?;
+        let text = place.settings.read().ok()??;
         Some(match settings::added(agent, &text, &place.own) {
             Ok(after) if after == text => Hooks::Intact,
             Err(NotChanged::Malformed(_)) => Hooks::Unreadable,
@@ -48,35 +52,17 @@ pub fn state(agent: Agent, block: &Block) -> Hooks {
     order.into_iter().find(|wanted| is_found(wanted)).unwrap_or(Hooks::Missing)
 }
 
-/// What was done to a file, for `--undo`.
-#[derive(Serialize, Deserialize)]
-struct Done {
-    v: u32,
-    path: PathBuf,
-    /// The text before; `None` where there was no file.
-    before: Option<String>,
-    after: String,
-}
-
-/// The settings of one agent, and where is kept what was done to them.
+/// The settings of one agent.
 struct Place {
     agent: Agent,
-    file: PathBuf,
-    kept: PathBuf,
+    settings: Settings,
     own: Own,
     shell: PathBuf,
 }
 
 impl Place {
-    fn find(args: &InitArgs, block: &Block) -> Result<Self, Trouble> {
+    fn find(agent: Agent, project: bool, block: &Block) -> Result<Self, Trouble> {
         let entries = block.entries();
-        if here::is_cage() {
-            return Err(Trouble::new(
-                Code::OnlyOutside,
-                "the settings of an agent are not changed from inside a cage",
-                "run `keyward init` in a shell of yours",
-            ));
-        }
         let (keyward, shell) = own_programs(block)?;
         let text = |path: &Path| {
             path.to_str().map(str::to_owned).ok_or_else(|| {
@@ -89,52 +75,54 @@ impl Place {
             })
         };
         let own = Own { keyward: text(&keyward)?, shell: text(&shell)? };
-        let base = if args.project {
-            let look = here::look(&entries, None).map_err(|refusal| Trouble::from(&refusal))?;
-            look.project
-        } else if args.agent == Agent::OpenCode {
-            here::config_home(&entries)
-        } else {
-            here::home(&entries)
-        };
-        let file = base.join(match (args.agent, args.project) {
-            (Agent::ClaudeCode, false) => ".claude/settings.json",
+        let look = here::look(&entries, None).map_err(|refusal| Trouble::from(&refusal))?;
+        let below = match (agent, project) {
+            (Agent::ClaudeCode, false) => "~/.claude/settings.json",
             // The one that is for this user alone: it names programs by their paths here.
             (Agent::ClaudeCode, true) => ".claude/settings.local.json",
-            (Agent::Codex, _) => ".codex/hooks.json",
-            (Agent::Gemini, _) => ".gemini/settings.json",
-            (Agent::OpenCode, false) => "opencode/plugin/keyward.js",
+            (Agent::Codex, false) => "~/.codex/hooks.json",
+            (Agent::Codex, true) => ".codex/hooks.json",
+            (Agent::Gemini, false) => "~/.gemini/settings.json",
+            (Agent::Gemini, true) => ".gemini/settings.json",
+            (Agent::Hermes, false) => "~/.hermes/plugins/keyward/__init__.py",
+            (Agent::Hermes, true) => ".hermes/plugins/keyward/__init__.py",
+            (Agent::OpenCode, false) => "~/.config/opencode/plugin/keyward.js",
             (Agent::OpenCode, true) => ".opencode/plugin/keyward.js",
-        });
-        let name: String = file.to_string_lossy().chars().map(|c| if c == '/' { '%' } else { c }).collect();
-        let kept = here::state(&entries).join("init").join(format!("{name}.json"));
-        Ok(Place { agent: args.agent, file, kept, own, shell })
+        };
+        let file = place(below, agent.short(), &look, &entries);
+        Ok(Place { agent, settings: Settings::new(file, "", block), own, shell })
     }
 
     fn add(&self, args: &InitArgs) -> Result<i32, Trouble> {
-        let before = self.read()?;
+        let before = self.settings.read()?;
         let text = before.as_deref().unwrap_or_default();
         let after = settings::added(self.agent, text, &self.own).map_err(|not| self.not_changed(not))?;
         if after == text {
             self.make_shell()?;
-            say::answer(&format!("{} has what Keyward needs already; nothing is changed", self.shown()));
+            say::answer(&format!(
+                "{} has what Keyward needs already; nothing is changed",
+                self.settings.shown()
+            ));
             return Ok(0);
         }
-        if !self.may_go_on(args, text, &after)? {
+        if !self.settings.may_go_on(args, text, &after)? {
             return Ok(0);
         }
         // Before the settings name it.
         self.make_shell()?;
         // The oldest text counts, unless the user has changed the file since.
-        let kept = self.kept_of().filter(|done| Some(&done.after) == before.as_ref());
+        let kept = self.settings.kept_of().filter(|done| Some(&done.after) == before.as_ref());
         let before = kept.map_or(before, |done| done.before);
-        self.keep(&Done { v: 1, path: self.file.clone(), before, after: after.clone() })?;
-        self.write(&after)?;
+        self.settings.keep(&Done { v: 1, path: self.settings.file.clone(), before, after: after.clone() })?;
+        self.settings.write(&after)?;
         let name = self.agent.name();
         say::answer(&format!(
-            "{name} sends its tool calls to Keyward from its next start on; `keyward init {} --undo` takes this back",
-            self.agent.word()
+            "{name} sends its tool calls to Keyward from its next start on; `keyward init {agent} --undo` takes this back",
+            agent = self.agent.word()
         ));
+        if self.agent == Agent::Hermes {
+            say::answer("Hermes loads only plugins that you have enabled: `hermes plugins enable keyward`");
+        }
         if self.agent == Agent::Codex {
             say::answer(
                 "Codex runs new hooks only after you have trusted them: start it once, and trust the two of Keyward's",
@@ -144,157 +132,74 @@ impl Place {
     }
 
     fn undo(&self, args: &InitArgs) -> Result<i32, Trouble> {
-        let now = self.read()?;
+        let now = self.settings.read()?;
         let text = now.clone().unwrap_or_default();
-        let done = self.kept_of();
+        let done = self.settings.kept_of();
         let (after, changed) = match &done {
             Some(done) if Some(&done.after) == now.as_ref() => (done.before.clone(), None),
             _ => {
                 let without = settings::removed(self.agent, &text).map_err(|not| self.not_changed(not))?;
                 let changed = done.as_ref().map(|done| diff(&done.after, &text));
                 // The plugin is a file of its own.
-                let is_file = now.is_some() && !(self.agent == Agent::OpenCode && without.is_empty());
+                let is_file = now.is_some() && !(self.agent.has_plugin() && without.is_empty());
                 (is_file.then_some(without), changed)
             }
         };
         if after == now {
-            say::answer(&format!("{} has nothing of Keyward's; nothing is changed", self.shown()));
-            let _ = std::fs::remove_file(&self.kept);
+            say::answer(&format!("{} has nothing of Keyward's; nothing is changed", self.settings.shown()));
+            self.settings.forget();
             return Ok(0);
         }
         if let Some(changed) = changed.filter(|changed| !changed.is_empty()) {
             say::answer(&format!(
-                "since `keyward init`, {} was changed; that stays:\n{changed}",
-                self.shown()
+                "since Keyward changed it, {} was changed again; that stays:\n{changed}",
+                self.settings.shown()
             ));
         }
-        if !self.may_go_on(args, &text, after.as_deref().unwrap_or_default())? {
+        if !self.settings.may_go_on(args, &text, after.as_deref().unwrap_or_default())? {
             return Ok(0);
         }
         match &after {
-            Some(after) => self.write(after)?,
-            None => std::fs::remove_file(&self.file).map_err(|cause| self.unusable("remove", &cause))?,
+            Some(after) => self.settings.write(after)?,
+            None => self.settings.remove()?,
         }
-        let _ = std::fs::remove_file(&self.kept);
+        self.remove_manifest();
+        self.settings.forget();
         say::answer(&format!("{} does not send its tool calls to Keyward any more", self.agent.name()));
         Ok(0)
     }
 
-    /// Shows the change, and asks the person at the terminal unless that was answered on the command line.
-    fn may_go_on(&self, args: &InitArgs, before: &str, after: &str) -> Result<bool, Trouble> {
-        say::answer(&format!("{}:\n{}", self.shown(), diff(before, after)));
-        if args.dry_run {
-            say::answer("nothing is changed (--dry-run)");
-            return Ok(false);
-        }
-        if args.yes {
-            return Ok(true);
-        }
-        if !say::waits_for_a_person() {
-            return Err(Trouble::new(
-                Code::NoTerminal,
-                "the change has to be confirmed, and there is no terminal",
-                "confirm it on the command line with `--yes`, or look at it with `--dry-run`",
-            ));
-        }
-        let mut stderr = std::io::stderr();
-        let _ = stderr.write_all(b"make this change? [y/N] ");
-        let _ = stderr.flush();
-        let mut answer = String::new();
-        let _ = std::io::stdin().lock().read_line(&mut answer);
-        let yes = matches!(answer.trim(), "y" | "Y" | "yes");
-        if !yes {
-            say::answer("nothing is changed");
-        }
-        Ok(yes)
-    }
-
-    fn shown(&self) -> String {
-        visible(self.file.as_os_str())
-    }
-
-    fn read(&self) -> Result<Option<String>, Trouble> {
-        let file = match std::fs::File::open(&self.file) {
-            Ok(file) => file,
-            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(cause) => return Err(self.unusable("read", &cause)),
-        };
-        let mut text = String::new();
-        file.take(LARGEST).read_to_string(&mut text).map_err(|cause| self.unusable("read", &cause))?;
-        Ok(Some(text))
-    }
-
-    fn write(&self, text: &str) -> Result<(), Trouble> {
-        if rustix::fs::access(&self.file, rustix::fs::Access::WRITE_OK) == Err(rustix::io::Errno::ACCESS) {
-            return Err(Trouble::new(
-                Code::File,
-                format!("{} is read-only, and stays as it is", self.shown()),
-                format!("make it writable with `chmod u+w '{}'`, and try again", self.shown()),
-            ));
-        }
-        let folder = self.file.parent().unwrap_or(Path::new("/"));
-        let locked = Folder::lock(folder).and_then(|folder| folder.replace(&self.file, text.as_bytes()));
-        locked.map_err(|NotWritten { path, cause }| {
-            let path = visible(path.as_os_str());
-            Trouble::new(
-                Code::File,
-                format!("cannot write {path}: {}", say::cause(&cause)),
-                "make room there, or fix its permissions",
-            )
-        })
-    }
-
-    fn unusable(&self, act: &str, cause: &std::io::Error) -> Trouble {
-        Trouble::new(
-            Code::File,
-            format!("cannot {act} {}: {}", self.shown(), say::cause(cause)),
-            "fix the file or its permissions, and try again",
-        )
-    }
-
     fn not_changed(&self, not: NotChanged) -> Trouble {
-        let file = self.shown();
-        let (fact, remedy) = match not {
-            NotChanged::Malformed(wrong) => (
-                format!("{file}:{}:{}: {}", wrong.line, wrong.column, wrong.what),
-                "fix the file; it stays as it is".to_owned(),
-            ),
-            NotChanged::InTheWay(name) => (
-                format!("{file}: {name} is not what {} expects there", self.agent.name()),
-                "fix the file; it stays as it is".to_owned(),
-            ),
-            NotChanged::Taken { name, value } => (
-                format!("{file}: {name} is set already, to {}", visible(value.as_ref())),
-                format!(
-                    "take {name} out of the file if you do not need it: only one program can stand there"
-                ),
-            ),
-        };
-        Trouble::new(Code::File, fact, remedy)
+        self.settings.not_changed(not, self.agent.name())
     }
 
-    fn kept_of(&self) -> Option<Done> {
-        serde_json::from_slice(&std::fs::read(&self.kept).ok()?).ok()
+    /// The file by which Hermes knows its plugin, and what stands in it.
+    fn manifest(&self) -> Option<(PathBuf, &'static str)> {
+        let (name, text) = settings::HERMES_MANIFEST;
+        let folder = self.settings.file.parent().filter(|_| self.agent == Agent::Hermes)?;
+        Some((folder.join(name), text))
     }
 
-    fn keep(&self, done: &Done) -> Result<(), Trouble> {
-        let failed = |cause: std::io::Error| {
-            let path = visible(self.kept.as_os_str());
-            Trouble::new(
-                Code::File,
-                format!("cannot write {path}: {}", say::cause(&cause)),
-                "make room there; without it `--undo` could not bring back every byte",
-            )
-        };
-        let folder = self.kept.parent().unwrap_or(Path::new("/"));
-        let text = serde_json::to_vec(done).map_err(|error| failed(error.into()))?;
-        Folder::lock(folder)
-            .and_then(|folder| folder.replace(&self.kept, &text))
-            .map_err(|NotWritten { cause, .. }| failed(cause))
+    fn remove_manifest(&self) {
+        if let Some((path, text)) = self.manifest()
+            && std::fs::read_to_string(&path).is_ok_and(|there| there == text)
+        {
+            let _ = std::fs::remove_file(&path);
+            // What Python has compiled is of no use without it.
+            let folder = path.parent().unwrap_or(Path::new("/"));
+            let _ = std::fs::remove_dir_all(folder.join("__pycache__"));
+            let _ = std::fs::remove_dir(folder);
+        }
     }
 
-    /// Makes the program that Claude Code puts before each command.
+    /// Makes what has to be there beside the settings: the program that Claude Code puts before each command, or what Hermes knows its plugin by.
     fn make_shell(&self) -> Result<(), Trouble> {
+        if let Some((path, text)) = self.manifest() {
+            let folder = path.parent().unwrap_or(Path::new("/"));
+            return Folder::lock(folder)
+                .and_then(|folder| folder.replace(&path, text.as_bytes()))
+                .map_err(|NotWritten { cause, .. }| self.settings.unusable("write beside", &cause));
+        }
         if self.agent != Agent::ClaudeCode {
             return Ok(());
         }

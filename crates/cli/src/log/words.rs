@@ -76,7 +76,7 @@ pub fn detail(event: &Value) -> String {
         Some("net-unreached") => {
             format!("{}:{}: {}", text(event, "host"), number(event, "port"), text(event, "fact"))
         }
-        Some("net-swapped" | "net-echoed" | "net-renewed") => {
+        Some("net-swapped" | "net-echoed" | "net-masked" | "net-renewed") => {
             format!("{} for {}", text(event, "secret"), text(event, "host"))
         }
         Some("net-granted") => {

@@ -368,6 +368,13 @@ fn fault(args: &RunArgs, here: Option<&Here>, view: Option<&View>, fault: &Fault
             Code::Cage,
             "a link is there, which a command of an earlier run may have left; `keyward home path` with the same flags prints its HOME: remove the link".into(),
         ),
+        // A command of the profile can put anything into its HOME, and close it.
+        (Step::View, Errno::NOTDIR | Errno::ISDIR | Errno::ACCESS | Errno::INVAL)
+            if args.policy.profile.is_some() && !is_below(|here| &here.caller.cache) =>
+        (
+            Code::Cage,
+            "a command of an earlier run may have put something else there, or closed it; `keyward home path` with the same flags prints its HOME: remove or open it there".into(),
+        ),
         (Step::View, _) if is_below(|here| &here.caller.cache) => (
             Code::File,
             "make room or fix the permissions there, or set XDG_CACHE_HOME to a directory that you can write, outside the project".into(),

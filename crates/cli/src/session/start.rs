@@ -20,6 +20,7 @@ use keyward_policy::settings::Policy;
 use keyward_policy::shims;
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_policy::view::View;
+use keyward_policy::words::NetMode;
 use keyward_protocol::link::{self, Link};
 use keyward_protocol::packet;
 use keyward_sys::environ::{self, Block};
@@ -400,7 +401,7 @@ fn be_session(
         launcher,
         link: ours,
         words,
-        syncs,
+        syncs: syncs.beside_rules(policy.net.value == NetMode::Rules),
         wall: policy.limits.wall.as_ref().map(|wall| wall.value),
         limits_cpu: policy.limits.cpu.is_some(),
         owned_within: args.owned_within,

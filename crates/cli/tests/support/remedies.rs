@@ -46,7 +46,7 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
 }
 
 fn read(part: &str, place: String) -> Told {
-    let mut text = part.replace("{flag}", " -p NAME").replace("\\\"", "\"");
+    let mut text = part.replace("{flag}", " -p NAME").replace("{agent}", "codex").replace("\\\"", "\"");
     let mut filled = text != part;
     while let (Some(start), Some(end)) = (text.find('{'), text.find('}')) {
         // An argument in JSON is not filled in.
@@ -70,6 +70,10 @@ fn read(part: &str, place: String) -> Told {
     for word in &mut words {
         if samples.contains(&word.as_str()) {
             *word = "1".into();
+            filled = true;
+        }
+        if word == "AGENT" {
+            *word = "codex".into();
             filled = true;
         }
         let stands_for = |one: &str| one.len() > 1 && one.bytes().all(|byte| byte.is_ascii_uppercase());

@@ -20,6 +20,11 @@ impl Upstream {
 
     /// The same, with something that has to be in the folder before the server starts.
     pub fn prepared(program: &str, hosts: &[&str], prepare: impl FnOnce(&Path)) -> Self {
+        Upstream::by("/usr/bin/python3", program, hosts, prepare)
+    }
+
+    /// The same by another Python.
+    pub fn by(python: &str, program: &str, hosts: &[&str], prepare: impl FnOnce(&Path)) -> Self {
         let folder = tempfile::Builder::new().prefix("keyward upstream").tempdir_in("/srv").unwrap();
         let at = folder.path().to_str().unwrap().to_owned();
         std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
@@ -42,9 +47,8 @@ impl Upstream {
         prepare(folder.path());
         std::fs::write(folder.path().join("server.py"), program).unwrap();
         let stage = Stage::new(Who::User);
-        let server = stage.beside_and_ready(
-            Command::new("/usr/bin/python3").arg(folder.path().join("server.py")).arg(folder.path()),
-        );
+        let server = stage
+            .beside_and_ready(Command::new(python).arg(folder.path().join("server.py")).arg(folder.path()));
         let port = std::fs::read_to_string(folder.path().join("port")).unwrap();
         Upstream { _server: server, port, folder, hosts: hosts.iter().map(|&host| host.to_owned()).collect() }
     }

@@ -11,6 +11,8 @@ pub struct Syncs {
     pub repositories: bool,
     /// Whether the launcher looks after the project.
     pub guarded: bool,
+    /// Whether the launcher hears what network rules deny: a command that failed is told of it with its end, and not with the next one.
+    network: bool,
     /// Where the kernel tells the launcher of what appears in the project, and the sign that the launcher works on it. Without them it is asked
     /// each time.
     watched: Option<[OwnedFd; 2]>,
@@ -24,17 +26,24 @@ impl Syncs {
             true => Some([each.next()?, each.next()?]),
             false => None,
         };
-        Some(Syncs { repositories, guarded, watched })
+        Some(Syncs { repositories, guarded, network: false, watched })
+    }
+
+    /// In a session whose network follows rules, if so.
+    pub fn beside_rules(self, network: bool) -> Self {
+        Syncs { network, ..self }
     }
 
     /// Whether the end of a command may have to wait.
-    pub(super) fn any(&self) -> bool {
-        self.repositories || self.guarded
+    pub(super) fn any(&self, failed: bool) -> bool {
+        self.repositories || self.guarded || self.network && failed
     }
 
     /// Whether the launcher would find nothing to do now.
-    pub(super) fn has_nothing_to_look_at(&self) -> bool {
-        let Some([news, sign]) = &self.watched else { return false };
+    pub(super) fn has_nothing_to_look_at(&self, failed: bool) -> bool {
+        let Some([news, sign]) = self.watched.as_ref().filter(|_| !(self.network && failed)) else {
+            return false;
+        };
         // In this order: the launcher gives its sign before it reads the news.
         let mut polled = [PollFd::new(news, PollFlags::IN), PollFd::new(sign, PollFlags::IN)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -43,12 +52,12 @@ impl Syncs {
 
     #[cfg(test)]
     pub(super) fn of_repositories() -> Self {
-        Syncs { repositories: true, guarded: true, watched: None }
+        Syncs { repositories: true, guarded: true, network: false, watched: None }
     }
 
     #[cfg(test)]
     pub(super) fn watched(news: OwnedFd, sign: OwnedFd) -> Self {
-        Syncs { repositories: false, guarded: true, watched: Some([news, sign]) }
+        Syncs { repositories: false, guarded: true, network: false, watched: Some([news, sign]) }
     }
 
     #[cfg(test)]

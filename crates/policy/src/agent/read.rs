@@ -29,11 +29,12 @@ use crate::config::{Document, Mistake, Unfit, checks, nearest};
 use crate::provider::{self, Provider};
 use toml_edit::{Item, TableLike};
 
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "version",
     "about",
     "programs",
     "install",
+    "log_in",
     "keys",
     "hand",
     "paths",
@@ -64,6 +65,7 @@ pub(super) fn read_as(
         about: String::new(),
         programs: Vec::new(),
         install: None,
+        log_in: None,
         keys: Vec::new(),
         paths: Vec::new(),
         arguments: Vec::new(),
@@ -100,6 +102,7 @@ pub(super) fn read_as(
             }
             "about" => agent.about = reading.text(key, item, offset).unwrap_or_default(),
             "install" => agent.install = reading.text(key, item, offset),
+            "log_in" => agent.log_in = reading.text(key, item, offset),
             "programs" => agent.programs = reading.list(key, item, offset, program),
             "arguments" => agent.arguments = reading.list(key, item, offset, |text| Ok(text.to_owned())),
             "keys" => agent.keys = reading.list(key, item, offset, provider_named),

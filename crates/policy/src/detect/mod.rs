@@ -12,6 +12,7 @@ pub mod registry;
 pub mod secrets;
 pub mod strict;
 pub(crate) mod substitute;
+mod variables;
 
 pub use directory::{Directory, is_kept_repository, may_be_store};
 pub use home::{OBEYED, Obeyed};

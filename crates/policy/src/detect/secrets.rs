@@ -51,6 +51,12 @@ pub enum Content {
     Saying(&'static [&'static str]),
     /// The same for settings, of which the harmless lines may be seen.
     SettingsSaying(&'static [&'static str]),
+    /// Scripts and settings that set variables. Lines that set a credential go, and the rest stays.
+    Variables,
+    /// XML. One of these words makes the file secret as a whole; in comments it makes the comments secret.
+    Xml(&'static [&'static str]),
+    /// Settings in JSON, of which everything but credentials is seen. Without one the file is harmless.
+    Json,
     /// Settings of git. Without a credential the file is harmless.
     Git,
     /// The same, if the content says that it is git's.
@@ -87,7 +93,7 @@ const fn system(pattern: &'static str, holds: &'static str) -> Secret {
 
 /// Settings of the system that hold a credential on some hosts only.
 const fn system_settings(pattern: &'static str) -> Secret {
-    Secret { content: Content::SettingsSaying(LOGIN_WORDS), ..system(pattern, ENVIRONMENT) }
+    Secret { content: Content::Variables, ..system(pattern, ENVIRONMENT) }
 }
 
 /// A file of settings, of which single lines are secret.
@@ -103,6 +109,11 @@ const fn saying(pattern: &'static str, words: &'static [&'static str], holds: &'
 /// The same for settings.
 const fn settings_saying(pattern: &'static str) -> Secret {
     Secret { content: Content::SettingsSaying(LOGIN_WORDS), ..name(pattern, ENVIRONMENT) }
+}
+
+/// Settings in JSON that name servers with their variables.
+const fn json(place: Place, pattern: &'static str) -> Secret {
+    Secret { content: Content::Json, ..row(place, pattern, "the credential of a server") }
 }
 
 /// Names and values, one on a line, in a place that is known for them.
@@ -141,6 +152,8 @@ const fn dotenv(pattern: &'static str, except: &'static [&'static str]) -> Secre
     Secret { pattern, place: Place::Name, except, holds: ENVIRONMENT, content: Content::Dotenv }
 }
 
+/// What Python and its tools put into a virtual environment.
+const OF_ENVIRONMENTS: &[&str] = &["pyvenv.cfg", ".gitignore", "cachedir.tag", ".lock"];
 /// Files that show how a `.env` looks, without its values.
 const EXAMPLES: &[&str] =
     &["*.example", "*.sample", "*.template", "*.tmpl", "*.dist", "*.defaults", "*.schema"];
@@ -222,6 +235,7 @@ const SOURCES: &[&str] = &[
     "*.pl",
     "*.pub",
     "*.py",
+    "*.pyc",
     "*.rb",
     "*.rs",
     "*.rst",
@@ -455,7 +469,10 @@ pub const SECRETS: &[Secret] = &[
     saying(".yarnrc", &["_auth", "password", "token"], REGISTRY),
     saying("auth.json", LOGINS_IN_JSON, REGISTRY),
     saying("nuget.config", &["password", "apikeys"], REGISTRY),
-    saying("settings.xml", &["<password", "<passphrase", "<privatekey"], REGISTRY),
+    Secret {
+        content: Content::Xml(&["<password", "<passphrase", "<privatekey"]),
+        ..name("settings.xml", REGISTRY)
+    },
     name("settings-security.xml", REGISTRY),
     settings_saying("gradle.properties"),
     settings_saying("local.properties"),
@@ -492,6 +509,9 @@ pub const SECRETS: &[Secret] = &[
     name(".authinfo*", LOGIN),
     name(".smbcredentials", LOGIN),
     name(".claude.json", AGENT),
+    // Claude Code keeps the last ones, with the time behind the name.
+    name(".claude.json.backup.*", AGENT),
+    name(".claude.json.corrupted.*", AGENT),
     name(".aider.input.history", HISTORY),
     name("htpasswd", "password hashes"),
     name(".sentryclirc", LOGIN),
@@ -580,7 +600,23 @@ pub const SECRETS: &[Secret] = &[
     anywhere(".cache/huggingface/token", LOGIN),
     anywhere(".cache/huggingface/stored_tokens", LOGIN),
     anywhere(".kaggle/kaggle.json", LOGIN),
+    // Servers that agents and editors start, with their keys where somebody wrote them there.
+    json(Place::Name, ".mcp.json"),
+    json(Place::Name, "mcp.json"),
+    json(Place::Name, "mcp_config.json"),
+    json(Place::Name, "mcp_settings.json"),
+    json(Place::Name, "cline_mcp_settings.json"),
+    json(Place::Name, "claude_desktop_config.json"),
+    json(Place::Name, "opencode.json"),
+    json(Place::Name, "opencode.jsonc"),
+    json(Place::Anywhere, ".claude/settings.json"),
+    json(Place::Anywhere, ".claude/settings.local.json"),
+    json(Place::Anywhere, ".gemini/settings.json"),
+    json(Place::Anywhere, ".zed/settings.json"),
     environment(".envs/**"),
+    // A directory of such files, one for each place; virtual environments of Python have the name as well.
+    Secret { except: OF_ENVIRONMENTS, ..environment(".env/*") },
+    Secret { except: EXAMPLES, ..environment(".env.*/*") },
     environment(".env.d/**"),
     environment(".kamal/secrets*"),
     anywhere(".secrets/**", ENVIRONMENT),

@@ -3,7 +3,9 @@
 //! A line is kept only if it is certain to be harmless. The input is hostile: nothing here may fail on it.
 
 use super::secrets::{Content, Secret};
+use super::variables;
 use crate::detect::registry::{known, name_shape, value_shape};
+use crate::login::json::without_credentials as without_credentials_in_json;
 use crate::untrusted::git::credentials::{holds_credentials, is_git_config, without_credentials};
 
 /// What a command sees of a file whose name is secret.
@@ -24,6 +26,18 @@ pub fn shows(secret: &Secret, content: &[u8], not_secret: &[&str]) -> Shows {
         Content::Saying(words) if says(content, words) => Shows::Instead(Vec::new()),
         Content::SettingsSaying(words) if says(content, words) => Shows::Instead(settings(content)),
         Content::Saying(_) | Content::SettingsSaying(_) => Shows::Itself,
+        Content::Variables => itself_or(variables::without_credentials(content), content),
+        Content::Xml(words) => {
+            let bare = without_comments(content);
+            if says(&bare, words) {
+                Shows::Instead(b"<settings/>\n".to_vec())
+            } else if says(content, words) {
+                Shows::Instead(bare)
+            } else {
+                Shows::Itself
+            }
+        }
+        Content::Json => json(content),
         Content::Pem if has_private_key(content) => Shows::Instead(Vec::new()),
         Content::Pem => Shows::Itself,
         Content::MaybeGit if !is_git_config(content) => Shows::Itself,
@@ -34,6 +48,16 @@ pub fn shows(secret: &Secret, content: &[u8], not_secret: &[&str]) -> Shows {
     }
 }
 
+/// JSON that cannot be read is judged by its words, and is an empty object where one is a credential.
+fn json(content: &[u8]) -> Shows {
+    let shown = std::str::from_utf8(content).ok().and_then(without_credentials_in_json);
+    match shown {
+        Some(shown) => itself_or(shown.into_bytes(), content),
+        None if value_shape(content).is_some() => Shows::Instead(b"{}\n".to_vec()),
+        None => Shows::Itself,
+    }
+}
+
 /// Whether one of the words, which are in lower case, is in it. Zero bytes do not count: they are in texts of wider letters.
 fn says(content: &[u8], words: &[&str]) -> bool {
     let begins = |text: &[u8], word: &str| {
@@ -41,6 +65,22 @@ fn says(content: &[u8], words: &[&str]) -> bool {
         word.bytes().all(|letter| letters.next() == Some(letter))
     };
     (0..content.len()).any(|start| words.iter().any(|word| begins(&content[start..], word)))
+}
+
+/// XML without its comments. One that does not end reaches to the end of the file.
+fn without_comments(content: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(content.len());
+    let mut rest = content;
+    while let Some(start) = find(rest, b"<!--") {
+        out.extend_from_slice(&rest[..start]);
+        rest = find(&rest[start + 4..], b"-->").map_or(&[], |end| &rest[start + 4 + end + 3..]);
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+fn find(text: &[u8], sign: &[u8]) -> Option<usize> {
+    text.windows(sign.len()).position(|part| part == sign)
 }
 
 /// What is left is the whole file, if nothing had to go: a copy that a command made of what it saw is not secret to the next one.
@@ -276,9 +316,7 @@ fn settings(content: &[u8]) -> Vec<u8> {
 /// How much of a line may be seen; `None` for nothing of it.
 fn shown_of(line: &[u8]) -> Option<usize> {
     let text = line.trim_ascii();
-    if text.is_empty()
-        || text.starts_with(b"[") && text.ends_with(b"]") && is_harmless_value(&text[1..text.len() - 1])
-    {
+    if text.is_empty() || is_header(text) {
         return Some(line.len());
     }
     if text.starts_with(b"#") || text.starts_with(b";") {
@@ -290,12 +328,26 @@ fn shown_of(line: &[u8]) -> Option<usize> {
     let sign = sign_in(line)?;
     let (key, value) = (line[..sign].trim_ascii(), line[sign + 1..].trim_ascii());
     let is_short = key.split(|&byte| !is_word(byte)).all(|word| word.len() < 2 * LONG_WORD);
-    let is_harmless = || is_reference(value) || !is_credential_key(key) && is_harmless_value(value);
+    let is_harmless = || {
+        is_reference(value)
+            || (!is_credential_key(key) || leads_elsewhere(key, value)) && is_harmless_value(value)
+    };
     if is_short && is_plain_key(key) && (value.is_empty() || is_harmless()) {
         return Some(line.len());
     }
     // A key that is long may be a token that stands in the wrong place.
     (is_short && is_plain_key(key)).then_some(sign + 1)
+}
+
+/// The name of a section, in short words. Without it programs refuse the lines that follow.
+fn is_header(text: &[u8]) -> bool {
+    let name = text.strip_prefix(b"[").and_then(|text| text.strip_suffix(b"]"));
+    name.is_some_and(|name| {
+        name.len() <= 64
+            && value_shape(name).is_none()
+            && name.iter().all(|&byte| is_word(byte) || b". \"/:@".contains(&byte))
+            && name.split(|&byte| !is_word(byte)).all(|word| word.len() < LONG_WORD)
+    })
 }
 
 /// A key and not the end of a token: a name, or an address with one behind it.
@@ -332,6 +384,18 @@ fn is_reference(value: &[u8]) -> bool {
     name.is_some_and(|name| {
         !name.is_empty() && name.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'_')
     })
+}
+
+/// The path of a file, which is judged by itself, or the address of a proxy without a login.
+fn leads_elsewhere(key: &[u8], value: &[u8]) -> bool {
+    let ends = |words: &[&str]| {
+        words.iter().any(|word| {
+            key.len() >= word.len() && key[key.len() - word.len()..].eq_ignore_ascii_case(word.as_bytes())
+        })
+    };
+    let is_path = value.starts_with(b"/") || value.starts_with(b"~/");
+    let is_address = value.starts_with(b"http://") || value.starts_with(b"https://");
+    is_path && ends(&["cert", "file", "path"]) || is_address && ends(&["proxy"])
 }
 
 fn is_credential_key(key: &[u8]) -> bool {
@@ -457,6 +521,52 @@ mod tests {
         let yarn = "nodeLinker: node-modules\nyarnPath: .yarn/releases/yarn-4.1.0.cjs\nplugins:\n  - path: .yarn/plugins/x.cjs\n    spec: \"@yarnpkg/x\"\n";
         assert!(shown(".yarnrc.yml", yarn).contains("yarn-4.1.0.cjs"), "{}", shown(".yarnrc.yml", yarn));
         assert_eq!(shown(".yarnrc.yml", "nodeLinker: node-modules\nenableTelemetry: false\n"), "itself");
+    }
+
+    #[test]
+    fn a_path_and_a_proxy_without_a_login_are_shown() {
+        let harmless =
+            "[global]\ncert = /etc/ssl/certs/ca-certificates.crt\nproxy = http://proxy.example.test:3128\n";
+        assert_eq!(shown("pip.conf", harmless), "itself");
+        assert_eq!(
+            shown("pip.conf", "[global]\nindex-url = https://u:canary@h/\n"),
+            "[global]\nindex-url =\n"
+        );
+        assert_eq!(shown("pip.conf", "[canary-canary-canary]\n"), "");
+        assert_eq!(shown(".npmrc", "cafile=/etc/ssl/certs/ca.pem\n"), "itself");
+        assert_eq!(shown(".npmrc", "_password=/etc/ssl\n"), "_password=\n");
+    }
+
+    #[test]
+    fn xml_loses_comments_with_a_password_and_all_of_it_with_a_real_one() {
+        let example = "<settings><!-- <password>example</password> --><offline>true</offline></settings>\n";
+        assert_eq!(shown("settings.xml", example), "<settings><offline>true</offline></settings>\n");
+        let real = "<settings><!-- x --><server><password>canary</password></server></settings>";
+        assert_eq!(shown("settings.xml", real), "<settings/>\n");
+        assert_eq!(shown("settings.xml", "<a><!-- <password>canary"), "<a>");
+        assert_eq!(shown("settings.xml", "<a><!-- plain --></a>"), "itself");
+    }
+
+    #[test]
+    fn settings_in_json_lose_credentials_and_nothing_else() {
+        let harmless = "{ // servers\n \"mcpServers\": {\"g\": {\"command\": \"npx\", \"args\": [\"-y\", \"x\"], \"env\": {\"GITHUB_TOKEN\": \"${GITHUB_TOKEN}\", \"API_KEY\": \"$KEY\", \"DEBUG\": \"1\", \"HOST\": \"a.test\"}}}}";
+        assert_eq!(shown(".mcp.json", harmless), "itself");
+        assert_eq!(
+            shown(".mcp.json", "{ \"trailing\": 1, }"),
+            "itself",
+            "what cannot be read, without a credential"
+        );
+        let secret = harmless
+            .replace("${GITHUB_TOKEN}", "canary1canary1")
+            .replace("\"1\"", "\"ghp_canary1canary1canary1canary1canary1AA\"");
+        let seen = shown(".mcp.json", &secret);
+        assert!(
+            !seen.contains("canary1") && seen.contains("\"command\": \"npx\"") && seen.contains("a.test"),
+            "{seen}"
+        );
+        serde_json::from_str::<serde_json::Value>(&seen).unwrap();
+        assert_eq!(shown(".mcp.json", "{ \"a\": \"ghp_canary1canary1canary1canary1canary1AA\", }"), "{}\n");
+        assert!(!shown(".mcp.json", "{\"API_KEY\": \"${T:-canary1}\"}").contains("canary1"));
     }
 
     #[test]

@@ -9,11 +9,13 @@ pub enum Agent {
     ClaudeCode,
     Codex,
     Gemini,
+    Hermes,
     OpenCode,
 }
 
 impl Agent {
-    pub const ALL: &'static [Agent] = &[Agent::ClaudeCode, Agent::Codex, Agent::Gemini, Agent::OpenCode];
+    pub const ALL: &'static [Agent] =
+        &[Agent::ClaudeCode, Agent::Codex, Agent::Gemini, Agent::Hermes, Agent::OpenCode];
 
     /// The word on the command line.
     pub const fn word(self) -> &'static str {
@@ -21,6 +23,7 @@ impl Agent {
             Agent::ClaudeCode => "claude-code",
             Agent::Codex => "codex",
             Agent::Gemini => "gemini",
+            Agent::Hermes => "hermes",
             Agent::OpenCode => "opencode",
         }
     }
@@ -31,6 +34,7 @@ impl Agent {
             Agent::ClaudeCode => "Claude Code",
             Agent::Codex => "Codex",
             Agent::Gemini => "Gemini CLI",
+            Agent::Hermes => "Hermes",
             Agent::OpenCode => "opencode",
         }
     }
@@ -41,8 +45,14 @@ impl Agent {
             Agent::ClaudeCode => "claude",
             Agent::Codex => "codex",
             Agent::Gemini => "gemini",
+            Agent::Hermes => "hermes",
             Agent::OpenCode => "opencode",
         }
+    }
+
+    /// Whether its hook is a plugin of Keyward's, a file of its own.
+    pub const fn has_plugin(self) -> bool {
+        matches!(self, Agent::Hermes | Agent::OpenCode)
     }
 
     pub fn of_word(word: &str) -> Option<Agent> {
@@ -77,6 +87,8 @@ pub enum Tool {
         command: String,
         input: Map<String, Value>,
     },
+    /// A program in another language, which the agent would run itself.
+    Code,
     Read(PathBuf),
     /// A new file, or a whole new content.
     Write(PathBuf),
@@ -121,13 +133,16 @@ pub fn read(agent: Agent, message: &[u8]) -> Result<Call, &'static str> {
 
 fn tool(agent: Agent, name: &str, input: Map<String, Value>) -> Result<Option<Tool>, &'static str> {
     let path = |names: &[&str]| {
-        let found = names.iter().find_map(|name| input.get(*name).and_then(Value::as_str));
-        found.map(PathBuf::from).ok_or("it names no file")
+        let mut found = names.iter().filter_map(|name| input.get(*name).and_then(Value::as_str));
+        let first = found.next().ok_or("it names no file")?;
+        // Which of them counts depends on the version of the agent.
+        found.all(|other| other == first).then(|| PathBuf::from(first)).ok_or("it names several files")
     };
     let directory = |name: &str| input.get(name).and_then(Value::as_str).map(PathBuf::from);
     Ok(Some(match (agent, name) {
         (Agent::ClaudeCode | Agent::Codex, "Bash")
         | (Agent::Gemini, "run_shell_command")
+        | (Agent::Hermes, "terminal")
         | (Agent::OpenCode, "bash") => {
             let command = match input.get("command") {
                 Some(Value::String(command)) => command.clone(),
@@ -142,7 +157,7 @@ fn tool(agent: Agent, name: &str, input: Map<String, Value>) -> Result<Option<To
         (Agent::ClaudeCode, "Write") => Tool::Write(path(&["file_path"])?),
         (Agent::ClaudeCode, "Grep") => Tool::Search(directory("path")),
         (Agent::Codex, "apply_patch") => Tool::Patch(match input.get("command").or(input.get("input")) {
-            Some(Value::String(patch)) => patched(patch),
+            Some(Value::String(patch)) => patched(patch)?,
             _ => return Err("its patch is not a text"),
         }),
         (Agent::Gemini, "read_file") => Tool::Read(path(&["file_path", "absolute_path", "path"])?),
@@ -152,6 +167,14 @@ fn tool(agent: Agent, name: &str, input: Map<String, Value>) -> Result<Option<To
         (Agent::Gemini, "search_file_content" | "grep_search") => {
             Tool::Search(directory("path").or(directory("dir_path")))
         }
+        (Agent::Hermes, "execute_code") => Tool::Code,
+        (Agent::Hermes, "read_file") => Tool::Read(path(&["path"])?),
+        (Agent::Hermes, "write_file") => Tool::Write(path(&["path"])?),
+        (Agent::Hermes, "patch") => match input.get("patch").and_then(Value::as_str) {
+            Some(patch) => Tool::Patch(patched(patch)?),
+            None => Tool::Edit(path(&["path"])?),
+        },
+        (Agent::Hermes, "search_files") => Tool::Search(directory("path")),
         (Agent::OpenCode, "read") => Tool::Read(path(&["filePath"])?),
         (Agent::OpenCode, "edit" | "multiedit") => Tool::Edit(path(&["filePath"])?),
         (Agent::OpenCode, "write") => Tool::Write(path(&["filePath"])?),
@@ -160,18 +183,21 @@ fn tool(agent: Agent, name: &str, input: Map<String, Value>) -> Result<Option<To
             let text = ["patchText", "patch", "input"]
                 .iter()
                 .find_map(|name| input.get(*name).and_then(Value::as_str));
-            Tool::Patch(patched(text.ok_or("its patch is not a text")?))
+            Tool::Patch(patched(text.ok_or("its patch is not a text")?)?)
         }
         _ => return Ok(None),
     }))
 }
 
-/// The files that a patch of Codex names.
-fn patched(patch: &str) -> Vec<PathBuf> {
-    const HEADS: &[&str] = &["*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "];
-    let name =
-        |line: &str| HEADS.iter().find_map(|head| line.strip_prefix(head)).map(|name| name.trim().into());
-    patch.lines().filter_map(name).collect()
+/// The files that a patch of Codex names. Its readers take heads that are indented, or without a blank behind the colon.
+fn patched(patch: &str) -> Result<Vec<PathBuf>, &'static str> {
+    const HEADS: &[&str] = &["*** Add File:", "*** Update File:", "*** Delete File:", "*** Move to:"];
+    let name = |line: &str| {
+        let line = line.trim_start();
+        HEADS.iter().find_map(|head| line.strip_prefix(head)).map(|name| name.trim().into())
+    };
+    let names: Vec<PathBuf> = patch.lines().filter_map(name).collect();
+    if names.is_empty() { Err("its patch names no file") } else { Ok(names) }
 }
 
 /// The name of Keyward's session for a session of an agent; `None` where the agent's own name is not fit for one.
@@ -236,9 +262,39 @@ mod tests {
             tool(Agent::Gemini, "read_file", r#"{"file_path":"/a"}"#),
             Event::Tool(Tool::Read("/a".into()))
         );
+        let hermes = Agent::Hermes;
+        assert_eq!(tool(hermes, "write_file", r#"{"path":"a"}"#), Event::Tool(Tool::Write("a".into())));
+        assert_eq!(tool(hermes, "patch", r#"{"path":"a"}"#), Event::Tool(Tool::Edit("a".into())));
+        let many = r#"{"mode":"patch","patch":"*** Update File: a\n*** Delete File: b"}"#;
+        assert_eq!(tool(hermes, "patch", many), Event::Tool(Tool::Patch(vec!["a".into(), "b".into()])));
+        assert_eq!(tool(hermes, "execute_code", r#"{"code":"x"}"#), Event::Tool(Tool::Code));
         let patch = r#"{"command":"*** Begin Patch\n*** Update File: a b.rs\n@@\n-x\n+y\n*** Move to: c.rs\n*** End Patch"}"#;
         let patched = Tool::Patch(vec!["a b.rs".into(), "c.rs".into()]);
         assert_eq!(tool(Agent::Codex, "apply_patch", patch), Event::Tool(patched));
+    }
+
+    #[test]
+    fn a_call_that_agents_read_differently_is_an_error() {
+        let tool = |agent, name: &str, input: &str| {
+            let message = format!(
+                r#"{{"session_id":"a","hook_event_name":"BeforeTool","tool_name":"{name}","tool_input":{input}}}"#
+            );
+            event(agent, &message)
+        };
+        let two = r#"{"file_path":"/a","absolute_path":"/b"}"#;
+        assert!(tool(Agent::Gemini, "read_file", two).is_err());
+        assert!(tool(Agent::Gemini, "read_file", &two.replace("/b", "/a")).is_ok());
+        assert!(
+            tool(Agent::ClaudeCode, "NotebookEdit", r#"{"file_path":"/a","notebook_path":"/b"}"#).is_err()
+        );
+        assert!(
+            tool(Agent::Codex, "apply_patch", r#"{"command":"*** Begin Patch\n*** End Patch"}"#).is_err()
+        );
+        for head in ["*** Add File: x", "  *** Add File: x", "*** Add File:x", "\\t*** Update File:  x  "] {
+            let patch = format!(r#"{{"command":"*** Begin Patch\n{head}\n+y\n*** End Patch"}}"#);
+            let expected = Event::Tool(Tool::Patch(vec!["x".into()]));
+            assert_eq!(tool(Agent::Codex, "apply_patch", &patch), Ok(expected), "{head}");
+        }
     }
 
     #[test]

@@ -6,8 +6,11 @@ mod answer;
 mod call;
 pub mod diff;
 pub mod json;
+mod readings;
+pub mod servers;
 pub mod settings;
 pub mod wrapper;
 
 pub use answer::{ABOUT_SESSION, BLOCKS, Decision, Denied, Rendered, refused_command, render};
 pub use call::{Agent, Call, Event, Tool, read, session_name};
+pub use readings::readings;

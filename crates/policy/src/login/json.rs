@@ -1,6 +1,6 @@
 //! Login files of JSON: every text in them is looked at where it stands, so that all other bytes stay.
 
-use super::{Field, File, Odd, Part, Role, Row, is_secret_name, looks_secret, targets};
+use super::{Field, File, Format, Odd, Part, Role, Row, is_secret_name, looks_secret, targets};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -15,6 +15,76 @@ pub(super) fn parts(file: &File, content: &str, guesses: bool) -> Result<Vec<Par
     let rest = content.get(walk.copied..).unwrap_or_default().to_owned();
     walk.parts.push(Part::Text(rest));
     Ok(walk.parts)
+}
+
+/// Settings in JSON of any program, in which what holds a credential is empty; `None` where they cannot be read. Comments go only with one.
+pub(crate) fn without_credentials(content: &str) -> Option<String> {
+    let parts = settings(&ANY, content).ok()?;
+    let is_changed = parts.len() > 1;
+    let text = |part: Part| match part {
+        Part::Text(text) => text,
+        _ => String::new(),
+    };
+    let shown: String = parts.into_iter().map(text).collect();
+    Some(if is_changed { shown } else { content.to_owned() })
+}
+
+/// Settings whose fields nobody knows.
+static ANY: File =
+    File { name: "any", path: "", format: Format::Settings, rows: &[], plain: &[], grants: &[], beside: &[] };
+
+/// Settings of an agent. Blanks take the place of comments, so that what follows stands where it stood.
+pub(super) fn settings(file: &File, content: &str) -> Result<Vec<Part>, Odd> {
+    parts(file, &without_comments(content), false)
+}
+
+fn without_comments(content: &str) -> String {
+    let mut out = String::with_capacity(content.len());
+    let (mut rest, mut in_string) = (content, false);
+    while let Some(first) = rest.chars().next() {
+        let end = match first {
+            '/' if !in_string && rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
+            '/' if !in_string && rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |at| at + 2),
+            _ => 0,
+        };
+        if end > 0 {
+            out.extend(rest.bytes().take(end).map(|byte| if byte == b'\n' { '\n' } else { ' ' }));
+            rest = rest.get(end..).unwrap_or_default();
+            continue;
+        }
+        let mut taken = first.len_utf8();
+        match first {
+            '"' => in_string = !in_string,
+            '\\' if in_string => {
+                taken += rest.get(1..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8)
+            }
+            _ => {}
+        }
+        out += rest.get(..taken).unwrap_or_default();
+        rest = rest.get(taken..).unwrap_or_default();
+    }
+    out
+}
+
+/// Whether a text under the name of a credential may be one.
+fn may_be_credential(text: &str) -> bool {
+    let has = |is: fn(&u8) -> bool| text.as_bytes().iter().any(is);
+    text.len() >= 8
+        && has(u8::is_ascii_digit)
+        && has(u8::is_ascii_alphabetic)
+        && !has(u8::is_ascii_whitespace)
+}
+
+/// What settings are made of and credentials are not.
+fn is_plain_setting(text: &str) -> bool {
+    let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "_:.-".contains(c));
+    // `${NAME}`, `$NAME`, `{env:NAME}`, `${input:NAME}`.
+    let reference =
+        text.strip_prefix("${").or(text.strip_prefix("{env:")).and_then(|rest| rest.strip_suffix('}'));
+    let reference =
+        reference.or(text.strip_prefix('$')).is_some_and(|name| name.len() <= 64 && is_name(name));
+    let is_number = text.len() <= 8 && text.bytes().all(|byte| byte.is_ascii_digit());
+    matches!(text, "true" | "false") || is_number || reference && !looks_secret(text, false)
 }
 
 /// The text of a string with its quotes.
@@ -199,14 +269,22 @@ impl Walk<'_> {
             _ => {}
         }
         let name = self.path.last().map(String::as_str).unwrap_or_default();
-        let is_plain = self.file.plain.contains(&name) && !looks_secret(&text, false);
+        let is_settings = self.file.format == Format::Settings;
+        let is_plain = self.file.plain.contains(&name) && !looks_secret(&text, false)
+            || is_settings && is_plain_setting(&text);
+        // The variables of the agent itself are judged one by one.
+        let of_servers =
+            self.file.name != ANY.name && self.path.first().is_some_and(|first| first == "mcpServers");
+        let of_others = !is_settings || of_servers;
         let is_of_others = self
             .path
             .iter()
             .rev()
             .skip(1)
             .any(|above| OF_OTHERS.contains(&above.to_ascii_lowercase().as_str()));
-        if !is_plain && (is_of_others || is_secret_name(name) || looks_secret(&text, self.guesses)) {
+        // Of settings that nobody knows the names alone say little.
+        let is_named = is_secret_name(name) && (self.file.name != ANY.name || may_be_credential(&text));
+        if !is_plain && (of_others && is_of_others || is_named || looks_secret(&text, self.guesses)) {
             self.take(&range);
             self.parts.push(Part::Text("\"\"".into()));
         }

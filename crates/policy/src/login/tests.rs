@@ -135,6 +135,40 @@ fn a_key_is_bound_to_the_hosts_of_its_provider_and_one_without_a_known_host_read
 }
 
 #[test]
+fn settings_beside_keys_stay_and_what_may_be_a_credential_does_not() {
+    let env = "TELEGRAM_ALLOWED_USERS=123456,789\nOPENROUTER_API_KEY=sk-or-v1-REALREAL\nMESSAGING_CWD=\"/home/ann/my work\"\n\
+               ACME_CONN=acme://u:pw@h\nSOMETHING=f3a9c1d07b6e48f2a5c0d9e1\nSMTP_PW=hunter2\nODD='a\"b'\n";
+    assert_eq!(
+        seen("hermes-env", env).unwrap(),
+        "TELEGRAM_ALLOWED_USERS=123456,789\nOPENROUTER_API_KEY=<OPENROUTER_API_KEY>\nMESSAGING_CWD=\"/home/ann/my work\"\n\
+         ACME_CONN=\nSOMETHING=\nSMTP_PW=\nODD=\n"
+    );
+}
+
+#[test]
+fn keys_of_the_pool_of_hermes_are_phantoms_and_without_renewal_no_token_is_spent() {
+    let access = token(r#"{"exp":1763430001}"#);
+    let content = format!(
+        r#"{{"version": 1, "providers": {{"openai-codex": {{"tokens": {{"access_token": "{access}", "refresh_token": "rt_REALrealREAL"}}}}}},
+            "credential_pool": {{"openrouter": [{{"id": "a1b2c3", "label": "work", "access_token": "sk-or-v1-REALREAL"}}],
+                                 "acme": [{{"access_token": "acme-REALREAL"}}]}}}}"#
+    );
+    let file = named("hermes").unwrap();
+    let skeleton = file.skeleton(content.as_bytes()).unwrap().without_renewal();
+    let marks: Vec<String> = skeleton.fields.iter().map(|field| format!("<{}>", field.at)).collect();
+    let shown = file.shown(&skeleton, &marks.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(
+        shown,
+        content
+            .replace(&access, "<providers.openai-codex.tokens.access_token>")
+            .replace("rt_REALrealREAL", "withheld")
+            .replace("sk-or-v1-REALREAL", "<credential_pool.openrouter.access_token>")
+            .replace("acme-REALREAL", "")
+    );
+    assert!(skeleton.fields.iter().all(|field| !matches!(field.role, Role::Refresh | Role::Id)));
+}
+
+#[test]
 fn gh_npm_netrc_docker_and_git_name_the_hosts_themselves() {
     let hosts = "github.com:\n    git_protocol: https\n    users:\n        ann:\n            oauth_token: gho_REALREALREAL\n    \
                  user: ann\n    oauth_token: gho_REALREALREAL\nghe.corp.example:\n    oauth_token: \"ghe-REAL\"\n    user: ann\n";
@@ -186,6 +220,47 @@ fn gh_npm_netrc_docker_and_git_name_the_hosts_themselves() {
 }
 
 #[test]
+fn settings_of_agents_keep_everything_but_credentials() {
+    let claude = r#"{"model":"opus","apiKeyHelper":"~/bin/key","env":{"ANTHROPIC_API_KEY":"sk-ant-api03-REAL","FOO":"bar",
+ "MAX_THINKING_TOKENS":"4096","MY_TOKEN":"opaque","X":"ghp_REALREALREALREALREALREALREALREAL1234","ANTHROPIC_BASE_URL":"https://api.anthropic.com"},
+ "permissions":{"allow":["Bash(git status:*)"]},"mcpServers":{"x":{"command":"npx","env":{"A":"b"}}}}"#;
+    assert_eq!(
+        seen("claude-variables", claude).unwrap(),
+        claude
+            .replace("sk-ant-api03-REAL", "<env.ANTHROPIC_API_KEY>")
+            .replace("opaque", "")
+            .replace("ghp_REALREALREALREALREALREALREALREAL1234", "")
+            .replace("\"A\":\"b\"", "\"A\":\"\"")
+    );
+    let gemini = "{ // the team's \"key\" is xyz\n \"ui\":{\"theme\":\"a // b\"}, /* \" */ \"security\":{\"auth\":{\"selectedType\":\"oauth-personal\"}},\"mcpServers\":{\"m\":{\"headers\":{\"Authorization\":\"Bearer REAL\"}}}}";
+    let seen_of_it = seen("gemini-settings", gemini).unwrap();
+    assert!(!seen_of_it.contains("REAL") && !seen_of_it.contains("xyz"), "{seen_of_it}");
+    assert!(seen_of_it.contains("a // b") && seen_of_it.contains("oauth-personal"), "{seen_of_it}");
+}
+
+#[test]
+fn settings_of_codex_keep_everything_but_credentials() {
+    let codex = "model = \"gpt-5\"\npreferred_auth_method = \"apikey\"\ncli_auth_credentials_store = \"file\"\nnotify = [\n  \"a\",\n]\ntext = \"\"\"\n[env]\n\"\"\"\n\n[model_providers.x]\nbase_url = \"http://127.0.0.1:1/v1\"\nenv_key = \"OPENAI_API_KEY\"\nexperimental_bearer_token = \"REAL\"\nhttp_headers = { \"X\" = \"REAL\" }\nstream_max_retries = 3\n\n[mcp_servers.y]\ncommand = \"npx\"\nargs = [\"-y\", \"--token=ghp_REALREALREALREALREALREALREALREAL1234\"]\nenv = { TOK = \"REAL\" }\n[mcp_servers.z.env]\nTOK = \"REAL\"\n[mcp_servers.w]\nenv.TOK = \"REAL\"\nbearer_token_env_var = \"TOK\"\n";
+    let expected = codex
+        .replace("bearer_token = \"REAL\"", "bearer_token = \"\"")
+        .replace("{ \"X\" = \"REAL\" }", "{}")
+        .replace("[\"-y\", \"--token=ghp_REALREALREALREALREALREALREALREAL1234\"]", "[]")
+        .replace("{ TOK = \"REAL\" }", "{}")
+        .replace("TOK = \"REAL\"", "TOK = \"\"");
+    assert_eq!(seen("codex-settings", codex).unwrap(), expected);
+    for odd in [
+        "a = [\n \"x\"\n",
+        "a = \"\"\"\nx",
+        "api_key = \"\"\"\nREAL\n\"\"\"\n",
+        "secrets = [\n\"REAL\",\n]\n",
+        "what",
+    ] {
+        assert!(seen("codex-settings", odd).is_err(), "{odd}");
+    }
+    assert_eq!(seen("codex-settings", "# a comment with REAL\na = 1\n").unwrap(), "\na = 1\n");
+}
+
+#[test]
 fn a_file_that_is_not_understood_is_not_shown() {
     for (name, content, odd) in [
         ("claude", "{\"claudeAiOauth\":", Odd::Malformed),
@@ -227,8 +302,9 @@ fn every_row_leads_to_hosts_that_a_phantom_may_go_to() {
         }
     }
     // Each is a file of a tool that can be shown, or in a directory of one.
-    let tools = crate::tools::all().iter().flat_map(|tool| tool.on(crate::tools::Platform::Linux).login);
-    let paths: Vec<&str> = tools.map(|exposure| exposure.path).collect();
+    let tools = crate::tools::all().iter().map(|tool| tool.on(crate::tools::Platform::Linux));
+    let exposures = tools.flat_map(|part| part.login.iter().chain(part.share));
+    let paths: Vec<&str> = exposures.map(|exposure| exposure.path).collect();
     for file in all() {
         let is_below = |path: &&str| {
             file.path.strip_prefix(*path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -74,26 +74,26 @@ pub struct Budget {
     waiting: usize,
     in_a_row: usize,
     refused: Vec<Rule>,
-    unasked: u64,
+    unasked: bool,
 }
 
 impl Budget {
     /// Takes one question. Each yes comes with an answer later.
     pub fn take(&mut self, wanted: &Rule) -> Result<(), Unasked> {
-        let taken = self.look(wanted);
-        match taken {
-            Ok(()) => {
-                self.asked += 1;
-                self.waiting += 1;
-            }
-            Err(Unasked::Refused) => {}
-            Err(_) => self.unasked += 1,
-        }
-        taken
+        self.may_take(wanted)?;
+        self.asked += 1;
+        self.waiting += 1;
+        Ok(())
     }
 
     /// Whether a question about this could be asked.
-    pub fn look(&self, wanted: &Rule) -> Result<(), Unasked> {
+    pub fn may_take(&mut self, wanted: &Rule) -> Result<(), Unasked> {
+        let looked = self.look(wanted);
+        self.unasked |= looked.is_err_and(|unasked| unasked != Unasked::Refused);
+        looked
+    }
+
+    fn look(&self, wanted: &Rule) -> Result<(), Unasked> {
         let of_site = self.refused.iter().filter(|refused| site(refused) == site(wanted)).count();
         if self.refused.contains(wanted) {
             Err(Unasked::Refused)
@@ -117,8 +117,8 @@ impl Budget {
         }
     }
 
-    /// How many connections were denied because too much was asked.
-    pub const fn unasked(&self) -> u64 {
+    /// Whether hosts were denied because too much was asked.
+    pub const fn unasked(&self) -> bool {
         self.unasked
     }
 }
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(budget.take(&wanted), Ok(()));
         budget.answer(&wanted, false);
         assert_eq!(budget.take(&wanted), Err(Unasked::Refused));
-        assert_eq!(budget.unasked(), 0);
+        assert!(!budget.unasked());
     }
 
     #[test]
@@ -262,7 +262,7 @@ mod tests {
                 budget.answer(&wanted, false);
             }
         }
-        assert_eq!((asked, budget.unasked()), (MOST_OF_A_SITE, 1000 - MOST_OF_A_SITE as u64));
+        assert_eq!((asked, budget.unasked()), (MOST_OF_A_SITE, true));
         assert_eq!(budget.look(&rule("other.example")), Ok(()), "another domain is still asked about");
         assert_eq!(budget.look(&rule("a.evil.example")), Err(Unasked::Site));
     }

@@ -9,6 +9,7 @@ use super::rule::{Protocol, Rule};
 use super::rules::{Entry, Own, Rules};
 use crate::request::Purpose;
 use crate::settings::NetPolicy;
+use crate::view::Warning;
 use crate::words::NetAsk;
 use serde::Serialize;
 use std::fmt;
@@ -214,24 +215,37 @@ fn sockets(pool: &Pool, reach: &[u16]) -> Vec<Socket> {
     all
 }
 
+/// The first of these variables that has a value.
+fn value<'e>(environment: &[&'e [u8]], names: [&str; 2]) -> Option<&'e str> {
+    names.iter().find_map(|name| {
+        let own = |entry: &&'e [u8]| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=");
+        let text = environment.iter().find_map(own)?;
+        std::str::from_utf8(text).ok().filter(|value| !value.is_empty())
+    })
+}
+
+/// Host and port of the proxy that the caller's variables name, with a login if it has one.
+fn proxy<'e>(environment: &[&'e [u8]]) -> Option<&'e str> {
+    let url = value(environment, ["HTTPS_PROXY", "https_proxy"])?;
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split(['/', '?', '#']).next()
+}
+
+/// What the user is told of a proxy that is not used: without it, hosts may be out of reach.
+pub fn unused_proxy(environment: &[&[u8]]) -> Option<Warning> {
+    proxy(environment).filter(|authority| authority.contains('@')).map(|_| Warning {
+        fact: "HTTPS_PROXY holds a login, so that it is not used, and hosts are reached directly".into(),
+        remedy: "set it to a proxy without a login, such as one on this machine that logs in (cntlm, px)"
+            .into(),
+        lasting: true,
+    })
+}
+
 /// The proxy that the caller's variables name. One with a login is not used: a variable is not where we take a credential from.
 fn corporate(environment: &[&[u8]]) -> Option<Corporate> {
-    let value = |names: [&str; 2]| {
-        names.iter().find_map(|name| {
-            let own =
-                |entry: &&&[u8]| entry.starts_with(name.as_bytes()) && entry.get(name.len()) == Some(&b'=');
-            let entry = environment.iter().find(own)?;
-            std::str::from_utf8(&entry[name.len() + 1..]).ok().filter(|value| !value.is_empty())
-        })
-    };
-    let url = value(["HTTPS_PROXY", "https_proxy"])?;
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = rest.split(['/', '?', '#']).next()?;
-    if authority.contains('@') {
-        return None;
-    }
+    let authority = proxy(environment).filter(|authority| !authority.contains('@'))?;
     let (host, port) = super::request::authority(authority).ok()?;
-    let except = value(["NO_PROXY", "no_proxy"]).unwrap_or_default();
+    let except = value(environment, ["NO_PROXY", "no_proxy"]).unwrap_or_default();
     Some(Corporate {
         host,
         port: port.unwrap_or(80),
@@ -300,7 +314,11 @@ mod tests {
             found.except.iter().map(Pattern::to_string).collect::<Vec<_>>(),
             ["corp.example", "*.corp.example", "10.0.0.1"]
         );
-        assert_eq!(of(&[b"HTTPS_PROXY=http://user:pw@proxy.example:3128"]), None);
+        let with_login: &[&[u8]] = &[b"HTTPS_PROXY=http://user:pw@proxy.example:3128"];
+        assert_eq!(of(with_login), None);
+        let told = unused_proxy(with_login).unwrap();
+        assert!(told.fact.contains("not used") && !told.fact.contains("pw"), "{told:?}");
+        assert_eq!(unused_proxy(&[b"https_proxy=http://proxy.example:3128/"]), None);
         assert_eq!(of(&[b"HTTPS_PROXY=", b"HTTP_PROXY=http://a.example"]), None);
     }
 

@@ -4,6 +4,7 @@ use super::{Entry, Reference, SecretName, Unfit};
 use crate::config::mistake::quoted;
 use crate::config::nearest;
 use crate::plan::Refusal;
+use crate::provider;
 use crate::words::{Origin, Ruled};
 use serde::Serialize;
 use std::fmt;
@@ -66,9 +67,9 @@ pub struct Grant {
 impl Grant {
     pub fn parse(text: &str) -> Result<Self, Unfit> {
         let Some((name, how)) = text.split_once('=') else {
-            return Ok(Grant { name: SecretName::parse(text)?, delivery: Delivery::Proxy });
+            return Ok(Grant { name: named(text)?, delivery: Delivery::Proxy });
         };
-        let name = SecretName::parse(name)?;
+        let name = named(name)?;
         match Delivery::ALL.into_iter().find(|delivery| delivery.as_str() == how) {
             Some(delivery) => Ok(Grant { name, delivery }),
             None => {
@@ -81,6 +82,52 @@ impl Grant {
             }
         }
     }
+}
+
+/// The name of a secret. A variable that clients of a known provider read is one as well, in small letters: `GITHUB_TOKEN` is `github-token`.
+fn named(text: &str) -> Result<SecretName, Unfit> {
+    match provider::of_variable(text) {
+        Some(_) => SecretName::parse(&text.to_ascii_lowercase().replace('_', "-")),
+        None => SecretName::parse(text),
+    }
+}
+
+/// Entries for phantoms that are granted and that no secret of the user's is kept for: the caller's environment has the credential of the
+/// provider that the grant names.
+pub fn of_environment(grants: &[Ruled<Grant>], known: &[Entry], environment: &[&[u8]]) -> Vec<Entry> {
+    let is_set = |variable: &&str| {
+        let value =
+            environment.iter().find_map(|entry| entry.strip_prefix(variable.as_bytes())?.strip_prefix(b"="));
+        value.is_some_and(|value| !value.is_empty())
+    };
+    let is_kept = |name: &SecretName| known.iter().any(|entry| entry.name == *name);
+    let wanted = grants
+        .iter()
+        .map(|grant| &grant.value)
+        .filter(|grant| grant.delivery == Delivery::Proxy && !is_kept(&grant.name));
+    wanted
+        .filter_map(|Grant { name, .. }| {
+            let variable = name.as_str().to_ascii_uppercase().replace('-', "_");
+            let of_variable = provider::of_variable(&variable);
+            let provider = of_variable.or_else(|| provider::named(name.as_str()))?;
+            let is_meant = |own: &&str| of_variable.is_none() || *own == variable;
+            let variable = provider.variables.iter().copied().filter(is_meant).find(is_set)?;
+            // A key of AWS is two values, and bound to a service.
+            if provider.name == "aws" {
+                return None;
+            }
+            Some(Entry {
+                name: name.clone(),
+                from: Reference::parse(&format!("env://{variable}")).ok()?,
+                to: provider.hosts.iter().map(|host| (*host).to_owned()).collect(),
+                places: provider.places.to_vec(),
+                aws: None,
+                variable: Some(variable.to_owned()),
+                created: None,
+            })
+            .filter(|entry| !entry.to.is_empty())
+        })
+        .collect()
 }
 
 impl fmt::Display for Grant {
@@ -223,6 +270,36 @@ mod tests {
             let unfit = Grant::parse(text).unwrap_err();
             assert!(format!("{unfit:?}").contains(part), "{text}: {unfit:?}");
         }
+    }
+
+    #[test]
+    fn a_variable_of_a_provider_is_a_secret_that_the_environment_has() {
+        assert_eq!(Grant::parse("GITHUB_TOKEN").unwrap().to_string(), "github-token=proxy");
+        assert!(Grant::parse("ACME_TOKEN").is_err());
+        let found = |grants: &[&str], known: &[Entry], environment: &[&[u8]]| {
+            let grants: Vec<Ruled<Grant>> = grants
+                .iter()
+                .map(|text| Ruled { value: Grant::parse(text).unwrap(), origin: Origin::Builtin })
+                .collect();
+            let entries = of_environment(&grants, known, environment);
+            entries
+                .iter()
+                .map(|entry| format!("{} {} {}", entry.name, entry.from, entry.variable.as_deref().unwrap()))
+                .collect::<Vec<_>>()
+        };
+        let environment: &[&[u8]] =
+            &[b"GITHUB_TOKEN=canary", b"AWS_ACCESS_KEY_ID=canary", b"OPENAI_API_KEY="];
+        assert_eq!(
+            found(&["github", "openai", "aws", "acme"], &[], environment),
+            ["github env://GITHUB_TOKEN GITHUB_TOKEN"]
+        );
+        // The variable that is named counts, and not another of the same provider.
+        let both: &[&[u8]] = &[b"GH_TOKEN=canary", b"GITHUB_TOKEN=canary"];
+        assert_eq!(found(&["GITHUB_TOKEN"], &[], both), ["github-token env://GITHUB_TOKEN GITHUB_TOKEN"]);
+        assert!(found(&["GITHUB_TOKEN"], &[], &both[..1]).is_empty());
+        // One that the user keeps wins, and the value itself is given only of those.
+        assert!(found(&["github"], &[entry("github", None)], environment).is_empty());
+        assert!(found(&["github=fd"], &[], environment).is_empty());
     }
 
     #[test]

@@ -169,6 +169,8 @@ pub struct LoginFile {
     pub outside: PathBuf,
     /// Where a HOME that is kept would have its own, which is used instead.
     pub own: Option<PathBuf>,
+    /// Whether it lies in a directory that the command can write.
+    pub is_granted: bool,
     pub origin: Origin,
 }
 
@@ -180,17 +182,23 @@ pub fn login_files(policy: &Policy, request: &Request<'_>) -> Vec<LoginFile> {
     }
     let kept = kept_home(policy, request);
     for (tool, shared) in asked_for(policy) {
-        for exposure in exposures(tool.value, shared, request.platform).filter(|exposure| exposure.secret) {
+        for exposure in exposures(tool.value, shared, request.platform).filter(|it| has_known_fields(it)) {
             for (file, outside) in known_files(exposure, request) {
-                let is_used = !exposure.runtime && exposure.writes != Writes::Never;
+                let is_granted = is_granted(policy, request, &outside);
+                let is_used = !exposure.runtime && exposure.writes != Writes::Never && !is_granted;
                 let own = kept.as_ref().filter(|_| is_used).map(|kept| kept.join(file.path));
                 if !all.iter().any(|other| other.outside == outside) {
-                    all.push(LoginFile { file, outside, own, origin: tool.origin.clone() });
+                    all.push(LoginFile { file, outside, own, is_granted, origin: tool.origin.clone() });
                 }
             }
         }
     }
     all
+}
+
+/// Whether something that a tool keeps is, or holds, a file whose secret fields are known. Settings are such a file by themselves alone.
+fn has_known_fields(exposure: &Exposure) -> bool {
+    exposure.secret || !exposure.folder && login::file(exposure.path).is_some()
 }
 
 /// The known login files at or below something that a tool keeps, and where they are on the host.
@@ -349,6 +357,9 @@ pub(super) fn of_a_profile(policy: &Policy, request: &Request<'_>, real: &Path) 
     let mut others = homes.filter(|(_, path)| kept.as_ref() != Some(path));
     others.find(|(_, path)| nested(path, real)).map(|(profile, _)| profile.clone())
 }
+
+/// How the note begins that a HOME has a file of a tool itself.
+pub const OWN_LOGIN: &str = "this HOME has its own";
 
 /// Where git finds the settings of the system, where a HOME that is kept has settings of its own, or where a forge is reached by a phantom.
 pub const GIT_SETTINGS: &str = "/run/gitconfig";
@@ -548,14 +559,22 @@ fn show_login(
 ) -> bool {
     let Some(fact) = facts.paths.existing(outside) else { return false };
     let found = login::found(policy, outside);
+    // The agent's own directory, which is granted as a whole: the file is shown where it stands.
+    let is_granted = is_granted(policy, request, &fact.real);
+    let is_plain = fact.real == outside && fact.link.is_none() && fact.names == 1;
     let why = match found.map(|found| (found, &found.skeleton)) {
         None => "it was not there when logins were looked at",
         Some((_, Err(odd))) => odd.words(),
-        Some(_) if is_written(policy, request, &fact.real) => "it lies where the command can write",
+        // A command may have put a link there, to have another file read.
+        Some(_) if is_granted && !is_plain => "it is a link in a directory that the command can write",
+        Some(_) if !is_granted && is_written(policy, request, &fact.real) => {
+            "it lies where the command can write"
+        }
         Some((found, _)) if fact.real != found.path => "it was replaced while it was looked at",
         Some(_) => {
             let shown = Shown::Login { from: Source::callers(fact), file: file.name, text: Vec::new() };
-            builder.put(home.at.join(file.path), shown, LOGIN, origin);
+            let target = if is_granted { fact.real.clone() } else { home.at.join(file.path) };
+            builder.put(target, shown, LOGIN, origin);
             return true;
         }
     };
@@ -566,6 +585,16 @@ fn show_login(
 /// Whether a file lies where the command can write.
 fn is_written(policy: &Policy, request: &Request<'_>, real: &Path) -> bool {
     writable_places(policy, request).any(|place| at_or_below(real, &place))
+}
+
+/// Whether a file lies in a directory that is granted for writing, and not in the project or in the HOME of the profile.
+fn is_granted(policy: &Policy, request: &Request<'_>, real: &Path) -> bool {
+    let grants = policy.files.write.iter().map(|grant| expand(&grant.value, &request.caller.home));
+    let is_below = |place: &PathBuf| place != real && at_or_below(real, place);
+    let project = super::can_be_project(request).then(|| request.project.clone());
+    let others = project.into_iter().chain(kept_home(policy, request));
+    grants.into_iter().any(|grant| is_below(&grant))
+        && !others.into_iter().any(|other| at_or_below(real, &other))
 }
 
 /// Shows one thing of a tool; `false` if there is none.
@@ -587,11 +616,18 @@ fn expose(
             .push(format!("{} is not shown: it is not what its tool keeps there", outside.display()));
         return Ok(false);
     }
+    let is_granted = is_granted(policy, request, &fact.real);
+    // The grant shows it, and lets the command write it.
+    if is_granted && !exposure.secret {
+        return Ok(true);
+    }
     let mut target = match exposure.runtime {
         true => Path::new("/run").join(exposure.path),
+        false if is_granted => fact.real.clone(),
         false => home.at.join(exposure.path),
     };
-    let in_home = home.kept.as_ref().filter(|_| !exposure.runtime).map(|kept| kept.join(exposure.path));
+    let is_in_home = !exposure.runtime && !is_granted;
+    let in_home = home.kept.as_ref().filter(|_| is_in_home).map(|kept| kept.join(exposure.path));
     let standing = in_home.as_ref().and_then(|path| facts.paths.get(path));
     match standing {
         Some(PathFact { link: Some(_), kind: Kind::Missing, .. }) => {
@@ -609,7 +645,7 @@ fn expose(
             if exposure.writes != Writes::Never
                 && in_home.as_ref().is_some_and(|path| !facts.placed.contains(path)) =>
         {
-            builder.notes.push(format!("this HOME has its own {}, which is used", exposure.path));
+            builder.notes.push(format!("{OWN_LOGIN} {}, which is used", exposure.path));
             return Ok(true);
         }
         _ => {}
@@ -622,7 +658,7 @@ fn expose(
     {
         return Ok(true);
     }
-    if login::are_phantoms(policy) && exposure.secret {
+    if login::are_phantoms(policy) && has_known_fields(exposure) {
         match exposure.folder {
             true if login::files_below(exposure.path).next().is_some() => {
                 return Ok(expose_files(builder, policy, request, facts, home, exposure, origin));

@@ -103,7 +103,7 @@ kinds!(ORDERS, order_kind(Order):
 kinds!(REPORTS, report_kind(Report):
     Report::Ready { .. } => "ready", Report::Denied { .. } => "denied", Report::Connected { .. } => "connected",
     Report::Closed { .. } => "closed", Report::Unreached { .. } => "unreached", Report::Question { .. } => "question",
-    Report::Swapped { .. } => "swapped", Report::Echoed { .. } => "echoed", Report::Renewed { .. } => "renewed",
+    Report::Swapped { .. } => "swapped", Report::Echoed { .. } => "echoed", Report::Masked { .. } => "masked", Report::Renewed { .. } => "renewed",
     Report::Dropped { .. } => "dropped", Report::Trouble(_) => "trouble", Report::Obeyed { .. } => "obeyed",
 );
 kinds!(OUTCOMES, outcome_kind(Conclusion<'_>):
@@ -118,7 +118,7 @@ kinds!(EVENTS, event_kind(What):
     What::Forgotten { .. } => "forgotten", What::TokenRefused {} => "token-refused",
     What::NetDenied { .. } => "net-denied", What::NetConnected { .. } => "net-connected",
     What::NetUnreached { .. } => "net-unreached", What::NetSwapped { .. } => "net-swapped",
-    What::NetEchoed { .. } => "net-echoed", What::NetRenewed { .. } => "net-renewed", What::NetGranted { .. } => "net-granted",
+    What::NetEchoed { .. } => "net-echoed", What::NetMasked { .. } => "net-masked", What::NetRenewed { .. } => "net-renewed", What::NetGranted { .. } => "net-granted",
     What::NetAllowed { .. } => "net-allowed",
     What::Reveal { .. } => "reveal", What::Denied(_) => "denied", What::Asked { .. } => "asked",
     What::Answered { .. } => "answered", What::Granted { .. } => "granted",
@@ -219,6 +219,7 @@ fn exec(argv: &[&str]) -> Ask {
         answers: false,
         line: None,
         tools: Vec::new(),
+        quiet: false,
     }
 }
 
@@ -234,14 +235,12 @@ pub fn asks() -> Vec<Ask> {
         answers: true,
         line: None,
         tools: Vec::new(),
+        quiet: false,
     };
-    let with_tools = match exec(&["cd src; make"]) {
-        Ask::Exec { argv, cwd, from, background, terminal, timeout_ms, fresh, answers, .. } => {
-            let (line, tools) = (Some(true), vec!["search".into()]);
-            Ask::Exec { argv, cwd, from, background, terminal, timeout_ms, fresh, answers, line, tools }
-        }
-        other => other,
-    };
+    let mut with_tools = exec(&["cd src; make"]);
+    if let Ask::Exec { line, tools, quiet, .. } = &mut with_tools {
+        (*line, *tools, *quiet) = (Some(true), vec!["search".into()], true);
+    }
     let judged = |kind, field: Option<&str>| Judging { kind, field: field.map(Into::into) };
     vec![
         exec(&["echo", "hello"]),
@@ -343,7 +342,12 @@ pub fn answers() -> Vec<Answer> {
             "cannot start nosuch: no such file or directory",
             "check the spelling; `keyward why exec PATH` says whether the cage shows it",
         ),
-        Answer::denied("denied: an approver said no", "do something else", Some("git-push-force".into())),
+        Answer::denied(
+            "denied: an approver said no",
+            "do something else",
+            Some("git-push-force".into()),
+            true,
+        ),
     ]
 }
 
@@ -357,6 +361,7 @@ pub fn errands() -> Vec<Errand> {
             judged: true,
             state: false,
             surroundings: None,
+            quiet: true,
         },
         Errand::Signal { job: 3, signal: 15, ending: true },
         Errand::Front { job: 3, front: false },
@@ -424,6 +429,7 @@ pub fn progress() -> Vec<Progress> {
             fact: "denied: an approver said no".into(),
             remedy: "do something else".into(),
             rule: None,
+            retry: true,
         },
         Progress::Decided { allow: true, reach: Reach::Project },
         Progress::Left {},
@@ -545,6 +551,7 @@ pub fn reports() -> Vec<Report> {
         Report::Question { cage: 7, question: 1, denial },
         Report::Swapped { cage: 7, secret: "github".into(), host: host("api.github.com") },
         Report::Echoed { cage: 7, secret: "github".into(), host: host("api.github.com") },
+        Report::Masked { cage: 7, secret: "github".into(), host: host("api.anthropic.com") },
         Report::Renewed { cage: 7, secret: "claude-login.refresh".into(), host: host("platform.claude.com") },
         Report::Dropped { cage: 7 },
         Report::Obeyed { order: 1, trouble: None },
@@ -844,6 +851,7 @@ fn events() -> Vec<What> {
         What::NetUnreached { host: "db.example".into(), port: 5432, fact: "connection refused".into() },
         What::NetSwapped { secret: "github".into(), host: "api.github.com".into() },
         What::NetEchoed { secret: "github".into(), host: "api.github.com".into() },
+        What::NetMasked { secret: "github".into(), host: "api.anthropic.com".into() },
         What::NetRenewed { secret: "claude-login.refresh".into(), host: "platform.claude.com".into() },
         What::NetAllowed { session: None, rule: "registry.npmjs.org".into(), gate: gate() },
         What::NetGranted { session: "work".into(), rules: vec!["api.linear.app".into()], seconds: 3600 },

@@ -6,6 +6,7 @@ mod attacks;
 mod credentials;
 mod names;
 mod origin;
+mod renewals;
 mod requests;
 mod support;
 mod tunnels;

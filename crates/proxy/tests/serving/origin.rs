@@ -165,6 +165,7 @@ async fn answer(
             response.headers_mut().insert("trailer", "grpc-status".parse().unwrap());
             return response;
         }
+        ends if ends.starts_with("/ends/") => return Response::new(full(ends["/ends/".len()..].to_owned())),
         _ => {}
     }
     let mut length = 0;
@@ -179,6 +180,9 @@ async fn answer(
         }
     }
     let body = String::from_utf8_lossy(&kept).into_owned();
+    if path == "/oauth/token" {
+        return token(&body, &authority.unwrap_or_else(|| headers["host"].as_str().unwrap().to_owned()));
+    }
     let told = serde_json::json!({
         "version": version, "method": method, "target": target, "authority": authority, "headers": headers, "length": length, "body": body,
     });
@@ -187,6 +191,25 @@ async fn answer(
         response.headers_mut().insert("x-echo", sent.as_str().unwrap().parse().unwrap());
     }
     response
+}
+
+/// A token endpoint, whose tokens have the name of their host in them. It is slow, so that others ask meanwhile.
+fn token(body: &str, host: &str) -> Response<BoxBody<Bytes, Infallible>> {
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let asked: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
+    let refresh = asked["refresh_token"].as_str().unwrap_or_default();
+    let full = |value: serde_json::Value| Full::new(Bytes::from(value.to_string())).boxed();
+    if refresh != format!("refresh-of-{host}-1") {
+        let error = serde_json::json!({ "error": "invalid_grant", "was": refresh, "data": asked["data"] });
+        let mut response = Response::new(full(error));
+        *response.status_mut() = StatusCode::BAD_REQUEST;
+        return response;
+    }
+    let tokens = serde_json::json!({
+        "access_token": format!("access-of-{host}-2"), "refresh_token": format!("refresh-of-{host}-2"),
+        "expires_in": u64::MAX,
+    });
+    Response::new(full(tokens))
 }
 
 struct Events(tokio::sync::mpsc::Receiver<Frame<Bytes>>);

@@ -41,6 +41,8 @@ pub struct Proxy {
     threads: Vec<JoinHandle<()>>,
     pub ca: String,
     pub vault: OwnedFd,
+    /// Where the vault hears of tokens that are renewed.
+    pub renewals: OwnedFd,
 }
 
 /// What a proxy starts with.
@@ -83,10 +85,12 @@ impl Proxy {
             }
         });
         let (vault, theirs) = channel::pair().unwrap();
+        let (renewals, renewed) = channel::pair().unwrap();
         let threads = vec![served, heard];
-        let mut proxy = Proxy { control: Some(control), reports, threads, ca: String::new(), vault };
+        let mut proxy =
+            Proxy { control: Some(control), reports, threads, ca: String::new(), vault, renewals };
         proxy.order(&order, &files.iter().map(AsFd::as_fd).collect::<Vec<_>>());
-        proxy.order(&Order::Vault {}, &[theirs.as_fd()]);
+        proxy.order(&Order::Vault {}, &[theirs.as_fd(), renewed.as_fd()]);
         let Report::Ready { ca } = proxy.next() else { panic!() };
         proxy.ca = ca;
         proxy
