@@ -321,7 +321,7 @@ fn a_file_and_a_directory_that_may_not_be_read_are_named_and_stop_nothing() {
     // The control: all three are found while they may be read.
     assert_eq!(scan(), (3, serde_json::json!([])));
     for shut in ["locked.py", "shut"] {
-        std::fs::set_permissions(project.join(shut), PermissionsExt::from_mode(0)).unwrap();
+        std::fs::set_permissions(project.join(shut), PermissionsExt::from_mode(0o000)).unwrap();
     }
     let why = "permission denied";
     let not_read = serde_json::json!([{ "file": "locked.py", "why": why }, { "file": "shut", "why": why }]);

@@ -54,6 +54,7 @@ impl<'a> Judge<'_, 'a> {
                 }
             }
         }
+        self.handed_out(&mut names);
         let mut later: Vec<(Id, &'a str, Vec<Arg<'a>>)> = Vec::new();
         for &call in &self.code.calls {
             let Kind::Call { func, args, .. } = &self.code.expr(call).kind else { continue };
@@ -65,7 +66,8 @@ impl<'a> Judge<'_, 'a> {
                 {
                     root = inner;
                 }
-                if self.is_one_of(root, &names) && !(takes_away(method) && self.is_nested(call, root)) {
+                let may_not_happen = method == "env_clear" && self.is_nested(call, root);
+                if self.is_one_of(root, &names) && !may_not_happen {
                     later.push((call, method, args.clone()));
                 }
             }
@@ -91,6 +93,31 @@ impl<'a> Judge<'_, 'a> {
         methods.extend(later.into_iter().map(|(_, method, args)| (method, args)));
         // A function that gives the command to its callers: what they do counts if all of them do it.
         methods
+    }
+
+    /// Adds the names that get the value of these: `let command = match x { _ => { let command = …; command } }`.
+    fn handed_out(&self, names: &mut Vec<(usize, &'a str)>) {
+        for _ in 0..3 {
+            let before = names.len();
+            for (index, known) in self.code.scopes.iter().enumerate() {
+                for (name, bindings) in &known.names {
+                    let takes = |value: Id| match &self.code.expr(value).kind {
+                        Kind::Either(parts) => parts.iter().any(|part| self.is_one_of(*part, names)),
+                        Kind::Name(_) => self.is_one_of(value, names),
+                        _ => false,
+                    };
+                    let is_taken = bindings
+                        .iter()
+                        .any(|binding| matches!(binding.bound, Bound::Value(value) if takes(value)));
+                    if is_taken && !names.contains(&(index, *name)) {
+                        names.push((index, *name));
+                    }
+                }
+            }
+            if names.len() == before {
+                return;
+            }
+        }
     }
 
     /// Whether a call stands in a block inside that of the name, so that it may not happen.
@@ -139,8 +166,4 @@ impl<'a> Judge<'_, 'a> {
         }
         methods
     }
-}
-
-fn takes_away(method: &str) -> bool {
-    matches!(method, "env_clear" | "env_remove")
 }
