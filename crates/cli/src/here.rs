@@ -90,11 +90,6 @@ pub fn cache(entries: &[&[u8]]) -> PathBuf {
     below_home(entries, "XDG_CACHE_HOME", ".cache")
 }
 
-/// Where programs have their settings.
-pub fn config_home(entries: &[&[u8]]) -> PathBuf {
-    folder(entries, "XDG_CONFIG_HOME").unwrap_or_else(|| home(entries).join(".config"))
-}
-
 fn below_home(entries: &[&[u8]], name: &str, default: &str) -> PathBuf {
     folder(entries, name).unwrap_or_else(|| home(entries).join(default)).join("keyward")
 }
