@@ -13,6 +13,10 @@ test *args:
 bench *args:
     bench/run {{args}}
 
+# `run` of the Python SDK in a session beside subprocess.run: just bench-python EXECUTABLE
+bench-python *args:
+    bench/sdk-python {{args}}
+
 # `spawn` of the Node SDK in a session beside child_process.spawn
 bench-node *args:
     bench/sdk-node {{args}}

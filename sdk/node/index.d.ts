@@ -34,6 +34,8 @@ export interface CageOptions {
   /** Ports of the cage that this machine reaches. */
   publish?: string | string[];
   gate?: 'ask' | 'deny' | 'auto' | 'judge' | 'yolo';
+  /** Milliseconds after which the command ends with everything that it has started; `timeout` is that of `node:child_process`. */
+  wall?: number;
   memory?: string | number;
   pids?: number;
 }

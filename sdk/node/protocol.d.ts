@@ -20,6 +20,8 @@ export type AskExec = {
   line?: boolean | null;
   /** Functions that may be called as long as this command runs, of those that are offered with `named`. */
   tools?: Function[];
+  /** The client is not told of the start: its first answer is `ended` or `refused`. Not with `background` or `terminal`. */
+  quiet?: boolean;
 };
 
 /** Runs a tool of the agent whose cage this client is in, in the cage of its session. For the shims of an agent. Descriptors: its standard streams, without those that are a terminal. */
@@ -287,6 +289,8 @@ export type AnswerRefused = {
   code: Code;
   /** The rule of the gate by which a command was denied. */
   rule?: string;
+  /** The same request may succeed later, without a change. */
+  retry?: boolean;
 };
 
 /** What a client is told. */

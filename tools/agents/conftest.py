@@ -24,7 +24,7 @@ def installed():
     built = stages.executable()
     directory = pathlib.Path(tempfile.mkdtemp(prefix="keyward-", dir=stages.AGENTS if os.access(stages.AGENTS, os.W_OK) else "/var/tmp"))
     directory.chmod(0o755)
-    for name in ("keyward", "keyward-services"):
+    for name in ("keyward", "keyward-services", "keyward-shim"):
         shutil.copy(built.with_name(name), directory / name)
     os.environ["KEYWARD_TEST_EXECUTABLE"] = str(directory / "keyward")
     yield

@@ -154,11 +154,11 @@ fn why(denial: &permit::Denial) -> String {
 }
 
 fn refuse(why: &str) -> Passage {
-    Passage::Refuse { fact: why.to_owned(), remedy: String::new(), rule: Some(RULE.into()) }
+    Passage::Refuse { fact: why.to_owned(), remedy: String::new(), rule: Some(RULE.into()), retry: false }
 }
 
 fn refused(why: &str) -> Progress {
-    Progress::Refuse { fact: why.to_owned(), remedy: String::new(), rule: Some(RULE.into()) }
+    Progress::Refuse { fact: why.to_owned(), remedy: String::new(), rule: Some(RULE.into()), retry: false }
 }
 
 /// Has a process of its own do this, which ends when the other end of the socket does.

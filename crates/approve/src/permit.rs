@@ -52,6 +52,13 @@ pub struct Denial {
     pub question: Option<u64>,
 }
 
+impl Denial {
+    /// Whether the same may be allowed later: an approver can still say yes, or is to be asked when there are fewer questions.
+    pub fn may_be_allowed_later(&self) -> bool {
+        self.question.is_some() || self.gate.because == Because::Crowded
+    }
+}
+
 /// Approvers that are available now, besides `keyward approvals -f`.
 #[derive(Clone, Copy)]
 pub struct Present {

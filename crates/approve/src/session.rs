@@ -121,7 +121,8 @@ impl Judge for SessionGate<'_> {
             }
         } else if !request.has_room {
             let fact = "denied for now: the command is long and the session is judging others already".into();
-            return Passage::Refuse { fact, remedy: "try again when they are done".into(), rule: None };
+            let remedy = "try again when they are done".into();
+            return Passage::Refuse { fact, remedy, rule: None, retry: true };
         }
         self.ask_aside(request, looked).map_or_else(broken, Passage::Wait)
     }
@@ -229,7 +230,8 @@ impl SessionGate<'_> {
         if let Ok(mut record) = Record::open(self.site.state) {
             permit::write_down(subject, &denial, &mut record);
         }
-        Passage::Refuse { fact: denial.fact, remedy: denial.remedy, rule: denial.gate.rule }
+        let retry = denial.may_be_allowed_later();
+        Passage::Refuse { fact: denial.fact, remedy: denial.remedy, rule: denial.gate.rule, retry }
     }
 
     /// What to say once: whether questions will have an answer.
@@ -350,17 +352,26 @@ impl SessionGate<'_> {
         };
         let answer = match Record::open(self.site.state) {
             Ok(mut record) => permit::permit(&subject, &ways, &mut record)
-                .map_err(|denial| (denial.fact, denial.remedy, denial.gate.rule))
+                .map_err(|denial| {
+                    let retry = denial.may_be_allowed_later();
+                    Progress::Refuse {
+                        fact: denial.fact,
+                        remedy: denial.remedy,
+                        rule: denial.gate.rule,
+                        retry,
+                    }
+                })
                 .and_then(|gate| looked.kept().map(|kept| (gate, kept)).map_err(no_memory)),
-            Err(_) => Err((
-                "denied: nothing can be recorded".into(),
-                "make room in Keyward's state directory, or fix its permissions".into(),
-                None,
-            )),
+            Err(_) => Err(Progress::Refuse {
+                fact: "denied: nothing can be recorded".into(),
+                remedy: "make room in Keyward's state directory, or fix its permissions".into(),
+                rule: None,
+                retry: false,
+            }),
         };
         let (progress, kept) = match answer {
             Ok((gate, kept)) => (Progress::Go { gate }, kept),
-            Err((fact, remedy, rule)) => (Progress::Refuse { fact, remedy, rule }, Kept::default()),
+            Err(refused) => (refused, Kept::default()),
         };
         let descriptors: Vec<_> =
             kept.state.iter().chain(&kept.scripts).map(rustix::fd::AsFd::as_fd).collect();
@@ -387,12 +398,9 @@ fn about_call(verdict: Verdict, reason: String) -> Judged {
     Judged { verdict, rule: named.clone(), class: named, reason, span: None, script: None }
 }
 
-fn no_memory(errno: Errno) -> (String, String, Option<String>) {
-    (
-        format!("denied: what was judged cannot be kept: {}", keyward_sys::file::reason(errno)),
-        "try again".into(),
-        None,
-    )
+fn no_memory(errno: Errno) -> Progress {
+    let fact = format!("denied: what was judged cannot be kept: {}", keyward_sys::file::reason(errno));
+    Progress::Refuse { fact, remedy: "try again".into(), rule: None, retry: true }
 }
 
 fn broken(errno: Errno) -> Passage {
@@ -400,5 +408,5 @@ fn broken(errno: Errno) -> Passage {
         "denied: approval is required and no approver can be asked: {}",
         keyward_sys::file::reason(errno)
     );
-    Passage::Refuse { fact, remedy: "end some processes, and try again".into(), rule: None }
+    Passage::Refuse { fact, remedy: "end some processes, and try again".into(), rule: None, retry: true }
 }

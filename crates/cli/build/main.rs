@@ -1,4 +1,4 @@
-//! How the two programs are linked. `tools/build-release` uses it to put the launcher's functions in the order of their first use.
+//! How the programs are linked. `tools/build-release` uses it to put the launcher's functions in the order of their first use.
 
 #![allow(clippy::print_stdout)]
 

@@ -101,7 +101,9 @@ fn for_agent(words: &[OsString]) -> Option<Command> {
         [hook, word] if hook == "hook" => Some(Command::Hook(HookArgs { agent: agent(word)? })),
         [shell, word, session, dashes, line] if shell == "agent-shell" && dashes == "--" => {
             let session = session.to_str()?.to_owned();
-            Some(Command::AgentShell(AgentShellArgs { agent: agent(word)?, session, line: line.clone() }))
+            let (allowed, directory_file) = (false, None);
+            let (agent, line) = (agent(word)?, line.clone());
+            Some(Command::AgentShell(AgentShellArgs { agent, session, allowed, directory_file, line }))
         }
         [shell, dashes, line] if shell == "claude-shell" && dashes == "--" => {
             Some(Command::ClaudeShell(ClaudeShellArgs { line: line.clone() }))
@@ -392,7 +394,7 @@ pub struct ExecArgs {
 
 #[derive(Args)]
 pub struct InitArgs {
-    /// The agent: claude-code, codex, gemini or opencode; or mcp, for the MCP servers of all agents
+    /// The agent: claude-code, codex, gemini, hermes or opencode; or mcp, for the MCP servers of all agents
     #[arg(value_parser = values::INIT, hide_possible_values = true, value_name = "AGENT")]
     pub what: InitWhat,
     /// Change the settings of this project
@@ -439,6 +441,12 @@ pub struct AgentShellArgs {
     pub agent: Agent,
     /// The agent's own name for its session
     pub session: String,
+    /// The agent's user was asked about this very line, and has said yes
+    #[arg(long)]
+    pub allowed: bool,
+    /// Where to tell the directory that the line ends in
+    #[arg(long)]
+    pub directory_file: Option<PathBuf>,
     #[arg(last = true, required = true)]
     pub line: OsString,
 }

@@ -17,6 +17,7 @@ use keyward_policy::linux::kernel::KernelFacts;
 use keyward_policy::plan::Plan;
 use keyward_policy::text::visible;
 use keyward_policy::trouble::{Code, Trouble};
+use keyward_policy::words::GateMode;
 use keyward_sys::Errno;
 use keyward_sys::environ::Block;
 use keyward_sys::read::{NotOpened, open_guarded};
@@ -47,6 +48,14 @@ pub fn check(args: &CheckArgs, block: &Block) -> i32 {
     exit_code(whole.judgement.verdict)
 }
 
+/// The judgement of a line that an approver would be asked about in a session with these flags.
+pub fn asks_about(flags: &PolicyFlags, line: &str, block: &Block) -> Option<Judgement> {
+    let place = Place::find(flags, block).ok()?;
+    let own = judge_typed(&place.rules, line.as_bytes());
+    let whole = place.with_scripts(&place.rules, own);
+    (whole.judgement.verdict == Verdict::Ask && !place.asks_nothing).then_some(whole.judgement)
+}
+
 /// The text that is judged: what stands behind `--`, joined, or a script from standard input.
 fn source(args: &CheckArgs) -> Result<Vec<u8>, i32> {
     if !args.command.is_empty() {
@@ -72,6 +81,8 @@ struct Place {
     rules: Rules,
     /// Whether flags say which cage it is, or it reaches something already.
     is_named: bool,
+    /// Whether the gate lets through what it would ask about.
+    asks_nothing: bool,
     /// Absent in a cage, and where none would be made: then everything is taken to be within reach.
     cage: Option<(Here, Plan)>,
 }
@@ -80,7 +91,7 @@ impl Place {
     /// The cage that `keyward run` would make here.
     fn find(flags: &PolicyFlags, block: &Block) -> Result<Place, NoPlan> {
         let environment = block.entries();
-        let open = || Place { rules: Rules::builtin(), is_named: true, cage: None };
+        let open = || Place { rules: Rules::builtin(), is_named: true, asks_nothing: false, cage: None };
         if session::inside().is_some() {
             return Ok(open());
         }
@@ -97,7 +108,8 @@ impl Place {
         })?;
         let is_named = *flags != PolicyFlags { cwd: flags.cwd.clone(), ..PolicyFlags::default() };
         let is_named = is_named || !reach.reaches_nothing();
-        Ok(Place { rules: rules.into_rules(), is_named, cage: Some((here, plan)) })
+        let asks_nothing = policy.gate.mode.value == GateMode::Yolo;
+        Ok(Place { rules: rules.into_rules(), is_named, asks_nothing, cage: Some((here, plan)) })
     }
 
     fn judge(&self, rules: &Rules, args: &CheckArgs, source: &[u8]) -> Whole {
@@ -110,6 +122,10 @@ impl Place {
                 judge_argv(rules, &words)
             }
         };
+        self.with_scripts(rules, own)
+    }
+
+    fn with_scripts(&self, rules: &Rules, own: Judgement) -> Whole {
         match &self.cage {
             Some((here, plan)) => {
                 let mut losses = Losses::new(here.site(), &plan.view, &plan.view.cwd);

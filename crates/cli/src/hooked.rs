@@ -15,7 +15,7 @@ use crate::here::Here;
 use crate::session::{self, Door};
 use crate::{bare, decide, here, say};
 use keyward_client::Error;
-use keyward_policy::hook::{Agent, session_name};
+use keyward_policy::hook::{Agent, Denied, session_name};
 use keyward_policy::text::visible;
 use keyward_policy::tools::{self, Exposure, Platform};
 use keyward_policy::trouble::{Code, Trouble};
@@ -120,6 +120,23 @@ impl<'b> Agents<'b> {
         let here = here::look(&self.block.entries(), directory).ok()?;
         let wanted = format!("{}-tools", self.agent.short());
         bare::profiles(&here).into_iter().find(|profile| *profile == wanted)
+    }
+
+    /// What the gate of this session asks about in a line, if it asks.
+    pub fn asks_about(&self, line: &str, directory: Option<&Path>) -> Option<Denied> {
+        let flags = PolicyFlags {
+            profile: self.profile(directory),
+            cwd: directory.map(Path::to_owned),
+            ..PolicyFlags::default()
+        };
+        let judgement = crate::check::asks_about(&flags, line, self.block)?;
+        let shown = visible(line.as_ref());
+        Some(Denied {
+            rule: judgement.rule,
+            fact: format!("may this run? {} ({})", shown, judgement.reason),
+            remedy: "it runs in the session".into(),
+            allowed: "other commands in the project",
+        })
     }
 
     /// Ends the session with the agent's.

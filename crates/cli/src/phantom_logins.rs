@@ -2,7 +2,7 @@
 
 use crate::decide;
 use crate::here::Here;
-use keyward_policy::login::{File, Found};
+use keyward_policy::login::{File, Found, Skeleton};
 use keyward_policy::settings::Policy;
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_policy::view::{self, LoginFile};
@@ -42,11 +42,11 @@ pub fn look(policy: &mut Policy, here: &Here, environment: &[&[u8]]) -> Result<(
     policy.logins = there
         .into_iter()
         .zip(looked)
-        .map(|((LoginFile { file, outside, origin, .. }, path), skeleton)| Found {
+        .map(|((LoginFile { file, outside, origin, is_granted, .. }, path), skeleton)| Found {
             file: file.name,
             path,
             outside,
-            skeleton,
+            skeleton: if is_granted { skeleton.map(Skeleton::without_renewal) } else { skeleton },
             origin,
         })
         .collect();

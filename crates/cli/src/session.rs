@@ -84,7 +84,7 @@ fn bridge(name: &str, stop: bool, block: &Block) -> i32 {
         Err(error) => {
             let trouble = Trouble::from(error);
             let exit = trouble.exit();
-            let refused = packet::write(&Answer::Refused { exit: Some(exit), trouble, rule: None });
+            let refused = packet::write(&Answer::of_trouble(Some(exit), trouble));
             say::answer(&String::from_utf8_lossy(&refused));
             exit
         }

@@ -12,7 +12,7 @@ use rustix::fd::BorrowedFd;
 use rustix::fs::{Mode, OFlags};
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The program that this process stands for, if it is a shim. The path of its own file decides, and not what the caller calls it.
 pub fn stands_for() -> Option<&'static str> {
@@ -26,6 +26,14 @@ pub fn run(program: &'static str, block: &Block) -> i32 {
     if is_agent_itself() {
         return become_it(program, words, block);
     }
+    // Elsewhere a command could work on the wrong files.
+    let Ok(cwd) = std::env::current_dir() else {
+        return say::failure(&Trouble::new(
+            Code::SessionFailed,
+            format!("cannot run {program}: its directory was deleted or is closed to it"),
+            "go to another directory first",
+        ));
+    };
     let Some(mut session) = Client::inside(Unattended) else {
         return say::failure(&Trouble::new(
             Code::SessionFailed,
@@ -33,7 +41,7 @@ pub fn run(program: &'static str, block: &Block) -> i32 {
             "start the agent again; its tools run in a cage of that session and nowhere else",
         ));
     };
-    match run_in_session(&mut session, program, words, block) {
+    match run_in_session(&mut session, program, words, cwd, block) {
         Ok(Ended { signal: Some(signal), .. }) => {
             signal::end_self(signal);
             128 + signal
@@ -52,6 +60,7 @@ fn run_in_session(
     session: &mut Client,
     program: &'static str,
     words: Vec<OsString>,
+    cwd: PathBuf,
     block: &Block,
 ) -> Result<Ended, Error> {
     let streams = keyward_launch::terminals();
@@ -59,7 +68,7 @@ fn run_in_session(
     let tool = Tool {
         program: program.into(),
         words,
-        cwd: std::env::current_dir().unwrap_or_else(|_| "/".into()),
+        cwd,
         terminal: screen.as_ref().map(|screen| screen.wish(streams)),
         changes: changes(block),
         umask: umask(),

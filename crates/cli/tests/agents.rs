@@ -228,3 +228,96 @@ fn a_users_own_profile_makes_an_agent_of_any_program() {
     std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
     refused(mine(&stage), 120, "can be changed by other users");
 }
+
+/// The login files of Hermes, which lie in the directory that it changes itself.
+fn with_hermes(stage: &Stage, directory: &str) {
+    stage.home_file(
+        &format!("{directory}/.env"),
+        &format!("# mine\nOPENROUTER_API_KEY={REAL}\nTELEGRAM_ALLOWED_USERS=123,456\nACME_TOKEN={REAL}x\n"),
+    );
+    stage.home_file(
+        &format!("{directory}/auth.json"),
+        &format!(
+            "{{\"version\": 1, \"providers\": {{\"openai-codex\": {{\"tokens\": {{\"refresh_token\": \"{REAL}r\"}}}}}},
+              \"credential_pool\": {{\"mistral\": [{{\"label\": \"work\", \"access_token\": \"{REAL}p\"}}]}}}}"
+        ),
+    );
+    stage.home_file(&format!("{directory}/state"), "own state");
+    stage.home_file(&format!("{directory}/skills/one/run.sh"), "echo the skill ran");
+    stage.home_file(&format!("{directory}/home/.note"), "adopted\n");
+}
+
+const HERMES: &str = r#"
+at=${HERMES_HOME:-$HOME/.hermes}
+key=$(sed -n s/OPENROUTER_API_KEY=//p "$at/.env")
+curl -sS https://openrouter.ai/api/v1/models -H "Authorization: Bearer $key" >/dev/null
+pool=$(sed -n 's/.*"access_token": "\([^"]*\)".*/\1/p' "$at/auth.json")
+curl -sS https://api.mistral.ai/v1/models -H "Authorization: Bearer $pool" >/dev/null
+cat "$at/.env" "$at/auth.json" "$at/state"; echo changed > "$at/state"
+echo other > "$at/.env"; mv "$at/state" "$at/auth.json" 2>/dev/null || echo not replaced
+grep -rs 'canary-5d1c0b7e94a2f38[6]' "$HOME" "$at" /run /tmp /proc/*/environ; echo looked
+bash -c 'cat "$1/.env" "$1/auth.json" "$1/state" 2>/dev/null; bash "$1/skills/one/run.sh"; touch "$1/skills/new" 2>/dev/null || echo not changed' x "$at"
+HOME="$at/home" bash -c 'cat ~/.note; echo kept > ~/.new'
+"#;
+
+#[test]
+fn hermes_has_phantoms_in_its_own_login_files_and_its_tools_have_neither() {
+    let upstream = Upstream::new(SERVER, &["openrouter.ai", "api.mistral.ai"]);
+    for moved in [false, true] {
+        let stage = upstream.stage();
+        let directory = if moved { ".hermes/profiles/work" } else { ".hermes" };
+        with_hermes(&stage, directory);
+        let file = stage.home().join(".config/keyward/policy.toml");
+        let policy = std::fs::read_to_string(&file).unwrap();
+        let adopted = format!("{policy}[profiles.hermes]\ntools.share = [\"~/.hermes/home\"]\n");
+        stage.home_file(".config/keyward/policy.toml", &adopted);
+        let at = stage.home().join(directory);
+        let before = std::fs::read_to_string(at.join(".env")).unwrap();
+        let mut command = stage.keyward_run(&["-p", "hermes"], &["sh", "-c", HERMES]);
+        if moved {
+            command.env("HERMES_HOME", &at);
+        }
+        let output = command.output().unwrap();
+        let said = format!("{}{}", stdout(&output), stderr(&output));
+        assert!(!said.contains(REAL), "{said}");
+        assert!(said.contains("OPENROUTER_API_KEY=sk-or-v1-") && said.contains("ACME_TOKEN=\n"), "{said}");
+        assert!(
+            said.contains("TELEGRAM_ALLOWED_USERS=123,456\n") && said.contains("\"label\": \"work\""),
+            "{said}"
+        );
+        assert!(said.contains("\"refresh_token\": \"withheld\"") && said.contains("own state"), "{said}");
+        assert!(
+            stdout(&output).ends_with("not replaced\nlooked\nthe skill ran\nnot changed\nadopted\n"),
+            "{said}"
+        );
+        let seen = upstream.said("seen");
+        assert!(seen.contains(&format!("openrouter.ai|/api/v1/models|Bearer {REAL}\n")), "{seen}{said}");
+        assert!(seen.contains(&format!("api.mistral.ai|/v1/models|Bearer {REAL}p\n")), "{seen}{said}");
+        // What was written over the phantoms stays in the cage, and what Hermes changes beside them does not.
+        assert_eq!(std::fs::read_to_string(at.join(".env")).unwrap(), before);
+        assert_eq!(std::fs::read_to_string(at.join("state")).unwrap(), "changed\n");
+        assert_eq!(std::fs::read_to_string(at.join("home/.new")).unwrap(), "kept\n");
+    }
+}
+
+#[test]
+fn a_login_file_of_hermes_that_is_a_link_is_not_read() {
+    let upstream = Upstream::new(SERVER, &["openrouter.ai"]);
+    let stage = upstream.stage();
+    let other = stage.home_file("private/keys.env", &format!("OPENROUTER_API_KEY={REAL}\nNAME=ann\n"));
+    stage.home_file(".hermes/state", "own state");
+    for hard in [false, true] {
+        let at = stage.home().join(".hermes/.env");
+        let _ = std::fs::remove_file(&at);
+        match hard {
+            true => std::fs::hard_link(&other, &at).unwrap(),
+            false => std::os::unix::fs::symlink(&other, &at).unwrap(),
+        }
+        // The control: outside, it leads to the key.
+        assert!(stdout(&stage.bare("cat ~/.hermes/.env")).contains(REAL));
+        let output =
+            stage.keyward_run(&["-p", "hermes"], &["sh", "-c", "cat ~/.hermes/.env"]).output().unwrap();
+        let said = format!("{}{}", stdout(&output), stderr(&output));
+        assert!(!said.contains(REAL) && !said.contains("sk-or-v1-"), "{said}");
+    }
+}

@@ -7,7 +7,7 @@
 mod example;
 mod support;
 
-use keyward::{Command, Error, ErrorKind, Session, Stdio};
+use keyward::{Command, Error, ErrorKind, Judged, Session, Stdio, Value};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::mpsc;
@@ -147,8 +147,12 @@ fn what_does_not_run_is_an_error_with_rule_reason_remedy_and_whether_to_try_agai
         assert_eq!(missing.kind(), ErrorKind::NotFound, "{missing}");
         assert_eq!(std::io::Error::from(missing).kind(), std::io::ErrorKind::NotFound);
     }
-    let refused = Command::new("true").net("sideways").status().unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Refused, "{refused}");
+    for refused in [
+        Command::new("true").net("sideways").stderr(Stdio::null()).status().unwrap_err(),
+        Session::options().net("sideways").open().unwrap_err(),
+    ] {
+        assert_eq!((refused.kind(), refused.code()), (ErrorKind::Refused, "usage"), "{refused}");
+    }
     assert_eq!(Session::options().profile("nobody").open().unwrap_err().kind(), ErrorKind::Refused);
     let nowhere = Command::new("true").current_dir("/nonexistent").status().unwrap_err();
     assert!(nowhere.fact().contains("/nonexistent is not a directory"), "{nowhere}");
@@ -233,6 +237,62 @@ fn commands_of_a_session_share_its_cage_and_it_ends_with_the_value() {
     assert_eq!(left.wait().unwrap_err().kind(), ErrorKind::SessionLost);
     let listed = std::process::Command::new(support::keyward()).arg("ps").output().unwrap();
     assert!(!text(&listed.stdout).contains("mine"), "{}", text(&listed.stdout));
+}
+
+/// The descriptors of this process that are connections to a session.
+fn connections() -> usize {
+    let listed = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(Result::ok);
+    let targets = listed.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
+}
+
+#[test]
+fn commands_one_after_the_other_share_a_connection_and_none_is_left_by_those_that_failed() {
+    if !as_a_user(
+        "commands_one_after_the_other_share_a_connection_and_none_is_left_by_those_that_failed",
+        &[],
+    ) {
+        return;
+    }
+    let before = connections();
+    let session = Session::open().unwrap();
+    session.run(["true"]).unwrap();
+    let with_one = connections();
+    assert_eq!(with_one, before + 2, "its owner's, and that of the command");
+    for _ in 0..3 {
+        assert_eq!(session.run(["sh", "-c", "exit 3"]).unwrap().code(), Some(3));
+        assert_eq!(session.run(["nosuch-program"]).unwrap_err().kind(), ErrorKind::NotFound);
+        let job = session.command("sh").args(["-c", "exit 5"]).background().unwrap();
+        assert_eq!(job.wait(Duration::from_secs(60)).unwrap().unwrap().code(), Some(5));
+    }
+    assert_eq!(connections(), with_one);
+    // What was signalled has answers under way: its connection is not used again.
+    let mut child = session.command("sleep").arg("1000").spawn().unwrap();
+    child.signal(15).unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(15));
+    assert_eq!(session.run(["sh", "-c", "exit 4"]).unwrap().code(), Some(4));
+    drop(child);
+    assert_eq!(connections(), with_one);
+    drop(session);
+    assert_eq!(connections(), before);
+}
+
+#[test]
+fn the_methods_are_the_flags_of_keyward_run_each_of_them() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../worker/src/spawn");
+    let sources = ["flags.rs", "session.rs"].map(|name| std::fs::read_to_string(root.join(name)).unwrap());
+    // keyward: allow-spawn the launcher itself, asked for its flags
+    let help = std::process::Command::new(support::keyward()).args(["run", "--help"]).output().unwrap();
+    let help = text(&help.stdout);
+    let flags = help.lines().filter_map(|line| line.split("--").nth(1).filter(|_| line.starts_with("  ")));
+    let names = flags.map(|rest| rest.split([' ', '<', '=']).next().unwrap_or_default().to_owned());
+    let own = ["json", "outcome-fd", "verbose", "quiet", "help", "cwd", ""];
+    let missing: Vec<String> = names
+        .filter(|name| !own.contains(&name.as_str()))
+        .filter(|name| !sources.iter().any(|source| source.contains(&format!("\"--{name}\""))))
+        .collect();
+    assert_eq!(missing, Vec::<String>::new());
+    assert!(help.contains("--allow-net"), "the help is not there");
 }
 
 #[test]
@@ -379,6 +439,21 @@ fn a_command_calls_a_function_that_was_named_for_it_and_no_other_does() {
     assert!(text(&call(&[], r#"{"a": 4}"#).stderr).contains("not named for the command that calls it"));
     beside.kill().unwrap();
     assert_eq!(session.tool("a b", None, Ok).unwrap_err().kind(), ErrorKind::Refused);
+    let ran = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let runs = ran.clone();
+    session
+        .judged_tool("shell", None, Judged::sh().field("command"), move |_| {
+            runs.store(true, std::sync::atomic::Ordering::SeqCst);
+            Ok(Value::Null)
+        })
+        .unwrap();
+    let shell = |line: &str| {
+        let input = serde_json::json!({ "command": line }).to_string();
+        session.command(&executable).tool("shell").args(["call", "shell", &input]).output().unwrap()
+    };
+    let denied = shell("git push --force");
+    assert!(!denied.status.success() && !ran.load(std::sync::atomic::Ordering::SeqCst), "{denied:?}");
+    assert!(shell("ls").status.success() && ran.load(std::sync::atomic::Ordering::SeqCst), "control");
     let unknown = serde_json::json!({ "pattern": "x" });
     assert!(session.tool("ok", Some(unknown), Ok).unwrap_err().fact().contains("pattern is not checked"));
 }

@@ -72,6 +72,34 @@ const ALIKE: &[(&str, &str)] = &[
         "called by another name",
         "/usr/bin/perl -e 'exec { \"bash\" } \"-bash\", \"-c\", q(echo $0; shopt login_shell)'; /usr/bin/perl -e 'exec { \"bash\" } \"other\", \"-c\", q(echo $0)'",
     ),
+    (
+        "arguments of all kinds",
+        "bash -c 'printf \"<%s>\" \"$@\"' x '' ' ' '\\' '\"' \"'\" '$(id)' '*' -- -x 'a\nb'; seq 2000 | xargs bash -c 'echo $#' x",
+    ),
+    (
+        "options",
+        "bash --norc -e -c 'false; echo no'; echo $?; bash -o pipefail -c 'false | true'; echo $?; bash --posix -c 'shopt -qo posix; echo $?'",
+    ),
+    (
+        "a script with a shim as its interpreter",
+        "printf '#!/usr/bin/env bash\necho \"$0 $1 $#\"; exit 9' > s; chmod +x s; ./s a b; echo $?",
+    ),
+    (
+        "many at the same time",
+        "for i in $(seq 100); do bash -c \"sleep 0.2; echo $i\" & done | sort -n | tail -n 1; wait",
+    ),
+    (
+        "a pipeline of shims",
+        "bash -c 'seq 100000' | sh -c 'cat' | python3 -c 'import sys; print(sum(map(int, sys.stdin)))'",
+    ),
+    (
+        "streams that are files",
+        "echo in > i; bash -c 'cat; echo err >&2' < i > o 2> e; cat o e; bash -c 'echo more' >> o; cat o",
+    ),
+    (
+        "stopped and continued",
+        "bash -c 'sleep 0.3; echo went on' & p=$!; sleep 0.1; kill -STOP $p; kill -CONT $p; wait $p; echo $?",
+    ),
     ("nested", "bash -c 'bash -c \"sh -c \\\"echo nested; exit 6\\\"\"'; echo $?"),
     (
         "left in the background",
@@ -371,4 +399,56 @@ fn the_gate_judges_what_an_agent_gives_to_a_shim() {
     let harmless = run("git stash list | wc -l && touch ran");
     assert_eq!(said(harmless), "1\n", "the control");
     assert!(stage.project().join("ran").exists());
+}
+
+#[test]
+fn a_shim_in_a_directory_that_was_deleted_runs_nothing_elsewhere() {
+    let stage = Stage::user();
+    stage.project_file("kept", "");
+    let script = "mkdir gone && cd gone && rmdir ../gone; bash -c 'rm -rf ./* ../*'; echo $?; cd ..; ls kept";
+    let output = agent(&stage, script);
+    assert_eq!(stdout(&output), "125\nkept\n", "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("cannot run bash: its directory was deleted or is closed to it"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn a_tool_whose_session_is_killed_ends_and_its_shim_says_so() {
+    let stage = Stage::user();
+    let time = long_time();
+    let script = format!("bash -c 'touch ready; exec sleep {time}'; echo $?");
+    let child = stage
+        .keyward_run(&["--shims"], &["sh", "-c", &script])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert!(eventually(|| stage.project().join("ready").exists()));
+    let listed = stage.command(keyward()).args(["ps", "--json"]).output().unwrap();
+    let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let session = listed["sessions"][0]["pid"].as_u64().unwrap();
+    assert!(stage.command("kill").args(["-9", &session.to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(stdout(&output), "125\n", "{}", stderr(&output));
+    assert!(
+        stderr(&output)
+            .contains("keyward: bash was ended: the session of this agent is gone\nstart the agent again"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(eventually(|| processes_with(&format!("sleep\0{time}")).is_empty()));
+}
+
+#[test]
+fn a_tool_stops_and_goes_on_with_its_shim() {
+    let stage = Stage::user();
+    // A shell with job control stops its own group; what runs in the cage of the tools must stand still as well.
+    let script = "bash -c 'while :; do echo . >> ticks; sleep 0.02; done' & p=$!
+        while [ ! -s ticks ]; do /bin/sleep 0.02; done; kill -TSTP $p; /bin/sleep 0.3
+        a=$(wc -l < ticks); /bin/sleep 0.5; b=$(wc -l < ticks); [ $a = $b ] && echo stood still
+        kill -CONT $p; /bin/sleep 0.5; [ $(wc -l < ticks) -gt $b ] && echo went on; kill $p; wait $p 2>/dev/null; echo $?";
+    assert_eq!(said(agent(&stage, script)), "stood still\nwent on\n143\n");
 }

@@ -400,7 +400,7 @@ impl Server {
 
     /// Refuses a message in the words of a session.
     fn refuse(&mut self, number: u32, trouble: Trouble) {
-        let refused = packet::write(&Answer::Refused { exit: None, trouble, rule: None });
+        let refused = packet::write(&Answer::of_trouble(None, trouble));
         if let Some(message) = line_of(&refused) {
             self.tell(&Told::Message { channel: number, message: &message, document: None });
         }

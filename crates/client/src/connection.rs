@@ -133,8 +133,8 @@ impl<P: Person> Client<P> {
             packet.truncate(message.length);
             match read(&packet)? {
                 Answer::Said { text } => self.person.hear(&text),
-                Answer::Refused { exit, trouble, rule } => {
-                    return Err(Error::Refused { exit, trouble, rule });
+                Answer::Refused { exit, trouble, rule, retry } => {
+                    return Err(Error::Refused { exit, trouble, rule, retry });
                 }
                 answer => return Ok((answer, message.descriptors)),
             }
@@ -301,11 +301,10 @@ mod tests {
         assert_eq!(client.next_answer().unwrap().0, Answer::Started { job: 3 });
         assert_eq!(client.person.0, ["a notice"]);
         let (fact, remedy) = ("no".to_owned(), "ask".to_owned());
-        tell(&session, &Answer::refused(Some(123), &fact, &remedy));
-        assert_eq!(
-            client.next_answer().unwrap_err(),
-            Error::Refused { exit: Some(123), trouble: Trouble::new(Code::Denied, fact, remedy), rule: None }
-        );
+        tell(&session, &Answer::refused(Some(123), &fact, &remedy).for_now());
+        let (trouble, rule) = (Trouble::new(Code::Denied, fact, remedy), None);
+        let refused = Error::Refused { exit: Some(123), trouble, rule, retry: true };
+        assert_eq!(client.next_answer().unwrap_err(), refused);
         drop(session);
         assert_eq!(client.next_answer().unwrap_err(), Error::Ended);
     }

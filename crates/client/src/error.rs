@@ -22,8 +22,9 @@ pub enum Error {
     NoDescriptors,
     /// A signal has ended this client while it was attached to a job.
     Detached { job: u32 },
-    /// The session has refused the request; with a code where a command could not be started, and with the rule that decided.
-    Refused { exit: Option<i32>, trouble: Trouble, rule: Option<String> },
+    /// The session has refused the request; with a code where a command could not be started, with the rule that decided, and whether the
+    /// same request may succeed later.
+    Refused { exit: Option<i32>, trouble: Trouble, rule: Option<String>, retry: bool },
 }
 
 impl fmt::Display for Error {

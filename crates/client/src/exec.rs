@@ -34,6 +34,8 @@ pub struct Command {
     pub line: Option<bool>,
     /// Functions that it may call, of those that are offered by name only.
     pub tools: Vec<String>,
+    /// Whether this client is not told of the start: its first answer is the end, or a refusal.
+    pub quiet: bool,
 }
 
 impl Command {
@@ -50,6 +52,7 @@ impl Command {
             answers: self.answers,
             line: self.line,
             tools: self.tools.clone(),
+            quiet: self.quiet,
         }
     }
 }

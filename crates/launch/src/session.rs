@@ -406,7 +406,13 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
                     };
                     // The refusal is the answer: an end behind it would be taken for that of the next command.
                     let client = found.client.take();
-                    self.refuse_with(client, Some(code), &fact, &remedy);
+                    let refused = Answer::refused(Some(code), &fact, &remedy);
+                    if let Some(client) = client {
+                        // What changed while it was being judged is judged again.
+                        let denied = code == keyward_policy::outcome::code::DENIED;
+                        let refused = if denied { refused.for_now() } else { refused };
+                        self.clients.tell(client, &refused, &[]);
+                    }
                     self.ended(job, code, None);
                 }
             }
@@ -495,7 +501,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         }
         job.terminal = terminal;
         let descriptors: Vec<BorrowedFd<'_>> = job.terminal.iter().map(AsFd::as_fd).collect();
-        if let Some(client) = job.client {
+        if let Some(client) = job.client.filter(|_| !job.quiet) {
             self.clients.tell(client, &Answer::Started { job: number }, &descriptors);
         }
     }
@@ -622,7 +628,6 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
                 if self.owner == Some(number) {
                     self.stopping = Some(number);
                 }
-                self.clients.close(number);
                 self.forget_questions_of(number);
                 for caller in self.calls.forget(number) {
                     self.refuse(
@@ -638,6 +643,8 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
                         job.client = None;
                     }
                 }
+                // Last: a client that waits for this knows that its commands were ended.
+                self.clients.close(number);
             }
         }
     }

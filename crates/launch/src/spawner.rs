@@ -151,11 +151,13 @@ impl Spawner<'_> {
 
     fn work(&mut self, errand: Errand, descriptors: Vec<OwnedFd>) {
         match errand {
-            Errand::Start { job, argv, cwd, terminal, judged, state, surroundings } => {
+            Errand::Start { job, argv, cwd, terminal, judged, state, surroundings, quiet } => {
                 let wanted =
                     Wanted::new((argv, cwd, terminal), descriptors, judged, state).within(surroundings);
-                if let Err(Refused { code, why }) = self.start(job, wanted) {
-                    self.tell(&News::Failed { job, code, why }, &[]);
+                match self.start(job, wanted) {
+                    Ok(pid) if !quiet => self.tell_of_start(pid),
+                    Ok(_) => {}
+                    Err(Refused { code, why }) => self.tell(&News::Failed { job, code, why }, &[]),
                 }
             }
             Errand::Signal { job, signal, ending } => {
@@ -171,6 +173,15 @@ impl Spawner<'_> {
                 }
             }
         }
+    }
+
+    /// Tells of a command that has started, with the session's side of its terminal.
+    fn tell_of_start(&self, pid: Pid) {
+        let Some(job) = self.jobs.get(&pid) else { return };
+        let terminal: Vec<BorrowedFd<'_>> =
+            job.terminal.iter().map(|terminal| terminal.main.as_fd()).collect();
+        let number = pid.as_raw_nonzero().get().unsigned_abs();
+        self.tell(&News::Started { job: job.number, pid: number }, &terminal);
     }
 
     /// Remembers the processes of a job that is told to end: what they leave behind is ended with it.

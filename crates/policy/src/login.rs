@@ -245,6 +245,29 @@ pub struct Skeleton {
     pub fields: Vec<Field>,
 }
 
+impl Skeleton {
+    /// Without the fields by which tokens are renewed: a renewal writes new tokens beside the file, where this command could read them. What
+    /// stands there instead is not empty, because agents take a login without such a field for none.
+    pub fn without_renewal(self) -> Skeleton {
+        let mut out = Skeleton { texts: Vec::new(), fields: Vec::new() };
+        let mut text = String::new();
+        let mut fields = self.fields.into_iter();
+        for next in self.texts {
+            text += &next;
+            match fields.next() {
+                Some(field) if matches!(field.role, Role::Refresh | Role::Id) => text += "\"withheld\"",
+                Some(field) => {
+                    out.texts.push(std::mem::take(&mut text));
+                    out.fields.push(field);
+                }
+                None => {}
+            }
+        }
+        out.texts.push(text);
+        out
+    }
+}
+
 impl File {
     fn parts(&self, content: &str) -> Result<Vec<Part>, Odd> {
         match self.format {

@@ -230,6 +230,8 @@ pub struct HomePolicy {
 pub struct ToolsPolicy {
     pub cage: Ruled<ToolCage>,
     pub net: Ruled<ToolNet>,
+    /// Paths of the agent's that its tools may read as well, as written.
+    pub read: Vec<Ruled<PathBuf>>,
     /// Paths of the agent's that its tools may read and change as well, as written.
     pub share: Vec<Ruled<PathBuf>>,
 }
@@ -240,6 +242,7 @@ impl Default for ToolsPolicy {
             cage: Ruled::builtin(ToolCage::Same),
             // A tool has no credential that a request could be made with.
             net: Ruled::builtin(ToolNet::None),
+            read: Vec::new(),
             share: Vec::new(),
         }
     }

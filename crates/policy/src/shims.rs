@@ -25,6 +25,8 @@ pub const PLAIN: u8 = b'+';
 /// Stands there before a variable whose value no tool gets, under any name: a phantom, a credential that the agent was given, or a secret. Of
 /// a secret only the name follows.
 pub const WITHHELD: u8 = b'-';
+/// The program that is a shim and nothing else, beside the launcher. Where it is missing, the launcher itself is the shim.
+pub const SHIM: &str = "keyward-shim";
 /// The rule by which a shim stands in a cage.
 pub const RULE: &str = "shim";
 /// The programs that run in the narrower cage. An agent runs generated code with these, and starts itself without them.
@@ -142,7 +144,10 @@ pub(crate) fn entries(policy: &Policy, request: &Request<'_>, paths: &Paths) -> 
         return Vec::new();
     }
     let origin = &policy.tools.cage.origin;
-    let launcher = request.caller.programs.first().and_then(|path| paths.existing(path));
+    let programs = &request.caller.programs;
+    let own = programs.iter().find(|path| path.file_name() == Some(OsStr::new(SHIM)));
+    let own = own.and_then(|path| paths.existing(path)).filter(|fact| fact.kind == Kind::File);
+    let launcher = own.or_else(|| programs.first().and_then(|path| paths.existing(path)));
     let Some(launcher) = launcher else { return Vec::new() };
     let entry = |target: PathBuf, shown: Shown| Entry { target, shown, rule: RULE, origin: origin.clone() };
     let shim = || {
@@ -199,13 +204,15 @@ pub(crate) fn can_be(policy: &Policy, request: &Request<'_>, has_namespaces: boo
 
 /// The policy of the cage in which the tools of an agent run: never more than the agent's own.
 ///
-/// It holds no credential, phantom or login, and has a HOME of its own. Of the paths that are granted it has those that a flag or
-/// `tools.share` names, because what a profile grants is the agent's own state.
+/// It holds no credential, phantom or login, and has a HOME of its own. Of the paths that are granted it has those that a flag,
+/// `tools.read` or `tools.share` names, because what a profile grants is the agent's own state.
 pub fn of_tools(policy: &Policy) -> Policy {
     let network = network(policy);
     let by_flag = |paths: &[Ruled<PathBuf>]| paths.iter().filter(|path| is_flag(path)).cloned().collect();
     let mut write: Vec<Ruled<PathBuf>> = by_flag(&policy.files.write);
     write.extend(policy.tools.share.iter().cloned());
+    let mut read: Vec<Ruled<PathBuf>> = by_flag(&policy.files.read);
+    read.extend(policy.tools.read.iter().cloned());
     let trust = match policy.trust.value.max(TrustClass::Tool) {
         trust if trust == policy.trust.value => policy.trust.clone(),
         trust => Ruled { value: trust, origin: policy.tools.cage.origin.clone() },
@@ -215,7 +222,7 @@ pub fn of_tools(policy: &Policy) -> Policy {
         HomeMode::Real => Ruled { value: HomeMode::Profile, origin: policy.tools.cage.origin.clone() },
         _ => policy.home.mode.clone(),
     };
-    let mut tools = Policy {
+    let mut tools = without_ways_to_shims(Policy {
         trust,
         home: HomePolicy {
             mode,
@@ -227,14 +234,12 @@ pub fn of_tools(policy: &Policy) -> Policy {
         inherit_credentials: Vec::new(),
         secrets: Vec::new(),
         logins: Vec::new(),
-        files: FilesPolicy { read: by_flag(&policy.files.read), write, ..policy.files.clone() },
+        files: FilesPolicy { read, write, ..policy.files.clone() },
         net: network.0,
         network: network.1,
         tools: ToolsPolicy::default(),
         ..policy.clone()
-    };
-    // What leads the agent to its shims leads a tool nowhere.
-    tools.env.set.retain(|set| !set.value.1.starts_with(ENVIRONMENT_OF_PYTHON));
+    });
     // The agent's own output is counted, and a tool prints through it.
     tools.limits.output = None;
     tools
@@ -244,8 +249,14 @@ pub fn of_tools(policy: &Policy) -> Policy {
 pub fn of_agent(policy: Policy) -> Policy {
     match are_on(&policy) {
         true => Policy { network: NetPolicy { publish: Vec::new(), ..policy.network }, ..policy },
-        false => policy,
+        false => without_ways_to_shims(policy),
     }
+}
+
+/// What leads an agent to its shims leads nowhere where there are none.
+fn without_ways_to_shims(mut policy: Policy) -> Policy {
+    policy.env.set.retain(|set| !set.value.1.starts_with(ENVIRONMENT_OF_PYTHON));
+    policy
 }
 
 fn is_flag<T>(ruled: &Ruled<T>) -> bool {
@@ -379,11 +390,13 @@ mod tests {
     fn the_cage_of_tools_has_what_a_flag_names_and_what_is_shared() {
         let mut policy = agents();
         policy.files.read = vec![Ruled { value: "/data".into(), origin: flag("--read") }];
+        policy.tools.read = vec![Ruled { value: "~/.agent/skills".into(), origin: line() }];
         policy.tools.share = vec![Ruled { value: "~/.agent/shared".into(), origin: line() }];
         let rule = |origin: Origin| Ruled { value: Allowed::parse("example.com").unwrap(), origin };
         policy.network.allow = vec![rule(line()), rule(flag("--secret")), rule(flag("--allow-net"))];
         let tools = of_tools(&policy);
-        assert_eq!(tools.files.read.len(), 1);
+        let read: Vec<&Path> = tools.files.read.iter().map(|path| path.value.as_path()).collect();
+        assert_eq!(read, [Path::new("/data"), Path::new("~/.agent/skills")]);
         assert_eq!(tools.files.write[0].value, Path::new("~/.agent/shared"));
         assert_eq!((tools.net.value, tools.network.allow.len()), (NetMode::Rules, 1));
         policy.tools.net = Ruled { value: ToolNet::Same, origin: line() };

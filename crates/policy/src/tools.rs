@@ -226,6 +226,13 @@ pub fn tool(name: &str) -> Option<&'static Tool> {
     all().iter().find(|tool| tool.name == name)
 }
 
+/// The directory of a tool, below HOME, that this variable moves elsewhere.
+pub(crate) fn folder_of(variable: &str) -> Option<&'static str> {
+    let parts = all().iter().map(|tool| tool.on(Platform::HERE));
+    let roots = parts.flat_map(|part| part.login).filter_map(|exposure| exposure.root);
+    roots.filter(|(_, folder)| *folder != ".").find(|(own, _)| *own == variable).map(|(_, folder)| folder)
+}
+
 /// The tool that was probably meant by a name that is none: a program of the tool, or a misspelling.
 pub fn nearest_tool(name: &str) -> Option<&'static str> {
     let by_program = all().iter().find(|tool| tool.programs.contains(&name));

@@ -56,6 +56,7 @@ const ATTEMPTS: &[(&str, Option<&str>)] = &[
     ("home.keyring", Some("home.keyring = 'always'")),
     ("tools.cage", Some("tools.cage = 'same'")),
     ("tools.net", Some("tools.net = 'same'")),
+    ("tools.read", Some("tools.read = ['~/.ssh']")),
     ("tools.share", Some("tools.share = ['~/.ssh']")),
     ("net.mode", Some("net.mode = 'open'")),
     ("net.allow", Some("net.allow = ['evil.example']")),
@@ -155,6 +156,7 @@ fn no_weaker(before: &Policy, after: &Policy) -> bool {
         && after.home.share == before.home.share
         && after.tools.cage.value >= before.tools.cage.value
         && after.tools.net.value >= before.tools.net.value
+        && after.tools.read == before.tools.read
         && after.tools.share == before.tools.share
         && after.net.value >= before.net.value
         && after.gate.mode.value >= before.gate.mode.value

@@ -143,7 +143,8 @@ impl<'a> Guard<'a> {
     /// The command is about to be executed.
     pub fn command_started(&mut self) {
         self.has_started = true;
-        self.watch.begin();
+        let writable = self.trees.iter().enumerate().filter(|(_, tree)| tree.seen.tree.writable);
+        self.watch.begin(writable.map(|(number, _)| number).collect());
     }
 
     /// Whether there is nothing to do until the descriptor tells of something.

@@ -44,6 +44,10 @@ pub(crate) struct Watch {
     inotify: Option<OwnedFd>,
     watched: HashMap<i32, Place>,
     waiting: VecDeque<Place>,
+    /// Those of trees that the command cannot write to. They come last, and nothing that it has left waits there.
+    later: VecDeque<Place>,
+    /// The numbers of the trees that the command can write to.
+    writable: Vec<usize>,
     /// All that have ever waited.
     known: HashSet<Place>,
     next: Option<Instant>,
@@ -74,6 +78,8 @@ impl Watch {
             inotify: inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok(),
             watched: HashMap::new(),
             waiting: VecDeque::new(),
+            later: VecDeque::new(),
+            writable: Vec::new(),
             known: HashSet::new(),
             next: None,
             filled: false,
@@ -82,16 +88,24 @@ impl Watch {
         }
     }
 
-    /// The command has started: directories are watched if it goes on for a while.
-    pub(crate) fn begin(&mut self) {
+    /// The command has started: directories are watched if it goes on for a while. It can write to these trees.
+    pub(crate) fn begin(&mut self, writable: Vec<usize>) {
+        self.writable = writable;
         self.next = Instant::now().checked_add(PATIENCE);
     }
 
     fn add_all(&mut self, directories: Vec<Place>) {
         for place in directories {
             if self.known.insert(place.clone()) {
-                self.waiting.push_back(place);
+                self.let_wait(place);
             }
+        }
+    }
+
+    fn let_wait(&mut self, place: Place) {
+        match self.writable.contains(&place.0) {
+            true => self.waiting.push_back(place),
+            false => self.later.push_back(place),
         }
     }
 
@@ -99,7 +113,7 @@ impl Watch {
         self.inotify.as_ref().map(AsFd::as_fd)
     }
 
-    /// Whether nothing is left to be looked at but what the descriptor tells.
+    /// Whether nothing that the command can have left has to be looked at but what the descriptor tells.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.inotify.is_some() && self.waiting.is_empty()
     }
@@ -131,7 +145,8 @@ impl Watch {
                 self.add_all(directories());
             }
             for _ in 0..BATCH {
-                let Some(place) = self.waiting.pop_front() else { break };
+                let next = self.waiting.pop_front().or_else(|| self.later.pop_front());
+                let Some(place) = next else { break };
                 match self.add(trees, &place, &mut appeared) {
                     Ok(()) => appeared.watched.push(place),
                     Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => {}
@@ -144,7 +159,7 @@ impl Watch {
         }
         self.next = match self.next {
             Some(next) if next > now => Some(next),
-            _ if !self.waiting.is_empty() => now.checked_add(PAUSE),
+            _ if !(self.waiting.is_empty() && self.later.is_empty()) => now.checked_add(PAUSE),
             _ => None,
         };
         appeared
@@ -207,7 +222,7 @@ impl Watch {
         for name in &listing.directories {
             let below = (*tree, relative.join(name));
             if self.known.insert(below.clone()) {
-                self.waiting.push_back(below);
+                self.let_wait(below);
             }
         }
         Ok(())
@@ -258,4 +273,42 @@ fn repositories(listing: &Listing, tree: usize, relative: &Path) -> impl Iterato
     let marks = listing.notes.iter().filter(|note| note.marks & mark::REPOSITORY != 0);
     // By its components: the note of a bare repository has no name.
     marks.map(move |note| (tree, relative.join(&note.name).components().collect()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::search::Search;
+
+    #[test]
+    fn what_the_command_cannot_write_to_is_watched_last_and_nothing_of_it_waits_there() {
+        let stage = tempfile::tempdir().unwrap();
+        let [state, own, seen] = ["state", "own", "seen"].map(|name| stage.path().join(name));
+        std::fs::create_dir_all(own.join("below")).unwrap();
+        (0..3 * BATCH).for_each(|number| std::fs::create_dir_all(seen.join(number.to_string())).unwrap());
+        let (search, nothing) = (Search::nothing(&state), HashSet::new());
+        let roots = [&own, &seen].map(|path| Root::open(path).unwrap());
+        let trees: Vec<(&Root, Rules<'_>)> =
+            roots.iter().map(|root| (root, Rules::new(&root.path, &search, &nothing))).collect();
+        let mut watch = Watch::new();
+        watch.begin(vec![0]);
+        watch.next = Some(Instant::now());
+        let first = watch.work(&trees, || vec![(1, PathBuf::new()), (0, PathBuf::new())]);
+        assert_eq!(first.watched.first(), Some(&(0, PathBuf::new())));
+        assert!(first.watched.contains(&(0, "below".into())));
+        assert!(watch.is_at_rest() && !watch.later.is_empty(), "the rest need not be waited for");
+
+        // A directory that the command makes has to be looked at.
+        watch.next = None;
+        std::fs::create_dir(own.join("new")).unwrap();
+        watch.work(&trees, Vec::new);
+        assert!(!watch.is_at_rest());
+        while watch.next.is_some() {
+            std::thread::sleep(PAUSE);
+            watch.work(&trees, Vec::new);
+        }
+        assert!(watch.is_at_rest());
+        assert_eq!(watch.watched.len(), 3 + 1 + 3 * BATCH, "all are watched in the end");
+    }
 }

@@ -19,6 +19,9 @@ pub enum Progress {
         remedy: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<String>,
+        /// Whether the same command may be allowed later.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        retry: bool,
     },
     /// To the process that asks: a client of the session socket has answered.
     Decided {

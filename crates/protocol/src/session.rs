@@ -123,6 +123,9 @@ pub enum Ask {
         /// Functions that may be called as long as this command runs, of those that are offered by name only.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tools: Vec<String>,
+        /// Whether the client is not told of the start: its first answer is the end, or a refusal.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        quiet: bool,
     },
     /// Runs a tool of the agent whose cage this client is in, in the cage of its session. Its standard streams travel along, but for those that are
     /// a terminal. For the shims of an agent.
@@ -329,6 +332,9 @@ pub enum Answer {
         /// The rule of the gate by which a command was denied.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<String>,
+        /// Whether the same request may succeed later, without a change.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        retry: bool,
     },
 }
 
@@ -343,12 +349,29 @@ impl Answer {
             Some(code::NOT_EXECUTABLE) => Code::NotExecutable,
             Some(_) => Code::SessionFailed,
         };
-        Answer::Refused { exit, trouble: Trouble::new(code, fact, remedy), rule: None }
+        Answer::of_trouble(exit, Trouble::new(code, fact, remedy))
     }
 
-    /// A refusal of the gate, with its rule.
-    pub fn denied(fact: &str, remedy: &str, rule: Option<String>) -> Self {
-        Answer::Refused { exit: Some(code::DENIED), trouble: Trouble::new(Code::Denied, fact, remedy), rule }
+    /// A refusal for this reason.
+    pub fn of_trouble(exit: Option<i32>, trouble: Trouble) -> Self {
+        let retry = trouble.retry();
+        Answer::Refused { exit, trouble, rule: None, retry }
+    }
+
+    /// A refusal of the gate, with its rule, and whether the same command may be allowed later.
+    pub fn denied(fact: &str, remedy: &str, rule: Option<String>, retry: bool) -> Self {
+        let trouble = Trouble::new(Code::Denied, fact, remedy);
+        Answer::Refused { exit: Some(code::DENIED), trouble, rule, retry }
+    }
+
+    /// A refusal that holds for now: the same request may succeed later.
+    pub fn for_now(self) -> Self {
+        match self {
+            Answer::Refused { exit, trouble, rule, .. } => {
+                Answer::Refused { exit, trouble, rule, retry: true }
+            }
+            other => other,
+        }
     }
 }
 
@@ -387,6 +410,7 @@ mod tests {
             answers: false,
             line: None,
             tools: Vec::new(),
+            quiet: false,
         }
     }
 
@@ -470,7 +494,7 @@ mod tests {
         #[test]
         fn any_argument_survives_the_way(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
             let word = Word::from(OsStr::from_bytes(&bytes));
-            let ask = Ask::Exec { argv: vec![word], cwd: None, from: None, background: true, terminal: None, timeout_ms: None, fresh: true, answers: false, line: None, tools: Vec::new() };
+            let ask = Ask::Exec { argv: vec![word], cwd: None, from: None, background: true, terminal: None, timeout_ms: None, fresh: true, answers: false, line: None, tools: Vec::new(), quiet: true };
             let Some(Ask::Exec { argv, .. }) = read::<Ask>(&write(&ask)) else { panic!("lost") };
             let back: OsString = argv[0].clone().into();
             prop_assert_eq!(back.as_bytes(), &bytes[..]);

@@ -22,6 +22,9 @@ pub enum Errand {
         /// What a tool has of the process that has started it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         surroundings: Option<Surroundings>,
+        /// Whether the spawner does not tell of the start.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        quiet: bool,
     },
     /// With `ending`, what is left of the job when it ends by the signal is ended as well.
     Signal {
@@ -96,6 +99,7 @@ mod tests {
             judged: true,
             state: true,
             surroundings: None,
+            quiet: true,
         };
         assert_eq!(read::<Errand>(&write(&errand)), Some(errand));
     }

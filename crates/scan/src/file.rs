@@ -161,11 +161,32 @@ pub fn read(
     let count = facts.secrets.len();
     for finding in &mut facts.findings {
         finding.secrets_in_file = count;
+        if let Some(secret) = &finding.secret_in_argv {
+            let name = name_in_vault(secret);
+            finding.suggestion = format!(
+                "other programs can read arguments: `keyward secret set {name}`, and hand it over otherwise; {}",
+                finding.suggestion
+            );
+        }
+    }
+    if !text.is_ascii() {
+        count_columns(text, &mut facts.findings);
     }
     if facts.findings.iter().any(|finding| finding.suppressed.is_none()) {
         suppress(text, &mut facts.findings);
     }
     Ok(facts)
+}
+
+/// Columns of a grammar count bytes; editors and SARIF count UTF-16.
+fn count_columns(text: &str, findings: &mut [Finding]) {
+    let lines: Vec<&str> = text.lines().collect();
+    for finding in findings {
+        let before = lines.get(finding.line - 1).and_then(|line| line.get(..finding.column - 1));
+        if let Some(before) = before {
+            finding.column = before.encode_utf16().count() + 1;
+        }
+    }
 }
 
 /// A file that starts nothing can still hold secrets.
@@ -474,10 +495,27 @@ fn notebook(path: &str, text: &str, exports: &dyn Exports, facts: &mut Facts) ->
 }
 
 pub fn secret(path: &str, row: usize, name: Option<&str>, kind: String) -> Secret {
-    let usual = name.unwrap_or(&kind).to_ascii_lowercase();
-    let usual: String = usual.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    let command = format!("keyward secret set {}", usual.trim_matches('-'));
+    // A file of variables is imported as a whole; everything else is moved by its name.
+    let command = match config::format(path) {
+        Some(Format::Variables) => format!("keyward secret import {} --blank", quoted(path)),
+        _ => format!("keyward secret set {}", name_in_vault(name.unwrap_or(&kind))),
+    };
     Secret { file: path.to_owned(), line: row + 1, name: name.map(str::to_owned), kind, command }
+}
+
+/// A name that the vault takes.
+fn name_in_vault(usual: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let name: String = usual.chars().map(plain).take(64).collect();
+    let name = name.trim_matches('-');
+    if name.is_empty() { "secret".to_owned() } else { name.to_owned() }
+}
+
+/// A path as a shell takes it for one word.
+fn quoted(path: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./-".contains(c);
+    let path = if path.starts_with('-') { format!("./{path}") } else { path.to_owned() };
+    if path.chars().all(is_plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }
 
 /// Tokens that are known by their shape, and private keys.

@@ -155,7 +155,8 @@ mod tests {
     use super::*;
 
     fn spawns(language: Language, text: &str) -> bool {
-        Hints::new().of(language, text).spawns
+        static HINTS: std::sync::LazyLock<Hints> = std::sync::LazyLock::new(Hints::new);
+        HINTS.of(language, text).spawns
     }
 
     #[test]
@@ -163,7 +164,7 @@ mod tests {
         for language in [Language::Python, Language::JavaScript, Language::Rust, Language::Go] {
             for row in calls::rows(language) {
                 let path = row.path.replace("*.", "x.").replace(".*", ".ls").replace("[]", "");
-                for path in calls::aliases(&path).into_iter().chain([path.clone()]) {
+                for path in calls::aliases(language, &path).into_iter().chain([path.clone()]) {
                     let text = match language {
                         Language::Python => match path.split_once('.') {
                             Some((module, _)) => format!("import {module}\n{path}(x)\n"),

@@ -36,6 +36,8 @@ pub trait Exports {
     fn export(&self, module: &str, name: &str) -> Option<Export>;
     /// Whether the module is a file of the project.
     fn is_module(&self, module: &str) -> bool;
+    /// Whether the project is, or has, the library of this name.
+    fn is_package(&self, library: &str) -> bool;
 }
 
 /// What an environment is made of.
@@ -185,6 +187,79 @@ const FUEL: u32 = 2_000_000;
 /// Keeps so many different values of an expression.
 const MAX_VALUES: usize = 12;
 
+/// Functions that call what they are handed: threads, executors, iterators, tests.
+const fn callers(language: Language) -> &'static [&'static str] {
+    match language {
+        Language::Python => &[
+            "run_in_executor",
+            "to_thread",
+            "submit",
+            "apply_async",
+            "apply",
+            "map",
+            "map_async",
+            "imap",
+            "imap_unordered",
+            "starmap",
+            "starmap_async",
+            "Thread",
+            "Timer",
+            "Process",
+            "Greenlet",
+            "start_new_thread",
+            "start_thread",
+            "call_soon",
+            "call_soon_threadsafe",
+            "call_later",
+            "call_at",
+            "callLater",
+            "callInThread",
+            "callFromThread",
+            "run_sync",
+            "run_in_thread",
+            "run_in_threadpool",
+            "run_sync_in_worker_thread",
+            "sync_to_async",
+            "asyncify",
+            "register",
+            "partial",
+            "deferToThread",
+            "maybeDeferred",
+            "start",
+            "start_soon",
+            "create_task",
+            "callback",
+            "push_async_callback",
+            "enter_context",
+            "partialmethod",
+            "spawn",
+            "spawn_n",
+            "spawn_later",
+            "executor",
+            "delay",
+            "delayed",
+            "add_job",
+            "add_task",
+            "add_callback",
+            "add_done_callback",
+            "addCleanup",
+            "addClassCleanup",
+            "addfinalizer",
+            "assertRaises",
+            "assertRaisesRegex",
+            "assertWarns",
+            "raises",
+            "retry",
+            "retry_call",
+            "timeit",
+            "reduce",
+        ],
+        Language::JavaScript => &["map", "forEach", "flatMap", "eachSeries", "mapSeries", "mapLimit", "then"],
+        Language::Rust => &["map", "map_or", "map_or_else", "and_then", "unwrap_or_else", "for_each"],
+        _ => &[],
+    }
+}
+
 /// Finds everything in one file.
 pub fn judge(code: &Code<'_>, exports: &dyn Exports, this: usize) -> Judged {
     let judge = Judge {
@@ -202,6 +277,11 @@ pub fn judge(code: &Code<'_>, exports: &dyn Exports, this: usize) -> Judged {
         for value in judge.values(*func, 0) {
             match value {
                 Value::Function(function) => called.entry(function).or_default().push(call),
+                Value::Class(class) => {
+                    if let Some(function) = judge.constructor(class) {
+                        called.entry(function).or_default().push(call);
+                    }
+                }
                 Value::Foreign(Export::Function { file, name, spawns: true, params, .. }) => {
                     foreign.push(judge.foreign_call(file, name, &params, call, args));
                 }
@@ -248,19 +328,22 @@ impl<'a> Judge<'_, 'a> {
             match value {
                 Value::Path(path) => {
                     if let Some(row) = calls::find(self.code.language, path) {
-                        if self.only_configures(row, path, args, tagged) {
+                        if self.only_configures(row, path, args, tagged) || self.is_own(path) {
                             return None;
                         }
                         return Some(self.describe(call, row, path, args));
                     }
-                    if let Some(site) = self.applied_function(call, path, args) {
-                        return Some(site);
-                    }
-                    if let Some(site) = self.handed(call, path, args) {
-                        return Some(site);
+                    let indirect = self
+                        .applied_function(call, path, args)
+                        .or_else(|| self.constructed(call, path, args))
+                        .or_else(|| self.handed(call, path, args))
+                        .or_else(|| self.other_module(call, path, args));
+                    if indirect.is_some() {
+                        return indirect;
                     }
                 }
-                Value::Class(class) => {
+                // A class with a constructor of its own is a helper, whose site is in that constructor.
+                Value::Class(class) if self.constructor(*class).is_none() => {
                     if let Some((row, path)) = self.base_of(*class, 0) {
                         return Some(self.describe(call, row, &path, args));
                     }
@@ -268,19 +351,68 @@ impl<'a> Judge<'_, 'a> {
                 _ => {}
             }
         }
-        // A method of something unknown, by a name that only one library has; or a function that is handed on.
-        if let Kind::Attr(_, method) = self.code.expr(func).kind
-            && values
-                .iter()
-                .all(|value| matches!(value, Value::Unknown | Value::Param { .. } | Value::Written(_)))
-        {
-            let path = format!("?.{method}");
-            if let Some(row) = calls::find(self.code.language, &path) {
-                return Some(self.describe(call, row, method, args));
-            }
-            return self.handed(call, &path, args);
+        let is_opaque =
+            |value: &Value| matches!(value, Value::Unknown | Value::Param { .. } | Value::Written(_));
+        if !values.iter().all(is_opaque) {
+            return None;
         }
-        None
+        if let Some(site) = self.by_name(call, func, args) {
+            return Some(site);
+        }
+        // A method of something unknown, by a name that only one library has; or a function that is handed on.
+        let Kind::Attr(_, method) = self.code.expr(func).kind else { return None };
+        let path = format!("?.{method}");
+        if let Some(row) = calls::find(self.code.language, &path) {
+            return Some(self.describe(call, row, method, args));
+        }
+        self.handed(call, &path, args)
+    }
+
+    /// Whether a call of a library is one of the project's own helpers, because the project is that library: the helper has a site.
+    fn is_own(&self, path: &str) -> bool {
+        let library = path.split('.').next().unwrap_or(path);
+        self.code.language == Language::Python
+            && !matches!(library, "subprocess" | "os" | "asyncio" | "pty" | "keyward")
+            && self.exports.is_package(library)
+    }
+
+    /// A function of something that cannot be followed, by the names that lead to it: `self.modules.subprocess.run`, `child_process_1.exec`.
+    fn by_name(&self, call: Id, func: Id, args: &[Arg<'a>]) -> Option<Site> {
+        let (row, path) = calls::by_name(self.code.language, &self.code.dotted(func)?)?;
+        // Other libraries have a `spawn` too, and take no list of words.
+        let is_list = |arg: &Arg<'a>| matches!(self.code.expr(arg.value).kind, Kind::List(_));
+        if matches!(self.code.expr(func).kind, Kind::Name("spawn")) && !args.get(1).is_some_and(is_list) {
+            return None;
+        }
+        Some(self.describe(call, row, &path, args))
+    }
+
+    /// `subprocess` as another library offers it: `library.compat.subprocess.run`.
+    fn other_module(&self, call: Id, path: &str, args: &[Arg<'a>]) -> Option<Site> {
+        let (module, _) = path.rsplit_once('.')?;
+        if !module.ends_with(".subprocess") || path.starts_with('.') || self.exports.is_module(module) {
+            return None;
+        }
+        let (row, path) = calls::by_name(self.code.language, path)?;
+        Some(self.describe(call, row, &path, args))
+    }
+
+    /// The constructor of a class that is a kind of a call of the table.
+    fn constructor(&self, class: usize) -> Option<FnId> {
+        let own = self.code.classes[class].methods.get("__init__").copied()?;
+        self.base_of(class, 0).map(|_| own)
+    }
+
+    /// Python: `super().__init__(…)` and `Popen.__init__(self, …)` in such a class.
+    fn constructed(&self, call: Id, path: &str, args: &[Arg<'a>]) -> Option<Site> {
+        let of = path.strip_suffix(".__init__")?;
+        if of == "super()" {
+            let class = self.code.scopes[self.code.expr(call).scope].class?;
+            let (row, path) = self.base_of(class, 0)?;
+            return Some(self.describe(call, row, &path, args));
+        }
+        let row = calls::find(self.code.language, of)?;
+        Some(self.describe(call, row, of, args.get(1..)?))
     }
 
     /// JavaScript: `spawn.call(this, …)` and `spawn.apply(this, […])`.
@@ -331,54 +463,24 @@ impl<'a> Judge<'_, 'a> {
         if self.code.language != Language::JavaScript || tagged {
             return row.env == calls::EnvAt::Builder && tagged && path != "duct.cmd" && path != "xshell.cmd";
         }
+        if row.command == CommandAt::Words(calls::NAMED) || matches!(row.env, calls::EnvAt::Minimal(_)) {
+            return false;
+        }
         let first_is_map = args.first().is_some_and(|arg| {
             self.values(arg.value, 0).iter().any(
                 |value| matches!(value, Value::Written(id) if matches!(self.code.expr(*id).kind, Kind::Map(_))),
             )
         });
-        let takes_map = ["Bun.", "Deno.", "process."].iter().any(|start| path.starts_with(start));
+        let takes_map = ["Bun.", "Deno.", "process.", "vscode.", "grunt.", "pm2."]
+            .iter()
+            .any(|start| path.starts_with(start));
         args.is_empty() && row.command == CommandAt::Template || first_is_map && !takes_map
     }
 
     /// A call that is handed a function of the table and calls it: threads, executors, `partial`.
     fn handed(&self, call: Id, path: &str, args: &[Arg<'a>]) -> Option<Site> {
-        const CALLERS: &[&str] = &[
-            "run_in_executor",
-            "to_thread",
-            "submit",
-            "apply_async",
-            "apply",
-            "map",
-            "imap",
-            "imap_unordered",
-            "starmap",
-            "Thread",
-            "Timer",
-            "Process",
-            "call_soon",
-            "call_soon_threadsafe",
-            "call_later",
-            "run_sync",
-            "register",
-            "partial",
-            "deferToThread",
-            "start_soon",
-            "create_task",
-            "callback",
-            "enter_context",
-            "partialmethod",
-            "spawn",
-            "executor",
-            "delay",
-            "add_job",
-            "assertRaises",
-            "raises",
-        ];
-        if self.code.language != Language::Python {
-            return None;
-        }
         let name = path.rsplit('.').next().unwrap_or(path);
-        if !CALLERS.contains(&name) {
+        if !callers(self.code.language).contains(&name) {
             return None;
         }
         let (place, path) = args.iter().enumerate().find_map(|(place, arg)| {
@@ -507,6 +609,13 @@ impl<'a> Judge<'_, 'a> {
         ForeignCall { file, name, row: self.code.expr(call).row, given }
     }
 
+    /// A class as a helper that starts a process: `self` is not among the arguments.
+    fn constructing(&self, function: FnId, this: usize) -> Export {
+        let known = &self.code.functions[function];
+        let params = known.params.iter().skip(1).map(|param| param.name.to_owned()).collect();
+        Export::Function { file: this, name: known.name.to_owned(), returns: None, spawns: true, params }
+    }
+
     fn exported(&self, sites: &[Site], this: usize) -> HashMap<String, Export> {
         let mut exports = HashMap::new();
         let mut offer = |name: &str, values: Vec<Value>, env: Option<Env>| {
@@ -514,9 +623,10 @@ impl<'a> Judge<'_, 'a> {
                 let export = match value {
                     Value::Path(path) if calls::leads_to(self.code.language, &path) => Export::Alias(path),
                     Value::Foreign(export) => export,
-                    Value::Class(class) => match self.base_of(class, 0) {
-                        Some((_, path)) => Export::Alias(path),
-                        None => continue,
+                    Value::Class(class) => match (self.constructor(class), self.base_of(class, 0)) {
+                        (Some(function), _) => self.constructing(function, this),
+                        (None, Some((_, path))) => Export::Alias(path),
+                        (None, None) => continue,
                     },
                     Value::Function(function) => {
                         let known = &self.code.functions[function];
@@ -555,7 +665,9 @@ impl<'a> Judge<'_, 'a> {
             };
             offer(name, self.bound(bound, 0), env);
         }
-        for (name, bindings) in &self.code.scopes[0].names {
+        // A name that is exported for something else is not what it is inside.
+        let is_other = |name: &str| self.code.exports.iter().any(|(exported, _)| exported == name);
+        for (name, bindings) in self.code.scopes[0].names.iter().filter(|(name, _)| !is_other(name)) {
             for binding in bindings {
                 let env = match &binding.bound {
                     crate::code::Bound::Value(id) => Some(self.env(*id, 0)),

@@ -28,6 +28,31 @@ use file::Reading;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// Reads one text that stands alone, under the name of a file. Nothing is opened.
+pub fn scan_text(name: &str, text: &str) -> Scanned {
+    struct Alone;
+    impl judge::Exports for Alone {
+        fn export(&self, _: &str, _: &str) -> Option<judge::Export> {
+            None
+        }
+        fn is_module(&self, _: &str) -> bool {
+            false
+        }
+        fn is_package(&self, _: &str) -> bool {
+            false
+        }
+    }
+    let mut scanned = Scanned::default();
+    let Some(reading) = Reading::of(name, text.as_bytes()) else { return scanned };
+    if let Ok(facts) = file::read(name, reading, text, &Alone, 0) {
+        scanned.findings = facts.findings;
+        scanned.secrets = facts.secrets;
+        scanned.lines = facts.lines;
+        scanned.files = 1;
+    }
+    scanned
+}
+
 /// A file as it would be after the fix.
 pub struct Fixed {
     pub file: String,

@@ -678,4 +678,8 @@ impl Exports for View<'_> {
     fn is_module(&self, module: &str) -> bool {
         self.resolve(module).is_some()
     }
+
+    fn is_package(&self, library: &str) -> bool {
+        self.resolve(library).is_some_and(|index| is_directory(&self.project.entries[index].name))
+    }
 }

@@ -242,204 +242,172 @@ impl<'s> Scanner<'s> {
     fn judge(&self, parts: &[Word<'s>], piped: bool, has_secret: bool) -> Option<Found> {
         let (first, rest) = parts.split_first()?;
         let program = words::base(first.text);
-        let found = |environment: Environment, program: &str| Found {
-            call: program.to_owned(),
-            environment,
-            program: Some(program.to_owned()),
-            trust: None,
-            shell: false,
-            built: false,
-        };
         if first.dynamic {
             let whole = first.text.starts_with('$') && !first.text.contains('/');
             // `$(…)` prints words; `"$@"` and `$CMD` name a program.
             if whole || first.text.contains("/$") || first.text.contains("}/") || first.text.starts_with('$')
             {
                 if let Some(own) = own_tool(first.text) {
-                    return self.judge_known(own, rest, piped, has_secret, &found);
+                    return self.judge_known(own, rest, piped, has_secret);
                 }
                 let call = if first.text.starts_with("$(") || first.text.starts_with('`') {
                     "$(…)"
                 } else {
                     first.text
                 };
-                return Some(Found {
-                    program: None,
-                    trust: Some(Trust::Unknown),
-                    ..found(Environment::Inherits, call)
-                });
+                return Some(Found { program: None, trust: Some(Trust::Unknown), ..inherits(call) });
             }
             return None;
         }
         if self.functions.contains(&first.text) {
             return None;
         }
-        self.judge_known(first.text, rest, piped, has_secret, &found)
+        self.judge_known(first.text, rest, piped, has_secret)
             .map(|found| Found { program: found.program.or_else(|| Some(program.to_owned())), ..found })
     }
 
-    fn judge_known(
-        &self,
-        text: &str,
-        rest: &[Word<'s>],
-        piped: bool,
-        has_secret: bool,
-        found: &dyn Fn(Environment, &str) -> Found,
-    ) -> Option<Found> {
+    fn judge_known(&self, text: &str, rest: &[Word<'s>], piped: bool, has_secret: bool) -> Option<Found> {
         let program = words::base(text);
-        let inner = |from: usize| rest.get(from..).and_then(|rest| self.judge(rest, false, false));
         match program {
             "keyward" => Some(found(Environment::Keyward, "keyward")),
             "eval" => {
                 let built = rest.iter().any(|word| word.dynamic);
-                Some(Found {
-                    shell: true,
-                    built,
-                    trust: Some(Trust::Unknown),
-                    ..found(Environment::Inherits, "eval")
-                })
+                Some(Found { shell: true, built, trust: Some(Trust::Unknown), ..inherits("eval") })
             }
-            "env" => {
-                if rest.iter().all(|word| word.text.contains('=') || word.text.starts_with('-')) {
-                    return None;
-                }
-                let cleared =
-                    rest.iter().any(|word| matches!(word.text, "-i" | "-" | "--ignore-environment"));
-                let unset = rest.iter().any(|word| word.text == "-u" || word.text.starts_with("--unset"));
-                let environment = match (cleared, unset) {
-                    (true, _) => Environment::Explicit,
-                    (_, true) => Environment::Filtered,
-                    _ => Environment::Inherits,
-                };
-                let mut at = 0;
-                while rest.get(at).is_some_and(|word| word.text.starts_with('-') || word.text.contains('=')) {
-                    at += if matches!(rest[at].text, "-u" | "-C" | "-S") { 2 } else { 1 };
-                }
-                let inside = inner(at);
-                let name = rest.get(at).map_or("env", |word| words::base(word.text));
-                // Without `-i`, it is as good or bad as the command itself.
-                if environment == Environment::Inherits {
-                    return inside;
-                }
-                let mut whole = found(environment, "env");
-                whole.program = Some(name.to_owned());
-                Some(whole)
-            }
-            "sudo" => {
-                let keeps = rest.iter().take_while(|word| word.text.starts_with('-')).any(|word| {
-                    word.text.starts_with("--preserve-env")
-                        || !word.text.starts_with("--") && word.text.contains('E')
-                });
-                let environment = if keeps { Environment::Inherits } else { Environment::Filtered };
-                let at = rest.iter().position(|word| !word.text.starts_with('-'))?;
-                let inside = inner(at);
-                if !keeps && inside.is_none() {
-                    return None;
-                }
-                let mut whole = found(environment, "sudo");
-                whole.program = Some(words::base(rest[at].text).to_owned());
-                Some(whole)
-            }
-            "xargs" | "parallel" => {
-                let at = rest.iter().position(|word| {
-                    !word.text.starts_with('-')
-                        && !word
-                            .text
-                            .bytes()
-                            .all(|byte| byte.is_ascii_digit() || byte == b'{' || byte == b'}')
-                });
-                let known = at.and_then(|at| inner(at).map(|inside| inside.program));
-                let mut whole = found(Environment::Inherits, program);
-                match (at, known) {
-                    (Some(_), Some(program)) => whole.program = program,
-                    // `xargs rm`: a tool of the system.
-                    _ => return None,
-                }
-                Some(whole)
-            }
-            "docker" | "podman" | "nerdctl" => {
-                let runs = rest.iter().find(|word| !word.text.starts_with('-'))?;
-                let passes = rest.iter().any(|word| {
-                    matches!(word.text, "-e" | "--env" | "--env-file") || word.text.starts_with("--env=")
-                });
-                let environment = Environment::Explicit;
-                match runs.text {
-                    "run" | "exec" | "compose" => {
-                        let mut whole = found(environment, program);
-                        whole.call = format!("{program} {}", runs.text);
-                        let _ = passes;
-                        Some(whole)
-                    }
-                    "build" if has_secret => Some(found(environment, program)),
-                    _ => None,
-                }
-            }
+            "env" => self.env(rest),
+            "sudo" => self.sudo(rest),
+            "xargs" | "parallel" => self.xargs(program, rest),
+            "docker" | "podman" | "nerdctl" => container(program, rest, has_secret),
             "find" => {
                 let at = rest.iter().position(|word| matches!(word.text, "-exec" | "-execdir" | "-ok"))?;
-                inner(at + 1).map(|inside| Found { call: "find -exec".into(), ..inside })
+                self.inner(rest, at + 1).map(|inside| Found { call: "find -exec".into(), ..inside })
             }
             "." | "source" | "export" | "cd" | "echo" | "printf" | "test" | "[" | "set" | "local"
             | "read" | "return" | "exit" | "trap" | "shift" | "true" | "false" => None,
-            _ if WRAPPERS.contains(&program) => {
-                // Its own flags and their values stand before the command.
-                let at = rest.iter().position(|word| {
-                    !word.text.starts_with('-') && !word.text.starts_with(|c: char| c.is_ascii_digit())
-                })?;
-                if program == "su" || program == "runuser" {
-                    return Some(found(Environment::Filtered, program));
-                }
-                let inside = inner(at);
-                let background = matches!(
-                    program,
-                    "nohup" | "setsid" | "exec" | "start-stop-daemon" | "systemd-run" | "tmux" | "screen"
-                );
-                let next = rest[at].text;
-                match inside {
-                    Some(inside) => Some(Found { call: program.to_owned(), ..inside }),
-                    None if background
-                        && !next.contains(['<', '>', '&'])
-                        && (program == "nohup" || program == "setsid") =>
-                    {
-                        let mut whole = found(Environment::Inherits, program);
-                        whole.program = Some(words::base(next).to_owned());
-                        Some(whole)
-                    }
-                    None if program == "exec" && !rest[at].dynamic && !self.functions.contains(&next) => {
-                        let mut whole = found(Environment::Inherits, "exec");
-                        whole.program = Some(words::base(next).to_owned());
-                        Some(whole)
-                    }
-                    None => None,
-                }
-            }
-            _ if words::is_shell(program) => {
-                let line =
-                    rest.iter().position(|word| word.text.starts_with('-') && word.text.ends_with('c'));
-                let built = line.and_then(|at| rest.get(at + 1)).is_some_and(|word| word.dynamic);
-                let version = rest.iter().any(|word| word.text == "--version");
-                if version || rest.is_empty() && !piped {
-                    return None;
-                }
-                Some(Found {
-                    shell: true,
-                    built,
-                    trust: Some(Trust::Unknown),
-                    ..found(Environment::Inherits, program)
-                })
-            }
+            _ if WRAPPERS.contains(&program) => self.wrapper(program, rest),
+            _ if words::is_shell(program) => interpreted(program, rest, piped),
             _ if is_interpreter(program) || BUILD.contains(&program) || AGENTS.contains(&program) => {
                 let asks = rest.len() == 1
                     && matches!(rest[0].text, "--version" | "-V" | "-v" | "--help" | "version");
                 if asks || program == "awk" || rest.is_empty() && is_interpreter(program) && !piped {
                     return None;
                 }
-                Some(found(Environment::Inherits, program))
+                Some(inherits(program))
             }
-            _ if is_own_program(text) => Some(found(Environment::Inherits, text)),
-            _ if has_secret => Some(found(Environment::Inherits, program)),
+            _ if is_own_program(text) => Some(inherits(text)),
+            _ if has_secret => Some(inherits(program)),
             _ => None,
         }
     }
+
+    /// The command that stands at this word.
+    fn inner(&self, rest: &[Word<'s>], from: usize) -> Option<Found> {
+        rest.get(from..).and_then(|rest| self.judge(rest, false, false))
+    }
+
+    fn env(&self, rest: &[Word<'s>]) -> Option<Found> {
+        if rest.iter().all(|word| word.text.contains('=') || word.text.starts_with('-')) {
+            return None;
+        }
+        let cleared = rest.iter().any(|word| matches!(word.text, "-i" | "-" | "--ignore-environment"));
+        let unset = rest.iter().any(|word| word.text == "-u" || word.text.starts_with("--unset"));
+        let environment = match (cleared, unset) {
+            (true, _) => Environment::Explicit,
+            (_, true) => Environment::Filtered,
+            _ => Environment::Inherits,
+        };
+        let mut at = 0;
+        while rest.get(at).is_some_and(|word| word.text.starts_with('-') || word.text.contains('=')) {
+            at += if matches!(rest[at].text, "-u" | "-C" | "-S") { 2 } else { 1 };
+        }
+        // Without `-i`, it is as good or bad as the command itself.
+        if environment == Environment::Inherits {
+            return self.inner(rest, at);
+        }
+        let name = rest.get(at).map_or("env", |word| words::base(word.text));
+        Some(Found { program: Some(name.to_owned()), ..found(environment, "env") })
+    }
+
+    fn sudo(&self, rest: &[Word<'s>]) -> Option<Found> {
+        let keeps = rest.iter().take_while(|word| word.text.starts_with('-')).any(|word| {
+            word.text.starts_with("--preserve-env") || !word.text.starts_with("--") && word.text.contains('E')
+        });
+        let environment = if keeps { Environment::Inherits } else { Environment::Filtered };
+        let at = rest.iter().position(|word| !word.text.starts_with('-'))?;
+        if !keeps && self.inner(rest, at).is_none() {
+            return None;
+        }
+        let program = words::base(rest[at].text).to_owned();
+        Some(Found { program: Some(program), ..found(environment, "sudo") })
+    }
+
+    /// `xargs rm` starts a tool of the system, and is not listed.
+    fn xargs(&self, program: &str, rest: &[Word<'s>]) -> Option<Found> {
+        let is_number =
+            |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'{' | b'}'));
+        let at = rest.iter().position(|word| !word.text.starts_with('-') && !is_number(word.text))?;
+        let inside = self.inner(rest, at)?;
+        Some(Found { program: inside.program, ..inherits(program) })
+    }
+
+    /// A command that starts the one behind it.
+    fn wrapper(&self, program: &str, rest: &[Word<'s>]) -> Option<Found> {
+        // Its own flags and their values stand before the command.
+        let at = rest.iter().position(|word| {
+            !word.text.starts_with('-') && !word.text.starts_with(|c: char| c.is_ascii_digit())
+        })?;
+        if program == "su" || program == "runuser" {
+            return Some(found(Environment::Filtered, program));
+        }
+        if let Some(inside) = self.inner(rest, at) {
+            return Some(Found { call: program.to_owned(), ..inside });
+        }
+        let next = rest[at].text;
+        let counts = match program {
+            "nohup" | "setsid" => !next.contains(['<', '>', '&']),
+            "exec" => !rest[at].dynamic && !self.functions.contains(&next),
+            _ => false,
+        };
+        counts.then(|| Found { program: Some(words::base(next).to_owned()), ..inherits(program) })
+    }
+}
+
+fn found(environment: Environment, program: &str) -> Found {
+    Found {
+        call: program.to_owned(),
+        environment,
+        program: Some(program.to_owned()),
+        trust: None,
+        shell: false,
+        built: false,
+    }
+}
+
+fn inherits(program: &str) -> Found {
+    found(Environment::Inherits, program)
+}
+
+/// A container has an environment of its own.
+fn container(program: &str, rest: &[Word<'_>], has_secret: bool) -> Option<Found> {
+    let runs = rest.iter().find(|word| !word.text.starts_with('-'))?;
+    match runs.text {
+        "run" | "exec" | "compose" => {
+            Some(Found { call: format!("{program} {}", runs.text), ..found(Environment::Explicit, program) })
+        }
+        "build" if has_secret => Some(found(Environment::Explicit, program)),
+        _ => None,
+    }
+}
+
+/// A shell that reads a script, a line, or what a pipe brings.
+fn interpreted(program: &str, rest: &[Word<'_>], piped: bool) -> Option<Found> {
+    let line = rest.iter().position(|word| word.text.starts_with('-') && word.text.ends_with('c'));
+    let built = line.and_then(|at| rest.get(at + 1)).is_some_and(|word| word.dynamic);
+    let version = rest.iter().any(|word| word.text == "--version");
+    if version || rest.is_empty() && !piped {
+        return None;
+    }
+    Some(Found { shell: true, built, trust: Some(Trust::Unknown), ..inherits(program) })
 }
 
 /// `$PYTHON`, `${NODE}`: a variable that names an interpreter.

@@ -65,6 +65,7 @@ fn corpus() -> Vec<Snippet> {
     all.extend(snippets(include_str!("corpus/javascript.txt"), "a.js"));
     all.extend(snippets(include_str!("corpus/other.txt"), "a.txt"));
     all.extend(snippets(include_str!("corpus/idioms.txt"), "a.txt"));
+    all.extend(snippets(include_str!("corpus/libraries.txt"), "a.txt"));
     all
 }
 

@@ -40,7 +40,7 @@ pub use error::TakeError;
 pub use secret::{LARGEST, Secret};
 #[cfg(feature = "spawn")]
 pub use spawn::{
-    Background, Child, Command, Error, ErrorKind, ExitStatus, Options, Output, Question, Session,
+    Background, Child, Command, Error, ErrorKind, ExitStatus, Judged, Options, Output, Question, Session,
     SessionCommand, Stdio, Value,
 };
 

@@ -210,7 +210,8 @@ function variables(env, options = {}) {
  */
 function concluded(outcome, code, signal, wanted) {
   const rest = { limit: null, hint: outcome?.hint ?? null };
-  if (!outcome) return { code, signal, ...rest };
+  // A launcher that was killed took the cage with it, and wrote nothing.
+  if (!outcome) return code === null ? { code, signal, ...rest } : { error: withoutOutcome(code) };
   if (outcome.v !== 1) return { error: new VersionMismatch(`the executable writes outcomes of version ${outcome.v}, and this package reads version 1`) };
   switch (outcome.outcome) {
     case 'exited':
@@ -222,6 +223,12 @@ function concluded(outcome, code, signal, wanted) {
     default:
       return { error: refusal({ ...outcome, reason: outcome.reason ?? outcome.fact }, wanted) };
   }
+}
+
+/** The error for a launcher that did not say what became of the command. @param {number} exit */
+function withoutOutcome(exit) {
+  if (exit === 120) return new KeywardError('the launcher did not take the flags of this command; its standard error says why', { code: 'usage', exit, remedy: '`keyward help run` lists them, and what each takes' });
+  return new KeywardError('the launcher ended without an outcome', { code: 'internal', exit, remedy: '`keyward doctor` shows what this host can do' });
 }
 
 /**

@@ -3,7 +3,7 @@
 
 const { wrongType } = require('./validate.cjs');
 
-/** @type {Record<string, 'text' | 'list' | 'switch' | 'pairs' | 'number'>} */
+/** @type {Record<string, 'text' | 'list' | 'switch' | 'pairs' | 'number' | 'time'>} */
 const FLAGS = {
   profile: 'text',
   trust: 'text',
@@ -27,11 +27,12 @@ const FLAGS = {
   reach: 'list',
   publish: 'list',
   gate: 'text',
+  wall: 'time',
   memory: 'text',
   pids: 'number',
 };
 /** @type {Record<string, string>} */
-const NAMES = { inheritCredentials: 'inherit-credentials', secrets: 'secret', tools: 'tool', allowNet: 'allow-net' };
+const NAMES = { inheritCredentials: 'inherit-credentials', secrets: 'secret', tools: 'tool', allowNet: 'allow-net', wall: 'timeout' };
 
 /**
  * @param {any} options
@@ -55,6 +56,9 @@ function flags(options) {
     } else if (kind === 'pairs') {
       if (typeof value !== 'object' || Object.values(value).some((each) => typeof each !== 'string')) throw wrong('an object of strings');
       for (const [key, how] of Object.entries(value)) words.push(`${flag}=${key}=${how}`);
+    } else if (kind === 'time') {
+      if (!(typeof value === 'number' && value > 0 && Number.isFinite(value))) throw wrong('a positive number');
+      words.push(`${flag}=${Math.ceil(value)}ms`);
     } else {
       const fits = kind === 'number' ? Number.isInteger(value) : typeof value === 'string' || typeof value === 'number';
       if (!fits) throw wrong(kind === 'number' ? 'an integer' : 'of type string');

@@ -716,8 +716,10 @@ function notStarted(error, stderr) {
   try {
     return ofRefusal(JSON.parse(stderr.trim().split('\n').pop() ?? ''));
   } catch {
-    const [fact = '', remedy = ''] = stderr.trim().replace(/^keyward: /u, '').split('\n').slice(-2);
-    return new KeywardError(fact || error.message, { code: 'session-failed', exit: error.code, remedy });
+    const [fact, ...rest] = stderr.trim().replace(/^(?:keyward|error): /u, '').split('\n');
+    const isUsage = error.code === 120;
+    const remedy = rest.join('\n') || (isUsage ? '`keyward help run` lists the flags, and what each takes' : '`keyward doctor` shows what this host can do');
+    return new KeywardError(fact || error.message, { code: isUsage ? 'usage' : 'session-failed', exit: error.code, remedy });
   }
 }
 

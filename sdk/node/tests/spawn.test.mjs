@@ -226,3 +226,24 @@ function bound(from) {
   const names = ['spawn', 'exec', 'execFile', 'fork', 'spawnSync', 'execFileSync', 'execSync'];
   return { promises: from.promises, ...Object.fromEntries(names.map((name) => [name, from[name].bind(from)])) };
 }
+
+test('the options are the flags of keyward run, each of them', async () => {
+  const { FLAGS, NAMES } = (await import('../lib/flags.cjs')).default;
+  const help = childProcess.execFileSync('keyward', ['run', '--help'], { encoding: 'utf8' });
+  const told = new Set([...help.matchAll(/^ +(?:-\w, )?--([a-z][a-z-]*)/gmu)].map(([, name]) => name));
+  // What this package uses itself, and what node:child_process has an option for.
+  for (const own of ['json', 'outcome-fd', 'verbose', 'quiet', 'help', 'cwd', 'env']) told.delete(own);
+  assert.deepEqual(Object.keys(FLAGS).map((name) => NAMES[name] ?? name).sort(), [...told].sort());
+});
+
+test('a limit on time is that of the cage, and a word that the launcher does not take is an error', async () => {
+  const over = await ending(keyward.spawn('sleep', ['60'], { wall: 300 }));
+  assert.equal(over.code, 124);
+  for (const wrong of [0, -1, '5s', Infinity]) assert.throws(() => keyward.spawn('true', [], { wall: wrong }), { code: 'ERR_INVALID_ARG_TYPE' });
+  const { error, events } = await ending(keyward.spawn('touch', ['ran'], { net: 'sideways' }));
+  assert.deepEqual([error.code, error.exit, events.includes('exit')], ['usage', 120, false]);
+  assert.equal(keyward.spawnSync('touch', ['ran'], { net: 'sideways' }).error.code, 'usage');
+  assert.throws(() => keyward.execFileSync('touch', ['ran'], { net: 'sideways', stdio: 'pipe' }), { code: 'usage' });
+  await assert.rejects(keyward.Session.open({ net: 'sideways' }), (wrong) => wrong.exit === 120 && wrong.code === 'usage' && wrong.remedy !== '');
+  assert.equal(fs.existsSync('ran'), false);
+});

@@ -7,11 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import unittest
+import unittest.mock
 from typing import Any, Dict, Optional
 
 import keyward
+from keyward._door import Connection
 
 from support import ASKED, EXECUTABLE, Stage
 
@@ -193,6 +196,36 @@ class InASession(InACage):
         cls.session.close()
         super().tearDownClass()
 
+    def test_the_start_of_a_command_that_only_ends_is_not_told(self) -> None:
+        sent: "list[Any]" = []
+        send = Connection.send
+
+        def keep(connection: Connection, message: Any, descriptors: Any = ()) -> None:
+            sent.append(message.get("quiet", False))
+            send(connection, message, descriptors)
+
+        with unittest.mock.patch.object(Connection, "send", keep):
+            keyward.run(["true"], **self.where)
+            keyward.call(["true"], **self.where)
+            keyward.run(["true"], timeout=30, **self.where)
+            keyward.Popen(["true"], **self.where).wait()
+        self.assertEqual(sent, [True, True, False, False])
+
+    def test_an_interrupt_ends_the_command_before_it_is_raised(self) -> None:
+        marker = os.path.join(self.project(), "ended-by-interrupt")
+        line = "sleep 0.5; echo > %s.started; sleep 2; echo > %s" % (marker, marker)
+        main = threading.main_thread().ident
+        timer = threading.Timer(0.2, lambda: signal.pthread_kill(main or 0, signal.SIGINT))
+        timer.start()
+        with self.assertRaises(KeyboardInterrupt):
+            keyward.run(["sh", "-c", line], **self.where)
+        timer.join()
+        # The spawner takes errands in order: what comes next finds it gone.
+        listed = keyward.check_output(["sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"], text=True, **self.where)
+        self.assertNotIn("ended-by-interrupt", listed)
+        time.sleep(0.6)
+        self.assertFalse(os.path.exists(marker + ".started"))
+
     def test_flags_are_decided_at_the_start_of_the_session(self) -> None:
         with self.assertRaises(keyward.Refused):
             keyward.run(["true"], net="open", **self.where)
@@ -260,6 +293,17 @@ class Installation(Stage):
     def test_with_a_program_that_is_not_keyward_nothing_runs(self) -> None:
         self.other("exec \"$@\"")
         self.assert_refuses(keyward.VersionMismatch)
+
+    def test_what_the_launcher_does_not_take_is_refused_everywhere(self) -> None:
+        for call in (
+            lambda: keyward.run(["touch", "ran"], net="sideways", stderr=keyward.DEVNULL),
+            lambda: keyward.Session(net="sideways"),
+            lambda: keyward.Session(profile="nobody"),
+        ):
+            with self.assertRaises(keyward.Refused) as caught:
+                call()
+            self.assertTrue(caught.exception.fact and caught.exception.remedy, caught.exception.__dict__)
+        self.assertFalse(os.path.exists("ran"))
 
     def test_flags_are_those_of_keyward_run(self) -> None:
         from keyward._executable import FLAGS

@@ -7,16 +7,18 @@ import json
 import os
 import re
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 import unittest
 from typing import Any, Dict, List
 
 import keyward
-from keyward import _door
+from keyward import _door, protocol
 from keyward._process import _Wish, _trouble
 
-from support import REPOSITORY
+from support import REPOSITORY, SDK
 
 PROTOCOL = os.path.join(REPOSITORY, "crates", "protocol")
 
@@ -116,6 +118,7 @@ class Messages(unittest.TestCase):
             wish.for_a_session(None),
             line.for_a_session(None),
             {**line.for_a_session("x"), "background": True},
+            {**wish.for_a_session(None), "quiet": True},
             {"do": "hello"},
             {"do": "own"},
             {"do": "watch"},
@@ -169,6 +172,7 @@ class Messages(unittest.TestCase):
         denied = told["answer.refused.3.json"]
         self.assertIsInstance(denied, keyward.Denied)
         self.assertEqual((denied.rule, denied.reason), ("git-push-force", "an approver said no"))
+        self.assertEqual((denied.retryable, told["answer.refused.json"].retryable), (True, False))
 
     def test_every_golden_outcome_is_understood(self) -> None:
         kinds = {"denied": keyward.Denied, "refused": keyward.Refused, "fault": keyward.Fault}
@@ -195,6 +199,30 @@ class Messages(unittest.TestCase):
         error = keyward.NotFound("fact", "remedy", code="not-found", rule="r", retryable=True)
         again = pickle.loads(pickle.dumps(error))
         self.assertEqual((type(again), again.__dict__), (type(error), error.__dict__))
+
+
+class Types(unittest.TestCase):
+    """The types that mypy checks the package with are those of the schema."""
+
+    def test_they_are_made_from_the_schema(self) -> None:
+        made = subprocess.check_output([sys.executable, os.path.join(SDK, "python", "tools", "make-types.py")], text=True)
+        with open(protocol.__file__, encoding="utf-8") as file:
+            self.assertEqual(file.read(), made, "run `python3 tools/make-types.py > src/keyward/protocol.py` in sdk/python")
+
+    def test_golden_files_have_the_fields_of_their_types(self) -> None:
+        for channel in ("ask", "answer"):
+            for name, message in golden(channel + ".*.json").items():
+                kind: Any = getattr(protocol, channel.title() + message["do" if channel == "ask" else "is"].title())
+                self.assertLessEqual(kind.__required_keys__, set(message), name)
+                self.assertLessEqual(set(message), kind.__required_keys__ | kind.__optional_keys__, name)
+
+    def test_a_question_has_what_its_schemas_have(self) -> None:
+        whole = load("golden", "judge.asked.json")
+        question = keyward.Question(7, load("golden", "answer.question.json"), whole)
+        known = set(load("schema", "question.json")["$defs"]["document"]["properties"])
+        names = {"class_": "class", "number": "digest", "document": "digest"}
+        self.assertLessEqual({names.get(name, name) for name in vars(question)}, known)
+        self.assertEqual((question.argv, question.cwd, question.texts), (whole["argv"], whole["cwd"], whole["texts"]))
 
 
 class Transcript(unittest.TestCase):

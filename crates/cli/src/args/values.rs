@@ -35,9 +35,9 @@ impl<T: Clone + Send + Sync> TypedValueParser for OneOf<T> {
 
 pub const ALLOW: OneOf<Allowance> = OneOf { all: &["ptrace", "gpu"], parse: Allowance::parse };
 pub const AGENT: OneOf<Agent> =
-    OneOf { all: &["claude-code", "codex", "gemini", "opencode"], parse: Agent::of_word };
+    OneOf { all: &["claude-code", "codex", "gemini", "hermes", "opencode"], parse: Agent::of_word };
 pub const INIT: OneOf<InitWhat> =
-    OneOf { all: &["claude-code", "codex", "gemini", "opencode", "mcp"], parse: InitWhat::of_word };
+    OneOf { all: &["claude-code", "codex", "gemini", "hermes", "opencode", "mcp"], parse: InitWhat::of_word };
 pub const TRUST: OneOf<TrustClass> =
     OneOf { all: &["internal", "executor", "tool", "unknown"], parse: TrustClass::parse };
 pub const FLOOR: OneOf<Floor> = OneOf { all: &["full", "landlock"], parse: Floor::parse };

@@ -94,6 +94,12 @@ fn decide(agent: Agent, call: Call, block: &mut Block) -> Result<Decision, Troub
         }
         Event::Tool(tool) => match tool {
             Tool::Shell { command, input } => shell(agent, &session, directory, command, input, block),
+            Tool::Code => Ok(Decision::Deny(Denied {
+                rule: Some("execute-code".into()),
+                fact: "this code would run outside the session".into(),
+                remedy: "nothing has to be done: the agent runs it with a command".into(),
+                allowed: "the same code as a file of the project, run by a command such as `python3 FILE`",
+            })),
             Tool::Read(path) => strictest(directory, &[path], block, |path| shown(path, block)),
             Tool::Write(path) => strictest(directory, &[path], block, |path| written(path, directory, block)),
             Tool::Edit(path) => strictest(directory, &[path], block, |path| edited(path, directory, block)),
@@ -109,7 +115,7 @@ fn decide(agent: Agent, call: Call, block: &mut Block) -> Result<Decision, Troub
 fn strictness(decision: &Decision) -> u8 {
     match decision {
         Decision::Pass | Decision::Tell(_) | Decision::Replace(_) => 0,
-        Decision::AskUser(_) => 1,
+        Decision::AskUser(_) | Decision::ReplaceIfAllowed(..) => 1,
         Decision::Deny(_) => 2,
     }
 }
@@ -159,9 +165,42 @@ fn shell(
         return Ok(Decision::Pass);
     }
     let keyward = quoted(&keyward.to_string_lossy());
+    if agent == Agent::Hermes {
+        return Ok(for_hermes(&keyward, session, &agents, directory, &command, input));
+    }
     let line = format!("{keyward} agent-shell {} {session} -- {}", agent.word(), quoted(&command));
     input.insert("command".into(), line.into());
     Ok(Decision::Replace(input))
+}
+
+/// Hermes asks its user about what the gate asks about, on the channel that the user speaks to it. Its next command starts in the directory
+/// that this one ends in.
+fn for_hermes(
+    keyward: &str,
+    session: &str,
+    agents: &Agents<'_>,
+    directory: Option<&Path>,
+    command: &str,
+    mut input: serde_json::Map<String, Value>,
+) -> Decision {
+    let asks = agents.asks_about(command, directory);
+    let is = |name: &str| input.get(name).and_then(Value::as_bool) == Some(true);
+    let is_alone = is("background") || is("pty");
+    let allowed = if asks.is_some() { " --allowed" } else { "" };
+    let start = format!("{keyward} agent-shell hermes {session}{allowed}");
+    let line = match is_alone {
+        true => format!("{start} -- {}", quoted(command)),
+        false => format!(
+            "__keyward=$(mktemp) || exit 126; {start} --directory-file \"$__keyward\" -- {}; set -- $? \"$(cat -- \"$__keyward\")\"; \
+             rm -f -- \"$__keyward\"; unset __keyward; [ -z \"$2\" ] || builtin cd -- \"$2\"; (exit \"$1\")",
+            quoted(command)
+        ),
+    };
+    input.insert("command".into(), line.into());
+    match asks {
+        Some(denied) => Decision::ReplaceIfAllowed(input, denied),
+        None => Decision::Replace(input),
+    }
 }
 
 /// Whether the agent puts Keyward's program before each command.

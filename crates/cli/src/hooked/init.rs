@@ -5,6 +5,7 @@
 use super::settings_file::{Done, Settings};
 use super::{init_mcp, own_programs, place};
 use crate::args::{InitArgs, InitWhat};
+use crate::rewrite::{Folder, NotWritten};
 use crate::{here, say};
 use keyward_policy::hook::Agent;
 use keyward_policy::hook::diff::diff;
@@ -83,6 +84,8 @@ impl Place {
             (Agent::Codex, true) => ".codex/hooks.json",
             (Agent::Gemini, false) => "~/.gemini/settings.json",
             (Agent::Gemini, true) => ".gemini/settings.json",
+            (Agent::Hermes, false) => "~/.hermes/plugins/keyward/__init__.py",
+            (Agent::Hermes, true) => ".hermes/plugins/keyward/__init__.py",
             (Agent::OpenCode, false) => "~/.config/opencode/plugin/keyward.js",
             (Agent::OpenCode, true) => ".opencode/plugin/keyward.js",
         };
@@ -117,6 +120,9 @@ impl Place {
             "{name} sends its tool calls to Keyward from its next start on; `keyward init {agent} --undo` takes this back",
             agent = self.agent.word()
         ));
+        if self.agent == Agent::Hermes {
+            say::answer("Hermes loads only plugins that you have enabled: `hermes plugins enable keyward`");
+        }
         if self.agent == Agent::Codex {
             say::answer(
                 "Codex runs new hooks only after you have trusted them: start it once, and trust the two of Keyward's",
@@ -135,7 +141,7 @@ impl Place {
                 let without = settings::removed(self.agent, &text).map_err(|not| self.not_changed(not))?;
                 let changed = done.as_ref().map(|done| diff(&done.after, &text));
                 // The plugin is a file of its own.
-                let is_file = now.is_some() && !(self.agent == Agent::OpenCode && without.is_empty());
+                let is_file = now.is_some() && !(self.agent.has_plugin() && without.is_empty());
                 (is_file.then_some(without), changed)
             }
         };
@@ -157,6 +163,7 @@ impl Place {
             Some(after) => self.settings.write(after)?,
             None => self.settings.remove()?,
         }
+        self.remove_manifest();
         self.settings.forget();
         say::answer(&format!("{} does not send its tool calls to Keyward any more", self.agent.name()));
         Ok(0)
@@ -166,8 +173,33 @@ impl Place {
         self.settings.not_changed(not, self.agent.name())
     }
 
-    /// Makes the program that Claude Code puts before each command.
+    /// The file by which Hermes knows its plugin, and what stands in it.
+    fn manifest(&self) -> Option<(PathBuf, &'static str)> {
+        let (name, text) = settings::HERMES_MANIFEST;
+        let folder = self.settings.file.parent().filter(|_| self.agent == Agent::Hermes)?;
+        Some((folder.join(name), text))
+    }
+
+    fn remove_manifest(&self) {
+        if let Some((path, text)) = self.manifest()
+            && std::fs::read_to_string(&path).is_ok_and(|there| there == text)
+        {
+            let _ = std::fs::remove_file(&path);
+            // What Python has compiled is of no use without it.
+            let folder = path.parent().unwrap_or(Path::new("/"));
+            let _ = std::fs::remove_dir_all(folder.join("__pycache__"));
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
+
+    /// Makes what has to be there beside the settings: the program that Claude Code puts before each command, or what Hermes knows its plugin by.
     fn make_shell(&self) -> Result<(), Trouble> {
+        if let Some((path, text)) = self.manifest() {
+            let folder = path.parent().unwrap_or(Path::new("/"));
+            return Folder::lock(folder)
+                .and_then(|folder| folder.replace(&path, text.as_bytes()))
+                .map_err(|NotWritten { cause, .. }| self.settings.unusable("write beside", &cause));
+        }
         if self.agent != Agent::ClaudeCode {
             return Ok(());
         }

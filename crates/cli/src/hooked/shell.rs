@@ -28,7 +28,8 @@ pub fn claude(args: ClaudeShellArgs, block: &mut Block) -> i32 {
         return hook(Agent::ClaudeCode, block);
     }
     let session = std::env::var(SESSION).unwrap_or_default();
-    shell(AgentShellArgs { agent: Agent::ClaudeCode, session, line: args.line }, block)
+    let (agent, allowed, directory_file) = (Agent::ClaudeCode, false, None);
+    shell(AgentShellArgs { agent, session, allowed, directory_file, line: args.line }, block)
 }
 
 pub fn shell(args: AgentShellArgs, block: &mut Block) -> i32 {
@@ -42,11 +43,16 @@ pub fn shell(args: AgentShellArgs, block: &mut Block) -> i32 {
 }
 
 fn run(args: AgentShellArgs, block: &mut Block) -> Result<i32, NotRun> {
-    let AgentShellArgs { agent, session, line } = args;
+    let AgentShellArgs { agent, session, allowed, directory_file, line } = args;
     let cwd = std::env::current_dir().map_err(|cause| lost(&cause))?;
-    let wrapped = (agent == Agent::ClaudeCode).then(|| line.to_str().and_then(wrapper::claude)).flatten();
+    let wrapped = match (agent, directory_file.as_deref().and_then(Path::to_str), line.to_str()) {
+        (Agent::ClaudeCode, _, Some(line)) => wrapper::claude(line),
+        (_, Some(file), Some(line)) => Some(Wrapped { command: line.into(), directory_file: file.into() }),
+        _ => None,
+    };
     let project = std::env::var_os(PROJECT).map(PathBuf::from);
     let mut door = Agents::new(agent, &session, block)?.open(Some(project.as_deref().unwrap_or(&cwd)))?;
+    door.person.allowed = allowed;
     match wrapped {
         Some(Wrapped { command, directory_file }) => {
             let (told, tell) =

@@ -7,6 +7,9 @@ use crate::rules::tables::Entry;
 use crate::text::{Bytes, Field, LONGEST, Taint, UNKNOWN};
 use std::rc::Rc;
 
+/// The name of a file or directory that a command has made for itself.
+pub(super) const MADE: &[u8] = b"/tmp/made";
+
 impl Walker<'_> {
     pub(super) fn output(&mut self, name: &[u8], entry: Option<&Entry>, started: &Started) -> Stream {
         let args = &started.args[1..];
@@ -56,7 +59,7 @@ impl Walker<'_> {
                 }
                 input.clone()
             }
-            b"mktemp" => text(b"/tmp/made", Taint::NONE),
+            b"mktemp" => text(MADE, Taint::NONE),
             b"pwd" => text(b".", Taint::NONE),
             b"git" if words().next().is_some_and(|word| word.text == b"rev-parse") => {
                 match flag(b'-', b"--show-toplevel") {

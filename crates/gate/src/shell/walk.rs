@@ -1,6 +1,7 @@
 //! Walks through a script in the order in which it would run, and hands every command on.
 
 use super::expand::Choices;
+use super::output::MADE;
 use super::parse::{Trouble, parse};
 use super::syntax::{Direction, Kind, List, Node, Piece, Redirect, Simple, Target, Word};
 use super::variables::{Text, Variables};
@@ -147,6 +148,13 @@ pub struct Walker<'r> {
     pub(super) traps: Vec<(Bytes, Span)>,
     /// How deep it may still go.
     pub(super) depth: usize,
+}
+
+/// The first of several commands, and those that run if it fails; nothing if there are others between them.
+fn alternatives(parts: &[Node]) -> Option<(&Node, &[Node])> {
+    let (first, others) = parts.split_first()?;
+    let is_other = |node: &Node| matches!(node, Node::Body { kind: Kind::Branch, redirects, .. } if redirects.is_empty());
+    (!others.is_empty() && !is_other(first) && others.iter().all(is_other)).then_some((first, others))
 }
 
 /// Functions and traps of the shells around one.
@@ -364,7 +372,10 @@ impl<'r> Walker<'r> {
             }
             Node::Body { kind, parts, redirects } => {
                 self.redirected(redirects, input, |walker, input| match kind {
-                    Kind::Group => walker.list(parts, input),
+                    Kind::Group => match alternatives(parts) {
+                        Some((first, others)) => walker.first_of(first, others, input),
+                        None => walker.list(parts, input),
+                    },
                     Kind::Subshell => {
                         let (mark, standing) = (walker.variables.mark(), walker.standing.clone());
                         let output = walker.list(parts, input);
@@ -391,6 +402,33 @@ impl<'r> Walker<'r> {
         }
     }
 
+    /// `first || other || …`. Where the first prints the name of a file that it has made, another one prints at most one other text: that one
+    /// counts, because a new file is the least of what it can name.
+    fn first_of(&mut self, first: &Node, others: &[Node], input: &Stream) -> Stream {
+        let mut output = self.node(first, input);
+        let mut other_text: Option<Bytes> = None;
+        let mut is_known = output.text.as_deref() == Some(MADE);
+        for other in others {
+            let Node::Body { parts, .. } = other else { continue };
+            let mut printed = None;
+            let stream = self.over_names(input.names.clone(), |walker| {
+                walker.rounds_telling(b"", &mut printed, |walker| walker.list(parts, input))
+            });
+            match printed.map(|text: Bytes| text.strip_suffix(b"\n").map_or(text.clone(), Into::into)) {
+                Some(text) if text.as_slice() == MADE => {}
+                Some(text) if other_text.as_ref().is_none_or(|known| *known == text) => {
+                    other_text = Some(text)
+                }
+                _ => is_known = false,
+            }
+            output = output.then(stream);
+        }
+        match is_known {
+            true => Stream { text: Some(other_text.unwrap_or_else(|| MADE.into())), ..output },
+            false => output,
+        }
+    }
+
     /// A loop over names, if there are any.
     fn over_names<T>(&mut self, names: Option<Rc<Loss>>, walk: impl FnOnce(&mut Self) -> T) -> T {
         let before = self.loops.len();
@@ -402,6 +440,16 @@ impl<'r> Walker<'r> {
 
     /// A branch or a loop: what it assigns may be there afterwards, and at its next round.
     fn rounds(&mut self, counter: &[u8], walk: impl Fn(&mut Self) -> Stream) -> Stream {
+        self.rounds_telling(counter, &mut None, walk)
+    }
+
+    /// The same; `printed` is what one round prints.
+    fn rounds_telling(
+        &mut self,
+        counter: &[u8],
+        printed: &mut Option<Bytes>,
+        walk: impl Fn(&mut Self) -> Stream,
+    ) -> Stream {
         self.variables.branches += 1;
         let mark = self.variables.mark();
         let mut output = walk(self);
@@ -409,6 +457,7 @@ impl<'r> Walker<'r> {
             output = walk(self);
         }
         self.variables.branches -= 1;
+        printed.clone_from(&output.text);
         // How often it runs is not known.
         Stream { text: None, ..output }
     }

@@ -58,17 +58,29 @@ fn senders(ask: &Ask) -> Senders {
 
 impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     pub(super) fn answer(&mut self, client: u64, ask: Ask, descriptors: Vec<OwnedFd>) {
-        if let Err((fact, remedy)) = self.admit(client, &ask) {
-            return self.refuse(Some(client), fact, remedy);
+        if let Err(refused) = self.admit(client, &ask) {
+            return self.clients.tell(client, &refused, &[]);
         }
         match ask {
-            Ask::Exec { argv, cwd, from, background, terminal, timeout_ms, fresh, answers, line, tools } => {
+            Ask::Exec {
+                argv,
+                cwd,
+                from,
+                background,
+                terminal,
+                timeout_ms,
+                fresh,
+                answers,
+                line,
+                tools,
+                quiet,
+            } => {
                 let argv = argv.into_iter().map(OsString::from).collect();
                 let cwd = cwd.map(|cwd| self.place(cwd.into(), from.map(OsString::from)));
                 let command = self.command(argv, cwd, fresh, line);
                 // Only a client outside decides what a cage may call.
                 let tools = if self.is_inside(client) { Vec::new() } else { tools };
-                let wish = Wish { background, terminal, streams: descriptors, fresh, tools };
+                let wish = Wish { background, terminal, streams: descriptors, fresh, tools, quiet };
                 self.ask_for_command(client, command, wish, timeout_ms.map(Duration::from_millis), answers);
             }
             Ask::Tool { argv, cwd, terminal, surroundings } => {
@@ -80,6 +92,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
                     streams: descriptors,
                     fresh: false,
                     tools: Vec::new(),
+                    quiet: false,
                 };
                 self.ask_for_command(client, command, wish, None, false);
             }
@@ -155,7 +168,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
     }
 
     /// Whether a client may send this request, and the record has room for it. Clients outside may send all.
-    fn admit(&mut self, client: u64, ask: &Ask) -> Result<(), (&'static str, &'static str)> {
+    fn admit(&mut self, client: u64, ask: &Ask) -> Result<(), Answer> {
         let side = self.clients.side(client);
         if side == Some(Side::Outside) && senders(ask) != Senders::Agent {
             return Ok(());
@@ -167,16 +180,13 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             Senders::Outside => false,
         };
         if !permitted {
-            return Err((
-                "not permitted from inside a cage; allowed requests: run a command in a sibling cage, signal or kill it, call an offered function",
-                "ask from outside",
-            ));
+            let fact = "not permitted from inside a cage; allowed requests: run a command in a sibling cage, signal or kill it, call an offered function";
+            return Err(Answer::refused(None, fact, "ask from outside"));
         }
         if !self.has_budget_for(ask) {
-            return Err((
-                "denied for now: the cages of this session send more requests than can be recorded",
-                "retry later: a few requests are accepted each second",
-            ));
+            let fact = "denied for now: the cages of this session send more requests than can be recorded";
+            let remedy = "retry later: a few requests are accepted each second";
+            return Err(Answer::refused(None, fact, remedy).for_now());
         }
         Ok(())
     }
@@ -208,6 +218,10 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         if !wish.has_its_streams() {
             let fact = "wrong number of descriptors: send one for each stream that is not a terminal, and none for a background command";
             return self.refuse(Some(client), fact, "send descriptors 0, 1 and 2 with the message");
+        }
+        if wish.quiet && wish.must_be_announced() {
+            let fact = "the start of a command with a terminal or in the background is always told";
+            return self.refuse(Some(client), fact, "leave out `quiet`");
         }
         if let Some(number) = wish.streams.iter().position(leads_out) {
             let fact = format!(
@@ -440,9 +454,21 @@ pub(super) struct Wish {
     pub(super) fresh: bool,
     /// Functions that may be called as long as it runs.
     pub(super) tools: Vec<String>,
+    /// Whether its client is not told of the start.
+    pub(super) quiet: bool,
 }
 
 impl Wish {
+    /// Whether its start has to be told: with it travels the terminal, or the number of a background job.
+    fn must_be_announced(&self) -> bool {
+        self.background || self.terminal.is_some()
+    }
+
+    /// Whether the spawner need not tell of its start. The number of a process that may call functions is needed.
+    pub(super) fn starts_untold(&self) -> bool {
+        self.quiet && self.tools.is_empty()
+    }
+
     /// Whether a stream came for each that is not a terminal. Those of a background command are the session's.
     fn has_its_streams(&self) -> bool {
         let expected = match (self.background, self.terminal) {
@@ -472,6 +498,7 @@ mod tests {
             answers: false,
             line: None,
             tools: Vec::new(),
+            quiet: false,
         }
     }
 
@@ -481,7 +508,7 @@ mod tests {
 
     fn wish(background: bool, terminal: Option<session::Terminal>, streams: usize) -> Wish {
         let streams = (0..streams).map(|_| keyward_sys::channel::pair().unwrap().0).collect();
-        Wish { background, terminal, streams, fresh: false, tools: Vec::new() }
+        Wish { background, terminal, streams, fresh: false, tools: Vec::new(), quiet: false }
     }
 
     #[test]

@@ -77,7 +77,7 @@ impl Permitted {
     }
 
     /// The message to the spawner. Its descriptors are the streams, then the state, then the scripts.
-    pub(super) fn errand(&self, job: u32, terminal: Option<Terminal>) -> Errand {
+    pub(super) fn errand(&self, job: u32, terminal: Option<Terminal>, quiet: bool) -> Errand {
         let Command { argv, cwd, surroundings, .. } = &self.command;
         Errand::Start {
             job,
@@ -87,6 +87,7 @@ impl Permitted {
             judged: self.kept.scripts.is_some(),
             state: self.kept.state.is_some(),
             surroundings: surroundings.clone(),
+            quiet,
         }
     }
 }
@@ -128,7 +129,7 @@ pub(super) mod tests {
     }
 
     fn handed_over(permitted: &Permitted) -> (Vec<OsString>, Option<OsString>, bool) {
-        match permitted.errand(1, None) {
+        match permitted.errand(1, None, false) {
             Errand::Start { argv, cwd, state, .. } => {
                 (argv.into_iter().map(OsString::from).collect(), cwd.map(OsString::from), state)
             }

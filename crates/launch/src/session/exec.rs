@@ -8,7 +8,7 @@ use super::questions::Judge;
 use super::{Pending, Record, Server, Waiting};
 use keyward_policy::event::{self, What};
 use keyward_protocol::packet::{self, LONGEST};
-use keyward_protocol::session::{Answer, Terminal};
+use keyward_protocol::session::Answer;
 use keyward_sys::Errno;
 use rustix::fd::OwnedFd;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         let shown = permitted.command.shown().to_vec();
         let cwd = permitted.command.cwd().map(PathBuf::from);
         let streams = std::mem::take(&mut wish.streams);
-        let pending = pending(number, wish.terminal, streams, permitted)?;
+        let pending = pending(number, &wish, streams, permitted)?;
         let (place, first) = self.hand_over(pending, wish.fresh)?;
         let job = self.job(client, shown, &wish, timeout, place, output);
         self.jobs.add(number, Job { cwd, ..job });
@@ -141,6 +141,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             watchers: Vec::new(),
             fresh: wish.fresh,
             pid: None,
+            quiet: wish.quiet,
             tools: wish.tools.clone(),
             started: now,
             killed: false,
@@ -182,11 +183,11 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
 /// The message to the spawner, with all that travels along: the streams, then the state of the shell, then the scripts that were judged.
 fn pending(
     number: u32,
-    terminal: Option<Terminal>,
+    wish: &Wish,
     mut streams: Vec<OwnedFd>,
     permitted: Permitted,
 ) -> Result<Pending, NotStarted> {
-    let packet = packet::write(&permitted.errand(number, terminal));
+    let packet = packet::write(&permitted.errand(number, wish.terminal, wish.starts_untold()));
     streams.extend(permitted.kept.state);
     streams.extend(permitted.kept.scripts);
     match packet.len() > LONGEST {
@@ -214,6 +215,11 @@ mod tests {
         Permitted::new(command, tests::gate(), kept).unwrap_or_else(|_| panic!())
     }
 
+    fn wish() -> Wish {
+        let (streams, tools) = (Vec::new(), Vec::new());
+        Wish { background: false, terminal: None, streams, fresh: false, tools, quiet: false }
+    }
+
     fn descriptor() -> OwnedFd {
         keyward_sys::channel::pair().unwrap().0
     }
@@ -224,7 +230,7 @@ mod tests {
         let expected = [stream.as_raw_fd(), state.as_raw_fd(), scripts.as_raw_fd()];
         let kept = Kept { scripts: Some(scripts), state: Some(state) };
         let line = permitted(Command::of_line(&["ls".into()], None, true), kept);
-        let pending = pending(3, None, vec![stream], line).unwrap_or_else(|_| panic!());
+        let pending = pending(3, &wish(), vec![stream], line).unwrap_or_else(|_| panic!());
         let sent: Vec<_> = pending.streams.iter().map(AsRawFd::as_raw_fd).collect();
         assert_eq!(sent, expected);
         let errand = packet::read::<Errand>(&pending.packet);
@@ -238,7 +244,7 @@ mod tests {
     fn a_command_that_does_not_fit_into_a_message_is_refused() {
         let words = vec!["echo".into(), "x".repeat(LONGEST).into()];
         let refused =
-            pending(1, None, Vec::new(), permitted(Command::of_words(words, None), Kept::default()));
+            pending(1, &wish(), Vec::new(), permitted(Command::of_words(words, None), Kept::default()));
         assert!(refused.is_err_and(|(fact, _)| fact.starts_with("cannot hand the command over")));
     }
 }

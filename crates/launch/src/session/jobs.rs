@@ -62,6 +62,8 @@ pub(super) struct Job {
     pub(super) fresh: bool,
     /// The number of its process in its cage, once it has started.
     pub(super) pid: Option<u32>,
+    /// Whether its client is not told of the start.
+    pub(super) quiet: bool,
     /// Functions that it may call.
     pub(super) tools: Vec<String>,
     /// Whether we have ended it.
@@ -302,6 +304,7 @@ pub(super) mod tests {
             watchers: Vec::new(),
             fresh: false,
             pid: None,
+            quiet: false,
             tools: Vec::new(),
             killed: false,
             started: Instant::now(),

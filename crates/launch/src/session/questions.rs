@@ -9,7 +9,6 @@ use keyward_policy::event::Gate;
 use keyward_policy::gate::Reach;
 use keyward_policy::hint::Hint;
 use keyward_policy::net::Denial;
-use keyward_policy::outcome::code::DENIED;
 use keyward_protocol::approval::Progress;
 use keyward_protocol::link::Link;
 use keyward_protocol::packet::{self, LONGEST};
@@ -50,6 +49,8 @@ pub enum Passage {
         fact: String,
         remedy: String,
         rule: Option<String>,
+        /// Whether the same may be allowed later.
+        retry: bool,
     },
 }
 
@@ -151,7 +152,9 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         };
         match passage {
             Passage::Go(gate, kept) => self.go(client, then, gate, kept),
-            Passage::Refuse { fact, remedy, rule } => self.deny(client, &then, &fact, &remedy, rule),
+            Passage::Refuse { fact, remedy, rule, retry } => {
+                self.deny(client, &then, &Answer::denied(&fact, &remedy, rule, retry), &fact);
+            }
             Passage::Wait(socket) => {
                 self.questions.last += 1;
                 let number = self.questions.last;
@@ -174,12 +177,12 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         self.questions.waiting.iter().filter(is_inside).count()
     }
 
-    fn deny(&mut self, client: Option<u64>, then: &Then, fact: &str, remedy: &str, rule: Option<String>) {
+    fn deny(&mut self, client: Option<u64>, then: &Then, denied: &Answer, why: &str) {
         if let Then::Host { question, .. } = then {
-            return self.answer_host(*question, Some(fact.to_owned()));
+            return self.answer_host(*question, Some(why.to_owned()));
         }
         if let Some(client) = client {
-            self.clients.tell(client, &Answer::denied(fact, remedy, rule), &[]);
+            self.clients.tell(client, denied, &[]);
         }
     }
 
@@ -245,20 +248,17 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
                 let kept = Kept { state, scripts: descriptors.next() };
                 self.go(waiting.client, waiting.then, gate, kept);
             }
-            Some(Progress::Refuse { fact, remedy, rule }) => {
+            Some(Progress::Refuse { fact, remedy, rule, retry }) => {
                 let waiting = self.settle(place);
-                self.deny(waiting.client, &waiting.then, &fact, &remedy, rule);
+                let denied = Answer::denied(&fact, &remedy, rule, retry);
+                self.deny(waiting.client, &waiting.then, &denied, &fact);
             }
             // The process that asks is gone, and no approver has said yes.
             Some(Progress::Decided { .. } | Progress::Left {}) | None => {
                 let waiting = self.settle(place);
                 let fact = "denied: the process that asks about this command is gone";
-                match waiting.then {
-                    Then::Host { question, .. } => {
-                        self.answer_host(question, Some("the process that asks is gone".into()));
-                    }
-                    _ => self.refuse_with(waiting.client, Some(DENIED), fact, "try again"),
-                }
+                let denied = Answer::denied(fact, "try again", None, true);
+                self.deny(waiting.client, &waiting.then, &denied, "the process that asks is gone");
             }
         }
     }

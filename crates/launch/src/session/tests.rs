@@ -43,7 +43,9 @@ impl Judge for Gatekeeper {
         self.asked.set(self.asked.get() + 1);
         match (self.asks.get(), request.has_room) {
             (false, _) => Passage::Go(went_on(), Kept::default()),
-            (true, false) => Passage::Refuse { fact: "crowded".into(), remedy: "wait".into(), rule: None },
+            (true, false) => {
+                Passage::Refuse { fact: "crowded".into(), remedy: "wait".into(), rule: None, retry: true }
+            }
             (true, true) => {
                 let (ours, theirs) = non_blocking();
                 self.askers.borrow_mut().push(theirs);
@@ -55,7 +57,12 @@ impl Judge for Gatekeeper {
     fn judge_host(&self, _: &Denial, _: bool, has_room: bool) -> Passage {
         self.asked.set(self.asked.get() + 1);
         if !has_room {
-            return Passage::Refuse { fact: "crowded".into(), remedy: String::new(), rule: None };
+            return Passage::Refuse {
+                fact: "crowded".into(),
+                remedy: String::new(),
+                rule: None,
+                retry: true,
+            };
         }
         let (ours, theirs) = non_blocking();
         self.askers.borrow_mut().push(theirs);
@@ -222,6 +229,7 @@ fn command(program: &str) -> Ask {
         answers: false,
         line: None,
         tools: Vec::new(),
+        quiet: false,
     }
 }
 
@@ -471,11 +479,57 @@ fn a_directory_begins_where_the_client_is_only_if_that_is_in_the_project() {
             answers: false,
             line: None,
             tools: Vec::new(),
+            quiet: false,
         };
         stage.ask(client, ask);
         let Some(Errand::Start { cwd, .. }) = stage.errand() else { panic!("nothing was started") };
         assert_eq!(cwd, Some(OsStr::new(expected).into()), "{from:?}");
     }
+}
+
+#[test]
+fn the_start_of_a_quiet_command_is_told_to_no_client_and_its_end_or_refusal_is() {
+    let mut stage = Stage::new();
+    let (client, theirs) = stage.server.clients.connect(Side::Outside);
+    let quietly = |named: Option<&str>| {
+        let mut ask = command("true");
+        if let Ask::Exec { quiet, tools, .. } = &mut ask {
+            *quiet = true;
+            tools.extend(named.map(str::to_owned));
+        }
+        ask
+    };
+    stage.ask(client, quietly(None));
+    let Some(Errand::Start { job, quiet, .. }) = stage.errand() else { panic!("nothing was started") };
+    assert!(quiet, "the spawner is told");
+    stage.server.take_news(News::Ended { job, exit: 3, signal: None }, Vec::new());
+    assert!(matches!(told(&theirs), Some(Answer::Ended { exit: 3, .. })), "its first answer is the end");
+
+    stage.ask(client, quietly(None));
+    let Some(Errand::Start { job, .. }) = stage.errand() else { panic!("nothing was started") };
+    stage.server.take_news(News::Failed { job, code: 127, why: "no such file".into() }, Vec::new());
+    assert!(is_refused(told(&theirs), "no such file"));
+    assert_eq!(told(&theirs), None, "and nothing behind it");
+
+    // The session needs the number of a process that may call functions, and its client does not.
+    stage.ask(client, quietly(Some("search")));
+    let Some(Errand::Start { job, quiet, .. }) = stage.errand() else { panic!("nothing was started") };
+    assert!(!quiet);
+    stage.server.take_news(News::Started { job, pid: 11 }, Vec::new());
+    assert_eq!(told(&theirs), None);
+
+    // A control: one that is not quiet.
+    let job = stage.run(client);
+    stage.server.take_news(News::Started { job, pid: 12 }, Vec::new());
+    assert_eq!(told(&theirs), Some(Answer::Started { job }));
+
+    let mut hidden = quietly(None);
+    if let Ask::Exec { background, .. } = &mut hidden {
+        *background = true;
+    }
+    stage.ask(client, hidden);
+    assert!(is_refused(told(&theirs), "is always told"));
+    assert_eq!(stage.errand(), None);
 }
 
 #[test]

@@ -10,7 +10,6 @@ use crate::wire::{self, Report};
 use keyward_policy::linux::cage::Step;
 use keyward_policy::outcome::code::{DENIED, USAGE};
 use keyward_protocol::session::{Surroundings, Terminal, Word};
-use keyward_protocol::spawner::News;
 use keyward_sys::confine::Limit;
 use keyward_sys::exec::{self, Strings};
 use keyward_sys::file::reason;
@@ -20,6 +19,7 @@ use keyward_sys::{Errno, channel, confine, environ, terminal};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::FdFlags;
+use rustix::process::Pid;
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -311,7 +311,8 @@ impl Command<'_> {
 }
 
 impl Spawner<'_> {
-    pub(super) fn start(&mut self, number: u32, wanted: Wanted) -> Result<(), Refused> {
+    /// Starts a command, and gives its process.
+    pub(super) fn start(&mut self, number: u32, wanted: Wanted) -> Result<Pid, Refused> {
         wanted.check_scripts()?;
         let call = Call::new(&wanted, &self.search, &self.prepared.acts.cwd, &self.prepared.envp)?;
         let started = match wanted.terminal.map(Pty::open).transpose()? {
@@ -321,11 +322,8 @@ impl Spawner<'_> {
                 .map(|(process, terminal)| (process, Some(terminal))),
         };
         let (process, terminal) = started.map_err(|why| self.refused(why, &call))?;
-        let sent: Vec<BorrowedFd<'_>> = terminal.iter().map(|terminal| terminal.main.as_fd()).collect();
-        let pid = process.pid.as_raw_nonzero().get().unsigned_abs();
-        self.tell(&News::Started { job: number, pid }, &sent);
         self.jobs.insert(process.pid, Job { number, terminal, ending: Vec::new() });
-        Ok(())
+        Ok(process.pid)
     }
 
     fn start_plain(&self, wanted: &Wanted, call: &Call) -> Result<Process, NotStarted> {

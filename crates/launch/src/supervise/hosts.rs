@@ -95,7 +95,7 @@ impl Supervisor<'_, '_> {
             let Some(served) = &mut self.watch.served else { return };
             let passage = match &mut served.hosts {
                 Some(hosts) => hosts.judge(&question.denial, on_terminal),
-                None => Passage::Refuse { fact: GONE.into(), remedy: String::new(), rule: None },
+                None => Passage::Refuse { fact: GONE.into(), remedy: String::new(), rule: None, retry: true },
             };
             let why_not = match passage {
                 Passage::Wait(socket) => {

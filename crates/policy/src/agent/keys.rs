@@ -11,10 +11,11 @@ use crate::net::plan::THIS_MACHINE;
 use crate::plan::Refusal;
 use crate::provider::{self, Provider};
 use crate::secret::{Entry, Grant, Reference, SecretName};
+use crate::tools;
 use crate::words::Origin;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What is not a key of the policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -178,7 +179,25 @@ impl<'a> Supply<'_, 'a> {
         }
         self.effective.put(id, Value::Paths(list));
         self.add(Id::EnvPass, variable.to_owned(), self.agent.origin.clone());
+        self.move_tools(variable, OsStr::from_bytes(value));
         Ok(())
+    }
+
+    /// What the tools have of the directory that a variable moves, they have of the one that it names as well.
+    fn move_tools(&mut self, variable: &str, to: &OsStr) {
+        let Some(folder) = tools::folder_of(variable) else { return };
+        for id in [Id::ToolsRead, Id::ToolsShare] {
+            let Some(Value::Paths(mut list)) = self.effective.take(id) else { continue };
+            let below = |path: &At<PathBuf>| {
+                Some(path.value.strip_prefix("~").ok()?.strip_prefix(folder).ok()?.to_owned())
+            };
+            let moved: Vec<PathBuf> = list.value.iter().filter_map(below).collect();
+            for rest in moved {
+                let origin = Origin::Variable { variable: variable.to_owned() };
+                list.value.push(At::outside(Path::new(to).join(rest), origin));
+            }
+            self.effective.put(id, Value::Paths(list));
+        }
     }
 
     fn grant(&mut self, name: &SecretName) {

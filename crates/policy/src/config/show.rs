@@ -145,6 +145,7 @@ fn says(policy: &Policy, id: Id) -> Says<'_> {
         Id::HomeKeyring => word(policy.home.keyring.value.as_str(), &policy.home.keyring.origin),
         Id::ToolsCage => chosen(policy.tools.cage.value.as_str(), &policy.tools.cage.origin),
         Id::ToolsNet => chosen(policy.tools.net.value.as_str(), &policy.tools.net.origin),
+        Id::ToolsRead => paths(&policy.tools.read),
         Id::ToolsShare => paths(&policy.tools.share),
         Id::NetMode => word(policy.net.value.as_str(), &policy.net.origin),
         Id::NetAllow => list(&policy.network.allow, |allowed| Spelled::Text(allowed.to_string())),

@@ -162,6 +162,7 @@ impl Values {
                 Id::HomeKeyring => choose(&mut policy.home.keyring, value, KeyringUse::ALL),
                 Id::ToolsCage => choose(&mut policy.tools.cage, value, ToolCage::ALL),
                 Id::ToolsNet => choose(&mut policy.tools.net, value, ToolNet::ALL),
+                Id::ToolsRead => policy.tools.read = paths(value),
                 Id::ToolsShare => policy.tools.share = paths(value),
                 Id::NetMode => choose(&mut policy.net, value, NetMode::ALL),
                 Id::NetAllow => policy.network.allow = allowed(value),

@@ -34,7 +34,7 @@ fn is_module(name: &[u8]) -> bool {
 
 /// Whether this is the name of one of the two programs. It counts where shells look for programs.
 pub fn is_program(name: &OsStr) -> bool {
-    matches!(name.as_bytes(), b"keyward" | b"keyward-services")
+    matches!(name.as_bytes(), b"keyward" | b"keyward-services" | b"keyward-shim")
 }
 
 /// Whether a path that was found is a part of Keyward by its last names.

@@ -17,6 +17,8 @@ pub enum Decision {
     AskUser(Denied),
     /// The tool is given this instead.
     Replace(Map<String, Value>),
+    /// The same, once the agent's user has said yes.
+    ReplaceIfAllowed(Map<String, Value>, Denied),
 }
 
 /// Why a call is denied.
@@ -77,10 +79,23 @@ pub const BLOCKS: i32 = 2;
 pub fn render(agent: Agent, decision: &Decision) -> Rendered {
     let json = |value: Value| Rendered { stdout: Some(value.to_string()), stderr: None, exit: 0 };
     match (agent, decision) {
-        // Its hook is a plugin of Keyward's, which takes nothing but an answer for one.
-        (Agent::OpenCode, Decision::Pass | Decision::Tell(_)) => json(json!({ "decision": "pass" })),
-        (Agent::OpenCode, Decision::Replace(input)) => json(json!({ "decision": "replace", "args": input })),
-        (Agent::OpenCode, Decision::Deny(denied) | Decision::AskUser(denied)) => {
+        // Their hooks are plugins of Keyward's, which take nothing but an answer for one.
+        (Agent::Hermes | Agent::OpenCode, Decision::Pass | Decision::Tell(_)) => {
+            json(json!({ "decision": "pass" }))
+        }
+        (Agent::Hermes | Agent::OpenCode, Decision::Replace(input)) => {
+            json(json!({ "decision": "replace", "args": input }))
+        }
+        (Agent::Hermes, Decision::ReplaceIfAllowed(input, denied)) => {
+            json(json!({ "decision": "replace", "args": input, "ask": denied.for_user() }))
+        }
+        (Agent::Hermes, Decision::AskUser(denied)) => {
+            json(json!({ "decision": "ask", "ask": denied.for_user() }))
+        }
+        // An agent that cannot ask its user denies.
+        (other, Decision::ReplaceIfAllowed(_, denied)) => render(other, &Decision::Deny(denied.clone())),
+        (Agent::Hermes | Agent::OpenCode, Decision::Deny(denied))
+        | (Agent::OpenCode, Decision::AskUser(denied)) => {
             json(json!({ "decision": "deny", "reason": denied.for_agent() }))
         }
         (_, Decision::Pass) => Rendered { stdout: None, stderr: None, exit: 0 },

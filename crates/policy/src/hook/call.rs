@@ -9,11 +9,13 @@ pub enum Agent {
     ClaudeCode,
     Codex,
     Gemini,
+    Hermes,
     OpenCode,
 }
 
 impl Agent {
-    pub const ALL: &'static [Agent] = &[Agent::ClaudeCode, Agent::Codex, Agent::Gemini, Agent::OpenCode];
+    pub const ALL: &'static [Agent] =
+        &[Agent::ClaudeCode, Agent::Codex, Agent::Gemini, Agent::Hermes, Agent::OpenCode];
 
     /// The word on the command line.
     pub const fn word(self) -> &'static str {
@@ -21,6 +23,7 @@ impl Agent {
             Agent::ClaudeCode => "claude-code",
             Agent::Codex => "codex",
             Agent::Gemini => "gemini",
+            Agent::Hermes => "hermes",
             Agent::OpenCode => "opencode",
         }
     }
@@ -31,6 +34,7 @@ impl Agent {
             Agent::ClaudeCode => "Claude Code",
             Agent::Codex => "Codex",
             Agent::Gemini => "Gemini CLI",
+            Agent::Hermes => "Hermes",
             Agent::OpenCode => "opencode",
         }
     }
@@ -41,8 +45,14 @@ impl Agent {
             Agent::ClaudeCode => "claude",
             Agent::Codex => "codex",
             Agent::Gemini => "gemini",
+            Agent::Hermes => "hermes",
             Agent::OpenCode => "opencode",
         }
+    }
+
+    /// Whether its hook is a plugin of Keyward's, a file of its own.
+    pub const fn has_plugin(self) -> bool {
+        matches!(self, Agent::Hermes | Agent::OpenCode)
     }
 
     pub fn of_word(word: &str) -> Option<Agent> {
@@ -77,6 +87,8 @@ pub enum Tool {
         command: String,
         input: Map<String, Value>,
     },
+    /// A program in another language, which the agent would run itself.
+    Code,
     Read(PathBuf),
     /// A new file, or a whole new content.
     Write(PathBuf),
@@ -130,6 +142,7 @@ fn tool(agent: Agent, name: &str, input: Map<String, Value>) -> Result<Option<To
     Ok(Some(match (agent, name) {
         (Agent::ClaudeCode | Agent::Codex, "Bash")
         | (Agent::Gemini, "run_shell_command")
+        | (Agent::Hermes, "terminal")
         | (Agent::OpenCode, "bash") => {
             let command = match input.get("command") {
                 Some(Value::String(command)) => command.clone(),
@@ -154,6 +167,14 @@ fn tool(agent: Agent, name: &str, input: Map<String, Value>) -> Result<Option<To
         (Agent::Gemini, "search_file_content" | "grep_search") => {
             Tool::Search(directory("path").or(directory("dir_path")))
         }
+        (Agent::Hermes, "execute_code") => Tool::Code,
+        (Agent::Hermes, "read_file") => Tool::Read(path(&["path"])?),
+        (Agent::Hermes, "write_file") => Tool::Write(path(&["path"])?),
+        (Agent::Hermes, "patch") => match input.get("patch").and_then(Value::as_str) {
+            Some(patch) => Tool::Patch(patched(patch)?),
+            None => Tool::Edit(path(&["path"])?),
+        },
+        (Agent::Hermes, "search_files") => Tool::Search(directory("path")),
         (Agent::OpenCode, "read") => Tool::Read(path(&["filePath"])?),
         (Agent::OpenCode, "edit" | "multiedit") => Tool::Edit(path(&["filePath"])?),
         (Agent::OpenCode, "write") => Tool::Write(path(&["filePath"])?),
@@ -241,6 +262,12 @@ mod tests {
             tool(Agent::Gemini, "read_file", r#"{"file_path":"/a"}"#),
             Event::Tool(Tool::Read("/a".into()))
         );
+        let hermes = Agent::Hermes;
+        assert_eq!(tool(hermes, "write_file", r#"{"path":"a"}"#), Event::Tool(Tool::Write("a".into())));
+        assert_eq!(tool(hermes, "patch", r#"{"path":"a"}"#), Event::Tool(Tool::Edit("a".into())));
+        let many = r#"{"mode":"patch","patch":"*** Update File: a\n*** Delete File: b"}"#;
+        assert_eq!(tool(hermes, "patch", many), Event::Tool(Tool::Patch(vec!["a".into(), "b".into()])));
+        assert_eq!(tool(hermes, "execute_code", r#"{"code":"x"}"#), Event::Tool(Tool::Code));
         let patch = r#"{"command":"*** Begin Patch\n*** Update File: a b.rs\n@@\n-x\n+y\n*** Move to: c.rs\n*** End Patch"}"#;
         let patched = Tool::Patch(vec!["a b.rs".into(), "c.rs".into()]);
         assert_eq!(tool(Agent::Codex, "apply_patch", patch), Event::Tool(patched));

@@ -79,14 +79,14 @@ fn events(agent: Agent) -> &'static [(&'static str, Option<&'static str>)] {
             ("SessionStart", None),
             ("SessionEnd", None),
         ],
-        Agent::OpenCode => &[],
+        Agent::Hermes | Agent::OpenCode => &[],
     }
 }
 
 /// How long an agent waits for the hook. The hook itself gives up long before, and denies.
 fn patience(agent: Agent) -> u64 {
     match agent {
-        Agent::ClaudeCode | Agent::Codex | Agent::OpenCode => 120,
+        Agent::ClaudeCode | Agent::Codex | Agent::Hermes | Agent::OpenCode => 120,
         // Milliseconds.
         Agent::Gemini => 120_000,
     }
@@ -94,6 +94,138 @@ fn patience(agent: Agent) -> u64 {
 
 /// The first line of the plugin, by which it is known.
 const PLUGIN: &str = "// Keyward: `keyward init opencode --undo` removes this file.\n";
+/// The same of the one for Hermes.
+const HERMES_PLUGIN: &str = "# Keyward: `keyward init hermes --undo` removes this file.\n";
+
+/// The file by which Hermes knows the plugin, beside it.
+pub const HERMES_MANIFEST: (&str, &str) = (
+    "plugin.yaml",
+    "# Keyward: `keyward init hermes --undo` removes this file.\nname: keyward\nversion: \"1\"\ndescription: Sends tool calls into a session of Keyward\n",
+);
+
+/// The plugin of an agent, and its first line.
+fn own_plugin(agent: Agent, own: &Own) -> Option<(&'static str, String)> {
+    match agent {
+        Agent::OpenCode => Some((PLUGIN, plugin(own))),
+        Agent::Hermes => Some((HERMES_PLUGIN, hermes_plugin(own))),
+        Agent::ClaudeCode | Agent::Codex | Agent::Gemini => None,
+    }
+}
+
+/// The plugin for Hermes, which goes on where a plugin fails: so nothing here raises. A command is replaced before the tool sees it, and the
+/// hook that comes after blocks every command that was not.
+fn hermes_plugin(own: &Own) -> String {
+    let keyward = Value::from(own.keyward.as_str());
+    let patience = patience(Agent::Hermes);
+    format!(
+        r#"{HERMES_PLUGIN}"""Sends the tool calls of Hermes into a session of Keyward. Whatever goes wrong denies the call."""
+import collections
+import hashlib
+import json
+import os
+import re
+import subprocess
+
+KEYWARD = {keyward}
+FILES = {{"read_file", "write_file", "patch", "search_files"}}
+TOOLS = FILES | {{"terminal", "execute_code"}}
+NAMES = re.compile(r"^(\*\*\* (?:Add File|Update File|Delete File|Move to): )(.+)$")
+MOST = 4096
+# What was decided about each line that stands in the place of a command.
+lines = collections.OrderedDict()
+
+
+def ask(tool, args, session):
+    try:
+        message = {{
+            "session_id": session or f"p{{os.getpid()}}", "cwd": os.environ.get("TERMINAL_CWD") or os.getcwd(),
+            "hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": args,
+        }}
+        told = subprocess.run(
+            [KEYWARD, "hook", "hermes"], input=json.dumps(message).encode(), capture_output=True, timeout={patience}
+        )
+        answer = json.loads(told.stdout) if told.returncode == 0 else None
+        if isinstance(answer, dict) and answer.get("decision") in ("pass", "replace", "ask", "deny"):
+            return answer
+        why = told.stderr.decode("utf-8", "replace").strip()
+    except Exception as error:
+        why = str(error)
+    return {{"decision": "deny", "reason": f"Keyward's hook did not answer, so the call is denied: {{why}}"}}
+
+
+def whole(path, task):
+    """The path as Hermes means it, so that what is judged is what is opened."""
+    try:
+        from tools.file_tools import _resolve_path
+        return str(_resolve_path(path, task or "default"))
+    except Exception:
+        return os.path.abspath(os.path.expanduser(path))
+
+
+def whole_patch(text, task):
+    """The same for all files of a patch; nothing where a line is not understood."""
+    out = []
+    for line in text.splitlines():
+        named = NAMES.match(line)
+        if named:
+            line = named[1] + whole(named[2].strip(), task)
+        elif line.lstrip().startswith("***") and line.strip() not in ("*** Begin Patch", "*** End Patch", "*** End of File"):
+            return ""
+        out.append(line)
+    return "\n".join(out) + "\n"
+
+
+def of_files(args, task):
+    args = dict(args)
+    if isinstance(args.get("path"), str) and args["path"]:
+        args["path"] = whole(args["path"], task)
+    if isinstance(args.get("patch"), str) and args["patch"]:
+        args["patch"] = whole_patch(args["patch"], task)
+    return args
+
+
+def replace(tool_name="", args=None, session_id="", task_id="", **_):
+    args = args if isinstance(args, dict) else {{}}
+    if tool_name in FILES:
+        return {{"args": of_files(args, task_id)}}
+    if tool_name != "terminal":
+        return None
+    answer = ask(tool_name, args, session_id)
+    if answer["decision"] == "replace" and isinstance(answer.get("args"), dict):
+        args = {{**args, **answer["args"]}}
+    else:
+        args = {{**args, "command": "exit 126 # denied by Keyward " + hashlib.sha256(repr(args).encode()).hexdigest()}}
+        answer = {{"decision": "deny", "reason": answer.get("reason")}}
+    lines[args["command"]] = answer
+    while len(lines) > MOST:
+        lines.popitem(last=False)
+    return {{"args": args}}
+
+
+def before(tool_name="", args=None, session_id="", task_id="", **_):
+    if tool_name not in TOOLS:
+        return None
+    args = args if isinstance(args, dict) else {{}}
+    if tool_name == "terminal":
+        answer = lines.get(args.get("command")) or {{"decision": "deny"}}
+    elif tool_name in FILES and of_files(args, task_id) != args:
+        answer = {{"decision": "deny", "reason": "Keyward cannot tell which files this is about, so it is denied"}}
+    else:
+        answer = ask(tool_name, args, session_id)
+    if answer.get("ask"):
+        own = hashlib.sha256(json.dumps([tool_name, args], sort_keys=True, default=str).encode()).hexdigest()
+        return {{"action": "approve", "message": answer["ask"], "rule_key": f"keyward:{{own}}"}}
+    if answer["decision"] in ("pass", "replace"):
+        return None
+    return {{"action": "block", "message": answer.get("reason") or "Keyward has not seen this command, so it is denied"}}
+
+
+def register(ctx):
+    ctx.register_middleware("tool_request", replace)
+    ctx.register_hook("pre_tool_call", before)
+"#
+    )
+}
 
 /// The plugin for opencode. Everything but an answer of the hook is an error, and an error of a plugin denies the call.
 fn plugin(own: &Own) -> String {
@@ -124,9 +256,9 @@ export const Keyward = async ({{ directory }}) => ({{
 
 /// Adds what is missing. The same text comes back where nothing is.
 pub fn added(agent: Agent, text: &str, own: &Own) -> Result<String, NotChanged> {
-    if agent == Agent::OpenCode {
-        return match text.is_empty() || text.starts_with(PLUGIN) {
-            true => Ok(plugin(own)),
+    if let Some((first, plugin)) = own_plugin(agent, own) {
+        return match text.is_empty() || text.starts_with(first) {
+            true => Ok(plugin),
             false => Err(NotChanged::InTheWay("this file".into())),
         };
     }
@@ -162,7 +294,7 @@ pub fn added(agent: Agent, text: &str, own: &Own) -> Result<String, NotChanged> 
 fn strict_mistake(agent: Agent, text: &str) -> Option<Malformed> {
     let reads_comments = match agent {
         Agent::Gemini => true,
-        Agent::ClaudeCode | Agent::Codex | Agent::OpenCode => false,
+        Agent::ClaudeCode | Agent::Codex | Agent::Hermes | Agent::OpenCode => false,
     };
     if reads_comments || text.trim().is_empty() {
         return None;
@@ -207,8 +339,9 @@ fn own_lines(entry: &Node, agent: Agent) -> impl Iterator<Item = &str> {
 
 /// Takes away what is Keyward's. Everything else stays.
 pub fn removed(agent: Agent, text: &str) -> Result<String, NotChanged> {
-    if agent == Agent::OpenCode {
-        return Ok(if text.starts_with(PLUGIN) { String::new() } else { text.to_owned() });
+    if agent.has_plugin() {
+        let is_own = text.starts_with(PLUGIN) || text.starts_with(HERMES_PLUGIN);
+        return Ok(if is_own { String::new() } else { text.to_owned() });
     }
     let mut text = text.to_owned();
     let root = json::parse(&text).map_err(NotChanged::Malformed)?;
@@ -302,6 +435,17 @@ mod tests {
         let users = "export const Mine = 1\n";
         assert!(matches!(added(Agent::OpenCode, users, &own()), Err(NotChanged::InTheWay(_))));
         assert_eq!(removed(Agent::OpenCode, users).unwrap(), users);
+    }
+
+    #[test]
+    fn the_plugin_of_hermes_names_the_program_as_python_reads_it() {
+        let once = added(Agent::Hermes, "", &own()).unwrap();
+        insta::assert_snapshot!(once);
+        let moved = Own { keyward: "/opt/\"a\"/keyward".into(), ..own() };
+        assert!(added(Agent::Hermes, &once, &moved).unwrap().contains(r#"KEYWARD = "/opt/\"a\"/keyward""#));
+        assert_eq!(removed(Agent::Hermes, &once).unwrap(), "");
+        let users = "def register(ctx): pass\n";
+        assert!(matches!(added(Agent::Hermes, users, &own()), Err(NotChanged::InTheWay(_))));
     }
 
     #[test]

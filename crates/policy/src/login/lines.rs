@@ -3,7 +3,7 @@
 use super::{
     Field, File, Form, Odd, Part, Role, is_secret_name, looks_secret, one_host, provider_of, targets,
 };
-use crate::detect::substitute;
+use crate::detect::{registry, substitute};
 use crate::provider;
 use std::ops::Range;
 
@@ -253,12 +253,34 @@ pub(super) fn dotenv(content: &str) -> Result<Vec<Part>, Odd> {
             None if substitute::is_operational(name, value, &[]) => {
                 parts.push(Part::Text(String::from_utf8_lossy(value).into_owned()));
             }
-            _ => {}
+            None => parts.extend(setting(name_text, value).map(Part::Text)),
+            Some(_) => {}
         }
         parts.push(Part::Text("\n".into()));
     }
     Ok(parts)
 }
+
+/// A value that neither its name nor its own look makes a credential, as it is written.
+fn setting(name: &str, value: &[u8]) -> Option<String> {
+    let value = std::str::from_utf8(value).ok()?;
+    let upper = name.to_ascii_uppercase();
+    let is_secret = registry::known(upper.as_bytes()).is_some()
+        || registry::name_shape(upper.as_bytes()).is_some()
+        || is_secret_name(name)
+        || looks_secret(value, true)
+        || value.contains("://") && value.contains('@');
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.,:/@+=%~".contains(c);
+    match value {
+        _ if is_secret || value.len() > LONGEST_SETTING => None,
+        _ if value.chars().all(is_plain) => Some(value.to_owned()),
+        _ if value.chars().any(|c| c.is_control() || "\"\\$`".contains(c)) => None,
+        _ => Some(format!("\"{value}\"")),
+    }
+}
+
+/// No setting of an agent is longer; a credential may be.
+const LONGEST_SETTING: usize = 256;
 
 /// `https://USER:PASSWORD@HOST/PATH`, one on a line. Lines that are not like that are left out.
 pub(super) fn urls(content: &str) -> Result<Vec<Part>, Odd> {

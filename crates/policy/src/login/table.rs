@@ -319,6 +319,14 @@ pub(super) const FILES: &[File] = &[
                 Some(OPENAI_REFRESH),
             ),
             time(&["providers", "openai-codex", "last_refresh"], Role::Renewed),
+            // Keys that were added by `hermes auth add`, and the tokens above once more.
+            row(&["credential_pool", "*", "access_token"], Role::Key, To::Provider(1), None),
+            row(
+                &["credential_pool", "openai-codex", "access_token"],
+                Role::Access,
+                To::Rules(CHATGPT),
+                Some(JWT),
+            ),
         ],
         plain: &["active_provider", "auth_mode", "last_refresh", "account_id", "token_type", "scope"],
         grants: &[Grant { tokens: OPENAI_TOKENS, account: "OpenAI" }],

@@ -135,6 +135,40 @@ fn a_key_is_bound_to_the_hosts_of_its_provider_and_one_without_a_known_host_read
 }
 
 #[test]
+fn settings_beside_keys_stay_and_what_may_be_a_credential_does_not() {
+    let env = "TELEGRAM_ALLOWED_USERS=123456,789\nOPENROUTER_API_KEY=sk-or-v1-REALREAL\nMESSAGING_CWD=\"/home/ann/my work\"\n\
+               ACME_CONN=acme://u:pw@h\nSOMETHING=f3a9c1d07b6e48f2a5c0d9e1\nSMTP_PW=hunter2\nODD='a\"b'\n";
+    assert_eq!(
+        seen("hermes-env", env).unwrap(),
+        "TELEGRAM_ALLOWED_USERS=123456,789\nOPENROUTER_API_KEY=<OPENROUTER_API_KEY>\nMESSAGING_CWD=\"/home/ann/my work\"\n\
+         ACME_CONN=\nSOMETHING=\nSMTP_PW=\nODD=\n"
+    );
+}
+
+#[test]
+fn keys_of_the_pool_of_hermes_are_phantoms_and_without_renewal_no_token_is_spent() {
+    let access = token(r#"{"exp":1763430001}"#);
+    let content = format!(
+        r#"{{"version": 1, "providers": {{"openai-codex": {{"tokens": {{"access_token": "{access}", "refresh_token": "rt_REALrealREAL"}}}}}},
+            "credential_pool": {{"openrouter": [{{"id": "a1b2c3", "label": "work", "access_token": "sk-or-v1-REALREAL"}}],
+                                 "acme": [{{"access_token": "acme-REALREAL"}}]}}}}"#
+    );
+    let file = named("hermes").unwrap();
+    let skeleton = file.skeleton(content.as_bytes()).unwrap().without_renewal();
+    let marks: Vec<String> = skeleton.fields.iter().map(|field| format!("<{}>", field.at)).collect();
+    let shown = file.shown(&skeleton, &marks.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(
+        shown,
+        content
+            .replace(&access, "<providers.openai-codex.tokens.access_token>")
+            .replace("rt_REALrealREAL", "withheld")
+            .replace("sk-or-v1-REALREAL", "<credential_pool.openrouter.access_token>")
+            .replace("acme-REALREAL", "")
+    );
+    assert!(skeleton.fields.iter().all(|field| !matches!(field.role, Role::Refresh | Role::Id)));
+}
+
+#[test]
 fn gh_npm_netrc_docker_and_git_name_the_hosts_themselves() {
     let hosts = "github.com:\n    git_protocol: https\n    users:\n        ann:\n            oauth_token: gho_REALREALREAL\n    \
                  user: ann\n    oauth_token: gho_REALREALREAL\nghe.corp.example:\n    oauth_token: \"ghe-REAL\"\n    user: ann\n";

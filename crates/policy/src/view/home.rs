@@ -169,6 +169,8 @@ pub struct LoginFile {
     pub outside: PathBuf,
     /// Where a HOME that is kept would have its own, which is used instead.
     pub own: Option<PathBuf>,
+    /// Whether it lies in a directory that the command can write.
+    pub is_granted: bool,
     pub origin: Origin,
 }
 
@@ -182,10 +184,11 @@ pub fn login_files(policy: &Policy, request: &Request<'_>) -> Vec<LoginFile> {
     for (tool, shared) in asked_for(policy) {
         for exposure in exposures(tool.value, shared, request.platform).filter(|it| has_known_fields(it)) {
             for (file, outside) in known_files(exposure, request) {
-                let is_used = !exposure.runtime && exposure.writes != Writes::Never;
+                let is_granted = is_granted(policy, request, &outside);
+                let is_used = !exposure.runtime && exposure.writes != Writes::Never && !is_granted;
                 let own = kept.as_ref().filter(|_| is_used).map(|kept| kept.join(file.path));
                 if !all.iter().any(|other| other.outside == outside) {
-                    all.push(LoginFile { file, outside, own, origin: tool.origin.clone() });
+                    all.push(LoginFile { file, outside, own, is_granted, origin: tool.origin.clone() });
                 }
             }
         }
@@ -556,14 +559,22 @@ fn show_login(
 ) -> bool {
     let Some(fact) = facts.paths.existing(outside) else { return false };
     let found = login::found(policy, outside);
+    // The agent's own directory, which is granted as a whole: the file is shown where it stands.
+    let is_granted = is_granted(policy, request, &fact.real);
+    let is_plain = fact.real == outside && fact.link.is_none() && fact.names == 1;
     let why = match found.map(|found| (found, &found.skeleton)) {
         None => "it was not there when logins were looked at",
         Some((_, Err(odd))) => odd.words(),
-        Some(_) if is_written(policy, request, &fact.real) => "it lies where the command can write",
+        // A command may have put a link there, to have another file read.
+        Some(_) if is_granted && !is_plain => "it is a link in a directory that the command can write",
+        Some(_) if !is_granted && is_written(policy, request, &fact.real) => {
+            "it lies where the command can write"
+        }
         Some((found, _)) if fact.real != found.path => "it was replaced while it was looked at",
         Some(_) => {
             let shown = Shown::Login { from: Source::callers(fact), file: file.name, text: Vec::new() };
-            builder.put(home.at.join(file.path), shown, LOGIN, origin);
+            let target = if is_granted { fact.real.clone() } else { home.at.join(file.path) };
+            builder.put(target, shown, LOGIN, origin);
             return true;
         }
     };
@@ -574,6 +585,16 @@ fn show_login(
 /// Whether a file lies where the command can write.
 fn is_written(policy: &Policy, request: &Request<'_>, real: &Path) -> bool {
     writable_places(policy, request).any(|place| at_or_below(real, &place))
+}
+
+/// Whether a file lies in a directory that is granted for writing, and not in the project or in the HOME of the profile.
+fn is_granted(policy: &Policy, request: &Request<'_>, real: &Path) -> bool {
+    let grants = policy.files.write.iter().map(|grant| expand(&grant.value, &request.caller.home));
+    let is_below = |place: &PathBuf| place != real && at_or_below(real, place);
+    let project = super::can_be_project(request).then(|| request.project.clone());
+    let others = project.into_iter().chain(kept_home(policy, request));
+    grants.into_iter().any(|grant| is_below(&grant))
+        && !others.into_iter().any(|other| at_or_below(real, &other))
 }
 
 /// Shows one thing of a tool; `false` if there is none.
@@ -595,11 +616,18 @@ fn expose(
             .push(format!("{} is not shown: it is not what its tool keeps there", outside.display()));
         return Ok(false);
     }
+    let is_granted = is_granted(policy, request, &fact.real);
+    // The grant shows it, and lets the command write it.
+    if is_granted && !exposure.secret {
+        return Ok(true);
+    }
     let mut target = match exposure.runtime {
         true => Path::new("/run").join(exposure.path),
+        false if is_granted => fact.real.clone(),
         false => home.at.join(exposure.path),
     };
-    let in_home = home.kept.as_ref().filter(|_| !exposure.runtime).map(|kept| kept.join(exposure.path));
+    let is_in_home = !exposure.runtime && !is_granted;
+    let in_home = home.kept.as_ref().filter(|_| is_in_home).map(|kept| kept.join(exposure.path));
     let standing = in_home.as_ref().and_then(|path| facts.paths.get(path));
     match standing {
         Some(PathFact { link: Some(_), kind: Kind::Missing, .. }) => {

@@ -6,6 +6,7 @@ use crate::detect::own;
 use crate::facts::{Foothold, Standing};
 use crate::linux::cage::Cage;
 use crate::plan::{Refusal, RefusalKind};
+use crate::shims::SHIM;
 use crate::text::visible;
 use crate::words::Origin;
 use std::ffi::OsStr;
@@ -14,9 +15,10 @@ use std::path::{Path, PathBuf};
 /// What a person can do where the launcher lies in the way.
 pub const INSTALL_ELSEWHERE: &str = "install Keyward outside of the directories that commands may write to";
 
-/// What belongs to a launcher at this path: both executables, and the SDK whose package they are in.
+/// What belongs to a launcher at this path: the executables, and the SDK whose package they are in.
 pub fn own_programs(launcher: &Path) -> Vec<PathBuf> {
-    let mut all = vec![launcher.to_path_buf(), launcher.with_file_name("keyward-services")];
+    let mut all = vec![launcher.to_path_buf()];
+    all.extend(["keyward-services", SHIM].map(|name| launcher.with_file_name(name)));
     let mut above = launcher.ancestors().skip(1);
     let (Some(bin), Some(package), Some(packages)) = (above.next(), above.next(), above.next()) else {
         return all;
@@ -30,7 +32,7 @@ pub fn own_programs(launcher: &Path) -> Vec<PathBuf> {
         all.push(package.into());
         // lib/python3.11/site-packages stands beside bin, which has a script for each program.
         if let Some(environment) = packages.ancestors().nth(3) {
-            all.extend(["keyward", "keyward-services"].map(|name| environment.join("bin").join(name)));
+            all.extend(["keyward", "keyward-services", SHIM].map(|name| environment.join("bin").join(name)));
         }
     }
     if is_called(packages, &["@keyward"]) {
@@ -115,9 +117,10 @@ mod tests {
     }
 
     #[test]
-    fn both_executables_belong_to_every_launcher() {
-        assert_eq!(of("/usr/bin/keyward"), ["/usr/bin/keyward", "/usr/bin/keyward-services"]);
-        assert_eq!(of("/p/keyward/bin/keyward").len(), 2, "a project that is called so");
+    fn its_executables_belong_to_every_launcher() {
+        let all = ["/usr/bin/keyward", "/usr/bin/keyward-services", "/usr/bin/keyward-shim"];
+        assert_eq!(of("/usr/bin/keyward"), all);
+        assert_eq!(of("/p/keyward/bin/keyward").len(), 3, "a project that is called so");
     }
 
     #[test]

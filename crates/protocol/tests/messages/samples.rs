@@ -219,6 +219,7 @@ fn exec(argv: &[&str]) -> Ask {
         answers: false,
         line: None,
         tools: Vec::new(),
+        quiet: false,
     }
 }
 
@@ -234,14 +235,12 @@ pub fn asks() -> Vec<Ask> {
         answers: true,
         line: None,
         tools: Vec::new(),
+        quiet: false,
     };
-    let with_tools = match exec(&["cd src; make"]) {
-        Ask::Exec { argv, cwd, from, background, terminal, timeout_ms, fresh, answers, .. } => {
-            let (line, tools) = (Some(true), vec!["search".into()]);
-            Ask::Exec { argv, cwd, from, background, terminal, timeout_ms, fresh, answers, line, tools }
-        }
-        other => other,
-    };
+    let mut with_tools = exec(&["cd src; make"]);
+    if let Ask::Exec { line, tools, quiet, .. } = &mut with_tools {
+        (*line, *tools, *quiet) = (Some(true), vec!["search".into()], true);
+    }
     let judged = |kind, field: Option<&str>| Judging { kind, field: field.map(Into::into) };
     vec![
         exec(&["echo", "hello"]),
@@ -343,7 +342,12 @@ pub fn answers() -> Vec<Answer> {
             "cannot start nosuch: no such file or directory",
             "check the spelling; `keyward why exec PATH` says whether the cage shows it",
         ),
-        Answer::denied("denied: an approver said no", "do something else", Some("git-push-force".into())),
+        Answer::denied(
+            "denied: an approver said no",
+            "do something else",
+            Some("git-push-force".into()),
+            true,
+        ),
     ]
 }
 
@@ -357,6 +361,7 @@ pub fn errands() -> Vec<Errand> {
             judged: true,
             state: false,
             surroundings: None,
+            quiet: true,
         },
         Errand::Signal { job: 3, signal: 15, ending: true },
         Errand::Front { job: 3, front: false },
@@ -424,6 +429,7 @@ pub fn progress() -> Vec<Progress> {
             fact: "denied: an approver said no".into(),
             remedy: "do something else".into(),
             rule: None,
+            retry: true,
         },
         Progress::Decided { allow: true, reach: Reach::Project },
         Progress::Left {},

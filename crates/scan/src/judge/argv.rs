@@ -58,7 +58,7 @@ impl<'a> Judge<'_, 'a> {
         let built = line.is_some_and(|line| self.is_built(line, 0));
         let secret = words.iter().find_map(|word| self.secret(*word, 0));
         let keyward = program.as_deref().is_some_and(|program| words::base(program) == "keyward");
-        let own = words.first().is_some_and(|first| self.is_own(*first));
+        let own = words.first().is_some_and(|first| self.is_this_program(*first));
         let trust = words::trust(program.as_deref(), built, own);
         Command { program, trust, shell: shell || runs_shell && line.is_some(), built, secret, keyward }
     }
@@ -162,7 +162,7 @@ impl<'a> Judge<'_, 'a> {
     }
 
     /// The program is the one that runs: its workers.
-    fn is_own(&self, id: Id) -> bool {
+    fn is_this_program(&self, id: Id) -> bool {
         let text = self.code.text_of(id);
         [
             "sys.executable",

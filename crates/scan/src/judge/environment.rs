@@ -7,7 +7,7 @@ mod options;
 
 use super::{Base, Env, Export, Judge, MAX_STEPS, Value};
 use crate::calls::{self, EnvAt, Row};
-use crate::code::{Arg, Bound, Change, FnId, Id, Kind, Spread};
+use crate::code::{Arg, Bound, Change, FnId, Id, Kind, Language, Spread};
 use crate::finding::Environment;
 
 /// Methods and functions that give what they are given.
@@ -76,13 +76,28 @@ impl<'a> Judge<'_, 'a> {
     pub fn site_environment(&self, id: Id, row: &Row, args: &[Arg<'a>]) -> Env {
         match row.env {
             EnvAt::Nowhere => Env::INHERITS,
+            EnvAt::Method(name) => {
+                let is_called = |call: &Id| matches!(self.code.expr(*call).kind, Kind::Call { func, .. } if matches!(self.code.expr(func).kind, Kind::Attr(_, method) if method == name));
+                if self.code.calls.iter().any(is_called) { Env::UNKNOWN } else { Env::INHERITS }
+            }
             EnvAt::Always(class) => Env::of_class(class),
             EnvAt::Keyword(name, position) => self.keyword(name, position, args),
+            EnvAt::Emptied(name, position) => {
+                let may_pass = |(at, arg): (usize, &Arg<'a>)| {
+                    arg.name == Some(name) || arg.spread != Spread::No || arg.name.is_none() && at >= position
+                };
+                if args.iter().enumerate().any(may_pass) {
+                    self.keyword(name, position, args)
+                } else {
+                    Env::EXPLICIT
+                }
+            }
             EnvAt::Added(name) => {
                 let replaces =
                     args.iter().any(|arg| arg.name == Some("replace_env") && self.is_true(arg.value));
                 if replaces { self.keyword(name, usize::MAX, args) } else { Env::INHERITS }
             }
+            EnvAt::Minimal(name) => self.minimal(name, args),
             EnvAt::Position(at) => match args.get(at) {
                 Some(arg) => self.env(arg.value, 0),
                 None => match args.iter().find(|arg| arg.name == Some("env")) {
@@ -98,6 +113,19 @@ impl<'a> Judge<'_, 'a> {
             EnvAt::Field => self.field(id, args, 0),
             EnvAt::Attributes(at) => self.attributes(args.get(at)),
         }
+    }
+
+    /// What a library passes that picks a few variables by itself, and adds what it is given.
+    fn minimal(&self, name: &str, args: &[Arg<'a>]) -> Env {
+        let given = match self.code.language {
+            Language::JavaScript => args.iter().find_map(|arg| self.options_of(arg.value, 0)),
+            _ => {
+                let named = args.iter().find(|arg| arg.name == Some(name));
+                let given = named.filter(|arg| !matches!(self.code.expr(arg.value).kind, Kind::Nothing));
+                given.map(|arg| self.env(arg.value, 0))
+            }
+        };
+        given.unwrap_or(Env::INHERITS.filtered())
     }
 
     fn is_true(&self, id: Id) -> bool {

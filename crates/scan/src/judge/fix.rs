@@ -25,6 +25,12 @@ pub fn advice(language: Language) -> &'static str {
     }
 }
 
+/// Calls that take `env` as `subprocess` does: instead of the caller's environment, at once, and in this process.
+fn is_sure(path: &str) -> bool {
+    let module = path.split('.').next().unwrap_or(path);
+    matches!(module, "subprocess" | "asyncio" | "anyio" | "trio" | "pexpect" | "psutil")
+}
+
 impl<'a> Judge<'_, 'a> {
     pub fn edit(&self, id: Id, row: &Row, path: &str, args: &[Arg<'a>], env: &Env) -> Option<Edit> {
         if env.base != Base::Inherits || env.filtered || !env.certain {
@@ -46,7 +52,7 @@ impl<'a> Judge<'_, 'a> {
             return None;
         }
         match (self.code.language, row.env) {
-            (Language::Python, EnvAt::Keyword("env", _)) => self.python(id, args),
+            (Language::Python, EnvAt::Keyword("env", _)) if is_sure(path) => self.python(id, args),
             (Language::JavaScript, EnvAt::Options)
                 if path.starts_with("child_process.") || path.starts_with("cross-spawn") =>
             {

@@ -49,7 +49,7 @@ impl<'a> Judge<'_, 'a> {
                 if values.contains(&Value::Path("sys.modules".into()))
                     && let Some(module) = self.code.literal(*index)
                 {
-                    return vec![Value::Path(canonical(module))];
+                    return vec![Value::Path(canonical(self.code.language, module))];
                 }
                 let mut found = Vec::new();
                 for value in values {
@@ -102,7 +102,7 @@ impl<'a> Judge<'_, 'a> {
 
     fn module(&self, module: &str) -> Value {
         let module = module.strip_prefix("node:").unwrap_or(module);
-        Value::Path(canonical(module))
+        Value::Path(canonical(self.code.language, module))
     }
 
     fn imported(&self, module: &str, name: Option<&str>) -> Value {
@@ -126,9 +126,10 @@ impl<'a> Judge<'_, 'a> {
             return Value::Path(path);
         }
         if name == "default" && self.code.language == Language::JavaScript {
-            return Value::Path(canonical(&format!("{module}.default"))).or_module(module);
+            return Value::Path(canonical(self.code.language, &format!("{module}.default")))
+                .or_module(module);
         }
-        Value::Path(canonical(&path))
+        Value::Path(canonical(self.code.language, &path))
     }
 
     fn exported_value(&self, export: Export) -> Value {
@@ -196,7 +197,7 @@ impl<'a> Judge<'_, 'a> {
                 return vec![self.exported_value(export)];
             }
             let module = module.strip_prefix("node:").unwrap_or(module);
-            let path = canonical(&format!("{module}.{name}"));
+            let path = canonical(self.code.language, &format!("{module}.{name}"));
             if crate::calls::leads_to(self.code.language, &path) {
                 return vec![Value::Path(path)];
             }
@@ -224,7 +225,9 @@ impl<'a> Judge<'_, 'a> {
                 Language::Rust,
                 "std" | "tokio" | "async_process" | "async_std" | "smol" | "duct" | "xshell" | "nix" | "libc"
                 | "assert_cmd" | "portable_pty" | "expectrl" | "rexpect" | "subprocess" | "keyward"
-                | "cmd_lib" | "snapbox",
+                | "cmd_lib" | "snapbox" | "argmax" | "cargo_util" | "devx_cmd" | "duct_sh" | "exec"
+                | "execute" | "gix_command" | "process_wrap" | "pty_process" | "run_script" | "rustix"
+                | "shells" | "tauri" | "winapi" | "windows" | "windows_sys",
             ) => {
                 vec![Value::Path(name.into())]
             }
@@ -305,6 +308,9 @@ impl<'a> Judge<'_, 'a> {
             );
         }
         if self.code.language == Language::Python {
+            if matches!(param.name, "pytester" | "testdir") {
+                values.push(Value::Path("pytest.Pytester()".into()));
+            }
             // A task of invoke, a session of nox, and what the type says.
             if index == 0 {
                 for decorator in &known.decorators {
@@ -366,7 +372,7 @@ impl<'a> Judge<'_, 'a> {
                 }
                 let joined =
                     if path.ends_with('.') { format!("{path}{name}") } else { format!("{path}.{name}") };
-                vec![Value::Path(canonical(&joined))]
+                vec![Value::Path(canonical(self.code.language, &joined))]
             }
             Value::Class(class) | Value::Instance(class) => self.member(class, name, steps),
             Value::Written(id) => match &self.code.expr(id).kind {
@@ -413,13 +419,18 @@ impl<'a> Judge<'_, 'a> {
         }
         for base in &known.bases {
             for value in self.values(*base, steps) {
-                if let Value::Class(above) = value
-                    && above != class
-                {
-                    let found = self.member(above, name, steps + 1);
-                    if found.iter().any(|value| *value != Value::Unknown) {
-                        return found;
+                let found = match value {
+                    Value::Class(above) if above != class => self.member(above, name, steps + 1),
+                    // A method that a class of a library has: `self.spawn` of distutils.
+                    Value::Path(path) => {
+                        let path = canonical(self.code.language, &format!("{path}().{name}"));
+                        let known = crate::calls::find(self.code.language, &path).is_some();
+                        known.then_some(Value::Path(path)).into_iter().collect()
                     }
+                    _ => continue,
+                };
+                if found.iter().any(|value| *value != Value::Unknown) {
+                    return found;
                 }
             }
         }
@@ -441,6 +452,14 @@ impl<'a> Judge<'_, 'a> {
                 | "_interopRequireWildcard"
                 | "_interopDefault"
                 | "_interopNamespace"
+                | "_interopNamespaceDefault"
+                | "_interopDefaultLegacy"
+                | "_interop_require_default"
+                | "_interop_require_wildcard"
+                | "getDefaultExportFromCjs"
+                | "getAugmentedNamespace"
+                | "__toModule"
+                | "__importLazy"
         ) {
             return args.first().map(|arg| self.values(arg.value, steps)).unwrap_or_default();
         }
@@ -451,7 +470,8 @@ impl<'a> Judge<'_, 'a> {
                     match last {
                         // `util.promisify(exec)`, `cb => …` around it, `bind`.
                         "promisify" | "promisifyAll" | "pify" | "es6-promisify" | "wraps" | "callbackify"
-                        | "denodeify" => {
+                        | "denodeify" | "thenify" | "fromCallback" | "nodeify" | "sync_to_async"
+                        | "asyncify" | "delayed" => {
                             found.extend(
                                 args.first().map(|arg| self.values(arg.value, steps)).unwrap_or_default(),
                             );
@@ -476,7 +496,7 @@ impl<'a> Judge<'_, 'a> {
                         "bake" => found.push(Value::Path(path.trim_end_matches(".bake").to_owned())),
                         "then" if self.code.language == Language::JavaScript => found.push(Value::Unknown),
                         _ if path.ends_with("_mod()") => found.push(Value::Unknown),
-                        _ => found.push(Value::Path(canonical(&format!("{path}()")))),
+                        _ => found.push(Value::Path(canonical(self.code.language, &format!("{path}()")))),
                     }
                 }
                 Value::Class(class) => found.push(Value::Instance(class)),
@@ -514,7 +534,9 @@ impl Value {
     /// The default of a module that is known is the module.
     fn or_module(self, module: &str) -> Value {
         match &self {
-            Value::Path(path) if path.ends_with(".default") => Value::Path(canonical(module)),
+            Value::Path(path) if path.ends_with(".default") => {
+                Value::Path(canonical(Language::JavaScript, module))
+            }
             _ => self,
         }
     }

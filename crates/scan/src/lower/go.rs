@@ -104,7 +104,7 @@ fn expression<'a>(code: &mut Code<'a>, node: Node<'_>, at: At) -> Id {
         "import_spec" => {
             if let Some(path) = field(node, "path") {
                 let path = literal(code, path);
-                let last = path.rsplit('/').next().unwrap_or(path);
+                let (path, last) = package(path);
                 let name = field(node, "name").map_or(last, |name| text(code, name));
                 let module = path.replace('/', ".");
                 if name == "." {
@@ -136,6 +136,26 @@ fn expression<'a>(code: &mut Code<'a>, node: Node<'_>, at: At) -> Id {
         }
     };
     push(code, node, at, kind)
+}
+
+/// The path of an import without its major version, and the name by which its package is probably known: `sh` for
+/// `github.com/codeskyblue/go-sh`, `cmd` for `github.com/go-cmd/cmd/v2`.
+fn package(path: &str) -> (&str, &str) {
+    let is_version = |part: &str| {
+        part.strip_prefix('v')
+            .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|c| c.is_ascii_digit()))
+    };
+    let path = match path.rsplit_once('/') {
+        Some((before, last)) if is_version(last) => before,
+        _ => path,
+    };
+    let last = path.rsplit('/').next().unwrap_or(path);
+    let last = match last.rsplit_once('.') {
+        Some((before, version)) if is_version(version) => before,
+        _ => last,
+    };
+    let last = last.strip_prefix("go-").unwrap_or(last);
+    (path, last.strip_suffix("-go").unwrap_or(last))
 }
 
 /// `for _, entry := range os.Environ()`: the name is an element of it.

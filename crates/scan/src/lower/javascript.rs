@@ -75,23 +75,8 @@ fn expression<'a>(code: &mut Code<'a>, node: Node<'_>, at: At) -> Id {
         "call_expression" | "new_expression" => return call(code, node, at),
         "object" => Kind::Map(object(code, node, at)),
         "array" => Kind::List(each(code, node, below)),
-        "ternary_expression" => {
-            if let Some(condition) = field(node, "condition") {
-                expression(code, condition, below);
-            }
-            let parts = ["consequence", "alternative"].iter().filter_map(|part| field(node, part));
-            let parts: Vec<Node<'_>> = parts.collect();
-            Kind::Either(parts.into_iter().map(|part| expression(code, part, below)).collect())
-        }
-        "binary_expression" => {
-            let parts = each(code, node, below);
-            match () {
-                () if has_token(node, "||") || has_token(node, "??") => Kind::Either(parts),
-                () if has_token(node, "&&") => Kind::Either(parts[parts.len().min(1)..].to_vec()),
-                () if has_token(node, "+") => Kind::Joined(parts),
-                () => Kind::Other,
-            }
-        }
+        "ternary_expression" => ternary(code, node, below),
+        "binary_expression" => binary(code, node, below),
         "parenthesized_expression"
         | "await_expression"
         | "non_null_expression"
@@ -125,16 +110,7 @@ fn expression<'a>(code: &mut Code<'a>, node: Node<'_>, at: At) -> Id {
             }
             Kind::Other
         }
-        "unary_expression" => {
-            let argument = field(node, "argument").map(|argument| expression(code, argument, below));
-            if has_token(node, "delete")
-                && let Some(argument) = argument
-                && let Kind::Attr(of, _) | Kind::Index(of, _) = code.expr(argument).kind
-            {
-                code.changed(of, at.scope, node.start_byte(), Change::Removed);
-            }
-            if has_token(node, "void") { Kind::Nothing } else { Kind::Other }
-        }
+        "unary_expression" => unary(code, node, at),
         "function_declaration"
         | "function_expression"
         | "arrow_function"
@@ -168,17 +144,7 @@ fn expression<'a>(code: &mut Code<'a>, node: Node<'_>, at: At) -> Id {
             Kind::Other
         }
         "for_in_statement" => {
-            let over = field(node, "right").map(|right| expression(code, right, below));
-            if let (Some(left), Some(over)) = (field(node, "left"), over)
-                && left.kind() == "identifier"
-            {
-                let name = text(code, left);
-                let bound = Bound::Part { whole: over, key: "*".into() };
-                code.bind(at.scope, name, bound, left.start_byte(), true);
-            }
-            if let Some(body) = field(node, "body") {
-                expression(code, body, at.branch());
-            }
+            for_in(code, node, at);
             Kind::Other
         }
         "type_alias_declaration"
@@ -194,6 +160,51 @@ fn expression<'a>(code: &mut Code<'a>, node: Node<'_>, at: At) -> Id {
         }
     };
     push(code, node, at, kind)
+}
+
+fn ternary<'a>(code: &mut Code<'a>, node: Node<'_>, at: At) -> Kind<'a> {
+    if let Some(condition) = field(node, "condition") {
+        expression(code, condition, at);
+    }
+    let parts = ["consequence", "alternative"].iter().filter_map(|part| field(node, part));
+    let parts: Vec<Node<'_>> = parts.collect();
+    Kind::Either(parts.into_iter().map(|part| expression(code, part, at)).collect())
+}
+
+fn binary<'a>(code: &mut Code<'a>, node: Node<'_>, at: At) -> Kind<'a> {
+    let parts = each(code, node, at);
+    match () {
+        () if has_token(node, "||") || has_token(node, "??") => Kind::Either(parts),
+        () if has_token(node, "&&") => Kind::Either(parts[parts.len().min(1)..].to_vec()),
+        () if has_token(node, "+") => Kind::Joined(parts),
+        () => Kind::Other,
+    }
+}
+
+fn unary<'a>(code: &mut Code<'a>, node: Node<'_>, at: At) -> Kind<'a> {
+    let argument = field(node, "argument").map(|argument| expression(code, argument, at.below()));
+    if has_token(node, "delete")
+        && let Some(argument) = argument
+        && let Kind::Attr(of, _) | Kind::Index(of, _) = code.expr(argument).kind
+    {
+        code.changed(of, at.scope, node.start_byte(), Change::Removed);
+    }
+    if has_token(node, "void") { Kind::Nothing } else { Kind::Other }
+}
+
+/// `for (const x of y)`: the name is an element of it.
+fn for_in(code: &mut Code<'_>, node: Node<'_>, at: At) {
+    let over = field(node, "right").map(|right| expression(code, right, at.below()));
+    if let (Some(left), Some(over)) = (field(node, "left"), over)
+        && left.kind() == "identifier"
+    {
+        let name = text(code, left);
+        let bound = Bound::Part { whole: over, key: "*".into() };
+        code.bind(at.scope, name, bound, left.start_byte(), true);
+    }
+    if let Some(body) = field(node, "body") {
+        expression(code, body, at.branch());
+    }
 }
 
 fn template<'a>(code: &mut Code<'a>, node: Node<'_>, at: At) -> Kind<'a> {
@@ -258,11 +269,13 @@ fn call<'a>(code: &mut Code<'a>, node: Node<'_>, at: At) -> Id {
         }
         None => {}
     }
-    if (is_import || matches!(code.expr(func).kind, Kind::Name("require")))
-        && let Some(module) = args.first().and_then(|arg| code.literal(arg.value))
-    {
-        let module = module.to_owned();
-        return push(code, node, at, Kind::Module(module.into()));
+    if let Some(module) = args.first().and_then(|arg| code.literal(arg.value)) {
+        // Whatever is given nothing but this name loads it, by whatever name a bundler calls it.
+        let is_named = matches!(module, "child_process" | "node:child_process") && args.len() == 1;
+        if is_import || is_named || is_loader(code, func) {
+            let module = module.to_owned();
+            return push(code, node, at, Kind::Module(module.into()));
+        }
     }
     match code.dotted(func).as_deref() {
         Some("Object.assign") if !args.is_empty() => {
@@ -276,6 +289,12 @@ fn call<'a>(code: &mut Code<'a>, node: Node<'_>, at: At) -> Id {
     let id = push(code, node, at, Kind::Call { func, args, tagged });
     code.calls.push(id);
     id
+}
+
+/// Whether a function loads a module by its name: `require`, and what bundlers and lazy loaders call it.
+fn is_loader(code: &Code<'_>, func: Id) -> bool {
+    let (Kind::Name(name) | Kind::Attr(_, name)) = code.expr(func).kind else { return false };
+    name == "getBuiltinModule" || name.to_ascii_lowercase().contains("require")
 }
 
 fn function<'a>(code: &mut Code<'a>, node: Node<'_>, at: At) -> FnId {

@@ -342,44 +342,9 @@ fn expression<'a>(code: &mut Code<'a>, node: Node<'_>, at: At) -> Id {
         },
         "call" => return call(code, node, at),
         "string" | "concatenated_string" => string(code, node, at),
-        "dictionary" => {
-            let mut entries = Vec::new();
-            for child in children(node) {
-                match child.kind() {
-                    "pair" => {
-                        let key = field(child, "key").map(|key| expression(code, key, below));
-                        let Some(value) = field(child, "value") else { continue };
-                        let value = expression(code, value, below);
-                        let key = key.and_then(|key| code.literal(key)).unwrap_or("").to_owned();
-                        entries.push(Entry { key: Some(key.into()), value });
-                    }
-                    _ => {
-                        if let Some(inner) = first(child) {
-                            let value = expression(code, inner, below);
-                            entries.push(Entry { key: None, value });
-                        }
-                    }
-                }
-            }
-            Kind::Map(entries)
-        }
+        "dictionary" => Kind::Map(dictionary(code, node, below)),
         "list" | "tuple" | "set" | "expression_list" => Kind::List(each(code, node, below)),
-        "conditional_expression" => {
-            let parts: Vec<Id> = each(code, node, below);
-            Kind::Either(
-                parts.iter().enumerate().filter(|(index, _)| *index != 1).map(|(_, id)| *id).collect(),
-            )
-        }
-        "boolean_operator" => {
-            let parts = each(code, node, below);
-            // `a and b` is b, or something that counts as false.
-            if has_token(node, "and") { Kind::Either(parts[1..].to_vec()) } else { Kind::Either(parts) }
-        }
-        "binary_operator" => {
-            let parts = each(code, node, below);
-            let joins = ["+", "|", "%"].iter().any(|token| has_token(node, token));
-            if joins { Kind::Joined(parts) } else { Kind::Other }
-        }
+        "conditional_expression" | "boolean_operator" | "binary_operator" => operator(code, node, below),
         "parenthesized_expression" | "await" | "unary_operator" | "list_splat" | "dictionary_splat" => {
             let parts = each(code, node, below);
             match parts.as_slice() {
@@ -402,26 +367,13 @@ fn expression<'a>(code: &mut Code<'a>, node: Node<'_>, at: At) -> Id {
             }
             _ => Kind::Other,
         },
-        "as_pattern" => {
-            let parts = children(node);
-            let value = parts.first().map(|value| expression(code, *value, below));
-            let target = field(node, "alias").and_then(first);
-            match (value, target) {
-                (Some(value), Some(target)) => {
-                    assign(code, target, value, at);
-                    return value;
-                }
-                (Some(value), None) => return value,
-                _ => Kind::Other,
-            }
-        }
+        "as_pattern" => match as_pattern(code, node, at) {
+            Some(value) => return value,
+            None => Kind::Other,
+        },
         "assignment" => return assignment(code, node, at),
         "augmented_assignment" => {
-            if let (Some(left), Some(right)) = (field(node, "left"), field(node, "right")) {
-                let (left, right) = (expression(code, left, below), expression(code, right, below));
-                let args = vec![Arg { name: None, spread: Spread::No, value: right }];
-                code.changed(left, at.scope, node.start_byte(), Change::Updated(args));
-            }
+            augmented(code, node, at);
             Kind::Other
         }
         "dictionary_comprehension" | "list_comprehension" | "generator_expression" | "set_comprehension" => {
@@ -462,6 +414,59 @@ fn expression<'a>(code: &mut Code<'a>, node: Node<'_>, at: At) -> Id {
         }
     };
     push(code, node, at, kind)
+}
+
+fn dictionary<'a>(code: &mut Code<'a>, node: Node<'_>, at: At) -> Vec<Entry<'a>> {
+    let mut entries = Vec::new();
+    for child in children(node) {
+        if child.kind() == "pair" {
+            let key = field(child, "key").map(|key| expression(code, key, at));
+            let Some(value) = field(child, "value") else { continue };
+            let value = expression(code, value, at);
+            let key = key.and_then(|key| code.literal(key)).unwrap_or("").to_owned();
+            entries.push(Entry { key: Some(key.into()), value });
+        } else if let Some(inner) = first(child) {
+            let value = expression(code, inner, at);
+            entries.push(Entry { key: None, value });
+        }
+    }
+    entries
+}
+
+/// What two or three expressions are together: one of them, or all put together.
+fn operator<'a>(code: &mut Code<'a>, node: Node<'_>, at: At) -> Kind<'a> {
+    let parts = each(code, node, at);
+    match node.kind() {
+        // The condition stands in the middle.
+        "conditional_expression" => {
+            let values = parts.iter().enumerate().filter(|(index, _)| *index != 1);
+            Kind::Either(values.map(|(_, id)| *id).collect())
+        }
+        // `a and b` is b, or something that counts as false.
+        "boolean_operator" if has_token(node, "and") => {
+            Kind::Either(parts.get(1..).unwrap_or_default().to_vec())
+        }
+        "boolean_operator" => Kind::Either(parts),
+        _ if ["+", "|", "%"].iter().any(|token| has_token(node, token)) => Kind::Joined(parts),
+        _ => Kind::Other,
+    }
+}
+
+/// `x as y`, in a `with` statement or a pattern.
+fn as_pattern(code: &mut Code<'_>, node: Node<'_>, at: At) -> Option<Id> {
+    let value = children(node).first().map(|value| expression(code, *value, at.below()))?;
+    if let Some(target) = field(node, "alias").and_then(first) {
+        assign(code, target, value, at);
+    }
+    Some(value)
+}
+
+fn augmented(code: &mut Code<'_>, node: Node<'_>, at: At) {
+    if let (Some(left), Some(right)) = (field(node, "left"), field(node, "right")) {
+        let (left, right) = (expression(code, left, at.below()), expression(code, right, at.below()));
+        let args = vec![Arg { name: None, spread: Spread::No, value: right }];
+        code.changed(left, at.scope, node.start_byte(), Change::Updated(args));
+    }
 }
 
 fn each(code: &mut Code<'_>, node: Node<'_>, at: At) -> Vec<Id> {
@@ -595,7 +600,11 @@ fn argument<'a>(code: &mut Code<'a>, node: Node<'_>, at: At) -> Arg<'a> {
 fn loaded<'a>(code: &Code<'a>, func: Id, args: &[Arg<'a>]) -> Option<Kind<'a>> {
     let text = |index: usize| args.get(index).and_then(|arg| code.literal(arg.value)).map(str::to_owned);
     match code.dotted(func)?.as_str() {
-        "__import__" | "importlib.import_module" | "import_module" => Some(Kind::Module(text(0)?.into())),
+        "__import__"
+        | "importlib.import_module"
+        | "import_module"
+        | "importorskip"
+        | "pytest.importorskip" => Some(Kind::Module(text(0)?.into())),
         "getattr" => {
             text(1)?;
             let Kind::Text(Some(Cow::Borrowed(name)), _) = code.expr(args[1].value).kind else { return None };

@@ -20,6 +20,23 @@ pub struct Lowered<'a> {
     pub inside: Vec<Inside>,
 }
 
+/// Macros that start what they are given, if their crate is in the table.
+const STARTING: &[&str] = &[
+    "cmd",
+    "run_cmd",
+    "run_fun",
+    "spawn",
+    "spawn_with_output",
+    "run_script",
+    "sh",
+    "bash",
+    "zsh",
+    "fish",
+    "run",
+    "read",
+    "cargo_bin_cmd",
+];
+
 pub fn lower<'a>(source: &'a str, root: Node<'_>) -> Lowered<'a> {
     let mut lowered = Lowered { code: Code::new(source, Language::Rust), inside: Vec::new() };
     lowered.each(root, At::TOP);
@@ -69,16 +86,7 @@ impl<'a> Lowered<'a> {
             }
             "call_expression" => return self.call(node, at),
             "macro_invocation" => return self.invocation(node, at),
-            "string_literal" | "raw_string_literal" => {
-                let parts: Vec<Node<'_>> =
-                    children(node).into_iter().filter(|part| part.kind() == "string_content").collect();
-                let content = match parts.as_slice() {
-                    [] => Cow::Borrowed(""),
-                    [one] => Cow::Borrowed(text(&self.code, *one)),
-                    many => many.iter().map(|part| text(&self.code, *part)).collect::<String>().into(),
-                };
-                Kind::Text(Some(content), Vec::new())
-            }
+            "string_literal" | "raw_string_literal" => self.string(node),
             "boolean_literal" => Kind::Bool(text(&self.code, node) == "true"),
             "array_expression" | "tuple_expression" => Kind::List(self.each(node, below)),
             "reference_expression"
@@ -94,38 +102,18 @@ impl<'a> Lowered<'a> {
                 None => Kind::Other,
             },
             "binary_expression" => Kind::Joined(self.each(node, below)),
-            "if_expression" => {
-                let mut values = Vec::new();
-                if let Some(condition) = field(node, "condition") {
-                    self.expression(condition, below);
-                }
-                for part in ["consequence", "alternative"].iter().filter_map(|part| field(node, part)) {
-                    values.push(self.expression(part, at.branch()));
-                }
-                Kind::Either(values)
-            }
+            "if_expression" | "match_expression" => self.branches(node, at),
             "else_clause" | "unsafe_block" | "async_block" => match self.each(node, below).last() {
                 Some(last) => return *last,
                 None => Kind::Other,
             },
-            "match_expression" => {
-                if let Some(value) = field(node, "value") {
-                    self.expression(value, below);
-                }
-                let mut values = Vec::new();
-                for arm in field(node, "body").map(children).unwrap_or_default() {
-                    if let Some(value) = field(arm, "value") {
-                        values.push(self.expression(value, at.branch()));
-                    }
-                }
-                Kind::Either(values)
-            }
             "for_expression" | "while_expression" | "loop_expression" => {
                 self.each(node, at.branch());
                 Kind::Other
             }
             "block" => {
-                let parts = self.each(node, below);
+                let scope = self.code.open_scope(at.scope, ScopeKind::Block);
+                let parts = self.each(node, At { scope, ..below });
                 let ends_with_value = children(node).last().is_some_and(|last| {
                     !matches!(last.kind(), "expression_statement" | "let_declaration")
                         && !last.kind().ends_with("_item")
@@ -135,45 +123,8 @@ impl<'a> Lowered<'a> {
                     _ => Kind::Other,
                 }
             }
-            "let_declaration" => {
-                let value = field(node, "value").map(|value| self.expression(value, below));
-                if let (Some(pattern), Some(value)) = (field(node, "pattern"), value) {
-                    self.bind(pattern, value, at);
-                }
-                if let Some(otherwise) = field(node, "alternative") {
-                    self.expression(otherwise, at.branch());
-                }
-                Kind::Other
-            }
-            "type_item" => {
-                let value = field(node, "type").map(|of_type| self.expression(of_type, below));
-                if let (Some(name), Some(value)) = (field(node, "name"), value) {
-                    let name = text(&self.code, name);
-                    self.code.bind(at.scope, name, Bound::Value(value), 0, false);
-                }
-                Kind::Other
-            }
-            "const_item" | "static_item" => {
-                let value = field(node, "value").map(|value| self.expression(value, below));
-                if let (Some(name), Some(value)) = (field(node, "name"), value) {
-                    let name = text(&self.code, name);
-                    self.code.bind(at.scope, name, Bound::Value(value), node.start_byte(), at.branch);
-                }
-                Kind::Other
-            }
-            "assignment_expression" => {
-                let value = field(node, "right").map(|right| self.expression(right, below));
-                if let (Some(left), Some(value)) = (field(node, "left"), value) {
-                    if left.kind() == "identifier" {
-                        self.bind(left, value, at.branch());
-                    } else {
-                        let target = self.expression(left, below);
-                        if let Kind::Attr(of, name) = self.code.expr(target).kind {
-                            let change = Change::Set { key: Some(name.into()), value };
-                            self.code.changed(of, at.scope, node.start_byte(), change);
-                        }
-                    }
-                }
+            "let_declaration" | "type_item" | "const_item" | "static_item" | "assignment_expression" => {
+                self.definition(node, at);
                 Kind::Other
             }
             "return_expression" => {
@@ -195,19 +146,7 @@ impl<'a> Lowered<'a> {
                 Kind::Other
             }
             "mod_item" => {
-                let scope = self.code.open_scope(at.scope, ScopeKind::Block);
-                match (field(node, "body"), field(node, "name")) {
-                    (Some(body), _) => {
-                        self.each(body, at.inside(scope));
-                    }
-                    // A module in a file of its own.
-                    (None, Some(name)) => {
-                        let name = text(&self.code, name);
-                        let bound = Bound::Import { module: format!("self.{name}").into(), name: None };
-                        self.code.bind(at.scope, name, bound, 0, false);
-                    }
-                    _ => {}
-                }
+                self.module(node, at);
                 Kind::Other
             }
             "line_comment" | "block_comment" | "attribute_item" | "type_arguments" => Kind::Other,
@@ -217,6 +156,82 @@ impl<'a> Lowered<'a> {
             }
         };
         push(&mut self.code, node, at, kind)
+    }
+
+    fn string(&self, node: Node<'_>) -> Kind<'a> {
+        let parts: Vec<Node<'_>> =
+            children(node).into_iter().filter(|part| part.kind() == "string_content").collect();
+        let content = match parts.as_slice() {
+            [] => Cow::Borrowed(""),
+            [one] => Cow::Borrowed(text(&self.code, *one)),
+            many => many.iter().map(|part| text(&self.code, *part)).collect::<String>().into(),
+        };
+        Kind::Text(Some(content), Vec::new())
+    }
+
+    /// `if` and `match`: one of their values.
+    fn branches(&mut self, node: Node<'_>, at: At) -> Kind<'a> {
+        if let Some(decides) = field(node, "condition").or_else(|| field(node, "value")) {
+            self.expression(decides, at.below());
+        }
+        let arms = field(node, "body").map(children).unwrap_or_default();
+        let of_match = arms.into_iter().filter_map(|arm| field(arm, "value"));
+        let of_if = ["consequence", "alternative"].iter().filter_map(|part| field(node, part));
+        let parts: Vec<Node<'_>> = of_if.chain(of_match).collect();
+        Kind::Either(parts.into_iter().map(|part| self.expression(part, at.branch())).collect())
+    }
+
+    /// What binds a name or sets a field.
+    fn definition(&mut self, node: Node<'_>, at: At) {
+        let below = at.below();
+        let given = match node.kind() {
+            "type_item" => field(node, "type"),
+            "assignment_expression" => field(node, "right"),
+            _ => field(node, "value"),
+        };
+        let value = given.map(|given| self.expression(given, below));
+        let target = ["pattern", "name", "left"].iter().find_map(|name| field(node, name));
+        if let (Some(target), Some(value)) = (target, value) {
+            match node.kind() {
+                "let_declaration" => self.bind(target, value, at),
+                "assignment_expression" if target.kind() == "identifier" => {
+                    self.bind(target, value, at.branch());
+                }
+                "assignment_expression" => {
+                    let target = self.expression(target, below);
+                    if let Kind::Attr(of, name) = self.code.expr(target).kind {
+                        let change = Change::Set { key: Some(name.into()), value };
+                        self.code.changed(of, at.scope, node.start_byte(), change);
+                    }
+                }
+                kind => {
+                    // A type holds in its whole scope.
+                    let from = if kind == "type_item" { 0 } else { node.start_byte() };
+                    let branch = kind != "type_item" && at.branch;
+                    let name = text(&self.code, target);
+                    self.code.bind(at.scope, name, Bound::Value(value), from, branch);
+                }
+            }
+        }
+        if let Some(otherwise) = field(node, "alternative") {
+            self.expression(otherwise, at.branch());
+        }
+    }
+
+    fn module(&mut self, node: Node<'_>, at: At) {
+        let scope = self.code.open_scope(at.scope, ScopeKind::Block);
+        match (field(node, "body"), field(node, "name")) {
+            (Some(body), _) => {
+                self.each(body, at.inside(scope));
+            }
+            // A module in a file of its own.
+            (None, Some(name)) => {
+                let name = text(&self.code, name);
+                let bound = Bound::Import { module: format!("self.{name}").into(), name: None };
+                self.code.bind(at.scope, name, bound, 0, false);
+            }
+            _ => {}
+        }
     }
 
     fn bind(&mut self, pattern: Node<'_>, value: Id, at: At) {
@@ -257,7 +272,7 @@ impl<'a> Lowered<'a> {
         if matches!(bare, "format" | "concat") {
             return push(&mut self.code, node, at, Kind::Text(None, Vec::new()));
         }
-        if bare == "cmd" {
+        if STARTING.contains(&bare) {
             let func = self.expression(name, below);
             let mut args = Vec::new();
             for child in tree.map(children).unwrap_or_default() {
@@ -265,7 +280,9 @@ impl<'a> Lowered<'a> {
             }
             let id = push(&mut self.code, node, at, Kind::Call { func, args, tagged: true });
             self.code.calls.push(id);
-            return id;
+            if bare == "cmd" {
+                return id;
+            }
         }
         if let Some(tree) = tree {
             let words = text(&self.code, tree);

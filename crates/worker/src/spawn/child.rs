@@ -1,7 +1,7 @@
 //! A command that runs, and how it ended.
 
 use super::error::{Error, ErrorKind};
-use super::session::Notices;
+use super::session::{Notices, Place};
 use keyward_client::{Client, Ended};
 use keyward_policy::outcome::code::USAGE;
 use keyward_protocol::session::Ask;
@@ -86,10 +86,39 @@ enum Runs {
         process: std::process::Child,
         outcome: File,
     },
-    InSession {
-        client: Client<Notices>,
-        job: u32,
-    },
+    InSession(Running),
+}
+
+/// A command of a session.
+struct Running {
+    job: u32,
+    /// The connection that its end is told on, until then.
+    client: Option<Client<Notices>>,
+    /// Whether every request on it was answered, so that another command can have it.
+    is_clean: bool,
+    place: Place,
+}
+
+impl Running {
+    /// Waits for the end, at most for this long.
+    fn end(&mut self, within: Option<Duration>) -> Option<Result<ExitStatus, Error>> {
+        let client = self.client.as_mut()?;
+        let ended = client.end_of(self.job, within).transpose()?;
+        let client = self.client.take()?;
+        if ended.is_ok() && self.is_clean {
+            self.place.give_back(client);
+        }
+        Some(ended.map(Into::into).map_err(Into::into))
+    }
+
+    /// Sends a request whose answer is not waited for.
+    fn ask(&mut self, ask: &Ask) -> Result<(), Error> {
+        self.is_clean = false;
+        match &mut self.client {
+            Some(client) => Ok(client.ask(ask, &[])?),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Child {
@@ -101,9 +130,11 @@ impl Child {
     pub(super) fn of_session(
         client: Client<Notices>,
         job: u32,
+        place: Place,
         (stdin, stdout, stderr): (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>),
     ) -> Self {
-        Child { stdin, stdout, stderr, runs: Runs::InSession { client, job }, status: None }
+        let running = Running { job, client: Some(client), is_clean: true, place };
+        Child { stdin, stdout, stderr, runs: Runs::InSession(running), status: None }
     }
 
     /// Waits for the end. Closes the command's input first, as the standard library does.
@@ -115,10 +146,7 @@ impl Child {
                     Ok(status) => of_outcome(outcome, status),
                     Err(error) => Err(Error::system("cannot wait for the launcher", &error)),
                 }),
-                Runs::InSession { client, job } => match client.end_of(*job, None) {
-                    Ok(ended) => ended.map(|ended| Ok(ended.into())),
-                    Err(error) => Some(Err(error.into())),
-                },
+                Runs::InSession(running) => running.end(None),
             };
         }
         self.status.clone().unwrap_or_else(|| Err(Error::lost()))
@@ -132,10 +160,7 @@ impl Child {
                     Ok(status) => status.map(|status| of_outcome(outcome, status)),
                     Err(error) => Some(Err(Error::system("cannot wait for the launcher", &error))),
                 },
-                Runs::InSession { client, job } => match client.end_of(*job, Some(Duration::ZERO)) {
-                    Ok(ended) => ended.map(|ended| Ok(ended.into())),
-                    Err(error) => Some(Err(error.into())),
-                },
+                Runs::InSession(running) => running.end(Some(Duration::ZERO)),
             };
         }
         self.status.clone().transpose()
@@ -149,7 +174,7 @@ impl Child {
             Runs::Launcher { process, .. } => {
                 process.kill().map_err(|error| Error::system("cannot end the launcher", &error))
             }
-            Runs::InSession { client, job } => Ok(client.ask(&Ask::Kill { job: *job }, &[])?),
+            Runs::InSession(running) => running.ask(&Ask::Kill { job: running.job }),
         }
     }
 
@@ -171,7 +196,7 @@ impl Child {
                     )),
                 }
             }
-            Runs::InSession { client, job } => Ok(client.ask(&Ask::Signal { job: *job, signal }, &[])?),
+            Runs::InSession(running) => running.ask(&Ask::Signal { job: running.job, signal }),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What can go wrong, in two lines: the fact, then what a person can do. In each of these cases the command did not run, or its session is
 //! lost.
 
+use keyward_policy::outcome::code::USAGE;
 use keyward_policy::trouble::{Code, Trouble};
 use serde_json::Value;
 use std::fmt;
@@ -55,6 +56,7 @@ impl Error {
         Error::of_trouble(kind, Trouble::new(code, fact, remedy), None)
     }
 
+    /// The arguments do not allow it: exit code 120 of the command line.
     pub(super) fn usage(fact: impl Into<String>, remedy: impl Into<String>) -> Self {
         Error::of_trouble(ErrorKind::Refused, Trouble::new(Code::Usage, fact, remedy), None)
     }
@@ -66,6 +68,22 @@ impl Error {
 
     pub(super) fn lost() -> Self {
         Error::new(ErrorKind::SessionLost, "the session has ended", "open another: Session::open()")
+    }
+
+    /// The error of a launcher that did not write what came of it: its code, and what it has printed.
+    pub(super) fn of_launcher(code: Option<i32>, printed: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(printed);
+        let (fact, remedy) = text.trim().split_once('\n').unwrap_or((text.trim(), ""));
+        let fact = fact.strip_prefix("keyward: ").or_else(|| fact.strip_prefix("error: ")).unwrap_or(fact);
+        let fact = if fact.is_empty() { "the launcher has failed" } else { fact };
+        match (code, remedy) {
+            (Some(USAGE), "") => {
+                Error::usage(fact, "`keyward help run` lists the flags, and what each takes")
+            }
+            (Some(USAGE), remedy) => Error::usage(fact, remedy),
+            (_, "") => Error::new(ErrorKind::Fault, fact, "`keyward doctor` shows what this host can do"),
+            (_, remedy) => Error::new(ErrorKind::Fault, fact, remedy),
+        }
     }
 
     fn of_trouble(kind: ErrorKind, trouble: Trouble, rule: Option<String>) -> Self {
@@ -141,17 +159,28 @@ fn lower(text: &str) -> String {
 impl From<keyward_client::Error> for Error {
     fn from(error: keyward_client::Error) -> Self {
         use keyward_client::Error as Client;
-        let (kind, rule) = match &error {
-            Client::Refused { exit: Some(123), rule, .. } => (ErrorKind::Denied, rule.clone()),
-            Client::Refused { exit: Some(126), .. } => (ErrorKind::NotExecutable, None),
-            Client::Refused { exit: Some(127), .. } => (ErrorKind::NotFound, None),
-            Client::Refused { rule, .. } => (ErrorKind::Refused, rule.clone()),
-            Client::OtherVersion { .. } => (ErrorKind::VersionMismatch, None),
-            Client::NoSession { .. } | Client::Ended | Client::NoAnswer => (ErrorKind::SessionLost, None),
-            Client::TooLong => (ErrorKind::Refused, None),
-            Client::NoDescriptors | Client::Detached { .. } => (ErrorKind::Fault, None),
+        let kind = match &error {
+            Client::Refused { exit, .. } => match exit {
+                Some(123) => ErrorKind::Denied,
+                Some(126) => ErrorKind::NotExecutable,
+                Some(127) => ErrorKind::NotFound,
+                Some(120) | None => ErrorKind::Refused,
+                Some(_) => ErrorKind::Fault,
+            },
+            Client::OtherVersion { .. } => ErrorKind::VersionMismatch,
+            Client::NoSession { .. } | Client::Ended | Client::NoAnswer => ErrorKind::SessionLost,
+            Client::TooLong => ErrorKind::Refused,
+            Client::NoDescriptors | Client::Detached { .. } => ErrorKind::Fault,
         };
-        Error::of_trouble(kind, error.into(), rule)
+        let told = match &error {
+            Client::Refused { rule, retry, .. } => Some((rule.clone(), *retry)),
+            _ => None,
+        };
+        let mut made = Error::of_trouble(kind, error.into(), None);
+        if let Some(told) = told {
+            (made.0.rule, made.0.retryable) = told;
+        }
+        made
     }
 }
 
@@ -178,5 +207,51 @@ impl From<Error> for std::io::Error {
             ErrorKind::Fault => Io::Other,
         };
         std::io::Error::new(kind, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keyward_client::Error as Client;
+
+    fn refused(exit: Option<i32>, retry: bool) -> Error {
+        let trouble = Trouble::new(Code::Refused, "denied: no", "ask");
+        Client::Refused { exit, trouble, rule: Some("git-push-force".into()), retry }.into()
+    }
+
+    #[test]
+    fn the_code_of_a_refusal_is_its_kind_as_in_the_other_languages() {
+        for (exit, kind) in [
+            (None, ErrorKind::Refused),
+            (Some(120), ErrorKind::Refused),
+            (Some(123), ErrorKind::Denied),
+            (Some(126), ErrorKind::NotExecutable),
+            (Some(127), ErrorKind::NotFound),
+            (Some(125), ErrorKind::Fault),
+        ] {
+            assert_eq!(refused(exit, false).kind(), kind, "{exit:?}");
+            let exit = serde_json::json!({ "outcome": "fault", "exit": exit, "fact": "f" });
+            if kind != ErrorKind::Denied && exit["exit"] != Value::Null {
+                assert_eq!(Error::of_outcome(&exit).kind(), kind, "{exit}");
+            }
+        }
+        let denied = refused(Some(123), true);
+        assert_eq!(
+            (denied.rule(), denied.reason(), denied.retryable()),
+            (Some("git-push-force"), "no", true)
+        );
+        assert!(!refused(Some(123), false).retryable());
+    }
+
+    #[test]
+    fn what_a_launcher_prints_is_the_error_of_flags_that_it_did_not_take() {
+        let told = b"error: invalid value 'sideways' for '--net <MODE>'\n  [possible values: none]\n";
+        let error = Error::of_launcher(Some(120), told);
+        assert_eq!((error.kind(), error.code()), (ErrorKind::Refused, "usage"));
+        assert_eq!(error.fact(), "invalid value 'sideways' for '--net <MODE>'");
+        assert!(!Error::of_launcher(Some(120), b"").remedy().is_empty());
+        assert_eq!(Error::of_launcher(Some(125), b"keyward: broken\nmend it").kind(), ErrorKind::Fault);
+        assert_eq!(Error::of_launcher(None, b"").kind(), ErrorKind::Fault);
     }
 }

@@ -19,5 +19,5 @@ pub use child::{Child, ExitStatus, Output};
 pub use command::Command;
 pub use error::{Error, ErrorKind};
 pub use keyward_protocol::session::Value;
-pub use session::{Background, Options, Session, SessionCommand};
+pub use session::{Background, Judged, Options, Session, SessionCommand};
 pub use streams::Stdio;

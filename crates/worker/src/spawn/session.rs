@@ -13,7 +13,7 @@ use super::streams::{Stdio, Stream, Way};
 use super::tools::{self, Tool};
 use keyward_client::{Client, Decision, Person, Runtime};
 use keyward_policy::detect::registry::{known, name_shape, value_shape};
-use keyward_protocol::session::{Answer, Ask, Value};
+use keyward_protocol::session::{Answer, Ask, JudgedAs, Judging, Value};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -27,6 +27,8 @@ use std::time::{Duration, Instant};
 
 /// So many notices are kept.
 const MOST_NOTICES: usize = 100;
+/// Connections that wait for the next command.
+const MOST_IDLE: usize = 16;
 /// How long the end of a session is waited for.
 const LAST: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 
@@ -49,12 +51,13 @@ impl Person for Notices {
     }
 }
 
-/// Where a session is.
+/// Where a session is, and the connections to it that wait for the next command.
 #[derive(Clone)]
 pub(super) struct Place {
     runtime: Runtime,
     name: String,
     notices: Notices,
+    idle: Arc<Mutex<Vec<Client<Notices>>>>,
 }
 
 impl Place {
@@ -63,6 +66,20 @@ impl Place {
             keyward_client::Error::NoSession { .. } => Error::lost(),
             other => other.into(),
         })
+    }
+
+    /// A connection on which nothing is under way.
+    fn take(&self) -> Result<Client<Notices>, Error> {
+        let waiting = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        waiting.map_or_else(|| self.connect(), Ok)
+    }
+
+    /// Keeps a connection on which everything was answered.
+    pub(super) fn give_back(&self, client: Client<Notices>) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < MOST_IDLE {
+            idle.push(client);
+        }
     }
 }
 
@@ -125,7 +142,7 @@ impl Options {
         let home = directory("HOME").filter(|home| home.is_absolute());
         let home = home.or_else(std::env::home_dir).unwrap_or_else(|| "/".into());
         let runtime = Runtime::new(directory("XDG_RUNTIME_DIR"), directory("XDG_STATE_HOME"), &home);
-        let place = Place { runtime, name, notices: Notices::default() };
+        let place = Place { runtime, name, notices: Notices::default(), idle: Arc::default() };
         let mut owner = place.connect()?;
         owner.hello()?;
         owner.request(&Ask::Own {})?;
@@ -142,7 +159,8 @@ impl Options {
     fn start(&self) -> Result<String, Error> {
         // keyward: allow-spawn the launcher decides what commands get of the caller's variables
         let mut launcher = std::process::Command::new(executable()?);
-        launcher.args(["session", "start", "--json"]).args(self.flags.words());
+        // If this process dies before it owns the session, that ends by itself.
+        launcher.args(["session", "start", "--json", "--owned-within", "30s"]).args(self.flags.words());
         if let Some(name) = &self.name {
             launcher.args(["--name", name]);
         }
@@ -159,12 +177,49 @@ impl Options {
         let mut lines = text.trim().lines();
         match lines.next_back().map(serde_json::from_str::<Value>) {
             Some(Ok(outcome)) if outcome.get("fact").is_some() => Err(Error::of_outcome(&outcome)),
-            _ => Err(Error::new(
-                ErrorKind::Fault,
-                "the session could not be started",
-                "`keyward doctor` shows what this host can do",
-            )),
+            _ => Err(Error::of_launcher(told.status.code(), &told.stderr)),
         }
+    }
+}
+
+/// As what the gate judges the calls of a host tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judged(Judging);
+
+impl Judged {
+    /// A line for a shell.
+    pub fn sh() -> Self {
+        Judged::of(JudgedAs::Sh)
+    }
+
+    /// Python.
+    pub fn python() -> Self {
+        Judged::of(JudgedAs::Python)
+    }
+
+    /// JavaScript.
+    pub fn js() -> Self {
+        Judged::of(JudgedAs::Js)
+    }
+
+    /// A list of words.
+    pub fn argv() -> Self {
+        Judged::of(JudgedAs::Argv)
+    }
+
+    /// An approver is asked in any case.
+    pub fn ask() -> Self {
+        Judged::of(JudgedAs::Ask)
+    }
+
+    /// The field of the input that holds it; without one it is the whole input.
+    pub fn field(mut self, name: impl Into<String>) -> Self {
+        self.0.field = Some(name.into());
+        self
+    }
+
+    fn of(kind: JudgedAs) -> Self {
+        Judged(Judging { kind, field: None })
     }
 }
 
@@ -227,15 +282,38 @@ impl Session {
         schema: Option<Value>,
         function: impl Fn(Value) -> Result<Value, String> + Send + Sync + 'static,
     ) -> Result<(), Error> {
+        self.offer(name, schema, None, function)
+    }
+
+    /// As [`Session::tool`], and the gate judges the input of each call first. What it says no to does not reach the function.
+    pub fn judged_tool(
+        &self,
+        name: &str,
+        schema: Option<Value>,
+        judged: Judged,
+        function: impl Fn(Value) -> Result<Value, String> + Send + Sync + 'static,
+    ) -> Result<(), Error> {
+        self.offer(name, schema, Some(judged), function)
+    }
+
+    fn offer(
+        &self,
+        name: &str,
+        schema: Option<Value>,
+        judged: Option<Judged>,
+        function: impl Fn(Value) -> Result<Value, String> + Send + Sync + 'static,
+    ) -> Result<(), Error> {
         if let Some(mistake) = schema.as_ref().and_then(schema::mistake) {
             return Err(Error::usage(
                 format!("the schema of {name}: {mistake}"),
                 "see docs/rust.md for what is",
             ));
         }
-        let mut client = self.connect()?;
+        self.check()?;
+        let mut client = self.place.connect()?;
         let sender = client.sender()?;
-        client.request(&Ask::Offer { names: vec![name.into()], judged: BTreeMap::new(), named: true })?;
+        let judged = judged.map(|judged| (name.to_owned(), judged.0)).into_iter().collect();
+        client.request(&Ask::Offer { names: vec![name.into()], judged, named: true })?;
         tools::serve(client, sender, Tool { schema, function: Box::new(function) })
             .map_err(|error| Error::system("cannot start a thread", &error))
     }
@@ -251,19 +329,44 @@ impl Session {
         self.notices()
     }
 
-    fn connect(&self) -> Result<Client<Notices>, Error> {
-        if self.process != std::process::id() {
-            let fact = format!("the session belongs to process {}", self.process);
-            return Err(Error::new(ErrorKind::SessionLost, fact, "open one in the process that needs it"));
+    /// A copy of the process that forked has not opened it.
+    fn check(&self) -> Result<(), Error> {
+        if self.process == std::process::id() {
+            return Ok(());
         }
-        self.place.connect()
+        let fact = format!("the session belongs to process {}", self.process);
+        Err(Error::new(ErrorKind::SessionLost, fact, "open one in the process that needs it"))
+    }
+
+    /// A connection for one request, on which nothing is under way.
+    fn take(&self) -> Result<Client<Notices>, Error> {
+        self.check()?;
+        self.place.take()
+    }
+
+    fn request(&self, ask: &Ask) -> Result<(Answer, Vec<OwnedFd>), Error> {
+        let mut client = self.take()?;
+        let answer = client.request_with(ask);
+        self.keep_if_answered(client, answer)
+    }
+
+    /// A connection on which the session has answered, also with a refusal, is used again.
+    fn keep_if_answered<T>(
+        &self,
+        client: Client<Notices>,
+        answer: Result<T, keyward_client::Error>,
+    ) -> Result<T, Error> {
+        if matches!(answer, Ok(_) | Err(keyward_client::Error::Refused { .. })) {
+            self.place.give_back(client);
+        }
+        Ok(answer?)
     }
 
     fn end(&self) {
-        // A copy of the process that forked has not opened it.
-        if self.process != std::process::id() {
+        if self.check().is_err() {
             return;
         }
+        self.place.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let mut owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
         if owner.request(&Ask::Stop {}).is_err() {
             return;
@@ -383,7 +486,9 @@ impl<'a> SessionCommand<'a> {
             return Err(Error::usage(fact, "leave them out; output() gives what the job has printed"));
         }
         let command = keyward_client::Command { background: true, ..self.command()? };
-        let job = self.session.connect()?.start(&command, &[])?;
+        let mut client = self.session.take()?;
+        let started = client.start(&command, &[]);
+        let job = self.session.keep_if_answered(client, started)?;
         Ok(Background { session: self.session, job })
     }
 
@@ -393,10 +498,14 @@ impl<'a> SessionCommand<'a> {
         let stdin = Stream::new(wanted(0), std::io::stdin(), Way::In)?;
         let stdout = Stream::new(wanted(1), std::io::stdout(), Way::Out)?;
         let stderr = Stream::new(wanted(2), std::io::stderr(), Way::Out)?;
-        let mut client = self.session.connect()?;
-        let job = client.start(&command, &[stdin.sent.as_fd(), stdout.sent.as_fd(), stderr.sent.as_fd()])?;
+        let mut client = self.session.take()?;
+        let streams = [stdin.sent.as_fd(), stdout.sent.as_fd(), stderr.sent.as_fd()];
+        let job = match client.start(&command, &streams) {
+            Ok(job) => job,
+            Err(refused) => return self.session.keep_if_answered(client, Err(refused)),
+        };
         let pipes = (stdin.ours.map(Into::into), stdout.ours.map(Into::into), stderr.ours.map(Into::into));
-        Ok(Child::of_session(client, job, pipes))
+        Ok(Child::of_session(client, job, self.session.place.clone(), pipes))
     }
 
     fn command(&self) -> Result<keyward_client::Command, Error> {
@@ -459,7 +568,7 @@ impl Background<'_> {
 
     /// Its code; `None` if it still runs.
     pub fn try_wait(&self) -> Result<Option<ExitStatus>, Error> {
-        let Answer::Jobs { jobs, .. } = self.session.connect()?.request(&Ask::Jobs {})? else {
+        let (Answer::Jobs { jobs, .. }, _) = self.session.request(&Ask::Jobs {})? else {
             return Err(Error::lost());
         };
         let found = jobs.into_iter().find(|job| job.job == self.job);
@@ -482,8 +591,7 @@ impl Background<'_> {
 
     /// What it has printed until now: the first 16 MiB.
     pub fn output(&self) -> Result<Vec<u8>, Error> {
-        let (_, descriptors) =
-            self.session.connect()?.request_with(&Ask::Log { job: self.job, follow: false })?;
+        let (_, descriptors) = self.session.request(&Ask::Log { job: self.job, follow: false })?;
         let Some(file) = descriptors.into_iter().next() else { return Err(Error::lost()) };
         let mut content = Vec::new();
         let read = File::from(file).read_to_end(&mut content);
@@ -493,13 +601,11 @@ impl Background<'_> {
 
     /// Sends it a signal.
     pub fn signal(&self, signal: i32) -> Result<(), Error> {
-        self.session.connect()?.request(&Ask::Signal { job: self.job, signal })?;
-        Ok(())
+        self.session.request(&Ask::Signal { job: self.job, signal }).map(drop)
     }
 
     /// Ends it with everything that it has started.
     pub fn kill(&self) -> Result<(), Error> {
-        self.session.connect()?.request(&Ask::Kill { job: self.job })?;
-        Ok(())
+        self.session.request(&Ask::Kill { job: self.job }).map(drop)
     }
 }

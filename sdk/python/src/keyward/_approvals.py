@@ -11,12 +11,13 @@ from ._errors import KeywardError
 
 if TYPE_CHECKING:
     from ._session import Approver
+    from .protocol import AnswerQuestion
 
 
 class Question:
     """What an approver is asked. The texts are the agent's: show them as text."""
 
-    def __init__(self, number: int, asked: Dict[str, Any], whole: Dict[str, Any]) -> None:
+    def __init__(self, number: int, asked: "AnswerQuestion", whole: Dict[str, Any]) -> None:
         #: The number of the question.
         self.number = number
         #: The whole command, or the name and the input of a call.

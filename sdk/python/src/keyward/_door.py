@@ -8,7 +8,7 @@ import os
 import select
 import socket
 import time
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from ._errors import (
     Denied,
@@ -22,6 +22,9 @@ from ._errors import (
     VersionMismatch,
 )
 from ._executable import PROTOCOL
+
+if TYPE_CHECKING:
+    from .protocol import Answer, AnswerRefused
 
 #: The longest packet.
 LONGEST = 131072
@@ -70,7 +73,7 @@ def encode(message: Message) -> bytes:
     return packet
 
 
-def decode(packet: bytes) -> Message:
+def decode(packet: bytes) -> "Answer":
     """An answer. Unknown fields are ignored by those who read it; an unknown kind ends the connection."""
     import json
 
@@ -87,17 +90,13 @@ def decode(packet: bytes) -> Message:
     return message  # type: ignore[no-any-return]
 
 
-def refusal(message: Message) -> KeywardError:
+def refusal(message: "AnswerRefused") -> KeywardError:
     """The exception for a ``refused``."""
     fact, remedy, code, rule = message["fact"], message["remedy"], message["code"], message.get("rule")
     kind: Any = {123: Denied, 126: NotExecutable, 127: NotFound, 120: Refused, None: Refused}.get(message["exit"], Fault)
     reason = fact[len("denied: ") :] if fact.startswith("denied: ") else fact
-    error: KeywardError = kind(fact, remedy, code=code, rule=rule, reason=reason, retryable=_may_be_retried(fact, remedy))
+    error: KeywardError = kind(fact, remedy, code=code, rule=rule, reason=reason, retryable=bool(message.get("retry")))
     return error
-
-
-def _may_be_retried(fact: str, remedy: str) -> bool:
-    return fact.startswith("denied for now") or "try again" in remedy or "retry" in remedy
 
 
 class Connection:
@@ -138,7 +137,7 @@ class Connection:
         except OSError:
             raise lost() from None
 
-    def receive(self, timeout: Optional[float] = None) -> Optional[Tuple[Message, List[int]]]:
+    def receive(self, timeout: Optional[float] = None) -> Optional[Tuple["Answer", List[int]]]:
         """The next message with its descriptors; ``None`` if none came in time."""
         if timeout is not None and not self.is_ready(timeout):
             return None
@@ -169,7 +168,7 @@ class Connection:
             if time.monotonic() >= until:
                 return False
 
-    def request(self, message: Message, timeout: float = 10) -> Tuple[Message, List[int]]:
+    def request(self, message: Message, timeout: float = 10) -> Tuple["Answer", List[int]]:
         """Sends a request and waits for its answer. Lines about the project are passed over."""
         self.send(message)
         while True:
@@ -182,6 +181,17 @@ class Connection:
                 return received
 
     def close(self) -> None:
+        self.socket.close()
+
+    def hang_up(self) -> None:
+        """Ends the connection, and waits until the session has ended what was started by it."""
+        try:
+            self.socket.shutdown(socket.SHUT_WR)
+            while self.receive(5) is not None:
+                pass
+        except (OSError, KeywardError):
+            # The session has closed it, too.
+            pass
         self.socket.close()
 
     def end(self) -> None:

@@ -6,7 +6,7 @@ import os
 import shutil
 from typing import Any, Dict, List, Optional, Tuple
 
-from ._errors import Fault, NotInstalled, VersionMismatch
+from ._errors import Fault, KeywardError, NotInstalled, Refused, VersionMismatch
 
 #: The version of the session protocol that this package speaks.
 PROTOCOL = 1
@@ -126,8 +126,13 @@ def flags(given: Dict[str, Any]) -> List[str]:
     return words
 
 
-def trouble(told: Optional[bytes], path: str) -> Fault:
-    """What a failed command of the executable has said."""
+def trouble(told: Optional[bytes], path: str, exit: int) -> KeywardError:
+    """What a failed command of the executable has said. With 120 it did not take its arguments."""
     lines = (told or b"").decode("utf-8", "replace").strip().splitlines()
-    fact = lines[0].replace("keyward: ", "", 1) if lines else "%s has failed" % path
-    return Fault(fact, "\n".join(lines[1:]) or "`keyward doctor` shows what this host can do")
+    fact = lines[0] if lines else "%s has failed" % path
+    for start in ("keyward: ", "error: "):
+        fact = fact[len(start) :] if fact.startswith(start) else fact
+    remedy = "\n".join(lines[1:])
+    if exit == 120:
+        return Refused(fact, remedy or "`keyward help run` lists the flags, and what each takes", code="usage")
+    return Fault(fact, remedy or "`keyward doctor` shows what this host can do")

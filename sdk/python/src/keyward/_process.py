@@ -23,6 +23,7 @@ from ._executable import flags as _flags
 
 if TYPE_CHECKING:
     from ._door import Connection, Message
+    from .protocol import Answer, AnswerRefused
     from ._session import Session
 
     _Popen = subprocess.Popen[Any]
@@ -33,6 +34,9 @@ Words = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]", Sequence[Any
 
 #: Beyond every number that a kernel gives a process: a signal to it by ``os.kill`` reaches nothing.
 _NO_PID = 1 << 30
+
+#: The code of a launcher that did not take its arguments.
+_USAGE = 120
 
 #: What the launcher itself needs of the caller's environment. None of it reaches a command: a cage has its own.
 _FOR_THE_LAUNCHER = (
@@ -94,6 +98,7 @@ class Popen(_Popen):
         fresh: bool = False,
         tools: Iterable[str] = (),
         line: bool = False,
+        _quietly: bool = False,
         **flags: Any,
     ) -> None:
         # Set first: `__del__` looks at them whatever happens below.
@@ -102,6 +107,8 @@ class Popen(_Popen):
         self._job = 0
         self._code = 0
         self._unanswered = 0
+        #: Whether the session does not tell of the start. Then a refusal comes in the place of the end.
+        self._is_quiet = _quietly
         self._outcome = -1
         self._trouble: Optional[KeywardError] = None
         self._relays: List[threading.Thread] = []
@@ -175,7 +182,7 @@ class Popen(_Popen):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), cwd)
         streams, own = self._streams([pipes[0], pipes[3], pipes[5]])
         try:
-            self._connection, self._job = session._start(message, streams)
+            self._connection, self._job = session._start(message, streams, self._is_quiet)
         except (NotFound, NotExecutable) as error:
             error.filename = os.fsdecode(self._wish.argv[0])
             raise
@@ -273,8 +280,8 @@ class Popen(_Popen):
                 return
             self._take(received[0], connection, session)
 
-    def _take(self, message: "Message", connection: "Connection", session: "Session") -> None:
-        if message["is"] == "ended" and message["job"] == self._job:
+    def _take(self, message: "Answer", connection: "Connection", session: "Session") -> None:
+        if message["is"] == "ended" and (self._is_quiet or message["job"] == self._job):
             signal = message["signal"]
             for relay in self._relays:
                 relay.join(5)
@@ -285,8 +292,21 @@ class Popen(_Popen):
             session._give_back(connection, is_clean=self._unanswered == 0)
         elif message["is"] == "said":
             session.notices.append(message["text"])
+        elif message["is"] == "refused" and self._is_quiet:
+            self._is_refused(message, connection, session)
         elif message["is"] in ("done", "refused"):
             self._unanswered -= 1
+
+    def _is_refused(self, message: "AnswerRefused", connection: "Connection", session: "Session") -> None:
+        """The command of a quiet start did not run: the first call that waits for it raises why."""
+        from ._door import refusal
+
+        self._trouble = refusal(message)
+        if isinstance(self._trouble, (NotFound, NotExecutable)):
+            self._trouble.filename = os.fsdecode(self._wish.argv[0])
+        self.returncode = self._code = message["exit"] or 125
+        self._connection = None
+        session._give_back(connection, is_clean=True)
 
     def _is_lost(self, error: KeywardError) -> None:
         """The session has ended, and the command with it."""
@@ -316,6 +336,13 @@ class Popen(_Popen):
             self._trouble = _trouble(told)
             if isinstance(self._trouble, (NotFound, NotExecutable)):
                 self._trouble.filename = os.fsdecode(self._wish.argv[0])
+        elif how is None and self.returncode == _USAGE:
+            # What cannot be read as a command line has no outcome yet.
+            self._trouble = Refused(
+                "the launcher did not take the flags of this command; its standard error says why",
+                "`keyward help run` lists them, and what each takes",
+                code="usage",
+            )
         elif how is None and self.returncode >= 0:
             self._trouble = Fault("the launcher ended without an outcome", "`keyward doctor` shows what this host can do")
 
@@ -341,6 +368,12 @@ class Popen(_Popen):
             return
         number = int(sig)
         if number == 0:
+            return
+        if self._is_quiet:
+            # Its number is not known. The session ends what a connection has started when that ends.
+            self._connection = None
+            self.returncode = self._code = -int(_signal.SIGKILL)
+            connection.hang_up()
             return
         self._unanswered += 1
         if number == _signal.SIGKILL:
@@ -504,7 +537,7 @@ def _trouble(told: Mapping[str, Any]) -> KeywardError:
     """The exception for an outcome in which no command ran."""
     kind: Any = {"denied": Denied, "refused": Refused}.get(told["outcome"], Fault)
     kind = {126: NotExecutable, 127: NotFound}.get(told["exit"], kind)
-    if kind is Fault and told["exit"] == 120:
+    if kind is Fault and told["exit"] == _USAGE:
         kind = Refused
     fact = told.get("fact", "the command did not run")
     return kind(  # type: ignore[no-any-return]
@@ -553,7 +586,8 @@ def run(
         if kwargs.get("stdout") is not None or kwargs.get("stderr") is not None:
             raise ValueError("stdout and stderr arguments may not be used with capture_output.")
         kwargs["stdout"] = kwargs["stderr"] = PIPE
-    with Popen(*popenargs, **kwargs) as process:
+    # Without a time to keep, only the end counts: a session need not tell of the start.
+    with Popen(*popenargs, _quietly=timeout is None, **kwargs) as process:
         try:
             stdout, stderr = process.communicate(input, timeout=timeout)
         except TimeoutExpired:
@@ -571,7 +605,7 @@ def run(
 
 def call(*popenargs: Any, timeout: Optional[float] = None, **kwargs: Any) -> int:
     """Runs a command in a cage and returns its code, as :func:`subprocess.call` does."""
-    with Popen(*popenargs, **kwargs) as process:
+    with Popen(*popenargs, _quietly=timeout is None, **kwargs) as process:
         try:
             return process.wait(timeout=timeout)
         except BaseException:

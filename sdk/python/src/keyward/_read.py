@@ -36,6 +36,6 @@ def open(
             told = json.loads(lines[-1])
             raise _trouble({"outcome": "refused", "exit": done.returncode, **told})
         except (ValueError, IndexError, KeyError, TypeError):
-            raise trouble(done.stderr, program) from None
+            raise trouble(done.stderr, program, done.returncode) from None
     data = io.BytesIO(done.stdout)
     return data if mode == "rb" else io.TextIOWrapper(data, encoding or "utf-8", errors, newline)

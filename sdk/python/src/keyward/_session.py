@@ -212,13 +212,18 @@ class Session:
         if self._is_closed:
             raise SessionLost("the session is closed", "make another: keyward.Session()")
 
-    def _start(self, message: _door.Message, streams: Sequence[int]) -> Tuple[_door.Connection, int]:
-        """Has a command started; gives the connection that its end is told on, and its number."""
+    def _start(
+        self, message: _door.Message, streams: Sequence[int], quietly: bool = False
+    ) -> Tuple[_door.Connection, int]:
+        """Has a command started; gives the connection that its end is told on, and its number.
+
+        The start of a quiet one is not waited for: its number is 0, and a refusal comes in the place of its end.
+        """
         self._check()
         connection = self._take()
         try:
-            connection.send(message, streams)
-            while True:
+            connection.send({**message, "quiet": True} if quietly else message, streams)
+            while not quietly:
                 received = connection.receive()
                 if received is None:
                     continue
@@ -230,6 +235,7 @@ class Session:
                     raise _door.refusal(answer)
                 if answer["is"] == "said":
                     self.notices.append(answer["text"])
+            return connection, 0
         except BaseException:
             # What was asked for ends with the connection.
             connection.close()
@@ -282,10 +288,10 @@ def _start_session(
         told: str = json.loads(started.stdout)["session"]
         return told
     except (ValueError, KeyError, TypeError):
-        raise _not_started(started.stderr, words[0]) from None
+        raise _not_started(started.stderr, words[0], started.returncode) from None
 
 
-def _not_started(told: bytes, path: str) -> Exception:
+def _not_started(told: bytes, path: str, exit: int) -> Exception:
     import json
 
     from ._process import _trouble
@@ -294,7 +300,7 @@ def _not_started(told: bytes, path: str) -> Exception:
     try:
         return _trouble(json.loads(lines[-1]))
     except (ValueError, KeyError, IndexError, TypeError):
-        return trouble(told, path)
+        return trouble(told, path, exit)
 
 
 def _after_fork() -> None:

@@ -10,10 +10,13 @@ import inspect
 import os
 import queue
 import threading
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, NamedTuple, Optional, Union
 
 from . import _door
 from ._errors import KeywardError, Refused
+
+if TYPE_CHECKING:
+    from .protocol import AnswerCalled, AnswerDone, AnswerRefused
 
 #: ``{"as": "sh", "field": "command"}``
 Judged = Mapping[str, Optional[str]]
@@ -36,7 +39,7 @@ class Tools:
         self.connection = _door.Connection(path)
         self._tools: Dict[str, _Tool] = {}
         self._offering = threading.Lock()
-        self._answers: "queue.SimpleQueue[Optional[_door.Message]]" = queue.SimpleQueue()
+        self._answers: "queue.SimpleQueue[Union[AnswerDone, AnswerRefused, None]]" = queue.SimpleQueue()
         threading.Thread(target=self._listen, name="keyward-tools", daemon=True).start()
 
     def add(
@@ -82,7 +85,7 @@ class Tools:
                 # A call whose caller is gone is not pending: its result is for no one.
                 self._answers.put(told)
 
-    def _serve(self, told: _door.Message) -> None:
+    def _serve(self, told: "AnswerCalled") -> None:
         answer: _door.Message = {"do": "return", "call": told["call"]}
         try:
             answer["output"] = _result(self._tools[told["name"]], told["input"])

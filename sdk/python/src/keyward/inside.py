@@ -30,6 +30,8 @@ def call(name: str, input: Any = None, /, *, timeout: float = 3600, **parameters
     answer = received[0]
     if answer["is"] == "returned":
         return answer["output"]
-    if answer["is"] == "refused" and answer["exit"] is None:
+    if answer["is"] != "refused":
+        raise ToolError("the session gave no answer to a call", "restart the session")
+    if answer["exit"] is None:
         raise ToolError(answer["fact"], answer["remedy"], code=answer["code"])
     raise _door.refusal(answer)

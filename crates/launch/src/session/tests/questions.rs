@@ -50,13 +50,11 @@ fn asked() -> Asked {
 }
 
 fn answerable(program: &str) -> Ask {
-    match command(program) {
-        Ask::Exec { argv, cwd, from, background, terminal, timeout_ms, fresh, line, tools, .. } => {
-            let answers = true;
-            Ask::Exec { argv, cwd, from, background, terminal, timeout_ms, fresh, answers, line, tools }
-        }
-        other => other,
+    let mut ask = command(program);
+    if let Ask::Exec { answers, .. } = &mut ask {
+        *answers = true;
     }
+    ask
 }
 
 fn call() -> Ask {
@@ -138,9 +136,10 @@ fn a_no_and_the_end_of_the_process_that_asks_both_deny() {
     let (client, own) = stage.server.clients.connect(Side::Outside);
     stage.ask(client, command("git"));
     let rule = Some("git.reset".to_owned());
-    let no = Progress::Refuse { fact: "denied: no".into(), remedy: "x".into(), rule: rule.clone() };
+    let no =
+        Progress::Refuse { fact: "denied: no".into(), remedy: "x".into(), rule: rule.clone(), retry: true };
     stage.asker_says(FIRST, &no);
-    assert_eq!(told(&own), Some(Answer::denied("denied: no", "x", rule)));
+    assert_eq!(told(&own), Some(Answer::denied("denied: no", "x", rule, true)));
     stage.ask(client, command("git"));
     stage.askers.borrow_mut().clear();
     stage.server.hear_gate(FIRST + 1);

@@ -65,7 +65,7 @@ impl<'a> Judge<'_, 'a> {
                 {
                     root = inner;
                 }
-                if self.is_one_of(root, &names) {
+                if self.is_one_of(root, &names) && !(takes_away(method) && self.is_nested(call, root)) {
                     later.push((call, method, args.clone()));
                 }
             }
@@ -91,6 +91,13 @@ impl<'a> Judge<'_, 'a> {
         methods.extend(later.into_iter().map(|(_, method, args)| (method, args)));
         // A function that gives the command to its callers: what they do counts if all of them do it.
         methods
+    }
+
+    /// Whether a call stands in a block inside that of the name, so that it may not happen.
+    fn is_nested(&self, call: Id, root: Id) -> bool {
+        let (call, expr) = (self.code.expr(call), self.code.expr(root));
+        let Kind::Name(name) = expr.kind else { return false };
+        self.bindings(name, expr.scope, expr.start).is_some_and(|(home, _)| home != call.scope)
     }
 
     pub(super) fn is_either(&self, value: Id, wanted: Id) -> bool {
@@ -132,4 +139,8 @@ impl<'a> Judge<'_, 'a> {
         }
         methods
     }
+}
+
+fn takes_away(method: &str) -> bool {
+    matches!(method, "env_clear" | "env_remove")
 }
