@@ -13,7 +13,7 @@ fn main() {
     std::process::exit(match shim::stands_for() {
         Some(program) => shim::run(program, &block),
         None => {
-            let text = b"keyward: keyward-shim works in the cage of an agent only\nstart the agent with `keyward run --shims`\n";
+            let text = b"keyward: keyward-shim works in the cage of an agent only\nstart the agent with `keyward run --shims -- COMMAND`\n";
             let _ = write_all(rustix::stdio::stderr(), text);
             keyward_policy::outcome::code::USAGE
         }

@@ -159,9 +159,9 @@ fn a_home_that_holds_the_users_own_is_not_adopted() {
     let stage = Stage::user();
     for path in [stage.home(), stage.home().parent().unwrap().to_path_buf(), stage.home().join(".ssh")] {
         stage.make_folder(&stage.home().join(".ssh"));
-        let policy = format!("version = 1\n[profiles.hermes]\nhome.path = \"{}\"\n", path.display());
+        let policy = format!("version = 1\n[profiles.assistant]\nhome.path = \"{}\"\n", path.display());
         stage.home_file(".config/keyward/policy.toml", &policy);
-        let output = stage.keyward_run(&["-p", "hermes"], &["true"]).output().unwrap();
+        let output = stage.keyward_run(&["-p", "assistant"], &["true"]).output().unwrap();
         refused(output, 121, "is not a HOME for a child");
     }
     stage.home_file(".config/keyward/policy.toml", "version = 1\nhome.path = \"/srv/x\"\n");

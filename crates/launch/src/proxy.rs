@@ -35,6 +35,8 @@ const MOST_DENIED: usize = 32;
 const PATIENCE: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
 /// How long an order that allows or takes back may stay unanswered. Behind that nothing is known of what holds, and the proxy is ended.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(20);
+/// So long a run that has ended waits for what the proxy has to say about it.
+const TOLD_WITHIN: Duration = Duration::from_millis(500);
 /// A grant without a bound would never be taken back.
 const LONGEST_GRANT: Duration = Duration::from_secs(30 * 86_400);
 /// The number of a run's only cage.
@@ -106,6 +108,8 @@ pub struct Proxy {
     unanswered: Vec<(u64, Instant, Awaited)>,
     /// Grants that hold, or do not.
     settled: Vec<Settled>,
+    /// Whether a cage has ended, as it sees it.
+    has_dropped: bool,
     /// Hosts that programs wait for.
     questions: Vec<Question>,
 }
@@ -161,6 +165,7 @@ impl Proxy {
             orders: Cell::new(0),
             unanswered: Vec::new(),
             settled: Vec::new(),
+            has_dropped: false,
             questions: Vec::new(),
         };
         let descriptors: Vec<BorrowedFd<'_>> = certificates.iter().map(AsFd::as_fd).collect();
@@ -368,6 +373,22 @@ impl Proxy {
         }
     }
 
+    /// Hears what it tells when the cage has ended: it notices that by itself, a moment after us.
+    pub(crate) fn hear_the_end(&mut self) {
+        let until = Instant::now() + TOLD_WITHIN;
+        while !self.has_dropped {
+            let Some(control) = &self.control else { return };
+            let Ok(left) = Timespec::try_from(until.saturating_duration_since(Instant::now())) else {
+                return;
+            };
+            let mut polled = [PollFd::new(control, PollFlags::IN)];
+            match poll(&mut polled, Some(&left)) {
+                Ok(1..) => self.hear_one(),
+                _ => return,
+            }
+        }
+    }
+
     fn hear_one(&mut self) {
         let Some(control) = &self.control else { return };
         let mut bytes = vec![0; packet::LONGEST];
@@ -393,6 +414,7 @@ impl Proxy {
                 self.news.echoed.push(format!("{secret} from {host}"));
             }
             Report::Trouble(trouble) => self.news.troubles.push(trouble.clone()),
+            Report::Dropped { .. } => self.has_dropped = true,
             _ => {}
         }
         self.reports.push(report);
@@ -543,6 +565,7 @@ mod tests {
             orders: Cell::new(1),
             unanswered: Vec::new(),
             settled: Vec::new(),
+            has_dropped: false,
             questions: Vec::new(),
         };
         (proxy, theirs)

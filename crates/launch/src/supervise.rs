@@ -448,6 +448,10 @@ impl<'a, 'b> Supervisor<'a, 'b> {
         self.leave_questions();
         self.hear_proxy();
         let end = self.watch.cage.wait().map_err(|errno| Fault::new(Step::Session, "", errno))?;
+        if let Some(served) = &mut self.watch.served {
+            served.proxy.hear_the_end();
+        }
+        self.hear_proxy();
         self.relay.finish(self.watch.screen.as_ref());
         if let Some(fault) = self.failed {
             return Err(fault);

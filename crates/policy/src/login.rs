@@ -849,7 +849,7 @@ pub fn hold(plan: &mut Plan, policy: &Policy, phantoms: &[String]) {
         let own: Vec<&str> = own.iter().map(String::as_str).collect();
         at += skeleton.fields.len();
         for entry in &mut plan.view.entries {
-            if let Shown::Login { from, file: name, text } = &mut entry.shown
+            if let Shown::Login { from, file: name, text, .. } = &mut entry.shown
                 && *name == file.name
                 && from.path == found.path
             {

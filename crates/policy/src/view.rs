@@ -146,6 +146,9 @@ pub enum Shown {
         from: Source,
         /// Which of the known files it is.
         file: &'static str,
+        /// Whether it stands over the file itself, in a directory that is granted, and not in the HOME of the cage.
+        #[serde(skip)]
+        in_place: bool,
         /// Known when there are phantoms.
         #[serde(skip)]
         text: Vec<u8>,

@@ -81,9 +81,7 @@ impl Logins {
             let (from, through, phantom) = match &entry.shown {
                 Shown::Copied { from, through } => (from, *through, false),
                 // In a HOME of the cage's own init writes it. One in a directory that is granted stands over the file itself.
-                Shown::Login { from, .. } if home.kept.is_some() && from.path != entry.target => {
-                    (from, false, true)
-                }
+                Shown::Login { from, in_place: false, .. } if home.kept.is_some() => (from, false, true),
                 _ => continue,
             };
             let Ok(below) = entry.target.strip_prefix(&home.at) else { continue };

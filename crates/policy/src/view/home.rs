@@ -572,7 +572,12 @@ fn show_login(
         }
         Some((found, _)) if fact.real != found.path => "it was replaced while it was looked at",
         Some(_) => {
-            let shown = Shown::Login { from: Source::callers(fact), file: file.name, text: Vec::new() };
+            let shown = Shown::Login {
+                from: Source::callers(fact),
+                file: file.name,
+                in_place: is_granted,
+                text: Vec::new(),
+            };
             let target = if is_granted { fact.real.clone() } else { home.at.join(file.path) };
             builder.put(target, shown, LOGIN, origin);
             return true;
