@@ -46,6 +46,6 @@ fuzz_target!(|text: &[u8]| {
             }
         }
         Err(PolicyError::Mistakes(mistakes)) => assert!(!mistakes.is_empty()),
-        Err(PolicyError::Beyond(_) | PolicyError::UnknownProfile { .. }) => {}
+        Err(PolicyError::Beyond(_) | PolicyError::Refused(_) | PolicyError::UnknownProfile { .. }) => {}
     }
 });
