@@ -2,7 +2,7 @@
 //!
 //! Each agent is one file: `profiles/NAME.toml` of the repository, which `build/agents.rs` compiles in, or a user's own
 //! `$XDG_CONFIG_HOME/keyward/profiles/NAME.toml` in the same format. One reader ([`read`]) reads both. Its `[policy]` table is a layer below
-//! the user's policy file; what depends on the caller's environment is added by [`keys`]. Pure: the caller has read the files.
+//! the user's policy file; what depends on the caller's environment is added by `keys`. Pure: the caller has read the files.
 
 mod base_url;
 mod keys;

@@ -25,7 +25,7 @@ pub struct Bundle {
     pub form: Form,
 }
 
-/// Where these files are looked for: [`PLACES`], and in the Java that `JAVA_HOME` names.
+/// Where these files are looked for: `PLACES`, and in the Java that `JAVA_HOME` names.
 pub fn places(request: &Request<'_>) -> Vec<(PathBuf, Form)> {
     let system = PLACES.iter().map(|&(path, form)| (PathBuf::from(path), form));
     let java = request.variable("JAVA_HOME").map(|home| Path::new(OsStr::from_bytes(home)));
