@@ -57,7 +57,7 @@ fn run(args: AgentShellArgs, block: &mut Block) -> Result<i32, NotRun> {
         Some(Wrapped { command, directory_file }) => {
             let (told, tell) =
                 rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|_| no_pipe())?;
-            // What the command leaves behind may hold the other end: nobody is waited for.
+            // What the command leaves behind may hold the other end, so it is not waited for.
             rustix::fs::fcntl_setfl(&told, OFlags::NONBLOCK).map_err(|_| no_pipe())?;
             let argv = ["bash".into(), "-c".into(), wrapper::inside(&command).into()];
             let exit = exec_with_input(&mut door, argv.into(), Some(cwd.clone()), tell)?;

@@ -600,7 +600,7 @@ pub const SECRETS: &[Secret] = &[
     anywhere(".cache/huggingface/token", LOGIN),
     anywhere(".cache/huggingface/stored_tokens", LOGIN),
     anywhere(".kaggle/kaggle.json", LOGIN),
-    // Servers that agents and editors start, with their keys where somebody wrote them there.
+    // Servers that agents and editors start, with keys among their settings.
     json(Place::Name, ".mcp.json"),
     json(Place::Name, "mcp.json"),
     json(Place::Name, "mcp_config.json"),

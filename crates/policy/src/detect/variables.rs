@@ -48,28 +48,78 @@ impl Until {
 /// The value of the first credential that a line sets, with all that follows.
 fn credential(line: &[u8]) -> Option<&[u8]> {
     let signs = line.iter().enumerate().filter(|(_, byte)| **byte == b'=').map(|(at, _)| at);
-    let set = signs.map(|sign| (name_before(&line[..sign]), &line[sign + 1..]));
-    let set = set.filter(|(name, _)| !name.is_empty());
-    let mut credentials = set.filter(|(name, value)| {
-        let word = first_word(value);
+    let by_sign = signs.map(|sign| (name_before(&line[..sign]), line[sign + 1..].trim_ascii_start()));
+    let mut set = by_sign.chain(set_by_word(line)).filter(|(name, _)| !name.is_empty());
+    let first = set.find(|(name, value)| {
         let upper = name.to_ascii_uppercase();
         let is_credential =
             known(&upper).is_some_and(|entry| entry.kind == Kind::Credential) || name_shape(&upper).is_some();
-        let is_literal =
-            !word.is_empty() && !word.starts_with(b"$") && !word.starts_with(b"`") && !is_path(word);
-        is_credential && is_literal || value_shape(word).is_some()
+        is_credential && is_literal(value) || value_shape(first_word(value)).is_some()
     });
-    let first = credentials.next().map(|(_, value)| value);
-    first.or_else(|| {
+    first.map(|(_, value)| value).or_else(|| {
         let mut words = line.split(|byte| byte.is_ascii_whitespace() || b"\"'`=,;()<>".contains(byte));
         words.find(|word| value_shape(word).is_some())
     })
 }
 
+/// The name before an equals sign. Blanks between them are allowed only where the line begins with the name: elsewhere that is a comparison.
 fn name_before(line: &[u8]) -> &[u8] {
+    let name = last_name(line);
+    if !name.is_empty() {
+        return name;
+    }
+    let line = line.trim_ascii_end();
+    let name = last_name(line);
+    let before = &line[..line.len() - name.len()];
+    let is_start = before.iter().all(|byte| byte.is_ascii_whitespace() || *byte == b'#');
+    if is_start { name } else { b"" }
+}
+
+fn last_name(line: &[u8]) -> &[u8] {
     let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
     let length = line.iter().rev().take_while(|byte| is_of_name(byte)).count();
     &line[line.len() - length..]
+}
+
+/// `setenv NAME VALUE` of csh, and `set -gx NAME VALUE` of fish.
+fn set_by_word(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let next = |text: &[u8]| text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
+    let mut rest = line.trim_ascii_start();
+    while let Some(after) = rest.strip_prefix(b"#") {
+        rest = after.trim_ascii_start();
+    }
+    let (word, mut rest) = rest.split_at(next(rest));
+    if word != b"setenv" && word != b"set" {
+        return None;
+    }
+    rest = rest.trim_ascii_start();
+    while word == b"set" && rest.starts_with(b"-") {
+        rest = rest[next(rest)..].trim_ascii_start();
+    }
+    let (name, value) = rest.split_at(next(rest));
+    Some((name, value.trim_ascii_start()))
+}
+
+/// Whether a value stands there itself, and not only the name of another variable, a command that prints it, or a path. Single quotes and
+/// anything behind a name, such as what counts where the variable is not set, make it one.
+fn is_literal(value: &[u8]) -> bool {
+    let word = first_word(value);
+    let quotes = 2 * usize::from(value.first().is_some_and(|byte| b"\"'".contains(byte)));
+    // Nothing may stand right behind the word: `""canary`, `$NAME'canary'`.
+    let behind = value.get(word.len() + quotes);
+    let is_whole = behind.is_none_or(|byte| byte.is_ascii_whitespace() || b";\"".contains(byte));
+    let name = word.strip_prefix(b"$").filter(|_| !value.starts_with(b"'"));
+    let name =
+        name.map(|name| name.strip_prefix(b"{").and_then(|name| name.strip_suffix(b"}")).unwrap_or(name));
+    let is_reference = name.is_some_and(|name| {
+        !name.is_empty()
+            && name.iter().all(|&byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+    });
+    let is_command = word.starts_with(b"$(") || word.starts_with(b"`");
+    if is_command && !value.starts_with(b"'") {
+        return false;
+    }
+    !(is_whole && (word.is_empty() || is_reference || is_path(word)))
 }
 
 /// The first word of a value, without its quotes.
@@ -117,6 +167,14 @@ mod tests {
             "Environment=\"EDITOR=vi\" \"AWS_SECRET_ACCESS_KEY=canary\"\n",
             "DB_PASSWORD=\"canary\ncanary\"\n",
             "DB_PASSWORD=canary\\\ncanary\n",
+            "ACME_TOKEN='$canary'\n",
+            "ACME_TOKEN=$'canary'\n",
+            "ACME_TOKEN=$A'canary'\n",
+            "ACME_TOKEN=${ACME_TOKEN:-canary}\n",
+            "ACME_TOKEN=\"\"canary\n",
+            "ACME_TOKEN = canary\n",
+            "setenv ACME_TOKEN canary\n",
+            "set -gx ACME_TOKEN canary\n",
             "DATABASE=postgres://app:canary@db.example/app\n",
             "curl -H 'Authorization: Bearer ghp_0123456789abcdefghijABCDEFGHIJ012345'\n",
         ] {
@@ -130,10 +188,9 @@ mod tests {
             "# Set this to TRUE to ask for the password\nNETID_AUTHORITATIVE=FALSE\n",
             "ACME_TOKEN=\nACME_TOKEN=$OTHER\nACME_TOKEN=\"${OTHER}\"\nACME_TOKEN=`pass show acme`\n",
             "PASSWORD_FILE=/etc/acme/password\n",
-            "storepass='changeit'\n",
+            "if [ $ACME_TOKEN = yes ]; then\nset -e\nset -- a b\nfi\n",
         ] {
-            let kept = shown(line);
-            assert!(line.starts_with("storepass") || kept == line, "{line}: {kept}");
+            assert_eq!(shown(line), line);
         }
     }
 }

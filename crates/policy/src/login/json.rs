@@ -29,7 +29,7 @@ pub(crate) fn without_credentials(content: &str) -> Option<String> {
     Some(if is_changed { shown } else { content.to_owned() })
 }
 
-/// Settings whose fields nobody knows.
+/// Settings with unknown fields.
 static ANY: File =
     File { name: "any", path: "", format: Format::Settings, rows: &[], plain: &[], grants: &[], beside: &[] };
 
@@ -282,7 +282,7 @@ impl Walk<'_> {
             .rev()
             .skip(1)
             .any(|above| OF_OTHERS.contains(&above.to_ascii_lowercase().as_str()));
-        // Of settings that nobody knows the names alone say little.
+        // Of unknown settings the names alone say little.
         let is_named = is_secret_name(name) && (self.file.name != ANY.name || may_be_credential(&text));
         if !is_plain && (of_others && is_of_others || is_named || looks_secret(&text, self.guesses)) {
             self.take(&range);

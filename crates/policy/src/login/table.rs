@@ -80,7 +80,7 @@ pub(super) const FILES: &[File] = &[
         grants: &[],
         beside: &[],
     },
-    // Variables that it sets for itself, a key among them where somebody wrote it there; servers to start.
+    // Variables that it sets for itself, sometimes a key among them; servers to start.
     File {
         name: "claude-variables",
         path: ".claude/settings.json",
