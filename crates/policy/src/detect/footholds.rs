@@ -2,11 +2,10 @@
 //!
 //! What a person starts by hand, such as a `Makefile` or a script, is the work itself and not a foothold.
 
-use std::collections::HashMap;
+use super::rows::Rows;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::LazyLock;
 
 /// What is done about a foothold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -311,28 +310,22 @@ pub fn foothold(relative: &Path) -> Option<(Care, &'static str)> {
 
 /// The same for a name in a directory, of which the last name counts.
 pub fn foothold_in(above: Option<&OsStr>, name: &OsStr) -> Option<(Care, &'static str)> {
-    let name = name.as_bytes();
-    let mut folded = [0; LONGEST];
-    let folded = folded.get_mut(..name.len())?;
-    folded.copy_from_slice(name);
-    folded.make_ascii_lowercase();
-    let rows = BY_NAME.get(&*folded)?;
     let is_below = |below: &str| above.is_some_and(|above| same(above, below));
-    let row = rows.iter().map(|&row| &FOOTHOLDS[row]).find(|row| row.below.is_none_or(is_below))?;
+    let is_this = |row: &&Foothold| same(name, row.name) && row.below.is_none_or(is_below);
+    let row = BY_NAME.of(name.as_bytes()).map(|row| &FOOTHOLDS[row]).find(is_this)?;
     Some((row.care, row.by))
 }
 
-/// No name of the table is longer.
-const LONGEST: usize = 32;
-
-/// The rows of each name, in lower case: most names that are looked up are in none, and a search looks up many.
-static BY_NAME: LazyLock<HashMap<Vec<u8>, Vec<usize>>> = LazyLock::new(|| {
-    let mut rows: HashMap<Vec<u8>, Vec<usize>> = HashMap::with_capacity(FOOTHOLDS.len());
-    for (number, row) in FOOTHOLDS.iter().enumerate() {
-        rows.entry(row.name.to_ascii_lowercase().into_bytes()).or_default().push(number);
+/// The rows of each name: most names that are looked up are in none, and a search looks up many.
+static BY_NAME: Rows<512, { FOOTHOLDS.len() }> = {
+    let mut rows = Rows::new();
+    let mut row = FOOTHOLDS.len();
+    while row > 0 {
+        row -= 1;
+        rows.put(row, FOOTHOLDS[row].name.as_bytes());
     }
     rows
-});
+};
 
 /// Who runs or obeys what stands under a guarded name. These names count wherever they stand.
 pub fn guarded(name: &OsStr) -> Option<&'static str> {
@@ -388,7 +381,6 @@ mod tests {
             let path = Path::new("deep").join(row.below.unwrap_or("er")).join(row.name.to_uppercase());
             assert_eq!(foothold(&path), Some((row.care, row.by)), "{}", row.name);
             let twice = |other: &&Foothold| other.name == row.name && other.below == row.below;
-            assert!(row.name.len() <= LONGEST, "{}", row.name);
             assert!(!FOOTHOLDS[..place].iter().any(|other| twice(&other)), "{}", row.name);
         }
     }

@@ -3,11 +3,10 @@
 //!
 //! What is secret to one of them is secret to all.
 
+use super::rows::{self, Rows};
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 /// Where a pattern is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -953,46 +952,50 @@ fn is_ignored(c: char) -> bool {
 
 /// The patterns of names, ready to be looked up: a search looks up many names, and most are in none.
 struct Names {
-    exact: HashMap<&'static str, &'static Secret>,
-    /// Those with a star, by their row: by the first byte of what stands before the star, those with nothing before it by the last byte
-    /// of what stands behind, and those that have only stars at both ends.
-    by_first: HashMap<u8, Vec<usize>>,
-    by_last: HashMap<u8, Vec<usize>>,
-    between: Vec<usize>,
+    exact: Rows<512, { SECRETS.len() }>,
+    /// Those with a star: by the first byte of what stands before the star, those with nothing before it by the last byte of what stands
+    /// behind, and those that have stars at both ends.
+    by_first: Rows<64, { SECRETS.len() }>,
+    by_last: Rows<64, { SECRETS.len() }>,
+    between: Rows<1, { SECRETS.len() }>,
 }
 
-static NAMES: LazyLock<Names> = LazyLock::new(|| {
-    let mut names = Names {
-        exact: HashMap::with_capacity(128),
-        by_first: HashMap::with_capacity(16),
-        by_last: HashMap::with_capacity(32),
-        between: Vec::new(),
-    };
-    for (row, secret) in SECRETS.iter().enumerate().filter(|(_, secret)| secret.place == Place::Name) {
-        let pattern = secret.pattern.as_bytes();
+static NAMES: Names = {
+    let mut names =
+        Names { exact: Rows::new(), by_first: Rows::new(), by_last: Rows::new(), between: Rows::new() };
+    let mut row = SECRETS.len();
+    while row > 0 {
+        row -= 1;
+        let pattern = SECRETS[row].pattern.as_bytes();
+        if !matches!(SECRETS[row].place, Place::Name) {
+            continue;
+        }
         match (pattern.first(), pattern.last()) {
-            _ if !pattern.contains(&b'*') => drop(names.exact.insert(secret.pattern, secret)),
-            (Some(&first), _) if first != b'*' => names.by_first.entry(first).or_default().push(row),
-            (_, Some(&last)) if last != b'*' => names.by_last.entry(last).or_default().push(row),
-            _ => names.between.push(row),
+            _ if !rows::contains(pattern, b'*') => names.exact.put(row, pattern),
+            (Some(&first), _) if first != b'*' => names.by_first.put(row, &[first]),
+            (_, Some(&last)) if last != b'*' => names.by_last.put(row, &[last]),
+            _ => names.between.put(row, b""),
         }
     }
     names
-});
+};
 
 /// A name in lower case, also as what an editor left of it.
 pub(crate) fn named(name: &str) -> Option<&'static Secret> {
     let by_name = |name: &str| {
-        let exact = NAMES.exact.get(name).copied();
+        let is_this = |row: &usize| SECRETS[*row].pattern == name;
+        let exact = NAMES.exact.of(name.as_bytes()).find(is_this).map(|row| &SECRETS[row]);
         let exact = exact.filter(|secret| !is_excepted(secret, name));
-        let fits = |row: &&usize| {
-            let secret = &SECRETS[**row];
+        let fits = |row: &usize| {
+            let secret = &SECRETS[*row];
             matches(secret.pattern, name) && !is_excepted(secret, name)
         };
-        let first = name.bytes().next().and_then(|byte| NAMES.by_first.get(&byte));
-        let last = name.bytes().last().and_then(|byte| NAMES.by_last.get(&byte));
-        let starred = || first.into_iter().chain(last).flatten().chain(&NAMES.between).filter(fits).min();
-        exact.or_else(|| starred().and_then(|&row| SECRETS.get(row)))
+        let starred = || {
+            let (first, last) = (name.as_bytes().first_chunk::<1>()?, name.as_bytes().last_chunk::<1>()?);
+            let begun = NAMES.by_first.of(first).chain(NAMES.by_last.of(last));
+            begun.chain(NAMES.between.of(b"")).filter(fits).min()
+        };
+        exact.or_else(|| starred().and_then(|row| SECRETS.get(row)))
     };
     by_name(name).or_else(|| {
         let kept = kept_of(name)?;
@@ -1026,39 +1029,55 @@ pub(super) fn rest_in_home<'a, 'b>(parts: &'a [&'b str], homes: &[&Path]) -> Vec
 
 /// The rows that begin with a part of a path, ready to be looked up: a search asks at every part of many paths, and most begin none.
 struct Rooted {
-    by_first: HashMap<&'static str, Vec<usize>>,
+    by_first: Rows<512, { SECRETS.len() }>,
     /// Those whose first part has a star.
-    starred: Vec<usize>,
+    starred: Rows<1, { SECRETS.len() }>,
 }
 
-static ROOTED: LazyLock<Rooted> = LazyLock::new(|| {
-    let mut rooted = Rooted { by_first: HashMap::with_capacity(128), starred: Vec::new() };
-    for (row, secret) in SECRETS.iter().enumerate().filter(|(_, secret)| secret.place != Place::Name) {
-        match secret.pattern.split('/').find(|part| !part.is_empty()) {
-            Some(first) if !first.contains('*') => rooted.by_first.entry(first).or_default().push(row),
-            _ => rooted.starred.push(row),
+static ROOTED: Rooted = {
+    let mut rooted = Rooted { by_first: Rows::new(), starred: Rows::new() };
+    let mut row = SECRETS.len();
+    while row > 0 {
+        row -= 1;
+        if matches!(SECRETS[row].place, Place::Name) {
+            continue;
+        }
+        let first = first_part(SECRETS[row].pattern.as_bytes());
+        match rows::contains(first, b'*') {
+            false => rooted.by_first.put(row, first),
+            true => rooted.starred.put(row, b""),
         }
     }
     rooted
-});
+};
+
+/// The first name of a path.
+const fn first_part(path: &[u8]) -> &[u8] {
+    match path {
+        [b'/', rest @ ..] => first_part(rest),
+        path => rows::before(path, b'/'),
+    }
+}
+
+/// The rows whose first part is this name.
+fn rows_that_begin(name: &str) -> impl Iterator<Item = usize> + '_ {
+    let begins = |row: &usize| first_part(SECRETS[*row].pattern.as_bytes()) == name.as_bytes();
+    ROOTED.by_first.of(name.as_bytes()).filter(begins)
+}
 
 /// Whether a store of programs begins with a directory of this name.
 pub(super) fn begins_store(name: &str) -> bool {
-    let begins = |row: &usize| {
-        let is_store = |secret: &Secret| {
-            matches!(secret.place, Place::Anywhere | Place::Home) && secret.pattern.contains('/')
-        };
-        SECRETS.get(*row).is_some_and(is_store)
+    let is_store = |row: usize| {
+        let secret = &SECRETS[row];
+        matches!(secret.place, Place::Anywhere | Place::Home) && secret.pattern.contains('/')
     };
-    ROOTED.by_first.get(name).is_some_and(|rows| rows.iter().any(begins))
+    rows_that_begin(name).any(is_store)
 }
 
 /// The first row of a place whose pattern is all of these parts.
 fn first_below(place: Place, parts: &[&str]) -> Option<usize> {
-    let begun = ROOTED.by_first.get(parts.first()?).into_iter().flatten();
-    let fits =
-        |row: &&usize| SECRETS.get(**row).is_some_and(|secret| secret.place == place && below(secret, parts));
-    begun.chain(&ROOTED.starred).filter(fits).min().copied()
+    let fits = |row: &usize| SECRETS[*row].place == place && below(&SECRETS[*row], parts);
+    rows_that_begin(parts.first()?).chain(ROOTED.starred.of(b"")).filter(fits).min()
 }
 
 /// Whether a rule's pattern is all of these parts of a path.

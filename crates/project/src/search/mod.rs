@@ -467,14 +467,14 @@ pub(crate) fn skipped(search: &Search<'_>, tree: &Path) -> Vec<PathBuf> {
 }
 
 fn sum_of(paths: &[PathBuf]) -> u64 {
-    let mut sum = Sum::default();
+    let mut sum = Sum::EMPTY;
     paths.iter().for_each(|path| sum.add(path.as_os_str().as_bytes()));
     sum.0
 }
 
 /// What an index depends on beside the tree itself.
 fn rules_digest(search: &Search<'_>, tree: &Path) -> u64 {
-    let mut sum = Sum(detect::digest());
+    let mut sum = Sum(detect::DIGEST);
     sum.add(&[u8::from(search.bounded)]);
     let tree_of = search.trees.iter().find(|other| other.path == *tree);
     let role = tree_of.map(|tree| tree.role);
