@@ -21,7 +21,7 @@ use index::{Kind, Known, Note, mark};
 use keyward_policy::detect::strict::programs;
 use keyward_policy::detect::{self, Directory, Secret, Shows, Sum, footholds, own, shows};
 use keyward_policy::facts::{Foothold, OF_ANOTHER, Project, Unsearched};
-use keyward_policy::view::{Why, fits};
+use keyward_policy::view::{Why, fits, is_of_system};
 use keyward_sys::file::reason;
 use leads::{Lead, follow};
 pub(crate) use named::named_in;
@@ -480,6 +480,12 @@ fn rules_digest(search: &Search<'_>, tree: &Path) -> u64 {
     let role = tree_of.map(|tree| tree.role);
     sum.add(&[u8::from(role == Some(Role::Seen(Why::Toolchain)))]);
     sum.add(&[u8::from(tree_of.is_some_and(|tree| tree.writable))]);
+    // What leads there from the system is not known to be harmless.
+    if role == Some(Role::Seen(Why::System)) {
+        let others = search.trees.iter().filter(|tree| tree.role != Role::Seen(Why::System));
+        let within = others.filter(|tree| is_of_system(&tree.path));
+        within.for_each(|tree| sum.add(tree.path.as_os_str().as_bytes()));
+    }
     // What is not looked at here is not known to be as it was.
     sum.add(&sum_of(&skipped(search, tree)).to_le_bytes());
     // What counts below depends on where the tree lies.
@@ -595,22 +601,47 @@ impl Looked {
         self.walked.known.all_notes()
     }
 
+    /// Whether the next search has to look at a name of the system again. Most of them turned out to be harmless, by their content or
+    /// because they lead nowhere else, and that counts as long as the rest.
+    fn counts_later(&self, search: &Search<'_>, directory: &Path, note: &Note<'_>, found: &Project) -> bool {
+        let path = self.tree.path.join(directory).join(note.name);
+        let has_several_names = || {
+            note.kind == Kind::File
+                && note.has(mark::GUARDED | mark::LEADS)
+                && rustix::fs::lstat(&path).is_ok_and(|stat| stat.st_nlink > 1)
+        };
+        note.has(mark::REPOSITORY | mark::LINKED)
+            || found.secrets.iter().any(|secret| secret.named.starts_with(&path))
+            || note.kind == Kind::Link
+                && note.has(mark::SECRET | mark::STORE)
+                && !stays_in_system(&path, search)
+            || has_several_names()
+    }
+
     fn remember(&self, search: &Search<'_>, found: &Project) {
         let digest = rules_digest(search, &self.tree.path);
         if self.walked.fresh {
             index::write(&self.file, digest, &self.linked, &self.walked.known);
         }
         if self.tree.role.is_of_tools() && !self.is_recalled && self.closed().is_empty() {
-            // What the content of a file of the system has decided counts as long as the rest: most files with such names are harmless.
-            let hidden: HashSet<&Path> = found.secrets.iter().map(|secret| secret.named.as_path()).collect();
             let counts = |directory: &Path, note: &Note<'_>| {
-                self.tree.role != Role::Seen(Why::System)
-                    || note.marks & !mark::SECRET != 0
-                    || hidden.contains(self.tree.path.join(directory).join(note.name).as_path())
+                self.tree.role != Role::Seen(Why::System) || self.counts_later(search, directory, note, found)
             };
             brief::write(&self.file, digest, self.tree.role, &self.linked, &self.walked.known, &counts);
         }
     }
+}
+
+/// Whether a link of the system leads, by links of the system alone, to something of the system. A project may lie there too.
+fn stays_in_system(link: &Path, search: &Search<'_>) -> bool {
+    let lead = follow(link);
+    let others = |tree: &&Tree| tree.role != Role::Seen(Why::System);
+    let of_system = |path: &Path| {
+        is_of_system(path) && !search.trees.iter().filter(others).any(|tree| path.starts_with(&tree.path))
+    };
+    lead.closed.is_none()
+        && lead.end.is_some_and(|(real, _)| of_system(&real))
+        && lead.links.iter().all(|(link, _)| of_system(link))
 }
 
 /// The row of the table by which a name of a tree is secret; none where only a pattern of the user's says so.
@@ -785,6 +816,34 @@ mod tests {
         let place = Place::new();
         assert_eq!(place.search(Role::Seen(Why::Project)).1, 1);
         assert_eq!(place.search(Role::Around).1, 0);
+    }
+
+    #[test]
+    fn of_the_system_only_what_is_hidden_or_leads_elsewhere_is_looked_at_again() {
+        let place = Place::new();
+        place.file("project/app/.env", "TOKEN=canary-1234567890\n");
+        place.file("project/app/.env.sample", "TOKEN=\n");
+        place.file("project/plain/.envrc", "");
+        std::fs::hard_link(place.at("project/plain/.envrc"), place.at("project/plain/other")).unwrap();
+        place.file("project/single/.envrc", "");
+        place.file("elsewhere/credentials", "x");
+        std::os::unix::fs::symlink(place.at("elsewhere"), place.at("project/.aws")).unwrap();
+        std::os::unix::fs::symlink("/usr/bin", place.at("project/.kube")).unwrap();
+        let role = Role::Seen(Why::System);
+        let state = place.at("state");
+        let trees = vec![Tree { path: place.at("project"), writable: false, role }];
+        let asked = Search { trees, ..Search::nothing(&state) };
+        search(&asked);
+        let root = Root::open(&place.at("project")).unwrap();
+        let looked = Looked::remembered(&asked, &asked.trees[0], root);
+        let digest = rules_digest(&asked, &looked.tree.path);
+        let (_, known) = brief::read(&looked.file, digest, role).unwrap();
+        let mut names: Vec<PathBuf> =
+            known.all_notes().map(|(directory, note)| directory.join(note.name)).collect();
+        names.sort();
+        // The link into the system stands where anyone may have put it, so it is not the system's.
+        let expected = [".aws", ".kube", "app/.env", "plain/.envrc"];
+        assert_eq!(names, expected.map(PathBuf::from));
     }
 
     #[test]
