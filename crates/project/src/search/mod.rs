@@ -205,6 +205,11 @@ impl<'a> Rules<'a> {
         }
     }
 
+    /// What is secret in a directory of the tree, because of where it lies.
+    fn place(&self, relative: &Path) -> Directory {
+        Directory::new(&self.root.join(relative), self.homes)
+    }
+
     fn fits_pattern(&self, name: &OsStr) -> bool {
         self.patterns.iter().any(|pattern| fits(name.as_bytes(), pattern.as_bytes()))
     }
@@ -644,14 +649,11 @@ fn stays_in_system(link: &Path, search: &Search<'_>) -> bool {
         && lead.links.iter().all(|(link, _)| of_system(link))
 }
 
-/// The row of the table by which a name of a tree is secret; none where only a pattern of the user's says so.
-fn row(rules: &Rules<'_>, directory: &Path, name: &OsStr) -> Option<&'static Secret> {
-    Directory::new(&rules.root.join(directory), rules.homes).secret(name)
-}
-
 fn is_harmless(root: &Root, rules: &Rules<'_>, directory: &Path, name: &OsStr, search: &Search<'_>) -> bool {
     !rules.fits_pattern(name)
-        && row(rules, directory, name)
+        && rules
+            .place(directory)
+            .secret(name)
             .is_some_and(|row| content_of(root, row, &directory.join(name), search) == Shows::Itself)
 }
 

@@ -3,13 +3,13 @@
 use super::dotfiles::Dotfiles;
 use super::index::{Kind, Note, mark};
 use super::leads::{Lead, follow};
-use super::{Linked, Looked, Role, Rules, Search, close, content_of, named_in, row};
+use super::{Linked, Looked, Role, Rules, Search, close, content_of, named_in};
 use crate::git::logins::logins;
 use crate::journal;
 use crate::tree::Root;
 use keyward_policy::detect::secrets::OWN_RECORD;
 use keyward_policy::detect::strict::programs::is_run_at_start;
-use keyward_policy::detect::{Directory, Shows, is_kept_repository, own};
+use keyward_policy::detect::{Directory, Secret, Shows, is_kept_repository, own};
 use keyward_policy::facts::{Foothold, Found, Project, SecretFile, Standing};
 use keyward_policy::view::Why;
 use rustix::fs::{FileType, Stat};
@@ -45,6 +45,8 @@ impl<'a> Tell<'a> {
     pub(super) fn tree(&mut self, looked: &Looked) {
         let tree = &looked.tree;
         let rules = Rules::new(&tree.path, self.search, &looked.linked);
+        // The names of a directory come one after the other.
+        let mut here: Option<(&Path, Directory)> = None;
         for (directory, note) in looked.notes() {
             let path = if note.name.is_empty() {
                 tree.path.join(directory)
@@ -77,7 +79,10 @@ impl<'a> Tell<'a> {
                 self.store(&path);
             }
             if note.has(mark::SECRET) {
-                self.secret(looked, &rules, directory, note, &path);
+                let known = here.take().filter(|(known, _)| *known == directory);
+                let (_, names) = here.insert(known.unwrap_or_else(|| (directory, rules.place(directory))));
+                let row = names.secret(note.name).filter(|_| !rules.fits_pattern(note.name));
+                self.secret(looked, row, directory, note, &path);
             }
             if note.has(mark::LINKED)
                 && let Ok(stat) = looked.root.stat(&directory.join(note.name))
@@ -150,9 +155,16 @@ impl<'a> Tell<'a> {
         }
     }
 
-    /// A file with a secret name, or a link that leads to one.
-    fn secret(&mut self, looked: &Looked, rules: &Rules<'_>, directory: &Path, note: Note<'_>, path: &Path) {
-        let row = row(rules, directory, note.name).filter(|_| !rules.fits_pattern(note.name));
+    /// A file with a secret name, or a link that leads to one. `row` is the row of the table by which it is secret; none where a pattern
+    /// of the user's says so.
+    fn secret(
+        &mut self,
+        looked: &Looked,
+        row: Option<&'static Secret>,
+        directory: &Path,
+        note: Note<'_>,
+        path: &Path,
+    ) {
         // What a command left and a remedy of ours shows. Keys in it are other rows.
         if looked.tree.role == Role::Seen(Why::Granted)
             && row.is_some_and(|row| row.holds == OWN_RECORD)
