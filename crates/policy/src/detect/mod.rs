@@ -3,6 +3,7 @@
 //! One table for all who have to know: the search that hides files from a command, the read guard, the gate and the foothold guard. The
 //! registry of credential names and values ([`registry`]) decides which lines of a hidden file may stay.
 
+mod config;
 mod directory;
 pub mod footholds;
 pub mod guard;
@@ -17,7 +18,7 @@ mod variables;
 pub use directory::{Directory, is_kept_repository, may_be_store};
 pub use home::{OBEYED, Obeyed};
 pub use secrets::{Content, Secret, secret_file, stores_of};
-pub use substitute::{Shows, shows};
+pub use substitute::{Shows, shows, shows_beside};
 
 /// Changes whenever the tables do, so that an index of a search made by other tables is not used.
 pub fn digest() -> u64 {

@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 mod table;
 
 pub(crate) use table::LOGIN;
+pub(super) use table::LOGIN_WORDS;
 use table::PRIVATE_KEY;
 pub use table::{OWN_RECORD, SECRETS};
 
@@ -63,6 +64,8 @@ pub enum Content {
     Xml(&'static [&'static str]),
     /// Settings in JSON, of which everything but credentials is seen. Without one the file is harmless.
     Json,
+    /// Settings of projects in any syntax, of which everything but credentials is seen. Without one the file is harmless.
+    Config,
     /// Settings of git. Without a credential the file is harmless.
     Git,
     /// The same, if the content says that it is git's.
@@ -70,9 +73,15 @@ pub enum Content {
 }
 
 impl Secret {
-    /// Whether only the name says that it is a private key: in a published package that is test data.
-    pub fn is_key_by_name(&self) -> bool {
-        self.place == Place::Name && self.holds == PRIVATE_KEY
+    /// Whether only the name says that it is a private key, or that it may hold one of a project's credentials: in a published package
+    /// that is test data.
+    pub fn is_data_of_packages(&self) -> bool {
+        self.place == Place::Name && self.holds == PRIVATE_KEY || self.content == Content::Config
+    }
+
+    /// Whether it is a file of projects: one of this name in HOME is not a store of the user's.
+    pub fn is_of_projects(&self) -> bool {
+        self.content == Content::Config
     }
 }
 
@@ -150,7 +159,8 @@ pub fn secret_file(real: &Path, homes: &[&Path]) -> Option<&'static Secret> {
 pub fn is_secret_in_home(name: &OsStr) -> bool {
     let name = folded(name);
     let in_home = |secret: &&Secret| secret.place == Place::Home && !secret.pattern.contains('/');
-    named(&name).is_some() || SECRETS.iter().filter(in_home).any(|secret| matches(secret.pattern, &name))
+    named(&name).is_some_and(|secret| !secret.is_of_projects())
+        || SECRETS.iter().filter(in_home).any(|secret| matches(secret.pattern, &name))
 }
 
 /// A place below HOME where a store of the table may lie, for those who look for other names of the same file.
@@ -164,7 +174,8 @@ pub struct Store {
 
 /// All of them.
 pub fn stores() -> impl Iterator<Item = Store> {
-    let below_home = SECRETS.iter().filter(|secret| secret.place != Place::System);
+    let below_home =
+        SECRETS.iter().filter(|secret| secret.place != Place::System && !secret.is_of_projects());
     let named = below_home.filter_map(|secret| {
         let Some(star) = secret.pattern.find('*') else {
             return Some(Store { path: secret.pattern, depth: 0 });

@@ -61,6 +61,8 @@ const GENERATED: &[&str] = &[
 
 /// A larger file with a secret name is hidden without a look at its content.
 const MOST_CONTENT: u64 = 1 << 20;
+/// The same for settings of projects, some of which are data.
+pub(crate) const MOST_SETTINGS: u64 = 16 << 20;
 
 /// Whether tools fill a directory of this name.
 pub(crate) fn is_generated(name: &OsStr) -> bool {
@@ -205,7 +207,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    fn fits_pattern(&self, name: &OsStr) -> bool {
+    pub(crate) fn fits_pattern(&self, name: &OsStr) -> bool {
         self.patterns.iter().any(|pattern| fits(name.as_bytes(), pattern.as_bytes()))
     }
 
@@ -226,7 +228,7 @@ impl<'a> Rules<'a> {
         if kind == Kind::Directory {
             return marks;
         }
-        let counts = |secret: &Secret| !(names.in_package && secret.is_key_by_name());
+        let counts = |secret: &Secret| !(names.in_package && secret.is_data_of_packages());
         if names.directory.secret(name).is_some_and(counts) || self.fits_pattern(name) {
             marks |= mark::SECRET;
         }
@@ -614,7 +616,7 @@ impl Looked {
 }
 
 /// The row of the table by which a name of a tree is secret; none where only a pattern of the user's says so.
-fn row(rules: &Rules<'_>, directory: &Path, name: &OsStr) -> Option<&'static Secret> {
+pub(crate) fn row(rules: &Rules<'_>, directory: &Path, name: &OsStr) -> Option<&'static Secret> {
     Directory::new(&rules.root.join(directory), rules.homes).secret(name)
 }
 
@@ -629,7 +631,8 @@ fn content_of(root: &Root, row: &Secret, relative: &Path, search: &Search<'_>) -
     if row.content == detect::Content::Whole {
         return Shows::Instead(Vec::new());
     }
-    let Some(mut content) = root.content(relative, MOST_CONTENT) else { return Shows::Instead(Vec::new()) };
+    let most = if row.is_of_projects() { MOST_SETTINGS } else { MOST_CONTENT };
+    let Some(mut content) = root.content(relative, most) else { return Shows::Instead(Vec::new()) };
     let shown = shows(row, &content, &search.not_secret);
     content.zeroize();
     shown

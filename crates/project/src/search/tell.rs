@@ -14,7 +14,7 @@ use keyward_policy::facts::{Foothold, Found, Project, SecretFile, Standing};
 use keyward_policy::view::Why;
 use rustix::fs::{FileType, Stat};
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// Turns notes into facts.
@@ -277,12 +277,23 @@ impl<'a> Tell<'a> {
             }
             if path.is_dir() {
                 found |= depth > 0 && self.store_below(&path, &place.join(&name), depth - 1);
-            } else if directory.secret_by_place(&name) {
-                self.hide(path, place.join(&name), false, Vec::new());
+            } else if let Some(Shows::Instead(text)) = self.shown_by_place(&directory, &name, &path) {
+                self.hide(path, place.join(&name), false, text);
                 found = true;
             }
         }
         found
+    }
+
+    /// What a file shows that would be secret by the place that a link gives it; nothing where that says nothing.
+    fn shown_by_place(&self, directory: &Directory, name: &OsStr, real: &Path) -> Option<Shows> {
+        let row = directory.secret_by_place(name)?;
+        // Of settings the credentials count. The rest is secret as a whole: nothing but the link says what it is.
+        if !row.is_of_projects() {
+            return Some(Shows::Instead(Vec::new()));
+        }
+        let above = Root::open(real.parent()?).ok()?;
+        Some(content_of(&above, row, Path::new(real.file_name()?), self.search))
     }
 
     /// Paths that the user hides: the plan hides what they lead to, and the links must stay.
