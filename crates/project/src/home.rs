@@ -4,10 +4,20 @@
 use keyward_policy::view::{Home, Mend};
 use keyward_sys::file::make_private_folder;
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+
+/// Opens a HOME that is kept to its owner, if a command has closed it: otherwise nothing could be known of it. It cannot be swapped, because
+/// no command writes to the directory above it.
+pub fn open_up(kept: &Path) -> Result<(), Errno> {
+    let Ok(stat) = rustix::fs::lstat(kept) else { return Ok(()) };
+    let mode = Mode::from_raw_mode(stat.st_mode);
+    let is_closed =
+        FileType::from_raw_mode(stat.st_mode) == FileType::Directory && !mode.contains(Mode::RWXU);
+    if is_closed { rustix::fs::chmod(kept, mode | Mode::RWXU) } else { Ok(()) }
+}
 
 /// Makes the HOME where it is missing, and does what the plan says is to be mended.
 pub fn make_ready(home: &Home) -> Result<(), (PathBuf, Errno)> {

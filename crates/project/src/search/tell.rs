@@ -12,7 +12,8 @@ use keyward_policy::detect::strict::programs::is_run_at_start;
 use keyward_policy::detect::{Directory, Shows, is_kept_repository, own};
 use keyward_policy::facts::{Foothold, Found, Project, SecretFile, Standing};
 use keyward_policy::view::Why;
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
+use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -169,6 +170,10 @@ impl<'a> Tell<'a> {
             return self.hide(path.into(), path.into(), false, Vec::new());
         }
         if note.kind == Kind::File {
+            // No command can open what lies in a tree of tools: what this user cannot read there needs no mask.
+            if looked.tree.role.is_of_tools() && !is_readable(path) {
+                return;
+            }
             let shown = row.map_or(Shows::Instead(Vec::new()), |row| {
                 content_of(&looked.root, row, &directory.join(note.name), self.search)
             });
@@ -352,6 +357,11 @@ impl<'a> Tell<'a> {
             named.closed.into_iter().for_each(|closed| close(&mut self.project, closed));
         }
     }
+}
+
+/// Whether this process can read a file. Root can, whatever its mode is.
+fn is_readable(path: &Path) -> bool {
+    rustix::fs::accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS) != Err(Errno::ACCESS)
 }
 
 pub(super) fn thing(stat: &Stat) -> Standing {
