@@ -16,7 +16,7 @@ pub(crate) mod substitute;
 mod variables;
 
 pub use directory::{Directory, is_kept_repository, may_be_store};
-pub use home::{OBEYED, Obeyed};
+pub use home::{InGrant, OBEYED, Obeyed, is_obeyed, obeyed_in};
 pub use secrets::{Content, Secret, secret_file, stores_of};
 pub use substitute::{Shows, shows, shows_beside};
 
@@ -33,6 +33,8 @@ pub fn digest() -> u64 {
         sum.add(row.below.unwrap_or_default().as_bytes());
         sum.add(&[row.care as u8]);
     }
+    OBEYED.iter().for_each(|obeyed| sum.add(obeyed.path.as_bytes()));
+    footholds::OPENED.iter().for_each(|name| sum.add(name.as_bytes()));
     sum.add(own::RULES.as_bytes());
     sum.0
 }
