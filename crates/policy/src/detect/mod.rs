@@ -3,6 +3,7 @@
 //! One table for all who have to know: the search that hides files from a command, the read guard, the gate and the foothold guard. The
 //! registry of credential names and values ([`registry`]) decides which lines of a hidden file may stay.
 
+mod config;
 mod directory;
 pub mod footholds;
 pub mod guard;
@@ -16,9 +17,9 @@ pub(crate) mod substitute;
 mod variables;
 
 pub use directory::{Directory, is_kept_repository, may_be_store};
-pub use home::{OBEYED, Obeyed};
+pub use home::{InGrant, OBEYED, Obeyed, is_obeyed, obeyed_in};
 pub use secrets::{Content, Secret, secret_file, stores_of};
-pub use substitute::{Shows, shows};
+pub use substitute::{Shows, shows, shows_beside};
 
 /// Changes whenever the tables do, so that an index of a search made by other tables is not used. Summed up while the program is compiled.
 pub const DIGEST: u64 = {
@@ -43,6 +44,16 @@ pub const DIGEST: u64 = {
             sum.add(below.as_bytes());
         }
         sum.add(&[foothold.care as u8]);
+        row += 1;
+    }
+    row = 0;
+    while row < OBEYED.len() {
+        sum.add(OBEYED[row].path.as_bytes());
+        row += 1;
+    }
+    row = 0;
+    while row < footholds::OPENED.len() {
+        sum.add(footholds::OPENED[row].as_bytes());
         row += 1;
     }
     sum.add(own::RULES.as_bytes());

@@ -19,7 +19,7 @@ pub use walk::changed;
 use crate::tree::Root;
 use index::{Kind, Known, Note, mark};
 use keyward_policy::detect::strict::programs;
-use keyward_policy::detect::{self, Directory, Secret, Shows, Sum, footholds, own, shows};
+use keyward_policy::detect::{self, Directory, InGrant, Secret, Shows, Sum, footholds, own, shows};
 use keyward_policy::facts::{Foothold, OF_ANOTHER, Project, Unsearched};
 use keyward_policy::view::{Why, fits, is_of_system};
 use keyward_sys::file::reason;
@@ -61,6 +61,8 @@ const GENERATED: &[&str] = &[
 
 /// A larger file with a secret name is hidden without a look at its content.
 const MOST_CONTENT: u64 = 1 << 20;
+/// The same for settings of projects, some of which are data.
+pub(crate) const MOST_SETTINGS: u64 = 16 << 20;
 
 /// Whether tools fill a directory of this name.
 pub(crate) fn is_generated(name: &OsStr) -> bool {
@@ -162,6 +164,8 @@ pub(crate) struct Rules<'a> {
     pub(crate) sees_git: bool,
     /// Whether parts of Keyward count: where no command can write, none replaces them.
     protects_own: bool,
+    /// What of HOME is obeyed in the tree.
+    in_home: InGrant,
     /// Files that are secret or protected under another name, by device and inode.
     linked: &'a HashSet<(u64, u64)>,
 }
@@ -179,6 +183,10 @@ impl<'a> Rules<'a> {
             published: role == Some(Role::Seen(Why::Toolchain)),
             sees_git: tree.is_some_and(|tree| matches!(tree.role, Role::Seen(_)) && !tree.writable),
             protects_own: tree.is_none_or(|tree| tree.writable),
+            in_home: match tree.is_some_and(|tree| tree.writable) {
+                true => below_home(&search.homes, root).map_or(InGrant::Nothing, detect::obeyed_in),
+                false => InGrant::Nothing,
+            },
             linked,
         }
     }
@@ -201,16 +209,21 @@ impl<'a> Rules<'a> {
             modules: path.ends_with("site-packages") || path.ends_with("dist-packages"),
             in_own: self.protects_own && own::is_in_package(&path),
             in_git: path.iter().any(|name| name == ".git"),
+            in_guarded: relative.iter().any(|name| footholds::guarded(name).is_some()),
+            below_home: match self.in_home {
+                InGrant::Names => below_home(self.homes, &path).map(Path::to_path_buf),
+                _ => None,
+            },
             in_package: self.published || footholds::is_in_package(&path),
         }
     }
 
     /// What is secret in a directory of the tree, because of where it lies.
-    fn place(&self, relative: &Path) -> Directory {
+    pub(crate) fn place(&self, relative: &Path) -> Directory {
         Directory::new(&self.root.join(relative), self.homes)
     }
 
-    fn fits_pattern(&self, name: &OsStr) -> bool {
+    pub(crate) fn fits_pattern(&self, name: &OsStr) -> bool {
         self.patterns.iter().any(|pattern| fits(name.as_bytes(), pattern.as_bytes()))
     }
 
@@ -221,17 +234,23 @@ impl<'a> Rules<'a> {
         }
         let mut marks = match footholds::foothold_in(names.above.as_deref(), name) {
             _ if names.in_package => 0,
+            // It is protected with all that lies in it.
+            Some((footholds::Care::Told, _)) if names.in_guarded => 0,
             Some((footholds::Care::Guarded, _)) => mark::GUARDED,
+            // A pipe or a socket is never the work, and programs that open it wait.
+            Some((footholds::Care::Told, _)) if kind == Kind::Other => mark::GUARDED,
             Some((footholds::Care::Told, _)) => mark::TOLD,
+            None if kind == Kind::Other && footholds::is_opened(name) => mark::GUARDED,
             None => 0,
         };
+        marks |= self.obeyed(names, name, kind);
         if self.is_own(names, name) {
             marks |= mark::PROGRAM;
         }
         if kind == Kind::Directory {
             return marks;
         }
-        let counts = |secret: &Secret| !(names.in_package && secret.is_key_by_name());
+        let counts = |secret: &Secret| !(names.in_package && secret.is_data_of_packages());
         if names.directory.secret(name).is_some_and(counts) || self.fits_pattern(name) {
             marks |= mark::SECRET;
         }
@@ -252,6 +271,15 @@ impl<'a> Rules<'a> {
         marks
     }
 
+    /// Why a name counts in a tree of HOME that is granted for writing: programs outside run or obey it.
+    fn obeyed(&self, names: &Names, name: &OsStr, kind: Kind) -> u8 {
+        match (self.in_home, &names.below_home) {
+            (InGrant::All, _) if kind != Kind::Directory => mark::TOLD,
+            (InGrant::Names, Some(above)) if detect::is_obeyed(&above.join(name)) => mark::GUARDED,
+            _ => 0,
+        }
+    }
+
     /// Whether a name is a part of Keyward, which the user's programs run.
     fn is_own(&self, names: &Names, name: &OsStr) -> bool {
         let is_package = || names.above.as_deref().is_some_and(|above| own::is_package(above, name));
@@ -261,8 +289,22 @@ impl<'a> Rules<'a> {
     /// Whether a path of the tree is a guarded foothold by its last name.
     pub(crate) fn is_guarded(&self, relative: &Path) -> bool {
         let (Some(above), Some(name)) = (relative.parent(), relative.file_name()) else { return false };
-        footholds::guarded(name).is_some()
+        (footholds::guarded(name).is_some() || self.in_home == InGrant::Names)
             && self.marks(&self.directory(above), name, Kind::Directory) & mark::GUARDED != 0
+    }
+
+    /// Whether a path of the tree is a foothold because of what stands there now: a pipe or a socket that programs outside would open.
+    pub(crate) fn stalls(&self, root: &Root, relative: &Path) -> bool {
+        let (Some(above), Some(name)) = (relative.parent(), relative.file_name()) else { return false };
+        let is_other = |stat: &Stat| {
+            !matches!(
+                FileType::from_raw_mode(stat.st_mode),
+                FileType::RegularFile | FileType::Directory | FileType::Symlink
+            )
+        };
+        footholds::is_opened(name)
+            && root.stat(relative).is_ok_and(|stat| is_other(&stat))
+            && self.marks(&self.directory(above), name, Kind::Other) & mark::GUARDED != 0
     }
 
     /// Whether files have to be compared with those that are secret or protected under another name.
@@ -273,6 +315,10 @@ impl<'a> Rules<'a> {
     pub(crate) fn is_linked(&self, stat: &Stat) -> bool {
         self.linked.contains(&(stat.st_dev, stat.st_ino))
     }
+}
+
+fn below_home<'a>(homes: &[&Path], path: &'a Path) -> Option<&'a Path> {
+    homes.iter().find_map(|home| path.strip_prefix(home).ok())
 }
 
 /// One directory, ready for its names.
@@ -289,6 +335,10 @@ pub(crate) struct Names {
     in_own: bool,
     /// It belongs to git.
     pub(crate) in_git: bool,
+    /// It lies in a foothold of the tree.
+    in_guarded: bool,
+    /// Its path in HOME, where that counts.
+    below_home: Option<PathBuf>,
 }
 
 impl Names {
@@ -662,7 +712,8 @@ fn content_of(root: &Root, row: &Secret, relative: &Path, search: &Search<'_>) -
     if row.content == detect::Content::Whole {
         return Shows::Instead(Vec::new());
     }
-    let Some(mut content) = root.content(relative, MOST_CONTENT) else { return Shows::Instead(Vec::new()) };
+    let most = if row.is_of_projects() { MOST_SETTINGS } else { MOST_CONTENT };
+    let Some(mut content) = root.content(relative, most) else { return Shows::Instead(Vec::new()) };
     let shown = shows(row, &content, &search.not_secret);
     content.zeroize();
     shown
@@ -688,6 +739,11 @@ mod tests {
             ("deep/.vscode", Kind::Directory, mark::GUARDED),
             ("AGENTS.md", Kind::File, mark::TOLD),
             (".env", Kind::File, mark::SECRET),
+            (".gitignore", Kind::Other, mark::GUARDED),
+            (".gitignore", Kind::File, 0),
+            ("sub/package.json", Kind::Other, mark::GUARDED),
+            ("AGENTS.md", Kind::Other, mark::GUARDED),
+            ("run/socket", Kind::Other, 0),
             (".git", Kind::Directory, mark::REPOSITORY),
             ("node_modules/.bin/tool", Kind::File, mark::PROGRAM),
             (".venv/bin/tool", Kind::File, mark::PROGRAM),
