@@ -175,6 +175,68 @@ fn a_phantom_is_worth_something_only_where_it_is_bound_and_in_its_own_run() {
     assert_eq!((stdout(&output).as_str(), upstream.said("seen")), ("403", before), "{}", stderr(&output));
 }
 
+/// The file may come with the project. It grants nothing, and what it leaves out is out of reach, also for hosts of a bound secret.
+#[test]
+fn the_list_of_a_project_file_narrows_the_hosts_of_a_bound_secret() {
+    let upstream = upstream();
+    let stage = stage_of(&upstream, ANTHROPIC);
+    let call = |path: &str| {
+        format!(
+            "curl -sS -o /dev/null -w '%{{http_code}}' https://api.anthropic.com{path} -H \"x-api-key: $ANTHROPIC_API_KEY\""
+        )
+    };
+    let flags = ["--secret", "anthropic"];
+    // The control: without the file every path works.
+    assert_eq!(stdout(&run(&stage, &flags, &call("/v1/files"))), "200");
+    let seen = upstream.said("seen");
+    stage.project_file(
+        ".keyward.toml",
+        "version = 1\nnet.allow = [\"api.anthropic.com/v1/messages\", \"other.example.test\"]\n",
+    );
+    let output = run(&stage, &flags, &call("/v1/files"));
+    assert_eq!(
+        (stdout(&output).as_str(), upstream.said("seen")),
+        ("403", seen.clone()),
+        "{}",
+        stderr(&output)
+    );
+    assert!(
+        stderr(&output).contains("the project file does not name it in net.allow"),
+        "{}",
+        stderr(&output)
+    );
+    // It grants nothing by itself.
+    let output = run(&stage, &flags, "curl -sS https://other.example.test/v1/messages");
+    assert!(!output.status.success() && upstream.said("seen") == seen, "{}", stderr(&output));
+    assert_eq!(stdout(&run(&stage, &flags, &call("/v1/messages"))), "200");
+    let mut why = stage.command(keyward());
+    why.args(["why", "net", "--secret", "anthropic", "api.anthropic.com/v1/files"]);
+    let why = why.current_dir(stage.project()).output().unwrap();
+    assert!(stdout(&why).contains("the project file does not name it"), "{}{}", stdout(&why), stderr(&why));
+    // Nothing is left for the secret.
+    stage.project_file(".keyward.toml", "version = 1\nnet.allow = []\n");
+    refused(run(&stage, &flags, "touch started"), 121, "has no host left");
+    assert!(!stage.project().join("started").exists());
+}
+
+/// A grant while the session runs does not go beyond the list, and is not said to hold.
+#[test]
+fn a_grant_does_not_go_beyond_the_list_of_a_project_file() {
+    let upstream = upstream();
+    let stage = stage_of(&upstream, "");
+    stage.project_file(".keyward.toml", "version = 1\nnet.allow = [\"api.example.test\"]\n");
+    let session = Session { stage, name: "narrowed".into() };
+    session.start(&["--net", "rules"]);
+    let grant = |host: &str| {
+        let mut grant = session.stage.command(keyward());
+        grant.args(["grant", "net", host, "--for", "1h", "--session", "narrowed"]).output().unwrap()
+    };
+    refused(grant("other.example.test"), 121, "the project file");
+    let output = grant("api.example.test/*");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(session.said("curl -sS https://api.example.test/v1/x").contains("api.example.test|/v1/x"));
+}
+
 #[test]
 fn a_source_that_fails_starts_nothing() {
     let upstream = upstream();

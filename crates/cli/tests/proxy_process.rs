@@ -73,7 +73,16 @@ fn start(upstream: SocketAddr) -> Proxy {
     let listeners = vec![Listener { at: "198.18.1.0:80".parse().unwrap(), role }];
     let (rules, granted) = (Rules::of([rule]), vec!["example".to_owned()]);
     send(
-        &Order::Cage { cage: 1, rules, granted, asks: false, trusts: false, listeners, last: true },
+        &Order::Cage {
+            cage: 1,
+            rules,
+            within: vec![],
+            granted,
+            asks: false,
+            trusts: false,
+            listeners,
+            last: true,
+        },
         &[pidfd.as_fd(), socket.as_fd()],
     );
     Proxy { process, control: Some(control), vault, cage, at }

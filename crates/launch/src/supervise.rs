@@ -299,7 +299,8 @@ impl<'a, 'b> Supervisor<'a, 'b> {
             Some(Link::Sync {}) => {}
             Some(Link::Widen { grant, rules, seconds }) => {
                 if let Some(served) = &mut self.watch.served {
-                    served.proxy.grant(grant, &rules, Duration::from_secs(seconds));
+                    let within = &served.network.within;
+                    served.proxy.grant(grant, &rules, Duration::from_secs(seconds), within);
                 }
                 return;
             }

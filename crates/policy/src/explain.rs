@@ -6,6 +6,7 @@ use crate::gate::GatePlan;
 use crate::linux::acts::{self, Act};
 use crate::linux::cage::{Cage, Identity};
 use crate::net::Scheme;
+use crate::net::narrow::LeftOut;
 use crate::net::plan::Corporate;
 use crate::plan::{Keeper, Limit, LimitKind, Plan};
 use crate::promise::Held;
@@ -45,6 +46,11 @@ fn network(text: &mut String, plan: &Plan) {
     let Some(network) = &plan.network else { return };
     for entry in &network.rules.0 {
         let _ = writeln!(text, "network    {}  ({})", entry.rule, entry.origin);
+    }
+    for left in &network.left_out {
+        let LeftOut { rule, origin, by } = left;
+        let _ =
+            writeln!(text, "network    {rule}  ({origin}) only as far as the project file names it ({by})");
     }
     if network.rules.0.is_empty() {
         let _ = writeln!(text, "network    no host is allowed");

@@ -18,6 +18,7 @@
 //! | [`why`] | what the rules decide about a host, for a person |
 //! | [`presets`] | named sets of rules, and how they follow the user's own settings |
 //! | [`plan`] | what a cage with rules gets: its rules, its sockets, its resolver |
+//! | [`narrow`] | what project files leave of the rules |
 //! | [`mint`] | calls that answer with new credentials |
 
 pub mod address;
@@ -27,6 +28,7 @@ pub mod binding;
 pub mod bundle;
 pub mod host;
 pub mod mint;
+pub mod narrow;
 pub mod plan;
 pub mod pool;
 pub mod presets;

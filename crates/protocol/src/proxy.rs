@@ -16,6 +16,7 @@
 //!
 //! When the first channel closes, the proxy ends at once.
 
+use keyward_policy::net::narrow::Within;
 use keyward_policy::net::{Binding, Denial, Host, Name, Pattern, Rules};
 use keyward_policy::trouble::Trouble;
 use serde::{Deserialize, Serialize};
@@ -110,6 +111,9 @@ pub enum Order {
     Cage {
         cage: u64,
         rules: Rules,
+        /// The lists of project files: nothing beyond them is allowed later.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        within: Vec<Within>,
         /// The names of the secrets that its plan was granted.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         granted: Vec<String>,

@@ -59,6 +59,7 @@ fn main() {
     let order = Order::Cage {
         cage: 1,
         rules,
+        within: vec![],
         granted: vec!["example".into()],
         asks: false,
         trusts: false,

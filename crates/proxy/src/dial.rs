@@ -209,8 +209,9 @@ mod tests {
             let named = |name: &str| rule(Pattern::parse(name).unwrap());
             let inside = rule(Pattern::Exact(Host::Address("127.0.0.2".parse().unwrap())));
             let both = [named("evil.example"), named("mapped.example")];
-            let cage =
-                |rules: Vec<Rule>| Cage::new(1, keyward_policy::net::Rules::of(rules), vec![], false, false);
+            let cage = |rules: Vec<Rule>| {
+                Cage::new(1, keyward_policy::net::Rules::of(rules), vec![], vec![], false, false)
+            };
             for name in ["evil.example", "mapped.example"] {
                 let host = Host::parse(name).unwrap();
                 let dialled = dial(&state, &cage(both.to_vec()), &host, port, Seen::Tls).await;

@@ -8,7 +8,8 @@ use crate::resolve::Resolver;
 use crate::secrets::Secrets;
 use crate::trust::Trust;
 use keyward_policy::net::asking;
-use keyward_policy::net::{Ask, Binding, Decision, Denial, Host, Name, Pattern, Rule, Rules, decide};
+use keyward_policy::net::narrow::{Within, decide_within};
+use keyward_policy::net::{Ask, Binding, Decision, Denial, Host, Name, Pattern, Rule, Rules};
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_protocol::proxy::{Corporate, Report, Upstream};
 use std::cell::{Cell, RefCell};
@@ -117,8 +118,7 @@ impl State {
 
     /// Decides, and asks the user if the cage may. A denial is reported.
     pub async fn decide(&self, cage: &Cage, ask: &Ask) -> Result<String, Denial> {
-        let decided = decide(&cage.rules.borrow(), ask);
-        let mut denial = match decided {
+        let mut denial = match cage.decide(ask) {
             Decision::Allow { rule, .. } => return Ok(rule.to_string()),
             Decision::Deny(denial) => denial,
         };
@@ -127,8 +127,7 @@ impl State {
         {
             match self.ask(cage, &denial, wanted).await {
                 Ok(()) => {
-                    let decided = decide(&cage.rules.borrow(), ask);
-                    if let Decision::Allow { rule, .. } = decided {
+                    if let Decision::Allow { rule, .. } = cage.decide(ask) {
                         return Ok(rule.to_string());
                     }
                 }
@@ -203,6 +202,8 @@ pub struct Place {
 pub struct Cage {
     pub id: u64,
     pub rules: RefCell<Rules>,
+    /// The lists of project files, which nothing that is allowed later goes beyond.
+    pub within: Vec<Within>,
     pub granted: Vec<String>,
     pub asks: bool,
     /// Whether its programs trust our CA.
@@ -227,10 +228,18 @@ pub struct Cage {
 }
 
 impl Cage {
-    pub fn new(id: u64, rules: Rules, granted: Vec<String>, asks: bool, trusts: bool) -> Cage {
+    pub fn new(
+        id: u64,
+        rules: Rules,
+        within: Vec<Within>,
+        granted: Vec<String>,
+        asks: bool,
+        trusts: bool,
+    ) -> Cage {
         Cage {
             id,
             rules: RefCell::new(rules),
+            within,
             granted,
             asks,
             trusts,
@@ -246,6 +255,11 @@ impl Cage {
             ready: watch::channel(false).0,
             narrowed: watch::channel(0).0,
         }
+    }
+
+    /// Decides by its rules.
+    pub fn decide(&self, ask: &Ask) -> Decision {
+        decide_within(&self.rules.borrow(), &self.within, ask)
     }
 
     /// Closes the connections of a cage whose rules have become fewer: those that the rules still cover are made again by their programs.
@@ -325,9 +339,8 @@ impl Cage {
         let place = match found {
             Some(place) => place,
             None => {
-                let is_allowed = |host: &Host| {
-                    matches!(decide(&self.rules.borrow(), &Ask::name(host.clone())), Decision::Allow { .. })
-                };
+                let is_allowed =
+                    |host: &Host| matches!(self.decide(&Ask::name(host.clone())), Decision::Allow { .. });
                 let may_be_asked = || {
                     let wanted = Rule::host(Pattern::Exact(host.clone()));
                     self.asks && self.budget.borrow_mut().may_take(&wanted).is_ok()

@@ -4,13 +4,14 @@ use super::allowed::Allowed;
 use super::binding::Binding;
 use super::bundle::Bundle;
 use super::host::{Host, Name, Pattern};
+use super::narrow::{LeftOut, Within, narrowed};
 use super::pool::{PROXY_PORT, Pool, SERVER_V4, SERVER_V6};
 use super::rule::{Protocol, Rule};
 use super::rules::{Entry, Own, Rules};
 use crate::request::Purpose;
 use crate::settings::NetPolicy;
 use crate::view::Warning;
-use crate::words::NetAsk;
+use crate::words::{NetAsk, Ruled};
 use serde::Serialize;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -95,6 +96,12 @@ pub struct Socket {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Network {
     pub rules: Rules,
+    /// The lists of project files, which hold for what is allowed later as well.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub within: Vec<Within>,
+    /// What they leave out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
     pub asks: bool,
     pub upstreams: Vec<Upstream>,
     #[serde(serialize_with = "crate::text::paths")]
@@ -115,7 +122,8 @@ pub struct Network {
 impl Network {
     /// Decides what a policy with rules comes to. `environment` are the caller's variables.
     pub fn new(policy: &NetPolicy, environment: &[&[u8]], purpose: Purpose) -> Network {
-        let mut rules = rules(policy);
+        let within = lists(policy);
+        let (mut rules, left_out) = narrowed(entries(policy, &policy.allow), &within);
         let mut upstreams: Vec<Upstream> = policy.upstream.iter().map(|one| one.value.clone()).collect();
         let machine = Name::parse(THIS_MACHINE);
         for (reach, host) in policy.reach.iter().filter_map(|reach| Some((reach, machine.clone()?))) {
@@ -133,6 +141,8 @@ impl Network {
         let corporate = corporate(environment);
         Network {
             rules,
+            within,
+            left_out,
             asks,
             upstreams,
             ca,
@@ -145,10 +155,21 @@ impl Network {
     }
 }
 
-/// What the entries of a policy allow.
+/// What a policy allows, as far as project files leave it.
 pub fn rules(policy: &NetPolicy) -> Rules {
+    narrowed(entries(policy, &policy.allow), &lists(policy)).0
+}
+
+/// The lists of project files.
+pub fn lists(policy: &NetPolicy) -> Vec<Within> {
+    let list = policy.narrowed.iter();
+    list.map(|list| Within { origin: list.origin.to_string(), rules: entries(policy, &list.allow) }).collect()
+}
+
+/// What these entries of a policy mean.
+fn entries(policy: &NetPolicy, allow: &[Ruled<Allowed>]) -> Rules {
     let mut rules = Rules::default();
-    for allowed in &policy.allow {
+    for allowed in allow {
         let origin = allowed.origin.to_string();
         let more = match &allowed.value {
             Allowed::Rule(rule) => vec![Entry { rule: rule.clone(), origin, own: own(policy, rule) }],

@@ -8,6 +8,7 @@ use super::{Entry, Given, Reference, SecretName, Unfit};
 use crate::config::mistake::quoted;
 use crate::login::{self, Field, File, Found, Role};
 use crate::net::allowed::Allowed;
+use crate::net::narrow;
 use crate::net::plan::THIS_MACHINE;
 use crate::net::{self, Host, Pattern, Places, Protocol, Rule, Scheme};
 use crate::phantom;
@@ -212,8 +213,23 @@ pub fn aws(text: &str) -> Result<String, Unfit> {
     }
 }
 
-/// Decides which phantoms a command holds.
+/// Decides which phantoms a command holds. Project files leave each of them less hosts, or all.
 pub fn bound(policy: &Policy, given: &[Given]) -> Result<Vec<Bound>, Refusal> {
+    let mut all = whole(policy, given)?;
+    let lists = net::plan::lists(&policy.network);
+    // A phantom of a login file stays known to the proxy with all its hosts, which the rules of the cage close.
+    for one in all.iter_mut().filter(|one| one.login.is_none() && !lists.is_empty()) {
+        one.to = narrow::left_of(std::mem::take(&mut one.to), &lists);
+        one.git.retain(|(host, _)| match Host::parse(host) {
+            Some(host) => one.to.iter().any(|rule| rule.host.covers(&host)),
+            None => false,
+        });
+    }
+    Ok(all)
+}
+
+/// The phantoms with all their hosts.
+fn whole(policy: &Policy, given: &[Given]) -> Result<Vec<Bound>, Refusal> {
     let mut out: Vec<Bound> = Vec::new();
     for grant in policy.secrets.iter().filter(|grant| grant.value.delivery == Delivery::Proxy) {
         let one = one(grant, grant::entry(grant, &policy.known_secrets)?)?;
@@ -245,7 +261,7 @@ pub fn bound(policy: &Policy, given: &[Given]) -> Result<Vec<Bound>, Refusal> {
 /// plan is refused.
 pub fn reach(policy: &mut Policy) {
     let given = grant::given(&policy.secrets, &policy.known_secrets).unwrap_or_default();
-    for bound in bound(policy, &given).unwrap_or_default() {
+    for bound in whole(policy, &given).unwrap_or_default() {
         if let Some(login) = &bound.login {
             policy.network.bound = true;
             // A host that a file names has to be allowed by a rule, and the ceiling holds.
@@ -306,6 +322,18 @@ pub(crate) fn have_a_proxy(policy: &Policy, phantoms: &[Bound]) -> Result<(), Re
                 "set `net.mode = \"rules\"` there, or leave the secret out",
             ));
         }
+    }
+    if let (Some(closed), Some(list)) =
+        (phantoms.iter().find(|bound| bound.to.is_empty()), policy.network.narrowed.last())
+    {
+        return Err(Refusal::policy(
+            "net.allow",
+            format!(
+                "the secret {} ({}) has no host left: the project file ({}) names none of its hosts in net.allow",
+                closed.name, closed.origin, list.origin
+            ),
+            "add a host of the secret to net.allow of that file, or leave the secret out",
+        ));
     }
     let Some(most) = &policy.network.most else { return Ok(()) };
     // The ports of this machine are held under a ceiling of their own.

@@ -5,6 +5,7 @@ use keyward_policy::gate::{Because, Opinion, Question, Reach, Text};
 use keyward_policy::inputs::{FileInput, HostInputs, Inputs, Names, PolicyInputs};
 use keyward_policy::linux::cage::{Cage, Identity};
 use keyward_policy::net;
+use keyward_policy::net::narrow::Within;
 use keyward_policy::promise::{Held, Kept, Promise};
 use keyward_policy::secret::Delivery;
 use keyward_policy::settings::FileRole;
@@ -507,6 +508,7 @@ pub fn orders() -> Vec<Order> {
         Order::Cage {
             cage: 7,
             rules: allowed.clone(),
+            within: vec![Within { origin: "p/.keyward.toml:2".into(), rules: allowed.clone() }],
             granted: vec!["github".into()],
             asks: true,
             trusts: true,

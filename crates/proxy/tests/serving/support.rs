@@ -207,7 +207,16 @@ impl Cage {
         let along: Vec<BorrowedFd<'_>> =
             std::iter::once(pidfd.as_fd()).chain(sockets.iter().map(AsFd::as_fd)).collect();
         proxy.order(
-            &Order::Cage { cage: id, rules, granted, asks, trusts: asks, listeners: first, last },
+            &Order::Cage {
+                cage: id,
+                rules,
+                within: vec![],
+                granted,
+                asks,
+                trusts: asks,
+                listeners: first,
+                last,
+            },
             &along,
         );
         proxy.order(
