@@ -60,7 +60,10 @@ fn start(upstream: SocketAddr) -> Proxy {
     };
     let upstream = Upstream { host: Name::parse(HOST).unwrap(), port: None, address: upstream, ca: None };
     let (bindings, upstreams) = (vec![binding], vec![upstream]);
-    send(&Order::Setup { certificates: 0, trusted: vec![], upstreams, corporate: None, bindings }, &[]);
+    send(
+        &Order::Setup { certificates: 0, trusted: vec![], upstreams, corporate: None, plain: None, bindings },
+        &[],
+    );
     assert!(matches!(report(&control), Report::Ready { .. }));
     let (vault, theirs) = channel::pair().unwrap();
     send(&Order::Vault {}, &[theirs.as_fd()]);

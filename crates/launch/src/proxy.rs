@@ -4,8 +4,9 @@
 //! It lives in the second executable. It ends when this side of its channel closes, and dies with the launcher.
 
 use crate::wire::{self, Report as InitReport};
+use keyward_policy::net::corporate::Corporate;
 use keyward_policy::net::narrow::{self, Within};
-use keyward_policy::net::plan::{Corporate, Network, Socket, Stands, Upstream};
+use keyward_policy::net::plan::{Network, Socket, Stands, Upstream};
 use keyward_policy::net::{Denial, Entry, Rule, Rules, asking};
 use keyward_policy::outcome::{Denied, NetworkNews};
 use keyward_policy::trouble::{Code, Trouble};
@@ -522,15 +523,18 @@ fn setup(network: &Network) -> Result<(Order, Vec<OwnedFd>), Trouble> {
         let ca = ca.as_deref().map(&mut open).transpose()?;
         upstreams.push(proxy::Upstream { host: host.clone(), port: *port, address: *address, ca });
     }
-    let corporate = network.corporate.clone().map(|Corporate { host, port, except }| proxy::Corporate {
-        host,
-        port,
-        secret: None,
-        except,
-    });
+    let through = |proxy: &Option<Corporate>| {
+        proxy.clone().map(|Corporate { host, port, variable, login, except }| proxy::Corporate {
+            host,
+            port,
+            secret: login.then_some(variable),
+            except,
+        })
+    };
+    let (corporate, plain) = (through(&network.corporate.tls), through(&network.corporate.plain));
     let bindings = network.bindings.clone();
     Ok((
-        Order::Setup { certificates: certificates.len(), trusted, upstreams, corporate, bindings },
+        Order::Setup { certificates: certificates.len(), trusted, upstreams, corporate, plain, bindings },
         certificates,
     ))
 }

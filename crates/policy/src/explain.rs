@@ -6,8 +6,8 @@ use crate::gate::GatePlan;
 use crate::linux::acts::{self, Act};
 use crate::linux::cage::{Cage, Identity};
 use crate::net::Scheme;
+use crate::net::corporate::Corporate;
 use crate::net::narrow::LeftOut;
-use crate::net::plan::Corporate;
 use crate::plan::{Keeper, Limit, LimitKind, Plan};
 use crate::promise::Held;
 use crate::secret::{Delivery, Whereabouts};
@@ -61,8 +61,11 @@ fn network(text: &mut String, plan: &Plan) {
     for upstream in &network.upstreams {
         let _ = writeln!(text, "network    {upstream} is where the host is reached");
     }
-    if let Some(Corporate { host, port, .. }) = &network.corporate {
-        let _ = writeln!(text, "network    through the proxy {host}:{port} (HTTPS_PROXY)");
+    let tls = if network.corporate.plain.is_some() { "TLS" } else { "everything" };
+    for (what, proxy) in [(tls, &network.corporate.tls), ("requests without TLS", &network.corporate.plain)] {
+        let Some(Corporate { host, port, variable, login, .. }) = proxy else { continue };
+        let login = if *login { ", with the login in it, which the cage does not have" } else { "" };
+        let _ = writeln!(text, "network    {what} through the proxy {host}:{port} ({variable}{login})");
     }
     for bundle in &network.bundles {
         let path = visible(bundle.path.as_os_str());

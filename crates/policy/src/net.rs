@@ -12,6 +12,7 @@
 //! | [`address`] | which addresses are dialled only if a rule names them |
 //! | [`pool`] | the addresses that stand for hosts inside a cage |
 //! | [`binding`] | which phantom is replaced by which secret, and where |
+//! | [`corporate`] | the proxy of this host's company |
 //! | [`asking`] | which denials become questions to an approver, and how many |
 //! | [`allowed`] | what a policy allows: a rule, or a preset |
 //! | [`bundle`] | the certificates that programs of a cage trust |
@@ -26,6 +27,7 @@ pub mod allowed;
 pub mod asking;
 pub mod binding;
 pub mod bundle;
+pub mod corporate;
 pub mod host;
 pub mod mint;
 pub mod narrow;

@@ -41,6 +41,7 @@ fn main() {
         trusted: vec![],
         upstreams: vec![upstream],
         corporate: None,
+        plain: None,
         bindings,
     };
     channel::send(&control, &packet::write(&setup), &[roots.as_fd()]).unwrap();

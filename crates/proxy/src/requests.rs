@@ -310,7 +310,7 @@ impl Reading {
             let name = words.get(word).cloned().unwrap_or_default();
             self.refuse(ask.clone(), Reason::Phantom, format!("{name}: it stands in the body"))
         };
-        let key = Key {
+        let mut key = Key {
             cage: self.cage.id,
             host: host.clone(),
             port,
@@ -318,6 +318,8 @@ impl Reading {
             offer: if upgrade.is_some() { Offer::Http1 } else { Offer::Both },
             secrets,
         };
+        // The connection carries the login of the company's proxy as well.
+        key.secrets.extend(origin::plain_proxy(&self.state, &key).and_then(|via| via.secret.clone()));
         let mut request = Request::from_parts(parts, body);
         if let Some(signing) = &outcome.signing {
             let asked = Asked { method: &method, target: &asked_target, headers: asked.unwrap_or_default() };

@@ -32,7 +32,7 @@ pub struct State {
     pub cages: RefCell<HashMap<u64, Rc<Cage>>>,
     pub bindings: RefCell<Vec<Rc<Binding>>>,
     pub upstreams: RefCell<Vec<Upstream>>,
-    pub corporate: Option<Corporate>,
+    pub through: Through,
     pub secrets: Rc<Secrets>,
     pub renewals: Renewals,
     pub resolver: Resolver,
@@ -43,6 +43,14 @@ pub struct State {
     pub most_connections: usize,
     next: Cell<u64>,
     questions: RefCell<HashMap<u64, Question>>,
+}
+
+/// The proxies of this host, through which hosts are reached.
+#[derive(Default)]
+pub struct Through {
+    pub tls: Option<Corporate>,
+    /// For requests without TLS.
+    pub plain: Option<Corporate>,
 }
 
 /// A question that waits for its answer.
@@ -58,7 +66,7 @@ impl State {
         trust: Trust,
         resolver: Resolver,
         upstreams: Vec<Upstream>,
-        corporate: Option<Corporate>,
+        through: Through,
         descriptors: usize,
     ) -> State {
         let most_connections =
@@ -67,7 +75,7 @@ impl State {
             cages: RefCell::default(),
             bindings: RefCell::default(),
             upstreams: RefCell::new(upstreams),
-            corporate,
+            through,
             secrets: Rc::default(),
             renewals: Renewals::default(),
             resolver,
@@ -108,6 +116,14 @@ impl State {
         let all = self.upstreams.borrow();
         let found = all.iter().find(|own| own.host == *name && own.port.is_none_or(|own| own == port));
         found.cloned()
+    }
+
+    /// The proxy of this host that requests without TLS to another host are given to as they are.
+    pub fn plain_proxy(&self, host: &Host, port: u16) -> Option<&Corporate> {
+        let proxy = self.through.plain.as_ref()?;
+        let is_direct =
+            self.upstream(host, port).is_some() || proxy.except.iter().any(|own| own.covers(host, port));
+        (!is_direct).then_some(proxy)
     }
 
     /// Whether requests to this host have to be read.

@@ -3,6 +3,7 @@
 use super::allowed::Allowed;
 use super::binding::Binding;
 use super::bundle::Bundle;
+use super::corporate::{Proxies, proxies};
 use super::host::{Host, Name, Pattern};
 use super::narrow::{LeftOut, Within, narrowed};
 use super::pool::{PROXY_PORT, Pool, SERVER_V4, SERVER_V6};
@@ -10,7 +11,6 @@ use super::rule::{Protocol, Rule};
 use super::rules::{Entry, Own, Rules};
 use crate::request::Purpose;
 use crate::settings::NetPolicy;
-use crate::view::Warning;
 use crate::words::{NetAsk, Ruled};
 use serde::Serialize;
 use std::fmt;
@@ -63,15 +63,6 @@ impl fmt::Display for Upstream {
     }
 }
 
-/// The proxy through which this host reaches the Internet, from the caller's variables.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Corporate {
-    pub host: Host,
-    pub port: u16,
-    /// Hosts that are reached directly.
-    pub except: Vec<Pattern>,
-}
-
 /// What a socket in the cage's network stands for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -106,7 +97,8 @@ pub struct Network {
     pub upstreams: Vec<Upstream>,
     #[serde(serialize_with = "crate::text::paths")]
     pub ca: Vec<PathBuf>,
-    pub corporate: Option<Corporate>,
+    /// The proxies of this host, through which hosts are reached.
+    pub corporate: Proxies,
     /// Phantoms, and what they stand for.
     #[serde(skip)]
     pub bindings: Vec<Binding>,
@@ -138,7 +130,7 @@ impl Network {
         let reach: Vec<u16> = policy.reach.iter().map(|reach| reach.value).collect();
         let sockets = sockets(&Pool::assign(&rules, spare), &reach);
         let ca = policy.ca.iter().map(|ca| ca.value.clone()).collect();
-        let corporate = corporate(environment);
+        let corporate = proxies(environment);
         Network {
             rules,
             within,
@@ -236,54 +228,6 @@ fn sockets(pool: &Pool, reach: &[u16]) -> Vec<Socket> {
     all
 }
 
-/// The first of these variables that has a value.
-fn value<'e>(environment: &[&'e [u8]], names: [&str; 2]) -> Option<&'e str> {
-    names.iter().find_map(|name| {
-        let own = |entry: &&'e [u8]| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=");
-        let text = environment.iter().find_map(own)?;
-        std::str::from_utf8(text).ok().filter(|value| !value.is_empty())
-    })
-}
-
-/// Host and port of the proxy that the caller's variables name, with a login if it has one.
-fn proxy<'e>(environment: &[&'e [u8]]) -> Option<&'e str> {
-    let url = value(environment, ["HTTPS_PROXY", "https_proxy"])?;
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    rest.split(['/', '?', '#']).next()
-}
-
-/// What the user is told of a proxy that is not used: without it, hosts may be out of reach.
-pub fn unused_proxy(environment: &[&[u8]]) -> Option<Warning> {
-    proxy(environment).filter(|authority| authority.contains('@')).map(|_| Warning {
-        fact: "HTTPS_PROXY holds a login, so that it is not used, and hosts are reached directly".into(),
-        remedy: "set it to a proxy without a login, such as one on this machine that logs in (cntlm, px)"
-            .into(),
-        lasting: true,
-    })
-}
-
-/// The proxy that the caller's variables name. One with a login is not used: a variable is not where we take a credential from.
-fn corporate(environment: &[&[u8]]) -> Option<Corporate> {
-    let authority = proxy(environment).filter(|authority| !authority.contains('@'))?;
-    let (host, port) = super::request::authority(authority).ok()?;
-    let except = value(environment, ["NO_PROXY", "no_proxy"]).unwrap_or_default();
-    Some(Corporate {
-        host,
-        port: port.unwrap_or(80),
-        except: except.split(',').flat_map(exception).collect(),
-    })
-}
-
-/// An entry of `NO_PROXY` means the host itself and those below it.
-fn exception(entry: &str) -> Vec<Pattern> {
-    let entry = entry.trim().trim_start_matches("*.").trim_start_matches('.');
-    match Host::parse(entry) {
-        Some(Host::Name(name)) => vec![Pattern::Exact(Host::Name(name.clone())), Pattern::Below(name)],
-        Some(address) => vec![Pattern::Exact(address)],
-        None => Vec::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -323,24 +267,6 @@ mod tests {
             ["tcp://host.keyward.internal:11434"]
         );
         assert_eq!(network.upstreams[0].to_string(), "host.keyward.internal:11434 127.0.0.1:11434");
-    }
-
-    #[test]
-    fn the_proxy_of_the_host_is_followed_unless_it_has_a_login() {
-        let of = |environment: &[&[u8]]| network(&[], &[], environment, Purpose::Command).corporate;
-        let found =
-            of(&[b"NO_PROXY=.corp.example, 10.0.0.1,*", b"https_proxy=http://proxy.example:3128/"]).unwrap();
-        assert_eq!((found.host.to_string().as_str(), found.port), ("proxy.example", 3128));
-        assert_eq!(
-            found.except.iter().map(Pattern::to_string).collect::<Vec<_>>(),
-            ["corp.example", "*.corp.example", "10.0.0.1"]
-        );
-        let with_login: &[&[u8]] = &[b"HTTPS_PROXY=http://user:pw@proxy.example:3128"];
-        assert_eq!(of(with_login), None);
-        let told = unused_proxy(with_login).unwrap();
-        assert!(told.fact.contains("not used") && !told.fact.contains("pw"), "{told:?}");
-        assert_eq!(unused_proxy(&[b"https_proxy=http://proxy.example:3128/"]), None);
-        assert_eq!(of(&[b"HTTPS_PROXY=", b"HTTP_PROXY=http://a.example"]), None);
     }
 
     #[test]

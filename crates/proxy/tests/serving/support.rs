@@ -51,6 +51,7 @@ pub struct Setup {
     pub upstreams: Vec<Upstream>,
     pub bindings: Vec<Binding>,
     pub corporate: Option<keyward_protocol::proxy::Corporate>,
+    pub plain: Option<keyward_protocol::proxy::Corporate>,
     /// The certificates of hosts, in PEM.
     pub roots: Vec<String>,
 }
@@ -71,6 +72,7 @@ impl Proxy {
             trusted: vec![],
             upstreams: setup.upstreams,
             corporate: setup.corporate,
+            plain: setup.plain,
             bindings: setup.bindings,
         };
         let (tell, reports) = queue();
