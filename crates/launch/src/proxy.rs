@@ -548,6 +548,7 @@ fn listener(network: &Network, opened: &OwnedFd) -> Option<Listener> {
         Stands::For(host) => Role::Host { host: host.clone() },
         Stands::Spare(place) => Role::Spare { place: *place },
         Stands::Proxy => Role::Proxy {},
+        Stands::Base { host, port } => Role::Base { host: host.clone(), port: *port },
         Stands::NamesUdp => Role::NamesUdp {},
         Stands::NamesTcp => Role::NamesTcp {},
     };

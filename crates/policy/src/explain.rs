@@ -10,7 +10,7 @@ use crate::net::corporate::Corporate;
 use crate::net::narrow::LeftOut;
 use crate::plan::{Keeper, Limit, LimitKind, Plan};
 use crate::promise::Held;
-use crate::secret::{Delivery, Whereabouts};
+use crate::secret::{Delivery, Led, Whereabouts};
 use crate::text::{typed_words, visible};
 use crate::view::{Entry, FOOTHOLD, Mend, SECRET_FILE, Shown, Withheld};
 use crate::words::{NetMode, Origin, Protect, Redact};
@@ -252,6 +252,15 @@ fn phantoms(text: &mut String, plan: &Plan) {
             bound.origin,
             bound.from,
         );
+        if let Some(led) = &bound.base_url {
+            let Led { variable, host, port, .. } = led;
+            let url = led.url();
+            let _ = writeln!(
+                text,
+                "        {:<22} {variable} = {url} leads to the proxy without TLS, and from there with TLS to {host}:{port}",
+                ""
+            );
+        }
     }
 }
 

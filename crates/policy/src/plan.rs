@@ -251,6 +251,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         bundles: view::bundles(policy, request, &facts.paths),
         ..Network::new(&policy.network, request.environment, request.purpose)
     });
+    let network = network.map(|network| network.with_base_urls(&phantoms));
     let mut ours = ours(request, &view, &search, cage);
     if shims::are_on_for(policy, request) {
         lead_to_shims(&mut ours, shims::variables(&view.entries, request));

@@ -397,3 +397,34 @@ fn a_secret_without_any_host_left_is_refused_with_the_file() {
         assert!(refusal.fact.contains("github (--secret)") && refusal.fact.contains("/p/.keyward.toml:2"));
     }
 }
+
+#[test]
+fn a_base_url_leads_to_the_proxy_and_stands_for_one_host() {
+    let secrets = "[secrets.anthropic]\nfrom = \"store://a\"\n[secrets.openai]\nfrom = \"store://o\"\n\
+                   [secrets.codex]\nfrom = \"store://c\"\n";
+    let plan = given(secrets, &["anthropic=base-url", "openai=base-url", "codex=base-url"]).plan();
+    let value = |name: &str| {
+        let var = plan.environment.vars.iter().find(|var| var.name == name).unwrap();
+        let Value::Ours(text) = &var.value else { panic!("{name}") };
+        text.to_str().unwrap().to_owned()
+    };
+    assert_eq!(value("ANTHROPIC_BASE_URL"), "http://198.18.0.16");
+    assert_eq!(value("OPENAI_BASE_URL"), "http://198.18.0.17/v1");
+    let network = plan.network.as_ref().unwrap();
+    let bases: Vec<String> = network
+        .sockets
+        .iter()
+        .filter_map(|socket| match &socket.stands {
+            net::plan::Stands::Base { host, port } => Some(format!("{} {host}:{port}", socket.at)),
+            _ => None,
+        })
+        .collect();
+    // Two keys of one host share its address.
+    assert_eq!(bases, ["198.18.0.16:80 api.anthropic.com:443", "198.18.0.17:80 api.openai.com:443"]);
+    let refusal =
+        given("[secrets.own]\nfrom = \"store://o\"\nto = [\"a.example\"]\n", &["own=base-url"]).refusal();
+    assert!(refusal.fact.contains("no variable with a base URL is known"), "{}", refusal.fact);
+    let mut case = given(ANTHROPIC, &["anthropic=base-url"]);
+    case.policy.env.set = vec![flag(("ANTHROPIC_BASE_URL".into(), "https://x.example".into()), "--env")];
+    assert!(case.refusal().fact.contains("ANTHROPIC_BASE_URL"), "two addresses for one client");
+}

@@ -251,7 +251,7 @@ pub const KEYS: &[Key] = {
     Key { id: Id::NetMode, path: "net.mode", kind: Kind::Choice(spellings!(NetMode)), direction: Choice, flag: Some("--net"),
         doc: "What the child may reach: nothing, what net.allow names, or everything that the host reaches." },
     Key { id: Id::NetAllow, path: "net.allow", kind: Kind::Rules, direction: GrantNarrowed, flag: Some("--allow-net"),
-        doc: "Hosts that the child may reach, such as `api.github.com`, `*.example.com`, `GET host/path/*`, `tcp://db.example:5432` or a preset such as `npm`. In a project's file: only these of what is allowed elsewhere." },
+        doc: "Hosts that the child may reach, such as `api.github.com`, `*.example.com`, `GET host/path/*`, `tcp://db.example:5432` or a preset such as `npm`; in a project file, what is left of them." },
     Key { id: Id::NetAsk, path: "net.ask", kind: Kind::Switch(spellings!(NetAsk)), direction: Choice, flag: None,
         doc: "Whether an approver is asked about hosts that no rule allows, while the program waits." },
     Key { id: Id::NetReach, path: "net.reach", kind: Kind::Ports, direction: Grant, flag: Some("--reach"),

@@ -10,6 +10,7 @@ use super::pool::{PROXY_PORT, Pool, SERVER_V4, SERVER_V6};
 use super::rule::{Protocol, Rule};
 use super::rules::{Entry, Own, Rules};
 use crate::request::Purpose;
+use crate::secret::{Bound, Led};
 use crate::settings::NetPolicy;
 use crate::words::{NetAsk, Ruled};
 use serde::Serialize;
@@ -72,6 +73,11 @@ pub enum Stands {
     Spare(usize),
     /// For an HTTP proxy.
     Proxy,
+    /// For a host that is reached with TLS, and spoken to without: a base URL.
+    Base {
+        host: Name,
+        port: u16,
+    },
     NamesUdp,
     NamesTcp,
 }
@@ -144,6 +150,19 @@ impl Network {
             sockets,
             bundles: Vec::new(),
         }
+    }
+}
+
+impl Network {
+    /// With the sockets that base URLs lead to.
+    pub(crate) fn with_base_urls(mut self, phantoms: &[Bound]) -> Network {
+        for Led { at, host, port, .. } in phantoms.iter().filter_map(|bound| bound.base_url.as_ref()) {
+            if !self.sockets.iter().any(|known| known.at == *at) {
+                let stands = Stands::Base { host: host.clone(), port: *port };
+                self.sockets.push(Socket { at: *at, stands });
+            }
+        }
+        self
     }
 }
 
