@@ -5,8 +5,19 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use toml_edit::{DocumentMut, Item, TableLike};
 
-const KEYS: [&str; 10] =
-    ["aliases", "variables", "hosts", "headers", "in", "shape", "base_url", "git", "mints", "reason"];
+const KEYS: [&str; 11] = [
+    "aliases",
+    "variables",
+    "hosts",
+    "headers",
+    "in",
+    "shape",
+    "base_url",
+    "base_path",
+    "git",
+    "mints",
+    "reason",
+];
 const PLACES: [(&str, &str); 5] =
     [("header", "Header"), ("basic", "Basic"), ("query", "Query"), ("path", "Path"), ("body", "Body")];
 /// The alphabets, and how many bits one character of each holds, rounded down to tenths.
@@ -77,6 +88,13 @@ fn provider(name: &str, aliases: &[String], row: &dyn TableLike, at: &str) -> Re
     let text = |key: &str| row.get(key).and_then(Item::as_str);
     let shape = shape(text("shape").ok_or(format!("{at}: `shape` is missing"))?, at)?;
     let base_url = text("base_url");
+    let base_path = text("base_path").unwrap_or_default();
+    let is_path = base_path.is_empty() || (base_path.starts_with('/') && !base_path.ends_with('/'));
+    if !is_path || (base_url.is_none() && !base_path.is_empty()) {
+        return Err(format!(
+            "{at}: `base_path` begins with a slash, ends without one, and follows `base_url`"
+        ));
+    }
     let git = match row.get("git") {
         None => "None".to_owned(),
         Some(item) => {
@@ -96,7 +114,7 @@ fn provider(name: &str, aliases: &[String], row: &dyn TableLike, at: &str) -> Re
     let mints = mints(row, at)?;
     Ok(format!(
         "Provider {{ name: {name:?}, aliases: &{aliases:?}, variables: &{variables:?}, hosts: &{hosts:?}, \
-         headers: &{headers:?}, places: &[{places}], shape: Shape(&[{shape}]), base_url: {base_url:?}, git: {git}, \
+         headers: &{headers:?}, places: &[{places}], shape: Shape(&[{shape}]), base_url: {base_url:?}, base_path: {base_path:?}, git: {git}, \
          mints: &[{mints}], reason: {reason:?} }}"
     ))
 }

@@ -23,6 +23,8 @@ pub struct Provider {
     pub shape: Shape,
     /// The variable that points clients to another address.
     pub base_url: Option<&'static str>,
+    /// What follows the host in the address that clients have without it.
+    pub base_path: &'static str,
     /// The forge whose repositories the credential opens.
     pub git: Option<Forge>,
     /// Requests that answer with a new credential.

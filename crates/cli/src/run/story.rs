@@ -287,7 +287,10 @@ impl<'a> Run<'a> {
         let joins = self.session.as_ref().is_some_and(|session| session.spaces.is_some());
         let supplier = match joins {
             true => None,
-            false => supply::start(&self.phantoms, self.here, self.block, prepared).map_err(broken)?,
+            false => {
+                let logins = vault::proxy_logins(plan);
+                supply::start(&self.phantoms, logins, self.here, self.block, prepared).map_err(broken)?
+            }
         };
         // The vault has its copy of what is for it alone.
         self.block.wipe_values(for_command);
