@@ -149,7 +149,7 @@ fn with_all_logins(mut policy: Policy, ceiling: Option<Value>) -> Policy {
     if policy.trust.value == TrustClass::Internal && !named {
         policy.home.tools = match ceiling {
             Some(most) => value::tools(most),
-            None => tools::all().iter().map(Ruled::builtin).collect(),
+            None => tools::all().map(Ruled::builtin).collect(),
         };
     }
     policy
