@@ -26,6 +26,7 @@ pub use mistake::{BeyondCeiling, Mistake, PolicyError, Unfit};
 pub use nearest::nearest;
 pub use schema::schema;
 pub use show::{show, show_json};
+pub use typed::no_namespaces;
 pub use units::{parse_duration, parse_size};
 
 use crate::agent::{self, Agent};
