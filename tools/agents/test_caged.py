@@ -84,6 +84,36 @@ def test_an_mcp_server_of_a_caged_agent_works_and_finds_no_secret(agent, stage, 
     assert stage.marks_in(models.bodies()) == []
 
 
+# What a command of the agent can use: its key, its state, its model's host. In a file, because Gemini refuses a substitution in a command.
+NARROW = """
+keys=$(env | grep -cE '^(KEYWARD_ANTHROPIC_KEY|OPENAI_API_KEY|GEMINI_API_KEY)=')
+state=$(ls -d ~/.claude.json ~/.gemini/settings.json ~/.config/opencode/opencode.json 2>/dev/null | wc -l)
+host=$(curl -so /dev/null -m 5 -w '%{http_code}' https://HOST/)
+echo "keys=$keys state=$state host=$host looked"
+"""
+MODELS = {"claude": "api.anthropic.com", "opencode": "api.openai.com", "gemini": "generativelanguage.googleapis.com"}
+
+
+def test_the_commands_of_a_caged_agent_run_in_a_narrower_cage(agent, stage, models):
+    stage.write(stage.project / "narrow.sh", NARROW.replace("HOST", MODELS[agent]))
+    models.script.on("NARROWLY", {"shell": "sh narrow.sh"}, {"say": "FINISHED"})
+    ran = stage.caged(agent, "NARROWLY please", models)
+    assert "FINISHED" in ran.out and b" looked" in models.bodies(), (ran, models.problems)
+    assert b"keys=0 state=0 host=000 looked" in models.bodies(), models.bodies()[-2000:]
+    # The control: in the agent's own cage the same command finds a phantom, settings and the host.
+    models.forget()
+    env = stage.for_cage(agent, models)
+    with open(stage.home / ".config/keyward/policy.toml", "a") as policy:
+        policy.write(f'[profiles.{agent}]\ntools.cage = "same"\n')
+    ran = stage.run([stages.executable(), *stage.headless(agent, "NARROWLY please")], env)
+    assert b" looked" in models.bodies(), (ran, models.problems)
+    assert b"keys=0" not in models.bodies() and b"state=0" not in models.bodies() and b"host=000" not in models.bodies()
+
+
+# Codex starts its shell by its path, which no shim catches.
+test_the_commands_of_a_caged_agent_run_in_a_narrower_cage.agents = ["claude", "opencode", "gemini"]
+
+
 READY = {"claude": "? for shortcuts", "codex": "Ask Codex", "opencode": "Ask anything", "gemini": "Type your message"}
 
 

@@ -56,7 +56,8 @@ def test_a_hooked_claude_keeps_its_directory_and_its_background_commands(stage, 
     told = results(models)
     assert f"{stage.project}/sub/deep\nin" in told[1] and "Exit code 3" in told[1], told
     assert "running in background" in told[2], told
-    assert "par2one" in told[3] and "par2two" in told[4], told
+    # Which of the two ends first is open.
+    assert sorted(told[3:5]) == ["par2one", "par2two"], told
 
 
 def test_a_denied_command_tells_claude_to_stop(stage, models):

@@ -3,7 +3,7 @@
 use crate::args::PolicyFlags;
 use crate::here::Here;
 use crate::say;
-use keyward_policy::agent::{self, Agent};
+use keyward_policy::agent::{self, Agent, own};
 use keyward_policy::config::{self, Ancestor, Document, Layers, PolicyError};
 use keyward_policy::secret::{self, Entry};
 use keyward_policy::settings::{FileRole, IgnoredFile, NetPolicy, Policy, PolicyFile, Sources};
@@ -124,11 +124,29 @@ fn read_above(path: &Path, uid: u32) -> Result<Option<Above>, Unreadable> {
     Ok(Some(Above::Obeyed(text)))
 }
 
+/// Adopts what the user's own profiles say about their agents' files and keys: once in each process, before anything is decided. A profile
+/// with a mistake there refuses every run, because what it calls secret would not be known.
+pub fn adopt(here: &Here) -> Result<(), Trouble> {
+    if own::are_adopted() {
+        return Ok(());
+    }
+    let mut all = own::Own::default();
+    for name in own_agents(here) {
+        let path = agent_file(&name, here);
+        let Some(text) = obeyed(&path, here.caller.uid)? else { continue };
+        let document = Document { name: &path.to_string_lossy(), text: &text };
+        all.add(&name, &document).map_err(PolicyError::Mistakes)?;
+    }
+    own::adopt(all);
+    Ok(())
+}
+
 /// The agent of a profile: from the user's own file of that name, or built in. Profiles of the policy file alone have none.
 pub fn agent(profile: &str, here: &Here) -> Result<Option<Agent>, Trouble> {
     if !config::is_profile_name(profile) {
         return Ok(None);
     }
+    adopt(here)?;
     let path = agent_file(profile, here);
     let read = match obeyed(&path, here.caller.uid)? {
         Some(text) => Some(agent::read(profile, &Document { name: &path.to_string_lossy(), text: &text })),
@@ -141,14 +159,20 @@ fn agent_file(profile: &str, here: &Here) -> PathBuf {
     here.config.join(AGENTS).join(format!("{profile}.toml"))
 }
 
-/// The names of all agents: those with a file of the user's, then the built-in ones.
-pub fn agents(here: &Here) -> Vec<String> {
+/// The names of the agents that have a file of the user's.
+fn own_agents(here: &Here) -> Vec<String> {
     let files = std::fs::read_dir(here.config.join(AGENTS)).into_iter().flatten().flatten();
     let name = |entry: std::fs::DirEntry| {
         entry.file_name().to_str().and_then(|name| name.strip_suffix(".toml")).map(str::to_owned)
     };
     let mut own: Vec<String> = files.filter_map(name).filter(|name| config::is_profile_name(name)).collect();
     own.sort();
+    own
+}
+
+/// The names of all agents: those with a file of the user's, then the built-in ones.
+pub fn agents(here: &Here) -> Vec<String> {
+    let own = own_agents(here);
     let others: Vec<String> =
         agent::builtin().filter(|name| !own.iter().any(|own| own == name)).map(str::to_owned).collect();
     own.into_iter().chain(others).collect()
@@ -156,6 +180,7 @@ pub fn agents(here: &Here) -> Vec<String> {
 
 /// The effective policy for these flags here. `environment` is the caller's: the keys of an agent are looked for in it by their names.
 pub fn policy(flags: &PolicyFlags, here: &Here, environment: &[&[u8]]) -> Result<Policy, Trouble> {
+    adopt(here)?;
     let agent = flags.profile.as_deref().map(|name| agent(name, here)).transpose()?.flatten();
     let known = if agent.is_some() { secrets(here)? } else { Vec::new() };
     let user_file = here.config.join("policy.toml");

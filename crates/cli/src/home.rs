@@ -25,10 +25,11 @@ pub fn home(args: HomeArgs, block: &Block) -> i32 {
         HomeCommand::Show { policy, json } => {
             return show(policy, *json, block).map_or_else(|no_plan| no_plan.tell(*json), |()| 0);
         }
-        HomeCommand::Tools { json } => {
+        HomeCommand::Tools { json } => here().and_then(|here| {
+            files::adopt(&here).map_err(NoPlan::Policy)?;
             tools(*json);
             Ok(())
-        }
+        }),
         HomeCommand::Add(args) => return change::change(Change::Add, args, block),
         HomeCommand::Share(args) => return change::change(Change::Share, args, block),
         HomeCommand::Remove(args) => return change::change(Change::Remove, args, block),

@@ -3,7 +3,7 @@
 //! A guard for tools that cooperate, not a wall against code: code runs in a cage. Nothing is printed before the decision.
 
 use crate::args::ReadArgs;
-use crate::{here, say};
+use crate::{files, here, say};
 use keyward_policy::detect::guard::{self, Kind, Opened};
 use keyward_policy::detect::{Content, Secret, secret_file, stores_of};
 use keyward_policy::plan::{Refusal, RefusalKind, VERSION};
@@ -38,7 +38,10 @@ pub fn read(args: ReadArgs, block: &Block) -> i32 {
 /// The caller's HOMEs, as typed and as they really lie.
 pub fn homes(block: &Block) -> Result<Vec<PathBuf>, Refusal> {
     // From the root: a current directory that is gone does not matter here.
-    let caller = here::look(&block.entries(), Some(Path::new("/")))?.caller;
+    let here = here::look(&block.entries(), Some(Path::new("/")))?;
+    // They say which files are logins.
+    files::adopt(&here).map_err(guard::no_profiles)?;
+    let caller = here.caller;
     let mut homes = vec![caller.home];
     homes.extend(caller.account_home);
     let real: Vec<PathBuf> = homes.iter().filter_map(|home| std::fs::canonicalize(home).ok()).collect();

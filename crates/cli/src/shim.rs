@@ -3,6 +3,8 @@
 
 use crate::say;
 use keyward_client::{Begun, Client, Ended, Error, Relay, Role, Screen, Tool, Unattended};
+use keyward_policy::hook::refused_command;
+use keyward_policy::outcome::code;
 use keyward_policy::shims;
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_sys::environ::Block;
@@ -52,6 +54,18 @@ pub fn run(program: &'static str, block: &Block) -> i32 {
             format!("{program} was ended: the session of this agent is gone"),
             "start the agent again",
         )),
+        // An agent reads what its command prints: it has to see that trying again, or another way, does not help.
+        // Without a rule it is refused for the moment.
+        Err(Error::Refused {
+            trouble,
+            rule: rule @ Some(_),
+            exit: Some(exit @ (code::REFUSED | code::DENIED)),
+            ..
+        }) => {
+            let text = refused_command(&trouble, rule) + "\n";
+            let _ = keyward_sys::file::write_all(rustix::stdio::stderr(), text.as_bytes());
+            exit
+        }
         Err(error) => say::failure(&Trouble::from(error)),
     }
 }

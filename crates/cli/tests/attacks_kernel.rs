@@ -573,3 +573,36 @@ fn devices_are_mounted_read_only_and_still_written_to() {
         stderr(&output)
     );
 }
+
+/// Makes a user namespace and mounts in it, as a nested sandbox does; with a word, within a Landlock domain that handles files.
+const NESTED: &str = r#"
+import struct
+if len(sys.argv) > 1:
+    attributes = ctypes.create_string_buffer(struct.pack("Q", 1))
+    domain = libc.syscall(444, attributes, 8, 0)
+    print("domain:", domain >= 0 and libc.prctl(38, 1, 0, 0, 0) == 0 and libc.syscall(446, domain, 0) == 0)
+print("namespaces:", call(272, 0x10020000))
+print("mount:", call(165, b"none", b"/tmp", b"tmpfs", 0, 0))
+"#;
+
+/// Why a policy cannot open user namespaces: what they are wanted for would not work.
+#[test]
+fn no_sandbox_can_be_built_within_the_landlock_domain_of_a_cage() {
+    let stage = Stage::user();
+    let attack = stage.python("nested.py", &format!("{PRELUDE}\n{NESTED}"));
+    assert_eq!(stdout(&stage.bare(&attack)), "namespaces: OK\nmount: OK\n", "the control");
+    let within = stdout(&stage.bare(&format!("{attack} within")));
+    assert_eq!(within, "domain: True\nnamespaces: OK\nmount: EPERM\n");
+    let inside = stdout(&stage.caged(&attack));
+    assert!(inside.contains("namespaces: EPERM"), "{inside}");
+    // So the name is known, and refused with the reason and the way around.
+    stage.home_file(".config/keyward/policy.toml", "version = 1\nallow = [\"userns\"]\n");
+    let by_file = stage.caged("true");
+    assert_eq!(by_file.status.code(), Some(120), "{}", stderr(&by_file));
+    stage.home_file(".config/keyward/policy.toml", "version = 1\n");
+    let by_flag = stage.caged_with(&["--allow", "userns"], "true");
+    assert_eq!(by_flag.status.code(), Some(120), "{}", stderr(&by_flag));
+    for told in [stderr(&by_file), stderr(&by_flag)] {
+        assert!(told.contains("Landlock domain") && told.contains("switch the inner sandbox off"), "{told}");
+    }
+}

@@ -294,7 +294,7 @@ fn every_tool_is_listed() {
     let stage = Stage::user();
     let (text, known) = (said(&stage, &["tools"]), json(&stage, &["tools", "--json"]));
     let known = known["tools"].as_array().unwrap();
-    assert_eq!(known.len(), keyward_policy::tools::all().len());
+    assert_eq!(known.len(), keyward_policy::tools::all().count());
     for tool in keyward_policy::tools::all() {
         assert!(text.lines().any(|line| line.split(' ').next() == Some(tool.name)), "{}", tool.name);
     }

@@ -396,7 +396,22 @@ fn the_gate_judges_what_an_agent_gives_to_a_shim() {
     assert_eq!(denied.status.code(), Some(123), "{}{}", stdout(&denied), stderr(&denied));
     assert!(stderr(&denied).contains("git-stash-drop"), "{}", stderr(&denied));
     assert!(!stage.project().join("ran").exists());
+    // The agent reads one object that it stops at, and the user one line when the agent has ended.
+    let told = stderr(&denied);
+    let object = told.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{told}"));
+    let object: serde_json::Value = serde_json::from_str(object).unwrap();
+    assert_eq!(object["keyward"], "denied", "{told}");
+    assert_eq!(object["rule"], "git-stash-drop", "{told}");
+    assert_eq!(object["retry"], false, "{told}");
+    for key in ["reason", "allowed", "remedy_for_the_user"] {
+        assert!(object[key].as_str().is_some_and(|text| !text.is_empty()), "{key}: {told}");
+    }
+    assert!(told.contains("Do not retry this call"), "{told}");
+    let lines: Vec<&str> =
+        told.lines().filter(|line| line.contains("command of the agent was denied")).collect();
+    assert!(lines.len() == 1 && told.ends_with(&format!("{}\n", lines[0])), "{told}");
     let harmless = run("git stash list | wc -l && touch ran");
+    assert!(!stderr(&harmless).contains("denied"), "{}", stderr(&harmless));
     assert_eq!(said(harmless), "1\n", "the control");
     assert!(stage.project().join("ran").exists());
 }

@@ -617,10 +617,10 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         }
     }
 
-    /// Leaves what was found in the project for the launcher of the agent, which tells the user.
+    /// Leaves what was found in the project, and what was denied, for the launcher of the agent, which tells the user.
     fn tell_agent(&mut self) {
         let Some(agent) = &self.session.agent else { return };
-        let all = std::mem::take(&mut self.news) + &self.session.words.take();
+        let all = std::mem::take(&mut self.news) + &self.session.words.take() + &self.questions.denials();
         let _ = keyward_sys::file::write_all(&agent.words, all.as_bytes());
     }
 

@@ -2,10 +2,13 @@
 //!
 //! Each agent is one file: `profiles/NAME.toml` of the repository, which `build/agents.rs` compiles in, or a user's own
 //! `$XDG_CONFIG_HOME/keyward/profiles/NAME.toml` in the same format. One reader ([`read`]) reads both. Its `[policy]` table is a layer below
-//! the user's policy file; what depends on the caller's environment is added by `keys`. Pure: the caller has read the files.
+//! the user's policy file; what depends on the caller's environment is added by `keys`. What it says about the agent's own files and keys
+//! (`described`) holds for every run: it is compiled in, or adopted at the start of the process (`own`). Pure: the caller has read the files.
 
 mod base_url;
+pub(crate) mod described;
 mod keys;
+pub mod own;
 mod read;
 
 pub use base_url::{BaseUrl, Unusable};

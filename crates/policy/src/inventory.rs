@@ -319,7 +319,7 @@ pub fn known(platform: Platform) -> Vec<Known> {
         let (login, share) = (needed(part.login), needed(part.share));
         Known { tool: tool.name, programs: tool.programs, login, share, services }
     };
-    tools::all().iter().map(known).collect()
+    tools::all().map(known).collect()
 }
 
 impl Needed {

@@ -10,6 +10,8 @@ mod table;
 mod tests;
 mod toml;
 
+use crate::agent::described::logins::{LoginFile, To as Target};
+use crate::agent::own::{self, leak, leak_text, leak_texts};
 use crate::net::Rule;
 use crate::phantom;
 use crate::plan::Plan;
@@ -141,12 +143,12 @@ pub struct Grant {
 
 /// The known file at a path relative to HOME.
 pub fn file(path: &str) -> Option<&'static File> {
-    table::FILES.iter().find(|file| file.path == path)
+    all().find(|file| file.path == path)
 }
 
 /// The known file of this name.
 pub fn named(name: &str) -> Option<&'static File> {
-    table::FILES.iter().find(|file| file.name == name)
+    all().find(|file| file.name == name)
 }
 
 /// The known files in a directory, by its path relative to HOME.
@@ -154,7 +156,7 @@ pub fn files_below(directory: &str) -> impl Iterator<Item = &'static File> {
     let is_below = move |file: &&File| {
         file.path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/') && rest.len() > 1)
     };
-    table::FILES.iter().filter(is_below)
+    all().filter(is_below)
 }
 
 /// Whether the login of a tool is in a known file.
@@ -168,8 +170,13 @@ pub fn has_fields(tool: &str) -> bool {
 }
 
 /// All known files.
-pub fn all() -> &'static [File] {
-    table::FILES
+pub fn all() -> impl Iterator<Item = &'static File> {
+    builtin().chain(own::files())
+}
+
+/// Those that are compiled in.
+pub fn builtin() -> impl Iterator<Item = &'static File> {
+    table::OF_AGENTS.iter().chain(table::FILES)
 }
 
 /// Why a file cannot be shown.
@@ -269,6 +276,54 @@ impl Skeleton {
 }
 
 impl File {
+    /// A login file of an agent of the user's own.
+    pub(crate) fn described(file: &LoginFile) -> File {
+        let format = match file.format {
+            "settings" => Format::Settings,
+            "yaml" => Format::Yaml,
+            "toml" => Format::Toml,
+            "npmrc" => Format::Npmrc,
+            "netrc" => Format::Netrc,
+            "dotenv" => Format::Dotenv,
+            "urls" => Format::Urls,
+            _ => Format::Json { guesses: file.guesses },
+        };
+        let rows = file.fields.iter().map(|field| Row {
+            at: leak_texts(&field.at),
+            role: match field.role {
+                "access" => Role::Access,
+                "refresh" => Role::Refresh,
+                "id" => Role::Id,
+                "ends-seconds" => Role::Ends(Unit::Seconds),
+                "ends-milliseconds" => Role::Ends(Unit::Milliseconds),
+                "renewed" => Role::Renewed,
+                _ => Role::Key,
+            },
+            to: match &field.to {
+                Target::Rules(rules) => To::Rules(leak_texts(rules)),
+                Target::Named(name) => To::Named(leak_text(name)),
+                Target::Provider(place) => To::Provider(*place),
+            },
+            shape: field.shape.as_deref().map(Shape::described),
+            form: Form::Text,
+            grant: field.grant,
+        });
+        let grants = file.grants.iter();
+        File {
+            name: leak_text(&file.name),
+            path: leak_text(&file.path),
+            format,
+            rows: leak(rows.collect()),
+            plain: leak_texts(&file.plain),
+            grants: leak(
+                grants
+                    .map(|it| Grant { tokens: leak_texts(&it.tokens), account: leak_text(&it.account) })
+                    .collect(),
+            ),
+            beside: &[],
+        }
+    }
+
     fn parts(&self, content: &str) -> Result<Vec<Part>, Odd> {
         match self.format {
             Format::Json { guesses } => json::parts(self, content, guesses),
@@ -732,7 +787,7 @@ fn targets(to: &To, path: &[String]) -> (Vec<String>, bool, Option<&'static str>
         },
         To::Forge(place) => {
             let host = path.get(*place).map(String::as_str).unwrap_or_default();
-            match provider::all().iter().find(|provider| provider.git.is_some_and(|git| git.host == host)) {
+            match provider::all().find(|provider| provider.git.is_some_and(|git| git.host == host)) {
                 Some(provider) => (own(provider.hosts), true, Some(provider.name)),
                 None => (one_host(host, ""), false, None),
             }
@@ -763,7 +818,7 @@ fn one_host(host: &str, path: &str) -> Vec<String> {
 fn provider_of(host: &str) -> Option<&'static str> {
     let host = host.split(':').next().unwrap_or(host);
     let is_own = |provider: &&provider::Provider| provider.name != "aws" && provider.hosts.contains(&host);
-    provider::all().iter().find(is_own).map(|provider| provider.name)
+    provider::all().find(is_own).map(|provider| provider.name)
 }
 
 /// A login file that was looked at for this policy.

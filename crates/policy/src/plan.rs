@@ -271,6 +271,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
     view.warnings.extend(network.iter().flat_map(|_| corporate::unused(request.environment)));
     view.warnings.extend(nothing_to_debug(policy, facts));
     view.warnings.extend(agent::nothing_to_log_in_with(policy, request, &view, &phantoms));
+    view.warnings.extend(shims::given_up(policy, request));
     if left_out > 0 {
         let entries =
             if left_out == 1 { "1 entry of PATH was" } else { &format!("{left_out} entries of PATH were") };

@@ -3,6 +3,9 @@
 //! The facts stand in `data/providers.toml`; `build/providers.rs` turns them into the table here. One table serves the variables that a
 //! phantom is put into, the hosts that the proxy swaps it for, and the requests that it refuses. Pure: nothing is looked up.
 
+use crate::agent::described::provider::Provider as Described;
+use crate::agent::described::shape::Piece;
+use crate::agent::own::{self, leak, leak_text, leak_texts};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -142,24 +145,87 @@ pub enum Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape(pub &'static [Part]);
 
+impl Shape {
+    /// The shape of a credential of an agent of the user's own.
+    pub(crate) fn described(pieces: &[Piece]) -> Shape {
+        let part = |piece: &Piece| match piece {
+            Piece::Text(text) => Part::Text(leak_text(text)),
+            Piece::Random(alphabet, length) => Part::Random(Alphabet::named(alphabet), *length),
+            Piece::Uuid => Part::Uuid,
+            Piece::Crc32 => Part::Crc32,
+            Piece::Jwt => Part::Jwt,
+        };
+        Shape(leak(pieces.iter().map(part).collect()))
+    }
+}
+
+impl Alphabet {
+    fn named(word: &str) -> Alphabet {
+        match word {
+            "base64" => Alphabet::Base64,
+            "base64url" => Alphabet::Base64Url,
+            "base32" => Alphabet::Base32,
+            "hex" => Alphabet::Hex,
+            "lower" => Alphabet::Lower,
+            "digits" => Alphabet::Digits,
+            "digits64" => Alphabet::Digits64,
+            _ => Alphabet::Alnum,
+        }
+    }
+}
+
+impl Provider {
+    /// A provider of the user's own profiles.
+    pub(crate) fn described(provider: &Described) -> Provider {
+        let places = provider.places.iter().filter_map(|place| Place::named(place));
+        let mints = provider.mints.iter().map(|mint| Mint {
+            method: leak_text(&mint.method),
+            host: leak_text(&mint.host),
+            path: leak_text(&mint.path),
+        });
+        Provider {
+            name: leak_text(&provider.name),
+            aliases: leak_texts(&provider.aliases),
+            variables: leak_texts(&provider.variables),
+            hosts: leak_texts(&provider.hosts),
+            headers: leak_texts(&provider.headers),
+            places: leak(places.collect()),
+            shape: Shape::described(&provider.shape),
+            base_url: provider.base_url.as_deref().map(leak_text),
+            base_path: leak_text(&provider.base_path),
+            git: provider
+                .git
+                .as_ref()
+                .map(|(host, user)| Forge { host: leak_text(host), user: leak_text(user) }),
+            mints: leak(mints.collect()),
+            reason: leak_text(&provider.reason),
+        }
+    }
+}
+
 mod table {
     use super::{Alphabet, Forge, Mint, Part, Place, Provider, Shape};
     include!(concat!(env!("OUT_DIR"), "/providers.rs"));
 }
 
-/// All providers, in the order of the file.
-pub fn all() -> &'static [Provider] {
+/// All providers, in the order of the file, then those of the user's own profiles.
+pub fn all() -> impl Iterator<Item = &'static Provider> + Clone {
+    builtin().iter().chain(own::providers())
+}
+
+/// Those that are compiled in.
+pub fn builtin() -> &'static [Provider] {
     table::PROVIDERS
 }
 
 /// The provider of this name or alias.
 pub fn named(name: &str) -> Option<&'static Provider> {
-    all().iter().find(|provider| provider.name == name || provider.aliases.contains(&name))
+    all().find(|provider| provider.name == name || provider.aliases.contains(&name))
 }
 
 /// The provider whose clients read this variable.
 pub fn of_variable(variable: &str) -> Option<&'static Provider> {
-    all().iter().find(|provider| provider.variables.contains(&variable))
+    all().find(|provider| provider.variables.contains(&variable))
 }
 
 /// Whether anyone can have a host below this domain.
@@ -172,13 +238,13 @@ pub fn is_shared(domain: &str) -> bool {
 
 /// The request of the table that this one is, if it answers with a new credential. The host is one that a credential is bound to.
 pub fn mint(method: &str, host: &str, path: &str) -> Option<&'static Mint> {
-    let own = all().iter().flat_map(|provider| provider.mints);
+    let own = all().flat_map(|provider| provider.mints);
     own.chain(table::MINTS).find(|mint| mint.is(method, host, path))
 }
 
 /// The forge at this host, if the registry knows one.
 pub fn forge(host: &str) -> Option<Forge> {
-    all().iter().filter_map(|provider| provider.git).find(|forge| forge.host == host)
+    all().filter_map(|provider| provider.git).find(|forge| forge.host == host)
 }
 
 #[cfg(test)]
@@ -188,8 +254,8 @@ mod tests {
 
     #[test]
     fn every_variable_is_registered_as_a_credential_so_that_no_child_inherits_it() {
-        assert!(all().len() >= 25, "{}", all().len());
-        for provider in all() {
+        assert!(builtin().len() >= 25, "{}", builtin().len());
+        for provider in builtin() {
             for variable in provider.variables {
                 let known = registry::known(variable.as_bytes());
                 assert!(

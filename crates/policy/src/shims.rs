@@ -5,10 +5,11 @@
 //! its words, streams, directory and what the agent changed in its environment.
 
 use crate::facts::{Kind, Paths};
+use crate::net::allowed::Allowed;
 use crate::plan::Refusal;
 use crate::request::{Purpose, Request};
-use crate::settings::{FilesPolicy, HomePolicy, NetPolicy, Policy, ToolsPolicy};
-use crate::view::{Entry, Shown, Source};
+use crate::settings::{FileRole, FilesPolicy, HomePolicy, NetPolicy, Policy, PolicyFile, ToolsPolicy};
+use crate::view::{Entry, Shown, Source, Warning};
 use crate::words::{HomeMode, KeyringUse, NetMode, Origin, Protect, Ruled, ToolCage, ToolNet, TrustClass};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -100,7 +101,23 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
 
 /// Whether this policy has an agent's tools run in a cage of their own.
 pub fn are_on(policy: &Policy) -> bool {
-    policy.tools.cage.value == ToolCage::Shims
+    policy.tools.cage.value == ToolCage::Shims && !is_given_up(policy)
+}
+
+/// Whether the user's wish for a stricter wall stands above what a built-in profile does by itself. One who asks for both is refused.
+fn is_given_up(policy: &Policy) -> bool {
+    let by_itself = matches!(policy.tools.cage.origin, Origin::Profile { .. });
+    policy.tools.cage.value == ToolCage::Shims && by_itself && policy.protect.value == Protect::Strict
+}
+
+/// What the user is told where the tools of an agent run in the agent's own cage, against its profile.
+pub(crate) fn given_up(policy: &Policy, request: &Request<'_>) -> Option<Warning> {
+    (is_given_up(policy) && request.purpose == Purpose::Command).then(|| Warning {
+        fact: "the agent's tools run in its own cage and can use its phantoms: a cage of their own cannot prevent new footholds"
+            .into(),
+        remedy: "to have that cage instead, use `--protect notice`".into(),
+        lasting: true,
+    })
 }
 
 /// Whether a request gets shims. The cage of a session has its own commands, and no agent.
@@ -268,6 +285,12 @@ fn is_by<T>(ruled: &Ruled<T>, name: &str) -> bool {
     matches!(ruled.origin, Origin::Flag { flag } if flag == name)
 }
 
+/// Whether this is the user's policy file: what it allows, it allows for every command. A profile of an agent speaks of the agent.
+fn is_users_file(policy: &Policy, file: &str) -> bool {
+    let users = |known: &&PolicyFile| known.role == FileRole::User;
+    policy.sources.files.iter().filter(users).any(|known| known.path == Path::new(file))
+}
+
 fn network(policy: &Policy) -> (Ruled<NetMode>, NetPolicy) {
     let all = &policy.network;
     let none = Ruled { value: NetMode::None, origin: policy.tools.net.origin.clone() };
@@ -276,7 +299,10 @@ fn network(policy: &Policy) -> (Ruled<NetMode>, NetPolicy) {
         ToolNet::None if is_by(&policy.net, "--net") => policy.net.clone(),
         ToolNet::None => none,
     };
-    let allow: Vec<_> = all.allow.iter().filter(|allow| is_by(allow, "--allow-net")).cloned().collect();
+    let of_user =
+        |origin: &Origin| matches!(origin, Origin::File { file, .. } if is_users_file(policy, file));
+    let is_for_tools = |allow: &&Ruled<Allowed>| is_by(allow, "--allow-net") || of_user(&allow.origin);
+    let allow: Vec<_> = all.allow.iter().filter(is_for_tools).cloned().collect();
     let reach: Vec<_> = all.reach.iter().filter(|port| is_flag(port)).cloned().collect();
     let names_hosts = allow.first().map(|it| &it.origin).or(reach.first().map(|it| &it.origin)).cloned();
     let mode = match (mode.value, names_hosts) {
@@ -290,7 +316,6 @@ fn network(policy: &Policy) -> (Ruled<NetMode>, NetPolicy) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::allowed::Allowed;
 
     fn text(started_with: &[&str]) -> Vec<u8> {
         started_with.iter().flat_map(|entry| [entry.as_bytes(), b"\0"].concat()).collect()
@@ -408,5 +433,36 @@ mod tests {
         let mut policy = agents();
         policy.trust = Ruled::builtin(TrustClass::Unknown);
         assert_eq!(of_tools(&policy).trust, policy.trust);
+    }
+
+    #[test]
+    fn tools_reach_what_the_users_own_file_allows_and_not_what_the_profile_of_the_agent_does() {
+        let allowed = |rule: &str, file: &str| Ruled {
+            value: Allowed::parse(rule).unwrap(),
+            origin: Origin::File { file: file.into(), line: 1 },
+        };
+        let mut policy = agents();
+        policy.net = Ruled { value: NetMode::Rules, origin: Origin::Builtin };
+        policy.network.allow =
+            vec![allowed("npm", "/u/policy.toml"), allowed("model.example", "/u/profiles/x.toml")];
+        let file = |role, path: &str| PolicyFile { role, path: path.into(), digest: String::new() };
+        policy.sources.files =
+            vec![file(FileRole::User, "/u/policy.toml"), file(FileRole::Profile, "/u/profiles/x.toml")];
+        let tools = of_tools(&policy);
+        assert_eq!(tools.net.value, NetMode::Rules);
+        assert_eq!(tools.network.allow, [allowed("npm", "/u/policy.toml")]);
+    }
+
+    #[test]
+    fn what_a_built_in_profile_does_by_itself_gives_way_to_strict_protection_and_a_flag_does_not() {
+        let mut policy = agents();
+        policy.protect.value = Protect::Strict;
+        for (origin, on) in
+            [(Origin::Profile { profile: "claude" }, false), (Origin::Flag { flag: "--shims" }, true)]
+        {
+            policy.tools.cage = Ruled { value: ToolCage::Shims, origin };
+            assert_eq!(are_on(&policy), on);
+            assert_eq!(is_given_up(&policy), !on);
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! The tools whose logins can be shown in a cage: what each needs from the real HOME, and how one asks whether its login works.
 //!
-//! The facts stand in `data/tools.toml`; `build/tools.rs` turns them into the table here. Pure: nothing is looked up and nothing is run.
+//! The facts stand in `data/tools.toml` and, for agents, in `profiles/*.toml`; `build/tools.rs` turns them into the table here. Agents of the
+//! user's own profiles join it (`agent::own`). Pure: nothing is looked up and nothing is run.
 
+use crate::agent::described::home::{Asked, Exposed, Home, Part as Described};
+use crate::agent::own::{self, leak, leak_text, leak_texts};
 use crate::config::nearest;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,27 +219,32 @@ mod table {
     include!(concat!(env!("OUT_DIR"), "/tools.rs"));
 }
 
-/// All tools, in the order of the data file.
-pub fn all() -> &'static [Tool] {
+/// All tools: agents, the others in the order of the data file, then the agents of the user's own profiles.
+pub fn all() -> impl Iterator<Item = &'static Tool> + Clone {
+    builtin().iter().chain(own::tools())
+}
+
+/// Those that are compiled in.
+pub fn builtin() -> &'static [Tool] {
     table::TOOLS
 }
 
 /// The tool of this name.
 pub fn tool(name: &str) -> Option<&'static Tool> {
-    all().iter().find(|tool| tool.name == name)
+    all().find(|tool| tool.name == name)
 }
 
 /// The directory of a tool, below HOME, that this variable moves elsewhere.
 pub(crate) fn folder_of(variable: &str) -> Option<&'static str> {
-    let parts = all().iter().map(|tool| tool.on(Platform::HERE));
+    let parts = all().map(|tool| tool.on(Platform::HERE));
     let roots = parts.flat_map(|part| part.login).filter_map(|exposure| exposure.root);
     roots.filter(|(_, folder)| *folder != ".").find(|(own, _)| *own == variable).map(|(_, folder)| folder)
 }
 
 /// The tool that was probably meant by a name that is none: a program of the tool, or a misspelling.
 pub fn nearest_tool(name: &str) -> Option<&'static str> {
-    let by_program = all().iter().find(|tool| tool.programs.contains(&name));
-    by_program.map(|tool| tool.name).or_else(|| nearest(name, all().iter().map(|tool| tool.name)))
+    let by_program = all().find(|tool| tool.programs.contains(&name));
+    by_program.map(|tool| tool.name).or_else(|| nearest(name, all().map(|tool| tool.name)))
 }
 
 impl std::fmt::Debug for Tool {
@@ -254,10 +262,79 @@ impl PartialEq for Tool {
 impl Eq for Tool {}
 
 impl Tool {
+    /// An agent of the user's own.
+    pub(crate) fn described(name: &str, programs: &[String], home: &Home) -> Tool {
+        let [linux, macos] = &home.parts;
+        let root =
+            home.root.as_ref().map(|(variable, directory)| (leak_text(variable), leak_text(directory)));
+        Tool {
+            name: leak_text(name),
+            programs: leak_texts(programs),
+            linux: Part::described(linux, root),
+            macos: Part::described(macos, root),
+        }
+    }
+
     pub fn on(&self, platform: Platform) -> &Part {
         match platform {
             Platform::Linux => &self.linux,
             Platform::Macos => &self.macos,
+        }
+    }
+}
+
+impl Part {
+    fn described(part: &Described, root: Option<(&'static str, &'static str)>) -> Part {
+        let all = |list: &[Exposed]| leak(list.iter().map(|one| Exposure::described(one, root)).collect());
+        Part {
+            login: all(&part.login),
+            share: all(&part.share),
+            caches: leak_texts(&part.caches),
+            // A profile of the user's has none: see `agent::own`.
+            services: &[],
+            keyring_items: &[],
+            variables: leak_texts(&part.variables),
+            status: part.status.as_ref().map(Status::described),
+        }
+    }
+}
+
+impl Exposure {
+    fn described(one: &Exposed, root: Option<(&'static str, &'static str)>) -> Exposure {
+        Exposure {
+            path: leak_text(&one.path),
+            folder: one.folder,
+            secret: one.secret,
+            writes: match one.writes {
+                "private" => Writes::Private,
+                "kept" => Writes::Kept,
+                "through" => Writes::Through,
+                _ => Writes::Never,
+            },
+            xdg: one.xdg.map(|xdg| match xdg {
+                "config" => Xdg::Config,
+                "data" => Xdg::Data,
+                "state" => Xdg::State,
+                _ => Xdg::Cache,
+            }),
+            root,
+            runtime: one.runtime,
+        }
+    }
+}
+
+impl Status {
+    fn described(asked: &Asked) -> Status {
+        Status {
+            run: leak_texts(&asked.run),
+            answer: match asked.answer {
+                "text" => Answer::Text,
+                "output" => Answer::Output,
+                _ => Answer::Exit,
+            },
+            logged_in: leak_texts(&asked.logged_in),
+            logged_out: leak_texts(&asked.logged_out),
+            network: asked.network,
         }
     }
 }

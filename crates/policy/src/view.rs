@@ -40,9 +40,10 @@ use crate::text::visible;
 use crate::toolchains::{CACHES, OWN_PARTS};
 use crate::tools::{self, Exposure, Platform};
 use crate::words::{NetMode, Origin, ProjectGuard};
+pub(crate) use places::STORES;
 use places::{
-    DEVICE_LINKS, DEVICES, KEYS_FILE, NEVER_PROJECTS, OTHER_USERS, SHARED_PLACES, STORES, SYSTEM,
-    SYSTEM_SEARCHED, SYSTEM_SECRETS,
+    DEVICE_LINKS, DEVICES, KEYS_FILE, NEVER_PROJECTS, OTHER_USERS, SHARED_PLACES, SYSTEM, SYSTEM_SEARCHED,
+    SYSTEM_SECRETS,
 };
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
@@ -756,7 +757,7 @@ fn files_above(builder: &mut Builder<'_>, policy: &Policy, cage: Cage) {
 
 fn is_store(real: &Path, homes: &[PathBuf]) -> bool {
     let secret = |exposure: &&Exposure| exposure.secret && exposure.folder && !exposure.runtime;
-    let parts = tools::all().iter().map(|tool| tool.on(Platform::HERE));
+    let parts = tools::all().map(|tool| tool.on(Platform::HERE));
     let folders: Vec<&str> = parts.flat_map(|part| part.login).filter(secret).map(|it| it.path).collect();
     let holds = |home: &PathBuf, store: &&str| at_or_below(real, &home.join(store));
     homes.iter().any(|home| STORES.iter().chain(&folders).any(|store| holds(home, store)))

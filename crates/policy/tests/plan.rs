@@ -782,7 +782,7 @@ fn a_keychain_that_is_the_profiles_own_or_leads_elsewhere_is_left_and_flagged() 
 #[test]
 fn in_the_real_home_secrets_of_tools_that_are_not_named_are_hidden() {
     for platform in Platform::ALL {
-        for other in all().iter().filter(|tool| tool.name != "gh") {
+        for other in all().filter(|tool| tool.name != "gh") {
             let mut case = with_tools(&["gh"]);
             case.platform = platform;
             case.policy.trust = Ruled::builtin(TrustClass::Internal);

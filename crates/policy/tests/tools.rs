@@ -15,7 +15,7 @@ const SHARED_SECRETS: &[(&str, &[&str])] = &[
 ];
 
 fn parts() -> impl Iterator<Item = (&'static Tool, Platform, &'static Part)> {
-    all().iter().flat_map(|tool| Platform::ALL.map(|platform| (tool, platform, tool.on(platform))))
+    all().flat_map(|tool| Platform::ALL.map(|platform| (tool, platform, tool.on(platform))))
 }
 
 fn exposures(part: &'static Part) -> impl Iterator<Item = &'static Exposure> {
@@ -44,8 +44,8 @@ fn is_refused_with(path: &Path, content: &[u8]) -> bool {
 
 #[test]
 fn every_tool_that_was_promised_is_there() {
-    let names: Vec<&str> = all().iter().map(|tool| tool.name).collect();
-    let promised = "claude codex gemini opencode hermes gh glab git ssh gpg aws gcloud az kubectl helm docker podman op bw npm pnpm yarn \
+    let names: Vec<&str> = all().map(|tool| tool.name).collect();
+    let promised = "claude codex gemini hermes opencode gh glab git ssh gpg aws gcloud az kubectl helm docker podman op bw npm pnpm yarn \
                     pip uv poetry cargo rustup go maven gradle psql terraform";
     assert_eq!(names, promised.split_whitespace().collect::<Vec<_>>());
     for (tool, platform, part) in parts() {
@@ -125,7 +125,7 @@ fn a_folder_belongs_to_one_tool_and_is_never_a_shared_one() {
     for (tool, platform, part) in parts() {
         for folder in exposures(part).filter(|it| it.folder) {
             assert!(!shared.contains(&folder.path), "{}: {}", tool.name, folder.path);
-            for other in all().iter().filter(|other| other.name != tool.name) {
+            for other in all().filter(|other| other.name != tool.name) {
                 for it in exposures(other.on(platform)) {
                     let at = format!("{} {} and {} {}", tool.name, folder.path, other.name, it.path);
                     assert!(!overlap(folder.path, it.path), "{at}");
@@ -139,7 +139,7 @@ fn a_folder_belongs_to_one_tool_and_is_never_a_shared_one() {
 fn a_secret_file_belongs_to_one_tool_unless_it_is_known_to_be_shared() {
     for platform in Platform::ALL {
         for one in all() {
-            for other in all().iter().filter(|other| other.name != one.name) {
+            for other in all().filter(|other| other.name != one.name) {
                 for secret in exposures(one.on(platform)).filter(|it| it.secret) {
                     let same = exposures(other.on(platform)).any(|it| overlap(it.path, secret.path));
                     let known = SHARED_SECRETS.iter().any(|(path, who)| {

@@ -5,7 +5,7 @@ use clap::Arg;
 use clap::builder::{PossibleValue, TypedValueParser};
 use keyward_gate::Language;
 use keyward_ledger::Kept;
-use keyward_policy::config::{parse_duration, parse_size};
+use keyward_policy::config::{no_namespaces, parse_duration, parse_size};
 use keyward_policy::hook::Agent;
 use keyward_policy::words::{Allowance, Floor, GateMode, HomeMode, NetMode, Protect, Redact, TrustClass};
 use std::ffi::OsStr;
@@ -23,14 +23,25 @@ impl<T: Clone + Send + Sync> TypedValueParser for OneOf<T> {
 
     fn parse_ref(&self, command: &clap::Command, arg: Option<&Arg>, value: &OsStr) -> Result<T, clap::Error> {
         let (all, parse) = (self.all, self.parse);
-        let word =
-            move |text: &str| parse(text).ok_or_else(|| format!("expected one of: {}", all.join(", ")));
+        let word = move |text: &str| {
+            parse(text)
+                .ok_or_else(|| refused(all, text).unwrap_or(format!("expected one of: {}", all.join(", "))))
+        };
         TypedValueParser::parse_ref(&word, command, arg, value)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         Some(Box::new(self.all.iter().map(PossibleValue::new)))
     }
+}
+
+/// Why a word that one may expect is refused.
+fn refused(all: &[&str], text: &str) -> Option<String> {
+    let is_allowance = all.contains(&Allowance::Ptrace.as_str());
+    (is_allowance && text == "userns").then(|| {
+        let unfit = no_namespaces();
+        format!("{}; {}", unfit.fact, unfit.remedy)
+    })
 }
 
 pub const ALLOW: OneOf<Allowance> = OneOf { all: &["ptrace", "gpu"], parse: Allowance::parse };

@@ -54,6 +54,9 @@ pub fn change(change: Change, args: &ToolArgs, block: &Block) -> i32 {
         Ok(here) => here,
         Err(refusal) => return NoPlan::Refused(refusal).tell(false),
     };
+    if let Err(trouble) = files::adopt(&here) {
+        return NoPlan::Policy(trouble).tell(false);
+    }
     let file = short(&here.config.join("policy.toml"), &here.caller.home);
     let wish = Wish { change, tools: &args.tools, file: &file, profile: args.profile.as_deref() };
     match write(&wish, &here) {

@@ -119,12 +119,34 @@ pub(super) struct Questions {
     last: u64,
     /// The clients that are shown every question.
     watchers: Vec<u64>,
+    /// How many commands of an agent were denied, and why the last one was.
+    denied: (u64, String),
 }
 
 impl Questions {
+    /// What the user is told in one line about commands of an agent that were denied. Agents do not always say.
+    pub(super) fn denials(&mut self) -> String {
+        let (count, last) = std::mem::take(&mut self.denied);
+        let last = keyward_policy::text::visible(last.as_ref());
+        match count {
+            0 => String::new(),
+            1 => format!("keyward: a command of the agent was {last}; `keyward log --denied` shows it\n"),
+            _ => format!(
+                "keyward: {count} commands of the agent were denied, the last one: {last}; `keyward log --denied` shows them\n"
+            ),
+        }
+    }
+
     /// Where news come from.
     pub(super) fn sources(&self) -> impl Iterator<Item = (u64, &OwnedFd)> {
         self.waiting.iter().map(|waiting| (waiting.number, &waiting.socket))
+    }
+}
+
+fn fact_of(denied: &Answer) -> String {
+    match denied {
+        Answer::Refused { trouble, .. } => trouble.fact.clone(),
+        _ => String::new(),
     }
 }
 
@@ -182,6 +204,10 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             return self.answer_host(*question, Some(why.to_owned()));
         }
         if let Some(client) = client {
+            if self.session.agent.is_some() && self.clients.is_caged(client) {
+                self.questions.denied.0 += 1;
+                self.questions.denied.1 = fact_of(denied);
+            }
             self.clients.tell(client, denied, &[]);
         }
     }

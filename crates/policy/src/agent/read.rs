@@ -19,7 +19,7 @@
 //! key = "mcpServers"
 //! ```
 
-use super::{Access, Agent, Format, Hand, Spot};
+use super::{Access, Agent, Format, Hand, Spot, own};
 use crate::config::mistake::{listed, quoted};
 use crate::config::read::{offset_of, policy_table};
 use crate::config::source::{Report, Source};
@@ -29,7 +29,7 @@ use crate::config::{Document, Mistake, Unfit, checks, nearest};
 use crate::provider::{self, Provider};
 use toml_edit::{Item, TableLike};
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 15] = [
     "version",
     "about",
     "programs",
@@ -42,6 +42,9 @@ const KEYS: [&str; 12] = [
     "policy",
     "mcp",
     "hooks",
+    "home",
+    "login",
+    "provider",
 ];
 
 /// Reads the profile of this name: the agent, or all mistakes of the file.
@@ -117,7 +120,14 @@ pub(super) fn read_as(
                 }
                 None => reading.wrong("policy", "a table", item, offset, "write its keys below `[policy]`"),
             },
+            "home" | "login" | "provider" => {}
             other => reading.report.add(offset, unknown(other, &KEYS)),
+        }
+    }
+    // Those of a built-in profile are compiled in.
+    if builtin.is_none() {
+        for (offset, unfit) in own::mistakes(name, toml.as_table()) {
+            reading.report.add(offset, unfit);
         }
     }
     let mistakes = reading.report.into_mistakes();
@@ -137,7 +147,7 @@ fn program(text: &str) -> Result<String, Unfit> {
 
 fn provider_named(text: &str) -> Result<&'static Provider, Unfit> {
     provider::named(text).ok_or_else(|| {
-        let names = provider::all().iter().map(|provider| provider.name);
+        let names = provider::all().map(|provider| provider.name);
         let remedy = match nearest(text, names) {
             Some(meant) => format!("did you mean {}", quoted(meant)),
             None => "a key of another provider is kept with `keyward secret set NAME --to HOST --as VAR` and named in \

@@ -26,6 +26,7 @@ pub use mistake::{BeyondCeiling, Mistake, PolicyError, Unfit};
 pub use nearest::nearest;
 pub use schema::schema;
 pub use show::{show, show_json};
+pub use typed::no_namespaces;
 pub use units::{parse_duration, parse_size};
 
 use crate::agent::{self, Agent};
@@ -153,7 +154,7 @@ fn with_all_logins(mut policy: Policy, ceiling: Option<Value>) -> Policy {
     if policy.trust.value == TrustClass::Internal && !named {
         policy.home.tools = match ceiling {
             Some(most) => value::tools(most),
-            None => tools::all().iter().map(Ruled::builtin).collect(),
+            None => tools::all().map(Ruled::builtin).collect(),
         };
     }
     policy

@@ -68,7 +68,7 @@ fn property(key: &Key) -> Value {
         }),
         Kind::Words(words) => list(json!({ "enum": words })),
         Kind::Tools => {
-            let names: Vec<&str> = crate::tools::all().iter().map(|tool| tool.name).collect();
+            let names: Vec<&str> = crate::tools::all().map(|tool| tool.name).collect();
             list(json!({ "enum": names }))
         }
         Kind::Secrets => list(json!({

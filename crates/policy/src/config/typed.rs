@@ -121,12 +121,23 @@ fn word(key: &str, text: &str, words: &[&str]) -> Result<usize, Unfit> {
     if let Some(rank) = words.iter().position(|word| *word == text) {
         return Ok(rank);
     }
+    if key == "allow" && text == "userns" {
+        return Err(no_namespaces());
+    }
     let remedy = match nearest(text, words.iter().copied()) {
         Some(meant) => format!("did you mean {}", quoted(meant)),
         None if words.len() == 1 => format!("it knows only {}", listed(words)),
         None => format!("choose one of {}", listed(words)),
     };
     Err(Unfit::new(format!("{key} does not know {}", quoted(text)), remedy))
+}
+
+/// Why user namespaces stay closed, also by name: a sandbox that is made of them could not be built, and the wall would be down for nothing.
+pub fn no_namespaces() -> Unfit {
+    Unfit::new(
+        "user namespaces cannot be opened in a cage: the kernel allows no mount within its Landlock domain, so no sandbox could be made of them, and every command would reach far more of the kernel",
+        "switch the inner sandbox off, because the cage is one; `keyward claude`, `keyward codex` and `keyward gemini` do that by themselves",
+    )
 }
 
 fn path(key: &str, text: &str, purpose: PathUse, role: Role) -> Result<PathBuf, Unfit> {

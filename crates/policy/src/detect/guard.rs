@@ -8,6 +8,8 @@ use crate::detect::secrets::{Content, LOGIN, Secret, folded, git_settings, named
 use crate::detect::{Shows, shows};
 use crate::plan::Refusal;
 use crate::text::visible;
+use crate::tools::{Platform, Tool};
+use crate::trouble::Trouble;
 use std::path::{Path, PathBuf};
 
 /// What kind of thing was opened.
@@ -151,6 +153,10 @@ pub fn judge(asked: &Path, opened: &Opened<'_>, homes: &[&Path]) -> Result<Optio
     if !opened.real.is_absolute() || opened.names == 0 || ends_deleted(opened.real) {
         return Err(changed(asked));
     }
+    if let Some(agent) = login_of_own_agent(opened.real, homes) {
+        let fact = format!("{} is not read: it is the login of {agent}, as your profile of it says", shown);
+        return Err(Refusal::policy("profiles", fact, SECRET_REMEDY));
+    }
     let asked_name = asked.file_name().and_then(|name| named(&folded(name)));
     match secret_file(opened.real, homes).or(asked_name) {
         Some(secret) if !matches!(secret.content, Content::Whole | Content::Dotenv) => Ok(Some(secret)),
@@ -162,6 +168,21 @@ pub fn judge(asked: &Path, opened: &Opened<'_>, homes: &[&Path]) -> Result<Optio
             Ok(sure.or(rows.iter().flatten().next()).copied())
         }
     }
+}
+
+/// The user's own profiles cannot be read: which files are logins is not known.
+pub fn no_profiles(trouble: Trouble) -> Refusal {
+    Refusal::policy("profiles", trouble.fact, &trouble.remedy)
+}
+
+/// The agent of a user's own profile whose login this is.
+fn login_of_own_agent(real: &Path, homes: &[&Path]) -> Option<&'static str> {
+    let is_login = |tool: &&Tool| {
+        let secret = tool.on(Platform::HERE).login.iter().filter(|exposure| exposure.secret);
+        let mut places = secret.flat_map(|exposure| homes.iter().map(|home| home.join(exposure.path)));
+        places.any(|place| real.starts_with(place))
+    };
+    crate::agent::own::tools().iter().find(is_login).map(|tool| tool.name)
 }
 
 /// Decides about a file whose name may be secret by what is in it.

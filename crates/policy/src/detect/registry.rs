@@ -79,8 +79,19 @@ mod tables {
 
 /// The provider or authority that a variable of this name belongs to, in any case.
 pub fn known(name: &[u8]) -> Option<Entry> {
-    let (provider, kind) = exact(&tables::KNOWN, name).or_else(|| starred(&tables::KNOWN_STARRED, name))?;
-    Some(Entry { provider: provider.as_str(), kind })
+    match exact(&tables::KNOWN, name).or_else(|| starred(&tables::KNOWN_STARRED, name)) {
+        Some((provider, kind)) => Some(Entry { provider: provider.as_str(), kind }),
+        None => of_own_profiles(name),
+    }
+}
+
+/// The provider of the user's own profiles whose variable it is.
+fn of_own_profiles(name: &[u8]) -> Option<Entry> {
+    let has = |variable: &&str| variable.as_bytes().eq_ignore_ascii_case(name);
+    let own = crate::agent::own::providers()
+        .iter()
+        .find(|provider| provider.variables.iter().any(|it| has(&it)))?;
+    Some(Entry { provider: own.name, kind: Kind::Credential })
 }
 
 /// The part of the name that makes it look like a credential that is not registered.

@@ -302,7 +302,7 @@ fn every_row_leads_to_hosts_that_a_phantom_may_go_to() {
         }
     }
     // Each is a file of a tool that can be shown, or in a directory of one.
-    let tools = crate::tools::all().iter().map(|tool| tool.on(crate::tools::Platform::Linux));
+    let tools = crate::tools::all().map(|tool| tool.on(crate::tools::Platform::Linux));
     let exposures = tools.flat_map(|part| part.login.iter().chain(part.share));
     let paths: Vec<&str> = exposures.map(|exposure| exposure.path).collect();
     for file in all() {

@@ -812,7 +812,6 @@ pub(super) fn granted_logins<'a>(
     let places: Vec<PathBuf> = grants.chain([request.project.clone()]).collect();
     let real = policy.home.mode.value == HomeMode::Real;
     tools::all()
-        .iter()
         .filter(move |_| !real)
         .flat_map(|tool| exposures(tool, true, request.platform).filter(|it| it.secret))
         .map(|exposure| place_outside(exposure, request))
@@ -836,7 +835,6 @@ pub(super) fn other_logins<'a>(
         .map(|exposure| place_outside(exposure, request))
         .collect();
     tools::all()
-        .iter()
         .filter(move |tool| real && !is_shown(tool))
         .flat_map(|tool| exposures(tool, true, request.platform).filter(|it| it.secret))
         .map(|exposure| place_outside(exposure, request))

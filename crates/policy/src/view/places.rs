@@ -113,7 +113,7 @@ pub(super) const NEVER_PROJECTS: &[&str] =
     &["/etc", "/proc", "/sys", "/dev", "/boot", "/bin", "/sbin", "/lib", "/lib64", "/usr/bin", "/usr/lib"];
 
 /// Folders of a HOME that hold credentials and nothing to work on.
-pub(super) const STORES: &[&str] = &[
+pub(crate) const STORES: &[&str] = &[
     ".ssh",
     ".aws",
     ".gnupg",
