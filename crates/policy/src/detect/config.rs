@@ -24,6 +24,11 @@ pub(super) fn without_credentials(content: &[u8], not_secret: &[&str]) -> Vec<u8
     out
 }
 
+/// A quick no for texts, some of them large, in which no word and no form tells of a credential.
+pub(super) fn may_hold_credentials(content: &[u8]) -> bool {
+    names::may_count(content) || contains(content, b"Secret") || value_shape(content).is_some()
+}
+
 /// Where the credentials of a text stand, in order; none of them overlaps another.
 pub(crate) fn credentials(content: &[u8], not_secret: &[&str]) -> Vec<Range<usize>> {
     let mut look = Look {
@@ -37,9 +42,10 @@ pub(crate) fn credentials(content: &[u8], not_secret: &[&str]) -> Vec<Range<usiz
     };
     let mut at = 0;
     let mut starts = true;
+    let has_kinds = contains(content, b"kind") && contains(content, b"Secret");
     for line in content.split_inclusive(|&byte| byte == b'\n') {
         let end = at + line.len() - usize::from(line.ends_with(b"\n"));
-        if starts || line.trim_ascii() == b"---" {
+        if has_kinds && (starts || line.trim_ascii() == b"---") {
             look.document(at);
             starts = false;
         }
@@ -99,8 +105,6 @@ struct Look<'a> {
 struct Pair {
     name: Range<usize>,
     value: usize,
-    /// Whether the name is the first thing of its line: the value then reaches to the end of it.
-    leads: bool,
 }
 
 impl<'a> Look<'a> {
@@ -213,8 +217,7 @@ impl<'a> Look<'a> {
                 _ => continue,
             };
             let Some(name) = name.filter(|name| !name.is_empty()) else { continue };
-            let leads = self.leads(line, &name);
-            if content[sign] == b':' && !self.is_sign(byte(sign + 1), sign, &name, leads) {
+            if content[sign] == b':' && !self.is_sign(line, byte(sign + 1), sign, &name) {
                 continue;
             }
             let mut value = sign + 1;
@@ -225,18 +228,18 @@ impl<'a> Look<'a> {
             while matches!(byte(value), Some(b' ' | b'\t')) {
                 value += 1;
             }
-            return Some(Pair { name, value, leads });
+            return Some(Pair { name, value });
         }
         None
     }
 
     /// Whether a colon stands between a name and a value: not in an address, an image or a time.
-    fn is_sign(&self, next: Option<u8>, sign: usize, name: &Range<usize>, leads: bool) -> bool {
+    fn is_sign(&self, line: &Range<usize>, next: Option<u8>, sign: usize, name: &Range<usize>) -> bool {
         let is_quoted = name.end < sign && b"\"'".contains(&self.content[name.end]);
         match next {
             None | Some(b' ' | b'\t' | b'\r' | b'"' | b'\'' | b'=' | b'[' | b'{') => true,
             Some(b'/' | b':') => false,
-            Some(_) => leads || is_quoted,
+            Some(_) => is_quoted || self.leads(line, name),
         }
     }
 
@@ -287,29 +290,32 @@ impl<'a> Look<'a> {
         let name = &text[text.len() - length..];
         let place = range.end - length..range.end;
         let is_option = name.starts_with(b"--") && name.len() > 2;
-        let is_near = place.start - line.start <= MOST_INDENT;
-        let is_first = is_near && self.text(&(line.start..place.start)).trim_ascii().is_empty();
+        let is_first = || {
+            let is_near = place.start - line.start <= MOST_INDENT;
+            is_near && self.text(&(line.start..place.start)).trim_ascii().is_empty()
+        };
         let is_word =
-            is_first && WORDS_OF_SERVERS.iter().any(|word| name.eq_ignore_ascii_case(word.as_bytes()));
+            WORDS_OF_SERVERS.iter().any(|word| name.eq_ignore_ascii_case(word.as_bytes())) && is_first();
         (is_option || is_word).then_some(place)
     }
 
     /// Judges one pair; gives where to go on.
     fn pair(&mut self, line: &Range<usize>, indent: usize, pair: &Pair) -> usize {
         let name = self.text(&pair.name);
-        let value = self.value(line, pair);
-        let text = self.text(&value);
         let mut class = names::class(name, self.not_secret);
         match names::role(name) {
-            names::Role::Name => self.named = Some(names::class(text, self.not_secret)),
+            names::Role::Name => {
+                let value = self.value(line, pair);
+                self.named = Some(names::class(self.text(&value), self.not_secret));
+            }
             names::Role::Value => class = self.named.take().unwrap_or(class).max(class),
             names::Role::Other => {}
         }
-        if self.is_secret && (name == b"data" || name == b"stringData") && text.is_empty() {
+        if self.is_secret && (name == b"data" || name == b"stringData") && self.value(line, pair).is_empty() {
             self.data = Some(indent);
-            return value.end;
+            return pair.value;
         }
-        if self.data.is_some_and(|above| indent > above) && pair.leads {
+        if self.data.is_some_and(|above| indent > above) && self.leads(line, &pair.name) {
             class = Class::Data;
         }
         if class == Class::None {
@@ -321,6 +327,7 @@ impl<'a> Look<'a> {
         if self.content.get(pair.value) == Some(&b'[') {
             return self.list(line, pair.value + 1, class);
         }
+        let value = self.value(line, pair);
         if self.judge(class, value.clone()) { value.end } else { pair.value }
     }
 
@@ -382,7 +389,8 @@ impl<'a> Look<'a> {
         });
         let end = match in_quotes {
             Some(end) => end,
-            None if pair.leads => end_of_line(rest),
+            // The value of the first name of a line reaches to its end.
+            None if self.leads(line, &pair.name) => end_of_line(rest),
             None => {
                 let ends = |byte: &u8| byte.is_ascii_whitespace() || b"\"'`,;&}])<".contains(byte);
                 // A reference has brackets of its own.
