@@ -37,6 +37,7 @@ pub(crate) fn credentials(content: &[u8], not_secret: &[&str]) -> Vec<Range<usiz
         state: State::Plain,
         named: None,
         data: None,
+        section: None,
         is_secret: false,
         spans: Vec::new(),
     };
@@ -96,6 +97,8 @@ struct Look<'a> {
     named: Option<Class>,
     /// How far the `data:` of a secret of Kubernetes is indented.
     data: Option<usize>,
+    /// How far a name is indented that says of everything below it what it is, such as `secrets:`; nothing for the head of a section.
+    section: Option<Option<usize>>,
     /// Whether this document is such a secret.
     is_secret: bool,
     spans: Vec<Range<usize>>,
@@ -155,6 +158,14 @@ impl<'a> Look<'a> {
         if self.data.is_some_and(|above| indent <= above && !is_blank) {
             self.data = None;
         }
+        if self.section.flatten().is_some_and(|above| indent <= above && !is_blank) {
+            self.section = None;
+        }
+        let head = text.trim_ascii().strip_prefix(b"[").and_then(|head| head.strip_suffix(b"]"));
+        if let Some(head) = head {
+            let is_one = names::class(head, self.not_secret) >= Class::Token;
+            self.section = is_one.then_some(None);
+        }
         self.pairs(&line, indent);
         self.words(&line);
     }
@@ -213,7 +224,8 @@ impl<'a> Look<'a> {
                 }
                 b'=' | b':' => self.name_before(at..sign),
                 b'>' => self.name_of_element(line.start..sign),
-                b' ' => self.option_before(line, at..sign),
+                b' ' | b'\t' => self.option_before(line, at..sign),
+                b'"' | b'\'' if byte(sign + 1) == Some(b',') => self.option_before(line, at..sign),
                 _ => continue,
             };
             let Some(name) = name.filter(|name| !name.is_empty()) else { continue };
@@ -225,8 +237,20 @@ impl<'a> Look<'a> {
             if matches!(byte(value), Some(b'>' | b'=')) {
                 value += 1;
             }
-            while matches!(byte(value), Some(b' ' | b'\t')) {
-                value += 1;
+            let blanks =
+                |from: usize| (from..line.end).take_while(|&at| matches!(content[at], b' ' | b'\t')).count();
+            value += blanks(value);
+            // The type and the name of a value in YAML.
+            while byte(value) == Some(b'&') || byte(value) == Some(b'!') && byte(value + 1) == Some(b'!') {
+                let length = (value..line.end).take_while(|&at| !content[at].is_ascii_whitespace()).count();
+                if value + length >= line.end {
+                    break;
+                }
+                value += length + blanks(value + length);
+            }
+            // A list of words: `"--token", "value"`.
+            if matches!(content[sign], b'"' | b'\'') && byte(value) == Some(b',') {
+                value += 1 + blanks(value + 1);
             }
             return Some(Pair { name, value });
         }
@@ -294,8 +318,9 @@ impl<'a> Look<'a> {
             let is_near = place.start - line.start <= MOST_INDENT;
             is_near && self.text(&(line.start..place.start)).trim_ascii().is_empty()
         };
-        let is_word =
-            WORDS_OF_SERVERS.iter().any(|word| name.eq_ignore_ascii_case(word.as_bytes())) && is_first();
+        let is_word = (WORDS_OF_SERVERS.iter().any(|word| name.eq_ignore_ascii_case(word.as_bytes()))
+            || name.contains(&b'.'))
+            && is_first();
         (is_option || is_word).then_some(place)
     }
 
@@ -317,6 +342,10 @@ impl<'a> Look<'a> {
         }
         if self.data.is_some_and(|above| indent > above) && self.leads(line, &pair.name) {
             class = Class::Data;
+        }
+        let in_section = self.section.is_some_and(|above| above.is_none_or(|above| indent > above));
+        if in_section && class == Class::None && !names::is_about(name) && self.leads(line, &pair.name) {
+            class = Class::Token;
         }
         if class == Class::None {
             return pair.value;
@@ -350,15 +379,15 @@ impl<'a> Look<'a> {
         let is_block = rest.first().is_some_and(|byte| b"|>".contains(byte))
             && rest[1..].iter().take_while(|byte| **byte != b'#').all(|byte| b"+-0123456789 ".contains(byte));
         for sign in [b"\"\"\"".as_slice(), b"'''"] {
-            if let Some(text) = rest.strip_prefix(sign)
-                && class.counts()
-            {
-                if find(text, sign).is_none() {
+            let Some(text) = rest.strip_prefix(sign).filter(|_| class.counts()) else { continue };
+            match find(text, sign) {
+                Some(end) => drop(self.judge(class, start + 3..start + 3 + end)),
+                None => {
                     self.spans.push(start + 3..line.end);
                     self.state = State::Until { sign };
                 }
-                return find(text, sign).is_none();
             }
+            return true;
         }
         if is_block && class.counts() {
             self.state = State::Block { indent };
@@ -367,6 +396,9 @@ impl<'a> Look<'a> {
         let is_open = rest.is_empty() || rest.starts_with(b"#") || rest == b"[";
         if is_open {
             self.state = State::Below { indent, class };
+        }
+        if class >= Class::Token && (is_open || rest == b"{") {
+            self.section.get_or_insert(Some(indent));
         }
         is_open
     }
@@ -424,9 +456,15 @@ impl<'a> Look<'a> {
             }
             return is_one;
         }
-        let is_one = is_credential(class, text);
+        // The scheme of a header stays.
+        let scheme = text
+            .iter()
+            .position(|byte| *byte == b' ')
+            .filter(|&end| is_scheme(&text[..end]))
+            .map_or(0, |end| end + 1);
+        let is_one = is_credential(class, &text[scheme..]);
         if is_one {
-            self.spans.push(value);
+            self.spans.push(value.start + scheme..value.end);
         }
         is_one
     }
@@ -534,6 +572,12 @@ fn token(rest: &[u8]) -> Option<Range<usize>> {
     let is_own = |byte: &u8| is_token_byte(*byte) || b"+/=%$".contains(byte) || dotted && *byte == b'.';
     let length = rest.iter().take_while(|byte| is_own(byte)).count();
     Some(0..length)
+}
+
+fn is_scheme(word: &[u8]) -> bool {
+    ["bearer", "basic", "token", "apikey", "api-key", "digest"]
+        .iter()
+        .any(|scheme| word.eq_ignore_ascii_case(scheme.as_bytes()))
 }
 
 /// What stands behind `Bearer` or `Basic`.

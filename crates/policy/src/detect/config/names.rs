@@ -189,6 +189,10 @@ const TOKENS: &[&str] = &[
     "DSN",
 ];
 
+/// Words that only end like one.
+const NO_PASSWORDS: &[&str] =
+    &["BYPASS", "COMPASS", "ENCOMPASS", "OVERPASS", "SURPASS", "TRESPASS", "UNDERPASS"];
+
 /// Words before `KEY` that make it one.
 #[rustfmt::skip]
 const KINDS_OF_KEYS: &[&str] = &[
@@ -295,7 +299,9 @@ pub(super) fn class(name: &[u8], not_secret: &[&str]) -> Class {
     let is_key =
         words.windows(2).any(|pair| pair[1].starts_with("KEY") && KINDS_OF_KEYS.contains(&pair[0].as_str()));
     let is_known = || known(name).is_some_and(|entry| entry.kind == Kind::Credential);
-    if has(PASSWORDS) || within(&["PASSWORD", "PASSWD"]) {
+    let ends_with_pass =
+        words.iter().any(|word| word.ends_with("PASS") && !NO_PASSWORDS.contains(&word.as_str()));
+    if has(PASSWORDS) || within(&["PASSWORD", "PASSWD"]) || ends_with_pass {
         Class::Password
     } else if has(TOKENS) || is_key || within(&["TOKEN", "SECRET", "APIKEY"]) || is_known() {
         Class::Token
@@ -304,6 +310,15 @@ pub(super) fn class(name: &[u8], not_secret: &[&str]) -> Class {
     } else {
         Class::None
     }
+}
+
+/// Whether a name is about a credential, or about the thing that holds it.
+pub(super) fn is_about(name: &[u8]) -> bool {
+    let words = words(name);
+    words.last().is_none_or(|last| {
+        ABOUT.contains(&last.as_str())
+            || matches!(last.as_str(), "KEY" | "SECURE" | "EXTERNAL" | "ENVIRONMENT" | "VALUE")
+    })
 }
 
 /// The words of a name in capitals: `dbPassword`, `db-password` and `DB_PASSWORD` have the same.
