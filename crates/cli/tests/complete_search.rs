@@ -547,10 +547,13 @@ fn a_second_name_of_a_secret_or_a_foothold_is_what_the_first_one_is() {
     stage.make_folder(&stage.project().join("b/c"));
     std::fs::hard_link(&env, stage.project().join("b/c/copy.txt")).unwrap();
     std::fs::hard_link(&tasks, stage.project().join("b/c/copy.json")).unwrap();
+    let settings = stage.project_file(".claude/settings.json", "{}");
+    std::fs::hard_link(&settings, stage.project().join("b/c/other.json")).unwrap();
     for _ in 0..2 {
         is_hidden(&stage, &[], "b/c/copy.txt");
-        let output = stage.caged("echo started; echo evil > b/c/copy.json");
+        let output = stage.caged("echo started; echo evil > b/c/copy.json; echo evil > b/c/other.json");
         assert!(stdout(&output).contains("started"));
+        assert_eq!(std::fs::read_to_string(&settings).unwrap(), "{}");
         assert_eq!(std::fs::read_to_string(&tasks).unwrap(), "{}");
     }
     // One that is made between two runs, where no directory of the project changes but its own.

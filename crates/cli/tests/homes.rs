@@ -241,6 +241,12 @@ fn a_home_that_a_command_has_wrecked_is_repaired_and_nothing_is_deleted() {
             assert!(home.join(moved).symlink_metadata().is_ok(), "{wreck}");
         }
     }
+    // Also if the command has taken every plain name for it.
+    let flood = run(
+        "rm -rf ~/.claude; echo x > ~/.claude; for i in $(seq 4 40); do mkdir -p ~/.claude.moved-$i; done; echo done",
+    );
+    assert_eq!(stdout(&flood), "done\n", "{}", stderr(&flood));
+    assert!(stdout(&run("cat ~/.claude/.credentials.json")).contains("canary"));
     assert_eq!(std::fs::read_to_string(home.join(".claude.moved-1")).unwrap(), "mine\n");
     assert!(
         std::fs::read_to_string(stage.home().join(".claude/.credentials.json")).unwrap().contains("canary")

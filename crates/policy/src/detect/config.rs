@@ -24,6 +24,11 @@ pub(super) fn without_credentials(content: &[u8], not_secret: &[&str]) -> Vec<u8
     out
 }
 
+/// A quick no for texts, some of them large, in which no word and no form tells of a credential.
+pub(super) fn may_hold_credentials(content: &[u8]) -> bool {
+    names::may_count(content) || contains(content, b"Secret") || value_shape(content).is_some()
+}
+
 /// Where the credentials of a text stand, in order; none of them overlaps another.
 pub(crate) fn credentials(content: &[u8], not_secret: &[&str]) -> Vec<Range<usize>> {
     let mut look = Look {
@@ -32,14 +37,16 @@ pub(crate) fn credentials(content: &[u8], not_secret: &[&str]) -> Vec<Range<usiz
         state: State::Plain,
         named: None,
         data: None,
+        section: None,
         is_secret: false,
         spans: Vec::new(),
     };
     let mut at = 0;
     let mut starts = true;
+    let has_kinds = contains(content, b"kind") && contains(content, b"Secret");
     for line in content.split_inclusive(|&byte| byte == b'\n') {
         let end = at + line.len() - usize::from(line.ends_with(b"\n"));
-        if starts || line.trim_ascii() == b"---" {
+        if has_kinds && (starts || line.trim_ascii() == b"---") {
             look.document(at);
             starts = false;
         }
@@ -90,6 +97,8 @@ struct Look<'a> {
     named: Option<Class>,
     /// How far the `data:` of a secret of Kubernetes is indented.
     data: Option<usize>,
+    /// How far a name is indented that says of everything below it what it is, such as `secrets:`; nothing for the head of a section.
+    section: Option<Option<usize>>,
     /// Whether this document is such a secret.
     is_secret: bool,
     spans: Vec<Range<usize>>,
@@ -99,8 +108,6 @@ struct Look<'a> {
 struct Pair {
     name: Range<usize>,
     value: usize,
-    /// Whether the name is the first thing of its line: the value then reaches to the end of it.
-    leads: bool,
 }
 
 impl<'a> Look<'a> {
@@ -150,6 +157,14 @@ impl<'a> Look<'a> {
         }
         if self.data.is_some_and(|above| indent <= above && !is_blank) {
             self.data = None;
+        }
+        if self.section.flatten().is_some_and(|above| indent <= above && !is_blank) {
+            self.section = None;
+        }
+        let head = text.trim_ascii().strip_prefix(b"[").and_then(|head| head.strip_suffix(b"]"));
+        if let Some(head) = head {
+            let is_one = names::class(head, self.not_secret) >= Class::Token;
+            self.section = is_one.then_some(None);
         }
         self.pairs(&line, indent);
         self.words(&line);
@@ -209,12 +224,12 @@ impl<'a> Look<'a> {
                 }
                 b'=' | b':' => self.name_before(at..sign),
                 b'>' => self.name_of_element(line.start..sign),
-                b' ' => self.option_before(line, at..sign),
+                b' ' | b'\t' => self.option_before(line, at..sign),
+                b'"' | b'\'' if byte(sign + 1) == Some(b',') => self.option_before(line, at..sign),
                 _ => continue,
             };
             let Some(name) = name.filter(|name| !name.is_empty()) else { continue };
-            let leads = self.leads(line, &name);
-            if content[sign] == b':' && !self.is_sign(byte(sign + 1), sign, &name, leads) {
+            if content[sign] == b':' && !self.is_sign(line, byte(sign + 1), sign, &name) {
                 continue;
             }
             let mut value = sign + 1;
@@ -222,21 +237,33 @@ impl<'a> Look<'a> {
             if matches!(byte(value), Some(b'>' | b'=')) {
                 value += 1;
             }
-            while matches!(byte(value), Some(b' ' | b'\t')) {
-                value += 1;
+            let blanks =
+                |from: usize| (from..line.end).take_while(|&at| matches!(content[at], b' ' | b'\t')).count();
+            value += blanks(value);
+            // The type and the name of a value in YAML.
+            while byte(value) == Some(b'&') || byte(value) == Some(b'!') && byte(value + 1) == Some(b'!') {
+                let length = (value..line.end).take_while(|&at| !content[at].is_ascii_whitespace()).count();
+                if value + length >= line.end {
+                    break;
+                }
+                value += length + blanks(value + length);
             }
-            return Some(Pair { name, value, leads });
+            // A list of words: `"--token", "value"`.
+            if matches!(content[sign], b'"' | b'\'') && byte(value) == Some(b',') {
+                value += 1 + blanks(value + 1);
+            }
+            return Some(Pair { name, value });
         }
         None
     }
 
     /// Whether a colon stands between a name and a value: not in an address, an image or a time.
-    fn is_sign(&self, next: Option<u8>, sign: usize, name: &Range<usize>, leads: bool) -> bool {
+    fn is_sign(&self, line: &Range<usize>, next: Option<u8>, sign: usize, name: &Range<usize>) -> bool {
         let is_quoted = name.end < sign && b"\"'".contains(&self.content[name.end]);
         match next {
             None | Some(b' ' | b'\t' | b'\r' | b'"' | b'\'' | b'=' | b'[' | b'{') => true,
             Some(b'/' | b':') => false,
-            Some(_) => leads || is_quoted,
+            Some(_) => is_quoted || self.leads(line, name),
         }
     }
 
@@ -287,30 +314,38 @@ impl<'a> Look<'a> {
         let name = &text[text.len() - length..];
         let place = range.end - length..range.end;
         let is_option = name.starts_with(b"--") && name.len() > 2;
-        let is_near = place.start - line.start <= MOST_INDENT;
-        let is_first = is_near && self.text(&(line.start..place.start)).trim_ascii().is_empty();
-        let is_word =
-            is_first && WORDS_OF_SERVERS.iter().any(|word| name.eq_ignore_ascii_case(word.as_bytes()));
+        let is_first = || {
+            let is_near = place.start - line.start <= MOST_INDENT;
+            is_near && self.text(&(line.start..place.start)).trim_ascii().is_empty()
+        };
+        let is_word = (WORDS_OF_SERVERS.iter().any(|word| name.eq_ignore_ascii_case(word.as_bytes()))
+            || name.contains(&b'.'))
+            && is_first();
         (is_option || is_word).then_some(place)
     }
 
     /// Judges one pair; gives where to go on.
     fn pair(&mut self, line: &Range<usize>, indent: usize, pair: &Pair) -> usize {
         let name = self.text(&pair.name);
-        let value = self.value(line, pair);
-        let text = self.text(&value);
         let mut class = names::class(name, self.not_secret);
         match names::role(name) {
-            names::Role::Name => self.named = Some(names::class(text, self.not_secret)),
+            names::Role::Name => {
+                let value = self.value(line, pair);
+                self.named = Some(names::class(self.text(&value), self.not_secret));
+            }
             names::Role::Value => class = self.named.take().unwrap_or(class).max(class),
             names::Role::Other => {}
         }
-        if self.is_secret && (name == b"data" || name == b"stringData") && text.is_empty() {
+        if self.is_secret && (name == b"data" || name == b"stringData") && self.value(line, pair).is_empty() {
             self.data = Some(indent);
-            return value.end;
+            return pair.value;
         }
-        if self.data.is_some_and(|above| indent > above) && pair.leads {
+        if self.data.is_some_and(|above| indent > above) && self.leads(line, &pair.name) {
             class = Class::Data;
+        }
+        let in_section = self.section.is_some_and(|above| above.is_none_or(|above| indent > above));
+        if in_section && class == Class::None && !names::is_about(name) && self.leads(line, &pair.name) {
+            class = Class::Token;
         }
         if class == Class::None {
             return pair.value;
@@ -321,6 +356,7 @@ impl<'a> Look<'a> {
         if self.content.get(pair.value) == Some(&b'[') {
             return self.list(line, pair.value + 1, class);
         }
+        let value = self.value(line, pair);
         if self.judge(class, value.clone()) { value.end } else { pair.value }
     }
 
@@ -343,15 +379,15 @@ impl<'a> Look<'a> {
         let is_block = rest.first().is_some_and(|byte| b"|>".contains(byte))
             && rest[1..].iter().take_while(|byte| **byte != b'#').all(|byte| b"+-0123456789 ".contains(byte));
         for sign in [b"\"\"\"".as_slice(), b"'''"] {
-            if let Some(text) = rest.strip_prefix(sign)
-                && class.counts()
-            {
-                if find(text, sign).is_none() {
+            let Some(text) = rest.strip_prefix(sign).filter(|_| class.counts()) else { continue };
+            match find(text, sign) {
+                Some(end) => drop(self.judge(class, start + 3..start + 3 + end)),
+                None => {
                     self.spans.push(start + 3..line.end);
                     self.state = State::Until { sign };
                 }
-                return find(text, sign).is_none();
             }
+            return true;
         }
         if is_block && class.counts() {
             self.state = State::Block { indent };
@@ -360,6 +396,9 @@ impl<'a> Look<'a> {
         let is_open = rest.is_empty() || rest.starts_with(b"#") || rest == b"[";
         if is_open {
             self.state = State::Below { indent, class };
+        }
+        if class >= Class::Token && (is_open || rest == b"{") {
+            self.section.get_or_insert(Some(indent));
         }
         is_open
     }
@@ -382,7 +421,8 @@ impl<'a> Look<'a> {
         });
         let end = match in_quotes {
             Some(end) => end,
-            None if pair.leads => end_of_line(rest),
+            // The value of the first name of a line reaches to its end.
+            None if self.leads(line, &pair.name) => end_of_line(rest),
             None => {
                 let ends = |byte: &u8| byte.is_ascii_whitespace() || b"\"'`,;&}])<".contains(byte);
                 // A reference has brackets of its own.
@@ -416,9 +456,15 @@ impl<'a> Look<'a> {
             }
             return is_one;
         }
-        let is_one = is_credential(class, text);
+        // The scheme of a header stays.
+        let scheme = text
+            .iter()
+            .position(|byte| *byte == b' ')
+            .filter(|&end| is_scheme(&text[..end]))
+            .map_or(0, |end| end + 1);
+        let is_one = is_credential(class, &text[scheme..]);
         if is_one {
-            self.spans.push(value);
+            self.spans.push(value.start + scheme..value.end);
         }
         is_one
     }
@@ -526,6 +572,12 @@ fn token(rest: &[u8]) -> Option<Range<usize>> {
     let is_own = |byte: &u8| is_token_byte(*byte) || b"+/=%$".contains(byte) || dotted && *byte == b'.';
     let length = rest.iter().take_while(|byte| is_own(byte)).count();
     Some(0..length)
+}
+
+fn is_scheme(word: &[u8]) -> bool {
+    ["bearer", "basic", "token", "apikey", "api-key", "digest"]
+        .iter()
+        .any(|scheme| word.eq_ignore_ascii_case(scheme.as_bytes()))
 }
 
 /// What stands behind `Bearer` or `Basic`.

@@ -45,6 +45,7 @@ pub fn shows(secret: &Secret, content: &[u8], not_secret: &[&str]) -> Shows {
             true => Shows::Instead(Vec::new()),
             false => Shows::Itself,
         },
+        Content::Config if !config::may_hold_credentials(content) => Shows::Itself,
         Content::Config => itself_or(config::without_credentials(content, not_secret), content),
         Content::Pem if has_private_key(content) => Shows::Instead(Vec::new()),
         Content::Pem => Shows::Itself,

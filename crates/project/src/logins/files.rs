@@ -265,7 +265,11 @@ fn open_to_owner(above: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
 
 /// Gives what stands at a name another one, in the same directory; the new name, where something stood there.
 fn move_aside(folder: &OwnedFd, name: &OsStr) -> Result<Option<OsString>, Errno> {
-    for number in 1..=MOST_ASIDE {
+    // A command can take the plain names, and cannot guess the others.
+    let now = || rustix::time::clock_gettime(rustix::time::ClockId::Monotonic).tv_nsec;
+    let plain = (1..=MOST_ASIDE).map(|number| number.to_string());
+    let others = (0..MOST_ASIDE).map(|_| format!("{:x}-{:x}", std::process::id(), now()));
+    for number in plain.chain(others) {
         let mut aside = name.to_owned();
         aside.push(format!(".moved-{number}"));
         match rustix::fs::renameat_with(folder, name, folder, &aside, RenameFlags::NOREPLACE) {
@@ -278,8 +282,8 @@ fn move_aside(folder: &OwnedFd, name: &OsStr) -> Result<Option<OsString>, Errno>
     Err(Errno::EXIST)
 }
 
-/// So many things that were moved aside are kept at one place.
-const MOST_ASIDE: usize = 1000;
+/// So many plain names are tried for what is moved aside.
+const MOST_ASIDE: usize = 16;
 
 /// Copies inside the kernel: the whole of a file that stays as it is, or EAGAIN.
 fn copy(to: &OwnedFd, from: &OwnedFd, stamp: Stamp) -> Result<(), Errno> {

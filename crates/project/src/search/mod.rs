@@ -635,19 +635,24 @@ impl Looked {
     fn several_names(&self, search: &Search<'_>, needed: &mut HashMap<(u64, u64), Linked>) {
         let rules = Rules::new(&self.tree.path, search, &self.linked);
         for (directory, note) in self.notes() {
-            let why = match note {
-                note if note.kind != Kind::File => continue,
-                note if note.has(mark::SECRET) => Linked::Secret,
-                note if note.has(mark::GUARDED | mark::LEADS) => Linked::Foothold,
-                _ => continue,
-            };
-            let Ok(stat) = self.root.stat(&directory.join(note.name)) else { continue };
-            if stat.st_nlink > 1
-                && !(why == Linked::Secret && is_harmless(&self.root, &rules, directory, note.name, search))
-            {
-                let known = needed.entry((stat.st_dev, stat.st_ino)).or_insert(why);
-                *known = why.max(*known);
+            let is_foothold = note.has(mark::GUARDED | mark::LEADS);
+            if note.kind != Kind::File || !(note.has(mark::SECRET) || is_foothold) {
+                continue;
             }
+            let Ok(stat) = self.root.stat(&directory.join(note.name)) else { continue };
+            if stat.st_nlink <= 1 {
+                continue;
+            }
+            // Settings without a credential may still be obeyed.
+            let is_secret =
+                note.has(mark::SECRET) && !is_harmless(&self.root, &rules, directory, note.name, search);
+            let why = match (is_secret, is_foothold) {
+                (true, _) => Linked::Secret,
+                (false, true) => Linked::Foothold,
+                (false, false) => continue,
+            };
+            let known = needed.entry((stat.st_dev, stat.st_ino)).or_insert(why);
+            *known = why.max(*known);
         }
     }
 

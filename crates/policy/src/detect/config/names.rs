@@ -189,6 +189,10 @@ const TOKENS: &[&str] = &[
     "DSN",
 ];
 
+/// Words that only end like one.
+const NO_PASSWORDS: &[&str] =
+    &["BYPASS", "COMPASS", "ENCOMPASS", "OVERPASS", "SURPASS", "TRESPASS", "UNDERPASS"];
+
 /// Words before `KEY` that make it one.
 #[rustfmt::skip]
 const KINDS_OF_KEYS: &[&str] = &[
@@ -235,9 +239,53 @@ const WEAK: &[&str] = &[
     "LOGIN",
 ];
 
+/// Whether one of the beginnings of the words that count is in a text, in any case. A quick no: most names and many files have none.
+pub(super) fn may_count(text: &[u8]) -> bool {
+    text.windows(3).any(|part| {
+        let part = [part[0] | 0x20, part[1] | 0x20, part[2] | 0x20];
+        matches!(
+            &part,
+            b"pas"
+                | b"psw"
+                | b"pwd"
+                | b"sec"
+                | b"tok"
+                | b"key"
+                | b"aut"
+                | b"cre"
+                | b"bea"
+                | b"coo"
+                | b"jwt"
+                | b"hma"
+                | b"sal"
+                | b"web"
+                | b"dsn"
+                | b"mne"
+                | b"pat"
+                | b"otp"
+                | b"sas"
+                | b"see"
+                | b"csr"
+                | b"sig"
+                | b"log"
+                | b"pw_"
+                | b"_pw"
+                | b"url"
+                | b"ses"
+                | b"con"
+                | b"lic"
+                | b"pin"
+        )
+    }) || text.eq_ignore_ascii_case(b"pw")
+        || text.len() > 2 && text[text.len() - 2..].eq_ignore_ascii_case(b"pw")
+}
+
 /// The class of a name. `not_secret` are names that the user has cleared.
 pub(super) fn class(name: &[u8], not_secret: &[&str]) -> Class {
-    if name.is_empty() || not_secret.iter().any(|cleared| cleared.as_bytes() == name) {
+    // The registry knows some names that say nothing.
+    if !may_count(name) && known(name).is_none()
+        || not_secret.iter().any(|cleared| cleared.as_bytes() == name)
+    {
         return Class::None;
     }
     let words = words(name);
@@ -250,8 +298,10 @@ pub(super) fn class(name: &[u8], not_secret: &[&str]) -> Class {
     let within = |texts: &[&str]| words.iter().any(|word| texts.iter().any(|text| word.contains(text)));
     let is_key =
         words.windows(2).any(|pair| pair[1].starts_with("KEY") && KINDS_OF_KEYS.contains(&pair[0].as_str()));
-    let is_known = || known(&name.to_ascii_uppercase()).is_some_and(|entry| entry.kind == Kind::Credential);
-    if has(PASSWORDS) || within(&["PASSWORD", "PASSWD"]) {
+    let is_known = || known(name).is_some_and(|entry| entry.kind == Kind::Credential);
+    let ends_with_pass =
+        words.iter().any(|word| word.ends_with("PASS") && !NO_PASSWORDS.contains(&word.as_str()));
+    if has(PASSWORDS) || within(&["PASSWORD", "PASSWD"]) || ends_with_pass {
         Class::Password
     } else if has(TOKENS) || is_key || within(&["TOKEN", "SECRET", "APIKEY"]) || is_known() {
         Class::Token
@@ -260,6 +310,15 @@ pub(super) fn class(name: &[u8], not_secret: &[&str]) -> Class {
     } else {
         Class::None
     }
+}
+
+/// Whether a name is about a credential, or about the thing that holds it.
+pub(super) fn is_about(name: &[u8]) -> bool {
+    let words = words(name);
+    words.last().is_none_or(|last| {
+        ABOUT.contains(&last.as_str())
+            || matches!(last.as_str(), "KEY" | "SECURE" | "EXTERNAL" | "ENVIRONMENT" | "VALUE")
+    })
 }
 
 /// The words of a name in capitals: `dbPassword`, `db-password` and `DB_PASSWORD` have the same.

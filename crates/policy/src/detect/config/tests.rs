@@ -46,7 +46,7 @@ fn a_credential_goes_in_every_syntax_and_the_rest_of_its_line_stays() {
             "command: redis-server --requirepass  --port 1\n",
         ),
         ("requirepass canary-5521\n", "requirepass \n"),
-        ("Authorization: Bearer canary1canary1\n", "Authorization: \n"),
+        ("Authorization: Bearer canary1canary1\n", "Authorization: Bearer \n"),
         ("note: ghp_0123456789abcdefghijABCDEFGHIJ012345 is old\n", "note:  is old\n"),
         (
             "key: |\n  -----BEGIN RSA PRIVATE KEY-----\n  canary\n  -----END RSA PRIVATE KEY-----\nport: 1\n",
@@ -70,6 +70,21 @@ fn a_credential_goes_in_every_syntax_and_the_rest_of_its_line_stays() {
         ("https://hooks.slack.com/services/T000/B000/canary1canary1\n", "\n"),
         ("ENV API_KEY=canary1canary1\n", "ENV API_KEY=\n"),
         ("key: \"canary1Canary2Canary3\"\n", "key: \"\"\n"),
+        ("password: !!str canary-5521\npassword: &x canary-5521\n", "password: !!str \npassword: &x \n"),
+        ("db.password\tcanary-5521\ndb.password canary-5521\n", "db.password\t\ndb.password \n"),
+        ("dbpass = canary-5521\n", "dbpass = \n"),
+        ("password = '''canary-5521'''\n", "password = ''''''\n"),
+        ("command: [\"x\", \"--token\", \"canary1canary1\"]\n", "command: [\"x\", \"--token\", \"\"]\n"),
+        ("Authorization: token canary1canary1\n", "Authorization: token \n"),
+        (
+            "secrets:\n  github: canary1canary1\n  port: 80\nother: canary1canary1\n",
+            "secrets:\n  github: \n  port: 80\nother: canary1canary1\n",
+        ),
+        (
+            "[api_keys]\nopenai = \"canary1canary1\"\n[x]\ny = \"canary1canary1\"\n",
+            "[api_keys]\nopenai = \"\"\n[x]\ny = \"canary1canary1\"\n",
+        ),
+        ("\"tokens\": {\n  \"gh\": \"canary1canary1\"\n},\n", "\"tokens\": {\n  \"gh\": \"\"\n},\n"),
     ] {
         assert_eq!(shown(content), expected, "{content}");
     }
@@ -93,6 +108,8 @@ fn what_is_no_credential_stays() {
         "\"bos_token\": \"<s>\", \"pad_token_id\": 0, \"unk_token\": \"[UNK]\"\n",
         "keywords = [\"api\", \"key2value\"]\nlicense_key_header: X-License-1\ndescription: a password of 8 chars\n",
         "CLEARED_TOKEN: canary1canary1\n",
+        "secrets:\n  db_password:\n    file: ./db1.txt\n  api:\n    external: true\n    name: my-api-v2\n",
+        "bypass: some1thing\ncompass: a1b2c3d4\nspring.main.banner mode\n",
         "password:\n  secure: \"aB3dE6gH9jK2mN5pQ8sT1vW4xY7zaB3dE6gH9jK2\"\n",
         "publicKey: canary1canary1canary1\n",
         "",

@@ -96,7 +96,7 @@ pub(super) fn default_of(text: &[u8]) -> Option<Range<usize>> {
     let colon = inner[..end].iter().position(|&byte| byte == b':');
     let dash = inner[..end].iter().position(|&byte| byte == b'-');
     let sign = colon.or(dash)?;
-    if !inner[..sign].iter().all(|byte| is_of_name(byte)) {
+    if !inner[..sign].iter().all(is_of_name) {
         return None;
     }
     // `?` and `+` say what to do, and not what to take.
