@@ -419,8 +419,12 @@ fn flags_that_exclude_each_other_are_refused() {
         );
     }
     // A project can only narrow.
-    stage.project_file(".keyward.toml", "version = 1\n[net]\nallow = [\"evil.example\"]\n");
+    stage.project_file(".keyward.toml", "version = 1\n[net]\nreach = [5432]\n");
     refused(stage.caged("true"), 120, "the project file may only narrow");
+    stage.project_file(".keyward.toml", "version = 1\n[net]\nallow = [\"evil.example\"]\n");
+    let why =
+        stage.command(keyward()).args(["why", "net", "evil.example"]).current_dir(stage.project()).output();
+    assert!(stdout(&why.unwrap()).contains("cannot be reached: the cage has no network"));
 }
 
 #[test]

@@ -5,11 +5,14 @@
 #[path = "support/session.rs"]
 mod session;
 mod support;
+#[path = "support/upstream.rs"]
+mod upstream;
 
 use session::Session;
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use support::{Beside, Stage, Who, eventually, keyward, processes_with, stderr, stdout};
+use support::{Stage, Who, eventually, keyward, processes_with, stderr, stdout};
+use upstream::Upstream;
 
 /// Gives tokens: each refresh token is good once, and takes as long as `slow` says. Anything else is told the credential that it came with.
 const SERVER: &str = r#"
@@ -86,48 +89,16 @@ of() { sed -n "s/.*\"$1\":\"\([^\"]*\)\".*/\1/p"; }
 const FLAGS: &[&str] = &["--trust", "executor", "--tool", "claude", "--allow-net", "api.anthropic.com"];
 
 struct Server {
-    _server: Beside,
-    port: String,
-    folder: tempfile::TempDir,
+    upstream: Upstream,
 }
 
 impl Server {
     fn new() -> Self {
-        let folder = tempfile::Builder::new().prefix("keyward login").tempdir_in("/srv").unwrap();
-        let at = folder.path().to_str().unwrap().to_owned();
-        // The server runs as the user of the tests, and writes what it has seen.
-        std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-        let certificate = |name: &str, more: &[&str]| {
-            let made = Command::new("openssl")
-                .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
-                .args(["-days", "30", "-subj", &format!("/CN={name}")])
-                .args(["-keyout", &format!("{at}/{name}.key"), "-out", &format!("{at}/{name}.pem")])
-                .args(more)
-                .output()
-                .unwrap();
-            assert!(made.status.success(), "{}", stderr(&made));
-        };
-        certificate("authority", &[]);
-        let (ca, key) = (format!("{at}/authority.pem"), format!("{at}/authority.key"));
-        let names: Vec<String> = HOSTS.iter().map(|host| format!("DNS:{host}")).collect();
-        let names = format!("subjectAltName={}", names.join(","));
-        let own = ["-addext", "basicConstraints=critical,CA:FALSE", "-addext", &names];
-        certificate("server", &[&["-CA", &ca, "-CAkey", &key][..], &own].concat());
-        std::fs::set_permissions(
-            format!("{at}/server.key"),
-            std::os::unix::fs::PermissionsExt::from_mode(0o644),
-        )
-        .unwrap();
-        std::fs::write(folder.path().join("server.py"), SERVER).unwrap();
-        let server = Stage::new(Who::User).beside_and_ready(
-            Command::new("/usr/bin/python3").arg(folder.path().join("server.py")).arg(folder.path()),
-        );
-        let port = std::fs::read_to_string(folder.path().join("port")).unwrap();
-        Server { _server: server, port, folder }
+        Server { upstream: Upstream::new(SERVER, HOSTS) }
     }
 
     fn seen(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("seen")).unwrap_or_default()
+        self.upstream.said("seen")
     }
 
     /// How often tokens were renewed.
@@ -136,7 +107,7 @@ impl Server {
     }
 
     fn set(&self, name: &str, text: &str) {
-        std::fs::write(self.folder.path().join(name), text).unwrap();
+        std::fs::write(self.upstream.folder.path().join(name), text).unwrap();
     }
 
     fn stage(&self) -> Stage {
@@ -147,14 +118,9 @@ impl Server {
     }
 
     fn policy(&self, stage: &Stage) {
-        let ca = self.folder.path().join("authority.pem");
-        let host = |host: &&str| {
-            let (port, ca) = (&self.port, ca.display());
-            format!("[net.upstream.\"{host}\"]\naddress = \"127.0.0.1:{port}\"\nca = \"{ca}\"\n")
-        };
-        let hosts: String = HOSTS.iter().map(host).collect();
         let profile =
             "[profiles.kept]\ntrust = \"executor\"\nhome.tools = [\"claude\"]\nnet.mode = \"rules\"\n";
+        let hosts = self.upstream.hosts();
         stage.home_file(".config/keyward/policy.toml", &format!("version = 1\n{profile}{hosts}"));
     }
 }
@@ -433,7 +399,7 @@ fn a_vault_that_is_killed_while_tokens_are_renewed_loses_none() {
     assert!(told(&output).contains("not kept yet"), "{}", told(&output));
     assert!(!real(&stage).contains("real-refresh-2"));
     // The next start finds what the host had given.
-    std::fs::remove_file(server.folder.path().join("slow")).unwrap();
+    std::fs::remove_file(server.upstream.folder.path().join("slow")).unwrap();
     let output = run(&stage, FLAGS, "use $access");
     told(&output);
     assert!(real(&stage).contains("real-refresh-2"), "{}", real(&stage));

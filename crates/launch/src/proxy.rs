@@ -110,6 +110,8 @@ pub struct Proxy {
     unanswered: Vec<(u64, Instant, Awaited)>,
     /// Grants that hold, or do not.
     settled: Vec<Settled>,
+    /// Whether it was given a cage, whose end it tells.
+    has_cage: bool,
     /// Whether a cage has ended, as it sees it.
     has_dropped: bool,
     /// Hosts that programs wait for.
@@ -167,6 +169,7 @@ impl Proxy {
             orders: Cell::new(0),
             unanswered: Vec::new(),
             settled: Vec::new(),
+            has_cage: false,
             has_dropped: false,
             questions: Vec::new(),
         };
@@ -227,6 +230,7 @@ impl Proxy {
             let descriptors: Vec<BorrowedFd<'_>> =
                 of_cage.into_iter().chain(now.iter().map(|(_, socket)| socket.as_fd())).collect();
             self.order(&order, &descriptors)?;
+            self.has_cage = true;
             (rest, is_first) = (later, false);
             if last {
                 return Ok(());
@@ -379,8 +383,11 @@ impl Proxy {
         }
     }
 
-    /// Hears what it tells when the cage has ended: it notices that by itself, a moment after us.
+    /// Hears what it tells when the cage has ended: it notices that by itself, a moment after us. Without a cage there is nothing to tell.
     pub(crate) fn hear_the_end(&mut self) {
+        if !self.has_cage {
+            return self.hear();
+        }
         let until = Instant::now() + TOLD_WITHIN;
         while !self.has_dropped {
             let Some(control) = &self.control else { return };
@@ -583,6 +590,7 @@ mod tests {
             orders: Cell::new(1),
             unanswered: Vec::new(),
             settled: Vec::new(),
+            has_cage: false,
             has_dropped: false,
             questions: Vec::new(),
         };

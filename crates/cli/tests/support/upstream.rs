@@ -55,14 +55,18 @@ impl Upstream {
 
     /// A user whose policy leads the hosts to the server.
     pub fn stage(&self) -> Stage {
+        let stage = Stage::new(Who::User);
+        stage.home_file(".config/keyward/policy.toml", &format!("version = 1\n{}", self.hosts()));
+        stage
+    }
+
+    /// The part of a policy that leads the hosts to the server.
+    pub fn hosts(&self) -> String {
         let (port, ca) = (&self.port, self.folder.path().join("authority.pem"));
         let host = |host: &String| {
             format!("[net.upstream.\"{host}\"]\naddress = \"127.0.0.1:{port}\"\nca = \"{}\"\n", ca.display())
         };
-        let hosts: String = self.hosts.iter().map(host).collect();
-        let stage = Stage::new(Who::User);
-        stage.home_file(".config/keyward/policy.toml", &format!("version = 1\n{hosts}"));
-        stage
+        self.hosts.iter().map(host).collect()
     }
 
     /// What the server has left in a file of its folder.

@@ -136,10 +136,7 @@ const FOR_PLAIN: &[&str] = &["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy
 
 /// The proxies that the caller's variables name.
 pub fn proxies(environment: &[&[u8]]) -> Proxies {
-    let of = |names| match read(environment, names)? {
-        Ok(proxy) => Some(proxy),
-        Err(_) => None,
-    };
+    let of = |names| read(environment, names)?.ok();
     Proxies { tls: of(FOR_TLS), plain: of(FOR_PLAIN) }
 }
 
