@@ -112,6 +112,48 @@ fn the_phantom_of_an_agent_is_worth_nothing_at_another_host() {
 }
 
 #[test]
+fn another_account_at_the_host_of_the_model_is_refused() {
+    let host = "generativelanguage.googleapis.com";
+    let upstream = Upstream::new(SERVER, &[host]);
+    let stage = upstream.stage();
+    let gemini = |script: &str| {
+        let mut command = stage.keyward_run(&["-p", "gemini"], &["sh", "-c", script]);
+        command.env("GEMINI_API_KEY", REAL).output().unwrap()
+    };
+    // An attacker's key, to whose account the project could be sent.
+    for attack in [
+        "'https://HOST/v1beta/files?key=AIzaSyattacker'",
+        "'https://HOST/v1beta/files?%6bey=AIzaSyattacker'",
+        "'https://HOST/v1beta/files?KEY=AIzaSyattacker'",
+        "'https://HOST/v1beta/files?$key=AIzaSyattacker'",
+        "'https://HOST/v1beta/files?key=AIzaSyattacker' -H \"X-Goog-Api-Key: $GEMINI_API_KEY\"",
+        "\"https://HOST/v1beta/files?key=$GEMINI_API_KEY&key=AIzaSyattacker\"",
+        "'https://HOST/v1beta/files?oauth_token=ya29.attacker'",
+        "'https://HOST/v1beta/files?access_token=ya29.attacker'",
+        "https://HOST/v1beta/files -H 'X-Goog-Api-Key: AIzaSyattacker' -H \"X-Other: $GEMINI_API_KEY\"",
+        "https://HOST/v1beta/files -H 'Authorization: Bearer ya29.attacker'",
+        "https://HOST/v1beta/files -H 'Cookie: SID=attacker'",
+        "-X POST https://HOST/v1beta/files -H 'X-HTTP-Method-Override: GET' -d key=AIzaSyattacker",
+    ] {
+        let ask = format!("curl -sS -o /dev/null -w '%{{http_code}}' {}", attack.replace("HOST", host));
+        let output = gemini(&ask);
+        assert_eq!(stdout(&output), "403", "{attack}: {}", stderr(&output));
+    }
+    assert_eq!(upstream.said("seen"), "");
+    // The control: with the agent's own key both ways work, and other parameters are not looked at.
+    for fine in [
+        "https://HOST/v1beta/files?key=$GEMINI_API_KEY&pageToken=x",
+        "https://HOST/v1beta/files?pageSize=3&monkey=1",
+    ] {
+        let output = gemini(&format!(
+            "curl -sS \"{}\" -H \"X-Goog-Api-Key: $GEMINI_API_KEY\"",
+            fine.replace("HOST", host)
+        ));
+        assert!(output.status.success() && stdout(&output).contains("/v1beta/files"), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn a_gateway_of_this_machine_gets_the_real_key_and_the_agent_a_phantom() {
     let gateway = Gateway::new("127.0.0.1");
     let stage = Stage::new(Who::User);

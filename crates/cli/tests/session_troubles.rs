@@ -228,3 +228,30 @@ fn a_project_that_a_command_has_closed_is_open_to_the_next_one() {
         assert_eq!(stdout(&next), "works\n", "{mode}: {}", stderr(&next));
     }
 }
+
+#[test]
+fn a_session_that_is_killed_while_it_starts_leaves_no_exit_code_without_words() {
+    for argv in [&["session", "start", "--name", "short"][..], &["run", "--shims", "--", "true"]] {
+        let stage = Stage::user();
+        let mut command = stage.command(keyward());
+        command.args(argv).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        let client = command.spawn().unwrap();
+        let children = format!("/proc/{0}/task/{0}/children", client.id());
+        let is_session = |child: &&str| {
+            std::fs::read_to_string(format!("/proc/{child}/comm"))
+                .is_ok_and(|name| name.starts_with("keyward:sess"))
+        };
+        // Without a pause: its cage takes a few milliseconds.
+        let began = std::time::Instant::now();
+        while began.elapsed().as_secs() < 20 {
+            let now = std::fs::read_to_string(&children).unwrap_or_default();
+            if let Some(session) = now.split_whitespace().find(is_session) {
+                let session = Pid::from_raw(session.parse().unwrap()).unwrap();
+                kill_process(session, Signal::KILL).unwrap();
+                break;
+            }
+        }
+        let output = refused(client.wait_with_output().unwrap(), 125, "ended before its cage was ready");
+        assert_eq!(stderr(&output).lines().count(), 2, "{}", stderr(&output));
+    }
+}

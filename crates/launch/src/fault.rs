@@ -44,6 +44,7 @@ impl fmt::Display for Fault {
             Step::Seccomp => "cannot install the seccomp filter",
             Step::Descriptors => "cannot close descriptors",
             Step::Exec => "cannot run",
+            Step::Init => "the cage ended by itself",
         };
         f.write_str(act)?;
         if !object.is_empty() {

@@ -1,6 +1,7 @@
 //! PID 1 of a cage: reaps, passes signals on, and ends everything with itself. Holds nothing.
 
 use crate::wire::{self, Order, Report};
+use keyward_policy::linux::cage::Step;
 use keyward_sys::fork::{self, Change, End, Process};
 use keyward_sys::signal::{self, Inbox, Set};
 use keyward_sys::terminal;
@@ -25,7 +26,14 @@ pub(crate) fn live(command: Command, control: &OwnedFd, last: impl Fn()) -> ! {
     };
     // The caller's pipes belong to the command alone: when it closes them, their other ends must see it.
     keyward_sys::confine::close_standard_streams();
-    let Ok(inbox) = Inbox::new(&Set::of(&[libc_signal::CHLD])) else { end(125) };
+    let give_up = |errno: Errno| -> ! {
+        wire::report(control, Report::Failed { step: Step::Init, index: 0, errno }, &[]);
+        end(125)
+    };
+    let inbox = match Inbox::new(&Set::of(&[libc_signal::CHLD])) {
+        Ok(inbox) => inbox,
+        Err(errno) => give_up(errno),
+    };
     loop {
         while let Some((pid, change)) = fork::next_change() {
             if pid != command.process.pid {
@@ -45,7 +53,7 @@ pub(crate) fn live(command: Command, control: &OwnedFd, last: impl Fn()) -> ! {
             Ok(_) => {}
             Err(Errno::INTR) => continue,
             // Deaf, we would not notice that the launcher is gone.
-            Err(_) => end(125),
+            Err(errno) => give_up(errno),
         }
         let told = !polled[1].revents().is_empty();
         while inbox.next().is_some() {}

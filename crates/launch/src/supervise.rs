@@ -22,7 +22,7 @@ use hosts::Pending;
 use keyward_policy::linux::acts::Outlet;
 use keyward_policy::linux::cage::Step;
 use keyward_policy::net::plan::Network;
-use keyward_policy::outcome::{LoginNews, NetworkNews, Repository};
+use keyward_policy::outcome::{LoginNews, NetworkNews, Repository, code};
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_policy::untrusted::lookup;
 use keyward_policy::view::{Gone, Keyring as KeyringView, View};
@@ -193,6 +193,8 @@ struct Supervisor<'a, 'b> {
     passing: Vec<OwnedFd>,
     /// Whether the command has not started yet because a vault may still have to ask for a passphrase.
     waits_for_vault: bool,
+    /// Whether init has reported that the command runs.
+    has_started: bool,
     channel_open: bool,
     session_open: bool,
     /// What the session looks at instead of asking whether there is something to do.
@@ -214,6 +216,7 @@ impl<'a, 'b> Supervisor<'a, 'b> {
             pending: Pending::default(),
             passing: Vec::new(),
             waits_for_vault: watch.vault.is_some(),
+            has_started: false,
             channel_open: true,
             session_open: true,
             attention: None,
@@ -467,6 +470,10 @@ impl<'a, 'b> Supervisor<'a, 'b> {
         self.relay.finish(self.watch.screen.as_ref());
         if let Some(fault) = self.failed {
             return Err(fault);
+        }
+        // Init could not even report: that code is not the command's.
+        if !self.has_started && end == End::Exited(code::FAULT) && self.killed_by.is_none() {
+            return Err(Fault::new(Step::Init, "", Errno::PIPE));
         }
         if self.relay.exceeded() {
             self.cut_short = Some(CutShort::Output);

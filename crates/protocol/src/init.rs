@@ -103,6 +103,7 @@ const STEPS: &[Step] = &[
     Step::Seccomp,
     Step::Descriptors,
     Step::Exec,
+    Step::Init,
 ];
 
 fn pack(kind: u8, step: u8, index: u16, value: i32) -> Packet {

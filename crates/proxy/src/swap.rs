@@ -23,9 +23,30 @@ const CREDENTIAL_QUERIES: &[&str] = &[
     "api_key",
     "apikey",
     "auth_token",
+    "oauth_token",
+    "bearer_token",
     "x-amz-credential",
     "x-amz-security-token",
     "awsaccesskeyid",
+];
+
+/// Parameters that carry a credential at hosts whose own travels in the query, and at those of Google, where all of them take a key so.
+const KEY_QUERIES: &[&str] = &["key", "token"];
+
+/// Cookies that servers before an API set, and that name no account.
+const PLAIN_COOKIES: &[&str] = &[
+    "__cf_bm",
+    "__cflb",
+    "__cfruid",
+    "__cfseq",
+    "__cfwaitingroom",
+    "_cfuvid",
+    "cf_clearance",
+    "cf_ob_info",
+    "cf_use_ob",
+    "gclb",
+    "awsalb",
+    "awsalbcors",
 ];
 
 /// Why a request is refused.
@@ -365,13 +386,26 @@ fn foreign(here: &[&Rc<Binding>], headers: &HeaderMap, subject: &Subject<'_>) ->
         let mut words = here.iter().flat_map(|binding| words(binding));
         words.any(|word| memmem::find(value, word.as_bytes()).is_some())
     };
-    // Providers whose keys may stand in the query call them so; elsewhere it is an ordinary name.
-    let takes_query = here.iter().any(|binding| binding.places.query);
+    // Of a host that the user has named it is not known what its cookies are; that of a provider or a login is asked by a program.
+    let is_api = here.iter().any(|binding| !binding.headers.is_empty() || binding.renewal.is_some());
+    for value in headers.get_all(http::header::COOKIE).iter().filter(|value| is_api && !is_own(value)) {
+        if let Some(name) = other_cookie(value.as_bytes()) {
+            return Err(Refused { reason: Reason::OtherCredential, detail: format!("the cookie {name}") });
+        }
+    }
+    let is_google = matches!(subject.host, Host::Name(name) if name.as_str().ends_with(".googleapis.com"));
+    let takes_keys = is_google || here.iter().any(|binding| binding.places.query);
+    // With it, servers of Google read the body as the query.
+    if is_google && headers.contains_key("x-http-method-override") {
+        let detail = "the header x-http-method-override".to_owned();
+        return Err(Refused { reason: Reason::OtherCredential, detail });
+    }
     for pair in query.unwrap_or_default().split('&') {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let plain = decoded(name).to_ascii_lowercase();
-        let is_credential = CREDENTIAL_QUERIES.iter().any(|known| known.as_bytes() == plain)
-            || takes_query && plain == b"key";
+        let plain = plain.strip_prefix(b"$").unwrap_or(&plain);
+        let is = |known: &&str| known.as_bytes() == plain;
+        let is_credential = CREDENTIAL_QUERIES.iter().any(is) || takes_keys && KEY_QUERIES.iter().any(is);
         if is_credential && !own(&decoded(value)) {
             return Err(Refused { reason: Reason::OtherCredential, detail: format!("the parameter {name}") });
         }
@@ -383,6 +417,19 @@ fn foreign(here: &[&Rc<Binding>], headers: &HeaderMap, subject: &Subject<'_>) ->
         return Err(Refused { reason: Reason::OtherCredential, detail: "it carries none".into() });
     }
     Ok(())
+}
+
+/// The first cookie that may be a login.
+fn other_cookie(value: &[u8]) -> Option<String> {
+    let names = value.split(|&byte| byte == b';').map(|pair| {
+        let name = pair.split(|&byte| byte == b'=').next().unwrap_or_default();
+        String::from_utf8_lossy(name.trim_ascii()).into_owned()
+    });
+    let is_plain = |name: &String| {
+        let lower = name.to_ascii_lowercase();
+        lower.is_empty() || lower.starts_with("cf_chl_") || PLAIN_COOKIES.contains(&lower.as_str())
+    };
+    names.into_iter().find(|name| !is_plain(name))
 }
 
 /// Whether a header holds a phantom, as it is, percent-encoded, or inside `Basic` credentials.

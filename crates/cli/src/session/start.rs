@@ -288,7 +288,7 @@ fn fork_session(
 /// Waits until the session says that it is there, or is gone; passes on what it says meanwhile.
 fn wait_until_ready(status: &OwnedFd, words: &OwnedFd) -> i32 {
     let mut code = Vec::new();
-    let (mut status_open, mut words_open) = (true, true);
+    let (mut status_open, mut words_open, mut has_spoken) = (true, true, false);
     while status_open {
         let mut polled = vec![PollFd::new(status, PollFlags::IN)];
         if words_open {
@@ -300,7 +300,10 @@ fn wait_until_ready(status: &OwnedFd, words: &OwnedFd) -> i32 {
         let mut part = [0; 4096];
         if ready.get(1) == Some(&true) {
             match rustix::io::read(words, &mut part) {
-                Ok(length) if length > 0 => say::raw_stderr(&part[..length]),
+                Ok(length) if length > 0 => {
+                    has_spoken = true;
+                    say::raw_stderr(&part[..length]);
+                }
                 _ => words_open = false,
             }
         } else if ready[0] {
@@ -310,7 +313,16 @@ fn wait_until_ready(status: &OwnedFd, words: &OwnedFd) -> i32 {
             }
         }
     }
-    std::str::from_utf8(&code).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(code::FAULT)
+    let exit = std::str::from_utf8(&code).ok().and_then(|text| text.trim().parse().ok());
+    match exit.unwrap_or(code::FAULT) {
+        // It was killed, or had no place for its words: an exit code alone helps no one.
+        code::FAULT if !has_spoken => say::failure(&Trouble::new(
+            Code::SessionFailed,
+            "the session ended before its cage was ready, and did not say why",
+            "try again; `keyward doctor` shows what this host can do",
+        )),
+        exit => exit,
+    }
 }
 
 /// What a session begins with: its directory, its door, and where it says whether it is there.

@@ -145,6 +145,7 @@ impl Supervisor<'_, '_> {
 
     /// The command has its copy of everything; there will be no second attempt.
     fn command_started(&mut self) {
+        self.has_started = true;
         keyward_sys::environ::wipe_own();
         self.let_go_of_streams();
         if let Some(vault) = &mut self.watch.vault {

@@ -61,4 +61,6 @@ pub enum Step {
     Seccomp,
     Descriptors,
     Exec,
+    /// The life of the cage itself.
+    Init,
 }
