@@ -6,7 +6,7 @@ use keyward_policy::detect::{Content, Shows, shows};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
-    for content in [Content::Dotenv, Content::Settings, Content::Pem, Content::Whole] {
+    for content in [Content::Dotenv, Content::Settings, Content::Pem, Content::Whole, Content::Config] {
         let Some(row) = SECRETS.iter().find(|row| row.content == content) else { continue };
         if let Shows::Instead(text) = shows(row, input, &["CLEARED"]) {
             assert!(text.len() <= input.len() + 1);

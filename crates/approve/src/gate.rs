@@ -2,12 +2,13 @@
 
 mod scripts;
 
-pub use scripts::{read_in, read_script};
+pub use scripts::{is_out_of_reach, read_in, read_script};
 
 use crate::losses::Losses;
 use crate::site::Site;
 use keyward_gate::{
-    Cage, Found, Judgement, Language, Loss, Lost, Rules, Sight, State, Whole, judge_argv, with_scripts,
+    Cage, Found, Judgement, Language, Loss, Lost, Rules, Sight, Snapshots, State, Whole, judge_argv,
+    with_scripts,
 };
 use keyward_policy::gate::{Judged, Script};
 use keyward_policy::plan::Plan;
@@ -55,15 +56,18 @@ impl Gate {
         self.rules
     }
 
-    /// Judges a command with the scripts that it starts, and gives these. `lost` says what is lost of the work that it would take away.
+    /// Judges a command with the scripts that it starts, and gives these. `is_out_of_reach` says whether the command can neither make nor
+    /// change what stands at a path, `lost` says what is lost of the work that it would take away.
     pub fn judge(
         &self,
         argv: &[OsString],
+        is_out_of_reach: &dyn Fn(&[u8]) -> bool,
         read: impl FnMut(&[u8]) -> Found<Script>,
         lost: impl FnMut(&Loss) -> Lost,
     ) -> (Judged, Vec<Script>) {
         let words: Vec<&[u8]> = argv.iter().map(|word| word.as_bytes()).collect();
-        self.with_scripts(judge_argv(&self.rules, &words), None, read, lost)
+        let snapshots = Snapshots { is_out_of_reach, argv: &words };
+        self.with_scripts(judge_argv(&self.rules, &words), None, snapshots, read, lost)
     }
 
     /// Judges a line that bash runs after it has restored a state. `named` is the name of the state in messages.
@@ -71,13 +75,15 @@ impl Gate {
         &self,
         argv: &[OsString],
         (named, state): (&str, State<'_>),
+        is_out_of_reach: &dyn Fn(&[u8]) -> bool,
         read: impl FnMut(&[u8]) -> Found<Script>,
         lost: impl FnMut(&Loss) -> Lost,
     ) -> (Judged, Vec<Script>) {
         let words: Vec<&[u8]> = argv.iter().map(|word| word.as_bytes()).collect();
         let own = keyward_gate::judge_line(&self.rules, state, &words);
         let in_state = own.verdict != Verdict::Allow && own.span.is_none();
-        self.with_scripts(own, in_state.then(|| named.to_owned()), read, lost)
+        let snapshots = Snapshots { is_out_of_reach, argv: &words };
+        self.with_scripts(own, in_state.then(|| named.to_owned()), snapshots, read, lost)
     }
 
     /// `named` is where the part stands that decided, if not in the command.
@@ -85,10 +91,11 @@ impl Gate {
         &self,
         own: Judgement,
         named: Option<String>,
+        snapshots: Snapshots<'_>,
         read: impl FnMut(&[u8]) -> Found<Script>,
         lost: impl FnMut(&Loss) -> Lost,
     ) -> (Judged, Vec<Script>) {
-        let Whole { judgement, from, scripts } = with_scripts(&self.rules, own, read, lost);
+        let Whole { judgement, from, scripts } = with_scripts(&self.rules, own, snapshots, read, lost);
         let judged = Judged {
             verdict: judgement.verdict,
             rule: judgement.rule,
@@ -133,7 +140,9 @@ pub fn judge(policy: &Policy, site: Site<'_>, plan: &mut Plan) -> Result<Judged,
     let reach = Cage::of(policy, plan.writable_project().is_some());
     let gate = Gate::new(policy, site.home, reach)?.seeing(Sight::of(policy, plan));
     let mut losses = Losses::new(site, &plan.view, &plan.view.cwd);
-    let (judged, scripts) = gate.judge(&plan.argv, |path| read_in(plan, path), |loss| losses.lost(loss));
+    let is_out_of_reach = |path: &[u8]| is_out_of_reach(&plan.view, &plan.view.cwd, path);
+    let read = |path: &[u8]| read_in(plan, path);
+    let (judged, scripts) = gate.judge(&plan.argv, &is_out_of_reach, read, |loss| losses.lost(loss));
     plan.gate.judged = Some(judged.clone());
     plan.gate.scripts = scripts;
     Ok(judged)

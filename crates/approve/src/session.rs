@@ -1,7 +1,7 @@
 //! The gate of a session: each command and each call from inside is judged when it is requested. Approvers are asked by a
 //! process of its own, so that the session goes on meanwhile.
 
-use crate::gate::{Gate, read_script};
+use crate::gate::{Gate, is_out_of_reach, read_script};
 use crate::host::{Approvers, HostGate};
 use crate::losses::Losses;
 use crate::permit::{self, Denial, Present, Ways};
@@ -177,13 +177,14 @@ impl SessionGate<'_> {
                     too_long |= most < usize::MAX;
                     if too_long { Lost::Nothing } else { losses.lost(loss) }
                 };
+                let is_out_of_reach = |path: &[u8]| is_out_of_reach(&self.view, &cwd, path);
                 let (mut judged, mut scripts) = match &restored {
                     Some(Found::Text(script)) => {
                         let start = self.site.cwd.as_os_str().as_bytes();
                         let restored = State { text: &script.text, start, elsewhere: own.is_some() };
-                        self.inside.judge_line(argv, (STATE, restored), read, lost)
+                        self.inside.judge_line(argv, (STATE, restored), &is_out_of_reach, read, lost)
                     }
-                    _ => self.inside.judge(argv, read, lost),
+                    _ => self.inside.judge(argv, &is_out_of_reach, read, lost),
                 };
                 room?;
                 if too_long {

@@ -74,7 +74,7 @@ impl Kind {
             Kind::Host { name, port } => act(What::Host(Host { name, port: *port, rule: "" })),
             Kind::Secret { name, delivery } => {
                 let name = SecretName::parse(name).unwrap_or_else(|_| panic!("{name}"));
-                act(What::Secret(&Grant { name, delivery: Delivery::ALL[*delivery] }))
+                act(What::Secret(&Grant { name, delivery: Delivery::ALL[*delivery], base_url: false }))
             }
             Kind::Changes(changes) => {
                 let changes: Vec<Change<'_>> = changes.iter().map(|(path, to)| change(path, to)).collect();

@@ -10,8 +10,8 @@ use crate::{files, say, session};
 use keyward_approve::gate::{self, BadRules, Gate};
 use keyward_approve::losses::Losses;
 use keyward_gate::{
-    Cage, Found, Judgement, LARGEST, Language, Lost, Rules, Sight, Verdict, Whole, judge, judge_argv,
-    judge_typed, underlined, with_scripts,
+    Cage, Found, Judgement, LARGEST, Language, Lost, Rules, Sight, Snapshots, Verdict, Whole, judge,
+    judge_argv, judge_typed, underlined, with_scripts,
 };
 use keyward_policy::linux::kernel::KernelFacts;
 use keyward_policy::plan::Plan;
@@ -52,7 +52,7 @@ pub fn check(args: &CheckArgs, block: &Block) -> i32 {
 pub fn asks_about(flags: &PolicyFlags, line: &str, block: &Block) -> Option<Judgement> {
     let place = Place::find(flags, block).ok()?;
     let own = judge_typed(&place.rules, line.as_bytes());
-    let whole = place.with_scripts(&place.rules, own);
+    let whole = place.with_scripts(&place.rules, own, &[line.as_bytes()]);
     (whole.judgement.verdict == Verdict::Ask && !place.asks_nothing).then_some(whole.judgement)
 }
 
@@ -122,17 +122,26 @@ impl Place {
                 judge_argv(rules, &words)
             }
         };
-        self.with_scripts(rules, own)
+        let mut words: Vec<&[u8]> = args.command.iter().map(|word| word.as_bytes()).collect();
+        words.push(source);
+        self.with_scripts(rules, own, &words)
     }
 
-    fn with_scripts(&self, rules: &Rules, own: Judgement) -> Whole {
+    fn with_scripts(&self, rules: &Rules, own: Judgement, argv: &[&[u8]]) -> Whole {
         match &self.cage {
             Some((here, plan)) => {
                 let mut losses = Losses::new(here.site(), &plan.view, &plan.view.cwd);
                 let read = |path: &[u8]| gate::read_in(plan, path).map(|script| script.text);
-                with_scripts(rules, own, read, |loss| losses.lost(loss))
+                let is_out_of_reach = |path: &[u8]| gate::is_out_of_reach(&plan.view, &plan.view.cwd, path);
+                let snapshots = Snapshots { is_out_of_reach: &is_out_of_reach, argv };
+                with_scripts(rules, own, snapshots, read, |loss| losses.lost(loss))
             }
-            None => with_scripts(rules, own, read, |_| Lost::Work),
+            // Without a cage, files are the user's own.
+            None => {
+                with_scripts(rules, own, Snapshots { is_out_of_reach: &|_| true, argv: &[] }, read, |_| {
+                    Lost::Work
+                })
+            }
         }
     }
 }

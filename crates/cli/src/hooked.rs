@@ -52,7 +52,7 @@ impl<'b> Agents<'b> {
 
     /// Connects to the session, which is started if there was none for this process of the agent.
     pub fn open(&mut self, directory: Option<&Path>) -> Result<Door, Trouble> {
-        match session::open_for_agent(self.block, &self.name) {
+        match session::connect(self.block, &self.name) {
             Err(Error::NoSession { .. }) => self.start(directory),
             opened => Ok(opened?),
         }
@@ -68,7 +68,7 @@ impl<'b> Agents<'b> {
         })?;
         let mut mark = self.mark().map_err(|cause| self.no_mark(&cause))?;
         // Another call may have been faster while we waited for the lock.
-        if let Ok(door) = session::open_for_agent(self.block, &self.name) {
+        if let Ok(door) = session::connect(self.block, &self.name) {
             return Ok(door);
         }
         let mut told = String::new();
@@ -97,7 +97,7 @@ impl<'b> Agents<'b> {
                 "the lines above say why; `keyward session start` in the same directory tells it too",
             ));
         }
-        Ok(session::open_for_agent(self.block, &self.name)?)
+        Ok(session::connect(self.block, &self.name)?)
     }
 
     fn begin(&mut self, directory: Option<&Path>, agent: OwnedFd) -> i32 {

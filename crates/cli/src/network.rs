@@ -76,7 +76,8 @@ const LONGEST: u64 = 256 << 10;
 
 /// Looks at the settings that the presets of a policy follow: in HOME, in the system and in the caller's variables, never in the project.
 pub fn followed(policy: &Policy, home: &Path) -> Vec<(Settings, Registries)> {
-    let presets = policy.network.allow.iter().filter(|_| policy.net.value == NetMode::Rules);
+    let lists = policy.network.narrowed.iter().flat_map(|list| &list.allow);
+    let presets = policy.network.allow.iter().chain(lists).filter(|_| policy.net.value == NetMode::Rules);
     let mut followed: Vec<Settings> = Vec::new();
     for allowed in presets {
         if let Allowed::Preset(preset) = &allowed.value {

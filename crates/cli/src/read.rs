@@ -109,7 +109,11 @@ fn judge(path: &Path, found: &Found, homes: &[&Path]) -> Result<Option<&'static 
     let is_settings = |secret: &Secret| {
         matches!(
             secret.content,
-            Content::Settings | Content::SettingsSaying(_) | Content::Variables | Content::Json
+            Content::Settings
+                | Content::SettingsSaying(_)
+                | Content::Variables
+                | Content::Json
+                | Content::Config
         )
     };
     let counts = |store: &Path| secret_file(store, homes).is_some_and(|secret| !is_settings(secret));

@@ -15,7 +15,7 @@ use crate::say;
 pub use client::Door;
 use client::{AtTerminal, Target};
 pub use client::{NotRun, exec_for_agent, exec_with_input, promises_file, write_promises};
-use keyward_client::{AtEnd, Client, Unattended};
+use keyward_client::{AtEnd, Client, Error, Unattended};
 use keyward_policy::net::{self, allowed::Allowed};
 use keyward_policy::outcome::{Conclusion, Outcome, code};
 use keyward_policy::settings::NetPolicy;
@@ -96,45 +96,50 @@ fn stop(name: &str, json: bool, block: &Block) -> i32 {
         door.request(&Ask::Stop {})?;
         // The end of the connection is the end of the session.
         while door.next_answer().is_ok() {}
-        Ok::<(), Trouble>(())
+        Ok::<(), Error>(())
     };
-    match open(block, name).and_then(|mut door| stop(&mut door)) {
+    match connect(block, name).and_then(|mut door| stop(&mut door)) {
         Ok(()) if json => {
             say::answer_json(&serde_json::json!({ "v": 1, "session": name }));
             0
         }
         Ok(()) => 0,
-        Err(trouble) => tell_as(trouble, if json { Reader::Stderr } else { Reader::Person }),
+        Err(error) => tell_as(error, if json { Reader::Stderr } else { Reader::Person }),
     }
 }
 
 fn open(block: &Block, name: &str) -> Result<Door, Trouble> {
-    Ok(Door::open(&here::runtime(&block.entries()), name, AtTerminal::default())?)
+    Ok(connect(block, name)?)
 }
 
-/// The session of this name, for an agent: what is found in the project is told in its output.
-pub fn open_for_agent(block: &Block, name: &str) -> Result<Door, keyward_client::Error> {
+/// The session of this name.
+pub fn connect(block: &Block, name: &str) -> Result<Door, Error> {
     Door::open(&here::runtime(&block.entries()), name, AtTerminal::default())
 }
 
 /// Ends a session, if it is there.
 pub fn stop_for_agent(block: &Block, name: &str) {
-    if let Ok(mut door) = open_for_agent(block, name)
+    if let Ok(mut door) = connect(block, name)
         && door.request(&Ask::Stop {}).is_ok()
     {
         while door.next_answer().is_ok() {}
     }
 }
 
-/// For a person, or as the outcome that a program reads.
-fn tell_as(trouble: Trouble, reader: Reader) -> i32 {
+/// For a person, or as the outcome that a program reads. The session says by which rule it refused, and whether a retry can help.
+fn tell_as(error: Error, reader: Reader) -> i32 {
+    let (rule, retry) = match &error {
+        Error::Refused { rule, retry, .. } => (rule.clone(), *retry),
+        _ => (None, false),
+    };
+    let trouble = Trouble::from(error);
     let exit = match reader {
         Reader::Person => return say::failure(&trouble),
         Reader::Stderr => trouble.exit(),
         Reader::Descriptor(_) => say::failure(&trouble),
     };
     let result = match trouble.code {
-        Code::Denied => Conclusion::Refused { rule: "gate", trouble, retry: false },
+        Code::Denied => Conclusion::Refused { rule: rule.as_deref().unwrap_or("gate"), trouble, retry },
         _ => Conclusion::fault(trouble),
     };
     reader.tell(&Outcome::without_run(exit, result));
@@ -179,9 +184,9 @@ pub fn exec(args: ExecArgs, block: &Block) -> i32 {
         say::outcome_has_no_place(number);
         return code::USAGE;
     }
-    open(block, &args.session)
+    connect(block, &args.session)
         .and_then(|mut door| client::exec(&mut door, &args))
-        .unwrap_or_else(|trouble| tell_as(trouble, Reader::of(&args)))
+        .unwrap_or_else(|error| tell_as(error, Reader::of(&args)))
 }
 
 fn done(door: &mut Door, ask: &Ask) -> Result<i32, Trouble> {

@@ -50,10 +50,6 @@ impl Phantoms {
         }
     }
 
-    fn is_empty(&self) -> bool {
-        self.bound.is_empty()
-    }
-
     /// What the proxy is told: which phantom stands for which secret, and where.
     pub fn bindings(&self) -> Vec<keyward_policy::net::Binding> {
         let renewals = secret::renewals(&self.bound);
@@ -75,6 +71,12 @@ impl Phantoms {
 
     fn sources(&self) -> impl Iterator<Item = &Reference> {
         self.bound.iter().map(|bound| &bound.from)
+    }
+
+    /// The name of a value that the vault gave: of a phantom, or behind them the variable with a login of the company's proxy.
+    fn name(&self, logins: &[String], index: usize) -> Option<String> {
+        let login = || logins.get(index.checked_sub(self.bound.len())?).cloned();
+        self.bound.get(index).map(|bound| bound.name.to_string()).or_else(login)
     }
 }
 
@@ -99,16 +101,19 @@ pub struct Supplier {
     said: Vec<Said>,
     /// How long the proxy may take to forget.
     patience: Timespec,
+    /// The variables with logins of the company's proxy.
+    logins: Vec<String>,
 }
 
-/// Forks the vault of the proxy; none where there are no phantoms.
+/// Forks the vault of the proxy; none where there are neither phantoms nor a login of the company's proxy.
 pub fn start(
     phantoms: &Phantoms,
+    logins: Vec<String>,
     here: &Here,
     block: &mut Block,
     prepared: &mut Prepared,
 ) -> Result<Option<Supplier>, Errno> {
-    if phantoms.is_empty() {
+    if phantoms.bound.is_empty() && logins.is_empty() {
         return Ok(None);
     }
     let (to_proxy, in_vault) = channel::pair()?;
@@ -122,6 +127,7 @@ pub fn start(
             to_renew: Some(to_renew),
             said: Vec::new(),
             patience: if phantoms.renewed().is_empty() { PATIENCE } else { RENEWING },
+            logins,
         })),
         Forked::Child => {
             let tied = confine::die_with_parent();
@@ -130,7 +136,9 @@ pub fn start(
                 fork::exit_now(125);
             }
             prepared.let_go();
-            become_vault(block, &process::variables(phantoms.sources()));
+            let of_proxy: Vec<Reference> = logins.iter().cloned().map(Reference::ProxyLogin).collect();
+            let sources = || phantoms.sources().chain(&of_proxy);
+            become_vault(block, &process::variables(sources()));
             let mut supply = Supply::new(&in_vault, &to_reports);
             let wanted: Vec<Wanted<'_>> = phantoms
                 .bound
@@ -140,10 +148,10 @@ pub fn start(
                 .collect();
             let mut renewals = Renewals::new(phantoms.renewed());
             let has_all = with_surroundings(here, block, |surroundings| {
-                match process::confine_to_sources(phantoms.sources(), &surroundings) {
+                match process::confine_to_sources(sources(), &surroundings) {
                     Ok(()) => {
                         renewals.recover();
-                        supply.deliver(&wanted, &surroundings)
+                        supply.deliver(&wanted, &logins, &surroundings)
                     }
                     Err(_) => false,
                 }
@@ -171,7 +179,7 @@ impl Supplier {
             })?;
         }
         let mut delivered = 0;
-        while delivered < phantoms.bound.len() {
+        while delivered < phantoms.bound.len() + self.logins.len() {
             match self.hear() {
                 Some(Said::Delivered { .. }) => delivered += 1,
                 Some(Said::Failed(trouble)) => return Err(trouble),
@@ -238,7 +246,7 @@ impl Supplier {
     pub fn events(&self, phantoms: &Phantoms) -> Vec<What> {
         let event = |said: &Said| match said {
             Said::Delivered { secret, microseconds } => Some(What::Secret {
-                name: phantoms.bound.get(*secret)?.name.to_string(),
+                name: phantoms.name(&self.logins, *secret)?,
                 delivery: Delivery::Proxy,
                 microseconds: *microseconds,
             }),

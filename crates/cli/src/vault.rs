@@ -24,9 +24,10 @@ use std::os::unix::ffi::OsStrExt;
 
 /// The positions of the variables that the vault of this plan needs.
 pub fn needs(plan: &Plan, environment: &[&[u8]]) -> Vec<usize> {
+    let of_proxy: Vec<Reference> = proxy_logins(plan).into_iter().map(Reference::ProxyLogin).collect();
     let sources = || {
         let given = plan.secrets.iter().map(|given| &given.from);
-        given.chain(plan.phantoms.iter().map(|bound| &bound.from))
+        given.chain(plan.phantoms.iter().map(|bound| &bound.from)).chain(&of_proxy)
     };
     if sources().next().is_none() {
         return Vec::new();
@@ -35,6 +36,12 @@ pub fn needs(plan: &Plan, environment: &[&[u8]]) -> Vec<usize> {
         Variables::All => (0..environment.len()).collect(),
         Variables::These(names) => positions(&names, environment),
     }
+}
+
+/// The variables with logins of the company's proxy that the plan uses.
+pub fn proxy_logins(plan: &Plan) -> Vec<String> {
+    let logins = plan.network.iter().flat_map(|network| network.corporate.logins());
+    logins.map(str::to_owned).collect()
 }
 
 fn positions(names: &[String], environment: &[&[u8]]) -> Vec<usize> {

@@ -622,3 +622,67 @@ fn doctor_tells_what_is_kept() {
         (&1.into(), &0.into())
     );
 }
+
+/// A pipe at a name that programs open by themselves makes them wait: git status would never end.
+#[test]
+fn a_pipe_where_git_and_other_tools_read_is_taken_out() {
+    let stage = Stage::user();
+    assert!(stage.bare("git init -q . && mkdir sub").status.success());
+    let make = "mkfifo .gitignore sub/.gitattributes package.json AGENTS.md own.pipe; echo x > README.md";
+    let output = stage.caged(make);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains(".gitignore") && stderr(&output).contains("would wait"),
+        "{}",
+        stderr(&output)
+    );
+    for gone in [".gitignore", "sub/.gitattributes", "package.json", "AGENTS.md"] {
+        assert!(!stands(&stage.project().join(gone)), "{gone}");
+    }
+    // What no program opens by itself is the command's own, and so is an ordinary file.
+    assert!(stands(&stage.project().join("own.pipe")) && stands(&stage.project().join("README.md")));
+    let status = "timeout 5 git status > /dev/null; echo $?";
+    assert_eq!(stdout(&stage.bare(status)), "0\n");
+    assert_eq!(stdout(&stage.bare(&format!("mkfifo .gitignore; {status}"))), "124\n", "the control");
+}
+
+/// A grant of an agent's state, or of a directory of HOME, is not a grant to change in silence what programs outside run or obey.
+#[test]
+fn what_programs_obey_in_a_directory_of_home_is_protected_or_named_when_that_is_granted() {
+    let stage = Stage::user();
+    stage.home_file(".claude/settings.json", "{}");
+    stage.home_file(".codex/config.toml", "model = \"x\"\n");
+    stage.home_file(".ssh/config", "Host a\n");
+    stage.home_file(".config/nvim/init.lua", "x = 1\n");
+    let home = stage.home();
+    let grants =
+        [".claude", ".codex", ".ssh", ".config/nvim"].map(|name| home.join(name).display().to_string());
+    let flags: Vec<&str> = grants.iter().flat_map(|grant| ["--write", grant]).collect();
+    let flags = [flags.as_slice(), &["--gate", "yolo"]].concat();
+    let script = "cd ~; mkdir -p .claude/hooks .claude/projects; echo evil >> .claude/settings.json; echo evil > .claude/hooks/x.sh; \
+         echo data > .claude/projects/a.jsonl; echo evil > .codex/hooks.json; echo evil >> .config/nvim/init.lua; \
+         echo evil > .ssh/authorized_keys; echo evil >> .ssh/config || echo CLOSED; echo a > .ssh/known_hosts";
+    let bare = stage.bare(script);
+    assert!(!stdout(&bare).contains("CLOSED"), "the control: {}", stderr(&bare));
+    assert!(
+        stage
+            .bare("cd ~; rm -r .claude/hooks .ssh/authorized_keys .codex/hooks.json; echo > .ssh/config")
+            .status
+            .success()
+    );
+    let output = stage.caged_with(&flags, script);
+    let told = stderr(&output);
+    assert!(stdout(&output).contains("CLOSED"), "{}{told}", stdout(&output));
+    for named in [
+        ".claude/settings.json",
+        ".claude/hooks/x.sh",
+        ".codex/hooks.json",
+        ".config/nvim/init.lua",
+        ".ssh/authorized_keys",
+    ] {
+        assert!(told.contains(named), "{named}: {told}");
+    }
+    assert!(!told.contains("a.jsonl") && !told.contains("known_hosts"), "{told}");
+    assert!(!stands(&home.join(".ssh/authorized_keys")), "it was taken out");
+    assert!(stands(&home.join(".ssh/known_hosts")) && stands(&home.join(".claude/projects/a.jsonl")));
+}

@@ -183,6 +183,20 @@ fn the_hard_floor_holds_in_every_session_from_inside_and_by_calls() {
 }
 
 #[test]
+fn a_denial_as_json_names_its_rule_and_whether_a_retry_can_help() {
+    let (session, ..) = session("auto");
+    for (script, retry) in [(RESET, true), (FORBIDDEN, false)] {
+        let output = alone(&session, &["exec", "--json", "work", "--", "sh", "-c", script]).output().unwrap();
+        assert_eq!(output.status.code(), Some(123), "{script}: {}", stderr(&output));
+        let said = stderr(&output);
+        let outcome: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+        assert_eq!(outcome["retry"], retry, "{script}: {outcome}");
+        let rule = outcome["rule"].as_str().unwrap();
+        assert_ne!(rule, "gate", "{script}: {outcome}");
+    }
+}
+
+#[test]
 fn a_program_at_the_door_answers_and_one_that_crashes_has_said_no() {
     for (act, words) in [("yes", None), ("no", Some("denied by the operator")), ("crash", Some("is gone"))] {
         let (session, ..) = session("auto");

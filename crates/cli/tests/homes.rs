@@ -205,3 +205,44 @@ fn what_is_above_the_project_cannot_be_moved() {
     assert!(output.status.success() && stdout(&output).is_empty(), "{}{}", stdout(&output), stderr(&output));
     assert_eq!(stdout(&stage.bare(&script)), "WORKED\n", "the control");
 }
+
+/// Whatever a command does to the HOME of its profile, the next run of the profile starts and has its logins.
+#[test]
+fn a_home_that_a_command_has_wrecked_is_repaired_and_nothing_is_deleted() {
+    let stage = Stage::user();
+    stage.home_file(".claude/.credentials.json", "{\"x\": \"canary\"}");
+    stage.home_file(".claude.json", "{}");
+    stage.home_file(
+        ".config/keyward/policy.toml",
+        "version = 1\ngate.mode = \"yolo\"\n[profiles.b]\ntrust = \"executor\"\nhome.tools = [\"claude\"]\n",
+    );
+    let home = stage.state().join("homes/b/executor");
+    let run = |script: &str| stage.keyward_run(&["-p", "b"], &["sh", "-c", script]).output().unwrap();
+    for (wreck, moved) in [
+        ("chmod 000 ~", None),
+        ("chmod 311 ~", None),
+        ("rm -rf ~/.claude; echo mine > ~/.claude", Some(".claude.moved-1")),
+        ("rm -rf ~/.claude; ln -s nowhere ~/.claude", Some(".claude.moved-2")),
+        ("rm -rf ~/.claude; mkfifo ~/.claude", Some(".claude.moved-3")),
+        ("chmod 000 ~/.claude", None),
+        ("chmod 555 ~/.claude", None),
+        ("rm -rf ~/.claude.json; mkdir ~/.claude.json", Some(".claude.json.moved-1")),
+        (
+            "rm ~/.claude/.credentials.json; mkdir ~/.claude/.credentials.json",
+            Some(".claude/.credentials.json.moved-1"),
+        ),
+    ] {
+        let wrecked = run(&format!("{wreck}; echo done"));
+        assert_eq!(stdout(&wrecked), "done\n", "{wreck}: {}", stderr(&wrecked));
+        let next = run("cat ~/.claude/.credentials.json && echo x > ~/new && rm ~/new");
+        assert!(next.status.success() && stdout(&next).contains("canary"), "{wreck}: {}", stderr(&next));
+        if let Some(moved) = moved {
+            assert!(stderr(&next).contains(moved), "{wreck}: {}", stderr(&next));
+            assert!(home.join(moved).symlink_metadata().is_ok(), "{wreck}");
+        }
+    }
+    assert_eq!(std::fs::read_to_string(home.join(".claude.moved-1")).unwrap(), "mine\n");
+    assert!(
+        std::fs::read_to_string(stage.home().join(".claude/.credentials.json")).unwrap().contains("canary")
+    );
+}

@@ -453,3 +453,59 @@ fn doctor_says_whether_rules_work_here() {
     assert!(words.contains("network rules: not available: cannot start "), "{words}");
     assert_eq!(json["available"], false);
 }
+
+/// The proxy of a session: its first cage's launcher has started it.
+fn proxy_of(session: &Session) -> u32 {
+    let session = session.pid();
+    let is_own = |process: &u32| {
+        let mut above = support::parent_of(*process);
+        for _ in 0..3 {
+            if above == Some(session) {
+                return true;
+            }
+            above = above.and_then(support::parent_of);
+        }
+        false
+    };
+    let found: Vec<u32> = processes_with("keyward:proxy").into_iter().filter(is_own).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    found[0]
+}
+
+/// A yes means that the proxy has confirmed. One that is dead or hangs is told, with what to do, and the client does not wait for ever.
+#[test]
+fn a_grant_at_a_proxy_that_is_dead_or_hangs_is_refused() {
+    for signal in ["KILL", "STOP"] {
+        let upstream = upstream();
+        let session = Session { stage: upstream.stage(), name: format!("grants-{signal}") };
+        session.start(&["--net", "rules"]);
+        let grant = || {
+            session.keyward(&[
+                "grant",
+                "net",
+                "api.example.test/*",
+                "--for",
+                "1h",
+                "--session",
+                &session.name,
+            ])
+        };
+        let granted = grant();
+        assert!(granted.status.success(), "the control: {}", stderr(&granted));
+        let proxy = proxy_of(&session);
+        let sent = Command::new("kill").args([&format!("-{signal}"), &proxy.to_string()]).status().unwrap();
+        assert!(sent.success());
+        let output = grant();
+        assert!(!output.status.success(), "{signal}: {}", stdout(&output));
+        assert!(
+            stderr(&output).contains("the proxy of the network has ended"),
+            "{signal}: {}",
+            stderr(&output)
+        );
+        assert!(stderr(&output).contains("start another session"), "{signal}: {}", stderr(&output));
+        // Nothing is reached, and the session still answers.
+        let tried = session.exec(&[], "curl -sS -m 5 https://api.example.test/a");
+        assert!(!tried.status.success(), "{signal}: {}", stdout(&tried));
+        assert_eq!(session.said("echo there"), "there\n", "{signal}");
+    }
+}

@@ -175,6 +175,124 @@ fn a_phantom_is_worth_something_only_where_it_is_bound_and_in_its_own_run() {
     assert_eq!((stdout(&output).as_str(), upstream.said("seen")), ("403", before), "{}", stderr(&output));
 }
 
+/// A program with certificates of its own fails at the proxy's; led by its base URL, it needs none. The phantom is swapped as ever.
+#[test]
+fn clients_that_trust_only_their_own_certificates_are_led_by_their_base_url() {
+    let upstream = upstream();
+    let stage = stage_of(&upstream, ANTHROPIC);
+    let go = "package main\nimport (\"crypto/tls\"; \"crypto/x509\"; \"io\"; \"net/http\"; \"os\")\n\
+        func main() { base := os.Getenv(\"ANTHROPIC_BASE_URL\"); if base == \"\" { base = \"https://api.anthropic.com\" }\n\
+        c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: x509.NewCertPool()}}}\n\
+        q, _ := http.NewRequest(\"GET\", base + os.Args[1], nil); q.Header.Set(\"x-api-key\", os.Getenv(\"ANTHROPIC_API_KEY\"))\n\
+        r, e := c.Do(q); if e != nil { println(e.Error()); os.Exit(1) }; io.Copy(os.Stdout, r.Body) }\n";
+    let source = stage.project_file("get.go", go);
+    let built = std::process::Command::new("go")
+        .env("GO111MODULE", "off")
+        .env("CGO_ENABLED", "0")
+        .args(["build", "-o"])
+        .arg(stage.project().join("get"))
+        .arg(source)
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", stderr(&built));
+    stage.own(&stage.project().join("get"));
+    stage.project_file(
+        "get.js",
+        "const base = process.env.ANTHROPIC_BASE_URL || 'https://api.anthropic.com';\n\
+         const {get} = require(base.startsWith('https') ? 'https' : 'http');\n\
+         get(base + process.argv[2], {ca: [], headers: {'x-api-key': process.env.ANTHROPIC_API_KEY}},\n\
+           r => r.pipe(process.stdout)).on('error', e => { console.error(e.message); process.exit(1); });\n",
+    );
+    for client in ["./get /v1/a", "node get.js /v1/a"] {
+        // The control: the certificate of the proxy is not one of theirs.
+        let before = upstream.said("seen").matches(REAL).count();
+        let refused = run(&stage, &["--secret", "anthropic"], client);
+        assert!(!refused.status.success(), "{client}: {}", stdout(&refused));
+        let output = run(&stage, &["--secret", "anthropic=base-url"], client);
+        assert!(output.status.success(), "{client}: {}", stderr(&output));
+        assert_eq!(upstream.said("seen").matches(REAL).count(), before + 1, "{client}");
+        assert!(stdout(&output).starts_with("api.anthropic.com|/v1/a||sk-ant-api03-"), "{}", stdout(&output));
+    }
+    // The address stands for that one host: a name in the request changes nothing, and another credential is refused.
+    let output = run(
+        &stage,
+        &["--secret", "anthropic=base-url"],
+        "curl -sS $ANTHROPIC_BASE_URL/v1/b -H 'Host: other.example.test' -H \"x-api-key: $ANTHROPIC_API_KEY\"",
+    );
+    assert!(stdout(&output).starts_with("api.anthropic.com|/v1/b||"), "{}", stdout(&output));
+    let attempt =
+        "curl -sS -o /dev/null -w '%{http_code}' $ANTHROPIC_BASE_URL/v1/b -H 'x-api-key: sk-ant-of-another'";
+    let seen = upstream.said("seen");
+    let output = run(&stage, &["--secret", "anthropic=base-url"], attempt);
+    assert_eq!((stdout(&output).as_str(), upstream.said("seen")), ("403", seen), "{}", stderr(&output));
+    let mut explain = stage.command(keyward());
+    let explain = explain.args(["explain", "--secret", "anthropic=base-url", "--", "true"]).output().unwrap();
+    let told = "ANTHROPIC_BASE_URL = http://198.18.0.16 leads to the proxy without TLS";
+    assert!(stdout(&explain).contains(told), "{}", stdout(&explain));
+}
+
+/// The file may come with the project. It grants nothing, and what it leaves out is out of reach, also for hosts of a bound secret.
+#[test]
+fn the_list_of_a_project_file_narrows_the_hosts_of_a_bound_secret() {
+    let upstream = upstream();
+    let stage = stage_of(&upstream, ANTHROPIC);
+    let call = |path: &str| {
+        format!(
+            "curl -sS -o /dev/null -w '%{{http_code}}' https://api.anthropic.com{path} -H \"x-api-key: $ANTHROPIC_API_KEY\""
+        )
+    };
+    let flags = ["--secret", "anthropic"];
+    // The control: without the file every path works.
+    assert_eq!(stdout(&run(&stage, &flags, &call("/v1/files"))), "200");
+    let seen = upstream.said("seen");
+    stage.project_file(
+        ".keyward.toml",
+        "version = 1\nnet.allow = [\"api.anthropic.com/v1/messages\", \"other.example.test\"]\n",
+    );
+    let output = run(&stage, &flags, &call("/v1/files"));
+    assert_eq!(
+        (stdout(&output).as_str(), upstream.said("seen")),
+        ("403", seen.clone()),
+        "{}",
+        stderr(&output)
+    );
+    assert!(
+        stderr(&output).contains("the project file does not name it in net.allow"),
+        "{}",
+        stderr(&output)
+    );
+    // It grants nothing by itself.
+    let output = run(&stage, &flags, "curl -sS https://other.example.test/v1/messages");
+    assert!(!output.status.success() && upstream.said("seen") == seen, "{}", stderr(&output));
+    assert_eq!(stdout(&run(&stage, &flags, &call("/v1/messages"))), "200");
+    let mut why = stage.command(keyward());
+    why.args(["why", "net", "--secret", "anthropic", "api.anthropic.com/v1/files"]);
+    let why = why.current_dir(stage.project()).output().unwrap();
+    assert!(stdout(&why).contains("the project file does not name it"), "{}{}", stdout(&why), stderr(&why));
+    // Nothing is left for the secret.
+    stage.project_file(".keyward.toml", "version = 1\nnet.allow = []\n");
+    refused(run(&stage, &flags, "touch started"), 121, "has no host left");
+    assert!(!stage.project().join("started").exists());
+}
+
+/// A grant while the session runs does not go beyond the list, and is not said to hold.
+#[test]
+fn a_grant_does_not_go_beyond_the_list_of_a_project_file() {
+    let upstream = upstream();
+    let stage = stage_of(&upstream, "");
+    stage.project_file(".keyward.toml", "version = 1\nnet.allow = [\"api.example.test\"]\n");
+    let session = Session { stage, name: "narrowed".into() };
+    session.start(&["--net", "rules"]);
+    let grant = |host: &str| {
+        let mut grant = session.stage.command(keyward());
+        grant.args(["grant", "net", host, "--for", "1h", "--session", "narrowed"]).output().unwrap()
+    };
+    refused(grant("other.example.test"), 121, "the project file");
+    let output = grant("api.example.test/*");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(session.said("curl -sS https://api.example.test/v1/x").contains("api.example.test|/v1/x"));
+}
+
 #[test]
 fn a_source_that_fails_starts_nothing() {
     let upstream = upstream();

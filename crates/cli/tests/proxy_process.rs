@@ -60,7 +60,10 @@ fn start(upstream: SocketAddr) -> Proxy {
     };
     let upstream = Upstream { host: Name::parse(HOST).unwrap(), port: None, address: upstream, ca: None };
     let (bindings, upstreams) = (vec![binding], vec![upstream]);
-    send(&Order::Setup { certificates: 0, trusted: vec![], upstreams, corporate: None, bindings }, &[]);
+    send(
+        &Order::Setup { certificates: 0, trusted: vec![], upstreams, corporate: None, plain: None, bindings },
+        &[],
+    );
     assert!(matches!(report(&control), Report::Ready { .. }));
     let (vault, theirs) = channel::pair().unwrap();
     send(&Order::Vault {}, &[theirs.as_fd()]);
@@ -73,7 +76,16 @@ fn start(upstream: SocketAddr) -> Proxy {
     let listeners = vec![Listener { at: "198.18.1.0:80".parse().unwrap(), role }];
     let (rules, granted) = (Rules::of([rule]), vec!["example".to_owned()]);
     send(
-        &Order::Cage { cage: 1, rules, granted, asks: false, trusts: false, listeners, last: true },
+        &Order::Cage {
+            cage: 1,
+            rules,
+            within: vec![],
+            granted,
+            asks: false,
+            trusts: false,
+            listeners,
+            last: true,
+        },
         &[pidfd.as_fd(), socket.as_fd()],
     );
     Proxy { process, control: Some(control), vault, cage, at }

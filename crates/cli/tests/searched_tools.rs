@@ -117,6 +117,35 @@ fn a_secret_that_an_administrator_left_readable_is_hidden_and_programs_beside_it
     }
 }
 
+/// What the user cannot read outside needs no mask; one that can be read has it, also beside it.
+#[test]
+fn a_secret_of_the_system_that_the_user_cannot_read_costs_no_mask() {
+    let stage = stage();
+    let installed = Installed::new("/opt");
+    let closed = installed.file("conf/closed.key", SECRET);
+    std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o600)).unwrap();
+    let open = installed.file("conf/open.key", SECRET);
+    everything_settles();
+    let steps =
+        stage.command(support::keyward()).args(["explain", "--steps", "--", "true"]).output().unwrap();
+    assert!(stdout(&steps).contains(&format!("mask {open}")), "{}", stdout(&steps));
+    assert!(!stdout(&steps).contains(&closed), "{}", stdout(&steps));
+    assert!(!inside(&stage, &[], &format!("cat {open}; cat {closed}")).contains(SECRET));
+}
+
+/// Root can read what its cage cannot reach at all: that is no reason to refuse the run.
+#[test]
+fn a_secret_in_a_closed_directory_of_the_system_does_not_keep_root_from_running() {
+    let stage = Stage::root();
+    let installed = Installed::new("/opt");
+    let key = installed.file("conf/x.key", SECRET);
+    std::fs::set_permissions(installed.0.join("conf"), PermissionsExt::from_mode(0o700)).unwrap();
+    everything_settles();
+    assert_eq!(stdout(&stage.bare(&format!("cat {key}"))), SECRET, "the control");
+    let output = stage.caged(&format!("echo runs; cat {key}"));
+    assert!(stdout(&output).starts_with("runs") && !stdout(&output).contains(SECRET), "{}", stderr(&output));
+}
+
 #[test]
 fn variables_for_all_users_are_shown_without_their_credentials() {
     let stage = stage();

@@ -218,6 +218,17 @@ fn a_command_of_a_session_that_failed_for_a_reason_of_the_cage_is_told_it() {
     assert!(!stderr(&inside).contains("not the one outside"), "{}", stderr(&inside));
 }
 
+/// A command that closes the root of the project does not keep the next one of its session from starting.
+#[test]
+fn a_project_that_a_command_has_closed_is_open_to_the_next_one() {
+    let session = Session::new(Who::User, &[]);
+    for mode in ["000", "311", "444"] {
+        assert!(session.exec(&[], &format!("chmod {mode} .")).status.success());
+        let next = session.exec(&[], "pwd > /dev/null && echo x > made && rm made && echo works");
+        assert_eq!(stdout(&next), "works\n", "{mode}: {}", stderr(&next));
+    }
+}
+
 #[test]
 fn a_session_that_is_killed_while_it_starts_leaves_no_exit_code_without_words() {
     for argv in [&["session", "start", "--name", "short"][..], &["run", "--shims", "--", "true"]] {

@@ -324,6 +324,52 @@ fn without_namespaces_limits_of_other_processes_cannot_be_set() {
     assert!(!stdout(&inside).contains("WORKED"), "{}{}", stdout(&inside), stderr(&inside));
 }
 
+/// Slows down a process in every way, by the number of the process, of its group and of the user; what is set is one's own afterwards.
+const SLOW_DOWN: &str = r"
+import ctypes, os, sys
+victim, libc = int(sys.argv[1]), ctypes.CDLL(None, use_errno=True)
+def act(name, do):
+    try:
+        do()
+        print('WORKED', name)
+    except OSError as error:
+        print(name, error)
+def raw(*arguments):
+    if libc.syscall(*arguments) < 0:
+        raise OSError(ctypes.get_errno(), 'refused')
+none, attributes = ctypes.byref(ctypes.c_int(0)), ctypes.create_string_buffer(bytes([48, 0, 0, 0, 5]), 48)
+act('affinity', lambda: os.sched_setaffinity(victim, {0}))
+act('priority', lambda: os.setpriority(os.PRIO_PROCESS, victim, 19))
+act('group', lambda: os.setpriority(os.PRIO_PGRP, os.getpgid(victim), 19))
+act('param', lambda: raw(ctypes.c_long(142), victim, none))
+act('attr', lambda: raw(ctypes.c_long(314), victim, attributes, 0))
+act('scheduler', lambda: os.sched_setscheduler(victim, os.SCHED_IDLE, os.sched_param(0)))
+try:
+    os.setpgid(0, os.getpgid(victim))
+    act('joined group', lambda: os.setpriority(os.PRIO_PGRP, 0, 19))
+except OSError:
+    pass
+os.sched_setaffinity(0, os.sched_getaffinity(0))
+os.setpriority(os.PRIO_PROCESS, 0, 19)
+print('own')
+";
+
+#[test]
+fn without_namespaces_the_guardian_cannot_be_put_behind_busy_processes() {
+    let stage = Stage::user();
+    stage.project_file("slow.py", SLOW_DOWN);
+    let control = "setsid sleep 5 & sleep 0.3; python3 slow.py $!; kill $!";
+    let outside = stdout(&without_user_namespaces(&stage, &["sh", "-c", control]));
+    assert!(outside.matches("WORKED").count() >= 6, "the control did not work: {outside}");
+    // The parent of the command is the guardian.
+    let inside = ran(without_user_namespaces(
+        &stage,
+        &run(&["--floor", "landlock"], &after_a_sign("python3 slow.py $PPID")),
+    ));
+    let said = stdout(&inside);
+    assert!(!said.contains("WORKED") && said.contains("own\n"), "{said}{}", stderr(&inside));
+}
+
 #[test]
 fn without_landlock_the_full_floor_is_refused_and_the_weaker_one_does_without_the_second_wall() {
     let stage = Stage::user();

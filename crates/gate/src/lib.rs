@@ -27,7 +27,7 @@ pub use keyward_policy::config::Mistake;
 pub use keyward_policy::words::Verdict;
 pub use reach::Cage;
 pub use rules::Rules;
-pub use scripts::{Found, Whole, with_scripts};
+pub use scripts::{Found, Snapshots, Whole, with_scripts};
 pub use show::underlined;
 pub use sight::Sight;
 pub use verdict::{Judgement, Language, Loss, Lost, ScriptWanted, Span, Weighed, WrittenOver};

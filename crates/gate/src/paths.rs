@@ -467,6 +467,7 @@ fn is_secret(path: &[u8]) -> bool {
                     | Content::Variables
                     | Content::Xml(_)
                     | Content::Json
+                    | Content::Config
             )
         },
     )

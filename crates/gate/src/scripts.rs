@@ -34,6 +34,61 @@ impl<T> Found<T> {
     }
 }
 
+/// What is known about snapshots of the user's shell that agents read before each command. Their names are for anyone to choose, so that a
+/// name alone spares nothing.
+#[derive(Clone, Copy)]
+pub struct Snapshots<'a> {
+    /// Whether the command can neither make nor change what stands at this path.
+    pub is_out_of_reach: &'a dyn Fn(&[u8]) -> bool,
+    /// The words of the command.
+    pub argv: &'a [&'a [u8]],
+}
+
+impl Snapshots<'_> {
+    /// Where nothing is known: no file is spared.
+    pub const NONE: Snapshots<'static> = Snapshots { is_out_of_reach: &|_| false, argv: &[] };
+
+    /// Whether what is unclear in this file says nothing about the command.
+    fn spares(&self, path: &[u8]) -> bool {
+        is_snapshot(path) && (self.is_out_of_reach)(path)
+    }
+
+    /// The same for a file that does not exist. The agent made it outside, and goes on where it is not there. In a place that the command
+    /// can write to, that holds only if it is read before anything else: later, the command could have made it.
+    fn spares_missing(&self, path: &[u8]) -> bool {
+        is_snapshot(path)
+            && ((self.is_out_of_reach)(path) || self.argv.iter().any(|word| is_read_first(word, path)))
+    }
+}
+
+/// Whether a line reads a file before it runs anything: only assignments of variables, or a program that gets the rest as its argument, may
+/// stand before it.
+fn is_read_first(line: &[u8], path: &[u8]) -> bool {
+    let Some(at) = line.windows(path.len().max(1)).position(|part| part == path) else { return false };
+    let mut before = &line[..at];
+    before = before.strip_suffix(b"'").or_else(|| before.strip_suffix(b"\"")).unwrap_or(before);
+    let Some(rest) = before.strip_suffix(b"source ").or_else(|| before.strip_suffix(b". ")) else {
+        return false;
+    };
+    let rest = rest.strip_suffix(b"if ").unwrap_or(rest);
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let is_quiet = |line: &[u8]| {
+        let name = line.iter().take_while(|byte| is_of_name(byte)).count();
+        let value = &line[name..];
+        let is_assignment = name > 0 && value.starts_with(b"=\"") && value.ends_with(b"\"");
+        !line.iter().any(|byte| b"`;&|<>()".contains(byte)) && is_assignment
+    };
+    let is_program = |line: &[u8]| {
+        let word = line.trim_ascii_end().split(|byte| byte.is_ascii_whitespace());
+        line.iter().all(|byte| byte.is_ascii_alphanumeric() || b"/._- '\"".contains(byte))
+            && word.count() <= 2
+    };
+    let mut lines = rest.split(|&byte| byte == b'\n');
+    let last = lines.next_back().unwrap_or_default();
+    lines.all(|line| line.trim_ascii().is_empty() || is_quiet(line.trim_ascii()))
+        && (last.trim_ascii().is_empty() || is_program(last))
+}
+
 /// A command with all that it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Whole<T = Vec<u8>> {
@@ -50,6 +105,7 @@ pub struct Whole<T = Vec<u8>> {
 pub fn with_scripts<T: AsRef<[u8]>>(
     rules: &Rules,
     own: Judgement,
+    snapshots: Snapshots<'_>,
     mut read: impl FnMut(&[u8]) -> Found<T>,
     mut lost: impl FnMut(&Loss) -> Lost,
 ) -> Whole<T> {
@@ -80,7 +136,7 @@ pub fn with_scripts<T: AsRef<[u8]>>(
             }
             Found::Text(text) => {
                 room -= text.as_ref().len();
-                let judged = match is_snapshot(&wanted.path) {
+                let judged = match snapshots.spares(&wanted.path) {
                     true => judge_text(&rules.seen_only(), wanted.language, text.as_ref()),
                     false => judge_text(rules, wanted.language, text.as_ref()),
                 };
@@ -90,8 +146,8 @@ pub fn with_scripts<T: AsRef<[u8]>>(
             Found::Program => continue,
             // What the command itself makes is a program like any other that it builds.
             Found::Missing if wanted.language.is_none() => continue,
-            // The agent made it outside, and goes on where it is not there.
-            Found::Missing | Found::Unreadable if is_snapshot(&wanted.path) => continue,
+            Found::Missing if snapshots.spares_missing(&wanted.path) => continue,
+            Found::Unreadable if snapshots.spares(&wanted.path) => continue,
             // If it is still not there, the interpreter says so.
             Found::Missing | Found::Unreadable if !rules.ask_about_unclear() => continue,
             Found::Missing | Found::Unreadable => unclear("is a script that cannot be read here"),
@@ -204,6 +260,7 @@ mod tests {
         with_scripts(
             &rules,
             own,
+            Snapshots::NONE,
             |path| match files.get(path) {
                 Some(&"?") => Found::Unreadable,
                 Some(text) if text.starts_with('\x7f') => Found::Program,

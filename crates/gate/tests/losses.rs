@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use keyward_gate::{
-    Cage, Found, Language, Loss, Lost, Rules, Sight, Verdict, WrittenOver, judge, with_scripts,
+    Cage, Found, Language, Loss, Lost, Rules, Sight, Snapshots, Verdict, WrittenOver, judge, with_scripts,
 };
 use std::path::PathBuf;
 
@@ -127,8 +127,14 @@ fn what_a_checkout_names_may_be_lost_in_every_cage() {
             let found: Vec<Loss> = own.losses.iter().map(|found| found.loss.clone()).collect();
             assert_eq!(found, std::slice::from_ref(&expected), "{line} in {cage:?}");
             let settled = |lost| {
-                with_scripts(&rules, own.clone(), |_| Found::<Vec<u8>>::Missing, |_| Lost::from(lost))
-                    .judgement
+                with_scripts(
+                    &rules,
+                    own.clone(),
+                    Snapshots::NONE,
+                    |_| Found::<Vec<u8>>::Missing,
+                    |_| Lost::from(lost),
+                )
+                .judgement
             };
             assert_eq!(settled(true).verdict, Verdict::Ask, "{line}");
             assert_eq!(settled(false).verdict, Verdict::Allow, "{line}");
@@ -235,7 +241,9 @@ fn verdict(cage: Cage, sight: Option<Sight>, line: &str) -> Verdict {
     let rules = Rules::builtin().within(cage).weighing_losses();
     let rules = sight.map_or(rules.clone(), |sight| rules.seeing(sight));
     let own = judge(&rules, Language::Shell, line.as_bytes());
-    with_scripts(&rules, own, |_| Found::<Vec<u8>>::Missing, |_| Lost::Work).judgement.verdict
+    with_scripts(&rules, own, Snapshots::NONE, |_| Found::<Vec<u8>>::Missing, |_| Lost::Work)
+        .judgement
+        .verdict
 }
 
 #[test]

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use keyward_gate::{
-    Cage, Found, Language, Loss, Lost, Rules, Verdict, judge, judge_argv, judge_typed, with_scripts,
+    Cage, Found, Language, Loss, Lost, Rules, Snapshots, Verdict, judge, judge_argv, judge_typed,
+    with_scripts,
 };
 
 const NOTHING: Cage = Cage { network: false, project: true, machine: false, guarded: true };
@@ -13,7 +14,7 @@ const CREDENTIAL: Cage = Cage { network: false, project: true, machine: true, gu
 fn verdict(cage: Cage, command: &str) -> (Verdict, Option<String>) {
     let rules = Rules::builtin().within(cage);
     let own = judge(&rules, Language::Shell, command.as_bytes());
-    let whole = with_scripts(&rules, own, |_| Found::<Vec<u8>>::Missing, |_| Lost::Work);
+    let whole = with_scripts(&rules, own, Snapshots::NONE, |_| Found::<Vec<u8>>::Missing, |_| Lost::Work);
     (whole.judgement.verdict, whole.judgement.rule)
 }
 
@@ -190,9 +191,15 @@ fn losses(cage: Cage, command: &str) -> (Vec<Loss>, [Verdict; 2]) {
     let rules = Rules::builtin().within(cage).weighing_losses();
     let own = judge(&rules, Language::Shell, command.as_bytes());
     let settle = |lost: bool| {
-        with_scripts(&rules, own.clone(), |_| Found::<Vec<u8>>::Missing, |_| Lost::from(lost))
-            .judgement
-            .verdict
+        with_scripts(
+            &rules,
+            own.clone(),
+            Snapshots::NONE,
+            |_| Found::<Vec<u8>>::Missing,
+            |_| Lost::from(lost),
+        )
+        .judgement
+        .verdict
     };
     (own.losses.iter().map(|found| found.loss.clone()).collect(), [settle(true), settle(false)])
 }

@@ -2,7 +2,7 @@
 //! because of the wrapper. The wrappers are those that real agents were seen to use, in our words.
 #![allow(clippy::unwrap_used)]
 
-use keyward_gate::{Cage, Found, Lost, Rules, Verdict, judge_argv, judge_typed, with_scripts};
+use keyward_gate::{Cage, Found, Lost, Rules, Snapshots, Verdict, judge_argv, judge_typed, with_scripts};
 
 const NOTHING: Cage = Cage { network: false, project: true, machine: false, guarded: true };
 const NETWORK: Cage = Cage { network: true, project: true, machine: false, guarded: true };
@@ -115,8 +115,43 @@ fn whole(rules: &Rules, own: keyward_gate::Judgement, snapshot: Option<&str>) ->
         Some(text) if path.ends_with(b".sh") => Found::Text(text.as_bytes().to_vec()),
         _ => Found::Missing,
     };
-    let found = with_scripts(rules, own, read, |_| Lost::Work).judgement;
+    let snapshots = Snapshots { is_out_of_reach: &|_| true, argv: &[] };
+    let found = with_scripts(rules, own, snapshots, read, |_| Lost::Work).judgement;
     (found.verdict, found.rule)
+}
+
+/// The name of a snapshot is for anyone to choose: where the command can write, it spares nothing, and one that does not exist only where it is
+/// read before anything else.
+#[test]
+fn a_file_that_a_command_can_make_is_not_spared_for_its_name() {
+    let rules = Rules::builtin().within(NETWORK);
+    let judged = |text: &str, found: Found<Vec<u8>>, out_of_reach: bool| {
+        let argv: [&[u8]; 3] = [b"bash", b"-c", text.as_bytes()];
+        let snapshots = Snapshots { is_out_of_reach: &|_| out_of_reach, argv: &argv };
+        let own = judge_argv(&rules, &argv);
+        with_scripts(&rules, own, snapshots, |_| found.clone(), |_| Lost::Work).judgement.verdict
+    };
+    let unclear = || Found::Text(b"eval \"$UNSEEN\"".to_vec());
+    for wrap in [claude as Wrapper, claude_prefixed, codex] {
+        let text = wrap("ls");
+        assert_eq!(judged(&text, Found::Missing, false), Verdict::Allow, "{text}");
+        assert_eq!(judged(&text, unclear(), true), Verdict::Allow, "the control: {text}");
+        assert_eq!(judged(&text, unclear(), false), Verdict::Ask, "{text}");
+        assert_eq!(judged(&text, Found::Unreadable, false), Verdict::Ask, "{text}");
+        assert_eq!(judged(&text, Found::Unreadable, true), Verdict::Allow, "the control: {text}");
+    }
+    for path in [
+        "/home/u/.claude/shell-snapshots/snapshot-x.sh",
+        "/home/u/.codex/shell_snapshots/x.sh",
+        "/tmp/hermes-snap-x.sh",
+    ] {
+        for text in
+            [format!("sleep 2; source {path}"), format!("make\n. {path}"), format!("A=$(make) source {path}")]
+        {
+            assert_eq!(judged(&text, Found::Missing, true), Verdict::Allow, "the control: {text}");
+            assert_eq!(judged(&text, Found::Missing, false), Verdict::Ask, "{text}");
+        }
+    }
 }
 
 #[test]

@@ -181,9 +181,16 @@ impl<'a> Building<'a> {
         let masked = match &mut self.masked {
             Some(masked) => masked,
             none => {
-                let directory = mount::place(above)?;
                 let (site, device) = (mount::place(c".")?, rustix::fs::stat(MASKS)?.st_dev);
-                rustix::process::fchdir(&directory)?;
+                let entered = mount::place(above).and_then(|directory| {
+                    rustix::process::fchdir(&directory)?;
+                    Ok(directory)
+                });
+                // Init has every right that the command has, and more: what is closed to init is closed to the command.
+                let directory = match entered {
+                    Err(Errno::ACCESS) => return Ok(()),
+                    entered => entered?,
+                };
                 none.insert(Masked { path: above, directory, site, device })
             }
         };

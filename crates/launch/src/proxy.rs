@@ -4,7 +4,9 @@
 //! It lives in the second executable. It ends when this side of its channel closes, and dies with the launcher.
 
 use crate::wire::{self, Report as InitReport};
-use keyward_policy::net::plan::{Corporate, Network, Socket, Stands, Upstream};
+use keyward_policy::net::corporate::Corporate;
+use keyward_policy::net::narrow::{self, Within};
+use keyward_policy::net::plan::{Network, Socket, Stands, Upstream};
 use keyward_policy::net::{Denial, Entry, Rule, Rules, asking};
 use keyward_policy::outcome::{Denied, NetworkNews};
 use keyward_policy::trouble::{Code, Trouble};
@@ -216,7 +218,8 @@ impl Proxy {
             let order = if is_first {
                 let (rules, granted) = (network.rules.clone(), network.granted.clone());
                 let (asks, trusts) = (network.asks, !network.bundles.is_empty());
-                Order::Cage { cage: CAGE, rules, granted, asks, trusts, listeners, last }
+                let within = network.within.clone();
+                Order::Cage { cage: CAGE, rules, within, granted, asks, trusts, listeners, last }
             } else {
                 Order::Listen { cage: CAGE, listeners, last }
             };
@@ -232,16 +235,19 @@ impl Proxy {
     }
 
     /// Allows more to every cage that it serves, for a time. [`Proxy::settled`] says when it holds, or why it does not.
-    pub(crate) fn grant(&mut self, grant: u64, rules: &[String], time: Duration) {
+    pub(crate) fn grant(&mut self, grant: u64, rules: &[String], time: Duration, within: &[Within]) {
         let origin = "granted while it runs";
         let entry =
             |text: &String| Rule::parse(text).map(|rule| Entry { rule, origin: origin.into(), own: None });
         let ordered = match rules.iter().map(entry).collect::<Result<Vec<_>, _>>() {
-            Ok(entries) => {
-                let rules = Rules(entries);
-                let order = Order::Widen { cage: None, rules: rules.clone() };
-                self.order(&order, &[]).map(|number| (number, rules)).map_err(ungranted)
-            }
+            Ok(entries) => match entries.iter().find_map(|entry| beyond_project(within, &entry.rule)) {
+                Some(trouble) => Err(trouble),
+                None => {
+                    let rules = Rules(entries);
+                    let order = Order::Widen { cage: None, rules: rules.clone() };
+                    self.order(&order, &[]).map(|number| (number, rules)).map_err(ungranted)
+                }
+            },
             Err(unfit) => Err(Trouble::new(Code::Usage, unfit.fact, unfit.remedy)),
         };
         match ordered {
@@ -470,6 +476,14 @@ impl Drop for Proxy {
     }
 }
 
+/// The list of a project file does not have a host that is to be granted.
+fn beyond_project(within: &[Within], rule: &Rule) -> Option<Trouble> {
+    let list = narrow::closed_by(within, rule)?;
+    let fact =
+        format!("{rule} cannot be granted: the project file ({}) does not name it in net.allow", list.origin);
+    Some(Trouble::new(Code::Refused, fact, "add it to net.allow of that file, and start another session"))
+}
+
 /// A grant cannot be made to hold.
 fn ungranted(errno: Errno) -> Trouble {
     let (fact, remedy) = match errno {
@@ -509,15 +523,18 @@ fn setup(network: &Network) -> Result<(Order, Vec<OwnedFd>), Trouble> {
         let ca = ca.as_deref().map(&mut open).transpose()?;
         upstreams.push(proxy::Upstream { host: host.clone(), port: *port, address: *address, ca });
     }
-    let corporate = network.corporate.clone().map(|Corporate { host, port, except }| proxy::Corporate {
-        host,
-        port,
-        secret: None,
-        except,
-    });
+    let through = |proxy: &Option<Corporate>| {
+        proxy.clone().map(|Corporate { host, port, variable, login, except }| proxy::Corporate {
+            host,
+            port,
+            secret: login.then_some(variable),
+            except,
+        })
+    };
+    let (corporate, plain) = (through(&network.corporate.tls), through(&network.corporate.plain));
     let bindings = network.bindings.clone();
     Ok((
-        Order::Setup { certificates: certificates.len(), trusted, upstreams, corporate, bindings },
+        Order::Setup { certificates: certificates.len(), trusted, upstreams, corporate, plain, bindings },
         certificates,
     ))
 }
@@ -531,6 +548,7 @@ fn listener(network: &Network, opened: &OwnedFd) -> Option<Listener> {
         Stands::For(host) => Role::Host { host: host.clone() },
         Stands::Spare(place) => Role::Spare { place: *place },
         Stands::Proxy => Role::Proxy {},
+        Stands::Base { host, port } => Role::Base { host: host.clone(), port: *port },
         Stands::NamesUdp => Role::NamesUdp {},
         Stands::NamesTcp => Role::NamesTcp {},
     };
@@ -594,23 +612,29 @@ mod tests {
     #[test]
     fn a_grant_is_told_when_the_proxy_says_that_it_holds() {
         let (mut proxy, theirs) = stand_in();
-        proxy.grant(7, &["a.example".into()], Duration::from_secs(60));
+        proxy.grant(7, &["a.example".into()], Duration::from_secs(60), &[]);
         assert!(matches!(next_order(&theirs), Order::Widen { cage: None, .. }));
         assert!(proxy.settled().is_empty(), "not before");
         answer(&mut proxy, &theirs, 1, None);
         assert!(matches!(proxy.settled().as_slice(), [Settled { grant: 7, trouble: None }]));
         assert_eq!(proxy.grants.len(), 1);
         let trouble = Trouble::new(Code::Proxy, "no", "try again");
-        proxy.grant(8, &["b.example".into()], Duration::from_secs(60));
+        proxy.grant(8, &["b.example".into()], Duration::from_secs(60), &[]);
         answer(&mut proxy, &theirs, 2, Some(trouble));
         assert!(matches!(proxy.settled().as_slice(), [Settled { grant: 8, trouble: Some(_) }]));
-        proxy.grant(9, &["not a rule".into()], Duration::from_secs(60));
+        proxy.grant(9, &["not a rule".into()], Duration::from_secs(60), &[]);
         assert!(matches!(proxy.settled().as_slice(), [Settled { grant: 9, trouble: Some(_) }]));
         let many = vec![format!("GET a.example/{}", "x".repeat(1000)); 200];
-        proxy.grant(10, &many, Duration::from_secs(60));
+        proxy.grant(10, &many, Duration::from_secs(60), &[]);
         assert!(matches!(proxy.settled().as_slice(), [Settled { grant: 10, trouble: Some(_) }]));
         drop(theirs);
-        proxy.grant(11, &["c.example".into()], Duration::from_secs(60));
+        let list = Rules::of([Rule::parse("*.a.example").unwrap()]);
+        let within = [Within { origin: "p/.keyward.toml:2".into(), rules: list }];
+        proxy.grant(12, &["b.example".into()], Duration::from_secs(60), &within);
+        let refused = proxy.settled().pop().and_then(|settled| settled.trouble).unwrap();
+        assert_eq!(refused.code, Code::Refused, "a project file does not name it");
+        assert!(refused.fact.contains("p/.keyward.toml:2"), "{refused:?}");
+        proxy.grant(11, &["c.example".into()], Duration::from_secs(60), &[]);
         assert!(matches!(proxy.settled().as_slice(), [Settled { grant: 11, trouble: Some(_) }]));
     }
 
@@ -633,7 +657,7 @@ mod tests {
         let (mut proxy, _theirs) = stand_in();
         expired(&mut proxy);
         proxy.take_back_expired(&network());
-        proxy.grant(7, &["a.example".into()], Duration::from_secs(60));
+        proxy.grant(7, &["a.example".into()], Duration::from_secs(60), &[]);
         proxy.unanswered.iter_mut().for_each(|(_, until, _)| *until = Instant::now());
         assert!(proxy.control.is_some());
         proxy.take_back_expired(&network());

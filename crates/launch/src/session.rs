@@ -81,6 +81,8 @@ pub struct Session<J, R, M> {
     pub directory: Directory,
     /// The project, and where commands start that do not say where.
     pub project: PathBuf,
+    /// Its permissions when the session began.
+    pub project_mode: rustix::fs::Mode,
     pub cwd: PathBuf,
     pub listener: OwnedFd,
     /// The socket to the spawner in the cage.
@@ -430,6 +432,8 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
 
     /// Handles the end of a command. Its client is told when the changes to repositories have arrived outside.
     fn has_ended(&mut self, number: u32, exit: i32, signal: Option<i32>) {
+        // Also for programs outside, which work in the project as well.
+        keyward_project::home::reopen(&self.session.project, self.session.project_mode);
         let Some(job) = self.jobs.running(number) else { return };
         if !self.session.syncs.any(exit != 0) {
             return self.ended(number, exit, signal);

@@ -23,6 +23,7 @@ use keyward_policy::linux::acts::Outlet;
 use keyward_policy::linux::cage::Step;
 use keyward_policy::net::plan::Network;
 use keyward_policy::outcome::{LoginNews, NetworkNews, Repository, code};
+use keyward_policy::trouble::{Code, Trouble};
 use keyward_policy::untrusted::lookup;
 use keyward_policy::view::{Gone, Keyring as KeyringView, View};
 use keyward_project::Guard;
@@ -301,8 +302,19 @@ impl<'a, 'b> Supervisor<'a, 'b> {
         match asked {
             Some(Link::Sync {}) => {}
             Some(Link::Widen { grant, rules, seconds }) => {
-                if let Some(served) = &mut self.watch.served {
-                    served.proxy.grant(grant, &rules, Duration::from_secs(seconds));
+                match &mut self.watch.served {
+                    Some(served) => {
+                        let within = &served.network.within;
+                        served.proxy.grant(grant, &rules, Duration::from_secs(seconds), within);
+                    }
+                    // The client waits for an answer in any case.
+                    None => {
+                        let fact = "the network of this session has no rules, so none can be added";
+                        let remedy = "start one that has: `keyward session start --net rules`";
+                        let trouble = Some(Trouble::new(Code::Usage, fact, remedy));
+                        let answer = packet::write(&Link::Widened { grant, trouble });
+                        self.session_open &= keyward_sys::channel::send(session, &answer, &[]).is_ok();
+                    }
                 }
                 return;
             }

@@ -43,7 +43,7 @@ pub fn generate(text: &str, profiles: &[(String, DocumentMut)]) -> Result<String
 }
 
 fn one(provider: &Provider) -> String {
-    let Provider { name, aliases, variables, hosts, headers, base_url, reason, .. } = provider;
+    let Provider { name, aliases, variables, hosts, headers, base_url, base_path, reason, .. } = provider;
     let places: String =
         provider.places.iter().map(|place| format!("Place::{}, ", crate::tools::variant(place))).collect();
     let git = match &provider.git {
@@ -52,8 +52,8 @@ fn one(provider: &Provider) -> String {
     };
     format!(
         "Provider {{ name: {name:?}, aliases: &{aliases:?}, variables: &{variables:?}, hosts: &{hosts:?}, \
-         headers: &{headers:?}, places: &[{places}], shape: Shape(&[{}]), base_url: {base_url:?}, git: {git}, \
-         mints: &[{}], reason: {reason:?} }}",
+         headers: &{headers:?}, places: &[{places}], shape: Shape(&[{}]), base_url: {base_url:?}, base_path: {base_path:?}, \
+         git: {git}, mints: &[{}], reason: {reason:?} }}",
         pieces(&provider.shape),
         mints(&provider.mints)
     )

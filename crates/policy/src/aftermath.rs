@@ -1,6 +1,6 @@
 //! The aftermath: what the end of a run found in the project, for the outcome, the record and people.
 
-use crate::detect::footholds::foothold;
+use crate::detect::footholds::{foothold, is_opened};
 use crate::text::visible;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -70,8 +70,18 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
+/// What is told of a pipe or a socket at a name that programs open.
+const OPENS: &str = "every program that opens this pipe or socket";
+
+fn would(by: &str) -> String {
+    if by == OPENS { format!("{by} would wait") } else { format!("{by} would run or obey it") }
+}
+
 /// Who runs or obeys a path of the project.
 pub fn obeyed_by(relative: &Path) -> &'static str {
+    if relative.file_name().is_some_and(is_opened) {
+        return OPENS;
+    }
     foothold(relative).map_or("programs outside the cage", |(_, by)| by)
 }
 
@@ -163,7 +173,7 @@ impl Aftermath {
         for Quarantined { path, by, keys, restore, .. } in taken.iter().take(MOST_TOLD_EACH) {
             let what = if keys.is_empty() { path.clone() } else { format!("{} of {path}", few(keys)) };
             lines.push((
-                format!("took {what} out of the project: {by} would run or obey it"),
+                format!("took {what} out of the project: {}", would(by)),
                 format!("`{restore}` puts it back"),
             ));
         }
@@ -176,7 +186,7 @@ impl Aftermath {
         for Left { path, by, fact } in self.left.iter().take(MOST_TOLD_EACH) {
             lines.push((
                 format!("{path} is still in the project: {fact}"),
-                format!("look at it before you work there without keyward: {by} would run or obey it"),
+                format!("look at it before you work there without keyward: {}", would(by)),
             ));
         }
         if let Some(more @ 1..) = self.left.len().checked_sub(MOST_TOLD_EACH) {

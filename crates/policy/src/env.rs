@@ -87,6 +87,13 @@ impl Environment {
                 let value = Value::Phantom { secret, variable };
                 self.give(name.clone(), value, Rule::Secret(Delivery::Proxy), &bound.origin);
             }
+            // Leads to the proxy, so that it wins over everything else as well.
+            if let Some(led) = &bound.base_url {
+                self.vars.retain(|var| var.name != led.variable);
+                self.dropped.retain(|dropped| dropped.name != led.variable);
+                let value = Value::Ours(led.url().into());
+                self.give(led.variable.to_owned(), value, Rule::Secret(Delivery::Proxy), &bound.origin);
+            }
         }
         self.vars.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     }

@@ -6,10 +6,11 @@ use crate::gate::GatePlan;
 use crate::linux::acts::{self, Act};
 use crate::linux::cage::{Cage, Identity};
 use crate::net::Scheme;
-use crate::net::plan::Corporate;
+use crate::net::corporate::Corporate;
+use crate::net::narrow::LeftOut;
 use crate::plan::{Keeper, Limit, LimitKind, Plan};
 use crate::promise::Held;
-use crate::secret::{Delivery, Whereabouts};
+use crate::secret::{Delivery, Led, Whereabouts};
 use crate::text::{typed_words, visible};
 use crate::view::{Entry, FOOTHOLD, Mend, SECRET_FILE, Shown, Withheld};
 use crate::words::{NetMode, Origin, Protect, Redact};
@@ -46,6 +47,11 @@ fn network(text: &mut String, plan: &Plan) {
     for entry in &network.rules.0 {
         let _ = writeln!(text, "network    {}  ({})", entry.rule, entry.origin);
     }
+    for left in &network.left_out {
+        let LeftOut { rule, origin, by } = left;
+        let _ =
+            writeln!(text, "network    {rule}  ({origin}) only as far as the project file names it ({by})");
+    }
     if network.rules.0.is_empty() {
         let _ = writeln!(text, "network    no host is allowed");
     }
@@ -55,8 +61,11 @@ fn network(text: &mut String, plan: &Plan) {
     for upstream in &network.upstreams {
         let _ = writeln!(text, "network    {upstream} is where the host is reached");
     }
-    if let Some(Corporate { host, port, .. }) = &network.corporate {
-        let _ = writeln!(text, "network    through the proxy {host}:{port} (HTTPS_PROXY)");
+    let tls = if network.corporate.plain.is_some() { "TLS" } else { "everything" };
+    for (what, proxy) in [(tls, &network.corporate.tls), ("requests without TLS", &network.corporate.plain)] {
+        let Some(Corporate { host, port, variable, login, .. }) = proxy else { continue };
+        let login = if *login { ", with the login in it, which the cage does not have" } else { "" };
+        let _ = writeln!(text, "network    {what} through the proxy {host}:{port} ({variable}{login})");
     }
     for bundle in &network.bundles {
         let path = visible(bundle.path.as_os_str());
@@ -243,6 +252,15 @@ fn phantoms(text: &mut String, plan: &Plan) {
             bound.origin,
             bound.from,
         );
+        if let Some(led) = &bound.base_url {
+            let Led { variable, host, port, .. } = led;
+            let url = led.url();
+            let _ = writeln!(
+                text,
+                "        {:<22} {variable} = {url} leads to the proxy without TLS, and from there with TLS to {host}:{port}",
+                ""
+            );
+        }
     }
 }
 

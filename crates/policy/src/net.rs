@@ -12,12 +12,14 @@
 //! | [`address`] | which addresses are dialled only if a rule names them |
 //! | [`pool`] | the addresses that stand for hosts inside a cage |
 //! | [`binding`] | which phantom is replaced by which secret, and where |
+//! | [`corporate`] | the proxy of this host's company |
 //! | [`asking`] | which denials become questions to an approver, and how many |
 //! | [`allowed`] | what a policy allows: a rule, or a preset |
 //! | [`bundle`] | the certificates that programs of a cage trust |
 //! | [`why`] | what the rules decide about a host, for a person |
 //! | [`presets`] | named sets of rules, and how they follow the user's own settings |
 //! | [`plan`] | what a cage with rules gets: its rules, its sockets, its resolver |
+//! | [`narrow`] | what project files leave of the rules |
 //! | [`mint`] | calls that answer with new credentials |
 
 pub mod address;
@@ -25,8 +27,10 @@ pub mod allowed;
 pub mod asking;
 pub mod binding;
 pub mod bundle;
+pub mod corporate;
 pub mod host;
 pub mod mint;
+pub mod narrow;
 pub mod plan;
 pub mod pool;
 pub mod presets;

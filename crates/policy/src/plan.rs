@@ -14,7 +14,8 @@ use crate::linux::cage::{Cage, Identity, Landlock, UNPRIVILEGED};
 use crate::linux::kernel::Fact;
 use crate::linux::surface::Surroundings;
 use crate::net::bundle;
-use crate::net::plan::{Network, unused_proxy};
+use crate::net::corporate;
+use crate::net::plan::Network;
 use crate::promise::{Held, Kept, Promise};
 use crate::request::{Purpose, Request};
 use crate::secret::{self, Bound, Given};
@@ -250,6 +251,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
         bundles: view::bundles(policy, request, &facts.paths),
         ..Network::new(&policy.network, request.environment, request.purpose)
     });
+    let network = network.map(|network| network.with_base_urls(&phantoms));
     let mut ours = ours(request, &view, &search, cage);
     if shims::are_on_for(policy, request) {
         lead_to_shims(&mut ours, shims::variables(&view.entries, request));
@@ -266,7 +268,7 @@ pub fn plan(policy: &Policy, request: &Request<'_>, facts: &HostFacts) -> Result
     environment.hold_phantoms(&phantoms);
     let mut view = view;
     view.warnings.extend(kept_proxies(policy, &environment));
-    view.warnings.extend(network.as_ref().and_then(|_| unused_proxy(request.environment)));
+    view.warnings.extend(network.iter().flat_map(|_| corporate::unused(request.environment)));
     view.warnings.extend(nothing_to_debug(policy, facts));
     view.warnings.extend(agent::nothing_to_log_in_with(policy, request, &view, &phantoms));
     view.warnings.extend(shims::given_up(policy, request));

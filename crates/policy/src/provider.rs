@@ -26,6 +26,8 @@ pub struct Provider {
     pub shape: Shape,
     /// The variable that points clients to another address.
     pub base_url: Option<&'static str>,
+    /// What follows the host in the address that clients have without it.
+    pub base_path: &'static str,
     /// The forge whose repositories the credential opens.
     pub git: Option<Forge>,
     /// Requests that answer with a new credential.
@@ -190,6 +192,7 @@ impl Provider {
             places: leak(places.collect()),
             shape: Shape::described(&provider.shape),
             base_url: provider.base_url.as_deref().map(leak_text),
+            base_path: leak_text(&provider.base_path),
             git: provider
                 .git
                 .as_ref()

@@ -13,7 +13,7 @@ mod words;
 
 pub use crate::config::Unfit;
 pub(crate) use bound::have_a_proxy;
-pub use bound::{Bound, OfLogin, aws, binding_of, bound, can_be_bound, place, reach, renewals, target};
+pub use bound::{Bound, Led, OfLogin, aws, binding_of, bound, can_be_bound, place, reach, renewals, target};
 pub use edit::{NotWritten, put, remove};
 pub use file::{Entry, read};
 pub use grant::{

@@ -5,6 +5,7 @@
 use crate::agent::{BaseUrl, Command};
 use crate::login::Found;
 use crate::net::allowed::Allowed;
+use crate::net::narrow::Narrowing;
 use crate::net::plan::Upstream;
 use crate::net::presets::{Registries, Settings};
 use crate::secret::{Entry, Grant};
@@ -144,6 +145,8 @@ pub struct NetPolicy {
     pub bound: bool,
     /// The most that may be allowed, if the ceiling says so.
     pub most: Option<Vec<Ruled<Allowed>>>,
+    /// The lists of project files: of what is allowed, only what each of them names is.
+    pub narrowed: Vec<Narrowing>,
     pub ask: Ruled<NetAsk>,
     /// Ports of this machine's loopback that the cage reaches.
     pub reach: Vec<Ruled<u16>>,
@@ -165,6 +168,7 @@ impl Default for NetPolicy {
             allow: Vec::new(),
             bound: false,
             most: None,
+            narrowed: Vec::new(),
             ask: Ruled::builtin(NetAsk::No),
             reach: Vec::new(),
             publish: Vec::new(),

@@ -2,8 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use keyward_policy::config::{Document, KEYS, Layers, PolicyError, resolve};
+use keyward_policy::net::Rule;
+use keyward_policy::net::allowed::Allowed;
+use keyward_policy::net::plan::rules;
 use keyward_policy::settings::Policy;
-use keyward_policy::words::Ruled;
+use keyward_policy::words::{NetMode, Ruled};
 use proptest::prelude::*;
 
 /// The strictest user's file there is, so that any looser word of the project is an attempt to widen.
@@ -59,7 +62,7 @@ const ATTEMPTS: &[(&str, Option<&str>)] = &[
     ("tools.read", Some("tools.read = ['~/.ssh']")),
     ("tools.share", Some("tools.share = ['~/.ssh']")),
     ("net.mode", Some("net.mode = 'open'")),
-    ("net.allow", Some("net.allow = ['evil.example']")),
+    ("net.allow", None),
     ("net.ask", Some("net.ask = true")),
     ("net.reach", Some("net.reach = [11434]")),
     ("net.publish", Some("net.publish = [3000]")),
@@ -101,7 +104,7 @@ fn no_key_of_the_table_lets_a_project_widen() {
     let before = resolve(&alone(STRICT)).expect("a good file");
     for (path, attempt) in ATTEMPTS {
         let Some(line) = attempt else {
-            let text = format!("version = 1\n{path} = ['x']\n");
+            let text = format!("version = 1\n{path} = ['a.example']\n");
             let after = resolve(&with_project(STRICT, text.as_bytes())).expect("more of it is narrower");
             assert!(no_weaker(&before, &after) && before != after, "{path}");
             continue;
@@ -133,6 +136,19 @@ fn a_widening_project_is_told_what_holds() {
     );
 }
 
+/// What is reached with rules.
+fn reached(policy: &Policy) -> Vec<Rule> {
+    match policy.net.value {
+        NetMode::Rules => rules(&policy.network).iter().cloned().collect(),
+        NetMode::Open | NetMode::None => Vec::new(),
+    }
+}
+
+fn includes(policy: &Policy, rule: &Rule) -> bool {
+    let asked = Allowed::Rule(rule.clone());
+    reached(policy).into_iter().any(|own| Allowed::Rule(own).includes(&asked))
+}
+
 /// Whether the second grants nothing that the first does not.
 fn no_weaker(before: &Policy, after: &Policy) -> bool {
     fn limit<T: Ord>(before: &Option<Ruled<T>>, after: &Option<Ruled<T>>) -> bool {
@@ -159,6 +175,7 @@ fn no_weaker(before: &Policy, after: &Policy) -> bool {
         && after.tools.read == before.tools.read
         && after.tools.share == before.tools.share
         && after.net.value >= before.net.value
+        && reached(after).iter().all(|rule| before.net.value == NetMode::Open || includes(before, rule))
         && after.gate.mode.value >= before.gate.mode.value
         && after.gate.attended.value >= before.gate.attended.value
         && limit(&before.gate.wait, &after.gate.wait)
@@ -205,6 +222,7 @@ fn narrow_line() -> impl Strategy<Value = String> {
         (1u32..40).prop_map(|number| format!("limits.pids = {number}")),
         (1u32..40).prop_map(|number| format!("limits.open_files = {number}")),
         list("files.hide", &["a", "/etc", "~/x"]),
+        list("net.allow", &["npm", "api.example.com", "GET api.example.com/v1/*", "registry.npmjs.org"]),
     ]
 }
 

@@ -11,6 +11,7 @@ use keyward_policy::env::Value;
 use keyward_policy::explain::explain;
 use keyward_policy::login;
 use keyward_policy::net::allowed::Allowed;
+use keyward_policy::net::narrow::Narrowing;
 use keyward_policy::net::{self, Scheme};
 use keyward_policy::plan::Plan;
 use keyward_policy::provider;
@@ -18,7 +19,7 @@ use keyward_policy::request::Purpose;
 use keyward_policy::secret::{self, Grant};
 use keyward_policy::settings::Policy;
 use keyward_policy::view::Shown;
-use keyward_policy::words::{NetMode, TrustClass};
+use keyward_policy::words::{NetMode, Origin, Ruled, TrustClass};
 
 /// A case whose user has these secrets, and gives them to the command.
 fn given(secrets: &str, grants: &[&'static str]) -> Case {
@@ -347,4 +348,83 @@ fn an_odd_login_file_is_not_shown_and_one_without_a_proxy_is_the_real_one() {
     let plan = open.plan();
     assert!(plan.phantoms.is_empty());
     assert!(explain(&plan, false).contains("the real login is shown"));
+}
+
+/// The same, in a project whose file names these hosts.
+fn in_project(secrets: &str, grants: &[&'static str], hosts: &[&str]) -> Case {
+    let mut case = given(secrets, grants);
+    let origin = Origin::File { file: "/p/.keyward.toml".into(), line: 2 };
+    let entry = |text: &&str| Ruled { value: Allowed::parse(text).unwrap(), origin: origin.clone() };
+    let allow = hosts.iter().map(entry).collect();
+    case.policy.network.narrowed = vec![Narrowing { origin: origin.clone(), allow }];
+    case
+}
+
+const TWO: &str = "[secrets.github]\nfrom = \"env://GH\"\nto = [\"api.github.com\", \"github.com\"]\n";
+
+#[test]
+fn a_project_file_narrows_the_hosts_of_a_bound_secret() {
+    let plan = in_project(TWO, &["github"], &["GET api.github.com/repos/*", "npm"]).plan();
+    let network = plan.network.as_ref().unwrap();
+    let rules: Vec<String> = network.rules.iter().map(ToString::to_string).collect();
+    assert_eq!(rules, ["GET api.github.com/repos/*"]);
+    assert_eq!(plan.phantoms[0].hosts(), "GET api.github.com/repos/*");
+    assert_eq!(plan.phantoms[0].git, Vec::<(String, &str)>::new(), "github.com is not reached");
+    let text = explain(&plan, false);
+    assert!(
+        text.contains(
+            "network    github.com  (--secret) only as far as the project file names it (/p/.keyward.toml:2)"
+        ),
+        "{text}"
+    );
+    let answer = net::why::why(&plan, "github.com").unwrap();
+    assert!(
+        !answer.allowed && answer.rule == "net.allow" && answer.origin == "/p/.keyward.toml:2",
+        "{answer}"
+    );
+    assert!(net::why::why(&plan, "GET api.github.com/repos/a").unwrap().allowed);
+    // The control: without the list both hosts are reached.
+    let plan = given(TWO, &["github"]).plan();
+    assert!(net::why::why(&plan, "github.com").unwrap().allowed);
+    assert!(net::why::why(&plan, "DELETE api.github.com/repos/a").unwrap().allowed);
+}
+
+#[test]
+fn a_secret_without_any_host_left_is_refused_with_the_file() {
+    for hosts in [&["npm"][..], &[]] {
+        let refusal = in_project(TWO, &["github"], hosts).refusal();
+        assert_eq!(refusal.rule, "net.allow");
+        assert!(refusal.fact.contains("github (--secret)") && refusal.fact.contains("/p/.keyward.toml:2"));
+    }
+}
+
+#[test]
+fn a_base_url_leads_to_the_proxy_and_stands_for_one_host() {
+    let secrets = "[secrets.anthropic]\nfrom = \"store://a\"\n[secrets.openai]\nfrom = \"store://o\"\n\
+                   [secrets.codex]\nfrom = \"store://c\"\n";
+    let plan = given(secrets, &["anthropic=base-url", "openai=base-url", "codex=base-url"]).plan();
+    let value = |name: &str| {
+        let var = plan.environment.vars.iter().find(|var| var.name == name).unwrap();
+        let Value::Ours(text) = &var.value else { panic!("{name}") };
+        text.to_str().unwrap().to_owned()
+    };
+    assert_eq!(value("ANTHROPIC_BASE_URL"), "http://198.18.0.16");
+    assert_eq!(value("OPENAI_BASE_URL"), "http://198.18.0.17/v1");
+    let network = plan.network.as_ref().unwrap();
+    let bases: Vec<String> = network
+        .sockets
+        .iter()
+        .filter_map(|socket| match &socket.stands {
+            net::plan::Stands::Base { host, port } => Some(format!("{} {host}:{port}", socket.at)),
+            _ => None,
+        })
+        .collect();
+    // Two keys of one host share its address.
+    assert_eq!(bases, ["198.18.0.16:80 api.anthropic.com:443", "198.18.0.17:80 api.openai.com:443"]);
+    let refusal =
+        given("[secrets.own]\nfrom = \"store://o\"\nto = [\"a.example\"]\n", &["own=base-url"]).refusal();
+    assert!(refusal.fact.contains("no variable with a base URL is known"), "{}", refusal.fact);
+    let mut case = given(ANTHROPIC, &["anthropic=base-url"]);
+    case.policy.env.set = vec![flag(("ANTHROPIC_BASE_URL".into(), "https://x.example".into()), "--env")];
+    assert!(case.refusal().fact.contains("ANTHROPIC_BASE_URL"), "two addresses for one client");
 }

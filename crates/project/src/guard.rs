@@ -187,7 +187,7 @@ impl<'a> Guard<'a> {
         for (number, path) in appeared.names {
             let tree = &mut self.trees[number];
             let rules = Rules::new(&tree.root.path, &self.search, &nothing);
-            let is_foothold = rules.is_guarded(&path);
+            let is_foothold = rules.is_guarded(&path) || rules.stalls(&tree.root, &path);
             if tree.start.protected {
                 tree.secrets.noticed(&tree.root, &path);
             }

@@ -4,10 +4,36 @@
 use keyward_policy::view::{Home, Mend};
 use keyward_sys::file::make_private_folder;
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+
+/// Opens a HOME that is kept to its owner, if a command has closed it: otherwise nothing could be known of it. It cannot be swapped, because
+/// no command writes to the directory above it.
+pub fn open_up(kept: &Path) -> Result<(), Errno> {
+    let Ok(stat) = rustix::fs::lstat(kept) else { return Ok(()) };
+    let mode = Mode::from_raw_mode(stat.st_mode);
+    let is_closed =
+        FileType::from_raw_mode(stat.st_mode) == FileType::Directory && !mode.contains(Mode::RWXU);
+    if is_closed { rustix::fs::chmod(kept, mode | Mode::RWXU) } else { Ok(()) }
+}
+
+/// Gives the root of a project back what its owner could do with it at the start, if a command has taken that away: the next command of a
+/// session would not even get there. The root is a mount of its own, so that no command can put another directory in its place.
+pub fn reopen(root: &Path, at_start: Mode) {
+    let Ok(stat) = rustix::fs::lstat(root) else { return };
+    let (now, then) = (Mode::from_raw_mode(stat.st_mode), at_start & Mode::RWXU);
+    if FileType::from_raw_mode(stat.st_mode) == FileType::Directory && !now.contains(then) {
+        // Where that fails, the command says why it cannot start.
+        let _ = rustix::fs::chmod(root, now | then);
+    }
+}
+
+/// The permissions of a directory, as they are.
+pub fn mode_of(root: &Path) -> Mode {
+    rustix::fs::lstat(root).map_or(Mode::empty(), |stat| Mode::from_raw_mode(stat.st_mode))
+}
 
 /// Makes the HOME where it is missing, and does what the plan says is to be mended.
 pub fn make_ready(home: &Home) -> Result<(), (PathBuf, Errno)> {

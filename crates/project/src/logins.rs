@@ -58,6 +58,8 @@ pub struct Logins {
     /// What was seen at the last look, inside and outside, in the order of the copies.
     seen: Vec<[Option<Stamp>; 2]>,
     news: Vec<LoginNews>,
+    /// What stood in the way of a login in a HOME that is kept, by its new name.
+    moved: Vec<PathBuf>,
     due: Option<Instant>,
     /// Shared by all runs that use this HOME.
     in_use: Option<OwnedFd>,
@@ -100,6 +102,7 @@ impl Logins {
             seen: vec![[None, None]; copies.len()],
             book: Book::Memory(Vec::new()),
             news: Vec::new(),
+            moved: Vec::new(),
             due: None,
             in_use: None,
         };
@@ -138,6 +141,10 @@ impl Logins {
         }
         rustix::fs::flock(&in_use, FlockOperation::LockShared).map_err(at)?;
         for copy in wanted {
+            // What a command of an earlier run has put into the way, or closed, must not keep this one from starting.
+            let cleared = as_owner_of(&home, || Spot::cleared_inside(&home, &copy.below));
+            let (_, moved) = cleared.map_err(|errno| (kept.join(&copy.below), errno))?;
+            self.moved.extend(moved.into_iter().map(|path| kept.join(path)));
             let known = record.copies.iter().find(|other| other.below == copy.below);
             // A cage with phantoms would see the real file when another run puts it there.
             if known.is_some_and(|other| other.phantom != copy.phantom) {
@@ -162,6 +169,11 @@ impl Logins {
         self.in_use = Some(in_use);
         self.book = Book::File(path.to_path_buf());
         Ok(())
+    }
+
+    /// What was moved aside to make room for a login; told once.
+    pub fn take_moved(&mut self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.moved)
     }
 
     /// Whether the cage has to wait until its HOME has been filled.

@@ -5,8 +5,9 @@
 use crate::journal::Start;
 use crate::search::index::{Known, Note, mark};
 use crate::search::walk::{self, Listing, changed};
-use crate::search::{Rules, Seen, is_generated};
+use crate::search::{MOST_SETTINGS, Rules, Seen, is_generated};
 use crate::tree::{OpenedTree, Root};
+use keyward_policy::detect::{Shows, shows};
 use keyward_policy::text::visible;
 use keyward_sys::file::reason;
 use rustix::fs::FileType;
@@ -345,13 +346,21 @@ impl Walk<'_, '_> {
                 // In a directory that was not searched it may be as old as any other.
                 None => root.born(&path).is_some_and(|born| born >= before.start.since),
             };
-            if is_new {
+            if is_new && !self.is_harmless(relative, note.name, &path) {
                 self.met.secrets.push(path.clone());
             }
         }
         if note.has(mark::REPOSITORY) && before.is_new_mark(root, relative, &path) {
             self.met.repositories.push(path);
         }
+    }
+
+    /// Whether it is a file of settings that commands make every day, without a credential in it.
+    fn is_harmless(&self, relative: &Path, name: &OsStr, path: &Path) -> bool {
+        let row = self.before.rules.place(relative).secret(name).filter(|row| row.is_of_projects());
+        let content = || self.root.content(path, MOST_SETTINGS);
+        !self.before.rules.fits_pattern(name)
+            && row.is_some_and(|row| content().is_some_and(|text| shows(row, &text, &[]) == Shows::Itself))
     }
 
     /// All files of a directory that held programs.

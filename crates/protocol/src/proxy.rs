@@ -16,6 +16,8 @@
 //!
 //! When the first channel closes, the proxy ends at once.
 
+use keyward_policy::net::corporate::Exception;
+use keyward_policy::net::narrow::Within;
 use keyward_policy::net::{Binding, Denial, Host, Name, Pattern, Rules};
 use keyward_policy::trouble::Trouble;
 use serde::{Deserialize, Serialize};
@@ -39,18 +41,18 @@ pub struct Upstream {
     pub ca: Option<usize>,
 }
 
-/// The proxy through which this host reaches the Internet: `HTTPS_PROXY` of the user.
+/// A proxy through which this host reaches the Internet: `HTTPS_PROXY` of the user, or its like.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Corporate {
     pub host: Host,
     pub port: u16,
-    /// The name of a secret with `user:password`, which comes from the vault.
+    /// The name of a secret with `user:password`, which comes from the vault: the variable that holds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
     /// `NO_PROXY`: hosts that are reached directly.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub except: Vec<Pattern>,
+    pub except: Vec<Exception>,
 }
 
 /// What a socket that was made inside a cage is for.
@@ -94,6 +96,9 @@ pub enum Order {
         upstreams: Vec<Upstream>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         corporate: Option<Corporate>,
+        /// The same for requests without TLS.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        plain: Option<Corporate>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         bindings: Vec<Binding>,
     },
@@ -110,6 +115,9 @@ pub enum Order {
     Cage {
         cage: u64,
         rules: Rules,
+        /// The lists of project files: nothing beyond them is allowed later.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        within: Vec<Within>,
         /// The names of the secrets that its plan was granted.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         granted: Vec<String>,

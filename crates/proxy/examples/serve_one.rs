@@ -41,6 +41,7 @@ fn main() {
         trusted: vec![],
         upstreams: vec![upstream],
         corporate: None,
+        plain: None,
         bindings,
     };
     channel::send(&control, &packet::write(&setup), &[roots.as_fd()]).unwrap();
@@ -59,6 +60,7 @@ fn main() {
     let order = Order::Cage {
         cage: 1,
         rules,
+        within: vec![],
         granted: vec!["example".into()],
         asks: false,
         trusts: false,

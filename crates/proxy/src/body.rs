@@ -4,6 +4,7 @@ use crate::replace::{Finder, Replacer};
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
+use keyward_policy::net::binding::CREDENTIAL_HEADERS;
 use std::cell::Cell;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -23,6 +24,38 @@ pub enum Body {
         found: Rc<Cell<Option<usize>>>,
     },
     Replaced(Box<Replaced>),
+    /// Of a request, whose trailers carry no credential, and nothing that frames or routes it.
+    Request {
+        body: Box<Body>,
+        credentials: Vec<String>,
+    },
+}
+
+/// Fields that are for the head alone: a server that joins trailers with it would read another request (RFC 9110, 6.5.1).
+const RESERVED: &[&str] = &[
+    "host",
+    "content-length",
+    "content-type",
+    "content-encoding",
+    "content-range",
+    "transfer-encoding",
+    "te",
+    "trailer",
+    "connection",
+    "upgrade",
+    "expect",
+    "range",
+    "cookie",
+    "forwarded",
+    "max-forwards",
+];
+
+fn is_reserved(name: &str, credentials: &[String]) -> bool {
+    RESERVED.contains(&name)
+        || CREDENTIAL_HEADERS.contains(&name)
+        || credentials.iter().any(|own| own == name)
+        || name.starts_with("x-http-method")
+        || name.starts_with("x-forwarded-")
 }
 
 /// A body in which something is replaced.
@@ -60,8 +93,26 @@ impl Body {
         Body::Whole(Some(bytes.into()))
     }
 
+    /// The body of a request, without trailers that a server could take for a part of its head.
+    pub fn without_reserved_trailers(body: Body, credentials: Vec<String>) -> Body {
+        match body {
+            Body::Whole(_) => body,
+            body => Body::Request { body: Box::new(body), credentials },
+        }
+    }
+
     pub const fn empty() -> Body {
         Body::Whole(None)
+    }
+}
+
+fn without_reserved(frame: Frame<Bytes>, credentials: &[String]) -> Frame<Bytes> {
+    match frame.into_trailers() {
+        Ok(trailers) => {
+            let kept = trailers.iter().filter(|(name, _)| !is_reserved(name.as_str(), credentials));
+            Frame::trailers(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
+        }
+        Err(frame) => frame,
     }
 }
 
@@ -95,12 +146,17 @@ impl http_body::Body for Body {
                 Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
             }
             Body::Replaced(replaced) => replaced.poll(context),
+            Body::Request { body, credentials } => {
+                let frame = ready!(Pin::new(&mut **body).poll_frame(context));
+                Poll::Ready(frame.map(|frame| Ok(without_reserved(frame?, credentials))))
+            }
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Body::Whole(bytes) => bytes.is_none(),
+            Body::Request { body, .. } => body.is_end_stream(),
             Body::Stream(stream) | Body::Watched { stream, .. } => stream.is_end_stream(),
             Body::Replaced(replaced) => {
                 // What may begin a match is held back until the stream has ended.
@@ -116,6 +172,7 @@ impl http_body::Body for Body {
             Body::Stream(stream) | Body::Watched { stream, .. } => stream.size_hint(),
             Body::Replaced(replaced) if replaced.keeps_length => replaced.stream.size_hint(),
             Body::Replaced(_) => SizeHint::default(),
+            Body::Request { body, .. } => body.size_hint(),
         }
     }
 }

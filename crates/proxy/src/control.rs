@@ -3,6 +3,7 @@
 use crate::accept::{self, Entrance};
 use crate::names;
 use crate::state::{Cage, State};
+use keyward_policy::net::narrow;
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_protocol::packet;
 use keyward_protocol::proxy::{Listener, Order, Report, Role};
@@ -61,9 +62,9 @@ fn act(state: &Rc<State>, ordered: Ordered) -> Result<(), String> {
                 state.renewals.connect(socket);
             }
         }
-        Order::Cage { cage, rules, granted, asks, trusts, listeners, last } => {
+        Order::Cage { cage, rules, within, granted, asks, trusts, listeners, last } => {
             let process = descriptors.next().ok_or("no pidfd came along")?;
-            let new = Rc::new(Cage::new(cage, rules, granted, asks, trusts));
+            let new = Rc::new(Cage::new(cage, rules, within, granted, asks, trusts));
             if state.cages.borrow_mut().insert(cage, Rc::clone(&new)).is_some_and(|old| {
                 old.end();
                 true
@@ -94,7 +95,8 @@ fn act(state: &Rc<State>, ordered: Ordered) -> Result<(), String> {
         }
         Order::Widen { cage, rules } => {
             for own in chosen(state, cage) {
-                own.rules.borrow_mut().widen(rules.clone());
+                let (more, _) = narrow::narrowed(rules.clone(), &own.within);
+                own.rules.borrow_mut().widen(more);
             }
         }
         Order::Narrow { cage, rules } => {

@@ -68,8 +68,8 @@ async fn try_dial(
         let stream = connect(&[upstream.address]).await.map_err(Undialled::Unreached)?;
         return Ok(stream);
     }
-    if let Some(corporate) = &state.corporate
-        && !corporate.except.iter().any(|except| except.covers(host))
+    if let Some(corporate) = &state.through.tls
+        && !corporate.except.iter().any(|except| except.covers(host, port))
     {
         let stream = through(state, corporate, host, port).await.map_err(Undialled::Unreached)?;
         return Ok(Dialled { stream, address: None });
@@ -131,22 +131,57 @@ async fn connect(addresses: &[SocketAddr]) -> Result<Dialled, String> {
     Err(failure)
 }
 
-/// Through the corporate proxy, by CONNECT.
-async fn through(state: &State, corporate: &Corporate, host: &Host, port: u16) -> Result<TcpStream, String> {
+/// A connection to the corporate proxy itself.
+pub async fn to_proxy(state: &State, corporate: &Corporate) -> Result<TcpStream, String> {
     let addresses = match &corporate.host {
         Host::Address(address) => vec![*address],
         Host::Name(name) => state.resolver.resolve(name).await?,
     };
     let addresses: Vec<SocketAddr> =
         interleaved(addresses.into_iter()).map(|address| SocketAddr::new(address, corporate.port)).collect();
-    let mut stream = connect(&addresses).await?.stream;
+    let stream = connect(&addresses).await?.stream;
+    let _ = stream.set_nodelay(true);
+    Ok(stream)
+}
+
+/// What the corporate proxy knows us by: `Basic …`, if it wants a login.
+pub async fn credentials(state: &State, corporate: &Corporate) -> Result<Option<Zeroizing<String>>, String> {
+    let Some(secret) = &corporate.secret else { return Ok(None) };
+    let value = state.secrets.get(secret).await?;
+    let mut text = Zeroizing::new(String::with_capacity(6 + value.expose().len().div_ceil(3) * 4));
+    text.push_str("Basic ");
+    base64::engine::general_purpose::STANDARD.encode_string(value.expose(), &mut text);
+    Ok(Some(text))
+}
+
+/// What is told of an answer of the corporate proxy that is not a yes.
+pub fn refused_by(corporate: &Corporate, code: &str) -> String {
+    let named = format!("the proxy {}:{}", corporate.host, corporate.port);
+    match (code, &corporate.secret) {
+        ("407", Some(variable)) => {
+            format!("{named} answered HTTP/1.1 407: it does not accept the login in {variable}")
+        }
+        ("407", None) => {
+            format!(
+                "{named} answered HTTP/1.1 407: it wants a login, as in HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT"
+            )
+        }
+        (code, _) => format!("{named} answered HTTP/1.1 {code}"),
+    }
+}
+
+/// Through the corporate proxy, by CONNECT.
+async fn through(state: &State, corporate: &Corporate, host: &Host, port: u16) -> Result<TcpStream, String> {
+    let mut stream = to_proxy(state, corporate).await?;
     let mut request = Zeroizing::new(format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n"));
-    if let Some(secret) = &corporate.secret {
-        let value = state.secrets.get(secret).await?;
-        let encoded = Zeroizing::new(base64::engine::general_purpose::STANDARD.encode(value.expose()));
-        request.push_str("Proxy-Authorization: Basic ");
-        request.push_str(&encoded);
-        request.push_str("\r\n");
+    if let Some(credentials) = credentials(state, corporate).await? {
+        // Room for all of it, so that no copy stays behind.
+        let mut whole = Zeroizing::new(String::with_capacity(request.len() + credentials.len() + 32));
+        whole.push_str(&request);
+        whole.push_str("Proxy-Authorization: ");
+        whole.push_str(&credentials);
+        whole.push_str("\r\n");
+        request = whole;
     }
     request.push_str("\r\n");
     let shake = async {
@@ -173,7 +208,8 @@ async fn through(state: &State, corporate: &Corporate, host: &Host, port: u16) -
     if line.starts_with("HTTP/1.") && code.len() == 3 && code.starts_with('2') {
         Ok(stream)
     } else {
-        Err(format!("{named} answered {}", keyward_policy::text::visible(line.as_ref())))
+        let is_code = code.len() == 3 && code.bytes().all(|byte| byte.is_ascii_digit());
+        Err(if is_code { refused_by(corporate, code) } else { format!("{named} does not speak HTTP") })
     }
 }
 
@@ -195,7 +231,14 @@ mod tests {
     fn state(hosts: &str) -> State {
         let authority = crate::ca::Authority::new().unwrap();
         let trust = crate::trust::Trust::new(vec![], &[]);
-        State::new(authority, trust, crate::resolve::Resolver::new("", hosts), vec![], None, 1024)
+        State::new(
+            authority,
+            trust,
+            crate::resolve::Resolver::new("", hosts),
+            vec![],
+            Default::default(),
+            1024,
+        )
     }
 
     #[test]
@@ -209,8 +252,9 @@ mod tests {
             let named = |name: &str| rule(Pattern::parse(name).unwrap());
             let inside = rule(Pattern::Exact(Host::Address("127.0.0.2".parse().unwrap())));
             let both = [named("evil.example"), named("mapped.example")];
-            let cage =
-                |rules: Vec<Rule>| Cage::new(1, keyward_policy::net::Rules::of(rules), vec![], false, false);
+            let cage = |rules: Vec<Rule>| {
+                Cage::new(1, keyward_policy::net::Rules::of(rules), vec![], vec![], false, false)
+            };
             for name in ["evil.example", "mapped.example"] {
                 let host = Host::parse(name).unwrap();
                 let dialled = dial(&state, &cage(both.to_vec()), &host, port, Seen::Tls).await;

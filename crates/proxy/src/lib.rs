@@ -98,7 +98,7 @@ type Prepared = (state::State, tokio::runtime::Runtime);
 /// Everything that needs files, and then giving them up.
 fn prepare(socket: impl AsFd, confinement: Confinement) -> Result<Option<Prepared>, String> {
     let Some(ordered) = control::take(&socket).map_err(keyward_sys::file::reason)? else { return Ok(None) };
-    let Order::Setup { certificates, trusted, upstreams, corporate, bindings } = ordered.order else {
+    let Order::Setup { certificates, trusted, upstreams, corporate, plain, bindings } = ordered.order else {
         return Err("the first message is not its setup".into());
     };
     if ordered.descriptors.len() != certificates {
@@ -120,9 +120,10 @@ fn prepare(socket: impl AsFd, confinement: Confinement) -> Result<Option<Prepare
     if confinement == Confinement::Full {
         confine::confine().map_err(|(step, why)| format!("{step}: {why}"))?;
     }
-    let state = state::State::new(authority, trust, resolver, upstreams, corporate, descriptors);
-    if let Some(secret) = state.corporate.as_ref().and_then(|corporate| corporate.secret.clone()) {
-        state.secrets.want(&secret);
+    let through = state::Through { tls: corporate, plain };
+    let state = state::State::new(authority, trust, resolver, upstreams, through, descriptors);
+    for corporate in state.through.tls.iter().chain(&state.through.plain) {
+        corporate.secret.iter().for_each(|secret| state.secrets.want(secret));
     }
     state.bind(bindings);
     state.reporter.tell(Report::Ready { ca: state.authority.pem().to_owned() });

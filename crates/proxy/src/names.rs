@@ -3,7 +3,7 @@
 
 use crate::read::dns::{self, Answer, Question};
 use crate::state::{Cage, State};
-use keyward_policy::net::{Ask, Decision, Host, Name, decide};
+use keyward_policy::net::{Ask, Decision, Host, Name};
 use keyward_sys::datagram;
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
@@ -159,7 +159,7 @@ fn answer(state: &State, cage: &Cage, question: &Question) -> Vec<u8> {
 fn deny(state: &State, cage: &Cage, name: &Name, kind: u16) {
     let is_of_interest = matches!(kind, dns::A | dns::AAAA) && !name.as_str().ends_with(".arpa");
     let ask = Ask::name(Host::Name(name.clone()));
-    if is_of_interest && let Decision::Deny(denial) = decide(&cage.rules.borrow(), &ask) {
+    if is_of_interest && let Decision::Deny(denial) = cage.decide(&ask) {
         state.reporter.deny(cage.id, &denial);
     }
 }

@@ -5,12 +5,13 @@ use crate::dial::{self, Undialled};
 use crate::state::{Cage, State};
 use crate::trust::Offer;
 use http::uri::PathAndQuery;
-use http::{Request, Response, Uri, Version, header};
+use http::{HeaderValue, Request, Response, Uri, Version, header};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use keyward_policy::net::plan::THIS_MACHINE;
 use keyward_policy::net::{Host, Seen};
+use keyward_protocol::proxy::{Corporate, Report};
 use rustls::pki_types::ServerName;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -117,6 +118,17 @@ pub async fn send(
     mut request: Request<Body>,
 ) -> Result<(Response<Incoming>, Option<SocketAddr>), Unsent> {
     let is_upgrade = request.headers().contains_key(header::UPGRADE);
+    let via = if is_upgrade { None } else { plain_proxy(state, key) };
+    if let Some(via) = via {
+        let credentials = dial::credentials(state, via).await;
+        if let Some(credentials) = credentials.map_err(|fact| unreached(state, cage, key, fact))? {
+            let value = HeaderValue::try_from(credentials.as_str());
+            let mut value =
+                value.map_err(|_| Unsent::Failed("the login of the proxy is malformed".into()))?;
+            value.set_sensitive(true);
+            request.headers_mut().insert(header::PROXY_AUTHORIZATION, value);
+        }
+    }
     let mut address = None;
     loop {
         let kept = if is_upgrade { None } else { state.origins.take(key) };
@@ -124,7 +136,7 @@ pub async fn send(
         let sender = match kept {
             Some(sender) => sender,
             None => {
-                let (sender, at) = open(state, cage, key).await?;
+                let (sender, at) = open(state, cage, key, via).await?;
                 address = at;
                 sender
             }
@@ -132,9 +144,15 @@ pub async fn send(
         let failed = |error: hyper::Error| Unsent::Failed(words(&error));
         match sender {
             Sender::One(mut sender) => {
-                to_http1(&mut request, key);
+                to_http1(&mut request, key, via.is_some());
                 match sender.try_send_request(request).await {
                     Ok(response) => {
+                        // A program of the cage has no login for it, and is not asked for one.
+                        if let Some(via) = via
+                            && response.status() == http::StatusCode::PROXY_AUTHENTICATION_REQUIRED
+                        {
+                            return Err(unreached(state, cage, key, dial::refused_by(via, "407")));
+                        }
                         if response.status() != http::StatusCode::SWITCHING_PROTOCOLS {
                             state.origins.put(key, sender);
                         }
@@ -172,6 +190,13 @@ pub async fn send(
     }
 }
 
+/// The proxy of this host does not lead there. It is reported.
+fn unreached(state: &State, cage: &Cage, key: &Key, fact: String) -> Unsent {
+    let (cage, host, port) = (cage.id, key.host.clone(), key.port);
+    state.reporter.tell(Report::Unreached { cage, host, port, fact: fact.clone() });
+    Unsent::Undialled(Undialled::Unreached(fact))
+}
+
 /// Why, without what was worked on.
 fn words(error: &hyper::Error) -> String {
     let mut text = error.to_string();
@@ -200,26 +225,47 @@ fn path(request: &Request<Body>) -> PathAndQuery {
     request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"))
 }
 
-fn to_http1(request: &mut Request<Body>, key: &Key) {
-    *request.uri_mut() = Uri::from(path(request));
+/// The proxy of this host that the requests of a connection are given to as they are.
+pub fn plain_proxy<'s>(state: &'s State, key: &Key) -> Option<&'s Corporate> {
+    if key.with_tls { None } else { state.plain_proxy(&key.host, key.port) }
+}
+
+fn to_http1(request: &mut Request<Body>, key: &Key, is_for_proxy: bool) {
+    let target = if is_for_proxy { absolute(request, key) } else { None };
+    *request.uri_mut() = target.unwrap_or_else(|| Uri::from(path(request)));
     *request.version_mut() = Version::HTTP_11;
     if let Ok(host) = authority(key).parse() {
         request.headers_mut().insert(header::HOST, host);
     }
 }
 
-fn to_http2(request: &mut Request<Body>, key: &Key) -> Option<()> {
+/// The target with its scheme and host.
+fn absolute(request: &Request<Body>, key: &Key) -> Option<Uri> {
     let mut parts = http::uri::Parts::default();
     parts.scheme = Some(if key.with_tls { http::uri::Scheme::HTTPS } else { http::uri::Scheme::HTTP });
     parts.authority = Some(authority(key).parse().ok()?);
     parts.path_and_query = Some(path(request));
-    *request.uri_mut() = Uri::from_parts(parts).ok()?;
+    Uri::from_parts(parts).ok()
+}
+
+fn to_http2(request: &mut Request<Body>, key: &Key) -> Option<()> {
+    *request.uri_mut() = absolute(request, key)?;
     *request.version_mut() = Version::HTTP_2;
     request.headers_mut().remove(header::HOST);
     Some(())
 }
 
-async fn open(state: &Rc<State>, cage: &Cage, key: &Key) -> Result<(Sender, Option<SocketAddr>), Unsent> {
+async fn open(
+    state: &Rc<State>,
+    cage: &Cage,
+    key: &Key,
+    via: Option<&Corporate>,
+) -> Result<(Sender, Option<SocketAddr>), Unsent> {
+    if let Some(via) = via {
+        let stream = dial::to_proxy(state, via).await.map_err(|fact| unreached(state, cage, key, fact))?;
+        let sender = shake(state, key, stream, false).await;
+        return Ok((sender.map_err(|error| Unsent::Failed(words(&error)))?, None));
+    }
     let dialled =
         dial::dial(state, cage, &key.host, key.port, Seen::Request).await.map_err(Unsent::Undialled)?;
     let address = dialled.address;

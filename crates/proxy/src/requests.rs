@@ -310,7 +310,7 @@ impl Reading {
             let name = words.get(word).cloned().unwrap_or_default();
             self.refuse(ask.clone(), Reason::Phantom, format!("{name}: it stands in the body"))
         };
-        let key = Key {
+        let mut key = Key {
             cage: self.cage.id,
             host: host.clone(),
             port,
@@ -318,7 +318,12 @@ impl Reading {
             offer: if upgrade.is_some() { Offer::Http1 } else { Offer::Both },
             secrets,
         };
-        let mut request = Request::from_parts(parts, body);
+        // The connection carries the login of the company's proxy as well.
+        key.secrets.extend(origin::plain_proxy(&self.state, &key).and_then(|via| via.secret.clone()));
+        let mut request = Request::from_parts(
+            parts,
+            Body::without_reserved_trailers(body, self.credential_headers(&host, port)),
+        );
         if let Some(signing) = &outcome.signing {
             let asked = Asked { method: &method, target: &asked_target, headers: asked.unwrap_or_default() };
             let signed = sign(&asked, &mut request, &origin::authority(&key), signing).await;
@@ -343,6 +348,12 @@ impl Reading {
         };
         self.tell(&host, port, address, rule);
         Ok(self.answer(response, outcome, &host, inside, &method))
+    }
+
+    /// The headers of this host that carry credentials beside the usual ones.
+    fn credential_headers(&self, host: &Host, port: u16) -> Vec<String> {
+        let bindings = self.state.bindings.borrow();
+        bindings.iter().filter(|own| own.concerns(host, port)).flat_map(|own| own.headers.clone()).collect()
     }
 
     /// Whether requests to this host are signed by a key that is bound to it.
@@ -699,9 +710,8 @@ fn strip(headers: &mut HeaderMap, is_upgrade: bool) {
 
 /// A header by which some servers take another method or path than the request names.
 fn overriding(headers: &HeaderMap) -> Option<&'static str> {
-    ["x-http-method-override", "x-http-method", "x-method-override", "x-original-url", "x-rewrite-url"]
-        .into_iter()
-        .find(|name| headers.contains_key(*name))
+    let all = swap::OVERRIDING_METHODS.iter().chain(swap::OVERRIDING_PATHS);
+    all.copied().find(|name| headers.contains_key(*name))
 }
 
 /// What a program reads when it is denied.

@@ -8,7 +8,8 @@ use crate::resolve::Resolver;
 use crate::secrets::Secrets;
 use crate::trust::Trust;
 use keyward_policy::net::asking;
-use keyward_policy::net::{Ask, Binding, Decision, Denial, Host, Name, Pattern, Rule, Rules, decide};
+use keyward_policy::net::narrow::{Within, decide_within};
+use keyward_policy::net::{Ask, Binding, Decision, Denial, Host, Name, Pattern, Rule, Rules};
 use keyward_policy::trouble::{Code, Trouble};
 use keyward_protocol::proxy::{Corporate, Report, Upstream};
 use std::cell::{Cell, RefCell};
@@ -31,7 +32,7 @@ pub struct State {
     pub cages: RefCell<HashMap<u64, Rc<Cage>>>,
     pub bindings: RefCell<Vec<Rc<Binding>>>,
     pub upstreams: RefCell<Vec<Upstream>>,
-    pub corporate: Option<Corporate>,
+    pub through: Through,
     pub secrets: Rc<Secrets>,
     pub renewals: Renewals,
     pub resolver: Resolver,
@@ -42,6 +43,14 @@ pub struct State {
     pub most_connections: usize,
     next: Cell<u64>,
     questions: RefCell<HashMap<u64, Question>>,
+}
+
+/// The proxies of this host, through which hosts are reached.
+#[derive(Default)]
+pub struct Through {
+    pub tls: Option<Corporate>,
+    /// For requests without TLS.
+    pub plain: Option<Corporate>,
 }
 
 /// A question that waits for its answer.
@@ -57,7 +66,7 @@ impl State {
         trust: Trust,
         resolver: Resolver,
         upstreams: Vec<Upstream>,
-        corporate: Option<Corporate>,
+        through: Through,
         descriptors: usize,
     ) -> State {
         let most_connections =
@@ -66,7 +75,7 @@ impl State {
             cages: RefCell::default(),
             bindings: RefCell::default(),
             upstreams: RefCell::new(upstreams),
-            corporate,
+            through,
             secrets: Rc::default(),
             renewals: Renewals::default(),
             resolver,
@@ -109,6 +118,14 @@ impl State {
         found.cloned()
     }
 
+    /// The proxy of this host that requests without TLS to another host are given to as they are.
+    pub fn plain_proxy(&self, host: &Host, port: u16) -> Option<&Corporate> {
+        let proxy = self.through.plain.as_ref()?;
+        let is_direct =
+            self.upstream(host, port).is_some() || proxy.except.iter().any(|own| own.covers(host, port));
+        (!is_direct).then_some(proxy)
+    }
+
     /// Whether requests to this host have to be read.
     pub fn terminates(&self, cage: &Cage, host: &Host, port: u16) -> bool {
         cage.rules.borrow().terminates(host, port)
@@ -117,8 +134,7 @@ impl State {
 
     /// Decides, and asks the user if the cage may. A denial is reported.
     pub async fn decide(&self, cage: &Cage, ask: &Ask) -> Result<String, Denial> {
-        let decided = decide(&cage.rules.borrow(), ask);
-        let mut denial = match decided {
+        let mut denial = match cage.decide(ask) {
             Decision::Allow { rule, .. } => return Ok(rule.to_string()),
             Decision::Deny(denial) => denial,
         };
@@ -127,8 +143,7 @@ impl State {
         {
             match self.ask(cage, &denial, wanted).await {
                 Ok(()) => {
-                    let decided = decide(&cage.rules.borrow(), ask);
-                    if let Decision::Allow { rule, .. } = decided {
+                    if let Decision::Allow { rule, .. } = cage.decide(ask) {
                         return Ok(rule.to_string());
                     }
                 }
@@ -203,6 +218,8 @@ pub struct Place {
 pub struct Cage {
     pub id: u64,
     pub rules: RefCell<Rules>,
+    /// The lists of project files, which nothing that is allowed later goes beyond.
+    pub within: Vec<Within>,
     pub granted: Vec<String>,
     pub asks: bool,
     /// Whether its programs trust our CA.
@@ -227,10 +244,18 @@ pub struct Cage {
 }
 
 impl Cage {
-    pub fn new(id: u64, rules: Rules, granted: Vec<String>, asks: bool, trusts: bool) -> Cage {
+    pub fn new(
+        id: u64,
+        rules: Rules,
+        within: Vec<Within>,
+        granted: Vec<String>,
+        asks: bool,
+        trusts: bool,
+    ) -> Cage {
         Cage {
             id,
             rules: RefCell::new(rules),
+            within,
             granted,
             asks,
             trusts,
@@ -246,6 +271,11 @@ impl Cage {
             ready: watch::channel(false).0,
             narrowed: watch::channel(0).0,
         }
+    }
+
+    /// Decides by its rules.
+    pub fn decide(&self, ask: &Ask) -> Decision {
+        decide_within(&self.rules.borrow(), &self.within, ask)
     }
 
     /// Closes the connections of a cage whose rules have become fewer: those that the rules still cover are made again by their programs.
@@ -325,9 +355,8 @@ impl Cage {
         let place = match found {
             Some(place) => place,
             None => {
-                let is_allowed = |host: &Host| {
-                    matches!(decide(&self.rules.borrow(), &Ask::name(host.clone())), Decision::Allow { .. })
-                };
+                let is_allowed =
+                    |host: &Host| matches!(self.decide(&Ask::name(host.clone())), Decision::Allow { .. });
                 let may_be_asked = || {
                     let wanted = Rule::host(Pattern::Exact(host.clone()));
                     self.asks && self.budget.borrow_mut().may_take(&wanted).is_ok()

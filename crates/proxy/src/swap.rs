@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use http::HeaderValue;
 use http::header::HeaderMap;
-use keyward_policy::net::request::Path;
+use keyward_policy::net::request::{self, Path};
 use keyward_policy::net::{Binding, Host, Reason, Scheme, mint};
 use keyward_protocol::proxy::Report;
 use memchr::memmem;
@@ -133,13 +133,8 @@ pub async fn swap(
     }
     let here: Vec<&Rc<Binding>> =
         bindings.iter().filter(|binding| binding.concerns(subject.host, subject.port)).collect();
-    if !here.is_empty()
-        && let Some(mint) = {
-            let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok());
-            mint::mints(subject.host, subject.method, subject.path, subject.query, target)
-        }
-    {
-        return Err(Refused { reason: Reason::Minting, detail: mint.why.into() });
+    if !here.is_empty() {
+        mints_nothing(subject, headers)?;
     }
     let target = match subject.query {
         Some(query) => format!("{}?{query}", subject.path.as_str()),
@@ -171,6 +166,44 @@ pub async fn swap(
         tell(state, cage, &swapped.binding.secret, subject.host);
     }
     Ok(outcome)
+}
+
+/// Headers by which some servers take another method, or another path, than those of the request.
+pub const OVERRIDING_METHODS: &[&str] = &["x-http-method-override", "x-http-method", "x-method-override"];
+pub const OVERRIDING_PATHS: &[&str] =
+    &["x-original-url", "x-rewrite-url", "x-override-url", "x-original-uri"];
+
+/// Refuses a call that answers with a new credential, also as a server reads it that obeys a header with another method or path. Clients of
+/// some vendors send such headers, so they are looked at and not refused.
+fn mints_nothing(subject: &Subject<'_>, headers: &HeaderMap) -> Result<(), Refused> {
+    let text = |name: &str| {
+        headers.get_all(name).iter().map(|value| value.to_str().unwrap_or("?")).collect::<Vec<_>>()
+    };
+    let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok());
+    let mut methods = vec![subject.method.to_owned()];
+    methods.extend(
+        OVERRIDING_METHODS.iter().flat_map(|name| text(name)).map(|own| own.trim().to_ascii_uppercase()),
+    );
+    let mut paths = vec![(subject.path.clone(), subject.query.map(str::to_owned))];
+    for (name, own) in
+        OVERRIDING_PATHS.iter().flat_map(|name| text(name).into_iter().map(move |own| (name, own)))
+    {
+        // An address is as good as its path.
+        let own = own.split_once("://").map_or(own, |(_, rest)| rest.find('/').map_or("/", |at| &rest[at..]));
+        let Ok((path, query)) = request::target(own) else {
+            let detail = format!("the header {name} names a path that cannot be read");
+            return Err(Refused { reason: Reason::Malformed, detail });
+        };
+        paths.push((path, query.map(str::to_owned)));
+    }
+    for (method, (path, query)) in
+        methods.iter().flat_map(|method| paths.iter().map(move |path| (method, path)))
+    {
+        if let Some(mint) = mint::mints(subject.host, method, path, query.as_deref(), target) {
+            return Err(Refused { reason: Reason::Minting, detail: mint.why.into() });
+        }
+    }
+    Ok(())
 }
 
 async fn value(state: &State, binding: &Binding) -> Result<Rc<Secret>, Refused> {

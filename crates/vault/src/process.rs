@@ -361,7 +361,7 @@ fn reach<'r>(
                 });
             }
             // The bus is a socket, which is no opening.
-            Reference::Env(_) | Reference::Keyring(_) => {}
+            Reference::Env(_) | Reference::ProxyLogin(_) | Reference::Keyring(_) => {}
             Reference::Pass { .. } | Reference::Cmd { .. } | Reference::SystemdCreds(_) => return None,
         }
     }
@@ -395,7 +395,7 @@ pub fn variables<'r>(sources: impl Iterator<Item = &'r Reference>) -> Variables 
     let mut names = vec!["DBUS_SESSION_BUS_ADDRESS".to_owned(), "XDG_RUNTIME_DIR".to_owned()];
     for source in sources {
         match source {
-            Reference::Env(name) => names.push(name.clone()),
+            Reference::Env(name) | Reference::ProxyLogin(name) => names.push(name.clone()),
             Reference::Store(_)
             | Reference::Keyring(_)
             | Reference::File { .. }

@@ -20,11 +20,13 @@ pub use error::{SourceError, Why};
 
 use crate::secret::Secret;
 use crate::store::Store;
+use keyward_policy::net::corporate;
 use keyward_policy::secret::Reference;
 use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::Duration;
+use zeroize::Zeroizing;
 
 /// How long a source may take.
 #[derive(Clone, Copy, Debug)]
@@ -85,12 +87,25 @@ pub fn fetch(reference: &Reference, surroundings: &Surroundings<'_>) -> Result<S
         Reference::Keyring(attributes) => keyring::fetch(attributes, surroundings),
         Reference::Pass { path, field } => pass::fetch(path, field.as_deref(), surroundings),
         Reference::Env(name) => environment(name, surroundings),
+        Reference::ProxyLogin(name) => proxy_login(name, surroundings),
         Reference::File { path, part } => file::fetch(&path.path(surroundings.home), part),
         Reference::Cmd { program, arguments } => command::fetch(program, arguments, surroundings),
         Reference::SystemdCreds(credential) => systemd::fetch(credential, surroundings),
         Reference::Login { path, file, field } => login::fetch(path, file, field),
     };
     fetched.map_err(|why| SourceError::new(reference, why))
+}
+
+/// The login in the URL of a proxy, as `user:password`.
+fn proxy_login(name: &str, surroundings: &Surroundings<'_>) -> Result<Secret, Why> {
+    let url = (surroundings.variable)(name).ok_or(Why::NotFound)?.as_encoded_bytes();
+    text::sized(url)?;
+    // Never longer than the URL, so that it stays in one place.
+    let mut text = Zeroizing::new(Vec::with_capacity(url.len() + 1));
+    if !corporate::login(url, |byte| text.push(byte)) {
+        return Err(Why::Garbage);
+    }
+    Ok(Secret::copy_of(&text))
 }
 
 fn environment(name: &str, surroundings: &Surroundings<'_>) -> Result<Secret, Why> {

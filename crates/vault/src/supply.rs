@@ -51,11 +51,21 @@ impl<'a> Supply<'a> {
     }
 
     /// Gives the proxy every value, each wiped before the next is fetched. Whether it has them all; if not, the reason was told.
-    pub fn deliver(&mut self, wanted: &[Wanted<'_>], surroundings: &Surroundings<'_>) -> bool {
-        for (index, one) in wanted.iter().enumerate() {
+    /// Behind them come the logins of proxies of this host, by the variables that hold them.
+    pub fn deliver(
+        &mut self,
+        wanted: &[Wanted<'_>],
+        proxy_logins: &[String],
+        surroundings: &Surroundings<'_>,
+    ) -> bool {
+        let all = wanted.iter().map(Ok).chain(proxy_logins.iter().map(Err));
+        for (index, one) in all.enumerate() {
             let begun = Instant::now();
-            let name = one.bound.name.as_str();
-            if let Err(trouble) = self.give(one, surroundings) {
+            let (name, given) = match one {
+                Ok(one) => (one.bound.name.as_str(), self.give(one, surroundings)),
+                Err(variable) => (variable.as_str(), self.give_login(variable, surroundings)),
+            };
+            if let Err(trouble) = given {
                 self.send(Value::Failed { secret: name, fact: &trouble.fact });
                 self.tell(&Said::Failed(trouble));
                 return false;
@@ -68,15 +78,27 @@ impl<'a> Supply<'a> {
 
     fn give(&self, wanted: &Wanted<'_>, surroundings: &Surroundings<'_>) -> Result<(), Trouble> {
         let Wanted { bound, phantom } = wanted;
-        let value = source::fetch(&bound.from, surroundings)
-            .map_err(|error| Trouble::from(error).of(&format!("the secret {}", bound.name)))?;
+        let of = format!("the secret {}", bound.name);
+        let value = source::fetch(&bound.from, surroundings).map_err(|error| Trouble::from(error).of(&of))?;
         fits(bound, phantom, &value)?;
-        let sent = Value::Given { secret: bound.name.as_str(), value: value.expose() };
-        match self.send(sent) {
-            Some(Taken::Done) => Ok(()),
-            Some(Taken::Refused) => Err(unsupplied(bound, "the proxy refused it")),
-            None => Err(unsupplied(bound, "the proxy does not answer")),
-        }
+        self.hand_over(bound.name.as_str(), &of, &value)
+    }
+
+    fn give_login(&self, variable: &str, surroundings: &Surroundings<'_>) -> Result<(), Trouble> {
+        let of = format!("the login in {variable}");
+        let reference = Reference::ProxyLogin(variable.to_owned());
+        let value = source::fetch(&reference, surroundings).map_err(|error| Trouble::from(error).of(&of))?;
+        self.hand_over(variable, &of, &value)
+    }
+
+    fn hand_over(&self, secret: &str, of: &str, value: &Secret) -> Result<(), Trouble> {
+        let why = match self.send(Value::Given { secret, value: value.expose() }) {
+            Some(Taken::Done) => return Ok(()),
+            Some(Taken::Refused) => "the proxy refused it",
+            None => "the proxy does not answer",
+        };
+        let fact = format!("{of} did not reach the proxy: {why}");
+        Err(Trouble::new(Code::NoSecret, fact, "try again; `keyward doctor` shows what this host can do"))
     }
 
     /// Sends one packet and waits for its answer.
@@ -203,11 +225,6 @@ fn fits(bound: &Bound, phantom: &str, value: &Secret) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn unsupplied(bound: &Bound, why: &str) -> Trouble {
-    let fact = format!("the secret {} did not reach the proxy: {why}", bound.name);
-    Trouble::new(Code::NoSecret, fact, "try again; `keyward doctor` shows what this host can do")
-}
-
 fn since(begun: Instant) -> u64 {
     u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
@@ -266,7 +283,7 @@ mod tests {
             limits: source::Limits::default(),
         };
         let mut supply = Supply::new(&in_vault, &to_reports);
-        if supply.deliver(&[Wanted { bound, phantom }], &surroundings) {
+        if supply.deliver(&[Wanted { bound, phantom }], &[], &surroundings) {
             channel::send(&reports, b"end", &[]).unwrap();
             supply.attend(None);
         }

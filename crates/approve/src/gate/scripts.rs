@@ -4,7 +4,7 @@ use keyward_gate::{Found, LARGEST};
 use keyward_policy::gate::Script;
 use keyward_policy::linux::cage::Identity;
 use keyward_policy::plan::Plan;
-use keyward_policy::view::{self, Entry, Shown};
+use keyward_policy::view::{self, Entry, Shown, View};
 use keyward_sys::Errno;
 use keyward_sys::read::{NotOpened, open_guarded};
 use std::ffi::OsStr;
@@ -37,6 +37,18 @@ pub fn read_in(plan: &Plan, written: &[u8]) -> Found<Script> {
         (Err(NotOpened::Failed(Errno::NOENT | Errno::NOTDIR)), _) => Found::Missing,
         _ => Found::Unreadable,
     }
+}
+
+/// Whether a command with this view can neither make nor change what stands at a path.
+pub fn is_out_of_reach(view: &View, cwd: &Path, written: &[u8]) -> bool {
+    let written = Path::new(OsStr::from_bytes(written));
+    let way = match written.strip_prefix("~") {
+        Ok(below) => view.home.at.join(below),
+        Err(_) => cwd.join(written),
+    };
+    let is_shown_for_reading = |entry: &Entry| matches!(entry.shown, Shown::ReadOnly(_));
+    !way.iter().any(|part| part == "..")
+        && view::covering(&view.entries, &way).is_some_and(is_shown_for_reading)
 }
 
 /// The text of an open file, as far as it can be a script.

@@ -195,6 +195,10 @@ impl<'a> Run<'a> {
         let environment = self.block.entries();
         let purpose = if self.session.is_some() { Purpose::Session } else { Purpose::Command };
         let asked = decide::request(self.args.command.clone(), self.here, &environment);
+        // A command of an earlier run may have closed its HOME. If that cannot be undone, the run ends where HOME is made ready.
+        if let Some(kept) = keyward_policy::view::kept_home(self.policy, &asked) {
+            let _ = keyward_project::home::open_up(&kept);
+        }
         let slow = if self.args.tells(self.here) { say::searching } else { |_: &Path| {} };
         decide::decide_and_remember(self.policy, &Request { purpose, ..asked }, kernel, self.here, slow)
             .map_err(Early::Refused)
@@ -283,7 +287,10 @@ impl<'a> Run<'a> {
         let joins = self.session.as_ref().is_some_and(|session| session.spaces.is_some());
         let supplier = match joins {
             true => None,
-            false => supply::start(&self.phantoms, self.here, self.block, prepared).map_err(broken)?,
+            false => {
+                let logins = vault::proxy_logins(plan);
+                supply::start(&self.phantoms, logins, self.here, self.block, prepared).map_err(broken)?
+            }
         };
         // The vault has its copy of what is for it alone.
         self.block.wipe_values(for_command);
@@ -301,7 +308,10 @@ impl<'a> Run<'a> {
             false => Some(Guard::begin(begin).map_err(|none| unguarded(&none))?),
         };
         match Logins::begin(plan, &self.here.state) {
-            Ok(logins) => Ok(Armed { vault, guard, logins, proxy: None, supplier }),
+            Ok(mut logins) => {
+                moved_aside(&logins.take_moved());
+                Ok(Armed { vault, guard, logins, proxy: None, supplier })
+            }
             Err((path, errno)) => {
                 drop(guard.map(Guard::finish));
                 let path = keyward_policy::text::visible(path.as_os_str());
@@ -639,4 +649,20 @@ fn may_be_the_host(fault: &Fault) -> bool {
             | Step::Landlock
             | Step::Seccomp
     ) && fault.errno != Errno::STALE
+}
+
+/// Names what stood in the way of a login in a HOME that is kept.
+fn moved_aside(moved: &[PathBuf]) {
+    if moved.is_empty() {
+        return;
+    }
+    let names: Vec<String> =
+        moved.iter().map(|path| keyward_policy::text::visible(path.as_os_str())).collect();
+    say::trouble(
+        &format!(
+            "a command had put something else in the place of a login; it was moved to {}",
+            names.join(", ")
+        ),
+        "look at it, and remove it if you do not need it; nothing was deleted",
+    );
 }

@@ -134,18 +134,15 @@ fn tell_as(ended: Ended, reader: Reader, session: Option<&Path>) -> i32 {
 }
 
 /// Runs a command in a session, as if it were run here: what is a terminal of ours is one of the cage's own there.
-pub fn exec(door: &mut Door, args: &ExecArgs) -> Result<i32, Trouble> {
-    run_in_session(door, args, question::has_terminal()).map_err(|error| {
-        let trouble = Trouble::from(error);
-        match door.person.denied_here {
-            Some(id) if trouble.code == Code::Denied => Trouble {
-                remedy: format!(
-                    "`keyward approvals allow {id}` lets it run once; what the same rule asks about stays denied in this session"
-                ),
-                ..trouble
-            },
-            _ => trouble,
+pub fn exec(door: &mut Door, args: &ExecArgs) -> Result<i32, Error> {
+    run_in_session(door, args, question::has_terminal()).map_err(|error| match (error, door.person.denied_here) {
+        (Error::Refused { exit, trouble, rule, retry }, Some(id)) if trouble.code == Code::Denied => {
+            let remedy = format!(
+                "`keyward approvals allow {id}` lets it run once; what the same rule asks about stays denied in this session"
+            );
+            Error::Refused { exit, trouble: Trouble { remedy, ..trouble }, rule, retry }
         }
+        (error, _) => error,
     })
 }
 

@@ -405,6 +405,7 @@ fn be_session(
         shell: args.shell,
         directory,
         project: here.project.clone(),
+        project_mode: keyward_project::home::mode_of(&here.project),
         cwd: here.cwd.clone(),
         listener,
         spawner,

@@ -19,9 +19,15 @@ impl Session {
     }
 
     pub fn start(&self, flags: &[&str]) {
+        self.start_with(flags, &[]);
+    }
+
+    /// The same, from an environment with these variables.
+    pub fn start_with(&self, flags: &[&str], variables: &[(&str, &str)]) {
         // What is tried here is for the cage, as in a run on a stage.
         let gate = if flags.contains(&"--gate") { &[][..] } else { &["--gate", "yolo"] };
-        let output = self.keyward(&[&["session", "start", "--name", &self.name], gate, flags].concat());
+        let mut start = self.command(&[&["session", "start", "--name", &self.name], gate, flags].concat());
+        let output = start.envs(variables.iter().copied()).output().unwrap();
         assert_eq!(
             (output.status.code(), stdout(&output)),
             (Some(0), format!("{}\n", self.name)),

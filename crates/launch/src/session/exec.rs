@@ -34,6 +34,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         timeout: Option<Duration>,
     ) -> Result<(), NotStarted> {
         self.has_room_for(&wish)?;
+        keyward_project::home::reopen(&self.session.project, self.session.project_mode);
         let number = self.jobs.next_number();
         self.record_job(client, number, &wish, &permitted)?;
         let output = self.keep_output_of(number, &mut wish)?;

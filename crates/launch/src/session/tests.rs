@@ -153,6 +153,7 @@ impl Stage {
             shell: false,
             directory: Directory::new("/nonexistent".into(), None, channel::pair().unwrap().0),
             project: "/project".into(),
+            project_mode: rustix::fs::Mode::empty(),
             cwd: "/project/sub".into(),
             listener,
             spawner: spawner_ours,

@@ -140,6 +140,8 @@ pub enum Direction {
     Choice,
     /// The union of what was granted, all of it within the ceiling; nothing for the project.
     Grant,
+    /// As a grant; the list of a project file grants nothing, and leaves only what it names.
+    GrantNarrowed,
     /// As a grant, and only the user's own file may say it.
     OwnGrant,
     /// The later layer decides; only the user's own file may say it.
@@ -189,7 +191,7 @@ pub const LEAST_MEMORY: u64 = 16 << 20;
 /// Every key there is.
 #[rustfmt::skip]
 pub const KEYS: &[Key] = {
-    use Direction::{Choice, Grant, Header, Hide, Limit, OwnGrant, OwnSetting, Set};
+    use Direction::{Choice, Grant, GrantNarrowed, Header, Hide, Limit, OwnGrant, OwnSetting, Set};
     &[
     Key { id: Id::Version, path: "version", kind: Kind::Version, direction: Header, flag: None,
         doc: "The version of this file's language, always 1." },
@@ -248,8 +250,8 @@ pub const KEYS: &[Key] = {
         doc: "Paths of the agent's that the narrower cage may read and change as well." },
     Key { id: Id::NetMode, path: "net.mode", kind: Kind::Choice(spellings!(NetMode)), direction: Choice, flag: Some("--net"),
         doc: "What the child may reach: nothing, what net.allow names, or everything that the host reaches." },
-    Key { id: Id::NetAllow, path: "net.allow", kind: Kind::Rules, direction: Grant, flag: Some("--allow-net"),
-        doc: "Hosts that the child may reach, such as `api.github.com`, `*.example.com`, `GET host/path/*`, `tcp://db.example:5432` or a preset such as `npm`." },
+    Key { id: Id::NetAllow, path: "net.allow", kind: Kind::Rules, direction: GrantNarrowed, flag: Some("--allow-net"),
+        doc: "Hosts that the child may reach, such as `api.github.com`, `*.example.com`, `GET host/path/*`, `tcp://db.example:5432` or a preset such as `npm`; in a project file, what is left of them." },
     Key { id: Id::NetAsk, path: "net.ask", kind: Kind::Switch(spellings!(NetAsk)), direction: Choice, flag: None,
         doc: "Whether an approver is asked about hosts that no rule allows, while the program waits." },
     Key { id: Id::NetReach, path: "net.reach", kind: Kind::Ports, direction: Grant, flag: Some("--reach"),

@@ -4,9 +4,10 @@ use super::keys::{Direction, Id, Key, Kind};
 use super::mistake::{BeyondCeiling, Mistake, Unfit, listed, quoted};
 use super::source::{Report, Source};
 use super::units;
-use super::value::{At, Value, Values};
+use super::value::{self, At, Value, Values};
 use crate::net::allowed::Allowed;
-use crate::words::Origin;
+use crate::net::narrow::Narrowing;
+use crate::words::{NetMode, Origin};
 use std::collections::HashSet;
 use std::hash::Hash;
 use std::path::Path;
@@ -18,7 +19,11 @@ pub fn overlay(effective: &mut Values, layer: Values) {
         let earlier = effective.take(key.id);
         let value = match key.direction {
             Direction::Header | Direction::Choice | Direction::Limit | Direction::OwnSetting => value,
-            Direction::Grant | Direction::OwnGrant | Direction::Hide | Direction::Set => join(earlier, value),
+            Direction::Grant
+            | Direction::GrantNarrowed
+            | Direction::OwnGrant
+            | Direction::Hide
+            | Direction::Set => join(earlier, value),
         };
         effective.put(key.id, value);
     }
@@ -79,7 +84,9 @@ pub fn hold(effective: &mut Values, mut ceiling: Values) -> Result<(), Box<Beyon
         let held = match key.direction {
             Direction::Header | Direction::OwnSetting => asked,
             Direction::Choice | Direction::Limit => Some(hold_value(key, asked, bound)?),
-            Direction::Grant | Direction::OwnGrant => hold_list(key, asked, &bound)?,
+            Direction::Grant | Direction::GrantNarrowed | Direction::OwnGrant => {
+                hold_list(key, asked, &bound)?
+            }
             Direction::Hide | Direction::Set => Some(join(asked, bound)),
         };
         if let Some(held) = held {
@@ -191,6 +198,8 @@ pub fn narrow(effective: &mut Values, project: Values, source: &Source<'_>, aske
                 }
                 Some(now)
             }
+            // Its list is kept beside what is granted: what a preset stands for is not known here.
+            (Direction::GrantNarrowed, now) => now,
             // Reading has already refused these in a project's file.
             (
                 Direction::Header
@@ -206,6 +215,20 @@ pub fn narrow(effective: &mut Values, project: Values, source: &Source<'_>, aske
         }
     }
     report.into_mistakes()
+}
+
+/// The list of hosts of a project file, if it has one. An open network has rules from there on: the list is what is left of everything.
+pub fn narrow_hosts(effective: &mut Values, project: &Values) -> Option<Narrowing> {
+    let list = project.get(Id::NetAllow)?;
+    let narrowing = Narrowing { origin: origin(list).clone(), allow: value::allowed(list.clone()) };
+    if let Some(Value::Choice(mode)) = effective.get(Id::NetMode)
+        && mode.value == NetMode::Open as usize
+    {
+        let rules = At { value: NetMode::Rules as usize, origin: origin(list).clone(), offset: offset(list) };
+        effective.put(Id::NetMode, Value::Choice(rules));
+        effective.put(Id::NetAllow, list.clone());
+    }
+    Some(narrowing)
 }
 
 /// Whether the first is less strict than the second.

@@ -121,8 +121,11 @@ pub fn resolve(layers: &Layers<'_>) -> Result<Policy, PolicyError> {
         merge::hold(&mut effective, ceiling.values).map_err(PolicyError::Beyond)?;
     }
     let asked = effective.clone();
+    let mut narrowed = Vec::new();
     for File { source, values, .. } in narrowing {
+        let project = values.clone();
         mistakes.extend(merge::narrow(&mut effective, values, &source, &asked));
+        narrowed.extend(merge::narrow_hosts(&mut effective, &project));
     }
     if !mistakes.is_empty() {
         return Err(PolicyError::Mistakes(mistakes));
@@ -131,6 +134,7 @@ pub fn resolve(layers: &Layers<'_>) -> Result<Policy, PolicyError> {
     let mut policy = Policy { profile_homes, agent, ..effective.into_policy(layers.profile) };
     // Hosts that secrets are bound to are held under it as well; which these are is not known yet.
     policy.network.most = most_hosts.map(value::allowed);
+    policy.network.narrowed = narrowed;
     policy.network.gateways = supplied.gateways;
     policy.known_secrets = supplied.secrets;
     Ok(with_all_logins(policy, most_tools))

@@ -73,7 +73,7 @@ fn property(key: &Key) -> Value {
         }
         Kind::Secrets => list(json!({
             "type": "string",
-            "pattern": "^[a-z0-9][a-z0-9._-]{0,63}=(token|fd|file|dangerous-env)$",
+            "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}(=(proxy|base-url|token|fd|file|dangerous-env))?$",
         })),
         Kind::Witnesses => list(json!({ "type": "string", "pattern": "^(journald|/.*[^/]|!.+)$" })),
         Kind::Folder => json!({ "type": "string", "pattern": "^~?/[^*?\\[]+$" }),

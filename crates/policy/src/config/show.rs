@@ -2,6 +2,7 @@
 
 use super::keys::{Id, KEYS};
 use super::units;
+use crate::net::narrow::Narrowing;
 use crate::settings::Policy;
 use crate::words::{NetAsk, Origin, Ruled};
 use serde_json::json;
@@ -18,6 +19,11 @@ pub fn show(policy: &Policy) -> String {
     }
     for ignored in &policy.sources.ignored {
         let _ = write!(out, "\n# {}", ignored.sentence());
+    }
+    for list in &policy.network.narrowed {
+        let hosts: Vec<String> = list.allow.iter().map(|allowed| allowed.value.to_string()).collect();
+        let hosts = if hosts.is_empty() { "nothing".to_owned() } else { hosts.join(", ") };
+        let _ = write!(out, "\n# net.allow is narrowed by {} to {hosts}", list.origin);
     }
     out.push_str("\nversion = 1\n");
     let mut group = None;
@@ -61,7 +67,15 @@ pub fn show_json(policy: &Policy) -> serde_json::Value {
         settings.insert(name, value);
     }
     let ignored: Vec<String> = policy.sources.ignored.iter().map(|file| file.sentence()).collect();
-    json!({ "v": 1, "profile": policy.profile, "settings": settings, "ignored": ignored })
+    let mut all = json!({ "v": 1, "profile": policy.profile, "settings": settings, "ignored": ignored });
+    if !policy.network.narrowed.is_empty() {
+        let list = |list: &Narrowing| {
+            let hosts: Vec<String> = list.allow.iter().map(|allowed| allowed.value.to_string()).collect();
+            json!({ "hosts": hosts, "origin": list.origin })
+        };
+        all["narrowed"] = policy.network.narrowed.iter().map(list).collect();
+    }
+    all
 }
 
 /// What a policy says of one key.

@@ -30,7 +30,8 @@ fn is_first_of_store(name: &str) -> bool {
 }
 
 /// The first names of all stores that do not begin with a dot.
-const UNDOTTED: [&str; 6] = ["library", "containers", "sops", "git-crypt", "annex", "snap"];
+const UNDOTTED: [&str; 8] =
+    ["library", "containers", "sops", "git-crypt", "annex", "snap", "group_vars", "host_vars"];
 
 impl Directory {
     /// `path` is absolute and leads through no links; `homes` are the HOMEs of the caller.
@@ -90,10 +91,10 @@ impl Directory {
         }
     }
 
-    /// Whether a file of this name is secret because of where it lies, and not by its name alone.
-    pub fn secret_by_place(&self, name: &OsStr) -> bool {
+    /// The row by which a file of this name is secret because of where it lies, and not by its name alone.
+    pub fn secret_by_place(&self, name: &OsStr) -> Option<&'static Secret> {
         let name = folded(name);
-        self.by_place(&name).or_else(|| self.by_place(kept_of(&name)?)).is_some()
+        self.by_place(&name).or_else(|| self.by_place(kept_of(&name)?))
     }
 
     fn by_place(&self, name: &str) -> Option<&'static Secret> {
@@ -124,8 +125,8 @@ impl Directory {
     }
 
     /// Whether everything in it is secret.
-    pub const fn is_store(&self) -> bool {
-        self.below.is_some()
+    pub fn is_store(&self) -> bool {
+        self.below.is_some_and(|(secret, _)| !secret.is_of_projects())
     }
 
     /// Whether a link in it may lead to a store.

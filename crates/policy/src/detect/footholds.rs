@@ -2,11 +2,10 @@
 //!
 //! What a person starts by hand, such as a `Makefile` or a script, is the work itself and not a foothold.
 
-use std::collections::HashMap;
+use super::rows::Rows;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::LazyLock;
 
 /// What is done about a foothold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -289,8 +288,93 @@ pub(super) const FOOTHOLDS: &[Foothold] = {
     Foothold { below: None, name: "sitecustomize.py", care: Told, by: "python, at every start" },
     Foothold { below: None, name: "usercustomize.py", care: Told, by: "python, at every start" },
     Foothold { below: None, name: "keyward.py", care: Told, by: "python, in the place of Keyward's own package" },
+    // The state of agents in HOME, which a grant may name: of all that is written there, this is what they run or obey.
+    Foothold { below: Some(".claude"), name: "settings.json", care: Told, by: "Claude Code" },
+    Foothold { below: Some(".claude"), name: "settings.local.json", care: Told, by: "Claude Code" },
+    Foothold { below: Some(".claude"), name: "hooks", care: Told, by: "Claude Code" },
+    Foothold { below: Some(".claude"), name: "commands", care: Told, by: "Claude Code" },
+    Foothold { below: Some(".claude"), name: "agents", care: Told, by: "Claude Code" },
+    Foothold { below: Some(".claude"), name: "skills", care: Told, by: "Claude Code" },
+    Foothold { below: Some(".claude"), name: "plugins", care: Told, by: "Claude Code" },
+    Foothold { below: Some(".claude"), name: "output-styles", care: Told, by: "Claude Code" },
+    Foothold { below: Some(".claude"), name: "keybindings.json", care: Told, by: "Claude Code" },
+    Foothold { below: Some(".claude"), name: "statusline.sh", care: Told, by: "Claude Code" },
+    Foothold { below: Some(".codex"), name: "config.toml", care: Told, by: "Codex" },
+    Foothold { below: Some(".codex"), name: "hooks.json", care: Told, by: "Codex" },
+    Foothold { below: Some(".codex"), name: "hooks", care: Told, by: "Codex" },
+    Foothold { below: Some(".codex"), name: "prompts", care: Told, by: "Codex" },
+    Foothold { below: Some(".codex"), name: "skills", care: Told, by: "Codex" },
+    Foothold { below: Some(".codex"), name: "rules", care: Told, by: "Codex" },
+    Foothold { below: Some(".codex"), name: "plugins", care: Told, by: "Codex" },
+    Foothold { below: Some(".gemini"), name: "settings.json", care: Told, by: "Gemini CLI" },
+    Foothold { below: Some(".gemini"), name: "extensions", care: Told, by: "Gemini CLI" },
+    Foothold { below: Some(".gemini"), name: "commands", care: Told, by: "Gemini CLI" },
+    Foothold { below: Some(".gemini"), name: "hooks", care: Told, by: "Gemini CLI" },
+    Foothold { below: Some(".gemini"), name: "policies", care: Told, by: "Gemini CLI" },
+    Foothold { below: Some(".gemini"), name: "skills", care: Told, by: "Gemini CLI" },
+    Foothold { below: Some(".gemini"), name: "trustedFolders.json", care: Told, by: "Gemini CLI" },
+    Foothold { below: Some(".qwen"), name: "settings.json", care: Told, by: "Qwen Code" },
+    Foothold { below: Some(".qwen"), name: "extensions", care: Told, by: "Qwen Code" },
+    Foothold { below: Some(".qwen"), name: "commands", care: Told, by: "Qwen Code" },
+    Foothold { below: Some(".qwen"), name: "hooks", care: Told, by: "Qwen Code" },
+    Foothold { below: Some(".qwen"), name: "agents", care: Told, by: "Qwen Code" },
+    Foothold { below: Some(".cursor"), name: "hooks.json", care: Told, by: "Cursor" },
+    Foothold { below: Some(".cursor"), name: "hooks", care: Told, by: "Cursor" },
+    Foothold { below: Some(".cursor"), name: "rules", care: Told, by: "Cursor" },
+    Foothold { below: Some(".cursor"), name: "commands", care: Told, by: "Cursor" },
+    Foothold { below: Some(".cursor"), name: "extensions", care: Told, by: "Cursor" },
+    Foothold { below: Some(".cursor"), name: "cli-config.json", care: Told, by: "Cursor" },
+    Foothold { below: Some("opencode"), name: "plugin", care: Told, by: "opencode" },
+    Foothold { below: Some("opencode"), name: "plugins", care: Told, by: "opencode" },
+    Foothold { below: Some("opencode"), name: "command", care: Told, by: "opencode" },
+    Foothold { below: Some("opencode"), name: "commands", care: Told, by: "opencode" },
+    Foothold { below: Some("opencode"), name: "agent", care: Told, by: "opencode" },
+    Foothold { below: Some("opencode"), name: "agents", care: Told, by: "opencode" },
+    Foothold { below: Some("opencode"), name: "tool", care: Told, by: "opencode" },
+    Foothold { below: Some("opencode"), name: "tools", care: Told, by: "opencode" },
+    Foothold { below: Some("opencode"), name: "skill", care: Told, by: "opencode" },
+    Foothold { below: Some("opencode"), name: "skills", care: Told, by: "opencode" },
+    Foothold { below: Some(".hermes"), name: "config.yaml", care: Told, by: "Hermes" },
+    Foothold { below: Some(".hermes"), name: "hooks", care: Told, by: "Hermes" },
+    Foothold { below: Some(".hermes"), name: "plugins", care: Told, by: "Hermes" },
+    Foothold { below: Some(".copilot"), name: "config.json", care: Told, by: "Copilot CLI" },
+    Foothold { below: Some(".copilot"), name: "mcp-config.json", care: Told, by: "Copilot CLI" },
+    Foothold { below: Some(".copilot"), name: "hooks", care: Told, by: "Copilot CLI" },
+    Foothold { below: Some(".copilot"), name: "agents", care: Told, by: "Copilot CLI" },
+    Foothold { below: Some(".copilot"), name: "skills", care: Told, by: "Copilot CLI" },
+    Foothold { below: Some(".continue"), name: "config.yaml", care: Told, by: "Continue" },
+    Foothold { below: Some(".continue"), name: "config.json", care: Told, by: "Continue" },
+    Foothold { below: Some(".continue"), name: "config.ts", care: Told, by: "Continue" },
+    Foothold { below: Some(".factory"), name: "settings.json", care: Told, by: "Factory" },
+    Foothold { below: Some(".factory"), name: "hooks", care: Told, by: "Factory" },
+    Foothold { below: Some(".factory"), name: "droids", care: Told, by: "Factory" },
+    Foothold { below: Some(".factory"), name: "commands", care: Told, by: "Factory" },
     ]
 };
+
+/// Further names that programs outside open by themselves. A pipe or a socket there makes them wait for ever; what else stands there is the
+/// work.
+#[rustfmt::skip]
+pub(super) const OPENED: &[&str] = &[
+    ".gitignore", ".gitattributes", ".git-blame-ignore-revs", ".mailmap", ".gitmodules", ".ignore", ".rgignore", ".fdignore", ".hgignore",
+    ".npmignore", ".dockerignore", ".prettierignore", ".eslintignore", ".editorconfig", ".nvmrc", ".node-version", ".python-version",
+    ".ruby-version", ".java-version", ".terraform-version", ".sdkmanrc", ".prettierrc", ".eslintrc", ".eslintrc.json", ".eslintrc.js",
+    ".babelrc", ".browserslistrc", ".swcrc", ".clang-format", ".clang-tidy", ".clangd", ".rustfmt.toml", ".flake8", ".coveragerc",
+    ".rubocop.yml", ".golangci.yml", ".env", ".flaskenv", "package.json", "package-lock.json", "pnpm-lock.yaml", "pnpm-workspace.yaml",
+    "yarn.lock", "tsconfig.json", "jsconfig.json", "deno.json", "makefile", "gnumakefile", "cmakelists.txt", "cmakepresets.json",
+    "compile_commands.json", "compile_flags.txt", "meson.build", "cargo.toml", "cargo.lock", "rustfmt.toml", "clippy.toml", "build.rs",
+    "pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "pytest.ini", "mypy.ini", "ruff.toml", "pipfile", "pipfile.lock", "poetry.lock",
+    "uv.lock", "requirements.txt", "conftest.py", "go.mod", "go.sum", "go.work", "gemfile", "gemfile.lock", "rakefile", "composer.json",
+    "composer.lock", "mix.exs", "build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts", "gradle.properties",
+    "pom.xml", "dockerfile", "docker-compose.yml", "docker-compose.yaml", "compose.yml", "compose.yaml", "justfile", "procfile",
+    "flake.nix", "shell.nix", "default.nix", "readme", "readme.md", "license", "license.md", "changelog.md",
+];
+
+/// Whether programs outside open a file of this name by themselves.
+pub fn is_opened(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    OPENED.iter().any(|opened| name.eq_ignore_ascii_case(opened.as_bytes()))
+}
 
 /// Where package managers put what others have published. Keys in there are test data, and editors' settings are their authors': a mount
 /// over one would keep the package manager from replacing the package. Everything else counts as elsewhere.
@@ -311,28 +395,22 @@ pub fn foothold(relative: &Path) -> Option<(Care, &'static str)> {
 
 /// The same for a name in a directory, of which the last name counts.
 pub fn foothold_in(above: Option<&OsStr>, name: &OsStr) -> Option<(Care, &'static str)> {
-    let name = name.as_bytes();
-    let mut folded = [0; LONGEST];
-    let folded = folded.get_mut(..name.len())?;
-    folded.copy_from_slice(name);
-    folded.make_ascii_lowercase();
-    let rows = BY_NAME.get(&*folded)?;
     let is_below = |below: &str| above.is_some_and(|above| same(above, below));
-    let row = rows.iter().map(|&row| &FOOTHOLDS[row]).find(|row| row.below.is_none_or(is_below))?;
+    let is_this = |row: &&Foothold| same(name, row.name) && row.below.is_none_or(is_below);
+    let row = BY_NAME.of(name.as_bytes()).map(|row| &FOOTHOLDS[row]).find(is_this)?;
     Some((row.care, row.by))
 }
 
-/// No name of the table is longer.
-const LONGEST: usize = 32;
-
-/// The rows of each name, in lower case: most names that are looked up are in none, and a search looks up many.
-static BY_NAME: LazyLock<HashMap<Vec<u8>, Vec<usize>>> = LazyLock::new(|| {
-    let mut rows: HashMap<Vec<u8>, Vec<usize>> = HashMap::with_capacity(FOOTHOLDS.len());
-    for (number, row) in FOOTHOLDS.iter().enumerate() {
-        rows.entry(row.name.to_ascii_lowercase().into_bytes()).or_default().push(number);
+/// The rows of each name: most names that are looked up are in none, and a search looks up many.
+static BY_NAME: Rows<512, { FOOTHOLDS.len() }> = {
+    let mut rows = Rows::new();
+    let mut row = FOOTHOLDS.len();
+    while row > 0 {
+        row -= 1;
+        rows.put(row, FOOTHOLDS[row].name.as_bytes());
     }
     rows
-});
+};
 
 /// Who runs or obeys what stands under a guarded name. These names count wherever they stand.
 pub fn guarded(name: &OsStr) -> Option<&'static str> {
@@ -388,9 +466,17 @@ mod tests {
             let path = Path::new("deep").join(row.below.unwrap_or("er")).join(row.name.to_uppercase());
             assert_eq!(foothold(&path), Some((row.care, row.by)), "{}", row.name);
             let twice = |other: &&Foothold| other.name == row.name && other.below == row.below;
-            assert!(row.name.len() <= LONGEST, "{}", row.name);
             assert!(!FOOTHOLDS[..place].iter().any(|other| twice(&other)), "{}", row.name);
         }
+    }
+
+    #[test]
+    fn a_name_that_is_opened_is_the_work_and_counts_in_any_case() {
+        for name in OPENED {
+            assert_eq!(*name, name.to_lowercase());
+            assert_eq!(guarded(OsStr::new(name)), None, "{name}");
+        }
+        assert!(is_opened(OsStr::new(".GitIgnore")) && !is_opened(OsStr::new("main.c")));
     }
 
     #[test]

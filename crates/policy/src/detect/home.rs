@@ -1,6 +1,8 @@
 //! Files of HOME that programs run or obey by themselves. One of them may be a link into a project (a repository of dotfiles): what it
 //! leads to is then a foothold.
 
+use std::path::Path;
+
 /// A file or directory of HOME.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Obeyed {
@@ -88,3 +90,63 @@ pub const OBEYED: &[Obeyed] = &[
     obeyed(".local/bin", "shells, by PATH"),
     obeyed("bin", "shells, by PATH"),
 ];
+
+/// What an agent keeps beside its settings is its work: the table of footholds has the rest.
+const STATE_OF_AGENTS: &[&str] =
+    &[".claude", ".claude.json", ".codex", ".gemini", ".config/opencode", ".hermes", ".cursor"];
+
+/// Where programs are looked for. What is added there is named by another rule.
+const PROGRAMS: &[&str] = &[".local/bin", "bin"];
+
+/// What of HOME is obeyed in a tree that is granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InGrant {
+    /// Nothing.
+    Nothing,
+    /// Names in the tree may be.
+    Names,
+    /// All of it: the user has named it.
+    All,
+}
+
+/// What counts in a tree, by its path relative to HOME.
+pub fn obeyed_in(tree: &Path) -> InGrant {
+    let counts = |obeyed: &&Obeyed| !PROGRAMS.contains(&obeyed.path);
+    let is_agents = |path: &str| STATE_OF_AGENTS.contains(&path);
+    let mut all = OBEYED.iter().filter(counts);
+    if all.clone().any(|obeyed| !is_agents(obeyed.path) && tree.starts_with(obeyed.path)) {
+        InGrant::All
+    } else if all.any(|obeyed| Path::new(obeyed.path).starts_with(tree)) {
+        InGrant::Names
+    } else {
+        InGrant::Nothing
+    }
+}
+
+/// Whether a path relative to HOME is obeyed as it stands.
+pub fn is_obeyed(path: &Path) -> bool {
+    OBEYED.iter().any(|obeyed| path == Path::new(obeyed.path) && !PROGRAMS.contains(&obeyed.path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_counts_by_what_of_home_lies_in_it() {
+        for (tree, expected) in [
+            (".config/nvim", InGrant::All),
+            (".config/nvim/lua", InGrant::All),
+            (".ssh", InGrant::Names),
+            (".cargo", InGrant::Names),
+            (".claude", InGrant::Names),
+            (".claude/projects", InGrant::Nothing),
+            ("work/project", InGrant::Nothing),
+            (".local", InGrant::Nothing),
+            ("bin", InGrant::Nothing),
+        ] {
+            assert_eq!(obeyed_in(Path::new(tree)), expected, "{tree}");
+        }
+        assert!(is_obeyed(Path::new(".ssh/authorized_keys")) && !is_obeyed(Path::new(".ssh/known_hosts")));
+    }
+}

@@ -3,11 +3,17 @@
 //!
 //! What is secret to one of them is secret to all.
 
+use super::rows::{self, Rows};
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+
+mod table;
+
+pub(crate) use table::LOGIN;
+pub(super) use table::LOGIN_WORDS;
+use table::PRIVATE_KEY;
+pub use table::{OWN_RECORD, SECRETS};
 
 /// Where a pattern is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +63,8 @@ pub enum Content {
     Xml(&'static [&'static str]),
     /// Settings in JSON, of which everything but credentials is seen. Without one the file is harmless.
     Json,
+    /// Settings of projects in any syntax, of which everything but credentials is seen. Without one the file is harmless.
+    Config,
     /// Settings of git. Without a credential the file is harmless.
     Git,
     /// The same, if the content says that it is git's.
@@ -64,66 +72,21 @@ pub enum Content {
 }
 
 impl Secret {
-    /// Whether only the name says that it is a private key: in a published package that is test data.
-    pub fn is_key_by_name(&self) -> bool {
-        self.place == Place::Name && self.holds == PRIVATE_KEY
+    /// Whether only the name says that it is a private key, or that it may hold one of a project's credentials: in a published package
+    /// that is test data.
+    pub fn is_data_of_packages(&self) -> bool {
+        self.place == Place::Name && self.holds == PRIVATE_KEY || self.content == Content::Config
     }
-}
 
-const fn row(place: Place, pattern: &'static str, holds: &'static str) -> Secret {
-    Secret { pattern, place, except: &[], holds, content: Content::Whole }
-}
-
-const fn name(pattern: &'static str, holds: &'static str) -> Secret {
-    // The other half of a key pair is made to be shown.
-    Secret { pattern, place: Place::Name, except: &["*.pub"], holds, content: Content::Whole }
-}
-
-const fn anywhere(pattern: &'static str, holds: &'static str) -> Secret {
-    row(Place::Anywhere, pattern, holds)
-}
-
-const fn home(pattern: &'static str, holds: &'static str) -> Secret {
-    row(Place::Home, pattern, holds)
-}
-
-const fn system(pattern: &'static str, holds: &'static str) -> Secret {
-    row(Place::System, pattern, holds)
-}
-
-/// Settings of the system that hold a credential on some hosts only.
-const fn system_settings(pattern: &'static str) -> Secret {
-    Secret { content: Content::Variables, ..system(pattern, ENVIRONMENT) }
-}
-
-/// A file of settings, of which single lines are secret.
-const fn settings(place: Place, pattern: &'static str) -> Secret {
-    Secret { content: Content::Settings, ..row(place, pattern, REGISTRY) }
-}
-
-/// A name that many harmless files have: the content decides.
-const fn saying(pattern: &'static str, words: &'static [&'static str], holds: &'static str) -> Secret {
-    Secret { content: Content::Saying(words), ..name(pattern, holds) }
-}
-
-/// The same for settings.
-const fn settings_saying(pattern: &'static str) -> Secret {
-    Secret { content: Content::SettingsSaying(LOGIN_WORDS), ..name(pattern, ENVIRONMENT) }
-}
-
-/// Settings in JSON that name servers with their variables.
-const fn json(place: Place, pattern: &'static str) -> Secret {
-    Secret { content: Content::Json, ..row(place, pattern, "the credential of a server") }
-}
-
-/// Names and values, one on a line, in a place that is known for them.
-const fn environment(pattern: &'static str) -> Secret {
-    Secret { content: Content::Dotenv, ..row(Place::Anywhere, pattern, ENVIRONMENT) }
+    /// Whether it is a file of projects: one of this name in HOME is not a store of the user's.
+    pub fn is_of_projects(&self) -> bool {
+        self.content == Content::Config
+    }
 }
 
 /// Git's settings are not in the table: a command in a cage needs them, and has a copy without credentials.
 const fn git(content: Content) -> Secret {
-    Secret { content, ..row(Place::Anywhere, ".git/config", "a login among settings of git") }
+    Secret { content, ..table::row(Place::Anywhere, ".git/config", "a login among settings of git") }
 }
 
 static GIT: Secret = git(Content::Git);
@@ -147,701 +110,6 @@ pub fn git_settings(path: &Path, names: u64) -> Option<&'static Secret> {
         (is_config || names > 1).then_some(&MAYBE_GIT)
     }
 }
-
-const fn dotenv(pattern: &'static str, except: &'static [&'static str]) -> Secret {
-    Secret { pattern, place: Place::Name, except, holds: ENVIRONMENT, content: Content::Dotenv }
-}
-
-/// What Python and its tools put into a virtual environment.
-const OF_ENVIRONMENTS: &[&str] = &["pyvenv.cfg", ".gitignore", "cachedir.tag", ".lock"];
-/// Files that show how a `.env` looks, without its values.
-const EXAMPLES: &[&str] =
-    &["*.example", "*.sample", "*.template", "*.tmpl", "*.dist", "*.defaults", "*.schema"];
-/// The same, as whole names.
-const EXAMPLE_NAMES: &[&str] = &[
-    "example.env",
-    "sample.env",
-    "template.env",
-    "dist.env",
-    "defaults.env",
-    "*.example.env",
-    "*.sample.env",
-];
-/// Certificates of authorities that everybody has. Programs cannot speak TLS without them.
-const AUTHORITIES: &[&str] = &["cacert.pem", "ca-bundle.pem", "ca-certificates.pem", "tls-ca-bundle.pem"];
-/// What is public in `.ssh`.
-const SSH_PUBLIC: &[&str] = &["*.pub", "known_hosts", "known_hosts.old", "config"];
-
-/// What a private key says in its first line.
-const KEY_WORDS: &[&str] = &["private key", "age-secret-key-"];
-/// Names of values that are credentials, as they stand in settings.
-const LOGIN_WORDS: &[&str] = &[
-    "password",
-    "passwd",
-    "passphrase",
-    "pwd=",
-    "secret",
-    "token",
-    "api_key",
-    "apikey",
-    "api-key",
-    "access_key",
-    "accesskey",
-    "access-key",
-    "private_key",
-    "privatekey",
-    "credential",
-];
-/// A key of a cloud's account for programs.
-const KEYS_OF_CLOUDS: &[&str] =
-    &["private_key", "client_secret", "refresh_token", "secretaccesskey", "secret_access_key"];
-/// What gives access to a cluster.
-const KEYS_OF_CLUSTERS: &[&str] = &["client-key", "token", "password", "exec:", "auth-provider", "\"exec\""];
-/// Logins in files of JSON: those of composer, and of programs that keep what they got from a login.
-const LOGINS_IN_JSON: &[&str] = &[
-    "http-basic",
-    "-oauth",
-    "gitlab-token",
-    "\"bearer\"",
-    "refresh_token",
-    "refreshtoken",
-    "access_token",
-    "accesstoken",
-    "api_key",
-    "apikey",
-    "\"auths\"",
-    "\"key\"",
-    "\"token\"",
-];
-/// Source files and texts, which only have a secret's name.
-const SOURCES: &[&str] = &[
-    "*.c",
-    "*.cc",
-    "*.cpp",
-    "*.cs",
-    "*.css",
-    "*.ex",
-    "*.go",
-    "*.h",
-    "*.html",
-    "*.java",
-    "*.js",
-    "*.jsx",
-    "*.kt",
-    "*.lua",
-    "*.md",
-    "*.mjs",
-    "*.php",
-    "*.pl",
-    "*.pub",
-    "*.py",
-    "*.pyc",
-    "*.rb",
-    "*.rs",
-    "*.rst",
-    "*.scala",
-    "*.sh",
-    "*.swift",
-    "*.tf",
-    "*.tmpl",
-    "*.tpl",
-    "*.ts",
-    "*.tsx",
-    "*.vue",
-    "*.example",
-    "*.sample",
-    "*.template",
-    "*.enc",
-];
-/// Settings that are encrypted, or show how they look.
-const NO_SETTINGS: &[&str] = &[
-    "*.enc.yaml",
-    "*.enc.yml",
-    "*.enc.json",
-    "*.example.yaml",
-    "*.example.yml",
-    "*.example.json",
-    "*.sample.yaml",
-    "*.sample.yml",
-    "*.schema.json",
-    "*.template.yaml",
-    "*.template.yml",
-];
-
-const AGENT: &str = "the login of an agent";
-const BROWSER: &str = "logins and cookies of a browser";
-const CLOUD: &str = "credentials of a cloud";
-const ENVIRONMENT: &str = "settings with secrets";
-const HISTORY: &str = "what was typed before, passwords included";
-const HOST: &str = "secrets of this host";
-const KEYRING: &str = "a keyring";
-pub(crate) const LOGIN: &str = "a login";
-/// What Keyward's own state is.
-pub const OWN_RECORD: &str = "keyward's own record";
-const PRIVATE_KEY: &str = "a private key";
-const REGISTRY: &str = "the login of a package registry";
-
-/// The table. Adding a kind is one line; a test wants an example for each.
-pub const SECRETS: &[Secret] = &[
-    // Names that are secret wherever they lie. The environment files of a project come first.
-    dotenv(".env", &[]),
-    dotenv(".env.*", EXAMPLES),
-    dotenv(".env-*", &["*-example", "*-sample"]),
-    dotenv(".env_*", &["*_example", "*_sample"]),
-    dotenv("*.env", EXAMPLE_NAMES),
-    dotenv("*.env.local", &[]),
-    dotenv("*.env.production", &[]),
-    dotenv("*.env.prod", &[]),
-    dotenv("*.env.development", &[]),
-    dotenv("*.env.staging", &[]),
-    dotenv(".flaskenv", &[]),
-    dotenv(".envrc.*", EXAMPLES),
-    dotenv(".envrc", &[]),
-    Secret {
-        pattern: "*.pem",
-        place: Place::Name,
-        except: AUTHORITIES,
-        holds: PRIVATE_KEY,
-        content: Content::Pem,
-    },
-    name("*.key", PRIVATE_KEY),
-    name("*.p12", PRIVATE_KEY),
-    name("*.pfx", PRIVATE_KEY),
-    name("*.p8", PRIVATE_KEY),
-    name("*.ppk", PRIVATE_KEY),
-    name("*.jks", PRIVATE_KEY),
-    name("*.keystore", PRIVATE_KEY),
-    name("*.keytab", PRIVATE_KEY),
-    name("*.kdbx", "a password database"),
-    name("*.ovpn", PRIVATE_KEY),
-    name("id_rsa*", PRIVATE_KEY),
-    name("id_dsa*", PRIVATE_KEY),
-    name("id_ecdsa*", PRIVATE_KEY),
-    name("id_ed25519*", PRIVATE_KEY),
-    name("ssh_host_*_key", PRIVATE_KEY),
-    name("*.tfstate", "the state of terraform, secrets in the clear"),
-    name("*.tfstate.backup", "the state of terraform, secrets in the clear"),
-    name(".htpasswd", "password hashes"),
-    name(".vault_pass*", "a password"),
-    name("secrets.yml", ENVIRONMENT),
-    name("secrets.yaml", ENVIRONMENT),
-    name("secrets.json", ENVIRONMENT),
-    name("secrets.toml", ENVIRONMENT),
-    name("credentials.json", CLOUD),
-    name("client_secret*.json", CLOUD),
-    name("service-account*.json", CLOUD),
-    name("service_account*.json", CLOUD),
-    name("application_default_credentials.json", CLOUD),
-    name(".git-credentials", LOGIN),
-    name(".netrc", LOGIN),
-    name("_netrc", LOGIN),
-    name(".pgpass", LOGIN),
-    name(".pg_service.conf", LOGIN),
-    name(".my.cnf", LOGIN),
-    name(".mylogin.cnf", LOGIN),
-    name(".pypirc", REGISTRY),
-    settings(Place::Name, ".npmrc"),
-    // The one of an installation of node, in `etc` below its prefix.
-    settings(Place::Name, "npmrc"),
-    settings(Place::Name, ".yarnrc.yml"),
-    // The one of an installation of Python or of a virtual environment, directly below its prefix.
-    settings(Place::Name, "pip.conf"),
-    settings(Place::Name, ".condarc"),
-    settings(Place::Name, "condarc"),
-    name(".vault-token", LOGIN),
-    name(".dockercfg", REGISTRY),
-    name(".dockerconfigjson", REGISTRY),
-    name(".terraformrc", LOGIN),
-    name("terraform.rc", LOGIN),
-    name("*.auto.tfvars", ENVIRONMENT),
-    name("terraform.tfvars", ENVIRONMENT),
-    name("kubeconfig", "the login of a cluster"),
-    name("*.kubeconfig", "the login of a cluster"),
-    name("kubeconfig.y*ml", "the login of a cluster"),
-    name(".dev.vars", ENVIRONMENT),
-    name(".dev.vars.*", ENVIRONMENT),
-    name("local.settings.json", ENVIRONMENT),
-    name("appsettings.secrets.json", ENVIRONMENT),
-    name("wallet.dat", PRIVATE_KEY),
-    name(".*_history", HISTORY),
-    name("fish_history", HISTORY),
-    name(".histfile", HISTORY),
-    name(".zhistory", HISTORY),
-    name("key3.db", BROWSER),
-    name("key4.db", BROWSER),
-    name("logins.json", BROWSER),
-    name("signons.sqlite", BROWSER),
-    name("cookies.sqlite", BROWSER),
-    name("login data", BROWSER),
-    name("login data for account", BROWSER),
-    name("*.keychain", KEYRING),
-    name("*.keychain-db", KEYRING),
-    // Names that are secret wherever they lie, of single tools and in forms that people give them.
-    dotenv("env.local", &[]),
-    dotenv("env.production", &[]),
-    dotenv("env.prod", &[]),
-    dotenv("env.staging", &[]),
-    dotenv(".secrets", &[]),
-    dotenv("secrets.properties", &[]),
-    dotenv("secrets.ini", &[]),
-    dotenv("secrets.conf", &[]),
-    Secret { except: NO_SETTINGS, ..name("secrets.*.yaml", ENVIRONMENT) },
-    Secret { except: NO_SETTINGS, ..name("secrets.*.yml", ENVIRONMENT) },
-    Secret { except: NO_SETTINGS, ..name("secrets.*.json", ENVIRONMENT) },
-    name(".secrets.toml", ENVIRONMENT),
-    name(".secrets.yaml", ENVIRONMENT),
-    name(".secrets.yml", ENVIRONMENT),
-    name(".secrets.json", ENVIRONMENT),
-    name(".secret", ENVIRONMENT),
-    saying("secret.yaml", LOGIN_WORDS, ENVIRONMENT),
-    saying("secret.yml", LOGIN_WORDS, ENVIRONMENT),
-    saying("secret.json", LOGIN_WORDS, ENVIRONMENT),
-    saying("secret.toml", LOGIN_WORDS, ENVIRONMENT),
-    name("credentials", LOGIN),
-    name(".credentials", LOGIN),
-    name(".credentials.json", LOGIN),
-    name("credentials.yml", LOGIN),
-    name("credentials.yaml", LOGIN),
-    name("credentials.toml", LOGIN),
-    name("credentials.ini", LOGIN),
-    name("credentials.xml", LOGIN),
-    name("credentials.properties", LOGIN),
-    name("*credentials.csv", CLOUD),
-    name("*accesskeys.csv", CLOUD),
-    name("rootkey*.csv", CLOUD),
-    saying("*-credentials.json", KEYS_OF_CLOUDS, CLOUD),
-    saying("*_credentials.json", KEYS_OF_CLOUDS, CLOUD),
-    saying("*key.json", KEYS_OF_CLOUDS, CLOUD),
-    saying("*firebase*.json", KEYS_OF_CLOUDS, CLOUD),
-    saying("*serviceaccount*.json", KEYS_OF_CLOUDS, CLOUD),
-    saying("*service-account*.json", KEYS_OF_CLOUDS, CLOUD),
-    saying("*service_account*.json", KEYS_OF_CLOUDS, CLOUD),
-    name("terraform.tfstate.*", "the state of terraform, secrets in the clear"),
-    saying("*.tfvars", LOGIN_WORDS, ENVIRONMENT),
-    saying("*.tfvars.json", LOGIN_WORDS, ENVIRONMENT),
-    name(".tofurc", LOGIN),
-    Secret { except: SOURCES, ..saying("*kubeconfig*", KEYS_OF_CLUSTERS, "the login of a cluster") },
-    Secret { except: SOURCES, ..saying("*kube_config*", KEYS_OF_CLUSTERS, "the login of a cluster") },
-    Secret { except: SOURCES, ..saying("*kube-config*", KEYS_OF_CLUSTERS, "the login of a cluster") },
-    saying("admin.conf", KEYS_OF_CLUSTERS, "the login of a cluster"),
-    saying("k3s.yaml", KEYS_OF_CLUSTERS, "the login of a cluster"),
-    Secret { except: SOURCES, ..name(".vault-pass*", "a password") },
-    Secret { except: SOURCES, ..name("vault_pass*", "a password") },
-    Secret { except: SOURCES, ..name("vault-pass*", "a password") },
-    Secret { except: SOURCES, ..name(".*vault_pass*", "a password") },
-    Secret { except: SOURCES, ..name("*restic-pass*", "a password") },
-    name("*password.txt", "a password"),
-    name("pgpass.conf", LOGIN),
-    name(".*-token", LOGIN),
-    name(".*_token", LOGIN),
-    name(".*_api_key", LOGIN),
-    name(".*-api-key", LOGIN),
-    name(".token", LOGIN),
-    name("*.jceks", PRIVATE_KEY),
-    name("*.bcfks", PRIVATE_KEY),
-    name("*.bks", PRIVATE_KEY),
-    name("*.pkcs12", PRIVATE_KEY),
-    name("*.pkcs8", PRIVATE_KEY),
-    name("*.pk8", PRIVATE_KEY),
-    name("*.agekey", PRIVATE_KEY),
-    name("id_xmss*", PRIVATE_KEY),
-    name("secring.gpg", PRIVATE_KEY),
-    name("private*.gpg", PRIVATE_KEY),
-    name("secret*.gpg", PRIVATE_KEY),
-    name("*private*.der", PRIVATE_KEY),
-    name("*key.der", PRIVATE_KEY),
-    name("*.psafe3", "a password database"),
-    name("*.kdb", "a password database"),
-    saying("*.asc", KEY_WORDS, PRIVATE_KEY),
-    saying("*_key", KEY_WORDS, PRIVATE_KEY),
-    saying("*-key", KEY_WORDS, PRIVATE_KEY),
-    saying("*key.txt", KEY_WORDS, PRIVATE_KEY),
-    saying("*keys.txt", KEY_WORDS, PRIVATE_KEY),
-    saying("*_rsa", KEY_WORDS, PRIVATE_KEY),
-    saying("*_dsa", KEY_WORDS, PRIVATE_KEY),
-    saying("*_ecdsa", KEY_WORDS, PRIVATE_KEY),
-    saying("*_ed25519", KEY_WORDS, PRIVATE_KEY),
-    saying("identity", KEY_WORDS, PRIVATE_KEY),
-    settings(Place::Name, ".npmrc.*"),
-    settings(Place::Name, "pip.ini"),
-    settings(Place::Name, ".mambarc"),
-    name("pypirc", REGISTRY),
-    saying(".yarnrc", &["_auth", "password", "token"], REGISTRY),
-    saying("auth.json", LOGINS_IN_JSON, REGISTRY),
-    saying("nuget.config", &["password", "apikeys"], REGISTRY),
-    Secret {
-        content: Content::Xml(&["<password", "<passphrase", "<privatekey"]),
-        ..name("settings.xml", REGISTRY)
-    },
-    name("settings-security.xml", REGISTRY),
-    settings_saying("gradle.properties"),
-    settings_saying("local.properties"),
-    settings_saying("keystore.properties"),
-    settings_saying("key.properties"),
-    settings_saying("signing.properties"),
-    settings_saying("application-local.properties"),
-    settings_saying("application-prod.properties"),
-    settings_saying("my.cnf"),
-    saying("application-local.yml", LOGIN_WORDS, ENVIRONMENT),
-    saying("application-local.yaml", LOGIN_WORDS, ENVIRONMENT),
-    saying("application-prod.yml", LOGIN_WORDS, ENVIRONMENT),
-    saying("application-prod.yaml", LOGIN_WORDS, ENVIRONMENT),
-    saying("appsettings.*.json", LOGIN_WORDS, ENVIRONMENT),
-    saying("wp-config.php", LOGIN_WORDS, ENVIRONMENT),
-    saying("localsettings.php", LOGIN_WORDS, ENVIRONMENT),
-    saying("configuration.php", LOGIN_WORDS, ENVIRONMENT),
-    saying("config.inc.php", LOGIN_WORDS, ENVIRONMENT),
-    saying("settings.local.php", LOGIN_WORDS, ENVIRONMENT),
-    saying("sftp-config.json", LOGIN_WORDS, LOGIN),
-    saying("sftp.json", LOGIN_WORDS, LOGIN),
-    saying("ngrok.yml", &["authtoken", "api_key"], LOGIN),
-    saying("rclone.conf", &["token", "pass", "secret", "key"], CLOUD),
-    name(".ftpconfig", LOGIN),
-    name(".remote-sync.json", LOGIN),
-    name("sitemanager.xml", LOGIN),
-    name("recentservers.xml", LOGIN),
-    name(".s3cfg", CLOUD),
-    name(".boto", CLOUD),
-    name(".msmtprc", LOGIN),
-    name(".mbsyncrc", LOGIN),
-    name(".offlineimaprc", LOGIN),
-    name(".fetchmailrc", LOGIN),
-    name(".authinfo*", LOGIN),
-    name(".smbcredentials", LOGIN),
-    name(".claude.json", AGENT),
-    // Claude Code keeps the last ones, with the time behind the name.
-    name(".claude.json.backup.*", AGENT),
-    name(".claude.json.corrupted.*", AGENT),
-    name(".aider.input.history", HISTORY),
-    name("htpasswd", "password hashes"),
-    name(".sentryclirc", LOGIN),
-    name(".databrickscfg", LOGIN),
-    name(".erlang.cookie", LOGIN),
-    name(".clearml.conf", LOGIN),
-    name("clearml.conf", LOGIN),
-    name(".comet.config", LOGIN),
-    name(".modal.toml", LOGIN),
-    name(".dput.cf", LOGIN),
-    name(".oscrc", LOGIN),
-    name(".pause", LOGIN),
-    name(".redisclirc", LOGIN),
-    name(".lftprc", LOGIN),
-    name(".cifs-credentials", LOGIN),
-    name(".netrc.gpg", LOGIN),
-    name(".dbshell", HISTORY),
-    name(".lesshst", HISTORY),
-    name(".viminfo", HISTORY),
-    name("cert9.db", BROWSER),
-    name("cookies", BROWSER),
-    name("web data", BROWSER),
-    // Stores of programs.
-    Secret { except: SSH_PUBLIC, ..anywhere(".ssh/**", "keys of ssh") },
-    anywhere(".gnupg/**", "keys of gpg"),
-    anywhere(".password-store/**", "passwords"),
-    anywhere(".aws/credentials*", CLOUD),
-    anywhere(".aws/sso/**", CLOUD),
-    anywhere(".aws/cli/cache/**", CLOUD),
-    anywhere(".aws/login/**", CLOUD),
-    Secret { except: &["config"], ..home(".aws/**", CLOUD) },
-    anywhere(".config/gcloud/**", CLOUD),
-    anywhere(".azure/**", CLOUD),
-    anywhere(".oci/**", CLOUD),
-    anywhere(".config/doctl/**", CLOUD),
-    anywhere(".config/hcloud/**", CLOUD),
-    anywhere(".config/linode-cli", CLOUD),
-    anywhere(".fly/config.yml", CLOUD),
-    anywhere(".config/rclone/**", CLOUD),
-    anywhere(".config/stripe/**", LOGIN),
-    anywhere(".kube/config*", "the login of a cluster"),
-    anywhere(".kube/cache/oidc-login/**", "the login of a cluster"),
-    anywhere(".docker/config.json", REGISTRY),
-    anywhere(".docker/contexts/tls/**", PRIVATE_KEY),
-    home(".docker/**", REGISTRY),
-    anywhere(".config/containers/auth.json", REGISTRY),
-    anywhere("containers/auth.json", REGISTRY),
-    anywhere(".local/share/containers/podman/machine/machine", PRIVATE_KEY),
-    anywhere(".config/helm/**", REGISTRY),
-    anywhere("library/preferences/helm/**", REGISTRY),
-    anywhere(".config/gh/**", LOGIN),
-    anywhere(".config/hub", LOGIN),
-    anywhere(".config/glab-cli/**", LOGIN),
-    anywhere("library/application support/glab-cli/**", LOGIN),
-    anywhere(".config/git/credentials", LOGIN),
-    anywhere(".cargo/credentials*", REGISTRY),
-    anywhere(".gem/credentials", REGISTRY),
-    anywhere(".nuget/nuget/nuget.config", REGISTRY),
-    anywhere(".m2/settings*.xml", REGISTRY),
-    settings(Place::Anywhere, ".gradle/gradle.properties"),
-    anywhere(".composer/auth.json", REGISTRY),
-    anywhere(".config/composer/auth.json", REGISTRY),
-    anywhere(".config/pnpm/**", REGISTRY),
-    anywhere("library/preferences/pnpm/**", REGISTRY),
-    settings(Place::Anywhere, ".config/pip/pip.conf"),
-    settings(Place::Anywhere, ".pip/pip.conf"),
-    settings(Place::Anywhere, "library/application support/pip/pip.conf"),
-    settings(Place::Anywhere, ".config/uv/uv.toml"),
-    anywhere(".local/share/uv/credentials/**", REGISTRY),
-    anywhere(".config/pypoetry/auth.toml", REGISTRY),
-    anywhere("library/application support/pypoetry/auth.toml", REGISTRY),
-    anywhere(".terraform.d/credentials.tfrc.json", LOGIN),
-    anywhere(".postgresql/**", PRIVATE_KEY),
-    anywhere(".config/op/**", "the login of a password manager"),
-    anywhere(".config/1password/**", "the login of a password manager"),
-    anywhere(".config/bitwarden*/**", "the login of a password manager"),
-    anywhere("library/application support/bitwarden cli/**", "the login of a password manager"),
-    anywhere(".config/sops/**", PRIVATE_KEY),
-    anywhere(".config/age/**", PRIVATE_KEY),
-    anywhere(".config/keyward/**", "keyward's own rules"),
-    anywhere(".local/state/keyward/**", OWN_RECORD),
-    anywhere(".local/share/keyrings/**", KEYRING),
-    anywhere(".local/share/kwalletd/**", KEYRING),
-    anywhere("library/keychains/**", KEYRING),
-    anywhere(".huggingface/token", LOGIN),
-    anywhere(".cache/huggingface/token", LOGIN),
-    anywhere(".cache/huggingface/stored_tokens", LOGIN),
-    anywhere(".kaggle/kaggle.json", LOGIN),
-    // Servers that agents and editors start, with keys among their settings.
-    json(Place::Name, ".mcp.json"),
-    json(Place::Name, "mcp.json"),
-    json(Place::Name, "mcp_config.json"),
-    json(Place::Name, "mcp_settings.json"),
-    json(Place::Name, "cline_mcp_settings.json"),
-    json(Place::Name, "claude_desktop_config.json"),
-    json(Place::Name, "opencode.json"),
-    json(Place::Name, "opencode.jsonc"),
-    json(Place::Anywhere, ".claude/settings.json"),
-    json(Place::Anywhere, ".claude/settings.local.json"),
-    json(Place::Anywhere, ".gemini/settings.json"),
-    json(Place::Anywhere, ".zed/settings.json"),
-    environment(".envs/**"),
-    // A directory of such files, one for each place; virtual environments of Python have the name as well.
-    Secret { except: OF_ENVIRONMENTS, ..environment(".env/*") },
-    Secret { except: EXAMPLES, ..environment(".env.*/*") },
-    environment(".env.d/**"),
-    environment(".kamal/secrets*"),
-    anywhere(".secrets/**", ENVIRONMENT),
-    anywhere(".secret/**", ENVIRONMENT),
-    anywhere(".age/**", PRIVATE_KEY),
-    anywhere(".sops/**", PRIVATE_KEY),
-    anywhere("sops/age/**", PRIVATE_KEY),
-    anywhere("git-crypt/keys/**", PRIVATE_KEY),
-    anywhere("annex/creds/**", LOGIN),
-    anywhere(".passage/**", PRIVATE_KEY),
-    anywhere(".gopass/**", "passwords"),
-    anywhere(".config/gopass/**", "passwords"),
-    anywhere(".local/share/gopass/**", "passwords"),
-    anywhere(".lastpass/**", "the login of a password manager"),
-    anywhere(".local/share/lpass/**", "the login of a password manager"),
-    anywhere(".config/keepassxc/**", "the login of a password manager"),
-    anywhere(".git-credential-cache/**", LOGIN),
-    anywhere(".cache/git/credential/**", LOGIN),
-    anywhere(".subversion/auth/**", LOGIN),
-    anywhere(".config/subversion/auth/**", LOGIN),
-    anywhere(".config/tea/**", LOGIN),
-    anywhere(".config/wrangler/**", CLOUD),
-    anywhere(".config/.wrangler/**", CLOUD),
-    anywhere(".wrangler/config/**", CLOUD),
-    anywhere(".local/share/com.vercel.cli/**", CLOUD),
-    anywhere(".vercel/auth.json", CLOUD),
-    anywhere(".config/netlify/**", CLOUD),
-    anywhere(".netlify/config.json", CLOUD),
-    anywhere(".config/heroku/**", CLOUD),
-    anywhere(".supabase/*token*", CLOUD),
-    anywhere(".config/supabase/**", CLOUD),
-    anywhere(".config/scw/**", CLOUD),
-    anywhere(".config/argocd/**", "the login of a cluster"),
-    anywhere(".argocd/config", "the login of a cluster"),
-    anywhere(".railway/**", CLOUD),
-    anywhere(".config/railway/**", CLOUD),
-    anywhere(".render/**", CLOUD),
-    anywhere(".config/configstore/**", LOGIN),
-    anywhere(".config/snyk/**", LOGIN),
-    anywhere(".config/ngrok/**", LOGIN),
-    anywhere(".ngrok2/**", LOGIN),
-    anywhere(".cloudflared/**", CLOUD),
-    anywhere(".pulumi/credentials.json", CLOUD),
-    anywhere(".config/opentofu/**", LOGIN),
-    anywhere(".mc/config.json", CLOUD),
-    anywhere(".config/mc/**", CLOUD),
-    anywhere(".minio/**", CLOUD),
-    anywhere(".config/restic/**", "a password"),
-    anywhere(".config/borg/**", PRIVATE_KEY),
-    anywhere(".config/syncthing/**", PRIVATE_KEY),
-    anywhere(".chef/**", PRIVATE_KEY),
-    anywhere(".circleci/cli.yml", LOGIN),
-    anywhere(".travis/config.yml", LOGIN),
-    anywhere(".dbt/profiles.yml", LOGIN),
-    anywhere(".snowflake/**", LOGIN),
-    anywhere(".snowsql/**", LOGIN),
-    anywhere(".cassandra/**", LOGIN),
-    anywhere(".rubygems/credentials", REGISTRY),
-    anywhere(".gem/*/credentials", REGISTRY),
-    anywhere(".local/share/gem/credentials", REGISTRY),
-    Secret { content: Content::Settings, ..anywhere(".bundle/config", REGISTRY) },
-    anywhere(".hex/hex.config", REGISTRY),
-    anywhere(".config/hex/**", REGISTRY),
-    anywhere(".ivy2/.credentials", REGISTRY),
-    anywhere(".sbt/.credentials", REGISTRY),
-    anywhere(".sbt/1.0/credentials.sbt", REGISTRY),
-    anywhere(".coursier/credentials.properties", REGISTRY),
-    anywhere(".config/coursier/credentials.properties", REGISTRY),
-    anywhere(".lein/credentials.clj*", REGISTRY),
-    anywhere(".pub-cache/credentials.json", REGISTRY),
-    anywhere(".config/dart/pub-*.json", REGISTRY),
-    anywhere(".conan2/credentials.json", REGISTRY),
-    anywhere(".conan/.conan.db", REGISTRY),
-    anywhere(".luarocks/upload_config.lua", REGISTRY),
-    anywhere(".config/osc/**", REGISTRY),
-    anywhere(".config/copr", REGISTRY),
-    anywhere(".continuum/**", REGISTRY),
-    anywhere(".config/cachix/**", REGISTRY),
-    anywhere(".config/attic/**", REGISTRY),
-    anywhere(".config/nix/netrc", REGISTRY),
-    anywhere(".dvc/config.local", CLOUD),
-    anywhere(".streamlit/secrets.toml", ENVIRONMENT),
-    anywhere(".local/share/jupyter/runtime/**", LOGIN),
-    anywhere(".mlflow/credentials", LOGIN),
-    anywhere(".config/wandb/**", LOGIN),
-    anywhere(".config/vastai/**", LOGIN),
-    anywhere(".runpod/**", LOGIN),
-    anywhere(".config/io.datasette.llm/keys.json", LOGIN),
-    anywhere(".llm/keys.json", LOGIN),
-    anywhere(".config/msmtp/**", LOGIN),
-    anywhere(".config/neomutt/**", LOGIN),
-    anywhere(".mutt/**", LOGIN),
-    anywhere(".config/weechat/**", LOGIN),
-    anywhere(".irssi/config", LOGIN),
-    anywhere(".purple/accounts.xml", LOGIN),
-    anywhere(".config/filezilla/**", LOGIN),
-    anywhere(".config/lftp/**", LOGIN),
-    anywhere(".lftp/**", LOGIN),
-    anywhere(".config/signal/**", LOGIN),
-    anywhere(".config/slack/**", LOGIN),
-    anywhere(".config/discord/**", LOGIN),
-    anywhere(".electrum/**", PRIVATE_KEY),
-    anywhere(".bitcoin/**", PRIVATE_KEY),
-    anywhere(".ethereum/keystore/**", PRIVATE_KEY),
-    anywhere(".foundry/keystores/**", PRIVATE_KEY),
-    anywhere(".config/solana/**", PRIVATE_KEY),
-    anywhere(".near-credentials/**", PRIVATE_KEY),
-    anywhere(".sui/**", PRIVATE_KEY),
-    anywhere(".aptos/**", PRIVATE_KEY),
-    anywhere(".config/atuin/**", HISTORY),
-    anywhere(".local/share/atuin/**", HISTORY),
-    anywhere(".local/share/mcfly/**", HISTORY),
-    anywhere(".local/share/nushell/history*", HISTORY),
-    anywhere(".config/nushell/history*", HISTORY),
-    anywhere(".local/state/bash/**", HISTORY),
-    anywhere(".ipython/profile_default/history.sqlite", HISTORY),
-    anywhere(".config/code*/user/globalstorage/state.vscdb*", LOGIN),
-    anywhere(".config/cursor/user/globalstorage/state.vscdb*", AGENT),
-    anywhere(".config/vscodium/user/globalstorage/state.vscdb*", LOGIN),
-    anywhere(".config/windsurf/user/globalstorage/state.vscdb*", AGENT),
-    // Agents.
-    anywhere(".hermes/.env", AGENT),
-    anywhere(".hermes/auth.json", AGENT),
-    anywhere(".claude/.credentials.json", AGENT),
-    anywhere(".codex/auth.json", AGENT),
-    anywhere(".gemini/oauth_creds.json", AGENT),
-    anywhere(".gemini/gemini-credentials.json", AGENT),
-    anywhere(".gemini/mcp-oauth-tokens*.json", AGENT),
-    anywhere(".config/github-copilot/**", AGENT),
-    anywhere(".local/share/opencode/auth.json", AGENT),
-    anywhere(".local/share/opencode/mcp-auth.json", AGENT),
-    anywhere(".config/goose/secrets.yaml", AGENT),
-    anywhere(".qwen/oauth_creds.json", AGENT),
-    anywhere(".iflow/oauth_creds.json", AGENT),
-    anywhere(".config/cursor/auth.json", AGENT),
-    anywhere(".codeium/config.json", AGENT),
-    anywhere(".codeium/windsurf/mcp_config.json", AGENT),
-    anywhere(".aider/oauth-keys.env", AGENT),
-    anywhere(".cline/data/secrets.json", AGENT),
-    anywhere(".copilot/config.json", AGENT),
-    anywhere(".factory/auth.*", AGENT),
-    anywhere(".augment/session.json", AGENT),
-    anywhere(".grok/user-settings.json", AGENT),
-    anywhere(".kimi/credentials/**", AGENT),
-    anywhere(".kimi/config.toml", AGENT),
-    anywhere(".pi/agent/auth.json", AGENT),
-    anywhere(".openclaw/**", AGENT),
-    anywhere(".clawdbot/**", AGENT),
-    anywhere(".openai/**", AGENT),
-    anywhere(".anthropic/**", AGENT),
-    anywhere(".config/anthropic/**", AGENT),
-    anywhere(".config/openai/**", AGENT),
-    anywhere(".config/claude/claude_desktop_config.json", AGENT),
-    anywhere(".config/modal.toml", LOGIN),
-    anywhere(".local/share/amp/secrets.json", AGENT),
-    anywhere(".local/share/amazon-q/**", AGENT),
-    anywhere(".local/share/crush/crush.json", AGENT),
-    anywhere(".local/share/zed/credentials", AGENT),
-    anywhere(".config/zed/development_credentials", AGENT),
-    // Browsers.
-    anywhere(".mozilla/**", BROWSER),
-    anywhere(".thunderbird/**", "mail and its logins"),
-    anywhere(".config/google-chrome*/**", BROWSER),
-    anywhere(".config/chromium*/**", BROWSER),
-    anywhere(".config/bravesoftware/**", BROWSER),
-    anywhere(".zen/**", BROWSER),
-    anywhere(".librewolf/**", BROWSER),
-    anywhere(".config/thorium/**", BROWSER),
-    anywhere(".config/arc/**", BROWSER),
-    anywhere("snap/chromium/common/chromium/**", BROWSER),
-    anywhere(".pki/nssdb/**", BROWSER),
-    anywhere(".config/microsoft-edge*/**", BROWSER),
-    anywhere(".config/vivaldi*/**", BROWSER),
-    anywhere(".config/opera*/**", BROWSER),
-    anywhere("library/application support/google/chrome/**", BROWSER),
-    anywhere("library/application support/firefox/**", BROWSER),
-    anywhere("library/cookies/**", BROWSER),
-    // What is secret in a HOME, and part of many projects.
-    home(".bash_sessions/**", HISTORY),
-    home(".zsh_sessions/**", HISTORY),
-    home(".xauthority", "the key of the display"),
-    home(".iceauthority", "the key of the display"),
-    // The system's own.
-    system("/etc/shadow*", "password hashes"),
-    system("/etc/gshadow*", "password hashes"),
-    system("/etc/security/opasswd", "password hashes"),
-    system("/etc/sudoers", HOST),
-    system("/etc/sudoers.d/**", HOST),
-    system("/etc/ssl/private/**", PRIVATE_KEY),
-    system("/etc/pki/tls/private/**", PRIVATE_KEY),
-    system("/etc/letsencrypt/**", PRIVATE_KEY),
-    system("/etc/wireguard/**", PRIVATE_KEY),
-    system("/etc/openvpn/**", PRIVATE_KEY),
-    system("/etc/ipsec.secrets", PRIVATE_KEY),
-    system("/etc/ppp/chap-secrets", LOGIN),
-    system("/etc/networkmanager/system-connections/**", "passwords of networks"),
-    system("/etc/wpa_supplicant/**", "passwords of networks"),
-    system("/etc/kubernetes/**", "the login of a cluster"),
-    system("/etc/rancher/**", "the login of a cluster"),
-    system("/etc/credstore*/**", HOST),
-    system("/etc/keyward/**", "keyward's own rules"),
-    system("/etc/boto.cfg", CLOUD),
-    system("/etc/vault.d/**", HOST),
-    system("/etc/msmtprc", LOGIN),
-    system("/etc/fetchmailrc", LOGIN),
-    system("/etc/mysql/debian.cnf", LOGIN),
-    system("/etc/apt/auth.conf", REGISTRY),
-    system("/etc/apt/auth.conf.d/**", REGISTRY),
-    // Where administrators set variables for all users and services.
-    system_settings("/etc/environment"),
-    system_settings("/etc/environment.d/*"),
-    system_settings("/etc/profile.d/*"),
-    system_settings("/etc/default/*"),
-    system_settings("/etc/sysconfig/*"),
-    system_settings("/etc/systemd/**"),
-    system_settings("/etc/cron.d/*"),
-    system_settings("/etc/crontab"),
-    system("/run/secrets/**", "secrets given to this container"),
-    system("/var/run/secrets/**", "secrets given to this container"),
-    system("/run/credentials/**", "credentials of a service"),
-    system("/var/lib/kubelet/**", "secrets given to containers"),
-    system("/var/lib/systemd/credential.secret", HOST),
-    system("/var/lib/systemd/coredump/**", "memory of other programs"),
-    system("/var/crash/**", "memory of other programs"),
-];
 
 /// Where certificates of authorities lie under names that would otherwise be those of keys.
 pub(super) const PUBLIC_CERTIFICATES: &[&str] = &[
@@ -890,7 +158,8 @@ pub fn secret_file(real: &Path, homes: &[&Path]) -> Option<&'static Secret> {
 pub fn is_secret_in_home(name: &OsStr) -> bool {
     let name = folded(name);
     let in_home = |secret: &&Secret| secret.place == Place::Home && !secret.pattern.contains('/');
-    named(&name).is_some() || SECRETS.iter().filter(in_home).any(|secret| matches(secret.pattern, &name))
+    named(&name).is_some_and(|secret| !secret.is_of_projects())
+        || SECRETS.iter().filter(in_home).any(|secret| matches(secret.pattern, &name))
 }
 
 /// A place below HOME where a store of the table may lie, for those who look for other names of the same file.
@@ -904,7 +173,8 @@ pub struct Store {
 
 /// All of them.
 pub fn stores() -> impl Iterator<Item = Store> {
-    let below_home = SECRETS.iter().filter(|secret| secret.place != Place::System);
+    let below_home =
+        SECRETS.iter().filter(|secret| secret.place != Place::System && !secret.is_of_projects());
     let named = below_home.filter_map(|secret| {
         let Some(star) = secret.pattern.find('*') else {
             return Some(Store { path: secret.pattern, depth: 0 });
@@ -953,46 +223,50 @@ fn is_ignored(c: char) -> bool {
 
 /// The patterns of names, ready to be looked up: a search looks up many names, and most are in none.
 struct Names {
-    exact: HashMap<&'static str, &'static Secret>,
-    /// Those with a star, by their row: by the first byte of what stands before the star, those with nothing before it by the last byte
-    /// of what stands behind, and those that have only stars at both ends.
-    by_first: HashMap<u8, Vec<usize>>,
-    by_last: HashMap<u8, Vec<usize>>,
-    between: Vec<usize>,
+    exact: Rows<512, { SECRETS.len() }>,
+    /// Those with a star: by the first byte of what stands before the star, those with nothing before it by the last byte of what stands
+    /// behind, and those that have stars at both ends.
+    by_first: Rows<64, { SECRETS.len() }>,
+    by_last: Rows<64, { SECRETS.len() }>,
+    between: Rows<1, { SECRETS.len() }>,
 }
 
-static NAMES: LazyLock<Names> = LazyLock::new(|| {
-    let mut names = Names {
-        exact: HashMap::with_capacity(128),
-        by_first: HashMap::with_capacity(16),
-        by_last: HashMap::with_capacity(32),
-        between: Vec::new(),
-    };
-    for (row, secret) in SECRETS.iter().enumerate().filter(|(_, secret)| secret.place == Place::Name) {
-        let pattern = secret.pattern.as_bytes();
+static NAMES: Names = {
+    let mut names =
+        Names { exact: Rows::new(), by_first: Rows::new(), by_last: Rows::new(), between: Rows::new() };
+    let mut row = SECRETS.len();
+    while row > 0 {
+        row -= 1;
+        let pattern = SECRETS[row].pattern.as_bytes();
+        if !matches!(SECRETS[row].place, Place::Name) {
+            continue;
+        }
         match (pattern.first(), pattern.last()) {
-            _ if !pattern.contains(&b'*') => drop(names.exact.insert(secret.pattern, secret)),
-            (Some(&first), _) if first != b'*' => names.by_first.entry(first).or_default().push(row),
-            (_, Some(&last)) if last != b'*' => names.by_last.entry(last).or_default().push(row),
-            _ => names.between.push(row),
+            _ if !rows::contains(pattern, b'*') => names.exact.put(row, pattern),
+            (Some(&first), _) if first != b'*' => names.by_first.put(row, &[first]),
+            (_, Some(&last)) if last != b'*' => names.by_last.put(row, &[last]),
+            _ => names.between.put(row, b""),
         }
     }
     names
-});
+};
 
 /// A name in lower case, also as what an editor left of it.
 pub(crate) fn named(name: &str) -> Option<&'static Secret> {
     let by_name = |name: &str| {
-        let exact = NAMES.exact.get(name).copied();
+        let is_this = |row: &usize| SECRETS[*row].pattern == name;
+        let exact = NAMES.exact.of(name.as_bytes()).find(is_this).map(|row| &SECRETS[row]);
         let exact = exact.filter(|secret| !is_excepted(secret, name));
-        let fits = |row: &&usize| {
-            let secret = &SECRETS[**row];
+        let fits = |row: &usize| {
+            let secret = &SECRETS[*row];
             matches(secret.pattern, name) && !is_excepted(secret, name)
         };
-        let first = name.bytes().next().and_then(|byte| NAMES.by_first.get(&byte));
-        let last = name.bytes().last().and_then(|byte| NAMES.by_last.get(&byte));
-        let starred = || first.into_iter().chain(last).flatten().chain(&NAMES.between).filter(fits).min();
-        exact.or_else(|| starred().and_then(|&row| SECRETS.get(row)))
+        let starred = || {
+            let (first, last) = (name.as_bytes().first_chunk::<1>()?, name.as_bytes().last_chunk::<1>()?);
+            let begun = NAMES.by_first.of(first).chain(NAMES.by_last.of(last));
+            begun.chain(NAMES.between.of(b"")).filter(fits).min()
+        };
+        exact.or_else(|| starred().and_then(|row| SECRETS.get(row)))
     };
     by_name(name).or_else(|| {
         let kept = kept_of(name)?;
@@ -1026,39 +300,55 @@ pub(super) fn rest_in_home<'a, 'b>(parts: &'a [&'b str], homes: &[&Path]) -> Vec
 
 /// The rows that begin with a part of a path, ready to be looked up: a search asks at every part of many paths, and most begin none.
 struct Rooted {
-    by_first: HashMap<&'static str, Vec<usize>>,
+    by_first: Rows<512, { SECRETS.len() }>,
     /// Those whose first part has a star.
-    starred: Vec<usize>,
+    starred: Rows<1, { SECRETS.len() }>,
 }
 
-static ROOTED: LazyLock<Rooted> = LazyLock::new(|| {
-    let mut rooted = Rooted { by_first: HashMap::with_capacity(128), starred: Vec::new() };
-    for (row, secret) in SECRETS.iter().enumerate().filter(|(_, secret)| secret.place != Place::Name) {
-        match secret.pattern.split('/').find(|part| !part.is_empty()) {
-            Some(first) if !first.contains('*') => rooted.by_first.entry(first).or_default().push(row),
-            _ => rooted.starred.push(row),
+static ROOTED: Rooted = {
+    let mut rooted = Rooted { by_first: Rows::new(), starred: Rows::new() };
+    let mut row = SECRETS.len();
+    while row > 0 {
+        row -= 1;
+        if matches!(SECRETS[row].place, Place::Name) {
+            continue;
+        }
+        let first = first_part(SECRETS[row].pattern.as_bytes());
+        match rows::contains(first, b'*') {
+            false => rooted.by_first.put(row, first),
+            true => rooted.starred.put(row, b""),
         }
     }
     rooted
-});
+};
+
+/// The first name of a path.
+const fn first_part(path: &[u8]) -> &[u8] {
+    match path {
+        [b'/', rest @ ..] => first_part(rest),
+        path => rows::before(path, b'/'),
+    }
+}
+
+/// The rows whose first part is this name.
+fn rows_that_begin(name: &str) -> impl Iterator<Item = usize> + '_ {
+    let begins = |row: &usize| first_part(SECRETS[*row].pattern.as_bytes()) == name.as_bytes();
+    ROOTED.by_first.of(name.as_bytes()).filter(begins)
+}
 
 /// Whether a store of programs begins with a directory of this name.
 pub(super) fn begins_store(name: &str) -> bool {
-    let begins = |row: &usize| {
-        let is_store = |secret: &Secret| {
-            matches!(secret.place, Place::Anywhere | Place::Home) && secret.pattern.contains('/')
-        };
-        SECRETS.get(*row).is_some_and(is_store)
+    let is_store = |row: usize| {
+        let secret = &SECRETS[row];
+        matches!(secret.place, Place::Anywhere | Place::Home) && secret.pattern.contains('/')
     };
-    ROOTED.by_first.get(name).is_some_and(|rows| rows.iter().any(begins))
+    rows_that_begin(name).any(is_store)
 }
 
 /// The first row of a place whose pattern is all of these parts.
 fn first_below(place: Place, parts: &[&str]) -> Option<usize> {
-    let begun = ROOTED.by_first.get(parts.first()?).into_iter().flatten();
-    let fits =
-        |row: &&usize| SECRETS.get(**row).is_some_and(|secret| secret.place == place && below(secret, parts));
-    begun.chain(&ROOTED.starred).filter(fits).min().copied()
+    let fits = |row: &usize| SECRETS[*row].place == place && below(&SECRETS[*row], parts);
+    rows_that_begin(parts.first()?).chain(ROOTED.starred.of(b"")).filter(fits).min()
 }
 
 /// Whether a rule's pattern is all of these parts of a path.

@@ -2,6 +2,8 @@
 //!
 //! A line is kept only if it is certain to be harmless. The input is hostile: nothing here may fail on it.
 
+use super::config;
+use super::secrets::LOGIN_WORDS;
 use super::secrets::{Content, Secret};
 use super::variables;
 use crate::detect::registry::{known, name_shape, value_shape};
@@ -38,6 +40,12 @@ pub fn shows(secret: &Secret, content: &[u8], not_secret: &[&str]) -> Shows {
             }
         }
         Content::Json => json(content),
+        // Texts of wider letters, which no line of ours would fit.
+        Content::Config if content.contains(&0) => match says(content, LOGIN_WORDS) {
+            true => Shows::Instead(Vec::new()),
+            false => Shows::Itself,
+        },
+        Content::Config => itself_or(config::without_credentials(content, not_secret), content),
         Content::Pem if has_private_key(content) => Shows::Instead(Vec::new()),
         Content::Pem => Shows::Itself,
         Content::MaybeGit if !is_git_config(content) => Shows::Itself,
@@ -46,6 +54,15 @@ pub fn shows(secret: &Secret, content: &[u8], not_secret: &[&str]) -> Shows {
         }
         Content::Git | Content::MaybeGit => Shows::Itself,
     }
+}
+
+/// Decides about a working copy of which git has another state: it may be seen as it is if git shows every credential in it. So settings
+/// with a credential that was committed can still be worked on.
+pub fn shows_beside(secret: &Secret, content: &[u8], committed: &[u8], not_secret: &[&str]) -> bool {
+    let is_committed = |value: &[u8]| committed.windows(value.len()).any(|part| part == value);
+    secret.is_of_projects()
+        && !content.contains(&0)
+        && config::credentials(content, not_secret).into_iter().all(|span| is_committed(&content[span]))
 }
 
 /// JSON that cannot be read is judged by its words, and is an empty object where one is a credential.

@@ -135,7 +135,7 @@ fn first_word(value: &[u8]) -> &[u8] {
 }
 
 /// Where a credential lies is not the credential. Only what cannot be one passes for a path.
-fn is_path(word: &[u8]) -> bool {
+pub(super) fn is_path(word: &[u8]) -> bool {
     let parts = || word[1..].split(|&byte| byte == b'/');
     let is_plain = |part: &[u8]| {
         part.len() <= 24

@@ -36,9 +36,13 @@ pub enum Test {
 
 /// The number of init in a cage, and of its group.
 const INIT: u32 = 1;
+const PRIO_PGRP: u32 = 1;
 const PRIO_USER: u32 = 2;
 const INIT_RUNS: &str = "takes the processor from Keyward's init: its end is what ends all others, and behind busy processes of the cage it \
                          would come long after the launcher's";
+
+const GUARDIAN_RUNS: &str = "takes the processor from Keyward's guardian, which ends the command's processes when the launcher is gone; \
+                             without a PID namespace its number is any, so that only one's own (0) can be set";
 
 /// One rule: refused when all tests hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,6 +256,24 @@ pub const RULES: &[Rule] = &[
     tested(&["setpriority"], &[Test::Is { arg: 0, value: PRIO_USER }], Answer::Perm, INIT_RUNS),
     // A process that joins the group of init can name it by 0.
     tested(&["setpgid"], &[Test::Is { arg: 1, value: INIT }], Answer::Perm, INIT_RUNS),
+    Rule {
+        only: Some(Only::NoMounts),
+        ..tested(
+            &["sched_setscheduler", "sched_setparam", "sched_setattr", "sched_setaffinity"],
+            &[Test::IsNone { arg: 0, values: &[0] }],
+            Answer::Perm,
+            GUARDIAN_RUNS,
+        )
+    },
+    Rule {
+        only: Some(Only::NoMounts),
+        ..tested(&["setpriority"], &[Test::IsNone { arg: 1, values: &[0] }], Answer::Perm, GUARDIAN_RUNS)
+    },
+    // A process that joins the group of the guardian can name it by 0.
+    Rule {
+        only: Some(Only::NoMounts),
+        ..tested(&["setpriority"], &[Test::Is { arg: 0, value: PRIO_PGRP }], Answer::Perm, GUARDIAN_RUNS)
+    },
     Rule {
         only: Some(Only::NoMounts),
         ..rule(

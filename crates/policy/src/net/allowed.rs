@@ -43,12 +43,7 @@ fn includes(own: &Rule, other: &Rule) -> bool {
     let path = match (&own.path, &other.path) {
         (None, _) => true,
         (Some(_), None) => false,
-        (Some(own), Some(other)) => {
-            let (own, other) = (own.to_string(), other.to_string());
-            // A star at the end stands for any rest; other stars are only compared as they are written.
-            own == other
-                || own.strip_suffix('*').is_some_and(|begin| !begin.contains('*') && other.starts_with(begin))
-        }
+        (Some(own), Some(other)) => own.includes(other),
     };
     let protocol =
         own.protocol == other.protocol || (own.protocol == Protocol::Tcp && own.port == other.port);
@@ -80,7 +75,8 @@ mod tests {
             ("api.example.com", "GET api.example.com/v1/*", true),
             ("GET api.example.com/v1/*", "GET api.example.com/v1/models", true),
             ("GET api.example.com/v1/*", "api.example.com/v1/models", false),
-            ("GET api.example.com/*/x", "GET api.example.com/a/x", false),
+            ("GET api.example.com/*/x", "GET api.example.com/a/x", true),
+            ("GET api.example.com/*/x", "GET api.example.com/a/*", false),
             ("api.example.com:443", "api.example.com", false),
             ("api.example.com", "api.example.com:443", true),
             ("api.example.com", "tcp://api.example.com:443", false),

@@ -3,14 +3,16 @@
 use super::allowed::Allowed;
 use super::binding::Binding;
 use super::bundle::Bundle;
+use super::corporate::{Proxies, proxies};
 use super::host::{Host, Name, Pattern};
+use super::narrow::{LeftOut, Within, narrowed};
 use super::pool::{PROXY_PORT, Pool, SERVER_V4, SERVER_V6};
 use super::rule::{Protocol, Rule};
 use super::rules::{Entry, Own, Rules};
 use crate::request::Purpose;
+use crate::secret::{Bound, Led};
 use crate::settings::NetPolicy;
-use crate::view::Warning;
-use crate::words::NetAsk;
+use crate::words::{NetAsk, Ruled};
 use serde::Serialize;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -62,15 +64,6 @@ impl fmt::Display for Upstream {
     }
 }
 
-/// The proxy through which this host reaches the Internet, from the caller's variables.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Corporate {
-    pub host: Host,
-    pub port: u16,
-    /// Hosts that are reached directly.
-    pub except: Vec<Pattern>,
-}
-
 /// What a socket in the cage's network stands for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -80,6 +73,11 @@ pub enum Stands {
     Spare(usize),
     /// For an HTTP proxy.
     Proxy,
+    /// For a host that is reached with TLS, and spoken to without: a base URL.
+    Base {
+        host: Name,
+        port: u16,
+    },
     NamesUdp,
     NamesTcp,
 }
@@ -95,11 +93,18 @@ pub struct Socket {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Network {
     pub rules: Rules,
+    /// The lists of project files, which hold for what is allowed later as well.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub within: Vec<Within>,
+    /// What they leave out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
     pub asks: bool,
     pub upstreams: Vec<Upstream>,
     #[serde(serialize_with = "crate::text::paths")]
     pub ca: Vec<PathBuf>,
-    pub corporate: Option<Corporate>,
+    /// The proxies of this host, through which hosts are reached.
+    pub corporate: Proxies,
     /// Phantoms, and what they stand for.
     #[serde(skip)]
     pub bindings: Vec<Binding>,
@@ -115,7 +120,8 @@ pub struct Network {
 impl Network {
     /// Decides what a policy with rules comes to. `environment` are the caller's variables.
     pub fn new(policy: &NetPolicy, environment: &[&[u8]], purpose: Purpose) -> Network {
-        let mut rules = rules(policy);
+        let within = lists(policy);
+        let (mut rules, left_out) = narrowed(entries(policy, &policy.allow), &within);
         let mut upstreams: Vec<Upstream> = policy.upstream.iter().map(|one| one.value.clone()).collect();
         let machine = Name::parse(THIS_MACHINE);
         for (reach, host) in policy.reach.iter().filter_map(|reach| Some((reach, machine.clone()?))) {
@@ -130,9 +136,11 @@ impl Network {
         let reach: Vec<u16> = policy.reach.iter().map(|reach| reach.value).collect();
         let sockets = sockets(&Pool::assign(&rules, spare), &reach);
         let ca = policy.ca.iter().map(|ca| ca.value.clone()).collect();
-        let corporate = corporate(environment);
+        let corporate = proxies(environment);
         Network {
             rules,
+            within,
+            left_out,
             asks,
             upstreams,
             ca,
@@ -145,10 +153,34 @@ impl Network {
     }
 }
 
-/// What the entries of a policy allow.
+impl Network {
+    /// With the sockets that base URLs lead to.
+    pub(crate) fn with_base_urls(mut self, phantoms: &[Bound]) -> Network {
+        for Led { at, host, port, .. } in phantoms.iter().filter_map(|bound| bound.base_url.as_ref()) {
+            if !self.sockets.iter().any(|known| known.at == *at) {
+                let stands = Stands::Base { host: host.clone(), port: *port };
+                self.sockets.push(Socket { at: *at, stands });
+            }
+        }
+        self
+    }
+}
+
+/// What a policy allows, as far as project files leave it.
 pub fn rules(policy: &NetPolicy) -> Rules {
+    narrowed(entries(policy, &policy.allow), &lists(policy)).0
+}
+
+/// The lists of project files.
+pub fn lists(policy: &NetPolicy) -> Vec<Within> {
+    let list = policy.narrowed.iter();
+    list.map(|list| Within { origin: list.origin.to_string(), rules: entries(policy, &list.allow) }).collect()
+}
+
+/// What these entries of a policy mean.
+fn entries(policy: &NetPolicy, allow: &[Ruled<Allowed>]) -> Rules {
     let mut rules = Rules::default();
-    for allowed in &policy.allow {
+    for allowed in allow {
         let origin = allowed.origin.to_string();
         let more = match &allowed.value {
             Allowed::Rule(rule) => vec![Entry { rule: rule.clone(), origin, own: own(policy, rule) }],
@@ -215,54 +247,6 @@ fn sockets(pool: &Pool, reach: &[u16]) -> Vec<Socket> {
     all
 }
 
-/// The first of these variables that has a value.
-fn value<'e>(environment: &[&'e [u8]], names: [&str; 2]) -> Option<&'e str> {
-    names.iter().find_map(|name| {
-        let own = |entry: &&'e [u8]| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=");
-        let text = environment.iter().find_map(own)?;
-        std::str::from_utf8(text).ok().filter(|value| !value.is_empty())
-    })
-}
-
-/// Host and port of the proxy that the caller's variables name, with a login if it has one.
-fn proxy<'e>(environment: &[&'e [u8]]) -> Option<&'e str> {
-    let url = value(environment, ["HTTPS_PROXY", "https_proxy"])?;
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    rest.split(['/', '?', '#']).next()
-}
-
-/// What the user is told of a proxy that is not used: without it, hosts may be out of reach.
-pub fn unused_proxy(environment: &[&[u8]]) -> Option<Warning> {
-    proxy(environment).filter(|authority| authority.contains('@')).map(|_| Warning {
-        fact: "HTTPS_PROXY holds a login, so that it is not used, and hosts are reached directly".into(),
-        remedy: "set it to a proxy without a login, such as one on this machine that logs in (cntlm, px)"
-            .into(),
-        lasting: true,
-    })
-}
-
-/// The proxy that the caller's variables name. One with a login is not used: a variable is not where we take a credential from.
-fn corporate(environment: &[&[u8]]) -> Option<Corporate> {
-    let authority = proxy(environment).filter(|authority| !authority.contains('@'))?;
-    let (host, port) = super::request::authority(authority).ok()?;
-    let except = value(environment, ["NO_PROXY", "no_proxy"]).unwrap_or_default();
-    Some(Corporate {
-        host,
-        port: port.unwrap_or(80),
-        except: except.split(',').flat_map(exception).collect(),
-    })
-}
-
-/// An entry of `NO_PROXY` means the host itself and those below it.
-fn exception(entry: &str) -> Vec<Pattern> {
-    let entry = entry.trim().trim_start_matches("*.").trim_start_matches('.');
-    match Host::parse(entry) {
-        Some(Host::Name(name)) => vec![Pattern::Exact(Host::Name(name.clone())), Pattern::Below(name)],
-        Some(address) => vec![Pattern::Exact(address)],
-        None => Vec::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,24 +286,6 @@ mod tests {
             ["tcp://host.keyward.internal:11434"]
         );
         assert_eq!(network.upstreams[0].to_string(), "host.keyward.internal:11434 127.0.0.1:11434");
-    }
-
-    #[test]
-    fn the_proxy_of_the_host_is_followed_unless_it_has_a_login() {
-        let of = |environment: &[&[u8]]| network(&[], &[], environment, Purpose::Command).corporate;
-        let found =
-            of(&[b"NO_PROXY=.corp.example, 10.0.0.1,*", b"https_proxy=http://proxy.example:3128/"]).unwrap();
-        assert_eq!((found.host.to_string().as_str(), found.port), ("proxy.example", 3128));
-        assert_eq!(
-            found.except.iter().map(Pattern::to_string).collect::<Vec<_>>(),
-            ["corp.example", "*.corp.example", "10.0.0.1"]
-        );
-        let with_login: &[&[u8]] = &[b"HTTPS_PROXY=http://user:pw@proxy.example:3128"];
-        assert_eq!(of(with_login), None);
-        let told = unused_proxy(with_login).unwrap();
-        assert!(told.fact.contains("not used") && !told.fact.contains("pw"), "{told:?}");
-        assert_eq!(unused_proxy(&[b"https_proxy=http://proxy.example:3128/"]), None);
-        assert_eq!(of(&[b"HTTPS_PROXY=", b"HTTP_PROXY=http://a.example"]), None);
     }
 
     #[test]

@@ -26,6 +26,15 @@ const fn at_v6(number: u16) -> Ipv6Addr {
     Ipv6Addr::new(0xfd6b, 0x6579, 0x7761, 0x7264, 0, 0, 0, number)
 }
 
+/// Where a base URL of this number leads, for clients that are to speak without TLS.
+pub fn base(number: u8) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(at_v4(u16::from(number.min(LAST_BASE)) + FIRST_BASE)), 80)
+}
+
+/// Base URLs have the addresses between the server's and those of hosts.
+const FIRST_BASE: u16 = 16;
+const LAST_BASE: u8 = 127;
+
 /// One host or wildcard with its addresses and ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {

@@ -220,6 +220,18 @@ impl PathPattern {
         }
     }
 
+    /// Whether it covers every path that the other one covers; `false` where that is not certain.
+    pub fn includes(&self, other: &PathPattern) -> bool {
+        if self.0 == other.0 {
+            return true;
+        }
+        // A star at the end stands for any rest; other stars are only compared as they are written.
+        match self.0.strip_suffix('*') {
+            Some(begin) if !begin.contains('*') => other.0.starts_with(begin),
+            _ => !other.0.contains('*') && matches(self.0.as_bytes(), other.0.as_bytes()),
+        }
+    }
+
     /// Whether it covers a path. A path that servers read in two ways is covered by none.
     pub fn matches(&self, path: &Path) -> bool {
         path.is_plain() && matches(self.0.as_bytes(), path.as_str().as_bytes())

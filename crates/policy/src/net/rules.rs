@@ -83,6 +83,8 @@ pub enum Reason {
     Port,
     /// Rules cover host and port, and none this method and path.
     Request,
+    /// The list of a project file does not have it.
+    Project,
     /// SNI, `Host`, `:authority` and the name that was asked for differ.
     Mismatch,
     /// TLS without a name, or with an encrypted one.
@@ -112,6 +114,7 @@ impl Reason {
         Reason::Host,
         Reason::Port,
         Reason::Request,
+        Reason::Project,
         Reason::Mismatch,
         Reason::NoName,
         Reason::Protocol,
@@ -130,6 +133,7 @@ impl Reason {
             Reason::Host => "no rule allows this host",
             Reason::Port => "no rule allows this port of the host",
             Reason::Request => "no rule allows this method and path of the host",
+            Reason::Project => "the project file does not name it in net.allow",
             Reason::Mismatch => "the connection was made for another host",
             Reason::NoName => "the TLS greeting hides or lacks the name of the host",
             Reason::Protocol => "this is neither TLS nor HTTP",
@@ -199,6 +203,7 @@ impl Denial {
     pub fn remedy(&self) -> String {
         match (self.flag(), self.reason) {
             (Some(flag), _) => format!("to allow it, add {flag}"),
+            (None, Reason::Project) => "add it to net.allow of that file, or remove the list there".into(),
             (None, Reason::NoName) => "use a client that sends the name of the host (SNI), without ECH".into(),
             (None, Reason::Protocol) => format!("for other protocols, allow `tcp://{}:{}`", self.ask.host, self.ask.port),
             (None, Reason::Phantom) => {

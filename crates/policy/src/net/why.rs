@@ -1,7 +1,8 @@
 //! Answers `keyward why net HOST[:PORT][/PATH]`: what the rules of a plan decide about a host, by the function that the proxy asks.
 
+use super::narrow::decide_within;
 use super::request;
-use super::rules::{Ask, Decision, Seen, decide};
+use super::rules::{Ask, Decision, Reason, Seen};
 use crate::config::Unfit;
 use crate::plan::Plan;
 use crate::text::visible;
@@ -44,7 +45,7 @@ pub fn why(plan: &Plan, object: &str) -> Result<Answer, Unfit> {
         (NetMode::None, _) | (NetMode::Rules, None) => {
             answer(false, "the cage has no network but its own loopback", mode, origin, Some(allow()))
         }
-        (NetMode::Rules, Some(network)) => match decide(&network.rules, &ask) {
+        (NetMode::Rules, Some(network)) => match decide_within(&network.rules, &network.within, &ask) {
             Decision::Allow { rule, origin } => {
                 let terminated = network.rules.terminates(&ask.host, ask.port)
                     || network.bindings.iter().any(|binding| binding.concerns(&ask.host, ask.port));
@@ -54,6 +55,12 @@ pub fn why(plan: &Plan, object: &str) -> Result<Answer, Unfit> {
                     (false, false) => "a rule allows it; the proxy passes it on without reading it",
                 };
                 answer(true, because, rule.to_string(), origin, None)
+            }
+            Decision::Deny(denial) if denial.reason == Reason::Project => {
+                let file = denial.detail.clone().unwrap_or_default();
+                let because = "the project file does not name it, and only narrows what is allowed";
+                let remedy = Some("add it to net.allow of that file, or remove the list there".to_owned());
+                answer(false, because, "net.allow".into(), file, remedy)
             }
             Decision::Deny(denial) if network.asks && super::asking::wanted(&denial).is_some() => {
                 let remedy = denial.flag().map(|flag| format!("`{flag}`"));

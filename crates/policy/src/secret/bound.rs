@@ -8,14 +8,16 @@ use super::{Entry, Given, Reference, SecretName, Unfit};
 use crate::config::mistake::quoted;
 use crate::login::{self, Field, File, Found, Role};
 use crate::net::allowed::Allowed;
+use crate::net::narrow;
 use crate::net::plan::THIS_MACHINE;
-use crate::net::{self, Host, Pattern, Places, Protocol, Rule, Scheme};
+use crate::net::{self, Host, Name, Pattern, Places, Protocol, Rule, Scheme};
 use crate::phantom;
 use crate::plan::Refusal;
 use crate::provider::{self, Forge, Place, Provider, Shape};
 use crate::settings::Policy;
 use crate::words::{NetMode, Origin, Ruled};
 use serde::Serialize;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// A secret of a plan whose phantom the command holds.
@@ -44,7 +46,28 @@ pub struct Bound {
     /// The field of a login file that it stands in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub login: Option<OfLogin>,
+    /// How its clients are led to the proxy without TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<Led>,
     pub origin: Origin,
+}
+
+/// A base URL that leads to the proxy: the cage speaks plain HTTP to it, and the proxy speaks TLS to the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Led {
+    /// The variable that clients read.
+    pub variable: &'static str,
+    pub at: SocketAddr,
+    pub path: &'static str,
+    pub host: Name,
+    pub port: u16,
+}
+
+impl Led {
+    /// What the variable holds.
+    pub fn url(&self) -> String {
+        format!("http://{}{}", self.at.ip(), self.path)
+    }
 }
 
 /// A phantom that stands in a login file.
@@ -120,6 +143,7 @@ impl Bound {
                 grant: (field.role != Role::Key).then_some(field.grant),
                 known: field.known,
             }),
+            base_url: None,
             origin: found.origin.clone(),
         }
     }
@@ -212,11 +236,65 @@ pub fn aws(text: &str) -> Result<String, Unfit> {
     }
 }
 
-/// Decides which phantoms a command holds.
+/// Decides which phantoms a command holds. Project files leave each of them less hosts, or all.
 pub fn bound(policy: &Policy, given: &[Given]) -> Result<Vec<Bound>, Refusal> {
+    let mut all = whole(policy, given)?;
+    let lists = net::plan::lists(&policy.network);
+    // A phantom of a login file stays known to the proxy with all its hosts, which the rules of the cage close.
+    for one in all.iter_mut().filter(|one| one.login.is_none() && !lists.is_empty()) {
+        one.to = narrow::left_of(std::mem::take(&mut one.to), &lists);
+        one.git.retain(|(host, _)| match Host::parse(host) {
+            Some(host) => one.to.iter().any(|rule| rule.host.covers(&host)),
+            None => false,
+        });
+    }
+    Ok(all)
+}
+
+/// How clients of a secret are led to the proxy by their base URL.
+fn led(one: &Bound, before: &[Bound]) -> Result<Led, Refusal> {
+    let provider = one.provider.and_then(provider::named);
+    let Some((variable, path)) = provider.and_then(|own| Some((own.base_url?, own.base_path))) else {
+        return Err(Refusal::usage(
+            format!("no variable with a base URL is known for the secret {} ({})", one.name, one.origin),
+            &format!("use `--secret {}`: its clients have to trust the certificate of the proxy", one.name),
+        ));
+    };
+    let host = one.to.iter().find_map(|rule| match &rule.host {
+        Pattern::Exact(Host::Name(name)) if !is_this_machine(rule) && rule.port != Some(80) => {
+            Some((name.clone(), rule.port.unwrap_or(443)))
+        }
+        _ => None,
+    });
+    let Some((host, port)) = host else {
+        return Err(Refusal::usage(
+            format!(
+                "the secret {} ({}) is bound to no host that a base URL could stand for",
+                one.name, one.origin
+            ),
+            &format!("bind it to one with TLS: `keyward secret set {} --to HOST`", one.name),
+        ));
+    };
+    let known: Vec<&Led> = before.iter().filter_map(|other| other.base_url.as_ref()).collect();
+    if let Some(other) = known.iter().find(|other| other.variable == variable) {
+        // Two credentials of one provider have one address.
+        if (&other.host, other.port) == (&host, port) {
+            return Ok((*other).clone());
+        }
+        return Err(Refusal::usage(
+            format!("{variable} cannot lead to {} and to {host}", other.host),
+            "give one of the two secrets without `=base-url`",
+        ));
+    }
+    let number = u8::try_from(known.len()).unwrap_or(u8::MAX);
+    Ok(Led { variable, at: net::pool::base(number), path, host, port })
+}
+
+/// The phantoms with all their hosts.
+fn whole(policy: &Policy, given: &[Given]) -> Result<Vec<Bound>, Refusal> {
     let mut out: Vec<Bound> = Vec::new();
     for grant in policy.secrets.iter().filter(|grant| grant.value.delivery == Delivery::Proxy) {
-        let one = one(grant, grant::entry(grant, &policy.known_secrets)?)?;
+        let mut one = one(grant, grant::entry(grant, &policy.known_secrets)?)?;
         for variable in &one.variables {
             let other = out.iter().find(|other| other.variables.contains(variable)).map(|other| &other.name);
             let other = other
@@ -228,6 +306,11 @@ pub fn bound(policy: &Policy, given: &[Given]) -> Result<Vec<Bound>, Refusal> {
                 ));
             }
             is_free(policy, &one, variable)?;
+        }
+        if grant.value.base_url {
+            let led = led(&one, &out)?;
+            is_free(policy, &one, led.variable)?;
+            one.base_url = Some(led);
         }
         out.push(one);
     }
@@ -245,7 +328,7 @@ pub fn bound(policy: &Policy, given: &[Given]) -> Result<Vec<Bound>, Refusal> {
 /// plan is refused.
 pub fn reach(policy: &mut Policy) {
     let given = grant::given(&policy.secrets, &policy.known_secrets).unwrap_or_default();
-    for bound in bound(policy, &given).unwrap_or_default() {
+    for bound in whole(policy, &given).unwrap_or_default() {
         if let Some(login) = &bound.login {
             policy.network.bound = true;
             // A host that a file names has to be allowed by a rule, and the ceiling holds.
@@ -307,6 +390,18 @@ pub(crate) fn have_a_proxy(policy: &Policy, phantoms: &[Bound]) -> Result<(), Re
             ));
         }
     }
+    if let (Some(closed), Some(list)) =
+        (phantoms.iter().find(|bound| bound.to.is_empty()), policy.network.narrowed.last())
+    {
+        return Err(Refusal::policy(
+            "net.allow",
+            format!(
+                "the secret {} ({}) has no host left: the project file ({}) names none of its hosts in net.allow",
+                closed.name, closed.origin, list.origin
+            ),
+            "add a host of the secret to net.allow of that file, or leave the secret out",
+        ));
+    }
     let Some(most) = &policy.network.most else { return Ok(()) };
     // The ports of this machine are held under a ceiling of their own.
     let outside = |rule: &&Rule| !is_this_machine(rule);
@@ -364,7 +459,7 @@ fn is_free(policy: &Policy, one: &Bound, variable: &str) -> Result<(), Refusal> 
 
 /// The phantom that `--secret NAME` means for this secret, if it is bound to a host.
 pub fn binding_of(entry: &Entry) -> Option<Bound> {
-    let grant = Grant { name: entry.name.clone(), delivery: Delivery::Proxy };
+    let grant = Grant { name: entry.name.clone(), delivery: Delivery::Proxy, base_url: false };
     one(&Ruled { value: grant, origin: Origin::Builtin }, entry).ok()
 }
 
@@ -383,7 +478,7 @@ pub fn can_be_bound(entry: &Entry) -> Result<(), Unfit> {
             format!("name the host as well: `keyward secret set {} --to HOST`", entry.name),
         ));
     }
-    let grant = Grant { name: entry.name.clone(), delivery: Delivery::Proxy };
+    let grant = Grant { name: entry.name.clone(), delivery: Delivery::Proxy, base_url: false };
     let bound = one(&Ruled { value: grant, origin: Origin::Builtin }, entry);
     bound.map(drop).map_err(|refusal| Unfit::new(refusal.fact, refusal.remedy))
 }
@@ -439,6 +534,7 @@ fn one(grant: &Ruled<Grant>, entry: &Entry) -> Result<Bound, Refusal> {
         provider: shaped.map(|provider| provider.name),
         shape: shaped.map_or(phantom::GENERIC, |provider| provider.shape),
         login: None,
+        base_url: None,
         origin: grant.origin.clone(),
     })
 }

@@ -62,19 +62,27 @@ impl fmt::Display for Delivery {
 pub struct Grant {
     pub name: SecretName,
     pub delivery: Delivery,
+    /// Whether clients are led to the proxy by their base URL: for those that trust only certificates of their own.
+    pub base_url: bool,
 }
+
+/// The phantom, and beside it the address of the proxy as base URL.
+const BASE_URL: &str = "base-url";
 
 impl Grant {
     pub fn parse(text: &str) -> Result<Self, Unfit> {
         let Some((name, how)) = text.split_once('=') else {
-            return Ok(Grant { name: named(text)?, delivery: Delivery::Proxy });
+            return Ok(Grant { name: named(text)?, delivery: Delivery::Proxy, base_url: false });
         };
         let name = named(name)?;
+        if how == BASE_URL {
+            return Ok(Grant { name, delivery: Delivery::Proxy, base_url: true });
+        }
         match Delivery::ALL.into_iter().find(|delivery| delivery.as_str() == how) {
-            Some(delivery) => Ok(Grant { name, delivery }),
+            Some(delivery) => Ok(Grant { name, delivery, base_url: false }),
             None => {
-                let words = Delivery::ALL.map(Delivery::as_str);
-                let remedy = match nearest(how, words) {
+                let words = [&[BASE_URL][..], &Delivery::ALL.map(Delivery::as_str)].concat();
+                let remedy = match nearest(how, words.iter().copied()) {
                     Some(meant) => format!("did you mean {name}={meant}"),
                     None => format!("known here: {}", words.join(", ")),
                 };
@@ -132,7 +140,8 @@ pub fn of_environment(grants: &[Ruled<Grant>], known: &[Entry], environment: &[&
 
 impl fmt::Display for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", self.name, self.delivery)
+        let how = if self.base_url { BASE_URL } else { self.delivery.as_str() };
+        write!(f, "{}={how}", self.name)
     }
 }
 
@@ -178,7 +187,7 @@ pub fn given(grants: &[Ruled<Grant>], known: &[Entry]) -> Result<Vec<Given>, Ref
     let mut out: Vec<Given> = Vec::with_capacity(grants.len());
     let mut descriptors = FIRST_DESCRIPTOR..;
     for grant in grants.iter().filter(|grant| grant.value.delivery != Delivery::Proxy) {
-        let Grant { name, delivery } = &grant.value;
+        let Grant { name, delivery, .. } = &grant.value;
         let entry = entry(grant, known)?;
         let base = entry.variable.clone().unwrap_or_else(|| variable_of(name));
         let given = Given {

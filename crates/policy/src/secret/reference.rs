@@ -61,6 +61,8 @@ pub enum Reference {
         file: &'static str,
         field: String,
     },
+    /// The login in a variable that names the proxy of this host. No policy names one.
+    ProxyLogin(String),
 }
 
 /// What an item of the Secret Service is looked up by; never empty.
@@ -197,6 +199,7 @@ impl Reference {
             Reference::Cmd { .. } => "cmd",
             Reference::SystemdCreds(_) => "systemd-creds",
             Reference::Login { .. } => "login",
+            Reference::ProxyLogin(_) => "proxy-login",
         }
     }
 }
@@ -465,7 +468,9 @@ impl fmt::Display for Reference {
                 }
                 arguments.iter().try_for_each(|argument| write!(f, " {}", words::spelled(argument)))
             }
-            Reference::SystemdCreds(Credential::Named(name)) => f.write_str(name),
+            Reference::SystemdCreds(Credential::Named(name)) | Reference::ProxyLogin(name) => {
+                f.write_str(name)
+            }
             Reference::SystemdCreds(Credential::File(file)) => file.fmt(f),
             Reference::Login { path, field, .. } => {
                 write!(f, "{}#{field}", crate::text::visible(path.as_os_str()))

@@ -2,6 +2,7 @@
 //! would be a wall in front of an open door, and would make git take the empty file for a change. A working copy that differs stays hidden.
 
 use super::objects;
+use keyward_policy::detect::{Directory, shows_beside};
 use keyward_policy::facts::{Own, Repository, SecretFile};
 use keyward_policy::untrusted::git::index;
 use std::os::unix::ffi::OsStrExt;
@@ -44,8 +45,9 @@ pub fn show(
             // An index may name an object that is not there: a command could have guessed it.
             let Some(object) = objects::blob(&own.path.join("objects"), id) else { return true };
             committed.push(secret.path.clone());
+            let is_seen = is_object(&secret.path, id) || is_seen_beside(secret, &object);
             secret.reads_as = object;
-            !is_object(&secret.path, id)
+            !is_seen
         });
     }
     committed
@@ -56,6 +58,20 @@ fn is_object(path: &Path, id: &[u8]) -> bool {
     let is_same = objects::id_of(&content) == *id;
     content.zeroize();
     is_same
+}
+
+/// Whether a working copy that differs shows no credential that git does not show. Settings of projects are worked on, also those with a
+/// credential that was committed.
+fn is_seen_beside(secret: &SecretFile, object: &[u8]) -> bool {
+    let (Some(above), Some(name)) = (secret.path.parent(), secret.path.file_name()) else { return false };
+    let row = Directory::new(above, &[]).secret(name);
+    let Some(row) = row.filter(|row| row.is_of_projects() && secret.named == secret.path) else {
+        return false;
+    };
+    let Some(mut content) = content(&secret.path, MOST_FILE) else { return false };
+    let is_seen = shows_beside(row, &content, object, &[]);
+    content.zeroize();
+    is_seen
 }
 
 /// The content of a regular file that is not a link.

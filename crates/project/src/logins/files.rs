@@ -65,6 +65,37 @@ impl Spot {
         Ok(Spot { folder, name: below.file_name().ok_or(Errno::INVAL)?.to_owned() })
     }
 
+    /// The same for a place in which a command may have put something else, or that it may have closed: what stands in the way is moved
+    /// aside and never removed, and directories are opened to their owner. Gives the new names as well, relative to HOME.
+    pub(super) fn cleared_inside(home: &OwnedFd, below: &Path) -> Result<(Self, Vec<PathBuf>), Errno> {
+        let mut moved = Vec::new();
+        let mut folder = rustix::fs::openat(home, c".", FOLDER, Mode::empty())?;
+        let mut way = PathBuf::new();
+        let mut clear = |folder: &OwnedFd, way: &Path, name: &OsStr| {
+            move_aside(folder, name).map(|aside| moved.extend(aside.map(|aside| way.join(aside))))
+        };
+        for part in below.parent().into_iter().flat_map(Path::iter) {
+            let is_folder = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+            if !rustix::fs::statat(&folder, part, AtFlags::SYMLINK_NOFOLLOW)
+                .is_ok_and(|stat| is_folder(&stat))
+            {
+                clear(&folder, &way, part)?;
+                match rustix::fs::mkdirat(&folder, part, Mode::RWXU) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(errno) => return Err(errno),
+                }
+            }
+            folder = open_to_owner(&folder, part)?;
+            way.push(part);
+        }
+        let name = below.file_name().ok_or(Errno::INVAL)?.to_owned();
+        let spot = Spot { folder, name };
+        if spot.stamp() == Err(Errno::INVAL) {
+            clear(&spot.folder, &way, &spot.name)?;
+        }
+        Ok((spot, moved))
+    }
+
     /// A real file, by the path that it had when all links were followed.
     pub(super) fn outside(real: &Path) -> Result<Self, Errno> {
         let (Some(above), Some(name)) = (real.parent(), real.file_name()) else { return Err(Errno::INVAL) };
@@ -218,6 +249,37 @@ impl Spot {
         Ok(file)
     }
 }
+
+/// Opens a directory that may be closed to its owner, and opens it to its owner. It is taken by what it is, and not by its name: a command
+/// may swap it for a link at any moment.
+fn open_to_owner(above: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let named = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let held = rustix::fs::openat2(above, name, named, Mode::empty(), BENEATH)?;
+    let mode = Mode::from_raw_mode(rustix::fs::fstat(&held)?.st_mode);
+    let by_number = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
+    if !mode.contains(Mode::RWXU) {
+        rustix::fs::chmod(&by_number, mode | Mode::RWXU)?;
+    }
+    rustix::fs::openat(&held, c".", FOLDER, Mode::empty())
+}
+
+/// Gives what stands at a name another one, in the same directory; the new name, where something stood there.
+fn move_aside(folder: &OwnedFd, name: &OsStr) -> Result<Option<OsString>, Errno> {
+    for number in 1..=MOST_ASIDE {
+        let mut aside = name.to_owned();
+        aside.push(format!(".moved-{number}"));
+        match rustix::fs::renameat_with(folder, name, folder, &aside, RenameFlags::NOREPLACE) {
+            Ok(()) => return Ok(Some(aside)),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Err(Errno::EXIST)
+}
+
+/// So many things that were moved aside are kept at one place.
+const MOST_ASIDE: usize = 1000;
 
 /// Copies inside the kernel: the whole of a file that stays as it is, or EAGAIN.
 fn copy(to: &OwnedFd, from: &OwnedFd, stamp: Stamp) -> Result<(), Errno> {

@@ -90,7 +90,8 @@ impl Look<'_> {
         let lead = self.follow(path);
         self.unresolved(&lead, path);
         let Some((real, stat)) = lead.end.clone() else { return };
-        let is_secret = |path: &Path| secret_file(path, self.homes).is_some();
+        let is_secret =
+            |path: &Path| secret_file(path, self.homes).is_some_and(|secret| !secret.is_of_projects());
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile if is_secret(path) => {
                 self.count(&real, &stat);

@@ -19,9 +19,9 @@ pub use walk::changed;
 use crate::tree::Root;
 use index::{Kind, Known, Note, mark};
 use keyward_policy::detect::strict::programs;
-use keyward_policy::detect::{self, Directory, Secret, Shows, Sum, footholds, own, shows};
+use keyward_policy::detect::{self, Directory, InGrant, Secret, Shows, Sum, footholds, own, shows};
 use keyward_policy::facts::{Foothold, OF_ANOTHER, Project, Unsearched};
-use keyward_policy::view::{Why, fits};
+use keyward_policy::view::{Why, fits, is_of_system};
 use keyward_sys::file::reason;
 use leads::{Lead, follow};
 pub(crate) use named::named_in;
@@ -61,6 +61,8 @@ const GENERATED: &[&str] = &[
 
 /// A larger file with a secret name is hidden without a look at its content.
 const MOST_CONTENT: u64 = 1 << 20;
+/// The same for settings of projects, some of which are data.
+pub(crate) const MOST_SETTINGS: u64 = 16 << 20;
 
 /// Whether tools fill a directory of this name.
 pub(crate) fn is_generated(name: &OsStr) -> bool {
@@ -162,6 +164,8 @@ pub(crate) struct Rules<'a> {
     pub(crate) sees_git: bool,
     /// Whether parts of Keyward count: where no command can write, none replaces them.
     protects_own: bool,
+    /// What of HOME is obeyed in the tree.
+    in_home: InGrant,
     /// Files that are secret or protected under another name, by device and inode.
     linked: &'a HashSet<(u64, u64)>,
 }
@@ -179,6 +183,10 @@ impl<'a> Rules<'a> {
             published: role == Some(Role::Seen(Why::Toolchain)),
             sees_git: tree.is_some_and(|tree| matches!(tree.role, Role::Seen(_)) && !tree.writable),
             protects_own: tree.is_none_or(|tree| tree.writable),
+            in_home: match tree.is_some_and(|tree| tree.writable) {
+                true => below_home(&search.homes, root).map_or(InGrant::Nothing, detect::obeyed_in),
+                false => InGrant::Nothing,
+            },
             linked,
         }
     }
@@ -201,11 +209,21 @@ impl<'a> Rules<'a> {
             modules: path.ends_with("site-packages") || path.ends_with("dist-packages"),
             in_own: self.protects_own && own::is_in_package(&path),
             in_git: path.iter().any(|name| name == ".git"),
+            in_guarded: relative.iter().any(|name| footholds::guarded(name).is_some()),
+            below_home: match self.in_home {
+                InGrant::Names => below_home(self.homes, &path).map(Path::to_path_buf),
+                _ => None,
+            },
             in_package: self.published || footholds::is_in_package(&path),
         }
     }
 
-    fn fits_pattern(&self, name: &OsStr) -> bool {
+    /// What is secret in a directory of the tree, because of where it lies.
+    pub(crate) fn place(&self, relative: &Path) -> Directory {
+        Directory::new(&self.root.join(relative), self.homes)
+    }
+
+    pub(crate) fn fits_pattern(&self, name: &OsStr) -> bool {
         self.patterns.iter().any(|pattern| fits(name.as_bytes(), pattern.as_bytes()))
     }
 
@@ -216,17 +234,23 @@ impl<'a> Rules<'a> {
         }
         let mut marks = match footholds::foothold_in(names.above.as_deref(), name) {
             _ if names.in_package => 0,
+            // It is protected with all that lies in it.
+            Some((footholds::Care::Told, _)) if names.in_guarded => 0,
             Some((footholds::Care::Guarded, _)) => mark::GUARDED,
+            // A pipe or a socket is never the work, and programs that open it wait.
+            Some((footholds::Care::Told, _)) if kind == Kind::Other => mark::GUARDED,
             Some((footholds::Care::Told, _)) => mark::TOLD,
+            None if kind == Kind::Other && footholds::is_opened(name) => mark::GUARDED,
             None => 0,
         };
+        marks |= self.obeyed(names, name, kind);
         if self.is_own(names, name) {
             marks |= mark::PROGRAM;
         }
         if kind == Kind::Directory {
             return marks;
         }
-        let counts = |secret: &Secret| !(names.in_package && secret.is_key_by_name());
+        let counts = |secret: &Secret| !(names.in_package && secret.is_data_of_packages());
         if names.directory.secret(name).is_some_and(counts) || self.fits_pattern(name) {
             marks |= mark::SECRET;
         }
@@ -247,6 +271,15 @@ impl<'a> Rules<'a> {
         marks
     }
 
+    /// Why a name counts in a tree of HOME that is granted for writing: programs outside run or obey it.
+    fn obeyed(&self, names: &Names, name: &OsStr, kind: Kind) -> u8 {
+        match (self.in_home, &names.below_home) {
+            (InGrant::All, _) if kind != Kind::Directory => mark::TOLD,
+            (InGrant::Names, Some(above)) if detect::is_obeyed(&above.join(name)) => mark::GUARDED,
+            _ => 0,
+        }
+    }
+
     /// Whether a name is a part of Keyward, which the user's programs run.
     fn is_own(&self, names: &Names, name: &OsStr) -> bool {
         let is_package = || names.above.as_deref().is_some_and(|above| own::is_package(above, name));
@@ -256,8 +289,22 @@ impl<'a> Rules<'a> {
     /// Whether a path of the tree is a guarded foothold by its last name.
     pub(crate) fn is_guarded(&self, relative: &Path) -> bool {
         let (Some(above), Some(name)) = (relative.parent(), relative.file_name()) else { return false };
-        footholds::guarded(name).is_some()
+        (footholds::guarded(name).is_some() || self.in_home == InGrant::Names)
             && self.marks(&self.directory(above), name, Kind::Directory) & mark::GUARDED != 0
+    }
+
+    /// Whether a path of the tree is a foothold because of what stands there now: a pipe or a socket that programs outside would open.
+    pub(crate) fn stalls(&self, root: &Root, relative: &Path) -> bool {
+        let (Some(above), Some(name)) = (relative.parent(), relative.file_name()) else { return false };
+        let is_other = |stat: &Stat| {
+            !matches!(
+                FileType::from_raw_mode(stat.st_mode),
+                FileType::RegularFile | FileType::Directory | FileType::Symlink
+            )
+        };
+        footholds::is_opened(name)
+            && root.stat(relative).is_ok_and(|stat| is_other(&stat))
+            && self.marks(&self.directory(above), name, Kind::Other) & mark::GUARDED != 0
     }
 
     /// Whether files have to be compared with those that are secret or protected under another name.
@@ -268,6 +315,10 @@ impl<'a> Rules<'a> {
     pub(crate) fn is_linked(&self, stat: &Stat) -> bool {
         self.linked.contains(&(stat.st_dev, stat.st_ino))
     }
+}
+
+fn below_home<'a>(homes: &[&Path], path: &'a Path) -> Option<&'a Path> {
+    homes.iter().find_map(|home| path.strip_prefix(home).ok())
 }
 
 /// One directory, ready for its names.
@@ -284,6 +335,10 @@ pub(crate) struct Names {
     in_own: bool,
     /// It belongs to git.
     pub(crate) in_git: bool,
+    /// It lies in a foothold of the tree.
+    in_guarded: bool,
+    /// Its path in HOME, where that counts.
+    below_home: Option<PathBuf>,
 }
 
 impl Names {
@@ -467,19 +522,25 @@ pub(crate) fn skipped(search: &Search<'_>, tree: &Path) -> Vec<PathBuf> {
 }
 
 fn sum_of(paths: &[PathBuf]) -> u64 {
-    let mut sum = Sum::default();
+    let mut sum = Sum::EMPTY;
     paths.iter().for_each(|path| sum.add(path.as_os_str().as_bytes()));
     sum.0
 }
 
 /// What an index depends on beside the tree itself.
 fn rules_digest(search: &Search<'_>, tree: &Path) -> u64 {
-    let mut sum = Sum(detect::digest());
+    let mut sum = Sum(detect::DIGEST);
     sum.add(&[u8::from(search.bounded)]);
     let tree_of = search.trees.iter().find(|other| other.path == *tree);
     let role = tree_of.map(|tree| tree.role);
     sum.add(&[u8::from(role == Some(Role::Seen(Why::Toolchain)))]);
     sum.add(&[u8::from(tree_of.is_some_and(|tree| tree.writable))]);
+    // What leads there from the system is not known to be harmless.
+    if role == Some(Role::Seen(Why::System)) {
+        let others = search.trees.iter().filter(|tree| tree.role != Role::Seen(Why::System));
+        let within = others.filter(|tree| is_of_system(&tree.path));
+        within.for_each(|tree| sum.add(tree.path.as_os_str().as_bytes()));
+    }
     // What is not looked at here is not known to be as it was.
     sum.add(&sum_of(&skipped(search, tree)).to_le_bytes());
     // What counts below depends on where the tree lies.
@@ -595,32 +656,54 @@ impl Looked {
         self.walked.known.all_notes()
     }
 
+    /// Whether the next search has to look at a name of the system again. Most of them turned out to be harmless, by their content or
+    /// because they lead nowhere else, and that counts as long as the rest.
+    fn counts_later(&self, search: &Search<'_>, directory: &Path, note: &Note<'_>, found: &Project) -> bool {
+        let path = self.tree.path.join(directory).join(note.name);
+        let has_several_names = || {
+            note.kind == Kind::File
+                && note.has(mark::GUARDED | mark::LEADS)
+                && rustix::fs::lstat(&path).is_ok_and(|stat| stat.st_nlink > 1)
+        };
+        note.has(mark::REPOSITORY | mark::LINKED)
+            || found.secrets.iter().any(|secret| secret.named.starts_with(&path))
+            || note.kind == Kind::Link
+                && note.has(mark::SECRET | mark::STORE)
+                && !stays_in_system(&path, search)
+            || has_several_names()
+    }
+
     fn remember(&self, search: &Search<'_>, found: &Project) {
         let digest = rules_digest(search, &self.tree.path);
         if self.walked.fresh {
             index::write(&self.file, digest, &self.linked, &self.walked.known);
         }
         if self.tree.role.is_of_tools() && !self.is_recalled && self.closed().is_empty() {
-            // What the content of a file of the system has decided counts as long as the rest: most files with such names are harmless.
-            let hidden: HashSet<&Path> = found.secrets.iter().map(|secret| secret.named.as_path()).collect();
             let counts = |directory: &Path, note: &Note<'_>| {
-                self.tree.role != Role::Seen(Why::System)
-                    || note.marks & !mark::SECRET != 0
-                    || hidden.contains(self.tree.path.join(directory).join(note.name).as_path())
+                self.tree.role != Role::Seen(Why::System) || self.counts_later(search, directory, note, found)
             };
             brief::write(&self.file, digest, self.tree.role, &self.linked, &self.walked.known, &counts);
         }
     }
 }
 
-/// The row of the table by which a name of a tree is secret; none where only a pattern of the user's says so.
-fn row(rules: &Rules<'_>, directory: &Path, name: &OsStr) -> Option<&'static Secret> {
-    Directory::new(&rules.root.join(directory), rules.homes).secret(name)
+/// Whether a link of the system leads, by links of the system alone, to something of the system. A project may lie there too.
+fn stays_in_system(link: &Path, search: &Search<'_>) -> bool {
+    let lead = follow(link);
+    let others = |tree: &&Tree| tree.role != Role::Seen(Why::System);
+    let of_system = |path: &Path| {
+        is_of_system(path) && !search.trees.iter().filter(others).any(|tree| path.starts_with(&tree.path))
+    };
+    lead.closed.is_none()
+        && lead.end.is_some_and(|(real, _)| of_system(&real))
+        && lead.links.iter().all(|(link, _)| of_system(link))
 }
 
 fn is_harmless(root: &Root, rules: &Rules<'_>, directory: &Path, name: &OsStr, search: &Search<'_>) -> bool {
     !rules.fits_pattern(name)
-        && row(rules, directory, name)
+        && rules
+            .place(directory)
+            .secret(name)
             .is_some_and(|row| content_of(root, row, &directory.join(name), search) == Shows::Itself)
 }
 
@@ -629,7 +712,8 @@ fn content_of(root: &Root, row: &Secret, relative: &Path, search: &Search<'_>) -
     if row.content == detect::Content::Whole {
         return Shows::Instead(Vec::new());
     }
-    let Some(mut content) = root.content(relative, MOST_CONTENT) else { return Shows::Instead(Vec::new()) };
+    let most = if row.is_of_projects() { MOST_SETTINGS } else { MOST_CONTENT };
+    let Some(mut content) = root.content(relative, most) else { return Shows::Instead(Vec::new()) };
     let shown = shows(row, &content, &search.not_secret);
     content.zeroize();
     shown
@@ -655,6 +739,11 @@ mod tests {
             ("deep/.vscode", Kind::Directory, mark::GUARDED),
             ("AGENTS.md", Kind::File, mark::TOLD),
             (".env", Kind::File, mark::SECRET),
+            (".gitignore", Kind::Other, mark::GUARDED),
+            (".gitignore", Kind::File, 0),
+            ("sub/package.json", Kind::Other, mark::GUARDED),
+            ("AGENTS.md", Kind::Other, mark::GUARDED),
+            ("run/socket", Kind::Other, 0),
             (".git", Kind::Directory, mark::REPOSITORY),
             ("node_modules/.bin/tool", Kind::File, mark::PROGRAM),
             (".venv/bin/tool", Kind::File, mark::PROGRAM),
@@ -785,6 +874,34 @@ mod tests {
         let place = Place::new();
         assert_eq!(place.search(Role::Seen(Why::Project)).1, 1);
         assert_eq!(place.search(Role::Around).1, 0);
+    }
+
+    #[test]
+    fn of_the_system_only_what_is_hidden_or_leads_elsewhere_is_looked_at_again() {
+        let place = Place::new();
+        place.file("project/app/.env", "TOKEN=canary-1234567890\n");
+        place.file("project/app/.env.sample", "TOKEN=\n");
+        place.file("project/plain/.envrc", "");
+        std::fs::hard_link(place.at("project/plain/.envrc"), place.at("project/plain/other")).unwrap();
+        place.file("project/single/.envrc", "");
+        place.file("elsewhere/credentials", "x");
+        std::os::unix::fs::symlink(place.at("elsewhere"), place.at("project/.aws")).unwrap();
+        std::os::unix::fs::symlink("/usr/bin", place.at("project/.kube")).unwrap();
+        let role = Role::Seen(Why::System);
+        let state = place.at("state");
+        let trees = vec![Tree { path: place.at("project"), writable: false, role }];
+        let asked = Search { trees, ..Search::nothing(&state) };
+        search(&asked);
+        let root = Root::open(&place.at("project")).unwrap();
+        let looked = Looked::remembered(&asked, &asked.trees[0], root);
+        let digest = rules_digest(&asked, &looked.tree.path);
+        let (_, known) = brief::read(&looked.file, digest, role).unwrap();
+        let mut names: Vec<PathBuf> =
+            known.all_notes().map(|(directory, note)| directory.join(note.name)).collect();
+        names.sort();
+        // The link into the system stands where anyone may have put it, so it is not the system's.
+        let expected = [".aws", ".kube", "app/.env", "plain/.envrc"];
+        assert_eq!(names, expected.map(PathBuf::from));
     }
 
     #[test]

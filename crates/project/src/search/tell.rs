@@ -3,18 +3,19 @@
 use super::dotfiles::Dotfiles;
 use super::index::{Kind, Note, mark};
 use super::leads::{Lead, follow};
-use super::{Linked, Looked, Role, Rules, Search, close, content_of, named_in, row};
+use super::{Linked, Looked, Role, Rules, Search, close, content_of, named_in};
 use crate::git::logins::logins;
 use crate::journal;
 use crate::tree::Root;
 use keyward_policy::detect::secrets::OWN_RECORD;
 use keyward_policy::detect::strict::programs::is_run_at_start;
-use keyward_policy::detect::{Directory, Shows, is_kept_repository, own};
+use keyward_policy::detect::{Directory, Secret, Shows, is_kept_repository, own};
 use keyward_policy::facts::{Foothold, Found, Project, SecretFile, Standing};
 use keyward_policy::view::Why;
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
+use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// Turns notes into facts.
@@ -45,6 +46,8 @@ impl<'a> Tell<'a> {
     pub(super) fn tree(&mut self, looked: &Looked) {
         let tree = &looked.tree;
         let rules = Rules::new(&tree.path, self.search, &looked.linked);
+        // The names of a directory come one after the other.
+        let mut here: Option<(&Path, Directory)> = None;
         for (directory, note) in looked.notes() {
             let path = if note.name.is_empty() {
                 tree.path.join(directory)
@@ -77,7 +80,10 @@ impl<'a> Tell<'a> {
                 self.store(&path);
             }
             if note.has(mark::SECRET) {
-                self.secret(looked, &rules, directory, note, &path);
+                let known = here.take().filter(|(known, _)| *known == directory);
+                let (_, names) = here.insert(known.unwrap_or_else(|| (directory, rules.place(directory))));
+                let row = names.secret(note.name).filter(|_| !rules.fits_pattern(note.name));
+                self.secret(looked, row, directory, note, &path);
             }
             if note.has(mark::LINKED)
                 && let Ok(stat) = looked.root.stat(&directory.join(note.name))
@@ -150,9 +156,16 @@ impl<'a> Tell<'a> {
         }
     }
 
-    /// A file with a secret name, or a link that leads to one.
-    fn secret(&mut self, looked: &Looked, rules: &Rules<'_>, directory: &Path, note: Note<'_>, path: &Path) {
-        let row = row(rules, directory, note.name).filter(|_| !rules.fits_pattern(note.name));
+    /// A file with a secret name, or a link that leads to one. `row` is the row of the table by which it is secret; none where a pattern
+    /// of the user's says so.
+    fn secret(
+        &mut self,
+        looked: &Looked,
+        row: Option<&'static Secret>,
+        directory: &Path,
+        note: Note<'_>,
+        path: &Path,
+    ) {
         // What a command left and a remedy of ours shows. Keys in it are other rows.
         if looked.tree.role == Role::Seen(Why::Granted)
             && row.is_some_and(|row| row.holds == OWN_RECORD)
@@ -169,6 +182,10 @@ impl<'a> Tell<'a> {
             return self.hide(path.into(), path.into(), false, Vec::new());
         }
         if note.kind == Kind::File {
+            // No command can open what lies in a tree of tools: what this user cannot read there needs no mask.
+            if looked.tree.role.is_of_tools() && !is_readable(path) {
+                return;
+            }
             let shown = row.map_or(Shows::Instead(Vec::new()), |row| {
                 content_of(&looked.root, row, &directory.join(note.name), self.search)
             });
@@ -277,12 +294,23 @@ impl<'a> Tell<'a> {
             }
             if path.is_dir() {
                 found |= depth > 0 && self.store_below(&path, &place.join(&name), depth - 1);
-            } else if directory.secret_by_place(&name) {
-                self.hide(path, place.join(&name), false, Vec::new());
+            } else if let Some(Shows::Instead(text)) = self.shown_by_place(&directory, &name, &path) {
+                self.hide(path, place.join(&name), false, text);
                 found = true;
             }
         }
         found
+    }
+
+    /// What a file shows that would be secret by the place that a link gives it; nothing where that says nothing.
+    fn shown_by_place(&self, directory: &Directory, name: &OsStr, real: &Path) -> Option<Shows> {
+        let row = directory.secret_by_place(name)?;
+        // Of settings the credentials count. The rest is secret as a whole: nothing but the link says what it is.
+        if !row.is_of_projects() {
+            return Some(Shows::Instead(Vec::new()));
+        }
+        let above = Root::open(real.parent()?).ok()?;
+        Some(content_of(&above, row, Path::new(real.file_name()?), self.search))
     }
 
     /// Paths that the user hides: the plan hides what they lead to, and the links must stay.
@@ -341,6 +369,11 @@ impl<'a> Tell<'a> {
             named.closed.into_iter().for_each(|closed| close(&mut self.project, closed));
         }
     }
+}
+
+/// Whether this process can read a file. Root can, whatever its mode is.
+fn is_readable(path: &Path) -> bool {
+    rustix::fs::accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS) != Err(Errno::ACCESS)
 }
 
 pub(super) fn thing(stat: &Stat) -> Standing {

@@ -5,6 +5,8 @@ use keyward_policy::gate::{Because, Opinion, Question, Reach, Text};
 use keyward_policy::inputs::{FileInput, HostInputs, Inputs, Names, PolicyInputs};
 use keyward_policy::linux::cage::{Cage, Identity};
 use keyward_policy::net;
+use keyward_policy::net::corporate::Exception;
+use keyward_policy::net::narrow::Within;
 use keyward_policy::promise::{Held, Kept, Promise};
 use keyward_policy::secret::Delivery;
 use keyward_policy::settings::FileRole;
@@ -473,8 +475,8 @@ pub fn orders() -> Vec<Order> {
     let corporate = Corporate {
         host: host("proxy.corp"),
         port: 3128,
-        secret: Some("corporate".into()),
-        except: vec![net::Pattern::parse("*.corp").unwrap()],
+        secret: Some("HTTPS_PROXY".into()),
+        except: vec![Exception::parse(".corp:8443").unwrap(), Exception::parse("10.0.0.0/8").unwrap()],
     };
     let listener = |at: &str, role| Listener { at: at.parse().unwrap(), role };
     let listeners = vec![
@@ -492,7 +494,8 @@ pub fn orders() -> Vec<Order> {
             certificates: 2,
             trusted: vec![0],
             upstreams: upstreams.clone(),
-            corporate: Some(corporate),
+            corporate: Some(corporate.clone()),
+            plain: Some(corporate),
             bindings: bindings.clone(),
         },
         Order::Setup {
@@ -500,6 +503,7 @@ pub fn orders() -> Vec<Order> {
             trusted: vec![],
             upstreams: vec![],
             corporate: None,
+            plain: None,
             bindings: vec![],
         },
         Order::Add { bindings, upstreams },
@@ -507,6 +511,7 @@ pub fn orders() -> Vec<Order> {
         Order::Cage {
             cage: 7,
             rules: allowed.clone(),
+            within: vec![Within { origin: "p/.keyward.toml:2".into(), rules: allowed.clone() }],
             granted: vec!["github".into()],
             asks: true,
             trusts: true,

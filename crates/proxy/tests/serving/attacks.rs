@@ -244,3 +244,116 @@ fn no_kind_of_record_carries_data_in_or_out() {
     assert_eq!(count("c2VjcmV0.evil.example", 1), 0);
     assert!(count(HOST, 1) > 0, "the control: an address");
 }
+
+/// A request over TLS as it is written, and what comes back within a moment.
+fn raw_tls(cage: &Cage, request: &str) -> String {
+    let mut client = std::process::Command::new("openssl")
+        .env_clear()
+        .args(["s_client", "-quiet", "-servername", HOST, "-connect", &cage.place(HOST, 443).to_string()])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = client.stdin.take().unwrap();
+    input.write_all(request.as_bytes()).unwrap();
+    let mut told = Vec::new();
+    // The request says that it is the last one.
+    let _ = client.stdout.take().unwrap().read_to_end(&mut told);
+    drop(input);
+    let _ = client.wait();
+    String::from_utf8_lossy(&told).into_owned()
+}
+
+/// The proxy of a cage that was granted a secret for the host; the host speaks HTTP/2, so that any trailer would pass.
+fn bound(binding: keyward_policy::net::Binding) -> (Origin, Proxy, Cage) {
+    let origin = Origin::start(HOST, &["h2"]);
+    let proxy = Proxy::start(Setup {
+        upstreams: vec![origin.upstream(HOST, 0)],
+        roots: vec![origin.root.clone()],
+        bindings: vec![binding],
+        ..Setup::default()
+    });
+    proxy.give("example", VALUE);
+    let cage = Cage::start(&proxy, 1, &[HOST], &["example"]);
+    (origin, proxy, cage)
+}
+
+/// Some servers join trailers with the head: a credential there would be another one than the bound one, a length another frame.
+#[test]
+fn trailers_carry_no_credential_and_nothing_that_frames_a_request() {
+    let own = keyward_policy::net::Binding {
+        headers: vec!["x-own-key".into()],
+        ..binding("example", PHANTOM, &[HOST])
+    };
+    let (_origin, _proxy, cage) = bound(own);
+    let names = [
+        "authorization",
+        "x-api-key",
+        "x-own-key",
+        "cookie",
+        "x-http-method-override",
+        "x-forwarded-host",
+        "x-note",
+    ];
+    let trailers: String = names.iter().map(|name| format!("{name}: attacker\r\n")).collect();
+    let told = raw_tls(
+        &cage,
+        &format!(
+            "POST /a HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\nTransfer-Encoding: chunked\r\nTrailer: {}\r\n\r\n1\r\na\r\n0\r\n{trailers}\r\n",
+            names.join(", ")
+        ),
+    );
+    // The control: an ordinary one arrives.
+    assert!(told.contains(r#""trailers":["x-note"]"#), "{told}");
+}
+
+/// Servers that obey such a header would answer with a new credential.
+#[test]
+fn no_header_hides_a_call_that_answers_with_a_credential() {
+    let (origin, proxy, cage) = bound(binding("example", PHANTOM, &[HOST]));
+    let bearer = format!("Authorization: Bearer {PHANTOM}");
+    let url = |path: &str| format!("https://{HOST}{path}");
+    for (header, path) in [
+        ("X-HTTP-Method-Override: POST", "/oauth/token"),
+        ("X-Method-Override: post", "/oauth/token"),
+        ("X-HTTP-Method: POST", "/oauth//token"),
+    ] {
+        let told = cage.curl(&proxy.ca, &["-H", &bearer, "-H", header, &url(path)]);
+        assert!(told.status == 403 && told.body.contains("minting"), "{header}: {told:?}");
+    }
+    for header in [
+        "X-Original-URL: /oauth/token",
+        "X-Rewrite-URL: /OAuth//token?x=y",
+        "X-Override-URL: https://api.example.test/oauth/token",
+        "X-Original-URI: /oauth%2ftoken",
+        "X-Original-URL: /x/../oauth/token",
+    ] {
+        let told = cage.curl(&proxy.ca, &["-X", "POST", "-H", &bearer, "-H", header, &url("/fine")]);
+        assert!([400, 403].contains(&told.status), "{header}: {told:?}");
+    }
+    assert_eq!(origin.lines(), [] as [String; 0]);
+    // The controls: what asks for nothing of the kind passes, as clients of some vendors send it.
+    let told = cage
+        .curl(&proxy.ca, &["-X", "POST", "-H", &bearer, "-H", "X-HTTP-Method-Override: GET", &url("/long")]);
+    assert_eq!(told.status, 200, "{told:?}");
+}
+
+/// Where keys may stand in the query, a key of another account there is another credential.
+#[test]
+fn a_key_of_another_account_in_the_query_is_refused() {
+    let places = keyward_policy::net::Places { query: true, ..Default::default() };
+    let own = keyward_policy::net::Binding { places, ..binding("example", PHANTOM, &[HOST]) };
+    let (_origin, proxy, cage) = bound(own);
+    let url = |query: &str| format!("https://{HOST}/a?{query}");
+    for query in
+        ["key=AIzaAttacker", "x=y&KEY=AIzaAttacker", "k%65y=AIzaAttacker", "key=AIzaAttacker&key=PHANTOM"]
+    {
+        let told = cage.curl(&proxy.ca, &[&url(&query.replace("PHANTOM", PHANTOM))]);
+        assert!(told.status == 403 && told.body.contains("other-credential"), "{query}: {told:?}");
+    }
+    assert_eq!(cage.curl(&proxy.ca, &[&url(&format!("key={PHANTOM}"))]).status, 200, "the control");
+    // Elsewhere the name says nothing.
+    let (_origin, proxy, cage) = bound(binding("example", PHANTOM, &[HOST]));
+    assert_eq!(cage.curl(&proxy.ca, &[&url("key=of-a-page")]).status, 200);
+}

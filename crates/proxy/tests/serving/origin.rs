@@ -171,11 +171,18 @@ async fn answer(
     let mut length = 0;
     let mut kept = Vec::new();
     let mut body = request.into_body();
+    let mut trailers = Vec::new();
     while let Some(Ok(frame)) = body.frame().await {
-        if let Ok(data) = frame.into_data() {
-            length += data.len();
-            if kept.len() < 4096 {
-                kept.extend_from_slice(&data);
+        match frame.into_data() {
+            Ok(data) => {
+                length += data.len();
+                if kept.len() < 4096 {
+                    kept.extend_from_slice(&data);
+                }
+            }
+            Err(frame) => {
+                let found = frame.into_trailers().unwrap_or_default();
+                trailers.extend(found.keys().map(ToString::to_string));
             }
         }
     }
@@ -185,6 +192,7 @@ async fn answer(
     }
     let told = serde_json::json!({
         "version": version, "method": method, "target": target, "authority": authority, "headers": headers, "length": length, "body": body,
+        "trailers": trailers,
     });
     let mut response = Response::new(full(told.to_string()));
     if let Some(sent) = headers.get("authorization") {

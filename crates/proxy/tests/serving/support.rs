@@ -51,6 +51,7 @@ pub struct Setup {
     pub upstreams: Vec<Upstream>,
     pub bindings: Vec<Binding>,
     pub corporate: Option<keyward_protocol::proxy::Corporate>,
+    pub plain: Option<keyward_protocol::proxy::Corporate>,
     /// The certificates of hosts, in PEM.
     pub roots: Vec<String>,
 }
@@ -71,6 +72,7 @@ impl Proxy {
             trusted: vec![],
             upstreams: setup.upstreams,
             corporate: setup.corporate,
+            plain: setup.plain,
             bindings: setup.bindings,
         };
         let (tell, reports) = queue();
@@ -207,7 +209,16 @@ impl Cage {
         let along: Vec<BorrowedFd<'_>> =
             std::iter::once(pidfd.as_fd()).chain(sockets.iter().map(AsFd::as_fd)).collect();
         proxy.order(
-            &Order::Cage { cage: id, rules, granted, asks, trusts: asks, listeners: first, last },
+            &Order::Cage {
+                cage: id,
+                rules,
+                within: vec![],
+                granted,
+                asks,
+                trusts: asks,
+                listeners: first,
+                last,
+            },
             &along,
         );
         proxy.order(

@@ -70,7 +70,7 @@ impl SourceError {
             Reference::Store(_) => Hint::Store,
             Reference::Keyring(_) => Hint::Keyring,
             Reference::Pass { path, field } => Hint::Pass { field: field.is_some(), path: path.clone() },
-            Reference::Env(name) => Hint::Env(name.clone()),
+            Reference::Env(name) | Reference::ProxyLogin(name) => Hint::Env(name.clone()),
             Reference::File { part, .. } => Hint::File { part: part.clone() },
             Reference::Cmd { .. } => Hint::Cmd,
             Reference::SystemdCreds(credential) => {

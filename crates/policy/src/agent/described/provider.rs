@@ -5,8 +5,19 @@ use super::shape::{self, Piece};
 use super::{Read, Wrong, only, place, required, table, text, texts, variable, word};
 use toml_edit::TableLike;
 
-const KEYS: [&str; 10] =
-    ["aliases", "variables", "hosts", "headers", "in", "shape", "base_url", "git", "mints", "reason"];
+const KEYS: [&str; 11] = [
+    "aliases",
+    "variables",
+    "hosts",
+    "headers",
+    "in",
+    "shape",
+    "base_url",
+    "base_path",
+    "git",
+    "mints",
+    "reason",
+];
 const PLACES: [&str; 5] = ["header", "basic", "query", "path", "body"];
 
 #[derive(Debug)]
@@ -19,6 +30,8 @@ pub struct Provider {
     pub places: Vec<&'static str>,
     pub shape: Vec<Piece>,
     pub base_url: Option<String>,
+    /// What follows the host in the address that clients have without it.
+    pub base_path: String,
     /// Host and user name.
     pub git: Option<(String, String)>,
     pub mints: Vec<Mint>,
@@ -75,6 +88,12 @@ pub fn read(name: &str, row: &dyn TableLike) -> Read<Provider> {
     if let Some(own) = &base_url {
         variable(own, "base_url", place(row, "base_url"))?;
     }
+    let base_path = text(row, name, "base_path")?.unwrap_or_default().to_owned();
+    let is_path = base_path.is_empty() || base_path.starts_with('/') && !base_path.ends_with('/');
+    if !is_path || base_url.is_none() && !base_path.is_empty() {
+        let remedy = "begin it with a slash, end it without one, and write `base_url` as well";
+        return Err(Wrong::new(place(row, "base_path"), format!("{base_path:?} is not a base path"), remedy));
+    }
     Ok(Provider {
         name: name.to_owned(),
         aliases,
@@ -87,6 +106,7 @@ pub fn read(name: &str, row: &dyn TableLike) -> Read<Provider> {
         headers,
         places,
         base_url,
+        base_path,
         at,
     })
 }
