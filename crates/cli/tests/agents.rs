@@ -153,6 +153,35 @@ fn another_account_at_the_host_of_the_model_is_refused() {
     }
 }
 
+/// Settings by which agents start programs without a question, when they are started in the project next time.
+const STARTS: &[&str] = &[
+    ".mcp.json",
+    "opencode.json",
+    "opencode.jsonc",
+    "crush.json",
+    ".claude/settings.json",
+    ".codex/config.toml",
+    ".gemini/settings.json",
+    ".opencode/plugin/a.js",
+];
+
+#[test]
+fn settings_that_start_programs_are_not_left_by_a_command_of_an_agent() {
+    let write = |file: &&str| format!("mkdir -p \"$(dirname {file})\"; echo x > {file}; ");
+    let script: String = STARTS.iter().map(write).collect();
+    let stage = Stage::new(Who::User);
+    let left = |stage: &Stage| STARTS.iter().filter(|file| stage.project().join(file).exists()).count();
+    let flags = ["-p", "claude", "--gate", "yolo"];
+    let output =
+        stage.keyward_run(&flags, &["sh", "-c", &format!("bash -c '{script} echo made'")]).output().unwrap();
+    assert!(stdout(&output).contains("made"), "{}", stderr(&output));
+    assert_eq!(left(&stage), 0, "{}", stderr(&output));
+    assert!(stderr(&output).contains("took opencode.json out of the project"), "{}", stderr(&output));
+    // The control: outside, all of them stay.
+    assert!(stage.bare(&script).status.success());
+    assert_eq!(left(&stage), STARTS.len());
+}
+
 #[test]
 fn a_gateway_of_this_machine_gets_the_real_key_and_the_agent_a_phantom() {
     let gateway = Gateway::new("127.0.0.1");

@@ -88,9 +88,7 @@ pub fn known(name: &[u8]) -> Option<Entry> {
 /// The provider of the user's own profiles whose variable it is.
 fn of_own_profiles(name: &[u8]) -> Option<Entry> {
     let has = |variable: &&str| variable.as_bytes().eq_ignore_ascii_case(name);
-    let own = crate::agent::own::providers()
-        .iter()
-        .find(|provider| provider.variables.iter().any(|it| has(&it)))?;
+    let own = crate::agent::own::providers().iter().find(|provider| provider.variables.iter().any(has))?;
     Some(Entry { provider: own.name, kind: Kind::Credential })
 }
 
