@@ -431,7 +431,7 @@ fn a_command_cannot_keep_its_copy_by_closing_the_folder() {
 #[test]
 fn sessions_of_a_shared_agent_are_seen_and_what_is_added_is_the_profiles_own() {
     let stage = Stage::user();
-    let policy = "version = 1\n[profiles.claude]\ntrust = \"executor\"\nhome.share = [\"claude\"]\n";
+    let policy = "version = 1\n[profiles.claude]\ntrust = \"executor\"\nhome.share = [\"claude\"]\ntools.cage = \"same\"\n";
     stage.home_file(".config/keyward/policy.toml", policy);
     stage.home_file(".claude/projects/a.jsonl", "mine");
     let add = "cat ~/.claude/projects/a.jsonl; echo inside > ~/.claude/projects/b.jsonl; ln -s ~/.bashrc ~/.claude/projects/link; echo more >> ~/.claude/projects/a.jsonl";

@@ -136,7 +136,7 @@ fn word(key: &str, text: &str, words: &[&str]) -> Result<usize, Unfit> {
 pub fn no_namespaces() -> Unfit {
     Unfit::new(
         "user namespaces cannot be opened in a cage: the kernel allows no mount within its Landlock domain, so no sandbox could be made of them, and every command would reach far more of the kernel",
-        "switch the inner sandbox off, because the cage is one; `keyward claude`, `keyward codex` and `keyward gemini` do that by themselves",
+        "switch the inner sandbox off, because the cage is one; the built-in profiles of claude, codex and gemini do that by themselves",
     )
 }
 
