@@ -137,7 +137,7 @@ SHAPES = [
     b"./" * 2050 + b"new", b"x" * 4095, b"x" * 4096, BASE.encode() + b"/new", BASE.encode() + b"/sub/../new", b"/proc/self/cwd/new",
     b"/proc/thread-self/cwd/new", b"to-self/new", b"/proc/self/root" + BASE.encode() + b"/new", b"/proc/self/cwd/to-sub/new",
     b"/proc/self/new", b"/proc/new", b"/new", b"/usr/new", b"/dev/new", b"/tmp/x/y", b"with space", b"\xff\xfe", b"new\n",
-    b".hidden", b".gitignore", b".github", b"/../" + BASE.encode()[1:] + b"/new", b"/proc/1/cwd/new", b"/proc/self/fd/0/new",
+    b".hidden", b".gitkeep", b".github", b"/../" + BASE.encode()[1:] + b"/new", b"/proc/1/cwd/new", b"/proc/self/fd/0/new",
     b"/dev/fd/0/new", b"/proc/self/exe/new", b"/proc/mounts/new", b"/proc/net/new",
 ]
 

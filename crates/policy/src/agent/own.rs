@@ -184,7 +184,7 @@ impl Tables {
         for part in parts.clone() {
             if !part.services.is_empty() || !part.keyring_items.is_empty() {
                 let fact = "a profile of yours cannot open the keyring or another service to its agent";
-                let remedy = "leave `services` and `keyring_items` out; a key of the keyring becomes a phantom with `keyward secret set`";
+                let remedy = "leave `services` and `keyring_items` out; a key of the keyring becomes a phantom with `keyward secret set NAME`";
                 wrong.push((None, Unfit::new(fact, remedy)));
             }
             let asks_another = |run: &[String]| run.first().is_none_or(|first| !programs.contains(first));
