@@ -90,9 +90,15 @@ struct Waits {
 impl Waits {
     /// The policy must have `gate.attended = "always"`, and no other question must wait.
     fn start(stage: &Stage, flags: &[&str], argv: &[&str]) -> Self {
+        Self::start_and_see(stage, flags, argv, || true)
+    }
+
+    /// Looks for the question only when something else has been seen: looking opens the approvals.
+    fn start_and_see(stage: &Stage, flags: &[&str], argv: &[&str], seen: impl Fn() -> bool) -> Self {
         let mut command = alone(stage, &[&["run"], flags, &["--"], argv].concat());
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut waits = Waits { child: Some(child), id: String::new() };
+        assert!(eventually(seen), "it was not seen");
         waits.id = question_of(stage);
         waits
     }
@@ -400,7 +406,7 @@ fn a_hidden_file_that_becomes_a_link_while_the_question_waits_stops_the_run() {
 fn a_judge_is_asked_while_the_approvals_are_closed() {
     let stage = Stage::user();
     let script = format!(
-        "#!/bin/sh\nls '{}' >~/seen\ncat >/dev/null\necho '{{\"v\":1,\"opinion\":\"ask\",\"reason\":\"x\"}}'\n",
+        "#!/bin/sh\nls '{}' >~/seeing\nmv ~/seeing ~/seen\ncat >/dev/null\necho '{{\"v\":1,\"opinion\":\"ask\",\"reason\":\"x\"}}'\n",
         stage.state().display()
     );
     let path = stage.home_file("judge", &script);
@@ -412,8 +418,9 @@ fn a_judge_is_asked_while_the_approvals_are_closed() {
             path.display()
         ),
     );
-    let waits = Waits::start(&stage, &[], &["sh", "-c", RESET]);
-    let seen = std::fs::read_to_string(stage.home().join("seen")).unwrap();
+    let seen = stage.home().join("seen");
+    let waits = Waits::start_and_see(&stage, &[], &["sh", "-c", RESET], || seen.exists());
+    let seen = std::fs::read_to_string(seen).unwrap();
     let names: Vec<&str> = seen.lines().collect();
     assert!(names.contains(&"approvals.db") && !names.contains(&"approvals.db-wal"), "{names:?}");
     // The control: while the launcher waits for a person, it has them open.
