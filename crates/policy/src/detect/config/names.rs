@@ -9,7 +9,7 @@ pub(super) enum Class {
     None,
     /// It may be a credential: only a value that looks random is one.
     Key,
-    /// A token: a value that is no name of another thing is one.
+    /// A token: a value that does not name another thing is one.
     Token,
     /// A password: any value that stands there itself is one, unless it is a default of development.
     Password,
