@@ -213,7 +213,7 @@ class InASession(InACage):
 
     def test_an_interrupt_ends_the_command_before_it_is_raised(self) -> None:
         marker = os.path.join(self.project(), "ended-by-interrupt")
-        line = "sleep 0.5; echo > %s.started; sleep 2; echo > %s" % (marker, marker)
+        line = "while [ ! -e %s.go ]; do sleep 0.05; done; echo > %s.started" % (marker, marker)
         main = threading.main_thread().ident
         timer = threading.Timer(0.2, lambda: signal.pthread_kill(main or 0, signal.SIGINT))
         timer.start()
@@ -223,7 +223,9 @@ class InASession(InACage):
         # The spawner takes errands in order: what comes next finds it gone.
         listed = keyward.check_output(["sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"], text=True, **self.where)
         self.assertNotIn("ended-by-interrupt", listed)
-        time.sleep(0.6)
+        with open(marker + ".go", "w"):
+            pass
+        time.sleep(0.3)
         self.assertFalse(os.path.exists(marker + ".started"))
 
     def test_flags_are_decided_at_the_start_of_the_session(self) -> None:
