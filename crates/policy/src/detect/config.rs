@@ -8,6 +8,7 @@ mod names;
 mod values;
 
 use super::registry::{Token, is_token_byte, token_at, value_shape};
+use super::text::{MOST_NAME, closing, contains, find, is_of_name, name_length, without_comment};
 use names::Class;
 use std::ops::Range;
 use values::{is_credential, is_placeholder, is_reference};
@@ -286,8 +287,7 @@ impl<'a> Look<'a> {
         let quoted = text.last().copied().filter(|byte| b"\"'`".contains(byte));
         let end = range.start + text.len() - usize::from(quoted.is_some());
         let inner = self.text(&(range.start..end));
-        let length = inner.iter().rev().take(MOST_NAME).take_while(|byte| is_of_name(**byte)).count();
-        Some(end - length..end)
+        Some(end - name_length(inner)..end)
     }
 
     /// The name of an element of XML, before the `>` of its start: that of a `name`, or its own.
@@ -310,7 +310,7 @@ impl<'a> Look<'a> {
     /// An option of a command (`--token VALUE`) or a word of a server's settings, before the blank behind it.
     fn option_before(&self, line: &Range<usize>, range: Range<usize>) -> Option<Range<usize>> {
         let text = self.text(&range);
-        let length = text.iter().rev().take(MOST_NAME).take_while(|byte| is_of_name(**byte)).count();
+        let length = name_length(text);
         let name = &text[text.len() - length..];
         let place = range.end - length..range.end;
         let is_option = name.starts_with(b"--") && name.len() > 2;
@@ -510,8 +510,6 @@ impl<'a> Look<'a> {
     }
 }
 
-/// No name of a setting is longer.
-const MOST_NAME: usize = 96;
 /// No line is indented more.
 const MOST_INDENT: usize = 256;
 /// No start of an element is longer.
@@ -533,35 +531,9 @@ const BY_WORD: &[&str] = &[
     "discord bot token",
 ];
 
-fn is_of_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"_.-".contains(&byte)
-}
-
-fn find(text: &[u8], sign: &[u8]) -> Option<usize> {
-    text.windows(sign.len()).position(|part| part == sign)
-}
-
-fn contains(text: &[u8], sign: &[u8]) -> bool {
-    find(text, sign).is_some()
-}
-
-fn closing(text: &[u8], quote: u8) -> Option<usize> {
-    let mut escaped = false;
-    for (at, &byte) in text.iter().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quote == b'"' => escaped = true,
-            _ if byte == quote => return Some(at),
-            _ => {}
-        }
-    }
-    None
-}
-
 /// The end of a value that reaches to the end of its line, without a comment and the sign that ends a statement.
 fn end_of_line(rest: &[u8]) -> usize {
-    let comment = rest.windows(2).position(|pair| pair[0].is_ascii_whitespace() && pair[1] == b'#');
-    let text = rest[..comment.unwrap_or(rest.len())].trim_ascii_end();
+    let text = without_comment(rest);
     let text = text.strip_suffix(b",").or_else(|| text.strip_suffix(b";")).unwrap_or(text);
     text.len()
 }

@@ -14,6 +14,7 @@ mod rows;
 pub mod secrets;
 pub mod strict;
 pub(crate) mod substitute;
+mod text;
 mod variables;
 
 pub use directory::{Directory, is_kept_repository, may_be_store};

@@ -5,6 +5,7 @@
 use super::config;
 use super::secrets::LOGIN_WORDS;
 use super::secrets::{Content, Secret};
+use super::text::{closing, contains, find, is_of_name, unquoted, without_comment};
 use super::variables;
 use crate::detect::registry::{known, name_shape, value_shape};
 use crate::login::json::without_credentials as without_credentials_in_json;
@@ -60,7 +61,7 @@ pub fn shows(secret: &Secret, content: &[u8], not_secret: &[&str]) -> Shows {
 /// Decides about a working copy of which git has another state: it may be seen as it is if git shows every credential in it. So settings
 /// with a credential that was committed can still be worked on.
 pub fn shows_beside(secret: &Secret, content: &[u8], committed: &[u8], not_secret: &[&str]) -> bool {
-    let is_committed = |value: &[u8]| committed.windows(value.len()).any(|part| part == value);
+    let is_committed = |value: &[u8]| contains(committed, value);
     secret.is_of_projects()
         && !content.contains(&0)
         && config::credentials(content, not_secret).into_iter().all(|span| is_committed(&content[span]))
@@ -95,10 +96,6 @@ fn without_comments(content: &[u8]) -> Vec<u8> {
     }
     out.extend_from_slice(rest);
     out
-}
-
-fn find(text: &[u8], sign: &[u8]) -> Option<usize> {
-    text.windows(sign.len()).position(|part| part == sign)
 }
 
 /// What is left is the whole file, if nothing had to go: a copy that a command made of what it saw is not secret to the next one.
@@ -186,7 +183,7 @@ fn assignment(line: &[u8]) -> Option<(bool, &[u8], &[u8])> {
         Some(rest) => (true, rest.trim_ascii_start()),
         None => (false, line),
     };
-    let end = line.iter().position(|&byte| !(byte.is_ascii_alphanumeric() || b"_.-".contains(&byte)))?;
+    let end = line.iter().position(|&byte| !is_of_name(byte))?;
     let (name, rest) = line.split_at(end);
     let first = *name.first()?;
     let value = rest.trim_ascii_start();
@@ -200,24 +197,6 @@ fn assignment(line: &[u8]) -> Option<(bool, &[u8], &[u8])> {
     let is_name =
         (first.is_ascii_alphabetic() || first == b'_') && name.len() <= 64 && value_shape(name).is_none();
     (is_name && !is_rest_of_key).then_some((exported, name, value))
-}
-
-fn closing(text: &[u8], quote: u8) -> Option<usize> {
-    let mut escaped = false;
-    for (at, &byte) in text.iter().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quote == b'"' => escaped = true,
-            _ if byte == quote => return Some(at),
-            _ => {}
-        }
-    }
-    None
-}
-
-fn without_comment(value: &[u8]) -> &[u8] {
-    let end = value.windows(2).position(|pair| pair[0].is_ascii_whitespace() && pair[1] == b'#');
-    value[..end.unwrap_or(value.len())].trim_ascii_end()
 }
 
 /// Words that settings are made of and credentials are not.
@@ -463,8 +442,7 @@ const SETTINGS: &[&str] = &[
 
 /// A value that settings have and credentials do not: a known word, a small number, a version, an address or a path of short plain parts.
 fn is_harmless_value(value: &[u8]) -> bool {
-    let quoted = |quote: u8| value.len() > 1 && value.starts_with(&[quote]) && value.ends_with(&[quote]);
-    let value = if quoted(b'"') || quoted(b'\'') { &value[1..value.len() - 1] } else { value };
+    let value = unquoted(value);
     if value_shape(value).is_some() || value.len() > 200 {
         return false;
     }

@@ -1,6 +1,7 @@
 //! Scripts and settings for all users of a host that set variables. Programs run them, so only the lines go that set a credential.
 
 use super::registry::{Kind, known, name_shape, value_shape};
+use super::text::is_of_name;
 
 /// The text without the lines that set a credential, in whatever form they do.
 pub(super) fn without_credentials(content: &[u8]) -> Vec<u8> {
@@ -76,8 +77,7 @@ fn name_before(line: &[u8]) -> &[u8] {
 }
 
 fn last_name(line: &[u8]) -> &[u8] {
-    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
-    let length = line.iter().rev().take_while(|byte| is_of_name(byte)).count();
+    let length = line.iter().rev().take_while(|byte| is_of_name(**byte)).count();
     &line[line.len() - length..]
 }
 
