@@ -686,3 +686,20 @@ fn what_programs_obey_in_a_directory_of_home_is_protected_or_named_when_that_is_
     assert!(!stands(&home.join(".ssh/authorized_keys")), "it was taken out");
     assert!(stands(&home.join(".ssh/known_hosts")) && stands(&home.join(".claude/projects/a.jsonl")));
 }
+
+#[test]
+fn a_grant_below_the_settings_of_an_agent_is_told_as_the_settings_are() {
+    let stage = Stage::user();
+    stage.home_file(".claude/hooks/old.sh", "true\n");
+    stage.home_file(".claude/projects/a.jsonl", "{}\n");
+    let home = stage.home();
+    let grants = [".claude/hooks", ".claude/projects"].map(|name| home.join(name).display().to_string());
+    let flags = ["--write", &grants[0], "--write", &grants[1], "--gate", "yolo"];
+    let script =
+        "cd ~/.claude; echo evil >> hooks/old.sh; echo evil > hooks/new.sh; echo data >> projects/a.jsonl";
+    let output = stage.caged_with(&flags, script);
+    let told = stderr(&output);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains(".claude/hooks/old.sh") && told.contains(".claude/hooks/new.sh"), "{told}");
+    assert!(!told.contains("a.jsonl"), "{told}");
+}
