@@ -468,6 +468,8 @@ fn is_secret(path: &[u8]) -> bool {
                     | Content::Xml(_)
                     | Content::Json
                     | Content::Config
+                    | Content::SayingOrConfig(_)
+                    | Content::Source
             )
         },
     )

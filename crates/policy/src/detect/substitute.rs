@@ -42,12 +42,15 @@ pub fn shows(secret: &Secret, content: &[u8], not_secret: &[&str]) -> Shows {
         }
         Content::Json => json(content),
         // Texts of wider letters, which no line of ours would fit.
-        Content::Config if content.contains(&0) => match says(content, LOGIN_WORDS) {
-            true => Shows::Instead(Vec::new()),
-            false => Shows::Itself,
-        },
-        Content::Config if !config::may_hold_credentials(content) => Shows::Itself,
-        Content::Config => itself_or(config::without_credentials(content, not_secret), content),
+        Content::Config | Content::SayingOrConfig(_) if content.contains(&0) => {
+            match says(content, LOGIN_WORDS) {
+                true => Shows::Instead(Vec::new()),
+                false => Shows::Itself,
+            }
+        }
+        Content::SayingOrConfig(words) if says(content, words) => Shows::Instead(Vec::new()),
+        Content::Config | Content::SayingOrConfig(_) => config(content, config::Kind::Settings, not_secret),
+        Content::Source => config(content, config::Kind::Source, not_secret),
         Content::Pem if has_private_key(content) => Shows::Instead(Vec::new()),
         Content::Pem => Shows::Itself,
         Content::MaybeGit if !is_git_config(content) => Shows::Itself,
@@ -62,19 +65,32 @@ pub fn shows(secret: &Secret, content: &[u8], not_secret: &[&str]) -> Shows {
 /// with a credential that was committed can still be worked on.
 pub fn shows_beside(secret: &Secret, content: &[u8], committed: &[u8], not_secret: &[&str]) -> bool {
     let is_committed = |value: &[u8]| contains(committed, value);
+    let kind = if secret.content == Content::Source { config::Kind::Source } else { config::Kind::Settings };
     secret.is_of_projects()
         && !content.contains(&0)
-        && config::credentials(content, not_secret).into_iter().all(|span| is_committed(&content[span]))
+        && config::credentials(content, kind, not_secret).into_iter().all(|span| is_committed(&content[span]))
 }
 
-/// JSON that cannot be read is judged by its words, and is an empty object where one is a credential.
+fn config(content: &[u8], kind: config::Kind, not_secret: &[&str]) -> Shows {
+    match config::may_hold_credentials(content) {
+        true => itself_or(config::without_credentials(content, kind, not_secret), content),
+        false => Shows::Itself,
+    }
+}
+
+/// JSON that cannot be read is read as any other settings: some programs allow a comma before a bracket, and take one of two values with
+/// the same name. It is an empty object if that leaves a credential in it.
 fn json(content: &[u8]) -> Shows {
     let shown = std::str::from_utf8(content).ok().and_then(without_credentials_in_json);
-    match shown {
-        Some(shown) => itself_or(shown.into_bytes(), content),
-        None if value_shape(content).is_some() => Shows::Instead(b"{}\n".to_vec()),
-        None => Shows::Itself,
+    if let Some(shown) = shown {
+        return itself_or(shown.into_bytes(), content);
     }
+    let shown = config(content, config::Kind::Settings, &[]);
+    let is_left = match &shown {
+        Shows::Itself => value_shape(content).is_some(),
+        Shows::Instead(text) => value_shape(text).is_some(),
+    };
+    if is_left { Shows::Instead(b"{}\n".to_vec()) } else { shown }
 }
 
 /// Whether one of the words, which are in lower case, is in it. Zero bytes do not count: they are in texts of wider letters.
@@ -561,7 +577,18 @@ mod tests {
             "{seen}"
         );
         serde_json::from_str::<serde_json::Value>(&seen).unwrap();
-        assert_eq!(shown(".mcp.json", "{ \"a\": \"ghp_canary1canary1canary1canary1canary1AA\", }"), "{}\n");
+        assert_eq!(
+            shown(".mcp.json", "{ \"a\": \"ghp_canary1canary1canary1canary1canary1AA\", }"),
+            "{ \"a\": \"\", }"
+        );
+        // What a program may read although the rules of JSON forbid it.
+        for odd in [
+            "{\"authToken\": \"canary1canary1\", }",
+            "{\"authToken\": \"canary1canary1\", \"b\": 1, \"b\": 2}",
+        ] {
+            let seen = shown(".zed/settings.json", odd);
+            assert!(seen != "itself" && !seen.contains("canary1"), "{odd}: {seen}");
+        }
         assert!(!shown(".mcp.json", "{\"API_KEY\": \"${T:-canary1}\"}").contains("canary1"));
     }
 

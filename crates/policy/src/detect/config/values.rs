@@ -211,6 +211,7 @@ pub(super) fn is_placeholder(text: &[u8]) -> bool {
         "<",
         "not-a-real",
         "fake",
+        "django-insecure-",
     ];
     let lower = text.to_ascii_lowercase();
     let is_one_letter = lower.windows(2).all(|pair| pair[0] == pair[1]);
