@@ -48,6 +48,11 @@ pub const DIGEST: u64 = {
         row += 1;
     }
     row = 0;
+    while row < footholds::ENDINGS.len() {
+        sum.add(footholds::ENDINGS[row].name.as_bytes());
+        row += 1;
+    }
+    row = 0;
     while row < OBEYED.len() {
         sum.add(OBEYED[row].path.as_bytes());
         row += 1;
