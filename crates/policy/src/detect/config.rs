@@ -498,7 +498,10 @@ impl<'a> Look<'a> {
             Some(word) => word.len() + rest[word.len()..].iter().take_while(|byte| **byte == b' ').count(),
             None => ELSE.iter().filter_map(|word| Some(find(rest, word)? + word.len())).max().unwrap_or(0),
         };
-        let is_literal = rest.get(start).is_some_and(|byte| b"\"'".contains(byte));
+        // Texts of Python may have letters before them. Behind an `f` stands a text that is put together.
+        let letters = rest[start..].iter().take_while(|byte| b"bBrRuU".contains(byte)).count();
+        let start = start + letters;
+        let is_literal = letters <= 2 && rest.get(start).is_some_and(|byte| b"\"'".contains(byte));
         if !is_literal {
             return pair.value;
         }

@@ -171,6 +171,10 @@ fn of_a_source_only_texts_under_the_name_of_a_credential_go() {
         ("SECRET_KEY = 'canary1canary1'  # ours\n", "SECRET_KEY = ''  # ours\n"),
         ("    'PASSWORD': 'canary-5521',\n    'HOST': 'db1',\n", "    'PASSWORD': '',\n    'HOST': 'db1',\n"),
         ("SECRET_KEY: str = \"canary1canary1\"\n", "SECRET_KEY: str = \"\"\n"),
+        (
+            "SECRET_KEY = b'canary1canary1'\nAPI_KEY = rb\"canary1canary1\"\n",
+            "SECRET_KEY = b''\nAPI_KEY = rb\"\"\n",
+        ),
         ("API_TOKEN: Optional[str] = \"canary1canary1\"\n", "API_TOKEN: Optional[str] = \"\"\n"),
         (
             "SECRET_KEY = (\n    \"canary1canary1\"\n    \"canary2canary2\"\n)\n",
@@ -205,6 +209,7 @@ fn of_a_source_only_texts_under_the_name_of_a_credential_go() {
         assert_eq!(source(content), expected, "{content}");
     }
     for content in [
+        "SECRET_KEY = f'canary1{x}canary1'\nTOKEN = buu1('canary1canary1')\nTOKEN = burr['canary1canary1']\n",
         "SECRET_KEY = os.environ['SECRET_KEY']\nSECRET_KEY = env('SECRET_KEY')\nTOKEN = get_token(name1)\nPASSWORD = password2\n",
         "SECRET_KEY = 'django-insecure-0a1b2c3d4e5f6g7h8i9j'\nPASSWORD = 'postgres'\nPASSWORD = ''\nTOKEN = None\n",
         "PASSWORD_HASHERS = [\n    'django.contrib.auth.hashers.Argon2PasswordHasher',\n]\nAUTH_PASSWORD_VALIDATORS = [\n    {'NAME': 'x.y1.MinimumLengthValidator'},\n]\n",
