@@ -96,13 +96,15 @@ fn acts_for(request: &Request<'_>, user: u32) -> bool {
 
 /// What has to be searched: the project, and every directory that is granted.
 fn search_of<'a>(policy: &'a Policy, request: &Request<'_>, paths: &Paths, here: &'a Here) -> Search<'a> {
+    let trees = trees(policy, request, paths, here);
+    let mounts = search::mounts_in(&trees);
     // What lies behind a closed directory may be a link.
     let (mut hidden, mut hidden_by_link) = (Vec::new(), Vec::new());
     for path in view::hidden_paths(policy, request) {
         match paths.get(&path) {
             Some(fact) if fact.kind == Kind::Missing => {}
             Some(fact) if fact.kind != Kind::Closed && fact.real == path => {
-                if fact.kind == Kind::Directory || fact.names > 1 {
+                if fact.kind == Kind::Directory || fact.names > 1 || !mounts.is_empty() {
                     hidden.push(path);
                 }
             }
@@ -113,9 +115,10 @@ fn search_of<'a>(policy: &'a Policy, request: &Request<'_>, paths: &Paths, here:
         }
     }
     Search {
-        trees: trees(policy, request, paths, here),
+        trees,
         hidden,
         hidden_by_link,
+        mounts,
         homes: [Some(&here.caller.home), here.caller.account_home.as_ref()]
             .into_iter()
             .flatten()

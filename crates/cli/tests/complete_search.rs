@@ -643,6 +643,42 @@ fn a_link_below_a_store_leads_to_a_store() {
     is_hidden(&stage, &[], "deep/a/b/c/d/e/f/work");
 }
 
+/// In namespaces of its own, where an ordinary user may mount.
+#[test]
+fn what_is_mounted_under_another_name_is_what_it_was() {
+    let stage = Stage::user();
+    stage.project_file(".env", &format!("KEY={SECRET}"));
+    stage.project_file(".vimrc", "set nu\n");
+    for name in ["plain", "other", "notes", "dir/x"] {
+        stage.project_file(name, "harmless\n");
+    }
+    stage.home_file(".ssh/work", SECRET);
+    let home = stage.home().display().to_string();
+    let run = |command: &str| {
+        let key = format!("{home}/.ssh/work");
+        let keys = format!("{home}/.ssh");
+        let mounts = [(&*key, "plain"), (".env", "other"), (".vimrc", "notes"), (&*keys, "dir")];
+        let mounts = mounts.map(|(from, to)| format!("mount --bind '{from}' {to} && "));
+        let script = format!("{} {command}", mounts.concat());
+        let mut unshare = stage.command("unshare");
+        unshare
+            .args(["--user", "--map-current-user", "--keep-caps", "--mount", "sh", "-c", &script])
+            .output()
+            .unwrap()
+    };
+    let act = "sh -c 'cat plain; cat other; cat dir/work; echo evil >> notes'";
+    // A search without mounts comes first: a mount changes no directory.
+    assert!(stage.caged("true").status.success());
+    let caged = run(&format!("exec '{}' run -- {act}", keyward()));
+    assert!(!stdout(&caged).contains(SECRET), "{}{}", stdout(&caged), stderr(&caged));
+    assert!(stderr(&caged).contains("cannot create notes"), "{}", stderr(&caged));
+    let vimrc = || std::fs::read_to_string(stage.project().join(".vimrc")).unwrap();
+    assert_eq!(vimrc(), "set nu\n", "{}", stderr(&caged));
+    let control = run(act);
+    assert_eq!(stdout(&control).matches(SECRET).count(), 3, "{}", stderr(&control));
+    assert_eq!(vimrc(), "set nu\nevil\n", "the control");
+}
+
 // The watch.
 
 /// In a user namespace of its own, so that no other test of this user is left without a watcher.

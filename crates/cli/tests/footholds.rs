@@ -686,3 +686,43 @@ fn what_programs_obey_in_a_directory_of_home_is_protected_or_named_when_that_is_
     assert!(!stands(&home.join(".ssh/authorized_keys")), "it was taken out");
     assert!(stands(&home.join(".ssh/known_hosts")) && stands(&home.join(".claude/projects/a.jsonl")));
 }
+
+#[test]
+fn a_change_deep_in_a_directory_of_instructions_is_named() {
+    let stage = Stage::user();
+    for old in [".husky/_/h", ".direnv/python-3/bin/python", ".mvn/wrapper/x/y", "moved/skill/SKILL.md"] {
+        stage.project_file(old, CONTENT);
+    }
+    for number in 0..300 {
+        stage.project_file(&format!(".circleci/many/{number}"), CONTENT);
+    }
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let script = "echo x >> .husky/_/h; echo x > .direnv/python-3/bin/ls; echo x >> .mvn/wrapper/x/y; \
+                  echo x >> .circleci/many/299; mkdir -p .github/skills; mv moved .github/skills/";
+    let left = aftermath(&stage, script);
+    let expected = [
+        ".circleci/many/299",
+        ".direnv/python-3/bin/ls",
+        ".github/skills/moved/skill/SKILL.md",
+        ".husky/_/h",
+        ".mvn/wrapper/x/y",
+    ];
+    assert_eq!(paths(&left, "told"), expected, "{left}");
+}
+
+#[test]
+fn a_grant_below_the_settings_of_an_agent_is_told_as_the_settings_are() {
+    let stage = Stage::user();
+    stage.home_file(".claude/hooks/old.sh", "true\n");
+    stage.home_file(".claude/projects/a.jsonl", "{}\n");
+    let home = stage.home();
+    let grants = [".claude/hooks", ".claude/projects"].map(|name| home.join(name).display().to_string());
+    let flags = ["--write", &grants[0], "--write", &grants[1], "--gate", "yolo"];
+    let script =
+        "cd ~/.claude; echo evil >> hooks/old.sh; echo evil > hooks/new.sh; echo data >> projects/a.jsonl";
+    let output = stage.caged_with(&flags, script);
+    let told = stderr(&output);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains(".claude/hooks/old.sh") && told.contains(".claude/hooks/new.sh"), "{told}");
+    assert!(!told.contains("a.jsonl"), "{told}");
+}

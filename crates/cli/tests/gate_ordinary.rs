@@ -162,6 +162,16 @@ fn work_that_git_does_not_have_is_not_deleted_unasked() {
     runs("git clean -fdq");
     refused("git clean -fdx", "git-clean-ignored");
     refused("rm -rf .", "delete-project");
+    // The same by other names.
+    let project = format!("'{}'", stage.project().display());
+    for script in
+        [format!("rm -rf {project}"), format!("rm -rf {project}/*"), format!("cd ..; rm -rf {project}")]
+    {
+        refused(&script, "delete-project");
+    }
+    host(&stage, "mkdir -p src/new && echo x > src/new/c.py");
+    refused(&format!("rm -rf {project}/src"), "delete-work");
+    runs(&format!("mkdir -p build; rm -rf {project}/build; cat {project}/src/a.py"));
 }
 
 /// A repository with changes in some files, a file that is as it was committed, and branches.

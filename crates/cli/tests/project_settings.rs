@@ -55,6 +55,17 @@ fn files() -> Vec<(&'static str, String, String)> {
         file("requirements.txt", "--index-url https://bob:", "@host/simple\nrequests==2.31.0\n"),
         file(".gitlab-ci.yml", "variables:\n  DEPLOY_TOKEN: ", "\njob:\n  script: [make]\n"),
         file("group_vars/all.yml", "db_password: ", "\nport: 1\n"),
+        // Names that stand on another line or are written with escapes, and values that have none.
+        file("config.yml", "? password\n: ", "\nport: 1\n"),
+        file("config.json", "{\"pass\\u0077ord\": \"", "\"}\n"),
+        file(".travis.yml", "script:\n  - curl -u bob:", " https://a.test\n"),
+        file("redis.conf", "port 1\nuser bob on >", " ~* +@all\n"),
+        file(".zed/settings.json", "{\"api_key\": \"", "\",}\n"),
+        // Sources.
+        file("app/settings.py", "import os\nSECRET_KEY = \"", "\"\nDEBUG = True\n"),
+        file("app/settings/base.py", "DATABASES = {'default': {'PASSWORD': '", "', 'PORT': 1}}\n"),
+        file("main.tf", "variable \"db_password\" {\n  default = \"", "\"\n}\n"),
+        file("prod.tfvars", "region = \"eu-1\"\ndb_pass = \"", "\"\n"),
     ]
 }
 
@@ -85,6 +96,17 @@ fn settings_without_a_credential_can_be_read_and_written_and_are_not_named() {
     assert_eq!(stderr(&output), "");
     let written = std::fs::read_to_string(stage.project().join("docker-compose.yml")).unwrap();
     assert_eq!(written, format!("{compose}# more\n"));
+}
+
+#[test]
+fn a_source_that_only_mentions_credentials_can_be_read_and_written() {
+    let stage = Stage::user();
+    let source = "SECRET_KEY = os.environ['SECRET_KEY']\nPASSWORD_HASHERS = ['x.Argon2PasswordHasher']\npassword = get_password(user1)\n";
+    stage.project_file("settings.py", source);
+    stage.project_file("main.tf", "password = random_password.db1.result\n");
+    let output = stage.caged("cat settings.py && echo '# more' >> settings.py && echo '# more' >> main.tf");
+    assert_eq!(stdout(&output), source, "{}", stderr(&output));
+    assert_eq!(stderr(&output), "");
 }
 
 #[test]

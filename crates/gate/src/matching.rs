@@ -3,7 +3,7 @@
 mod checkout;
 
 use crate::findings::Findings;
-use crate::paths::{CREDENTIAL, Places, Seen, Standing, TEMPORARY, look};
+use crate::paths::{CREDENTIAL, ELSEWHERE, HERE, Places, Seen, Standing, TEMPORARY, look};
 use crate::quick::{QuickMap, QuickSet};
 use crate::rules::Counts;
 use crate::rules::kinds::Needs;
@@ -49,7 +49,14 @@ impl Looks {
 
     /// A path as it is, unless the cage is known to hide what is in it.
     fn seen(&self, path: &[u8], standing: &Standing) -> Seen {
-        let seen = look(path, standing);
+        let mut seen = look(path, standing);
+        // The text of a path does not tell that it is the project's.
+        let known = self.sight.as_ref().filter(|_| !path.is_empty() && !path.contains(&UNKNOWN));
+        if let Some(own) = known.and_then(|sight| sight.in_project(path, standing)) {
+            let own = look(&own, &Standing::Project).is;
+            seen.is =
+                own.and(seen.is.without(if own.meets(HERE) { TEMPORARY } else { ELSEWHERE.and(TEMPORARY) }));
+        }
         let hides = |sight: &Arc<Sight>| !path.contains(&UNKNOWN) && sight.hides(path, standing);
         match seen.is.meets(CREDENTIAL) && self.sight.as_ref().is_some_and(hides) {
             true => Seen { is: seen.is.without(CREDENTIAL), ..seen },

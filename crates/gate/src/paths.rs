@@ -377,7 +377,7 @@ fn simplify(path: &[u8]) -> (Start, Vec<&[u8]>) {
 }
 
 /// Whether this last name stands for everything in its folder.
-fn is_all(name: &[u8]) -> bool {
+pub fn is_all(name: &[u8]) -> bool {
     matches!(name, b"*" | b".*" | b"*.*" | b"**" | b".[!.]*" | b".[^.]*" | b"?*" | b"{*,.*}" | b".??*")
 }
 
@@ -468,6 +468,8 @@ fn is_secret(path: &[u8]) -> bool {
                     | Content::Xml(_)
                     | Content::Json
                     | Content::Config
+                    | Content::SayingOrConfig(_)
+                    | Content::Source
             )
         },
     )

@@ -13,6 +13,8 @@ use std::path::{Component, Path, PathBuf};
 pub struct Sight {
     /// Where the command starts.
     pub cwd: PathBuf,
+    /// The directory that is the work, if there is one.
+    pub project: Option<PathBuf>,
     pub home: PathBuf,
     /// What reads as nothing, or as something made up.
     pub hidden: Vec<PathBuf>,
@@ -34,6 +36,7 @@ impl Sight {
         let phantoms = plan.phantoms.iter().flat_map(|bound| &bound.variables);
         Sight {
             cwd: view.cwd.clone(),
+            project: view.project.clone(),
             home: view.home.at.clone(),
             hidden: hidden.map(|entry| entry.target.clone()).collect(),
             shown: shown.map(|path| root.join(view::expand(&path.value, &view.home.at))).collect(),
@@ -46,6 +49,23 @@ impl Sight {
                 .chain(phantoms.map(|name| (name.clone().into_bytes(), b"phantom".to_vec())))
                 .collect(),
         }
+    }
+
+    /// A path of the project as it would be written at its top, whatever way it is named; one that holds the project is its top.
+    pub(crate) fn in_project(&self, path: &[u8], standing: &Standing) -> Option<Vec<u8>> {
+        let project = self.project.as_deref()?;
+        let path = self.absolute(path, standing);
+        let relative = match path.strip_prefix(project) {
+            Ok(relative) => relative,
+            Err(_) => {
+                let is_all = |name: &OsStr| crate::paths::is_all(name.as_bytes());
+                let above = path.file_name().filter(|name| is_all(name)).and_then(|_| path.parent());
+                project.strip_prefix(above.unwrap_or(&path)).ok()?;
+                Path::new("")
+            }
+        };
+        let text = relative.as_os_str().as_bytes();
+        Some(if text.is_empty() { b".".to_vec() } else { text.to_vec() })
     }
 
     /// Whether the cage shows nothing of what is in this file.

@@ -227,6 +227,7 @@ fn a_checkout_in_a_named_repository_is_weighed_by_what_stands_there() {
 fn sight() -> Sight {
     Sight {
         cwd: "/p".into(),
+        project: Some("/p".into()),
         home: "/home/me".into(),
         hidden: vec![PathBuf::from("/p/sub/.env")],
         shown: vec![PathBuf::from("/p/.env")],
@@ -258,6 +259,44 @@ fn what_the_user_has_granted_may_be_written_unless_it_leads_to_root() {
     }
     assert_eq!(verdict(CREDENTIAL, None, "echo x >> /etc/hosts"), Verdict::Ask);
     assert_eq!(verdict(CREDENTIAL, Some(sight()), "echo x >> /etc/sudoers"), Verdict::Deny);
+}
+
+#[test]
+fn the_project_is_known_by_every_name_that_it_has() {
+    let at = |cwd: &str| Some(Sight { cwd: cwd.into(), project: Some("/home/me/p".into()), ..sight() });
+    for (cwd, line) in [
+        ("/home/me/p", "rm -rf /home/me/p"),
+        ("/home/me/p", "rm -rf /home/me/p/*"),
+        ("/home/me/p", "rm -rf ../p"),
+        ("/home/me/p", "cd ..; rm -rf p"),
+        ("/home/me/p", "rm -rf ~/p"),
+        ("/home/me/p", "cd ~ && rm -r p/"),
+        ("/home/me/p", "rm -rf ~/*"),
+        ("/home/me/p", "rm -rf .."),
+        ("/home/me/p", "rm -rf /home"),
+        ("/home/me/p/sub", "rm -rf .."),
+        ("/home/me/p/sub", "rm -rf ../*"),
+        ("/home/me/p/sub", "rm -rf ."),
+    ] {
+        assert!(verdict(NOTHING, at(cwd), line) >= Verdict::Ask, "{cwd}: {line}");
+    }
+    // What is private to the cage is not the project, and reading it loses nothing.
+    for line in [
+        "rm -rf ~/q",
+        "rm -rf /tmp/p",
+        "rm -rf ../q",
+        "ls -la ..",
+        "cat /home/me/p/a",
+        "find /home/me/p -name x",
+    ] {
+        assert_eq!(verdict(NOTHING, at("/home/me/p"), line), Verdict::Allow, "{line}");
+    }
+    // In a cage that reaches more, the project is still the project.
+    let open = Cage { network: true, ..NOTHING };
+    assert_eq!(
+        verdict(open, at("/home/me/p"), "echo x > /home/me/p/a.txt"),
+        verdict(open, at("/home/me/p"), "echo x > a.txt")
+    );
 }
 
 #[test]

@@ -18,7 +18,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Of a told directory, and of a foothold that is not protected, this many names are looked at.
+/// Of a foothold that is not protected this many names are looked at; of a told directory this many that changed are named.
 const MOST_INSIDE: usize = 256;
 
 /// Longer paths are named and not walked: a command can make a chain of directories whose paths together would fill the memory. The next
@@ -163,6 +163,29 @@ impl<'a> Before<'a> {
     fn is_new_mark(&self, root: &Root, folder: &Path, mark: &Path) -> bool {
         !self.marks.contains(mark.as_os_str())
             && (self.was_searched(folder) || root.born(mark).is_none_or(|born| born >= self.start.since))
+    }
+
+    /// The files of a directory, at any depth, that were made or changed. Of a directory that was moved here, all are new.
+    fn files_inside(&self, root: &Root, relative: &Path, is_new: bool) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let mut waiting = vec![(relative.to_path_buf(), is_new)];
+        while let Some((folder, is_new)) = waiting.pop() {
+            for (path, stat) in names(root, &folder) {
+                if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+                    let is_new = is_new || self.is_new_here(&path);
+                    // Longer ones are named by the walk.
+                    if path.as_os_str().len() <= DEEPEST {
+                        waiting.push((path, is_new));
+                    }
+                } else if is_new || self.touched(&stat) {
+                    found.push(path);
+                    if found.len() == MOST_INSIDE {
+                        return found;
+                    }
+                }
+            }
+        }
+        found
     }
 
     fn touched_inside(&self, root: &Root, relative: &Path) -> bool {
@@ -333,9 +356,8 @@ impl Walk<'_, '_> {
         if is_told && let Ok(stat) = root.stat(&path) {
             let list = if note.has(mark::TOLD) { &mut self.met.told } else { &mut self.met.programs };
             if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-                let inside = names(root, &path).into_iter().take(MOST_INSIDE);
                 let is_new = note.has(mark::TOLD) && before.is_new_here(relative);
-                list.extend(inside.filter(|(_, stat)| is_new || before.touched(stat)).map(|(path, _)| path));
+                list.extend(before.files_inside(root, &path, is_new));
             } else if before.touched(&stat) || note.has(mark::TOLD) && before.is_new_here(relative) {
                 list.push(path.clone());
             }

@@ -128,6 +128,8 @@ def opened(descriptor, offset=0):
 
 
 LONG = b"n" * 255
+# Programs outside open it by themselves, so a pipe or a socket of this name is taken out of the tree at once.
+OPENED = b".gitignore"
 SHAPES = [
     b"new", b"sub/new", b"./new", b"sub/../new", b"sub/deep/../../new", b"sub//new", b"new/", b"new//", b"sub/new/", b"missing/new",
     b"file/new", b"to-sub/new", b"to-file/new", b"dangling", b"dangling/", b"dangling/new", b"chain", b"far", b"absolute", b"slashed",
@@ -137,7 +139,7 @@ SHAPES = [
     b"./" * 2050 + b"new", b"x" * 4095, b"x" * 4096, BASE.encode() + b"/new", BASE.encode() + b"/sub/../new", b"/proc/self/cwd/new",
     b"/proc/thread-self/cwd/new", b"to-self/new", b"/proc/self/root" + BASE.encode() + b"/new", b"/proc/self/cwd/to-sub/new",
     b"/proc/self/new", b"/proc/new", b"/new", b"/usr/new", b"/dev/new", b"/tmp/x/y", b"with space", b"\xff\xfe", b"new\n",
-    b".hidden", b".gitkeep", b".github", b"/../" + BASE.encode()[1:] + b"/new", b"/proc/1/cwd/new", b"/proc/self/fd/0/new",
+    b".hidden", OPENED, b".github", b"/../" + BASE.encode()[1:] + b"/new", b"/proc/1/cwd/new", b"/proc/self/fd/0/new",
     b"/dev/fd/0/new", b"/proc/self/exe/new", b"/proc/mounts/new", b"/proc/net/new",
 ]
 
@@ -151,7 +153,8 @@ for shape in SHAPES:
     case(f"creat {short}", lambda: opened(raw("creat", shape, 0o600)))
     case(f"mkdir {short}", lambda: raw("mkdir", shape, 0o777))
     case(f"mkdirat {short}", lambda: raw("mkdirat", CWD, shape, 0o1750))
-    case(f"mknod {short}", lambda: raw("mknod", shape, stat.S_IFIFO | 0o666, 0))
+    if shape != OPENED:
+        case(f"mknod {short}", lambda: raw("mknod", shape, stat.S_IFIFO | 0o666, 0))
     case(f"mknodat {short}", lambda: raw("mknodat", CWD, shape, 0o666, 0))
     case(f"symlink {short}", lambda: raw("symlink", b"anywhere", shape))
     case(f"symlinkat {short}", lambda: raw("symlinkat", b"any/where/", CWD, shape))
@@ -173,7 +176,7 @@ def bound_to(path, family=1, length=None):
 
 
 for shape in SHAPES:
-    if len(shape) < 100:
+    if len(shape) < 100 and shape != OPENED:
         case(f"bind {shape}", lambda: bound_to(shape))
 
 # Flags of open, on everything there is.

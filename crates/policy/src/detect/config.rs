@@ -1,22 +1,33 @@
 //! Settings of projects in any syntax (YAML, TOML, JSON, properties, INI, XML, code), of which only the values that are credentials go.
+//! Sources (`settings.py`, `*.tf`) are read more narrowly: a value has to stand there itself, under a name that means nothing else.
 //!
 //! Tools need these files, and people and agents edit them. So a value counts only if its name and its form say that it is a credential:
 //! references, paths, defaults of development (`postgres`, `changeme`) and names of other things stay. The input is hostile: nothing here may
 //! fail on it, and every pass is linear.
 
+mod commands;
 mod names;
 mod values;
 
 use super::registry::{Token, is_token_byte, token_at, value_shape};
+use super::text::{MOST_NAME, closing, contains, find, is_of_name, name_length, unquoted, without_comment};
 use names::Class;
+use std::borrow::Cow;
 use std::ops::Range;
 use values::{is_credential, is_placeholder, is_reference};
 
+/// What a text is read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Settings,
+    Source,
+}
+
 /// The text without the credentials in it; everything else stays as it is. `not_secret` are names that the user has cleared.
-pub(super) fn without_credentials(content: &[u8], not_secret: &[&str]) -> Vec<u8> {
+pub(super) fn without_credentials(content: &[u8], kind: Kind, not_secret: &[&str]) -> Vec<u8> {
     let mut out = Vec::with_capacity(content.len());
     let mut copied = 0;
-    for span in credentials(content, not_secret) {
+    for span in credentials(content, kind, not_secret) {
         out.extend_from_slice(&content[copied..span.start]);
         copied = span.end;
     }
@@ -26,16 +37,24 @@ pub(super) fn without_credentials(content: &[u8], not_secret: &[&str]) -> Vec<u8
 
 /// A quick no for texts, some of them large, in which no word and no form tells of a credential.
 pub(super) fn may_hold_credentials(content: &[u8]) -> bool {
-    names::may_count(content) || contains(content, b"Secret") || value_shape(content).is_some()
+    // Names may have escapes in them, and a password among options has none.
+    names::may_count(content)
+        || contains(content, b"Secret")
+        || content.contains(&b'\\')
+        || commands::may_hold_logins(content)
+        || value_shape(content).is_some()
 }
 
 /// Where the credentials of a text stand, in order; none of them overlaps another.
-pub(crate) fn credentials(content: &[u8], not_secret: &[&str]) -> Vec<Range<usize>> {
+pub(super) fn credentials(content: &[u8], kind: Kind, not_secret: &[&str]) -> Vec<Range<usize>> {
     let mut look = Look {
         content,
+        kind,
         not_secret,
         state: State::Plain,
         named: None,
+        asked: None,
+        command: commands::Reader::default(),
         data: None,
         section: None,
         is_secret: false,
@@ -91,10 +110,15 @@ enum State<'a> {
 
 struct Look<'a> {
     content: &'a [u8],
+    kind: Kind,
     not_secret: &'a [&'a str],
     state: State<'a>,
     /// The value of the last `name:` or `key:`, which a `value:` behind it belongs to.
     named: Option<Class>,
+    /// The class of a name of YAML behind a question mark, and how far it is indented: its value stands on the next line.
+    asked: Option<(usize, Class)>,
+    /// The command whose options stand on this line.
+    command: commands::Reader,
     /// How far the `data:` of a secret of Kubernetes is indented.
     data: Option<usize>,
     /// How far a name is indented that says of everything below it what it is, such as `secrets:`; nothing for the head of a section.
@@ -161,18 +185,69 @@ impl<'a> Look<'a> {
         if self.section.flatten().is_some_and(|above| indent <= above && !is_blank) {
             self.section = None;
         }
-        let head = text.trim_ascii().strip_prefix(b"[").and_then(|head| head.strip_suffix(b"]"));
-        if let Some(head) = head {
-            let is_one = names::class(head, self.not_secret) >= Class::Token;
-            self.section = is_one.then_some(None);
+        match self.kind {
+            Kind::Settings => {
+                let head = text.trim_ascii().strip_prefix(b"[").and_then(|head| head.strip_suffix(b"]"));
+                if let Some(head) = head {
+                    let is_one = names::class(head, self.not_secret) >= Class::Token;
+                    self.section = is_one.then_some(None);
+                }
+                self.asked(&line, indent);
+                for found in self.command.logins(text) {
+                    self.judge(Class::Password, line.start + found.start..line.start + found.end);
+                }
+            }
+            Kind::Source => self.block(text.trim_ascii()),
         }
         self.pairs(&line, indent);
         self.words(&line);
     }
 
+    /// A name of YAML on one line, and its value on the next: `? name` and `: value`.
+    fn asked(&mut self, line: &Range<usize>, indent: usize) {
+        let mut start = line.start + indent;
+        while self.text(&(start..line.end)).starts_with(b"- ") {
+            start += 2;
+        }
+        let text = self.text(&(start..line.end)).trim_ascii_end();
+        let column = start - line.start;
+        match (self.asked, text) {
+            (Some(_), [] | [b'#', ..]) => return,
+            (Some((above, class)), [b':', rest @ ..]) if above == column => {
+                let blanks = rest.len() - rest.trim_ascii_start().len();
+                let pair = Pair { name: start..start, value: start + 1 + blanks };
+                self.give(line, column, &pair, class);
+            }
+            _ => {}
+        }
+        let name = text.strip_prefix(b"? ").map(|name| unescaped(unquoted(name.trim_ascii())));
+        self.asked = name.map(|name| (column, names::class(&name, self.not_secret)));
+    }
+
+    /// A block of Terraform that is a variable gives its name to the `default` in it.
+    fn block(&mut self, text: &[u8]) {
+        if let Some(variable) = text.strip_prefix(b"variable ") {
+            let name = variable.strip_suffix(b"{").unwrap_or(variable).trim_ascii();
+            self.named = Some(self.class_alone(unquoted(name)));
+        } else if text.starts_with(b"}") {
+            self.named = None;
+        }
+    }
+
+    /// The class of a name in a source. Nothing may stand behind the word that says it: `PASSWORD_RESET_FORM` is another thing.
+    fn class_alone(&self, name: &[u8]) -> Class {
+        match names::class(name, self.not_secret) {
+            class if class.counts() && names::ends_as_credential(name) => class,
+            _ => Class::None,
+        }
+    }
+
     /// Whether a line below a name is its value, and not a name of its own.
     fn is_item(&self, text: &[u8], indent: usize, above: usize) -> bool {
         let bare = text.trim_ascii();
+        if self.kind == Kind::Source {
+            return bare.first().is_some_and(|byte| b"\"'".contains(byte));
+        }
         let is_list = bare.starts_with(b"- ") || bare.starts_with(b"\"") || bare.starts_with(b"'");
         let item = bare.strip_prefix(b"- ").unwrap_or(bare);
         let has_name =
@@ -186,6 +261,11 @@ impl<'a> Look<'a> {
     /// The value on a line of its own.
     fn item(&mut self, line: Range<usize>, class: Class) {
         let text = self.text(&line);
+        if let (Kind::Source, [quote, rest @ ..]) = (self.kind, text) {
+            let end = closing(rest, *quote).unwrap_or(rest.len());
+            self.judge(class, line.start + 1..line.start + 1 + end);
+            return;
+        }
         let skipped = if text.starts_with(b"- ") { 2 } else { 0 };
         let text = text[skipped..].trim_ascii_end();
         let text = text.strip_suffix(b",").unwrap_or(text);
@@ -222,10 +302,17 @@ impl<'a> Look<'a> {
                 {
                     continue;
                 }
+                b'=' if self.kind == Kind::Source => {
+                    self.name_with_type(line.start..sign).or_else(|| self.name_before(at..sign))
+                }
                 b'=' | b':' => self.name_before(at..sign),
+                b'>' | b' ' | b'\t' if self.kind == Kind::Source => continue,
                 b'>' => self.name_of_element(line.start..sign),
                 b' ' | b'\t' => self.option_before(line, at..sign),
-                b'"' | b'\'' if byte(sign + 1) == Some(b',') => self.option_before(line, at..sign),
+                b'"' | b'\'' if byte(sign + 1) == Some(b',') => match self.kind {
+                    Kind::Settings => self.option_before(line, at..sign),
+                    Kind::Source => self.argument_before(at..sign),
+                },
                 _ => continue,
             };
             let Some(name) = name.filter(|name| !name.is_empty()) else { continue };
@@ -286,8 +373,25 @@ impl<'a> Look<'a> {
         let quoted = text.last().copied().filter(|byte| b"\"'`".contains(byte));
         let end = range.start + text.len() - usize::from(quoted.is_some());
         let inner = self.text(&(range.start..end));
-        let length = inner.iter().rev().take(MOST_NAME).take_while(|byte| is_of_name(**byte)).count();
+        let mut length = name_length(inner);
+        // Letters of a name may be written as escapes.
+        if inner[..inner.len() - length].ends_with(b"\\") {
+            let is_of_escapes = |byte: &&u8| is_of_name(**byte) || **byte == b'\\';
+            length = inner.iter().rev().take(MOST_ESCAPED).take_while(is_of_escapes).count();
+        }
         Some(end - length..end)
+    }
+
+    /// The name at the beginning of a line, with its type behind it: `name: str = `.
+    fn name_with_type(&self, range: Range<usize>) -> Option<Range<usize>> {
+        let text = self.text(&(range.start..range.end.min(range.start + MOST_ELEMENT)));
+        let indent = text.len() - text.trim_ascii_start().len();
+        let length = text[indent..].iter().take_while(|byte| is_of_name(**byte)).count();
+        let is_typed = text[indent + length..].trim_ascii_start().strip_prefix(b":").is_some_and(|rest| {
+            rest.iter().all(|byte| is_of_name(*byte) || b" []|,".contains(byte))
+                && !rest.trim_ascii().is_empty()
+        });
+        is_typed.then_some(range.start + indent..range.start + indent + length)
     }
 
     /// The name of an element of XML, before the `>` of its start: that of a `name`, or its own.
@@ -307,10 +411,26 @@ impl<'a> Look<'a> {
         Some(start..start + length)
     }
 
+    /// The name of a variable that a source asks for, before the value that counts where it is not set: `getenv("NAME", "value")`.
+    fn argument_before(&self, range: Range<usize>) -> Option<Range<usize>> {
+        let text = self.text(&range);
+        let length = name_length(text);
+        let before = text[..text.len() - length].strip_suffix(&[*self.content.get(range.end)?])?;
+        let called = before.trim_ascii_end().strip_suffix(b"(")?;
+        let called = &called[called.len() - name_length(called)..];
+        let mut parts = called.rsplit(|&byte| byte == b'.');
+        let is = |part: Option<&[u8]>, names: &[&str]| {
+            part.is_some_and(|part| names.iter().any(|name| part == name.as_bytes()))
+        };
+        let last = parts.next();
+        let asks = is(last, ASKING) || is(last, GETTING) && is(parts.next(), VARIABLES);
+        asks.then_some(range.end - length..range.end)
+    }
+
     /// An option of a command (`--token VALUE`) or a word of a server's settings, before the blank behind it.
     fn option_before(&self, line: &Range<usize>, range: Range<usize>) -> Option<Range<usize>> {
         let text = self.text(&range);
-        let length = text.iter().rev().take(MOST_NAME).take_while(|byte| is_of_name(**byte)).count();
+        let length = name_length(text);
         let name = &text[text.len() - length..];
         let place = range.end - length..range.end;
         let is_option = name.starts_with(b"--") && name.len() > 2;
@@ -326,8 +446,12 @@ impl<'a> Look<'a> {
 
     /// Judges one pair; gives where to go on.
     fn pair(&mut self, line: &Range<usize>, indent: usize, pair: &Pair) -> usize {
-        let name = self.text(&pair.name);
-        let mut class = names::class(name, self.not_secret);
+        let written = self.text(&pair.name);
+        let name: &[u8] = &unescaped(written);
+        if self.kind == Kind::Source {
+            return self.literal(line, indent, pair, name);
+        }
+        let mut class = names::class(name, self.not_secret).max(names::class(written, self.not_secret));
         match names::role(name) {
             names::Role::Name => {
                 let value = self.value(line, pair);
@@ -347,6 +471,51 @@ impl<'a> Look<'a> {
         if in_section && class == Class::None && !names::is_about(name) && self.leads(line, &pair.name) {
             class = Class::Token;
         }
+        self.give(line, indent, pair, class)
+    }
+
+    /// Judges one pair of a source: its value has to be a text.
+    fn literal(&mut self, line: &Range<usize>, indent: usize, pair: &Pair, name: &[u8]) -> usize {
+        let mut class = self.class_alone(name);
+        match names::role(name) {
+            names::Role::Name => {
+                let value = self.value(line, pair);
+                self.named = Some(self.class_alone(self.text(&value)));
+            }
+            names::Role::Value => class = self.named.take().unwrap_or(class).max(class),
+            names::Role::Other => {}
+        }
+        if class == Class::None {
+            return pair.value;
+        }
+        let rest = self.text(&(pair.value..line.end));
+        if rest.trim_ascii() == b"(" {
+            self.state = State::Below { indent, class };
+            return line.end;
+        }
+        // What counts where the value is not set elsewhere.
+        let start = match ["default=", "default ="].iter().find(|word| rest.starts_with(word.as_bytes())) {
+            Some(word) => word.len() + rest[word.len()..].iter().take_while(|byte| **byte == b' ').count(),
+            None => ELSE.iter().filter_map(|word| Some(find(rest, word)? + word.len())).max().unwrap_or(0),
+        };
+        // Texts of Python may have letters before them. Behind an `f` stands a text that is put together.
+        let letters = rest[start..].iter().take_while(|byte| b"bBrRuU".contains(byte)).count();
+        let start = start + letters;
+        let is_literal = letters <= 2 && rest.get(start).is_some_and(|byte| b"\"'".contains(byte));
+        if !is_literal {
+            return pair.value;
+        }
+        let value = Pair { name: pair.name.clone(), value: pair.value + start };
+        let text = self.text(&self.value(line, &value));
+        // A part of it comes from elsewhere.
+        if contains(text, b"${") || contains(text, b"%{") {
+            return pair.value;
+        }
+        self.give(line, indent, &value, class)
+    }
+
+    /// Takes the value of a name of this class; gives where to go on.
+    fn give(&mut self, line: &Range<usize>, indent: usize, pair: &Pair, class: Class) -> usize {
         if class == Class::None {
             return pair.value;
         }
@@ -510,8 +679,8 @@ impl<'a> Look<'a> {
     }
 }
 
-/// No name of a setting is longer.
-const MOST_NAME: usize = 96;
+/// No name with escapes is longer.
+const MOST_ESCAPED: usize = 6 * MOST_NAME;
 /// No line is indented more.
 const MOST_INDENT: usize = 256;
 /// No start of an element is longer.
@@ -523,6 +692,14 @@ const MOST_QUOTED: usize = 4096;
 const WORDS_OF_SERVERS: &[&str] =
     &["requirepass", "masterauth", "password", "auth_pass", "authtoken", "secret"];
 
+/// Calls that ask for a variable, with what counts where it is not set; and those that do so of these things alone.
+const ASKING: &[&str] = &["getenv", "env", "config"];
+const GETTING: &[&str] = &["get", "str", "setdefault"];
+const VARIABLES: &[&str] = &["environ", "env", "config", "settings", "secrets"];
+
+/// What stands before a value that counts where the one before is not set.
+const ELSE: &[&[u8]] = &[b" or ", b" || ", b" ?? ", b" else "];
+
 /// Shapes that are one word: addresses which are themselves the secret.
 const BY_WORD: &[&str] = &[
     "slack webhook",
@@ -533,35 +710,37 @@ const BY_WORD: &[&str] = &[
     "discord bot token",
 ];
 
-fn is_of_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"_.-".contains(&byte)
-}
-
-fn find(text: &[u8], sign: &[u8]) -> Option<usize> {
-    text.windows(sign.len()).position(|part| part == sign)
-}
-
-fn contains(text: &[u8], sign: &[u8]) -> bool {
-    find(text, sign).is_some()
-}
-
-fn closing(text: &[u8], quote: u8) -> Option<usize> {
-    let mut escaped = false;
-    for (at, &byte) in text.iter().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quote == b'"' => escaped = true,
-            _ if byte == quote => return Some(at),
-            _ => {}
+/// A name without its escapes: `pass\u0077ord` is `password`.
+fn unescaped(name: &[u8]) -> Cow<'_, [u8]> {
+    if !name.contains(&b'\\') {
+        return Cow::Borrowed(name);
+    }
+    let mut plain = Vec::with_capacity(name.len());
+    let mut rest = name;
+    while let [byte, after @ ..] = rest {
+        rest = after;
+        if *byte != b'\\' {
+            plain.push(*byte);
+            continue;
+        }
+        let digits = match after.first() {
+            Some(b'u') => 4,
+            Some(b'x') => 2,
+            Some(b'U') => 8,
+            _ => continue,
+        };
+        let number = after.get(1..=digits).and_then(|text| std::str::from_utf8(text).ok());
+        if let Some(number) = number.and_then(|text| u32::from_str_radix(text, 16).ok()) {
+            plain.extend(u8::try_from(number));
+            rest = &after[1 + digits..];
         }
     }
-    None
+    Cow::Owned(plain)
 }
 
 /// The end of a value that reaches to the end of its line, without a comment and the sign that ends a statement.
 fn end_of_line(rest: &[u8]) -> usize {
-    let comment = rest.windows(2).position(|pair| pair[0].is_ascii_whitespace() && pair[1] == b'#');
-    let text = rest[..comment.unwrap_or(rest.len())].trim_ascii_end();
+    let text = without_comment(rest);
     let text = text.strip_suffix(b",").or_else(|| text.strip_suffix(b";")).unwrap_or(text);
     text.len()
 }

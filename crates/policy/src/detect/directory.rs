@@ -30,8 +30,8 @@ fn is_first_of_store(name: &str) -> bool {
 }
 
 /// The first names of all stores that do not begin with a dot.
-const UNDOTTED: [&str; 8] =
-    ["library", "containers", "sops", "git-crypt", "annex", "snap", "group_vars", "host_vars"];
+const UNDOTTED: [&str; 9] =
+    ["library", "containers", "sops", "git-crypt", "annex", "snap", "group_vars", "host_vars", "settings"];
 
 impl Directory {
     /// `path` is absolute and leads through no links; `homes` are the HOMEs of the caller.

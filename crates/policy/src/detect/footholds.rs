@@ -3,6 +3,7 @@
 //! What a person starts by hand, such as a `Makefile` or a script, is the work itself and not a foothold.
 
 use super::rows::Rows;
+use super::secrets::folded;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -288,6 +289,44 @@ pub(super) const FOOTHOLDS: &[Foothold] = {
     Foothold { below: None, name: "sitecustomize.py", care: Told, by: "python, at every start" },
     Foothold { below: None, name: "usercustomize.py", care: Told, by: "python, at every start" },
     Foothold { below: None, name: "keyward.py", care: Told, by: "python, in the place of Keyward's own package" },
+    Foothold { below: None, name: "gptme.toml", care: Guarded, by: "gptme, which runs its context command" },
+    Foothold { below: None, name: ".factorypath", care: Guarded, by: "Eclipse and Java's language server" },
+    Foothold { below: None, name: ".externalToolBuilders", care: Guarded, by: "Eclipse" },
+    Foothold { below: None, name: ".nvim-dap.lua", care: Guarded, by: "Neovim" },
+    Foothold { below: None, name: ".project", care: Told, by: "Eclipse" },
+    Foothold { below: None, name: ".classpath", care: Told, by: "Eclipse" },
+    Foothold { below: None, name: ".settings", care: Told, by: "Eclipse" },
+    Foothold { below: None, name: "nbproject", care: Told, by: "NetBeans" },
+    Foothold { below: None, name: ".run", care: Told, by: "JetBrains IDEs" },
+    Foothold { below: None, name: ".lapce", care: Told, by: "Lapce" },
+    Foothold { below: None, name: ".githooks", care: Told, by: "git, where core.hooksPath names it" },
+    Foothold { below: None, name: "flake.nix", care: Told, by: "nix, also by direnv" },
+    Foothold { below: None, name: "shell.nix", care: Told, by: "nix, also by direnv" },
+    Foothold { below: None, name: "uv.toml", care: Told, by: "uv" },
+    Foothold { below: None, name: "poetry.toml", care: Told, by: "Poetry" },
+    Foothold { below: None, name: "pnpm-workspace.yaml", care: Told, by: "pnpm" },
+    Foothold { below: None, name: ".bazelversion", care: Told, by: "bazelisk, which downloads and runs it" },
+    Foothold { below: None, name: ".buckconfig.local", care: Told, by: "buck" },
+    Foothold { below: None, name: "pants.toml", care: Told, by: "Pants" },
+    Foothold { below: None, name: ".pants.rc", care: Told, by: "Pants" },
+    Foothold { below: None, name: ".pants.bootstrap", care: Told, by: "Pants" },
+    Foothold { below: None, name: ".plzconfig", care: Told, by: "Please" },
+    Foothold { below: None, name: "global.json", care: Told, by: "dotnet, which runs the SDK that it names" },
+    Foothold { below: None, name: "dotnet-tools.json", care: Told, by: "dotnet" },
+    Foothold { below: None, name: "Directory.Packages.props", care: Told, by: "MSBuild" },
+    Foothold { below: None, name: "Directory.Solution.props", care: Told, by: "MSBuild" },
+    Foothold { below: None, name: "Directory.Solution.targets", care: Told, by: "MSBuild" },
+    Foothold { below: None, name: "terraform.d", care: Told, by: "terraform, which takes plugins from it" },
+    Foothold { below: None, name: ".htaccess", care: Told, by: "Apache" },
+    Foothold { below: None, name: ".user.ini", care: Told, by: "PHP" },
+    Foothold { below: None, name: "gtags.conf", care: Told, by: "GNU Global" },
+    Foothold { below: None, name: ".formatter.exs", care: Told, by: "mix and Elixir's language server" },
+    Foothold { below: None, name: ".ghcid", care: Told, by: "ghcid" },
+    Foothold { below: None, name: ".smug.yml", care: Told, by: "smug" },
+    Foothold { below: None, name: ".miserc.toml", care: Told, by: "mise" },
+    Foothold { below: None, name: "ipython_config.py", care: Told, by: "IPython" },
+    Foothold { below: None, name: "ipython_kernel_config.py", care: Told, by: "IPython" },
+    Foothold { below: Some("renv"), name: "activate.R", care: Told, by: "R, where .Rprofile names it" },
     // The state of agents in HOME, which a grant may name: of all that is written there, this is what they run or obey.
     Foothold { below: Some(".claude"), name: "settings.json", care: Told, by: "Claude Code" },
     Foothold { below: Some(".claude"), name: "settings.local.json", care: Told, by: "Claude Code" },
@@ -352,6 +391,16 @@ pub(super) const FOOTHOLDS: &[Foothold] = {
     ]
 };
 
+/// The same by the end of a name.
+#[rustfmt::skip]
+pub(super) const ENDINGS: &[Foothold] = {
+    use Care::Told;
+    &[
+    Foothold { below: None, name: ".code-workspace", care: Told, by: "Visual Studio Code" },
+    Foothold { below: None, name: ".sublime-project", care: Told, by: "Sublime Text" },
+    ]
+};
+
 /// Further names that programs outside open by themselves. A pipe or a socket there makes them wait for ever; what else stands there is the
 /// work.
 #[rustfmt::skip]
@@ -396,9 +445,30 @@ pub fn foothold(relative: &Path) -> Option<(Care, &'static str)> {
 /// The same for a name in a directory, of which the last name counts.
 pub fn foothold_in(above: Option<&OsStr>, name: &OsStr) -> Option<(Care, &'static str)> {
     let is_below = |below: &str| above.is_some_and(|above| same(above, below));
-    let is_this = |row: &&Foothold| same(name, row.name) && row.below.is_none_or(is_below);
-    let row = BY_NAME.of(name.as_bytes()).map(|row| &FOOTHOLDS[row]).find(is_this)?;
+    let find = |name: &OsStr| {
+        let is_this = |row: &&Foothold| same(name, row.name) && row.below.is_none_or(is_below);
+        let row = BY_NAME.of(name.as_bytes()).map(|row| &FOOTHOLDS[row]).find(is_this);
+        row.or_else(|| ENDINGS.iter().find(|row| ends_with(name, row.name)))
+    };
+    let row = find(name).or_else(|| find(OsStr::new(&taken_for(name)?)))?;
     Some((row.care, row.by))
+}
+
+/// The name that the most forgiving file systems would take this one for, if it is another: FAT forgets dots and spaces at the end, NTFS
+/// what comes behind a colon, and those that compare by Unicode fold some letters into others and overlook what cannot be seen.
+pub(super) fn taken_for(name: &OsStr) -> Option<String> {
+    let bytes = name.as_bytes();
+    if bytes.is_ascii() && !bytes.contains(&b':') && !bytes.ends_with(b".") && !bytes.ends_with(b" ") {
+        return None;
+    }
+    let before = bytes.split(|&byte| byte == b':').next().unwrap_or_default();
+    let folded = folded(OsStr::from_bytes(before)).into_owned();
+    (folded.as_bytes() != bytes).then_some(folded)
+}
+
+fn ends_with(name: &OsStr, ending: &str) -> bool {
+    let name = name.as_bytes();
+    name.len() > ending.len() && name[name.len() - ending.len()..].eq_ignore_ascii_case(ending.as_bytes())
 }
 
 /// The rows of each name: most names that are looked up are in none, and a search looks up many.
@@ -441,6 +511,27 @@ mod tests {
         }
         for path in ["AGENTS.md", "x/agents.md", ".github/workflows", "sub/.github/workflows"] {
             assert!(matches!(foothold(Path::new(path)), Some((Care::Told, _))), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_a_file_system_takes_for_a_foothold_is_one() {
+        for path in [
+            ".v\u{17f}code",
+            ".\u{fb02}eet",
+            ".en\u{200c}vrc",
+            ".envrc.",
+            ".claude ",
+            ".envrc:x",
+            "sub/.\u{ad}vimrc",
+        ] {
+            assert!(matches!(foothold(Path::new(path)), Some((Care::Guarded, _))), "{path:?}");
+        }
+        for path in ["a.code-workspace", "x/B.Code-Workspace", "a.sublime-project"] {
+            assert!(matches!(foothold(Path::new(path)), Some((Care::Told, _))), "{path}");
+        }
+        for path in ["\u{e9}nv", "..", "...", "a:b", ":", " ", "stra\u{df}e", ".code-workspace"] {
+            assert_eq!(foothold(Path::new(path)), None, "{path:?}");
         }
     }
 

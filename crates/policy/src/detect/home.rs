@@ -1,6 +1,7 @@
 //! Files of HOME that programs run or obey by themselves. One of them may be a link into a project (a repository of dotfiles): what it
 //! leads to is then a foothold.
 
+use super::footholds;
 use std::path::Path;
 
 /// A file or directory of HOME.
@@ -114,7 +115,15 @@ pub fn obeyed_in(tree: &Path) -> InGrant {
     let counts = |obeyed: &&Obeyed| !PROGRAMS.contains(&obeyed.path);
     let is_agents = |path: &str| STATE_OF_AGENTS.contains(&path);
     let mut all = OBEYED.iter().filter(counts);
-    if all.clone().any(|obeyed| !is_agents(obeyed.path) && tree.starts_with(obeyed.path)) {
+    // A grant that lies below an agent's settings names them as well.
+    let is_of_settings = || {
+        let is_below = |path: &&Path| {
+            STATE_OF_AGENTS.iter().any(|state| *path != Path::new(state) && path.starts_with(state))
+        };
+        tree.ancestors().filter(is_below).any(|path| footholds::foothold(path).is_some())
+    };
+    let is_whole = |obeyed: &Obeyed| !is_agents(obeyed.path) && tree.starts_with(obeyed.path);
+    if all.clone().any(is_whole) || is_of_settings() {
         InGrant::All
     } else if all.any(|obeyed| Path::new(obeyed.path).starts_with(tree)) {
         InGrant::Names
@@ -141,6 +150,11 @@ mod tests {
             (".cargo", InGrant::Names),
             (".claude", InGrant::Names),
             (".claude/projects", InGrant::Nothing),
+            (".claude/hooks", InGrant::All),
+            (".claude/plugins/cache/x", InGrant::All),
+            (".config/opencode/plugin", InGrant::All),
+            (".codex/sessions", InGrant::Nothing),
+            ("work/.claude/hooks", InGrant::Nothing),
             ("work/project", InGrant::Nothing),
             (".local", InGrant::Nothing),
             ("bin", InGrant::Nothing),

@@ -14,6 +14,7 @@ mod rows;
 pub mod secrets;
 pub mod strict;
 pub(crate) mod substitute;
+mod text;
 mod variables;
 
 pub use directory::{Directory, is_kept_repository, may_be_store};
@@ -44,6 +45,11 @@ pub const DIGEST: u64 = {
             sum.add(below.as_bytes());
         }
         sum.add(&[foothold.care as u8]);
+        row += 1;
+    }
+    row = 0;
+    while row < footholds::ENDINGS.len() {
+        sum.add(footholds::ENDINGS[row].name.as_bytes());
         row += 1;
     }
     row = 0;

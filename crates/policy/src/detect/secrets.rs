@@ -65,6 +65,10 @@ pub enum Content {
     Json,
     /// Settings of projects in any syntax, of which everything but credentials is seen. Without one the file is harmless.
     Config,
+    /// One of these words, in any case, makes the file secret as a whole. Without any it is read as settings of projects.
+    SayingOrConfig(&'static [&'static str]),
+    /// Sources that hold settings. Only texts go that stand under the name of a credential.
+    Source,
     /// Settings of git. Without a credential the file is harmless.
     Git,
     /// The same, if the content says that it is git's.
@@ -75,12 +79,12 @@ impl Secret {
     /// Whether only the name says that it is a private key, or that it may hold one of a project's credentials: in a published package
     /// that is test data.
     pub fn is_data_of_packages(&self) -> bool {
-        self.place == Place::Name && self.holds == PRIVATE_KEY || self.content == Content::Config
+        self.place == Place::Name && self.holds == PRIVATE_KEY || self.is_of_projects()
     }
 
     /// Whether it is a file of projects: one of this name in HOME is not a store of the user's.
     pub fn is_of_projects(&self) -> bool {
-        self.content == Content::Config
+        matches!(self.content, Content::Config | Content::Source)
     }
 }
 
@@ -217,7 +221,7 @@ fn is_ignored(c: char) -> bool {
     matches!(c,
         '\0' | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
         | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}'
         | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 

@@ -13,10 +13,7 @@ use std::path::Path;
 
 /// Whether a name cannot be made: a foothold that is guarded, or what makes a folder a repository.
 pub fn is_forbidden(name: &OsStr) -> bool {
-    let bytes = name.as_bytes();
-    let plain =
-        bytes.is_ascii() && !bytes.iter().any(|byte| b":. ".contains(byte) && ends_early(bytes, *byte));
-    if plain { is_listed(name) } else { is_listed(name) || is_listed(OsStr::new(&folded(name))) }
+    is_listed(name) || footholds::taken_for(name).is_some_and(|taken| is_listed(OsStr::new(&taken)))
 }
 
 /// Whether a directory that is moved leaves a tree of packages. Footholds in there can be changed, so that a package can be replaced:
@@ -27,46 +24,6 @@ pub fn leaves_packages(from: &Path, to: &Path) -> bool {
 
 fn is_listed(name: &OsStr) -> bool {
     footholds::guarded(name).is_some() || name.as_bytes().eq_ignore_ascii_case(b".git")
-}
-
-/// Whether a file system may take the name for a shorter one.
-fn ends_early(name: &[u8], byte: u8) -> bool {
-    byte == b':' || name.last() == Some(&byte)
-}
-
-/// The name as the most forgiving file system would have it: FAT forgets dots and spaces at the end, NTFS what comes behind a colon, and
-/// those that compare by Unicode fold some letters into others and overlook what cannot be seen.
-fn folded(name: &OsStr) -> String {
-    let name = name.to_string_lossy();
-    let name = name.split(':').next().unwrap_or_default();
-    let mut folded = String::with_capacity(name.len());
-    for letter in name.chars() {
-        match letter {
-            'ſ' => folded.push('s'),
-            '\u{212a}' => folded.push('k'),
-            'ﬀ' => folded.push_str("ff"),
-            'ﬁ' => folded.push_str("fi"),
-            'ﬂ' => folded.push_str("fl"),
-            'ﬃ' => folded.push_str("ffi"),
-            'ﬄ' => folded.push_str("ffl"),
-            'ﬅ' | 'ﬆ' => folded.push_str("st"),
-            letter if cannot_be_seen(letter) => {}
-            letter => folded.push(letter),
-        }
-    }
-    folded.truncate(folded.trim_end_matches(['.', ' ']).len());
-    folded
-}
-
-/// Unicode's default ignorable letters.
-const fn cannot_be_seen(letter: char) -> bool {
-    matches!(
-        letter,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
-            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}'
-            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
-    )
 }
 
 const O_CREAT: u32 = 0o100;

@@ -5,6 +5,7 @@
 use super::config;
 use super::secrets::LOGIN_WORDS;
 use super::secrets::{Content, Secret};
+use super::text::{closing, contains, find, is_of_name, unquoted, without_comment};
 use super::variables;
 use crate::detect::registry::{known, name_shape, value_shape};
 use crate::login::json::without_credentials as without_credentials_in_json;
@@ -41,12 +42,15 @@ pub fn shows(secret: &Secret, content: &[u8], not_secret: &[&str]) -> Shows {
         }
         Content::Json => json(content),
         // Texts of wider letters, which no line of ours would fit.
-        Content::Config if content.contains(&0) => match says(content, LOGIN_WORDS) {
-            true => Shows::Instead(Vec::new()),
-            false => Shows::Itself,
-        },
-        Content::Config if !config::may_hold_credentials(content) => Shows::Itself,
-        Content::Config => itself_or(config::without_credentials(content, not_secret), content),
+        Content::Config | Content::SayingOrConfig(_) if content.contains(&0) => {
+            match says(content, LOGIN_WORDS) {
+                true => Shows::Instead(Vec::new()),
+                false => Shows::Itself,
+            }
+        }
+        Content::SayingOrConfig(words) if says(content, words) => Shows::Instead(Vec::new()),
+        Content::Config | Content::SayingOrConfig(_) => config(content, config::Kind::Settings, not_secret),
+        Content::Source => config(content, config::Kind::Source, not_secret),
         Content::Pem if has_private_key(content) => Shows::Instead(Vec::new()),
         Content::Pem => Shows::Itself,
         Content::MaybeGit if !is_git_config(content) => Shows::Itself,
@@ -60,20 +64,33 @@ pub fn shows(secret: &Secret, content: &[u8], not_secret: &[&str]) -> Shows {
 /// Decides about a working copy of which git has another state: it may be seen as it is if git shows every credential in it. So settings
 /// with a credential that was committed can still be worked on.
 pub fn shows_beside(secret: &Secret, content: &[u8], committed: &[u8], not_secret: &[&str]) -> bool {
-    let is_committed = |value: &[u8]| committed.windows(value.len()).any(|part| part == value);
+    let is_committed = |value: &[u8]| contains(committed, value);
+    let kind = if secret.content == Content::Source { config::Kind::Source } else { config::Kind::Settings };
     secret.is_of_projects()
         && !content.contains(&0)
-        && config::credentials(content, not_secret).into_iter().all(|span| is_committed(&content[span]))
+        && config::credentials(content, kind, not_secret).into_iter().all(|span| is_committed(&content[span]))
 }
 
-/// JSON that cannot be read is judged by its words, and is an empty object where one is a credential.
+fn config(content: &[u8], kind: config::Kind, not_secret: &[&str]) -> Shows {
+    match config::may_hold_credentials(content) {
+        true => itself_or(config::without_credentials(content, kind, not_secret), content),
+        false => Shows::Itself,
+    }
+}
+
+/// JSON that cannot be read is read as any other settings: some programs allow a comma before a bracket, and take one of two values with
+/// the same name. It is an empty object if that leaves a credential in it.
 fn json(content: &[u8]) -> Shows {
     let shown = std::str::from_utf8(content).ok().and_then(without_credentials_in_json);
-    match shown {
-        Some(shown) => itself_or(shown.into_bytes(), content),
-        None if value_shape(content).is_some() => Shows::Instead(b"{}\n".to_vec()),
-        None => Shows::Itself,
+    if let Some(shown) = shown {
+        return itself_or(shown.into_bytes(), content);
     }
+    let shown = config(content, config::Kind::Settings, &[]);
+    let is_left = match &shown {
+        Shows::Itself => value_shape(content).is_some(),
+        Shows::Instead(text) => value_shape(text).is_some(),
+    };
+    if is_left { Shows::Instead(b"{}\n".to_vec()) } else { shown }
 }
 
 /// Whether one of the words, which are in lower case, is in it. Zero bytes do not count: they are in texts of wider letters.
@@ -95,10 +112,6 @@ fn without_comments(content: &[u8]) -> Vec<u8> {
     }
     out.extend_from_slice(rest);
     out
-}
-
-fn find(text: &[u8], sign: &[u8]) -> Option<usize> {
-    text.windows(sign.len()).position(|part| part == sign)
 }
 
 /// What is left is the whole file, if nothing had to go: a copy that a command made of what it saw is not secret to the next one.
@@ -186,7 +199,7 @@ fn assignment(line: &[u8]) -> Option<(bool, &[u8], &[u8])> {
         Some(rest) => (true, rest.trim_ascii_start()),
         None => (false, line),
     };
-    let end = line.iter().position(|&byte| !(byte.is_ascii_alphanumeric() || b"_.-".contains(&byte)))?;
+    let end = line.iter().position(|&byte| !is_of_name(byte))?;
     let (name, rest) = line.split_at(end);
     let first = *name.first()?;
     let value = rest.trim_ascii_start();
@@ -200,24 +213,6 @@ fn assignment(line: &[u8]) -> Option<(bool, &[u8], &[u8])> {
     let is_name =
         (first.is_ascii_alphabetic() || first == b'_') && name.len() <= 64 && value_shape(name).is_none();
     (is_name && !is_rest_of_key).then_some((exported, name, value))
-}
-
-fn closing(text: &[u8], quote: u8) -> Option<usize> {
-    let mut escaped = false;
-    for (at, &byte) in text.iter().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quote == b'"' => escaped = true,
-            _ if byte == quote => return Some(at),
-            _ => {}
-        }
-    }
-    None
-}
-
-fn without_comment(value: &[u8]) -> &[u8] {
-    let end = value.windows(2).position(|pair| pair[0].is_ascii_whitespace() && pair[1] == b'#');
-    value[..end.unwrap_or(value.len())].trim_ascii_end()
 }
 
 /// Words that settings are made of and credentials are not.
@@ -463,8 +458,7 @@ const SETTINGS: &[&str] = &[
 
 /// A value that settings have and credentials do not: a known word, a small number, a version, an address or a path of short plain parts.
 fn is_harmless_value(value: &[u8]) -> bool {
-    let quoted = |quote: u8| value.len() > 1 && value.starts_with(&[quote]) && value.ends_with(&[quote]);
-    let value = if quoted(b'"') || quoted(b'\'') { &value[1..value.len() - 1] } else { value };
+    let value = unquoted(value);
     if value_shape(value).is_some() || value.len() > 200 {
         return false;
     }
@@ -583,7 +577,18 @@ mod tests {
             "{seen}"
         );
         serde_json::from_str::<serde_json::Value>(&seen).unwrap();
-        assert_eq!(shown(".mcp.json", "{ \"a\": \"ghp_canary1canary1canary1canary1canary1AA\", }"), "{}\n");
+        assert_eq!(
+            shown(".mcp.json", "{ \"a\": \"ghp_canary1canary1canary1canary1canary1AA\", }"),
+            "{ \"a\": \"\", }"
+        );
+        // What a program may read although the rules of JSON forbid it.
+        for odd in [
+            "{\"authToken\": \"canary1canary1\", }",
+            "{\"authToken\": \"canary1canary1\", \"b\": 1, \"b\": 2}",
+        ] {
+            let seen = shown(".zed/settings.json", odd);
+            assert!(seen != "itself" && !seen.contains("canary1"), "{odd}: {seen}");
+        }
         assert!(!shown(".mcp.json", "{\"API_KEY\": \"${T:-canary1}\"}").contains("canary1"));
     }
 

@@ -1,6 +1,7 @@
 //! Scripts and settings for all users of a host that set variables. Programs run them, so only the lines go that set a credential.
 
 use super::registry::{Kind, known, name_shape, value_shape};
+use super::text::is_of_name;
 
 /// The text without the lines that set a credential, in whatever form they do.
 pub(super) fn without_credentials(content: &[u8]) -> Vec<u8> {
@@ -54,12 +55,18 @@ fn credential(line: &[u8]) -> Option<&[u8]> {
         let upper = name.to_ascii_uppercase();
         let is_credential =
             known(&upper).is_some_and(|entry| entry.kind == Kind::Credential) || name_shape(&upper).is_some();
-        is_credential && is_literal(value) || value_shape(first_word(value)).is_some()
+        is_credential && is_literal(value) && !is_of_keyboard(name)
+            || value_shape(first_word(value)).is_some()
     });
     first.map(|(_, value)| value).or_else(|| {
         let mut words = line.split(|byte| byte.is_ascii_whitespace() || b"\"'`=,;()<>".contains(byte));
         words.find(|word| value_shape(word).is_some())
     })
+}
+
+/// `HandlePowerKey` and its like: what logind does when someone presses a key.
+fn is_of_keyboard(name: &[u8]) -> bool {
+    name.strip_prefix(b"Handle").is_some_and(|rest| rest.ends_with(b"Key") || rest.ends_with(b"KeyLongPress"))
 }
 
 /// The name before an equals sign. Blanks between them are allowed only where the line begins with the name: elsewhere that is a comparison.
@@ -76,8 +83,7 @@ fn name_before(line: &[u8]) -> &[u8] {
 }
 
 fn last_name(line: &[u8]) -> &[u8] {
-    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
-    let length = line.iter().rev().take_while(|byte| is_of_name(byte)).count();
+    let length = line.iter().rev().take_while(|byte| is_of_name(**byte)).count();
     &line[line.len() - length..]
 }
 
@@ -188,6 +194,7 @@ mod tests {
             "# Set this to TRUE to ask for the password\nNETID_AUTHORITATIVE=FALSE\n",
             "ACME_TOKEN=\nACME_TOKEN=$OTHER\nACME_TOKEN=\"${OTHER}\"\nACME_TOKEN=`pass show acme`\n",
             "PASSWORD_FILE=/etc/acme/password\n",
+            "#HandlePowerKey=poweroff\nHandleSuspendKeyLongPress=hibernate\n#HandleSecureAttentionKey=secure-attention-key\n",
             "if [ $ACME_TOKEN = yes ]; then\nset -e\nset -- a b\nfi\n",
         ] {
             assert_eq!(shown(line), line);

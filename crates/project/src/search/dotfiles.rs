@@ -1,6 +1,7 @@
 //! The user's own secrets and start-up files in HOME. One of them may be a link that leads into a searched tree (a repository of dotfiles),
 //! or have a second name there: what stands in the tree is then secret or protected as well.
 
+use super::Search;
 use super::leads::{Lead, follow, follow_below};
 use keyward_policy::detect::secrets::{Store, is_secret_in_home, stores};
 use keyward_policy::detect::{OBEYED, secret_file};
@@ -33,11 +34,11 @@ pub(crate) struct Dotfiles {
     pub(crate) unresolved: Vec<PathBuf>,
 }
 
-/// Looks through the HOMEs. `is_searched` tells whether a path lies in a searched tree; `own` is Keyward's state.
-pub(crate) fn look(homes: &[&Path], own: &Path, is_searched: &dyn Fn(&Path) -> bool) -> Dotfiles {
+/// Looks through the HOMEs. `is_searched` tells whether a path lies in a searched tree.
+pub(crate) fn look(search: &Search<'_>, is_searched: &dyn Fn(&Path) -> bool) -> Dotfiles {
     let found = Dotfiles::default();
-    let mut look = Look { homes, own, is_searched, home: None, met: HashSet::new(), found };
-    for home in homes {
+    let mut look = Look { search, is_searched, home: None, met: HashSet::new(), found };
+    for home in &search.homes {
         look.home = follow(home).end.filter(|(real, _)| real == home).map(|(real, _)| real);
         // Most rows name something that is not there, and one listing of HOME answers for all of them.
         let names = list(home);
@@ -59,8 +60,7 @@ pub(crate) fn look(homes: &[&Path], own: &Path, is_searched: &dyn Fn(&Path) -> b
 }
 
 struct Look<'a> {
-    homes: &'a [&'a Path],
-    own: &'a Path,
+    search: &'a Search<'a>,
     is_searched: &'a dyn Fn(&Path) -> bool,
     /// The HOME that is looked at, where no link leads to it.
     home: Option<PathBuf>,
@@ -90,8 +90,9 @@ impl Look<'_> {
         let lead = self.follow(path);
         self.unresolved(&lead, path);
         let Some((real, stat)) = lead.end.clone() else { return };
-        let is_secret =
-            |path: &Path| secret_file(path, self.homes).is_some_and(|secret| !secret.is_of_projects());
+        let is_secret = |path: &Path| {
+            secret_file(path, &self.search.homes).is_some_and(|secret| !secret.is_of_projects())
+        };
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile if is_secret(path) => {
                 self.count(&real, &stat);
@@ -104,7 +105,7 @@ impl Look<'_> {
                     return self.led(lead, path, true);
                 }
                 // Of Keyward's own files, which become many, only Keyward makes names.
-                let names = if real == self.own { None } else { list(path) };
+                let names = if real == self.search.state { None } else { list(path) };
                 for name in names.into_iter().flatten() {
                     self.store(&path.join(name), depth - 1, None);
                 }
@@ -121,7 +122,7 @@ impl Look<'_> {
     }
 
     fn count(&mut self, real: &Path, stat: &Stat) {
-        if stat.st_nlink > 1 && !(self.is_searched)(real) {
+        if self.search.may_have_names(stat) && !(self.is_searched)(real) {
             self.found.linked.insert((stat.st_dev, stat.st_ino));
         }
     }

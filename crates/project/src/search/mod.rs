@@ -10,6 +10,7 @@ mod dotfiles;
 mod halves;
 pub(crate) mod index;
 pub(crate) mod leads;
+mod mounts;
 mod named;
 mod tell;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use keyward_policy::facts::{Foothold, OF_ANOTHER, Project, Unsearched};
 use keyward_policy::view::{Why, fits, is_of_system};
 use keyward_sys::file::reason;
 use leads::{Lead, follow};
+pub use mounts::mounts_in;
 pub(crate) use named::named_in;
 use rustix::fs::{Access, AtFlags, CWD, FileType, Stat};
 use rustix::io::Errno;
@@ -108,6 +110,8 @@ pub struct Search<'a> {
     pub hidden: Vec<PathBuf>,
     /// Those that a link leads to, as the user wrote them.
     pub hidden_by_link: Vec<PathBuf>,
+    /// Where something is mounted within the trees. If anywhere, each secret file may have another name there.
+    pub mounts: Vec<PathBuf>,
     /// The user's patterns, as written; they belong to the index.
     pub patterns: Vec<&'a OsStr>,
     /// Names of variables that the user has cleared.
@@ -120,6 +124,11 @@ pub struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
+    /// Whether a file may be found under another name as well.
+    pub(crate) fn may_have_names(&self, stat: &Stat) -> bool {
+        stat.st_nlink > 1 || !self.mounts.is_empty()
+    }
+
     /// For a look at footholds alone.
     pub(crate) fn nothing(state: &'a Path) -> Self {
         Search {
@@ -128,6 +137,7 @@ impl<'a> Search<'a> {
             state,
             hidden: Vec::new(),
             hidden_by_link: Vec::new(),
+            mounts: Vec::new(),
             patterns: Vec::new(),
             not_secret: Vec::new(),
             programs: Vec::new(),
@@ -170,6 +180,8 @@ pub(crate) struct Rules<'a> {
     in_home: InGrant,
     /// Files that are secret or protected under another name, by device and inode.
     linked: &'a HashSet<(u64, u64)>,
+    /// Whether a file with one name may be found under another.
+    has_mounts: bool,
 }
 
 impl<'a> Rules<'a> {
@@ -190,6 +202,7 @@ impl<'a> Rules<'a> {
                 false => InGrant::Nothing,
             },
             linked,
+            has_mounts: !search.mounts.is_empty(),
         }
     }
 
@@ -314,6 +327,11 @@ impl<'a> Rules<'a> {
         !self.linked.is_empty()
     }
 
+    /// Whether a file may be found under another name as well.
+    pub(crate) fn may_have_names(&self, stat: &Stat) -> bool {
+        stat.st_nlink > 1 || self.has_mounts
+    }
+
     pub(crate) fn is_linked(&self, stat: &Stat) -> bool {
         self.linked.contains(&(stat.st_dev, stat.st_ino))
     }
@@ -429,13 +447,13 @@ fn look(search: &Search<'_>) -> (Project, Vec<Looked>) {
     let is_searched = |path: &Path| {
         search.trees.iter().filter(visible).any(|tree| path.starts_with(&tree.path) && path != tree.path)
     };
-    let dotfiles = dotfiles::look(&search.homes, search.state, &is_searched);
+    let dotfiles = dotfiles::look(search, &is_searched);
     let hidden: Vec<Lead> = search.hidden_by_link.iter().map(|path| follow(path)).collect();
     let mut needed: HashMap<(u64, u64), Linked> =
         dotfiles.linked.iter().map(|&file| (file, Linked::Secret)).collect();
     for path in &search.hidden {
         if let Ok(stat) = rustix::fs::lstat(path) {
-            with_several_names(path, &stat, &mut needed);
+            with_several_names(search, path, &stat, &mut needed);
         }
     }
     let mut looked = Vec::with_capacity(search.trees.len());
@@ -475,15 +493,20 @@ fn look(search: &Search<'_>) -> (Project, Vec<Looked>) {
 }
 
 /// Files that the user hides and that have other names, at a path or below it.
-fn with_several_names(path: &Path, stat: &Stat, needed: &mut HashMap<(u64, u64), Linked>) {
+fn with_several_names(
+    search: &Search<'_>,
+    path: &Path,
+    stat: &Stat,
+    needed: &mut HashMap<(u64, u64), Linked>,
+) {
     match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile if stat.st_nlink > 1 => {
+        FileType::RegularFile if search.may_have_names(stat) => {
             needed.insert((stat.st_dev, stat.st_ino), Linked::Secret);
         }
         FileType::Directory => {
             for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
                 if let Ok(stat) = rustix::fs::lstat(entry.path()) {
-                    with_several_names(&entry.path(), &stat, needed);
+                    with_several_names(search, &entry.path(), &stat, needed);
                 }
             }
         }
@@ -547,6 +570,9 @@ fn rules_digest(search: &Search<'_>, tree: &Path) -> u64 {
     sum.add(&sum_of(&skipped(search, tree)).to_le_bytes());
     // What counts below depends on where the tree lies.
     sum.add(tree.as_os_str().as_bytes());
+    // A mount changes no directory.
+    let mounts = search.mounts.iter().filter(|point| point.starts_with(tree));
+    mounts.for_each(|point| sum.add(point.as_os_str().as_bytes()));
     search.patterns.iter().for_each(|pattern| sum.add(pattern.as_bytes()));
     search.homes.iter().for_each(|home| sum.add(home.as_os_str().as_bytes()));
     // Of the search path only what lies in the tree: shells have different ones.
@@ -642,7 +668,7 @@ impl Looked {
                 continue;
             }
             let Ok(stat) = self.root.stat(&directory.join(note.name)) else { continue };
-            if stat.st_nlink <= 1 {
+            if !search.may_have_names(&stat) {
                 continue;
             }
             // Settings without a credential may still be obeyed.

@@ -113,7 +113,7 @@ pub(crate) fn list(directory: &OwnedFd, relative: &Path, rules: &Rules<'_>) -> R
             && let Ok(stat) = stat()
         {
             noted |= if rules.is_linked(&stat) { mark::LINKED } else { 0 };
-            noted |= if in_foothold && stat.st_nlink > 1 { mark::LEADS } else { 0 };
+            noted |= if in_foothold && rules.may_have_names(&stat) { mark::LEADS } else { 0 };
         }
         if noted != 0 {
             found.notes.push(Noted { name: name.into(), kind, marks: noted });

@@ -312,6 +312,21 @@ pub(super) fn class(name: &[u8], not_secret: &[&str]) -> Class {
     }
 }
 
+/// Whether the last word of a name is that of a credential: `DB_PASSWORD`, `secret_key`, and not `PASSWORD_HASHERS`.
+pub(super) fn ends_as_credential(name: &[u8]) -> bool {
+    let words = words(name);
+    let Some((last, before)) = words.split_last() else { return false };
+    let is_key = last == "KEY" && before.last().is_some_and(|kind| KINDS_OF_KEYS.contains(&kind.as_str()));
+    let is_known = || known(name).is_some_and(|entry| entry.kind == Kind::Credential);
+    ["PASSWORD", "PASSWD", "PASSPHRASE", "TOKEN", "SECRET", "APIKEY", "SECRETKEY", "ACCESSKEY"]
+        .iter()
+        .any(|word| last.ends_with(word))
+        || PASSWORDS.contains(&last.as_str())
+        || matches!(last.as_str(), "AUTHORIZATION" | "JWT")
+        || is_key
+        || is_known()
+}
+
 /// Whether a name is about a credential, or about the thing that holds it.
 pub(super) fn is_about(name: &[u8]) -> bool {
     let words = words(name);

@@ -2,6 +2,7 @@
 
 use super::names::Class;
 use crate::detect::registry::value_shape;
+use crate::detect::text::is_of_name;
 use crate::detect::variables::is_path;
 use std::ops::Range;
 
@@ -92,11 +93,10 @@ pub(super) fn is_reference(text: &[u8]) -> bool {
 pub(super) fn default_of(text: &[u8]) -> Option<Range<usize>> {
     let inner = text.strip_prefix(b"${")?;
     let end = inner.iter().rposition(|&byte| byte == b'}')?;
-    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
     let colon = inner[..end].iter().position(|&byte| byte == b':');
     let dash = inner[..end].iter().position(|&byte| byte == b'-');
     let sign = colon.or(dash)?;
-    if !inner[..sign].iter().all(is_of_name) {
+    if !inner[..sign].iter().all(|byte| is_of_name(*byte)) {
         return None;
     }
     // `?` and `+` say what to do, and not what to take.
@@ -211,6 +211,7 @@ pub(super) fn is_placeholder(text: &[u8]) -> bool {
         "<",
         "not-a-real",
         "fake",
+        "django-insecure-",
     ];
     let lower = text.to_ascii_lowercase();
     let is_one_letter = lower.windows(2).all(|pair| pair[0] == pair[1]);

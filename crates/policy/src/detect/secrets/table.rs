@@ -48,6 +48,16 @@ const fn config(pattern: &'static str) -> Secret {
     Secret { content: Content::Config, except: EXAMPLE_SETTINGS, ..name(pattern, ENVIRONMENT) }
 }
 
+/// Sources that hold settings, of which single texts are secret.
+const fn source(pattern: &'static str) -> Secret {
+    Secret { content: Content::Source, ..config(pattern) }
+}
+
+/// Values of variables: those that are not known to hold a credential are looked through.
+const fn variables(pattern: &'static str) -> Secret {
+    Secret { content: Content::SayingOrConfig(LOGIN_WORDS), ..name(pattern, ENVIRONMENT) }
+}
+
 /// The same in a place that is known for them.
 const fn config_in(pattern: &'static str) -> Secret {
     Secret { content: Content::Config, ..anywhere(pattern, ENVIRONMENT) }
@@ -336,8 +346,8 @@ pub const SECRETS: &[Secret] = &[
     saying("*service-account*.json", KEYS_OF_CLOUDS, CLOUD),
     saying("*service_account*.json", KEYS_OF_CLOUDS, CLOUD),
     name("terraform.tfstate.*", "the state of terraform, secrets in the clear"),
-    saying("*.tfvars", LOGIN_WORDS, ENVIRONMENT),
-    saying("*.tfvars.json", LOGIN_WORDS, ENVIRONMENT),
+    variables("*.tfvars"),
+    variables("*.tfvars.json"),
     name(".tofurc", LOGIN),
     Secret { except: SOURCES, ..saying("*kubeconfig*", KEYS_OF_CLUSTERS, "the login of a cluster") },
     Secret { except: SOURCES, ..saying("*kube_config*", KEYS_OF_CLUSTERS, "the login of a cluster") },
@@ -529,8 +539,10 @@ pub const SECRETS: &[Secret] = &[
     config("staging.json"),
     config("staging.yml"),
     config("staging.yaml"),
-    config("local_settings.py"),
-    config("settings_local.py"),
+    source("settings.py"),
+    source("settings_*.py"),
+    source("*_settings.py"),
+    source("*.tf"),
     config("alembic.ini"),
     config("airflow.cfg"),
     config("profiles.yml"),
@@ -597,6 +609,7 @@ pub const SECRETS: &[Secret] = &[
     config("datasources.yaml"),
     config("newrelic.yml"),
     config("redis.conf"),
+    config("users.acl"),
     config("mongod.conf"),
     config("pgbouncer.ini"),
     config("ormconfig.json"),
@@ -639,6 +652,7 @@ pub const SECRETS: &[Secret] = &[
     config_in(".jupyter/*.json"),
     config_in(".jupyter/*.py"),
     config_in(".ddev/*.yaml"),
+    Secret { content: Content::Source, ..config_in("settings/*.py") },
     config_in("group_vars/**"),
     config_in("host_vars/**"),
     // Stores of programs.

@@ -3,7 +3,7 @@
 //! Directories count by their names, so that none can be filled elsewhere and moved there afterwards: a name that makes a place count cannot
 //! be given to what holds something already, nor to a link. `PATH` counts by its paths.
 
-use super::folded;
+use crate::detect::footholds::taken_for;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -65,7 +65,7 @@ pub fn is_forbidden(site: &Site<'_>, name: &OsStr, made: &Made<'_>) -> bool {
 
 /// The name in lower case, as the most forgiving file system would have it.
 fn spelled(name: &OsStr) -> String {
-    folded(name).to_ascii_lowercase()
+    taken_for(name).unwrap_or_else(|| name.to_string_lossy().to_ascii_lowercase())
 }
 
 /// Whether programs are looked for in the directory `name` in `above`.
