@@ -4,6 +4,7 @@
 //! What is secret to one of them is secret to all.
 
 use super::rows::{self, Rows};
+use super::{CODE, Sum};
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -71,11 +72,39 @@ pub enum Content {
     MaybeGit,
 }
 
+impl Content {
+    /// Tells the kinds apart.
+    const fn number(self) -> u8 {
+        match self {
+            Content::Whole => 0,
+            Content::Dotenv => 1,
+            Content::Settings => 2,
+            Content::Pem => 3,
+            Content::Saying(_) => 4,
+            Content::SettingsSaying(_) => 5,
+            Content::Variables => 6,
+            Content::Xml(_) => 7,
+            Content::Json => 8,
+            Content::Config => 9,
+            Content::Git => 10,
+            Content::MaybeGit => 11,
+        }
+    }
+}
+
 impl Secret {
     /// Whether only the name says that it is a private key, or that it may hold one of a project's credentials: in a published package
     /// that is test data.
     pub fn is_data_of_packages(&self) -> bool {
         self.place == Place::Name && self.holds == PRIVATE_KEY || self.content == Content::Config
+    }
+
+    /// Changes whenever the content of a file of this row may be judged in another way.
+    pub fn digest(&self) -> u64 {
+        let mut sum = Sum(CODE);
+        sum.add(self.pattern.as_bytes());
+        sum.add(&[self.place as u8, self.content.number()]);
+        sum.0
     }
 
     /// Whether it is a file of projects: one of this name in HOME is not a store of the user's.
