@@ -2,7 +2,7 @@
 //! or have a second name there: what stands in the tree is then secret or protected as well.
 
 use super::leads::{Lead, follow, follow_below};
-use keyward_policy::detect::secrets::{Store, is_secret_in_home, stores};
+use keyward_policy::detect::secrets::{Store, is_secret_in_home, stores, stores_in};
 use keyward_policy::detect::{OBEYED, secret_file};
 use rustix::fs::{Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -57,7 +57,16 @@ pub(crate) fn look(homes: &[&Path], own: &Path, is_searched: &dyn Fn(&Path) -> b
             let mut above = crowded.iter().filter_map(|(directory, names)| Some((below(directory)?, names)));
             holds(&names, relative) && above.all(|(below, names)| holds(names, below))
         };
-        for Store { path, depth } in stores().filter(|store| may_stand(store.path)) {
+        let stores: Vec<Store> = match &names {
+            Some(names) => {
+                let mut names: Vec<&OsString> = names.iter().collect();
+                names.sort_unstable();
+                let below = names.into_iter().flat_map(|name| stores_in(name));
+                below.filter(|store| may_stand(store.path)).chain([Store::HOME]).collect()
+            }
+            None => stores().collect(),
+        };
+        for Store { path, depth } in stores {
             look.store(&home.join(path), depth, names.as_ref().filter(|_| path.is_empty()));
         }
         for obeyed in OBEYED.iter().filter(|obeyed| may_stand(obeyed.path)) {
