@@ -348,8 +348,8 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             }
             return;
         }
-        let told =
-            cage.hear().and_then(|(packet, descriptors)| Some((packet::read::<News>(&packet)?, descriptors)));
+        let heard = cage.hear(&mut self.room);
+        let told = heard.and_then(|(packet, descriptors)| Some((packet::read::<News>(packet)?, descriptors)));
         match told {
             Some((news, descriptors)) if news.job() == number => self.take_news(news, descriptors),
             _ => self.fail(number),

@@ -75,12 +75,11 @@ impl Cage {
         was
     }
 
-    /// What its spawner says.
-    pub(super) fn hear(&self) -> Option<(Vec<u8>, Vec<OwnedFd>)> {
-        let mut packet = vec![0; LONGEST];
-        let message = channel::receive(self.spawner.as_ref()?, &mut packet).ok()?;
-        packet.truncate(message.length);
-        Some((packet, message.descriptors))
+    /// What its spawner says. `room` is kept by the caller, so that it is not cleared each time.
+    pub(super) fn hear<'r>(&self, room: &'r mut Vec<u8>) -> Option<(&'r [u8], Vec<OwnedFd>)> {
+        room.resize(LONGEST, 0);
+        let message = channel::receive(self.spawner.as_ref()?, room).ok()?;
+        Some((room.get(..message.length)?, message.descriptors))
     }
 
     /// Ends everything in it at once.
@@ -289,7 +288,7 @@ pub(super) mod tests {
         let spawner = become_ready(&mut cage, &launcher);
         assert!(is(&cage, cage.spawner().unwrap()), "its spawner is heard from here on");
         channel::send(&spawner, b"news", &[]).unwrap();
-        assert_eq!(cage.hear().map(|(packet, _)| packet), Some(b"news".to_vec()));
+        assert_eq!(cage.hear(&mut Vec::new()).map(|(packet, _)| packet), Some(&b"news"[..]));
         end(cage);
     }
 
