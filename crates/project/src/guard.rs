@@ -118,8 +118,12 @@ impl<'a> Guard<'a> {
         for (number, seen) in std::mem::take(&mut begin.seen).into_iter().enumerate() {
             let path = seen.tree.path.clone();
             let root = Root::open(&path).map_err(|errno| NoGuard::Tree(path.clone(), errno))?;
-            // Before the mode is looked at: a run that opens the root for its look has its journal until it is closed again.
-            let others = journal::living(&journals(begin.state));
+            // Before the mode is looked at: a run that opens the root for its look has its journal until it is closed again. Of a tree that the
+            // command cannot write to nothing is put right at the end.
+            let others = match seen.tree.writable {
+                true => journal::living(&journals(begin.state)),
+                false => Vec::new(),
+            };
             let mut start = begin.start(&root, since).map_err(|errno| NoGuard::Tree(path.clone(), errno))?;
             start.agree_with(others);
             let secrets = Secrets::new(&root, begin.names, &begin.hidden);

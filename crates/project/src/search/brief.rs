@@ -31,11 +31,13 @@ fn beside(index: &Path) -> PathBuf {
 
 /// What was found last, if that was recently.
 pub(super) fn read(index: &Path, rules: u64, role: Role) -> Option<Index> {
-    let file = beside(index);
-    let written = std::fs::metadata(&file).ok()?.modified().ok()?;
+    let file = index::open(&beside(index))?;
+    let written = rustix::fs::fstat(&file).ok()?;
+    let since =
+        Duration::new(u64::try_from(written.st_mtime).ok()?, u32::try_from(written.st_mtime_nsec).ok()?);
     // A time in the future means that the clock was set back.
-    let age = SystemTime::now().duration_since(written).ok()?;
-    (age < counts(role)).then(|| index::read(&file, rules)).flatten()
+    let age = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH.checked_add(since)?).ok()?;
+    (age < counts(role)).then(|| index::read_open(&file, rules)).flatten()
 }
 
 /// Keeps what was found by a whole search, without the names that `holds` says no to.

@@ -4,6 +4,8 @@
 //! can set the latter back. A directory that has not changed holds the names it held, so one `statx` per directory proves the whole tree.
 
 use super::harmless::{FileStamp, Harmless};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
 use std::collections::HashSet;
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -294,7 +296,16 @@ fn rows<const LENGTH: usize>(bytes: &[u8]) -> Option<(&[[u8; LENGTH]], &[u8])> {
 
 /// Reads the index of a tree. `rules` stands for the table and the user's patterns: an index made by other rules says nothing.
 pub(crate) fn read(file: &Path, rules: u64) -> Option<Index> {
-    let bytes = std::fs::read(file).ok()?;
+    read_open(&open(file)?, rules)
+}
+
+pub(crate) fn open(file: &Path) -> Option<OwnedFd> {
+    rustix::fs::open(file, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
+}
+
+/// The same for one that is open.
+pub(crate) fn read_open(file: &OwnedFd, rules: u64) -> Option<Index> {
+    let bytes = crate::tree::content(file, u64::MAX)?;
     let rest = bytes.strip_prefix(HEADER)?.strip_prefix(&rules.to_le_bytes())?;
     let (pairs, rest) = rows::<16>(rest)?;
     let (harmless, known) = rows(rest)?;
