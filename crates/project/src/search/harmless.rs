@@ -1,11 +1,11 @@
-//! Files that were looked at and hold no credential, so that their content is not read again at every start.
+//! Files that were looked at and are seen as they are, or not at all, so that their content is not read again at every start.
 //!
 //! A file is recognised by device, inode, size, modification and change time. As with directories the change time is what counts: nothing that
 //! may write the file can set it. A file that changed within the last two seconds, or lies on a file system of another machine, is not
-//! remembered. Only that a file is harmless is remembered: of one that is hidden the content is needed at every start.
+//! remembered. Of a file that is seen in part the content is needed at every start, and nothing is remembered.
 
 use super::walk::{changed, is_foreign, is_settled};
-use keyward_policy::detect::{Secret, Sum};
+use keyward_policy::detect::{Secret, Shows, Sum};
 use rustix::fd::OwnedFd;
 use rustix::fs::Stat;
 use std::cell::RefCell;
@@ -20,10 +20,12 @@ pub(crate) struct FileStamp {
     modified: i64,
     changed: i64,
     rule: u64,
+    /// Whether nothing of it is seen; otherwise all is.
+    is_empty: bool,
 }
 
 impl FileStamp {
-    fn new(stat: &Stat, rule: u64) -> Self {
+    fn new(stat: &Stat, rule: u64, is_empty: bool) -> Self {
         let seconds = stat.st_mtime.saturating_mul(1_000_000_000);
         FileStamp {
             device: stat.st_dev,
@@ -32,16 +34,18 @@ impl FileStamp {
             modified: seconds.saturating_add(i64::try_from(stat.st_mtime_nsec).unwrap_or(0)),
             changed: changed(stat),
             rule,
+            is_empty,
         }
     }
 
     /// So many bytes an index needs for one.
-    pub(crate) const LENGTH: usize = 48;
+    pub(crate) const LENGTH: usize = 56;
 
     pub(crate) fn to_bytes(self) -> [u8; Self::LENGTH] {
-        let FileStamp { device, inode, size, modified, changed, rule } = self;
+        let FileStamp { device, inode, size, modified, changed, rule, is_empty } = self;
         let mut bytes = [0; Self::LENGTH];
-        let numbers = [device, inode, size, modified.cast_unsigned(), changed.cast_unsigned(), rule];
+        let (modified, changed) = (modified.cast_unsigned(), changed.cast_unsigned());
+        let numbers = [device, inode, size, modified, changed, rule, u64::from(is_empty)];
         for (place, number) in bytes.chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
@@ -58,6 +62,7 @@ impl FileStamp {
             modified: number(3).cast_signed(),
             changed: number(4).cast_signed(),
             rule: number(5),
+            is_empty: number(6) != 0,
         }
     }
 }
@@ -69,7 +74,7 @@ pub(super) fn rule(row: &Secret, not_secret: &[&str]) -> u64 {
     sum.0
 }
 
-/// The harmless files of a tree: those that an index has, and those that this search has met.
+/// Such files of a tree: those that an index has, and those that this search has met.
 #[derive(Default)]
 pub(crate) struct Harmless {
     known: HashSet<FileStamp>,
@@ -81,20 +86,23 @@ impl Harmless {
         Harmless { known, met: RefCell::default() }
     }
 
-    /// Whether an earlier search has found this file harmless.
-    pub(super) fn knows(&self, stat: &Stat, rule: u64) -> bool {
-        let stamp = FileStamp::new(stat, rule);
-        let knows = self.known.contains(&stamp);
-        if knows {
-            self.met.borrow_mut().insert(stamp);
-        }
-        knows
+    /// What an earlier search has found that this file shows.
+    pub(super) fn known(&self, stat: &Stat, rule: u64) -> Option<Shows> {
+        let stamps = [false, true].map(|is_empty| FileStamp::new(stat, rule, is_empty));
+        let stamp = stamps.into_iter().find(|stamp| self.known.contains(stamp))?;
+        self.met.borrow_mut().insert(stamp);
+        Some(if stamp.is_empty { Shows::Instead(Vec::new()) } else { Shows::Itself })
     }
 
-    /// Remembers that a file is, as it was when it was opened.
-    pub(super) fn keep(&self, file: &OwnedFd, stat: &Stat, rule: u64) {
+    /// Remembers what a file shows, as it was when it was opened.
+    pub(super) fn keep(&self, file: &OwnedFd, stat: &Stat, rule: u64, shows: &Shows) {
+        let is_empty = match shows {
+            Shows::Itself => false,
+            Shows::Instead(text) if text.is_empty() => true,
+            Shows::Instead(_) => return,
+        };
         if is_settled(changed(stat)) && !is_foreign(file) {
-            self.met.borrow_mut().insert(FileStamp::new(stat, rule));
+            self.met.borrow_mut().insert(FileStamp::new(stat, rule, is_empty));
         }
     }
 

@@ -713,15 +713,13 @@ impl Looked {
         let rule = harmless::rule(row, &search.not_secret);
         let opened = root.file(relative).and_then(|file| Ok((rustix::fs::fstat(&file)?, file)));
         let Ok((stat, file)) = opened else { return Shows::Instead(Vec::new()) };
-        if self.harmless.knows(&stat, rule) {
-            return Shows::Itself;
+        if let Some(known) = self.harmless.known(&stat, rule) {
+            return known;
         }
         let Some(mut content) = tree::content(&file, most) else { return Shows::Instead(Vec::new()) };
         let shown = shows(row, &content, &search.not_secret);
         content.zeroize();
-        if shown == Shows::Itself {
-            self.harmless.keep(&file, &stat, rule);
-        }
+        self.harmless.keep(&file, &stat, rule, &shown);
         shown
     }
 }

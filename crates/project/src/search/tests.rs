@@ -226,7 +226,7 @@ fn settings_that_were_found_harmless_are_not_read_again_until_they_change() {
     let file = looked.root.file(Path::new("src/settings.json")).unwrap();
     let row = Directory::new(&place.at("project/src"), &[]).secret(OsStr::new("settings.json")).unwrap();
     let wrong = Harmless::default();
-    wrong.keep(&file, &rustix::fs::fstat(&file).unwrap(), harmless::rule(row, &[]));
+    wrong.keep(&file, &rustix::fs::fstat(&file).unwrap(), harmless::rule(row, &[]), &Shows::Itself);
     index::write(&looked.file, digest, &index.linked, &wrong, &index.known);
     assert!(place.secrets().is_empty());
     assert_eq!(
@@ -237,6 +237,26 @@ fn settings_that_were_found_harmless_are_not_read_again_until_they_change() {
     index::write(&looked.file, digest, &index.linked, &wrong, &index.known);
     std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     assert_eq!(place.secrets(), std::slice::from_ref(&secret), "it may have changed");
+}
+
+#[test]
+fn a_file_of_which_nothing_is_seen_is_not_read_again_until_it_changes() {
+    let place = Place::new();
+    place.file("project/bundle.pem", "-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n");
+    place.file("project/cert.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n");
+    let (state, hidden) = (place.at("state"), place.at("project/bundle.pem"));
+    std::thread::sleep(std::time::Duration::from_millis(2_100));
+    for _ in 0..2 {
+        assert_eq!(place.secrets(), std::slice::from_ref(&hidden));
+    }
+    let trees = vec![Tree { path: place.at("project"), writable: true, role: Role::Seen(Why::Project) }];
+    let asked = Search { trees, ..Search::nothing(&state) };
+    let root = Root::open(&place.at("project")).unwrap();
+    let looked = Looked::remembered(&asked, &asked.trees[0], root);
+    let index = index::read(&looked.file, rules_digest(&asked, &place.at("project"))).unwrap();
+    assert_eq!(index.harmless.len(), 2, "both are remembered, each as what it shows");
+    place.file("project/bundle.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n");
+    assert!(place.secrets().is_empty(), "it has changed");
 }
 
 #[test]
