@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Everything about the caller that does not come from a flag.
+#[derive(Clone)]
 pub struct Here {
     pub cwd: PathBuf,
     pub project: PathBuf,
@@ -157,6 +158,12 @@ pub fn instead_of_one_that_is_gone() -> Option<&'static Path> {
 }
 
 impl Here {
+    /// The same for a launcher of the session, whose streams are no terminal of the caller's.
+    pub fn without_terminals(&self) -> Self {
+        let caller = Caller { terminals: [false; 3], ..self.caller.clone() };
+        Here { caller, ..self.clone() }
+    }
+
     /// What approving has to know of it.
     pub fn site(&self) -> Site<'_> {
         Site {

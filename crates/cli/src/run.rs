@@ -33,21 +33,25 @@ pub fn run(args: RunArgs, block: &mut Block) -> i32 {
         say::outcome_has_no_place(number);
         return code::USAGE;
     }
-    match session::inside() {
-        Some(door) => session::run_beside(door, &args),
-        None => run_with(args, block, None),
+    if let Some(door) = session::inside() {
+        return session::run_beside(door, &args);
+    }
+    let here = here::look(&block.entries(), args.policy.cwd.as_deref());
+    match here {
+        Ok(here) => run_with(args, here, block, None),
+        Err(refusal) => tell::early(&args, None, Early::Refused(refusal)),
     }
 }
 
 /// Builds the cage of a session, and looks after it until it ends.
 pub fn run_for_session(
     args: RunArgs,
-    policy: Policy,
+    (here, policy): (Here, Policy),
     block: &mut Block,
     session: Membership,
     phantoms: Phantoms,
 ) -> i32 {
-    run_with(args, block, Some((session, policy, phantoms)))
+    run_with(args, here, block, Some((session, policy, phantoms)))
 }
 
 /// An interactive shell: the user's own.
@@ -80,11 +84,12 @@ pub fn keep_for_fresh_cages(policy: &Policy, block: &mut Block) {
     block.wipe_values(&keep);
 }
 
-fn run_with(args: RunArgs, block: &mut Block, session: Option<(Membership, Policy, Phantoms)>) -> i32 {
-    let mut here = match here::look(&block.entries(), args.policy.cwd.as_deref()) {
-        Ok(here) => here,
-        Err(refusal) => return tell::early(&args, None, Early::Refused(refusal)),
-    };
+fn run_with(
+    args: RunArgs,
+    mut here: Here,
+    block: &mut Block,
+    session: Option<(Membership, Policy, Phantoms)>,
+) -> i32 {
     if args.serves {
         here.caller.terminals = mcp::terminals(here.caller.terminals);
     }

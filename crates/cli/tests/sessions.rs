@@ -1032,9 +1032,15 @@ fn what_is_taken_out_of_the_project_is_told_by_whoever_runs_commands() {
         assert!(session.stage.command("git").args(arguments).status().unwrap().success())
     };
     git(&["init", "-q", "."]);
-    // As a later command, or as the end of the session says it: whichever comes first after it was noticed.
-    session.said("echo 'touch x' > .envrc");
-    assert!(eventually(|| stderr(&session.exec(&[], "true")).contains("took .envrc out of the project")));
+    // As this or a later command, or as the end of the session says it: whichever comes first after it was noticed.
+    let mut said = stderr(&session.exec(&[], "echo 'touch x' > .envrc"));
+    let taken = "took .envrc out of the project";
+    assert!(eventually(|| {
+        said.contains(taken) || {
+            said = stderr(&session.exec(&[], "true"));
+            said.contains(taken)
+        }
+    }));
     assert!(!stderr(&session.exec(&[], "true")).contains(".envrc"), "told once");
     let fresh = session.exec(&["--fresh"], "mkdir -p .vscode; echo '{}' > .vscode/tasks.json");
     let obeyed = session.exec(&[], "echo obey > AGENTS.md");
@@ -1043,4 +1049,30 @@ fn what_is_taken_out_of_the_project_is_told_by_whoever_runs_commands() {
     assert_eq!(said.matches("obey: AGENTS.md").count(), 1, "{said}");
     let list = stdout(&session.keyward(&["quarantine", "list"]));
     assert!(list.contains("session work"), "{list}");
+}
+
+#[test]
+fn what_a_command_in_a_fresh_cage_has_left_is_looked_at_before_its_end_is_told() {
+    let session = Session::new(Who::User, &[]);
+    // The first rounds are in a session that has just begun, the last ones in one whose project is watched.
+    for round in 0..4 {
+        std::thread::sleep(std::time::Duration::from_millis(400));
+        let quiet = session.exec(&["--fresh"], "true");
+        assert_eq!((quiet.status.code(), stderr(&quiet).as_str()), (Some(0), ""), "round {round}");
+        let output = session.exec(&["--fresh"], &format!("echo x > ~/result{round}"));
+        let said = stderr(&output);
+        assert!(said.contains("gone with the cage") && said.contains(&format!("result{round}")), "{said}");
+        let output = session.exec(&["--fresh"], &format!("mkdir -p made{round}/.vscode"));
+        assert!(stderr(&output).contains(&format!("took made{round}/.vscode")), "{}", stderr(&output));
+        let repository = format!("repository{round}");
+        let hook = format!("{repository}/.git/hooks/pre-commit");
+        let make = format!("git init -q {repository} && echo true > {hook} && chmod +x {hook}");
+        assert!(session.exec(&["--fresh"], &make).status.success());
+        assert!(!session.stage.project().join(&hook).exists(), "round {round}: git would run {hook}");
+        std::fs::remove_dir_all(session.stage.project().join(repository)).unwrap();
+        let time = long_time();
+        let start = format!("sleep {time} < /dev/null > /dev/null 2>&1 & echo started");
+        assert_eq!(stdout(&session.exec(&["--fresh"], &start)), "started\n");
+        assert!(processes_with(&time).is_empty(), "round {round}: a process is left");
+    }
 }

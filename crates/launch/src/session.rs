@@ -348,8 +348,8 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
             }
             return;
         }
-        let told =
-            cage.hear().and_then(|(packet, descriptors)| Some((packet::read::<News>(&packet)?, descriptors)));
+        let heard = cage.hear(&mut self.room);
+        let told = heard.and_then(|(packet, descriptors)| Some((packet::read::<News>(packet)?, descriptors)));
         match told {
             Some((news, descriptors)) if news.job() == number => self.take_news(news, descriptors),
             _ => self.fail(number),
@@ -426,16 +426,29 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
                     }
                 }
             }
-            News::Ended { job, exit, signal } => self.has_ended(job, exit, signal),
+            News::Ended { job, exit, signal, alone } => self.has_ended(job, (exit, signal), alone),
         }
     }
 
-    /// Handles the end of a command. Its client is told when the changes to repositories have arrived outside.
-    fn has_ended(&mut self, number: u32, exit: i32, signal: Option<i32>) {
+    /// Handles the end of a command. Its client is told when the changes to repositories have arrived outside. `alone` says whether nothing
+    /// that it has started is left.
+    fn has_ended(&mut self, number: u32, (exit, signal): (i32, Option<i32>), alone: bool) {
         // Also for programs outside, which work in the project as well.
         keyward_project::home::reopen(&self.session.project, self.session.project_mode);
         let Some(job) = self.jobs.running(number) else { return };
-        if !self.session.syncs.any(exit != 0) {
+        let leaves_nothing = match &job.place {
+            Place::Beside { cage, .. } => {
+                // A sync that is under way may have read what this command left, and not have looked at it yet. What failed may be explained
+                // by its launcher.
+                exit == 0
+                    && alone
+                    && self.waiting.is_empty()
+                    && self.session.syncs.has_seen_nothing()
+                    && cage.syncs().has_nothing_to_settle()
+            }
+            Place::Cage | Place::Gone => false,
+        };
+        if leaves_nothing || !self.session.syncs.any(exit != 0) {
             return self.ended(number, exit, signal);
         }
         match std::mem::replace(&mut job.place, Place::Gone) {

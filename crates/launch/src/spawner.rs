@@ -123,7 +123,9 @@ impl Spawner<'_> {
                     }
                 }
                 let (exit, signal) = code_and_signal(killed_by, end);
-                self.tell(&News::Ended { job: job.number, exit, signal }, &[]);
+                // Those whose parents have ended are our children.
+                let alone = !fork::has_children();
+                self.tell(&News::Ended { job: job.number, exit, signal, alone }, &[]);
             }
         }
     }

@@ -13,6 +13,7 @@ use crate::passing;
 use crate::proxy::{Proxy, Settled};
 use crate::relay::{self, Counter, Relay};
 use crate::secrets::Vault;
+use crate::session::Membership;
 use crate::sources::{Ready, Sources};
 use crate::wire::{self, Order};
 use attention::Attention;
@@ -117,8 +118,10 @@ pub(crate) struct Watch<'a, 'b> {
     pub(crate) publisher: &'a mut Publisher,
     /// Keeps login files inside and outside the same.
     pub(crate) logins: &'a mut Logins,
-    /// The session that the cage belongs to, and where what we have to say goes once the cage is there.
-    pub(crate) session: Option<(&'a OwnedFd, &'a OwnedFd)>,
+    /// Whether a cgroup of the cage's own may have something to tell at its end.
+    pub(crate) has_cgroup: bool,
+    /// The session that the cage belongs to.
+    pub(crate) session: Option<&'a Membership>,
     /// The session that runs the tools of an agent in this cage.
     pub(crate) tools: Option<&'a OwnedFd>,
     /// What outside the cage can talk to, in the order of the plan.
@@ -272,7 +275,7 @@ impl<'a, 'b> Supervisor<'a, 'b> {
         sources.add(Token::Signals, watch.inbox.as_fd());
         self.relay.ask(&mut sources, Token::Relay, watch.screen.as_ref());
         let session = watch.session.filter(|_| self.session_open);
-        sources.add_if(Token::Session, session.map(|(link, _)| link.as_fd()));
+        sources.add_if(Token::Session, session.map(|session| session.link.as_fd()));
         sources.add_if(Token::Vault, watch.vault.as_ref().and_then(|vault| vault.reports()));
         sources.add_if(Token::Lookups, self.lookups.descriptor());
         sources.add_if(Token::Proxy, watch.served.as_ref().and_then(|served| served.proxy.descriptor()));
@@ -294,7 +297,7 @@ impl<'a, 'b> Supervisor<'a, 'b> {
 
     /// The session wants both sides to see the same repository, because a command is about to start or has ended; or it allows more.
     fn hear_session(&mut self) {
-        let Some((session, _)) = self.watch.session else { return };
+        let Some(Membership { link: session, .. }) = self.watch.session else { return };
         let mut packet = [0; link::ROOM];
         let asked = keyward_sys::channel::receive(session, &mut packet)
             .ok()
@@ -366,7 +369,11 @@ impl<'a, 'b> Supervisor<'a, 'b> {
 
     /// Tells the session which grants hold.
     fn tell_of_grants(&mut self) {
-        let (Some((session, _)), Some(served)) = (self.watch.session, &mut self.watch.served) else { return };
+        let (Some(Membership { link: session, .. }), Some(served)) =
+            (self.watch.session, &mut self.watch.served)
+        else {
+            return;
+        };
         for Settled { grant, trouble } in served.proxy.settled() {
             let answer = packet::write(&Link::Widened { grant, trouble });
             self.session_open &= keyward_sys::channel::send(session, &answer, &[]).is_ok();
@@ -377,7 +384,7 @@ impl<'a, 'b> Supervisor<'a, 'b> {
         let Some(guard) = &mut self.watch.guard else { return };
         // Before anything is read: a session that finds nothing to be read knows that it is being worked on.
         if let Some(attention) = &mut self.attention {
-            attention.raise();
+            attention.works.raise();
         }
         guard.work();
         if guard.needs_spaces() {
@@ -388,10 +395,9 @@ impl<'a, 'b> Supervisor<'a, 'b> {
     /// Lets the session go on without asking, if there is nothing left to do.
     fn rest(&mut self) {
         if let (Some(attention), Some(guard)) = (&mut self.attention, &self.watch.guard) {
-            match guard.is_at_rest() {
-                true => attention.lower(),
-                false => attention.raise(),
-            }
+            // In this order: what it does not see by now it looks at.
+            attention.sees_all.set(guard.sees_all());
+            attention.works.set(!guard.is_at_rest());
         }
     }
 

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "a build script reads tables and writes code")]
 
 mod agents;
+mod code;
 mod credentials;
 #[allow(dead_code, reason = "the crate reads more of a profile than the tables need")]
 #[path = "../src/agent/described/mod.rs"]
@@ -36,7 +37,7 @@ const JOBS: &[Job] = &[
 fn main() -> ExitCode {
     let told = writeln!(
         std::io::stdout(),
-        "cargo::rerun-if-changed=data\ncargo::rerun-if-changed=../../profiles\ncargo::rerun-if-changed=build\ncargo::rerun-if-changed=src/registry/spread.rs\ncargo::rerun-if-changed=src/agent/described"
+        "cargo::rerun-if-changed=data\ncargo::rerun-if-changed=../../profiles\ncargo::rerun-if-changed=build\ncargo::rerun-if-changed=src"
     );
     let mut success = told.is_ok();
     let mut wrong = |file: &str, mistake: String| {
@@ -55,6 +56,9 @@ fn main() -> ExitCode {
         files.into_iter().map(|profile| (profile.name, profile.document)).collect();
     if let Err(mistake) = logins::generate(&profiles).and_then(|tables| put("logins.rs", tables)) {
         wrong("profiles", mistake);
+    }
+    if let Err(mistake) = code::generate().and_then(|sum| put("code.rs", sum)) {
+        wrong("src", mistake);
     }
     for job in JOBS {
         if let Err(mistake) = write(job, &profiles) {

@@ -13,7 +13,7 @@ use crate::search::{Role, Rules, Search, Seen, skipped};
 use crate::secrets::{Masked, Names, Secrets};
 use crate::sweep::{Before, Met, Verdict};
 use crate::tree::{OpenedRoot, Root};
-use crate::watch::{Place, Watch};
+use crate::watch::{Extent, Place, Watch};
 use keyward_policy::aftermath::{Aftermath, Left, Quarantined};
 use keyward_policy::detect::footholds;
 use keyward_policy::facts::{Project, Standing};
@@ -86,6 +86,14 @@ struct Watched<'a> {
 }
 
 impl Watched<'_> {
+    fn extent(&self) -> Extent {
+        match &self.seen.tree {
+            tree if tree.writable => Extent::Written,
+            tree if tree.role.is_of_tools() => Extent::Hidden,
+            _ => Extent::Read,
+        }
+    }
+
     fn shown(&self, relative: &Path) -> String {
         match self.is_grant {
             true => visible(self.root.path.join(relative).as_os_str()),
@@ -110,8 +118,12 @@ impl<'a> Guard<'a> {
         for (number, seen) in std::mem::take(&mut begin.seen).into_iter().enumerate() {
             let path = seen.tree.path.clone();
             let root = Root::open(&path).map_err(|errno| NoGuard::Tree(path.clone(), errno))?;
-            // Before the mode is looked at: a run that opens the root for its look has its journal until it is closed again.
-            let others = journal::living(&journals(begin.state));
+            // Before the mode is looked at: a run that opens the root for its look has its journal until it is closed again. Of a tree that the
+            // command cannot write to nothing is put right at the end.
+            let others = match seen.tree.writable {
+                true => journal::living(&journals(begin.state)),
+                false => Vec::new(),
+            };
             let mut start = begin.start(&root, since).map_err(|errno| NoGuard::Tree(path.clone(), errno))?;
             start.agree_with(others);
             let secrets = Secrets::new(&root, begin.names, &begin.hidden);
@@ -143,13 +155,22 @@ impl<'a> Guard<'a> {
     /// The command is about to be executed.
     pub fn command_started(&mut self) {
         self.has_started = true;
-        let writable = self.trees.iter().enumerate().filter(|(_, tree)| tree.seen.tree.writable);
-        self.watch.begin(writable.map(|(number, _)| number).collect());
+        self.watch.begin(self.trees.iter().map(Watched::extent).collect());
+    }
+
+    /// Looks out for names that appear in a directory of the cage's own. From the first one on there is something to look at.
+    pub fn look_after_own(&mut self, directory: BorrowedFd<'_>) -> Result<(), Errno> {
+        self.watch.add_own(directory)
     }
 
     /// Whether there is nothing to do until the descriptor tells of something.
     pub fn is_at_rest(&self) -> bool {
         self.watch.is_at_rest() && self.trees.iter().all(|tree| tree.new_marks.is_empty())
+    }
+
+    /// Whether the descriptor tells of every name that a command can leave in the project and the grants.
+    pub fn sees_all(&self) -> bool {
+        self.is_at_rest() && self.watch.sees_all()
     }
 
     /// What the launcher waits for beside everything else.
@@ -319,7 +340,9 @@ fn directories(trees: &[Watched<'_>]) -> Vec<Place> {
     let mut places: Vec<Place> = Vec::new();
     for (number, tree) in trees.iter().enumerate() {
         places.push((number, PathBuf::new()));
-        places.extend(tree.secrets.folders().map(|path| (number, path.to_path_buf())));
+        // A directory above may be replaced as well.
+        let hidden = tree.secrets.folders().flat_map(Path::ancestors);
+        places.extend(hidden.map(|path| (number, path.to_path_buf())));
     }
     for (number, tree) in trees.iter().enumerate().filter(|(_, tree)| tree.seen.tree.writable) {
         let known = &tree.seen.known;

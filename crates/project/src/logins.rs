@@ -176,6 +176,11 @@ impl Logins {
         std::mem::take(&mut self.moved)
     }
 
+    /// Whether no login is copied.
+    pub fn is_empty(&self) -> bool {
+        self.seen.is_empty()
+    }
+
     /// Whether the cage has to wait until its HOME has been filled.
     pub fn waits_for_home(&self) -> bool {
         matches!(&self.book, Book::Memory(copies) if !copies.is_empty())
@@ -194,7 +199,7 @@ impl Logins {
 
     /// The command runs: from here on both sides may change.
     pub fn start(&mut self) {
-        if !self.seen.is_empty() {
+        if !self.is_empty() {
             self.due = Some(Instant::now() + PAUSE);
         }
     }

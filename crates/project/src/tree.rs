@@ -1,6 +1,7 @@
 //! The project's tree, held by a descriptor of its root. Whoever works in it may swap anything for anything meanwhile: folders are
 //! opened beneath the root and never through a link, and nothing is found again by its whole path.
 
+use rustix::buffer::spare_capacity;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, StatxFlags};
 use rustix::io::Errno;
@@ -8,6 +9,7 @@ use std::ffi::{CStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use zeroize::Zeroize;
 
 /// Device and inode of a folder, and when it was born: an inode alone may be used again. Where the file system does not remember, 0.
 pub(crate) type Identity = (u64, u64, i128);
@@ -114,12 +116,17 @@ impl Root {
 
     /// The content of a file, if it is one and not larger than `most`.
     pub(crate) fn content(&self, relative: &Path, most: u64) -> Option<Vec<u8>> {
-        content(self.open_beneath(relative, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).ok()?, most)
+        content(&self.file(relative).ok()?, most)
+    }
+
+    /// A file, to read it. A pipe does not keep us waiting.
+    pub(crate) fn file(&self, relative: &Path) -> Result<OwnedFd, Errno> {
+        self.open_beneath(relative, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)
     }
 
     /// The first bytes of a file.
     pub(crate) fn beginning(&self, relative: &Path) -> Option<[u8; 8]> {
-        let file = self.open_beneath(relative, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).ok()?;
+        let file = self.file(relative).ok()?;
         let mut beginning = [0; 8];
         std::fs::File::from(file).read_exact(&mut beginning).ok()?;
         Some(beginning)
@@ -134,15 +141,25 @@ impl Root {
 }
 
 /// The content of an open file, if it is a regular one and not larger than `most`.
-pub(crate) fn content(file: OwnedFd, most: u64) -> Option<Vec<u8>> {
-    let stat = rustix::fs::fstat(&file).ok()?;
+pub(crate) fn content(file: &OwnedFd, most: u64) -> Option<Vec<u8>> {
+    let stat = rustix::fs::fstat(file).ok()?;
     let size = u64::try_from(stat.st_size).ok()?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || size > most {
         return None;
     }
     // All at once, so that no half of it stays behind in memory.
-    let mut content = Vec::with_capacity(usize::try_from(size).ok()? + 1);
-    std::fs::File::from(file).take(size).read_to_end(&mut content).ok()?;
+    let size = usize::try_from(size).ok()?;
+    let mut content = Vec::with_capacity(size);
+    while content.len() < size {
+        match rustix::io::read(file, spare_capacity(&mut content)) {
+            Ok(0) => break,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => {
+                content.zeroize();
+                return None;
+            }
+        }
+    }
     Some(content)
 }
 

@@ -31,6 +31,10 @@ const MOST: usize = 32_768;
 /// Events that are read before we look at anything else.
 const MOST_EVENTS: usize = 512;
 
+/// What is told of a directory.
+const EVENTS: WatchFlags =
+    WatchFlags::CREATE.union(WatchFlags::MOVED_TO).union(WatchFlags::ONLYDIR).union(WatchFlags::EXCL_UNLINK);
+
 /// Without the kernel's watcher everything is looked at this often, and never for more than a small part of the time.
 const ROUND: Duration = Duration::from_secs(1);
 const REST: u32 = 20;
@@ -38,16 +42,32 @@ const REST: u32 = 20;
 /// A directory: the number of its tree, and its path there.
 pub(crate) type Place = (usize, PathBuf);
 
+/// How much of a tree is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// All of it, and first: the command can write there.
+    Written,
+    /// All of it, last: nothing that the command has left waits there.
+    Read,
+    /// The directories in which something is hidden and those above them, last. The rest of a tree of tools changes by the user's or an
+    /// administrator's hand only, and may be large.
+    Hidden,
+}
+
 /// The directories that are watched.
 pub(crate) struct Watch {
     /// `None` where the kernel has no watcher left for this user.
     inotify: Option<OwnedFd>,
     watched: HashMap<i32, Place>,
     waiting: VecDeque<Place>,
-    /// Those of trees that the command cannot write to. They come last, and nothing that it has left waits there.
+    /// Those of trees that the command cannot write to.
     later: VecDeque<Place>,
-    /// The numbers of the trees that the command can write to.
-    writable: Vec<usize>,
+    /// How much of each tree is watched.
+    extents: Vec<Extent>,
+    /// Directories of the cage's own: a name that appears there is told at the end.
+    own: HashSet<i32>,
+    /// Whether one has.
+    left_in_own: bool,
     /// All that have ever waited.
     known: HashSet<Place>,
     next: Option<Instant>,
@@ -55,6 +75,8 @@ pub(crate) struct Watch {
     filled: bool,
     /// How many directories could not be watched, and the first reason.
     pub(crate) unwatched: Option<(usize, Errno)>,
+    /// Whether a directory was closed to us. The command may open it.
+    met_closed: bool,
     /// The kernel had more to tell than it could keep.
     pub(crate) lost: bool,
 }
@@ -79,19 +101,33 @@ impl Watch {
             watched: HashMap::new(),
             waiting: VecDeque::new(),
             later: VecDeque::new(),
-            writable: Vec::new(),
+            extents: Vec::new(),
+            own: HashSet::new(),
+            left_in_own: false,
             known: HashSet::new(),
             next: None,
             filled: false,
             unwatched: None,
+            met_closed: false,
             lost: false,
         }
     }
 
-    /// The command has started: directories are watched if it goes on for a while. It can write to these trees.
-    pub(crate) fn begin(&mut self, writable: Vec<usize>) {
-        self.writable = writable;
+    /// The command has started: directories are watched if it goes on for a while. `extents` has one entry for each tree.
+    pub(crate) fn begin(&mut self, extents: Vec<Extent>) {
+        self.extents = extents;
         self.next = Instant::now().checked_add(PATIENCE);
+    }
+
+    /// Watches a directory of the cage's own from now on.
+    pub(crate) fn add_own(&mut self, directory: BorrowedFd<'_>) -> Result<(), Errno> {
+        let inotify = self.inotify.as_ref().ok_or(Errno::MFILE)?;
+        self.own.insert(inotify::add_watch(inotify, by_number(directory), EVENTS)?);
+        Ok(())
+    }
+
+    fn extent(&self, tree: usize) -> Extent {
+        self.extents.get(tree).copied().unwrap_or(Extent::Read)
     }
 
     fn add_all(&mut self, directories: Vec<Place>) {
@@ -103,9 +139,9 @@ impl Watch {
     }
 
     fn let_wait(&mut self, place: Place) {
-        match self.writable.contains(&place.0) {
-            true => self.waiting.push_back(place),
-            false => self.later.push_back(place),
+        match self.extent(place.0) {
+            Extent::Written => self.waiting.push_back(place),
+            Extent::Read | Extent::Hidden => self.later.push_back(place),
         }
     }
 
@@ -115,7 +151,12 @@ impl Watch {
 
     /// Whether nothing that the command can have left has to be looked at but what the descriptor tells.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.inotify.is_some() && self.waiting.is_empty()
+        self.inotify.is_some() && self.waiting.is_empty() && !self.left_in_own
+    }
+
+    /// Whether the descriptor tells of every name that appears where the command can write.
+    pub(crate) fn sees_all(&self) -> bool {
+        self.is_at_rest() && self.filled && self.unwatched.is_none() && !self.met_closed && !self.lost
     }
 
     /// When the next batch of watches is due.
@@ -149,7 +190,8 @@ impl Watch {
                 let Some(place) = next else { break };
                 match self.add(trees, &place, &mut appeared) {
                     Ok(()) => appeared.watched.push(place),
-                    Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => {}
+                    Err(Errno::ACCESS) => self.met_closed |= self.extent(place.0) == Extent::Written,
+                    Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
                     Err(errno) => {
                         let (count, errno) = self.unwatched.unwrap_or((0, errno));
                         self.unwatched = Some((count + 1, errno));
@@ -181,14 +223,17 @@ impl Watch {
             let Some((root, rules)) = trees.get(tree) else { continue };
             let listed =
                 root.listing(&relative).and_then(|directory| walk::list(&directory, &relative, rules));
+            let is_whole = self.extent(tree) != Extent::Hidden;
             let Ok(listing) = listed else {
-                self.known.remove(&(tree, relative));
+                if is_whole {
+                    self.known.remove(&(tree, relative));
+                }
                 continue;
             };
             let counts = listing.notes.iter().filter(|note| note.marks & (mark::GUARDED | mark::SECRET) != 0);
             appeared.names.extend(counts.map(|note| (tree, relative.join(&note.name))));
             appeared.repositories.extend(repositories(&listing, tree, &relative));
-            for name in &listing.directories {
+            for name in listing.directories.iter().filter(|_| is_whole) {
                 let below = (tree, relative.join(name));
                 if self.known.insert(below.clone()) {
                     all.push(below);
@@ -208,16 +253,17 @@ impl Watch {
             return Err(Errno::NOSPC);
         }
         let directory = root.listing(relative)?;
-        let events =
-            WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::EXCL_UNLINK;
         let inotify = self.inotify.as_ref().ok_or(Errno::MFILE)?;
-        let number = inotify::add_watch(inotify, by_number(&directory), events)?;
+        let number = inotify::add_watch(inotify, by_number(&directory), EVENTS)?;
         self.watched.insert(number, (*tree, relative.clone()));
         // Listed after the watch is there, so that nothing appears unseen in between.
         let listing = walk::list(&directory, relative, rules)?;
         let counts = listing.notes.iter().filter(|note| note.marks & (mark::GUARDED | mark::SECRET) != 0);
         appeared.names.extend(counts.map(|note| (*tree, relative.join(&note.name))));
         appeared.repositories.extend(repositories(&listing, *tree, relative));
+        if self.extent(*tree) == Extent::Hidden {
+            return Ok(());
+        }
         // Those that were made before their parent was watched.
         for name in &listing.directories {
             let below = (*tree, relative.join(name));
@@ -243,6 +289,7 @@ impl Watch {
             if event.events().contains(ReadFlags::IGNORED) {
                 self.watched.remove(&event.wd());
             }
+            self.left_in_own |= self.own.contains(&event.wd());
             let (Some((tree, directory)), Some(name)) = (self.watched.get(&event.wd()), event.file_name())
             else {
                 continue;
@@ -251,8 +298,14 @@ impl Watch {
             let place = (*tree, path);
             if event.events().contains(ReadFlags::ISDIR) && !place.1.ends_with(".git") {
                 // Also one that is known: it may have been removed and made again.
-                self.known.insert(place.clone());
-                self.waiting.push_back(place.clone());
+                let is_below = |known: &&Place| known.0 == place.0 && known.1.starts_with(&place.1);
+                match self.extent(place.0) {
+                    Extent::Hidden => self.waiting.extend(self.known.iter().filter(is_below).cloned()),
+                    Extent::Written | Extent::Read => {
+                        self.known.insert(place.clone());
+                        self.waiting.push_back(place.clone());
+                    }
+                }
                 self.next.get_or_insert_with(Instant::now);
             }
             // The directory may have become a repository, and is listed again.
@@ -292,7 +345,7 @@ mod tests {
         let trees: Vec<(&Root, Rules<'_>)> =
             roots.iter().map(|root| (root, Rules::new(&root.path, &search, &nothing))).collect();
         let mut watch = Watch::new();
-        watch.begin(vec![0]);
+        watch.begin(vec![Extent::Written, Extent::Read]);
         watch.next = Some(Instant::now());
         let first = watch.work(&trees, || vec![(1, PathBuf::new()), (0, PathBuf::new())]);
         assert_eq!(first.watched.first(), Some(&(0, PathBuf::new())));
@@ -310,5 +363,81 @@ mod tests {
         }
         assert!(watch.is_at_rest());
         assert_eq!(watch.watched.len(), 3 + 1 + 3 * BATCH, "all are watched in the end");
+    }
+
+    /// Works until nothing waits.
+    fn settle(watch: &mut Watch, trees: &[(&Root, Rules<'_>)], places: &[Place]) {
+        watch.next = Some(Instant::now());
+        while watch.next.is_some() {
+            watch.work(trees, || places.to_vec());
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    #[test]
+    fn of_a_tree_of_tools_only_the_way_to_what_is_hidden_is_watched() {
+        let stage = tempfile::tempdir().unwrap();
+        let [state, tools] = ["state", "tools"].map(|name| stage.path().join(name));
+        for name in ["with/secret", "with/plain", "plain/below"] {
+            std::fs::create_dir_all(tools.join(name)).unwrap();
+        }
+        let (search, nothing) = (Search::nothing(&state), HashSet::new());
+        let root = Root::open(&tools).unwrap();
+        let trees = [(&root, Rules::new(&root.path, &search, &nothing))];
+        let places = ["", "with", "with/secret"].map(|path| (0, PathBuf::from(path)));
+        let mut watch = Watch::new();
+        watch.begin(vec![Extent::Hidden]);
+        settle(&mut watch, &trees, &places);
+        assert_eq!(watch.watched.len(), places.len(), "{:?}", watch.watched);
+
+        // One that is replaced is watched again, and none beside it.
+        std::fs::rename(tools.join("with"), tools.join("plain/old")).unwrap();
+        std::fs::create_dir_all(tools.join("with/secret")).unwrap();
+        std::fs::create_dir(tools.join("new")).unwrap();
+        settle(&mut watch, &trees, &places);
+        std::fs::create_dir(tools.join("with/made")).unwrap();
+        let appeared = watch.work(&trees, Vec::new);
+        assert_eq!(appeared.names, [(0, "with/made".into())]);
+        assert!(watch.is_at_rest());
+
+        // The same where the kernel has no watcher left.
+        let mut without = Watch::new();
+        without.inotify = None;
+        without.begin(vec![Extent::Hidden]);
+        without.next = Some(Instant::now());
+        without.work(&trees, || places.to_vec());
+        assert_eq!(without.known, HashSet::from(places));
+    }
+
+    #[test]
+    fn all_is_seen_once_every_directory_that_the_command_can_write_to_is_watched() {
+        let stage = tempfile::tempdir().unwrap();
+        let [state, own, cage] = ["state", "own", "cage"].map(|name| stage.path().join(name));
+        for directory in [&own.join("below"), &cage] {
+            std::fs::create_dir_all(directory).unwrap();
+        }
+        let (search, nothing) = (Search::nothing(&state), HashSet::new());
+        let root = Root::open(&own).unwrap();
+        let trees = [(&root, Rules::new(&root.path, &search, &nothing))];
+        let mut watch = Watch::new();
+        watch.begin(vec![Extent::Written]);
+        assert!(watch.is_at_rest() && !watch.sees_all(), "nothing is watched yet");
+        settle(&mut watch, &trees, &[(0, PathBuf::new())]);
+        assert!(watch.sees_all());
+
+        watch.next = None;
+        std::fs::create_dir(own.join("new")).unwrap();
+        watch.work(&trees, Vec::new);
+        assert!(!watch.sees_all(), "a new directory is not watched yet");
+        settle(&mut watch, &trees, &[]);
+        assert!(watch.sees_all());
+
+        // What is left in a directory of the cage's own has to be told.
+        let folder = rustix::fs::open(&cage, rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).unwrap();
+        watch.add_own(folder.as_fd()).unwrap();
+        assert!(watch.sees_all());
+        std::fs::write(cage.join("result"), "").unwrap();
+        assert!(watch.work(&trees, Vec::new).names.is_empty());
+        assert!(!watch.is_at_rest() && !watch.sees_all());
     }
 }

@@ -21,9 +21,11 @@ pub enum Link {
         repositories: bool,
         /// Whether the launcher looks after the project, so that a command ends when the launcher has looked at what it left.
         guarded: bool,
-        /// Whether two descriptors travel along, before the namespaces, of which one can be read as long as the launcher has something to look
-        /// at.
+        /// Whether three descriptors travel along, before the namespaces. One of the first two can be read as long as the launcher has something
+        /// to look at, and the third as long as they tell of everything that a command can leave in the project.
         watched: bool,
+        /// Whether the launcher has something to bring home when the cage has ended, such as logins.
+        settles: bool,
     },
     /// To the launcher: bring the repositories of both sides together.
     Sync {},
@@ -61,7 +63,7 @@ mod tests {
         let widen = Link::Widen { grant: 1, rules: vec!["GET api.example.com/v1/*".into()], seconds: 3600 };
         for link in [
             Link::Join {},
-            Link::Ready { repositories: true, guarded: false, watched: true },
+            Link::Ready { repositories: true, guarded: false, watched: true, settles: false },
             Link::Sync {},
             Link::Synced {},
             widen,

@@ -65,6 +65,8 @@ pub enum News {
         job: u32,
         exit: i32,
         signal: Option<i32>,
+        /// Whether no other process is left in the cage that the spawner has started, or a process that it has.
+        alone: bool,
     },
 }
 

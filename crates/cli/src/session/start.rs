@@ -361,7 +361,9 @@ fn be_session(
             return code::FAULT;
         }
     };
-    let first = make_cage(args, policy, name, block, &phantoms, None);
+    // Looked at once, as the policy is: further cages are for the same project.
+    let decided = (&here.without_terminals(), policy);
+    let first = make_cage(args, decided, name, block, &phantoms, None);
     let Ok(Launcher { process: launcher, link: ours, words }) = first else {
         tell(to_status, code::FAULT);
         return code::FAULT;
@@ -419,7 +421,7 @@ fn be_session(
         limits_cpu: policy.limits.cpu.is_some(),
         owned_within: args.owned_within,
         ends_with: args.ends_with.as_ref().and_then(|agent| agent.try_clone().ok()),
-        cages: FurtherCages { args, policy, name, block, phantoms: &phantoms, first: &spaces },
+        cages: FurtherCages { args, decided, name, block, phantoms: &phantoms, first: &spaces },
         gate,
         record: SessionRecord::open(&here.state),
     };
@@ -496,7 +498,7 @@ fn run_args(args: &SessionStartArgs, command: Vec<OsString>) -> RunArgs {
 /// Makes the further cages of a session, as the first one was made.
 struct FurtherCages<'a> {
     args: &'a SessionStartArgs,
-    policy: &'a Policy,
+    decided: (&'a Here, &'a Policy),
     name: &'a str,
     block: &'a mut Block,
     phantoms: &'a Phantoms,
@@ -505,7 +507,7 @@ struct FurtherCages<'a> {
 
 impl MakeCages for FurtherCages<'_> {
     fn make(&mut self) -> Result<Launcher, Errno> {
-        make_cage(self.args, self.policy, self.name, self.block, self.phantoms, Some(self.first))
+        make_cage(self.args, self.decided, self.name, self.block, self.phantoms, Some(self.first))
     }
 }
 
@@ -513,7 +515,7 @@ impl MakeCages for FurtherCages<'_> {
 /// spawner.
 fn make_cage(
     args: &SessionStartArgs,
-    policy: &Policy,
+    (here, policy): (&Here, &Policy),
     name: &str,
     block: &mut Block,
     phantoms: &Phantoms,
@@ -547,7 +549,8 @@ fn make_cage(
             let command = vec!["session".into(), name.into()];
             let membership = Membership { link: theirs, spaces, words };
             let args = run_args(args, command);
-            let exit = run::run_for_session(args, policy.clone(), block, membership, phantoms.clone());
+            let decided = (here.clone(), policy.clone());
+            let exit = run::run_for_session(args, decided, block, membership, phantoms.clone());
             block.wipe();
             fork::exit_now(exit)
         }

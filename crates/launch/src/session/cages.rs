@@ -1,6 +1,6 @@
 //! Cages beside the session's own: each is made for one command, ahead of time where the session has asked for one before.
 
-use super::LAST;
+use super::{LAST, Syncs};
 use keyward_protocol::link::{self, Link};
 use keyward_protocol::packet::{self, LONGEST};
 use keyward_sys::fork::Process;
@@ -18,6 +18,8 @@ pub(super) struct Cage {
     /// The launcher sends the socket to the spawner here.
     from_launcher: OwnedFd,
     spawner: Option<OwnedFd>,
+    /// What of its command waits for the launcher.
+    syncs: Syncs,
     words: Words,
     /// Whether the launcher is bringing repositories up to date.
     syncing: bool,
@@ -26,7 +28,7 @@ pub(super) struct Cage {
 impl Cage {
     pub(super) fn new(made: Launcher) -> Self {
         let Launcher { process: launcher, link: from_launcher, words } = made;
-        Cage { launcher, from_launcher, spawner: None, words, syncing: false }
+        Cage { launcher, from_launcher, spawner: None, syncs: Syncs::default(), words, syncing: false }
     }
 
     /// Where something comes from next.
@@ -41,16 +43,20 @@ impl Cage {
     /// Takes the socket to the spawner; `false` if there will be none.
     pub(super) fn become_ready(&mut self) -> bool {
         let mut told = [0; link::ROOM];
+        let Ok(message) = channel::receive(&self.from_launcher, &mut told) else { return false };
+        let Some(ready) = told.get(..message.length).and_then(packet::read) else { return false };
         // The door that such a cage could have is let go: there is none from there.
-        let sent = channel::receive(&self.from_launcher, &mut told).ok().filter(|message| {
-            let told = told.get(..message.length).and_then(packet::read);
-            matches!(told, Some(Link::Ready { .. }))
-        });
-        self.spawner = sent.and_then(|message| message.descriptors.into_iter().next());
-        if let Some(spawner) = &self.spawner {
-            let _ = rustix::fs::fcntl_setfl(spawner, OFlags::NONBLOCK);
-        }
-        self.spawner.is_some()
+        let mut sent = message.descriptors.into_iter();
+        let (Some(spawner), Some(_)) = (sent.next(), sent.next()) else { return false };
+        let Some(syncs) = Syncs::read(ready, &mut sent) else { return false };
+        let _ = rustix::fs::fcntl_setfl(&spawner, OFlags::NONBLOCK);
+        (self.spawner, self.syncs) = (Some(spawner), syncs);
+        true
+    }
+
+    /// What of its command waits for the launcher.
+    pub(super) fn syncs(&self) -> &Syncs {
+        &self.syncs
     }
 
     /// Has the launcher take in what was done to repositories since the cage was made; `false` if it cannot.
@@ -69,12 +75,11 @@ impl Cage {
         was
     }
 
-    /// What its spawner says.
-    pub(super) fn hear(&self) -> Option<(Vec<u8>, Vec<OwnedFd>)> {
-        let mut packet = vec![0; LONGEST];
-        let message = channel::receive(self.spawner.as_ref()?, &mut packet).ok()?;
-        packet.truncate(message.length);
-        Some((packet, message.descriptors))
+    /// What its spawner says. `room` is kept by the caller, so that it is not cleared each time.
+    pub(super) fn hear<'r>(&self, room: &'r mut Vec<u8>) -> Option<(&'r [u8], Vec<OwnedFd>)> {
+        room.resize(LONGEST, 0);
+        let message = channel::receive(self.spawner.as_ref()?, room).ok()?;
+        Some((room.get(..message.length)?, message.descriptors))
     }
 
     /// Ends everything in it at once.
@@ -241,6 +246,17 @@ pub(super) mod tests {
         (Cage::new(Launcher { process: stand_in(), link, words: Words::new().unwrap() }), launcher)
     }
 
+    /// A cage that was made ahead, with its launcher's and its spawner's end. Its launcher sends `ready`, and these descriptors with it.
+    pub(in super::super) fn made_ahead(ready: &Link, watched: &[OwnedFd; 3]) -> (Cage, OwnedFd, OwnedFd) {
+        let (mut cage, launcher) = made();
+        let ((ours, spawner), (door, _)) = (channel::pair().unwrap(), channel::pair().unwrap());
+        let sent: Vec<BorrowedFd<'_>> =
+            [&ours, &door].into_iter().chain(watched).map(|descriptor| descriptor.as_fd()).collect();
+        channel::send(&launcher, &packet::write(ready), &sent).unwrap();
+        assert!(cage.become_ready());
+        (cage, launcher, spawner)
+    }
+
     fn end(cage: Cage) {
         cage.kill();
         let (launcher, _) = cage.let_go();
@@ -250,7 +266,8 @@ pub(super) mod tests {
     /// Sends the socket to a spawner; gives the spawner's end.
     fn become_ready(cage: &mut Cage, launcher: &OwnedFd) -> OwnedFd {
         let (spawner, theirs) = channel::pair().unwrap();
-        channel::send(launcher, &packet::write(&ready()), &[spawner.as_fd()]).unwrap();
+        let (door, _) = channel::pair().unwrap();
+        channel::send(launcher, &packet::write(&ready()), &[spawner.as_fd(), door.as_fd()]).unwrap();
         assert!(cage.become_ready());
         theirs
     }
@@ -261,7 +278,7 @@ pub(super) mod tests {
     }
 
     fn ready() -> Link {
-        Link::Ready { repositories: false, guarded: false, watched: false }
+        Link::Ready { repositories: false, guarded: false, watched: false, settles: false }
     }
 
     #[test]
@@ -271,7 +288,7 @@ pub(super) mod tests {
         let spawner = become_ready(&mut cage, &launcher);
         assert!(is(&cage, cage.spawner().unwrap()), "its spawner is heard from here on");
         channel::send(&spawner, b"news", &[]).unwrap();
-        assert_eq!(cage.hear().map(|(packet, _)| packet), Some(b"news".to_vec()));
+        assert_eq!(cage.hear(&mut Vec::new()).map(|(packet, _)| packet), Some(&b"news"[..]));
         end(cage);
     }
 

@@ -170,7 +170,7 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         let ready = cage.spawner().is_some();
         let pending = match ready {
             // It was made before what was done meanwhile.
-            true if self.session.syncs.any(false) && cage.begin_sync() => Some(pending),
+            true if self.is_behind(&cage) && cage.begin_sync() => Some(pending),
             true if pending.send(&cage) => None,
             true => return Err(broken(Errno::PIPE)),
             false => Some(pending),
@@ -178,6 +178,12 @@ impl<J: Judge, R: Record, M: MakeCages> Server<J, R, M> {
         // Not now: the command that was asked for comes first.
         self.cages.due = Some(Instant::now() + AHEAD);
         Ok(Place::Beside { cage, pending })
+    }
+
+    /// Whether the launcher of a cage that was made ahead may have something to do before a command starts there.
+    fn is_behind(&self, cage: &Cage) -> bool {
+        let own = cage.syncs();
+        self.session.syncs.repositories || own.any(false) && !own.has_nothing_to_look_at(false)
     }
 }
 

@@ -284,13 +284,13 @@ fn where_repositories_are_brought_together_a_command_waits_for_that() {
 #[test]
 fn without_repositories_the_launcher_is_asked_only_when_there_is_something_to_look_at() {
     let mut stage = Stage::new();
-    let ((news, appears), (sign, works)) = (non_blocking(), non_blocking());
-    stage.server.session.syncs = Syncs::watched(news, sign);
+    let ((news, appears), (sign, works), (sees_all, _)) = (non_blocking(), non_blocking(), non_blocking());
+    stage.server.session.syncs = Syncs::watched(news, sign, sees_all);
     let (client, theirs) = stage.server.clients.connect(Side::Outside);
     let end = |stage: &mut Stage, job: u32| {
         stage.ask(client, command("true"));
         assert!(matches!(stage.errand(), Some(Errand::Start { .. })), "it starts at once");
-        stage.server.take_news(News::Ended { job, exit: 0, signal: None }, Vec::new());
+        stage.server.take_news(News::Ended { job, exit: 0, signal: None, alone: true }, Vec::new());
         let asked = channel::receive(&stage.link, &mut [0; link::ROOM]).is_ok();
         (asked, matches!(told(&theirs), Some(Answer::Ended { .. })))
     };
@@ -310,6 +310,119 @@ fn without_repositories_the_launcher_is_asked_only_when_there_is_something_to_lo
     // Something has appeared.
     channel::send(&appears, b"1", &[]).unwrap();
     assert_eq!(end(&mut stage, 5), (true, false));
+}
+
+/// A session whose launcher watches the project, and a cage that was made ahead in it.
+struct Ahead {
+    stage: Stage,
+    client: u64,
+    theirs: OwnedFd,
+    /// What is told of the project, that it is looked at, and that all is told: of the session's own cage and of the one that was made ahead.
+    own: [OwnedFd; 3],
+    beside: [OwnedFd; 3],
+    launcher: OwnedFd,
+    spawner: OwnedFd,
+}
+
+impl Ahead {
+    fn new(settles: bool) -> Self {
+        let mut stage = Stage::new();
+        let (watched, own): (Vec<OwnedFd>, Vec<OwnedFd>) = (0..3).map(|_| non_blocking()).unzip();
+        let [news, sign, sees_all] = watched.try_into().unwrap();
+        stage.server.session.syncs = Syncs::watched(news, sign, sees_all);
+        let (watched, beside): (Vec<OwnedFd>, Vec<OwnedFd>) = (0..3).map(|_| non_blocking()).unzip();
+        let ready = Link::Ready { repositories: false, guarded: true, watched: true, settles };
+        let (cage, launcher, spawner) = cages::tests::made_ahead(&ready, &watched.try_into().unwrap());
+        for end in [&launcher, &spawner] {
+            rustix::fs::fcntl_setfl(end, OFlags::NONBLOCK).unwrap();
+        }
+        stage.server.cages.warm = Some(cage);
+        let (client, theirs) = stage.server.clients.connect(Side::Outside);
+        let (own, beside) = (own.try_into().unwrap(), beside.try_into().unwrap());
+        Ahead { stage, client, theirs, own, beside, launcher, spawner }
+    }
+
+    /// Lets a descriptor be readable for the session.
+    fn tell(descriptor: &OwnedFd) {
+        channel::send(descriptor, b"1", &[]).unwrap();
+    }
+
+    fn start(&mut self) {
+        let mut ask = command("true");
+        if let Ask::Exec { fresh, .. } = &mut ask {
+            *fresh = true;
+        }
+        self.stage.ask(self.client, ask);
+    }
+
+    fn has_started(&self) -> bool {
+        channel::receive(&self.spawner, &mut vec![0; LONGEST]).is_ok()
+    }
+
+    /// Whether the end of the command is told without the end of its launcher.
+    fn ends_at_once(mut self, exit: i32, alone: bool) -> bool {
+        self.start();
+        assert!(self.has_started());
+        self.stage.server.take_news(News::Ended { job: 1, exit, signal: None, alone }, Vec::new());
+        let at_once = matches!(told(&self.theirs), Some(Answer::Ended { .. }));
+        let [Ending { told, .. }] = &self.stage.server.cages.ending[..] else { panic!("its cage is kept") };
+        assert_eq!(told.is_none(), at_once);
+        self.stage.server.cages.ending[0].launcher.signal(signal::KILL);
+        at_once
+    }
+}
+
+#[test]
+fn the_end_of_a_command_in_a_fresh_cage_waits_only_if_it_may_have_left_something() {
+    let watched = || {
+        let ahead = Ahead::new(false);
+        Ahead::tell(&ahead.own[2]);
+        ahead
+    };
+    assert!(watched().ends_at_once(0, true));
+    assert!(!watched().ends_at_once(0, false), "processes of it are left");
+    assert!(!watched().ends_at_once(1, true), "its launcher may say why it failed");
+    assert!(!Ahead::new(false).ends_at_once(0, true), "not all of the project is watched yet");
+    for place in [0, 1] {
+        let ahead = watched();
+        Ahead::tell(&ahead.own[place]);
+        assert!(!ahead.ends_at_once(0, true), "something has appeared in the project");
+    }
+    let settles = Ahead::new(true);
+    Ahead::tell(&settles.own[2]);
+    assert!(!settles.ends_at_once(0, true), "logins are brought home");
+    let mut left = watched();
+    left.start();
+    assert!(left.has_started());
+    Ahead::tell(&left.beside[0]);
+    left.stage.server.take_news(News::Ended { job: 1, exit: 0, signal: None, alone: true }, Vec::new());
+    assert_eq!(told(&left.theirs), None, "something was left in the cage");
+    left.stage.server.cages.ending[0].launcher.signal(signal::KILL);
+}
+
+#[test]
+fn a_command_in_a_cage_that_was_made_ahead_waits_only_for_what_appeared_meanwhile() {
+    let mut ahead = Ahead::new(false);
+    ahead.start();
+    assert!(ahead.has_started());
+    assert!(channel::receive(&ahead.launcher, &mut [0; link::ROOM]).is_err(), "its launcher is not asked");
+
+    let mut behind = Ahead::new(false);
+    Ahead::tell(&behind.beside[0]);
+    behind.start();
+    assert!(!behind.has_started());
+    let mut asked = [0; link::ROOM];
+    let length = channel::receive(&behind.launcher, &mut asked).unwrap().length;
+    assert_eq!(packet::read(&asked[..length]), Some(Link::Sync {}));
+    channel::send(&behind.launcher, &packet::write(&Link::Synced {}), &[]).unwrap();
+    behind.stage.server.hear_beside(1);
+    assert!(behind.has_started());
+    for ahead in [ahead, behind] {
+        let Some(Job { place: Place::Beside { cage, .. }, .. }) = ahead.stage.server.jobs.get(1) else {
+            panic!("it has no cage of its own")
+        };
+        cage.kill();
+    }
 }
 
 #[test]
@@ -402,8 +515,12 @@ fn a_spawner_that_speaks_of_a_job_in_another_cage_ends_the_session() {
     let mut job = jobs::tests::job(None);
     job.fresh = true;
     stage.server.jobs.add(7, job);
-    channel::send(&stage.spawner, &packet::write(&News::Ended { job: 7, exit: 0, signal: None }), &[])
-        .unwrap();
+    channel::send(
+        &stage.spawner,
+        &packet::write(&News::Ended { job: 7, exit: 0, signal: None, alone: true }),
+        &[],
+    )
+    .unwrap();
     assert!(!stage.server.hear());
     assert_eq!(stage.server.jobs.get(7).unwrap().ended, None);
     channel::send(&stage.spawner, b"nonsense", &[]).unwrap();
@@ -503,7 +620,7 @@ fn the_start_of_a_quiet_command_is_told_to_no_client_and_its_end_or_refusal_is()
     stage.ask(client, quietly(None));
     let Some(Errand::Start { job, quiet, .. }) = stage.errand() else { panic!("nothing was started") };
     assert!(quiet, "the spawner is told");
-    stage.server.take_news(News::Ended { job, exit: 3, signal: None }, Vec::new());
+    stage.server.take_news(News::Ended { job, exit: 3, signal: None, alone: true }, Vec::new());
     assert!(matches!(told(&theirs), Some(Answer::Ended { exit: 3, .. })), "its first answer is the end");
 
     stage.ask(client, quietly(None));
@@ -579,7 +696,7 @@ fn a_function_that_is_offered_by_name_is_called_only_by_the_command_that_names_i
         stage.ask(client, call());
         assert!(is_refused(told(theirs), not_named), "a command beside it, and what belongs to none");
     }
-    stage.server.take_news(News::Ended { job, exit: 0, signal: None }, Vec::new());
+    stage.server.take_news(News::Ended { job, exit: 0, signal: None, alone: true }, Vec::new());
     let _ = told(&insides);
     stage.ask(inside, call());
     assert!(is_refused(told(&insides), not_named), "its command has ended");

@@ -1,17 +1,35 @@
-//! A sign that a launcher gives its session: as long as it can be read, the launcher has something to look at in the project.
+//! Signs that a launcher gives its session, each a descriptor that can be read as long as it is raised.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 
+/// What a session looks at instead of asking its launcher.
 pub(super) struct Attention {
-    sign: OwnedFd,
-    is_raised: bool,
+    /// The launcher has something to look at in the project.
+    pub(super) works: Sign,
+    /// The kernel tells the launcher of every name that a command can leave in the project.
+    pub(super) sees_all: Sign,
 }
 
 impl Attention {
     pub(super) fn new() -> Result<Self, Errno> {
-        Ok(Attention { sign: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?, is_raised: false })
+        Ok(Attention { works: Sign::new()?, sees_all: Sign::new()? })
+    }
+}
+
+pub(super) struct Sign {
+    sign: OwnedFd,
+    is_raised: bool,
+}
+
+impl Sign {
+    fn new() -> Result<Self, Errno> {
+        Ok(Sign { sign: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?, is_raised: false })
+    }
+
+    pub(super) fn set(&mut self, raised: bool) {
+        if raised { self.raise() } else { self.lower() }
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
@@ -24,7 +42,7 @@ impl Attention {
         }
     }
 
-    pub(super) fn lower(&mut self) {
+    fn lower(&mut self) {
         if std::mem::replace(&mut self.is_raised, false) {
             let _ = rustix::io::read(&self.sign, &mut [0; 8]);
         }
@@ -38,17 +56,17 @@ mod tests {
 
     #[test]
     fn it_can_be_read_as_long_as_it_is_raised() {
-        let mut attention = Attention::new().unwrap();
-        let seen = attention.descriptor().try_clone_to_owned().unwrap();
+        let mut sign = Sign::new().unwrap();
+        let seen = sign.descriptor().try_clone_to_owned().unwrap();
         let can_be_read = || {
             let mut polled = [PollFd::new(&seen, PollFlags::IN)];
             poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(1)
         };
         assert!(!can_be_read());
-        attention.raise();
-        attention.raise();
+        sign.raise();
+        sign.set(true);
         assert!(can_be_read());
-        attention.lower();
+        sign.set(false);
         assert!(!can_be_read());
     }
 }

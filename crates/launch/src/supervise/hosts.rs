@@ -3,7 +3,7 @@
 
 use super::Supervisor;
 use crate::proxy::Question;
-use crate::session::Passage;
+use crate::session::{Membership, Passage};
 use keyward_policy::net::Denial;
 use keyward_protocol::approval::Progress;
 use keyward_protocol::link::{self, Link};
@@ -53,7 +53,7 @@ impl Supervisor<'_, '_> {
         let Some(served) = &mut self.watch.served else { return };
         let new = served.proxy.questions();
         match self.watch.session {
-            Some((session, _)) => {
+            Some(Membership { link: session, .. }) => {
                 for question in new {
                     let host = Link::Host { question: question.number, denial: question.denial.clone() };
                     let packet = packet::write(&host);

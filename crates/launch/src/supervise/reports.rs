@@ -5,6 +5,7 @@ use super::{Supervisor, signals};
 use crate::fault::Fault;
 use crate::keyring::Keyring;
 use crate::publish::Publisher;
+use crate::session::Membership;
 use crate::wire::{self, Order, Report};
 use keyward_policy::linux::acts::To;
 use keyward_policy::linux::cage::Step;
@@ -115,12 +116,21 @@ impl Supervisor<'_, '_> {
 
     /// Passes the way into the cage on to its session.
     fn pass_on_door(&mut self, descriptors: &[OwnedFd]) {
-        let Some((session, _)) = self.watch.session else { return };
+        let Some(Membership { link: session, spaces, .. }) = self.watch.session else { return };
+        // A cage for one command: what that leaves in the cage is told with its end.
+        let sees_own = match (spaces, self.watch.guard.as_deref_mut()) {
+            (Some(_), Some(guard)) => {
+                self.passing.iter().all(|directory| guard.look_after_own(directory.as_fd()).is_ok())
+            }
+            _ => true,
+        };
         let guard = self.watch.guard.as_deref();
         let news = guard.and_then(Guard::descriptor);
         self.attention = news.and_then(|_| Attention::new().ok());
         let watched: Vec<BorrowedFd<'_>> = match (news, &self.attention) {
-            (Some(news), Some(attention)) => vec![news, attention.descriptor()],
+            (Some(news), Some(attention)) => {
+                vec![news, attention.works.descriptor(), attention.sees_all.descriptor()]
+            }
             _ => Vec::new(),
         };
         // The socket to the spawner and the session socket of the cage come first.
@@ -136,6 +146,7 @@ impl Supervisor<'_, '_> {
             // A command may also make the first repository.
             guarded: guard.is_some(),
             watched: !watched.is_empty(),
+            settles: !self.watch.logins.is_empty() || self.watch.has_cgroup || !sees_own,
         });
         // Without a session no process needs the cage.
         if keyward_sys::channel::send(session, &ready, &all).is_err() {
@@ -154,8 +165,8 @@ impl Supervisor<'_, '_> {
         if std::mem::take(&mut self.waits_for_vault) {
             self.take_keyboard();
         }
-        if let Some((_, words)) = self.watch.session {
-            let _ = rustix::stdio::dup2_stderr(words);
+        if let Some(session) = self.watch.session {
+            let _ = rustix::stdio::dup2_stderr(&session.words);
         }
         self.watch.publisher.start();
         self.watch.logins.start();

@@ -22,6 +22,8 @@ pub use home::{InGrant, OBEYED, Obeyed, is_obeyed, obeyed_in};
 pub use secrets::{Content, Secret, secret_file, stores_of};
 pub use substitute::{Shows, shows, shows_beside};
 
+include!(concat!(env!("OUT_DIR"), "/code.rs"));
+
 /// Changes whenever the tables do, so that an index of a search made by other tables is not used. Summed up while the program is compiled.
 pub const DIGEST: u64 = {
     let mut sum = Sum::EMPTY;

@@ -4,6 +4,7 @@
 //! What is secret to one of them is secret to all.
 
 use super::rows::{self, Rows};
+use super::{CODE, Sum};
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -75,11 +76,39 @@ pub enum Content {
     MaybeGit,
 }
 
+impl Content {
+    /// Tells the kinds apart.
+    const fn number(self) -> u8 {
+        match self {
+            Content::Whole => 0,
+            Content::Dotenv => 1,
+            Content::Settings => 2,
+            Content::Pem => 3,
+            Content::Saying(_) => 4,
+            Content::SettingsSaying(_) => 5,
+            Content::Variables => 6,
+            Content::Xml(_) => 7,
+            Content::Json => 8,
+            Content::Config => 9,
+            Content::Git => 10,
+            Content::MaybeGit => 11,
+        }
+    }
+}
+
 impl Secret {
     /// Whether only the name says that it is a private key, or that it may hold one of a project's credentials: in a published package
     /// that is test data.
     pub fn is_data_of_packages(&self) -> bool {
         self.place == Place::Name && self.holds == PRIVATE_KEY || self.is_of_projects()
+    }
+
+    /// Changes whenever the content of a file of this row may be judged in another way.
+    pub fn digest(&self) -> u64 {
+        let mut sum = Sum(CODE);
+        sum.add(self.pattern.as_bytes());
+        sum.add(&[self.place as u8, self.content.number()]);
+        sum.0
     }
 
     /// Whether it is a file of projects: one of this name in HOME is not a store of the user's.
@@ -161,9 +190,8 @@ pub fn secret_file(real: &Path, homes: &[&Path]) -> Option<&'static Secret> {
 /// Whether a name directly in a HOME is secret.
 pub fn is_secret_in_home(name: &OsStr) -> bool {
     let name = folded(name);
-    let in_home = |secret: &&Secret| secret.place == Place::Home && !secret.pattern.contains('/');
     named(&name).is_some_and(|secret| !secret.is_of_projects())
-        || SECRETS.iter().filter(in_home).any(|secret| matches(secret.pattern, &name))
+        || first_below(Place::Home, &[&name]).is_some()
 }
 
 /// A place below HOME where a store of the table may lie, for those who look for other names of the same file.
@@ -175,11 +203,14 @@ pub struct Store {
     pub depth: usize,
 }
 
-/// All of them.
-pub fn stores() -> impl Iterator<Item = Store> {
-    let below_home =
-        SECRETS.iter().filter(|secret| secret.place != Place::System && !secret.is_of_projects());
-    let named = below_home.filter_map(|secret| {
+impl Store {
+    /// HOME itself.
+    pub const HOME: Store = Store { path: "", depth: 1 };
+
+    fn of(secret: &'static Secret) -> Option<Self> {
+        if secret.place == Place::System || secret.is_of_projects() {
+            return None;
+        }
         let Some(star) = secret.pattern.find('*') else {
             return Some(Store { path: secret.pattern, depth: 0 });
         };
@@ -187,8 +218,18 @@ pub fn stores() -> impl Iterator<Item = Store> {
         let depth = if secret.pattern.ends_with("**") { TREE_DEPTH } else { 1 };
         // All of `.config` would be too much to look through for the few folders with a star in their own name.
         (folder != ".config").then_some(Store { path: folder, depth })
-    });
-    named.chain([Store { path: "", depth: 1 }])
+    }
+}
+
+/// All of them.
+pub fn stores() -> impl Iterator<Item = Store> {
+    SECRETS.iter().filter_map(Store::of).chain([Store::HOME])
+}
+
+/// Those whose path begins with a name of HOME. The names themselves are left out that [`is_secret_in_home`] knows.
+pub fn stores_in(name: &OsStr) -> impl Iterator<Item = Store> {
+    let rows = name.to_str().into_iter().flat_map(rows_that_begin);
+    rows.filter_map(|row| SECRETS.get(row).and_then(Store::of))
 }
 
 /// Deep enough for `.config/gcloud/legacy_credentials/ACCOUNT/adc.json`; a browser's many small files lie deeper.
@@ -395,4 +436,30 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
 /// Where the stores lie for these HOMEs, with the depth of each.
 pub fn stores_of<'a>(homes: &'a [&Path]) -> impl Iterator<Item = (PathBuf, usize)> + 'a {
     homes.iter().flat_map(|home| stores().map(|store| (home.join(store.path), store.depth)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_store_is_found_by_its_first_name_in_home() {
+        for store in stores().filter(|store| *store != Store::HOME) {
+            let first = store.path.split('/').next().unwrap_or_default();
+            let by_first = stores_in(OsStr::new(first)).any(|other| other == store);
+            let by_name = store.path == first && is_secret_in_home(OsStr::new(first));
+            assert!(by_first || by_name, "{store:?}");
+        }
+        assert_eq!(stores_in(OsStr::new("src")).count(), 0);
+    }
+
+    #[test]
+    fn every_name_that_is_secret_in_home_is_found_there() {
+        let in_home = |secret: &&Secret| secret.place == Place::Home && !secret.pattern.contains('/');
+        for secret in SECRETS.iter().filter(in_home) {
+            let name = secret.pattern.replace('*', "x");
+            assert!(is_secret_in_home(OsStr::new(&name)), "{name}");
+        }
+        assert!(!is_secret_in_home(OsStr::new("src")) && !is_secret_in_home(OsStr::new("compose.yml")));
+    }
 }

@@ -121,7 +121,12 @@ fn itself_or(kept: Vec<u8>, content: &[u8]) -> Shows {
 
 /// A private key says so in its first line; what is not text at all may be one in another form.
 fn has_private_key(content: &[u8]) -> bool {
-    let says = |text: &[u8]| content.windows(text.len()).any(|part| part.eq_ignore_ascii_case(text));
+    // A bundle of certificates is long, and hardly a place in it begins such a word.
+    let says = |text: &[u8]| {
+        let first = text.first().map_or(0, u8::to_ascii_lowercase);
+        let mut places = content.windows(text.len());
+        places.any(|part| part[0].to_ascii_lowercase() == first && part.eq_ignore_ascii_case(text))
+    };
     let certificate = says(b"-----BEGIN CERTIFICATE") || says(b"-----BEGIN TRUSTED CERTIFICATE");
     let public = says(b"-----BEGIN PUBLIC KEY") || says(b"-----BEGIN RSA PUBLIC KEY");
     // Nothing may stand outside of the blocks, and each block must end.

@@ -76,5 +76,5 @@ fn is_seen_beside(secret: &SecretFile, object: &[u8]) -> bool {
 
 /// The content of a regular file that is not a link.
 fn content(path: &Path, most: u64) -> Option<Vec<u8>> {
-    crate::tree::content(objects::open(path)?, most)
+    crate::tree::content(&objects::open(path)?, most)
 }

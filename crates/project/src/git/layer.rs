@@ -432,7 +432,7 @@ fn ignores(tree: &Path, hidden: &[PathBuf]) -> Vec<(PathBuf, String)> {
 /// The submodules that a working tree names, and their addresses without credentials.
 pub(super) fn modules(tree: &Path) -> Vec<(Vec<u8>, Vec<u8>)> {
     let file = super::objects::open(&tree.join(".gitmodules"));
-    let text = file.and_then(|file| crate::tree::content(file, MOST_SETTINGS)).unwrap_or_default();
+    let text = file.and_then(|file| crate::tree::content(&file, MOST_SETTINGS)).unwrap_or_default();
     let config = Config::read(&credentials::without_credentials(&text)).unwrap_or_default();
     let urls = config
         .entries
@@ -443,7 +443,7 @@ pub(super) fn modules(tree: &Path) -> Vec<(Vec<u8>, Vec<u8>)> {
 
 /// A digest of a file, empty if there is none that git would read.
 pub(super) fn digest_of(path: &Path) -> String {
-    let content = super::objects::open(path).and_then(|file| crate::tree::content(file, MOST_SETTINGS));
+    let content = super::objects::open(path).and_then(|file| crate::tree::content(&file, MOST_SETTINGS));
     let digest = content.map(|content| Sha256::digest(&content));
     digest.iter().flatten().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -626,7 +626,7 @@ pub(super) fn included(name: &OsStr, text: &[u8]) -> Option<Vec<u8>> {
 
 /// The same of the file at a path.
 pub(super) fn included_at(path: &Path) -> Option<Vec<u8>> {
-    let text = crate::tree::content(super::objects::open(path)?, MOST_SETTINGS)?;
+    let text = crate::tree::content(&super::objects::open(path)?, MOST_SETTINGS)?;
     included(path.file_name()?, &text)
 }
 

@@ -88,7 +88,7 @@ fn logs(folder: &Path, depth: usize, left: &mut usize, found: &mut Vec<SecretFil
 }
 
 fn content(path: &Path, most: u64) -> Option<Vec<u8>> {
-    crate::tree::content(objects::open(path)?, most)
+    crate::tree::content(&objects::open(path)?, most)
 }
 
 fn hide(path: PathBuf, reads_as: Vec<u8>, found: &mut Vec<SecretFile>) {

@@ -5,7 +5,8 @@
 //! at the latest. Directories of the system change by an administrator's hand only: their search counts for ten.
 
 use super::Role;
-use super::index::{self, Known, Note};
+use super::harmless::Harmless;
+use super::index::{self, Index, Known, Note};
 use keyward_policy::view::Why;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -29,12 +30,14 @@ fn beside(index: &Path) -> PathBuf {
 }
 
 /// What was found last, if that was recently.
-pub(super) fn read(index: &Path, rules: u64, role: Role) -> Option<(HashSet<(u64, u64)>, Known)> {
-    let file = beside(index);
-    let written = std::fs::metadata(&file).ok()?.modified().ok()?;
+pub(super) fn read(index: &Path, rules: u64, role: Role) -> Option<Index> {
+    let file = index::open(&beside(index))?;
+    let written = rustix::fs::fstat(&file).ok()?;
+    let since =
+        Duration::new(u64::try_from(written.st_mtime).ok()?, u32::try_from(written.st_mtime_nsec).ok()?);
     // A time in the future means that the clock was set back.
-    let age = SystemTime::now().duration_since(written).ok()?;
-    (age < counts(role)).then(|| index::read(&file, rules)).flatten()
+    let age = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH.checked_add(since)?).ok()?;
+    (age < counts(role)).then(|| index::read_open(&file, rules)).flatten()
 }
 
 /// Keeps what was found by a whole search, without the names that `holds` says no to.
@@ -43,12 +46,13 @@ pub(super) fn write(
     rules: u64,
     role: Role,
     linked: &HashSet<(u64, u64)>,
+    harmless: &Harmless,
     known: &Known,
     holds: &dyn Fn(&Path, &Note<'_>) -> bool,
 ) {
     let short = shortened(known, depth(role), holds);
     if short.len() <= MOST {
-        index::write(&beside(index), rules, linked, &short);
+        index::write(&beside(index), rules, linked, harmless, &short);
     }
 }
 
@@ -116,7 +120,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let index = directory.path().join("1-2-tools");
         let role = Role::Seen(Why::Toolchain);
-        write(&index, 7, role, &HashSet::new(), &tree(), &|_, _| true);
+        write(&index, 7, role, &HashSet::new(), &Harmless::default(), &tree(), &|_, _| true);
         assert!(read(&index, 7, role).is_some());
         assert!(read(&index, 8, role).is_none(), "other rules");
         let file = std::fs::File::options().write(true).open(beside(&index)).unwrap();

@@ -3,9 +3,11 @@
 
 use super::Search;
 use super::leads::{Lead, follow, follow_below};
-use keyward_policy::detect::secrets::{Store, is_secret_in_home, stores};
+use keyward_policy::detect::secrets::{Store, is_secret_in_home, stores, stores_in};
 use keyward_policy::detect::{OBEYED, secret_file};
 use rustix::fs::{Dir, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -24,6 +26,9 @@ pub(crate) struct Led {
     pub(crate) secret: bool,
 }
 
+/// Directories of HOME that many rows of the table lie in.
+const CROWDED: [&str; 2] = [".config", ".local/share"];
+
 /// What HOME says about the searched trees.
 #[derive(Default)]
 pub(crate) struct Dotfiles {
@@ -40,13 +45,29 @@ pub(crate) fn look(search: &Search<'_>, is_searched: &dyn Fn(&Path) -> bool) -> 
     let mut look = Look { search, is_searched, home: None, met: HashSet::new(), found };
     for home in &search.homes {
         look.home = follow(home).end.filter(|(real, _)| real == home).map(|(real, _)| real);
-        // Most rows name something that is not there, and one listing of HOME answers for all of them.
+        // Most rows name something that is not there, and one listing answers for all of them.
         let names = list(home);
-        let may_stand = |relative: &str| {
+        let holds = |names: &Option<HashSet<OsString>>, relative: &str| {
             let first = relative.split('/').next().unwrap_or_default();
             names.as_ref().is_none_or(|names| first.is_empty() || names.contains(OsStr::new(first)))
         };
-        for Store { path, depth } in stores().filter(|store| may_stand(store.path)) {
+        let crowded =
+            CROWDED.map(|directory| (directory, LazyCell::new(move || list(&home.join(directory)))));
+        let may_stand = |relative: &str| {
+            let below = |directory: &str| relative.strip_prefix(directory)?.strip_prefix('/');
+            let mut above = crowded.iter().filter_map(|(directory, names)| Some((below(directory)?, names)));
+            holds(&names, relative) && above.all(|(below, names)| holds(names, below))
+        };
+        let stores: Vec<Store> = match &names {
+            Some(names) => {
+                let mut names: Vec<&OsString> = names.iter().collect();
+                names.sort_unstable();
+                let below = names.into_iter().flat_map(|name| stores_in(name));
+                below.filter(|store| may_stand(store.path)).chain([Store::HOME]).collect()
+            }
+            None => stores().collect(),
+        };
+        for Store { path, depth } in stores {
             look.store(&home.join(path), depth, names.as_ref().filter(|_| path.is_empty()));
         }
         for obeyed in OBEYED.iter().filter(|obeyed| may_stand(obeyed.path)) {
@@ -135,10 +156,14 @@ impl Look<'_> {
     }
 }
 
+/// The names in a directory, none where no directory is. `None` if they cannot be listed.
 fn list(path: &Path) -> Option<HashSet<OsString>> {
-    let open =
-        rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let entries = Dir::read_from(&open).ok()?.flatten();
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let open = match rustix::fs::open(path, flags, Mode::empty()) {
+        Err(Errno::NOENT | Errno::NOTDIR) => return Some(HashSet::new()),
+        open => open.ok()?,
+    };
+    let entries = Dir::new(open).ok()?.flatten();
     let names = entries.map(|entry| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned());
     Some(names.filter(|name| name != "." && name != "..").collect())
 }

@@ -3,6 +3,9 @@
 //! A directory is recognised by device, inode and change time. The change time, not the modification time: a program that may write there
 //! can set the latter back. A directory that has not changed holds the names it held, so one `statx` per directory proves the whole tree.
 
+use super::harmless::{FileStamp, Harmless};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
 use std::collections::HashSet;
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -270,25 +273,52 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// The first bytes of an index that we understand.
-const HEADER: &[u8; 16] = b"keyward search 7";
+const HEADER: &[u8; 16] = b"keyward search 8";
 
 /// Files that were looked for under other names, by device and inode.
 type Linked = HashSet<(u64, u64)>;
 
+/// What is remembered of a tree.
+#[derive(Default)]
+pub(crate) struct Index {
+    pub(crate) linked: Linked,
+    pub(crate) harmless: HashSet<FileStamp>,
+    pub(crate) known: Known,
+}
+
+/// Takes rows of so many bytes, with their number before them.
+fn rows<const LENGTH: usize>(bytes: &[u8]) -> Option<(&[[u8; LENGTH]], &[u8])> {
+    let (count, rest) = bytes.split_at_checked(8)?;
+    let length = usize::try_from(long(count, 0)).ok()?.checked_mul(LENGTH)?;
+    let (rows, rest) = rest.split_at_checked(length)?;
+    Some((rows.as_chunks().0, rest))
+}
+
 /// Reads the index of a tree. `rules` stands for the table and the user's patterns: an index made by other rules says nothing.
-pub(crate) fn read(file: &Path, rules: u64) -> Option<(Linked, Known)> {
-    let bytes = std::fs::read(file).ok()?;
+pub(crate) fn read(file: &Path, rules: u64) -> Option<Index> {
+    read_open(&open(file)?, rules)
+}
+
+pub(crate) fn open(file: &Path) -> Option<OwnedFd> {
+    rustix::fs::open(file, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
+}
+
+/// The same for one that is open.
+pub(crate) fn read_open(file: &OwnedFd, rules: u64) -> Option<Index> {
+    let bytes = crate::tree::content(file, u64::MAX)?;
     let rest = bytes.strip_prefix(HEADER)?.strip_prefix(&rules.to_le_bytes())?;
-    let (count, rest) = rest.split_at_checked(8)?;
-    let length = usize::try_from(long(count, 0)).ok()?.checked_mul(16)?;
-    let (pairs, known) = rest.split_at_checked(length)?;
-    let linked = pairs.chunks_exact(16).map(|pair| (long(pair, 0), long(pair, 8))).collect();
-    Some((linked, Known::from_bytes(known)?))
+    let (pairs, rest) = rows::<16>(rest)?;
+    let (harmless, known) = rows(rest)?;
+    Some(Index {
+        linked: pairs.iter().map(|pair| (long(pair, 0), long(pair, 8))).collect(),
+        harmless: harmless.iter().map(FileStamp::from_bytes).collect(),
+        known: Known::from_bytes(known)?,
+    })
 }
 
 /// Writes the index beside and puts it in its place, so that half an index is never read. It is a cache: if it cannot be written, the next
 /// search reads every directory again.
-pub(crate) fn write(file: &Path, rules: u64, linked: &Linked, known: &Known) {
+pub(crate) fn write(file: &Path, rules: u64, linked: &Linked, harmless: &Harmless, known: &Known) {
     use std::io::Write;
     let Some(directory) = file.parent() else { return };
     let beside = file.with_extension(format!("{}", std::process::id()));
@@ -297,6 +327,9 @@ pub(crate) fn write(file: &Path, rules: u64, linked: &Linked, known: &Known) {
         text.extend_from_slice(&device.to_le_bytes());
         text.extend_from_slice(&inode.to_le_bytes());
     }
+    let harmless = harmless.met();
+    text.extend_from_slice(&(harmless.len() as u64).to_le_bytes());
+    harmless.iter().for_each(|stamp| text.extend_from_slice(&stamp.to_bytes()));
     text.extend_from_slice(&known.to_bytes());
     let open =
         || std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside);
@@ -353,9 +386,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("deep/1-2");
         let linked = HashSet::from([(1, 2), (3, 4)]);
-        write(&file, 7, &linked, &example());
-        let (again, known) = read(&file, 7).unwrap();
-        assert_eq!((again, text(&known)), (linked, text(&example())));
+        write(&file, 7, &linked, &Harmless::default(), &example());
+        let again = read(&file, 7).unwrap();
+        assert_eq!((again.linked, text(&again.known)), (linked, text(&example())));
         assert!(read(&file, 8).is_none());
     }
 

@@ -8,6 +8,7 @@ mod brief;
 pub(crate) mod closed;
 mod dotfiles;
 mod halves;
+pub(crate) mod harmless;
 pub(crate) mod index;
 pub(crate) mod leads;
 mod mounts;
@@ -19,8 +20,9 @@ pub(crate) mod walk;
 
 pub use walk::changed;
 
-use crate::tree::Root;
-use index::{Kind, Known, Note, mark};
+use crate::tree::{self, Root};
+use harmless::Harmless;
+use index::{Index, Kind, Known, Note, mark};
 use keyward_policy::detect::strict::programs;
 use keyward_policy::detect::{self, Directory, InGrant, Secret, Shows, Sum, footholds, own, shows};
 use keyward_policy::facts::{Foothold, OF_ANOTHER, Project, Unsearched};
@@ -382,6 +384,7 @@ struct Looked {
     /// Where its index is.
     file: PathBuf,
     linked: HashSet<(u64, u64)>,
+    harmless: Harmless,
     walked: Walked,
     /// Whether it is what a recent search found, and only in part looked at again.
     is_recalled: bool,
@@ -595,6 +598,7 @@ impl Looked {
             root,
             file,
             linked: HashSet::new(),
+            harmless: Harmless::default(),
             walked: Walked::default(),
             is_recalled: false,
         };
@@ -606,7 +610,8 @@ impl Looked {
 
     fn read_index(&mut self, search: &Search<'_>) {
         let digest = rules_digest(search, &self.tree.path);
-        (self.linked, self.walked.known) = index::read(&self.file, digest).unwrap_or_default();
+        let Index { linked, harmless, known } = index::read(&self.file, digest).unwrap_or_default();
+        (self.linked, self.harmless, self.walked.known) = (linked, Harmless::new(harmless), known);
         self.walked.fresh = true;
     }
 
@@ -614,9 +619,9 @@ impl Looked {
     fn recall(&mut self, search: &Search<'_>) -> bool {
         let digest = rules_digest(search, &self.tree.path);
         let recalled = brief::read(&self.file, digest, self.tree.role)
-            .filter(|(_, known)| walk::unchanged(&self.root, known).into_iter().all(|unchanged| unchanged));
-        let Some((linked, known)) = recalled else { return false };
-        self.linked = linked;
+            .filter(|index| walk::unchanged(&self.root, &index.known).into_iter().all(|same| same));
+        let Some(Index { linked, harmless, known }) = recalled else { return false };
+        (self.linked, self.harmless) = (linked, Harmless::new(harmless));
         self.walked = Walked { known, ..Walked::default() };
         self.is_recalled = true;
         true
@@ -672,8 +677,7 @@ impl Looked {
                 continue;
             }
             // Settings without a credential may still be obeyed.
-            let is_secret =
-                note.has(mark::SECRET) && !is_harmless(&self.root, &rules, directory, note.name, search);
+            let is_secret = note.has(mark::SECRET) && !self.is_harmless(&rules, directory, note.name, search);
             let why = match (is_secret, is_foothold) {
                 (true, _) => Linked::Secret,
                 (false, true) => Linked::Foothold,
@@ -708,15 +712,41 @@ impl Looked {
 
     fn remember(&self, search: &Search<'_>, found: &Project) {
         let digest = rules_digest(search, &self.tree.path);
-        if self.walked.fresh {
-            index::write(&self.file, digest, &self.linked, &self.walked.known);
+        if self.walked.fresh || self.harmless.is_fresh() && !self.is_recalled {
+            index::write(&self.file, digest, &self.linked, &self.harmless, &self.walked.known);
         }
         if self.tree.role.is_of_tools() && !self.is_recalled && self.closed().is_empty() {
             let counts = |directory: &Path, note: &Note<'_>| {
                 self.tree.role != Role::Seen(Why::System) || self.counts_later(search, directory, note, found)
             };
-            brief::write(&self.file, digest, self.tree.role, &self.linked, &self.walked.known, &counts);
+            let (linked, harmless) = (&self.linked, &self.harmless);
+            brief::write(&self.file, digest, self.tree.role, linked, harmless, &self.walked.known, &counts);
         }
+    }
+
+    fn is_harmless(&self, rules: &Rules<'_>, directory: &Path, name: &OsStr, search: &Search<'_>) -> bool {
+        let row = rules.place(directory).secret(name).filter(|_| !rules.fits_pattern(name));
+        row.is_some_and(|row| self.shown(&self.root, row, &directory.join(name), search) == Shows::Itself)
+    }
+
+    /// What a file shows instead of its content. One that cannot be read, or is too large to be looked at, shows nothing. `root` is that of the
+    /// tree, or what a link of the tree leads to.
+    fn shown(&self, root: &Root, row: &Secret, relative: &Path, search: &Search<'_>) -> Shows {
+        if row.content == detect::Content::Whole {
+            return Shows::Instead(Vec::new());
+        }
+        let most = if row.is_of_projects() { MOST_SETTINGS } else { MOST_CONTENT };
+        let rule = harmless::rule(row, &search.not_secret);
+        let opened = root.file(relative).and_then(|file| Ok((rustix::fs::fstat(&file)?, file)));
+        let Ok((stat, file)) = opened else { return Shows::Instead(Vec::new()) };
+        if let Some(known) = self.harmless.known(&stat, rule) {
+            return known;
+        }
+        let Some(mut content) = tree::content(&file, most) else { return Shows::Instead(Vec::new()) };
+        let shown = shows(row, &content, &search.not_secret);
+        content.zeroize();
+        self.harmless.keep(&file, &stat, rule, &shown);
+        shown
     }
 }
 
@@ -730,24 +760,4 @@ fn stays_in_system(link: &Path, search: &Search<'_>) -> bool {
     lead.closed.is_none()
         && lead.end.is_some_and(|(real, _)| of_system(&real))
         && lead.links.iter().all(|(link, _)| of_system(link))
-}
-
-fn is_harmless(root: &Root, rules: &Rules<'_>, directory: &Path, name: &OsStr, search: &Search<'_>) -> bool {
-    !rules.fits_pattern(name)
-        && rules
-            .place(directory)
-            .secret(name)
-            .is_some_and(|row| content_of(root, row, &directory.join(name), search) == Shows::Itself)
-}
-
-/// What a file shows instead of its content. One that cannot be read shows nothing.
-fn content_of(root: &Root, row: &Secret, relative: &Path, search: &Search<'_>) -> Shows {
-    if row.content == detect::Content::Whole {
-        return Shows::Instead(Vec::new());
-    }
-    let most = if row.is_of_projects() { MOST_SETTINGS } else { MOST_CONTENT };
-    let Some(mut content) = root.content(relative, most) else { return Shows::Instead(Vec::new()) };
-    let shown = shows(row, &content, &search.not_secret);
-    content.zeroize();
-    shown
 }

@@ -3,7 +3,7 @@
 use super::dotfiles::Dotfiles;
 use super::index::{Kind, Note, mark};
 use super::leads::{Lead, follow};
-use super::{Linked, Looked, Role, Rules, Search, close, content_of, named_in};
+use super::{Linked, Looked, Role, Rules, Search, close, named_in};
 use crate::git::logins::logins;
 use crate::journal;
 use crate::tree::Root;
@@ -77,7 +77,7 @@ impl<'a> Tell<'a> {
                 self.own(&path, note);
             }
             if note.has(mark::STORE) {
-                self.store(&path);
+                self.store(looked, &path);
             }
             if note.has(mark::SECRET) {
                 let known = here.take().filter(|(known, _)| *known == directory);
@@ -187,7 +187,7 @@ impl<'a> Tell<'a> {
                 return;
             }
             let shown = row.map_or(Shows::Instead(Vec::new()), |row| {
-                content_of(&looked.root, row, &directory.join(note.name), self.search)
+                looked.shown(&looked.root, row, &directory.join(note.name), self.search)
             });
             if let Shows::Instead(text) = shown {
                 self.hide(path.into(), path.into(), false, text);
@@ -207,7 +207,7 @@ impl<'a> Tell<'a> {
         let shown = match (kind, row) {
             (FileType::RegularFile, Some(row)) => match Root::open(real.parent().unwrap_or(&real)) {
                 Ok(above) => {
-                    content_of(&above, row, Path::new(real.file_name().unwrap_or_default()), self.search)
+                    looked.shown(&above, row, Path::new(real.file_name().unwrap_or_default()), self.search)
                 }
                 Err(_) => Shows::Instead(Vec::new()),
             },
@@ -268,18 +268,18 @@ impl<'a> Tell<'a> {
     }
 
     /// A link that stands where a directory of stores would: what it leads to is judged as if it stood there.
-    fn store(&mut self, link: &Path) {
+    fn store(&mut self, looked: &Looked, link: &Path) {
         let lead = self.follow(link);
         let Some((real, stat)) = lead.end.filter(|(real, _)| (self.is_searched)(real)) else { return };
         if FileType::from_raw_mode(stat.st_mode) == FileType::Directory
-            && self.store_below(&real, link, STORE_DEPTH)
+            && self.store_below(looked, &real, link, STORE_DEPTH)
         {
             self.links(&lead.links);
         }
     }
 
     /// Whether something in it is secret by the place that the link gives it.
-    fn store_below(&mut self, real: &Path, place: &Path, depth: usize) -> bool {
+    fn store_below(&mut self, looked: &Looked, real: &Path, place: &Path, depth: usize) -> bool {
         let directory = Directory::new(place, &self.search.homes);
         if directory.is_store() {
             self.hide(real.into(), place.into(), true, Vec::new());
@@ -293,8 +293,8 @@ impl<'a> Tell<'a> {
                 continue;
             }
             if path.is_dir() {
-                found |= depth > 0 && self.store_below(&path, &place.join(&name), depth - 1);
-            } else if let Some(Shows::Instead(text)) = self.shown_by_place(&directory, &name, &path) {
+                found |= depth > 0 && self.store_below(looked, &path, &place.join(&name), depth - 1);
+            } else if let Some(Shows::Instead(text)) = self.shown_by_place(looked, &directory, &name, &path) {
                 self.hide(path, place.join(&name), false, text);
                 found = true;
             }
@@ -303,14 +303,20 @@ impl<'a> Tell<'a> {
     }
 
     /// What a file shows that would be secret by the place that a link gives it; nothing where that says nothing.
-    fn shown_by_place(&self, directory: &Directory, name: &OsStr, real: &Path) -> Option<Shows> {
+    fn shown_by_place(
+        &self,
+        looked: &Looked,
+        directory: &Directory,
+        name: &OsStr,
+        real: &Path,
+    ) -> Option<Shows> {
         let row = directory.secret_by_place(name)?;
         // Of settings the credentials count. The rest is secret as a whole: nothing but the link says what it is.
         if !row.is_of_projects() {
             return Some(Shows::Instead(Vec::new()));
         }
         let above = Root::open(real.parent()?).ok()?;
-        Some(content_of(&above, row, Path::new(real.file_name()?), self.search))
+        Some(looked.shown(&above, row, Path::new(real.file_name()?), self.search))
     }
 
     /// Paths that the user hides: the plan hides what they lead to, and the links must stay.

@@ -170,7 +170,7 @@ fn of_the_system_only_what_is_hidden_or_leads_elsewhere_is_looked_at_again() {
     let root = Root::open(&place.at("project")).unwrap();
     let looked = Looked::remembered(&asked, &asked.trees[0], root);
     let digest = rules_digest(&asked, &looked.tree.path);
-    let (_, known) = brief::read(&looked.file, digest, role).unwrap();
+    let known = brief::read(&looked.file, digest, role).unwrap().known;
     let mut names: Vec<PathBuf> =
         known.all_notes().map(|(directory, note)| directory.join(note.name)).collect();
     names.sort();
@@ -187,4 +187,85 @@ fn each_link_on_a_way_is_named_with_its_text() {
     let links = links_on_the_way(&place.at("project/two/x"));
     let expected = [("project/two", "one"), ("project/one", "src")];
     assert_eq!(links, expected.map(|(link, text)| (place.at(link), PathBuf::from(text))));
+}
+
+const CREDENTIAL: &str = "{\"api_key\": \"sk_live_51H8xYzAbCdEfGhIjKlMnOpQ\"}\n";
+
+/// Searches the project of a place, where the user has cleared these names.
+fn secrets_but(place: &Place, not_secret: Vec<&str>) -> Vec<PathBuf> {
+    let state = place.at("state");
+    let trees = vec![Tree { path: place.at("project"), writable: true, role: Role::Seen(Why::Project) }];
+    let (project, _) = search(&Search { trees, not_secret, ..Search::nothing(&state) });
+    project.secrets.into_iter().map(|secret| secret.path).collect()
+}
+
+#[test]
+fn settings_that_were_found_harmless_are_not_read_again_until_they_change() {
+    let place = Place::new();
+    place.file("project/config.json", "{\"name\": \"example\"}\n");
+    place.file("project/src/settings.json", CREDENTIAL);
+    let secret = place.at("project/src/settings.json");
+    let state = place.at("state");
+    let trees = vec![Tree { path: place.at("project"), writable: true, role: Role::Seen(Why::Project) }];
+    let asked = Search { trees, ..Search::nothing(&state) };
+    let digest = rules_digest(&asked, &place.at("project"));
+    let remembered = || {
+        let root = Root::open(&place.at("project")).unwrap();
+        let looked = Looked::remembered(&asked, &asked.trees[0], root);
+        let index = index::read(&looked.file, digest).unwrap();
+        (looked, index)
+    };
+    assert_eq!(place.secrets(), std::slice::from_ref(&secret));
+    assert!(remembered().1.harmless.is_empty(), "what has just changed is not remembered");
+    std::thread::sleep(std::time::Duration::from_millis(2_100));
+    assert_eq!(place.secrets(), std::slice::from_ref(&secret));
+    assert_eq!(remembered().1.harmless.len(), 1, "one is harmless, and the other is read at every start");
+
+    // Whether the index is believed is seen by one that is wrong.
+    let (looked, index) = remembered();
+    let file = looked.root.file(Path::new("src/settings.json")).unwrap();
+    let row = Directory::new(&place.at("project/src"), &[]).secret(OsStr::new("settings.json")).unwrap();
+    let wrong = Harmless::default();
+    wrong.keep(&file, &rustix::fs::fstat(&file).unwrap(), harmless::rule(row, &[]), &Shows::Itself);
+    index::write(&looked.file, digest, &index.linked, &wrong, &index.known);
+    assert!(place.secrets().is_empty());
+    assert_eq!(
+        secrets_but(&place, vec!["OTHER"]),
+        std::slice::from_ref(&secret),
+        "another rule says nothing"
+    );
+    index::write(&looked.file, digest, &index.linked, &wrong, &index.known);
+    std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    assert_eq!(place.secrets(), std::slice::from_ref(&secret), "it may have changed");
+}
+
+#[test]
+fn a_file_of_which_nothing_is_seen_is_not_read_again_until_it_changes() {
+    let place = Place::new();
+    place.file("project/bundle.pem", "-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n");
+    place.file("project/cert.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n");
+    let (state, hidden) = (place.at("state"), place.at("project/bundle.pem"));
+    std::thread::sleep(std::time::Duration::from_millis(2_100));
+    for _ in 0..2 {
+        assert_eq!(place.secrets(), std::slice::from_ref(&hidden));
+    }
+    let trees = vec![Tree { path: place.at("project"), writable: true, role: Role::Seen(Why::Project) }];
+    let asked = Search { trees, ..Search::nothing(&state) };
+    let root = Root::open(&place.at("project")).unwrap();
+    let looked = Looked::remembered(&asked, &asked.trees[0], root);
+    let index = index::read(&looked.file, rules_digest(&asked, &place.at("project"))).unwrap();
+    assert_eq!(index.harmless.len(), 2, "both are remembered, each as what it shows");
+    place.file("project/bundle.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n");
+    assert!(place.secrets().is_empty(), "it has changed");
+}
+
+#[test]
+fn settings_that_are_too_large_to_be_looked_at_are_hidden() {
+    let place = Place::new();
+    place.file("project/config.json", "");
+    let file = std::fs::File::options().write(true).open(place.at("project/config.json")).unwrap();
+    file.set_len(MOST_SETTINGS + 1).unwrap();
+    let found = place.project().secrets;
+    assert_eq!(found.len(), 1);
+    assert!(found[0].reads_as.is_empty());
 }

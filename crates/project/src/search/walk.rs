@@ -42,6 +42,21 @@ pub fn changed(stat: &Stat) -> i64 {
     stat.st_ctime.saturating_mul(1_000_000_000).saturating_add(i64::try_from(stat.st_ctime_nsec).unwrap_or(0))
 }
 
+/// Whether a change is old enough to be remembered.
+pub(crate) fn is_settled(changed: i64) -> bool {
+    now().saturating_sub(changed) >= SETTLED
+}
+
+fn now() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
+}
+
+/// Whether change times of the file system of something open cannot be relied on.
+pub(crate) fn is_foreign(open: &OwnedFd) -> bool {
+    rustix::fs::fstatfs(open).is_ok_and(|facts| FOREIGN.contains(&(facts.f_type & 0xffff_ffff)))
+}
+
 pub(crate) fn stamp(stat: &Stat) -> Stamp {
     Stamp { device: stat.st_dev, inode: stat.st_ino, changed: changed(stat) }
 }
@@ -234,11 +249,9 @@ impl<'a> Walk<'a> {
         for number in 1..before.len() {
             below[before.parent(number)].push(number);
         }
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
-        let now = now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec);
         let (waiting, walked) = (VecDeque::new(), Walked::default());
         let (patience, devices) = (Some(Instant::now() + PATIENCE), HashMap::new());
-        Walk { root, rules, extent, before, same, below, waiting, now, patience, devices, walked }
+        Walk { root, rules, extent, before, same, below, waiting, now: now(), patience, devices, walked }
     }
 
     fn go_on(&mut self) {
@@ -317,8 +330,6 @@ impl<'a> Walk<'a> {
 
     /// Whether change times of this file system cannot be relied on.
     fn is_foreign(&mut self, open: &OwnedFd, device: u64) -> bool {
-        *self.devices.entry(device).or_insert_with(|| {
-            rustix::fs::fstatfs(open).is_ok_and(|facts| FOREIGN.contains(&(facts.f_type & 0xffff_ffff)))
-        })
+        *self.devices.entry(device).or_insert_with(|| is_foreign(open))
     }
 }

@@ -376,7 +376,7 @@ pub fn news() -> Vec<News> {
         News::Started { job: 3, pid: 7 },
         News::Failed { job: 3, code: 127, why: "no such file or directory".into() },
         News::Stopped { job: 3, signal: 21 },
-        News::Ended { job: 3, exit: 137, signal: Some(9) },
+        News::Ended { job: 3, exit: 137, signal: Some(9), alone: true },
     ]
 }
 
@@ -388,7 +388,7 @@ pub fn links() -> Vec<Link> {
     let why = Some("no approver is available".to_owned());
     vec![
         Link::Join {},
-        Link::Ready { repositories: true, guarded: true, watched: true },
+        Link::Ready { repositories: true, guarded: true, watched: true, settles: true },
         Link::Sync {},
         Link::Synced {},
         Link::Door {},
