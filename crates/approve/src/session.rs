@@ -1,8 +1,8 @@
 //! The gate of a session: each command and each call from inside is judged when it is requested. Approvers are asked by a
 //! process of its own, so that the session goes on meanwhile.
 
+use crate::awaited::{Approvers, AwaitedGate};
 use crate::gate::{Gate, is_out_of_reach, read_script};
-use crate::host::{Approvers, HostGate};
 use crate::losses::Losses;
 use crate::permit::{self, Denial, Present, Ways};
 use crate::site::Site;
@@ -15,7 +15,7 @@ use keyward_ledger::Record;
 use keyward_policy::event;
 use keyward_policy::gate::{Because, Judged, Script};
 use keyward_policy::hint::{self, Failed, Hint};
-use keyward_policy::net;
+use keyward_policy::net::asking::Awaited;
 use keyward_policy::settings::Policy;
 use keyward_policy::view::View;
 use keyward_policy::words::{Allowance, GateMode, NetMode, Protect, Ruled, Verdict};
@@ -127,10 +127,10 @@ impl Judge for SessionGate<'_> {
         self.ask_aside(request, looked).map_or_else(broken, Passage::Wait)
     }
 
-    fn judge_host(&self, denial: &net::Denial, at_the_door: bool, has_room: bool) -> Passage {
+    fn judge_awaited(&self, about: &Awaited, at_the_door: bool, has_room: bool) -> Passage {
         let SessionGate { policy, site, name, environment, .. } = self;
-        let gate = HostGate { policy, site: *site, run: name, session: Some(name), environment };
-        gate.judge(denial, NoTerminal, Approvers { at_the_door, has_room })
+        let gate = AwaitedGate { policy, site: *site, run: name, session: Some(name), environment };
+        gate.judge(about, NoTerminal, Approvers { at_the_door, has_room })
     }
 
     fn hint(&self, argv: &[OsString], cwd: Option<&Path>) -> Option<Hint> {

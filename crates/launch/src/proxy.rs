@@ -114,7 +114,7 @@ pub struct Proxy {
     has_cage: bool,
     /// Whether a cage has ended, as it sees it.
     has_dropped: bool,
-    /// Hosts that programs wait for.
+    /// What programs wait for.
     questions: Vec<Question>,
 }
 
@@ -130,10 +130,10 @@ pub(crate) struct Settled {
     pub(crate) trouble: Option<Trouble>,
 }
 
-/// A host that a program waits for (`net.ask`).
+/// What a program waits for.
 pub(crate) struct Question {
     pub(crate) number: u64,
-    pub(crate) denial: Denial,
+    pub(crate) about: asking::Awaited,
 }
 
 impl Proxy {
@@ -332,15 +332,17 @@ impl Proxy {
         std::mem::take(&mut self.settled)
     }
 
-    /// Hosts that programs wait for since this was last asked. Each has to be answered.
+    /// What programs wait for since this was last asked. Each has to be answered.
     pub(crate) fn questions(&mut self) -> Vec<Question> {
         std::mem::take(&mut self.questions)
     }
 
-    /// Answers a question: the host is allowed as long as the proxy runs, or not at all.
+    /// Answers a question. A host is allowed as long as the proxy runs, or not at all.
     pub(crate) fn answer(&mut self, question: &Question, why_not: Option<String>) {
         let mut allowed = why_not.is_none();
-        if let Some(rule) = asking::wanted(&question.denial).filter(|_| allowed) {
+        if let asking::Awaited::Host(denial) = &question.about
+            && let Some(rule) = asking::wanted(denial).filter(|_| allowed)
+        {
             let origin = "allowed when asked".into();
             let rules = Rules(vec![Entry { rule: rule.clone(), origin, own: None }]);
             allowed = self.order(&Order::Widen { cage: None, rules: rules.clone() }, &[]).is_ok();
@@ -419,8 +421,8 @@ impl Proxy {
     fn note(&mut self, report: Report) {
         match &report {
             Report::Denied { denial, times, .. } => self.remember(denial, *times),
-            Report::Question { denial, question, .. } => {
-                self.questions.push(Question { number: *question, denial: denial.clone() });
+            Report::Question { about, question, .. } => {
+                self.questions.push(Question { number: *question, about: about.clone() });
             }
             Report::Obeyed { order, trouble } => return self.obeyed(*order, trouble.clone()),
             Report::Echoed { secret, host, .. } => {
@@ -693,7 +695,7 @@ mod tests {
         else {
             panic!()
         };
-        proxy.answer(&Question { number: 3, denial }, None);
+        proxy.answer(&Question { number: 3, about: asking::Awaited::Host(denial) }, None);
         assert!(matches!(next_order(&theirs), Order::Widen { .. }));
         assert_eq!(next_order(&theirs), Order::Answer { question: 3, allowed: true, why: None });
         proxy.grants.push((Instant::now(), Rules::default()));
