@@ -2,8 +2,8 @@
 //! or have a second name there: what stands in the tree is then secret or protected as well.
 
 use super::leads::{Lead, follow, follow_below};
-use keyward_policy::detect::secrets::{Store, is_secret_in_home, stores};
-use keyward_policy::detect::{OBEYED, secret_file};
+use keyward_policy::detect::OBEYED;
+use keyward_policy::detect::secrets::{Store, is_of_store, is_secret_in_home, stores};
 use rustix::fs::{Dir, FileType, Mode, OFlags, Stat};
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -90,8 +90,7 @@ impl Look<'_> {
         let lead = self.follow(path);
         self.unresolved(&lead, path);
         let Some((real, stat)) = lead.end.clone() else { return };
-        let is_secret =
-            |path: &Path| secret_file(path, self.homes).is_some_and(|secret| !secret.is_of_projects());
+        let is_secret = |path: &Path| is_of_store(path, self.homes);
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile if is_secret(path) => {
                 self.count(&real, &stat);
