@@ -33,6 +33,9 @@ use std::path::{Path, PathBuf};
 /// What is said once a day in each project where no approver is known to answer.
 const UNATTENDED: &str = "the gate asks on the terminal of a command; without a terminal it denies until `keyward approvals -f` runs or a client of the session socket answers";
 
+/// The same where a session runs the commands of an agent: those ask on no terminal, which is the agent's.
+const UNATTENDED_AGENT: &str = "commands of the agent that need an approval are denied until `keyward approvals -f` runs in another terminal";
+
 /// Everything that judges the commands of one session.
 pub struct SessionGate<'a> {
     pub policy: &'a Policy,
@@ -235,11 +238,11 @@ impl SessionGate<'_> {
         Passage::Refuse { fact: denial.fact, remedy: denial.remedy, rule: denial.gate.rule, retry }
     }
 
-    /// What to say once: whether questions will have an answer.
-    pub fn announcement(&self) -> Option<String> {
+    /// What to say once: whether questions will have an answer. `runs_agents_commands` says whose commands they are.
+    pub fn announcement(&self, runs_agents_commands: bool) -> Option<String> {
         let asks = matches!(self.policy.gate.mode.value, GateMode::Auto | GateMode::Ask | GateMode::Judge);
         if asks && !permit::is_attended(self.policy, self.site.state, Present::named_by(self.policy)) {
-            return Some(UNATTENDED.into());
+            return Some(if runs_agents_commands { UNATTENDED_AGENT } else { UNATTENDED }.into());
         }
         let mode = &self.policy.gate.mode;
         (mode.value == GateMode::Yolo)

@@ -238,7 +238,8 @@ impl<'a> Run<'a> {
                 false
             }
             None => {
-                tell::announce(self.args, self.here, plan);
+                let said = self.tools.as_ref().map_or("", |tools| tools.said.as_str());
+                tell::announce(self.args, self.here, plan, said);
                 true
             }
         }
